@@ -1,0 +1,54 @@
+# gorun's verbs. `make help` lists them; CONTRIBUTING.md says when to use which.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+TAGS     := urfave_cli_no_docs
+LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
+GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
+
+.DEFAULT_GOAL := help
+.PHONY: help build static demo test race lint fuzz bench soak docs clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/gorun for this machine (static, no cgo) and its other name bin/torchrun
+	$(GOBUILD) -o bin/gorun ./cmd/gorun
+	@ln -sf gorun bin/torchrun
+
+static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64
+	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/gorun-linux-amd64 ./cmd/gorun
+	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/gorun-linux-arm64 ./cmd/gorun
+
+demo: build ## four ranks of a Go program meet in the store and add up their parts of a sum
+	bin/gorun -n 4 ./examples/hello
+
+test: ## install what the tests need into .venv, then run them all with the race detector
+	.ci/test
+
+race: ## the tests of our own packages with the race detector, without real peers
+	$(GO) test -race $$($(GO) list ./... | grep -v /internal/interop)
+
+lint: ## formatting, vet, staticcheck, the arrows between rooms, arm64
+	.ci/lint
+
+fuzz: ## every Fuzz function for FUZZTIME (1m) each
+	.ci/fuzz
+
+bench: build ## gorun against its peers on this machine, interleaved; ratios beside their targets
+	.ci/setup
+	@mkdir -p build/bench
+	$(GO) run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
+	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json
+	$(GO) run ./internal/bench/output -gorun bin/gorun -json build/bench/output.json
+	$(GO) run ./internal/bench/pytorch -gorun bin/gorun -json build/bench/pytorch.json
+
+soak: ## the tests with full counts, then fuzzing: hours
+	GORUN_SOAK=1 .ci/test
+	.ci/fuzz
+
+docs: ## write the generated tables of docs/ again from the code's own tables
+	$(GO) generate ./...
+
+clean: ## remove what was built (.venv stays)
+	rm -rf bin build
