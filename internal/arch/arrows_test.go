@@ -1,0 +1,196 @@
+package arch
+
+import (
+	"fmt"
+	"os/exec"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// room says what the packages of one folder may import of this module, apart from packages below that folder.
+type room struct {
+	path string
+	may  []string // "env" is that package alone, "env/..." all below it too
+	why  string
+}
+
+// rooms is the map of the house; the longest matching path counts. A package in no room fails the test.
+var rooms = []room{
+	{"placement", nil, "placement is pure arithmetic over Machine and Layout: a scheduler must be able to use it alone"},
+	{"placement/sysfs", []string{"placement"}, "sysfs fills in a placement.Machine and knows nothing else"},
+	{"placement/nvml", []string{"placement"}, "nvml fills in a placement.Machine and knows nothing else"},
+	{"rendezvous", nil, "the store is a leaf: any program may serve or use it without the launcher"},
+	{"rendezvous/tcpstore", []string{"rendezvous"}, "a door to the store knows the store, not who opens it"},
+	{"rendezvous/storetest", []string{"rendezvous"}, "the suite tests every door by the store's own interface"},
+	{"rendezvous/pmi", []string{"rendezvous"}, "a door to the store knows the store, not who opens it"},
+	{"rendezvous/pmix", []string{"rendezvous"}, "a door to the store knows the store, not who opens it"},
+	{"env", nil, "env is the contract with a rank: comm and users' programs import it without the launcher"},
+	{"env/nccl", nil, "a database of variables needs nobody"},
+	{"env/plan", []string{"env", "env/nccl", "placement"}, "what a rank finds in its environment follows from where it was placed, and from nothing else"},
+	{"launcher/hosts", nil, "which nodes there are is read from text and variables that the caller passes in"},
+	{"launcher/job", []string{"placement", "env/plan", "launcher/hosts"}, "the core decides and never acts: it can be tested, printed and diffed only while it imports no machinery"},
+	{"launcher/registry", nil, "the registry is files of this user; it knows no job"},
+	{"launcher/doctor", []string{"launcher/hosts", "placement/..."}, "checks look at hosts, they never run jobs"},
+	{"launcher/internal/wire", []string{"placement"}, "frames are bytes between head and agent: both ends import them, they import neither (only the Machine that a frame carries is placement's)"},
+	{"launcher/internal/process", nil, "the only place that knows Linux's process rules must stay usable by itself"},
+	{"launcher/internal/output", nil, "lines in, lines out"},
+	{"launcher/internal/program", nil, "what kind of file a program is can be told without a job"},
+	{"launcher/internal/probe", nil, "addresses in, addresses out"},
+	{"launcher/internal/transport", []string{"launcher/internal/wire"}, "a transport reaches an agent; what is said there is not its business"},
+	{"launcher/internal/agent", []string{
+		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/output", "launcher/internal/program", "launcher/internal/probe",
+		"placement", "placement/sysfs", "placement/nvml", "rendezvous/...",
+	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
+	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version"}, "the public face wires the parts below it"},
+	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},
+	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},
+	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version"}, "words in, words out: the command has no policy and no machinery"},
+	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts"}, "a dialect turns argv into a Spec and does nothing else"},
+	{"examples", []string{"env", "rendezvous/tcpstore", "launcher", "comm"}, "an example uses what every user may use"},
+	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
+	{"internal/version", nil, "a version is a string"},
+	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
+}
+
+// exception excuses one import that the map forbids.
+type exception struct{ from, to, why string }
+
+// exceptions lists arrows against the map. Each is a debt with its reason.
+var exceptions = []exception{}
+
+// roomOf returns the row that holds for a package folder.
+func roomOf(folder string) (room, bool) {
+	var best room
+	for _, candidate := range rooms {
+		if within(folder, candidate.path) && len(candidate.path) > len(best.path) {
+			best = candidate
+		}
+	}
+	return best, best.path != ""
+}
+
+// allows reports whether the room's packages may import the folder to.
+func (r room) allows(to string) bool {
+	if within(to, r.path) {
+		return true
+	}
+	for _, may := range r.may {
+		if to == may || strings.HasSuffix(may, "/...") && within(to, strings.TrimSuffix(may, "/...")) {
+			return true
+		}
+	}
+	return false
+}
+
+// wrongArrows checks the imports of all sources that are not tests against the map.
+func wrongArrows(all []source) []string {
+	var problems []string
+	for _, s := range all {
+		if s.test {
+			continue
+		}
+		here, ok := roomOf(s.room)
+		if !ok {
+			problems = append(problems, fmt.Sprintf("%s: the folder %s is not on the map of rooms in internal/arch: add a row with a reason", s.file, s.room))
+			continue
+		}
+		for _, imported := range s.imports() {
+			to, ours := strings.CutPrefix(imported, module+"/")
+			if ours && !here.allows(to) && !excused(s.room, to) {
+				problems = append(problems, fmt.Sprintf("%s imports %s: %s", s.file, to, here.why))
+			}
+		}
+	}
+	return problems
+}
+
+// excused reports whether the arrow is a listed exception.
+func excused(from, to string) bool {
+	for _, e := range exceptions {
+		if e.from == from && e.to == to {
+			return true
+		}
+	}
+	return false
+}
+
+func TestArrows(t *testing.T) {
+	for _, problem := range wrongArrows(sources(t)) {
+		t.Error(problem)
+	}
+}
+
+// An exception that nobody uses any more is a hole in the wall.
+func TestExceptionsAreNeeded(t *testing.T) {
+	used := map[exception]bool{}
+	for _, s := range sources(t) {
+		for _, imported := range s.imports() {
+			for _, e := range exceptions {
+				if !s.test && s.room == e.from && imported == module+"/"+e.to {
+					used[e] = true
+				}
+			}
+		}
+	}
+	for _, e := range exceptions {
+		require.NotEmpty(t, e.why)
+		require.True(t, used[e], "%s no longer imports %s: remove the exception", e.from, e.to)
+	}
+}
+
+func TestArrowsCatch(t *testing.T) {
+	for name, row := range map[string]struct{ file, imported, problem string }{
+		"leaf imports ours":           {"placement/map.go", "gorun/env", "a scheduler"},
+		"core imports machinery":      {"launcher/job/job.go", "gorun/launcher/internal/wire", "never acts"},
+		"comm imports the launcher":   {"comm/group.go", "gorun/launcher", "never need the launcher"},
+		"rooms of the launcher":       {"launcher/internal/wire/a.go", "gorun/launcher/internal/process", "both ends"},
+		"code imports test machinery": {"launcher/run.go", "gorun/internal/testneeds", "wires"},
+		"a folder without a row":      {"attic/a.go", "fmt", "not on the map"},
+		"a command imports a room":    {"cmd/gorun/main.go", "gorun/launcher/internal/agent", "words in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := wrongArrows(sample(t, row.file, "package p\nimport _ \""+row.imported+"\"\n"))
+			require.Len(t, problems, 1)
+			require.Contains(t, problems[0], row.problem)
+		})
+	}
+	require.Empty(t, wrongArrows(sample(t, "launcher/job/plan.go", "package job\nimport _ \"gorun/env/plan\"\n")))
+	require.Empty(t, wrongArrows(sample(t, "placement/a_test.go", "package placement\nimport _ \"gorun/internal/testneeds\"\n")))
+}
+
+// TestLinkedPackages keeps expensive packages out of the program even when something that it uses brings them in.
+func TestLinkedPackages(t *testing.T) {
+	forbidden := map[string]string{
+		"net/http": "it adds 0.3 ms to every start",
+		"testing":  "a test's package in the program registers flags and weighs on its start",
+	}
+	list := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs", "./cmd/gorun")
+	list.Dir = testneeds.Repository(t)
+	listed, err := list.CombinedOutput()
+	require.NoError(t, err, "%s", listed)
+	packages := strings.Fields(string(listed))
+	require.Contains(t, packages, module+"/cmd/gorun")
+	for _, linked := range packages {
+		if why, bad := forbidden[linked]; bad {
+			t.Errorf("cmd/gorun links %s: %s (go mod why %s)", linked, why, linked)
+		}
+	}
+}
+
+// namesThatSayNothing are package names under which anything could be put.
+var namesThatSayNothing = []string{"util", "utils", "common", "manager", "managers", "helper", "helpers", "misc", "shared", "base"}
+
+func TestPackageNamesSayWhatTheyHold(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, bad := range namesThatSayNothing {
+			if s.tree.Name.Name == bad || path.Base(s.room) == bad {
+				t.Errorf("%s: a package named %s says nothing about what it holds: name it for its noun", s.file, bad)
+			}
+		}
+	}
+}
