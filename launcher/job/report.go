@@ -1,0 +1,195 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Limits of the report: it has at most 25 lines, whatever happened.
+const (
+	reportTraceback = 6
+	reportLast      = 5
+	reportLeft      = 1
+)
+
+// SignalNamer says a signal's name and its usual meaning, such as "SIGSEGV",
+// "invalid memory access".
+type SignalNamer func(syscall.Signal) (name, meaning string)
+
+// Report explains in a few lines, at most 25, how a job failed; a job that
+// succeeded, or whose reader went away, has nothing to explain. Every text of
+// the result must be free of control bytes.
+func (r *Result) Report(name SignalNamer) string {
+	var b reportBuilder
+	switch {
+	case r.First != nil && (r.Cause == CauseRank || r.Cause == CauseTimeout):
+		b.rankFailed(r, name)
+	case r.Cause == CauseStart, r.Cause == CauseNode:
+		b.headline(r.Text)
+	case r.Cause == CauseTimeout:
+		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.Elapsed)))
+	case r.Cause == CauseSignal:
+		n, _ := name(r.Signal)
+		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.Elapsed)))
+	}
+	b.end(r)
+	return b.String()
+}
+
+// reportBuilder collects the lines of a report.
+type reportBuilder struct{ strings.Builder }
+
+func (b *reportBuilder) headline(text string) {
+	for i, line := range strings.Split(text, "\n") {
+		if i > 6 {
+			break
+		}
+		fmt.Fprintf(b, "gorun: %s\n", line)
+	}
+}
+
+func (b *reportBuilder) row(name, text string) {
+	fmt.Fprintf(b, "  %-8s %s\n", name, text)
+}
+
+func (b *reportBuilder) block(name string, lines []string, most int) {
+	if len(lines) > most {
+		lines = lines[len(lines)-most:]
+	}
+	for _, l := range lines {
+		b.row(name, "│ "+clip(l, 160))
+		name = ""
+	}
+}
+
+func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
+	f := r.First
+	where := ""
+	if f.Host != "" {
+		where = f.Host + ", "
+	}
+	if len(r.Ranks) == 1 {
+		fmt.Fprintf(b, "gorun: the program failed (%spid %d) after %s\n", where, f.PID, round(r.Elapsed))
+	} else {
+		fmt.Fprintf(b, "gorun: rank %d failed first (%spid %d) after %s\n", f.Rank, where, f.PID, round(r.Elapsed))
+	}
+	b.row("how", how(f.RankEnd, name))
+	b.block("error", f.Traceback, reportTraceback)
+	b.block("last", f.Last, reportLast)
+	if f.Log != "" {
+		b.row("log", f.Log)
+	}
+	b.others(r)
+	if f.Hint != "" {
+		b.row("hint", f.Hint)
+	}
+}
+
+func how(e RankEnd, name SignalNamer) string {
+	if e.Signal == 0 {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	n, meaning := name(e.Signal)
+	text := "killed by " + n
+	switch {
+	case e.OOM != "":
+		text += ", by the kernel: out of memory (" + e.OOM + ")"
+	case e.Signal == syscall.SIGKILL:
+		text += ", from outside: not by gorun"
+	case meaning != "":
+		text += " (" + meaning + ")"
+	}
+	if e.Core {
+		text += ", core dumped"
+	}
+	return text
+}
+
+// others says what became of the other ranks, a line for each fate.
+func (b *reportBuilder) others(r *Result) {
+	label := "others"
+	for fate := FateSucceeded; fate <= FateUnknown; fate++ {
+		var ranks []int
+		for _, e := range r.Ranks {
+			if e.Fate == fate && e.Rank != r.First.Rank {
+				ranks = append(ranks, e.Rank)
+			}
+		}
+		if len(ranks) > 0 {
+			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), fateText[fate], Fold(ranks)))
+			label = ""
+		}
+	}
+}
+
+var fateText = [...]string{
+	FateSucceeded: "had succeeded", FateFailed: "failed as well", FateStopped: "stopped by gorun",
+	FateNotStarted: "not started", FateUnknown: "unknown",
+}
+
+// end says what holds for any cause.
+func (b *reportBuilder) end(r *Result) {
+	if r.Hint != "" {
+		b.row("hint", r.Hint)
+	}
+	if r.OutputLost != "" {
+		b.headline("output was lost: " + r.OutputLost)
+	}
+	for _, l := range r.Left[:min(len(r.Left), reportLeft)] {
+		b.headline("still alive after SIGKILL: " + l)
+	}
+	if b.Len() > 0 {
+		fmt.Fprintf(b, "exit %d\n", r.ExitCode)
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// clip cuts a long line; the whole of it has gone to the console.
+func clip(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most-1]) + "…"
+}
+
+// round shows a duration with the digits that a reader wants.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// Fold writes ranks as ranges: [0-136,138-511]. The ranks are sorted.
+func Fold(ranks []int) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%d", ranks[i])
+		if j > i {
+			fmt.Fprintf(&b, "-%d", ranks[j])
+		}
+		i = j + 1
+	}
+	b.WriteByte(']')
+	return b.String()
+}

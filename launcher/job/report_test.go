@@ -1,0 +1,94 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func name(s syscall.Signal) (string, string) {
+	if s == syscall.SIGSEGV {
+		return "SIGSEGV", "invalid memory access"
+	}
+	return fmt.Sprintf("signal %d", int(s)), ""
+}
+
+func TestReport(t *testing.T) {
+	failed := RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGKILL, OOM: "memory.events oom_kill 0→1, limit 2.0 GiB"}
+	ranks := []RankEnd{{Rank: 0, Fate: FateStopped}, {Rank: 1, Fate: FateStopped}, failed, {Rank: 3, Fate: FateStopped}}
+	for _, tc := range []struct {
+		name string
+		r    Result
+		want string
+	}{
+		{"out of memory", Result{
+			Cause: CauseRank, ExitCode: 137, Elapsed: 14 * time.Second, Ranks: ranks,
+			First: &Failure{RankEnd: failed, Last: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
+		}, `gorun: rank 2 failed first (pid 8812) after 14s
+  how      killed by signal 9, by the kernel: out of memory (memory.events oom_kill 0→1, limit 2.0 GiB)
+  last     │ allocating 12.0 GiB
+  others   3 ranks stopped by gorun: [0-1,3]
+  hint     lower --nproc-per-node
+exit 137
+`},
+		{"single program", Result{
+			Cause: CauseRank, ExitCode: 3, Elapsed: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
+			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
+		}, "gorun: the program failed (pid 7) after 1ms\n  how      exit code 3\nexit 3\n"},
+		{"not found", Result{Cause: CauseStart, ExitCode: 127, Text: "trainer: not found", Hint: "did you mean ./trainer2?"},
+			"gorun: trainer: not found\n  hint     did you mean ./trainer2?\nexit 127\n"},
+		{"deadline", Result{Cause: CauseTimeout, ExitCode: 124, Elapsed: time.Minute},
+			"gorun: the job ran into its deadline (--timeout) after 1m0s\nexit 124\n"},
+		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, Elapsed: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
+		{"success", Result{}, ""},
+		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},
+		{"disk full", Result{OutputLost: "write stdout: no space left on device", ExitCode: 125},
+			"gorun: output was lost: write stdout: no space left on device\nexit 125\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, tc.r.Report(name)) })
+	}
+}
+
+// The report has at most 25 lines, for any number of ranks and any lines.
+func TestReportIsShort(t *testing.T) {
+	long := strings.Split(strings.Repeat(strings.Repeat("x", 5000)+"\n", 100), "\n")
+	r := Result{Cause: CauseRank, ExitCode: 1, OutputLost: "lost", Left: long[:5], Hint: "b"}
+	for i := range 500 {
+		r.Ranks = append(r.Ranks, RankEnd{Rank: i, Fate: Fate(i % 5)})
+	}
+	r.First = &Failure{RankEnd: RankEnd{Rank: 1}, Traceback: long, Last: long, Hint: "a", Log: "l"}
+	text := r.Report(name)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	assert.LessOrEqual(t, len(lines), 25)
+}
+
+func TestFold(t *testing.T) {
+	for want, in := range map[string][]int{
+		"[]": nil, "[3]": {3}, "[0-2]": {0, 1, 2}, "[0-136,138-511]": seq(0, 136, 138, 511), "[0,2,4]": {0, 2, 4},
+	} {
+		assert.Equal(t, want, Fold(in))
+	}
+}
+
+func seq(bounds ...int) (s []int) {
+	for i := 0; i < len(bounds); i += 2 {
+		for n := bounds[i]; n <= bounds[i+1]; n++ {
+			s = append(s, n)
+		}
+	}
+	return s
+}
+
+func TestValidate(t *testing.T) {
+	good := Spec{Apps: []App{{Program: "a"}}}
+	assert.NoError(t, good.Validate())
+	bad := Spec{PerNode: Count{Kind: CountFixed}, Store: StoreWish{Port: 70000}, Timeout: -1}
+	err := bad.Validate()
+	for _, text := range []string{"no program", "0 ranks per node", "port 70000", "timeout"} {
+		assert.ErrorContains(t, err, text)
+	}
+}

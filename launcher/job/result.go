@@ -1,0 +1,200 @@
+package job
+
+import (
+	"syscall"
+	"time"
+)
+
+// Exit codes of the launcher that are not a rank's own.
+const (
+	ExitUsage      = 2   // a mistake on the command line
+	ExitTimeout    = 124 // the deadline ran out
+	ExitLauncher   = 125 // the launcher's own error
+	ExitNotExec    = 126 // the program cannot be executed
+	ExitNotFound   = 127 // the program was not found
+	exitReaderGone = 141 // as SIGPIPE would have ended us
+)
+
+// Cause says why a job ended.
+type Cause uint8
+
+// The causes.
+const (
+	CauseDone       Cause = iota // every rank ended with exit code 0
+	CauseRank                    // a rank failed
+	CauseStart                   // a rank could not be started
+	CauseSignal                  // a signal to the launcher
+	CauseTimeout                 // the deadline
+	CauseReaderGone              // nobody reads the launcher's standard output any more
+	CauseCancelled               // the caller of Run gave up
+	CauseNode                    // a node's agent is gone
+)
+
+var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost"}
+
+// String returns the cause's name, as it stands in reports.
+func (c Cause) String() string { return causeNames[c] }
+
+// MarshalText writes the cause's name.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Fate says how one rank ended.
+type Fate uint8
+
+// The fates.
+const (
+	FateSucceeded  Fate = iota // exit code 0
+	FateFailed                 // by itself
+	FateStopped                // after the launcher asked it to end
+	FateNotStarted             // it never ran
+	FateUnknown                // its node was lost
+)
+
+var fateNames = [...]string{"succeeded", "failed", "stopped", "not started", "unknown"}
+
+// String returns the fate's name, as it stands in reports.
+func (f Fate) String() string { return fateNames[f] }
+
+// MarshalText writes the fate's name.
+func (f Fate) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// RankEnd is how one rank ended.
+type RankEnd struct {
+	Rank   int            `json:"rank"`
+	Host   string         `json:"host,omitempty"`
+	PID    int            `json:"pid,omitempty"`
+	Fate   Fate           `json:"fate"`
+	Code   int            `json:"code"`
+	Signal syscall.Signal `json:"signal,omitempty"`
+	Core   bool           `json:"core,omitempty"`
+	At     time.Time      `json:"at,omitzero"`
+	OOM    string         `json:"oom,omitempty"`
+}
+
+// Failure describes the failure that ended a job.
+type Failure struct {
+	RankEnd
+	// Traceback is what is known of an exception: the last lines of a Python
+	// traceback or of PyTorch's error file, a Go panic.
+	Traceback []string `json:"traceback,omitempty"`
+	// Last are the last lines that the rank wrote to standard error, or to
+	// standard output if it wrote none.
+	Last []string `json:"last,omitempty"`
+	// Log is the rank's log file or directory, where one was written.
+	Log string `json:"log,omitempty"`
+	// Hint is something to try.
+	Hint string `json:"hint,omitempty"`
+}
+
+// Result is how a job ended.
+type Result struct {
+	JobID    string         `json:"job"`
+	Cause    Cause          `json:"cause"`
+	ExitCode int            `json:"exit_code"`
+	Signal   syscall.Signal `json:"signal,omitempty"` // with CauseSignal
+	// Text says what went wrong where it was not a rank.
+	Text string `json:"text,omitempty"`
+	Hint string `json:"hint,omitempty"`
+	// First is the rank that failed first, if one did by itself.
+	First *Failure  `json:"first,omitempty"`
+	Ranks []RankEnd `json:"ranks"`
+	// Elapsed is the time from the start of the ranks to the end of the last.
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// OutputLost says that output could not be written, and why.
+	OutputLost string `json:"output_lost,omitempty"`
+	// Left are processes that survived SIGKILL.
+	Left []string `json:"left,omitempty"`
+	// LogDir is the directory of the job's log files, where there are any.
+	LogDir string `json:"log_dir,omitempty"`
+}
+
+// Result returns how the job ended. It is meant for when Done holds.
+func (s *Supervisor) Result() Result {
+	r := Result{Cause: s.cause, Signal: s.signal, Left: s.left, Elapsed: s.elapsed()}
+	first := s.firstFailure()
+	if first != nil {
+		r.First = &Failure{RankEnd: s.rankEnd(first.Rank)}
+	}
+	for _, ranks := range s.cfg.Nodes {
+		for _, rank := range ranks {
+			r.Ranks = append(r.Ranks, s.rankEnd(rank))
+		}
+	}
+	s.explain(&r)
+	r.ExitCode = s.exitCode(first)
+	return r
+}
+
+func (s *Supervisor) elapsed() time.Duration {
+	if s.startedAt.IsZero() || s.endedAt.Before(s.startedAt) {
+		return 0
+	}
+	return s.endedAt.Sub(s.startedAt)
+}
+
+func (s *Supervisor) rankEnd(rank int) RankEnd {
+	e, end := s.exits[rank], RankEnd{Rank: rank, PID: s.pids[rank]}
+	if e == nil {
+		end.Fate = FateNotStarted
+		if end.PID != 0 {
+			end.Fate = FateUnknown
+		}
+		return end
+	}
+	if e.PID != 0 {
+		end.PID = e.PID
+	}
+	end.Code, end.Signal, end.Core, end.At, end.OOM = e.Code, e.Signal, e.Core, e.At, e.OOM
+	switch {
+	case !e.failed():
+		end.Fate = FateSucceeded
+	case s.byItself(e):
+		end.Fate = FateFailed
+	default:
+		end.Fate = FateStopped
+	}
+	return end
+}
+
+func (s *Supervisor) explain(r *Result) {
+	switch {
+	case s.cause == CauseStart && s.failure != nil:
+		r.Text, r.Hint = s.failure.Text, s.failure.Hint
+	case s.cause == CauseNode && s.lostNode != nil:
+		r.Text = s.lostNode.Text
+	}
+	if s.lost != nil && !s.lost.ReaderGone {
+		r.OutputLost = s.lost.Text
+	}
+}
+
+// exitCode follows "the first failure wins".
+func (s *Supervisor) exitCode(first *Exited) int {
+	switch s.cause {
+	case CauseRank:
+		return first.exitCode()
+	case CauseStart:
+		return s.failure.Code
+	case CauseSignal:
+		return 128 + int(s.signal)
+	case CauseTimeout:
+		return ExitTimeout
+	case CauseReaderGone:
+		return exitReaderGone
+	case CauseCancelled:
+		return 128 + int(syscall.SIGTERM)
+	case CauseNode:
+		return ExitLauncher
+	}
+	if s.lost != nil && !s.lost.ReaderGone {
+		return ExitLauncher
+	}
+	return 0
+}
+
+func (e *Exited) exitCode() int {
+	if e.Signal != 0 {
+		return 128 + int(e.Signal)
+	}
+	return e.Code
+}

@@ -1,0 +1,255 @@
+package job
+
+import (
+	"time"
+
+	"gorun/launcher/hosts"
+)
+
+// Spec is what a user wishes for. Its zero value plus one App is a valid job:
+// one rank per GPU, else one, on this host.
+type Spec struct {
+	// Apps are the programs of the job, in rank order. More than one is MPMD
+	// (mpirun's `:`); ranks number through the apps.
+	Apps []App
+
+	// Hosts are where ranks may run, in rank order; none means this host.
+	Hosts []hosts.Host
+	// HostsFrom says in the user's words where Hosts came from, such as
+	// "-H localhost:4".
+	HostsFrom string
+
+	// PerNode is the wished number of ranks on each node (--nproc-per-node).
+	PerNode Count
+	// NumNodes is the wished number of nodes (--nnodes); 0: not said.
+	NumNodes int
+
+	// Environ is the environment that ranks inherit, as os.Environ gives it.
+	// Nil means that of this process.
+	Environ []string
+	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
+	Exports []Export
+
+	// Dir is the ranks' working directory; "" is the launcher's own.
+	Dir string
+
+	Store  StoreWish
+	Stdin  StdinWish
+	Output OutputWish
+
+	// RunID names the job for its ranks (TORCHELASTIC_RUN_ID, log directory);
+	// "" takes a random one.
+	RunID string
+	// Role is torchrun's --role; "" is "default".
+	Role string
+	// VirtualLocalRank gives every rank LOCAL_RANK=0 and one visible GPU.
+	VirtualLocalRank bool
+	// SignalsToHandle are the signals that end the job in order and are passed on
+	// to the ranks, as torchrun's option of that name; none means the default
+	// (SIGTERM, SIGINT, SIGHUP, SIGQUIT is forwarded).
+	SignalsToHandle []string
+
+	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
+	Timeout time.Duration
+	// Grace is the time between the signal that asks ranks to end and SIGKILL.
+	// 0 means DefaultGrace; a negative value means no grace at all.
+	Grace time.Duration
+}
+
+// DefaultGrace is the time that ranks get to end in order.
+const DefaultGrace = 10 * time.Second
+
+// App is one program of a job.
+type App struct {
+	// Program is the program's name as the user typed it: a file, a name in PATH,
+	// a Python script, a module, a Go file or package directory.
+	Program string
+	// Args are its arguments, never touched except as LocalRankFlag and
+	// SubstituteLocalRank say.
+	Args []string
+	// Start says how the program is started; the zero value decides from the file.
+	Start Start
+	// Interpreter is the Python that was asked for by name; "" finds one.
+	Interpreter string
+	// NumRanks is the wished number of ranks (-np); 0: not said.
+	NumRanks int
+	// Dir overrides Spec.Dir for this app.
+	Dir string
+	// LocalRankFlag puts --local-rank=N before the arguments, as
+	// torch.distributed.launch does without --use-env.
+	LocalRankFlag bool
+	// SubstituteLocalRank replaces the text ${local_rank} in the arguments, as
+	// torchrun and torch.distributed.launch do.
+	SubstituteLocalRank bool
+}
+
+// Start is the way in which a program becomes a process.
+type Start uint8
+
+const (
+	// StartAuto decides from the file itself.
+	StartAuto Start = iota
+	// StartExec executes the file as it is (torchrun's --no-python).
+	StartExec
+	// StartPython runs the file by a Python interpreter with -u, run bit or not.
+	StartPython
+	// StartModule runs a Python module by name (-m).
+	StartModule
+)
+
+// CountKind tells the ways to wish for a number of ranks per node.
+type CountKind uint8
+
+const (
+	// CountUnset: the user gave no number.
+	CountUnset CountKind = iota
+	// CountFixed: Count.N ranks.
+	CountFixed
+	// CountAuto: one per GPU, else one per usable CPU.
+	CountAuto
+	// CountGPU: one per GPU; an error on a node without.
+	CountGPU
+	// CountCPU: one per usable CPU.
+	CountCPU
+)
+
+// Count is a wished number of ranks per node.
+type Count struct {
+	Kind CountKind
+	N    int    // with CountFixed
+	From string // the option or variable that said so, for messages
+}
+
+// Export is one -x option.
+type Export struct {
+	Name     string
+	Value    string
+	HasValue bool // NAME=VALUE was given; else the launcher's own value is meant
+}
+
+// StoreMode says who serves the rendezvous store that MASTER_ADDR and
+// MASTER_PORT name.
+type StoreMode uint8
+
+const (
+	// StoreAuto is StoreGorun, or StoreRank0 when the program's own text assigns
+	// MASTER_PORT.
+	StoreAuto StoreMode = iota
+	// StoreGorun: node 0's agent serves it.
+	StoreGorun
+	// StoreRank0: rank 0 hosts it; gorun reserves the port.
+	StoreRank0
+)
+
+// StoreWish is what the user said about the store.
+type StoreWish struct {
+	Mode StoreMode
+	// Addr is the address or name the store should listen on; "" is loopback for
+	// a job on one host.
+	Addr string
+	// Port is the TCP port; 0 takes a free one.
+	Port int
+	// From names the options or variables that gave Addr and Port, for messages.
+	From string
+}
+
+// StdinKind says which ranks read the launcher's standard input.
+type StdinKind uint8
+
+const (
+	// StdinRank: the rank StdinWish.Rank (0 by default); the others read end-of-file.
+	StdinRank StdinKind = iota
+	// StdinAll: every rank gets a copy.
+	StdinAll
+	// StdinNone: no rank.
+	StdinNone
+)
+
+// StdinWish is --stdin.
+type StdinWish struct {
+	Kind StdinKind
+	Rank int
+}
+
+// LabelMode says when lines carry their rank.
+type LabelMode uint8
+
+const (
+	// LabelAuto: on a terminal with more than one rank.
+	LabelAuto LabelMode = iota
+	// LabelAlways labels lines in pipes and files too.
+	LabelAlways
+	// LabelNever passes bytes as they are.
+	LabelNever
+)
+
+// LabelStyle is how a label looks.
+type LabelStyle uint8
+
+const (
+	// StyleRank is gorun's own: "[rank] ".
+	StyleRank LabelStyle = iota
+	// StyleTagged is Open MPI's --tag-output: "[1,rank]<stdout>:".
+	StyleTagged
+	// StyleTorchrun is "[role local_rank]:" as torchrun writes for tee'd streams.
+	StyleTorchrun
+)
+
+// Streams is a set of a rank's output streams: bit 0 standard output, bit 1
+// standard error. Its values are those of torchrun's -r and -t.
+type Streams uint8
+
+const (
+	// Stdout is the set of standard output alone.
+	Stdout Streams = 1
+	// Stderr is the set of standard error alone.
+	Stderr Streams = 2
+)
+
+// StreamMap gives a set of streams to each local rank.
+type StreamMap struct {
+	All     Streams         // for local ranks that Ranks leaves out
+	Ranks   map[int]Streams // by local rank; nil when All holds for each
+	Present bool            // the option was given
+}
+
+// Of returns the streams of a local rank.
+func (m StreamMap) Of(localRank int) Streams {
+	if s, ok := m.Ranks[localRank]; ok {
+		return s
+	}
+	return m.All
+}
+
+// Any reports whether some rank has a stream in m.
+func (m StreamMap) Any() bool {
+	for _, s := range m.Ranks {
+		if s != 0 {
+			return true
+		}
+	}
+	return m.All != 0
+}
+
+// OutputWish is what the user said about the ranks' output.
+type OutputWish struct {
+	Label LabelMode
+	Style LabelStyle
+	// Template is torchrun's --log-line-prefix-template; it replaces the label of
+	// tee'd streams.
+	Template string
+
+	// LogDir is the directory for log files; "" makes one in the temporary
+	// directory when a file is needed; os.DevNull means no files at all.
+	LogDir string
+	// Redirect streams go to files only, Tee streams to files and the console.
+	Redirect, Tee StreamMap
+	// ShowLocalRanks are the local ranks whose output is shown; nil shows all.
+	ShowLocalRanks []int
+	// DuplicateStdout and DuplicateStderr: lines of tee'd streams that contain
+	// one of these strings also go to one file per attempt.
+	DuplicateStdout, DuplicateStderr []string
+
+	// PTY gives each rank a pseudo-terminal as its standard streams.
+	PTY bool
+}

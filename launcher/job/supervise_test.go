@@ -1,0 +1,200 @@
+package job
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the supervisor answers")
+
+// TestSupervise replays the transcripts in testdata/supervise: paragraphs of one
+// event, a line of dashes, and the expected orders.
+func TestSupervise(t *testing.T) {
+	files, err := filepath.Glob("testdata/supervise/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { replay(t, file) })
+	}
+}
+
+func replay(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	got := transcript(t, string(text))
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+		return
+	}
+	require.Equal(t, string(text), got)
+}
+
+// transcript answers every paragraph of text anew.
+func transcript(t *testing.T, text string) string {
+	var out []string
+	var sup *Supervisor
+	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		said, _, _ := strings.Cut(paragraph, "\n----")
+		var answer []string
+		for _, line := range strings.Split(said, "\n") {
+			if !strings.HasPrefix(line, "#") {
+				answer = append(answer, say(t, &sup, line)...)
+			}
+		}
+		out = append(out, strings.Join(append([]string{said, "----"}, answer...), "\n"))
+	}
+	return strings.Join(out, "\n\n") + "\n"
+}
+
+func say(t *testing.T, sup **Supervisor, line string) []string {
+	words := strings.Fields(line)
+	f := fields(t, words[1:])
+	if words[0] == "job" {
+		s, orders := NewSupervisor(SupervisorConfig{
+			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
+		})
+		*sup = s
+		return orderLines(orders)
+	}
+	if words[0] == "result" {
+		return resultLines((*sup).Result(), (*sup).Done())
+	}
+	return orderLines((*sup).Next(f.event(words[0])))
+}
+
+// values are the name=value words of a line.
+type values struct {
+	t *testing.T
+	m map[string]string
+}
+
+func fields(t *testing.T, words []string) values {
+	m := map[string]string{}
+	for _, w := range words {
+		name, value, _ := strings.Cut(w, "=")
+		m[name] = value
+	}
+	return values{t, m}
+}
+
+func (v values) int(name string) int {
+	n, err := strconv.Atoi(v.m[name])
+	if v.m[name] != "" {
+		require.NoError(v.t, err, name)
+	}
+	return n
+}
+
+func (v values) duration(name string) time.Duration {
+	d, err := time.ParseDuration(v.m[name])
+	if v.m[name] != "" {
+		require.NoError(v.t, err, name)
+	}
+	return d
+}
+
+// at is a time in seconds after an arbitrary moment.
+func (v values) at(name string) time.Time {
+	if v.m[name] == "" {
+		return time.Time{}
+	}
+	return time.Unix(1_000_000, 0).Add(v.duration(name))
+}
+
+func (v values) signal(name string) syscall.Signal { return unix.SignalNum(v.m[name]) }
+
+func (v values) signals(name string) (list []syscall.Signal) {
+	for _, s := range strings.FieldsFunc(v.m[name], func(r rune) bool { return r == ',' }) {
+		list = append(list, unix.SignalNum(s))
+	}
+	return list
+}
+
+// nodes are the numbers of ranks on each node: nodes=4 or nodes=2,2.
+func (v values) nodes() (nodes [][]int) {
+	rank := 0
+	for _, n := range strings.Split(v.m["nodes"], ",") {
+		count, err := strconv.Atoi(n)
+		require.NoError(v.t, err)
+		var ranks []int
+		for range count {
+			ranks = append(ranks, rank)
+			rank++
+		}
+		nodes = append(nodes, ranks)
+	}
+	return nodes
+}
+
+func (v values) event(name string) Event {
+	at := v.at("at")
+	switch name {
+	case "running":
+		pids := map[int]int{}
+		for i := range v.int("ranks") {
+			pids[i] = 100 + i
+		}
+		return Running{Node: v.int("node"), PIDs: pids, At: at}
+	case "start-failed":
+		return StartFailed{Node: v.int("node"), Rank: v.int("rank"), Code: v.int("code"), Text: v.m["text"], At: at}
+	case "exited":
+		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised")}
+	case "gone":
+		return Gone{Node: v.int("node")}
+	case "signalled":
+		return Signalled{Signal: v.signal("signal"), At: at}
+	case "expired":
+		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill}[v.m["timer"]], At: at}
+	case "output-lost":
+		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
+	case "cancelled":
+		return Cancelled{At: at}
+	case "node-lost":
+		return NodeLost{Node: v.int("node"), Text: v.m["text"], At: at}
+	}
+	require.Fail(v.t, "unknown event", name)
+	return nil
+}
+
+func orderLines(orders []Order) (lines []string) {
+	for _, o := range orders {
+		switch o := o.(type) {
+		case Signal:
+			to := "processes"
+			if o.Group {
+				to = "groups"
+			}
+			lines = append(lines, fmt.Sprintf("signal %s to %s", unix.SignalName(o.Signal), to))
+		case Kill:
+			lines = append(lines, "kill")
+		case End:
+			lines = append(lines, fmt.Sprintf("end node=%d grace=%v", o.Node, o.Grace))
+		case Arm:
+			lines = append(lines, fmt.Sprintf("arm %v %v", o.Timer, o.After))
+		default:
+			lines = append(lines, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "job.")))
+		}
+	}
+	return lines
+}
+
+func resultLines(r Result, done bool) []string {
+	lines := []string{fmt.Sprintf("done=%v cause=%q exit=%d", done, r.Cause, r.ExitCode)}
+	if r.First != nil {
+		lines = append(lines, fmt.Sprintf("first rank=%d code=%d signal=%s", r.First.Rank, r.First.Code, unix.SignalName(r.First.Signal)))
+	}
+	for _, e := range r.Ranks {
+		lines = append(lines, fmt.Sprintf("rank %d %v", e.Rank, e.Fate))
+	}
+	return lines
+}

@@ -1,0 +1,307 @@
+package job
+
+import (
+	"cmp"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// killDelay is the time between a late SIGTERM and SIGKILL: with the grace it
+// stays below the promised grace + 2 s.
+const killDelay = time.Second
+
+// maxLeftoverGrace bounds the time that processes which ranks left behind get
+// after a good end, however long the grace is.
+const maxLeftoverGrace = 10 * time.Second
+
+// SupervisorConfig is what the supervisor has to know of a plan.
+type SupervisorConfig struct {
+	Nodes   [][]int // the ranks of each node
+	Grace   time.Duration
+	Timeout time.Duration
+	// EndSignals are the signals that end the job in order, beside SIGINT,
+	// SIGTERM and SIGHUP; every other one is forwarded.
+	EndSignals []syscall.Signal
+}
+
+// phase is how far the end of a job has come.
+type phase uint8
+
+const (
+	phaseRunning phase = iota
+	phaseAsked         // ranks were asked to end
+	phaseTerm          // SIGTERM after a milder signal, SIGKILL is near
+	phaseKilled        // SIGKILL to everything
+)
+
+// Supervisor decides what to do about each event of a running job. It is a
+// pure state machine: it never blocks, reads no clock and touches no process.
+type Supervisor struct {
+	cfg       SupervisorConfig
+	phase     phase
+	asked     syscall.Signal // the signal that ranks were asked with
+	stoppedAt time.Time      // when the first cause to stop happened
+	cause     Cause
+	signal    syscall.Signal // with CauseSignal
+	failure   *StartFailed
+	lost      *OutputLost
+	lostNode  *NodeLost
+	exits     map[int]*Exited
+	node      map[int]int // node by rank
+	waiting   []int       // number of ranks that still run, by node
+	gone      []bool
+	left      []string
+	suspended bool
+	pids      map[int]int
+	startedAt time.Time
+	endedAt   time.Time
+}
+
+// NewSupervisor returns a supervisor for ranks that are being started, and the
+// first orders.
+func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
+	s := &Supervisor{
+		cfg: cfg, exits: map[int]*Exited{}, node: map[int]int{}, pids: map[int]int{},
+		waiting: make([]int, len(cfg.Nodes)), gone: make([]bool, len(cfg.Nodes)),
+	}
+	for n, ranks := range cfg.Nodes {
+		s.waiting[n] = len(ranks)
+		for _, r := range ranks {
+			s.node[r] = n
+		}
+	}
+	if cfg.Timeout > 0 {
+		return s, []Order{Arm{TimerDeadline, cfg.Timeout}}
+	}
+	return s, nil
+}
+
+// Done reports whether nothing of the job is left on any node.
+func (s *Supervisor) Done() bool { return !slices.Contains(s.gone, false) }
+
+// Next returns what to do about ev.
+func (s *Supervisor) Next(ev Event) []Order {
+	switch ev := ev.(type) {
+	case Running:
+		return s.running(ev)
+	case StartFailed:
+		return s.startFailed(ev)
+	case Exited:
+		return s.exited(ev)
+	case Gone:
+		return s.nodeGone(ev)
+	case Signalled:
+		return s.signalled(ev)
+	case Expired:
+		return s.expired(ev)
+	case OutputLost:
+		return s.outputLost(ev)
+	case Cancelled:
+		return s.stop(CauseCancelled, syscall.SIGTERM, ev.At)
+	case NodeLost:
+		return s.nodeLost(ev)
+	}
+	return nil
+}
+
+func (s *Supervisor) running(ev Running) []Order {
+	for r, pid := range ev.PIDs {
+		s.pids[r] = pid
+	}
+	if s.startedAt.IsZero() || ev.At.Before(s.startedAt) {
+		s.startedAt = ev.At
+	}
+	return nil
+}
+
+// startFailed: ranks that were not started count as ended, so that the node
+// becomes empty when those that were are gone.
+func (s *Supervisor) startFailed(ev StartFailed) []Order {
+	if s.failure == nil {
+		s.failure = &ev
+	}
+	started := s.pids
+	for _, r := range s.cfg.Nodes[ev.Node] {
+		if _, ok := started[r]; !ok && s.exits[r] == nil {
+			s.waiting[ev.Node]--
+		}
+	}
+	orders := s.stop(CauseStart, syscall.SIGTERM, ev.At)
+	return append(orders, s.endIfEmpty(ev.Node, ev.At)...)
+}
+
+func (s *Supervisor) exited(ev Exited) []Order {
+	node, known := s.node[ev.Rank]
+	if !known || s.exits[ev.Rank] != nil {
+		return nil
+	}
+	s.exits[ev.Rank] = &ev
+	s.endedAt = ev.At
+	s.waiting[node]--
+	var orders []Order
+	if ev.failed() {
+		orders = s.stop(CauseRank, syscall.SIGTERM, ev.At)
+	}
+	return append(orders, s.endIfEmpty(node, ev.At)...)
+}
+
+func (e *Exited) failed() bool { return e.Code != 0 || e.Signal != 0 }
+
+// endIfEmpty has a node swept once its last rank has ended.
+func (s *Supervisor) endIfEmpty(node int, at time.Time) []Order {
+	if s.waiting[node] > 0 || s.gone[node] {
+		return nil
+	}
+	return []Order{End{Node: node, Grace: s.leftoverGrace(at)}}
+}
+
+// leftoverGrace is what processes get that ranks left behind: in a job that is
+// being ended only what is left of its grace, in one that is being killed none.
+func (s *Supervisor) leftoverGrace(at time.Time) time.Duration {
+	grace := min(s.cfg.Grace, maxLeftoverGrace)
+	switch s.phase {
+	case phaseRunning:
+		return grace
+	case phaseAsked:
+		return max(0, min(grace, s.cfg.Grace-at.Sub(s.stoppedAt)))
+	}
+	return 0
+}
+
+func (s *Supervisor) nodeGone(ev Gone) []Order {
+	s.gone[ev.Node] = true
+	s.left = append(s.left, ev.Left...)
+	return nil
+}
+
+// stop asks every rank to end, once; later causes only wait for it.
+func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order {
+	if s.phase != phaseRunning {
+		return nil
+	}
+	s.phase, s.cause, s.asked, s.stoppedAt = phaseAsked, cause, sig, at
+	if !s.ranksLeft() {
+		return nil
+	}
+	orders := []Order{Signal{Signal: sig, Group: true}}
+	if s.suspended {
+		s.suspended = false
+		orders = append(orders, Resume{})
+	}
+	return append(orders, Arm{TimerGrace, s.cfg.Grace})
+}
+
+func (s *Supervisor) ranksLeft() bool {
+	return slices.ContainsFunc(s.waiting, func(n int) bool { return n > 0 })
+}
+
+func (s *Supervisor) expired(ev Expired) []Order {
+	switch {
+	case ev.Timer == TimerDeadline:
+		return s.stop(CauseTimeout, syscall.SIGTERM, ev.At)
+	case ev.Timer == TimerGrace && s.phase == phaseAsked, ev.Timer == TimerKill && s.phase == phaseTerm:
+		return s.escalate()
+	}
+	return nil
+}
+
+// escalate takes the next harder step: SIGTERM if it wasn't, then SIGKILL.
+func (s *Supervisor) escalate() []Order {
+	if s.phase == phaseAsked && s.asked != syscall.SIGTERM {
+		s.phase = phaseTerm
+		return []Order{Signal{Signal: syscall.SIGTERM, Group: true}, Arm{TimerKill, killDelay}}
+	}
+	s.phase = phaseKilled
+	return []Order{Kill{}}
+}
+
+func (s *Supervisor) signalled(ev Signalled) []Order {
+	switch {
+	case s.ends(ev.Signal):
+		return s.endSignal(ev)
+	case ev.Signal == syscall.SIGTSTP:
+		s.suspended = true
+		return []Order{Suspend{}}
+	case ev.Signal == syscall.SIGCONT:
+		s.suspended = false
+		return []Order{Resume{}}
+	}
+	return []Order{Signal{Signal: ev.Signal}}
+}
+
+func (s *Supervisor) ends(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+		return true
+	}
+	return slices.Contains(s.cfg.EndSignals, sig)
+}
+
+// endSignal: the first ends the job in order, a further Ctrl-C skips the grace.
+// SIGHUP and SIGTERM may come twice from one closing terminal or one impatient
+// init, so they don't.
+func (s *Supervisor) endSignal(ev Signalled) []Order {
+	if s.phase == phaseRunning {
+		s.signal = ev.Signal
+		return s.stop(CauseSignal, ev.Signal, ev.At)
+	}
+	if ev.Signal != syscall.SIGINT || s.phase == phaseKilled {
+		return nil
+	}
+	return s.escalate()
+}
+
+// outputLost: a reader that went away ends the job as it ends any program in a
+// pipe; a full disk loses output but not the job.
+func (s *Supervisor) outputLost(ev OutputLost) []Order {
+	if s.lost == nil || ev.ReaderGone {
+		s.lost = &ev
+	}
+	if ev.ReaderGone && ev.Stream == 1 {
+		return s.stop(CauseReaderGone, syscall.SIGTERM, ev.At)
+	}
+	return nil
+}
+
+func (s *Supervisor) nodeLost(ev NodeLost) []Order {
+	if s.gone[ev.Node] {
+		return nil
+	}
+	if s.lostNode == nil {
+		s.lostNode = &ev
+	}
+	s.gone[ev.Node], s.waiting[ev.Node] = true, 0
+	return s.stop(CauseNode, syscall.SIGTERM, ev.At)
+}
+
+// firstFailure is the rank whose failure came first by its own clock: among
+// those that failed before anything of ours could have ended them, the one with
+// the earliest recorded error, else the earliest exit.
+func (s *Supervisor) firstFailure() *Exited {
+	var own []*Exited
+	for _, e := range s.exits {
+		if e.failed() && s.byItself(e) {
+			own = append(own, e)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	return slices.MinFunc(own, func(a, b *Exited) int {
+		return cmp.Or(a.when().Compare(b.when()), cmp.Compare(a.Rank, b.Rank))
+	})
+}
+
+// byItself reports whether a rank's end was its own doing.
+func (s *Supervisor) byItself(e *Exited) bool {
+	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)
+}
+
+// when is the time at which a rank's trouble began, as far as it is known.
+func (e *Exited) when() time.Time {
+	if !e.RaisedAt.IsZero() && e.RaisedAt.Before(e.At) {
+		return e.RaisedAt
+	}
+	return e.At
+}
