@@ -1,0 +1,46 @@
+package hosts
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireSound states what holds for whatever was accepted: names that are safe
+// to put on a command line, numbers in their bounds, no name twice.
+func requireSound(t *testing.T, all []Host) {
+	seen := map[string]bool{}
+	for _, h := range all {
+		require.NotEmpty(t, h.Name)
+		require.NotEqual(t, byte('-'), h.Name[0])
+		require.False(t, strings.ContainsAny(h.Name+h.User, " \t\r\n;&|`'\"<>()*?[]{}#~!"), "%q %q", h.Name, h.User)
+		require.False(t, strings.HasPrefix(h.User, "-"))
+		require.GreaterOrEqual(t, h.Slots, 0)
+		require.GreaterOrEqual(t, h.MaxSlots, 0)
+		require.False(t, seen[h.Name], "%q comes twice", h.Name)
+		seen[h.Name] = true
+	}
+}
+
+// The seeds of both lie in testdata/fuzz.
+
+func FuzzParseList(f *testing.F) {
+	f.Fuzz(func(t *testing.T, list string) {
+		all, err := ParseList(list, "-H")
+		if err == nil {
+			require.NotEmpty(t, all)
+		}
+		requireSound(t, all)
+	})
+}
+
+func FuzzParseFile(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string) {
+		all, _, err := ParseFile("hosts.txt", text)
+		if err == nil {
+			require.NotEmpty(t, all)
+		}
+		requireSound(t, all)
+	})
+}

@@ -1,0 +1,170 @@
+package hosts
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseList(t *testing.T) {
+	for list, want := range map[string][]Host{
+		"a":                       {{Name: "a"}},
+		"a,b":                     {{Name: "a"}, {Name: "b"}},
+		"a:4,b:2":                 {{Name: "a", Slots: 4}, {Name: "b", Slots: 2}},
+		"a,a,b":                   {{Name: "a", Slots: 2}, {Name: "b"}},
+		"a,a:2":                   {{Name: "a", Slots: 3}},
+		"a:2,b,a:3":               {{Name: "a", Slots: 5}, {Name: "b"}},
+		"a:2,b,[::1]:3":           {{Name: "a", Slots: 2}, {Name: "b"}, {Name: "::1", Slots: 3}},
+		"::1":                     {{Name: "::1"}},
+		"[::1]":                   {{Name: "::1"}},
+		"fe80::1%eth0,10.0.0.1:2": {{Name: "fe80::1%eth0"}, {Name: "10.0.0.1", Slots: 2}},
+		"alice@a:2":               {{Name: "a", Slots: 2, User: "alice"}},
+		"a, b:2":                  {{Name: "a"}, {Name: "b", Slots: 2}},
+		`DOM\bob@gpu-1_x.site`:    {{Name: "gpu-1_x.site", User: `DOM\bob`}},
+	} {
+		t.Run(list, func(t *testing.T) {
+			got, err := ParseList(list, "-H "+list)
+			require.NoError(t, err)
+			for i := range want {
+				want[i].From = "-H " + list
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestParseListMistakes(t *testing.T) {
+	for list, want := range map[string][]string{
+		"":             {"a host's name is empty"},
+		"a,,b":         {"a host's name is empty"},
+		"a:x":          {`"a:x": the number of slots is "x"`},
+		"a:0":          {`the number of slots is "0"`},
+		"a:-1":         {`the number of slots is "-1"`},
+		"a:+1":         {`the number of slots is "+1"`},
+		"a:*":          {`the number of slots is "*"`},
+		"a:9999999":    {"not a number from 1 to 1048576"},
+		"a:":           {`the number of slots is ""`},
+		"node[01-64]":  {"not yet: host ranges"},
+		"n[1,2]:4":     {"not yet: host ranges"},
+		"[::1":         {"a bracket is not closed"},
+		"[::1]4":       {"after an address in brackets"},
+		"-oProxy=x":    {`"-oProxy=x" is no host's name: it begins with a dash`},
+		"-o@a":         {`"-o" is no user's name`},
+		"@a":           {`"" is no user's name`},
+		"a b":          {`' ' does not belong there`},
+		"a;rm":         {`';' does not belong there`},
+		"$(x)":         {`'$' does not belong there`},
+		"+n0":          {"relative and excluded hosts"},
+		"a:x,b:y,good": {`"a:x"`, `"b:y"`},
+	} {
+		t.Run(list, func(t *testing.T) {
+			_, err := ParseList(list, "-H "+list)
+			require.Error(t, err)
+			for _, text := range want {
+				require.ErrorContains(t, err, text)
+			}
+			for line := range strings.Lines(err.Error()) {
+				require.True(t, strings.HasPrefix(line, "-H "+list+": "), line)
+			}
+		})
+	}
+}
+
+const hostFile = `# a cluster
+node1
+node2 slots=4 max-slots=8 # eight at most
+
+node3:2
+alice@node4 port=2222 count=1
+node5 cpu=3 slots_max=6
+node2 slots=2
+bob@node6 username=carol
+[::1]:3
+`
+
+func TestParseFile(t *testing.T) {
+	got, notes, err := ParseFile("hosts.txt", hostFile)
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.Equal(t, []Host{
+		{Name: "node1", From: "hosts.txt:2"},
+		{Name: "node2", Slots: 6, From: "hosts.txt:3"},
+		{Name: "node3", Slots: 2, From: "hosts.txt:5"},
+		{Name: "node4", Slots: 1, User: "alice", Port: 2222, From: "hosts.txt:6"},
+		{Name: "node5", Slots: 3, MaxSlots: 6, From: "hosts.txt:7"},
+		{Name: "node6", User: "carol", From: "hosts.txt:9"},
+		{Name: "::1", Slots: 3, From: "hosts.txt:10"},
+	}, got)
+}
+
+func TestParseFileSumsRepeatedLines(t *testing.T) {
+	got, _, err := ParseFile("h", "a\na\r\na\n")
+	require.NoError(t, err)
+	require.Equal(t, []Host{{Name: "a", Slots: 3, From: "h:1"}}, got)
+
+	got, _, err = ParseFile("h", "a slots=1 max-slots=2\na slots=1 max-slots=3")
+	require.NoError(t, err)
+	require.Equal(t, []Host{{Name: "a", Slots: 2, MaxSlots: 5, From: "h:1"}}, got)
+}
+
+func TestParseFileNotes(t *testing.T) {
+	got, notes, err := ParseFile("h", "a:2 binding=user:0+1 ifhn=eth0\n")
+	require.NoError(t, err)
+	require.Equal(t, []Host{{Name: "a", Slots: 2, From: "h:1"}}, got)
+	require.Equal(t, []string{"h:1: binding=user:0+1 has no meaning here", "h:1: ifhn=eth0 has no meaning here"}, notes)
+}
+
+func TestParseFileMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "h names no host",
+		"# nothing\n\n":                "h names no host",
+		"a\nb slots=x\n":               `h:2: slots=x: the number of slots is "x"`,
+		"a slots=2 cpu=3":              "h:1: cpu=3: the number of slots is given twice",
+		"a:2 slots=2":                  "the number of slots is given twice",
+		"a slots=4 max-slots=2":        "slots=4 is more than max-slots=2",
+		"a b":                          `"b": after a host come key=value pairs`,
+		"a port=0":                     `"0" is no port`,
+		"a port=x":                     `"x" is no port`,
+		"a user=-o":                    `"-o" is no user's name`,
+		"-l root":                      "it begins with a dash",
+		"^a":                           "relative and excluded hosts",
+		"a slots=x\nok\nb max-slots=y": "h:3: max-slots=y",
+	} {
+		t.Run(text, func(t *testing.T) {
+			_, _, err := ParseFile("h", text)
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for _, name := range []string{"localhost", "LocalHost", "127.0.0.1", "127.1.2.3", "::1"} {
+		require.True(t, Host{Name: name}.IsLoopback(), name)
+	}
+	for _, name := range []string{"127.example.org", "node1", "::2", "10.0.0.1", "localhost.evil.org"} {
+		require.False(t, Host{Name: name}.IsLoopback(), name)
+	}
+}
+
+func TestTotalSlots(t *testing.T) {
+	require.Equal(t, 0, TotalSlots(nil))
+	require.Equal(t, 5, TotalSlots([]Host{{Slots: 2}, {Slots: 3}}))
+	require.Equal(t, 0, TotalSlots([]Host{{Slots: 2}, {}}), "one number is open, so the sum is")
+}
+
+func TestSum(t *testing.T) {
+	got := Sum([]Host{{Name: "localhost", Slots: 2, From: "x"}, {Name: "::1"}})
+	require.Equal(t, Host{Name: "localhost", Slots: 3, From: "x"}, got)
+	require.Equal(t, Host{Name: "a"}, Sum([]Host{{Name: "a"}}), "one host stays as it is")
+}
+
+func TestSelect(t *testing.T) {
+	all := []Host{{Name: "a", Slots: 4, User: "u"}, {Name: "b"}}
+	got, err := Select(all, []Host{{Name: "b", From: "-H"}, {Name: "a", Slots: 2, From: "-H"}})
+	require.NoError(t, err)
+	require.Equal(t, []Host{{Name: "b", From: "-H"}, {Name: "a", Slots: 2, User: "u", From: "-H"}}, got)
+
+	_, err = Select(all, []Host{{Name: "c", From: "-H c"}})
+	require.EqualError(t, err, "-H c: the host file does not have c")
+}
