@@ -1,0 +1,303 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+)
+
+// DefaultTailLines is how many last lines of a stream a report gets.
+const DefaultTailLines = 20
+
+// Config says what a Console writes and where. Callbacks come from the Console's own goroutines, one at a time for each
+// destination, never from within its methods; they may block, which delays that destination, but they must not call the
+// Console's Flush or Close.
+type Config struct {
+	Stdout, Stderr Destination
+	Ranks          []RankInfo // of the job, ascending by Rank; not changed afterwards
+
+	Label    Label
+	Style    TagStyle
+	Template Template // of torchrun's --log-line-prefix-template
+
+	// Show tells whether a rank's output is written at all; nil means it is. What is not shown still counts for Tail.
+	Show func(RankInfo) bool
+
+	// Consumed gives back credit: n bytes that Write got for the stream have been written or dropped. In the end the sum is
+	// what Write got.
+	Consumed func(rank, stream, n int)
+
+	// Failed reports that stdout or stderr cannot be written: EPIPE for a reader that has gone, ENOSPC, EIO. It comes once a
+	// stream. What follows for it is dropped, and its credit given back.
+	Failed func(stream int, err error)
+
+	TailLines int // last lines that Tail returns at most; 0 means DefaultTailLines
+}
+
+// Console writes what ranks print to gorun's stdout and stderr. Its methods may be called by several goroutines.
+type Console struct {
+	ranks     []RankInfo
+	show      func(RankInfo) bool
+	tailLines int
+	several   bool
+	sinks     [2]*sink // by stream; one and the same where the destinations are
+	taggers   [2]tagger
+	lanes     [2][]*lane // by stream and place in ranks; nil until a first byte comes
+}
+
+// NewConsole makes a Console. It starts nothing before something is to be written; the caller closes it.
+func NewConsole(cfg Config) *Console {
+	c := &Console{
+		ranks:     cfg.Ranks,
+		show:      cfg.Show,
+		tailLines: cfg.TailLines,
+		several:   len(cfg.Ranks) > 1,
+	}
+	if c.tailLines == 0 {
+		c.tailLines = DefaultTailLines
+	}
+	if c.show == nil {
+		c.show = func(RankInfo) bool { return true }
+	}
+	c.sinks = newSinks(cfg)
+	for i, d := range []Destination{cfg.Stdout, cfg.Stderr} {
+		c.taggers[i] = newTagger(cfg, d)
+		c.lanes[i] = make([]*lane, len(cfg.Ranks))
+	}
+	return c
+}
+
+// newSinks makes the sinks for stdout and stderr, or one for both.
+func newSinks(cfg Config) [2]*sink {
+	if same(cfg.Stdout, cfg.Stderr) {
+		s := newSink(cfg, cfg.Stdout, Stdout, Stderr)
+		return [2]*sink{s, s}
+	}
+	return [2]*sink{newSink(cfg, cfg.Stdout, Stdout), newSink(cfg, cfg.Stderr, Stderr)}
+}
+
+func newSink(cfg Config, d Destination, streams ...int) *sink {
+	s := &sink{terminal: d.Terminal, width: d.Width}
+	s.init()
+	s.w = writerOf(d.W)
+	s.consumed = cfg.Consumed
+	if s.consumed == nil {
+		s.consumed = func(int, int, int) {}
+	}
+	s.failed = func(err error) {
+		for _, stream := range streams {
+			if cfg.Failed != nil {
+				cfg.Failed(stream, err)
+			}
+		}
+	}
+	if d.Terminal {
+		s.tick = s.showDue
+	}
+	return s
+}
+
+func newTagger(cfg Config, d Destination) tagger {
+	t := tagger{
+		label:    cfg.Label,
+		style:    cfg.Style,
+		template: cfg.Template,
+		several:  len(cfg.Ranks) > 1,
+		terminal: d.Terminal,
+		color:    d.Color,
+		digits:   1,
+	}
+	if n := len(cfg.Ranks); n > 0 {
+		t.digits = len(fmt.Sprint(cfg.Ranks[n-1].Rank))
+	}
+	return t
+}
+
+// Write takes bytes that a rank printed. It never blocks and copies what it keeps.
+func (c *Console) Write(rank, stream int, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	s := c.sinks[streamIndex(stream)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	var stranger int
+	account := &stranger
+	if l := c.lane(rank, stream); l != nil {
+		l.tail.add(p, tailLimit(stream))
+		s.accept(l, p)
+		account = &l.account
+	}
+	s.credit(account, credit{rank, stream, len(p)})
+	s.signal()
+}
+
+// End tells that a rank's stream is at its end of file: its final partial line is written. On a terminal, and where it has
+// a label, a newline ends it; else it is written as it is. A later Write begins anew (the next attempt's rank).
+func (c *Console) End(rank, stream int) {
+	s := c.sinks[streamIndex(stream)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := c.known(rank, stream); l != nil && !s.closed {
+		s.finish(l)
+		s.signal()
+	}
+}
+
+// Notice writes a line of gorun's own to stderr, between the lines of ranks. What comes from outside in it must have passed
+// Sanitize.
+func (c *Console) Notice(line string) {
+	s := c.sinks[streamIndex(Stderr)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.notice(line)
+		s.signal()
+	}
+}
+
+// Entered tells that the user has ended a line at the terminal, whose echo has moved the cursor to a new row: the answer to
+// a prompt. What the prompt's rank prints next is a new line then.
+func (c *Console) Entered() {
+	c.onTerminals(func(s *sink) { s.enter() })
+}
+
+// Resize tells the terminal's new number of columns.
+func (c *Console) Resize(width int) {
+	c.onTerminals(func(s *sink) { s.width = width })
+}
+
+func (c *Console) onTerminals(do func(*sink)) {
+	for _, s := range c.distinct() {
+		s.mu.Lock()
+		if s.terminal {
+			do(s)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Tail returns the last lines that a rank printed to the stream, the unfinished one included, made safe to print: without
+// escape sequences, other control bytes as Sanitize shows them. Of a line that is longer than what is kept it returns the
+// end, after three dots.
+func (c *Console) Tail(rank, stream int) []string {
+	s := c.sinks[streamIndex(stream)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := c.known(rank, stream); l != nil {
+		return l.tail.lines(c.tailLines)
+	}
+	return nil
+}
+
+// Flush waits until what the Console was given is written or dropped, held partial lines excepted.
+func (c *Console) Flush(ctx context.Context) error {
+	return c.await(ctx)
+}
+
+// Close ends all streams, waits until everything is written or dropped, and ends the Console's goroutines. When the context
+// ends first, because a reader is stuck, its error is returned and the rest may be lost with the process.
+// What is written to a closed Console is dropped without credit.
+func (c *Console) Close(ctx context.Context) error {
+	for i := range c.lanes {
+		s := c.sinks[i]
+		s.mu.Lock()
+		for _, l := range c.lanes[i] {
+			if l != nil && !s.closed {
+				s.finish(l)
+			}
+		}
+		s.mu.Unlock()
+	}
+	for _, s := range c.distinct() {
+		s.mu.Lock()
+		s.close()
+		s.mu.Unlock()
+	}
+	return c.await(ctx)
+}
+
+func (c *Console) await(ctx context.Context) error {
+	var errs []error
+	for _, s := range c.distinct() {
+		if err := s.flush(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("write the ranks' output to %s: %w", streamName(c.streamOf(s)), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Console) streamOf(s *sink) int {
+	if s == c.sinks[0] {
+		return Stdout
+	}
+	return Stderr
+}
+
+// distinct returns the sinks, each once.
+func (c *Console) distinct() []*sink {
+	if c.sinks[0] == c.sinks[1] {
+		return c.sinks[:1]
+	}
+	return c.sinks[:]
+}
+
+// lane returns the lane of a rank's stream and makes it if need be; nil for a rank that the job does not have.
+func (c *Console) lane(rank, stream int) *lane {
+	at := c.place(rank)
+	if at < 0 {
+		return nil
+	}
+	of := &c.lanes[streamIndex(stream)][at]
+	if *of == nil {
+		*of = c.newLane(c.ranks[at], stream)
+	}
+	return *of
+}
+
+// known returns the lane of a rank's stream if it has had a byte.
+func (c *Console) known(rank, stream int) *lane {
+	if at := c.place(rank); at >= 0 {
+		return c.lanes[streamIndex(stream)][at]
+	}
+	return nil
+}
+
+// place returns where the rank stands in ranks, -1 for nowhere.
+func (c *Console) place(rank int) int {
+	if rank >= 0 && rank < len(c.ranks) && c.ranks[rank].Rank == rank {
+		return rank
+	}
+	at := sort.Search(len(c.ranks), func(i int) bool { return c.ranks[i].Rank >= rank })
+	if at < len(c.ranks) && c.ranks[at].Rank == rank {
+		return at
+	}
+	return -1
+}
+
+func (c *Console) newLane(r RankInfo, stream int) *lane {
+	i := streamIndex(stream)
+	l := &lane{tag: c.taggers[i].tag(r, stream)}
+	switch {
+	case !c.show(r):
+		l.discipline = dropBytes
+	case !c.several && len(l.tag) == 0:
+		l.discipline = passBytes
+	case c.sinks[i].terminal:
+		l.discipline = screenRows
+	default:
+		l.discipline = wholeLines
+	}
+	return l
+}
+
+func tailLimit(stream int) int {
+	if stream == Stdout {
+		return stdoutTail
+	}
+	return stderrTail
+}

@@ -1,0 +1,110 @@
+package output
+
+import (
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Destination is where a Console writes: one of gorun's own stdout and stderr.
+type Destination struct {
+	W        io.Writer // an *os.File is written by its descriptor, see below
+	Terminal bool
+	Width    int  // columns of the terminal; 0 for unknown
+	Color    bool // the terminal shows colours and the user wants them (NO_COLOR)
+}
+
+// descriptor writes to an open file by bare system calls, for two things that (*os.File).Write does otherwise: a reader of
+// descriptor 1 or 2 that has gone must be an error to report, not a SIGPIPE that kills the program; and a descriptor that
+// somebody who shares it has made non-blocking after this program began must be waited for.
+type descriptor struct {
+	conn syscall.RawConn
+}
+
+// writerOf returns the writer to use for a destination.
+func writerOf(w io.Writer) io.Writer {
+	if file, ok := w.(*os.File); ok {
+		if conn, err := file.SyscallConn(); err == nil {
+			return descriptor{conn}
+		}
+	}
+	return w
+}
+
+func (d descriptor) Write(p []byte) (n int, err error) {
+	closed := d.conn.Write(func(fd uintptr) bool {
+		n, err = writeDescriptor(int(fd), p)
+		return true
+	})
+	if closed != nil {
+		return n, closed
+	}
+	return n, err
+}
+
+// writeDescriptor writes all of p.
+func writeDescriptor(fd int, p []byte) (done int, err error) {
+	for done < len(p) {
+		n, err := unix.Write(fd, p[done:])
+		switch {
+		case err == unix.EAGAIN:
+			awaitWritable(fd)
+		case err == unix.EINTR:
+		case err != nil:
+			return done, err
+		default:
+			done += n
+		}
+	}
+	return done, nil
+}
+
+// awaitWritable waits until the descriptor takes bytes or has failed, which the next write then tells.
+func awaitWritable(fd int) {
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
+}
+
+// same tells whether two destinations are one terminal, pipe or file, so that one goroutine must write to it.
+func same(a, b Destination) bool {
+	fileA, okA := a.W.(*os.File)
+	fileB, okB := b.W.(*os.File)
+	if !okA || !okB {
+		return sameWriter(a.W, b.W)
+	}
+	if fileA == fileB {
+		return true
+	}
+	if a.Terminal && b.Terminal {
+		if ttyA, ttyB := terminalNumber(fileA), terminalNumber(fileB); ttyA != 0 && ttyB != 0 {
+			return ttyA == ttyB // sees through /dev/tty, which has an inode of its own
+		}
+	}
+	infoA, errA := fileA.Stat()
+	infoB, errB := fileB.Stat()
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// sameWriter compares two writers that are not both files; those of types that cannot be compared are distinct.
+func sameWriter(a, b io.Writer) (equal bool) {
+	defer func() {
+		if recover() != nil {
+			equal = false
+		}
+	}()
+	return a == b
+}
+
+// terminalNumber returns the device number of a file's terminal; 0 for none.
+func terminalNumber(f *os.File) uint32 {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var number uint32
+	_ = conn.Control(func(fd uintptr) {
+		number, _ = unix.IoctlGetUint32(int(fd), unix.TIOCGDEV)
+	})
+	return number
+}

@@ -1,0 +1,75 @@
+package output
+
+import "bytes"
+
+// writeLines lays out bytes for a pipe or a file: complete lines are queued, the rest is held.
+func (s *sink) writeLines(l *lane, p []byte) {
+	if s.open == l {
+		p = s.continueLine(p)
+	}
+	if end := bytes.LastIndexByte(p, '\n') + 1; end > 0 {
+		s.leave()
+		s.putLines(l, p[:end])
+		p = p[end:]
+	}
+	if len(l.line)+len(p) >= MaxLine {
+		s.openLine(l, p)
+		return
+	}
+	l.hold(p)
+}
+
+// continueLine passes on what belongs to the open line and returns the rest.
+func (s *sink) continueLine(p []byte) []byte {
+	end := bytes.IndexByte(p, '\n') + 1
+	if end == 0 {
+		s.put(p)
+		return nil
+	}
+	s.put(p[:end])
+	s.midline, s.open = false, nil
+	return p[end:]
+}
+
+// putLines queues the held line and p, which ends with a newline. Without a tag that is one piece, however many lines.
+func (s *sink) putLines(l *lane, p []byte) {
+	s.put(l.tag)
+	s.put(l.line)
+	l.clear()
+	if len(l.tag) == 0 {
+		s.put(p)
+		return
+	}
+	for {
+		end := bytes.IndexByte(p, '\n') + 1
+		s.put(p[:end])
+		if p = p[end:]; len(p) == 0 {
+			return
+		}
+		s.put(l.tag)
+	}
+}
+
+// openLine queues a line that has grown too long to wait for its end. It stays open for its lane.
+func (s *sink) openLine(l *lane, p []byte) {
+	s.leave()
+	s.put(l.tag)
+	s.put(l.line)
+	s.put(p)
+	l.clear()
+	s.midline, s.open = true, l
+}
+
+// finishLine queues the final partial line: as it is without a tag, else ended by a newline.
+func (s *sink) finishLine(l *lane) {
+	switch {
+	case len(l.line) > 0:
+		s.openLine(l, nil)
+	case s.open != l:
+		return
+	}
+	if len(l.tag) > 0 {
+		s.put(newline)
+		s.midline = false
+	}
+}

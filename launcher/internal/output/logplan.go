@@ -1,0 +1,117 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// LogPlan says which files a node writes for its ranks, in one attempt. The layout is torchrun's:
+//
+//	<Dir>/<RunID>_<random8>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
+//	<Dir>/<RunID>_<random8>/attempt_<n>/{filtered_stdout.log,filtered_stderr.log}
+type LogPlan struct {
+	Dir     string // --log-dir; empty for a fresh torchelastic_<random8> below TempDir; the null device for no files at all
+	TempDir string // $TMPDIR or /tmp
+	RunDir  string // of an earlier attempt (Logs.RunDir); empty has one made
+	RunID   string // --rdzv-id
+	Attempt int    // counted from 0
+	Ranks   []RankInfo
+
+	Redirects, Tee StreamMap // by local rank; a stream in both is tee'd
+
+	// Lines of tee'd streams that hold any of the texts also go to one file an attempt, with their tag. Show, which is
+	// --local-ranks-filter, leaves ranks out, as torchrun does; nil means none.
+	StdoutFilters, StderrFilters []string
+	Show                         func(RankInfo) bool
+	Template                     Template // of the tag; empty for torchrun's own
+
+	// Consumed gives back credit: n bytes that a tee got have been written or dropped.
+	Consumed func(rank, stream, n int)
+
+	// Failed reports a log file that is incomplete from here on, once for each cause. Nothing else suffers.
+	Failed func(path string, err error)
+}
+
+// Wanted tells whether the plan asks for files.
+func (p LogPlan) Wanted() bool {
+	asked := p.Dir != "" || !p.Redirects.Empty() || !p.Tee.Empty()
+	return asked && filepath.Clean(p.Dir) != os.DevNull
+}
+
+// makeAttemptDir makes all directories of the attempt, and the run's before them where there is none yet.
+func (p LogPlan) makeAttemptDir() (run, attempt string, err error) {
+	run = p.RunDir
+	if run == "" {
+		if run, err = p.makeRunDir(); err != nil {
+			return "", "", err
+		}
+	}
+	attempt = filepath.Join(run, "attempt_"+strconv.Itoa(p.Attempt))
+	if err := os.Mkdir(attempt, 0o777); err != nil {
+		return "", "", dirError(attempt, err)
+	}
+	for _, r := range p.Ranks {
+		dir := filepath.Join(attempt, strconv.Itoa(r.LocalRank))
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			return "", "", dirError(dir, err)
+		}
+	}
+	return run, attempt, nil
+}
+
+// makeRunDir makes the run's directory. Its name cannot be guessed and it is private, like torchrun's (Python's mkdtemp);
+// a directory that the user named is made as the umask says.
+func (p LogPlan) makeRunDir() (string, error) {
+	base := p.Dir
+	if base == "" {
+		temp := p.TempDir
+		if temp == "" {
+			temp = "/tmp"
+		}
+		var err error
+		if base, err = makeFresh(temp, "torchelastic_"); err != nil {
+			return "", err
+		}
+	} else if err := os.MkdirAll(base, 0o777); err != nil {
+		return "", dirError(base, err)
+	}
+	return makeFresh(base, strings.ReplaceAll(p.RunID, "/", "_")+"_")
+}
+
+// makeFresh makes a new directory, mode 0700, with eight random characters after the prefix.
+func makeFresh(base, prefix string) (string, error) {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_" // Python's tempfile
+	for {
+		random := make([]byte, 8)
+		for i := range random {
+			random[i] = letters[rand.IntN(len(letters))]
+		}
+		dir := filepath.Join(base, prefix+string(random))
+		err := os.Mkdir(dir, 0o700)
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", dirError(dir, err)
+		}
+	}
+}
+
+// dirError names the directory that cannot be made, why, and the way out.
+func dirError(dir string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		if errors.Is(err, syscall.ENOTDIR) {
+			dir = path.Path // the file in the way
+		}
+		err = path.Err
+	}
+	return fmt.Errorf("make log directory %s: %w; --log-dir names another place", Sanitize(dir), err)
+}

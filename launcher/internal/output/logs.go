@@ -1,0 +1,201 @@
+package output
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// DiskPatience is how long a write to a log file may take. After that the disk (a network's, as a rule) is given up for the
+// rest of the attempt: ranks go on without logs.
+const DiskPatience = 10 * time.Second
+
+// Logs are the log files of a node's ranks in one attempt.
+//
+// One goroutine writes all files. Tees never block: what they are given waits in memory, and its credit comes back when it
+// has been written. A disk that is slower than the ranks so slows the ranks, as a slow reader of stdout does, if the caller
+// reads a rank's stream only while it has credit from both. A disk that fails or hangs costs the log alone.
+type Logs struct {
+	plan    LogPlan
+	run     string // empty when there are no files, then attempt is too
+	attempt string
+	tees    map[teeKey]*tee
+	shared  [2]*logFile // filtered_stdout.log, filtered_stderr.log; nil without filters
+	disk    *disk
+}
+
+// teeKey names a tee'd stream.
+type teeKey struct {
+	localRank, stream int
+}
+
+// OpenLogs makes the directories and opens the files of tee'd streams. A plan that wants no files gives Logs without any.
+// After an error nothing is open, and a run directory that this call made is gone.
+func OpenLogs(plan LogPlan) (*Logs, error) {
+	l := &Logs{plan: plan}
+	if !plan.Wanted() {
+		return l, nil
+	}
+	var err error
+	if l.run, l.attempt, err = plan.makeAttemptDir(); err != nil {
+		return nil, err
+	}
+	l.disk = newDisk(plan)
+	if err := l.openFiles(); err != nil {
+		l.disk.closeFiles()
+		if plan.RunDir == "" {
+			_ = os.RemoveAll(l.run) // the error at hand says more
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Logs) openFiles() error {
+	filters := [2][]string{l.plan.StdoutFilters, l.plan.StderrFilters}
+	for i, name := range []string{"filtered_stdout.log", "filtered_stderr.log"} {
+		if len(filters[i]) == 0 {
+			continue
+		}
+		var err error
+		if l.shared[i], err = l.disk.open(filepath.Join(l.attempt, name)); err != nil {
+			return err
+		}
+	}
+	l.tees = make(map[teeKey]*tee)
+	for _, r := range l.plan.Ranks {
+		for _, stream := range []int{Stdout, Stderr} {
+			if !l.plan.Tee.Of(r.LocalRank).Has(stream) {
+				continue
+			}
+			if err := l.openTee(r, stream); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Logs) openTee(r RankInfo, stream int) error {
+	file, err := l.disk.open(l.Path(r.LocalRank, stream))
+	if err != nil {
+		return err
+	}
+	file.owner = credit{rank: r.Rank, stream: stream}
+	t := &tee{disk: l.disk, file: file}
+	if i := streamIndex(stream); l.shared[i] != nil && (l.plan.Show == nil || l.plan.Show(r)) {
+		filters := [2][]string{l.plan.StdoutFilters, l.plan.StderrFilters}[i]
+		t.filter = newLineFilter(l.shared[i], filters, l.tag(r))
+	}
+	l.tees[teeKey{r.LocalRank, stream}] = t
+	return nil
+}
+
+// tag is what begins a rank's lines in the shared files.
+func (l *Logs) tag(r RankInfo) string {
+	if l.plan.Template.Empty() {
+		return torchrunTag(r)
+	}
+	return l.plan.Template.expand(r)
+}
+
+// RunDir returns the run's directory, which later attempts share; empty when there are no files.
+func (l *Logs) RunDir() string { return l.run }
+
+// AttemptDir returns the attempt's directory; empty when there are no files.
+func (l *Logs) AttemptDir() string { return l.attempt }
+
+// RankDir returns a rank's directory; empty when there are no files.
+func (l *Logs) RankDir(localRank int) string {
+	if l.attempt == "" {
+		return ""
+	}
+	return filepath.Join(l.attempt, strconv.Itoa(localRank))
+}
+
+// ErrorFile returns the path for TORCHELASTIC_ERROR_FILE; empty when there are no files. The rank makes it.
+func (l *Logs) ErrorFile(localRank int) string {
+	if l.attempt == "" {
+		return ""
+	}
+	return filepath.Join(l.RankDir(localRank), "error.json")
+}
+
+// Path returns the path of a stream's log file; empty when the stream has none.
+func (l *Logs) Path(localRank, stream int) string {
+	logged := l.plan.Redirects.Of(localRank) | l.plan.Tee.Of(localRank)
+	if l.attempt == "" || !logged.Has(stream) {
+		return ""
+	}
+	return filepath.Join(l.RankDir(localRank), streamName(stream)+".log")
+}
+
+// Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node. The
+// caller hands it to the rank and closes it then, so that the node needs no descriptor for it.
+func (l *Logs) Redirect(localRank, stream int) (*os.File, error) {
+	if l.attempt == "" || !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
+		return nil, nil
+	}
+	return openLog(l.Path(localRank, stream))
+}
+
+// Tee returns the writer of a tee'd stream, nil for any other. Its Write never blocks, never fails and keeps nothing of p;
+// Close tells that the stream is at its end of file. Both must come from one goroutine at a time.
+func (l *Logs) Tee(localRank, stream int) io.WriteCloser {
+	if t := l.tees[teeKey{localRank, stream}]; t != nil {
+		return t
+	}
+	return nil
+}
+
+// Close ends all tees and waits until their bytes are written or dropped. Its error tells which files are incomplete and
+// why, or that the context ended first.
+func (l *Logs) Close(ctx context.Context) error {
+	if l.disk == nil {
+		return nil
+	}
+	for _, t := range l.tees {
+		_ = t.Close() // never fails
+	}
+	return l.disk.close(ctx)
+}
+
+// openLog opens a log file to append to. What the umask leaves of 0666 is its mode, as for torchrun.
+func openLog(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w; --log-dir names another place", Sanitize(path), cause(err))
+	}
+	return file, nil
+}
+
+// tee is one tee'd stream.
+type tee struct {
+	disk   *disk
+	file   *logFile
+	filter *lineFilter // nil without filters
+	once   sync.Once
+}
+
+func (t *tee) Write(p []byte) (int, error) {
+	t.disk.add(t.file, p, len(p))
+	if t.filter != nil {
+		t.disk.add(t.filter.file, t.filter.feed(p), 0)
+	}
+	return len(p), nil
+}
+
+func (t *tee) Close() error {
+	t.once.Do(func() {
+		if t.filter != nil {
+			t.disk.add(t.filter.file, t.filter.rest(), 0)
+		}
+		t.disk.finish(t.file)
+	})
+	return nil
+}
