@@ -1,0 +1,236 @@
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// patience is how long one job may take on a busy machine before the test calls it hung.
+	patience = 3 * time.Minute
+	// leaving is how long processes of a job may need to be gone on a busy machine; the deadlines themselves are tested in
+	// virtual time and by `make soak`.
+	leaving = 60 * time.Second
+)
+
+// markVariable is in the environment of every process of a test's job.
+const markVariable = "INTEROP_MARK"
+
+var marks atomic.Int64
+
+// job is one command to run.
+type job struct {
+	argv    []string
+	dir     string
+	environ []string // added to the clean environment
+	without []string // taken out of it
+	user    *syscall.Credential
+	stdin   io.Reader
+	stdout  *os.File // where output goes instead of being kept
+}
+
+// result is what came of it.
+type result struct {
+	stdout, stderr string
+	code           int // 128 + n for signal n
+}
+
+// cleanEnvironment is the caller's without what would make jobs differ: settings of launchers, and Python's of this shell.
+func cleanEnvironment() []string {
+	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "INTEROP_", "PMI", "OMPI_", "SLURM_", "PYTHON", "VIRTUAL_ENV"}
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
+	})
+}
+
+// gorun is a job of the gorun that TestMain built.
+func gorun(args ...string) job { return job{argv: append([]string{built("gorun")}, args...)} }
+
+// with adds variables.
+func (j job) with(environ ...string) job {
+	j.environ = append(slices.Clone(j.environ), environ...)
+	return j
+}
+
+// running is a job under way.
+type running struct {
+	command        *exec.Cmd
+	mark           string
+	stdout, stderr watched
+	ended          chan struct{}
+}
+
+// start begins the job and makes sure that nothing of it outlives the test.
+func (j job) start(t *testing.T) *running {
+	t.Helper()
+	r := &running{mark: fmt.Sprintf("%s=%d.%d", markVariable, os.Getpid(), marks.Add(1)), ended: make(chan struct{})}
+	r.stdout.changed, r.stderr.changed = make(chan struct{}, 1), make(chan struct{}, 1)
+	r.command = exec.Command(j.argv[0], j.argv[1:]...)
+	r.command.Dir = j.dir
+	r.command.Env = append(append(slices.DeleteFunc(cleanEnvironment(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(j.without, name)
+	}), j.environ...), r.mark)
+	r.command.Stdin, r.command.Stdout, r.command.Stderr = j.stdin, &r.stdout, &r.stderr
+	if j.stdout != nil {
+		r.command.Stdout = j.stdout
+	}
+	r.command.SysProcAttr = &syscall.SysProcAttr{Credential: j.user}
+	require.NoError(t, r.command.Start())
+	go func() {
+		defer close(r.ended)
+		_ = r.command.Wait() // the status is read from ProcessState
+	}()
+	t.Cleanup(func() { r.cleanUp(t) })
+	return r
+}
+
+// cleanUp fails the test for what is still there, and ends it.
+func (r *running) cleanUp(t *testing.T) {
+	select {
+	case <-r.ended:
+	default:
+		t.Errorf("the job still runs: %s\n%s%s", r.command, r.stdout.String(), r.stderr.String())
+		_ = r.command.Process.Kill()
+	}
+	var left []string
+	gone := assert.Eventually(t, func() bool { left = marked(r.mark); return len(left) == 0 }, leaving, 20*time.Millisecond)
+	if !gone {
+		t.Errorf("%s left behind: %s", r.command, strings.Join(left, "; "))
+	}
+	for _, process := range left {
+		var pid int
+		if _, err := fmt.Sscan(process, &pid); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// wait returns what came of the job, or fails the test after patience.
+func (r *running) wait(t *testing.T) result {
+	t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(patience):
+		t.Fatalf("hangs: %s\nstdout: %s\nstderr: %s", r.command, r.stdout.String(), r.stderr.String())
+	}
+	status, ok := r.command.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	code := status.ExitStatus()
+	if status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	return result{r.stdout.String(), r.stderr.String(), code}
+}
+
+// run starts the job and waits for its end.
+func (j job) run(t *testing.T) result {
+	t.Helper()
+	return j.start(t).wait(t)
+}
+
+// succeed runs a job that must end well and tell nothing on standard error.
+func (j job) succeed(t *testing.T) string {
+	t.Helper()
+	got := j.run(t)
+	require.Zero(t, got.code, "%s: stdout: %s\nstderr: %s", j.argv, got.stdout, got.stderr)
+	return got.stdout
+}
+
+// tell runs ranks of role "tell" and returns what they saw, sorted by rank.
+func (j job) tell(t *testing.T) []seen {
+	t.Helper()
+	return parseSeen(t, j.with(roleVariable+"=tell").succeed(t))
+}
+
+// parseSeen reads the lines of ranks of role "tell".
+func parseSeen(t *testing.T, output string) []seen {
+	t.Helper()
+	var all []seen
+	for line := range strings.Lines(output) {
+		var one seen
+		require.NoError(t, json.Unmarshal([]byte(line), &one), line)
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b seen) int { return strings.Compare(a.Environ["RANK"], b.Environ["RANK"]) })
+	return all
+}
+
+// marked lists the processes whose environment holds mark, zombies left out (their parent decides about them).
+func marked(mark string) []string {
+	var found []string
+	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range paths {
+		environ, err := os.ReadFile(path)
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+			continue
+		}
+		dir := filepath.Dir(path)
+		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		found = append(found, filepath.Base(dir)+" "+string(bytes.ReplaceAll(bytes.TrimRight(cmdline, "\x00"), []byte{0}, []byte{' '})))
+	}
+	return found
+}
+
+// watched is a stream that can be read while it grows.
+type watched struct {
+	mutex   sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	n, err := w.text.Write(p)
+	select {
+	case w.changed <- struct{}{}:
+	default: // whoever waits will look anyway
+	}
+	return n, err
+}
+
+func (w *watched) String() string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.text.String()
+}
+
+// until waits for text to stand so many times in a stream of the job, and reports whether it did before the job ended.
+func (r *running) until(t *testing.T, stream *watched, text string, times int) bool {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		if strings.Count(stream.String(), text) >= times {
+			return true
+		}
+		select {
+		case <-stream.changed:
+		case <-r.ended:
+			return strings.Count(stream.String(), text) >= times
+		case <-late:
+			t.Fatalf("%q never came: %s\nstdout: %s\nstderr: %s", text, r.command, r.stdout.String(), r.stderr.String())
+		}
+	}
+}
+
+// signal sends the launcher a signal.
+func (r *running) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	require.NoError(t, r.command.Process.Signal(s))
+}

@@ -1,0 +1,95 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// roleVariable turns this test binary into a rank that does what roles says.
+const roleVariable = "INTEROP_ROLE"
+
+// bin holds what TestMain built: gorun, torchrun (the same file), hello.
+var bin string
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(play(role))
+	}
+	os.Exit(testAll(m))
+}
+
+func testAll(m *testing.M) int {
+	if err := buildAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	return m.Run()
+}
+
+// buildAll makes the static gorun that users get, and the examples that tests run.
+func buildAll() error {
+	var err error
+	if bin, err = os.MkdirTemp("", "gorun-interop-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(bin, 0o755); err != nil { // other users run it, too
+		return err
+	}
+	for name, source := range map[string]string{"gorun": "cmd/gorun", "hello": "examples/hello"} {
+		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(bin, name), "gorun/"+source)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", source, err, said)
+		}
+	}
+	return os.Symlink("gorun", filepath.Join(bin, "torchrun"))
+}
+
+// built returns the path of something that TestMain built.
+func built(name string) string { return filepath.Join(bin, name) }
+
+// self is this test binary, as a rank of roleVariable.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	require.NoError(t, err)
+	return path
+}
+
+// example returns the path of a file below examples/.
+func example(t *testing.T, name string) string {
+	t.Helper()
+	return filepath.Join(testneeds.Repository(t), "examples", name)
+}
+
+// standOnce compiles the program that stands still until it is killed: the cheapest rank there is.
+var standOnce = sync.OnceValues(func() (string, error) {
+	source, err := filepath.Abs(filepath.Join("..", "bench", "csrc", "stand.c"))
+	if err != nil {
+		return "", err
+	}
+	path := built("stand")
+	said, err := exec.Command("gcc", "-O2", "-static", "-o", path, source).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("compile %s: %w\n%s", source, err, said)
+	}
+	return path, nil
+})
+
+// stand returns that program.
+func stand(t *testing.T) string {
+	t.Helper()
+	testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	path, err := standOnce()
+	require.NoError(t, err)
+	return path
+}

@@ -1,0 +1,37 @@
+package interop
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// Ranks that end at once, in any number and order, must neither hang the launcher nor change its status. (Other launchers hang in
+// half of such runs: ranks that end before they were registered.)
+func TestManyRanksThatEndAtOnce(t *testing.T) {
+	random := testneeds.Rand(t)
+	for range testneeds.Count(50, 1000) {
+		gorun("-n", "256", "true").succeed(t)
+	}
+	for range testneeds.Count(5, 100) {
+		n := 1 + random.IntN(300)
+		got := gorun("-n", strconv.Itoa(n), "false").run(t)
+		require.Equal(t, 1, got.code, "%d × false: %s", n, got.stderr)
+		require.LessOrEqual(t, strings.Count(got.stderr, "\n"), 25, "the report folds: %s", got.stderr)
+	}
+}
+
+// 500 ranks are alive at the same time, then all are gone.
+func TestFiveHundredRanks(t *testing.T) {
+	const ranks = 500
+	r := gorun("-n", strconv.Itoa(ranks), stand(t)).start(t)
+	require.True(t, r.until(t, &r.stdout, "here\n", ranks), r.stderr.String())
+	require.GreaterOrEqual(t, len(marked(r.mark)), ranks)
+	r.signal(t, syscall.SIGTERM)
+	require.Equal(t, 143, r.wait(t).code)
+}

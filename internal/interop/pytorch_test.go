@@ -1,0 +1,86 @@
+package interop
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// underTorchrun is a job of PyTorch's own torchrun.
+func underTorchrun(python string, args ...string) job {
+	return job{argv: append([]string{filepath.Join(filepath.Dir(python), "torchrun")}, args...)}
+}
+
+// underGorun is the same job under gorun.
+func underGorun(python string, args ...string) job {
+	return gorun(args...).with("GORUN_PYTHON=" + python)
+}
+
+// training is what examples/torch/digits_ddp.py reports.
+type training struct {
+	accuracy float64 // per cent
+	losses   []float64
+}
+
+var accuracyLine = regexp.MustCompile(`accuracy ([0-9.]+) %`)
+
+// train runs the digits example as a job that launch makes.
+func train(t *testing.T, launch func(args ...string) job, args ...string) training {
+	t.Helper()
+	losses := filepath.Join(t.TempDir(), "losses")
+	args = append([]string{"--nproc-per-node", "4", example(t, "torch/digits_ddp.py"), "--losses", losses}, args...)
+	got := launch(args...).with("OMP_NUM_THREADS=1").run(t)
+	require.Zero(t, got.code, "%s%s", got.stdout, got.stderr)
+
+	found := accuracyLine.FindStringSubmatch(got.stdout)
+	require.NotNil(t, found, got.stdout)
+	var result training
+	var err error
+	result.accuracy, err = strconv.ParseFloat(found[1], 64)
+	require.NoError(t, err)
+	text, err := os.ReadFile(losses)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		loss, err := strconv.ParseFloat(strings.TrimSpace(line), 64)
+		require.NoError(t, err)
+		result.losses = append(result.losses, loss)
+	}
+	return result
+}
+
+// Real data, trained under both launchers: the numbers must not depend on who started the ranks.
+func TestTrainingIsTheSameAsUnderTorchrun(t *testing.T) {
+	python := testneeds.Torch(t)
+	theirs := train(t, func(args ...string) job { return underTorchrun(python, args...) })
+	ours := train(t, func(args ...string) job { return underGorun(python, args...) })
+
+	require.Greater(t, theirs.accuracy, 95.0)
+	require.Equal(t, theirs.accuracy, ours.accuracy)
+	require.Greater(t, len(theirs.losses), 100)
+	require.Len(t, ours.losses, len(theirs.losses))
+	for step, loss := range theirs.losses {
+		if math.Abs(loss-ours.losses[step]) > 1e-5 {
+			t.Errorf("step %d: loss %v under torchrun, %v under gorun", step, loss, ours.losses[step])
+		}
+	}
+}
+
+func TestLoaderWorkers(t *testing.T) {
+	python := testneeds.Torch(t)
+	output := underGorun(python, "-n", "2", example(t, "torch/digits_ddp.py"), "--epochs", "1", "--workers", "2").succeed(t)
+	require.Contains(t, output, "2 ranks")
+}
+
+func TestMultiprocessingInsideARank(t *testing.T) {
+	python := testneeds.Torch(t)
+	output := underGorun(python, "-n", "2", "testdata/spawn_inside.py").succeed(t)
+	require.ElementsMatch(t, []string{"rank 0: 0 squared is 0", "rank 1: 1 squared is 1"}, strings.Split(strings.TrimSpace(output), "\n"))
+}

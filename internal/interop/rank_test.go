@@ -1,0 +1,73 @@
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// seen is what a rank of role "tell" prints about itself, as one line of JSON.
+type seen struct {
+	Args    []string
+	Dir     string
+	UID     int
+	Environ map[string]string
+	// StdinEnded reports that reading standard input gave end-of-file at once.
+	StdinEnded bool
+}
+
+// play is what a rank made of this test binary does. It returns the exit status.
+func play(role string) int {
+	switch role {
+	case "tell":
+		return tell()
+	case "chatter":
+		return chatter()
+	case "closed":
+		return execWithClosedDescriptors()
+	}
+	fmt.Fprintf(os.Stderr, "no role %q\n", role)
+	return 99
+}
+
+func tell() int {
+	dir, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 98
+	}
+	n, _ := os.Stdin.Read(make([]byte, 1))
+	me := seen{Args: os.Args[1:], Dir: dir, UID: os.Getuid(), Environ: map[string]string{}, StdinEnded: n == 0}
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		me.Environ[name] = value
+	}
+	line, err := json.Marshal(me)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 98
+	}
+	fmt.Println(string(line))
+	return 0
+}
+
+// chatter prints until nobody listens any more.
+func chatter() int {
+	for line := 0; ; line++ {
+		if _, err := fmt.Printf("line %d\n", line); err != nil {
+			return 0
+		}
+	}
+}
+
+// execWithClosedDescriptors becomes the program of its arguments without descriptors 0, 1 and 2, as a badly written daemon would
+// start it.
+func execWithClosedDescriptors() int {
+	for fd := range 3 {
+		_ = syscall.Close(fd)
+	}
+	_ = syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
+	return 97
+}

@@ -1,0 +1,100 @@
+package interop
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// freePort returns a TCP port that nobody listens on at the moment.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// ownPort copies examples/torch/own_port.py as teaching texts have it, with its port written into it: another one for each test,
+// since two tests may run at once.
+func ownPort(t *testing.T) (script, port string) {
+	t.Helper()
+	text, err := os.ReadFile(example(t, "torch/own_port.py"))
+	require.NoError(t, err)
+	const assignment = `sys.argv[1] if len(sys.argv) > 1 else "12355"`
+	require.Contains(t, string(text), assignment)
+	port = freePort(t)
+	script = filepath.Join(t.TempDir(), "train.py")
+	require.NoError(t, os.WriteFile(script, []byte(strings.Replace(string(text), assignment, strconv.Quote(port), 1)), 0o644))
+	return script, port
+}
+
+// hiddenPort is the same script with the assignment in a module that it imports, where its own text shows nothing.
+func hiddenPort(t *testing.T) (script string) {
+	t.Helper()
+	script, _ = ownPort(t)
+	text, err := os.ReadFile(script)
+	require.NoError(t, err)
+	var settings, rest []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "os.environ[") {
+			settings = append(settings, line)
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	require.Len(t, settings, 2)
+	module := "import os\n\n" + strings.Join(settings, "")
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(script), "meeting.py"), []byte(module), 0o644))
+	hidden := strings.Replace(strings.Join(rest, ""), "import os\n", "import os\n\nimport meeting  # sets MASTER_ADDR and MASTER_PORT\n", 1)
+	require.NoError(t, os.WriteFile(script, []byte(hidden), 0o644))
+	return script
+}
+
+// Scripts that name their own meeting point run by default: the text of the program says that rank 0 is the server.
+func TestScriptsThatNameTheirOwnPort(t *testing.T) {
+	python := testneeds.Torch(t)
+	t.Run("ranks of the launcher", func(t *testing.T) {
+		script, port := ownPort(t)
+		got := underGorun(python, "-v", "-n", "2", script).run(t)
+		require.Zero(t, got.code, got.stderr)
+		require.Contains(t, got.stdout, "rank 0 of 2 met at port "+port+": sum 3")
+		require.Contains(t, got.stdout, "rank 1 of 2 met at port "+port+": sum 3")
+		require.Contains(t, got.stderr, script+":17", "-v names the line of the assignment")
+	})
+	t.Run("ranks of mp.spawn", func(t *testing.T) {
+		output := underGorun(python, "-n", "1", example(t, "torch/spawn_ddp.py"), "--port", freePort(t)).succeed(t)
+		require.Contains(t, output, "spawned rank 0 of 2")
+		require.Contains(t, output, "spawned rank 1 of 2")
+	})
+}
+
+// Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s, so both jobs wait
+// side by side.
+func TestHintForRanksThatMeetElsewhere(t *testing.T) {
+	python := testneeds.Torch(t)
+	forced, _ := ownPort(t)
+	for name, args := range map[string][]string{
+		"forced":                         {"--store=gorun", "-n", "2", forced},
+		"assigned in an imported module": {"-n", "2", hiddenPort(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := underGorun(python, args...).start(t)
+			hinted := r.until(t, &r.stderr, "--store=rank0", 1)
+			require.True(t, hinted, "the job ended without the hint: %s", r.stderr.String())
+			r.signal(t, syscall.SIGINT)
+			got := r.wait(t)
+			require.Equal(t, 130, got.code, got.stderr)
+			require.Equal(t, 1, strings.Count(got.stderr, "--store=rank0"), got.stderr)
+		})
+	}
+}
