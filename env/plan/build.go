@@ -1,0 +1,337 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gorun/env"
+)
+
+// Build decides the environment of every rank. An error names all exports that
+// cannot be (as [errors.Join] does): a variable that gorun gives each rank itself
+// cannot come from -x.
+func Build(in Inputs) (Environment, error) {
+	if err := in.check(); err != nil {
+		return Environment{}, err
+	}
+	b := newBuilder(in)
+	b.inherit()
+	b.export()
+	if err := errors.Join(b.errs...); err != nil {
+		return Environment{}, err
+	}
+	b.set()
+	return b.out, nil
+}
+
+// check finds inputs that contradict themselves, which no user can cause.
+func (in *Inputs) check() error {
+	if len(in.Ranks) == 0 {
+		return errors.New("plan the environment: no ranks")
+	}
+	for i, r := range in.Ranks {
+		if r.Node < 0 || r.Node >= len(in.Nodes) {
+			return fmt.Errorf("plan the environment: rank %d is on node %d of %d", i, r.Node, len(in.Nodes))
+		}
+	}
+	return nil
+}
+
+// builder fills an Environment.
+type builder struct {
+	in      *Inputs
+	out     Environment
+	index   map[string]int // of a name in out.Common
+	perNode []int          // ranks on each node
+	outer   string         // GORUN_JOB as inherited
+	nested  bool           // gorun runs inside another launcher's rank
+	hip     bool           // the user's list of GPUs is HIP_VISIBLE_DEVICES
+	errs    []error
+}
+
+func newBuilder(in Inputs) *builder {
+	b := &builder{in: &in, index: make(map[string]int, len(in.Inherited)+len(rules)), perNode: make([]int, len(in.Nodes))}
+	b.out.Common = make([]Variable, 0, len(in.Inherited)+len(rules))
+	for _, r := range in.Ranks {
+		b.perNode[r.Node]++
+	}
+	b.outer, _ = lookup(in.Inherited, env.VarJob)
+	hip, _ := lookup(in.Inherited, env.VarHIPVisibleDevices)
+	b.hip = hip != ""
+	b.nested = isNested(in.Inherited)
+	return b
+}
+
+// put adds a variable for all ranks, or replaces the one of that name.
+func (b *builder) put(v Variable) {
+	if i, ok := b.index[v.Name]; ok {
+		b.out.Common[i] = v
+		return
+	}
+	b.index[v.Name] = len(b.out.Common)
+	b.out.Common = append(b.out.Common, v)
+}
+
+// has reports whether ranks have a variable so far.
+func (b *builder) has(name string) bool {
+	_, ok := b.index[name]
+	return ok
+}
+
+// drop takes a variable from all ranks.
+func (b *builder) drop(name string) {
+	i, ok := b.index[name]
+	if !ok {
+		return
+	}
+	b.out.Common = append(b.out.Common[:i], b.out.Common[i+1:]...)
+	delete(b.index, name)
+	for other, j := range b.index {
+		if j > i {
+			b.index[other] = j - 1
+		}
+	}
+}
+
+func (b *builder) note(format string, args ...any) {
+	b.out.Notes = append(b.out.Notes, fmt.Sprintf(format, args...))
+}
+
+// inherit passes on what the launcher itself was given, without identities.
+func (b *builder) inherit() {
+	for _, entry := range b.in.Inherited {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || name == "" {
+			b.remove(entry, "not of the form NAME=VALUE")
+			continue
+		}
+		if r := ruleFor(name); r != nil && r.Class != ClassSetting {
+			b.remove(name, b.removalReason(r))
+			continue
+		}
+		b.put(Variable{Name: name, Value: value, Origin: Inherited, Reason: "yours"})
+	}
+}
+
+// remove notes a removal, once per name; "" is none.
+func (b *builder) remove(name, reason string) {
+	if reason == "" {
+		return
+	}
+	for _, r := range b.out.Removed {
+		if r.Name == name {
+			return
+		}
+	}
+	b.out.Removed = append(b.out.Removed, Removal{Name: name, Reason: reason})
+}
+
+// removalReason says why an inherited variable is not passed on.
+func (b *builder) removalReason(r *rule) string {
+	switch {
+	case r.Class == ClassWish && b.nested:
+		return "an outer launcher's store"
+	case r.Class == ClassWish:
+		return "" // it was heard: the store listens there
+	case r.Name == env.VarJob:
+		return "" // ranks get it with this job's id behind
+	case r.value != nil:
+		return "an outer launcher's; every rank gets its own"
+	}
+	return r.Reason
+}
+
+// export obeys -x.
+func (b *builder) export() {
+	for _, e := range b.in.Exports {
+		if err := e.check(); err != nil {
+			b.errs = append(b.errs, err)
+			continue
+		}
+		if prefix, isPattern := e.prefix(); isPattern {
+			b.exportAll(e, prefix)
+			continue
+		}
+		b.exportOne(e)
+	}
+}
+
+// exportAll obeys -x 'PREFIX*'. Identities are passed over: nobody means them.
+func (b *builder) exportAll(e Export, prefix string) {
+	found := false
+	for _, entry := range b.in.Inherited {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || !strings.HasPrefix(name, prefix) || exportable(name) != nil {
+			continue
+		}
+		found = true
+		b.exported(name, value, e)
+	}
+	if !found {
+		b.note("%s: no such variable is set here, so ranks get none", e)
+	}
+}
+
+func (b *builder) exportOne(e Export) {
+	value, set := e.Value, e.HasValue
+	if !set {
+		value, set = lookup(b.in.Inherited, e.Name)
+	}
+	if !set {
+		b.note("%s: the variable is not set here, so ranks do not get it", e)
+		return
+	}
+	b.exported(e.Name, value, e)
+}
+
+// exported gives ranks a variable that -x named. A wish was heard already.
+func (b *builder) exported(name, value string, e Export) {
+	if r := ruleFor(name); r == nil || r.Class != ClassWish {
+		b.put(Variable{Name: name, Value: value, Origin: Exported, Reason: "-x " + e.Name})
+	}
+	b.restore(name)
+}
+
+// restore takes back the removal of a variable that -x named.
+func (b *builder) restore(name string) {
+	for i, r := range b.out.Removed {
+		if r.Name == name {
+			b.out.Removed = append(b.out.Removed[:i], b.out.Removed[i+1:]...)
+			return
+		}
+	}
+}
+
+// set adds what gorun gives the ranks.
+func (b *builder) set() {
+	b.out.Ranks = make([][]Variable, len(b.in.Ranks))
+	var varying []*rule
+	for i := range rules {
+		r := &rules[i]
+		if r.value == nil || r.Class == ClassSetting && !r.chosen && b.has(r.Name) {
+			continue
+		}
+		if r.perRank && !b.same(r) {
+			varying = append(varying, r)
+			continue
+		}
+		if value, ok := r.value(b, 0); ok {
+			b.put(b.variable(r, value))
+		}
+	}
+	b.setEach(varying)
+}
+
+// same reports whether a rule gives all ranks the same.
+func (b *builder) same(r *rule) bool {
+	value, ok := r.value(b, 0)
+	for rank := 1; rank < len(b.in.Ranks); rank++ {
+		if v, set := r.value(b, rank); v != value || set != ok {
+			return false
+		}
+	}
+	return true
+}
+
+// setEach gives every rank what only it has. One array backs all rows.
+func (b *builder) setEach(varying []*rule) {
+	for _, r := range varying {
+		b.drop(r.Name)
+	}
+	all := make([]Variable, 0, len(varying)*len(b.in.Ranks))
+	for rank := range b.in.Ranks {
+		begin := len(all)
+		for _, r := range varying {
+			if value, ok := r.value(b, rank); ok {
+				all = append(all, b.variable(r, value))
+			}
+		}
+		b.out.Ranks[rank] = all[begin:len(all):len(all)]
+	}
+}
+
+func (b *builder) variable(r *rule, value string) Variable {
+	reason := r.Reason
+	if r.why != nil {
+		reason = r.why(b)
+	}
+	return Variable{Name: r.Name, Value: value, Origin: Gorun, Reason: reason}
+}
+
+// lookup finds a variable in an environment; of two the last counts.
+func lookup(environ []string, name string) (string, bool) {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if n, value, ok := strings.Cut(environ[i], "="); ok && n == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// localRank is 0 for a rank that sees one GPU only.
+func (b *builder) localRank(rank int) string {
+	if r := b.in.Ranks[rank]; r.Device == "" {
+		return strconv.Itoa(r.LocalRank)
+	}
+	return "0"
+}
+
+func (b *builder) role() string {
+	if b.in.Role == "" {
+		return "default"
+	}
+	return b.in.Role
+}
+
+// agentStore reports whether gorun serves the ranks' store. Where rank 0 does,
+// torchrun's variables would make a client of it.
+func (b *builder) agentStore() bool { return !b.in.StoreAtRank0 }
+
+func (b *builder) masterPortReason() string {
+	if b.in.StoreAtRank0 {
+		return "kept free for rank 0, which serves the store"
+	}
+	return "the store's port"
+}
+
+func (b *builder) signals() string {
+	if len(b.in.SignalsToHandle) == 0 {
+		return defaultSignals
+	}
+	return strings.Join(b.in.SignalsToHandle, ",")
+}
+
+// marker is the job's id behind that of the job around it.
+func (b *builder) marker() string {
+	if b.outer == "" {
+		return b.in.Job
+	}
+	return b.outer + ":" + b.in.Job
+}
+
+func (b *builder) threads(rank int) (string, bool) {
+	n := b.in.Nodes[b.in.Ranks[rank].Node].Threads
+	return strconv.Itoa(n), n > 0
+}
+
+// threadsReason tells how the number came about where all nodes agree.
+func (b *builder) threadsReason() string {
+	why := b.in.Nodes[0].Why
+	for _, n := range b.in.Nodes {
+		if n.Why != why {
+			why = ""
+		}
+	}
+	if why == "" {
+		return "this node's usable CPUs ÷ its ranks"
+	}
+	return why
+}
+
+// hipDevice narrows HIP's list where the user gave one: it beats CUDA's.
+func (b *builder) hipDevice(rank int) (string, bool) {
+	device := b.in.Ranks[rank].Device
+	return device, device != "" && b.hip
+}

@@ -1,0 +1,134 @@
+// Package plan decides what each rank of a job finds in its environment, with a
+// reason for every variable.
+//
+// It knows two kinds of variables. A setting (OMP_NUM_THREADS, NCCL_IB_HCA) is
+// knowledge about the machine or the program: the user's value always wins, and
+// gorun fills in only what nobody set. An identity (RANK, PMI_RANK) is the place
+// of one process in one job: gorun's value always wins, and what an outer
+// launcher left behind is removed, for an inherited RANK would give N times
+// rank 0. MASTER_ADDR and MASTER_PORT are a [Wish].
+//
+// All of it stands in one table, [Table]: [Build] obeys it and [Markdown] prints
+// it. The package is pure: the same [Inputs] give the same [Environment].
+package plan
+
+// Inputs are the facts from which the ranks' environments are made.
+type Inputs struct {
+	// Inherited is the launcher's environment, NAME=VALUE entries; of two for one
+	// name the last counts.
+	Inherited []string
+	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
+	Exports []Export
+
+	// Job is the id of this job alone; Build puts it behind the marker of the job
+	// that gorun itself runs in.
+	Job string
+	// RunID names the job for its ranks, Role is --role.
+	RunID, Role string
+	// Attempt counts restarts, MaxRestarts is their limit.
+	Attempt, MaxRestarts int
+	// SignalsToHandle are the signals that the launcher passes on; none means
+	// torchrun's default.
+	SignalsToHandle []string
+
+	// StoreAtRank0 says that rank 0 serves the store at MasterPort; otherwise gorun
+	// does.
+	StoreAtRank0 bool
+	// MasterAddr and MasterPort are where ranks find the store. They are texts, so
+	// that a plan can be printed before the port is known.
+	MasterAddr, MasterPort string
+	// JobStore is host:port of gorun's own store.
+	JobStore string
+
+	// Nodes are the nodes of the job, Ranks its ranks: Ranks[3] is rank 3.
+	Nodes []Node
+	Ranks []Rank
+}
+
+// Node is what ranks of one node share.
+type Node struct {
+	// Threads is how many threads each rank may run (OMP_NUM_THREADS), and Why is
+	// how that came about: "8 CPUs ÷ 4 ranks". 0 threads: not known, and not set.
+	Threads int
+	Why     string
+}
+
+// Rank is what one rank has of its own.
+type Rank struct {
+	Node      int
+	LocalRank int
+	// ErrorFile is where PyTorch writes an uncaught exception to; "" for nowhere.
+	ErrorFile string
+	// Device is the only GPU that the rank sees, as an entry of
+	// CUDA_VISIBLE_DEVICES; it has LOCAL_RANK=0 then (--virtual-local-rank). ""
+	// hides nothing.
+	Device string
+	// Dir is the rank's working directory where the user chose one; "" is the
+	// launcher's.
+	Dir string
+}
+
+// Environment is what the ranks find.
+type Environment struct {
+	// Common is what all ranks share, inherited variables first.
+	Common []Variable `json:"common"`
+	// Ranks is what each rank has besides, Ranks[3] for rank 3. No name is in both.
+	Ranks [][]Variable `json:"ranks"`
+	// Removed are inherited variables that ranks do not get, or not with that value.
+	Removed []Removal `json:"removed,omitempty"`
+	// Notes are remarks that the user should see, one sentence each.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Variable is one variable of a rank's environment.
+type Variable struct {
+	Name   string `json:"n"`
+	Value  string `json:"v"`
+	Origin Origin `json:"o"`
+	Reason string `json:"r,omitempty"` // a short clause: "ranks of this job"
+}
+
+// Entry is the variable as a process gets it: NAME=VALUE.
+func (v Variable) Entry() string { return v.Name + "=" + v.Value }
+
+// Entries are the variables as a process gets them.
+func Entries(vars []Variable) []string {
+	entries := make([]string, len(vars))
+	for i, v := range vars {
+		entries[i] = v.Entry()
+	}
+	return entries
+}
+
+// Origin tells who gave a variable its value.
+type Origin string
+
+const (
+	// Inherited: it was in the launcher's environment.
+	Inherited Origin = "inherited"
+	// Exported: the user gave it with -x.
+	Exported Origin = "-x"
+	// Gorun: the launcher set it.
+	Gorun Origin = "gorun"
+)
+
+// Removal is an inherited variable that ranks do not get.
+type Removal struct {
+	Name   string `json:"n"`
+	Reason string `json:"r"`
+}
+
+// Export is one -x option.
+type Export struct {
+	Name     string // may end in * without a value: all variables that begin so
+	Value    string
+	HasValue bool // NAME=VALUE was given; else the launcher's own value is meant
+}
+
+// String is the option as the user typed it.
+func (e Export) String() string {
+	if e.HasValue {
+		return "-x " + e.Name + "=" + e.Value
+	}
+	return "-x " + e.Name
+}

@@ -1,0 +1,235 @@
+package plan
+
+import (
+	"strconv"
+	"strings"
+
+	"gorun/env"
+)
+
+// Class tells what a variable is, and with it whose value wins.
+type Class string
+
+const (
+	// ClassIdentity is the place of a process in a job: gorun's value wins, an
+	// inherited one is removed, -x cannot set it.
+	ClassIdentity Class = "identity"
+	// ClassSetting is knowledge of the user's: an inherited value wins.
+	ClassSetting Class = "setting"
+	// ClassWish is where the user wants the store; ranks get where it is.
+	ClassWish Class = "wish"
+	// ClassLauncher is addressed to the launcher itself and not to its ranks.
+	ClassLauncher Class = "launcher"
+)
+
+// Row is one line of the table of variables.
+type Row struct {
+	// Name is a variable, or the beginning of several: "PMI_*".
+	Name  string
+	Class Class
+	// Value says in words what ranks get; "" for nothing.
+	Value string
+	// Reason is why, one short clause.
+	Reason string
+	// Source is who defined the variable.
+	Source string
+}
+
+// rule is a row and how Build obeys it.
+type rule struct {
+	Row
+	// value is what gorun gives a rank; nil for rules that only keep or remove.
+	value func(b *builder, rank int) (value string, set bool)
+	// perRank says that the values of two ranks can differ.
+	perRank bool
+	// chosen says of a setting that value comes from an option of this job, which
+	// beats an inherited value.
+	chosen bool
+	// why replaces Reason where it depends on the job.
+	why func(b *builder) string
+}
+
+// rules is the table. The first rule that fits a name holds, so exceptions stand
+// before the pattern that they are exceptions of.
+var rules = [...]rule{
+	{
+		Row:     Row{env.VarRank, ClassIdentity, "rank in the whole job, from 0", "which rank this is", "torchrun"},
+		perRank: true, value: func(_ *builder, rank int) (string, bool) { return strconv.Itoa(rank), true },
+	},
+	{
+		Row:     Row{env.VarLocalRank, ClassIdentity, "rank on its node, from 0; 0 with --virtual-local-rank", "which rank of its node this is", "torchrun"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.localRank(rank), true },
+	},
+	{
+		Row:   Row{env.VarWorldSize, ClassIdentity, "number of ranks", "ranks of this job", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Ranks)), true },
+	},
+	{
+		Row:     Row{env.VarLocalWorldSize, ClassIdentity, "number of ranks on this node", "ranks of this node", "torchrun"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.perNode[b.in.Ranks[rank].Node]), true },
+	},
+	{
+		Row:     Row{env.VarGroupRank, ClassIdentity, "number of the node, from 0", "which node this is", "torchrun"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.in.Ranks[rank].Node), true },
+	},
+	{
+		Row:   Row{env.VarGroupWorldSize, ClassIdentity, "number of nodes", "nodes of this job", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Nodes)), true },
+	},
+	{
+		Row:   Row{env.VarRoleName, ClassIdentity, "`--role`, else `default`", "--role", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return b.role(), true },
+	},
+	{
+		Row:     Row{env.VarRoleRank, ClassIdentity, "equals RANK", "a job has one role", "torchrun"},
+		perRank: true, value: func(_ *builder, rank int) (string, bool) { return strconv.Itoa(rank), true },
+	},
+	{
+		Row:   Row{env.VarRoleWorldSize, ClassIdentity, "equals WORLD_SIZE", "a job has one role", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Ranks)), true },
+	},
+	{
+		Row:   Row{env.VarMasterAddr, ClassWish, "where ranks reach the store; set by the user: where it listens", "where ranks reach the store", "PyTorch"},
+		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, true },
+	},
+	{
+		Row:   Row{env.VarMasterPort, ClassWish, "the store's port; with `--store=rank0` one that is kept free for rank 0", "the store's port", "PyTorch"},
+		value: func(b *builder, _ int) (string, bool) { return b.in.MasterPort, true },
+		why:   (*builder).masterPortReason,
+	},
+	{
+		Row:   Row{env.VarTorchelasticRunID, ClassIdentity, "`--rdzv-id`, else a random text; unset with `--store=rank0`", "the job's name; PyTorch sees a launcher by it", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return b.in.RunID, b.agentStore() },
+	},
+	{
+		Row:   Row{env.VarTorchelasticRestartCount, ClassIdentity, "number of the attempt, from 0; unset with `--store=rank0`", "which attempt this is", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(b.in.Attempt), b.agentStore() },
+	},
+	{
+		Row:   Row{env.VarTorchelasticMaxRestarts, ClassIdentity, "`--max-restarts`; unset with `--store=rank0`", "--max-restarts", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(b.in.MaxRestarts), b.agentStore() },
+	},
+	{
+		Row:   Row{env.VarTorchelasticUseAgentStore, ClassIdentity, "`True`; unset with `--store=rank0`", "no rank has to serve the store", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) { return "True", b.agentStore() },
+	},
+	{
+		Row: Row{
+			env.VarTorchelasticErrorFile, ClassIdentity, "the rank's own file, or empty where no file may be written; unset with `--store=rank0`",
+			"where PyTorch writes an uncaught exception", "torchrun",
+		},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.in.Ranks[rank].ErrorFile, b.agentStore() },
+	},
+	{
+		Row: Row{
+			env.VarTorchelasticSignalsToHandle, ClassIdentity, "`--signals-to-handle`, else `" + defaultSignals + "`; unset with `--store=rank0`",
+			"signals that gorun passes on", "torchrun",
+		},
+		value: func(b *builder, _ int) (string, bool) { return b.signals(), b.agentStore() },
+	},
+	{
+		Row:   Row{env.VarJob, ClassIdentity, "marker of the job; `outer:inner` for a job inside a rank", "tells which processes belong to this job", "gorun"},
+		value: func(b *builder, _ int) (string, bool) { return b.marker(), true },
+	},
+	{
+		Row:   Row{env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode", "gorun's own store", "gorun"},
+		value: func(b *builder, _ int) (string, bool) { return b.in.JobStore, b.in.JobStore != "" },
+	},
+
+	{
+		Row: Row{
+			env.VarOMPNumThreads, ClassSetting, "the CPUs that the node's ranks may really use (affinity, cgroup quota), divided by them",
+			"this node's usable CPUs ÷ its ranks", "OpenMP",
+		},
+		perRank: true, value: (*builder).threads, why: (*builder).threadsReason,
+	},
+	{
+		Row:   Row{env.VarTorchNCCLAsyncErrorHandling, ClassSetting, "`1`", "a failed collective ends its rank instead of hanging it", "PyTorch"},
+		value: func(*builder, int) (string, bool) { return "1", true },
+	},
+	{
+		Row:   Row{env.VarPythonUnbuffered, ClassSetting, "`1`", "the last words of a killed rank are not lost", "Python"},
+		value: func(*builder, int) (string, bool) { return "1", true },
+	},
+	{
+		Row:     Row{env.VarCUDAVisibleDevices, ClassSetting, "as inherited; one entry of it with `--virtual-local-rank`", "the rank's only GPU (--virtual-local-rank)", "CUDA"},
+		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { d := b.in.Ranks[rank].Device; return d, d != "" },
+	},
+	{
+		Row:     Row{env.VarHIPVisibleDevices, ClassSetting, "as inherited; one entry of it with `--virtual-local-rank`", "the rank's only GPU (--virtual-local-rank)", "ROCm"},
+		perRank: true, chosen: true, value: (*builder).hipDevice,
+	},
+	{
+		Row:     Row{"PWD", ClassSetting, "as inherited; the working directory with `--chdir`", "the working directory (--chdir)", "POSIX"},
+		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { d := b.in.Ranks[rank].Dir; return d, d != "" },
+	},
+
+	{Row: Row{env.VarPython, ClassSetting, "as inherited", "the interpreter of this user's scripts", "gorun"}},
+	{Row: Row{env.VarToken, ClassLauncher, "", "a secret stays with the launcher", "gorun"}},
+	{Row: Row{"GORUN_*", ClassLauncher, "", "an option's default is meant for this gorun, not for one inside a rank; -x passes it on", "gorun"}},
+
+	{Row: Row{"PMIX_MCA_*", ClassSetting, "as inherited", "parameters of the PMIx library", "PMIx"}},
+	{Row: Row{"PMIX_PREFIX", ClassSetting, "as inherited", "where PMIx is installed", "PMIx"}},
+	{Row: Row{"PMIX_INSTALL_PREFIX", ClassSetting, "as inherited", "where PMIx is installed", "PMIx"}},
+	{Row: Row{"PMI_DEBUG", ClassSetting, "as inherited", "MPICH shows its PMI traffic", "MPICH"}},
+	{Row: Row{"TORCHELASTIC_*", ClassIdentity, "", "an outer torchrun's", "torchrun"}},
+	{Row: Row{"PMIX_*", ClassIdentity, "", "an outer mpirun's or srun's: ranks would meet at a server that does not know them", "PMIx"}},
+	{Row: Row{"PMI_*", ClassIdentity, "", "an outer mpiexec's or srun's: every rank would be the same one there", "PMI"}},
+	{Row: Row{"MPI_LOCALRANKID", ClassIdentity, "", "an outer mpiexec's", "MPICH"}},
+	{Row: Row{"MPI_LOCALNRANKS", ClassIdentity, "", "an outer mpiexec's", "MPICH"}},
+	{Row: Row{"HYDI_CONTROL_FD", ClassIdentity, "", "a descriptor of an outer mpiexec's proxy", "MPICH"}},
+	{Row: Row{"MV2_COMM_WORLD_*", ClassIdentity, "", "an outer mpirun_rsh's", "MVAPICH2"}},
+	{Row: Row{"OMPI_COMM_*", ClassIdentity, "", "an outer mpirun's: every rank would be the same one there", "Open MPI"}},
+	{Row: Row{"OMPI_WORLD_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_UNIVERSE_SIZE", ClassIdentity, "", "an outer mpirun's; with it mpirun refuses to run in a rank", "Open MPI"}},
+	{Row: Row{"OMPI_NUM_APP_CTX", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_APP_CTX_NUM_PROCS", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_FIRST_RANKS", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_COMMAND", ClassIdentity, "", "an outer mpirun's program", "Open MPI"}},
+	{Row: Row{"OMPI_ARGV", ClassIdentity, "", "an outer mpirun's program", "Open MPI"}},
+	{Row: Row{"OMPI_FILE_LOCATION", ClassIdentity, "", "a directory of one rank of an outer mpirun", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_hnp_uri", ClassIdentity, "", "an outer mpirun's address: MPI_Init fails there", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_local_daemon_uri", ClassIdentity, "", "an outer mpirun's address: MPI_Init fails there", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_launch", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_ess_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_ess_base_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"PRTE_LAUNCHED", ClassIdentity, "", "an outer mpirun's; MPICH refuses to start alone with it", "Open MPI"}},
+	{Row: Row{"SLURM_PROCID", ClassIdentity, "", "the number of the one task that gorun is; SLURM_JOB_ID and all others stay", "Slurm"}},
+	{Row: Row{"SLURM_LOCALID", ClassIdentity, "", "the number of the one task that gorun is", "Slurm"}},
+	{Row: Row{"FLUX_TASK_RANK", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
+	{Row: Row{"FLUX_TASK_LOCAL_ID", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
+	{Row: Row{"PALS_RANKID", ClassIdentity, "", "the number of the one task that gorun is", "PALS"}},
+	{Row: Row{"PALS_LOCAL_RANKID", ClassIdentity, "", "the number of the one task that gorun is", "PALS"}},
+	{Row: Row{"JSM_NAMESPACE_*", ClassIdentity, "", "an outer jsrun's", "LSF"}},
+}
+
+// defaultSignals is torchrun's default of --signals-to-handle.
+const defaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+
+// ruleFor returns the rule that holds for a variable; nil means that gorun leaves
+// it alone.
+func ruleFor(name string) *rule {
+	for i := range rules {
+		if rules[i].fits(name) {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+func (r *rule) fits(name string) bool {
+	prefix, isPattern := strings.CutSuffix(r.Name, "*")
+	if isPattern {
+		return strings.HasPrefix(name, prefix)
+	}
+	return name == r.Name
+}
+
+// Table returns what gorun does about every variable that it knows.
+func Table() []Row {
+	rows := make([]Row, len(rules))
+	for i := range rules {
+		rows[i] = rules[i].Row
+	}
+	return rows
+}

@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gorun/env"
+)
+
+// Wish reads where the user wants the store to listen: addr is MASTER_ADDR ("" for
+// no wish), port MASTER_PORT (0 for a free one), and origin names who said so, for
+// messages: "MASTER_PORT in the environment", "-x MASTER_ADDR, -x MASTER_PORT".
+//
+// What -x says counts before the environment. In an environment that a launcher
+// made (it has gorun's job marker or TORCHELASTIC_RUN_ID) the two are where that
+// launcher's store is, and no wish. A port that is no port is an error that names
+// the value and where it stands.
+func Wish(inherited []string, exports []Export) (addr string, port int, origin string, err error) {
+	addr, addrFrom := wished(env.VarMasterAddr, inherited, exports)
+	text, portFrom := wished(env.VarMasterPort, inherited, exports)
+	if text != "" {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return "", 0, "", fmt.Errorf("%s: %q is not a TCP port (0 to 65535)", portFrom, text)
+		}
+		port = int(n)
+	}
+	switch {
+	case addr == "" && text == "":
+		return "", 0, "", nil
+	case text == "":
+		return addr, 0, addrFrom, nil
+	case addr == "":
+		return "", port, portFrom, nil
+	}
+	return addr, port, addrFrom + ", " + portFrom, nil
+}
+
+// wished returns the wish for one variable and who said so.
+func wished(name string, inherited []string, exports []Export) (value, origin string) {
+	for i := len(exports) - 1; i >= 0; i-- {
+		e := exports[i]
+		if prefix, isPattern := e.prefix(); e.Name != name && (!isPattern || !strings.HasPrefix(name, prefix)) {
+			continue
+		}
+		if !e.HasValue {
+			e.Value, _ = lookup(inherited, name)
+		}
+		return e.Value, "-x " + e.Name
+	}
+	if isNested(inherited) {
+		return "", ""
+	}
+	value, _ = lookup(inherited, name)
+	return value, name + " in the environment"
+}
+
+// isNested reports whether an environment is that of another launcher's rank.
+func isNested(environ []string) bool {
+	if job, _ := lookup(environ, env.VarJob); job != "" {
+		return true
+	}
+	run, _ := lookup(environ, env.VarTorchelasticRunID)
+	return run != ""
+}
