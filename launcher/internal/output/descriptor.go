@@ -21,27 +21,37 @@ type Destination struct {
 // somebody who shares it has made non-blocking after this program began must be waited for.
 type descriptor struct {
 	conn syscall.RawConn
+	act  func(fd uintptr) bool // made once: a closure for each write would be garbage
+
+	p   []byte // the write in progress, and what became of it
+	n   int
+	err error
 }
 
-// writerOf returns the writer to use for a destination.
+// writerOf returns the writer to use for a destination, by one goroutine.
 func writerOf(w io.Writer) io.Writer {
-	if file, ok := w.(*os.File); ok {
-		if conn, err := file.SyscallConn(); err == nil {
-			return descriptor{conn}
-		}
+	file, ok := w.(*os.File)
+	if !ok {
+		return w
 	}
-	return w
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return w
+	}
+	d := &descriptor{conn: conn}
+	d.act = func(fd uintptr) bool {
+		d.n, d.err = writeDescriptor(int(fd), d.p)
+		return true
+	}
+	return d
 }
 
-func (d descriptor) Write(p []byte) (n int, err error) {
-	closed := d.conn.Write(func(fd uintptr) bool {
-		n, err = writeDescriptor(int(fd), p)
-		return true
-	})
-	if closed != nil {
-		return n, closed
+func (d *descriptor) Write(p []byte) (int, error) {
+	d.p, d.n, d.err = p, 0, nil
+	if err := d.conn.Write(d.act); err != nil {
+		return d.n, err
 	}
-	return n, err
+	return d.n, d.err
 }
 
 // writeDescriptor writes all of p.

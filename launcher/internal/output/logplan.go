@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // LogPlan says which files a node writes for its ranks, in one attempt. The layout is torchrun's:
@@ -45,44 +45,39 @@ func (p LogPlan) Wanted() bool {
 	return asked && filepath.Clean(p.Dir) != os.DevNull
 }
 
-// makeAttemptDir makes all directories of the attempt, and the run's before them where there is none yet.
-func (p LogPlan) makeAttemptDir() (run, attempt string, err error) {
-	run = p.RunDir
-	if run == "" {
-		if run, err = p.makeRunDir(); err != nil {
+// makeRunDir makes the run's directory unless there is one. Its name cannot be guessed and it is private, like torchrun's
+// (Python's mkdtemp); a directory that the user named is made as the umask says. made is what was made here and is to be
+// removed if the rest fails.
+func (p LogPlan) makeRunDir() (run, made string, err error) {
+	if p.RunDir != "" {
+		return p.RunDir, "", nil
+	}
+	base, temporary := p.Dir, ""
+	if base == "" {
+		if base, err = makeFresh(p.tempDir(), "torchelastic_"); err != nil {
 			return "", "", err
 		}
+		temporary = base
+	} else if err := os.MkdirAll(base, 0o777); err != nil {
+		return "", "", dirError(err)
 	}
-	attempt = filepath.Join(run, "attempt_"+strconv.Itoa(p.Attempt))
-	if err := os.Mkdir(attempt, 0o777); err != nil {
-		return "", "", dirError(attempt, err)
-	}
-	for _, r := range p.Ranks {
-		dir := filepath.Join(attempt, strconv.Itoa(r.LocalRank))
-		if err := os.Mkdir(dir, 0o777); err != nil {
-			return "", "", dirError(dir, err)
-		}
-	}
-	return run, attempt, nil
+	run, err = makeFresh(base, strings.ReplaceAll(p.RunID, "/", "_")+"_")
+	return run, cmp.Or(temporary, run), err
 }
 
-// makeRunDir makes the run's directory. Its name cannot be guessed and it is private, like torchrun's (Python's mkdtemp);
-// a directory that the user named is made as the umask says.
-func (p LogPlan) makeRunDir() (string, error) {
-	base := p.Dir
-	if base == "" {
-		temp := p.TempDir
-		if temp == "" {
-			temp = "/tmp"
-		}
-		var err error
-		if base, err = makeFresh(temp, "torchelastic_"); err != nil {
-			return "", err
-		}
-	} else if err := os.MkdirAll(base, 0o777); err != nil {
-		return "", dirError(base, err)
+func (p LogPlan) tempDir() string { return cmp.Or(p.TempDir, "/tmp") }
+
+// makeRankDirs makes the attempt's directory and those of its ranks.
+func (p LogPlan) makeRankDirs(attempt string) error {
+	if err := os.Mkdir(attempt, 0o777); err != nil {
+		return dirError(err)
 	}
-	return makeFresh(base, strings.ReplaceAll(p.RunID, "/", "_")+"_")
+	for _, r := range p.Ranks {
+		if err := os.Mkdir(filepath.Join(attempt, strconv.Itoa(r.LocalRank)), 0o777); err != nil {
+			return dirError(err)
+		}
+	}
+	return nil
 }
 
 // makeFresh makes a new directory, mode 0700, with eight random characters after the prefix.
@@ -99,19 +94,16 @@ func makeFresh(base, prefix string) (string, error) {
 			return dir, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return "", dirError(dir, err)
+			return "", dirError(err)
 		}
 	}
 }
 
 // dirError names the directory that cannot be made, why, and the way out.
-func dirError(dir string, err error) error {
+func dirError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		if errors.Is(err, syscall.ENOTDIR) {
-			dir = path.Path // the file in the way
-		}
-		err = path.Err
+		return fmt.Errorf("make log directory %s: %w; --log-dir names another place", Sanitize(path.Path), path.Err)
 	}
-	return fmt.Errorf("make log directory %s: %w; --log-dir names another place", Sanitize(dir), err)
+	return fmt.Errorf("make log directory: %w", err)
 }

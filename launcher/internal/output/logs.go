@@ -35,28 +35,33 @@ type teeKey struct {
 }
 
 // OpenLogs makes the directories and opens the files of tee'd streams. A plan that wants no files gives Logs without any.
-// After an error nothing is open, and a run directory that this call made is gone.
+// After an error nothing is open, and the directories that this call made in one that the user named are gone.
 func OpenLogs(plan LogPlan) (*Logs, error) {
 	l := &Logs{plan: plan}
 	if !plan.Wanted() {
 		return l, nil
 	}
-	var err error
-	if l.run, l.attempt, err = plan.makeAttemptDir(); err != nil {
-		return nil, err
-	}
 	l.disk = newDisk(plan)
-	if err := l.openFiles(); err != nil {
+	run, made, err := plan.makeRunDir()
+	if err == nil {
+		l.run, l.attempt = run, filepath.Join(run, "attempt_"+strconv.Itoa(plan.Attempt))
+		err = l.openFiles()
+	}
+	if err != nil {
 		l.disk.closeFiles()
-		if plan.RunDir == "" {
-			_ = os.RemoveAll(l.run) // the error at hand says more
+		if made != "" {
+			_ = os.RemoveAll(made) // the error at hand says more
 		}
 		return nil, err
 	}
 	return l, nil
 }
 
+// openFiles makes the attempt's directories and opens the files that the node itself writes.
 func (l *Logs) openFiles() error {
+	if err := l.plan.makeRankDirs(l.attempt); err != nil {
+		return err
+	}
 	filters := [2][]string{l.plan.StdoutFilters, l.plan.StderrFilters}
 	for i, name := range []string{"filtered_stdout.log", "filtered_stderr.log"} {
 		if len(filters[i]) == 0 {

@@ -9,7 +9,7 @@ import (
 
 const (
 	blockSize  = 128 << 10 // bytes that one write takes at most
-	keptBlocks = 16        // free blocks that an outlet keeps for reuse
+	keptBlocks = 32        // free blocks that an outlet keeps for reuse: the windows of four ranks
 )
 
 // block is a piece of the queue: bytes to write, then credit to give back, then a mark to reach.
@@ -95,9 +95,11 @@ func (o *outlet) last() *block {
 }
 
 func (o *outlet) push() *block {
-	b := &block{}
+	var b *block
 	if n := len(o.free); n > 0 {
 		b, o.free = o.free[n-1], o.free[:n-1]
+	} else {
+		b = new(block)
 	}
 	o.queue = append(o.queue, b)
 	return b

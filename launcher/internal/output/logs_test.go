@@ -1,0 +1,395 @@
+package output
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// mustStreams parses a map that the test knows to be right.
+func mustStreams(t *testing.T, s string) StreamMap {
+	t.Helper()
+	m, err := ParseStreams(s)
+	require.NoError(t, err)
+	return m
+}
+
+// tree returns the files and directories below dir, each relative to it, directories with a slash.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		name, err := filepath.Rel(dir, path)
+		if d.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+		return err
+	}))
+	return names[1:] // without dir itself
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// feed writes text to a tee and closes it.
+func feed(t *testing.T, l *Logs, localRank, stream int, text string) {
+	t.Helper()
+	w := l.Tee(localRank, stream)
+	require.NotNil(t, w)
+	n, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, len(text), n)
+	require.NoError(t, w.Close())
+	require.NoError(t, w.Close(), "a second time")
+}
+
+func TestLogLayout(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "yet there")
+	l, err := OpenLogs(LogPlan{
+		Dir: dir, RunID: "my/id", Ranks: ranks(3),
+		Redirects: mustStreams(t, "0:3,1:1"), Tee: mustStreams(t, "1:2,2:3"),
+		StdoutFilters: []string{"loss"},
+	})
+	require.NoError(t, err)
+
+	file, err := l.Redirect(0, Stderr)
+	require.NoError(t, err)
+	_, err = file.WriteString("by the rank itself\n")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	feed(t, l, 1, Stderr, "tee'd\n")
+	require.NoError(t, l.Close(t.Context()))
+
+	assert.Regexp(t, regexp.MustCompile(`^my_id_[a-z0-9_]{8}$`), filepath.Base(l.RunDir()))
+	assert.Equal(t, filepath.Join(l.RunDir(), "attempt_0"), l.AttemptDir())
+	assert.Equal(t, []string{
+		"attempt_0/", "attempt_0/0/", "attempt_0/0/stderr.log", "attempt_0/1/", "attempt_0/1/stderr.log",
+		"attempt_0/2/", "attempt_0/2/stderr.log", "attempt_0/2/stdout.log", "attempt_0/filtered_stdout.log",
+	}, tree(t, l.RunDir()))
+	assert.Equal(t, "by the rank itself\n", read(t, l.Path(0, Stderr)))
+	assert.Equal(t, "tee'd\n", read(t, l.Path(1, Stderr)))
+	assert.Equal(t, filepath.Join(l.AttemptDir(), "2", "error.json"), l.ErrorFile(2))
+	assert.Equal(t, filepath.Join(l.AttemptDir(), "1", "stdout.log"), l.Path(1, Stdout))
+}
+
+func TestWhichStreamsAreLogged(t *testing.T) {
+	l, err := OpenLogs(LogPlan{
+		Dir: t.TempDir(), RunID: "none", Ranks: ranks(3), Redirects: mustStreams(t, "1:3,2:1"), Tee: mustStreams(t, "1:1"),
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close(t.Context())) }()
+	for _, tt := range []struct {
+		local, stream   int
+		redirected, tee bool
+	}{
+		{0, Stdout, false, false}, {0, Stderr, false, false},
+		{1, Stdout, false, true}, {1, Stderr, true, false}, // both wishes: tee
+		{2, Stdout, true, false}, {2, Stderr, false, false},
+	} {
+		file, err := l.Redirect(tt.local, tt.stream)
+		require.NoError(t, err)
+		assert.Equal(t, tt.redirected, file != nil, "%+v", tt)
+		if file != nil {
+			require.NoError(t, file.Close())
+		}
+		assert.Equal(t, tt.tee, l.Tee(tt.local, tt.stream) != nil, "%+v", tt)
+		assert.Equal(t, tt.redirected || tt.tee, l.Path(tt.local, tt.stream) != "", "%+v", tt)
+	}
+}
+
+func TestAttemptsShareTheRunDirectory(t *testing.T) {
+	plan := LogPlan{Dir: t.TempDir(), RunID: "none", Ranks: ranks(1), Tee: mustStreams(t, "1")}
+	first, err := OpenLogs(plan)
+	require.NoError(t, err)
+	require.NoError(t, first.Close(t.Context()))
+	plan.RunDir, plan.Attempt = first.RunDir(), 1
+	second, err := OpenLogs(plan)
+	require.NoError(t, err)
+	require.NoError(t, second.Close(t.Context()))
+	assert.Equal(t, []string{"attempt_0/", "attempt_0/0/", "attempt_0/0/stdout.log", "attempt_1/", "attempt_1/0/", "attempt_1/0/stdout.log"},
+		tree(t, first.RunDir()))
+	_, err = OpenLogs(plan)
+	assert.ErrorContains(t, err, "attempt_1: file exists", "an attempt's files are never overwritten")
+	assert.DirExists(t, plan.RunDir)
+}
+
+func TestTemporaryLogsArePrivate(t *testing.T) {
+	temp := t.TempDir()
+	l, err := OpenLogs(LogPlan{TempDir: temp, RunID: "none", Ranks: ranks(1), Redirects: mustStreams(t, "3")})
+	require.NoError(t, err)
+	require.NoError(t, l.Close(t.Context()))
+	parent := filepath.Dir(l.RunDir())
+	assert.Equal(t, temp, filepath.Dir(parent))
+	assert.Regexp(t, regexp.MustCompile(`^torchelastic_[a-z0-9_]{8}$`), filepath.Base(parent))
+	for _, dir := range []string{parent, l.RunDir()} {
+		info, err := os.Stat(dir)
+		require.NoError(t, err)
+		assert.Equal(t, fs.FileMode(0o700), info.Mode().Perm(), dir)
+	}
+}
+
+func TestNoFilesUnlessAsked(t *testing.T) {
+	all := mustStreams(t, "3")
+	for name, plan := range map[string]LogPlan{
+		"nothing asked":   {StdoutFilters: []string{"x"}},
+		"the null device": {Dir: os.DevNull, Tee: all, Redirects: all, StderrFilters: []string{"x"}},
+	} {
+		temp := t.TempDir()
+		plan.TempDir, plan.RunID, plan.Ranks = temp, "none", ranks(2)
+		l, err := OpenLogs(plan)
+		require.NoError(t, err, name)
+		file, err := l.Redirect(0, Stdout)
+		require.NoError(t, err, name)
+		assert.Nil(t, file, name)
+		assert.Nil(t, l.Tee(0, Stdout), name)
+		assert.Empty(t, l.ErrorFile(0)+l.RankDir(0)+l.RunDir()+l.AttemptDir()+l.Path(0, Stdout), name)
+		require.NoError(t, l.Close(t.Context()), name)
+		assert.Empty(t, tree(t, temp), name)
+	}
+}
+
+func TestLogDirThatCannotBeMade(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, tt := range []struct {
+		plan LogPlan
+		want string
+	}{
+		{LogPlan{Dir: file}, "make log directory " + file + ": not a directory; --log-dir names another place"},
+		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file + ": not a directory; --log-dir names another place"},
+		{LogPlan{Dir: "/proc/no/such"}, "make log directory /proc/no: no such file or directory; --log-dir names another place"},
+		{LogPlan{TempDir: "/proc", Tee: mustStreams(t, "1")}, "no such file or directory; --log-dir names another place"},
+	} {
+		tt.plan.RunID = "none"
+		_, err := OpenLogs(tt.plan)
+		assert.ErrorContains(t, err, tt.want)
+	}
+}
+
+func TestFailedOpeningLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	_, err := OpenLogs(LogPlan{Dir: dir, RunID: "none", Ranks: slices.Concat(ranks(2), ranks(1))})
+	require.ErrorContains(t, err, "file exists", "two ranks with one local rank")
+	assert.Empty(t, tree(t, dir))
+}
+
+func TestFilteredLines(t *testing.T) {
+	template, err := ParseTemplate("<${rank}> ")
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name     string
+		template Template
+		want     string
+	}{
+		{"torchrun's tag", Template{}, "[default0]:loss 1\n[default0]:the end, a loss\n"},
+		{"a template", template, "<0> loss 1\n<0> the end, a loss\n"},
+	} {
+		l, err := OpenLogs(LogPlan{
+			Dir: t.TempDir(), RunID: "none", Ranks: ranks(2), Tee: mustStreams(t, "3"), Template: tt.template,
+			StdoutFilters: []string{"loss", "gain"},
+			Show:          func(r RankInfo) bool { return r.LocalRank == 0 },
+		})
+		require.NoError(t, err)
+		w := l.Tee(0, Stdout)
+		for _, piece := range []string{"lo", "ss 1\nnothing\nthe ", "end, a ", "loss"} {
+			_, err := w.Write([]byte(piece))
+			require.NoError(t, err)
+		}
+		feed(t, l, 0, Stderr, "loss on stderr\n")
+		feed(t, l, 1, Stdout, "loss of a rank that is not shown\n")
+		require.NoError(t, l.Close(t.Context()))
+		assert.Equal(t, tt.want, read(t, filepath.Join(l.AttemptDir(), "filtered_stdout.log")), tt.name)
+		assert.Equal(t, "loss 1\nnothing\nthe end, a loss", read(t, l.Path(0, Stdout)), "the rank's own file has its bytes")
+		assert.NoFileExists(t, filepath.Join(l.AttemptDir(), "filtered_stderr.log"))
+	}
+}
+
+func TestFilterJudgesEndlessLinesInPieces(t *testing.T) {
+	f := newLineFilter(nil, []string{"x"}, "")
+	assert.Empty(t, f.feed(bytes.Repeat([]byte{'y'}, MaxLine-1)))
+	assert.Len(t, f.feed([]byte("x")), MaxLine+1)
+	assert.Empty(t, f.rest())
+}
+
+// logFailures remembers what LogPlan.Failed was told.
+type logFailures struct {
+	mu    sync.Mutex
+	paths []string
+	errs  []error
+}
+
+func (f *logFailures) failed(path string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths = append(f.paths, filepath.Base(path))
+	f.errs = append(f.errs, err)
+}
+
+func (f *logFailures) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.paths)
+}
+
+// fakeFile stands for a file on a disk that fails or hangs.
+type fakeFile struct {
+	recorder
+	err    error         // of writes
+	gate   chan struct{} // closed when writes may go on; nil for at once
+	closed error         // of Close
+}
+
+func (f *fakeFile) Write(p []byte) (int, error) {
+	if f.gate != nil {
+		<-f.gate
+	}
+	if f.err != nil {
+		return 0, f.err
+	}
+	return f.recorder.Write(p)
+}
+
+func (f *fakeFile) Close() error { return f.closed }
+
+// fakeLogs makes Logs of two ranks' stdout with the files given.
+func fakeLogs(plan LogPlan, files ...*fakeFile) *Logs {
+	l := &Logs{plan: plan, tees: make(map[teeKey]*tee), disk: newDisk(plan)}
+	for rank, file := range files {
+		f := &logFile{path: "log/" + string(rune('a'+rank)), w: file, owner: credit{rank: rank, stream: Stdout}}
+		l.disk.files = append(l.disk.files, f)
+		l.tees[teeKey{rank, Stdout}] = &tee{disk: l.disk, file: f}
+	}
+	return l
+}
+
+func TestFullDisk(t *testing.T) {
+	var failed logFailures
+	var credits account
+	full := &fs.PathError{Op: "write", Path: "log/a", Err: unix.ENOSPC}
+	good := &fakeFile{}
+	l := fakeLogs(LogPlan{Failed: failed.failed, Consumed: credits.consumed},
+		&fakeFile{err: full}, &fakeFile{err: full}, good, &fakeFile{closed: unix.EDQUOT})
+	for range 3 {
+		for rank := range 4 {
+			_, err := l.Tee(rank, Stdout).Write([]byte("12345"))
+			require.NoError(t, err)
+		}
+	}
+	err := l.Close(t.Context())
+	require.EqualError(t, err, "log log/a and 2 others are incomplete: no space left on device")
+	assert.Equal(t, 2, failed.count(), "each cause once")
+	assert.ErrorIs(t, errors.Join(failed.errs...), unix.ENOSPC)
+	assert.ErrorIs(t, errors.Join(failed.errs...), unix.EDQUOT, "a network's disk tells at close")
+	assert.Equal(t, "123451234512345", good.take(), "the other files go on")
+	for rank := range 4 {
+		assert.Equal(t, 15, credits.of(rank, Stdout), "rank %d", rank)
+	}
+}
+
+func TestHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed logFailures
+		var credits account
+		hung := &fakeFile{gate: make(chan struct{})}
+		l := fakeLogs(LogPlan{Failed: failed.failed, Consumed: credits.consumed}, hung, &fakeFile{})
+		write := func(rank int, text string) {
+			_, err := l.Tee(rank, Stdout).Write([]byte(text))
+			require.NoError(t, err)
+		}
+		write(0, "one")
+		synctest.Wait()
+		write(0, "two")
+		write(1, "three")
+		time.Sleep(DiskPatience - 1)
+		synctest.Wait()
+		assert.Zero(t, credits.of(0, Stdout)+credits.of(1, Stdout)+failed.count(), "it may yet go on")
+
+		time.Sleep(1)
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, failed.paths)
+		assert.ErrorIs(t, failed.errs[0], errStuck)
+		write(0, "four")
+		require.ErrorContains(t, l.Close(t.Context()), "log log/a and 1 others are incomplete: no progress for 10s")
+		assert.Equal(t, 10, credits.of(0, Stdout))
+		assert.Equal(t, 5, credits.of(1, Stdout))
+
+		close(hung.gate) // the write returns at last, and must not be paid for twice
+		synctest.Wait()
+		assert.Equal(t, 10, credits.of(0, Stdout))
+	})
+}
+
+func TestSlowDiskIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed logFailures
+		slow := &fakeFile{gate: make(chan struct{})}
+		l := fakeLogs(LogPlan{Failed: failed.failed}, slow)
+		for range 3 {
+			_, _ = l.Tee(0, Stdout).Write([]byte("x"))
+			time.Sleep(DiskPatience / 2)
+			synctest.Wait()
+			go func() { slow.gate <- struct{}{} }()
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _ = l.Tee(0, Stdout).Write([]byte("y"))
+		require.ErrorIs(t, l.Close(ctx), context.Canceled)
+		close(slow.gate)
+		require.NoError(t, l.Close(t.Context()))
+		assert.Equal(t, "xxxy", slow.take())
+		assert.Zero(t, failed.count())
+	})
+}
+
+func TestLogsOfManyPieces(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	script := randomTranscript(rand.New(rand.NewPCG(seed, 0)))
+	var credits account
+	l, err := OpenLogs(LogPlan{
+		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)), Tee: mustStreams(t, "3"), Consumed: credits.consumed,
+		StdoutFilters: []string{""},
+	})
+	require.NoError(t, err)
+	at := make([]int, len(script.streams))
+	for _, p := range script.pieces {
+		_, err := l.Tee(p.rank, Stdout).Write(script.streams[p.rank][at[p.rank]:][:p.n])
+		require.NoError(t, err)
+		at[p.rank] += p.n
+	}
+	require.NoError(t, l.Close(t.Context()))
+	lines := 0
+	for rank, stream := range script.streams {
+		assert.True(t, read(t, l.Path(rank, Stdout)) == string(stream), "log of rank %d", rank)
+		assert.Equal(t, len(stream), credits.of(rank, Stdout))
+		lines += bytes.Count(stream, newline)
+		if len(stream) > 0 && !bytes.HasSuffix(stream, newline) {
+			lines++
+		}
+	}
+	filtered := read(t, filepath.Join(l.AttemptDir(), "filtered_stdout.log"))
+	assert.Equal(t, lines, strings.Count(filtered, "\n"))
+	assert.Equal(t, lines, strings.Count(filtered, "[default"))
+}
