@@ -1,0 +1,267 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Counts are the numbers of ranks that a request comes to.
+type Counts struct {
+	// PerNode are the ranks on each machine, in the machines' order.
+	PerNode []int
+	// Total is their sum.
+	Total int
+	// Reason says in one line how many ranks there are and why: "4 ranks: one per
+	// GPU (4 GPUs)".
+	Reason string
+	// Notes are remarks that the user should see, one sentence each.
+	Notes []string
+}
+
+// Count decides how many ranks each machine gets. With no number wished for it
+// is one per slot where slots are given, else one per GPU, else one per node.
+//
+// An error names the option and what the machine lacks; all wrong numbers of the
+// request are reported together.
+func Count(req Request, machines []Machine) (Counts, error) {
+	if err := req.check(machines); err != nil {
+		return Counts{}, err
+	}
+	counts, err := req.perNode(machines)
+	if err != nil {
+		return Counts{}, err
+	}
+	if req.Ranks > 0 {
+		counts, err = req.limit(counts)
+	}
+	for _, n := range counts.PerNode {
+		counts.Total += n
+	}
+	counts.Reason = plural(counts.Total, "rank") + ": " + counts.Reason
+	return counts, err
+}
+
+func (r Request) check(machines []Machine) error {
+	var errs []error
+	if len(machines) == 0 {
+		errs = append(errs, errors.New("no node to place ranks on"))
+	}
+	if r.Ranks < 0 {
+		errs = append(errs, fmt.Errorf("%s %d: a job has at least one rank", r.ranksFrom(), r.Ranks))
+	}
+	if r.PerNode.Kind == PerNodeFixed && r.PerNode.N < 1 {
+		errs = append(errs, fmt.Errorf("%s %d: a node gets at least one rank", r.perNodeFrom(), r.PerNode.N))
+	}
+	return errors.Join(errs...)
+}
+
+func (r Request) ranksFrom() string {
+	if r.RanksFrom == "" {
+		return "-np"
+	}
+	return r.RanksFrom
+}
+
+func (r Request) perNodeFrom() string {
+	if r.PerNode.From == "" {
+		return "--nproc-per-node"
+	}
+	return r.PerNode.From
+}
+
+// perNode counts without regard to a wished total.
+func (r Request) perNode(machines []Machine) (Counts, error) {
+	switch r.PerNode.Kind {
+	case PerNodeFixed:
+		return r.fixed(machines), nil
+	case PerNodeGPU:
+		return r.perGPU(machines, r.noGPU)
+	case PerNodeCPU:
+		return r.perCPU(machines, "")
+	case PerNodeAuto:
+		if why, none := r.withoutGPU(machines); none {
+			return r.perCPU(machines, "; "+why)
+		}
+		return r.perGPU(machines, oneRank)
+	}
+	return r.unasked(machines)
+}
+
+// unasked counts where the user gave no number per node.
+func (r Request) unasked(machines []Machine) (Counts, error) {
+	switch {
+	case r.hasSlots():
+		counts := Counts{Reason: "one per slot" + inParentheses(r.SlotsFrom)}
+		for node := range machines {
+			counts.PerNode = append(counts.PerNode, r.slots(node))
+		}
+		return counts, nil
+	case r.Ranks > 0:
+		return onePerNode(machines, ""), nil
+	}
+	if why, none := r.withoutGPU(machines); none {
+		return onePerNode(machines, why), nil
+	}
+	return r.perGPU(machines, oneRank)
+}
+
+func (r Request) fixed(machines []Machine) Counts {
+	counts := Counts{Reason: fmt.Sprintf("%s %d", r.perNodeFrom(), r.PerNode.N)}
+	if len(machines) > 1 {
+		counts.Reason += fmt.Sprintf(" on %d nodes", len(machines))
+	}
+	for range machines {
+		counts.PerNode = append(counts.PerNode, r.PerNode.N)
+	}
+	return counts
+}
+
+func onePerNode(machines []Machine, why string) Counts {
+	counts := Counts{Reason: "one per node" + inParentheses(why)}
+	for range machines {
+		counts.PerNode = append(counts.PerNode, 1)
+	}
+	return counts
+}
+
+// perCPU counts one rank per usable CPU.
+func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
+	var counts Counts
+	for node, m := range machines {
+		n := m.UsableCPUs()
+		if n == 0 {
+			return Counts{}, fmt.Errorf("%s cpu: the usable CPUs of node %d are not known; give a number", r.perNodeFrom(), node)
+		}
+		counts.PerNode = append(counts.PerNode, n)
+	}
+	found := machines[0].CPUReason()
+	if len(machines) > 1 {
+		found = fmt.Sprintf("%d nodes", len(machines))
+	}
+	counts.Reason = "one per usable CPU" + inParentheses(found+more)
+	return counts, nil
+}
+
+// perGPU counts one rank per visible GPU; without answers for a node that has none.
+func (r Request) perGPU(machines []Machine, without func(Machine) (int, error)) (Counts, error) {
+	var counts Counts
+	var gpus int
+	for _, m := range machines {
+		visible, _ := Visible(m.GPUs, r.Visible)
+		n := len(visible)
+		gpus += n
+		if n == 0 {
+			var err error
+			if n, err = without(m); err != nil {
+				return Counts{}, err
+			}
+		}
+		counts.PerNode = append(counts.PerNode, n)
+	}
+	counts.Reason = "one per GPU" + inParentheses(r.gpusFound(machines, gpus))
+	return counts, nil
+}
+
+// gpusFound says how many GPUs are counted: "4 GPUs", or "2 of 8 GPUs,
+// CUDA_VISIBLE_DEVICES=0,1".
+func (r Request) gpusFound(machines []Machine, gpus int) string {
+	if len(machines) > 1 {
+		return fmt.Sprintf("%s on %d nodes", plural(gpus, "GPU"), len(machines))
+	}
+	_, remark := Visible(machines[0].GPUs, r.Visible)
+	if remark == "" {
+		return plural(gpus, "GPU")
+	}
+	return fmt.Sprintf("%d of %s, %s", gpus, plural(len(machines[0].GPUs), "GPU"), remark)
+}
+
+// withoutGPU reports whether no machine has a visible GPU, and why.
+func (r Request) withoutGPU(machines []Machine) (why string, none bool) {
+	for _, m := range machines {
+		visible, remark := Visible(m.GPUs, r.Visible)
+		if len(visible) > 0 {
+			return "", false
+		}
+		if remark != "" {
+			why = remark
+		}
+	}
+	if why == "" {
+		why = "no GPU found"
+	}
+	return why, true
+}
+
+// noGPU refuses a node without GPUs, where torchrun says "Cuda is not available.".
+func (r Request) noGPU(m Machine) (int, error) {
+	why := "none found"
+	if _, remark := Visible(m.GPUs, r.Visible); remark != "" {
+		why = remark
+	} else if len(m.Notes) > 0 {
+		why = strings.Join(m.Notes, "; ")
+	}
+	return 0, fmt.Errorf("%s gpu: no GPU is usable here (%s); give a number, cpu or auto", r.perNodeFrom(), why)
+}
+
+// oneRank keeps a node without GPUs among others that have some.
+func oneRank(Machine) (int, error) { return 1, nil }
+
+func inParentheses(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// limit fits the numbers per node to the wished total: nodes are filled in their
+// order; what is left over goes round, which a number per node forbids.
+func (r Request) limit(room Counts) (Counts, error) {
+	capacity := 0
+	for _, n := range room.PerNode {
+		capacity += n
+	}
+	if r.PerNode.Kind != PerNodeUnset && r.Ranks > capacity {
+		return Counts{}, fmt.Errorf("%s %d is more than %s allows: %s on %s", r.ranksFrom(), r.Ranks,
+			r.perNodeWish(), plural(capacity, "rank"), plural(len(room.PerNode), "node"))
+	}
+	counts := Counts{PerNode: make([]int, len(room.PerNode)), Reason: fmt.Sprintf("%s %d", r.ranksFrom(), r.Ranks)}
+	left := r.Ranks
+	for node, n := range room.PerNode {
+		counts.PerNode[node] = min(n, left)
+		left -= counts.PerNode[node]
+	}
+	for node := 0; left > 0; node, left = (node+1)%len(counts.PerNode), left-1 {
+		counts.PerNode[node]++
+	}
+	counts.Notes = r.slotNotes(capacity)
+	return counts, nil
+}
+
+// perNodeWish writes the wish per node as the user did: "--nproc-per-node 2".
+func (r Request) perNodeWish() string {
+	word := "auto"
+	switch r.PerNode.Kind {
+	case PerNodeFixed:
+		word = fmt.Sprint(r.PerNode.N)
+	case PerNodeGPU:
+		word = "gpu"
+	case PerNodeCPU:
+		word = "cpu"
+	}
+	return r.perNodeFrom() + " " + word
+}
+
+// slotNotes remarks on ranks and slots that do not fit. mpirun refuses to start
+// more ranks than slots; on a laptop or in a container that is a nuisance.
+func (r Request) slotNotes(slots int) []string {
+	switch {
+	case !r.hasSlots():
+		return nil
+	case r.Ranks > slots:
+		return []string{fmt.Sprintf("%s share %s%s", plural(r.Ranks, "rank"), plural(slots, "slot"), inParentheses(r.SlotsFrom))}
+	case r.Ranks < slots:
+		return []string{fmt.Sprintf("%d of %s stay idle%s", slots-r.Ranks, plural(slots, "slot"), inParentheses(r.SlotsFrom))}
+	}
+	return nil
+}

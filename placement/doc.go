@@ -1,0 +1,8 @@
+// Package placement decides which rank runs on which node: from what the nodes
+// have ([Machine]) and what the user wished for ([Request]) it makes a [Layout].
+//
+// It is pure: it reads nothing but its arguments, so a layout can be printed,
+// compared and tested on machines that nobody has at hand. Package
+// placement/sysfs reads a Machine from a running system. It imports nothing of
+// gorun's, so that a scheduler can use it alone.
+package placement

@@ -1,0 +1,79 @@
+package placement
+
+// PerNodeKind tells the ways to wish for a number of ranks per node.
+type PerNodeKind uint8
+
+const (
+	// PerNodeUnset: the user gave no number.
+	PerNodeUnset PerNodeKind = iota
+	// PerNodeFixed: PerNode.N ranks.
+	PerNodeFixed
+	// PerNodeAuto: one per GPU, else one per usable CPU.
+	PerNodeAuto
+	// PerNodeGPU: one per GPU; an error on a node without.
+	PerNodeGPU
+	// PerNodeCPU: one per usable CPU.
+	PerNodeCPU
+)
+
+// PerNode is a wished number of ranks per node (--nproc-per-node).
+type PerNode struct {
+	Kind PerNodeKind
+	N    int    // with PerNodeFixed
+	From string // the option or variable that said so, for messages
+}
+
+// Request is a wish for ranks: how many, and on how many nodes.
+type Request struct {
+	// Ranks is the wished number of ranks of the whole job (-np); 0: not said.
+	Ranks int
+	// RanksFrom is the option that gave Ranks, for messages; "" is "-np".
+	RanksFrom string
+	// PerNode is the wished number on each node.
+	PerNode PerNode
+	// Slots are the numbers of ranks that the nodes are meant to take, in the
+	// machines' order. 0 or a missing entry: not said, which is one where other
+	// nodes have a number.
+	Slots []int
+	// SlotsFrom says in the user's words where Slots came from, such as
+	// "-H localhost:4".
+	SlotsFrom string
+	// Visible are the variables that hide GPUs from the ranks.
+	Visible Visibility
+}
+
+// NeedsGPUs reports whether the answer depends on the machines' GPUs; finding
+// them costs time that other requests need not spend.
+func (r Request) NeedsGPUs() bool {
+	switch r.PerNode.Kind {
+	case PerNodeAuto, PerNodeGPU:
+		return true
+	case PerNodeUnset:
+		return r.Ranks == 0 && !r.hasSlots()
+	}
+	return false
+}
+
+// NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
+func (r Request) NeedsCPUs() bool {
+	return r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU
+}
+
+// hasSlots reports whether some node was given a number of slots. The others
+// have one each then, as `-H a,b:4` means one on a.
+func (r Request) hasSlots() bool {
+	for _, n := range r.Slots {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// slots returns the slots of a node.
+func (r Request) slots(node int) int {
+	if node < len(r.Slots) && r.Slots[node] > 0 {
+		return r.Slots[node]
+	}
+	return 1
+}

@@ -1,0 +1,191 @@
+package sysfs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/placement"
+)
+
+// readGPUs finds the GPUs that a program can use here: those that a driver serves
+// and that this container was given.
+func (r *reader) readGPUs(needs Needs) {
+	r.readNVIDIA()
+	r.readAMD()
+	r.readIntel()
+	if needs.Driverless && len(r.machine.GPUs) == 0 {
+		r.noteDriverless()
+	}
+}
+
+// add appends the GPUs of one vendor in the order of their PCI addresses.
+func (r *reader) add(gpus []placement.GPU) {
+	slices.SortFunc(gpus, func(a, b placement.GPU) int { return strings.Compare(a.PCI, b.PCI) })
+	for i := range gpus {
+		gpus[i].Index = i
+	}
+	r.machine.GPUs = append(r.machine.GPUs, gpus...)
+}
+
+const nvidiaDir = "proc/driver/nvidia/gpus"
+
+// readNVIDIA lists what NVIDIA's driver serves. In a container the driver's own
+// files show all GPUs of the host unless NVIDIA's runtime hides them, but only
+// those that were given have a device file.
+func (r *reader) readNVIDIA() {
+	var gpus []placement.GPU
+	var minors []string
+	for _, address := range r.names(nvidiaDir) {
+		info, _ := r.text(nvidiaDir + "/" + address + "/information")
+		uuid := field(info, "GPU UUID:")
+		if strings.Contains(uuid, "?") { // the driver fills it in when the GPU is first used
+			uuid = ""
+		}
+		gpus = append(gpus, placement.GPU{PCI: strings.ToLower(address), Vendor: placement.NVIDIA, UUID: uuid})
+		minors = append(minors, field(info, "Device Minor:"))
+	}
+	r.add(r.given(gpus, minors))
+}
+
+// given leaves out GPUs without a device file. Where none has one, it is a host on
+// which nobody has used a GPU since it started (the files are made then), or a
+// container that was given none.
+func (r *reader) given(gpus []placement.GPU, minors []string) []placement.GPU {
+	if len(gpus) == 0 {
+		return nil
+	}
+	var given []placement.GPU
+	for i, gpu := range gpus {
+		if minors[i] == "" || r.exists("dev/nvidia"+minors[i]) {
+			given = append(given, gpu)
+		}
+	}
+	switch {
+	case len(given) == 0 && !r.inContainer():
+		return gpus
+	case len(given) < len(gpus):
+		r.note("%d of %d NVIDIA GPUs have no device file: this container was not given them", len(gpus)-len(given), len(gpus))
+	}
+	return given
+}
+
+// inContainer recognises Docker, Podman and, by the file system of /, containerd.
+func (r *reader) inContainer() bool {
+	if r.exists(".dockerenv") || r.exists("run/.containerenv") {
+		return true
+	}
+	mounts, _ := r.text("proc/self/mountinfo")
+	for line := range strings.Lines(mounts) {
+		if strings.Contains(line, " / / ") {
+			_, kind, _ := strings.Cut(line, " - ")
+			return strings.HasPrefix(kind, "overlay ")
+		}
+	}
+	return false
+}
+
+// field returns the rest of the line that begins with a name.
+func field(text, name string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+const kfdDir = "sys/class/kfd/kfd/topology/nodes"
+
+// readAMD lists the nodes of AMD's compute driver that have SIMD units; the
+// others are processors. Nodes that a container was not given cannot be read.
+func (r *reader) readAMD() {
+	var gpus []placement.GPU
+	for _, node := range r.names(kfdDir) {
+		properties, ok := r.text(kfdDir + "/" + node + "/properties")
+		if !ok || property(properties, "simd_count") == 0 {
+			continue
+		}
+		gpu := placement.GPU{
+			PCI:    kfdAddress(property(properties, "domain"), property(properties, "location_id")),
+			Vendor: placement.AMD,
+		}
+		if id := property(properties, "unique_id"); id != 0 {
+			gpu.UUID = fmt.Sprintf("GPU-%016x", id)
+		}
+		gpus = append(gpus, gpu)
+	}
+	r.add(gpus)
+}
+
+// property returns a number of KFD's "name value" lines, 0 if it is not there.
+func property(text, name string) uint64 {
+	n, _ := strconv.ParseUint(field(text, name+" "), 10, 64)
+	return n
+}
+
+// kfdAddress spells a PCI address; location_id is (bus<<8)|(device<<3)|function.
+func kfdAddress(domain, location uint64) string {
+	return fmt.Sprintf("%04x:%02x:%02x.%d", domain, location>>8&0xff, location>>3&0x1f, location&7)
+}
+
+const drmDir = "sys/class/drm"
+
+// readIntel lists Intel's GPUs on cards of their own. The graphics unit of a
+// processor, always 0000:00:02.0, is none that one starts a rank for.
+func (r *reader) readIntel() {
+	var gpus []placement.GPU
+	for _, name := range r.names(drmDir) {
+		if !strings.HasPrefix(name, "renderD") {
+			continue
+		}
+		event, _ := r.text(drmDir + "/" + name + "/device/uevent")
+		address := field(event, "PCI_SLOT_NAME=")
+		if strings.HasPrefix(field(event, "PCI_ID="), "8086:") && address != "0000:00:02.0" {
+			gpus = append(gpus, placement.GPU{PCI: address, Vendor: placement.Intel})
+		}
+	}
+	r.add(gpus)
+}
+
+const pciDir = "sys/bus/pci/devices"
+
+// noteDriverless tells of GPUs that are there but of no use, which is what a user
+// who asked for GPUs must know.
+func (r *reader) noteDriverless() {
+	counts := map[string]int{}
+	for _, address := range r.names(pciDir) {
+		event, _ := r.text(pciDir + "/" + address + "/uevent")
+		if address != "0000:00:02.0" {
+			counts[vendorOfGPU(event)]++
+		}
+	}
+	for _, vendor := range []string{"NVIDIA", "AMD", "Intel"} {
+		if n := counts[vendor]; n > 0 {
+			r.note("%s on the PCI bus: %d; none is served by the vendor's compute driver (is it loaded?)", vendor+" GPUs", n)
+		}
+	}
+}
+
+// vendorOfGPU returns the vendor of a PCI device that is a GPU by its class:
+// display (03) or processing accelerator (12).
+func vendorOfGPU(event string) string {
+	class := field(event, "PCI_CLASS=")
+	if len(class) != 5 && len(class) != 6 {
+		return ""
+	}
+	if class = class[:len(class)-4]; class != "3" && class != "12" {
+		return ""
+	}
+	vendor, _, _ := strings.Cut(field(event, "PCI_ID="), ":")
+	switch vendor {
+	case "10DE":
+		return "NVIDIA"
+	case "1002":
+		return "AMD"
+	case "8086":
+		return "Intel"
+	}
+	return ""
+}

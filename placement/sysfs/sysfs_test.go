@@ -1,0 +1,192 @@
+package sysfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"gorun/placement"
+)
+
+// machine loads a file tree of placement/testdata/machines. A tree is one archive,
+// since a Go module cannot hold files with a colon in their names, as PCI devices
+// have.
+func machine(t *testing.T, name string) fstest.MapFS {
+	t.Helper()
+	archive, err := txtar.ParseFile(filepath.Join("..", "testdata", "machines", name, "tree.txtar"))
+	require.NoError(t, err)
+	tree := fstest.MapFS{}
+	for _, f := range archive.Files {
+		tree[f.Name] = &fstest.MapFile{Data: f.Data}
+	}
+	return tree
+}
+
+func cpus(t *testing.T, list string) placement.CPUSet {
+	t.Helper()
+	set, err := placement.ParseCPUSet(list)
+	require.NoError(t, err)
+	return set
+}
+
+// series makes the GPUs of one vendor at the PCI addresses of some buses.
+func series(vendor placement.Vendor, uuid func(i int) string, buses ...string) []placement.GPU {
+	var gpus []placement.GPU
+	for i, bus := range buses {
+		gpus = append(gpus, placement.GPU{Index: i, PCI: "0000:" + bus + ":00.0", Vendor: vendor, UUID: uuid(i)})
+	}
+	return gpus
+}
+
+func unknown(int) string { return "" }
+
+func TestMachines(t *testing.T) {
+	tests := []struct {
+		name string
+		want placement.Machine
+	}{
+		{"laptop", placement.Machine{CPUs: cpus(t, "0-15")}},
+		{"container-v1", placement.Machine{CPUs: cpus(t, "0-7"), Quota: 1.5, MemoryLimit: 512 << 20}},
+		{"pod-v2", placement.Machine{CPUs: cpus(t, "0-63"), Quota: 2.5, MemoryLimit: 4 << 30}},
+		{"dgx-h100", placement.Machine{
+			CPUs: cpus(t, "0-55,112-167"), Quota: 56, MemoryLimit: 1 << 40,
+			GPUs: series(placement.NVIDIA, func(i int) string { return fmt.Sprintf("GPU-%08x-1111-2222-3333-444444444444", i) },
+				"1b", "43", "52", "61", "9d", "c3", "d1", "df"),
+		}},
+		{"container-2-of-4-gpus", placement.Machine{
+			CPUs:  cpus(t, "0-31"),
+			GPUs:  series(placement.NVIDIA, unknown, "52", "61"),
+			Notes: []string{"2 of 4 NVIDIA GPUs have no device file: this container was not given them"},
+		}},
+		{"mi300x", placement.Machine{
+			CPUs: cpus(t, "0-383"),
+			GPUs: series(placement.AMD, func(i int) string { return fmt.Sprintf("GPU-abcdef00%08x", i) },
+				"1b", "3d", "4e", "5f", "9d", "bd", "cd", "dd"),
+			Notes: []string{
+				"limits of the cpu cgroup /../user.slice are not known: it lies outside of this cgroup namespace",
+				"limits of the memory cgroup /../user.slice are not known: it lies outside of this cgroup namespace",
+			},
+		}},
+		{"hybrid", placement.Machine{CPUs: cpus(t, "0-3,8"), Quota: 2}},
+		{"no-driver", placement.Machine{CPUs: cpus(t, "0-7"), Notes: []string{
+			`CPU quota "lots" of period "100000" in /sys/fs/odd place/a b.scope/cpu.max is not understood and not regarded`,
+			`memory limit "-5" in /sys/fs/odd place/a b.scope/memory.max is not understood and not regarded`,
+			"NVIDIA GPUs on the PCI bus: 1; none is served by the vendor's compute driver (is it loaded?)",
+		}}},
+		{"arc", placement.Machine{
+			CPUs:  cpus(t, "0-23"),
+			GPUs:  series(placement.Intel, unknown, "03", "83"),
+			Notes: []string{"CPU quota and memory limit are not known: /proc/self/cgroup cannot be read"},
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := ReadFS(machine(t, test.name), test.want.CPUs, Needs{CPUs: true, Memory: true, GPUs: true, Driverless: true})
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestEveryMachineIsTested(t *testing.T) {
+	entries, err := os.ReadDir(filepath.Join("..", "testdata", "machines"))
+	require.NoError(t, err)
+	assert.Len(t, entries, 9, "add the machine to TestMachines")
+}
+
+// Only what was asked for is read: a start waits for every file.
+func TestNeedsAreObeyed(t *testing.T) {
+	allowed := cpus(t, "0-55,112-167")
+	all := ReadFS(machine(t, "dgx-h100"), allowed, Needs{CPUs: true, Memory: true, GPUs: true})
+	tests := []struct {
+		name  string
+		needs Needs
+		want  placement.Machine
+	}{
+		{"nothing", Needs{}, placement.Machine{CPUs: allowed}},
+		{"CPUs", Needs{CPUs: true}, placement.Machine{CPUs: allowed, Quota: all.Quota}},
+		{"memory", Needs{Memory: true}, placement.Machine{CPUs: allowed, MemoryLimit: all.MemoryLimit}},
+		{"GPUs", Needs{GPUs: true}, placement.Machine{CPUs: allowed, GPUs: all.GPUs}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, ReadFS(machine(t, "dgx-h100"), allowed, test.needs))
+		})
+	}
+}
+
+// A host on which nobody has used a GPU since it started has no device files yet;
+// a container without any was given no GPU.
+func TestNVIDIAWithoutDeviceFiles(t *testing.T) {
+	tree := machine(t, "container-2-of-4-gpus")
+	delete(tree, "dev/nvidia2")
+	delete(tree, "dev/nvidia3")
+	m := ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true})
+	assert.Empty(t, m.GPUs)
+	assert.Equal(t, []string{"4 of 4 NVIDIA GPUs have no device file: this container was not given them"}, m.Notes)
+
+	delete(tree, "proc/self/mountinfo")
+	m = ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true})
+	assert.Len(t, m.GPUs, 4)
+	assert.Empty(t, m.Notes)
+
+	tree["run/.containerenv"] = &fstest.MapFile{}
+	assert.Empty(t, ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true}).GPUs)
+}
+
+// A group of version 2 that lies deeper than its mount shows, as under `docker run
+// --cgroupns=host`.
+func TestGroupBelowAMountedGroup(t *testing.T) {
+	tree := fstest.MapFS{
+		"proc/self/cgroup":               {Data: []byte("0::/docker/4c1b/worker\n")},
+		"proc/self/mountinfo":            {Data: []byte("1 2 0:3 /docker/4c1b /cg rw - cgroup2 cgroup rw\n")},
+		"cg/cpu.max":                     {Data: []byte("400000 100000\n")},
+		"cg/worker/cgroup.procs":         {},
+		"cg/worker/cpu.max":              {Data: []byte("700000 100000\n")},
+		"sys/fs/cgroup/cgroup.procs":     {},
+		"sys/fs/cgroup/docker/4c1b/junk": {},
+	}
+	assert.InDelta(t, 4, ReadFS(tree, placement.CPUSet{}, Needs{CPUs: true}).Quota, 0)
+}
+
+func TestGroupThatIsMountedNowhere(t *testing.T) {
+	tree := fstest.MapFS{
+		"proc/self/cgroup":    {Data: []byte("3:cpu:/x\n0::/x\n")},
+		"proc/self/mountinfo": {Data: []byte("1 2 0:3 / /cg rw - cgroup2 cgroup rw\n1 2 0:4 /\n")},
+		"cg/cpu.max":          {Data: []byte("400000 100000\n")},
+	}
+	m := ReadFS(tree, placement.CPUSet{}, Needs{CPUs: true})
+	assert.Zero(t, m.Quota, "version 1 has the controller, so version 2's file means nothing")
+	assert.Equal(t, []string{"limits of the cpu cgroup /x are not known: it is mounted nowhere"}, m.Notes)
+}
+
+func TestThisMachine(t *testing.T) {
+	m := Read(Needs{CPUs: true, Memory: true, GPUs: true})
+	assert.Positive(t, m.CPUs.Len())
+	assert.Positive(t, m.UsableCPUs())
+	assert.LessOrEqual(t, m.UsableCPUs(), m.CPUs.Len())
+
+	// The fast reader and the standard library's see the same.
+	assert.Equal(t, m, ReadFS(os.DirFS("/"), m.CPUs, Needs{CPUs: true, Memory: true, GPUs: true}))
+}
+
+// Files longer than the first buffer come whole.
+func TestDiskReadsLongFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "long")
+	want := make([]byte, 5000)
+	for i := range want {
+		want[i] = byte(i)
+	}
+	require.NoError(t, os.WriteFile(name, want, 0o600))
+	got, err := disk{}.ReadFile(name[1:])
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+
+	_, err = disk{}.ReadFile(name[1:] + "er")
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
