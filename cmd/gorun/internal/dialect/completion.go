@@ -1,0 +1,216 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+)
+
+// shells are those that Completion knows.
+var shells = []string{"bash", "zsh", "fish"}
+
+// Completion returns a script that teaches a shell to complete the dialect's
+// options, their values, and then the program as the shell completes any command.
+func (d *Dialect) Completion(shell string) string {
+	c := completion{d, d.Name}
+	if d.launch {
+		c.command = "torch.distributed.launch"
+	}
+	switch shell {
+	case "zsh":
+		return c.zsh()
+	case "fish":
+		return c.fish()
+	}
+	return c.bash()
+}
+
+// completion writes scripts for one command.
+type completion struct {
+	*Dialect
+	command string
+}
+
+// offered yields the options that the help shows.
+func (c completion) offered(yield func(*Option) bool) {
+	for o := range c.Options {
+		if o.Group < groups && !yield(o) {
+			return
+		}
+	}
+}
+
+// shown are the names of an option that are worth offering: the two of the help.
+func (o *Option) shown() []string {
+	if short := o.short(); short != "" && short != o.Names[0] {
+		return []string{Spelling(short), Spelling(o.Names[0])}
+	}
+	return []string{Spelling(o.Names[0])}
+}
+
+// typed are all names of an option with each number of dashes, for the search of
+// where the program begins.
+func (o *Option) typed() []string {
+	var all []string
+	for _, n := range o.Names {
+		all = append(all, "-"+n, "--"+n)
+		if under := strings.ReplaceAll(n, "-", "_"); under != n {
+			all = append(all, "-"+under, "--"+under)
+		}
+	}
+	return all
+}
+
+// function is a name for shell functions.
+func (c completion) function() string { return "_" + strings.ReplaceAll(c.command, ".", "_") }
+
+// valued are the names of all options that take a value, of refused ones too.
+func (c completion) valued(separator string) string {
+	var all []string
+	for o := range c.Options {
+		if o.TakesValue() {
+			all = append(all, o.typed()...)
+		}
+	}
+	return strings.Join(all, separator)
+}
+
+func (c completion) bash() string {
+	var names []string
+	var cases strings.Builder
+	for o := range c.offered {
+		names = append(names, o.shown()...)
+		switch pattern := strings.Join(o.typed(), "|"); {
+		case len(o.Choices) > 0:
+			fmt.Fprintf(&cases, "\t%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\"); return ;;\n", pattern, strings.Join(o.Choices, " "))
+		case o.dirs:
+			fmt.Fprintf(&cases, "\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
+		}
+	}
+	first := ""
+	if c.subcommands {
+		first = strings.Join(commandNames, " ")
+	}
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES", strings.TrimSuffix(cases.String(), "\n"),
+		"OPTIONS", strings.Join(names, " "), "FIRST", first).Replace(bashScript)
+}
+
+const bashScript = `# bash completion for COMMAND: source <(COMMAND --print-completion bash)
+FUNCTION() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i
+	COMPREPLY=()
+	# bash splits --name=value into three words
+	if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--) ((i++)); break ;;
+		VALUED)
+			[[ ${COMP_WORDS[i+1]} == = ]] && ((i++))
+			((i++)) ;;
+		-*|=) ;;
+		*) break ;;
+		esac
+	done
+	if ((i < COMP_CWORD)); then # the program's own arguments
+		if declare -F _command_offset >/dev/null; then _command_offset "$i"; return; fi
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+	fi
+	case $prev in
+CASES
+	VALUED)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return ;;
+	esac
+	if [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'OPTIONS' -- "$cur")
+		return
+	fi
+	compopt -o filenames 2>/dev/null
+	mapfile -t COMPREPLY < <(
+		((COMP_CWORD == 1)) && compgen -W 'FIRST' -- "$cur"
+		[[ -n $cur ]] && compgen -c -- "$cur"
+		compgen -f -- "$cur"
+	)
+}
+complete -F FUNCTION COMMAND
+`
+
+func (c completion) zsh() string {
+	var specs strings.Builder
+	for o := range c.offered {
+		names, quote := o.shown(), strings.NewReplacer("'", `'\''`, "[", `\[`, "]", `\]`, ":", `\:`)
+		value := ""
+		switch {
+		case !o.TakesValue():
+		case len(o.Choices) > 0:
+			value = ":" + quote.Replace(o.Value) + ":(" + strings.Join(o.Choices, " ") + ")"
+		case o.dirs:
+			value = ":" + quote.Replace(o.Value) + ":_directories"
+		default:
+			value = ":" + quote.Replace(o.Value) + ":_files"
+		}
+		for _, n := range names {
+			fmt.Fprintf(&specs, "\t\t'(%s)%s[%s]%s' \\\n", strings.Join(names, " "), n, quote.Replace(o.Help), value)
+		}
+	}
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "SPECS", strings.TrimSuffix(specs.String(), "\n")).Replace(zshScript)
+}
+
+const zshScript = `#compdef COMMAND
+# zsh completion for COMMAND: source <(COMMAND --print-completion zsh)
+FUNCTION() {
+	_arguments -S \
+SPECS
+		'(-):program:_alternative "commands:command:_command_names -e" "files:file:_files"' \
+		'*::arguments:_normal'
+}
+if [[ $funcstack[1] == FUNCTION ]]; then FUNCTION "$@"; else compdef FUNCTION COMMAND; fi
+`
+
+func (c completion) fish() string {
+	var lines strings.Builder
+	quote := strings.NewReplacer(`\`, `\\`, "'", `\'`)
+	for o := range c.offered {
+		fmt.Fprintf(&lines, "complete -c %s -n _%s", c.command, c.function())
+		for _, n := range o.shown() {
+			if name := strings.TrimLeft(n, "-"); len(name) == 1 {
+				lines.WriteString(" -s " + name)
+			} else {
+				lines.WriteString(" -l " + name)
+			}
+		}
+		switch {
+		case !o.TakesValue():
+		case len(o.Choices) > 0:
+			fmt.Fprintf(&lines, " -x -a '%s'", strings.Join(o.Choices, " "))
+		default:
+			lines.WriteString(" -r")
+		}
+		fmt.Fprintf(&lines, " -d '%s'\n", quote.Replace(o.Help))
+	}
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued(" "), "LINES", strings.TrimSuffix(lines.String(), "\n")).Replace(fishScript)
+}
+
+const fishScript = `# fish completion for COMMAND: COMMAND --print-completion fish | source
+function _FUNCTION # whether the program is still to come
+	set -l words (commandline -opc)
+	set -e words[1]
+	while set -q words[1]
+		switch $words[1]
+			case --
+				return 1
+			case VALUED
+				set -e words[1]
+			case '-*'
+			case '*'
+				return 1
+		end
+		set -e words[1]
+	end
+	return 0
+end
+LINES
+complete -c COMMAND -n _FUNCTION -a '(__fish_complete_command)'
+`

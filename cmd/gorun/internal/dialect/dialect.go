@@ -1,0 +1,216 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gorun/launcher/job"
+)
+
+// Dialect is a way to write a command line.
+type Dialect struct {
+	// Name is how users call it, as it stands in the help.
+	Name string
+	// About says in a sentence what it is.
+	About string
+
+	examples  []example
+	tables    [][]Option // the order in which prefixes are looked for, and of the help within a group
+	fallbacks []fallback
+
+	interpreters []string // variables that name the Python interpreter, the strongest first
+
+	python      bool          // programs are Python's, as torchrun has it
+	launch      bool          // the script gets --local-rank, as torch.distributed.launch has it
+	prefixes    bool          // unambiguous prefixes of options are accepted
+	strict      bool          // one dash for one letter, two for more
+	mpmd        bool          // a `:` begins another program
+	subcommands bool          // the first word may be one
+	store       job.StoreMode // what --store=auto means
+	count       int           // ranks per node where nothing says it; 0 leaves it open
+	grace       time.Duration
+}
+
+// example is a line of the help.
+type example struct{ line, what string }
+
+// The dialects.
+var (
+	// Gorun is gorun's own: it understands what users of mpirun and of torchrun
+	// type.
+	Gorun = &Dialect{
+		Name:  "gorun",
+		About: "gorun starts a program as the ranks of one job, and ends them as one.",
+		examples: []example{
+			{"gorun -n 4 ./trainer", "four ranks of a program"},
+			{"gorun train.py --lr 0.1", "one rank per GPU of a PyTorch script"},
+			{"gorun --nproc-per-node auto -m pkg.train", "a Python module, a rank per GPU or CPU"},
+			{"gorun -n 2 --dry-run ./trainer", "what would be started, and why"},
+			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
+		},
+		tables: [][]Option{ownTable, mpiTable, torchrunTable, foreignTable},
+		fallbacks: []fallback{
+			{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+		},
+		interpreters: gorunInterpreters, mpmd: true, subcommands: true,
+	}
+	// Mpirun is gorun's own under mpirun's name: scripts of that world have rank 0
+	// host the store.
+	Mpirun = &Dialect{
+		Name: "mpirun", About: Gorun.About, tables: Gorun.tables, fallbacks: Gorun.fallbacks,
+		examples:     []example{{"mpirun -n 4 ./trainer", "four ranks of a program"}},
+		interpreters: gorunInterpreters, mpmd: true, store: job.StoreRank0,
+	}
+	// Torchrun has torchrun's conventions.
+	Torchrun = &Dialect{
+		Name:  "torchrun",
+		About: "gorun, called torchrun: starts a Python script as the ranks of one job.",
+		examples: []example{
+			{"torchrun --nproc-per-node gpu train.py", "one rank per GPU"},
+			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
+			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
+		},
+		tables: [][]Option{torchrunTable, ownTable}, fallbacks: torchrunFallbacks,
+		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
+	}
+	// Launch has those of python -m torch.distributed.launch.
+	Launch = &Dialect{
+		Name:  "gorun launch",
+		About: "gorun launch starts a Python script as python -m torch.distributed.launch does.",
+		examples: []example{
+			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
+			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
+		},
+		tables: [][]Option{torchrunTable, launchTable, ownTable}, fallbacks: torchrunFallbacks,
+		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
+	}
+)
+
+// torchrunGrace is the time that torchrun gives ranks to end.
+const torchrunGrace = 30 * time.Second
+
+// GORUN_PYTHON is no option's default: ranks inherit it, because what they start
+// should run by the same Python.
+var (
+	gorunInterpreters    = []string{"GORUN_PYTHON"}
+	torchrunInterpreters = []string{"GORUN_PYTHON", "PYTHON_EXEC"}
+)
+
+var torchrunFallbacks = []fallback{
+	{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+	{"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+}
+
+// Options yields the dialect's options, table after table.
+func (d *Dialect) Options(yield func(*Option) bool) {
+	for _, table := range d.tables {
+		for i := range table {
+			if !yield(&table[i]) {
+				return
+			}
+		}
+	}
+}
+
+// ByName returns the dialect for the name that gorun was called by; a folder
+// before it does not count.
+func ByName(argv0 string) *Dialect {
+	switch path.Base(argv0) {
+	case "torchrun":
+		return Torchrun
+	case "torch.distributed.launch":
+		return Launch
+	case "mpirun", "mpiexec", "orterun", "mpiexec.hydra":
+		return Mpirun
+	}
+	return Gorun
+}
+
+// Parse reads a command line: argv0 is the name that gorun was called by, args
+// are the words after it. An error is a *[UsageError].
+func Parse(argv0 string, args []string, around Surroundings) (Invocation, error) {
+	d := ByName(argv0)
+	if d.subcommands && len(args) > 0 {
+		if c := subcommand(args[0]); c != nil {
+			return c.parse(args, around)
+		}
+	}
+	return d.parse(args, around)
+}
+
+// parse reads the words after the dialect's name.
+func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {
+	p := &parser{dialect: d, around: around, inv: Invocation{Dialect: d}}
+	p.inv.Spec.Store.Mode = d.store
+	p.parse(args)
+	return p.finish()
+}
+
+// command is a subcommand. It counts only as the first word, so that a program
+// of the same name can be started after any option.
+type command struct {
+	name string
+	does string
+	run  func(args []string, around Surroundings) (Invocation, error)
+}
+
+// commandNames are the subcommands, for completion and help.
+var commandNames = []string{"launch", "help", "version", "completion"}
+
+func subcommand(name string) *command {
+	switch name {
+	case "launch":
+		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
+	case "help":
+		return &command{name, "print help, of launch too", helpCommand}
+	case "version":
+		return &command{name, "print the version", versionCommand}
+	case "completion":
+		return &command{name, "print a script that completes options: bash, zsh or fish", completionCommand}
+	}
+	return nil
+}
+
+// parse runs the subcommand through urfave/cli, which knows only this one.
+func (c *command) parse(args []string, around Surroundings) (inv Invocation, err error) {
+	app := newApp(Gorun.Name)
+	app.Commands = []*cli.Command{{
+		Name: c.name, Usage: c.does, HideHelp: true, SkipFlagParsing: true,
+		Action: func(ctx *cli.Context) error {
+			inv, err = c.run(ctx.Args().Slice(), around)
+			return nil
+		},
+	}}
+	if failed := app.Run(append([]string{app.Name}, args...)); failed != nil {
+		return Invocation{}, usage(Gorun, failed)
+	}
+	return inv, err
+}
+
+func helpCommand(args []string, _ Surroundings) (Invocation, error) {
+	switch {
+	case len(args) == 0:
+		return Invocation{Action: Help, Dialect: Gorun}, nil
+	case len(args) == 1 && args[0] == "launch":
+		return Invocation{Action: Help, Dialect: Launch}, nil
+	}
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help and gorun help launch", args[0]))
+}
+
+func versionCommand(args []string, _ Surroundings) (Invocation, error) {
+	if len(args) > 0 {
+		return Invocation{}, usage(Gorun, errors.New("gorun version takes no arguments; gorun ./version starts a program of that name"))
+	}
+	return Invocation{Action: Version, Dialect: Gorun}, nil
+}
+
+func completionCommand(args []string, _ Surroundings) (Invocation, error) {
+	if len(args) != 1 || oneOf(args[0], shells...) != nil {
+		return Invocation{}, usage(Gorun, errors.New("gorun completion takes the name of a shell: bash, zsh or fish"))
+	}
+	return Invocation{Action: Completion, Dialect: Gorun, Shell: args[0]}, nil
+}

@@ -1,0 +1,200 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/go-multierror"
+
+	"gorun/launcher/job"
+)
+
+// addApp ends the options of one program.
+func (p *parser) addApp(words []string) {
+	if len(words) > 0 {
+		p.app.Program, p.app.Args = words[0], words[1:]
+	}
+	p.app.Start = p.startOf()
+	p.app.Interpreter = p.interpreter()
+	p.app.SubstituteLocalRank = p.dialect.python
+	p.app.LocalRankFlag = p.dialect.launch && !p.useEnv
+	p.inv.Spec.Apps = append(p.inv.Spec.Apps, p.app)
+}
+
+// interpreter is the Python that a variable names, for programs that need one.
+func (p *parser) interpreter() string {
+	for _, name := range p.dialect.interpreters {
+		if value, _ := p.around.Lookup(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// startOf decides how the program is started.
+func (p *parser) startOf() job.Start {
+	switch {
+	case p.start.module && p.start.noPython:
+		p.problem(errors.New("--module and --no-python contradict each other: a module needs Python"))
+	case p.start.module:
+		return job.StartModule
+	case p.start.noPython && p.dialect.launch && !p.useEnv:
+		p.problem(errors.New("--no-python needs --use-env: a program that is not Python's knows no --local-rank"))
+	case p.start.noPython:
+		return job.StartExec
+	case p.dialect.python:
+		return job.StartPython
+	}
+	return job.StartAuto
+}
+
+// finish makes the Invocation of what was said. Help and version are given
+// whatever else is wrong: who asks for help should get it.
+func (p *parser) finish() (Invocation, error) {
+	switch {
+	case p.help:
+		return Invocation{Action: Help, Dialect: p.dialect}, nil
+	case p.version:
+		return Invocation{Action: Version, Dialect: p.dialect}, nil
+	case p.inv.Shell != "" && p.problems == nil:
+		return Invocation{Action: Completion, Dialect: p.dialect, Shell: p.inv.Shell}, nil
+	case p.inv.Shell != "":
+		return Invocation{}, &UsageError{p.problems, p.dialect}
+	}
+	p.checkPrograms()
+	p.finishCounts()
+	p.finishHosts()
+	p.finishStore()
+	p.finishOutput()
+	if p.problems != nil {
+		return Invocation{}, &UsageError{p.problems, p.dialect}
+	}
+	return p.inv, nil
+}
+
+// usage makes a UsageError of one problem.
+func usage(d *Dialect, err error) error {
+	return &UsageError{multierror.Append(nil, err), d}
+}
+
+// checkPrograms: every app has a program, and with several a number of ranks.
+func (p *parser) checkPrograms() {
+	apps := p.inv.Spec.Apps
+	for i, app := range apps {
+		switch {
+		case app.Program == "" && len(apps) > 1:
+			p.problem(fmt.Errorf("program %d of %d is missing: %s", i+1, len(apps), "write prog1 : -n 2 prog2"))
+		case app.Program == "":
+			p.problem(fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]", p.dialect.Name))
+		case app.NumRanks == 0 && len(apps) > 1:
+			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n", app.Program))
+		}
+	}
+	if len(apps) == 1 {
+		p.inv.Spec.Dir, apps[0].Dir = apps[0].Dir, ""
+	}
+}
+
+// finishCounts compares what the counts say about each other: one host has
+// NumRanks or PerNode ranks, and both can only be said if they are equal.
+func (p *parser) finishCounts() {
+	spec := &p.inv.Spec
+	total := 0
+	for _, app := range spec.Apps {
+		total += app.NumRanks
+	}
+	perNode := spec.PerNode
+	switch {
+	case total == 0 && perNode.Kind == job.CountUnset:
+		if p.dialect.count > 0 {
+			spec.PerNode = job.Count{Kind: job.CountFixed, N: p.dialect.count, From: p.dialect.Name + "'s default"}
+		}
+	case total == 0 || perNode.Kind == job.CountUnset:
+	case len(spec.Apps) > 1:
+		p.problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
+	case perNode.Kind != job.CountFixed:
+		p.problem(fmt.Errorf("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From))
+	case total != perNode.N && p.nodesFrom != "":
+		p.problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N))
+	case total != perNode.N:
+		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on one host", p.ranksFrom, perNode.From, perNode.N))
+	}
+}
+
+// finishStore decides where the store listens, in torchrun's order: --standalone
+// anywhere free, then --rdzv-endpoint, then --master-addr and --master-port,
+// then --local-addr.
+func (p *parser) finishStore() {
+	store := &p.inv.Spec.Store
+	switch {
+	case p.standalone:
+		p.passedOver("--standalone", p.endpoint.addrFrom, p.master.addrFrom, p.master.portFrom, p.runIDFrom)
+		p.inv.Spec.RunID = ""
+	case p.endpoint.addrFrom != "":
+		store.Addr, store.Port, store.From = p.endpoint.addr, p.endpoint.port, p.endpoint.addrFrom
+		if p.master.addrFrom != "" && p.master.addr != p.endpoint.addr {
+			p.passedOver(p.endpoint.addrFrom, p.master.addrFrom)
+		}
+		if p.master.portFrom != "" && p.master.port != p.endpoint.port {
+			p.passedOver(p.endpoint.addrFrom, p.master.portFrom)
+		}
+	default:
+		addr := p.master
+		if addr.addrFrom == "" {
+			addr.addr, addr.addrFrom = p.local.addr, p.local.addrFrom
+		}
+		store.Addr, store.Port, store.From = addr.addr, addr.port, joinWords(addr.addrFrom, addr.portFrom)
+	}
+}
+
+// passedOver says that options do not count beside a stronger one.
+func (p *parser) passedOver(stronger string, options ...string) {
+	for _, o := range options {
+		if o != "" {
+			p.note(o + " does not count beside " + stronger + " (as in torchrun)")
+		}
+	}
+}
+
+// joinWords joins what is not empty.
+func joinWords(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + " " + b
+}
+
+// finishOutput settles what is printed and how.
+func (p *parser) finishOutput() {
+	out := &p.inv.Spec.Output
+	if p.dialect.python {
+		out.Style = job.StyleTorchrun
+	}
+	if p.tagOutput {
+		if out.Label == job.LabelNever {
+			p.problem(errors.New("--tag-output and --label never contradict each other"))
+		}
+		out.Style, out.Label = job.StyleTagged, job.LabelAlways
+	}
+	if p.inv.Spec.Grace == 0 {
+		p.inv.Spec.Grace = p.dialect.grace
+	}
+	p.finishAction()
+}
+
+// finishAction settles what is done.
+func (p *parser) finishAction() {
+	inv := &p.inv
+	if p.dryRun {
+		inv.Action = DryRun
+	}
+	if inv.JSON && !p.dryRun {
+		p.problem(errors.New("--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"))
+	}
+	if inv.Report != "" && p.dryRun {
+		p.problem(errors.New("--report and --dry-run contradict each other: a plan has no end to report"))
+	}
+	if inv.Quiet && inv.Verbose > 0 {
+		p.problem(errors.New("--quiet and --verbose contradict each other"))
+	}
+}

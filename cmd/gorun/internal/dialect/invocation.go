@@ -1,0 +1,76 @@
+package dialect
+
+import (
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"gorun/launcher/job"
+)
+
+// Action is what a command line asks for.
+type Action uint8
+
+// The actions.
+const (
+	Run        Action = iota // run the job of Invocation.Spec
+	DryRun                   // print its plan and stop
+	Help                     // print Invocation.Dialect.Help()
+	Version                  // print the version
+	Completion               // print Invocation.Dialect.Completion(Invocation.Shell)
+)
+
+// Invocation is a command line that was understood.
+type Invocation struct {
+	Action  Action
+	Dialect *Dialect
+	// Spec is the wish, with Run and DryRun.
+	Spec job.Spec
+
+	JSON    bool   // print the plan as JSON, with DryRun
+	Quiet   bool   // no remarks
+	Verbose int    // how often -v was given
+	Report  string // file for the result as JSON; "" writes none
+	Shell   string // with Completion: bash, zsh or fish
+
+	// Notes are remarks for the user, one line each.
+	Notes []string
+}
+
+// Surroundings is what a command line may depend on beside itself.
+type Surroundings struct {
+	// Lookup returns a variable of the launcher's environment.
+	Lookup func(name string) (value string, found bool)
+	// ReadFile returns the content of a host file.
+	ReadFile func(name string) ([]byte, error)
+	// IsThisHost reports whether a name or address that is not a loopback one
+	// means the host that the launcher runs on.
+	IsThisHost func(name string) bool
+}
+
+// UsageError holds every problem of one command line. The command exits with
+// [job.ExitUsage].
+type UsageError struct {
+	// Problems are *[multierror.Error]'s, one sentence each.
+	Problems *multierror.Error
+	// Dialect is the one whose help has the answer.
+	Dialect *Dialect
+}
+
+// Lines returns the problems, a line each, fit for a terminal.
+func (e *UsageError) Lines() []string {
+	lines := make([]string, len(e.Problems.Errors))
+	for i, problem := range e.Problems.Errors {
+		lines[i] = printable(problem.Error())
+	}
+	return lines
+}
+
+// Error returns the problems, a line each.
+func (e *UsageError) Error() string { return strings.Join(e.Lines(), "\n") }
+
+// Unwrap returns the problems.
+func (e *UsageError) Unwrap() error { return e.Problems }
+
+// Hint says where to look next.
+func (e *UsageError) Hint() string { return "run " + e.Dialect.Name + " --help" }

@@ -1,0 +1,97 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown returns docs/options.md: every option in every spelling, with its
+// variables and what becomes of it in each dialect.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(markdownHead)
+	for g := range groups {
+		optionTable(&b, g)
+	}
+	optionTable(&b, GroupAccepted)
+	optionTable(&b, GroupRefused)
+	b.WriteString("\n## Exit codes\n\n| code | when |\n| --- | --- |\n")
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "| %s | %s |\n", e.line, cell(e.what))
+	}
+	return b.String()
+}
+
+const markdownHead = `# Options
+
+<!-- Written by "make docs" from the tables in cmd/gorun/internal/dialect; a test keeps both equal. -->
+
+    gorun [options] PROGRAM [ARGS...]
+
+Options end at the program: nothing after it is read as gorun's. A lone ` + "`--`" + ` ends them too.
+Names of one letter take one dash, longer ones two. In gorun's own dialect one dash is enough for all (` + "`-wdir`, `-np`" + `), and
+everywhere underscores may stand for the dashes between words (` + "`--nproc_per_node`" + `). A value follows as the next word or behind
+` + "`=`" + `; numbers may be glued to ` + "`-n`, `-np`, `-c`, `-r`, `-t`" + ` (` + "`-n4`" + `). A time is a number of seconds or a Go duration: ` + "`90`, `1.5`, `30m`" + `.
+
+**Variables.** Each option has the variables in its row as default. An option beats ` + "`GORUN_*`" + `, which beats ` + "`PET_*`" + `, torchrun's own. A
+variable that is empty counts as not set; that of an option without a value is a number (0 is off) or true, false. GORUN_PYTHON names the
+Python interpreter for scripts and modules; without it that of the active virtual environment is taken, else python3.
+
+**Names.** Called ` + "`torchrun`" + ` (by a symbolic link) gorun has torchrun's conventions: programs are Python's unless ` + "`--no-python`" + `,
+one rank per node unless told otherwise, 30 s of grace, unambiguous prefixes of options, ` + "`${local_rank}`" + ` replaced in arguments,
+PYTHON_EXEC names the interpreter (GORUN_PYTHON is stronger), TORCH_ELASTIC_SHUTDOWN_TIMEOUT the grace, and none of mpirun's options. ` + "`gorun launch`" + `, or the name
+` + "`torch.distributed.launch`" + `, is that with ` + "`--local-rank=N`" + ` before the script's arguments unless ` + "`--use-env`" + `. Called ` + "`mpirun` or `mpiexec`" + ` it
+takes gorun's own dialect, and rank 0 hosts the store.
+
+**Several programs.** ` + "`gorun -n 1 ./server : -n 3 ./client`" + ` starts one job, whose ranks number through the programs. Each needs its ` + "`-n`" + `;
+` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows, all others for the job, before the first program. A
+lone ` + "`:`" + ` that is not followed by ` + "`-n`" + ` is an argument as any other, and after ` + "`--`" + ` each is.
+
+The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone.
+`
+
+// optionTable writes the options of one group.
+func optionTable(b *strings.Builder, g Group) {
+	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
+	for _, table := range append(Gorun.tables, launchTable) {
+		for i := range table {
+			if o := &table[i]; o.Group == g {
+				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
+			}
+		}
+	}
+}
+
+// spellings lists the names of an option, the value behind the last.
+func spellings(o *Option) string {
+	names := make([]string, len(o.Names))
+	for i, n := range o.Names {
+		names[i] = Spelling(n)
+	}
+	if o.TakesValue() {
+		names[len(names)-1] += " " + o.Value
+	}
+	return code(names)
+}
+
+// knownBy says which dialects have an option.
+func knownBy(o *Option) string {
+	switch {
+	case Torchrun.exact(Spelling(o.Names[0])) == o:
+		return "g t"
+	case Gorun.exact(Spelling(o.Names[0])) == o:
+		return "g"
+	}
+	return "l"
+}
+
+// code sets words in type, separated by blanks.
+func code(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return "`" + cell(strings.Join(words, "` `")) + "`"
+}
+
+// cell makes text fit for a cell of a table.
+func cell(text string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text) }

@@ -1,0 +1,147 @@
+package dialect
+
+import "strings"
+
+// Group is a heading of the help.
+type Group uint8
+
+// The groups, in the order of the help.
+const (
+	GroupRanks Group = iota
+	GroupHosts
+	GroupProgram
+	GroupMeeting
+	GroupOutput
+	GroupEnd
+	GroupLook
+	groups // their number
+
+	// GroupAccepted holds options that ask for what happens anyway, and
+	// GroupRefused those that are known only to be refused with a reason. The help
+	// leaves both out, docs/options.md has them.
+	GroupAccepted Group = 100
+	GroupRefused  Group = 101
+)
+
+// String is the group's heading.
+func (g Group) String() string {
+	switch g {
+	case GroupAccepted:
+		return "Accepted, with nothing to do"
+	case GroupRefused:
+		return "Refused, with what to use instead"
+	}
+	return [...]string{
+		"How many ranks", "Where they run", "What they run", "How they meet", "Output", "How the job ends", "Looking before and after",
+	}[g]
+}
+
+// variables says which environment variables give an option's default.
+type variables uint8
+
+const (
+	varGorun variables = iota // GORUN_*
+	varBoth                   // GORUN_*, and PET_* as in torchrun
+	varNone
+)
+
+// family joins options that answer the same question: one of them on the command
+// line makes the variables of all of them moot.
+type family uint8
+
+const (
+	familyNone family = iota
+	familyCount
+	familyHosts
+	familyGrace
+	familyStart
+	familyLabel
+	familyLoudness
+)
+
+// Option is one row of a dialect's table.
+type Option struct {
+	// Names are all spellings, without dashes and with dashes between words; the
+	// first names the variables and leads in docs. One letter takes one dash, more
+	// take two (in gorun's own dialect also one). Underscores may stand for the
+	// dashes between words everywhere.
+	Names []string
+	// Group is the heading under which the option stands.
+	Group Group
+	// Value is the placeholder of the value; "" is a flag.
+	Value string
+	// Choices are the values to offer, where they can be listed.
+	Choices []string
+	// Help is what the option does, in a sentence without a full stop. For an option
+	// of GroupRefused it is why, and what to use instead.
+	Help string
+
+	words    int  // words of the value; 0 is one. Two are joined by "="
+	attached bool // -n4 is -n 4: a digit may follow the name
+	dirs     bool // the value is a directory, for completion
+	from     variables
+	family   family
+	block    bool // it also stands before a later program of an MPMD job
+	set      func(*parser, arg) error
+}
+
+// arg is one value of an option and where it came from.
+type arg struct {
+	value string
+	on    bool   // of a flag
+	from  string // as the user gave it: "-np 3", "GORUN_NP=3"
+}
+
+// TakesValue reports whether the option is followed by a value.
+func (o *Option) TakesValue() bool { return o.Value != "" }
+
+// Refused reports whether the option is known only to be refused.
+func (o *Option) Refused() bool { return o.Group == GroupRefused }
+
+// has reports whether name, with dashes between words, is one of o's.
+func (o *Option) has(name string) bool {
+	for _, n := range o.Names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Spelling returns the name with the dashes it takes.
+func Spelling(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// short returns the option's one-letter name, if it has one.
+func (o *Option) short() string {
+	for _, n := range o.Names {
+		if len(n) == 1 {
+			return n
+		}
+	}
+	return ""
+}
+
+// variable returns the option's name in the environment behind a prefix:
+// nproc-per-node behind PET_ is PET_NPROC_PER_NODE.
+func (o *Option) variable(prefix string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(o.Names[0], "-", "_"))
+}
+
+// Variables returns the names of the environment variables that give the
+// option's default, the strongest first.
+func (o *Option) Variables() []string {
+	switch {
+	case o.from == varBoth && o.Refused():
+		return []string{o.variable("PET_")}
+	case o.from == varBoth:
+		return []string{o.variable("GORUN_"), o.variable("PET_")}
+	case o.from == varGorun && !o.Refused():
+		return []string{o.variable("GORUN_")}
+	}
+	return nil
+}

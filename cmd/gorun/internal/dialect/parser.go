@@ -1,0 +1,234 @@
+package dialect
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
+
+	"gorun/launcher/job"
+)
+
+// level is how strong a source of values is; a lower one counts more.
+type level uint8
+
+const (
+	levelFlags level = iota
+	levelGorun       // GORUN_* variables
+	levelPET         // PET_* variables
+	levelOther       // variables that torchrun itself knows by other names
+	levels           // their number
+)
+
+// place is a wish for where the store listens.
+type place struct {
+	addr     string
+	port     int
+	addrFrom string // what named the address (and the port, of an endpoint)
+	portFrom string
+}
+
+// graceWish remembers which of its two names gave the grace.
+type graceWish struct{ name, from string }
+
+// startWish is what options say about how a program is started.
+type startWish struct{ module, noPython bool }
+
+// parser collects what a command line says. Setters fill it; finish makes the
+// Invocation of it.
+type parser struct {
+	dialect *Dialect
+	around  Surroundings
+	level   level
+	given   []*Option // on levels above this one
+	now     []*Option // on this level
+
+	inv      Invocation
+	app      job.App // of the current program
+	problems *multierror.Error
+
+	// What counts only together with something else.
+	help, version, dryRun   bool
+	standalone, useEnv      bool
+	tagOutput               bool
+	ranksFrom, nodesFrom    string
+	runIDFrom               string
+	endpoint, master, local place
+	hostLists               []arg
+	hostFile                arg
+	grace                   struct{ name, from string }
+	start                   startWish // of the current program
+}
+
+// problem adds to what is wrong with the command line; joined errors count one
+// by one.
+func (p *parser) problem(err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		p.problems = multierror.Append(p.problems, joined.Unwrap()...)
+		return
+	}
+	p.problems = multierror.Append(p.problems, err)
+}
+
+// note adds a remark for the user.
+func (p *parser) note(text string) { p.inv.Notes = append(p.inv.Notes, printable(text)) }
+
+// parse reads the whole command line: one program, or several with a `:`
+// between them.
+func (p *parser) parse(args []string) {
+	for first := true; ; first = false {
+		r := p.dialect.rewrite(args)
+		p.program(r, first)
+		if !r.more {
+			return
+		}
+		args = r.next
+	}
+}
+
+// program reads the options of one program and adds it to the job.
+func (p *parser) program(r rewritten, first bool) {
+	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
+	p.given, p.now, p.level = nil, nil, levelFlags
+	for _, err := range r.problems {
+		p.problem(err)
+	}
+	if !first {
+		r.options = p.onlyBlock(r.options)
+	}
+	p.flags(r)
+	p.defaults(first)
+	p.addApp(r.program)
+}
+
+// onlyBlock refuses, before a later program, options that count for the job.
+func (p *parser) onlyBlock(options []occurrence) []occurrence {
+	return slices.DeleteFunc(options, func(o occurrence) bool {
+		if !o.option.block {
+			p.problem(fmt.Errorf("%s counts for the whole job: put it before the first program", o.text))
+		}
+		return !o.option.block
+	})
+}
+
+// flags has urfave/cli read the options. It gets one flag for each option that
+// occurs, not one for each that exists: its cost grows with the square of their
+// number.
+func (p *parser) flags(r rewritten) {
+	var flags []cli.Flag
+	for _, o := range r.options {
+		at := slices.IndexFunc(flags, func(f cli.Flag) bool { return f.(*occurring).option == o.option })
+		if at < 0 {
+			at = len(flags)
+			flags = append(flags, &occurring{parser: p, option: o.option, names: o.option.Names[:1]})
+		}
+		f := flags[at].(*occurring)
+		f.texts = append(f.texts, o.text)
+	}
+	app := newApp(p.dialect.Name)
+	app.Flags = flags
+	if err := app.Run(append([]string{app.Name}, r.args()...)); err != nil {
+		p.problem(err)
+	}
+}
+
+// newApp is an urfave/cli application that prints nothing by itself.
+func newApp(name string) *cli.App {
+	return &cli.App{
+		Name: name, HideHelp: true, HideVersion: true, DisableSliceFlagSeparator: true,
+		Compiled: time.Unix(1, 0), // or it asks the file system for a time that nobody sees
+		Writer:   io.Discard, ErrWriter: io.Discard, Reader: eof{},
+		Action:         func(*cli.Context) error { return nil },
+		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return err },
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+}
+
+// eof is an empty reader.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// occurring is an option of the table as a flag of urfave/cli. It has one name,
+// because rewriting left only that one; its setter is called for each value.
+type occurring struct {
+	parser *parser
+	option *Option
+	names  []string
+	texts  []string // what each occurrence looked like
+	set    int      // how many of them were set
+}
+
+// Apply registers the flag.
+func (f *occurring) Apply(set *flag.FlagSet) error {
+	set.Var(f, f.names[0], f.option.Help)
+	return nil
+}
+
+// Names returns the one name.
+func (f *occurring) Names() []string { return f.names }
+
+// IsSet reports whether a value came.
+func (f *occurring) IsSet() bool { return f.set > 0 }
+
+// String is the flag's default for help texts that are never printed.
+func (f *occurring) String() string { return "" }
+
+// Set takes one value. It never fails: the first mistake must not hide others.
+func (f *occurring) Set(value string) error {
+	text := f.texts[f.set]
+	f.set++
+	f.parser.apply(f.option, value, text)
+	return nil
+}
+
+// apply calls the option's setter.
+func (p *parser) apply(o *Option, value, from string) {
+	p.now = append(p.now, o)
+	a := arg{value: value, from: from}
+	if !o.TakesValue() && (o.Names[0] != "verbose" || p.level == levelFlags) {
+		on, err := parseSwitch(value)
+		if err != nil {
+			p.problem(fmt.Errorf("%s: %w", from, err))
+			return
+		}
+		a.on = on
+	}
+	err := errors.New(o.Help)
+	switch {
+	case o.Refused() && !o.TakesValue() && !a.on:
+		return
+	case !o.Refused():
+		err = o.set(p, a)
+	}
+	if err != nil {
+		p.problem(fmt.Errorf("%s: %w", from, err))
+	}
+}
+
+// printable makes what a user typed fit for a terminal: control bytes become
+// escapes.
+func printable(text string) string {
+	if strings.IndexFunc(text, unprintable) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unprintable(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !strconv.IsPrint(r) }

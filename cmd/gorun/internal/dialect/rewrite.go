@@ -1,0 +1,240 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+)
+
+// occurrence is one option on a command line.
+type occurrence struct {
+	option *Option
+	value  string // of a flag "true", or what follows its "="
+	text   string // the words as they were typed
+}
+
+// rewritten is a command line, or its part up to a `:`, in the one form that
+// urfave/cli reads.
+type rewritten struct {
+	options  []occurrence
+	program  []string // the program and its arguments, never touched
+	more     bool     // a `:` ended them
+	next     []string // what followed it
+	problems []error
+}
+
+// args is the one form: every option by its first name with its value behind
+// "=", then "--", then the program.
+func (r rewritten) args() []string {
+	args := make([]string, 0, len(r.options)+1+len(r.program))
+	for _, o := range r.options {
+		args = append(args, "--"+o.option.Names[0]+"="+o.value)
+	}
+	return append(append(args, "--"), r.program...)
+}
+
+// rewrite reads options up to the program: the first word that is no option and
+// no option's value, or what follows "--".
+func (d *Dialect) rewrite(args []string) rewritten {
+	var r rewritten
+	for len(args) > 0 && isOption(args[0]) {
+		if args[0] == "--" {
+			r.program = args[1:]
+			return r
+		}
+		args = args[d.take(&r, args):]
+	}
+	r.program = args
+	if d.mpmd {
+		r.split(d)
+	}
+	return r
+}
+
+// isOption reports whether a word is meant as an option. A lone dash is not.
+func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
+
+// split ends the program at a `:` that begins another one. A lone colon may be
+// an argument of the program too, so it counts only before a number of ranks,
+// which every program of an MPMD job has to have; after "--" it never does.
+func (r *rewritten) split(d *Dialect) {
+	for i := 1; i+1 < len(r.program); i++ {
+		if r.program[i] != ":" {
+			continue
+		}
+		if o, _, _ := d.match(r.program[i+1]); o != nil && o.family == familyCount && o.block {
+			r.next, r.more = r.program[i+1:], true
+			r.program = r.program[:i:i]
+			return
+		}
+	}
+}
+
+// take reads the option at the head of args and returns how many words it used.
+func (d *Dialect) take(r *rewritten, args []string) (used int) {
+	option, value, glued := d.match(args[0])
+	if option == nil {
+		if cluster := d.cluster(args[0]); cluster != nil {
+			r.options = append(r.options, cluster...)
+			return 1
+		}
+		return d.unknown(r, args)
+	}
+	used = 1
+	switch {
+	case glued:
+	case !option.TakesValue():
+		value = "true"
+	default:
+		words := d.values(option, args[1:])
+		if words == nil {
+			r.problems = append(r.problems, fmt.Errorf("%s needs a value: %s", args[0], strings.TrimSpace(args[0]+" "+option.Value)))
+			return 1
+		}
+		value, used = strings.Join(words, "="), 1+len(words)
+	}
+	r.options = append(r.options, occurrence{option, value, strings.Join(args[:used], " ")})
+	return used
+}
+
+// values returns the words that are option's value, or nil where they are
+// missing: at the end, or where another option stands in their place.
+func (d *Dialect) values(option *Option, args []string) []string {
+	n := max(option.words, 1)
+	if len(args) < n || args[0] == "--" {
+		return nil
+	}
+	if isOption(args[0]) {
+		if other, _, _ := d.match(args[0]); other != nil {
+			return nil
+		}
+	}
+	return args[:n]
+}
+
+// match finds the option that a word names, and the value glued to it, if one
+// is: --name=value, -n4.
+func (d *Dialect) match(word string) (option *Option, value string, glued bool) {
+	typed, value, glued := strings.Cut(word, "=")
+	if option = d.exact(typed); option == nil {
+		option = d.byPrefix(typed)
+	}
+	if option != nil {
+		return option, value, glued
+	}
+	if body := word[1:]; word[0] == '-' && body != "" && body[0] != '-' {
+		return d.attached(body)
+	}
+	return nil, "", false
+}
+
+// exact finds an option by one of its names.
+func (d *Dialect) exact(typed string) *Option {
+	name, ok := d.name(typed)
+	if !ok {
+		return nil
+	}
+	for o := range d.Options {
+		if o.has(name) {
+			return o
+		}
+	}
+	return nil
+}
+
+// name takes the dashes off a word and puts dashes between its words. It is not
+// ok where the dialect is strict about one dash or two and the word is not.
+func (d *Dialect) name(typed string) (name string, ok bool) {
+	name, long := strings.CutPrefix(typed, "--")
+	if !long {
+		if name, ok = strings.CutPrefix(typed, "-"); !ok {
+			return "", false
+		}
+	}
+	if name == "" || name[0] == '-' || d.strict && long != (len(name) > 1) {
+		return "", false
+	}
+	if strings.IndexByte(name, '_') > 0 {
+		name = strings.ReplaceAll(name, "_", "-")
+	}
+	return name, true
+}
+
+// byPrefix finds the one option that begins with typed, as Python's argparse
+// does: torchrun's own options first, so that ours make none of its prefixes
+// ambiguous. The twins with underscores are one option.
+func (d *Dialect) byPrefix(typed string) *Option {
+	prefix, long := strings.CutPrefix(typed, "--")
+	if !d.prefixes || !long || prefix == "" {
+		return nil
+	}
+	prefix = strings.ReplaceAll(prefix, "_", "-")
+	for _, table := range d.tables {
+		if found := withPrefix(table, prefix); len(found) > 0 {
+			if len(found) > 1 {
+				return nil
+			}
+			return found[0]
+		}
+	}
+	return nil
+}
+
+// withPrefix lists the options of a table that have a long name with the prefix.
+func withPrefix(table []Option, prefix string) []*Option {
+	var found []*Option
+	for i := range table {
+		for _, n := range table[i].Names {
+			if len(n) > 1 && strings.HasPrefix(n, prefix) {
+				found = append(found, &table[i])
+				break
+			}
+		}
+	}
+	return found
+}
+
+// attached finds a short option whose value is glued to it: -n4, -np4, -r0:1.
+func (d *Dialect) attached(body string) (option *Option, value string, glued bool) {
+	longest := 0
+	for o := range d.Options {
+		if !o.attached {
+			continue
+		}
+		for _, n := range o.Names {
+			rest, ok := strings.CutPrefix(body, n)
+			if ok && len(n) > longest && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+				option, value, longest = o, rest, len(n)
+			}
+		}
+	}
+	return option, value, option != nil
+}
+
+// cluster reads several one-letter flags in one word: -vv, -qv.
+func (d *Dialect) cluster(word string) []occurrence {
+	if len(word) < 3 || word[1] == '-' {
+		return nil
+	}
+	var all []occurrence
+	for i := 1; i < len(word); i++ {
+		o := d.exact("-" + word[i:i+1])
+		if o == nil || o.TakesValue() {
+			return nil
+		}
+		all = append(all, occurrence{o, "true", "-" + word[i:i+1]})
+	}
+	return all
+}
+
+// unknown reports an option that the dialect does not have. Where it looks like
+// one that takes a value, its value is skipped too: the next words would
+// otherwise be taken for the program.
+func (d *Dialect) unknown(r *rewritten, args []string) (used int) {
+	typed, _, glued := strings.Cut(args[0], "=")
+	problem, meant := d.explainUnknown(typed)
+	r.problems = append(r.problems, problem)
+	if !glued && meant != nil && meant.TakesValue() {
+		return 1 + len(d.values(meant, args[1:]))
+	}
+	return 1
+}

@@ -1,0 +1,127 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorun/launcher/job"
+)
+
+// mpiTable holds what gorun's own dialect has in common with mpirun and mpiexec.
+// Options of the other launchers that are typed by habit stand in foreignTable.
+var mpiTable = []Option{
+	{
+		Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount, block: true,
+		Help: "number of ranks; prog1 : -n 2 prog2 starts several programs in one job",
+		set:  (*parser).setRanks,
+	},
+	{
+		Names: []string{"host", "hosts", "H"}, Group: GroupHosts, Value: "HOST[:N],...", family: familyHosts,
+		Help: "hosts and how many ranks each is meant to take; for now this host only",
+		set:  (*parser).setHosts,
+	},
+	{
+		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", family: familyHosts,
+		Help: "the same from a file, as Open MPI or Hydra reads it",
+		set:  func(p *parser, a arg) error { p.hostFile = a; return nil },
+	},
+	{
+		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", from: varNone,
+		Help: "give ranks a variable, or the launcher's own value of it; PRE* means all that begin so",
+		set:  (*parser).setExport,
+	},
+	{
+		Names: []string{"l", "prepend-rank"}, Group: GroupOutput, from: varNone, family: familyLabel,
+		Help: "the same as --label always",
+		set: func(p *parser, a arg) error {
+			if a.on {
+				p.inv.Spec.Output.Label = job.LabelAlways
+			}
+			return nil
+		},
+	},
+	{
+		Names: []string{"tag-output"}, Group: GroupOutput, family: familyLabel,
+		Help: "label lines as Open MPI does: [1,rank]<stdout>:",
+		set:  func(p *parser, a arg) error { p.tagOutput = a.on; return nil },
+	},
+	{
+		Names: []string{"oversubscribe", "use-hwthread-cpus"}, Group: GroupAccepted, from: varNone,
+		Help: "gorun never refuses ranks for want of slots or cores",
+		set:  func(*parser, arg) error { return nil },
+	},
+	{
+		Names: []string{"allow-run-as-root"}, Group: GroupAccepted, from: varNone,
+		Help: "gorun runs as root as it does as anybody else",
+		set:  func(*parser, arg) error { return nil },
+	},
+	{
+		Names: []string{"genvall", "envall"}, Group: GroupAccepted, from: varNone,
+		Help: "ranks inherit the whole environment anyway",
+		set:  func(*parser, arg) error { return nil },
+	},
+	{
+		Names: []string{"bind-to"}, Group: GroupAccepted, Value: "none", Choices: []string{"none"}, from: varNone,
+		Help: "ranks are not bound to cores; anything but none is not yet possible",
+		set:  func(_ *parser, a arg) error { return onlyUnbound(a.value, "none") },
+	},
+	{
+		Names: []string{"map-by"}, Group: GroupAccepted, Value: "slot|node", Choices: []string{"slot", "node"}, from: varNone,
+		Help: "ranks follow one another on the host; anything but slot and node is not yet possible",
+		set:  func(_ *parser, a arg) error { return onlyUnbound(a.value, "slot", "node", "") },
+	},
+}
+
+// setRanks takes -np; several numbers for one program contradict each other.
+func (p *parser) setRanks(a arg) error {
+	n, err := parseRanks(a.value)
+	if err != nil {
+		return err
+	}
+	if p.app.NumRanks != 0 && p.app.NumRanks != n {
+		return fmt.Errorf("contradicts %s", p.ranksFrom)
+	}
+	p.app.NumRanks, p.ranksFrom = n, a.from
+	return nil
+}
+
+// setHosts adds to the list: mpirun takes -H more than once.
+func (p *parser) setHosts(a arg) error {
+	p.hostLists = append(p.hostLists, a)
+	return nil
+}
+
+// setExport takes -x NAME and -x NAME=VALUE.
+func (p *parser) setExport(a arg) error {
+	name, value, given := strings.Cut(a.value, "=")
+	switch {
+	case name == "":
+		return errors.New("the name of a variable is missing")
+	case strings.Contains(strings.TrimSuffix(name, "*"), "*"), given && strings.Contains(name, "*"):
+		return errors.New("a pattern is the beginning of a name with * behind it")
+	case strings.ContainsRune(a.value, 0):
+		return errors.New("a variable cannot hold a zero byte")
+	}
+	if !given && !strings.HasSuffix(name, "*") {
+		if _, found := p.around.Lookup(name); !found {
+			p.note(a.from + ": " + name + " is not set here, so ranks do not get it")
+		}
+	}
+	p.inv.Spec.Exports = append(p.inv.Spec.Exports, job.Export{Name: name, Value: value, HasValue: given})
+	return nil
+}
+
+// onlyUnbound accepts the policies that say what happens anyway, with Open MPI's
+// modifier for more ranks than slots.
+func onlyUnbound(policy string, accepted ...string) error {
+	object, modifiers, _ := strings.Cut(strings.ToLower(policy), ":")
+	if modifiers == "" || modifiers == "oversubscribe" || modifiers == "nooversubscribe" {
+		for _, a := range accepted {
+			if object == a && policy != "" {
+				return nil
+			}
+		}
+	}
+	return errors.New("not yet: binding to cores and GPUs; leave it out, ranks then share all CPUs that you may use")
+}

@@ -1,0 +1,135 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+
+	"gorun/launcher/job"
+)
+
+// ownTable holds the options that gorun adds in every dialect.
+var ownTable = []Option{
+	{
+		Names: []string{"chdir", "wdir", "wd"}, Group: GroupProgram, Value: "DIR", dirs: true, block: true,
+		Help: "working directory of the ranks (default: this one)",
+		set:  func(p *parser, a arg) error { return text(&p.app.Dir, a) },
+	},
+	{
+		Names: []string{"store"}, Group: GroupMeeting, Value: "auto|gorun|rank0", Choices: []string{"auto", "gorun", "rank0"},
+		Help: "who serves the store at MASTER_ADDR:MASTER_PORT: gorun, or rank 0 for scripts that set both themselves (default: auto, which looks into a Python program's text)",
+		set:  (*parser).setStore,
+	},
+	{
+		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"},
+		Help: "which ranks read standard input (default: 0)",
+		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
+	},
+	{
+		Names: []string{"label"}, Group: GroupOutput, Value: "auto|always|never", Choices: []string{"auto", "always", "never"}, family: familyLabel,
+		Help: "put [rank] before each line (default: on a terminal, with more than one rank)",
+		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Output.Label, err = parseLabel(a.value); return err },
+	},
+	{
+		Names: []string{"pty"}, Group: GroupOutput,
+		Help: "give each rank a pseudo-terminal as its standard streams",
+		set:  func(p *parser, a arg) error { p.inv.Spec.Output.PTY = a.on; return nil },
+	},
+	{
+		Names: []string{"timeout"}, Group: GroupEnd, Value: "D",
+		Help: "end the job with exit code 124 when it has run that long; D is 90 (seconds), 1.5, 30m, 2h45m",
+		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Timeout, err = parseDuration(a.value); return err },
+	},
+	{
+		Names: []string{"grace"}, Group: GroupEnd, Value: "D", family: familyGrace,
+		Help: "time between the signal that asks ranks to end and SIGKILL (default: 10, called torchrun 30)",
+		set:  func(p *parser, a arg) error { return p.setGrace(a, "grace") },
+	},
+	{
+		Names: []string{"report"}, Group: GroupEnd, Value: "FILE",
+		Help: "write how the job ended to FILE, as JSON",
+		set:  func(p *parser, a arg) error { return text(&p.inv.Report, a) },
+	},
+	{
+		Names: []string{"dry-run"}, Group: GroupLook,
+		Help: "print the plan and stop: host, GPU, CPUs, command, environment of each rank, with reasons",
+		set:  func(p *parser, a arg) error { p.dryRun = a.on; return nil },
+	},
+	{
+		Names: []string{"json"}, Group: GroupLook,
+		Help: "print the plan of --dry-run as JSON",
+		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
+	},
+	{
+		Names: []string{"quiet", "q"}, Group: GroupLook, family: familyLoudness,
+		Help: "no remarks; errors and the report on failure stay",
+		set:  func(p *parser, a arg) error { p.inv.Quiet = a.on; return nil },
+	},
+	{
+		Names: []string{"verbose", "v"}, Group: GroupLook, family: familyLoudness,
+		Help: "say what is decided and why; twice: more",
+		set:  (*parser).setVerbose,
+	},
+	{
+		Names: []string{"version"}, Group: GroupLook, from: varNone,
+		Help: "print the version",
+		set:  func(p *parser, a arg) error { p.version = a.on; return nil },
+	},
+	{
+		Names: []string{"help", "h"}, Group: GroupLook, from: varNone,
+		Help: "print this",
+		set:  func(p *parser, a arg) error { p.help = a.on; return nil },
+	},
+}
+
+// launchTable is what torch.distributed.launch has beside torchrun's options.
+var launchTable = []Option{
+	{
+		Names: []string{"use-env"}, Group: GroupProgram,
+		Help: "leave the script's arguments alone: it reads LOCAL_RANK (default: put --local-rank=N before them)",
+		set:  func(p *parser, a arg) error { p.useEnv = a.on; return nil },
+	},
+}
+
+func (p *parser) setStore(a arg) error {
+	switch a.value {
+	case "auto":
+		p.inv.Spec.Store.Mode = p.dialect.store
+	case "gorun":
+		p.inv.Spec.Store.Mode = job.StoreGorun
+	case "rank0":
+		p.inv.Spec.Store.Mode = job.StoreRank0
+	default:
+		return errors.New("not one of auto, gorun, rank0")
+	}
+	return nil
+}
+
+// setGrace takes the grace by either of its names; different times under both
+// contradict each other.
+func (p *parser) setGrace(a arg, name string) error {
+	d, err := parseDuration(a.value)
+	if err != nil {
+		return err
+	}
+	if d == 0 {
+		d = noGrace
+	}
+	if p.grace.name != "" && p.grace.name != name && p.inv.Spec.Grace != d {
+		return fmt.Errorf("contradicts %s", p.grace.from)
+	}
+	p.inv.Spec.Grace, p.grace.name, p.grace.from = d, name, a.from
+	return nil
+}
+
+// setVerbose counts: each -v adds one, a variable gives the number.
+func (p *parser) setVerbose(a arg) error {
+	if p.level != levelFlags {
+		n, err := parseLevel(a.value)
+		p.inv.Verbose = n
+		return err
+	}
+	if a.on {
+		p.inv.Verbose++
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/job"
+)
+
+// maxRanks bounds a number of ranks: more is a typing mistake, and products of
+// two such numbers stay far from overflow.
+const maxRanks = 1 << 20
+
+// noGrace is how a Spec says that there is no grace at all.
+const noGrace = -1 * time.Nanosecond
+
+// text takes a value that may not be empty.
+func text(into *string, a arg) error {
+	if a.value == "" {
+		return errors.New("the value is empty")
+	}
+	*into = a.value
+	return nil
+}
+
+// parseSwitch reads a flag's value: true and false, or a number as torchrun's
+// PET_* variables have it.
+func parseSwitch(value string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "true", "yes", "on":
+		return true, nil
+	case "false", "no", "off":
+		return false, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return false, errors.New("a switch is 1 or 0, true or false")
+	}
+	return n != 0, nil
+}
+
+// parseLevel reads how verbose a variable wants gorun to be.
+func parseLevel(value string) (int, error) {
+	if n, err := strconv.Atoi(value); err == nil && n >= 0 {
+		return n, nil
+	}
+	on, err := parseSwitch(value)
+	if err != nil || !on {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// parseRanks reads a number of ranks or nodes.
+func parseRanks(value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxRanks {
+		return 0, fmt.Errorf("not a number from 1 to %d", maxRanks)
+	}
+	return n, nil
+}
+
+// parseCount reads a number of ranks per node.
+func parseCount(value string) (job.Count, error) {
+	switch value {
+	case "auto":
+		return job.Count{Kind: job.CountAuto}, nil
+	case "gpu":
+		return job.Count{Kind: job.CountGPU}, nil
+	case "cpu":
+		return job.Count{Kind: job.CountCPU}, nil
+	case "xpu":
+		return job.Count{}, errors.New("not yet: counting devices other than GPUs; give their number")
+	}
+	n, err := parseRanks(value)
+	if err != nil {
+		return job.Count{}, fmt.Errorf("%w, nor auto, gpu, cpu", err)
+	}
+	return job.Count{Kind: job.CountFixed, N: n}, nil
+}
+
+// parseDuration reads a Go duration; a bare number is seconds.
+func parseDuration(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if seconds, numeric := strconv.ParseFloat(value, 64); numeric == nil {
+		if math.IsNaN(seconds) || math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2 {
+			return 0, errors.New("not a time; write 90 (seconds), 1.5, 30m or 2h45m")
+		}
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	switch {
+	case err != nil:
+		return 0, errors.New("not a time; write 90 (seconds), 1.5, 30m or 2h45m")
+	case d < 0:
+		return 0, errors.New("a time cannot be negative")
+	}
+	return d, nil
+}
+
+// parseStdin reads all, none or a rank.
+func parseStdin(value string) (job.StdinWish, error) {
+	switch value {
+	case "all":
+		return job.StdinWish{Kind: job.StdinAll}, nil
+	case "none":
+		return job.StdinWish{Kind: job.StdinNone}, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 {
+		return job.StdinWish{}, errors.New("not all, none or a rank")
+	}
+	return job.StdinWish{Rank: n}, nil
+}
+
+// parseLabel reads when lines carry their rank.
+func parseLabel(value string) (job.LabelMode, error) {
+	switch value {
+	case "auto":
+		return job.LabelAuto, nil
+	case "always":
+		return job.LabelAlways, nil
+	case "never":
+		return job.LabelNever, nil
+	}
+	return 0, errors.New("not one of auto, always, never")
+}
+
+// parseStreams reads torchrun's map of streams: 0 to 3 for all local ranks, or
+// local rank:0 to 3, separated by commas; ranks left out have none.
+func parseStreams(value string) (job.StreamMap, error) {
+	if s, ok := parseStream(value); ok {
+		return job.StreamMap{All: s, Present: true}, nil
+	}
+	m := job.StreamMap{Present: true, Ranks: map[int]job.Streams{}}
+	for _, entry := range strings.Split(value, ",") {
+		rank, stream, found := strings.Cut(entry, ":")
+		n, err := strconv.ParseUint(rank, 10, 31)
+		s, ok := parseStream(stream)
+		if !found || err != nil || !ok {
+			return job.StreamMap{}, errors.New("not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2")
+		}
+		m.Ranks[int(n)] = s
+	}
+	return m, nil
+}
+
+func parseStream(value string) (job.Streams, bool) {
+	if len(value) != 1 || value[0] < '0' || value[0] > '3' {
+		return 0, false
+	}
+	return job.Streams(value[0] - '0'), true
+}
+
+// parseLocalRanks reads a list of local ranks; an empty one means all.
+func parseLocalRanks(value string) ([]int, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var ranks []int
+	for _, entry := range strings.Split(value, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(entry), 10, 31)
+		if err != nil {
+			return nil, errors.New("not local ranks separated by commas, such as 0,1,2")
+		}
+		ranks = append(ranks, int(n))
+	}
+	return ranks, nil
+}
+
+// splitTexts cuts at single commas; a double one stands for a comma.
+func splitTexts(value string) []string {
+	texts := strings.Split(strings.ReplaceAll(value, ",,", "\x00"), ",")
+	for i, t := range texts {
+		texts[i] = strings.ReplaceAll(t, "\x00", ",")
+	}
+	return texts
+}
+
+// parseSignals reads names of signals; SIG may be left out.
+func parseSignals(value string) ([]string, error) {
+	var names []string
+	for _, entry := range strings.Split(value, ",") {
+		name := strings.ToUpper(strings.TrimSpace(entry))
+		if !strings.HasPrefix(name, "SIG") {
+			name = "SIG" + name
+		}
+		switch unix.SignalNum(name) {
+		case 0:
+			return nil, fmt.Errorf("%s is no signal's name", entry)
+		case unix.SIGKILL, unix.SIGSTOP:
+			return nil, fmt.Errorf("%s cannot be handled by anybody", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// parseEndpoint reads host[:port], with brackets around an IPv6 address before a
+// port. Port 0 is a free one.
+func parseEndpoint(value string) (addr string, port int, err error) {
+	host, rest := value, ""
+	if end := strings.LastIndexByte(value, ']'); end >= 0 {
+		host, rest = value[:end+1], value[end+1:]
+	} else if strings.Count(value, ":") == 1 {
+		at := strings.IndexByte(value, ':')
+		host, rest = value[:at], value[at:]
+	}
+	if addr, err = parseAddr(host); err != nil || rest == "" {
+		return addr, 0, err
+	}
+	number, ok := strings.CutPrefix(rest, ":")
+	if !ok {
+		return "", 0, errors.New("after an address in brackets comes :PORT or nothing")
+	}
+	port, err = parsePort(number)
+	return addr, port, err
+}
+
+// parseAddr reads an address or a name; brackets around an IPv6 address go.
+func parseAddr(value string) (string, error) {
+	addr := value
+	if inner, ok := strings.CutPrefix(value, "["); ok {
+		if addr, ok = strings.CutSuffix(inner, "]"); !ok {
+			return "", errors.New("a bracket is not closed")
+		}
+	}
+	if addr == "" || strings.ContainsAny(addr, " \t\r\n\x00/[]") || addr[0] == '-' {
+		return "", errors.New("not an address or a name of a host")
+	}
+	return addr, nil
+}
+
+// parsePort reads a TCP port; 0 is a free one.
+func parsePort(value string) (int, error) {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return 0, errors.New("not a port from 0 to 65535")
+	}
+	return int(n), nil
+}
+
+// rdzvKeys are the keys of --rdzv-conf that limit how long torchrun waits for
+// other nodes.
+var rdzvKeys = []string{
+	"timeout", "join_timeout", "last_call_timeout", "close_timeout", "heartbeat_timeout", "keep_alive_interval",
+	"keep_alive_max_attempt", "read_timeout", "cas_backoff_max_seconds",
+}
+
+// checkRdzvConf accepts what torchrun's own backends take where it has no effect
+// on one host, and refuses what asks for another place to meet.
+func checkRdzvConf(value string) error {
+	for _, pair := range strings.Split(value, ",") {
+		key, v, found := strings.Cut(strings.TrimSpace(pair), "=")
+		switch {
+		case value == "":
+		case !found || key == "" || v == "":
+			return fmt.Errorf("%s is not key=value", strconv.Quote(pair))
+		case key == "is_host":
+			if on, err := parseSwitch(v); err != nil || !on {
+				return errors.New("is_host: not yet: a store on another host; leave it out")
+			}
+		case key == "store_type":
+			if v != "tcp" {
+				return errors.New("store_type: gorun's store is TCP; leave it out")
+			}
+		case !slices.Contains(rdzvKeys, key):
+			return fmt.Errorf("%s is no key of torchrun's own rendezvous; leave it out", key)
+		}
+	}
+	return nil
+}
+
+// oneOf checks a value against a list.
+func oneOf(value string, list ...string) error {
+	if slices.Contains(list, value) {
+		return nil
+	}
+	return errors.New("not one of " + strings.Join(list, ", "))
+}

@@ -1,0 +1,84 @@
+// Command gorun starts a program as the ranks of one job, and ends them as one.
+//
+// It is thin on purpose: package dialect turns the words of the command line
+// into a wish, package launcher fulfils it, and what stands here is what a user
+// sees of both: help, errors, plans, exit codes.
+//
+// What gorun itself has to say goes to standard error, one line a thing, behind
+// "gorun: "; standard output belongs to the ranks, and to what was asked for
+// (help, version, completion, plan).
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/version"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+func main() {
+	launcher.Main()
+	os.Exit(gorun(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// gorun understands one command line, does what it asks for, and returns the
+// exit code.
+func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
+	inv, err := dialect.Parse(argv0, args, surroundings())
+	if err != nil {
+		return explain(stderr, err)
+	}
+	switch inv.Action {
+	case dialect.Help:
+		return write(stdout, stderr, inv.Dialect.Help())
+	case dialect.Version:
+		return write(stdout, stderr, version.Line()+"\n")
+	case dialect.Completion:
+		return write(stdout, stderr, inv.Dialect.Completion(inv.Shell))
+	}
+	if !inv.Quiet {
+		for _, note := range inv.Notes {
+			say(stderr, note)
+		}
+	}
+	return runJob(inv)
+}
+
+// surroundings is what of this process and host a command line may depend on.
+func surroundings() dialect.Surroundings {
+	return dialect.Surroundings{Lookup: os.LookupEnv, ReadFile: os.ReadFile, IsThisHost: isThisHost}
+}
+
+// say writes a line of gorun's own.
+func say(stderr io.Writer, text string) {
+	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", text) // nowhere to complain about a lost complaint
+}
+
+// explain prints all problems of a command line and where to look next.
+func explain(stderr io.Writer, err error) int {
+	var usage *dialect.UsageError
+	if !errors.As(err, &usage) {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	for _, line := range usage.Lines() {
+		say(stderr, line)
+	}
+	say(stderr, usage.Hint())
+	return job.ExitUsage
+}
+
+// write prints what was asked for; a full disk is not silent, a reader that went
+// away is.
+func write(stdout, stderr io.Writer, text string) int {
+	if _, err := io.WriteString(stdout, text); err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return 0
+}
