@@ -125,6 +125,14 @@ func (s *Supervisor) Result() Result {
 	return r
 }
 
+// ErrorFile returns the content of the error file that a rank wrote.
+func (s *Supervisor) ErrorFile(rank int) []byte {
+	if e := s.exits[rank]; e != nil {
+		return e.ErrorFile
+	}
+	return nil
+}
+
 func (s *Supervisor) elapsed() time.Duration {
 	if s.startedAt.IsZero() || s.endedAt.Before(s.startedAt) {
 		return 0

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/go-multierror"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// runJob runs the wished job, or prints its plan, and returns the exit code.
+func runJob(inv dialect.Invocation) int {
+	options := []launcher.Option{
+		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr), launcher.WithNotices(notices(inv)),
+		launcher.WithColour(wantColour()),
+	}
+	if inv.Action == dialect.DryRun {
+		return dryRun(inv, options)
+	}
+	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(signals()))
+	result, err := launcher.Run(context.Background(), inv.Spec, options...)
+	if err != nil {
+		result = beginFailed(err)
+	} else {
+		_, _ = os.Stderr.WriteString(launcher.Explain(result)) // nowhere to complain about a lost complaint
+	}
+	return report(inv.Report, result)
+}
+
+func dryRun(inv dialect.Invocation, options []launcher.Option) int {
+	p, err := launcher.Plan(inv.Spec, options...)
+	if err != nil {
+		return beginFailed(err).ExitCode
+	}
+	if err := writePlan(os.Stdout, p, inv.JSON); err != nil {
+		say(os.Stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return 0
+}
+
+// beginFailed prints why a job could not begin, all reasons of it, and says the
+// same as a result.
+func beginFailed(err error) *launcher.Result {
+	result := &launcher.Result{Cause: job.CauseStart, ExitCode: job.ExitLauncher, Text: err.Error()}
+	list := []error{err}
+	var several *multierror.Error
+	if errors.As(err, &several) {
+		list = several.Errors
+	}
+	for i, err := range list {
+		say(os.Stderr, err.Error())
+		var e *launcher.Error
+		if !errors.As(err, &e) {
+			continue
+		}
+		if e.Hint != "" {
+			say(os.Stderr, "hint: "+e.Hint)
+		}
+		if i == 0 {
+			result.ExitCode, result.Text, result.Hint = e.Code, e.Text, e.Hint
+		}
+	}
+	return result
+}
+
+// report writes the result as data where that was asked for, and returns the
+// exit code.
+func report(path string, result *launcher.Result) int {
+	if path == "" {
+		return result.ExitCode
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o666)
+	}
+	if err != nil {
+		say(os.Stderr, fmt.Sprintf("--report: %v", err))
+		if result.ExitCode == 0 {
+			return job.ExitLauncher
+		}
+	}
+	return result.ExitCode
+}
+
+// notices prints what the launcher has to tell while the job runs, as much of
+// it as was asked for.
+func notices(inv dialect.Invocation) func(launcher.Notice) string {
+	return func(n launcher.Notice) string {
+		if inv.Quiet || n.Detail && inv.Verbose == 0 {
+			return ""
+		}
+		return "gorun: " + n.Text
+	}
+}
+
+// signals are those that the job is told of. SIGHUP stays ignored where it was,
+// which is what nohup is for.
+func signals() <-chan os.Signal {
+	const burst = 16
+	ch := make(chan os.Signal, burst)
+	list := []os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH,
+		syscall.SIGTSTP, syscall.SIGCONT,
+	}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	signal.Notify(ch, list...)
+	return ch
+}
+
+// wantColour follows https://no-color.org and terminals that cannot.
+func wantColour() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }

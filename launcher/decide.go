@@ -1,0 +1,220 @@
+package launcher
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"gorun/env"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// decide asks the node for its facts, has it open the store, and makes the plan.
+func (s *session) decide() error {
+	if err := s.ask(); err != nil {
+		return err
+	}
+	opened, err := s.open()
+	if err != nil {
+		return err
+	}
+	ids, err := newIDs()
+	if err != nil {
+		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+	}
+	return s.makePlan(ids, opened)
+}
+
+// newIDs makes names that nobody can guess: for the job's marker, for its ranks,
+// and for its private files.
+func newIDs() (ids job.IDs, err error) {
+	if ids.Job, err = process.NewJobID(); err != nil {
+		return ids, err
+	}
+	ids.Run, err = process.NewJobID()
+	ids.Dir = ids.Run[:16]
+	return ids, err
+}
+
+// planOnly makes the plan with placeholders for what only a start can tell.
+func (s *session) planOnly() (*job.Plan, error) {
+	if err := s.ask(); err != nil {
+		return nil, err
+	}
+	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
+	err := s.makePlan(job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, opened)
+	return s.plan, err
+}
+
+func (s *session) makePlan(ids job.IDs, opened job.Opened) (err error) {
+	if s.plan, err = job.NewPlan(&s.spec, []job.Facts{s.facts}, ids, opened); err != nil {
+		return usageErrors(err)
+	}
+	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
+		s.settings.detail(s.plan.Why)
+	}
+	s.settings.detail("store: " + s.plan.Store.Why)
+	for _, note := range s.plan.Notes {
+		s.settings.tell(note)
+	}
+	return nil
+}
+
+// ask has the node measure itself and find the programs.
+func (s *session) ask() error {
+	if err := s.wishFromEnvironment(); err != nil {
+		return err
+	}
+	var facts wire.Facts
+	if err := s.exchange(wire.TypeHello, s.hello(), wire.TypeFacts, &facts); err != nil {
+		return err
+	}
+	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
+	return s.takePrograms(facts.Programs)
+}
+
+// wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
+// no outer launcher, set them, and no option says otherwise.
+func (s *session) wishFromEnvironment() error {
+	addr, port, origin, err := s.spec.Wish()
+	if err != nil {
+		return &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	store := &s.spec.Store
+	if store.Addr == "" && addr != "" {
+		store.Addr, store.From = addr, origin
+	}
+	if store.Port == 0 && port != 0 {
+		store.Port, store.From = port, origin
+	}
+	return nil
+}
+
+func (s *session) hello() wire.Hello {
+	r := s.spec.Request()
+	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
+	h := wire.Hello{
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(), Environ: map[string]string{},
+	}
+	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if v, ok := find(s.spec.Environ, name); ok {
+			h.Environ[name] = v
+		}
+	}
+	for _, app := range s.spec.Apps {
+		dir := app.Dir
+		if dir == "" {
+			dir = s.spec.Dir
+		}
+		h.Programs = append(h.Programs, wire.Program{
+			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir,
+			ScanStore: s.spec.Store.Mode == job.StoreAuto,
+		})
+	}
+	return h
+}
+
+// takePrograms reports every program that cannot be started, before any rank is.
+func (s *session) takePrograms(resolved []wire.Resolved) error {
+	var all *multierror.Error
+	for _, r := range resolved {
+		if r.Error != "" {
+			all = multierror.Append(all, &Error{Code: r.Code, Text: output.Sanitize(r.Error), Hint: output.Sanitize(r.Hint)})
+		}
+		s.facts.Programs = append(s.facts.Programs, job.Program{
+			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
+		})
+	}
+	return all.ErrorOrNil()
+}
+
+// storeAddr is where the store should listen: loopback unless the user named an
+// address.
+func (s *session) storeAddr() string {
+	if s.spec.Store.Addr != "" {
+		return s.spec.Store.Addr
+	}
+	return "127.0.0.1"
+}
+
+// open has the node bind the store's sockets.
+func (s *session) open() (job.Opened, error) {
+	mode, _ := s.spec.ChooseStore(s.facts)
+	var opened wire.Opened
+	wish := wire.Open{Rank0: mode == job.StoreRank0, Addr: s.storeAddr(), Port: s.spec.Store.Port}
+	if err := s.exchange(wire.TypeOpen, wish, wire.TypeOpened, &opened); err != nil {
+		return job.Opened{}, err
+	}
+	if opened.Error != "" {
+		text := "open the store"
+		if s.spec.Store.From != "" {
+			text += " as " + s.spec.Store.From + " says"
+		}
+		return job.Opened{}, &Error{Code: job.ExitLauncher, Text: text + ": " + output.Sanitize(opened.Error), Hint: opened.Hint}
+	}
+	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store}, nil
+}
+
+// exchange sends a frame and waits for its answer; notices may come before it.
+func (s *session) exchange(send wire.Type, body any, want wire.Type, answer any) error {
+	if err := s.link.Send(send, body); err != nil {
+		return s.agentError(err)
+	}
+	for {
+		f, err := s.link.Read()
+		switch {
+		case err != nil:
+			return s.agentError(err)
+		case f.Type == want:
+			return f.Decode(answer)
+		case f.Type == wire.TypeNotice:
+			var n wire.Notice
+			if err := f.Decode(&n); err != nil {
+				return err
+			}
+			s.settings.tell(n.Text)
+		default:
+			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent answered a %s frame with a %s frame", send, f.Type)}
+		}
+	}
+}
+
+// agentError says why the agent is gone, if it said so itself.
+func (s *session) agentError(err error) error {
+	_ = s.link.Close()
+	if served := <-s.served; served != nil {
+		err = served
+	}
+	s.served <- nil
+	return &Error{Code: job.ExitLauncher, Text: "the agent on this host is gone: " + err.Error()}
+}
+
+// findExecutable finds what the guard becomes when this process is killed.
+func (s *session) findExecutable() error {
+	if s.settings.executable != "" || mainCalled {
+		return nil
+	}
+	path, err := exec.LookPath("gorun")
+	if err != nil {
+		return &Error{
+			Code: job.ExitLauncher, Text: "no program for the job's guard process",
+			Hint: "call launcher.Main() first thing in main, pass launcher.WithExecutable, or put gorun into PATH",
+		}
+	}
+	s.settings.executable = path
+	return nil
+}
+
+func find(environ []string, name string) (string, bool) {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if n, v, ok := strings.Cut(environ[i], "="); ok && n == name {
+			return v, true
+		}
+	}
+	return "", false
+}

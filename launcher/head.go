@@ -1,0 +1,207 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// window is how much of each output stream may be under way between a rank's
+// pipe and our own standard output, in bytes.
+const window = 1 << 20
+
+// head drives one job: it carries events to the supervisor and its orders to the
+// node.
+type head struct {
+	settings *settings
+	link     *wire.Link
+	plan     *job.Plan
+	start    wire.Start
+	output   job.OutputWish
+	sup      *job.Supervisor
+	console  *output.Console
+	credit   credit
+	stdin    *stdinPump
+	events   chan job.Event
+	gone     chan error    // the link's end
+	over     chan struct{} // closed when nobody listens to events any more
+	timers   []*time.Timer
+}
+
+// run starts the plan's ranks and returns when nothing of the job is left.
+func (h *head) run(ctx context.Context) (job.Result, error) {
+	sup, orders := job.NewSupervisor(h.plan.Supervision())
+	h.sup = sup
+	config, err := h.consoleConfig()
+	if err != nil {
+		return job.Result{}, err
+	}
+	h.console = output.NewConsole(config)
+	h.settings.console = h.console
+	if err := h.link.Send(wire.TypeStart, h.start); err != nil {
+		return job.Result{}, err
+	}
+	go h.receive()
+	h.stdin = h.pumpStdin()
+	h.obey(orders)
+	h.loop(ctx)
+	h.finish()
+	return h.result(), nil
+}
+
+// finish writes out what ranks said last and lets go of everything.
+func (h *head) finish() {
+	close(h.over)
+	for _, t := range h.timers {
+		t.Stop()
+	}
+	h.stdin.stop()
+	_ = h.console.Close(context.Background()) // failed writes were reported when they failed
+}
+
+// post hands an event to the loop while there is one.
+func (h *head) post(ev job.Event) {
+	select {
+	case h.events <- ev:
+	case <-h.over:
+	}
+}
+
+// loop waits for events until nothing is left on any node.
+func (h *head) loop(ctx context.Context) {
+	cancelled := ctx.Done()
+	for !h.sup.Done() {
+		var ev job.Event
+		select {
+		case ev = <-h.events:
+		case sig := <-h.settings.signals:
+			ev = h.signalled(sig)
+		case <-cancelled:
+			ev, cancelled = job.Cancelled{At: time.Now()}, nil
+		case err := <-h.gone:
+			ev = job.NodeLost{Text: fmt.Sprintf("the agent is gone: %v", err), At: time.Now()}
+		}
+		if ev != nil {
+			h.obey(h.sup.Next(ev))
+		}
+	}
+}
+
+// receive reads the agent's frames: output goes to the console at once, all
+// else to the loop.
+func (h *head) receive() {
+	for {
+		f, err := h.link.Read()
+		if err == nil {
+			err = h.frame(f)
+		}
+		if err != nil {
+			h.gone <- err
+			return
+		}
+	}
+}
+
+func (h *head) frame(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeOutput:
+		rank, stream, p, err := f.Stream()
+		if err == nil {
+			h.console.Write(rank, stream, p)
+		}
+		return err
+	case wire.TypeEOF:
+		rank, stream, _, err := f.Stream()
+		if err == nil {
+			h.console.End(rank, stream)
+		}
+		return err
+	case wire.TypeNotice:
+		return decode(f, func(n wire.Notice) { h.settings.tell(n.Text) })
+	case wire.TypeCredit:
+		return decode(f, func(c wire.Credit) { h.stdin.credit(c.Bytes) })
+	case wire.TypeRunning:
+		return decode(f, func(r wire.Running) { h.post(job.Running{PIDs: r.PIDs, At: r.At}) })
+	case wire.TypeStartFailed:
+		return decode(f, func(s wire.StartFailed) {
+			h.post(job.StartFailed{Rank: s.Rank, Code: s.Code, Text: output.Sanitize(s.Text), Hint: output.Sanitize(s.Hint), At: s.At})
+		})
+	case wire.TypeExited:
+		return decode(f, h.exited)
+	case wire.TypeGone:
+		return decode(f, func(g wire.Gone) { h.post(job.Gone{Left: g.Left}) })
+	}
+	return nil // a later version's
+}
+
+func decode[T any](f wire.Frame, use func(T)) error {
+	var body T
+	if err := f.Decode(&body); err != nil {
+		return err
+	}
+	use(body)
+	return nil
+}
+
+func (h *head) exited(e wire.Exited) {
+	for _, r := range e.Ranks {
+		h.post(job.Exited{
+			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
+			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: output.Sanitize(r.OOM),
+		})
+	}
+}
+
+// signalled turns a signal into an event; a changed window size is no event.
+func (h *head) signalled(s os.Signal) job.Event {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return nil
+	}
+	if sig == syscall.SIGWINCH {
+		h.resize()
+	}
+	return job.Signalled{Signal: sig, At: time.Now()}
+}
+
+// obey carries out the supervisor's orders.
+func (h *head) obey(orders []job.Order) {
+	for _, o := range orders {
+		if err := h.carryOut(o); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			h.settings.tell(fmt.Sprintf("%T: %v", o, err))
+		}
+	}
+}
+
+func (h *head) carryOut(o job.Order) error {
+	switch o := o.(type) {
+	case job.Signal:
+		return h.link.Send(wire.TypeSignal, wire.Signal{Signal: o.Signal, Group: o.Group})
+	case job.Kill:
+		return h.link.Send(wire.TypeKill, struct{}{})
+	case job.End:
+		return h.link.Send(wire.TypeEnd, wire.End{Grace: o.Grace})
+	case job.Arm:
+		h.timers = append(h.timers, time.AfterFunc(o.After, func() { h.post(job.Expired{Timer: o.Timer, At: time.Now()}) }))
+	case job.Suspend:
+		return h.suspend()
+	case job.Resume:
+		return h.link.Send(wire.TypeSignal, wire.Signal{Signal: syscall.SIGCONT, Group: true})
+	}
+	return nil
+}
+
+// suspend stops the ranks and then this process, as Ctrl-Z does to a program;
+// SIGCONT comes back as a signal.
+func (h *head) suspend() error {
+	err := h.link.Send(wire.TypeSignal, wire.Signal{Signal: syscall.SIGSTOP, Group: true})
+	return errors.Join(err, syscall.Kill(syscall.Getpid(), syscall.SIGSTOP))
+}

@@ -1,0 +1,170 @@
+// Package agent is a node's side of a job: it measures the node, opens the
+// store, starts the ranks, passes on what they write and how they end, and
+// leaves nothing of them behind.
+//
+// An agent decides nothing about the job. The exceptions, each because only the
+// node can know: which file a program's name means there, how hard leftovers
+// have to be pushed once the head ordered their end, and, should the head be
+// gone, that its ranks must end.
+package agent
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/wire"
+)
+
+// Config is what an agent gets from the program it runs in.
+type Config struct {
+	// Stdin, Stdout and Stderr are the launcher's own, for ranks that inherit
+	// them; nil where there is none.
+	Stdin, Stdout, Stderr *os.File
+	// TempDir is where private files go.
+	TempDir string
+	// Subreaper says that this process adopts the job's orphans and has no other
+	// children than the job's.
+	Subreaper bool
+	// Executable becomes the guard's sweep when this process is gone; "" is this
+	// program itself, which then calls process.EnterGuard first.
+	Executable string
+}
+
+// Agent is one node's side of one job.
+type Agent struct {
+	cfg  Config
+	link *wire.Link
+
+	programs []program.Resolved
+	store    store
+	job      *running // nil until Start
+}
+
+// Serve answers the head's frames until the connection ends, and then ends
+// whatever of the job is left.
+func Serve(link *wire.Link, cfg Config) error {
+	a := &Agent{cfg: cfg, link: link}
+	defer a.close()
+	for {
+		f, err := link.Read()
+		if err != nil {
+			return err
+		}
+		if err := a.handle(f); err != nil {
+			return err
+		}
+	}
+}
+
+// close is the end of every job: in order, when nothing is left to end, and
+// else because the head is gone.
+func (a *Agent) close() {
+	if a.job != nil {
+		a.job.abandon()
+	}
+	a.store.close()
+}
+
+func (a *Agent) handle(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeHello:
+		return with(f, a.hello)
+	case wire.TypeOpen:
+		return with(f, a.open)
+	case wire.TypeStart:
+		return with(f, a.start)
+	}
+	if a.job == nil {
+		return fmt.Errorf("agent: %s frame before the ranks were started", f.Type)
+	}
+	return a.job.handle(f)
+}
+
+// with decodes a control frame for the method that answers it.
+func with[T any](f wire.Frame, answer func(T) error) error {
+	var body T
+	if err := f.Decode(&body); err != nil {
+		return err
+	}
+	return answer(body)
+}
+
+// handle answers what the head says to a running job.
+func (j *running) handle(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeSignal:
+		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
+	case wire.TypeKill:
+		j.kill()
+	case wire.TypeCredit:
+		return with(f, func(c wire.Credit) error { j.credit.add(c.Stream, c.Bytes); return nil })
+	case wire.TypeStdin:
+		rank, _, p, err := f.Stream()
+		if err == nil {
+			j.stdin.write(rank, p)
+		}
+		return err
+	case wire.TypeResize:
+		return with(f, func(r wire.Resize) error { j.group.ResizePTYs(r.Rows, r.Cols); return nil })
+	case wire.TypeEnd:
+		return with(f, func(e wire.End) error { go j.finish(e.Grace); return nil })
+	}
+	return nil
+}
+
+// signals remembers what was sent while ranks were still being started, for
+// those that came later.
+type signals struct {
+	mu       sync.Mutex
+	starting bool
+	sent     []wire.Signal
+	killed   bool
+}
+
+func (j *running) signal(s wire.Signal) {
+	j.signals.mu.Lock()
+	defer j.signals.mu.Unlock()
+	if j.signals.starting {
+		j.signals.sent = append(j.signals.sent, s)
+	}
+	j.deliver(s)
+}
+
+func (j *running) deliver(s wire.Signal) {
+	for id, r := range j.ranks {
+		switch {
+		case r.pid.Load() == 0:
+		case s.Group:
+			_ = j.group.Signal(id, s.Signal) // it may have ended meanwhile
+		default:
+			_ = j.group.SignalProcess(id, s.Signal)
+		}
+	}
+}
+
+// kill ends every process of the job on this node at once.
+func (j *running) kill() {
+	j.signals.mu.Lock()
+	defer j.signals.mu.Unlock()
+	j.signals.killed = true
+	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
+	t := j.target()
+	t.Known = nil // ranks that are being started are nobody's orphans
+	go t.KillAll(killLimit)
+}
+
+// started replays what ranks missed that did not exist yet.
+func (j *running) started() {
+	j.signals.mu.Lock()
+	defer j.signals.mu.Unlock()
+	j.signals.starting = false
+	for _, s := range j.signals.sent {
+		j.deliver(s)
+	}
+	if j.signals.killed {
+		j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
+	}
+}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/wire"
+	"gorun/placement/sysfs"
+)
+
+// hello measures what the head asked for and finds the programs.
+func (a *Agent) hello(h wire.Hello) error {
+	if h.Version != wire.Version {
+		return fmt.Errorf("agent: the head speaks version %d of the frames, this agent %d", h.Version, wire.Version)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	facts := wire.Facts{
+		Version: wire.Version,
+		Host:    host,
+		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs}),
+		TempDir: a.cfg.TempDir,
+		Now:     time.Now(),
+	}
+	for _, p := range h.Programs {
+		facts.Programs = append(facts.Programs, a.resolve(p, h.Environ))
+	}
+	return a.link.Send(wire.TypeFacts, facts)
+}
+
+// resolve finds a program, and remembers it for when it has to be built.
+func (a *Agent) resolve(p wire.Program, environ map[string]string) wire.Resolved {
+	r, err := program.Resolve(program.Wish{
+		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir,
+		Lookup: func(name string) string { return environ[name] },
+	})
+	a.programs = append(a.programs, r)
+	if err != nil {
+		return unresolved(err)
+	}
+	found := wire.Resolved{
+		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
+	}
+	if p.ScanStore && r.Source != "" {
+		if line, ok := program.AssignsMasterPort(r.Source); ok {
+			found.PortLine = fmt.Sprintf("%s:%d", r.Source, line)
+		}
+	}
+	return found
+}
+
+func unresolved(err error) wire.Resolved {
+	var e *program.Error
+	if !errors.As(err, &e) {
+		return wire.Resolved{Code: 127, Error: err.Error()}
+	}
+	return wire.Resolved{Code: e.Code, Error: e.Error(), Hint: e.Hint}
+}

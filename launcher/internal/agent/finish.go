@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/torchwatch"
+	"gorun/launcher/internal/wire"
+)
+
+// Limits of the end of a job.
+const (
+	killLimit  = 2 * time.Second       // how long a sweep chases processes that keep appearing
+	eofLimit   = 20 * time.Millisecond // how long streams may stay open that nobody of the job holds
+	reapPeriod = 10 * time.Second      // how often adopted zombies are looked for
+)
+
+// finish ends what the ranks left behind, then tells the head that nothing is
+// left.
+func (j *running) finish(grace time.Duration) {
+	j.ended.Do(func() { j.end(grace) })
+}
+
+// abandon ends the job because the head is gone, unless it has ended in order.
+func (j *running) abandon() {
+	j.ended.Do(func() {
+		j.kill()
+		j.end(0)
+	})
+}
+
+func (j *running) end(grace time.Duration) {
+	<-j.spawned
+	j.stopTimers()
+	var left []process.Proc
+	if !j.quiet() || !j.agent.cfg.Subreaper {
+		left = j.sweep(grace)
+	}
+	j.guard.dismiss()
+	j.stdin.close()
+	reaped := process.Now()
+	if j.group != nil {
+		_ = j.group.Close() // it names ranks that SIGKILL did not end; so does left
+	}
+	if j.agent.cfg.Subreaper && process.HasChildren() {
+		left = j.sweepReaped(grace, reaped)
+	}
+	j.closeLogs()
+	_ = j.agent.link.Send(wire.TypeGone, wire.Gone{Left: describe(left)})
+}
+
+// quiet waits a moment for the end of all streams. Nobody of a job that is over
+// holds one open, except what its ranks left behind.
+func (j *running) quiet() bool {
+	select {
+	case <-j.silent:
+		return true
+	default:
+	}
+	t := time.NewTimer(eofLimit)
+	defer t.Stop()
+	select {
+	case <-j.silent:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// sweep ends every process that still belongs to the job: SIGTERM, grace,
+// SIGKILL. The ranks are zombies meanwhile, so that their sessions stay theirs.
+func (j *running) sweep(grace time.Duration) []process.Proc {
+	return clear(j.target(), grace)
+}
+
+// sweepReaped is for the last, unlikely case: all streams are closed and all
+// ranks reaped, and yet this process has children. It has adopted them.
+func (j *running) sweepReaped(grace time.Duration, reaped process.Ticks) []process.Proc {
+	t := j.target()
+	for i := range t.Sessions {
+		t.Sessions[i].Until = reaped
+	}
+	defer process.ReapOrphans(t.Known)
+	return clear(t, grace)
+}
+
+func clear(t process.Target, grace time.Duration) []process.Proc {
+	if grace > 0 && t.Signal(syscall.SIGTERM) > 0 && t.WaitGone(grace) {
+		return nil
+	}
+	return t.KillAll(killLimit)
+}
+
+// target is what belongs to the job on this node.
+func (j *running) target() process.Target {
+	t := process.Target{ID: j.start.JobID}
+	for _, r := range j.ranks {
+		if pid := int(r.pid.Load()); pid != 0 {
+			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
+		}
+	}
+	if j.agent.cfg.Subreaper {
+		t.Known = j.known()
+	}
+	return t
+}
+
+// known tells this process's own children from those that it has adopted.
+func (j *running) known() func(pid int) bool {
+	own := map[int]bool{j.guard.pid(): true}
+	for _, r := range j.ranks {
+		own[int(r.pid.Load())] = true
+	}
+	return func(pid int) bool { return own[pid] }
+}
+
+func describe(left []process.Proc) (lines []string) {
+	for _, p := range left {
+		lines = append(lines, p.String())
+	}
+	return lines
+}
+
+// reapOrphans takes the zombies that ranks' orphans leave in a long job.
+func (j *running) reapOrphans() {
+	if !j.agent.cfg.Subreaper {
+		return
+	}
+	j.timers.Lock()
+	defer j.timers.Unlock()
+	if j.over {
+		return
+	}
+	j.reaper = time.AfterFunc(reapPeriod, func() {
+		process.ReapOrphans(j.known())
+		j.reapOrphans()
+	})
+}
+
+// torchPatience is how long PyTorch ranks have to come to the store before a
+// hint is due: they import for many seconds on a busy host.
+const torchPatience = 20 * time.Second
+
+// watchTorch looks once for PyTorch ranks that wait at another port than the
+// store's.
+func (j *running) watchTorch() {
+	server := j.agent.store.server
+	if !j.start.TorchHint || server == nil {
+		return
+	}
+	j.timers.Lock()
+	defer j.timers.Unlock()
+	j.hint = time.AfterFunc(torchPatience, func() {
+		if server.Clients() > 0 {
+			return
+		}
+		if f, ok := torchwatch.Check(j.jobPIDs(), []uint16{server.Addr().Port()}); ok {
+			j.agent.notice("%s", f.Hint())
+		}
+	})
+}
+
+func (j *running) jobPIDs() (pids []int) {
+	found, _ := j.target().Find()
+	for _, p := range found {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
+
+func (j *running) stopTimers() {
+	j.timers.Lock()
+	defer j.timers.Unlock()
+	j.over = true
+	for _, t := range []*time.Timer{j.hint, j.reaper} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"os"
+	"slices"
+	"sync"
+
+	"gorun/launcher/internal/process"
+)
+
+// guard is the process that ends the job should this one be killed. It is
+// started beside the ranks, not before them, and nothing waits for it but its
+// dismissal.
+type guard struct {
+	mu      sync.Mutex // held briefly: spawner threads come by
+	process *process.Guard
+	paths   []string
+	pids    []int         // of ranks
+	began   chan struct{} // closed when starting is over; nil before begin
+	over    chan struct{} // closed by dismiss
+}
+
+// begin starts what is not needed for the first rank to start: its private
+// directory, the guard, the watch for a lack of memory.
+func (g *guard) begin(j *running) {
+	g.began, g.over = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(g.began)
+		j.makePrivateDir()
+		g.start(j)
+		j.oom.begin()
+	}()
+}
+
+func (j *running) makePrivateDir() {
+	dir := j.start.PrivateDir
+	if dir == "" {
+		return
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		j.agent.notice("no place for ranks' error files, so none are read: %v", err)
+		return
+	}
+	j.guard.addPath(dir)
+}
+
+func (g *guard) start(j *running) {
+	g.mu.Lock()
+	paths := slices.Clone(g.paths)
+	g.mu.Unlock()
+	p, err := process.StartGuard(process.GuardConfig{ID: j.start.JobID, Remove: paths, Executable: j.agent.cfg.Executable})
+	if err != nil {
+		j.agent.notice("no guard process, so children of ranks would survive a SIGKILL of gorun: %v", err)
+		return
+	}
+	g.adopt(p, len(paths))
+	go g.watch(j, p)
+}
+
+// adopt tells a new guard what happened before it was there.
+func (g *guard) adopt(p *process.Guard, knownPaths int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, pid := range g.pids {
+		_ = p.AddRank(pid) // a guard that died is replaced, and told everything again
+	}
+	for _, path := range g.paths[knownPaths:] {
+		_ = p.AddPath(path)
+	}
+	g.process = p
+}
+
+// watch replaces a guard that was killed.
+func (g *guard) watch(j *running, p *process.Guard) {
+	for {
+		select {
+		case <-g.over:
+			return
+		case <-p.Died():
+		}
+		if err := g.replace(p); err != nil {
+			j.agent.notice("the guard process was killed and cannot be replaced: %v", err)
+			return
+		}
+	}
+}
+
+// replace leaves a guard dead that was dismissed meanwhile.
+func (g *guard) replace(p *process.Guard) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.over:
+		return nil
+	default:
+		return p.Replace()
+	}
+}
+
+func (g *guard) addRank(pid int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pids = append(g.pids, pid)
+	if g.process != nil {
+		_ = g.process.AddRank(pid)
+	}
+}
+
+func (g *guard) addPath(path string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.paths = append(g.paths, path)
+	if g.process != nil {
+		_ = g.process.AddPath(path)
+	}
+}
+
+// pid is the guard's own process, 0 if there is none.
+func (g *guard) pid() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process == nil {
+		return 0
+	}
+	return g.process.PID()
+}
+
+// dismiss ends the guard, also one that is on its way, and removes what it would
+// have removed.
+func (g *guard) dismiss() {
+	if g.began != nil {
+		<-g.began
+		g.mu.Lock()
+		close(g.over)
+		g.mu.Unlock()
+	}
+	if g.process != nil {
+		g.process.Dismiss()
+	}
+	for _, p := range g.paths {
+		_ = os.RemoveAll(p) // what cannot be removed is the user's to see
+	}
+}

@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/wire"
+)
+
+// running is the job's part on this node, from Start on.
+type running struct {
+	agent   *Agent
+	start   wire.Start
+	began   process.Ticks // before the first rank
+	group   *process.Group
+	guard   guard
+	logs    *output.Logs
+	files   []*os.File // of redirected streams, the ranks' by now
+	stdin   *stdin
+	credit  *credit
+	exits   *exits
+	ranks   map[int]*rank
+	oom     oomWatch
+	signals signals
+	ended   sync.Once
+	spawned chan struct{} // closed when the spawning is over
+
+	open   atomic.Int32  // streams that are read here and have not ended
+	silent chan struct{} // closed when there are none and every rank was started
+
+	timers sync.Mutex // guards the fields below
+	over   bool
+	hint   *time.Timer
+	reaper *time.Timer
+}
+
+// rank is what is known here of one rank.
+type rank struct {
+	row wire.Row
+	pid atomic.Int32 // 0: not started
+}
+
+// start does what the head decided. The ranks are started beside the loop that
+// reads frames, so that a signal never waits for a slow exec.
+func (a *Agent) start(s wire.Start) error {
+	if a.job != nil {
+		return errors.New("agent: the ranks were started already")
+	}
+	j := &running{
+		agent: a, start: s, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
+		ranks: make(map[int]*rank, len(s.Ranks)),
+	}
+	for _, row := range s.Ranks {
+		j.ranks[row.Rank] = &rank{row: row}
+	}
+	j.exits = &exits{job: j}
+	j.stdin = newStdin(j)
+	j.signals.starting = true
+	j.open.Store(1) // until all ranks are started
+	a.job = j
+	go j.spawn()
+	return nil
+}
+
+// spawn starts the ranks and says how that went.
+func (j *running) spawn() {
+	defer close(j.spawned)
+	err := j.startRanks()
+	_ = j.agent.link.Send(wire.TypeRunning, wire.Running{PIDs: j.pids(), At: time.Now()})
+	if err != nil {
+		_ = j.agent.link.Send(wire.TypeStartFailed, startFailed(err))
+	}
+	j.started()
+	j.streamEnded()
+	j.exits.flush()
+	j.watchTorch()
+	j.reapOrphans()
+}
+
+// startRanks makes everything that ranks need to exist before them, then them.
+func (j *running) startRanks() (err error) {
+	if j.group, err = process.NewGroup(process.Config{Sink: (*sink)(j)}); err != nil {
+		return err
+	}
+	j.credit = newCredit(j.start.Window, j.group)
+	if err = process.CheckLimits(len(j.start.Ranks), descriptorsPerRank); err != nil {
+		return err
+	}
+	if err = j.build(); err != nil {
+		return err
+	}
+	if err = j.openLogs(); err != nil {
+		return err
+	}
+	ranks, err := j.processes()
+	if err != nil {
+		return err
+	}
+	j.guard.begin(j)
+	return j.group.Start(j.common(), ranks)
+}
+
+// descriptorsPerRank: two pipes and a pidfd.
+const descriptorsPerRank = 3
+
+// build compiles the Go programs among the apps, once for all ranks.
+func (j *running) build() error {
+	for i := range j.start.Apps {
+		app := &j.start.Apps[i]
+		if app.Build == 0 {
+			continue
+		}
+		dir, err := os.MkdirTemp(j.agent.cfg.TempDir, "gorun-build-")
+		if err != nil {
+			return fmt.Errorf("build %s: %w", app.Argv[0], err)
+		}
+		j.guard.addPath(dir)
+		app.Path = filepath.Join(dir, filepath.Base(app.Argv[0]))
+		goBuild := j.agent.programs[app.Build-1].Build
+		if err := goBuild.Run(context.Background(), app.Path, j.start.Common, noticeWriter{j.agent}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *running) common() process.Common {
+	app := j.start.Apps[0]
+	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir}
+}
+
+func (j *running) processes() ([]process.Rank, error) {
+	ranks := make([]process.Rank, len(j.start.Ranks))
+	for i, row := range j.start.Ranks {
+		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args}
+		if row.App != 0 {
+			app := j.start.Apps[row.App]
+			r.Path, r.Dir = app.Path, app.Dir
+			if r.Argv == nil {
+				r.Argv = app.Argv
+			}
+		}
+		var err error
+		if r.Stdin, r.Stdout, r.Stderr, err = j.streams(row); err != nil {
+			return nil, err
+		}
+		ranks[i] = r
+	}
+	return ranks, nil
+}
+
+// startFailed tells the errors of a program (126, 127) from those of the
+// machine (125).
+func startFailed(err error) wire.StartFailed {
+	f := wire.StartFailed{Rank: -1, Code: 125, Text: err.Error(), At: time.Now()}
+	var start *process.StartError
+	var prog *program.Error
+	switch {
+	case errors.As(err, &prog):
+		f.Code, f.Hint = prog.Code, prog.Hint
+	case errors.As(err, &start):
+		f.Rank, f.Code = start.ID, startCode(start)
+	}
+	return f
+}
+
+func startCode(e *process.StartError) int {
+	switch {
+	case errors.Is(e.Err, syscall.ENOENT):
+		return 127
+	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.ENOEXEC), errors.Is(e.Err, syscall.E2BIG):
+		return 126
+	}
+	return 125
+}
+
+// pids are the processes of the ranks that were started.
+func (j *running) pids() map[int]int {
+	m := make(map[int]int, len(j.ranks))
+	for id, r := range j.ranks {
+		if pid := int(r.pid.Load()); pid != 0 {
+			m[id] = pid
+		}
+	}
+	return m
+}
+
+// noticeWriter passes a compiler's messages on to the user.
+type noticeWriter struct{ a *Agent }
+
+func (w noticeWriter) Write(p []byte) (int, error) {
+	w.a.notice("%s", p)
+	return len(p), nil
+}

@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/tcpstore"
+)
+
+// store is the rendezvous store that this node serves, and the port that it
+// keeps for rank 0 where rank 0 hosts one of its own.
+type store struct {
+	server   *tcpstore.Server
+	reserved *tcpstore.Reservation
+}
+
+func (s *store) close() {
+	if s.server != nil {
+		s.server.Close()
+	}
+	if s.reserved != nil {
+		s.reserved.Close()
+	}
+}
+
+// open binds the store's sockets before any rank exists, so that no rank can
+// come too early and nobody else can take the port.
+func (a *Agent) open(o wire.Open) error {
+	opened, err := a.listen(o)
+	if err != nil {
+		opened = portError(o, err)
+	}
+	return a.link.Send(wire.TypeOpened, opened)
+}
+
+func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
+	own := tcpstore.Config{Host: o.Addr, Port: o.Port, Logf: a.notice}
+	if o.Rank0 {
+		own.Port = 0
+		if a.store.reserved, err = tcpstore.Reserve(o.Addr, o.Port); err != nil {
+			return opened, err
+		}
+	}
+	if a.store.server, err = tcpstore.Listen(own); err != nil {
+		return opened, err
+	}
+	addr := a.store.server.Addr()
+	opened = wire.Opened{Addr: addr.Addr().String(), Port: int(addr.Port()), Store: addr.String()}
+	if o.Rank0 {
+		opened.Port = int(a.store.reserved.Addr().Port())
+	}
+	return opened, nil
+}
+
+// portError says who has the port that the user named.
+func portError(o wire.Open, err error) wire.Opened {
+	var taken *tcpstore.PortTakenError
+	if !errors.As(err, &taken) {
+		return wire.Opened{Error: err.Error()}
+	}
+	text := fmt.Sprintf("port %d is taken", o.Port)
+	if pid, name, ok := tcpstore.Holder(o.Port); ok {
+		text += fmt.Sprintf(" by %s (pid %d)", name, pid)
+	}
+	return wire.Opened{Error: text, Hint: "name another port, or none: gorun then takes a free one"}
+}
+
+// notice sends a line to the user.
+func (a *Agent) notice(format string, args ...any) {
+	_ = a.link.Send(wire.TypeNotice, wire.Notice{Text: fmt.Sprintf(format, args...)}) // the head may be gone
+}

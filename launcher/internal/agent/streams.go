@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
+)
+
+// streams are the standard streams of a rank.
+func (j *running) streams(row wire.Row) (in, out, err process.Stream, failed error) {
+	io := j.start.Stdio
+	switch {
+	case io.Terminal:
+		return inherit(j.agent.cfg.Stdin), inherit(j.agent.cfg.Stdout), inherit(j.agent.cfg.Stderr), nil
+	case io.PTY:
+		pty := process.Stream{Kind: process.PTY}
+		return pty, pty, pty, nil
+	}
+	if out, failed = j.written(row, output.Stdout); failed == nil {
+		err, failed = j.written(row, output.Stderr)
+	}
+	return j.read(row.Rank), out, err, failed
+}
+
+// read is what a rank reads.
+func (j *running) read(rank int) process.Stream {
+	switch {
+	case rank == j.start.Stdio.Direct:
+		return inherit(j.agent.cfg.Stdin)
+	case slices.Contains(j.start.Stdio.Piped, rank):
+		return process.Stream{Kind: process.Pipe}
+	}
+	return process.Stream{Kind: process.Null}
+}
+
+// written is where a rank's stream goes: to us, or straight into a file.
+func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
+	if j.logs == nil || !redirected(j.start.Logs, row.LocalRank, stream) {
+		j.open.Add(1)
+		return process.Stream{Kind: process.Pipe}, nil
+	}
+	if j.logs.AttemptDir() == "" {
+		return process.Stream{Kind: process.Null}, nil
+	}
+	f, err := j.logs.Redirect(row.LocalRank, stream)
+	if err != nil {
+		return process.Stream{}, err
+	}
+	j.files = append(j.files, f)
+	return inherit(f), nil
+}
+
+// redirected reports whether a stream goes to its file alone; tee wins.
+func redirected(l *wire.Logs, localRank, stream int) bool {
+	return l.Redirect[localRank]&^l.Tee[localRank]&uint8(stream) != 0
+}
+
+func inherit(f *os.File) process.Stream {
+	if f == nil {
+		return process.Stream{Kind: process.Null}
+	}
+	return process.Stream{Kind: process.FD, FD: int(f.Fd())}
+}
+
+// openLogs makes the log files of this attempt.
+func (j *running) openLogs() error {
+	l := j.start.Logs
+	if l == nil {
+		return nil
+	}
+	if l.Base != os.DevNull {
+		if err := makeRunDir(l.Base); err != nil {
+			return err
+		}
+	}
+	template, err := output.ParseTemplate(l.Template)
+	if err != nil {
+		return err
+	}
+	j.logs, err = output.OpenLogs(output.LogPlan{
+		Dir: l.Base, RunDir: l.Base, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
+		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
+		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
+		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },
+	})
+	return err
+}
+
+// makeRunDir makes a run's directory where nothing has that name yet.
+func makeRunDir(dir string) error {
+	err := os.MkdirAll(filepath.Dir(dir), 0o777)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("make log directory: %w; --log-dir names another place", err)
+	}
+	return nil
+}
+
+func streamMap(list []uint8) output.StreamMap {
+	m := make(map[int]output.Streams, len(list))
+	for localRank, s := range list {
+		m[localRank] = output.Streams(s)
+	}
+	return output.StreamMapOf(m)
+}
+
+func shows(localRanks []int) func(output.RankInfo) bool {
+	if localRanks == nil {
+		return nil
+	}
+	return func(r output.RankInfo) bool { return slices.Contains(localRanks, r.LocalRank) }
+}
+
+func (j *running) rankInfos() []output.RankInfo {
+	host, _ := os.Hostname()
+	infos := make([]output.RankInfo, len(j.start.Ranks))
+	for i, row := range j.start.Ranks {
+		infos[i] = output.RankInfo{Rank: row.Rank, LocalRank: row.LocalRank, Host: host, Role: j.start.Logs.Role}
+	}
+	return infos
+}
+
+// closeLogs waits until what ranks wrote is in their files.
+func (j *running) closeLogs() {
+	for _, f := range j.files {
+		_ = f.Close()
+	}
+	if j.logs != nil {
+		_ = j.logs.Close(context.Background()) // what failed was reported when it did
+	}
+}

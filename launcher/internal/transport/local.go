@@ -1,0 +1,95 @@
+// Package transport knows how to reach a node's agent. Every way ends in the
+// same thing: a byte stream that carries wire's frames.
+package transport
+
+import (
+	"io"
+	"sync"
+
+	"gorun/launcher/internal/wire"
+)
+
+// Local returns the two ends of a stream in this process: one for the head, one
+// for an agent that runs beside it. Writes never block; what is under way is
+// bounded by the credit that wire's frames give for output.
+func Local() (head, agent *wire.Link) {
+	down, up := newStream(), newStream()
+	return wire.NewLink(end{up, down}), wire.NewLink(end{down, up})
+}
+
+// end is one side of a pair of streams.
+type end struct {
+	in, out *stream
+}
+
+func (e end) Read(p []byte) (int, error)  { return e.in.read(p) }
+func (e end) Write(p []byte) (int, error) { return e.out.write(p) }
+
+// Close ends both directions; what was written before can still be read.
+func (e end) Close() error {
+	e.in.close()
+	e.out.close()
+	return nil
+}
+
+// stream is one direction. The writer fills one buffer while the reader empties
+// the other, so that neither ever copies under the other's nose.
+type stream struct {
+	mu      sync.Mutex
+	filled  sync.Cond
+	writing []byte
+	reading []byte // read's own, from next on
+	next    int
+	closed  bool
+}
+
+func newStream() *stream {
+	s := &stream{}
+	s.filled.L = &s.mu
+	return s
+}
+
+// keepBuffer bounds the buffer that an idle stream keeps.
+const keepBuffer = 4 << 20
+
+func (s *stream) write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, io.ErrClosedPipe
+	}
+	s.writing = append(s.writing, p...)
+	s.filled.Signal()
+	return len(p), nil
+}
+
+func (s *stream) read(p []byte) (int, error) {
+	if s.next == len(s.reading) && !s.swap() {
+		return 0, io.EOF
+	}
+	n := copy(p, s.reading[s.next:])
+	s.next += n
+	return n, nil
+}
+
+// swap takes what was written since, waiting for something if need be.
+func (s *stream) swap() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.writing) == 0 && !s.closed {
+		s.filled.Wait()
+	}
+	spare := s.reading[:0]
+	if cap(spare) > keepBuffer {
+		spare = nil
+	}
+	s.reading, s.writing, s.next = s.writing, spare, 0
+	return len(s.reading) > 0
+}
+
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.filled.Broadcast()
+}

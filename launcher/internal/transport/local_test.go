@@ -1,0 +1,46 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
+)
+
+func TestLocalCarriesFramesBothWays(t *testing.T) {
+	head, agent := Local()
+	chunk := bytes.Repeat([]byte("x"), 100_000)
+	go func() {
+		for i := range 100 {
+			_ = agent.Output(i, 1, chunk)
+		}
+		_ = agent.Close()
+	}()
+	require.NoError(t, head.Send(wire.TypeKill, struct{}{}))
+	for i := range 100 {
+		f, err := head.Read()
+		require.NoError(t, err)
+		rank, _, p, err := f.Stream()
+		require.NoError(t, err)
+		require.Equal(t, i, rank)
+		require.Len(t, p, len(chunk))
+	}
+	_, err := head.Read()
+	assert.Equal(t, io.EOF, err)
+}
+
+func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
+	head, agent := Local()
+	require.NoError(t, head.Send(wire.TypeKill, struct{}{}))
+	require.NoError(t, head.Close())
+	f, err := agent.Read()
+	require.NoError(t, err)
+	assert.Equal(t, wire.TypeKill, f.Type)
+	_, err = agent.Read()
+	assert.Equal(t, io.EOF, err)
+	assert.ErrorIs(t, agent.Send(wire.TypeGone, wire.Gone{}), io.ErrClosedPipe)
+}

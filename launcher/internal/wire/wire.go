@@ -1,0 +1,201 @@
+// Package wire is what head and agent say to each other: frames over one byte
+// stream, the same for an agent in this process and for one on another host.
+//
+//	head                        agent
+//	  | -- Hello{needs} ---------> |
+//	  | <-- Facts{machine} ------- |   what this node has
+//	  | -- Open{wish} -----------> |   node 0 only: the store
+//	  | <-- Opened{address} ------ |
+//	  | -- Start{rows} ----------> |   all decisions made
+//	  | <-- Running{pids} -------- |   or StartFailed
+//	  | <-- Output, Exited ------- |   credit for output flows down
+//	  | -- Signal, Stdin, Kill --> |
+//	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
+//	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
+//
+// A frame is
+//
+//	0        4     5      6      8
+//	| length | type | zero | node | body …
+//
+// with length the size of the body in bytes, at most MaxBody, and node the
+// number of the agent that the frame concerns, both little-endian. Control
+// bodies are JSON; Output and Stdin bodies start with a stream header and carry
+// raw bytes. Unknown types and unknown JSON members are skipped, so that a
+// later version may add both.
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Version is spoken by Hello and answered by Facts. It changes when an older
+// peer could no longer follow.
+const Version = 1
+
+// MaxBody bounds a body; a longer one is a broken or hostile peer.
+const MaxBody = 64 << 20
+
+// headerSize is the size of a frame's header in bytes.
+const headerSize = 8
+
+// Type tells what a frame's body is.
+type Type uint8
+
+// The types, in the order in which a job meets them.
+const (
+	TypeHello Type = iota + 1
+	TypeFacts
+	TypeOpen
+	TypeOpened
+	TypeStart
+	TypeRunning
+	TypeStartFailed
+	TypeOutput
+	TypeEOF
+	TypeCredit
+	TypeExited
+	TypeSignal
+	TypeStdin
+	TypeKill
+	TypeEnd
+	TypeGone
+	TypeNotice
+	TypeResize
+)
+
+var typeNames = [...]string{
+	TypeHello: "hello", TypeFacts: "facts", TypeOpen: "open", TypeOpened: "opened", TypeStart: "start",
+	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output", TypeEOF: "eof",
+	TypeCredit: "credit", TypeExited: "exited", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
+	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize",
+}
+
+// String returns the type's name, for messages.
+func (t Type) String() string {
+	if int(t) < len(typeNames) && typeNames[t] != "" {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type %d", uint8(t))
+}
+
+// Frame is one message. Body is valid until the next Read of the Reader it
+// came from.
+type Frame struct {
+	Type Type
+	Node uint16
+	Body []byte
+}
+
+// Decode reads a control frame's JSON body into v.
+func (f Frame) Decode(v any) error {
+	if err := json.Unmarshal(f.Body, v); err != nil {
+		return fmt.Errorf("wire: %s frame: %w", f.Type, err)
+	}
+	return nil
+}
+
+// Append appends the frame's bytes to b.
+func (f Frame) Append(b []byte) []byte {
+	b = appendHeader(b, f.Type, f.Node, len(f.Body))
+	return append(b, f.Body...)
+}
+
+func appendHeader(b []byte, t Type, node uint16, size int) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(size))
+	b = append(b, byte(t), 0)
+	return binary.LittleEndian.AppendUint16(b, node)
+}
+
+// AppendControl appends a control frame with v as its JSON body.
+func AppendControl(b []byte, t Type, node uint16, v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return b, fmt.Errorf("wire: %s frame: %w", t, err)
+	}
+	return Frame{Type: t, Node: node, Body: body}.Append(b), nil
+}
+
+// AppendOutput appends an Output frame: bytes that a rank wrote to a stream
+// (1 or 2).
+func AppendOutput(b []byte, node uint16, rank, stream int, p []byte) []byte {
+	return appendStream(b, TypeOutput, node, rank, stream, p)
+}
+
+// AppendStdin appends a Stdin frame: bytes for a rank's standard input; no bytes
+// are its end.
+func AppendStdin(b []byte, node uint16, rank int, p []byte) []byte {
+	return appendStream(b, TypeStdin, node, rank, 0, p)
+}
+
+// streamHeader is the rank (u32) and the stream (u8) before raw bytes.
+const streamHeader = 5
+
+func appendStream(b []byte, t Type, node uint16, rank, stream int, p []byte) []byte {
+	b = appendHeader(b, t, node, streamHeader+len(p))
+	b = binary.LittleEndian.AppendUint32(b, uint32(rank))
+	b = append(b, byte(stream))
+	return append(b, p...)
+}
+
+// Stream reads the body of an Output, EOF or Stdin frame.
+func (f Frame) Stream() (rank, stream int, p []byte, err error) {
+	if len(f.Body) < streamHeader {
+		return 0, 0, nil, fmt.Errorf("wire: %s frame of %d bytes: too short for its stream header", f.Type, len(f.Body))
+	}
+	rank = int(int32(binary.LittleEndian.Uint32(f.Body)))
+	return rank, int(f.Body[4]), f.Body[streamHeader:], nil
+}
+
+// Reader reads frames from a byte stream.
+type Reader struct {
+	r    io.Reader
+	head [headerSize]byte
+	body []byte
+}
+
+// NewReader reads frames from r, which should be buffered if reads are dear.
+func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
+
+// Read returns the next frame; its body is overwritten by the call after.
+// A stream that ends between frames gives io.EOF, one that ends inside a frame
+// io.ErrUnexpectedEOF.
+func (r *Reader) Read() (Frame, error) {
+	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
+		return Frame{}, err
+	}
+	f, size := Frame{Type: Type(r.head[4]), Node: binary.LittleEndian.Uint16(r.head[6:])}, binary.LittleEndian.Uint32(r.head[:])
+	if size > MaxBody || r.head[5] != 0 || f.Type == 0 {
+		return Frame{}, fmt.Errorf("wire: not a frame: % x", r.head[:])
+	}
+	err := r.readBody(int(size))
+	f.Body = r.body
+	return f, err
+}
+
+// readBody grows the buffer with the bytes that came, not with the length that
+// was announced.
+func (r *Reader) readBody(size int) error {
+	const step = 1 << 20
+	r.body = r.body[:0]
+	for len(r.body) < size {
+		n := min(size-len(r.body), step)
+		have := len(r.body)
+		r.body = slices.Grow(r.body, n)[:have+n]
+		if _, err := io.ReadFull(r.r, r.body[have:]); err != nil {
+			return noEOF(err)
+		}
+	}
+	return nil
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

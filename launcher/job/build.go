@@ -1,0 +1,310 @@
+package job
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/env"
+	"gorun/placement"
+)
+
+// IDs are the names that a start makes up. In a plan that is only printed they
+// are AtStart.
+type IDs struct {
+	Job string // 128 random bits in hexadecimal
+	Run string // the job's name for its ranks where the user gave none
+	Dir string // a random part of directory names
+}
+
+// Request is what the wish asks of placement.
+func (s *Spec) Request() placement.Request {
+	r := placement.Request{
+		Ranks:   s.totalRanks(),
+		PerNode: placement.PerNode{Kind: placement.PerNodeKind(s.PerNode.Kind), N: s.PerNode.N, From: s.PerNode.From},
+		Visible: placement.VisibilityOf(s.Environ),
+	}
+	for _, h := range s.Hosts {
+		r.Slots = append(r.Slots, h.Slots)
+	}
+	r.SlotsFrom = s.HostsFrom
+	return r
+}
+
+// totalRanks is the wished number of ranks of all programs; 0: not said.
+func (s *Spec) totalRanks() (n int) {
+	for _, app := range s.Apps {
+		n += app.NumRanks
+	}
+	return n
+}
+
+// NewPlan decides everything about a job from the wish and what the nodes said
+// of themselves. It reads nothing else: the same arguments give the same plan.
+func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
+	machines := make([]placement.Machine, len(facts))
+	for i, f := range facts {
+		machines[i] = f.Machine
+	}
+	layout, err := placement.Map(spec.Request(), machines)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
+	b.plan = Plan{JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Notes: layout.Notes}
+	b.nodes()
+	b.apps()
+	b.store()
+	b.files()
+	if err := b.ranks(); err != nil {
+		return nil, err
+	}
+	if err := b.environment(); err != nil {
+		return nil, err
+	}
+	b.supervision()
+	return &b.plan, nil
+}
+
+func (s *Spec) runID(ids IDs) string {
+	if s.RunID != "" {
+		return s.RunID
+	}
+	return ids.Run
+}
+
+func (s *Spec) role() string {
+	if s.Role != "" {
+		return s.Role
+	}
+	return "default"
+}
+
+// builder fills a plan, a part after another.
+type builder struct {
+	spec   *Spec
+	facts  []Facts
+	ids    IDs
+	opened Opened
+	layout placement.Layout
+	plan   Plan
+}
+
+func (b *builder) nodes() {
+	for _, f := range b.facts {
+		b.plan.Nodes = append(b.plan.Nodes, Node{Name: f.Host, CPUs: f.Machine.CPUs.String()})
+	}
+}
+
+func (b *builder) apps() {
+	for i, app := range b.spec.Apps {
+		p := b.facts[0].Programs[i]
+		run := AppRun{Path: p.Path, Argv: p.Argv, Dir: app.Dir, Kind: p.Kind, Build: p.Build}
+		if run.Dir == "" {
+			run.Dir = b.spec.Dir
+		}
+		b.plan.Apps = append(b.plan.Apps, run)
+	}
+}
+
+// ranks gives every rank its place, its program and its arguments.
+func (b *builder) ranks() error {
+	left := b.shares()
+	app := 0
+	for rank, place := range b.layout.Ranks {
+		for left[app] == 0 {
+			app++
+		}
+		left[app]--
+		b.plan.Apps[app].NumRanks++
+		r := Rank{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}
+		r.Argv = b.argv(app, place.LocalRank)
+		r.ErrorFile = b.errorFile(place.LocalRank)
+		if place.GPU != nil {
+			r.GPU = strconv.Itoa(place.GPU.Index)
+		}
+		if b.spec.VirtualLocalRank {
+			gpu, err := b.device(place.LocalRank)
+			if err != nil {
+				return err
+			}
+			r.GPU = gpu
+		}
+		b.plan.Nodes[place.Node].Ranks = append(b.plan.Nodes[place.Node].Ranks, rank)
+		b.plan.Ranks = append(b.plan.Ranks, r)
+	}
+	return nil
+}
+
+// shares are the numbers of ranks of the programs.
+func (b *builder) shares() []int {
+	if len(b.spec.Apps) == 1 {
+		return []int{len(b.layout.Ranks)}
+	}
+	shares := make([]int, len(b.spec.Apps))
+	for i, app := range b.spec.Apps {
+		shares[i] = app.NumRanks
+	}
+	return shares
+}
+
+// localRankText is what torchrun replaces in a program's arguments.
+const localRankText = "${local_rank}"
+
+// argv is a rank's own argument vector; nil where it is its program's.
+func (b *builder) argv(app, localRank int) []string {
+	wish, p := b.spec.Apps[app], b.facts[0].Programs[app]
+	number := strconv.Itoa(localRank)
+	argv := append([]string(nil), p.Argv[:p.ScriptArg]...)
+	if wish.LocalRankFlag {
+		argv = append(argv, "--local-rank="+number)
+	}
+	changed := wish.LocalRankFlag
+	for _, a := range p.Argv[p.ScriptArg:] {
+		if wish.SubstituteLocalRank && strings.Contains(a, localRankText) {
+			a, changed = strings.ReplaceAll(a, localRankText, number), true
+		}
+		argv = append(argv, a)
+	}
+	if !changed {
+		return nil
+	}
+	return argv
+}
+
+// nullDevice as a log directory means no files at all.
+const nullDevice = "/dev/null"
+
+// files decides which files a job writes. PyTorch's error files go beside the
+// logs, or to a private directory that is removed at the end.
+func (b *builder) files() {
+	o := b.spec.Output
+	switch {
+	case o.LogDir == "" && !o.Redirect.Any() && !o.Tee.Any():
+		if b.plan.Store.Mode == modeGorun {
+			b.plan.PrivateDir = path.Join(b.facts[0].TempDir, "gorun-"+b.ids.Dir)
+		}
+	default:
+		b.plan.Logs = b.logs(o)
+	}
+}
+
+// logs is torchrun's layout: LOGDIR/RUNID_RANDOM/attempt_N/LOCALRANK/.
+func (b *builder) logs(o OutputWish) *Logs {
+	l := &Logs{DuplicateStdout: o.DuplicateStdout, DuplicateStderr: o.DuplicateStderr}
+	dir := o.LogDir
+	switch dir {
+	case nullDevice:
+		l.Base, l.Dir = nullDevice, nullDevice
+	case "":
+		dir = path.Join(b.facts[0].TempDir, "torchelastic_"+b.ids.Dir)
+		fallthrough
+	default:
+		l.Base = path.Join(dir, b.plan.RunID+"_"+b.ids.Dir)
+		l.Dir = path.Join(l.Base, "attempt_0")
+	}
+	for _, place := range b.layout.Ranks {
+		l.Redirect = append(l.Redirect, o.Redirect.Of(place.LocalRank))
+		l.Tee = append(l.Tee, o.Tee.Of(place.LocalRank))
+	}
+	return l
+}
+
+func (b *builder) errorFile(localRank int) string {
+	switch {
+	case b.plan.Store.Mode != modeGorun:
+		return ""
+	case b.plan.Logs == nil:
+		return fmt.Sprintf("%s/error.%d.json", b.plan.PrivateDir, localRank)
+	case b.plan.Logs.Dir == nullDevice:
+		return ""
+	}
+	return path.Join(b.plan.Logs.Dir, strconv.Itoa(localRank), "error.json")
+}
+
+// device is the GPU that a rank sees with --virtual-local-rank, as torchrun
+// chooses it: the entry of its local rank in the list of visible devices, or
+// that number itself where there is no list.
+func (b *builder) device(localRank int) (string, error) {
+	for _, name := range []string{env.VarHIPVisibleDevices, env.VarCUDAVisibleDevices} {
+		list, ok := lookup(b.spec.Environ, name)
+		if !ok {
+			continue
+		}
+		devices := strings.Split(list, ",")
+		if localRank >= len(devices) || list == "" {
+			return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, list, localRank)
+		}
+		return strings.TrimSpace(devices[localRank]), nil
+	}
+	return strconv.Itoa(localRank), nil
+}
+
+// lookup finds a variable in an environment; the last entry counts.
+func lookup(environ []string, name string) (string, bool) {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if n, value, ok := strings.Cut(environ[i], "="); ok && n == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// The store's modes as a plan names them.
+const (
+	modeGorun = "gorun"
+	modeRank0 = "rank0"
+)
+
+// ChooseStore decides who serves the store: what the user said, else whom the
+// program's own text asks for.
+func (s *Spec) ChooseStore(facts Facts) (mode StoreMode, why string) {
+	switch s.Store.Mode {
+	case StoreGorun:
+		return StoreGorun, "--store=gorun"
+	case StoreRank0:
+		return StoreRank0, "rank 0 hosts it: --store=rank0 or the name that gorun was called by"
+	}
+	for _, p := range facts.Programs {
+		if p.AssignsPort != "" {
+			return StoreRank0, "rank 0 hosts it: " + p.AssignsPort + " assigns MASTER_PORT"
+		}
+	}
+	return StoreGorun, "gorun serves it"
+}
+
+func (b *builder) store() {
+	mode, why := b.spec.ChooseStore(b.facts[0])
+	port := strconv.Itoa(b.opened.Port)
+	if b.opened.Port == 0 {
+		port = AtStart
+	}
+	b.plan.Store = Store{Mode: modeGorun, Why: why, Addr: b.opened.Addr, Port: port, Own: b.opened.Store}
+	if mode == StoreRank0 {
+		b.plan.Store.Mode = modeRank0
+	}
+}
+
+// supervision is what the supervisor has to know.
+func (b *builder) supervision() {
+	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout}
+	switch {
+	case c.Grace == 0:
+		c.Grace = DefaultGrace
+	case c.Grace < 0:
+		c.Grace = 0
+	}
+	for _, name := range b.spec.SignalsToHandle {
+		if n := unix.SignalNum(name); n != 0 {
+			c.EndSignals = append(c.EndSignals, syscall.Signal(n))
+		}
+	}
+	for _, n := range b.plan.Nodes {
+		c.Nodes = append(c.Nodes, n.Ranks)
+	}
+	b.plan.supervision = c
+}

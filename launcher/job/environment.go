@@ -1,0 +1,68 @@
+package job
+
+import (
+	"fmt"
+
+	"gorun/env/plan"
+	"gorun/placement"
+)
+
+// environment decides what each rank finds in its environment.
+func (b *builder) environment() error {
+	in := plan.Inputs{
+		Inherited: b.spec.Environ, Exports: b.spec.exports(), Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
+		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
+		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
+	}
+	for node := range b.plan.Nodes {
+		in.Nodes = append(in.Nodes, b.threads(node))
+	}
+	for i := range b.plan.Ranks {
+		in.Ranks = append(in.Ranks, b.rankInputs(&b.plan.Ranks[i]))
+	}
+	environment, err := plan.Build(in)
+	if err != nil {
+		return err
+	}
+	b.plan.Common, b.plan.Removed = environment.Common, environment.Removed
+	b.plan.Notes = append(b.plan.Notes, environment.Notes...)
+	for i := range b.plan.Ranks {
+		b.plan.Ranks[i].Env = environment.Ranks[i]
+	}
+	return nil
+}
+
+// threads divides a node's usable CPUs among its ranks.
+func (b *builder) threads(node int) plan.Node {
+	m, ranks := b.facts[node].Machine, len(b.plan.Nodes[node].Ranks)
+	n := plan.Node{Threads: placement.ThreadsPerRank(m, ranks)}
+	if n.Threads > 0 {
+		n.Why = m.CPUReason()
+		if ranks > 1 {
+			n.Why += fmt.Sprintf(" ÷ %d ranks", ranks)
+		}
+	}
+	return n
+}
+
+func (b *builder) rankInputs(r *Rank) plan.Rank {
+	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: r.ErrorFile, Dir: b.plan.Apps[r.App].Dir}
+	if b.spec.VirtualLocalRank {
+		in.Device = r.GPU
+	}
+	return in
+}
+
+func (s *Spec) exports() []plan.Export {
+	list := make([]plan.Export, len(s.Exports))
+	for i, e := range s.Exports {
+		list[i] = plan.Export(e)
+	}
+	return list
+}
+
+// Wish is where the user, and no outer launcher, wants the store to listen by
+// the environment or -x; see [plan.Wish].
+func (s *Spec) Wish() (addr string, port int, origin string, err error) {
+	return plan.Wish(s.Environ, s.exports())
+}

@@ -1,0 +1,90 @@
+package launcher
+
+import (
+	"io"
+	"os"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/job"
+)
+
+// Spec is the wish for a job; see [job.Spec].
+type Spec = job.Spec
+
+// Result is how a job ended; see [job.Result].
+type Result = job.Result
+
+// Option changes what Run uses of the process that it runs in.
+type Option func(*settings)
+
+// settings are what Run may use of its process.
+type settings struct {
+	stdin          *os.File
+	stdout, stderr io.Writer
+	signals        <-chan os.Signal
+	notice         func(Notice) string
+	console        *output.Console // once it exists, what is told goes through it
+	wholeProcess   bool
+	adopts         bool
+	executable     string
+	colour         bool
+}
+
+// Notice is something to tell the user while the job runs.
+type Notice struct {
+	Text string
+	// Detail notices are for those who asked for more (-v).
+	Detail bool
+}
+
+// WithStdin gives the job a standard input; without it ranks read end-of-file.
+func WithStdin(f *os.File) Option { return func(s *settings) { s.stdin = f } }
+
+// WithOutput says where the ranks' standard output and error go; without it,
+// to those of this process. A *os.File that is a terminal gets coloured labels.
+func WithOutput(stdout, stderr io.Writer) Option {
+	return func(s *settings) { s.stdout, s.stderr = stdout, stderr }
+}
+
+// WithSignals passes signals to the job: those that end a job end it, others are
+// forwarded to the ranks. The caller has called signal.Notify.
+func WithSignals(ch <-chan os.Signal) Option { return func(s *settings) { s.signals = ch } }
+
+// WithNotices receives what there is to tell while the job runs, and returns
+// the line that is to stand on standard error about it, where it tears no line of
+// a rank; "" tells nothing. Without this option nothing is told. The function
+// is called on several goroutines.
+func WithNotices(f func(Notice) string) Option { return func(s *settings) { s.notice = f } }
+
+// WithExecutable names a program that calls [Main], for the guard to become
+// when this process is killed.
+func WithExecutable(path string) Option { return func(s *settings) { s.executable = path } }
+
+// WithColour colours labels on terminals.
+func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }
+
+// AsWholeProcess says that this process exists for the job alone. It becomes a
+// subreaper, so that orphans of ranks come to it and are found whatever they did
+// to their session and environment, and ranks inherit no descriptor beside 0, 1
+// and 2 that its parent had left open.
+func AsWholeProcess() Option { return func(s *settings) { s.wholeProcess = true } }
+
+// tell passes on something that the user should know.
+func (s *settings) tell(text string) { s.say(Notice{Text: output.Sanitize(text)}) }
+
+// detail passes on something for those who asked for more.
+func (s *settings) detail(text string) { s.say(Notice{Text: output.Sanitize(text), Detail: true}) }
+
+func (s *settings) say(n Notice) {
+	if s.notice == nil {
+		return
+	}
+	line := s.notice(n)
+	switch {
+	case line == "":
+	case s.console != nil:
+		s.console.Notice(line)
+	default:
+		_, _ = io.WriteString(s.stderr, line+"\n") // nowhere to complain about a lost complaint
+	}
+}

@@ -1,0 +1,167 @@
+// Package launcher runs jobs: several processes, the ranks, that know of each
+// other and end together.
+//
+//	result, err := launcher.Run(ctx, launcher.Spec{
+//		Apps:    []job.App{{Program: "./trainer"}},
+//		PerNode: job.Count{Kind: job.CountFixed, N: 4},
+//	})
+//
+// Run takes a wish and wires the parts that fulfil it: the pure core in
+// package job decides, an agent per node acts, and frames over one byte stream
+// lie between them. The ranks find each other by the environment that package
+// env describes, and meet in a store that the launcher serves.
+//
+// A program that calls Run should call [Main] first thing in main: should it be
+// killed by SIGKILL, the job's guard re-executes it to end what is left.
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sys/unix"
+
+	"gorun/env"
+	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// Error is a job that could not begin: no rank has run.
+type Error struct {
+	// Code is the exit code that says so: 2, 125, 126 or 127.
+	Code int
+	Text string
+	Hint string // something to try; "" for none
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Run runs a job and returns when nothing of it is left. An error means that
+// the job could not begin, and is an *Error or a list of them; how a job ended
+// that did begin, well or not, is in its Result. Cancelling ctx ends the job as
+// SIGTERM would.
+func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
+	s, err := begin(spec, options)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if err := s.decide(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("run %s: %w", spec.Apps[0].Program, err)
+	}
+	result, err := s.head().run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &result, nil
+}
+
+// Plan decides everything about a job, as Run would, and starts nothing. What
+// only a start can tell (free ports, the job's id) stands as "<at start>".
+func Plan(spec Spec, options ...Option) (*job.Plan, error) {
+	s, err := begin(spec, options)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return s.planOnly()
+}
+
+// session is one call of Run or Plan: the wish, and the agent that answers for
+// the node.
+type session struct {
+	settings settings
+	spec     Spec
+	link     *wire.Link
+	served   chan error
+	facts    job.Facts
+	plan     *job.Plan
+}
+
+// begin checks the wish and starts the node's agent.
+func begin(spec Spec, options []Option) (*session, error) {
+	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}, served: make(chan error, 1)}
+	for _, o := range options {
+		o(&s.settings)
+	}
+	if s.spec.Environ == nil {
+		s.spec.Environ = env.Inherited()
+	}
+	if err := s.spec.Validate(); err != nil {
+		return nil, usageErrors(err)
+	}
+	if err := s.findExecutable(); err != nil {
+		return nil, err
+	}
+	if err := s.takeProcess(); err != nil {
+		return nil, err
+	}
+	head, node := transport.Local()
+	s.link = head
+	go func() { s.served <- agent.Serve(node, s.agentConfig()) }()
+	return s, nil
+}
+
+// takeProcess changes what belongs to the whole process, where the caller said
+// that it may.
+func (s *session) takeProcess() error {
+	if !s.settings.wholeProcess {
+		return nil
+	}
+	if err := process.SealInherited(); err != nil {
+		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err == nil {
+		s.settings.adopts = process.Adopts()
+	}
+	return nil
+}
+
+func usageErrors(err error) error {
+	var list *multierror.Error
+	if !errors.As(err, &list) {
+		return &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	var all *multierror.Error
+	for _, e := range list.Errors {
+		all = multierror.Append(all, &Error{Code: job.ExitUsage, Text: e.Error()})
+	}
+	return all
+}
+
+// close ends the agent, which ends whatever of the job is left.
+func (s *session) close() {
+	_ = s.link.Close()
+	<-s.served
+}
+
+func (s *session) agentConfig() agent.Config {
+	return agent.Config{
+		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
+		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable,
+	}
+}
+
+// file is the file behind a writer, nil if there is none.
+func file(w any) *os.File {
+	f, _ := w.(*os.File)
+	return f
+}
+
+// tempDir is the ranks' temporary directory, as their environment says.
+func (s *session) tempDir() string {
+	if dir, _ := find(s.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
+		return dir
+	}
+	return "/tmp"
+}

@@ -1,0 +1,128 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"syscall"
+	"time"
+
+	"gorun/env/plan"
+	"gorun/launcher/internal/diagnosis"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// head is what drives the decided job.
+func (s *session) head() *head {
+	h := &head{
+		settings: &s.settings, link: s.link, plan: s.plan, output: s.spec.Output,
+		start: s.startMessage(), events: make(chan job.Event, 64), gone: make(chan error, 1), over: make(chan struct{}),
+	}
+	h.credit.link = s.link
+	return h
+}
+
+// startMessage tells the node everything that was decided.
+func (s *session) startMessage() wire.Start {
+	p := s.plan
+	m := wire.Start{
+		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
+		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Ranks: make([]wire.Row, len(p.Ranks)),
+	}
+	for i, app := range p.Apps {
+		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
+		if app.Build {
+			a.Build = i + 1
+		}
+		m.Apps = append(m.Apps, a)
+	}
+	for i, r := range p.Ranks {
+		m.Ranks[i] = wire.Row{
+			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
+		}
+	}
+	if l := p.Logs; l != nil {
+		m.Logs = &wire.Logs{
+			Base: l.Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
+			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
+			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr,
+		}
+	}
+	return m
+}
+
+// torchHint: in auto mode nobody can know whether an imported module hosts a
+// store of its own.
+func (s *session) torchHint() bool { return s.plan.Store.Mode == "gorun" }
+
+func assignments(vars []plan.Variable) []string {
+	list := make([]string, len(vars))
+	for i, v := range vars {
+		list[i] = v.Name + "=" + v.Value
+	}
+	return list
+}
+
+func streams(list []job.Streams) []uint8 {
+	out := make([]uint8, len(list))
+	for i, s := range list {
+		out[i] = uint8(s)
+	}
+	return out
+}
+
+// outputFailed hears from the console that our own output cannot be written.
+func (h *head) outputFailed(stream int, err error) {
+	name := "standard output"
+	if stream == 2 {
+		name = "standard error"
+	}
+	gone := errors.Is(err, syscall.EPIPE)
+	if !gone {
+		h.settings.tell(fmt.Sprintf("%s cannot be written, what ranks print is lost: %v", name, err))
+	}
+	h.post(job.OutputLost{Stream: stream, ReaderGone: gone, Text: fmt.Sprintf("%s: %v", name, err), At: time.Now()})
+}
+
+// result is the supervisor's, with what passed through here: the last lines of
+// the rank that failed first, what they mean, and where its log is.
+func (h *head) result() job.Result {
+	r := h.sup.Result()
+	r.JobID = h.plan.JobID
+	if h.plan.Logs != nil {
+		r.LogDir = h.plan.Logs.Base
+	}
+	if r.First != nil {
+		h.explain(r.First)
+	}
+	return r
+}
+
+func (h *head) explain(f *job.Failure) {
+	f.Last = h.console.Tail(f.Rank, 2)
+	if len(f.Last) == 0 {
+		f.Last = h.console.Tail(f.Rank, 1)
+	}
+	f.Traceback, f.Last = trace(f.Last, h.sup.ErrorFile(f.Rank))
+	f.Hint = diagnosis.Hint(f.Last)
+	if l := h.plan.Logs; l != nil && l.Dir != "/dev/null" {
+		f.Log = path.Join(l.Dir, strconv.Itoa(h.plan.Ranks[f.Rank].LocalRank))
+	}
+}
+
+// trace finds the exception that ended a rank: in PyTorch's error file or among
+// its last lines, which are then not repeated.
+func trace(last []string, errorFile []byte) (traceback, rest []string) {
+	if lines, ok := diagnosis.PythonTraceback(last); ok {
+		return lines, nil
+	}
+	if message, stack, _, ok := diagnosis.ErrorFile(errorFile); ok {
+		if lines, ok := diagnosis.PythonTraceback(stack); ok {
+			return lines, nil
+		}
+		return []string{message}, last
+	}
+	return nil, last
+}

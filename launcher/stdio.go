@@ -1,0 +1,223 @@
+package launcher
+
+import (
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// isTerminal reports whether a writer or reader is a terminal.
+func isTerminal(w any) bool {
+	f := file(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// foreground reports whether this process may read from a terminal: as one of
+// its foreground group. A job started with `&` must leave its input alone.
+func foreground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// stdio decides what the ranks' standard streams are.
+func (s *session) stdio(numRanks int) wire.Stdio {
+	wish, out := s.spec.Stdin, s.spec.Output
+	io := wire.Stdio{Direct: -1, PTY: out.PTY}
+	if out.PTY {
+		io.Cols, io.Rows = terminalSize(s.settings.stdout)
+	}
+	in := s.settings.stdin
+	switch {
+	case in == nil || wish.Kind == job.StdinNone:
+	case numRanks == 1 && s.wholeTerminal():
+		io.Terminal = true
+	case wish.Kind == job.StdinAll:
+		for rank := range numRanks {
+			io.Piped = append(io.Piped, rank)
+		}
+	case out.PTY, isTerminal(in) && (numRanks > 1 || !foreground(in)):
+		io.Piped = []int{wish.Rank}
+	default:
+		io.Direct = wish.Rank
+	}
+	return io
+}
+
+// wholeTerminal: one rank on a terminal gets the terminal itself, unless
+// something was asked for that needs its output to pass through here.
+func (s *session) wholeTerminal() bool {
+	o := s.spec.Output
+	return isTerminal(s.settings.stdin) && isTerminal(s.settings.stdout) && isTerminal(s.settings.stderr) &&
+		foreground(s.settings.stdin) && !o.PTY && o.Label != job.LabelAlways && o.LogDir == "" &&
+		!o.Tee.Any() && !o.Redirect.Any() && o.ShowLocalRanks == nil
+}
+
+func terminalSize(w any) (cols, rows int) {
+	if f := file(w); f != nil {
+		if cols, rows, err := term.GetSize(int(f.Fd())); err == nil {
+			return cols, rows
+		}
+	}
+	return 80, 24
+}
+
+// resize tells ranks with a pseudo-terminal the new size of ours.
+func (h *head) resize() {
+	if h.start.Stdio.PTY {
+		cols, rows := terminalSize(h.settings.stdout)
+		_ = h.link.Send(wire.TypeResize, wire.Resize{Rows: rows, Cols: cols})
+	}
+}
+
+// stdinPump reads our standard input for ranks that cannot have it themselves:
+// several of them, or one of many on a terminal.
+type stdinPump struct {
+	in    *os.File
+	link  *wire.Link
+	ranks []int
+
+	mu     sync.Mutex
+	room   sync.Cond
+	out    int // bytes under way
+	closed bool
+}
+
+// stdinWindow bounds the input under way to a rank, in bytes.
+const stdinWindow = 256 << 10
+
+// pumpStdin starts the reading if some rank needs it.
+func (h *head) pumpStdin() *stdinPump {
+	p := &stdinPump{in: h.settings.stdin, link: h.link, ranks: h.start.Stdio.Piped}
+	p.room.L = &p.mu
+	if len(p.ranks) > 0 {
+		go p.run()
+	}
+	return p
+}
+
+func (p *stdinPump) run() {
+	buf := make([]byte, 16<<10)
+	for p.wait() {
+		n, err := p.in.Read(buf)
+		if n > 0 {
+			p.send(buf[:n])
+		}
+		if err == io.EOF {
+			p.send(nil)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait returns when there is something to read and room for it, or false when
+// the job has ended. A terminal is read only in its foreground.
+func (p *stdinPump) wait() bool {
+	p.mu.Lock()
+	for p.out >= stdinWindow && !p.closed {
+		p.room.Wait()
+	}
+	p.mu.Unlock()
+	for !p.stopped() {
+		const pollMillis = 200 // how soon we see that we came to the foreground, or that the job ended
+		fds := []unix.PollFd{{Fd: int32(p.in.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, pollMillis)
+		if err != nil && err != syscall.EINTR {
+			return true // the read will say what is wrong
+		}
+		if n > 0 && (!isTerminal(p.in) || foreground(p.in)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *stdinPump) send(b []byte) {
+	p.mu.Lock()
+	p.out += len(b) * len(p.ranks)
+	p.mu.Unlock()
+	for _, rank := range p.ranks {
+		_ = p.link.Stdin(rank, b) // the job is over
+	}
+}
+
+func (p *stdinPump) credit(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out -= n
+	p.room.Signal()
+}
+
+func (p *stdinPump) stopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+func (p *stdinPump) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.room.Signal()
+}
+
+// credit gives back to the node, in few frames, what the console has written.
+type credit struct {
+	link *wire.Link
+	mu   sync.Mutex
+	owed [3]int
+}
+
+func (c *credit) consumed(_, stream, n int) {
+	c.mu.Lock()
+	c.owed[stream] += n
+	give := 0
+	if c.owed[stream] >= window/4 {
+		give, c.owed[stream] = c.owed[stream], 0
+	}
+	c.mu.Unlock()
+	if give > 0 {
+		_ = c.link.Send(wire.TypeCredit, wire.Credit{Stream: stream, Bytes: give})
+	}
+}
+
+// consoleConfig is how the ranks' output is shown.
+func (h *head) consoleConfig() (output.Config, error) {
+	s, o := h.settings, h.output
+	template, err := output.ParseTemplate(o.Template)
+	if err != nil {
+		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	c := output.Config{
+		Stdout:   output.Destination{W: s.stdout, Terminal: isTerminal(s.stdout), Color: s.colour},
+		Stderr:   output.Destination{W: s.stderr, Terminal: isTerminal(s.stderr), Color: s.colour},
+		Label:    output.Label(o.Label),
+		Style:    output.TagStyle(o.Style),
+		Template: template,
+		Show:     shows(o.ShowLocalRanks),
+		Consumed: h.credit.consumed,
+		Failed:   h.outputFailed,
+	}
+	for _, r := range h.plan.Ranks {
+		c.Ranks = append(c.Ranks, output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Nodes[r.Node].Name, Role: h.plan.Role})
+	}
+	return c, nil
+}
+
+// shows is --local-ranks-filter.
+func shows(localRanks []int) func(output.RankInfo) bool {
+	if localRanks == nil {
+		return nil
+	}
+	return func(r output.RankInfo) bool { return slices.Contains(localRanks, r.LocalRank) }
+}
