@@ -85,9 +85,6 @@ func TestMachineAsJSON(t *testing.T) {
 }
 
 func FuzzParseCPUSet(f *testing.F) {
-	for _, list := range []string{"", "0", "0-3,8", "62-65,127,128", "0-65535", "3-1", "0,,1", "1-", "+1", "0x3"} {
-		f.Add(list)
-	}
 	f.Fuzz(func(t *testing.T, list string) {
 		set, err := ParseCPUSet(list)
 		if err != nil {

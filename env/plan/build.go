@@ -3,6 +3,8 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,19 +82,21 @@ func (b *builder) has(name string) bool {
 	return ok
 }
 
-// drop takes a variable from all ranks.
-func (b *builder) drop(name string) {
+// drop takes a variable from all ranks and returns it; the zero value for none.
+func (b *builder) drop(name string) Variable {
 	i, ok := b.index[name]
 	if !ok {
-		return
+		return Variable{}
 	}
-	b.out.Common = append(b.out.Common[:i], b.out.Common[i+1:]...)
+	dropped := b.out.Common[i]
+	b.out.Common = slices.Delete(b.out.Common, i, i+1)
 	delete(b.index, name)
 	for other, j := range b.index {
 		if j > i {
 			b.index[other] = j - 1
 		}
 	}
+	return dropped
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -198,7 +202,7 @@ func (b *builder) exported(name, value string, e Export) {
 func (b *builder) restore(name string) {
 	for i, r := range b.out.Removed {
 		if r.Name == name {
-			b.out.Removed = append(b.out.Removed[:i], b.out.Removed[i+1:]...)
+			b.out.Removed = slices.Delete(b.out.Removed, i, i+1)
 			return
 		}
 	}
@@ -237,15 +241,18 @@ func (b *builder) same(r *rule) bool {
 
 // setEach gives every rank what only it has. One array backs all rows.
 func (b *builder) setEach(varying []*rule) {
-	for _, r := range varying {
-		b.drop(r.Name)
+	inherited := make([]Variable, len(varying)) // for ranks that the rule leaves out
+	for i, r := range varying {
+		inherited[i] = b.drop(r.Name)
 	}
 	all := make([]Variable, 0, len(varying)*len(b.in.Ranks))
 	for rank := range b.in.Ranks {
 		begin := len(all)
-		for _, r := range varying {
+		for i, r := range varying {
 			if value, ok := r.value(b, rank); ok {
 				all = append(all, b.variable(r, value))
+			} else if inherited[i].Name != "" {
+				all = append(all, inherited[i])
 			}
 		}
 		b.out.Ranks[rank] = all[begin:len(all):len(all)]
@@ -334,4 +341,15 @@ func (b *builder) threadsReason() string {
 func (b *builder) hipDevice(rank int) (string, bool) {
 	device := b.in.Ranks[rank].Device
 	return device, device != "" && b.hip
+}
+
+// workingDir is PWD for a rank whose directory the user chose. Shells and Go's
+// os.Getwd believe PWD where it fits, so that symbolic links keep their names.
+func (b *builder) workingDir(rank int) (string, bool) {
+	dir := b.in.Ranks[rank].Dir
+	if dir == "" || path.IsAbs(dir) {
+		return dir, dir != ""
+	}
+	own, _ := lookup(b.in.Inherited, "PWD")
+	return path.Join(own, dir), path.IsAbs(own)
 }

@@ -161,7 +161,7 @@ var rules = [...]rule{
 	},
 	{
 		Row:     Row{"PWD", ClassSetting, "as inherited; the working directory with `--chdir`", "the working directory (--chdir)", "POSIX"},
-		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { d := b.in.Ranks[rank].Dir; return d, d != "" },
+		perRank: true, chosen: true, value: (*builder).workingDir,
 	},
 
 	{Row: Row{env.VarPython, ClassSetting, "as inherited", "the interpreter of this user's scripts", "gorun"}},
@@ -218,9 +218,9 @@ func ruleFor(name string) *rule {
 }
 
 func (r *rule) fits(name string) bool {
-	prefix, isPattern := strings.CutSuffix(r.Name, "*")
-	if isPattern {
-		return strings.HasPrefix(name, prefix)
+	last := len(r.Name) - 1
+	if r.Name[last] == '*' {
+		return strings.HasPrefix(name, r.Name[:last])
 	}
 	return name == r.Name
 }

@@ -29,13 +29,17 @@ func Wish(inherited []string, exports []Export) (addr string, port int, origin s
 	switch {
 	case addr == "" && text == "":
 		return "", 0, "", nil
-	case text == "":
-		return addr, 0, addrFrom, nil
 	case addr == "":
 		return "", port, portFrom, nil
+	case text == "" || addrFrom == portFrom:
+		return addr, port, addrFrom, nil
+	case addrFrom == env.VarMasterAddr+inEnvironment && portFrom == env.VarMasterPort+inEnvironment:
+		return addr, port, env.VarMasterAddr + " and " + portFrom, nil
 	}
 	return addr, port, addrFrom + ", " + portFrom, nil
 }
+
+const inEnvironment = " in the environment"
 
 // wished returns the wish for one variable and who said so.
 func wished(name string, inherited []string, exports []Export) (value, origin string) {
@@ -53,7 +57,7 @@ func wished(name string, inherited []string, exports []Export) (value, origin st
 		return "", ""
 	}
 	value, _ = lookup(inherited, name)
-	return value, name + " in the environment"
+	return value, name + inEnvironment
 }
 
 // isNested reports whether an environment is that of another launcher's rank.

@@ -85,18 +85,19 @@ func TestMachines(t *testing.T) {
 			Notes: []string{"CPU quota and memory limit are not known: /proc/self/cgroup cannot be read"},
 		}},
 	}
+	var tested []string
 	for _, test := range tests {
+		tested = append(tested, test.name)
 		t.Run(test.name, func(t *testing.T) {
 			got := ReadFS(machine(t, test.name), test.want.CPUs, Needs{CPUs: true, Memory: true, GPUs: true, Driverless: true})
 			assert.Equal(t, test.want, got)
 		})
 	}
-}
-
-func TestEveryMachineIsTested(t *testing.T) {
-	entries, err := os.ReadDir(filepath.Join("..", "testdata", "machines"))
+	folders, err := os.ReadDir(filepath.Join("..", "testdata", "machines"))
 	require.NoError(t, err)
-	assert.Len(t, entries, 9, "add the machine to TestMachines")
+	for _, folder := range folders {
+		assert.Contains(t, tested, folder.Name(), "a machine is there to be tested")
+	}
 }
 
 // Only what was asked for is read: a start waits for every file.

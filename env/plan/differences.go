@@ -1,0 +1,45 @@
+package plan
+
+// Difference is a way in which a rank's environment is meant to differ from that
+// of a worker of torchrun 2.15.
+type Difference struct {
+	// Name is a variable, or the beginning of several: "PMI_*".
+	Name string
+	// Torchrun and Gorun say in words what each gives.
+	Torchrun, Gorun string
+	// Reason is why gorun differs.
+	Reason string
+}
+
+// differences is every intended difference; whatever else differs is a mistake.
+var differences = [...]Difference{
+	{
+		"OMP_NUM_THREADS", "`1` for several ranks on a node, with a banner of five lines; left alone for one",
+		"the node's usable CPUs (affinity, cgroup quota) divided by its ranks",
+		"with 1, most CPUs of a large machine idle; left alone, a container's rank starts a thread for each CPU of the host",
+	},
+	{"PYTHONUNBUFFERED", "not set", "`1`", "the last words of a killed rank are not lost in a buffer"},
+	{"GORUN_JOB", "not set", "marker of the job", "gorun finds every process of the job by it, and ends it"},
+	{"GORUN_JOB_STORE", "not set", "host:port of gorun's own store", "Go programs meet there even where MASTER_PORT is left to rank 0"},
+	{"MASTER_ADDR", "`localhost`, or the host's full name on several nodes", "an address", "names resolve differently on other hosts, or not at all"},
+	{"MASTER_PORT", "a free port", "a free port, or the one that the environment or -x names", "torchrun hears --master-port only; who sets MASTER_PORT means it"},
+	{"TORCHELASTIC_RUN_ID", "a random text, or --rdzv-id (except with --standalone)", "--rdzv-id, else a random text", "values that are made up differ"},
+	{"TORCHELASTIC_ERROR_FILE", "a file in a new temporary directory", "a file in the job's own directory", "values that are made up differ"},
+	{
+		"TORCHELASTIC_*", "passed on from an outer torchrun, unless it sets them itself", "removed from what is inherited; with `--store=rank0` none is set",
+		"they describe another job; in rank0 mode they would make a client of the rank that has to serve the store",
+	},
+	{"GORUN_*", "passed on", "removed, except GORUN_PYTHON and what -x names", "defaults of options are meant for one gorun, not for another inside its ranks"},
+	{
+		"PMI_*, PMIX_*, OMPI_COMM_* and others of the table", "passed on", "removed",
+		"a rank that reads them would be the same rank of an outer job as all others",
+	},
+	{"SLURM_PROCID, SLURM_LOCALID", "passed on", "removed", "they number the one task that the launcher is; programs that read them would all be rank 0"},
+	{"PWD", "passed on", "passed on; the working directory with --chdir", "torchrun has no such option"},
+	{"LC_CTYPE", "`C.UTF-8` where the locale is C", "passed on", "torchrun's own Python sets it for its children; each rank's Python does so for itself"},
+	{"_", "set by the shell to torchrun's path", "set by the shell to gorun's path", "it is the shell's"},
+}
+
+// DifferencesFromTorchrun returns how a rank's environment is meant to differ from
+// that of a worker of torchrun.
+func DifferencesFromTorchrun() []Difference { return differences[:] }

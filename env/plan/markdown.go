@@ -1,0 +1,78 @@
+package plan
+
+import "strings"
+
+// Markdown returns the page about the ranks' environment, made from the table
+// that Build obeys.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(`# What a rank finds in its environment
+
+<!-- Generated from env/plan by ` + "`make docs`" + `; edit the table there. -->
+
+A rank inherits gorun's own environment. gorun adds the place of the rank in its
+job and a few settings, and removes what would mislead it. ` + "`gorun --dry-run`" + ` prints
+the environment of a job's ranks with the origin and the reason of every variable.
+
+## Set by gorun
+
+**identity**: gorun's value wins; one that is inherited is removed, one given by -x is refused.
+**setting**: your value wins, from the environment or by -x. **wish**: your value says where the store listens;
+ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x and options still count.
+
+`)
+	rows := make([][]string, 0, len(rules))
+	for _, r := range pick(func(r *rule) bool { return r.value != nil }) {
+		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
+	}
+	table(&b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
+
+	b.WriteString("\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
+		"Everything else is passed on, byte for byte.\n\n")
+	rows = rows[:0]
+	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Class != ClassSetting }) {
+		rows = append(rows, []string{code(r.Name), string(r.Class), r.Reason, r.Source})
+	}
+	table(&b, []string{"variable", "kind", "reason", "defined by"}, rows)
+
+	b.WriteString("\nPassed on although their names begin like those:\n\n")
+	rows = rows[:0]
+	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Class == ClassSetting }) {
+		rows = append(rows, []string{code(r.Name), r.Reason, r.Source})
+	}
+	table(&b, []string{"variable", "meaning", "defined by"}, rows)
+
+	b.WriteString("\n## Differences from torchrun\n\n" +
+		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")
+	rows = rows[:0]
+	for _, d := range differences {
+		rows = append(rows, []string{d.Name, d.Torchrun, d.Gorun, d.Reason})
+	}
+	table(&b, []string{"variable", "torchrun", "gorun", "why"}, rows)
+	return b.String()
+}
+
+// pick returns the rules of one part of the page.
+func pick(wanted func(*rule) bool) []*rule {
+	var picked []*rule
+	for i := range rules {
+		if wanted(&rules[i]) {
+			picked = append(picked, &rules[i])
+		}
+	}
+	return picked
+}
+
+func code(text string) string { return "`" + text + "`" }
+
+// table writes a table; no cell contains a bar or a line's end.
+func table(b *strings.Builder, head []string, rows [][]string) {
+	line := func(cells []string) {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	line(head)
+	b.WriteString(strings.Repeat("| --- ", len(head)) + "|\n")
+	for _, row := range rows {
+		line(row)
+	}
+}
