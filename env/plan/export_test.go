@@ -12,8 +12,14 @@ func with(name, value string) Export { return Export{Name: name, Value: value, H
 func TestExports(t *testing.T) {
 	in := job(2, "SEED=1", "NCCL_A=1", "NCCL_B=2", "NCCL=3", "GORUN_NP=4")
 	in.Exports = []Export{
-		with("NEW", "a=b"), {Name: "SEED"}, with("OMP_NUM_THREADS", "9"), {Name: "MISSING"}, {Name: "NCCL_*"}, {Name: "NONE_*"},
-		{Name: "GORUN_NP"}, with("TWICE", "1"), with("TWICE", "2"), with("STAR*", "kept"),
+		with("NEW", "a=b"),
+		{Name: "SEED"},
+		with("OMP_NUM_THREADS", "9"),
+		{Name: "MISSING"},
+		{Name: "NCCL_*"},
+		{Name: "NONE_*"},
+		{Name: "GORUN_NP"},
+		with("TWICE", "1"), with("TWICE", "2"), with("STAR*", "kept"),
 	}
 	e := build(t, in)
 	for _, want := range []Variable{

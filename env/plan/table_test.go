@@ -50,14 +50,20 @@ func TestMarkdown(t *testing.T) {
 
 func TestShown(t *testing.T) {
 	for _, v := range []Variable{
-		{Name: "HF_TOKEN", Value: "hf_x"}, {Name: "AWS_SECRET_ACCESS_KEY", Value: "x"}, {Name: "db_password", Value: "x"},
+		{Name: "HF_TOKEN", Value: "hf_x"},
+		{Name: "AWS_SECRET_ACCESS_KEY", Value: "x"},
+		{Name: "db_password", Value: "x"},
 		{Name: "HTTPS_PROXY", Value: "http://user:pw@proxy:3128/"},
 	} {
 		assert.Equal(t, "<hidden>", v.Shown(), v.Name)
 	}
 	for _, v := range []Variable{
-		{Name: "PATH", Value: "/bin"}, {Name: "TOKENIZERS_PARALLELISM", Value: "false"}, {Name: "KEYBOARD", Value: "de"}, {Name: "HF_TOKEN"},
-		{Name: "HTTPS_PROXY", Value: "http://proxy:3128/a:b@c"}, {Name: "SSH_AUTH_SOCK", Value: "/run/agent"},
+		{Name: "PATH", Value: "/bin"},
+		{Name: "TOKENIZERS_PARALLELISM", Value: "false"},
+		{Name: "KEYBOARD", Value: "de"},
+		{Name: "HF_TOKEN"},
+		{Name: "HTTPS_PROXY", Value: "http://proxy:3128/a:b@c"},
+		{Name: "SSH_AUTH_SOCK", Value: "/run/agent"},
 	} {
 		assert.Equal(t, v.Value, v.Shown(), v.Name)
 	}
