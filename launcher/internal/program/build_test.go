@@ -1,0 +1,177 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+const (
+	printHello = "package main\n\nfunc main() { println(hello()) }\n"
+	hello      = "package main\n\nfunc hello() string { return \"hello\" }\n"
+)
+
+// build resolves and builds in a directory, and returns the program and what the compiler said.
+func build(t *testing.T, w Wish) (resolved Resolved, program, said string, err error) {
+	t.Helper()
+	testneeds.Program(t, "go", "go")
+	w.Lookup = os.Getenv
+	resolved, err = Resolve(w)
+	require.NoError(t, err)
+	require.Equal(t, GoSource, resolved.Kind)
+	require.Empty(t, resolved.Path)
+	program = filepath.Join(t.TempDir(), resolved.Build.Name)
+	var stderr bytes.Buffer
+	err = resolved.Build.Run(t.Context(), program, os.Environ(), &stderr)
+	return resolved, program, stderr.String(), err
+}
+
+func TestBuild(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"one.go": strings.Replace(printHello, "hello()", `"hello"`, 1), "two.go": printHello, "three.go": hello,
+		"go.mod": "module m\n\ngo 1.26\n", "cmd/hi/main.go": "// Doc.\n\n/* more */ package main\n\nimport \"m/lib\"\n\nfunc main() { println(lib.Hello) }\n",
+		"lib/lib.go": "package lib\n\nconst Hello = \"hello\"\n", "lib/gen.go": "//go:build ignore\n\npackage main\n",
+		"other/go.mod": "module other\n\ngo 1.26\n", "other/main.go": strings.Replace(printHello, "hello()", `"hello"`, 1), "other/lib/x.go": "package lib\n",
+		"x.go/main.go": strings.Replace(printHello, "hello()", `"hello"`, 1),
+	})
+	t.Chdir(dir)
+	for name, test := range map[string]struct {
+		wish   Wish
+		called string
+		argv   []string
+	}{
+		"a file":                    {wish: Wish{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"}},
+		"files":                     {wish: Wish{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two", argv: []string{"two", "arg", "four.go"}},
+		"a package":                 {wish: Wish{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"}},
+		"a package without a slash": {wish: Wish{Name: "other"}, called: "other", argv: []string{"other"}},
+		"the working directory":     {wish: Wish{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
+		"named like a file":         {wish: Wish{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
+		"by its absolute path":      {wish: Wish{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
+		"elsewhere":                 {wish: Wish{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resolved, program, said, err := build(t, test.wish)
+			require.NoError(t, err, "%s", said)
+			require.Empty(t, said)
+			require.Equal(t, test.called, resolved.Build.Name)
+			require.Equal(t, test.argv, resolved.Argv)
+			require.Equal(t, 1, resolved.ScriptArg)
+			words, err := exec.Command(program).CombinedOutput()
+			require.NoError(t, err)
+			require.Equal(t, "hello\n", string(words))
+		})
+	}
+}
+
+func TestBuildThatFails(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"go.mod": "module m\n\ngo 1.26\n", "cmd/bad/main.go": "package main\n\nfunc main() { undefined1() }\n",
+		"far.go": "package main\n\nfunc main() {}\n", "sub/near.go": "package main\n",
+		"later/lib.go": "package lib\n", "later/main_windows.go": "package main\n",
+	})
+	t.Chdir(dir)
+	for name, test := range map[string]struct {
+		wish         Wish
+		reason, says string
+	}{
+		"does not compile":     {wish: Wish{Name: "./cmd/bad"}, reason: "./cmd/bad: could not be built: go build ./cmd/bad: exit status 1", says: "cmd/bad/main.go:3:15: undefined: undefined1\n"},
+		"from two directories": {wish: Wish{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built", says: "directory"},
+		"not on this system":   {wish: Wish{Name: "later"}, reason: "later: go build ./later has built no program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, said, err := build(t, test.wish)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, 126, e.Code)
+			require.Contains(t, e.Error(), test.reason)
+			require.Contains(t, said, test.says)
+		})
+	}
+	_, err := Resolve(Wish{Name: "far.go", Args: []string{"gone.go"}, Lookup: os.Getenv})
+	require.EqualError(t, err, "gone.go: not found in PATH or the working directory")
+	_, err = Resolve(Wish{Name: "far.go", Lookup: func(string) string { return dir }})
+	require.EqualError(t, err, "far.go: is Go source, and there is no go command in PATH to build it")
+	require.Equal(t, 127, err.(*Error).Code)
+}
+
+// TestMain lets the test binary be a go command that builds for ever, with a child that does so too.
+func TestMain(m *testing.M) {
+	switch os.Getenv("GORUN_TEST_GO") {
+	case "build":
+		child := exec.Command("/proc/self/exe")
+		child.Env, child.Stdout, child.Stderr = append(os.Environ(), "GORUN_TEST_GO=compile"), os.Stdout, os.Stderr
+		_ = child.Run()
+		os.Exit(1)
+	case "compile":
+		_, err := syscall.Open(os.Getenv("GORUN_TEST_FIFO"), syscall.O_RDWR, 0) // held until the end
+		if err != nil {
+			panic(err)
+		}
+		_, _ = os.Stderr.WriteString("compiling\n")
+		for {
+			_ = syscall.Pause()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// endless is a writer that ends a context when something is written.
+type endless struct{ end context.CancelCauseFunc }
+
+var errEnough = errors.New("enough")
+
+func (w endless) Write(p []byte) (int, error) {
+	w.end(errEnough)
+	return len(p), nil
+}
+
+// Ending a build ends the compilers too.
+func TestBuildEndsWithItsContext(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := folder(t, map[string]string{"x.go": hello, "bin/go": "->" + self})
+	t.Chdir(dir)
+	require.NoError(t, syscall.Mkfifo("held", 0o600))
+	held, err := os.OpenFile("held", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer held.Close()
+	r, err := Resolve(Wish{Name: "x.go", Lookup: func(string) string { return dir + "/bin" }})
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err = r.Build.Run(ctx, dir+"/out", []string{"GORUN_TEST_GO=build", "GORUN_TEST_FIFO=" + dir + "/held"}, endless{cancel})
+	require.ErrorIs(t, err, errEnough)
+	require.NoError(t, held.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = held.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the compiler still holds the pipe")
+}
+
+// What go has built is looked at: GOOS and GOARCH may be meant for another host.
+func TestBuildForAnotherMachine(t *testing.T) {
+	dir := folder(t, map[string]string{"out*": binaryHead(func(h []byte) { binary.LittleEndian.PutUint16(h[18:], 243) })})
+	err := (&GoBuild{program: "./x"}).check(dir + "/out")
+	require.ErrorContains(t, err, "./x: is built for riscv64, this host is ")
+}
+
+func TestPackageClause(t *testing.T) {
+	for text, want := range map[string]string{
+		"package main\n": "main", "\ufeffpackage x": "x", "// package a\npackage b // c": "b", "/* package a */ package b;": "b",
+		"//go:build linux\n\npackage main": "main", "//go:build ignore\n\npackage main": "", "": "", "package": "", "/* never closed": "",
+		"import x": "", "package\n\tmain\n": "main", "package main/* x */": "main",
+	} {
+		require.Equal(t, want, clauseOf(text), "%q", text)
+	}
+}

@@ -1,0 +1,50 @@
+package program
+
+import (
+	"bytes"
+	"io"
+	"os"
+)
+
+// sourceLimit is how much of a program's text is read.
+const sourceLimit = 1 << 20
+
+// AssignsMasterPort reports whether the Python file at path itself gives MASTER_PORT
+// a value whatever it was before, and the line of the first such place. A script
+// that does must host its own store: nobody else would be at that port.
+//
+// These count, at the top level, in functions, and in the blocks of if (where all
+// branches do), try, with and loops:
+//
+//	os.environ["MASTER_PORT"] = "12355"
+//	os.environ.update({"MASTER_PORT": port}), os.environ.update(MASTER_PORT=port), os.environ |= {…}
+//	os.putenv("MASTER_PORT", port)
+//
+// These do not, because they keep a port that is there or may never run:
+// setdefault; a value made from the old one; anything below `if "MASTER_PORT" not in
+// os.environ`, `except KeyError`, or another condition that Linux and
+// `__name__ == "__main__"` do not decide. Text in comments and strings is text.
+//
+// It is a scanner, not a parser: what it does not understand does not count.
+// A file that cannot be read assigns nothing; of a big one the first 1 MiB counts.
+func AssignsMasterPort(path string) (line int, ok bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, sourceLimit))
+	if err != nil {
+		return 0, false
+	}
+	return assignsMasterPort(text)
+}
+
+func assignsMasterPort(text []byte) (line int, ok bool) {
+	if !bytes.Contains(text, []byte(masterPort)) {
+		return 0, false
+	}
+	s := scan{environ: map[string]bool{"environ": true, "environb": true}, kept: map[string]bool{}}
+	line = s.suite(blocks(logicalLines(string(text))))
+	return line, line != 0
+}

@@ -1,0 +1,123 @@
+package program
+
+import (
+	"os"
+	"path"
+	"strings"
+)
+
+// nearLimit is the number of names in a directory that are compared with a name
+// that was not found.
+const nearLimit = 10000
+
+// notFound adds to err the file that was probably meant: in the directory that was
+// named, or where the file's name stands alone in the working directory.
+func (w *Wish) notFound(name string, err *Error) *Error {
+	dir, base := path.Split(name)
+	if near := w.nearest(dir, base); near != "" {
+		return err.hint("did you mean " + word(near) + "?")
+	}
+	if dir != "" {
+		if near := w.nearest("", base); near != "" {
+			return err.hint("did you mean " + word(near) + "?")
+		}
+		return err
+	}
+	if near := w.nearestInPATH(base); near != "" {
+		return err.hint("did you mean " + word(near) + "?")
+	}
+	return err
+}
+
+// nearest is the path of the file in dir, as seen from the ranks' working
+// directory, whose name is most like base; "" if none is.
+func (w *Wish) nearest(dir, base string) string {
+	best := closest(base, w.local(dir+".").open)
+	if best == "" {
+		return ""
+	}
+	return w.local(dir + best).exec
+}
+
+// nearestInPATH is the name of a command that is one slip of the keyboard away.
+func (w *Wish) nearestInPATH(base string) string {
+	for dir := range strings.SplitSeq(w.Lookup("PATH"), ":") {
+		near := closest(base, dir)
+		if near != "" && (file{open: dir + "/" + near}).mayRun() {
+			return near
+		}
+	}
+	return ""
+}
+
+// closest is the name in dir that is most like base, the first in the alphabet
+// among equals.
+func closest(base, dir string) string {
+	best, least := "", 3 // more than two slips are another word
+	for _, name := range namesIn(dir) {
+		d := distance(base, name)
+		if d < least || d == least && best != "" && name < best {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+func namesIn(dir string) []string {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(nearLimit) // what could be read is good enough for a guess
+	return names
+}
+
+// distance counts the slips between what was typed and a name: letters left out,
+// added, changed, or swapped with a neighbour. A forgotten or added ending, and
+// other capitals, are one slip. Short names must be closer; 3 and more mean that
+// they have nothing to do with each other.
+func distance(typed, name string) int {
+	switch {
+	case strings.EqualFold(typed, name), endingsDiffer(typed, name):
+		return 1
+	case len(typed) > 255 || abs(len(typed)-len(name)) > 2:
+		return 3
+	}
+	d := editDistance(typed, name)
+	if d*3 > len(typed) {
+		return 3
+	}
+	return d
+}
+
+// endingsDiffer reports whether a and b are one name with and without an ending
+// such as .py, .sh or .go.
+func endingsDiffer(a, b string) bool {
+	return strings.TrimSuffix(a, path.Ext(a)) == b || strings.TrimSuffix(b, path.Ext(b)) == a
+}
+
+// editDistance is the optimal string alignment distance of a and b, in bytes.
+func editDistance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			change := 1
+			if a[i] == b[j] {
+				change = 0
+			}
+			row[j+1] = min(last[j]+change, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+func abs(n int) int { return max(n, -n) }
