@@ -50,11 +50,12 @@ var rooms = []room{
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version"}, "the public face wires the parts below it"},
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},
 	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},
-	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version"}, "words in, words out: the command has no policy and no machinery"},
+	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable"}, "words in, words out: the command has no policy and no machinery"},
 	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts"}, "a dialect turns argv into a Spec and does nothing else"},
 	{"examples", []string{"env", "rendezvous/tcpstore", "launcher", "comm"}, "an example uses what every user may use"},
 	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
 	{"internal/version", nil, "a version is a string"},
+	{"internal/printable", nil, "what may be printed is a question about bytes"},
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }
 

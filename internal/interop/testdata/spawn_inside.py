@@ -1,4 +1,4 @@
-"""A rank that starts a process of its own with torch.multiprocessing and gets a tensor back through shared memory."""
+"""A rank that starts a process of its own with torch.multiprocessing; the two share a tensor's memory."""
 
 import os
 
@@ -6,20 +6,18 @@ import torch
 import torch.multiprocessing as mp
 
 
-def square(inbox, outbox):
-    outbox.put(inbox.get() ** 2)
+def square(value):
+    value.pow_(2)
 
 
 def main():
     rank = int(os.environ["RANK"])
-    context = mp.get_context("spawn")
-    inbox, outbox = context.Queue(), context.Queue()
-    child = context.Process(target=square, args=(inbox, outbox))
+    value = torch.tensor(rank + 2).share_memory_()
+    child = mp.get_context("spawn").Process(target=square, args=(value,))
     child.start()
-    inbox.put(torch.tensor(rank))
-    print(f"rank {rank}: {rank} squared is {outbox.get().item()}")
     child.join()
     assert child.exitcode == 0
+    print(f"rank {rank}: {rank + 2} squared is {value.item()}")
 
 
 if __name__ == "__main__":
