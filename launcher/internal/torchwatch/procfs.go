@@ -1,0 +1,172 @@
+package torchwatch
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of the states of a connection in /proc/net/tcp those that matter here.
+const (
+	established = 0x01
+	synSent     = 0x02
+	listening   = 0x0A
+)
+
+// procOf is the path of a file of a process.
+func procOf(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
+
+// inSessions returns the given processes that exist and all processes of the sessions
+// that they lead, in order.
+func inSessions(leaders []int) []int {
+	var pids []int
+	for _, name := range namesIn("/proc") {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if slices.Contains(leaders, pid) || slices.Contains(leaders, sessionOf(pid)) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// sessionOf is the session of a process; 0 if it is gone.
+func sessionOf(pid int) int {
+	sid, err := unix.Getsid(pid)
+	if err != nil {
+		return 0
+	}
+	return sid
+}
+
+func namesIn(dir string) []string {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1) // a process that ends meanwhile has fewer
+	return names
+}
+
+// mapsTorch reports whether PyTorch's library is in a process.
+func mapsTorch(pid int) bool {
+	maps, err := os.ReadFile(procOf(pid, "maps"))
+	if err != nil {
+		return false
+	}
+	return bytes.Contains(maps, []byte("/libtorch_cpu.so")) || bytes.Contains(maps, []byte("/libtorch.so"))
+}
+
+// hostsStore reports whether a process serves a TCPStore, by the name of a thread.
+func hostsStore(pid int) bool {
+	for _, thread := range namesIn(procOf(pid, "task")) {
+		name, err := os.ReadFile(procOf(pid, "task/"+thread+"/comm"))
+		if err == nil && bytes.HasPrefix(name, []byte("pt_tcpstore")) {
+			return true
+		}
+	}
+	return false
+}
+
+// socket is a descriptor of a process that is a socket.
+type socket struct {
+	fd    string
+	inode uint64
+}
+
+// socketsOf lists the sockets that a process holds.
+func socketsOf(pid int) []socket {
+	var sockets []socket
+	for _, fd := range namesIn(procOf(pid, "fd")) {
+		if inode, ok := socketInode(pid, fd); ok {
+			sockets = append(sockets, socket{fd, inode})
+		}
+	}
+	return sockets
+}
+
+// socketInode is the inode of the socket that a descriptor is.
+func socketInode(pid int, fd string) (uint64, bool) {
+	link, err := os.Readlink(procOf(pid, "fd/"+fd))
+	number, isSocket := strings.CutPrefix(link, "socket:[")
+	if err != nil || !isSocket {
+		return 0, false
+	}
+	inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64)
+	return inode, err == nil
+}
+
+// isUnconnectedTCP reports whether s, which is in no table of connections, is a TCP
+// socket of p still.
+func (p process) isUnconnectedTCP(s socket) bool {
+	var protocol [16]byte
+	n, err := unix.Getxattr(procOf(p.pid, "fd/"+s.fd), "system.sockprotoname", protocol[:])
+	if err != nil || !bytes.HasPrefix(protocol[:n], []byte("TCP")) {
+		return false
+	}
+	inode, ok := socketInode(p.pid, s.fd)
+	return ok && inode == s.inode
+}
+
+// connection is a row of /proc/net/tcp.
+type connection struct {
+	local, remote uint16 // ports
+	state         uint8
+}
+
+// table has the connections of a network namespace by the inodes of their sockets.
+type table map[uint64]connection
+
+// tableCache has a table for each network namespace.
+type tableCache map[string]table
+
+// of reads the table of the namespace that a process is in.
+func (c tableCache) of(pid int) table {
+	namespace, err := os.Readlink(procOf(pid, "ns/net"))
+	if t, ok := c[namespace]; ok && err == nil {
+		return t
+	}
+	t := table{}
+	for _, name := range []string{"net/tcp", "net/tcp6"} {
+		rows, err := os.ReadFile(procOf(pid, name))
+		if err == nil {
+			t.add(string(rows))
+		}
+	}
+	c[namespace] = t
+	return t
+}
+
+// add reads the rows of one file (proc_net_tcp in the kernel's documentation).
+func (t table) add(rows string) {
+	for row := range strings.Lines(rows) {
+		fields := strings.Fields(row)
+		if len(fields) < 10 {
+			continue
+		}
+		inode, err := strconv.ParseUint(fields[9], 10, 64)
+		state, stateErr := strconv.ParseUint(fields[3], 16, 8)
+		if err != nil || stateErr != nil || inode == 0 {
+			continue // the heading, or a connection that no process holds any more
+		}
+		t[inode] = connection{local: port(fields[1]), remote: port(fields[2]), state: uint8(state)}
+	}
+}
+
+// port is the port of an address such as 0100007F:3039.
+func port(address string) uint16 {
+	_, digits, _ := strings.Cut(address, ":")
+	n, err := strconv.ParseUint(digits, 16, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
+}
