@@ -84,7 +84,7 @@ func TestPipe(t *testing.T) {
 		steps []step
 		last  string
 	}{
-		{"one rank passes as it prints", 1, LabelAuto, []step{out(0, "ab"), sees("ab"), out(0, "c\nd"), sees("c\nd")}, ""},
+		{"one rank passes as it prints", 1, LabelAuto, []step{out(0, ""), out(0, "ab"), sees("ab"), out(0, "c\nd"), sees("c\nd")}, ""},
 		{"a line waits for its end", 2, LabelAuto, []step{out(0, "ab"), sees(""), out(0, "c\nd"), sees("abc\n")}, "d"},
 		{"time shows nothing in a pipe", 2, LabelAuto, []step{out(0, "(Pdb) "), wait(time.Minute), sees("")}, "(Pdb) "},
 		{"lines of ranks stay whole", 3, LabelAuto, []step{
@@ -214,12 +214,22 @@ func TestProgressBars(t *testing.T) {
 		{"a text that is drawn over by a bar", []step{
 			out(0, "loading"), wait(ShowAfter), sees("[0] loading"), out(0, bar("done")), sees(blank(11) + "[0] done"),
 		}, blank(8) + "[0] done\n"},
+		{"a carriage return behind text that is shown", []step{
+			out(0, "abc"), wait(ShowAfter), sees("[0] abc"), out(0, "def\r"), sees("def"), out(0, "x"), sees(blank(10) + "[0] x"),
+		}, blank(5) + "[0] x\n"},
+		{"a carriage return alone shows nothing", []step{
+			out(0, "\r"), wait(ShowAfter), sees(""), end(0, Stdout), wait(ShowAfter), sees(""),
+		}, ""},
+		{"after a bar comes an ordinary prompt", []step{
+			out(0, bar("100%")+"\n> "), sees("[0] 100%\n"), wait(ShowAfter), sees("[0] > "), out(1, "b\n"), sees("\n[1] b\n"),
+		}, ""},
 		{"all at once is the last of it", []step{out(0, bar("1")+bar("2")+bar("3")+"\n"), sees("[0] 3\n")}, ""},
 		{"a bar stays below other lines", []step{
 			out(0, bar("10%")), wait(ShowAfter), sees("[0] 10%"),
 			out(1, "b\n"), sees(blank(7) + "[1] b\n" + "[0] 10%"),
 			out(0, bar("20%")), sees("\r[0] 20%"),
 			notice("gorun: n"), sees(blank(7) + "gorun: n\n" + "[0] 20%"),
+			enter(), out(0, bar("30%")), sees("[0] 30%"), wait(2 * barStay), sees(""), out(0, bar("20%")), sees("\r[0] 20%"),
 		}, blank(7) + "[0] 20%\n"},
 		{"two bars take turns", []step{
 			out(0, bar("a1")), out(1, bar("b1")), wait(ShowAfter), sees("[0] a1"),
@@ -235,6 +245,10 @@ func TestProgressBars(t *testing.T) {
 			out(0, bar("a")), wait(ShowAfter), sees("[0] a"), out(1, "> "), wait(ShowAfter), sees(blank(5) + "[1] > "),
 			out(0, bar("b")), wait(barStay - 1), sees(""), wait(1), sees("\n[0] b"),
 		}, blank(5) + "[0] b\n"},
+		{"an answered prompt gives the row back to the bar", []step{
+			out(0, bar("a")), wait(ShowAfter), sees("[0] a"), out(1, "> "), wait(ShowAfter), sees(blank(5) + "[1] > "),
+			out(1, "yes\n"), sees("yes\n[0] a"),
+		}, blank(5) + "[0] a\n"},
 		{"too wide a bar is cut until it ends", []step{
 			out(0, bar(strings.Repeat("█", 30))), wait(ShowAfter), sees("[0] " + strings.Repeat("█", 15)),
 			out(0, "\n"), sees(blank(19) + "[0] " + strings.Repeat("█", 30) + "\n"),
@@ -248,8 +262,8 @@ func TestProgressBars(t *testing.T) {
 		}, blank(5) + "[0] a\n"},
 		{"an endless bar becomes a line", []step{
 			out(0, bar("a")), wait(ShowAfter), sees("[0] a"),
-			out(0, strings.Repeat("x", MaxLine)), sees(blank(5) + "[0] a" + strings.Repeat("x", MaxLine)), out(0, "y"), sees("y"),
-		}, "\n"},
+			out(0, strings.Repeat("x", MaxLine)), sees(blank(5) + "[0] a" + strings.Repeat("x", MaxLine)), out(0, "y"), sees("y"), out(1, "b\n"), sees("\n[1] b\n"),
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			play(t, Config{Ranks: ranks(2), Stdout: Destination{Terminal: true, Width: 20}}, tt.last, tt.steps)
@@ -284,6 +298,21 @@ func TestShow(t *testing.T) {
 			assert.Equal(s, 1, credits.of(2, Stdout))
 		},
 	})
+}
+
+// TestOneRankTeed has a rank with a label on one stream only, which torchrun's --tee 1 asks for.
+func TestOneRankTeed(t *testing.T) {
+	one := ranks(1)
+	one[0].Tee = Stdout
+	play(t, Config{Ranks: one, Stdout: Destination{Terminal: true}}, "", []step{
+		out(0, "> "), wait(ShowAfter), sees("[default0]:> "), errs(0, "e"), sees("\ne"), out(0, "x\n"), sees("\n[default0]:x\n"),
+	})
+}
+
+func TestStrangersGiveCredit(t *testing.T) {
+	var credits account
+	play(t, Config{Ranks: ranks(2), Consumed: credits.consumed}, "", []step{out(7, "x\n"), out(0, "a\n"), sees("a\n")})
+	assert.Equal(t, 2, credits.of(7, Stdout))
 }
 
 func TestRanksNeedNotBeginAtZero(t *testing.T) {

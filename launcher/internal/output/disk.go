@@ -141,7 +141,6 @@ func (d *disk) run() {
 	for b := d.next(); b != nil; b = d.next() {
 		patience.Reset(DiskPatience)
 		err := b.write()
-		patience.Stop()
 		if !d.settle(b, err) {
 			return
 		}
@@ -252,7 +251,7 @@ func (d *disk) giveUp() {
 	stuck := d.writing
 	if stuck == nil || time.Since(stuck.since) < DiskPatience {
 		d.mu.Unlock()
-		return // it has returned meanwhile
+		return // that write has returned; this is late
 	}
 	d.stuck = true
 	news := d.fail(stuck.file, errStuck)

@@ -62,6 +62,8 @@ func feed(t *testing.T, l *Logs, localRank, stream int, text string) {
 	require.Equal(t, len(text), n)
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Close(), "a second time")
+	_, err = w.Write([]byte("too late"))
+	require.NoError(t, err)
 }
 
 func TestLogLayout(t *testing.T) {

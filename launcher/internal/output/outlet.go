@@ -49,12 +49,9 @@ func (o *outlet) init() {
 
 // put queues bytes. It copies them.
 func (o *outlet) put(p []byte) {
-	if o.broken {
-		return
-	}
 	for len(p) > 0 {
 		b := o.last()
-		if len(b.data) >= blockSize || b.reached != nil {
+		if len(b.data) >= blockSize {
 			b = o.push()
 		}
 		n := min(len(p), blockSize-len(b.data))
@@ -67,9 +64,6 @@ func (o *outlet) put(p []byte) {
 // one sum a stream: at is where the caller's was put last, a hint that proves itself.
 func (o *outlet) credit(at *int, c credit) {
 	b := o.last()
-	if b.reached != nil {
-		b = o.push()
-	}
 	if *at < len(b.credits) && b.credits[*at].rank == c.rank && b.credits[*at].stream == c.stream {
 		b.credits[*at].n += c.n
 		return
@@ -148,7 +142,7 @@ func (o *outlet) next() (b *block, wait time.Duration, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	wait = -1
-	if o.tick != nil && !o.closed {
+	if o.tick != nil {
 		wait = o.tick(time.Now())
 	}
 	if len(o.queue) == 0 {

@@ -131,7 +131,7 @@ func (t transcript) check(tb testing.TB, written string, tagged bool) {
 func TestNothingIsTornOrLost(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for i := range uint64(60) {
+	for i := range uint64(20) {
 		script := randomTranscript(rand.New(rand.NewPCG(seed, i)))
 		idle := func() {}
 		script.check(t, script.play(t, Config{}, idle), false)

@@ -88,7 +88,7 @@ func (s *sink) showOrHold(l *lane) {
 	switch {
 	case s.open == l, len(l.line) >= MaxLine:
 		s.show(l)
-	case !l.held && (len(l.line) > 0 || l.cr):
+	case !l.held && len(l.line) > 0:
 		l.held, l.since = true, time.Now()
 		s.pending = append(s.pending, l)
 	}
@@ -107,16 +107,16 @@ func (s *sink) show(l *lane) {
 	s.unhold(l)
 	if s.open != l {
 		s.leave()
-		if s.bar != l {
-			s.taken = time.Now()
-		}
+		s.taken = time.Now()
 	}
 	if l.bar || l.cr && s.open != l {
 		l.bar = true
 		s.draw(l)
 		return
 	}
-	s.bar = nil
+	if s.bar == l {
+		s.bar = nil
+	}
 	if s.open != l {
 		s.put(l.tag)
 		s.columns = columns(l.tag)
@@ -179,7 +179,6 @@ func (s *sink) finishRow(l *lane) {
 	if len(l.line) > 0 || s.open == l {
 		s.endRow(l)
 	}
-	s.release(l)
 	s.restoreBar()
 }
 

@@ -100,3 +100,6 @@ func parseLocalRank(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil
 }
+
+// StreamMapOf makes a StreamMap of the streams of each local rank.
+func StreamMapOf(byLocal map[int]Streams) StreamMap { return StreamMap{byLocal: byLocal} }

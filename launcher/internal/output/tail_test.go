@@ -28,6 +28,8 @@ func TestTail(t *testing.T) {
 		{"control bytes", []string{"\x1b[31mred\x1b[0m \x07\x00\n"}, 5, []string{"red ^G^@"}},
 		{"a progress bar", []string{"head\n", "\r 1%", "\r 2%", "\r", "100%\n", "tail\r\n"}, 5, []string{"head", "100%", "tail"}},
 		{"a line end in two pieces", []string{"a\r", "\nb"}, 5, []string{"a", "b"}},
+		{"a bar in pieces", []string{"\ra", "b"}, 5, []string{"ab"}},
+		{"a bar over more than is kept", []string{strings.Repeat("x", 2*stderrTail), "\rab"}, 5, []string{"ab"}},
 		{"a bar in progress", []string{"\r1", "\r2", "\r"}, 5, []string{"2"}},
 		{"more than is kept", []string{strings.Repeat("x", 2*stderrTail) + "\n"}, 5, []string{"..." + strings.Repeat("x", stderrTail-1)}},
 		{"more than is kept, in pieces", []string{"a\n", strings.Repeat("x", stderrTail-2), "\nb"}, 5, []string{
