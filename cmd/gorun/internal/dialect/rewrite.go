@@ -121,7 +121,7 @@ func (d *Dialect) match(word string) (option *Option, value string, glued bool) 
 	if option != nil {
 		return option, value, glued
 	}
-	if body := word[1:]; word[0] == '-' && body != "" && body[0] != '-' {
+	if body, ok := strings.CutPrefix(word, "-"); ok && !strings.HasPrefix(body, "-") {
 		return d.attached(body)
 	}
 	return nil, "", false

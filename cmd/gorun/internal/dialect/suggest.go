@@ -11,15 +11,35 @@ func (d *Dialect) explainUnknown(typed string) (problem error, meant *Option) {
 	if found := d.ambiguous(typed); found != nil {
 		return fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(found, " or ")), nil
 	}
-	if d.python {
-		if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {
-			return fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o)), o
-		}
+	if o := d.otherDashes(typed); o != nil {
+		return fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-"))), o
+	}
+	if problem, meant = d.elsewhere(typed); problem != nil {
+		return problem, meant
 	}
 	if name, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
 		return fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(name)), o
 	}
 	return fmt.Errorf("unknown option %s", typed), nil
+}
+
+// otherDashes finds the option that is meant where a strict dialect only misses a
+// dash, or has one too many.
+func (d *Dialect) otherDashes(typed string) *Option {
+	loose := *d
+	loose.strict = false
+	return loose.exact(typed)
+}
+
+// elsewhere says who has an option that this dialect lacks.
+func (d *Dialect) elsewhere(typed string) (problem error, meant *Option) {
+	if o := Launch.exact(typed); o != nil && !o.Refused() {
+		return fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's arguments", typed), o
+	}
+	if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {
+		return fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o)), o
+	}
+	return nil, nil
 }
 
 // instead says what to do without an option of gorun's own dialect.

@@ -1,0 +1,103 @@
+package dialect
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// askBash has bash complete a command line, given as the words that readline
+// makes of it: it splits at "=" and ":". The last word is the one to complete.
+func askBash(t *testing.T, d *Dialect, words ...string) []string {
+	t.Helper()
+	bash := testneeds.Program(t, "bash", "bash")
+	dir := t.TempDir()
+	for _, name := range []string{"train.py", "my trainer"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o755))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "logs"), 0o755))
+	script := d.Completion("bash") + `
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+` + completion{d, words[0]}.function() + `
+printf '%s\n' "${COMPREPLY[@]}"
+`
+	cmd := exec.Command(bash, append([]string{"--norc", "--noprofile", "-c", script, "bash"}, words...)...)
+	cmd.Dir = dir
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	return strings.Split(strings.TrimSuffix(string(output), "\n"), "\n")
+}
+
+func TestBashCompletion(t *testing.T) {
+	for name, row := range map[string]struct{ words, has, hasNot []string }{
+		"options":              {[]string{"gorun", "--nproc"}, []string{"--nproc-per-node"}, []string{"--np"}},
+		"all options":          {[]string{"gorun", "-"}, []string{"-n", "--np", "--tee", "-t", "--help"}, []string{"--mca", "--nproc_per_node", "train.py"}},
+		"after an option":      {[]string{"gorun", "-n", "4", "--gr"}, []string{"--grace"}, []string{"--np"}},
+		"values":               {[]string{"gorun", "--label", "a"}, []string{"auto", "always"}, []string{"never"}},
+		"values behind =":      {[]string{"gorun", "--label", "=", "n"}, []string{"never"}, []string{"auto"}},
+		"values just behind =": {[]string{"gorun", "--label", "="}, []string{"never", "auto"}, []string{"train.py"}},
+		"values of twins":      {[]string{"gorun", "--nproc_per_node", ""}, []string{"gpu", "auto", "cpu"}, nil},
+		"directories":          {[]string{"gorun", "--log-dir", ""}, []string{"logs"}, []string{"train.py"}},
+		"files":                {[]string{"gorun", "--hostfile", "tr"}, []string{"train.py"}, []string{"true"}},
+		"program":              {[]string{"gorun", "-n", "4", "tr"}, []string{"train.py", "true"}, []string{"logs"}},
+		"program with a blank": {[]string{"gorun", "my"}, []string{"my trainer"}, nil},
+		"commands":             {[]string{"gorun", "la"}, []string{"launch"}, nil},
+		"commands come first":  {[]string{"gorun", "-q", "lau"}, nil, []string{"launch"}},
+		"the program's own":    {[]string{"gorun", "-n", "4", "./x", "--nproc"}, nil, []string{"--nproc-per-node"}},
+		"its files":            {[]string{"gorun", "-n", "4", "./x", "tr"}, []string{"train.py"}, nil},
+		"behind --":            {[]string{"gorun", "--", "x", "--nproc"}, nil, []string{"--nproc-per-node"}},
+		"glued values":         {[]string{"gorun", "--timeout", "=", "5", "--nproc"}, []string{"--nproc-per-node"}, nil},
+		"torchrun":             {[]string{"torchrun", "--n"}, []string{"--nproc-per-node", "--nnodes"}, []string{"--np"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := askBash(t, ByName(row.words[0]), row.words...)
+			for _, w := range row.has {
+				require.Contains(t, got, w)
+			}
+			for _, w := range row.hasNot {
+				require.NotContains(t, got, w)
+			}
+		})
+	}
+}
+
+// Each script is one that its shell can read, and offers what the help shows.
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range shells {
+		for _, d := range []*Dialect{Gorun, Torchrun, Launch} {
+			script := d.Completion(shell)
+			for o := range d.Options {
+				long := strings.TrimLeft(o.shown()[len(o.shown())-1], "-")
+				require.Equal(t, o.Group < groups, offers(script, shell, long), "%s %s: %s", shell, d.Name, long)
+			}
+			t.Run(shell+" "+d.Name, func(t *testing.T) {
+				program := testneeds.Program(t, testneeds.Layer(shell), shell)
+				cmd := exec.Command(program, "-n")
+				cmd.Stdin = strings.NewReader(script)
+				output, err := cmd.CombinedOutput()
+				require.NoError(t, err, "%s", output)
+				require.Empty(t, string(output))
+			})
+		}
+	}
+}
+
+// offers reports whether a script completes an option.
+func offers(script, shell, name string) bool {
+	spelled := Spelling(name)
+	switch shell {
+	case "zsh":
+		return strings.Contains(script, ")"+spelled+"[")
+	case "fish":
+		return strings.Contains(script, " -l "+name+" ") || strings.Contains(script, " -s "+name+" ")
+	}
+	_, list, _ := strings.Cut(script, "compgen -W '-")
+	list, _, _ = strings.Cut(list, "'")
+	return strings.Contains(" -"+list+" ", " "+spelled+" ")
+}

@@ -1,0 +1,333 @@
+package dialect
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+)
+
+// around returns surroundings with some variables, given as NAME=VALUE, on a
+// host called here.
+func around(variables ...string) Surroundings {
+	return Surroundings{
+		Lookup: func(name string) (string, bool) {
+			for _, v := range variables {
+				if n, value, _ := strings.Cut(v, "="); n == name {
+					return value, true
+				}
+			}
+			return "", false
+		},
+		ReadFile: func(name string) ([]byte, error) {
+			switch name {
+			case "here.txt":
+				return []byte("here slots=2 max-slots=4\nlocalhost slots=1\n"), nil
+			case "there.txt":
+				return []byte("here\nthere slots=x\n"), nil
+			case "odd.txt":
+				return []byte("here:2 binding=rr\n"), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		IsThisHost: func(name string) bool { return name == "here" },
+	}
+}
+
+// parse parses a command line, the name first, as a shell without quotes would
+// split it.
+func parse(line string, variables ...string) (Invocation, error) {
+	words := strings.Fields(line)
+	return Parse(words[0], words[1:], around(variables...))
+}
+
+func mustParse(t *testing.T, line string, variables ...string) Invocation {
+	t.Helper()
+	inv, err := parse(line, variables...)
+	require.NoError(t, err)
+	return inv
+}
+
+// problems returns what is wrong with a command line.
+func problems(t *testing.T, line string, variables ...string) []string {
+	t.Helper()
+	_, err := parse(line, variables...)
+	var usage *UsageError
+	require.ErrorAs(t, err, &usage, line)
+	require.NotNil(t, usage.Dialect)
+	require.Equal(t, strings.Join(usage.Lines(), "\n"), usage.Error())
+	return usage.Lines()
+}
+
+func fixed(n int, from string) job.Count { return job.Count{Kind: job.CountFixed, N: n, From: from} }
+
+// TestSpec shows what becomes of each option, in the words that a user types.
+func TestSpec(t *testing.T) {
+	for line, want := range map[string]job.Spec{
+		"gorun x":                                {},
+		"gorun -n 4 x":                           {Apps: []job.App{{NumRanks: 4}}},
+		"gorun -np 4 x":                          {Apps: []job.App{{NumRanks: 4}}},
+		"gorun --np=4 x":                         {Apps: []job.App{{NumRanks: 4}}},
+		"gorun --n 4 x":                          {Apps: []job.App{{NumRanks: 4}}},
+		"gorun -c 4 x":                           {Apps: []job.App{{NumRanks: 4}}},
+		"gorun -n4 x":                            {Apps: []job.App{{NumRanks: 4}}},
+		"gorun -np4 x":                           {Apps: []job.App{{NumRanks: 4}}},
+		"gorun -np=4 x":                          {Apps: []job.App{{NumRanks: 4}}},
+		"gorun -n 4 -np 4 x":                     {Apps: []job.App{{NumRanks: 4}}},
+		"gorun --nproc-per-node 4 x":             {PerNode: fixed(4, "--nproc-per-node 4")},
+		"gorun --nproc_per_node=4 x":             {PerNode: fixed(4, "--nproc_per_node=4")},
+		"gorun -nproc-per-node auto x":           {PerNode: job.Count{Kind: job.CountAuto, From: "-nproc-per-node auto"}},
+		"gorun --nproc-per-node gpu x":           {PerNode: job.Count{Kind: job.CountGPU, From: "--nproc-per-node gpu"}},
+		"gorun --nproc-per-node cpu x":           {PerNode: job.Count{Kind: job.CountCPU, From: "--nproc-per-node cpu"}},
+		"gorun --nproc-per-node 2 --nnodes 1:1 ": {PerNode: fixed(2, "--nproc-per-node 2"), NumNodes: 1},
+		"gorun -np 2 --nproc-per-node 2 x":       {Apps: []job.App{{NumRanks: 2}}, PerNode: fixed(2, "--nproc-per-node 2")},
+
+		"gorun -H localhost:4 x":               {Hosts: []hosts.Host{{Name: "localhost", Slots: 4, From: "-H localhost:4"}}, HostsFrom: "-H localhost:4"},
+		"gorun -host here,127.0.0.1:2 x":       {Hosts: []hosts.Host{{Name: "here", Slots: 3, From: "-host here,127.0.0.1:2"}}, HostsFrom: "-host here,127.0.0.1:2"},
+		"gorun --hosts [::1] -H ::1 x":         {Hosts: []hosts.Host{{Name: "::1", Slots: 2, From: "--hosts [::1]"}}, HostsFrom: "--hosts [::1] -H ::1"},
+		"gorun --hostfile here.txt x":          {Hosts: []hosts.Host{{Name: "here", Slots: 3, From: "here.txt:1"}}, HostsFrom: "--hostfile here.txt"},
+		"gorun -machinefile here.txt -H here ": {Hosts: []hosts.Host{{Name: "here", Slots: 2, MaxSlots: 4, From: "-H here"}}, HostsFrom: "-H here -machinefile here.txt"},
+		"gorun --node-rank 0 --nnodes=1 x":     {NumNodes: 1},
+
+		"gorun -m x":                  {Apps: []job.App{{Start: job.StartModule}}},
+		"gorun --module x":            {Apps: []job.App{{Start: job.StartModule}}},
+		"gorun --no-python x":         {Apps: []job.App{{Start: job.StartExec}}},
+		"gorun --module=false x":      {},
+		"gorun --chdir /d x":          {Dir: "/d"},
+		"gorun -wdir /d x":            {Dir: "/d"},
+		"gorun --wd=/d x":             {Dir: "/d"},
+		"gorun --role r x":            {Role: "r"},
+		"gorun --virtual_local_rank ": {VirtualLocalRank: true},
+		"gorun -x A=1 -x B= -x C* -x H": {Exports: []job.Export{
+			{Name: "A", Value: "1", HasValue: true}, {Name: "B", HasValue: true}, {Name: "C*"}, {Name: "H"},
+		}},
+
+		"gorun --store gorun x":       {Store: job.StoreWish{Mode: job.StoreGorun}},
+		"gorun --store=rank0 x":       {Store: job.StoreWish{Mode: job.StoreRank0}},
+		"gorun --store auto x":        {},
+		"gorun --master-addr a x":     {Store: job.StoreWish{Addr: "a", From: "--master-addr a"}},
+		"gorun --master_port=29500 x": {Store: job.StoreWish{Port: 29500, From: "--master_port=29500"}},
+		"gorun --master-addr [::1] --master-port 1 x": {
+			Store: job.StoreWish{Addr: "::1", Port: 1, From: "--master-addr [::1] --master-port 1"},
+		},
+		"gorun --rdzv-endpoint localhost:0 x":                   {Store: job.StoreWish{Addr: "localhost", From: "--rdzv-endpoint localhost:0"}},
+		"gorun --rdzv-endpoint [::1]:5 x":                       {Store: job.StoreWish{Addr: "::1", Port: 5, From: "--rdzv-endpoint [::1]:5"}},
+		"gorun --rdzv-endpoint ::1 x":                           {Store: job.StoreWish{Addr: "::1", From: "--rdzv-endpoint ::1"}},
+		"gorun --rdzv-endpoint h x":                             {Store: job.StoreWish{Addr: "h", From: "--rdzv-endpoint h"}},
+		"gorun --rdzv-endpoint= x":                              {},
+		"gorun --local-addr 10.0.0.1 x":                         {Store: job.StoreWish{Addr: "10.0.0.1", From: "--local-addr 10.0.0.1"}},
+		"gorun --local-addr a --master-addr b x":                {Store: job.StoreWish{Addr: "b", From: "--master-addr b"}},
+		"gorun --local-addr a --master-port 7 x":                {Store: job.StoreWish{Addr: "a", Port: 7, From: "--local-addr a --master-port 7"}},
+		"gorun --rdzv-endpoint a:1 --master-port 1 x":           {Store: job.StoreWish{Addr: "a", Port: 1, From: "--rdzv-endpoint a:1"}},
+		"gorun --rdzv-backend c10d --rdzv-id j x":               {RunID: "j"},
+		"gorun --rdzv_backend=static --rdzv_conf=timeout=9 x":   {},
+		"gorun --rdzv-conf join_timeout=9,is_host=1 x":          {},
+		"gorun --standalone --rdzv-id j --master-port 5 x":      {},
+		"gorun --standalone --rdzv-endpoint a:5 --role trainer": {Role: "trainer"},
+
+		"gorun --stdin all x":                        {Stdin: job.StdinWish{Kind: job.StdinAll}},
+		"gorun --stdin none x":                       {Stdin: job.StdinWish{Kind: job.StdinNone}},
+		"gorun --stdin 3 x":                          {Stdin: job.StdinWish{Rank: 3}},
+		"gorun --label=always x":                     {Output: job.OutputWish{Label: job.LabelAlways}},
+		"gorun --label never x":                      {Output: job.OutputWish{Label: job.LabelNever}},
+		"gorun -l x":                                 {Output: job.OutputWish{Label: job.LabelAlways}},
+		"gorun -tag-output x":                        {Output: job.OutputWish{Label: job.LabelAlways, Style: job.StyleTagged}},
+		"gorun --pty x":                              {Output: job.OutputWish{PTY: true}},
+		"gorun -t 3 x":                               {Output: job.OutputWish{Tee: job.StreamMap{All: 3, Present: true}}},
+		"gorun -r1 x":                                {Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout, Present: true}}},
+		"gorun --redirects 0:3,12:2 x":               {Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}, Present: true}}},
+		"gorun -r0:1 x":                              {Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}, Present: true}}},
+		"gorun --log-dir /l x":                       {Output: job.OutputWish{LogDir: "/l"}},
+		"gorun --local-ranks-filter 0,2 x":           {Output: job.OutputWish{ShowLocalRanks: []int{0, 2}}},
+		"gorun --local-ranks-filter= x":              {},
+		"gorun --log-line-prefix-template -${rank} ": {Output: job.OutputWish{Template: "-${rank}"}},
+		"gorun --duplicate-stdout-filters a,b,,c x":  {Output: job.OutputWish{DuplicateStdout: []string{"a", "b,c"}}},
+		"gorun --duplicate_stderr_filters=e x":       {Output: job.OutputWish{DuplicateStderr: []string{"e"}}},
+
+		"gorun --timeout 90 x":                     {Timeout: 90 * time.Second},
+		"gorun --timeout 1h30m x":                  {Timeout: 90 * time.Minute},
+		"gorun --grace 1.5 x":                      {Grace: 1500 * time.Millisecond},
+		"gorun --grace 0 x":                        {Grace: noGrace},
+		"gorun --grace 5 --grace 6 x":              {Grace: 6 * time.Second},
+		"gorun --shutdown-timeout 5 x":             {Grace: 5 * time.Second},
+		"gorun --shutdown-timeout 5 --grace 5s x":  {Grace: 5 * time.Second},
+		"gorun --signals-to-handle SIGUSR1,term x": {SignalsToHandle: []string{"SIGUSR1", "SIGTERM"}},
+
+		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null x": {},
+		"gorun -oversubscribe --allow-run-as-root -genvall -bind-to none -map-by slot x":               {},
+		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x":                                  {},
+
+		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, Store: job.StoreWish{Mode: job.StoreRank0}},
+		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}},
+		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}},
+	} {
+		t.Run(line, func(t *testing.T) {
+			if strings.HasSuffix(line, " ") || !strings.HasSuffix(line, " x") {
+				line += " x"
+			}
+			if want.Apps == nil {
+				want.Apps = []job.App{{}}
+			}
+			want.Apps[0].Program, want.Apps[0].Args = "x", []string{}
+			inv := mustParse(t, line)
+			require.Equal(t, want, inv.Spec)
+			require.Equal(t, Run, inv.Action)
+		})
+	}
+}
+
+// TestTorchrunSpec shows torchrun's conventions.
+func TestTorchrunSpec(t *testing.T) {
+	standard := func(app job.App) job.Spec {
+		app.SubstituteLocalRank = true
+		return job.Spec{
+			Apps: []job.App{app}, PerNode: fixed(1, "torchrun's default"), Grace: 30 * time.Second,
+			Output: job.OutputWish{Style: job.StyleTorchrun},
+		}
+	}
+	script := job.App{Program: "x.py", Args: []string{"--n", "4"}, Start: job.StartPython}
+	require.Equal(t, standard(script), mustParse(t, "torchrun x.py --n 4").Spec)
+	require.Equal(t, standard(script), mustParse(t, "/usr/local/bin/torchrun --stand x.py --n 4").Spec)
+
+	module := job.App{Program: "pkg.x", Args: []string{}, Start: job.StartModule, Interpreter: "py"}
+	require.Equal(t, standard(module), mustParse(t, "torchrun -m pkg.x", "PYTHON_EXEC=py").Spec)
+	require.Equal(t, standard(module), mustParse(t, "torchrun -m pkg.x", "PYTHON_EXEC=other", "GORUN_PYTHON=py").Spec)
+
+	require.Equal(t, standard(job.App{Program: "x", Args: []string{}, Start: job.StartExec}), mustParse(t, "torchrun --no_python x").Spec)
+
+	spec := mustParse(t, "torchrun --nproc 4 --shutdown-timeout 0 x.py").Spec
+	require.Equal(t, fixed(4, "--nproc 4"), spec.PerNode)
+	require.Equal(t, noGrace, spec.Grace)
+}
+
+// TestLaunchSpec shows torch.distributed.launch's.
+func TestLaunchSpec(t *testing.T) {
+	for line, flag := range map[string]bool{
+		"gorun launch --nproc_per_node 2 x.py":                       true,
+		"gorun launch --use-env --nproc_per_node 2 x.py":             false,
+		"torch.distributed.launch --nproc_per_node 2 x.py":           true,
+		"torch.distributed.launch --use_env --nproc-per-node=2 x.py": false,
+	} {
+		spec := mustParse(t, line).Spec
+		require.Equal(t, []job.App{{Program: "x.py", Args: []string{}, Start: job.StartPython, LocalRankFlag: flag, SubstituteLocalRank: true}}, spec.Apps, line)
+		require.Equal(t, 2, spec.PerNode.N)
+		require.Equal(t, 30*time.Second, spec.Grace)
+	}
+	require.Equal(t, job.StartExec, mustParse(t, "gorun launch --use-env --no-python x").Spec.Apps[0].Start)
+	require.Equal(t, fixed(1, "gorun launch's default"), mustParse(t, "gorun launch x.py").Spec.PerNode)
+}
+
+func TestInvocation(t *testing.T) {
+	for line, want := range map[string]Invocation{
+		"gorun --dry-run --json x":           {Action: DryRun, JSON: true},
+		"gorun -q x":                         {Quiet: true},
+		"gorun -v x":                         {Verbose: 1},
+		"gorun -vv --verbose x":              {Verbose: 3},
+		"gorun --report r.json x":            {Report: "r.json"},
+		"gorun --help":                       {Action: Help},
+		"gorun -h --bogus":                   {Action: Help},
+		"gorun --version --max-restarts 3":   {Action: Version},
+		"gorun help":                         {Action: Help},
+		"gorun version":                      {Action: Version},
+		"gorun completion zsh":               {Action: Completion, Shell: "zsh"},
+		"gorun --print-completion fish":      {Action: Completion, Shell: "fish"},
+		"gorun help launch":                  {Action: Help, Dialect: Launch},
+		"gorun launch --help":                {Action: Help, Dialect: Launch},
+		"torchrun --help":                    {Action: Help, Dialect: Torchrun},
+		"torchrun --print_completion bash":   {Action: Completion, Shell: "bash", Dialect: Torchrun},
+		"mpirun --version":                   {Action: Version, Dialect: Mpirun},
+		"gorun --print-completion bash --np": {},
+	} {
+		t.Run(line, func(t *testing.T) {
+			inv, err := parse(line)
+			if strings.HasSuffix(line, "--np") {
+				require.Error(t, err, "completion is no excuse for mistakes")
+				return
+			}
+			require.NoError(t, err)
+			inv.Spec = job.Spec{}
+			if want.Dialect == nil {
+				want.Dialect = Gorun
+			}
+			require.Equal(t, want, inv)
+		})
+	}
+}
+
+// A program of a subcommand's name is reached after any option, and by its path.
+func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
+	for _, line := range []string{"gorun -np 4 doctor", "gorun -np 4 version", "gorun -- help", "gorun -n1 launch x.py", "gorun ./version"} {
+		inv := mustParse(t, line)
+		require.Equal(t, Run, inv.Action, line)
+		require.Equal(t, job.StartAuto, inv.Spec.Apps[0].Start, line)
+	}
+	require.Equal(t, "launch", mustParse(t, "torchrun launch").Spec.Apps[0].Program, "torchrun has none")
+	for _, line := range []string{"gorun version x", "gorun help me", "gorun completion", "gorun completion tcsh", "gorun completion bash zsh"} {
+		require.Len(t, problems(t, line), 1, line)
+	}
+}
+
+// What stands after the program belongs to it, byte for byte.
+func TestProgramsArgumentsAreNeverTouched(t *testing.T) {
+	for _, args := range [][]string{
+		{"-n", "4", "--nproc_per_node=2", "--"}, {"--help"}, {":", "x", ":"}, {"a", ":", "-q"}, {"", " ", "\x00", "\xff"}, {"-n4", ": ", ":-n"},
+		{"--", "-n", "2"},
+	} {
+		inv, err := Parse("gorun", append([]string{"-n", "2", "x"}, args...), around())
+		require.NoError(t, err)
+		require.Equal(t, args, inv.Spec.Apps[0].Args)
+	}
+	inv := mustParse(t, "gorun -n 1 -- x a : -n 2 y")
+	require.Equal(t, []job.App{{Program: "x", Args: []string{"a", ":", "-n", "2", "y"}, NumRanks: 1}}, inv.Spec.Apps, "after -- a colon is an argument")
+	inv = mustParse(t, "torchrun x.py : -n 2 y.py")
+	require.Equal(t, []string{":", "-n", "2", "y.py"}, inv.Spec.Apps[0].Args, "torchrun has no colon")
+}
+
+func TestSeveralPrograms(t *testing.T) {
+	spec := mustParse(t, "gorun -H localhost:6 -n 1 -wdir /s ./server --port 1 : -n2 -m pkg.client : -np 3 --no-python c.py -n", "GORUN_PYTHON=py").Spec
+	require.Equal(t, []job.App{
+		{Program: "./server", Args: []string{"--port", "1"}, NumRanks: 1, Dir: "/s", Interpreter: "py"},
+		{Program: "pkg.client", Args: []string{}, NumRanks: 2, Start: job.StartModule, Interpreter: "py"},
+		{Program: "c.py", Args: []string{"-n"}, NumRanks: 3, Start: job.StartExec, Interpreter: "py"},
+	}, spec.Apps)
+	require.Empty(t, spec.Dir, "a directory before the first program is that program's")
+
+	require.Equal(t, []string{
+		"--timeout 3 counts for the whole job: put it before the first program",
+		"a has no number of ranks: with several programs each needs its own -n",
+		"program 3 of 3 is missing: write prog1 : -n 2 prog2",
+	}, problems(t, "gorun a : -n 2 --timeout 3 b : -n 2"))
+	require.Equal(t, []string{"--nproc-per-node 3 does not go with several programs: each has its own -n"},
+		problems(t, "gorun -n 1 --nproc-per-node 3 a : -n 2 b"))
+	require.Equal(t, []job.App{{Program: "a", Args: []string{}, NumRanks: 1}, {Program: "b", Args: []string{}, NumRanks: 2}},
+		mustParse(t, "gorun -n 1 a : -n 2 b", "GORUN_NP=7").Spec.Apps, "a variable gives no program its number")
+}
+
+func TestNotes(t *testing.T) {
+	for line, want := range map[string][]string{
+		"gorun -x GONE -x A=1 -x P* x":     {"-x GONE: GONE is not set here, so ranks do not get it"},
+		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning here"},
+		"gorun -x HERE --standalone x":     nil,
+		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},
+		"gorun --rdzv-endpoint a:1 --master-addr b --master-port 2 x": {
+			"--master-addr b does not count beside --rdzv-endpoint a:1 (as in torchrun)",
+			"--master-port 2 does not count beside --rdzv-endpoint a:1 (as in torchrun)",
+		},
+	} {
+		require.Equal(t, want, mustParse(t, line, "HERE=1").Notes, line)
+	}
+}
+
+func TestUsageErrorUnwraps(t *testing.T) {
+	_, err := parse("gorun --hostfile missing.txt x")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	var usage *UsageError
+	require.True(t, errors.As(err, &usage))
+	require.Equal(t, "run gorun --help", usage.Hint())
+}

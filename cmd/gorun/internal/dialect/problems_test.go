@@ -1,0 +1,189 @@
+package dialect
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestProblems is what users read when a command line is wrong: every line of
+// it.
+func TestProblems(t *testing.T) {
+	const (
+		notRanks = "not a number from 1 to 1048576"
+		notTime  = "not a time; write 90 (seconds), 1.5, 30m or 2h45m"
+		binding  = "not yet: binding to cores and GPUs; leave it out, ranks then share all CPUs that you may use"
+		nodes    = "not yet: more than one node; other hosts come with SSH support, use 1"
+		streams  = "not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2"
+		restarts = "not yet: restarts; leave it out and start a failed job again"
+	)
+	for line, want := range map[string][]string{
+		"gorun":                {"no program given: gorun [options] PROGRAM [ARGS...]"},
+		"gorun --":             {"no program given: gorun [options] PROGRAM [ARGS...]"},
+		"torchrun":             {"no program given: torchrun [options] PROGRAM [ARGS...]"},
+		"gorun -n":             {"-n needs a value: -n N", "no program given: gorun [options] PROGRAM [ARGS...]"},
+		"gorun -n --quiet x":   {"-n needs a value: -n N"},
+		"gorun --mca a":        {"--mca needs a value: --mca KEY VALUE"},
+		"gorun --timeout -- x": {"--timeout needs a value: --timeout D"},
+
+		// counts
+		"gorun -n 0 x":                                {"-n 0: " + notRanks},
+		"gorun -n -1 x":                               {"-n -1: " + notRanks},
+		"gorun -n 4x x":                               {"-n 4x: " + notRanks},
+		"gorun -n 99999999999999999999 x":             {"-n 99999999999999999999: " + notRanks},
+		"gorun --np= x":                               {"--np=: " + notRanks},
+		"gorun --nproc-per-node many x":               {"--nproc-per-node many: " + notRanks + ", nor auto, gpu, cpu"},
+		"gorun --nproc-per-node xpu x":                {"--nproc-per-node xpu: not yet: counting devices other than GPUs; give their number"},
+		"gorun -n 2 -np 3 x":                          {"-np 3: contradicts -n 2"},
+		"gorun -np 3 --nproc-per-node 2 --nnodes 1 x": {"-np 3 contradicts --nproc-per-node 2 with --nnodes 1, which make 2"},
+		"gorun -np 3 --nproc-per-node 2 x":            {"-np 3 contradicts --nproc-per-node 2, which makes 2 on one host"},
+		"gorun -np 3 --nproc-per-node gpu x":          {"-np 3 and --nproc-per-node gpu both give the number of ranks: keep one"},
+
+		// hosts
+		"gorun -H there:4 x":                                     {"-H there:4: there: not yet: other hosts come with SSH support; start gorun on there itself, or use -H localhost:N"},
+		"gorun -H a,here,b x":                                    {"-H a,here,b: a: not yet: other hosts come with SSH support; start gorun on a itself, or use -H localhost:N", "-H a,here,b: b: not yet: other hosts come with SSH support; start gorun on b itself, or use -H localhost:N"},
+		"gorun -H localhost:x,:2 x":                              {`-H localhost:x,:2: "localhost:x": the number of slots is "x", not a number from 1 to 1048576`, "-H localhost:x,:2: a host's name is empty"},
+		"gorun --hostfile missing.txt x":                         {"--hostfile missing.txt: file does not exist"},
+		"gorun --hostfile there.txt x":                           {`there.txt:2: slots=x: the number of slots is "x", not a number from 1 to 1048576`},
+		"gorun -H other --hostfile here.txt x":                   {"-H other: the host file does not have other"},
+		"gorun -H here --hostfile here.txt -n 5 x":               {"5 ranks are more than max-slots=4 of here (-H here)"},
+		"gorun -H here --hostfile here.txt --nproc-per-node 5 x": {"5 ranks are more than max-slots=4 of here (-H here)"},
+		"gorun --nnodes 2 x":                                     {"--nnodes 2: " + nodes},
+		"gorun --nnodes 1:4 x":                                   {"--nnodes 1:4: " + nodes},
+		"gorun --nnodes 2:1 x":                                   {"--nnodes 2:1: 1 nodes at most are fewer than 2 at least"},
+		"gorun --nnodes 0 x":                                     {"--nnodes 0: " + notRanks},
+		"gorun --nnodes 1:2:3 x":                                 {"--nnodes 1:2:3: " + notRanks},
+		"gorun --node-rank 1 x":                                  {"--node-rank 1: not yet: more than one node; leave it out"},
+		"gorun --node-rank x x":                                  {"--node-rank x: not a number from 0 up"},
+
+		// programs
+		"gorun -m --no-python x":     {"--module and --no-python contradict each other: a module needs Python"},
+		"gorun launch --no-python x": {"--no-python needs --use-env: a program that is not Python's knows no --local-rank"},
+		"gorun --chdir= x":           {"--chdir=: the value is empty"},
+		"gorun -x =1 x":              {"-x =1: the name of a variable is missing"},
+		"gorun -x A*B x":             {"-x A*B: a pattern is the beginning of a name with * behind it"},
+		"gorun -x A*=1 x":            {"-x A*=1: a pattern is the beginning of a name with * behind it"},
+		"gorun -q=perhaps x":         {"-q=perhaps: a switch is 1 or 0, true or false"},
+		"gorun --run-path x":         {"--run-path: it runs the script inside torchrun's own Python, and gorun is none; leave it out, then python -u runs the script"},
+
+		// meeting
+		"gorun --store etcd x":                {"--store etcd: not one of auto, gorun, rank0"},
+		"gorun --rdzv-backend etcd-v2 x":      {"--rdzv-backend etcd-v2: gorun serves the rendezvous itself and needs no etcd or plug-in; leave it out"},
+		"gorun --rdzv-endpoint a:b x":         {"--rdzv-endpoint a:b: not a port from 0 to 65535"},
+		"gorun --rdzv-endpoint [::1]2 x":      {"--rdzv-endpoint [::1]2: after an address in brackets comes :PORT or nothing"},
+		"gorun --rdzv-endpoint :1 x":          {"--rdzv-endpoint :1: not an address or a name of a host"},
+		"gorun --rdzv-endpoint http://a:1 x":  {"--rdzv-endpoint http://a:1: not an address or a name of a host"},
+		"gorun --master-addr [::1 x":          {"--master-addr [::1: a bracket is not closed"},
+		"gorun --master-addr= x":              {"--master-addr=: not an address or a name of a host"},
+		"gorun --master-port 65536 x":         {"--master-port 65536: not a port from 0 to 65535"},
+		"gorun --master-port -1 x":            {"--master-port -1: not a port from 0 to 65535"},
+		"gorun --rdzv-id a/b x":               {"--rdzv-id a/b: the id becomes part of a directory's name, so it cannot have a slash"},
+		"gorun --rdzv-conf timeout x":         {`--rdzv-conf timeout: "timeout" is not key=value`},
+		"gorun --rdzv-conf is_host=0 x":       {"--rdzv-conf is_host=0: is_host: not yet: a store on another host; leave it out"},
+		"gorun --rdzv-conf store_type=file x": {"--rdzv-conf store_type=file: store_type: gorun's store is TCP; leave it out"},
+		"gorun --rdzv-conf speed=1 x":         {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous; leave it out"},
+
+		// output
+		"gorun --stdin some x":                {"--stdin some: not all, none or a rank"},
+		"gorun --stdin -1 x":                  {"--stdin -1: not all, none or a rank"},
+		"gorun --label x":                     {"--label x: not one of auto, always, never", "no program given: gorun [options] PROGRAM [ARGS...]"},
+		"gorun --tag-output --label never x":  {"--tag-output and --label never contradict each other"},
+		"gorun --tee 4 x":                     {"--tee 4: " + streams},
+		"gorun -r 0:1, x":                     {"-r 0:1,: " + streams},
+		"gorun -r0:9 x":                       {"-r0:9: " + streams},
+		"gorun --redirects -1:2 x":            {"--redirects -1:2: " + streams},
+		"gorun --local-ranks-filter 0,a x":    {"--local-ranks-filter 0,a: not local ranks separated by commas, such as 0,1,2"},
+		"gorun --logs-specs mine x":           {"--logs-specs mine: it loads a Python class into torchrun, and gorun is no Python; use --log-dir, --redirects, --tee"},
+		"gorun --event-log-handler console x": {"--event-log-handler console: gorun writes no torchelastic events; use --report FILE, which has how the job ended as JSON"},
+
+		// the end
+		"gorun --timeout soon x":                 {"--timeout soon: " + notTime},
+		"gorun --timeout -1 x":                   {"--timeout -1: a time cannot be negative"},
+		"gorun --timeout NaN x":                  {"--timeout NaN: " + notTime},
+		"gorun --timeout 1e300 x":                {"--timeout 1e300: " + notTime},
+		"gorun --grace -1s x":                    {"--grace -1s: a time cannot be negative"},
+		"gorun --grace 3 --shutdown-timeout 4 x": {"--shutdown-timeout 4: contradicts --grace 3"},
+		"gorun --max-restarts 3 x":               {"--max-restarts 3: " + restarts},
+		"gorun --max-restarts -1 x":              {"--max-restarts -1: not a number from 0 up"},
+		"gorun --monitor-interval often x":       {"--monitor-interval often: " + notTime},
+		"gorun --start-method thread x":          {"--start-method thread: not one of spawn, fork, forkserver"},
+		"gorun --signals-to-handle SIGNO x":      {"--signals-to-handle SIGNO: SIGNO is no signal's name"},
+		"gorun --signals-to-handle KILL x":       {"--signals-to-handle KILL: SIGKILL cannot be handled by anybody"},
+
+		// looking
+		"gorun --json x":                   {"--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"},
+		"gorun --dry-run --report r x":     {"--report and --dry-run contradict each other: a plan has no end to report"},
+		"gorun -qv x":                      {"--quiet and --verbose contradict each other"},
+		"gorun --print-completion tcsh":    {"--print-completion tcsh: gorun has no completion for tcsh; there is bash, zsh and fish"},
+		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
+
+		// binding, and what others call things
+		"gorun --bind-to core x":         {"--bind-to core: " + binding},
+		"gorun --bind-to= x":             {"--bind-to=: " + binding},
+		"gorun --map-by ppr:2:socket x":  {"--map-by ppr:2:socket: " + binding},
+		"gorun --map-by slot:pe=2 x":     {"--map-by slot:pe=2: " + binding},
+		"gorun --numa-binding node x":    {"--numa-binding node: not yet: binding to cores and GPUs; leave it out, or start the program by numactl"},
+		"gorun -mca btl tcp,self -n 2 x": {"-mca btl tcp,self: parameters of Open MPI reach ranks as variables: -x OMPI_MCA_KEY=VALUE"},
+		"gorun -genv A 1 -ppn 2 x":       {"-genv A 1: use -x NAME=VALUE", "-ppn 2: use --nproc-per-node N"},
+		"gorun -N2 x":                    {"-N2: use --nproc-per-node N"},
+		"gorun --num_processes 2 x":      {"--num_processes 2: use -n N"},
+		"gorun --report-bindings x":      {"--report-bindings: use --dry-run to see the plan"},
+
+		// all at once
+		"gorun --bogus -n x --timeout y -H there --max-restarts 1": {
+			"unknown option --bogus", "-n x: " + notRanks, "--timeout y: " + notTime, "--max-restarts 1: " + restarts,
+			"no program given: gorun [options] PROGRAM [ARGS...]",
+			"-H there: there: not yet: other hosts come with SSH support; start gorun on there itself, or use -H localhost:N",
+		},
+	} {
+		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
+	}
+}
+
+func TestUnknownOptions(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorun --nproc-per-nod 3 x":      "unknown option --nproc-per-nod: did you mean --nproc-per-node?",
+		"gorun --nproc_pernode=3 x":      "unknown option --nproc_pernode: did you mean --nproc-per-node?",
+		"gorun --Grace 3 x":              "unknown option --Grace: did you mean --grace?",
+		"gorun --timout 3 x":             "unknown option --timout: did you mean --timeout?",
+		"gorun --host-file h x":          "unknown option --host-file: did you mean --hostfile?",
+		"gorun -nq 3":                    "unknown option -nq",
+		"gorun ---n 3":                   "unknown option ---n",
+		"gorun --frobnicate x":           "unknown option --frobnicate",
+		"gorun -= x":                     "unknown option -",
+		"gorun --=3 x":                   "unknown option --",
+		"gorun --use-env x":              "unknown option --use-env: only gorun launch has it, where --local-rank is put before a script's arguments",
+		"gorun \x1b[31m-n x":             "",
+		"gorun --\x1b[31m x":             `unknown option --\x1b[31m`,
+		"torchrun -np 3 x":               "unknown option -np: gorun has it, torchrun does not; call gorun, or use --nproc-per-node N|auto|gpu|cpu",
+		"torchrun -n4 x":                 "unknown option -n4: gorun has it, torchrun does not; call gorun, or use --nproc-per-node N|auto|gpu|cpu",
+		"torchrun -x A=1 x":              "unknown option -x: gorun has it, torchrun does not; call gorun for it",
+		"torchrun -nnodes 1 x":           "unknown option -nnodes: did you mean --nnodes?",
+		"torchrun --nprocs-per-node 3 x": "unknown option --nprocs-per-node: did you mean --nproc-per-node?",
+		"torchrun --rdzv x":              "--rdzv is ambiguous: it may be --rdzv-backend or --rdzv-endpoint or --rdzv-id or --rdzv-conf",
+		"torchrun --log x":               "--log is ambiguous: it may be --log-dir or --log-line-prefix-template or --logs-specs",
+	} {
+		t.Run(line, func(t *testing.T) {
+			if want == "" {
+				mustParse(t, line)
+				return
+			}
+			require.Contains(t, problems(t, line), want)
+		})
+	}
+}
+
+// The value of an option that is nearly known must not be taken for the program.
+func TestValueOfUnknownOptionIsSkipped(t *testing.T) {
+	require.Equal(t, []string{"unknown option --timout: did you mean --timeout?", "--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
+		problems(t, "gorun --timout 3 --grace x prog"))
+}
+
+// torchrun's prefixes mean what they mean there: our own options make none of
+// them ambiguous.
+func TestPrefixes(t *testing.T) {
+	require.Empty(t, mustParse(t, "torchrun --stan --max_r 0 --rdzv-b c10d x").Notes)
+	require.Equal(t, "j", mustParse(t, "torchrun --rdzv-i j x").Spec.RunID)
+	require.Equal(t, DryRun, mustParse(t, "torchrun --dry x").Action)
+	require.Equal(t, []string{"unknown option --stan"}, problems(t, "gorun --stan x")[:1], "gorun's own dialect has none")
+}

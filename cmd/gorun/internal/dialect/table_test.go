@@ -1,0 +1,207 @@
+package dialect
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/plan"
+	"gorun/internal/testneeds"
+)
+
+var dialects = []*Dialect{Gorun, Mpirun, Torchrun, Launch}
+
+func TestRowsAreComplete(t *testing.T) {
+	for _, d := range dialects {
+		seen := map[string]bool{}
+		for o := range d.Options {
+			name := d.Name + ": " + o.Names[0]
+			require.NotEmpty(t, o.Help, name)
+			require.NotRegexp(t, `\.$|^[A-Z][a-z]|\n|  `, o.Help, "%s: a help is one phrase without a full stop", name)
+			require.Equal(t, o.set == nil, o.Refused(), name)
+			require.NotEmpty(t, o.Group.String(), name)
+			for _, n := range o.Names {
+				require.False(t, seen[n], "%s: %s stands for two options", d.Name, n)
+				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
+				seen[n] = true
+			}
+			if !o.TakesValue() {
+				require.Empty(t, o.Choices, name)
+				require.Zero(t, o.words, name)
+				require.False(t, o.attached || o.dirs, name)
+			}
+			if o.Refused() {
+				require.Equal(t, o.from == varBoth, len(o.Variables()) == 1, name)
+			}
+		}
+	}
+}
+
+// The variables of a family's options may not depend on the order of rows.
+func TestEveryNameMeansOneThing(t *testing.T) {
+	byName := map[string]*Option{}
+	for _, d := range dialects {
+		for o := range d.Options {
+			if other, ok := byName[o.Names[0]]; ok {
+				require.Same(t, other, o, "%s is another option elsewhere", o.Names[0])
+			}
+			byName[o.Names[0]] = o
+		}
+	}
+}
+
+// A gorun that a rank starts must not take what that rank was told for a wish of
+// its user. GORUN_PYTHON, which ranks inherit, is no option's default.
+func TestNoRankGetsAnOptionsVariable(t *testing.T) {
+	forRanks := map[string]bool{}
+	for _, row := range plan.Table() {
+		if row.Class != plan.ClassLauncher {
+			forRanks[row.Name] = true
+		}
+	}
+	require.NotEmpty(t, forRanks)
+	require.True(t, forRanks["GORUN_JOB"])
+	for _, d := range dialects {
+		for o := range d.Options {
+			for _, v := range o.Variables() {
+				require.False(t, forRanks[v], "%s gives %s its default, and ranks get it", v, o.Names[0])
+			}
+		}
+	}
+}
+
+// sample has one good value per option that takes one and is not refused.
+var sample = map[string]string{
+	"np": "3", "nproc-per-node": "3", "nnodes": "1", "node-rank": "0", "host": "localhost:3", "hostfile": "here.txt", "x": "A=1",
+	"chdir": "/d", "role": "r", "store": "gorun", "rdzv-backend": "c10d", "rdzv-endpoint": "a:1", "rdzv-id": "j", "rdzv-conf": "timeout=5",
+	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l", "redirects": "1", "tee": "2",
+	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
+	"timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "0", "signals-to-handle": "SIGUSR1",
+	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
+}
+
+// satisfied are options beside those of GroupAccepted whose good value asks for
+// what a job on one host does anyway.
+var satisfied = []string{"node-rank", "max-restarts", "rdzv-backend", "rdzv-conf", "standalone"}
+
+// TestNoOptionIsSilentlyIgnored: in each of its spellings an option changes what
+// is done, or says why not, or is on one of the two lists of those that have
+// nothing to do.
+func TestNoOptionIsSilentlyIgnored(t *testing.T) {
+	for _, d := range dialects {
+		words := strings.Fields(map[string]string{"gorun launch": "torch.distributed.launch"}[d.Name])
+		if len(words) == 0 {
+			words = []string{d.Name}
+		}
+		plain, err := Parse(words[0], []string{"prog"}, around())
+		require.NoError(t, err)
+		for o := range d.Options {
+			for _, line := range eachSpelling(d, o) {
+				got, err := Parse(words[0], append(line, "prog"), around())
+				if o.Refused() {
+					require.ErrorContains(t, err, line[0], "%s %q", d.Name, line)
+					require.ErrorContains(t, err, o.Help)
+					continue
+				}
+				if needs := (map[string]string{"json": "--dry-run", "no-python": "--use-env"})[o.Names[0]]; needs != "" && err != nil {
+					require.ErrorContains(t, err, needs)
+					continue
+				}
+				require.NoError(t, err, "%s %q", d.Name, line)
+				idle := o.Group == GroupAccepted || slices.Contains(satisfied, o.Names[0])
+				require.Equal(t, idle, reflect.DeepEqual(plain, got), "%s %q: ignored, or not idle", d.Name, line)
+			}
+		}
+	}
+}
+
+// eachSpelling writes an option in every way that its dialect reads.
+func eachSpelling(d *Dialect, o *Option) [][]string {
+	var lines [][]string
+	for _, n := range o.Names {
+		names := []string{Spelling(n), Spelling(strings.ReplaceAll(n, "-", "_"))}
+		if !d.strict {
+			names = append(names, "-"+n)
+		}
+		for _, typed := range names {
+			value, ok := sample[o.Names[0]]
+			if !ok {
+				value = "1"
+			}
+			switch {
+			case !o.TakesValue():
+				lines = append(lines, []string{typed})
+			case o.words == 2:
+				lines = append(lines, []string{typed, "K", "V"})
+			default:
+				lines = append(lines, []string{typed, value}, []string{typed + "=" + value})
+			}
+		}
+	}
+	return lines
+}
+
+// torchrunOptions reads the stored list of torchrun's options: spellings, and
+// whether each takes a value.
+func torchrunOptions(t *testing.T) map[string]bool {
+	file, err := os.Open(filepath.Join("testdata", "torchrun-2.15.txt"))
+	require.NoError(t, err)
+	defer file.Close()
+	takesValue := map[string]bool{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		names, valued := strings.CutSuffix(lines.Text(), " =")
+		for _, n := range strings.Fields(names) {
+			takesValue[n] = valued
+		}
+	}
+	require.Len(t, takesValue, 63)
+	return takesValue
+}
+
+// TestEveryOptionOfTorchrun: all of torchrun's spellings are known, and take a
+// value where they do there.
+func TestEveryOptionOfTorchrun(t *testing.T) {
+	for _, d := range dialects {
+		for typed, takesValue := range torchrunOptions(t) {
+			o := d.exact(typed)
+			require.NotNil(t, o, "%s does not know %s", d.Name, typed)
+			require.Equal(t, takesValue, o.TakesValue(), "%s %s", d.Name, typed)
+		}
+	}
+}
+
+// The table of torchrun's options holds nothing else.
+func TestTorchrunTableIsTorchruns(t *testing.T) {
+	known := torchrunOptions(t)
+	for i := range torchrunTable {
+		for _, n := range torchrunTable[i].Names {
+			require.Contains(t, known, Spelling(n))
+		}
+	}
+}
+
+// TestStoredListIsTorchruns asks the real torchrun.
+func TestStoredListIsTorchruns(t *testing.T) {
+	python := testneeds.Torch(t)
+	got, err := exec.Command(python, filepath.Join("testdata", "torchrun_options.py")).Output()
+	require.NoError(t, err)
+	want, err := os.ReadFile(filepath.Join("testdata", "torchrun-2.15.txt"))
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
+func TestByName(t *testing.T) {
+	for name, want := range map[string]*Dialect{
+		"gorun": Gorun, "./gorun": Gorun, "/opt/bin/gorun-2": Gorun, "": Gorun, "torchrun": Torchrun, "/venv/bin/torchrun": Torchrun,
+		"mpirun": Mpirun, "mpiexec": Mpirun, "orterun": Mpirun, "mpiexec.hydra": Mpirun, "torch.distributed.launch": Launch,
+	} {
+		require.Same(t, want, ByName(name), name)
+	}
+}
