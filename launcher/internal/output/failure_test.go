@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gorun/internal/testneeds"
 )
 
 // failures remembers what Config.Failed was told.
@@ -195,7 +197,7 @@ func TestReaderOfDescriptor1HasGone(t *testing.T) {
 func TestDeviceFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skipf("needs /dev/full: %v", err)
+		testneeds.Skip(t, "devices", err.Error())
 	}
 	defer full.Close()
 	var failed failures
@@ -307,7 +309,7 @@ func openTerminal(t *testing.T) (a, b *os.File) {
 	t.Helper()
 	head, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("needs pseudo-terminals: %v", err)
+		testneeds.Skip(t, "devices", err.Error())
 	}
 	t.Cleanup(func() { _ = head.Close() })
 	require.NoError(t, unix.IoctlSetPointerInt(int(head.Fd()), unix.TIOCSPTLCK, 0))

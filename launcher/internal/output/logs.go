@@ -140,8 +140,9 @@ func (l *Logs) Path(localRank, stream int) string {
 	return filepath.Join(l.RankDir(localRank), streamName(stream)+".log")
 }
 
-// Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node. The
-// caller hands it to the rank and closes it then, so that the node needs no descriptor for it.
+// Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node, as all
+// do when the log directory is the null device (torchrun then prints them, without a tag). The caller hands the file to the
+// rank and closes it then, so that the node needs no descriptor for it.
 func (l *Logs) Redirect(localRank, stream int) (*os.File, error) {
 	if l.attempt == "" || !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
 		return nil, nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gorun/internal/testneeds"
 )
 
 // mustStreams parses a map that the test knows to be right.
@@ -366,9 +367,7 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 }
 
 func TestLogsOfManyPieces(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	script := randomTranscript(rand.New(rand.NewPCG(seed, 0)))
+	script := randomTranscript(testneeds.Rand(t))
 	var credits account
 	l, err := OpenLogs(LogPlan{
 		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)), Tee: mustStreams(t, "3"), Consumed: credits.consumed,

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
 )
 
 // transcript is what some ranks print: whole streams, and the order in which their pieces arrive.
@@ -129,10 +131,9 @@ func (t transcript) check(tb testing.TB, written string, tagged bool) {
 }
 
 func TestNothingIsTornOrLost(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for i := range uint64(20) {
-		script := randomTranscript(rand.New(rand.NewPCG(seed, i)))
+	r := testneeds.Rand(t)
+	for range 20 {
+		script := randomTranscript(r)
 		idle := func() {}
 		script.check(t, script.play(t, Config{}, idle), false)
 		script.check(t, script.play(t, Config{Label: LabelAlways}, idle), true)
@@ -203,10 +204,8 @@ func (s *screen) feed(text string) {
 // TestTerminalShowsEverything lets ranks print prompts and bars in random order, with pauses, and looks at a screen: each row
 // is one rank's, and a rank's rows together are its text.
 func TestTerminalShowsEverything(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for i := range uint64(60) {
-		r := rand.New(rand.NewPCG(seed, i))
+	r := testneeds.Rand(t)
+	for i := range 60 {
 		script, want := randomShow(r)
 		synctest.Test(t, func(t *testing.T) {
 			pause := func() {
