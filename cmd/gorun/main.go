@@ -16,6 +16,7 @@ import (
 	"os"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher"
 	"gorun/launcher/job"
@@ -54,9 +55,10 @@ func surroundings() dialect.Surroundings {
 	return dialect.Surroundings{Lookup: os.LookupEnv, ReadFile: os.ReadFile, IsThisHost: isThisHost}
 }
 
-// say writes a line of gorun's own.
+// say writes a line of gorun's own, in which nothing that somebody typed or
+// named reaches the terminal as a control byte.
 func say(stderr io.Writer, text string) {
-	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", text) // nowhere to complain about a lost complaint
+	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", printable.Text(text)) // nowhere to complain about a lost complaint
 }
 
 // explain prints all problems of a command line and where to look next.

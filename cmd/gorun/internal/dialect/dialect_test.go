@@ -276,7 +276,12 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 // What stands after the program belongs to it, byte for byte.
 func TestProgramsArgumentsAreNeverTouched(t *testing.T) {
 	for _, args := range [][]string{
-		{"-n", "4", "--nproc_per_node=2", "--"}, {"--help"}, {":", "x", ":"}, {"a", ":", "-q"}, {"", " ", "\x00", "\xff"}, {"-n4", ": ", ":-n"},
+		{"-n", "4", "--nproc_per_node=2", "--"},
+		{"--help"},
+		{":", "x", ":"},
+		{"a", ":", "-q"},
+		{"", " ", "\x00", "\xff"},
+		{"-n4", ": ", ":-n"},
 		{"--", "-n", "2"},
 	} {
 		inv, err := Parse("gorun", append([]string{"-n", "2", "x"}, args...), around())

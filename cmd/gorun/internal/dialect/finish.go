@@ -66,6 +66,7 @@ func (p *parser) finish() (Invocation, error) {
 	p.finishHosts()
 	p.finishStore()
 	p.finishOutput()
+	p.finishAction()
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
@@ -83,7 +84,7 @@ func (p *parser) checkPrograms() {
 	for i, app := range apps {
 		switch {
 		case app.Program == "" && len(apps) > 1:
-			p.problem(fmt.Errorf("program %d of %d is missing: %s", i+1, len(apps), "write prog1 : -n 2 prog2"))
+			p.problem(fmt.Errorf("program %d of %d is missing: write prog1 : -n 2 prog2", i+1, len(apps)))
 		case app.Program == "":
 			p.problem(fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]", p.dialect.Name))
 		case app.NumRanks == 0 && len(apps) > 1:
@@ -176,15 +177,14 @@ func (p *parser) finishOutput() {
 		}
 		out.Style, out.Label = job.StyleTagged, job.LabelAlways
 	}
-	if p.inv.Spec.Grace == 0 {
-		p.inv.Spec.Grace = p.dialect.grace
-	}
-	p.finishAction()
 }
 
-// finishAction settles what is done.
+// finishAction settles what is done, and how long its end may take.
 func (p *parser) finishAction() {
 	inv := &p.inv
+	if inv.Spec.Grace == 0 {
+		inv.Spec.Grace = p.dialect.grace
+	}
 	if p.dryRun {
 		inv.Action = DryRun
 	}

@@ -33,7 +33,7 @@ type Invocation struct {
 	Report  string // file for the result as JSON; "" writes none
 	Shell   string // with Completion: bash, zsh or fish
 
-	// Notes are remarks for the user, one line each.
+	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string
 }
 
@@ -57,11 +57,12 @@ type UsageError struct {
 	Dialect *Dialect
 }
 
-// Lines returns the problems, a line each, fit for a terminal.
+// Lines returns the problems, one by one. They repeat what the user typed, so
+// they may hold control bytes.
 func (e *UsageError) Lines() []string {
 	lines := make([]string, len(e.Problems.Errors))
 	for i, problem := range e.Problems.Errors {
-		lines[i] = printable(problem.Error())
+		lines[i] = problem.Error()
 	}
 	return lines
 }

@@ -78,6 +78,7 @@ type Option struct {
 
 	words    int  // words of the value; 0 is one. Two are joined by "="
 	attached bool // -n4 is -n 4: a digit may follow the name
+	counts   bool // a flag that may be repeated; its variable holds the number
 	dirs     bool // the value is a directory, for completion
 	from     variables
 	family   family

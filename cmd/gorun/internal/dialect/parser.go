@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -63,7 +61,7 @@ type parser struct {
 	endpoint, master, local place
 	hostLists               []arg
 	hostFile                arg
-	grace                   struct{ name, from string }
+	grace                   graceWish
 	start                   startWish // of the current program
 }
 
@@ -78,7 +76,7 @@ func (p *parser) problem(err error) {
 }
 
 // note adds a remark for the user.
-func (p *parser) note(text string) { p.inv.Notes = append(p.inv.Notes, printable(text)) }
+func (p *parser) note(text string) { p.inv.Notes = append(p.inv.Notes, text) }
 
 // parse reads the whole command line: one program, or several with a `:`
 // between them.
@@ -189,46 +187,27 @@ func (f *occurring) Set(value string) error {
 	return nil
 }
 
-// apply calls the option's setter.
+// apply takes one value of an option.
 func (p *parser) apply(o *Option, value, from string) {
 	p.now = append(p.now, o)
-	a := arg{value: value, from: from}
-	if !o.TakesValue() && (o.Names[0] != "verbose" || p.level == levelFlags) {
-		on, err := parseSwitch(value)
-		if err != nil {
-			p.problem(fmt.Errorf("%s: %w", from, err))
-			return
-		}
-		a.on = on
-	}
-	err := errors.New(o.Help)
-	switch {
-	case o.Refused() && !o.TakesValue() && !a.on:
-		return
-	case !o.Refused():
-		err = o.set(p, a)
-	}
-	if err != nil {
+	if err := p.call(o, arg{value: value, from: from}); err != nil {
 		p.problem(fmt.Errorf("%s: %w", from, err))
 	}
 }
 
-// printable makes what a user typed fit for a terminal: control bytes become
-// escapes.
-func printable(text string) string {
-	if strings.IndexFunc(text, unprintable) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if unprintable(r) {
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		} else {
-			b.WriteRune(r)
+// call calls the option's setter, or refuses the option.
+func (p *parser) call(o *Option, a arg) (err error) {
+	number := o.counts && p.level != levelFlags
+	if !o.TakesValue() && !number {
+		if a.on, err = parseSwitch(a.value); err != nil {
+			return err
 		}
 	}
-	return b.String()
+	switch {
+	case !o.Refused():
+		return o.set(p, a)
+	case o.TakesValue() || a.on:
+		return errors.New(o.Help)
+	}
+	return nil
 }
-
-func unprintable(r rune) bool { return !strconv.IsPrint(r) }

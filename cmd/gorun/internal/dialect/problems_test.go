@@ -153,8 +153,6 @@ func TestUnknownOptions(t *testing.T) {
 		"gorun -= x":                     "unknown option -",
 		"gorun --=3 x":                   "unknown option --",
 		"gorun --use-env x":              "unknown option --use-env: only gorun launch has it, where --local-rank is put before a script's arguments",
-		"gorun \x1b[31m-n x":             "",
-		"gorun --\x1b[31m x":             `unknown option --\x1b[31m`,
 		"torchrun -np 3 x":               "unknown option -np: gorun has it, torchrun does not; call gorun, or use --nproc-per-node N|auto|gpu|cpu",
 		"torchrun -n4 x":                 "unknown option -n4: gorun has it, torchrun does not; call gorun, or use --nproc-per-node N|auto|gpu|cpu",
 		"torchrun -x A=1 x":              "unknown option -x: gorun has it, torchrun does not; call gorun for it",
@@ -164,10 +162,6 @@ func TestUnknownOptions(t *testing.T) {
 		"torchrun --log x":               "--log is ambiguous: it may be --log-dir or --log-line-prefix-template or --logs-specs",
 	} {
 		t.Run(line, func(t *testing.T) {
-			if want == "" {
-				mustParse(t, line)
-				return
-			}
 			require.Contains(t, problems(t, line), want)
 		})
 	}

@@ -231,7 +231,7 @@ func (d *Dialect) cluster(word string) []occurrence {
 // otherwise be taken for the program.
 func (d *Dialect) unknown(r *rewritten, args []string) (used int) {
 	typed, _, glued := strings.Cut(args[0], "=")
-	problem, meant := d.explainUnknown(typed)
+	meant, problem := d.explainUnknown(typed)
 	r.problems = append(r.problems, problem)
 	if !glued && meant != nil && meant.TakesValue() {
 		return 1 + len(d.values(meant, args[1:]))

@@ -7,20 +7,20 @@ import (
 
 // explainUnknown says that the dialect has no such option and what may have been
 // meant; meant is that option, where there is one.
-func (d *Dialect) explainUnknown(typed string) (problem error, meant *Option) {
+func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 	if found := d.ambiguous(typed); found != nil {
-		return fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(found, " or ")), nil
+		return nil, fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(found, " or "))
 	}
 	if o := d.otherDashes(typed); o != nil {
-		return fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-"))), o
+		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-")))
 	}
-	if problem, meant = d.elsewhere(typed); problem != nil {
-		return problem, meant
+	if meant, problem = d.elsewhere(typed); problem != nil {
+		return meant, problem
 	}
 	if name, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
-		return fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(name)), o
+		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(name))
 	}
-	return fmt.Errorf("unknown option %s", typed), nil
+	return nil, fmt.Errorf("unknown option %s", typed)
 }
 
 // otherDashes finds the option that is meant where a strict dialect only misses a
@@ -32,12 +32,12 @@ func (d *Dialect) otherDashes(typed string) *Option {
 }
 
 // elsewhere says who has an option that this dialect lacks.
-func (d *Dialect) elsewhere(typed string) (problem error, meant *Option) {
+func (d *Dialect) elsewhere(typed string) (meant *Option, problem error) {
 	if o := Launch.exact(typed); o != nil && !o.Refused() {
-		return fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's arguments", typed), o
+		return o, fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's arguments", typed)
 	}
 	if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {
-		return fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o)), o
+		return o, fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o))
 	}
 	return nil, nil
 }

@@ -65,7 +65,7 @@ var ownTable = []Option{
 		set:  func(p *parser, a arg) error { p.inv.Quiet = a.on; return nil },
 	},
 	{
-		Names: []string{"verbose", "v"}, Group: GroupLook, family: familyLoudness,
+		Names: []string{"verbose", "v"}, Group: GroupLook, family: familyLoudness, counts: true,
 		Help: "say what is decided and why; twice: more",
 		set:  (*parser).setVerbose,
 	},
