@@ -34,7 +34,7 @@ var reservations = []reserved{
 	{"log", []string{"Fatal", "Fatalf", "Fatalln"}, append([]string{"examples"}, programs...), "only a main program decides that the process ends: a library returns an error"},
 	{"flag", nil, append([]string{"examples"}, programs...), "flags belong to main programs; below them an options struct is passed"},
 	{"os/signal", nil, programs, "signals belong to the host program: a library must not take them away"},
-	{"golang.org/x/sys/unix", []string{"PR_SET_CHILD_SUBREAPER"}, programs, "a library that becomes a subreaper steals its host's orphans"},
+	{"golang.org/x/sys/unix", []string{"PR_SET_CHILD_SUBREAPER"}, append([]string{"launcher#takeProcess"}, programs...), "a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may"},
 	{"syscall", []string{"Setrlimit"}, nil, "Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
 	{"golang.org/x/sys/unix", []string{"Setrlimit"}, nil, "Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
 }
