@@ -183,9 +183,6 @@ func TestScannerIsLinear(t *testing.T) {
 }
 
 func FuzzAssignsMasterPort(f *testing.F) {
-	f.Add([]byte("if 'MASTER_PORT' not in os.environ:\n\tos.environ['MASTER_PORT'] = '1'\nelse: pass"))
-	f.Add([]byte("os.environ.update({'MASTER_PORT': f'{x}', **os.environ})"))
-	f.Add([]byte("async def f(x=os.getenv('MASTER_PORT')): os.putenv('MASTER_PORT', x)\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		line, ok := assignsMasterPort(text)
 		require.Equal(t, ok, line != 0)

@@ -1,0 +1,78 @@
+package diagnosis
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrorFile reads the file that PyTorch's @record writes for a rank that raised
+// (TORCHELASTIC_ERROR_FILE): the exception as one line, its traceback, and when it was
+// raised, to the second; the time is zero where the file doesn't say. Two shapes are
+// known:
+//
+//	{"message": {"message": "Type: text", "extraInfo": {"py_callstack": "…", "timestamp": "1700000000"}, "errorCode": 1}}
+//	{"message": "text", "timestamp": 1700000000}
+//
+// ok is false for a file that holds no such thing, a half-written one among them.
+func ErrorFile(data []byte) (msg string, callstack []string, at time.Time, ok bool) {
+	var file struct {
+		Message   json.RawMessage `json:"message"`
+		Timestamp json.RawMessage `json:"timestamp"`
+	}
+	if json.Unmarshal(data, &file) != nil || file.Message == nil {
+		return "", nil, time.Time{}, false
+	}
+	var text string
+	if json.Unmarshal(file.Message, &text) == nil {
+		msg = oneLine(text)
+		return msg, nil, unixTime(file.Timestamp), msg != ""
+	}
+	var message struct {
+		Message   string `json:"message"`
+		ExtraInfo struct {
+			Callstack string          `json:"py_callstack"`
+			Timestamp json.RawMessage `json:"timestamp"`
+		} `json:"extraInfo"`
+	}
+	if json.Unmarshal(file.Message, &message) != nil {
+		return "", nil, time.Time{}, false
+	}
+	msg, callstack = oneLine(message.Message), stackLines(message.ExtraInfo.Callstack)
+	return msg, callstack, unixTime(message.ExtraInfo.Timestamp), msg != "" || callstack != nil
+}
+
+// oneLine is the first line of a text that says something.
+func oneLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(clean(line)); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// stackLimit is how many lines of a traceback are kept, the last ones.
+const stackLimit = 1000
+
+func stackLines(text string) []string {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return cleanAll(lines[max(len(lines)-stackLimit, 0):])
+}
+
+// unixTime reads seconds since 1970, as a number or as one in quotes, with or without a
+// fraction. What is no time of this or the coming centuries is the zero time.
+func unixTime(raw json.RawMessage) time.Time {
+	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
+	if err != nil || !(seconds > 0 && seconds < 1<<33) {
+		return time.Time{}
+	}
+	whole, fraction := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(fraction*1e9))
+}
