@@ -59,8 +59,13 @@ type Finding struct {
 	Port uint16
 }
 
-// String says it in a few words that end a sentence such as "no rank has come to the
-// store: ".
+// Hint is the line for the user.
+func (f Finding) Hint() string {
+	return "no rank has come to gorun's store yet, and " + f.String() +
+		"; if the program sets MASTER_PORT itself, --store=rank0 leaves the store to its rank 0"
+}
+
+// String says what was seen.
 func (f Finding) String() string {
 	switch f.State {
 	case Connecting:
