@@ -1,0 +1,272 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxThreads bounds the spawner threads of a group. More than four fight for
+// the kernel's process locks and gain nothing.
+const maxThreads = 4
+
+// ErrClosed is returned for a group that was closed.
+var ErrClosed = errors.New("process group of ranks is closed")
+
+// ErrNotStarted is returned by calls that name a rank which has no process.
+var ErrNotStarted = errors.New("rank was not started")
+
+// Common is what the ranks of one Start share. Its strings are made ready for
+// the kernel once, not once a rank.
+type Common struct {
+	Env  []string // "NAME=value", before each rank's own
+	Path string   // program file, with a slash or relative to the rank's Dir
+	Argv []string // with the program's name at index 0
+	Dir  string   // working directory; "" is that of this process
+}
+
+// Rank is what one rank has of its own. Zero fields take Common's value.
+type Rank struct {
+	ID                    int      // names the rank in the Sink's and Group's methods; unique in a group
+	Env                   []string // appended to Common.Env, whose names it must not repeat
+	Path                  string
+	Argv                  []string
+	Dir                   string
+	Stdin, Stdout, Stderr Stream
+}
+
+// Status says how a process ended.
+type Status struct {
+	Code   int            // exit code; -1 if a signal ended it, or nobody knows
+	Signal syscall.Signal // signal that ended it, or 0
+	Core   bool           // a core was dumped
+}
+
+// Sink receives what happens to the ranks. Its methods are called on the
+// spawner threads, for one rank always on the same one and in order, and delay
+// that thread's ranks for as long as they run.
+type Sink interface {
+	// Started comes first of all for a rank, when its program is executing.
+	Started(id, pid int)
+	// Output hands over bytes of stream 1 or 2. p is only valid during the call.
+	Output(id, stream int, p []byte)
+	// Closed comes last for a stream: all that could write to it have closed it,
+	// or the group was closed.
+	Closed(id, stream int)
+	// Exited comes when the rank's process has ended, at is when that was noticed.
+	// What the process itself had written was handed over before, unless the
+	// stream is paused; a descendant that holds a stream open may still write to it.
+	Exited(id int, s Status, at time.Time)
+}
+
+// Config configures a Group.
+type Config struct {
+	Sink Sink
+	// Threads bounds the number of spawner threads. 0 means one for each CPU that
+	// this process may use, at most 4. There are never more than ranks.
+	Threads int
+}
+
+// Group is a set of ranks' processes on this host. Its methods may be called
+// from several goroutines at once.
+type Group struct {
+	sink    Sink
+	threads int
+
+	paused [numStreams]atomic.Bool
+	legacy atomic.Bool // no clone3 here
+	window atomic.Pointer[unix.Winsize]
+
+	starting sync.Mutex // one Start or Close at a time; guards shared
+	shared   sharedDescriptors
+	growth   sync.WaitGroup // of the descriptor table
+
+	mu       sync.RWMutex // guards the fields below; read-locked while a rank is signalled
+	ranks    map[int]*rank
+	spawners []*spawner
+	closed   bool // nothing is signalled any more, ranks may be reaped
+}
+
+// rank is one rank's process. Apart from the atomic fields it belongs to its spawner.
+type rank struct {
+	Rank
+	index int32 // in spawner.ranks, its tag in epoll
+	pid   atomic.Int32
+	pidfd int32
+	end   [numStreams]int32 // our ends of its streams, -1: none or closed
+	input atomic.Pointer[input]
+
+	exited bool
+	stolen atomic.Bool // somebody else in this process has reaped it: pid is not ours
+}
+
+// NewGroup returns a group without ranks. It holds neither threads nor
+// descriptors until the first Start.
+func NewGroup(cfg Config) (*Group, error) {
+	if cfg.Sink == nil {
+		return nil, errors.New("new process group: no sink")
+	}
+	threads := cfg.Threads
+	if threads <= 0 {
+		threads = min(runtime.NumCPU(), maxThreads)
+	}
+	return &Group{sink: cfg.Sink, threads: threads, shared: noDescriptors, ranks: map[int]*rank{}}, nil
+}
+
+// Start starts ranks and returns when each of them executes its program, or with
+// the *StartError of the first in their order that could not. Ranks that were
+// started before it, or by another thread at that moment, stay and are the
+// caller's to end. Their output is read meanwhile.
+func (g *Group) Start(c Common, ranks []Rank) error {
+	if len(ranks) == 0 {
+		return nil
+	}
+	g.starting.Lock()
+	defer g.starting.Unlock()
+	img, err := newImage(c)
+	if err != nil {
+		return err
+	}
+	slots, err := g.register(ranks)
+	if err != nil {
+		return err
+	}
+	if err := g.shared.open(ranks); err != nil {
+		return &StartError{ID: ranks[0].ID, Op: "open standard streams", Err: err, Hint: LimitFor(err, len(ranks))}
+	}
+	g.makeRoom(len(ranks))
+	spawners, err := g.threadsFor(len(ranks))
+	if err != nil {
+		return &StartError{ID: ranks[0].ID, Op: "prepare threads", Err: err, Hint: LimitFor(err, len(ranks))}
+	}
+	j := &start{common: c, image: img, ranks: slots, launcher: os.Getpid(), openFiles: usersOpenFiles()}
+	j.busy.Add(len(spawners))
+	for _, s := range spawners {
+		s.post(func(in *inbox) { in.start = j })
+	}
+	j.busy.Wait()
+	return j.err()
+}
+
+// register makes the ranks known by their ids.
+func (g *Group) register(ranks []Rank) ([]rank, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	slots := make([]rank, len(ranks))
+	for i := range ranks {
+		r := &slots[i]
+		r.Rank = ranks[i]
+		r.pidfd, r.end = -1, [numStreams]int32{-1, -1, -1}
+		if _, ok := g.ranks[r.ID]; ok {
+			return nil, fmt.Errorf("start rank %d: its id is in use", r.ID)
+		}
+		if r.hasPTY() && r.Stdout.Kind != PTY {
+			return nil, fmt.Errorf("start rank %d: a pseudo-terminal without stdout", r.ID)
+		}
+		g.ranks[r.ID] = r
+	}
+	return slots, nil
+}
+
+// growFrom is the number of ranks from which on growing the descriptor table at
+// once and beside the first starts gains time: a tenth at 256 ranks that live on.
+const growFrom = 48
+
+// makeRoom grows the descriptor table for many ranks.
+func (g *Group) makeRoom(ranks int) {
+	if ranks >= growFrom {
+		g.growth.Go(func() { GrowDescriptorTable(ranks*PerRank + ownDescriptors) })
+	}
+}
+
+// threadsFor returns the spawners that start n ranks, and makes those that don't
+// exist yet.
+func (g *Group) threadsFor(n int) ([]*spawner, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n = min(g.threads, n)
+	for len(g.spawners) < n {
+		s, err := newSpawner(g)
+		if err != nil {
+			return nil, err
+		}
+		g.spawners = append(g.spawners, s)
+		go s.run()
+	}
+	return g.spawners[:n], nil
+}
+
+// postAll posts to every spawner.
+func (g *Group) postAll(change func(*inbox)) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for _, s := range g.spawners {
+		s.post(change)
+	}
+}
+
+// Signal sends sig to the process group of a rank, which has the number of its
+// pid. The rank stays a zombie until Close, so that this number cannot become
+// anybody else's: a signal reaches what a rank left behind in its group even
+// after its own end, and is silently without effect when nothing is there.
+func (g *Group) Signal(id int, sig syscall.Signal) error { return g.kill(id, -1, sig) }
+
+// SignalProcess sends sig to the rank's own process only.
+func (g *Group) SignalProcess(id int, sig syscall.Signal) error { return g.kill(id, 1, sig) }
+
+func (g *Group) kill(id, sign int, sig syscall.Signal) error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.closed {
+		return ErrClosed
+	}
+	r, ok := g.ranks[id]
+	if !ok || r.pid.Load() == 0 {
+		return fmt.Errorf("signal rank %d: %w", id, ErrNotStarted)
+	}
+	if r.stolen.Load() {
+		return fmt.Errorf("signal rank %d: %w", id, os.ErrProcessDone)
+	}
+	if err := syscall.Kill(sign*int(r.pid.Load()), sig); err != nil {
+		return fmt.Errorf("signal rank %d: %w", id, err)
+	}
+	return nil
+}
+
+// Close kills the ranks that still run, closes all streams, also those that
+// descendants of ranks hold open, and reaps. When it returns, no thread,
+// goroutine or descriptor of the group is left. It must not be called from a
+// Sink's method. Its error names ranks that did not die within two seconds.
+func (g *Group) Close() error {
+	g.starting.Lock()
+	defer g.starting.Unlock()
+	g.mu.Lock()
+	spawners := g.spawners
+	g.closed, g.spawners = true, nil
+	g.mu.Unlock()
+
+	for _, s := range spawners {
+		s.post(func(in *inbox) { in.closing = true })
+	}
+	left := 0
+	g.growth.Wait()
+	for _, s := range spawners {
+		<-s.done
+		left += s.left
+	}
+	g.shared.close()
+	if left > 0 {
+		return fmt.Errorf("close: %d ranks did not die within %v of SIGKILL; they hang in the kernel", left, closeWait)
+	}
+	return nil
+}

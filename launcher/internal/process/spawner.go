@@ -1,0 +1,244 @@
+package process
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/process/kernel"
+)
+
+// spawner is a thread that starts ranks and then reads what these ranks write
+// and notices their end. It is one thread from its first rank to the group's
+// end, because the kernel kills a rank when the thread that started it ends.
+type spawner struct {
+	g    *Group
+	ep   int // epoll of this thread alone
+	wake int // eventfd in ep: something was posted
+
+	ranks  []*rank             // all that were started here; epoll's tags are indices
+	alive  int                 // of these, not yet Exited
+	parked [numStreams][]*rank // streams taken out of ep while paused
+
+	child   kernel.Child
+	args    scratch
+	last    origin // of the rank that was started last
+	buf     [64 << 10]byte
+	events  [64]syscall.EpollEvent
+	closing bool
+
+	mu     sync.Mutex // guards in and closed
+	in     inbox
+	closed bool          // ep and wake are no more
+	done   chan struct{} // closed when the thread is about to end
+	left   int           // ranks that outlived close; valid after done
+}
+
+// inbox is what other goroutines want of a spawner.
+type inbox struct {
+	start   *start  // ranks to start
+	exited  []*rank // ended, told by a waiter instead of a pidfd
+	resumed bool    // look at the parked streams
+	resized bool    // the window's size has changed
+	closing bool
+}
+
+// start is the ranks of one Start, which spawners take one after the other.
+type start struct {
+	common    Common
+	image     *image
+	ranks     []rank
+	launcher  int
+	openFiles *unix.Rlimit
+
+	next atomic.Int64
+	busy sync.WaitGroup
+
+	failed atomic.Bool
+	mu     sync.Mutex
+	first  *StartError // of the lowest index
+	index  int
+}
+
+// take returns the index of the next rank to start, or false when there is none
+// or one has failed.
+func (j *start) take() (int, bool) {
+	if j.failed.Load() {
+		return 0, false
+	}
+	i := int(j.next.Add(1)) - 1
+	return i, i < len(j.ranks)
+}
+
+func (j *start) fail(i int, err *StartError) {
+	j.failed.Store(true)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first == nil || i < j.index {
+		j.first, j.index = err, i
+	}
+}
+
+func (j *start) err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first == nil {
+		return nil
+	}
+	return j.first
+}
+
+// drainEvery is the number of ranks that a spawner starts between two looks at
+// the ranks it has. Looking often gives descriptors back early.
+const drainEvery = 4
+
+// newSpawner makes a spawner whose thread is not running yet.
+func newSpawner(g *Group) (*spawner, error) {
+	ep, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		syscall.Close(ep)
+		return nil, err
+	}
+	s := &spawner{g: g, ep: ep, wake: wake, done: make(chan struct{})}
+	if e := s.watch(int32(wake), wakeTag); e != 0 {
+		syscall.Close(ep)
+		syscall.Close(wake)
+		return nil, e
+	}
+	return s, nil
+}
+
+// post changes the inbox and wakes the thread.
+func (s *spawner) post(change func(*inbox)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	change(&s.in)
+	one := [8]byte{1} // little-endian, as both architectures are
+	syscall.Write(s.wake, one[:])
+}
+
+// run is the thread. It stays locked, so that the thread ends with it.
+func (s *spawner) run() {
+	runtime.LockOSThread()
+	defer close(s.done)
+	s.child.Mask = threadMask()
+	for !s.closing {
+		s.poll(forever)
+		s.obey()
+	}
+	s.close()
+}
+
+// threadMask returns the calling thread's signal mask: as the user had it, since
+// Go threads inherit it, but for the synchronous signals, SIGCHLD and SIGPROF,
+// which the runtime unblocks for good.
+func threadMask() (mask uint64) {
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&mask)), 8, 0, 0)
+	return mask
+}
+
+// obey does what was posted. It must follow every poll, which takes the wake-up away.
+func (s *spawner) obey() {
+	s.mu.Lock()
+	in := s.in
+	s.in = inbox{}
+	s.mu.Unlock()
+
+	s.closing = s.closing || in.closing
+	for _, r := range in.exited {
+		s.exited(r)
+	}
+	if in.resumed {
+		s.unpark()
+	}
+	if in.resized {
+		s.resize()
+	}
+	if in.start != nil {
+		s.share(in.start)
+	}
+}
+
+// share starts this spawner's share of j, looking after its ranks meanwhile.
+func (s *spawner) share(j *start) {
+	defer j.busy.Done()
+	for n := 1; ; n++ {
+		i, ok := j.take()
+		if !ok {
+			return
+		}
+		if err := s.start(j, &j.ranks[i]); err != nil {
+			j.fail(i, err)
+			return
+		}
+		if n%drainEvery == 0 {
+			s.poll(0)
+			s.obey()
+		}
+	}
+}
+
+// closeWait is how long Close waits for ranks that it killed. A process that
+// hangs in the kernel does not even die of SIGKILL.
+const closeWait = 2 * time.Second
+
+// close kills the ranks that still run, closes all streams and reaps.
+func (s *spawner) close() {
+	for _, r := range s.ranks {
+		if !r.exited {
+			syscall.Kill(-int(r.pid.Load()), syscall.SIGKILL)
+		}
+	}
+	for end := time.Now().Add(closeWait); s.alive > 0; {
+		left := time.Until(end)
+		if left <= 0 {
+			break
+		}
+		s.poll(int(left/time.Millisecond) + 1)
+		s.obey()
+	}
+	s.left = s.alive
+	for _, r := range s.ranks {
+		s.release(r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	syscall.Close(s.wake)
+	syscall.Close(s.ep)
+}
+
+// release gives back what is left of r: streams that descendants hold open, and
+// its pid.
+func (s *spawner) release(r *rank) {
+	for stream := range r.end {
+		if r.end[stream] < 0 {
+			continue
+		}
+		if !s.g.paused[stream].Load() {
+			s.drain(r, stream)
+		}
+		s.endStream(r, stream)
+	}
+	if in := r.input.Load(); in != nil {
+		in.abandon()
+	}
+	if r.pidfd >= 0 {
+		syscall.Close(int(r.pidfd))
+	}
+	if r.exited && !r.stolen.Load() {
+		_ = reap(unix.P_PID, int(r.pid.Load()))
+	}
+}
