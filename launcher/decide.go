@@ -99,7 +99,8 @@ func (s *session) hello() wire.Hello {
 	r := s.spec.Request()
 	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	h := wire.Hello{
-		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(), Environ: map[string]string{},
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
+		Driverless: s.spec.PerNode.Kind == job.CountGPU, Environ: map[string]string{},
 	}
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if v, ok := find(s.spec.Environ, name); ok {

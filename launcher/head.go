@@ -38,7 +38,9 @@ type head struct {
 
 // run starts the plan's ranks and returns when nothing of the job is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
-	sup, orders := job.NewSupervisor(h.plan.Supervision())
+	supervision := h.plan.Supervision()
+	supervision.Began = time.Now()
+	sup, orders := job.NewSupervisor(supervision)
 	h.sup = sup
 	config, err := h.consoleConfig()
 	if err != nil {
@@ -53,18 +55,48 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.stdin = h.pumpStdin()
 	h.obey(orders)
 	h.loop(ctx)
-	h.finish()
+	h.finish(ctx)
 	return h.result(), nil
 }
 
 // finish writes out what ranks said last and lets go of everything.
-func (h *head) finish() {
+func (h *head) finish(ctx context.Context) {
 	close(h.over)
 	for _, t := range h.timers {
 		t.Stop()
 	}
 	h.stdin.stop()
-	_ = h.console.Close(context.Background()) // failed writes were reported when they failed
+	h.closeConsole(ctx)
+}
+
+// impatience is how long a reader that does not read may hold up the end of a job
+// that somebody wanted to end.
+const impatience = time.Second
+
+// closeConsole waits until everything is written, which a reader (a pager, a
+// stopped terminal) may hold up as long as nobody wants the job to end.
+func (h *head) closeConsole(ctx context.Context) {
+	closing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if cause := h.sup.Result().Cause; cause == job.CauseSignal || cause == job.CauseCancelled || cause == job.CauseTimeout {
+		closing, cancel = context.WithTimeout(context.WithoutCancel(ctx), impatience)
+		defer cancel()
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = h.console.Close(closing) // failed writes were reported when they failed
+	}()
+	for {
+		select {
+		case <-closed:
+			return
+		case sig := <-h.settings.signals:
+			if sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+				cancel()
+			}
+		}
+	}
 }
 
 // post hands an event to the loop while there is one.

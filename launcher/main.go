@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"os"
+
 	"gorun/launcher/internal/diagnosis"
 	"gorun/launcher/internal/process"
 )
@@ -13,7 +15,9 @@ var mainCalled bool
 // a job whose launcher was killed: then it ends what is left of that job and
 // exits.
 func Main() {
-	process.EnterGuard()
+	if process.EnterGuard() {
+		os.Exit(0)
+	}
 	mainCalled = true
 }
 

@@ -127,13 +127,20 @@ func (s *session) takeProcess() error {
 	return nil
 }
 
+// usageErrors makes each error of a list one that says what exit code it is.
 func usageErrors(err error) error {
-	var list *multierror.Error
-	if !errors.As(err, &list) {
+	var list []error
+	var several *multierror.Error
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
+	case errors.As(err, &several):
+		list = several.Errors
+	case ok:
+		list = joined.Unwrap()
+	default:
 		return &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	var all *multierror.Error
-	for _, e := range list.Errors {
+	for _, e := range list {
 		all = multierror.Append(all, &Error{Code: job.ExitUsage, Text: e.Error()})
 	}
 	return all

@@ -105,9 +105,12 @@ func (h *head) explain(f *job.Failure) {
 	if len(f.Last) == 0 {
 		f.Last = h.console.Tail(f.Rank, 1)
 	}
-	f.Traceback, f.Last = trace(f.Last, h.sup.ErrorFile(f.Rank))
 	f.Hint = diagnosis.Hint(f.Last)
-	if l := h.plan.Logs; l != nil && l.Dir != "/dev/null" {
+	f.Traceback, f.Last = trace(f.Last, h.sup.ErrorFile(f.Rank))
+	if f.Hint == "" {
+		f.Hint = diagnosis.Hint(f.Traceback)
+	}
+	if l := h.plan.Logs; l != nil && l.Files() {
 		f.Log = path.Join(l.Dir, strconv.Itoa(h.plan.Ranks[f.Rank].LocalRank))
 	}
 }
@@ -116,6 +119,9 @@ func (h *head) explain(f *job.Failure) {
 // its last lines, which are then not repeated.
 func trace(last []string, errorFile []byte) (traceback, rest []string) {
 	if lines, ok := diagnosis.PythonTraceback(last); ok {
+		return lines, nil
+	}
+	if lines, ok := diagnosis.GoPanic(last); ok {
 		return lines, nil
 	}
 	if message, stack, _, ok := diagnosis.ErrorFile(errorFile); ok {

@@ -70,10 +70,12 @@ func terminalSize(w any) (cols, rows int) {
 	return 80, 24
 }
 
-// resize tells ranks with a pseudo-terminal the new size of ours.
+// resize tells the console, and ranks with a pseudo-terminal, the new size of
+// ours.
 func (h *head) resize() {
+	cols, rows := terminalSize(h.settings.stdout)
+	h.console.Resize(cols)
 	if h.start.Stdio.PTY {
-		cols, rows := terminalSize(h.settings.stdout)
 		_ = h.link.Send(wire.TypeResize, wire.Resize{Rows: rows, Cols: cols})
 	}
 }
@@ -84,6 +86,8 @@ type stdinPump struct {
 	in    *os.File
 	link  *wire.Link
 	ranks []int
+	// entered tells the console that the user ended a line on the terminal.
+	entered func()
 
 	mu     sync.Mutex
 	room   sync.Cond
@@ -96,7 +100,10 @@ const stdinWindow = 256 << 10
 
 // pumpStdin starts the reading if some rank needs it.
 func (h *head) pumpStdin() *stdinPump {
-	p := &stdinPump{in: h.settings.stdin, link: h.link, ranks: h.start.Stdio.Piped}
+	p := &stdinPump{in: h.settings.stdin, link: h.link, ranks: h.start.Stdio.Piped, entered: func() {}}
+	if isTerminal(p.in) {
+		p.entered = h.console.Entered
+	}
 	p.room.L = &p.mu
 	if len(p.ranks) > 0 {
 		go p.run()
@@ -109,6 +116,9 @@ func (p *stdinPump) run() {
 	for p.wait() {
 		n, err := p.in.Read(buf)
 		if n > 0 {
+			if buf[n-1] == '\n' {
+				p.entered()
+			}
 			p.send(buf[:n])
 		}
 		if err == io.EOF {
@@ -191,6 +201,10 @@ func (c *credit) consumed(_, stream, n int) {
 	}
 }
 
+// tailLines are the last lines kept of each stream: tracebacks of PyTorch are
+// long, and the user's own frame stands at their beginning.
+const tailLines = 60
+
 // consoleConfig is how the ranks' output is shown.
 func (h *head) consoleConfig() (output.Config, error) {
 	s, o := h.settings, h.output
@@ -199,19 +213,41 @@ func (h *head) consoleConfig() (output.Config, error) {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	c := output.Config{
-		Stdout:   output.Destination{W: s.stdout, Terminal: isTerminal(s.stdout), Color: s.colour},
-		Stderr:   output.Destination{W: s.stderr, Terminal: isTerminal(s.stderr), Color: s.colour},
-		Label:    output.Label(o.Label),
-		Style:    output.TagStyle(o.Style),
-		Template: template,
-		Show:     shows(o.ShowLocalRanks),
-		Consumed: h.credit.consumed,
-		Failed:   h.outputFailed,
+		Stdout:    destination(s.stdout, s.colour),
+		Stderr:    destination(s.stderr, s.colour),
+		Label:     output.Label(o.Label),
+		Style:     tagStyles[o.Style],
+		Template:  template,
+		Show:      shows(o.ShowLocalRanks),
+		Consumed:  h.credit.consumed,
+		Failed:    h.outputFailed,
+		TailLines: tailLines,
 	}
 	for _, r := range h.plan.Ranks {
-		c.Ranks = append(c.Ranks, output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Nodes[r.Node].Name, Role: h.plan.Role})
+		c.Ranks = append(c.Ranks, output.RankInfo{
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Nodes[r.Node].Name, Role: h.plan.Role, Tee: h.teed(r.LocalRank),
+		})
 	}
 	return c, nil
+}
+
+// tagStyles are the console's names for what the user wished.
+var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StyleTagged: output.OpenMPITag}
+
+func destination(w io.Writer, colour bool) output.Destination {
+	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}
+	if d.Terminal {
+		d.Width, _ = terminalSize(w)
+	}
+	return d
+}
+
+// teed are the streams of a local rank that go to files and to the console.
+func (h *head) teed(localRank int) output.Streams {
+	if l := h.plan.Logs; l != nil && l.Files() {
+		return output.Streams(l.Tee[localRank])
+	}
+	return 0
 }
 
 // shows is --local-ranks-filter.

@@ -74,7 +74,7 @@ func (t planTable) environment(p *job.Plan) {
 			inherited++
 			continue
 		}
-		t.row(v.Name, orDash(v.Value), string(v.Origin), v.Reason)
+		t.row(v.Name, orDash(v.Shown()), string(v.Origin), v.Reason)
 	}
 	if len(p.Ranks) > 0 {
 		for i, v := range p.Ranks[0].Env {
@@ -94,7 +94,7 @@ func (t planTable) values(p *job.Plan, i int) string {
 	const most = 4
 	var list []string
 	for _, r := range p.Ranks[:min(len(p.Ranks), most)] {
-		list = append(list, r.Env[i].Value)
+		list = append(list, r.Env[i].Shown())
 	}
 	if len(p.Ranks) > most {
 		list = append(list, "…")

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,13 +27,25 @@ func (s *Spec) Request() placement.Request {
 	r := placement.Request{
 		Ranks:   s.totalRanks(),
 		PerNode: placement.PerNode{Kind: placement.PerNodeKind(s.PerNode.Kind), N: s.PerNode.N, From: s.PerNode.From},
-		Visible: placement.VisibilityOf(s.Environ),
+		Visible: placement.VisibilityOf(s.rankEnviron()),
 	}
 	for _, h := range s.Hosts {
 		r.Slots = append(r.Slots, h.Slots)
 	}
 	r.SlotsFrom = s.HostsFrom
 	return r
+}
+
+// rankEnviron is the inherited environment with what -x sets behind it, where it
+// counts.
+func (s *Spec) rankEnviron() []string {
+	environ := slices.Clip(s.Environ)
+	for _, e := range s.Exports {
+		if e.HasValue {
+			environ = append(environ, e.Name+"="+e.Value)
+		}
+	}
+	return environ
 }
 
 // totalRanks is the wished number of ranks of all programs; 0: not said.
@@ -231,12 +244,12 @@ func (b *builder) errorFile(localRank int) string {
 // that number itself where there is no list.
 func (b *builder) device(localRank int) (string, error) {
 	for _, name := range []string{env.VarHIPVisibleDevices, env.VarCUDAVisibleDevices} {
-		list, ok := lookup(b.spec.Environ, name)
-		if !ok {
+		list, ok := lookup(b.spec.rankEnviron(), name)
+		if !ok || list == "" {
 			continue
 		}
 		devices := strings.Split(list, ",")
-		if localRank >= len(devices) || list == "" {
+		if localRank >= len(devices) {
 			return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, list, localRank)
 		}
 		return strings.TrimSpace(devices[localRank]), nil

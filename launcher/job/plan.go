@@ -104,6 +104,10 @@ type Logs struct {
 	DuplicateStderr []string  `json:"duplicate_stderr,omitempty"`
 }
 
+// Files reports whether there are log files: the null device as a log directory
+// means none.
+func (l *Logs) Files() bool { return l.Base != nullDevice }
+
 // AtStart stands for what only a start can tell.
 const AtStart = "<at start>"
 

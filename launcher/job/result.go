@@ -134,10 +134,10 @@ func (s *Supervisor) ErrorFile(rank int) []byte {
 }
 
 func (s *Supervisor) elapsed() time.Duration {
-	if s.startedAt.IsZero() || s.endedAt.Before(s.startedAt) {
+	if s.endedAt.Before(s.cfg.Began) {
 		return 0
 	}
-	return s.endedAt.Sub(s.startedAt)
+	return s.endedAt.Sub(s.cfg.Began)
 }
 
 func (s *Supervisor) rankEnd(rank int) RankEnd {

@@ -187,12 +187,10 @@ const (
 type LabelStyle uint8
 
 const (
-	// StyleRank is gorun's own: "[rank] ".
+	// StyleRank is gorun's own: "[rank] "; tee'd streams have torchrun's label.
 	StyleRank LabelStyle = iota
 	// StyleTagged is Open MPI's --tag-output: "[1,rank]<stdout>:".
 	StyleTagged
-	// StyleTorchrun is "[role local_rank]:" as torchrun writes for tee'd streams.
-	StyleTorchrun
 )
 
 // Streams is a set of a rank's output streams: bit 0 standard output, bit 1

@@ -17,7 +17,8 @@ const maxLeftoverGrace = 10 * time.Second
 
 // SupervisorConfig is what the supervisor has to know of a plan.
 type SupervisorConfig struct {
-	Nodes   [][]int // the ranks of each node
+	Nodes   [][]int   // the ranks of each node
+	Began   time.Time // from when on the job's time counts
 	Grace   time.Duration
 	Timeout time.Duration
 	// EndSignals are the signals that end the job in order, beside SIGINT,
@@ -54,7 +55,6 @@ type Supervisor struct {
 	left      []string
 	suspended bool
 	pids      map[int]int
-	startedAt time.Time
 	endedAt   time.Time
 }
 
@@ -108,9 +108,6 @@ func (s *Supervisor) Next(ev Event) []Order {
 func (s *Supervisor) running(ev Running) []Order {
 	for r, pid := range ev.PIDs {
 		s.pids[r] = pid
-	}
-	if s.startedAt.IsZero() || ev.At.Before(s.startedAt) {
-		s.startedAt = ev.At
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	facts := wire.Facts{
 		Version: wire.Version,
 		Host:    host,
-		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs}),
+		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless}),
 		TempDir: a.cfg.TempDir,
 		Now:     time.Now(),
 	}

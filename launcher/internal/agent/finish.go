@@ -155,16 +155,15 @@ func (j *running) watchTorch() {
 		if server.Clients() > 0 {
 			return
 		}
-		if f, ok := torchwatch.Check(j.jobPIDs(), []uint16{server.Addr().Port()}); ok {
+		if f, ok := torchwatch.Check(j.rankPIDs(), []uint16{server.Addr().Port()}); ok && server.Clients() == 0 {
 			j.agent.notice("%s", f.Hint())
 		}
 	})
 }
 
-func (j *running) jobPIDs() (pids []int) {
-	found, _ := j.target().Find()
-	for _, p := range found {
-		pids = append(pids, p.PID)
+func (j *running) rankPIDs() (pids []int) {
+	for _, pid := range j.pids() {
+		pids = append(pids, pid)
 	}
 	return pids
 }

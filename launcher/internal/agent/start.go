@@ -107,6 +107,7 @@ func (j *running) startRanks() (err error) {
 		return err
 	}
 	j.guard.begin(j)
+	defer j.closeFiles()
 	return j.group.Start(j.common(), ranks)
 }
 

@@ -41,12 +41,9 @@ func (j *running) read(rank int) process.Stream {
 
 // written is where a rank's stream goes: to us, or straight into a file.
 func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
-	if j.logs == nil || !redirected(j.start.Logs, row.LocalRank, stream) {
+	if j.logs == nil || j.logs.AttemptDir() == "" || !redirected(j.start.Logs, row.LocalRank, stream) {
 		j.open.Add(1)
 		return process.Stream{Kind: process.Pipe}, nil
-	}
-	if j.logs.AttemptDir() == "" {
-		return process.Stream{Kind: process.Null}, nil
 	}
 	f, err := j.logs.Redirect(row.LocalRank, stream)
 	if err != nil {
@@ -128,12 +125,21 @@ func (j *running) rankInfos() []output.RankInfo {
 	return infos
 }
 
-// closeLogs waits until what ranks wrote is in their files.
-func (j *running) closeLogs() {
+// closeFiles gives up the files that are the ranks' own by now.
+func (j *running) closeFiles() {
 	for _, f := range j.files {
 		_ = f.Close()
 	}
-	if j.logs != nil {
-		_ = j.logs.Close(context.Background()) // what failed was reported when it did
+	j.files = nil
+}
+
+// closeLogs waits until what ranks wrote is in their files; a disk that hangs is
+// given up before long.
+func (j *running) closeLogs() {
+	if j.logs == nil {
+		return
+	}
+	if err := j.logs.Close(context.Background()); err != nil {
+		j.agent.notice("%v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/process/kernel"
 )
 
 // What a rank gets from the user through the launcher is shown by programs that
@@ -118,7 +119,7 @@ func TestSignalsAreTheUsers(t *testing.T) {
 
 func TestSignalsAreResetWithoutClone3(t *testing.T) {
 	g := newGroup(t, 0)
-	g.UseClone()
+	g.Use(kernel.Clone)
 	r := piped(0)
 	require.NoError(t, g.Start(process.Common{Path: "/bin/cat", Argv: []string{"cat", "/proc/self/status"}}, []process.Rank{r}))
 	g.await(r)

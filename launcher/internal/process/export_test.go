@@ -1,7 +1,9 @@
 package process
 
-// UseClone makes g start ranks as on a kernel without clone3.
-func (g *Group) UseClone() { g.legacy.Store(true) }
+import "gorun/launcher/internal/process/kernel"
+
+// Use makes g start ranks in that way, as if the kernel had no newer one.
+func (g *Group) Use(w kernel.Way) { g.way.Store(int32(w)) }
 
 // CgroupTasks is the pids controller's limit as it is told for an EAGAIN.
 func CgroupTasks(membership, root string) (name string, most, used int) {

@@ -81,7 +81,7 @@ type Group struct {
 	threads int
 
 	paused [numStreams]atomic.Bool
-	legacy atomic.Bool // no clone3 here
+	way    atomic.Int32 // a kernel.Way
 	window atomic.Pointer[unix.Winsize]
 
 	starting sync.Mutex // one Start or Close at a time; guards shared

@@ -17,20 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/process/kernel"
 )
 
-// bothWays runs a test with clone3 and with what is there for older kernels.
-func bothWays(t *testing.T, test func(*testing.T, group)) {
-	t.Run("clone3", func(t *testing.T) { test(t, newGroup(t, 0)) })
-	t.Run("clone", func(t *testing.T) {
-		g := newGroup(t, 0)
-		g.UseClone()
-		test(t, g)
-	})
+// eachWay runs a test with clone3 and with what is there for older kernels.
+func eachWay(t *testing.T, test func(*testing.T, group)) {
+	for name, way := range map[string]kernel.Way{"clone3": kernel.Clone3, "clone": kernel.Clone, "clone without pidfd": kernel.CloneAlone} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, 0)
+			g.Use(way)
+			test(t, g)
+		})
+	}
 }
 
 func TestExitCodesAndSignals(t *testing.T) {
-	bothWays(t, func(t *testing.T, g group) {
+	eachWay(t, func(t *testing.T, g group) {
 		want := map[int]process.Status{}
 		var ranks []process.Rank
 		add := func(status process.Status, argv []string) {
@@ -56,7 +58,7 @@ func TestExitCodesAndSignals(t *testing.T) {
 }
 
 func TestSignalsFromOutside(t *testing.T) {
-	bothWays(t, func(t *testing.T, g group) {
+	eachWay(t, func(t *testing.T, g group) {
 		signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE, syscall.Signal(64)}
 		var ranks []process.Rank
 		for id := range signals {
@@ -72,7 +74,7 @@ func TestSignalsFromOutside(t *testing.T) {
 }
 
 func TestStringsArriveByteForByte(t *testing.T) {
-	bothWays(t, func(t *testing.T, g group) {
+	eachWay(t, func(t *testing.T, g group) {
 		strange := []string{"", " ", "a\nb", "\xff\xfe\x80", "$(id)", "--", "ü", strings.Repeat("long", 5000), ""}
 		common := process.Common{Path: self, Argv: append(role("raw"), strange...)}
 		for i, s := range strange {
@@ -153,7 +155,7 @@ func TestRelativeProgramIsFoundFromTheRanksDirectory(t *testing.T) {
 }
 
 func TestEachRankLeadsASession(t *testing.T) {
-	bothWays(t, func(t *testing.T, g group) {
+	eachWay(t, func(t *testing.T, g group) {
 		ranks := []process.Rank{piped(0), piped(1)}
 		g.start(role("wait"), ranks...)
 		for _, r := range ranks {

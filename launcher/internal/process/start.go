@@ -59,23 +59,22 @@ func (s *spawner) adopt(r *rank, pid int) {
 	s.watchExit(r)
 }
 
-// vfork starts s.child. It falls back to clone for good when clone3 is not to be
-// had: before Linux 5.3, with CLONE_CLEAR_SIGHAND before 5.5, and where a
-// container's filter refuses it.
+// vfork starts s.child, in the next older way for good when one is not supported.
 func (s *spawner) vfork() (pid int) {
 	c := &s.child
-	c.Legacy = s.g.legacy.Load()
-	if !c.Legacy {
-		pid = c.Start()
-		c.Legacy = c.Failed == kernel.StepClone && (c.Errno == syscall.ENOSYS || c.Errno == syscall.EPERM || c.Errno == syscall.EINVAL)
-		s.g.legacy.CompareAndSwap(false, c.Legacy)
-	}
-	if c.Legacy {
-		// The runtime resets the handlers in the child and notes that in a
-		// variable, which other forks read and write under this lock.
-		syscall.ForkLock.Lock()
-		pid = c.Start()
-		syscall.ForkLock.Unlock()
+	for {
+		c.Way = kernel.Way(s.g.way.Load())
+		if c.Way == kernel.Clone3 {
+			pid = c.Start()
+		} else {
+			syscall.ForkLock.Lock()
+			pid = c.Start()
+			syscall.ForkLock.Unlock()
+		}
+		if !c.Refused() {
+			break
+		}
+		s.g.way.CompareAndSwap(int32(c.Way), int32(c.Way)+1)
 	}
 	if pid != 0 && c.Errno != 0 {
 		s.bury(pid)

@@ -51,7 +51,7 @@ func TestStartErrors(t *testing.T) {
 		{"many arguments", process.Common{Path: self, Argv: many}, "exec", syscall.E2BIG, "arguments and environment have 10240900 bytes, the kernel takes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bothWays(t, func(t *testing.T, g group) {
+			eachWay(t, func(t *testing.T, g group) {
 				if c.common.Argv == nil {
 					c.common.Argv = []string{"x"}
 				}

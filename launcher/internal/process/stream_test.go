@@ -198,7 +198,7 @@ func TestStandardStreamsCanBeSwapped(t *testing.T) {
 }
 
 func TestPseudoTerminal(t *testing.T) {
-	bothWays(t, func(t *testing.T, g group) {
+	eachWay(t, func(t *testing.T, g group) {
 		pty := process.Stream{Kind: process.PTY}
 		r := process.Rank{Stdin: pty, Stdout: pty, Stderr: process.Stream{Kind: process.Pipe}}
 		all := process.Rank{ID: 1, Stdin: pty, Stdout: pty, Stderr: pty}

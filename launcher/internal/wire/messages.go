@@ -9,10 +9,12 @@ import (
 
 // Hello opens a connection: what the head needs to know of the node.
 type Hello struct {
-	Version  int       `json:"v"`
-	CPUs     bool      `json:"cpus,omitempty"`
-	GPUs     bool      `json:"gpus,omitempty"`
-	Programs []Program `json:"programs"`
+	Version int  `json:"v"`
+	CPUs    bool `json:"cpus,omitempty"`
+	GPUs    bool `json:"gpus,omitempty"`
+	// Driverless asks for a note on GPUs that no compute driver serves.
+	Driverless bool      `json:"driverless,omitempty"`
+	Programs   []Program `json:"programs"`
 	// Environ are the variables by which programs and interpreters are found.
 	Environ map[string]string `json:"environ,omitempty"`
 }

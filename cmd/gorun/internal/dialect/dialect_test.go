@@ -188,7 +188,6 @@ func TestTorchrunSpec(t *testing.T) {
 		app.SubstituteLocalRank = true
 		return job.Spec{
 			Apps: []job.App{app}, PerNode: fixed(1, "torchrun's default"), Grace: 30 * time.Second,
-			Output: job.OutputWish{Style: job.StyleTorchrun},
 		}
 	}
 	script := job.App{Program: "x.py", Args: []string{"--n", "4"}, Start: job.StartPython}

@@ -168,9 +168,6 @@ func joinWords(a, b string) string {
 // finishOutput settles what is printed and how.
 func (p *parser) finishOutput() {
 	out := &p.inv.Spec.Output
-	if p.dialect.python {
-		out.Style = job.StyleTorchrun
-	}
 	if p.tagOutput {
 		if out.Label == job.LabelNever {
 			p.problem(errors.New("--tag-output and --label never contradict each other"))

@@ -26,12 +26,36 @@ func (s Step) String() string {
 	return [...]string{"clone", "setsid", "prctl", "set controlling terminal", "chdir", "dup", "exec"}[s]
 }
 
+// Way is how a child is made.
+type Way int32
+
+const (
+	// Clone3 is clone3 with CLONE_CLEAR_SIGHAND, of Linux 5.5.
+	Clone3 Way = iota
+	// Clone is for older kernels and where a container's filter refuses clone3. The
+	// child has our signal handlers and resets them by the runtime, which notes that
+	// in a variable: the caller has to hold syscall.ForkLock. Mask is not looked at,
+	// the child gets this thread's.
+	Clone
+	// CloneAlone is Clone without a pidfd, for emulators that have none.
+	CloneAlone
+)
+
+// Refused reports that Start failed because c.Way is not supported here, and that there
+// is another way to try.
+func (c *Child) Refused() bool {
+	if c.Failed != StepClone || c.Way == CloneAlone {
+		return false
+	}
+	return c.Errno == syscall.EINVAL || c.Way == Clone3 && (c.Errno == syscall.ENOSYS || c.Errno == syscall.EPERM)
+}
+
 // cloneArgs is struct clone_args of clone3(2), first version.
 type cloneArgs struct {
 	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
 }
 
-const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD
+const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
 // Child is all that a child needs until it executes its program. Strings end with
 // a zero byte and lists with nil. A Child may be started again with other values.
@@ -45,9 +69,7 @@ type Child struct {
 	OpenFiles  *unix.Rlimit // its RLIMIT_NOFILE, nil: ours
 	Mask       uint64       // its signal mask
 
-	// Legacy starts it by clone instead of clone3. Then the caller has to hold
-	// syscall.ForkLock, and Mask is not looked at: it gets this thread's.
-	Legacy bool
+	Way Way
 	// Patient gives up this thread's P until the program is executed, so that
 	// other goroutines and the garbage collector go on even if exec hangs on a
 	// dead file server. That costs a tenth of the time of a start.
@@ -59,7 +81,8 @@ type Child struct {
 	Failed Step
 	Errno  syscall.Errno
 
-	args cloneArgs
+	args  cloneArgs
+	flags uintptr // of clone
 }
 
 // Start starts a child that leads a session of its own, dies with this thread,
@@ -69,9 +92,13 @@ type Child struct {
 func (c *Child) Start() (pid int) {
 	c.PidFD, c.Failed, c.Errno = -1, StepClone, 0
 	c.args = cloneArgs{
-		flags:      vforkFlags | unix.CLONE_CLEAR_SIGHAND,
+		flags:      vforkFlags | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND,
 		pidFD:      uint64(uintptr(unsafe.Pointer(&c.PidFD))),
 		exitSignal: uint64(syscall.SIGCHLD),
+	}
+	c.flags = vforkFlags | uintptr(syscall.SIGCHLD)
+	if c.Way == Clone {
+		c.flags |= unix.CLONE_PIDFD
 	}
 	var r1, errno uintptr
 	if c.Patient {
@@ -105,10 +132,10 @@ func (c *Child) forkAside() (pid, errno uintptr) {
 //go:nocheckptr
 func (c *Child) fork() (pid, errno uintptr) {
 	beforeFork()
-	if c.Legacy {
-		pid, errno = rawVfork(unix.SYS_CLONE, vforkFlags|uintptr(syscall.SIGCHLD), 0, uintptr(unsafe.Pointer(&c.PidFD)))
-	} else {
+	if c.Way == Clone3 {
 		pid, errno = rawVfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.args)), unsafe.Sizeof(c.args), 0)
+	} else {
+		pid, errno = rawVfork(unix.SYS_CLONE, c.flags, 0, uintptr(unsafe.Pointer(&c.PidFD)))
 	}
 	if errno != 0 || pid != 0 {
 		afterFork()
@@ -127,7 +154,7 @@ func (c *Child) fork() (pid, errno uintptr) {
 //go:norace
 //go:nosplit
 func (c *Child) become() (Step, syscall.Errno) {
-	if c.Legacy {
+	if c.Way != Clone3 {
 		afterForkInChild()
 	}
 	if e := c.leadSession(); e != 0 {
@@ -229,7 +256,7 @@ func (c *Child) restore() {
 	if c.OpenFiles != nil {
 		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(c.OpenFiles)), 0, 0, 0)
 	}
-	if !c.Legacy {
+	if c.Way == Clone3 {
 		syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.Mask)), 0, 8, 0, 0)
 	}
 }

@@ -1,0 +1,295 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// GuardConfig says what a guard has to end.
+type GuardConfig struct {
+	// ID is the job's element of the marker.
+	ID string
+	// Remove lists private files and folders to remove, as AddPath takes them.
+	Remove []string
+	// Executable is a program that calls [EnterGuard] first of all, for a host
+	// program that does not. "" is this program itself, even if its file is
+	// replaced or deleted meanwhile.
+	Executable string
+}
+
+// guardName is what ps shows of a guard. It names neither this project nor the
+// job: `pkill gorun` ends the launcher, and the guard is what is left to see that
+// the job ends as well.
+const guardName = "job-guard"
+
+// ErrGuardDied says that the guard is gone and can be told nothing any more;
+// what it should have been told is kept for [Guard.Replace].
+var ErrGuardDied = errors.New("the guard process is dead")
+
+// Guard is the process that ends a job when the launcher dies in whatever way,
+// SIGKILL included. It is a bare fork that sleeps until the last write end of a
+// pipe is closed, and turns into a Go program only then:
+//
+//	launcher                         guard
+//	   | -- fork ------------------>   own session, deaf to signals, no other descriptors
+//	   | == records in the pipe ==     not read yet (guard_records.go)
+//	   x dies, the pipe closes
+//	                                   poll returns, execve of the launcher's program
+//	                                   EnterGuard: reads the records, SIGKILL to all
+//	                                   of the job, removes paths, ends
+//
+// All methods may be called by several goroutines.
+type Guard struct {
+	executable string
+
+	mu    sync.Mutex
+	state guardState
+	pid   int
+	pidfd int   // -1: dismissed
+	pipe  int   // write end
+	mute  error // why the pipe takes no more
+	watch *deathWatch
+}
+
+// StartGuard forks a guard and tells it what cfg says. The error says which step
+// failed; a system that is out of processes or memory is an unwrapped EAGAIN or
+// ENOMEM.
+func StartGuard(cfg GuardConfig) (*Guard, error) {
+	g := &Guard{executable: cfg.Executable, pidfd: -1, state: guardState{id: cfg.ID}}
+	for _, path := range cfg.Remove {
+		recorded, err := identify(path)
+		if err != nil {
+			return nil, fmt.Errorf("start guard: %w", err)
+		}
+		g.state.paths = append(g.state.paths, recorded)
+	}
+	if err := g.start(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// AddRank records the session of a rank, whose id is the rank's pid.
+func (g *Guard) AddRank(pid int) error { return g.addSession(Session{SID: pid}) }
+
+// EndRank records that the rank is about to be reaped: from now on its pid may
+// come to name a stranger's session.
+func (g *Guard) EndRank(pid int) error { return g.addSession(Session{SID: pid, Until: Now()}) }
+
+func (g *Guard) addSession(s Session) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state.add(s)
+	if err := g.tell(s.appendTo(make([]byte, 0, 8))); err != nil {
+		return fmt.Errorf("tell guard of rank with pid %d: %w", s.SID, err)
+	}
+	return nil
+}
+
+// AddPath records a file or folder that the job keeps for itself, to be removed
+// with all below when the launcher dies. What has another inode or another owner
+// by then is left alone; a path that does not exist yet may be recorded.
+func (g *Guard) AddPath(path string) error {
+	recorded, err := identify(path)
+	if err != nil {
+		return fmt.Errorf("tell guard of a path: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state.paths = append(g.state.paths, recorded)
+	if err := g.tell(recorded.appendTo(nil)); err != nil {
+		return fmt.Errorf("tell guard of %s: %w", path, err)
+	}
+	return nil
+}
+
+// identify makes a record of a path. The guard runs in the root folder.
+func identify(path string) (guardedPath, error) {
+	if !filepath.IsAbs(path) {
+		return guardedPath{}, fmt.Errorf("%q is no absolute path", path)
+	}
+	var st unix.Stat_t
+	switch err := unix.Lstat(path, &st); {
+	case err == unix.ENOENT:
+		return guardedPath{path: path}, nil
+	case err != nil:
+		return guardedPath{}, &os.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return guardedPath{path: path, device: st.Dev, inode: st.Ino}, nil
+}
+
+// PIDFD returns a descriptor that becomes readable when the guard dies, or -1
+// after its dismissal. It belongs to the guard and changes with [Guard.Replace].
+func (g *Guard) PIDFD() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pidfd
+}
+
+// Died returns a channel that is closed when the guard dies without having been
+// dismissed; [Guard.Replace] is due then, and Died to be asked again.
+func (g *Guard) Died() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.watch == nil && g.pidfd >= 0 {
+		g.watch = watchDeath(g.pid)
+	}
+	if g.watch == nil {
+		return nil
+	}
+	return g.watch.died
+}
+
+// Replace starts another guard in place of one that died (or that reported an
+// error, which it may not have survived) and tells it everything again.
+func (g *Guard) Replace() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.end()
+	return g.start()
+}
+
+// Dismiss ends the guard, and the job lives on. Nothing of the guard is left
+// when it returns. The second call does nothing.
+func (g *Guard) Dismiss() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.end()
+}
+
+// end kills the guard and waits for it; only then the pipe is closed, which
+// would set it off.
+func (g *Guard) end() {
+	if g.pidfd < 0 {
+		return
+	}
+	g.watch.stop()
+	g.watch = nil
+	_ = unix.PidfdSendSignal(g.pidfd, unix.SIGKILL, nil, 0)
+	for unix.Waitid(unix.P_PIDFD, g.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
+	}
+	_ = unix.Close(g.pidfd)
+	_ = unix.Close(g.pipe)
+	g.pid, g.pidfd, g.pipe = 0, -1, -1
+}
+
+// start forks a guard that finds the present state in its pipe.
+func (g *Guard) start() error {
+	self, err := readSelf()
+	if err != nil {
+		return fmt.Errorf("start guard: %w", err)
+	}
+	g.state.since = self.start
+	read, write, err := guardPipe()
+	if err != nil {
+		return fmt.Errorf("start guard: %w", err)
+	}
+	defer unix.Close(read)
+	g.pipe, g.mute = write, nil
+	if err = g.tell(g.state.encode()); err == nil {
+		g.pid, g.pidfd, err = g.spawn(self, read)
+	}
+	if err != nil {
+		_ = unix.Close(write)
+		return fmt.Errorf("start guard: %w", err)
+	}
+	return nil
+}
+
+// spawn starts the tiny program that waits, or where files in memory cannot be
+// executed (sysctl vm.memfd_noexec) a plain fork of this one.
+func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
+	program := g.executable
+	if program == "" {
+		program = "/proc/self/exe"
+	}
+	exe, err := openProgram(program)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer unix.Close(exe)
+	if pid, pidfd, err = spawnImage(self, read, exe); err != nil {
+		pid, pidfd, err = forkGuard(self, read, exe)
+	}
+	if err == nil && pidfd < 0 { // before Linux 5.2 the flag was unknown and not looked at
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_, _ = unix.Wait4(pid, nil, 0, nil)
+		err = os.NewSyscallError("clone with a pidfd, which takes Linux 5.4", unix.ENOSYS)
+	}
+	return pid, pidfd, err
+}
+
+// forkGuard runs a forkPlan that ends in the program exe.
+func forkGuard(self guardSelf, read, exe int) (pid, pidfd int, err error) {
+	plan := newForkPlan(self, read)
+	plan.exe, plan.path = exe, new(byte)
+	pid, pidfd, errno := plan.fork()
+	if errno != 0 {
+		return 0, -1, os.NewSyscallError("clone", errno)
+	}
+	return pid, pidfd, nil
+}
+
+// tell writes records, and enlarges the pipe when they do not fit. After an
+// error the pipe may end in half a record, so it takes no more.
+func (g *Guard) tell(records []byte) error {
+	for len(records) > 0 && g.mute == nil {
+		n, err := unix.Write(g.pipe, records)
+		switch {
+		case err == nil:
+			records = records[n:]
+		case err == unix.EAGAIN:
+			g.mute = enlargePipe(g.pipe)
+		case err == unix.EPIPE || err == unix.EBADF:
+			g.mute = ErrGuardDied
+		case err != unix.EINTR:
+			g.mute = os.NewSyscallError("write", err)
+		}
+	}
+	return g.mute
+}
+
+func enlargePipe(pipe int) error {
+	size, err := unix.FcntlInt(uintptr(pipe), unix.F_GETPIPE_SZ, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(pipe), unix.F_SETPIPE_SZ, 2*size)
+	}
+	if err != nil {
+		return fmt.Errorf("pipe of %d bytes is full and does not grow (fs.pipe-max-size, fs.pipe-user-pages-soft): %w", size, err)
+	}
+	return nil
+}
+
+// guardPipe makes a pipe whose write end does not block the launcher when it is
+// full.
+func guardPipe() (read, write int, err error) {
+	p, err := pipe()
+	if err != nil {
+		return -1, -1, os.NewSyscallError("pipe2", err)
+	}
+	setNonblock(p[1])
+	return int(p[0]), int(p[1]), nil
+}
+
+// openProgram opens a file for execveat(2).
+func openProgram(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	moved, err := aboveStandard(int32(fd))
+	return int(moved), err
+}
+
+// PID returns the guard's process id, 0 after its dismissal. It changes with
+// [Guard.Replace].
+func (g *Guard) PID() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pid
+}

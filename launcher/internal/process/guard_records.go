@@ -1,0 +1,149 @@
+package process
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// The launcher tells its guard all that the sweep will need by records in a
+// pipe, which nobody reads as long as the launcher lives:
+//
+//	word    8 bytes: kind in the highest 4 bits, argument in the other 60
+//	data    where the argument is a length: as many bytes
+//
+// The first word is the version of this format: the program that reads may be
+// another one than the one that wrote (GuardConfig.Executable). A rank takes 8
+// bytes, so that 500 fit in the single page that the kernel gives to pipes of
+// users who have many.
+type recordKind uint64
+
+const (
+	recordVersion recordKind = iota + 1 // argument: guardVersion
+	recordSince                         // argument: ticks
+	recordID                            // argument: length; the job's id
+	recordRank                          // argument: pid
+	recordEnded                         // argument: pid << 36 | ticks
+	recordPath                          // argument: length; device and inode, 8 bytes each, and the path
+)
+
+const (
+	guardVersion   = 1
+	argumentBits   = 60
+	endedTicksBits = 36 // 21 years
+	pathHeader     = 16
+)
+
+func appendWord(b []byte, kind recordKind, argument uint64) []byte {
+	return binary.LittleEndian.AppendUint64(b, uint64(kind)<<argumentBits|argument&(1<<argumentBits-1))
+}
+
+func appendData(b []byte, kind recordKind, data string) []byte {
+	return append(appendWord(b, kind, uint64(len(data))), data...)
+}
+
+// guardedPath is a file or folder to remove. Device and inode are 0 where there
+// was none yet when it was recorded.
+type guardedPath struct {
+	path          string
+	device, inode uint64
+}
+
+func (p guardedPath) appendTo(b []byte) []byte {
+	b = appendWord(b, recordPath, uint64(pathHeader+len(p.path)))
+	b = binary.LittleEndian.AppendUint64(b, p.device)
+	b = binary.LittleEndian.AppendUint64(b, p.inode)
+	return append(b, p.path...)
+}
+
+// guardState is all that a guard knows, or its replacement has to be told.
+type guardState struct {
+	id       string
+	since    Ticks
+	sessions []Session
+	paths    []guardedPath
+}
+
+func (s *guardState) encode() []byte {
+	b := appendWord(nil, recordVersion, guardVersion)
+	b = appendWord(b, recordSince, uint64(s.since))
+	b = appendData(b, recordID, s.id)
+	for _, session := range s.sessions {
+		b = session.appendTo(b)
+	}
+	for _, p := range s.paths {
+		b = p.appendTo(b)
+	}
+	return b
+}
+
+func (s Session) appendTo(b []byte) []byte {
+	if s.Until != 0 {
+		return appendWord(b, recordEnded, uint64(s.SID)<<endedTicksBits|uint64(s.Until)&(1<<endedTicksBits-1))
+	}
+	return appendWord(b, recordRank, uint64(s.SID))
+}
+
+// add starts or ends a session.
+func (s *guardState) add(session Session) {
+	if session.Until == 0 {
+		s.sessions = append(s.sessions, session)
+		return
+	}
+	for i := range slices.Backward(s.sessions) {
+		if s.sessions[i].SID == session.SID && s.sessions[i].Until == 0 {
+			s.sessions[i].Until = session.Until
+			return
+		}
+	}
+	s.sessions = append(s.sessions, session)
+}
+
+// decodeState reads what a launcher wrote before it died, perhaps in the middle
+// of a record: that one is left out. It is not ok for another version.
+func decodeState(b []byte) (s guardState, ok bool) {
+	kind, version, b, ok := cutWord(b)
+	if !ok || kind != recordVersion || version != guardVersion {
+		return s, false
+	}
+	for {
+		var argument uint64
+		if kind, argument, b, ok = cutWord(b); !ok {
+			return s, true
+		}
+		switch kind {
+		case recordSince:
+			s.since = Ticks(argument)
+		case recordRank:
+			s.add(Session{SID: int(argument)})
+		case recordEnded:
+			s.add(Session{SID: int(argument >> endedTicksBits), Until: Ticks(argument & (1<<endedTicksBits - 1))})
+		case recordID, recordPath:
+			if argument > uint64(len(b)) {
+				return s, true
+			}
+			s.text(kind, b[:argument])
+			b = b[argument:]
+		}
+	}
+}
+
+func (s *guardState) text(kind recordKind, data []byte) {
+	switch {
+	case kind == recordID:
+		s.id = string(data)
+	case len(data) > pathHeader:
+		s.paths = append(s.paths, guardedPath{
+			device: binary.LittleEndian.Uint64(data),
+			inode:  binary.LittleEndian.Uint64(data[8:]),
+			path:   string(data[pathHeader:]),
+		})
+	}
+}
+
+func cutWord(b []byte) (kind recordKind, argument uint64, rest []byte, ok bool) {
+	if len(b) < 8 {
+		return 0, 0, nil, false
+	}
+	word := binary.LittleEndian.Uint64(b)
+	return recordKind(word >> argumentBits), word & (1<<argumentBits - 1), b[8:], true
+}

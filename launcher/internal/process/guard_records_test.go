@@ -1,0 +1,68 @@
+package process
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func sampleState() guardState {
+	return guardState{
+		id: "0123456789abcdef0123456789abcdef", since: 1 << 35,
+		sessions: []Session{{SID: 12}, {SID: 1<<22 - 1}, {SID: 77, Until: 1<<36 - 1}},
+		paths:    []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
+	}
+}
+
+func TestRecordsComeBack(t *testing.T) {
+	state := sampleState()
+	decoded, ok := decodeState(state.encode())
+	require.True(t, ok)
+	assert.Equal(t, state, decoded)
+}
+
+func TestEndedRankKeepsItsSession(t *testing.T) {
+	state := guardState{}
+	b := state.encode()
+	for _, s := range []Session{{SID: 5}, {SID: 6}, {SID: 5, Until: 40}, {SID: 5}, {SID: 5, Until: 90}} {
+		b = s.appendTo(b)
+		state.add(s)
+	}
+	decoded, ok := decodeState(b)
+	require.True(t, ok)
+	assert.Equal(t, []Session{{SID: 5, Until: 40}, {SID: 6}, {SID: 5, Until: 90}}, decoded.sessions)
+	assert.Equal(t, decoded.sessions, state.sessions, "the launcher's own account, for a replacement")
+}
+
+func TestTruncatedRecordsGiveWhatIsWhole(t *testing.T) {
+	state := sampleState()
+	whole := state.encode()
+	for n := range len(whole) {
+		decoded, ok := decodeState(whole[:n])
+		require.Equal(t, n >= 8, ok, "after %d bytes", n)
+		assert.LessOrEqual(t, len(decoded.paths), 1, "the last path is not whole after %d bytes", n)
+	}
+}
+
+func TestOtherVersionIsRefused(t *testing.T) {
+	_, ok := decodeState(appendWord(nil, recordVersion, guardVersion+1))
+	assert.False(t, ok)
+	_, ok = decodeState([]byte("typed by a user who tries things\n"))
+	assert.False(t, ok)
+}
+
+func FuzzGuardRecords(f *testing.F) {
+	state := sampleState()
+	f.Add(state.encode())
+	f.Add(appendWord(appendWord(nil, recordVersion, guardVersion), recordPath, 1<<59))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		state, ok := decodeState(b)
+		if !ok {
+			return
+		}
+		again, ok := decodeState(state.encode())
+		require.True(t, ok)
+		require.Equal(t, len(state.paths), len(again.paths))
+	})
+}

@@ -1,0 +1,355 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/testneeds"
+)
+
+func startGuard(t *testing.T, cfg GuardConfig) *Guard {
+	t.Helper()
+	g, err := StartGuard(cfg)
+	require.NoError(t, err)
+	t.Cleanup(g.Dismiss)
+	return g
+}
+
+// settled waits until a forked guard has done all it does before it sleeps.
+func (s scene) settled(g *Guard) {
+	s.Helper()
+	s.eventually(func() bool {
+		dir, err := os.Readlink(procFile(g.pid, "cwd"))
+		p, _ := Describe(g.pid)
+		return err == nil && dir == "/" && p.State == 'S'
+	}, "guard asleep in /")
+}
+
+func TestGuardIsNeutralAndHoldsNothing(t *testing.T) {
+	s := newScene(t)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	s.settled(g)
+
+	p, err := Describe(g.pid)
+	require.NoError(t, err)
+	assert.Equal(t, guardName, p.Name)
+	assert.Equal(t, g.pid, p.SID, "its own session")
+	argv, err := os.ReadFile(procFile(g.pid, "cmdline"))
+	require.NoError(t, err)
+	assert.Equal(t, guardName, strings.TrimRight(string(argv), "\x00"))
+	environ, err := os.ReadFile(procFile(g.pid, "environ"))
+	require.NoError(t, err)
+	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
+
+	descriptors, err := os.ReadDir(procFile(g.pid, "fd"))
+	require.NoError(t, err)
+	require.Len(t, descriptors, 1)
+	target, err := os.Readlink(procFile(g.pid, "fd/"+descriptors[0].Name()))
+	require.NoError(t, err)
+	assert.Equal(t, "0", descriptors[0].Name())
+	assert.Contains(t, target, "pipe:")
+}
+
+func TestGuardIsDeafToSignals(t *testing.T) {
+	s := newScene(t)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	s.settled(g)
+	for sig := syscall.Signal(1); sig < 32; sig++ {
+		if sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
+			require.NoError(t, unix.Kill(g.pid, sig))
+		}
+	}
+	require.NoError(t, unix.Kill(g.pid, unix.SIGSTOP))
+	s.eventually(func() bool { p, _ := Describe(g.pid); return p.State == 'T' }, "stopped")
+	require.NoError(t, unix.Kill(g.pid, unix.SIGCONT))
+	s.settled(g)
+
+	status, err := os.ReadFile(procFile(g.pid, "status"))
+	require.NoError(t, err)
+	assert.Contains(t, string(status), "SigBlk:\tfffffffffffbfeff\n", "all but SIGKILL and SIGSTOP")
+	assert.NoError(t, g.AddRank(1<<22-1))
+}
+
+// mask is a thread's set of blocked signals.
+func mask(t *testing.T, tid string) string {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/task/" + tid + "/status")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(status), "SigBlk:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
+}
+
+func TestDismissedGuardLeavesNothing(t *testing.T) {
+	newScene(t)
+	before := openDescriptorCount(t)
+	for range testneeds.Count(200, 1000) {
+		g, err := StartGuard(GuardConfig{ID: newID(t)})
+		require.NoError(t, err)
+		require.NoError(t, g.AddRank(1))
+		pid := g.pid
+		g.Dismiss()
+		require.Equal(t, unix.ESRCH, unix.Kill(pid, 0))
+		require.Equal(t, -1, g.PIDFD())
+	}
+	assert.Equal(t, before, openDescriptorCount(t))
+	assert.False(t, HasChildren())
+	threads, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	for _, thread := range threads {
+		assert.Equal(t, mask(t, strconv.Itoa(os.Getpid())), mask(t, thread.Name()), "no thread keeps its signals blocked")
+	}
+}
+
+func openDescriptorCount(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// The fork happens among goroutines that allocate, collect garbage and get
+// preempted all the time.
+func TestGuardsStartUnderLoad(t *testing.T) {
+	newScene(t)
+	stop, stopped := make(chan bool), make(chan int)
+	const workers = 4
+	for range workers {
+		go func() {
+			kept := map[int][]byte{}
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					stopped <- len(kept)
+					return
+				default:
+					kept[n%1000] = make([]byte, n%5000)
+				}
+			}
+		}()
+	}
+	for range testneeds.Count(200, 1000) {
+		g := startGuard(t, GuardConfig{ID: newID(t)})
+		died := g.Died()
+		g.Dismiss()
+		select {
+		case <-died:
+			t.Fatal("a dismissed guard counts as dead")
+		default:
+		}
+	}
+	close(stop)
+	for range workers {
+		<-stopped
+	}
+}
+
+func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
+	newScene(t)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	require.NoError(t, g.AddRank(4711))
+	died, first := g.Died(), g.pid
+	require.NoError(t, unix.Kill(first, unix.SIGKILL))
+	<-died
+	require.ErrorIs(t, g.AddRank(4712), ErrGuardDied)
+	require.ErrorIs(t, g.AddPath(t.TempDir()), ErrGuardDied)
+
+	require.NoError(t, g.Replace())
+	assert.NotEqual(t, first, g.pid)
+	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
+	assert.NoError(t, g.EndRank(4711))
+	assert.Equal(t, 4712, g.state.sessions[1].SID, "what the dead guard was not told is kept")
+}
+
+func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
+	newScene(t)
+	before := openDescriptorCount(t)
+	_, err := StartGuard(GuardConfig{ID: "x", Remove: []string{"relative"}})
+	require.ErrorContains(t, err, `start guard: "relative" is no absolute path`)
+	_, err = StartGuard(GuardConfig{ID: "x", Executable: "/does/not/exist"})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.Equal(t, before, openDescriptorCount(t))
+	assert.False(t, HasChildren())
+}
+
+// More records than a pipe takes at first, and than it can ever take.
+func TestGuardPipeGrows(t *testing.T) {
+	newScene(t)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	initial, err := unix.FcntlInt(uintptr(g.pipe), unix.F_GETPIPE_SZ, 0)
+	require.NoError(t, err)
+	for n := range initial / 8 {
+		require.NoError(t, g.AddRank(n+1))
+	}
+	grown, err := unix.FcntlInt(uintptr(g.pipe), unix.F_GETPIPE_SZ, 0)
+	require.NoError(t, err)
+	assert.Greater(t, grown, initial)
+
+	long := "/" + strings.Repeat("x/", 1<<10)
+	for err = nil; err == nil; {
+		err = g.AddPath(long)
+		if len(g.state.paths) > 1<<16 {
+			t.Skip("pipes of this system grow without end") // never seen
+		}
+	}
+	assert.ErrorContains(t, err, "does not grow")
+	assert.Error(t, g.AddRank(1), "a pipe that may end in half a record takes no more")
+}
+
+func TestGuardEndsTheJobOfAKilledLauncher(t *testing.T) {
+	for name, shapes := range map[string][]string{
+		"plain":       {"plain"},
+		"own session": {"setsid"},
+		"no marker":   {"unmarked"},
+		"daemon":      {"daemon"},
+		"closed":      {"closed"},
+		"stopped":     {"stopped"},
+		"traced":      {"traced"},
+		"all at once": {"plain", "setsid", "unmarked", "daemon", "closed", "stopped", "traced"},
+		"replaced":    {"unmarked", "setsid", "replace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			dir := privateDir(t)
+			launcher, guard := s.launch("", newID(t), dir, shapes...)
+			expected := 1 // the launcher
+			for _, shape := range shapes {
+				if shape != "replace" {
+					expected += 2
+				}
+			}
+			s.eventuallyCount(expected)
+			require.NoError(t, launcher.Process.Kill())
+			s.eventuallyGone(guard)
+			assert.NoDirExists(t, dir)
+		})
+	}
+}
+
+func privateDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "private")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "below"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "below", "file"), nil, 0o600))
+	return dir
+}
+
+func TestGuardEndsStorms(t *testing.T) {
+	for _, tt := range []struct {
+		shape            string
+		lasting, bunnies int
+	}{{"bunny", 3, 2}, {"respawn", 7, 0}} {
+		t.Run(tt.shape, func(t *testing.T) {
+			s := newScene(t)
+			launcher, guard := s.launch("", newID(t), privateDir(t), tt.shape, tt.shape)
+			s.eventuallyRaging(tt.lasting, tt.bunnies)
+			require.NoError(t, launcher.Process.Kill())
+			s.eventuallyGone(guard)
+		})
+	}
+}
+
+func TestGuardBecomesTheGivenExecutable(t *testing.T) {
+	s := newScene(t)
+	program := filepath.Join(t.TempDir(), "host")
+	own, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, own, 0o700))
+
+	g := startGuard(t, GuardConfig{ID: newID(t), Executable: program})
+	require.NoError(t, os.Remove(program), "it is held, whatever becomes of its name")
+	s.settled(g)
+	descriptors, err := os.ReadDir(procFile(g.pid, "fd"))
+	require.NoError(t, err)
+	require.Len(t, descriptors, 2)
+
+	// The end of the pipe is all that it ever sees of a launcher's death.
+	dir := privateDir(t)
+	require.NoError(t, g.AddPath(dir))
+	require.NoError(t, unix.Close(g.pipe))
+	g.pipe = -1
+	<-g.Died()
+	assert.NoDirExists(t, dir)
+}
+
+func TestInnerAndOuterJob(t *testing.T) {
+	s := newScene(t)
+	outer, inner := newID(t), newID(t)
+	dir := privateDir(t)
+	s.start(Marker(outer), "sleeper")
+	_, guard := s.launch(Marker(outer), inner, dir, "setsid", "unmarked")
+	s.eventuallyCount(6)
+
+	innerTarget := Target{ID: inner}
+	innerTarget.KillAll(gone)
+	s.eventually(func() bool { found, err := innerTarget.Find(); return err == nil && len(found) == 0 }, "inner job gone")
+	assert.True(t, alive(guard), "a guard belongs to the outer job only")
+	assert.Len(t, holders(t, s.token), 3, "the outer job's rank, the inner launcher, and what hides from both")
+
+	require.Empty(t, Target{ID: outer}.KillAll(gone))
+	s.eventuallyGone(guard)
+	assert.NoDirExists(t, dir, "the inner guard had the time to clean up")
+}
+
+func TestGuardKeepsTheOuterMarkerOnly(t *testing.T) {
+	s := newScene(t)
+	outer := newID(t)
+	_, guard := s.launch(Marker(outer), newID(t), privateDir(t))
+	s.eventually(func() bool {
+		environ, err := os.ReadFile(procFile(guard, "environ"))
+		return err == nil && strings.TrimRight(string(environ), "\x00") == MarkerVar+"="+outer
+	}, "environment of the guard")
+}
+
+func TestGuardedPathIsTheOneThatWasRecorded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "private")
+	record := func() guardedPath {
+		p, err := identify(path)
+		require.NoError(t, err)
+		return p
+	}
+
+	notYet := record()
+	require.NoError(t, os.Mkdir(path, 0o700))
+	first := record()
+	require.NoError(t, os.Rename(path, path+".moved")) // keeps the inode in use
+	require.NoError(t, os.Mkdir(path, 0o700))
+	first.remove()
+	assert.DirExists(t, path, "another one by now")
+	notYet.remove()
+	assert.NoDirExists(t, path, "it did not exist when it was recorded")
+
+	require.NoError(t, os.Symlink(path+".moved", path))
+	record().remove()
+	assert.NoFileExists(t, path)
+	assert.DirExists(t, path+".moved", "links are not followed")
+}
+
+func TestGuardLeavesPathsOfOthers(t *testing.T) {
+	testneeds.Root(t)
+	path := privateDir(t)
+	require.NoError(t, os.Chown(path, 12345, 12345))
+	p, err := identify(path)
+	require.NoError(t, err)
+	p.remove()
+	assert.DirExists(t, path)
+}
+
+func BenchmarkGuard(b *testing.B) {
+	for b.Loop() {
+		g, err := StartGuard(GuardConfig{ID: "0123456789abcdef0123456789abcdef"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		g.Dismiss()
+	}
+}

@@ -1,0 +1,350 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ticks is a time since boot in the unit of /proc: 1/100 s, suspended time
+// included. Together with its pid the start time of a process names it for good.
+type Ticks uint64
+
+const nanosecondsPerTick = 1e9 / 100 // USER_HZ is 100 on amd64 and arm64
+
+// Now returns the current time as a process that starts now would show it.
+func Now() Ticks {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return 0 // since Linux 2.6.39 it cannot fail
+	}
+	return Ticks(t.Nano() / nanosecondsPerTick)
+}
+
+// Proc is a process as /proc/PID/stat shows it.
+type Proc struct {
+	PID, PPID, PGID, SID int
+	// Name is the kernel's name of the program, at most 15 bytes for a user's
+	// process, with unprintable characters replaced by '?'.
+	Name string
+	// State is R, S, D (uninterruptible), T (stopped), t (traced), Z (zombie), …
+	State byte
+	// Threads counts the threads that exist, an unreaped main thread included.
+	Threads int
+	Start   Ticks
+}
+
+// Describe tells which process pid is, for messages.
+func Describe(pid int) (Proc, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Proc{}, fmt.Errorf("describe process %d: %w", pid, err)
+	}
+	p, ok := parseStat(text)
+	if !ok {
+		return Proc{}, fmt.Errorf("describe process %d: strange stat line %q", pid, text)
+	}
+	return p, nil
+}
+
+// String returns the process as messages name it, for example
+// "trainer (pid 8812, stopped)".
+func (p Proc) String() string {
+	return p.Name + " (pid " + strconv.Itoa(p.PID) + ", " + p.state() + ")"
+}
+
+func (p Proc) state() string {
+	switch p.State {
+	case 'R':
+		return "running"
+	case 'S':
+		return "sleeping"
+	case 'D':
+		return "uninterruptible"
+	case 'T':
+		return "stopped"
+	case 't':
+		return "traced"
+	case 'Z', 'X':
+		return "dead"
+	default:
+		return "state " + strconv.QuoteRune(rune(p.State))
+	}
+}
+
+// dead reports whether nothing of p runs any more. A main thread that ended
+// before the others shows as a zombie too, but its process lives.
+func (p Proc) dead() bool { return (p.State == 'Z' || p.State == 'X') && p.Threads <= 1 }
+
+// identity names a process for good, unlike its pid.
+type identity struct {
+	pid   int
+	start Ticks
+}
+
+func (p Proc) identity() identity { return identity{p.PID, p.Start} }
+
+// Positions of the words in /proc/PID/stat, counted from the one after the name;
+// proc_pid_stat(5) counts from 1 and has two words more before.
+const (
+	statState     = 0
+	statPPID      = 1
+	statPGID      = 2
+	statSID       = 3
+	statThreads   = 17
+	statStart     = 19
+	statMemory    = 20
+	statArgStart  = 45
+	statArgEnd    = 46
+	statEnvStart  = 47
+	statEnvEnd    = 48
+	statWordsRead = statStart + 1
+)
+
+// cutStat parts a stat line into pid, name and the words after the name. The
+// name may hold blanks and parentheses, so its end is the last one of the line.
+func cutStat(line []byte) (pid, name, words []byte, ok bool) {
+	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 1 || end < open || end+2 > len(line) {
+		return nil, nil, nil, false
+	}
+	return line[:open-1], line[open+1 : end], line[end+2:], true
+}
+
+// parseStat reads a line of /proc/PID/stat.
+func parseStat(line []byte) (p Proc, ok bool) {
+	pid, name, words, ok := cutStat(line)
+	if !ok {
+		return Proc{}, false
+	}
+	var word [statWordsRead][]byte
+	for i := range word {
+		word[i], words, _ = bytes.Cut(words, []byte{' '})
+	}
+	if len(word[statState]) != 1 {
+		return Proc{}, false
+	}
+	p.Name, p.State = printable(name), word[statState][0]
+	for _, field := range []struct {
+		into *int
+		text []byte
+	}{{&p.PID, pid}, {&p.PPID, word[statPPID]}, {&p.PGID, word[statPGID]}, {&p.SID, word[statSID]}, {&p.Threads, word[statThreads]}} {
+		n, valid := decimal(field.text)
+		*field.into, ok = int(n), ok && valid
+	}
+	start, valid := decimal(word[statStart])
+	p.Start = Ticks(start)
+	return p, ok && valid && p.PID > 0
+}
+
+func printable(name []byte) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, string(name))
+}
+
+// decimal reads a number without making a string of it first.
+func decimal(text []byte) (n uint64, ok bool) {
+	if len(text) == 0 || len(text) > 19 {
+		return 0, false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n, true
+}
+
+// procDir is an open /proc, with one buffer for all that is read from it: what
+// a method returns is valid until the next call.
+type procDir struct {
+	fd     int
+	births int // an open file whose last word is the newest pid, -1: none
+	buffer []byte
+	names  []string
+}
+
+func openProc() (*procDir, error) {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/proc", Err: err}
+	}
+	d := &procDir{fd: fd, buffer: make([]byte, 16<<10)}
+	// The first needs CONFIG_CHECKPOINT_RESTORE; LXC containers may get a made-up
+	// second.
+	if d.births, err = unix.Openat(fd, "sys/kernel/ns_last_pid", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		if d.births, err = unix.Openat(fd, "loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			d.births = -1
+		}
+	}
+	return d, nil
+}
+
+func (d *procDir) close() { _, _ = unix.Close(d.fd), unix.Close(d.births) }
+
+// newest returns the pid that was given away last, to a process or a thread; 0
+// if that cannot be known.
+func (d *procDir) newest() int {
+	n, err := unix.Pread(d.births, d.buffer[:128], 0)
+	if err != nil || n == 0 {
+		return 0
+	}
+	text := bytes.TrimSpace(d.buffer[:n])
+	pid, _ := decimal(text[bytes.LastIndexAny(text, " \t")+1:])
+	return int(pid)
+}
+
+// bornBetween returns the pids that were given away after from, up to upto,
+// going round at the largest one. Of many only those that still exist; whole says
+// that it is all.
+func (d *procDir) bornBetween(from, upto int) (born []int, whole bool, err error) {
+	const many = 256
+	if 0 <= upto-from && upto-from <= many {
+		for pid := from + 1; pid <= upto; pid++ {
+			born = append(born, pid)
+		}
+		return born, true, nil
+	}
+	pids, err := d.pids()
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		if from < upto {
+			return pid <= from || pid > upto
+		}
+		return pid <= from && pid > upto
+	}), false, err
+}
+
+// pids returns the processes that there are; newer ones may be missing.
+func (d *procDir) pids() ([]int, error) {
+	if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
+		return nil, &os.PathError{Op: "seek", Path: "/proc", Err: err}
+	}
+	var pids []int
+	for {
+		n, err := unix.Getdents(d.fd, d.buffer)
+		if err != nil {
+			return nil, &os.PathError{Op: "getdents", Path: "/proc", Err: err}
+		}
+		if n <= 0 {
+			return pids, nil
+		}
+		_, _, d.names = unix.ParseDirent(d.buffer[:n], -1, d.names[:0])
+		for _, name := range d.names {
+			if pid, err := strconv.Atoi(name); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+}
+
+// stat describes a process; it is not ok when that is gone.
+func (d *procDir) stat(pid int) (p Proc, ok bool) {
+	line, err := d.read(strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Proc{}, false
+	}
+	return parseStat(line)
+}
+
+// marker returns the job marker in the environment that p was started with, ""
+// if there is none or if it is not ours to read; unless p vanished or is changing.
+func (d *procDir) marker(p Proc) (Marker, verdict) {
+	text, err := d.read(strconv.Itoa(p.PID) + "/environ")
+	if p.State == 'Z' && (err != nil || len(text) == 0) {
+		text, err = d.threadEnviron(p.PID), nil
+	}
+	switch {
+	case err == unix.EACCES || err == unix.EPERM:
+		return "", foreign
+	case err != nil:
+		return "", vanished
+	case len(text) == 0:
+		return "", d.withoutEnviron(p)
+	}
+	return markerIn(text), foreign
+}
+
+// withoutEnviron tells why p has no environment: none was given to it, or it is
+// dead by now, or execve(2) has not got so far. Processes without memory are dead
+// or belong to the kernel.
+func (d *procDir) withoutEnviron(p Proc) verdict {
+	line, err := d.read(strconv.Itoa(p.PID) + "/stat")
+	if err != nil {
+		return vanished
+	}
+	_, _, words, _ := cutStat(line)
+	word := bytes.Fields(words)
+	switch {
+	case len(word) <= statEnvEnd:
+		return foreign
+	case string(word[statMemory]) == "0":
+		if word[statState][0] == 'Z' {
+			return vanished
+		}
+		return foreign
+	case string(word[statEnvEnd]) == "0":
+		return changing
+	}
+	return foreign
+}
+
+// threadEnviron reads the environment from a living thread: a main thread that
+// ended before the others has lost it.
+func (d *procDir) threadEnviron(pid int) []byte {
+	task := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(task)
+	if err != nil {
+		return nil
+	}
+	for _, thread := range threads {
+		if text, err := d.read(strconv.Itoa(pid) + "/task/" + thread.Name() + "/environ"); err == nil && len(text) > 0 {
+			return text
+		}
+	}
+	return nil
+}
+
+// markerIn finds the marker in the text of an environ file. Where a variable
+// occurs twice getenv(3) finds the first.
+func markerIn(environ []byte) Marker {
+	for len(environ) > 0 {
+		var variable []byte
+		variable, environ, _ = bytes.Cut(environ, []byte{0})
+		if value, found := bytes.CutPrefix(variable, []byte(MarkerVar+"=")); found {
+			return Marker(value)
+		}
+	}
+	return ""
+}
+
+// read returns the whole of a file below /proc.
+func (d *procDir) read(name string) ([]byte, error) {
+	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for n := 0; ; {
+		got, err := unix.Read(fd, d.buffer[n:])
+		if err != nil {
+			return nil, err
+		}
+		if n += got; got == 0 {
+			return d.buffer[:n], nil
+		}
+		if n == len(d.buffer) {
+			d.buffer = append(d.buffer, make([]byte, len(d.buffer))...)
+		}
+	}
+}
