@@ -59,7 +59,7 @@ func TestExitCodesAndSignals(t *testing.T) {
 
 func TestSignalsFromOutside(t *testing.T) {
 	eachWay(t, func(t *testing.T, g group) {
-		signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE, syscall.Signal(64)}
+		signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE, syscall.Signal(40)}
 		var ranks []process.Rank
 		for id := range signals {
 			ranks = append(ranks, piped(id))
