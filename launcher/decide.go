@@ -56,7 +56,7 @@ func (s *session) makePlan(ids job.IDs, opened job.Opened) (err error) {
 		return usageErrors(err)
 	}
 	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
-		s.settings.detail(s.plan.Why)
+		s.settings.tell(s.plan.Why)
 	}
 	s.settings.detail("store: " + s.plan.Store.Why)
 	for _, note := range s.plan.Notes {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -16,6 +17,7 @@ import (
 // with everything in it. The same wish on the same host prints the same bytes.
 func writePlan(w io.Writer, p *job.Plan, asJSON bool) error {
 	if asJSON {
+		p = withoutSecrets(*p)
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
@@ -26,6 +28,22 @@ func writePlan(w io.Writer, p *job.Plan, asJSON bool) error {
 	t.ranks(p)
 	t.environment(p)
 	return t.Flush()
+}
+
+// withoutSecrets is the plan with what looks like a secret masked.
+func withoutSecrets(p job.Plan) *job.Plan {
+	mask := func(vars []plan.Variable) []plan.Variable {
+		shown := slices.Clone(vars)
+		for i := range shown {
+			shown[i].Value = shown[i].Shown()
+		}
+		return shown
+	}
+	p.Common, p.Ranks = mask(p.Common), slices.Clone(p.Ranks)
+	for i := range p.Ranks {
+		p.Ranks[i].Env = mask(p.Ranks[i].Env)
+	}
+	return &p
 }
 
 // planTable writes a plan's sections in aligned columns.

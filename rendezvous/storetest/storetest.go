@@ -203,6 +203,7 @@ func cancelled(t *testing.T, s rendezvous.Store, another func() rendezvous.Store
 		assert.Equal(t, "usable", string(got))
 	}
 	require.NoError(t, s.Set(t.Context(), "never", nil), "nobody is told who no longer waits")
+	require.NoError(t, s.Wait(t.Context(), "never"), "so it has been served")
 	there, err := waiter.Check(t.Context(), "never")
 	require.NoError(t, err)
 	assert.True(t, there)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -200,6 +201,8 @@ func (j *running) pids() map[int]int {
 type noticeWriter struct{ a *Agent }
 
 func (w noticeWriter) Write(p []byte) (int, error) {
-	w.a.notice("%s", p)
+	for line := range strings.Lines(string(p)) {
+		w.a.notice("%s", strings.TrimRight(line, "\n"))
+	}
 	return len(p), nil
 }

@@ -155,10 +155,15 @@ type sweep struct {
 	Target
 	proc     *procDir
 	self     int
+	selfSID  int
 	sessions map[int]Session
 	// held are sessions whose rank was reaped and in which a process from before
 	// has been seen: their number has never been free for a stranger.
 	held map[int]bool
+	// learned are sessions in which a process with our marker was seen a moment
+	// ago. Ranks and their children come to share a session with nobody else, and
+	// a marker takes long to read: the kernel makes us wait while its owner forks.
+	learned map[int]bool
 	// What the present look has shown, what it cannot tell yet, and whether it ran
 	// out of time.
 	shown  map[identity]bool
@@ -175,7 +180,8 @@ func (t Target) begin() (*sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)), held: map[int]bool{}}
+	s := &sweep{Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)), held: map[int]bool{}, learned: map[int]bool{}}
+	s.selfSID, _ = unix.Getsid(0)
 	for _, session := range t.Sessions {
 		s.sessions[session.SID] = session
 	}
@@ -310,6 +316,7 @@ func (s *sweep) belongs(p Proc) verdict {
 	case state != foreign:
 		return state
 	case marker.Has(s.ID):
+		s.learned[p.SID] = p.SID > 0 && p.SID != s.selfSID
 		return ours
 	}
 	return bySession
@@ -320,6 +327,9 @@ func (s *sweep) belongs(p Proc) verdict {
 // empty and its number a stranger's, so a process that is younger than that is in
 // doubt until an older one, dead or alive, is seen in the same session.
 func (s *sweep) bySession(p Proc) verdict {
+	if s.learned[p.SID] && p.Start >= s.Since {
+		return ours
+	}
 	session, ok := s.sessions[p.SID]
 	if !ok || p.SID <= 0 || p.Start < session.Since {
 		return foreign
@@ -357,10 +367,25 @@ func (s *sweep) signalAll(procs []Proc, sig unix.Signal) {
 	}
 }
 
+// stop stops p and, where the whole session is ours, its process group: p may
+// have forked and ended by now, but a group gets a signal all at once, and no
+// fork in it is under way meanwhile.
+func (s *sweep) stop(p Proc) {
+	s.signal(p, unix.SIGSTOP)
+	whole := s.learned[p.SID] || s.held[p.SID]
+	if whole && p.PGID > 1 && !slices.ContainsFunc(append(s.Exclude, s.self), func(pid int) bool {
+		group, err := unix.Getpgid(pid)
+		return err == nil && group == p.PGID
+	}) {
+		_ = unix.Kill(-p.PGID, unix.SIGSTOP)
+	}
+}
+
 // freeze stops the job's processes until a look finds no new one, and returns
 // all that it saw; guards are those of inner jobs, which it leaves alone.
 func (s *sweep) freeze(deadline time.Time) (frozen, guards []Proc) {
 	seen := map[identity]bool{}
+	clear(s.learned)
 	limit := earlier(deadline, time.Now().Add(freezeLimit))
 	for {
 		fresh := false
@@ -371,7 +396,7 @@ func (s *sweep) freeze(deadline time.Time) (frozen, guards []Proc) {
 			case !s.impatient && s.isGuard(p):
 				guards = append(guards, p)
 			default:
-				s.signal(p, unix.SIGSTOP)
+				s.stop(p)
 				frozen, fresh = append(frozen, p), true
 			}
 			seen[p.identity()] = true
