@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"gorun/internal/testneeds"
 	"gorun/rendezvous"
 	"gorun/rendezvous/storetest"
 )
@@ -322,7 +323,7 @@ func TestReservation(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	s, err := Listen(Config{Host: "::1"})
 	if err != nil {
-		t.Skip("no IPv6 here:", err)
+		testneeds.Skip(t, "ipv6", err.Error())
 	}
 	defer s.Close()
 	c, err := Dial(t.Context(), s.Addr().String())
