@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gorun/internal/testneeds"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/process/kernel"
 )
@@ -285,11 +286,7 @@ func TestCloseEndsRanksAndStreamsHeldByOthers(t *testing.T) {
 
 // 256 ranks that end at once, again and again: no hang, no wrong code.
 func TestRanksThatEndAtOnce(t *testing.T) {
-	rounds := 20
-	if testing.Short() {
-		rounds = 3
-	}
-	for round := range rounds {
+	for round := range testneeds.Count(20, 1000) {
 		g := newGroup(t, 1+round%4)
 		var ranks []process.Rank
 		for id := range 256 {

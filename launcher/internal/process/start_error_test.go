@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/internal/testneeds"
 	"gorun/launcher/internal/process"
 )
 
@@ -119,9 +120,7 @@ func TestTooFewDescriptors(t *testing.T) {
 }
 
 func TestTooFewProcesses(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to become a user without processes")
-	}
+	testneeds.Root(t) // to become a user without processes
 	launcher := exec.Command(self)
 	launcher.Args = role("crowded", "40")
 	launcher.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
