@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,10 +27,32 @@ const (
 	leaving = 60 * time.Second
 )
 
-// markVariable is in the environment of every process of a test's job.
+// markVariable is in the environment of every process of a test's jobs.
 const markVariable = "INTEROP_MARK"
 
-var marks atomic.Int64
+// marks holds the tests that already look for what they leave behind.
+var marks sync.Map
+
+// markOf returns the entry that marks the jobs of t. When t ends, no process may carry it any more; what does is ended.
+func markOf(t *testing.T) string {
+	t.Helper()
+	mark := fmt.Sprintf("%s=%d %s", markVariable, os.Getpid(), t.Name())
+	if _, known := marks.LoadOrStore(mark, true); known {
+		return mark
+	}
+	t.Cleanup(func() {
+		var left []string
+		assert.Eventually(t, func() bool { left = marked(mark); return len(left) == 0 }, leaving, 100*time.Millisecond)
+		for _, process := range left {
+			t.Errorf("left behind: %s", process)
+			var pid int
+			if _, err := fmt.Sscan(process, &pid); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
+	return mark
+}
 
 // job is one command to run.
 type job struct {
@@ -78,7 +99,7 @@ type running struct {
 // start begins the job and makes sure that nothing of it outlives the test.
 func (j job) start(t *testing.T) *running {
 	t.Helper()
-	r := &running{mark: fmt.Sprintf("%s=%d.%d", markVariable, os.Getpid(), marks.Add(1)), ended: make(chan struct{})}
+	r := &running{mark: markOf(t), ended: make(chan struct{})}
 	r.stdout.changed, r.stderr.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	r.command = exec.Command(j.argv[0], j.argv[1:]...)
 	r.command.Dir = j.dir
@@ -100,24 +121,13 @@ func (j job) start(t *testing.T) *running {
 	return r
 }
 
-// cleanUp fails the test for what is still there, and ends it.
+// cleanUp fails the test if the job still runs, and ends it.
 func (r *running) cleanUp(t *testing.T) {
 	select {
 	case <-r.ended:
 	default:
 		t.Errorf("the job still runs: %s\n%s%s", r.command, r.stdout.String(), r.stderr.String())
 		_ = r.command.Process.Kill()
-	}
-	var left []string
-	gone := assert.Eventually(t, func() bool { left = marked(r.mark); return len(left) == 0 }, leaving, 20*time.Millisecond)
-	if !gone {
-		t.Errorf("%s left behind: %s", r.command, strings.Join(left, "; "))
-	}
-	for _, process := range left {
-		var pid int
-		if _, err := fmt.Sscan(process, &pid); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
 	}
 }
 

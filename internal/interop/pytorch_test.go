@@ -58,6 +58,7 @@ func train(t *testing.T, launch func(args ...string) job, args ...string) traini
 
 // Real data, trained under both launchers: the numbers must not depend on who started the ranks.
 func TestTrainingIsTheSameAsUnderTorchrun(t *testing.T) {
+	t.Parallel()
 	python := testneeds.Torch(t)
 	theirs := train(t, func(args ...string) job { return underTorchrun(python, args...) })
 	ours := train(t, func(args ...string) job { return underGorun(python, args...) })
@@ -74,6 +75,7 @@ func TestTrainingIsTheSameAsUnderTorchrun(t *testing.T) {
 }
 
 func TestLoaderWorkers(t *testing.T) {
+	t.Parallel()
 	python := testneeds.Torch(t)
 	output := underGorun(python, "-n", "2", example(t, "torch/digits_ddp.py"), "--epochs", "1", "--workers", "2").succeed(t)
 	require.Contains(t, output, "2 ranks")

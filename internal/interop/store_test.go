@@ -77,9 +77,10 @@ func TestScriptsThatNameTheirOwnPort(t *testing.T) {
 	})
 }
 
-// Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s, so both jobs wait
-// side by side.
+// Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s: the jobs wait beside
+// each other and beside other tests.
 func TestHintForRanksThatMeetElsewhere(t *testing.T) {
+	t.Parallel()
 	python := testneeds.Torch(t)
 	forced, _ := ownPort(t)
 	for name, args := range map[string][]string{
