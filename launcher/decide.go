@@ -16,10 +16,10 @@ import (
 
 // decide asks the node for its facts, has it open the store, and makes the plan.
 func (s *session) decide() error {
-	if err := s.ask(); err != nil {
+	if err := s.sendHello(); err != nil {
 		return err
 	}
-	opened, err := s.open()
+	opened, err := s.openStore()
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,10 @@ func newIDs() (ids job.IDs, err error) {
 
 // planOnly makes the plan with placeholders for what only a start can tell.
 func (s *session) planOnly() (*job.Plan, error) {
-	if err := s.ask(); err != nil {
+	if err := s.sendHello(); err != nil {
+		return nil, err
+	}
+	if err := s.takeFacts(); err != nil {
 		return nil, err
 	}
 	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
@@ -65,13 +68,20 @@ func (s *session) makePlan(ids job.IDs, opened job.Opened) (err error) {
 	return nil
 }
 
-// ask has the node measure itself and find the programs.
-func (s *session) ask() error {
+// sendHello has the node measure itself and find the programs.
+func (s *session) sendHello() error {
 	if err := s.wishFromEnvironment(); err != nil {
 		return err
 	}
+	if err := s.link.Send(wire.TypeHello, s.hello()); err != nil {
+		return s.agentError(err)
+	}
+	return nil
+}
+
+func (s *session) takeFacts() error {
 	var facts wire.Facts
-	if err := s.exchange(wire.TypeHello, s.hello(), wire.TypeFacts, &facts); err != nil {
+	if err := s.receive(wire.TypeFacts, &facts); err != nil {
 		return err
 	}
 	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
@@ -143,12 +153,46 @@ func (s *session) storeAddr() string {
 	return "127.0.0.1"
 }
 
-// open has the node bind the store's sockets.
-func (s *session) open() (job.Opened, error) {
+// openStore hears the facts and has the node bind the store's sockets, without
+// waiting for the facts where they can change nothing about it: gorun's own store
+// at a free port is wanted in every mode, and stays when it turns out from the
+// program's text that rank 0 needs a port as well.
+func (s *session) openStore() (opened job.Opened, err error) {
+	wish := s.spec.Store
+	early := wish.Mode != job.StoreAuto || wish.Port == 0
+	if early {
+		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
+			return opened, err
+		}
+	}
+	if err := s.takeFacts(); err != nil {
+		return opened, err
+	}
 	mode, _ := s.spec.ChooseStore(s.facts)
+	if early {
+		opened, err = s.takeOpened()
+	}
+	if rank0 := mode == job.StoreRank0; err == nil && (!early || rank0 && wish.Mode != job.StoreRank0) {
+		if err := s.sendOpen(rank0); err != nil {
+			return opened, err
+		}
+		return s.takeOpened()
+	}
+	return opened, err
+}
+
+func (s *session) sendOpen(rank0 bool) error {
+	wish := wire.Open{Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port}
+	if err := s.link.Send(wire.TypeOpen, wish); err != nil {
+		return s.agentError(err)
+	}
+	return nil
+}
+
+// takeOpened hears where the store is.
+func (s *session) takeOpened() (job.Opened, error) {
 	var opened wire.Opened
-	wish := wire.Open{Rank0: mode == job.StoreRank0, Addr: s.storeAddr(), Port: s.spec.Store.Port}
-	if err := s.exchange(wire.TypeOpen, wish, wire.TypeOpened, &opened); err != nil {
+	if err := s.receive(wire.TypeOpened, &opened); err != nil {
 		return job.Opened{}, err
 	}
 	if opened.Error != "" {
@@ -161,11 +205,8 @@ func (s *session) open() (job.Opened, error) {
 	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store}, nil
 }
 
-// exchange sends a frame and waits for its answer; notices may come before it.
-func (s *session) exchange(send wire.Type, body any, want wire.Type, answer any) error {
-	if err := s.link.Send(send, body); err != nil {
-		return s.agentError(err)
-	}
+// receive waits for an answer; notices may come before it.
+func (s *session) receive(want wire.Type, answer any) error {
 	for {
 		f, err := s.link.Read()
 		switch {
@@ -180,7 +221,7 @@ func (s *session) exchange(send wire.Type, body any, want wire.Type, answer any)
 			}
 			s.settings.tell(n.Text)
 		default:
-			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent answered a %s frame with a %s frame", send, f.Type)}
+			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, want)}
 		}
 	}
 }

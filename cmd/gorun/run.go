@@ -114,7 +114,7 @@ func signals() <-chan os.Signal {
 	if !signal.Ignored(syscall.SIGHUP) {
 		list = append(list, syscall.SIGHUP)
 	}
-	signal.Notify(ch, list...)
+	go signal.Notify(ch, list...) // starts a thread; until then signals do what they do to any program
 	return ch
 }
 

@@ -48,8 +48,10 @@ func (e *PortTakenError) Unwrap() error { return e.Err }
 type Server struct {
 	cfg      Config
 	addr     netip.AddrPort
-	listener *os.File
-	wake     int // eventfd: Close wants the loop to end
+	fd       int
+	listener *os.File      // of fd, once Go's poller knows it
+	polled   chan struct{} // closed then
+	wake     int           // eventfd: Close wants the loop to end
 	done     chan struct{}
 	closing  sync.Once
 	clients  atomic.Int64
@@ -81,7 +83,7 @@ func Listen(cfg Config) (*Server, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("listen: eventfd: %w", err)
 	}
-	s := &Server{cfg: cfg, addr: addr, wake: wake, done: make(chan struct{}), listener: os.NewFile(uintptr(fd), "store")}
+	s := &Server{cfg: cfg, addr: addr, fd: fd, wake: wake, done: make(chan struct{}), polled: make(chan struct{})}
 	s.loop = loop{server: s, accept: fd, conns: map[int32]*conn{}, table: table.New(), logged: map[netip.Addr]bool{}}
 	s.loop.parser.limits = &s.cfg.Limits
 	go s.serve()
@@ -98,7 +100,8 @@ func (s *Server) Clients() int { return int(s.clients.Load()) }
 func (s *Server) Close() error {
 	s.closing.Do(func() {
 		_, _ = unix.Write(s.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an eventfd that is full wakes as well
-		_ = s.listener.SetReadDeadline(time.Now())                // ends the wait for the first client
+		<-s.polled
+		_ = s.listener.SetReadDeadline(time.Now()) // ends the wait for the first client
 	})
 	<-s.done
 	return nil
@@ -109,6 +112,8 @@ func (s *Server) Close() error {
 func (s *Server) serve() {
 	defer close(s.done)
 	defer unix.Close(s.wake)
+	s.listener = os.NewFile(uintptr(s.fd), "store")
+	close(s.polled)
 	defer s.listener.Close()
 	if !s.firstClient() {
 		return

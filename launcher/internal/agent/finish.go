@@ -37,12 +37,17 @@ func (j *running) end(grace time.Duration) {
 	if !j.quiet() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)
 	}
-	j.guard.dismiss()
+	dismissed := make(chan struct{})
+	go func() {
+		defer close(dismissed)
+		j.guard.dismiss()
+	}()
 	j.stdin.close()
 	reaped := process.Now()
 	if j.group != nil {
 		_ = j.group.Close() // it names ranks that SIGKILL did not end; so does left
 	}
+	<-dismissed
 	if j.agent.cfg.Subreaper && process.HasChildren() {
 		left = j.sweepReaped(grace, reaped)
 	}

@@ -115,8 +115,12 @@ func (g *guard) addPath(path string) {
 	}
 }
 
-// pid is the guard's own process, 0 if there is none.
+// pid is the guard's own process, 0 if there is none. It waits for one that is
+// on its way.
 func (g *guard) pid() int {
+	if g.began != nil {
+		<-g.began
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.process == nil {

@@ -34,6 +34,8 @@ func (a *Agent) open(o wire.Open) error {
 	return a.link.Send(wire.TypeOpened, opened)
 }
 
+// listen opens our own store, and for rank 0, perhaps after it, the port that
+// the ranks' MASTER_PORT names.
 func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 	own := tcpstore.Config{Host: o.Addr, Port: o.Port, Logf: a.notice}
 	if o.Rank0 {
@@ -42,8 +44,10 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 			return opened, err
 		}
 	}
-	if a.store.server, err = tcpstore.Listen(own); err != nil {
-		return opened, err
+	if a.store.server == nil {
+		if a.store.server, err = tcpstore.Listen(own); err != nil {
+			return opened, err
+		}
 	}
 	addr := a.store.server.Addr()
 	opened = wire.Opened{Addr: addr.Addr().String(), Port: int(addr.Port()), Store: addr.String()}
