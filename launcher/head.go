@@ -51,8 +51,8 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	if err := h.link.Send(wire.TypeStart, h.start); err != nil {
 		return job.Result{}, err
 	}
-	go h.receive()
 	h.stdin = h.pumpStdin()
+	go h.receive()
 	h.obey(orders)
 	h.loop(ctx)
 	h.finish(ctx)

@@ -151,8 +151,7 @@ func (j *running) kill() {
 	defer j.signals.mu.Unlock()
 	j.signals.killed = true
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
-	t := j.target()
-	t.Known = nil // ranks that are being started are nobody's orphans
+	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)
 }
 

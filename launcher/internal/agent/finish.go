@@ -97,16 +97,22 @@ func clear(t process.Target, grace time.Duration) []process.Proc {
 	return t.KillAll(killLimit)
 }
 
-// target is what belongs to the job on this node.
+// target is what belongs to the job on this node, once all ranks are started.
 func (j *running) target() process.Target {
+	t := j.sessions()
+	if j.agent.cfg.Subreaper {
+		t.Known = j.known()
+	}
+	return t
+}
+
+// sessions is what can be told by a session or the marker.
+func (j *running) sessions() process.Target {
 	t := process.Target{ID: j.start.JobID}
 	for _, r := range j.ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
 			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
 		}
-	}
-	if j.agent.cfg.Subreaper {
-		t.Known = j.known()
 	}
 	return t
 }

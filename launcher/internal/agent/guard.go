@@ -16,20 +16,27 @@ type guard struct {
 	process *process.Guard
 	paths   []string
 	pids    []int         // of ranks
-	began   chan struct{} // closed when starting is over; nil before begin
+	once    sync.Once     // begin or neverBegan
+	began   chan struct{} // closed when starting is over
 	over    chan struct{} // closed by dismiss
 }
+
+func newGuard() *guard { return &guard{began: make(chan struct{}), over: make(chan struct{})} }
+
+// neverBegan is for a job that failed before its guard was due.
+func (g *guard) neverBegan() { g.once.Do(func() { close(g.began) }) }
 
 // begin starts what is not needed for the first rank to start: its private
 // directory, the guard, the watch for a lack of memory.
 func (g *guard) begin(j *running) {
-	g.began, g.over = make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(g.began)
-		j.makePrivateDir()
-		g.start(j)
-		j.oom.begin()
-	}()
+	g.once.Do(func() {
+		go func() {
+			defer close(g.began)
+			j.makePrivateDir()
+			g.start(j)
+			j.oom.begin()
+		}()
+	})
 }
 
 func (j *running) makePrivateDir() {
@@ -118,9 +125,7 @@ func (g *guard) addPath(path string) {
 // pid is the guard's own process, 0 if there is none. It waits for one that is
 // on its way.
 func (g *guard) pid() int {
-	if g.began != nil {
-		<-g.began
-	}
+	<-g.began
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.process == nil {
@@ -132,12 +137,10 @@ func (g *guard) pid() int {
 // dismiss ends the guard, also one that is on its way, and removes what it would
 // have removed.
 func (g *guard) dismiss() {
-	if g.began != nil {
-		<-g.began
-		g.mu.Lock()
-		close(g.over)
-		g.mu.Unlock()
-	}
+	<-g.began
+	g.mu.Lock()
+	close(g.over)
+	g.mu.Unlock()
 	if g.process != nil {
 		g.process.Dismiss()
 	}

@@ -24,7 +24,7 @@ type running struct {
 	start   wire.Start
 	began   process.Ticks // before the first rank
 	group   *process.Group
-	guard   guard
+	guard   *guard
 	logs    *output.Logs
 	files   []*os.File // of redirected streams, the ranks' by now
 	stdin   *stdin
@@ -59,7 +59,7 @@ func (a *Agent) start(s wire.Start) error {
 	}
 	j := &running{
 		agent: a, start: s, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
-		ranks: make(map[int]*rank, len(s.Ranks)),
+		ranks: make(map[int]*rank, len(s.Ranks)), guard: newGuard(),
 	}
 	for _, row := range s.Ranks {
 		j.ranks[row.Rank] = &rank{row: row}
@@ -77,6 +77,7 @@ func (a *Agent) start(s wire.Start) error {
 func (j *running) spawn() {
 	defer close(j.spawned)
 	err := j.startRanks()
+	j.guard.neverBegan()
 	_ = j.agent.link.Send(wire.TypeRunning, wire.Running{PIDs: j.pids(), At: time.Now()})
 	if err != nil {
 		_ = j.agent.link.Send(wire.TypeStartFailed, startFailed(err))

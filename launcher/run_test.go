@@ -1,0 +1,275 @@
+package launcher_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gorun/env"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// roleVariable makes the test binary one of its own ranks.
+const roleVariable = "LAUNCHER_TEST_ROLE"
+
+var roles = map[string]func(env.Rank){
+	"hello":  func(r env.Rank) { fmt.Printf("hello from %d of %d\n", r.Rank, r.WorldSize) },
+	"fail":   func(r env.Rank) { failing(r) },
+	"wait":   func(env.Rank) { fmt.Println("ready"); select {} },
+	"stdin":  func(r env.Rank) { b, _ := os.ReadFile("/dev/stdin"); fmt.Printf("%d read %q\n", r.Rank, b) },
+	"flood":  func(env.Rank) { os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)) },
+	"orphan": func(env.Rank) { orphan() },
+}
+
+func failing(r env.Rank) {
+	if r.Rank == 1 {
+		fmt.Fprintln(os.Stderr, "shard 1 is \x1b[31mempty")
+		os.Exit(17)
+	}
+	select {}
+}
+
+// orphan leaves a process in a session of its own behind.
+func orphan() {
+	_, _ = os.StartProcess("/proc/self/exe", []string{"orphan"}, &os.ProcAttr{
+		Env: withRole(os.Environ(), "wait"), Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+}
+
+// withRole gives an environment one role: of two, programs take the first.
+func withRole(environ []string, role string) []string {
+	environ = slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, roleVariable+"=") })
+	return append(environ, roleVariable+"="+role)
+}
+
+func TestMain(m *testing.M) {
+	launcher.Main()
+	if role := os.Getenv(roleVariable); role != "" {
+		self, err := env.Self()
+		if err != nil {
+			panic(err)
+		}
+		roles[role](self)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// buffer is a writer for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+	first chan struct{} // closed by the first write, if not nil
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.first != nil && b.Len() == 0 {
+		close(b.first)
+	}
+	return b.Buffer.Write(p)
+}
+
+func spec(role string, ranks int) launcher.Spec {
+	return launcher.Spec{
+		Apps:    []job.App{{Program: "/proc/self/exe"}},
+		PerNode: job.Count{Kind: job.CountFixed, N: ranks},
+		Environ: withRole(os.Environ(), role),
+		Grace:   20 * time.Second,
+	}
+}
+
+func run(t *testing.T, s launcher.Spec, options ...launcher.Option) (*launcher.Result, *buffer, *buffer) {
+	t.Helper()
+	var stdout, stderr buffer
+	options = append([]launcher.Option{launcher.WithOutput(&stdout, &stderr)}, options...)
+	r, err := launcher.Run(t.Context(), own(t, s), options...)
+	require.NoError(t, err)
+	return r, &stdout, &stderr
+}
+
+// own names the test binary itself: /proc/self/exe would be gorun's.
+func own(t *testing.T, s launcher.Spec) launcher.Spec {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	for i := range s.Apps {
+		s.Apps[i].Program = exe
+	}
+	return s
+}
+
+func TestRanksRunAndKnowTheirPlace(t *testing.T) {
+	r, stdout, stderr := run(t, spec("hello", 4))
+	assert.Equal(t, 0, r.ExitCode)
+	assert.Empty(t, launcher.Explain(r))
+	assert.Empty(t, stderr.String())
+	for rank := range 4 {
+		assert.Contains(t, stdout.String(), fmt.Sprintf("hello from %d of 4\n", rank))
+	}
+}
+
+func TestTheFirstFailureIsExplained(t *testing.T) {
+	r, _, stderr := run(t, spec("fail", 3))
+	assert.Equal(t, 17, r.ExitCode)
+	assert.Equal(t, job.CauseRank, r.Cause)
+	require.NotNil(t, r.First)
+	assert.Equal(t, 1, r.First.Rank)
+	assert.Contains(t, stderr.String(), "shard 1 is \x1b[31mempty\n", "a rank's own bytes pass")
+	text := launcher.Explain(r)
+	assert.Contains(t, text, "rank 1 failed first")
+	assert.Contains(t, text, "shard 1 is ")
+	assert.Contains(t, text, "2 ranks stopped by gorun: [0,2]")
+	assert.NotContains(t, text, "\x1b", "and never reach our own messages")
+}
+
+func TestCancellingEndsTheJob(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	stdout := &buffer{first: make(chan struct{})}
+	go func() {
+		<-stdout.first
+		cancel()
+	}()
+	r, err := launcher.Run(ctx, own(t, spec("wait", 2)), launcher.WithOutput(stdout, &buffer{}))
+	require.NoError(t, err)
+	assert.Equal(t, job.CauseCancelled, r.Cause)
+	assert.Equal(t, 143, r.ExitCode)
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	stdout := &buffer{first: make(chan struct{})}
+	signals := make(chan os.Signal, 1)
+	go func() {
+		<-stdout.first
+		signals <- syscall.SIGINT
+	}()
+	r, err := launcher.Run(t.Context(), own(t, spec("wait", 2)), launcher.WithOutput(stdout, &buffer{}), launcher.WithSignals(signals))
+	require.NoError(t, err)
+	assert.Equal(t, 130, r.ExitCode)
+	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")
+}
+
+func TestDeadline(t *testing.T) {
+	s := spec("wait", 1)
+	s.Timeout = 50 * time.Millisecond
+	r, _, _ := run(t, s)
+	assert.Equal(t, job.ExitTimeout, r.ExitCode)
+}
+
+func TestStdin(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wish job.StdinWish
+		want []string
+	}{
+		"rank 0":    {job.StdinWish{}, []string{`0 read "typed"`, `1 read ""`}},
+		"rank 1":    {job.StdinWish{Rank: 1}, []string{`0 read ""`, `1 read "typed"`}},
+		"all ranks": {job.StdinWish{Kind: job.StdinAll}, []string{`0 read "typed"`, `1 read "typed"`}},
+		"none":      {job.StdinWish{Kind: job.StdinNone}, []string{`0 read ""`, `1 read ""`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			defer r.Close()
+			_, err = w.WriteString("typed")
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			s := spec("stdin", 2)
+			s.Stdin = tc.wish
+			_, stdout, _ := run(t, s, launcher.WithStdin(r))
+			for _, line := range tc.want {
+				assert.Contains(t, stdout.String(), line)
+			}
+		})
+	}
+}
+
+func TestMuchOutputArrivesWhole(t *testing.T) {
+	_, stdout, _ := run(t, spec("flood", 3))
+	lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
+	require.Len(t, lines, 3<<18)
+	for _, l := range lines {
+		require.Equal(t, "0123456789abcde", l)
+	}
+}
+
+// A library is no subreaper: the orphan is found by its marker.
+func TestOrphansAreEnded(t *testing.T) {
+	s := spec("orphan", 1)
+	s.Grace = time.Millisecond
+	r, _, _ := run(t, s)
+	assert.Equal(t, 0, r.ExitCode)
+	assert.Empty(t, r.Left)
+	left, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, p := range left {
+		environ, _ := os.ReadFile("/proc/" + p.Name() + "/environ")
+		require.NotContains(t, string(environ), env.VarJob+"="+r.JobID)
+	}
+}
+
+func TestJobsThatCannotBegin(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*launcher.Spec)
+		code   int
+		text   string
+	}{
+		"no such program": {func(s *launcher.Spec) { s.Apps[0].Program = "./nowhere" }, 127, "./nowhere"},
+		"a directory":     {func(s *launcher.Spec) { s.Apps[0].Program = "/" }, 126, "/"},
+		"no program":      {func(s *launcher.Spec) { s.Apps = nil }, 2, "no program"},
+		"no rank":         {func(s *launcher.Spec) { s.PerNode.N = 0 }, 2, "at least one"},
+		"no address":      {func(s *launcher.Spec) { s.Store.Addr = "nowhere.invalid" }, 125, "nowhere.invalid"},
+		"a bad port": {func(s *launcher.Spec) {
+			s.Environ = []string{"MASTER_PORT=http"}
+		}, 2, "http"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own(t, spec("hello", 1))
+			tc.change(&s)
+			_, err := launcher.Run(t.Context(), s, launcher.WithOutput(&buffer{}, &buffer{}))
+			var e *launcher.Error
+			require.True(t, errors.As(err, &e), "%v", err)
+			assert.Equal(t, tc.code, e.Code)
+			assert.Contains(t, err.Error(), tc.text)
+		})
+	}
+}
+
+func TestPlanStartsNothingAndIsTheSameTwice(t *testing.T) {
+	s := own(t, spec("hello", 3))
+	one, err := launcher.Plan(s)
+	require.NoError(t, err)
+	two, err := launcher.Plan(s)
+	require.NoError(t, err)
+	assert.Equal(t, one, two)
+	assert.Len(t, one.Ranks, 3)
+	assert.Equal(t, job.AtStart, one.Store.Port)
+}
+
+func ExampleRun() {
+	result, err := launcher.Run(context.Background(), launcher.Spec{
+		Apps:    []job.App{{Program: "echo", Args: []string{"hello"}}},
+		PerNode: job.Count{Kind: job.CountFixed, N: 2},
+	})
+	if err != nil {
+		fmt.Println(err) // the job could not begin
+		return
+	}
+	fmt.Println("exit code", result.ExitCode)
+	// Output:
+	// hello
+	// hello
+	// exit code 0
+}
