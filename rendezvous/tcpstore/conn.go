@@ -46,7 +46,7 @@ type conn struct {
 // receive reads what is there, at most one buffer, so that others have a turn,
 // and serves the requests in it.
 func (c *conn) receive() {
-	buf := c.loop.buf[:]
+	buf := c.loop.buf
 	n, err := unix.Read(int(c.fd), buf)
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:

@@ -32,8 +32,11 @@ type loop struct {
 	strangers int       // connections that have not said hello
 	pausedTo  time.Time // no accepting until then
 	spare     []byte    // space for somebody's next answer
-	buf       [256 << 10]byte
+	buf       []byte    // what is read next; made with the first client
 }
+
+// readSize is how much is read at once, in bytes.
+const readSize = 256 << 10
 
 // run serves until Close.
 func (l *loop) run() (err error) {
@@ -41,6 +44,7 @@ func (l *loop) run() (err error) {
 		return fmt.Errorf("epoll_create1: %w", err)
 	}
 	defer l.end()
+	l.buf = make([]byte, readSize)
 	for _, fd := range []int{l.accept, l.server.wake} {
 		if err := l.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 			return err

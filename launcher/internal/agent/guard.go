@@ -34,7 +34,6 @@ func (g *guard) begin(j *running) {
 			defer close(g.began)
 			j.makePrivateDir()
 			g.start(j)
-			j.oom.begin()
 		}()
 	})
 }

@@ -15,8 +15,8 @@ type oomWatch struct {
 	before process.OOMState
 }
 
-// begin looks for the first time. It takes some file reading, so it happens
-// beside the start of the ranks.
+// begin looks for the first time. It takes some file reading, which a job that
+// is over in an instant is spared.
 func (o *oomWatch) begin() {
 	o.once.Do(func() {
 		if w, err := process.NewOOMWatch(); err == nil { // without a memory cgroup there is nothing to tell

@@ -43,6 +43,7 @@ type running struct {
 	over   bool
 	hint   *time.Timer
 	reaper *time.Timer
+	memory *time.Timer
 }
 
 // rank is what is known here of one rank.
@@ -85,6 +86,7 @@ func (j *running) spawn() {
 	j.started()
 	j.streamEnded()
 	j.exits.flush()
+	j.watchMemory()
 	j.watchTorch()
 	j.reapOrphans()
 }
