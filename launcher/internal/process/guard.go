@@ -32,11 +32,12 @@ const guardName = "job-guard"
 var ErrGuardDied = errors.New("the guard process is dead")
 
 // Guard is the process that ends a job when the launcher dies in whatever way,
-// SIGKILL included. It is a bare fork that sleeps until the last write end of a
-// pipe is closed, and turns into a Go program only then:
+// SIGKILL included. It sleeps until the last write end of a pipe is closed, and
+// turns into a Go program only then:
 //
 //	launcher                         guard
-//	   | -- fork ------------------>   own session, deaf to signals, no other descriptors
+//	   | -- spawnImage ------------>   own session, deaf to signals; descriptors:
+//	   |    (or forkGuard)             0 the pipe, 1 the program to become
 //	   | == records in the pipe ==     not read yet (guard_records.go)
 //	   x dies, the pipe closes
 //	                                   poll returns, execve of the launcher's program
@@ -46,6 +47,7 @@ var ErrGuardDied = errors.New("the guard process is dead")
 // All methods may be called by several goroutines.
 type Guard struct {
 	executable string
+	ways       []guardWay
 
 	mu    sync.Mutex
 	state guardState
@@ -56,11 +58,23 @@ type Guard struct {
 	watch *deathWatch
 }
 
-// StartGuard forks a guard and tells it what cfg says. The error says which step
+// guardWay makes a guard process of the read end of the pipe and the program
+// that it becomes.
+type guardWay func(self guardSelf, read, exe int) (pid, pidfd int, err error)
+
+// guardWays are tried in turn: files in memory cannot be executed everywhere
+// (sysctl vm.memfd_noexec).
+var guardWays = []guardWay{spawnImage, forkGuard}
+
+// StartGuard starts a guard and tells it what cfg says. The error says which step
 // failed; a system that is out of processes or memory is an unwrapped EAGAIN or
 // ENOMEM.
 func StartGuard(cfg GuardConfig) (*Guard, error) {
-	g := &Guard{executable: cfg.Executable, pidfd: -1, state: guardState{id: cfg.ID}}
+	return startGuard(cfg, guardWays)
+}
+
+func startGuard(cfg GuardConfig, ways []guardWay) (*Guard, error) {
+	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{id: cfg.ID}}
 	for _, path := range cfg.Remove {
 		recorded, err := identify(path)
 		if err != nil {
@@ -75,18 +89,12 @@ func StartGuard(cfg GuardConfig) (*Guard, error) {
 }
 
 // AddRank records the session of a rank, whose id is the rank's pid.
-func (g *Guard) AddRank(pid int) error { return g.addSession(Session{SID: pid}) }
-
-// EndRank records that the rank is about to be reaped: from now on its pid may
-// come to name a stranger's session.
-func (g *Guard) EndRank(pid int) error { return g.addSession(Session{SID: pid, Until: Now()}) }
-
-func (g *Guard) addSession(s Session) error {
+func (g *Guard) AddRank(pid int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.state.add(s)
-	if err := g.tell(s.appendTo(make([]byte, 0, 8))); err != nil {
-		return fmt.Errorf("tell guard of rank with pid %d: %w", s.SID, err)
+	g.state.ranks = append(g.state.ranks, pid)
+	if err := g.tell(appendWord(make([]byte, 0, 8), recordRank, uint64(pid))); err != nil {
+		return fmt.Errorf("tell guard of rank with pid %d: %w", pid, err)
 	}
 	return nil
 }
@@ -121,14 +129,6 @@ func identify(path string) (guardedPath, error) {
 		return guardedPath{}, &os.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	return guardedPath{path: path, device: st.Dev, inode: st.Ino}, nil
-}
-
-// PIDFD returns a descriptor that becomes readable when the guard dies, or -1
-// after its dismissal. It belongs to the guard and changes with [Guard.Replace].
-func (g *Guard) PIDFD() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.pidfd
 }
 
 // Died returns a channel that is closed when the guard dies without having been
@@ -201,8 +201,7 @@ func (g *Guard) start() error {
 	return nil
 }
 
-// spawn starts the tiny program that waits, or where files in memory cannot be
-// executed (sysctl vm.memfd_noexec) a plain fork of this one.
+// spawn starts the process.
 func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 	program := g.executable
 	if program == "" {
@@ -213,8 +212,10 @@ func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 		return 0, -1, err
 	}
 	defer unix.Close(exe)
-	if pid, pidfd, err = spawnImage(self, read, exe); err != nil {
-		pid, pidfd, err = forkGuard(self, read, exe)
+	for _, way := range g.ways {
+		if pid, pidfd, err = way(self, read, exe); err == nil {
+			break
+		}
 	}
 	if err == nil && pidfd < 0 { // before Linux 5.2 the flag was unknown and not looked at
 		_ = unix.Kill(pid, unix.SIGKILL)
@@ -226,9 +227,7 @@ func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 
 // forkGuard runs a forkPlan that ends in the program exe.
 func forkGuard(self guardSelf, read, exe int) (pid, pidfd int, err error) {
-	plan := newForkPlan(self, read)
-	plan.exe, plan.path = exe, new(byte)
-	pid, pidfd, errno := plan.fork()
+	pid, pidfd, errno := newForkPlan(self, read, exe).fork()
 	if errno != 0 {
 		return 0, -1, os.NewSyscallError("clone", errno)
 	}

@@ -14,10 +14,7 @@ import (
 // the race detector, and raw system calls.
 type forkPlan struct {
 	pipe uintptr // read end, 3 or more
-	// exe is a descriptor of the program to become, 3 or more, or -1 where that is
-	// path.
-	exe  int
-	path *byte
+	exe  uintptr // the program to become, 3 or more
 	argv *[3]*byte
 	envp *[2]*byte
 	name *byte // for ps: the kernel's name of the program
@@ -74,43 +71,37 @@ func (p *forkPlan) guard() {
 	p.sweep()
 }
 
+// rootDir is a C string, and from its second byte on the empty one.
 var rootDir = [2]byte{'/', 0}
 
-// keepPipe moves the pipe to descriptor 0 and the program, if any, to 1, and
-// closes all others.
+// keepPipe moves the pipe to descriptor 0 and the program to 1, and closes all
+// others.
 //
 //go:norace
 //go:nosplit
 //go:nocheckptr
 func (p *forkPlan) keepPipe() {
-	first := uintptr(1)
+	const first = 2
 	syscall.RawSyscall(unix.SYS_DUP3, p.pipe, 0, 0)
-	if p.exe >= 0 {
-		syscall.RawSyscall(unix.SYS_DUP3, uintptr(p.exe), 1, unix.O_CLOEXEC)
-		first = 2
-	}
+	syscall.RawSyscall(unix.SYS_DUP3, p.exe, 1, unix.O_CLOEXEC)
 	if _, _, errno := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, first, uintptr(^uint32(0)), 0); errno == 0 {
 		return
 	}
-	for fd := first; fd < p.descriptors; fd++ {
+	for fd := uintptr(first); fd < p.descriptors; fd++ {
 		syscall.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 	}
 }
 
-// sweep becomes a Go program again, which reads the pipe. /proc/self/exe works
-// when the file was replaced or deleted meanwhile. Memory or processes may be
+// sweep becomes a Go program again, which reads the pipe. That works when the
+// program's file was replaced or deleted meanwhile. Memory or processes may be
 // short for a moment.
 //
 //go:norace
 //go:nosplit
 //go:nocheckptr
 func (p *forkPlan) sweep() {
-	dir, flags := 1, uintptr(unix.AT_EMPTY_PATH)
-	if p.exe < 0 {
-		dir, flags = unix.AT_FDCWD, 0
-	}
 	for range execAttempts {
-		syscall.RawSyscall6(unix.SYS_EXECVEAT, uintptr(dir), uintptr(unsafe.Pointer(p.path)), uintptr(unsafe.Pointer(p.argv)), uintptr(unsafe.Pointer(p.envp)), flags, 0)
+		syscall.RawSyscall6(unix.SYS_EXECVEAT, 1, uintptr(unsafe.Pointer(&rootDir[1])), uintptr(unsafe.Pointer(p.argv)), uintptr(unsafe.Pointer(p.envp)), unix.AT_EMPTY_PATH, 0)
 		syscall.RawSyscall6(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&p.pause)), 0, 0, 0, 0, 0)
 	}
 	for {

@@ -41,7 +41,11 @@ func (s *guardState) finish() {
 }
 
 func (s *guardState) target() Target {
-	return Target{ID: s.id, Sessions: s.sessions, Since: s.since}
+	t := Target{ID: s.id, Since: s.since}
+	for _, pid := range s.ranks {
+		t.Sessions = append(t.Sessions, Session{SID: pid, Since: s.since})
+	}
+	return t
 }
 
 // remove deletes what was recorded and nothing else: a symbolic link itself and

@@ -2,7 +2,6 @@ package process
 
 import (
 	"encoding/binary"
-	"slices"
 )
 
 // The launcher tells its guard all that the sweep will need by records in a
@@ -22,15 +21,13 @@ const (
 	recordSince                         // argument: ticks
 	recordID                            // argument: length; the job's id
 	recordRank                          // argument: pid
-	recordEnded                         // argument: pid << 36 | ticks
 	recordPath                          // argument: length; device and inode, 8 bytes each, and the path
 )
 
 const (
-	guardVersion   = 1
-	argumentBits   = 60
-	endedTicksBits = 36 // 21 years
-	pathHeader     = 16
+	guardVersion = 1
+	argumentBits = 60
+	pathHeader   = 16
 )
 
 func appendWord(b []byte, kind recordKind, argument uint64) []byte {
@@ -57,45 +54,23 @@ func (p guardedPath) appendTo(b []byte) []byte {
 
 // guardState is all that a guard knows, or its replacement has to be told.
 type guardState struct {
-	id       string
-	since    Ticks
-	sessions []Session
-	paths    []guardedPath
+	id    string
+	since Ticks
+	ranks []int // pids, which are session ids
+	paths []guardedPath
 }
 
 func (s *guardState) encode() []byte {
 	b := appendWord(nil, recordVersion, guardVersion)
 	b = appendWord(b, recordSince, uint64(s.since))
 	b = appendData(b, recordID, s.id)
-	for _, session := range s.sessions {
-		b = session.appendTo(b)
+	for _, pid := range s.ranks {
+		b = appendWord(b, recordRank, uint64(pid))
 	}
 	for _, p := range s.paths {
 		b = p.appendTo(b)
 	}
 	return b
-}
-
-func (s Session) appendTo(b []byte) []byte {
-	if s.Until != 0 {
-		return appendWord(b, recordEnded, uint64(s.SID)<<endedTicksBits|uint64(s.Until)&(1<<endedTicksBits-1))
-	}
-	return appendWord(b, recordRank, uint64(s.SID))
-}
-
-// add starts or ends a session.
-func (s *guardState) add(session Session) {
-	if session.Until == 0 {
-		s.sessions = append(s.sessions, session)
-		return
-	}
-	for i := range slices.Backward(s.sessions) {
-		if s.sessions[i].SID == session.SID && s.sessions[i].Until == 0 {
-			s.sessions[i].Until = session.Until
-			return
-		}
-	}
-	s.sessions = append(s.sessions, session)
 }
 
 // decodeState reads what a launcher wrote before it died, perhaps in the middle
@@ -114,9 +89,7 @@ func decodeState(b []byte) (s guardState, ok bool) {
 		case recordSince:
 			s.since = Ticks(argument)
 		case recordRank:
-			s.add(Session{SID: int(argument)})
-		case recordEnded:
-			s.add(Session{SID: int(argument >> endedTicksBits), Until: Ticks(argument & (1<<endedTicksBits - 1))})
+			s.ranks = append(s.ranks, int(argument))
 		case recordID, recordPath:
 			if argument > uint64(len(b)) {
 				return s, true

@@ -10,8 +10,8 @@ import (
 func sampleState() guardState {
 	return guardState{
 		id: "0123456789abcdef0123456789abcdef", since: 1 << 35,
-		sessions: []Session{{SID: 12}, {SID: 1<<22 - 1}, {SID: 77, Until: 1<<36 - 1}},
-		paths:    []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
+		ranks: []int{12, 1<<22 - 1},
+		paths: []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
 	}
 }
 
@@ -20,19 +20,6 @@ func TestRecordsComeBack(t *testing.T) {
 	decoded, ok := decodeState(state.encode())
 	require.True(t, ok)
 	assert.Equal(t, state, decoded)
-}
-
-func TestEndedRankKeepsItsSession(t *testing.T) {
-	state := guardState{}
-	b := state.encode()
-	for _, s := range []Session{{SID: 5}, {SID: 6}, {SID: 5, Until: 40}, {SID: 5}, {SID: 5, Until: 90}} {
-		b = s.appendTo(b)
-		state.add(s)
-	}
-	decoded, ok := decodeState(b)
-	require.True(t, ok)
-	assert.Equal(t, []Session{{SID: 5, Until: 40}, {SID: 6}, {SID: 5, Until: 90}}, decoded.sessions)
-	assert.Equal(t, decoded.sessions, state.sessions, "the launcher's own account, for a replacement")
 }
 
 func TestTruncatedRecordsGiveWhatIsWhole(t *testing.T) {

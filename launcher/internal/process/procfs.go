@@ -206,12 +206,12 @@ func (d *procDir) newest() int {
 }
 
 // bornBetween returns the pids that were given away after from, up to upto,
-// going round at the largest one. Of many only those that still exist; whole says
+// going round at the largest one; the youngest first, who may not live long. Of many only those that still exist; whole says
 // that it is all.
 func (d *procDir) bornBetween(from, upto int) (born []int, whole bool, err error) {
 	const many = 256
 	if 0 <= upto-from && upto-from <= many {
-		for pid := from + 1; pid <= upto; pid++ {
+		for pid := upto; pid > from; pid-- {
 			born = append(born, pid)
 		}
 		return born, true, nil

@@ -56,8 +56,8 @@ const (
 	guardPatience = time.Second
 	// chaseLimit bounds one look at /proc, and enoughLooks the number of such long
 	// ones in vain, on a host where others fork without pause.
-	chaseLimit  = 100 * time.Millisecond
-	enoughLooks = 5
+	chaseLimit  = 300 * time.Millisecond
+	enoughLooks = 4
 	// deathPatience is how long the killed have to die before the next look.
 	deathPatience = 100 * time.Millisecond
 )

@@ -1,0 +1,24 @@
+package plan
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+//go:generate go test -run ^TestDocs$ -count=1 . -update
+
+var update = flag.Bool("update", false, "write docs/environment.md again from the tables")
+
+// TestDocs keeps docs/environment.md equal to the tables.
+func TestDocs(t *testing.T) {
+	const file = "../../docs/environment.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(Markdown()), 0o644))
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, Markdown(), string(text), "run make docs")
+}
