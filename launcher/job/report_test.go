@@ -39,15 +39,24 @@ exit 137
 			Cause: CauseRank, ExitCode: 3, Elapsed: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
 		}, "gorun: the program failed (pid 7) after 1ms\n  how      exit code 3\nexit 3\n"},
-		{"not found", Result{Cause: CauseStart, ExitCode: 127, Text: "trainer: not found", Hint: "did you mean ./trainer2?"},
-			"gorun: trainer: not found\n  hint     did you mean ./trainer2?\nexit 127\n"},
-		{"deadline", Result{Cause: CauseTimeout, ExitCode: 124, Elapsed: time.Minute},
-			"gorun: the job ran into its deadline (--timeout) after 1m0s\nexit 124\n"},
+		{
+			"not found",
+			Result{Cause: CauseStart, ExitCode: 127, Text: "trainer: not found", Hint: "did you mean ./trainer2?"},
+			"gorun: trainer: not found\n  hint     did you mean ./trainer2?\nexit 127\n",
+		},
+		{
+			"deadline",
+			Result{Cause: CauseTimeout, ExitCode: 124, Elapsed: time.Minute},
+			"gorun: the job ran into its deadline (--timeout) after 1m0s\nexit 124\n",
+		},
 		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, Elapsed: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
 		{"success", Result{}, ""},
 		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},
-		{"disk full", Result{OutputLost: "write stdout: no space left on device", ExitCode: 125},
-			"gorun: output was lost: write stdout: no space left on device\nexit 125\n"},
+		{
+			"disk full",
+			Result{OutputLost: "write stdout: no space left on device", ExitCode: 125},
+			"gorun: output was lost: write stdout: no space left on device\nexit 125\n",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, tc.r.Report(name)) })
 	}

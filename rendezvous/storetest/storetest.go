@@ -24,9 +24,18 @@ func Run(t *testing.T, open func(t *testing.T) func() rendezvous.Store) {
 		name string
 		test func(t *testing.T, s rendezvous.Store, another func() rendezvous.Store)
 	}{
-		{"values", values}, {"counters", counters}, {"compare and set", compareSet}, {"append", appends},
-		{"check and delete", checkDelete}, {"several at once", multi}, {"keys", keys}, {"queues", queues},
-		{"wait", wait}, {"a wait given up", cancelled}, {"barrier", barrier}, {"concurrent counters", concurrent},
+		{"values", values},
+		{"counters", counters},
+		{"compare and set", compareSet},
+		{"append", appends},
+		{"check and delete", checkDelete},
+		{"several at once", multi},
+		{"keys", keys},
+		{"queues", queues},
+		{"wait", wait},
+		{"a wait given up", cancelled},
+		{"barrier", barrier},
+		{"concurrent counters", concurrent},
 		{"concurrent compare and set", elections},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

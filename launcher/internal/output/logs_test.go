@@ -106,9 +106,12 @@ func TestWhichStreamsAreLogged(t *testing.T) {
 		local, stream   int
 		redirected, tee bool
 	}{
-		{0, Stdout, false, false}, {0, Stderr, false, false},
-		{1, Stdout, false, true}, {1, Stderr, true, false}, // both wishes: tee
-		{2, Stdout, true, false}, {2, Stderr, false, false},
+		{0, Stdout, false, false},
+		{0, Stderr, false, false},
+		{1, Stdout, false, true},
+		{1, Stderr, true, false}, // both wishes: tee
+		{2, Stdout, true, false},
+		{2, Stderr, false, false},
 	} {
 		file, err := l.Redirect(tt.local, tt.stream)
 		require.NoError(t, err)
@@ -328,7 +331,7 @@ func TestHangingDisk(t *testing.T) {
 		synctest.Wait()
 		assert.Zero(t, credits.of(0, Stdout)+credits.of(1, Stdout)+failed.count(), "it may yet go on")
 
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		assert.Equal(t, []string{"a"}, failed.paths)
 		assert.ErrorIs(t, failed.errs[0], errStuck)
