@@ -19,7 +19,16 @@ import (
 type IDs struct {
 	Job string // 128 random bits in hexadecimal
 	Run string // the job's name for its ranks where the user gave none
-	Dir string // a random part of directory names
+	Dir string // 64 random bits, for directory names that nobody may guess
+}
+
+// short is the random part of a log directory's name, as long as torchrun's.
+func (ids IDs) short() string {
+	const torchruns = 8
+	if ids.Dir == AtStart {
+		return AtStart
+	}
+	return ids.Dir[:torchruns]
 }
 
 // Request is what the wish asks of placement.
@@ -214,10 +223,10 @@ func (b *builder) logs(o OutputWish) *Logs {
 	case nullDevice:
 		l.Base, l.Dir = nullDevice, nullDevice
 	case "":
-		dir = path.Join(b.facts[0].TempDir, "torchelastic_"+b.ids.Dir)
+		dir = path.Join(b.facts[0].TempDir, "torchelastic_"+b.ids.short())
 		fallthrough
 	default:
-		l.Base = path.Join(dir, b.plan.RunID+"_"+b.ids.Dir)
+		l.Base = path.Join(dir, strings.ReplaceAll(b.plan.RunID, "/", "_")+"_"+b.ids.short())
 		l.Dir = path.Join(l.Base, "attempt_0")
 	}
 	for _, place := range b.layout.Ranks {

@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"time"
 
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/tcpstore"
@@ -37,10 +41,14 @@ func (a *Agent) open(o wire.Open) error {
 // listen opens our own store, and for rank 0, perhaps after it, the port that
 // the ranks' MASTER_PORT names.
 func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
-	own := tcpstore.Config{Host: o.Addr, Port: o.Port, Logf: a.notice}
+	host, err := address(o.Addr)
+	if err != nil {
+		return opened, err
+	}
+	own := tcpstore.Config{Host: host, Port: o.Port, Logf: a.notice}
 	if o.Rank0 {
 		own.Port = 0
-		if a.store.reserved, err = tcpstore.Reserve(o.Addr, o.Port); err != nil {
+		if a.store.reserved, err = tcpstore.Reserve(host, o.Port); err != nil {
 			return opened, err
 		}
 	}
@@ -55,6 +63,29 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 		opened.Port = int(a.store.reserved.Addr().Port())
 	}
 	return opened, nil
+}
+
+// lookupLimit is how long a name server may take to find the address that the
+// user named.
+const lookupLimit = 5 * time.Second
+
+// address is what the user named as an address: itself, loopback for localhost
+// without asking anybody, else what its name means on this node. Ranks get the
+// address, so none of them has to look it up again.
+func address(name string) (string, error) {
+	if name == "localhost" {
+		return "127.0.0.1", nil
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return name, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	if err != nil {
+		return "", fmt.Errorf("find the address of %s: %w", name, err)
+	}
+	return found[0].Unmap().String(), nil
 }
 
 // portError says who has the port that the user named.
