@@ -14,6 +14,10 @@ import (
 	"gorun/internal/testneeds"
 )
 
+// nobody is beyond the largest pid of Linux, 4194304: a guard that outlives a
+// broken test must not take anybody's session for a rank's.
+const nobody = 1 << 23
+
 // settled waits until a forked guard has done all it does before it sleeps.
 func (s scene) settled(g *Guard) {
 	s.Helper()
@@ -96,7 +100,7 @@ func TestGuardIsDeafToSignals(t *testing.T) {
 		status, err := os.ReadFile(procFile(g.pid, "status"))
 		require.NoError(t, err)
 		assert.Contains(t, string(status), "SigBlk:\tfffffffffffbfeff\n", "all but SIGKILL and SIGSTOP")
-		assert.NoError(t, g.AddRank(1<<22-1))
+		assert.NoError(t, g.AddRank(nobody))
 	})
 }
 
@@ -124,7 +128,7 @@ func TestDismissedGuardLeavesNothing(t *testing.T) {
 		for range testneeds.Count(200, 1000) {
 			g, err := startGuard(GuardConfig{ID: newID(t)}, ways)
 			require.NoError(t, err)
-			require.NoError(t, g.AddRank(1))
+			require.NoError(t, g.AddRank(nobody))
 			pid := g.pid
 			g.Dismiss()
 			require.Equal(t, unix.ESRCH, unix.Kill(pid, 0))
@@ -183,18 +187,18 @@ func guardsStartUnderLoad(t *testing.T, ways []guardWay) {
 func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	newScene(t)
 	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
-	require.NoError(t, g.AddRank(4711))
+	require.NoError(t, g.AddRank(nobody))
 	died, first := g.Died(), g.pid
 	require.NoError(t, unix.Kill(first, unix.SIGKILL))
 	<-died
-	require.ErrorIs(t, g.AddRank(4712), ErrGuardDied)
+	require.ErrorIs(t, g.AddRank(nobody+1), ErrGuardDied)
 	require.ErrorIs(t, g.AddPath(t.TempDir()), ErrGuardDied)
 
 	require.NoError(t, g.Replace())
 	assert.NotEqual(t, first, g.pid)
 	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
-	assert.NoError(t, g.AddRank(4713))
-	assert.Equal(t, []int{4711, 4712, 4713}, g.state.ranks, "what the dead guard was not told is kept")
+	assert.NoError(t, g.AddRank(nobody+2))
+	assert.Equal(t, []int{nobody, nobody+1, nobody+2}, g.state.ranks, "what the dead guard was not told is kept")
 }
 
 func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
@@ -215,7 +219,7 @@ func TestGuardPipeGrows(t *testing.T) {
 	initial, err := unix.FcntlInt(uintptr(g.pipe), unix.F_GETPIPE_SZ, 0)
 	require.NoError(t, err)
 	for n := range initial / 8 {
-		require.NoError(t, g.AddRank(n+1))
+		require.NoError(t, g.AddRank(nobody+n))
 	}
 	grown, err := unix.FcntlInt(uintptr(g.pipe), unix.F_GETPIPE_SZ, 0)
 	require.NoError(t, err)

@@ -97,15 +97,18 @@ const (
 	statPPID      = 1
 	statPGID      = 2
 	statSID       = 3
+	statFlags     = 6
 	statThreads   = 17
 	statStart     = 19
-	statMemory    = 20
 	statArgStart  = 45
 	statArgEnd    = 46
 	statEnvStart  = 47
 	statEnvEnd    = 48
 	statWordsRead = statStart + 1
 )
+
+// kernelThread is PF_KTHREAD of the word flags.
+const kernelThread = 1 << 21
 
 // cutStat parts a stat line into pid, name and the words after the name. The
 // name may hold blanks and parentheses, so its end is the last one of the line.
@@ -276,22 +279,24 @@ func (d *procDir) marker(p Proc) (Marker, verdict) {
 }
 
 // withoutEnviron tells why p has no environment: none was given to it, or it is
-// dead by now, or execve(2) has not got so far. Processes without memory are dead
-// or belong to the kernel.
+// the kernel's, or execve(2) has not got so far, or exit_group(2) has. The last
+// two take their time, but not for ever.
 func (d *procDir) withoutEnviron(p Proc) verdict {
 	line, err := d.read(strconv.Itoa(p.PID) + "/stat")
 	if err != nil {
 		return vanished
 	}
+	now, ok := parseStat(line)
 	_, _, words, _ := cutStat(line)
 	word := bytes.Fields(words)
-	switch {
-	case len(word) <= statEnvEnd:
+	if !ok || len(word) <= statEnvEnd {
 		return foreign
-	case string(word[statMemory]) == "0":
-		if word[statState][0] == 'Z' {
-			return vanished
-		}
+	}
+	flags, _ := decimal(word[statFlags])
+	switch {
+	case now.dead() || now.Start != p.Start:
+		return vanished
+	case flags&kernelThread != 0:
 		return foreign
 	case string(word[statEnvEnd]) == "0":
 		return changing

@@ -167,6 +167,7 @@ type sweep struct {
 	// What the present look has shown, what it cannot tell yet, and whether it ran
 	// out of time.
 	shown  map[identity]bool
+	living map[identity]bool // shown by the look before
 	doubts []Proc
 	unsure bool
 	// emptyLooks counts looks that found nothing and ran out of time.
@@ -238,7 +239,20 @@ func (s *sweep) scan(visit func(Proc)) error {
 			s.show(p, visit)
 		}
 	}
+	s.showDying(visit)
 	return err
+}
+
+// showDying shows what earlier looks have shown and is not dead: who has freed
+// its memory cannot be recognised any more, but may hold a port or a device until
+// its last thread has ended.
+func (s *sweep) showDying(visit func(Proc)) {
+	for id := range s.living {
+		if p, ok := s.proc.stat(id.pid); ok && p.Start == id.start {
+			s.show(p, visit)
+		}
+	}
+	s.living = s.shown
 }
 
 // look shows those of pids that belong to the job. It reports whether one was
