@@ -231,7 +231,7 @@ func TestGuardPipeGrows(t *testing.T) {
 		require.Less(t, len(g.state.paths), 1<<20, "a pipe of 2 GiB")
 	}
 	assert.ErrorContains(t, err, "does not grow")
-	assert.Error(t, g.AddRank(1), "a pipe that may end in half a record takes no more")
+	assert.Error(t, g.AddRank(nobody), "a pipe that may end in half a record takes no more")
 }
 
 func TestGuardEndsTheJobOfAKilledLauncher(t *testing.T) {
