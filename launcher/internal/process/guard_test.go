@@ -198,7 +198,7 @@ func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	assert.NotEqual(t, first, g.pid)
 	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
 	assert.NoError(t, g.AddRank(nobody+2))
-	assert.Equal(t, []int{nobody, nobody+1, nobody+2}, g.state.ranks, "what the dead guard was not told is kept")
+	assert.Equal(t, []int{nobody, nobody + 1, nobody + 2}, g.state.ranks, "what the dead guard was not told is kept")
 }
 
 func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
