@@ -184,14 +184,14 @@ func headlessRole(string, []string) {
 	syscall.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
 }
 
-// bunnyRole forks, and ends when it has, again and again: a thousand times a
+// bunnyRole forks, and ends when it has, again and again: fifty times a
 // second, so that the machine's init keeps up with reaping.
 //
 //go:norace
 //go:nosplit
 func bunnyRole(string, []string) {
 	tended := unix.PollFd{Fd: lifelineFD}
-	pause := unix.Timespec{Nsec: 1e6}
+	pause := unix.Timespec{Nsec: 20e6}
 	for tended.Revents == 0 {
 		pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		if pid != 0 && errno == 0 {
