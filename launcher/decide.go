@@ -84,7 +84,7 @@ func (s *session) takeFacts() error {
 	if err := s.receive(wire.TypeFacts, &facts); err != nil {
 		return err
 	}
-	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
+	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: string(facts.TempDir)}
 	return s.takePrograms(facts.Programs)
 }
 
@@ -110,11 +110,11 @@ func (s *session) hello() wire.Hello {
 	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
-		Driverless: s.spec.PerNode.Kind == job.CountGPU, Environ: map[string]string{},
+		Driverless: s.spec.PerNode.Kind == job.CountGPU, Environ: map[string]wire.Raw{},
 	}
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if v, ok := find(s.spec.Environ, name); ok {
-			h.Environ[name] = v
+			h.Environ[name] = wire.Raw(v)
 		}
 	}
 	for _, app := range s.spec.Apps {
@@ -123,7 +123,7 @@ func (s *session) hello() wire.Hello {
 			dir = s.spec.Dir
 		}
 		h.Programs = append(h.Programs, wire.Program{
-			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir,
+			Name: wire.Raw(app.Program), Args: app.Args, Start: uint8(app.Start), Interpreter: wire.Raw(app.Interpreter), Dir: wire.Raw(dir),
 			ScanStore: s.spec.Store.Mode == job.StoreAuto,
 		})
 	}
@@ -138,7 +138,7 @@ func (s *session) takePrograms(resolved []wire.Resolved) error {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: output.Sanitize(r.Error), Hint: output.Sanitize(r.Hint)})
 		}
 		s.facts.Programs = append(s.facts.Programs, job.Program{
-			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
+			Path: string(r.Path), Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
 		})
 	}
 	return all.ErrorOrNil()

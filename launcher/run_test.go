@@ -31,6 +31,7 @@ var roles = map[string]func(env.Rank){
 	"wait":   func(env.Rank) { fmt.Println("ready"); select {} },
 	"stdin":  func(r env.Rank) { b, _ := os.ReadFile("/dev/stdin"); fmt.Printf("%d read %q\n", r.Rank, b) },
 	"flood":  func(env.Rank) { os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)) },
+	"bytes":  func(env.Rank) { fmt.Printf("%q %q", os.Args[1:], os.Getenv("LAUNCHER_TEST_BYTES")) },
 	"orphan": func(env.Rank) { orphan() },
 }
 
@@ -120,6 +121,16 @@ func TestRanksRunAndKnowTheirPlace(t *testing.T) {
 	for rank := range 4 {
 		assert.Contains(t, stdout.String(), fmt.Sprintf("hello from %d of 4\n", rank))
 	}
+}
+
+// Arguments and variables arrive byte by byte as they are, UTF-8 or not.
+func TestEveryByteArrives(t *testing.T) {
+	odd := "\xff\xfe\n\"\\ \x01"
+	s := spec("bytes", 1)
+	s.Apps[0].Args = []string{odd, ""}
+	s.Environ = append(s.Environ, "LAUNCHER_TEST_BYTES="+odd)
+	_, stdout, _ := run(t, s)
+	assert.Equal(t, fmt.Sprintf("%q %q", []string{odd, ""}, odd), stdout.String())
 }
 
 func TestTheFirstFailureIsExplained(t *testing.T) {

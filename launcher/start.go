@@ -28,11 +28,11 @@ func (s *session) head() *head {
 func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
-		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
+		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: wire.Raw(p.PrivateDir), Window: window,
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
-		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
+		a := wire.App{Path: wire.Raw(app.Path), Argv: app.Argv, Dir: wire.Raw(app.Dir)}
 		if app.Build {
 			a.Build = i + 1
 		}
@@ -40,12 +40,12 @@ func (s *session) startMessage() wire.Start {
 	}
 	for i, r := range p.Ranks {
 		m.Ranks[i] = wire.Row{
-			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
+			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: wire.Raw(r.ErrorFile),
 		}
 	}
 	if l := p.Logs; l != nil {
 		m.Logs = &wire.Logs{
-			Base: l.Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
+			Base: wire.Raw(l.Base), Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
 			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr,
 		}

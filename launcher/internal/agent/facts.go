@@ -24,7 +24,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		Version: wire.Version,
 		Host:    host,
 		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless}),
-		TempDir: a.cfg.TempDir,
+		TempDir: wire.Raw(a.cfg.TempDir),
 		Now:     time.Now(),
 	}
 	for _, p := range h.Programs {
@@ -34,17 +34,17 @@ func (a *Agent) hello(h wire.Hello) error {
 }
 
 // resolve finds a program, and remembers it for when it has to be built.
-func (a *Agent) resolve(p wire.Program, environ map[string]string) wire.Resolved {
+func (a *Agent) resolve(p wire.Program, environ map[string]wire.Raw) wire.Resolved {
 	r, err := program.Resolve(program.Wish{
-		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir,
-		Lookup: func(name string) string { return environ[name] },
+		Name: string(p.Name), Args: p.Args, Start: program.Start(p.Start), Python: string(p.Interpreter), Dir: string(p.Dir),
+		Lookup: func(name string) string { return string(environ[name]) },
 	})
 	a.programs = append(a.programs, r)
 	if err != nil {
 		return unresolved(err)
 	}
 	found := wire.Resolved{
-		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
+		Path: wire.Raw(r.Path), Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
 	}
 	if p.ScanStore && r.Source != "" {
 		if line, ok := program.AssignsMasterPort(r.Source); ok {

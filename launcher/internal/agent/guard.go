@@ -39,7 +39,7 @@ func (g *guard) begin(j *running) {
 }
 
 func (j *running) makePrivateDir() {
-	dir := j.start.PrivateDir
+	dir := string(j.start.PrivateDir)
 	if dir == "" {
 		return
 	}

@@ -130,9 +130,10 @@ func (j *running) build() error {
 			return fmt.Errorf("build %s: %w", app.Argv[0], err)
 		}
 		j.guard.addPath(dir)
-		app.Path = filepath.Join(dir, filepath.Base(app.Argv[0]))
+		file := filepath.Join(dir, filepath.Base(app.Argv[0]))
+		app.Path = wire.Raw(file)
 		goBuild := j.agent.programs[app.Build-1].Build
-		if err := goBuild.Run(context.Background(), app.Path, j.start.Common, noticeWriter{j.agent}); err != nil {
+		if err := goBuild.Run(context.Background(), file, j.start.Common, noticeWriter{j.agent}); err != nil {
 			return err
 		}
 	}
@@ -141,7 +142,7 @@ func (j *running) build() error {
 
 func (j *running) common() process.Common {
 	app := j.start.Apps[0]
-	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir}
+	return process.Common{Env: j.start.Common, Path: string(app.Path), Argv: app.Argv, Dir: string(app.Dir)}
 }
 
 func (j *running) processes() ([]process.Rank, error) {
@@ -150,7 +151,7 @@ func (j *running) processes() ([]process.Rank, error) {
 		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args}
 		if row.App != 0 {
 			app := j.start.Apps[row.App]
-			r.Path, r.Dir = app.Path, app.Dir
+			r.Path, r.Dir = string(app.Path), string(app.Dir)
 			if r.Argv == nil {
 				r.Argv = app.Argv
 			}

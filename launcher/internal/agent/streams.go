@@ -71,8 +71,9 @@ func (j *running) openLogs() error {
 	if l == nil {
 		return nil
 	}
-	if l.Base != os.DevNull {
-		if err := makeRunDir(l.Base); err != nil {
+	base := string(l.Base)
+	if base != os.DevNull {
+		if err := makeRunDir(base); err != nil {
 			return err
 		}
 	}
@@ -81,7 +82,7 @@ func (j *running) openLogs() error {
 		return err
 	}
 	j.logs, err = output.OpenLogs(output.LogPlan{
-		Dir: l.Base, RunDir: l.Base, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
+		Dir: base, RunDir: base, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
 		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },

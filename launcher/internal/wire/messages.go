@@ -16,17 +16,17 @@ type Hello struct {
 	Driverless bool      `json:"driverless,omitempty"`
 	Programs   []Program `json:"programs"`
 	// Environ are the variables by which programs and interpreters are found.
-	Environ map[string]string `json:"environ,omitempty"`
+	Environ map[string]Raw `json:"environ,omitempty"`
 }
 
 // Program is a program as the user named it.
 type Program struct {
-	Name        string   `json:"name"`
-	Args        []string `json:"args,omitempty"`
-	Start       uint8    `json:"start,omitempty"` // job.Start
-	Interpreter string   `json:"python,omitempty"`
-	Dir         string   `json:"dir,omitempty"`
-	ScanStore   bool     `json:"scan,omitempty"` // look whether its text assigns MASTER_PORT
+	Name        Raw   `json:"name"`
+	Args        List  `json:"args"`
+	Start       uint8 `json:"start,omitempty"` // job.Start
+	Interpreter Raw   `json:"python,omitempty"`
+	Dir         Raw   `json:"dir,omitempty"`
+	ScanStore   bool  `json:"scan,omitempty"` // look whether its text assigns MASTER_PORT
 }
 
 // Facts answer Hello.
@@ -35,17 +35,17 @@ type Facts struct {
 	Host     string            `json:"host"`
 	Machine  placement.Machine `json:"machine"`
 	Programs []Resolved        `json:"programs"`
-	TempDir  string            `json:"tmp"`
+	TempDir  Raw               `json:"tmp"`
 	Now      time.Time         `json:"now"`
 }
 
 // Resolved is how a program starts on a node, or why it cannot.
 type Resolved struct {
-	Path      string   `json:"path,omitempty"`
-	Argv      []string `json:"argv,omitempty"`
-	ScriptArg int      `json:"arg,omitempty"`  // where the program's own arguments begin in Argv
-	Kind      string   `json:"kind,omitempty"` // for plans: "executable", "python script" …
-	Build     bool     `json:"build,omitempty"`
+	Path      Raw    `json:"path,omitempty"`
+	Argv      List   `json:"argv"`
+	ScriptArg int    `json:"arg,omitempty"`  // where the program's own arguments begin in Argv
+	Kind      string `json:"kind,omitempty"` // for plans: "executable", "python script" …
+	Build     bool   `json:"build,omitempty"`
 	// PortLine is the place ("file:line") at which the program's own text assigns
 	// MASTER_PORT.
 	PortLine string `json:"port_line,omitempty"`
@@ -72,15 +72,15 @@ type Opened struct {
 
 // Start has every decision about a node's ranks.
 type Start struct {
-	JobID  string   `json:"job"`
-	Common []string `json:"env"` // NAME=VALUE, what all ranks share
-	Apps   []App    `json:"apps"`
-	Ranks  []Row    `json:"ranks"`
-	Stdio  Stdio    `json:"stdio"`
-	Logs   *Logs    `json:"logs,omitempty"`
+	JobID  string `json:"job"`
+	Common List   `json:"env"` // NAME=VALUE, what all ranks share
+	Apps   []App  `json:"apps"`
+	Ranks  []Row  `json:"ranks"`
+	Stdio  Stdio  `json:"stdio"`
+	Logs   *Logs  `json:"logs,omitempty"`
 	// PrivateDir is made before a rank could write into it and removed when the
 	// job has ended.
-	PrivateDir string `json:"private,omitempty"`
+	PrivateDir Raw `json:"private,omitempty"`
 	// Window is the number of bytes of each stream that may be under way.
 	Window int `json:"window"`
 	// TorchHint has the agent look, once, for PyTorch ranks that never come to
@@ -90,20 +90,20 @@ type Start struct {
 
 // App is a program as it is executed.
 type App struct {
-	Path  string   `json:"path"`
-	Argv  []string `json:"argv"`
-	Dir   string   `json:"dir,omitempty"`
-	Build int      `json:"build,omitempty"` // 1 + index of Hello's program that is built first
+	Path  Raw  `json:"path"`
+	Argv  List `json:"argv"`
+	Dir   Raw  `json:"dir,omitempty"`
+	Build int  `json:"build,omitempty"` // 1 + index of Hello's program that is built first
 }
 
 // Row is one rank.
 type Row struct {
-	Rank      int      `json:"r"`
-	LocalRank int      `json:"l"`
-	App       int      `json:"a,omitempty"`
-	Env       []string `json:"e"`           // what differs from Common
-	Args      []string `json:"v,omitempty"` // argv, where it differs from the app's
-	ErrorFile string   `json:"x,omitempty"` // where PyTorch writes its error file
+	Rank      int  `json:"r"`
+	LocalRank int  `json:"l"`
+	App       int  `json:"a,omitempty"`
+	Env       List `json:"e"`           // what differs from Common
+	Args      List `json:"v"`           // argv, where it differs from the app's
+	ErrorFile Raw  `json:"x,omitempty"` // where PyTorch writes its error file
 }
 
 // Stdio says what the ranks' standard streams are.
@@ -123,7 +123,7 @@ type Stdio struct {
 type Logs struct {
 	// Base is the run's directory, which the node makes; the null device means no
 	// files at all.
-	Base            string   `json:"base"`
+	Base            Raw      `json:"base"`
 	Role            string   `json:"role,omitempty"`
 	Template        string   `json:"template,omitempty"`
 	Redirect        []uint8  `json:"redirect"` // streams by local rank

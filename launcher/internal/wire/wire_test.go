@@ -104,3 +104,24 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// Names and variables are bytes, not UTF-8: they arrive as they are.
+func TestTextsOfAnyBytes(t *testing.T) {
+	all := make([]byte, 0, 255)
+	for c := 1; c < 256; c++ {
+		all = append(all, byte(c))
+	}
+	sent := Start{
+		Common: List{"A=\xff\xfe", "", "B=" + string(all)}, PrivateDir: Raw(all),
+		Apps:  []App{{Path: "\x80", Argv: List{"", "\n", "\"\\"}}},
+		Ranks: []Row{{Env: List{}, Args: nil, ErrorFile: "/tmp/\xc3\x28"}},
+	}
+	b, err := AppendControl(nil, TypeStart, 0, sent)
+	require.NoError(t, err)
+	f, err := NewReader(bytes.NewReader(b)).Read()
+	require.NoError(t, err)
+	var got Start
+	require.NoError(t, f.Decode(&got))
+	assert.Equal(t, sent, got)
+	assert.Error(t, new(List).UnmarshalJSON([]byte(`"YQ=="`)), "a text without its end")
+}
