@@ -14,7 +14,7 @@ const (
 	killLimit  = 2 * time.Second       // how long a sweep chases processes that keep appearing
 	eofLimit   = 20 * time.Millisecond // how long streams may stay open that nobody of the job holds
 	reapPeriod = 10 * time.Second      // how often adopted zombies are looked for
-	oomDelay   = 50 * time.Millisecond // when the kernel's count of out-of-memory kills is first looked at
+	settled    = 10 * time.Millisecond // from when on a job needs what an instant one is spared
 )
 
 // finish ends what the ranks left behind, then tells the head that nothing is
@@ -180,20 +180,29 @@ func (j *running) rankPIDs() (pids []int) {
 	return pids
 }
 
-// watchMemory notes how often the kernel had killed for lack of memory.
-func (j *running) watchMemory() {
+// settle arranges for what no rank needs in its first milliseconds: the place for
+// its error file, and how often the kernel had killed for lack of memory.
+func (j *running) settle() {
 	j.timers.Lock()
 	defer j.timers.Unlock()
-	if !j.over {
-		j.memory = time.AfterFunc(oomDelay, j.oom.begin)
+	if j.over {
+		return
 	}
+	j.settling = time.AfterFunc(settled, func() {
+		j.timers.Lock()
+		defer j.timers.Unlock()
+		if !j.over {
+			j.makePrivateDir()
+			j.oom.begin()
+		}
+	})
 }
 
 func (j *running) stopTimers() {
 	j.timers.Lock()
 	defer j.timers.Unlock()
 	j.over = true
-	for _, t := range []*time.Timer{j.hint, j.reaper, j.memory} {
+	for _, t := range []*time.Timer{j.hint, j.reaper, j.settling} {
 		if t != nil {
 			t.Stop()
 		}

@@ -26,18 +26,17 @@ func newGuard() *guard { return &guard{began: make(chan struct{}), over: make(ch
 // neverBegan is for a job that failed before its guard was due.
 func (g *guard) neverBegan() { g.once.Do(func() { close(g.began) }) }
 
-// begin starts what is not needed for the first rank to start: its private
-// directory, the guard, the watch for a lack of memory.
+// begin starts the guard beside the ranks.
 func (g *guard) begin(j *running) {
 	g.once.Do(func() {
 		go func() {
 			defer close(g.began)
-			j.makePrivateDir()
 			g.start(j)
 		}()
 	})
 }
 
+// makePrivateDir makes the place for ranks' error files.
 func (j *running) makePrivateDir() {
 	dir := string(j.start.PrivateDir)
 	if dir == "" {

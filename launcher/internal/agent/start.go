@@ -39,11 +39,11 @@ type running struct {
 	open   atomic.Int32  // streams that are read here and have not ended
 	silent chan struct{} // closed when there are none and every rank was started
 
-	timers sync.Mutex // guards the fields below
-	over   bool
-	hint   *time.Timer
-	reaper *time.Timer
-	memory *time.Timer
+	timers   sync.Mutex // guards the fields below
+	over     bool
+	hint     *time.Timer
+	reaper   *time.Timer
+	settling *time.Timer
 }
 
 // rank is what is known here of one rank.
@@ -86,7 +86,7 @@ func (j *running) spawn() {
 	j.started()
 	j.streamEnded()
 	j.exits.flush()
-	j.watchMemory()
+	j.settle()
 	j.watchTorch()
 	j.reapOrphans()
 }
