@@ -1,70 +1,63 @@
-// Package rendezvous is the store in which the processes of a distributed
-// program meet: a small table of keys, counters and queues, in which one can wait
-// for what is not there yet.
-//
-// [Memory] is such a store within one process. Package tcpstore serves one in
-// PyTorch's protocol and is a client of it; package storetest is the contract
-// that every store passes.
 package rendezvous
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
-// Errors that callers tell apart.
-var (
-	// ErrNotFound: a key has no value, or a queue is empty.
-	ErrNotFound = errors.New("not found")
-	// ErrNotANumber: a counter's value is no decimal number of 64 bits.
-	ErrNotANumber = errors.New("value is not a decimal number of 64 bits")
-)
-
-// Pair is a key and its value.
+// Pair is a key with its value.
 type Pair struct {
 	Key   string
 	Value []byte
 }
 
-// Store is a rendezvous store. Methods may be called by several goroutines. Get,
-// MultiGet, Wait and Barrier wait; they return the cause of ctx when that ends,
-// and the store stays usable. Values must not be changed after they were passed
-// or returned.
+// Store is a key-value store shared by the ranks of a job. All methods may be called from several goroutines at once.
+//
+// Every method ends when its context does, with an error that wraps the context's cause; the store stays usable. A change that was
+// under way by then may or may not have happened. When a method that changes the store returns nil, everybody sees the change.
+//
+// Keys and values are bytes and may be empty. Values belong to the caller, both those passed in and those returned.
 type Store interface {
-	// Set stores a value and wakes who waits for the key.
+	// Set stores value under key and wakes those who wait for key.
 	Set(ctx context.Context, key string, value []byte) error
-	// Get waits for the key and returns its value.
+	// Get waits until key exists and returns its value, an empty one if it was deleted just then.
 	Get(ctx context.Context, key string) ([]byte, error)
-	// Add adds to a decimal counter, which begins at 0, and returns the sum, which
-	// wraps. Without a number in the key it fails with ErrNotANumber.
+	// Add adds delta to the decimal number stored under key, 0 where there is none, and returns the sum. It is stored as text, so
+	// that Get sees it. A value that does not begin with a number is an error. Sums wrap around.
 	Add(ctx context.Context, key string, delta int64) (int64, error)
-	// CompareSet stores desired if the value is expected, or the key is missing and
-	// expected is empty, and returns the value in force: of a missing key with an
-	// expectation, the expectation.
+	// CompareSet stores desired if the value under key equals expected; a missing key equals an empty expected. It returns the value
+	// now in force: desired if it was stored, else the present one. If key is missing and expected is not empty, nothing is stored
+	// and expected is returned: PyTorch's elastic agents rely on that.
 	CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error)
-	// Append adds to the end of a value, which begins empty.
-	Append(ctx context.Context, key string, more []byte) error
-	// Check reports whether all keys have values, or queues with something in them.
-	Check(ctx context.Context, keys ...string) (bool, error)
-	// Wait waits until all keys were there at some time since.
-	Wait(ctx context.Context, keys ...string) error
-	// Delete removes a key and reports whether it was there.
+	// Append adds value to the end of what is stored under key, nothing where there is none.
+	Append(ctx context.Context, key string, value []byte) error
+	// Delete removes key and reports whether it existed. It wakes nobody and leaves a queue of that name alone.
 	Delete(ctx context.Context, key string) (bool, error)
-	// NumKeys returns the number of keys of the whole store, queues not counted.
-	NumKeys(ctx context.Context) (int64, error)
-	// Keys returns the keys, in no order.
-	Keys(ctx context.Context) ([]string, error)
-	// MultiGet waits for all keys and returns their values in their order.
-	MultiGet(ctx context.Context, keys ...string) ([][]byte, error)
-	// MultiSet stores the pairs in their order.
+
+	// Wait returns when each of the keys has existed, not necessarily at the same time, since Wait was called. A queue counts as a
+	// key while something is in it.
+	Wait(ctx context.Context, keys ...string) error
+	// Check reports whether all keys exist at this moment.
+	Check(ctx context.Context, keys ...string) (bool, error)
+
+	// MultiSet is Set for each pair in turn, in one request.
 	MultiSet(ctx context.Context, pairs ...Pair) error
-	// Push puts a value at the end of a queue and wakes one who waits for it.
-	Push(ctx context.Context, queue string, value []byte) error
-	// Pop takes the first value of a queue, ErrNotFound if there is none.
-	Pop(ctx context.Context, queue string) ([]byte, error)
-	// QueueLen returns the length of a queue.
-	QueueLen(ctx context.Context, queue string) (int64, error)
-	// Barrier waits until size callers have arrived at the key. It is not reusable:
-	// later arrivals pass at once.
-	Barrier(ctx context.Context, key string, size int64) error
+	// MultiGet is Get for all keys; the values have the order of the keys.
+	MultiGet(ctx context.Context, keys ...string) ([][]byte, error)
+
+	// NumKeys counts the keys. Queues are no keys.
+	NumKeys(ctx context.Context) (int, error)
+	// Keys lists the keys in no particular order.
+	Keys(ctx context.Context) ([]string, error)
+
+	// QueuePush puts value at the end of the queue of that name and wakes one of those who wait for it. Queues and keys of the same
+	// name have nothing to do with each other.
+	QueuePush(ctx context.Context, queue string, value []byte) error
+	// QueuePop waits until something is in the queue and takes the oldest.
+	QueuePop(ctx context.Context, queue string) ([]byte, error)
+	// QueueTryPop takes the oldest value of the queue and reports whether there was one.
+	QueueTryPop(ctx context.Context, queue string) ([]byte, bool, error)
+	// QueueLen counts what is in the queue.
+	QueueLen(ctx context.Context, queue string) (int, error)
+
+	// Barrier counts the caller under key and waits until worldSize have arrived. It is not reusable: once full it lets everybody
+	// pass at once. Who gives up stays counted.
+	Barrier(ctx context.Context, key string, worldSize int) error
 }

@@ -1,277 +1,213 @@
 package tcpstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"gorun/rendezvous/internal/table"
+	"gorun/rendezvous"
 )
 
-const (
-	// referTo is the length from which values are sent from where they lie, not
-	// copied behind other answers.
-	referTo = 4 << 10
-	// unsentLimit is how many bytes of answers may wait for a client that does not
-	// read; until then its further requests wait too.
-	unsentLimit = 64 << 20
-	// iovecs is how many pieces one write takes.
-	iovecs = 64
-)
-
-// conn is one client's connection. It belongs to the loop.
+// conn is one connection. Idle, it is this struct and nothing else.
 type conn struct {
-	loop   *loop
-	fd     int32
-	peer   netip.AddrPort
-	since  time.Time
-	known  bool   // it said hello
-	pid    uint32 // as its PING said; 0 before 2.5
-	closed bool
+	fd      int
+	peer    netip.AddrPort
+	pid     uint32 // as its last PING says: clients since PyTorch 2.5 send their process id
+	known   bool   // it greeted
+	dead    bool   // doomed
+	watched uint32 // the events that epoll tells
 
-	in     []byte // the beginning of a request
-	out    [][]byte
-	own    bool // the last piece of out is ours to append to
-	unsent int
-	events uint32 // what epoll reports; 0 stands for EPOLLIN
+	in     []byte // what came and could not be served yet: part of a request, or more while unsent is not empty
+	scan   scan   // where the request that in begins with ends
+	unsent outbox // answers that the peer has not taken yet
+	waiter rendezvous.Waiter
+	holds  int64 // bytes of in and unsent, as counted in loop.held
 
-	waits *table.Wait
-	more  []*table.Wait // a pipelining client's further waits
+	until         time.Time // when it has to have greeted
+	before, after *conn     // among those that have not greeted
 }
 
-// receive reads what is there, at most one buffer, so that others have a turn,
-// and serves the requests in it.
-func (c *conn) receive() {
-	buf := c.loop.buf
-	n, err := unix.Read(int(c.fd), buf)
+// who names a connection in a message.
+func (c *conn) who() string {
+	if c.pid == 0 {
+		return c.peer.String()
+	}
+	return fmt.Sprintf("%v (pid %d)", c.peer, c.pid)
+}
+
+// doom has the connection closed at the end of the turn.
+func (l *loop) doom(c *conn) {
+	if !c.dead {
+		c.dead = true
+		l.doomed = append(l.doomed, c)
+	}
+}
+
+// fail dooms a connection for what it did. Its requests before that are answered.
+func (l *loop) fail(c *conn, kind fault, why error) {
+	if c.dead {
+		return
+	}
+	if c == l.current {
+		l.flush(c, false)
+	}
+	l.complaints.say(c.peer.Addr(), kind, "the store disconnected %s: %v", c.who(), why)
+	l.doom(c)
+}
+
+// serve is a connection's turn: what it did not take before is sent, what it sent is read and served.
+func (l *loop) serve(c *conn, events uint32) {
+	if c.dead {
+		return // somebody's turn before this one found out
+	}
+	stored := l.engine.Size()
+	if events&unix.EPOLLOUT != 0 {
+		l.resume(c)
+	}
 	switch {
-	case err == unix.EAGAIN || err == unix.EINTR:
-		return
-	case err != nil || n == 0:
-		c.close()
+	case c.dead:
+	case c.unsent.empty():
+		l.receive(c)
+	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
+		l.doom(c)
+	}
+	l.finish(c, l.engine.Size()-stored)
+}
+
+// resume sends what was not sent, and serves what had to wait for that.
+func (l *loop) resume(c *conn) {
+	if !l.sendUnsent(c) || len(c.in) == 0 {
 		return
 	}
-	b := buf[:n]
+	l.take(c, c.in)
+}
+
+// receive reads once and serves the requests that are whole by then.
+func (l *loop) receive(c *conn) {
+	into := l.in
 	if len(c.in) > 0 {
-		c.in = append(c.in, b...)
-		b = c.in
+		into = c.room()
 	}
-	used, err := c.serveAll(b)
-	if err != nil {
-		c.cut(err)
-		return
+	n, errno := receive(c.fd, into)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+	case errno != 0 || n == 0: // reset, or closed; what it still asked for nobody would read
+		l.doom(c)
+	case len(c.in) > 0:
+		c.in = c.in[:len(c.in)+n]
+		l.take(c, c.in)
+	default:
+		l.take(c, into[:n])
 	}
-	c.remember(b[used:])
-	c.flush()
 }
 
-// serveAll serves the whole requests at the beginning of b and returns their
-// length.
-func (c *conn) serveAll(b []byte) (used int, err error) {
+// room is where the rest of a request is read to. It grows with what came, never with what was announced.
+func (c *conn) room() []byte {
+	rest := max(c.scan.need-len(c.in), 0)
+	if cap(c.in)-len(c.in) < min(rest, chunk) || cap(c.in) == len(c.in) {
+		c.in = slices.Grow(c.in, max(min(rest, len(c.in)), chunk/8))
+	}
+	free := c.in[len(c.in):cap(c.in)]
+	return free[:min(len(free), rest+chunk, bulk)]
+}
+
+// take serves the requests at the beginning of p and keeps the rest.
+func (l *loop) take(c *conn, p []byte) {
+	rest := p
+	for c.unsent.empty() && !c.dead {
+		n := l.next(c, rest)
+		if n == 0 {
+			break
+		}
+		rest = rest[n:]
+	}
+	l.flush(c, false)
+	c.keep(rest)
+}
+
+// next serves the request that p begins with and returns its length, 0 if it is not whole or not allowed.
+func (l *loop) next(c *conn, p []byte) int {
 	if !c.known {
-		if err := hello(b); err != nil {
-			return 0, ignoreIncomplete(err)
+		return l.greeting(c, p)
+	}
+	n, err := c.scan.end(p, &l.cfg.Limits)
+	if n > 0 {
+		var wrong *rendezvous.NotNumberError
+		if err = l.answer(c, p[0], arguments(p[1:n])); errors.As(err, &wrong) {
+			l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[p[0]], err))
+			return 0
 		}
-		used = 5
-		c.known = true
-		c.loop.strangers--
-		c.loop.server.clients.Add(1)
 	}
-	for c.unsent < unsentLimit && !c.closed {
-		n, err := c.loop.parser.next(b[used:])
-		if err != nil {
-			return used, ignoreIncomplete(err)
-		}
-		if err := c.loop.serve(c, &c.loop.parser.req); err != nil {
-			return used, err
-		}
-		used += n
-	}
-	return used, nil
-}
-
-func ignoreIncomplete(err error) error {
-	if errors.Is(err, errIncomplete) {
-		return nil
-	}
-	return err
-}
-
-// resume serves what had to wait until the client read its answers.
-func (c *conn) resume() {
-	if c.closed || len(c.in) == 0 || c.unsent >= unsentLimit {
-		return
-	}
-	used, err := c.serveAll(c.in)
 	if err != nil {
-		c.cut(err)
-		return
+		l.fail(c, faultRequest, err)
+		return 0
 	}
-	c.remember(c.in[used:])
-	c.flush()
+	return n
 }
 
-// remember keeps the beginning of a request until the rest comes. The space grows
-// with the bytes that came, and is given up when nothing is left.
-func (c *conn) remember(rest []byte) {
+func (l *loop) greeting(c *conn, p []byte) int {
+	n, err := greeted(p)
+	switch {
+	case errors.Is(err, errOldClient):
+		l.fail(c, faultOld, err)
+	case err != nil:
+		l.fail(c, faultStranger, err)
+	case n > 0:
+		l.greet(c)
+		l.server.clients.Add(1)
+	}
+	return n
+}
+
+// keep keeps the rest of what came, which may lie in c.in itself, in no more space than it needs.
+func (c *conn) keep(rest []byte) {
 	switch {
 	case len(rest) == 0:
 		c.in = nil
-	case len(c.in) > 0:
-		c.in = c.in[:copy(c.in, rest)]
+	case cap(c.in) > 4*len(rest)+chunk:
+		c.in = slices.Clone(rest)
 	default:
-		c.in = append([]byte(nil), rest...)
+		c.in = append(c.in[:0], rest...)
 	}
 }
 
-// await answers when the wait is over: now, later, or never.
-func (c *conn) await(register func(*table.Wait) (bool, error)) error {
-	w := &table.Wait{}
-	w.Done = func() { c.over(w) }
-	done, err := register(w)
-	switch {
-	case err != nil:
-		return err
-	case done:
-		c.byte(answerReady)
-	case c.waits == nil:
-		c.waits = w
-	default:
-		c.more = append(c.more, w)
-	}
-	return nil
-}
-
-// over answers a wait that somebody else's request has ended.
-func (c *conn) over(w *table.Wait) {
-	if c.waits == w {
-		c.waits = nil
-	}
-	for i, other := range c.more {
-		if other == w {
-			c.more = append(c.more[:i:i], c.more[i+1:]...)
-			break
-		}
-	}
-	c.byte(answerReady)
-	c.flush()
-}
-
-// cancel forgets all waits of the connection.
-func (c *conn) cancel() {
-	if c.waits != nil {
-		c.loop.table.Cancel(c.waits)
-	}
-	for _, w := range c.more {
-		c.loop.table.Cancel(w)
-	}
-	c.waits, c.more = nil, nil
-}
-
-func (c *conn) byte(b byte) { c.write([]byte{b}) }
-
-func (c *conn) number(n uint64) { c.write(binary.LittleEndian.AppendUint64(nil, n)) }
-
-func (c *conn) value(v []byte) {
-	c.number(uint64(len(v)))
-	if len(v) < referTo {
-		c.write(v)
+// finish ends a turn in which the store grew by stored bytes: what epoll should tell and what is held is settled. The connection by
+// which a store that is full grew has to go.
+func (l *loop) finish(c *conn, stored int64) {
+	if c.dead {
 		return
 	}
-	c.out = append(c.out, v)
-	c.own = false
-	c.unsent += len(v)
-}
-
-// write adds bytes to the answers. They are copied.
-func (c *conn) write(b []byte) {
-	if !c.own {
-		c.out = append(c.out, c.loop.spare[:0])
-		c.own, c.loop.spare = true, nil
-	}
-	last := len(c.out) - 1
-	c.out[last] = append(c.out[last], b...)
-	c.unsent += len(b)
-}
-
-// flush sends what it can, and asks epoll about the rest.
-func (c *conn) flush() {
-	for c.unsent > 0 && !c.closed {
-		n, err := unix.Writev(int(c.fd), c.out[:min(len(c.out), iovecs)])
-		switch {
-		case err == unix.EAGAIN:
-			c.watch(unix.EPOLLOUT)
-			return
-		case err == unix.EINTR:
-		case err != nil:
-			c.close()
-			return
-		default:
-			c.sent(n)
-		}
-	}
-	if !c.closed {
-		c.watch(0)
+	l.interest(c)
+	grown := l.weigh(c) + stored
+	if total := l.held + l.engine.Size(); grown > 0 && total > l.cfg.Limits.Memory {
+		l.fail(c, faultMemory, fmt.Errorf("the store is full: %d bytes; at most %d are allowed", total, l.cfg.Limits.Memory))
 	}
 }
 
-func (c *conn) sent(n int) {
-	c.unsent -= n
-	if c.unsent == 0 { // as nearly always: the space serves the next answer of anybody
-		if c.own && len(c.out) == 1 && cap(c.out[0]) <= referTo {
-			c.loop.spare = c.out[0]
-		}
-		c.out, c.own = c.out[:0:min(cap(c.out), 1)], false
+// weigh counts anew what a connection holds, and returns by how much that has grown.
+func (l *loop) weigh(c *conn) (grown int64) {
+	holds := int64(cap(c.in)) + c.unsent.size()
+	grown = holds - c.holds
+	c.holds = holds
+	l.held += grown
+	return grown
+}
+
+// interest has epoll tell about input, or, while answers are unsent, about room for them: who does not read is not read from.
+func (l *loop) interest(c *conn) {
+	wanted := uint32(unix.EPOLLIN)
+	if !c.unsent.empty() {
+		wanted = unix.EPOLLOUT
+	}
+	if wanted == c.watched {
 		return
 	}
-	for n >= len(c.out[0]) {
-		n -= len(c.out[0])
-		c.out[0] = nil
-		c.out = c.out[1:]
+	c.watched = wanted
+	if l.watch(unix.EPOLL_CTL_MOD, c.fd, wanted) != nil {
+		l.doom(c)
 	}
-	c.out[0] = c.out[0][n:]
-}
-
-// watch asks epoll for more than input, or, when too many answers wait, for less.
-func (c *conn) watch(extra uint32) {
-	events := uint32(unix.EPOLLIN) | extra
-	if c.unsent >= unsentLimit {
-		events = unix.EPOLLOUT
-	}
-	before := c.events
-	if before == 0 {
-		before = unix.EPOLLIN
-	}
-	if events != before {
-		c.events = events
-		_ = c.loop.control(unix.EPOLL_CTL_MOD, int(c.fd), events)
-	}
-}
-
-// cut ends a connection that did something wrong, and says so.
-func (c *conn) cut(err error) {
-	who := c.peer.String()
-	if c.pid != 0 {
-		who += fmt.Sprintf(" (pid %d)", c.pid)
-	}
-	c.loop.log(c.peer.Addr(), "the store closed the connection of %s: %v", who, err)
-	c.close()
-}
-
-func (c *conn) close() {
-	if c.closed {
-		return
-	}
-	c.closed = true
-	c.cancel()
-	if !c.known {
-		c.loop.strangers--
-	}
-	delete(c.loop.conns, c.fd)
-	_ = c.loop.control(unix.EPOLL_CTL_DEL, int(c.fd), 0)
-	_ = unix.Close(int(c.fd))
 }

@@ -2,56 +2,84 @@ package tcpstore
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
-// Holder returns the process that listens at a TCP port of this host, as far as
-// /proc tells: other users' descriptors are hidden from all but root.
+// Holder returns a process that listens on a TCP port of this host, in this network name space. Only root sees the sockets of other
+// users; then, and when nobody listens, ok is false.
 func Holder(port int) (pid int, name string, ok bool) {
-	inodes := map[string]bool{}
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		text, _ := os.ReadFile(table) // IPv6 may be off
-		for _, inode := range holderInodes(text, port) {
-			inodes["socket:["+inode+"]"] = true
-		}
-	}
-	if len(inodes) == 0 {
+	sockets := listening(port)
+	if len(sockets) == 0 {
 		return 0, "", false
 	}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && holds(pid, inodes) {
-			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			return pid, string(bytes.TrimSpace(comm)), true
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return 0, "", false
+	}
+	defer proc.Close()
+	entries, _ := proc.Readdirnames(-1)
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry); err == nil && holds(entry, sockets) {
+			return pid, processName(entry), true
 		}
 	}
 	return 0, "", false
 }
 
-// holderInodes reads the sockets bound to a port, listening or not, out of a
-// table of the kernel: "sl local_address rem_address st … inode".
-func holderInodes(table []byte, port int) (inodes []string) {
-	const local, remote, inode = 1, 2, 9
-	want := fmt.Sprintf(":%04X", port)
-	for line := range strings.Lines(string(table)) {
-		f := strings.Fields(line)
-		if len(f) > inode && strings.HasSuffix(f[local], want) && strings.HasSuffix(f[remote], ":0000") {
-			inodes = append(inodes, f[inode])
+// listening lists the sockets that listen on a port, as links in /proc name them.
+func listening(port int) (sockets map[string]bool) {
+	sockets = map[string]bool{}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, _ := os.ReadFile(table) // without IPv6 there is no second table
+		for line := range strings.Lines(string(text)) {
+			if inode, ok := listener(line, port); ok {
+				sockets["socket:["+inode+"]"] = true
+			}
 		}
 	}
-	return inodes
+	return sockets
 }
 
-func holds(pid int, inodes map[string]bool) bool {
-	dir := fmt.Sprintf("/proc/%d/fd/", pid)
-	fds, _ := os.ReadDir(dir)
-	for _, fd := range fds {
-		if target, err := os.Readlink(dir + fd.Name()); err == nil && inodes[target] {
+// listener reads one line of /proc/net/tcp: "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …", with
+// addresses in hexadecimal.
+func listener(line string, port int) (inode string, ok bool) {
+	const state, listen = 3, "0A"
+	fields := strings.Fields(line)
+	if len(fields) < 10 || fields[state] != listen {
+		return "", false
+	}
+	_, local, _ := strings.Cut(fields[1], ":")
+	n, err := strconv.ParseUint(local, 16, 16)
+	return fields[9], err == nil && int(n) == port
+}
+
+// holds reports whether a process has one of the sockets open.
+func holds(pid string, sockets map[string]bool) bool {
+	folder := "/proc/" + pid + "/fd"
+	dir, err := os.Open(folder)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	open, _ := dir.Readdirnames(-1)
+	for _, fd := range open {
+		if target, err := os.Readlink(folder + "/" + fd); err == nil && sockets[target] {
 			return true
 		}
 	}
 	return false
+}
+
+// processName is a process's own name. It chose it: what cannot be printed is replaced.
+func processName(pid string) string {
+	comm, _ := os.ReadFile("/proc/" + pid + "/comm") // gone by now: it has no name
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, string(bytes.TrimSuffix(comm, []byte("\n"))))
 }

@@ -1,7 +1,6 @@
 package tcpstore
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,213 +9,194 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"gorun/rendezvous/internal/table"
 )
 
-// Config says where a server listens and whom it serves.
+// Config says where a server listens and whom it serves. The zero Config is a free port on 127.0.0.1.
 type Config struct {
-	// Host is the IP address to listen at; "" is 127.0.0.1, "::" or "0.0.0.0" all.
+	// Host is the IP address to listen at, IPv4 or IPv6; "" and "localhost" are 127.0.0.1, "::" is every address of both kinds,
+	// "0.0.0.0" every IPv4 address.
 	Host string
-	// Port is the TCP port; 0 takes a free one.
+	// Port is the TCP port; 0 is a free one.
 	Port int
-	// Allow are networks whose peers are served, beside this host's own loopback
-	// addresses. Others are refused, each logged once.
-	Allow []netip.Prefix
-	// Limits bound what one client may ask for.
+	// Allow reports whether a peer that is not on this host is accepted; nil accepts none. The server's goroutine calls it for each
+	// connection: it must not block.
+	Allow func(peer netip.Addr) bool
+	// Limits bounds what peers may take.
 	Limits Limits
-	// Logf receives a line for each peer that was refused or cut off; nil drops it.
+	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each peer and kind of
+	// fault. What peers sent is quoted in it. The server's goroutine calls it: everybody waits while it blocks. nil logs nothing.
 	Logf func(format string, args ...any)
 }
 
-// PortTakenError says that somebody else listens at the wished port.
-type PortTakenError struct {
-	Host string
-	Port int
-	Err  error
-}
-
-func (e *PortTakenError) Error() string {
-	return fmt.Sprintf("listen at port %d of %s: %v", e.Port, e.Host, e.Err)
-}
-
-func (e *PortTakenError) Unwrap() error { return e.Err }
-
-// Server serves one store. Everything of it but its counters belongs to one
-// goroutine, which orders all operations: no lock, and no connection can hold up
-// another.
+// Server serves a store that begins empty and ends with it.
 type Server struct {
-	cfg      Config
-	addr     netip.AddrPort
-	fd       int
-	listener *os.File      // of fd, once Go's poller knows it
-	polled   chan struct{} // closed then
-	wake     int           // eventfd: Close wants the loop to end
-	done     chan struct{}
-	closing  sync.Once
-	clients  atomic.Int64
+	addr    netip.AddrPort
+	clients atomic.Int64
+	ended   chan struct{} // closed when the goroutine is gone
 
-	loop loop
+	mu        sync.Mutex
+	ending    bool          // no more questions
+	questions []func(*loop) // to be asked in the goroutine, in this order
+	bell      int           // eventfd that says there are some
+	first     *os.File      // see firstPeer
 }
 
-// backlog is the length of the queue of new connections; the kernel takes
-// net.core.somaxconn if that is less. All ranks of a job connect at once.
-const backlog = 1 << 16
-
-// Listen opens a store that is empty. It is served from this moment on: a client
-// that connects at once waits for an answer without a time limit.
+// Listen opens a server. It can answer from the moment on that its port can be connected to.
 func Listen(cfg Config) (*Server, error) {
-	cfg.Limits.fill()
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	fd, addr, err := bind(cfg.Host, cfg.Port, false)
+	cfg.Limits = cfg.Limits.withDefaults()
+	fd, addr, err := bind(cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Listen(fd, backlog); err != nil {
-		_ = unix.Close(fd)
-		return nil, bindError(cfg.Host, cfg.Port, "listen", err)
-	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	s := &Server{addr: addr, ended: make(chan struct{})}
+	l, err := newLoop(s, cfg, fd)
 	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("listen: eventfd: %w", err)
+		return nil, err
 	}
-	s := &Server{cfg: cfg, addr: addr, fd: fd, wake: wake, done: make(chan struct{}), polled: make(chan struct{})}
-	s.loop = loop{server: s, accept: fd, conns: map[int32]*conn{}, table: table.New(), logged: map[netip.Addr]bool{}}
-	s.loop.parser.limits = &s.cfg.Limits
-	go s.serve()
+	go s.serve(l)
 	return s, nil
 }
 
-// Addr is where the store listens.
+// Addr is where the server listens.
 func (s *Server) Addr() netip.AddrPort { return s.addr }
 
-// Clients is the number of connections so far that turned out to be clients.
+// Clients counts the connections so far that proved to be a store client's.
 func (s *Server) Clients() int { return int(s.clients.Load()) }
 
-// Close ends the store and all connections to it.
+// Close ends the server, its port and all connections, and returns when they are gone. It may be called again.
 func (s *Server) Close() error {
-	s.closing.Do(func() {
-		_, _ = unix.Write(s.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an eventfd that is full wakes as well
-		<-s.polled
-		_ = s.listener.SetReadDeadline(time.Now()) // ends the wait for the first client
-	})
-	<-s.done
+	s.ask(func(l *loop) { l.over = true }, true)
+	<-s.ended
 	return nil
 }
 
-// serve waits for the first client in Go's own poller, which takes no thread,
-// and then serves on one of its own.
-func (s *Server) serve() {
-	defer close(s.done)
-	defer unix.Close(s.wake)
-	s.listener = os.NewFile(uintptr(s.fd), "store")
-	close(s.polled)
-	defer s.listener.Close()
-	if !s.firstClient() {
+// Snapshot is how full a store is at one moment.
+type Snapshot struct {
+	Connections int   // open ones, of clients or not
+	Waiting     int   // those in a WAIT or BARRIER
+	Keys        int   // queues not counted
+	Memory      int64 // as Limits.Memory counts, in bytes
+}
+
+// Snapshot returns how full the store is; of a closed server, zero.
+func (s *Server) Snapshot() Snapshot {
+	answer := make(chan Snapshot, 1)
+	s.ask(func(l *loop) { answer <- l.snapshot() }, false)
+	select {
+	case snapshot := <-answer:
+		return snapshot
+	case <-s.ended:
+		return Snapshot{}
+	}
+}
+
+// ask has the server's goroutine run question, unless that is ending.
+func (s *Server) ask(question func(*loop), last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
 		return
 	}
-	if err := s.loop.run(); err != nil {
-		s.cfg.Logf("the store stopped: %v", err)
+	s.ending = last
+	s.questions = append(s.questions, question)
+	ring := [8]byte{1}
+	_, _ = unix.Write(s.bell, ring[:]) // it fails only when the counter is full, and then the bell rings anyway
+	if s.first != nil {
+		_ = s.first.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-func (s *Server) firstClient() bool {
-	raw, err := s.listener.SyscallConn()
+func (s *Server) asked() []func(*loop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rung [8]byte
+	_, _ = unix.Read(s.bell, rung[:])
+	questions := s.questions
+	s.questions = nil
+	return questions
+}
+
+func (s *Server) serve(l *loop) {
+	defer close(s.ended)
+	s.firstPeer(l.listener)
+	l.run()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	l.close()
+}
+
+// firstPeer waits in Go's own poller until there is something to do. A blocked system call would hold a thread, and starting that
+// costs a job that never meets in the store more than everything else here.
+func (s *Server) firstPeer(listener int) {
+	if !s.poll(listener) {
+		return // the loop finds out what is wrong
+	}
+	if raw, err := s.first.SyscallConn(); err == nil {
+		_ = raw.Read(func(fd uintptr) bool {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return n != 0 || err != nil
+		})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.first.Close()
+	s.first = nil
+}
+
+// poll gives Go's poller a descriptor of its own for the listener, unless there is a question already.
+func (s *Server) poll(listener int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.questions) > 0 {
+		return false
+	}
+	copied, err := unix.FcntlInt(uintptr(listener), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return true
+		return false
 	}
-	err = raw.Read(func(fd uintptr) bool {
-		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		return n > 0
-	})
-	return err == nil
+	s.first = os.NewFile(uintptr(copied), "store")
+	return true
 }
 
-// bind makes a socket with an address. A host that is no IP address is an error:
-// names are for people, and their look-up may take for ever.
-func bind(host string, port int, reuse bool) (fd int, addr netip.AddrPort, err error) {
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return -1, addr, fmt.Errorf("listen at %q: not an IP address", host)
-	}
-	family, sa := sockaddr(ip, port)
-	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return -1, addr, fmt.Errorf("listen: socket: %w", err)
-	}
-	if family == unix.AF_INET6 {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0) // IPv4 clients too
-	}
-	if reuse || port != 0 { // a port named by the user may be in TIME_WAIT from its last job
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-	}
-	if err = unix.Bind(fd, sa); err == nil {
-		addr, err = boundTo(fd)
+// prepare opens what the loop needs around the listening socket, which it owns from then on.
+func (s *Server) prepare(listener int) (epoll int, err error) {
+	if err = inherited(listener); err == nil {
+		err = unix.Listen(listener, backlog)
 	}
 	if err != nil {
-		_ = unix.Close(fd)
-		return -1, addr, bindError(host, port, "bind", err)
+		return -1, fmt.Errorf("listen: %w", err)
 	}
-	return fd, addr, nil
-}
-
-func sockaddr(ip netip.Addr, port int) (family int, sa unix.Sockaddr) {
-	if ip.Is4() {
-		return unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: ip.As4()}
+	if epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return -1, fmt.Errorf("epoll_create1: %w", err)
 	}
-	return unix.AF_INET6, &unix.SockaddrInet6{Port: port, Addr: ip.As16()}
-}
-
-func boundTo(fd int) (netip.AddrPort, error) {
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		return netip.AddrPort{}, err
+	if s.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		unix.Close(epoll)
+		return -1, fmt.Errorf("eventfd: %w", err)
 	}
-	return addrPort(sa), nil
+	return epoll, nil
 }
 
-func addrPort(sa unix.Sockaddr) netip.AddrPort {
-	switch sa := sa.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), uint16(sa.Port))
+// backlog is how many connections the kernel may hold until they are accepted: all ranks of a job come at once. It takes
+// net.core.somaxconn where that is less.
+const backlog = 1 << 16
+
+// inherited sets the options that connections take over from the socket that accepts them: answers leave at once, and a host that died
+// is noticed within two minutes, since clients neither ask for keepalive nor say anything while they wait.
+func inherited(listener int) error {
+	for _, option := range []struct{ level, name, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 60},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 10},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 6},
+	} {
+		if err := unix.SetsockoptInt(listener, option.level, option.name, option.value); err != nil {
+			return err
+		}
 	}
-	return netip.AddrPort{}
+	return nil
 }
-
-func bindError(host string, port int, act string, err error) error {
-	if errors.Is(err, unix.EADDRINUSE) && port != 0 {
-		return &PortTakenError{Host: host, Port: port, Err: err}
-	}
-	return fmt.Errorf("listen at %s port %d: %s: %w", host, port, act, err)
-}
-
-// Reservation keeps a port for somebody who binds it with SO_REUSEADDR, as
-// PyTorch's own store does, and from everybody else: it is bound, but nobody
-// listens.
-type Reservation struct {
-	fd   int
-	addr netip.AddrPort
-}
-
-// Reserve reserves a port; 0 takes a free one.
-func Reserve(host string, port int) (*Reservation, error) {
-	fd, addr, err := bind(host, port, true)
-	if err != nil {
-		return nil, err
-	}
-	return &Reservation{fd: fd, addr: addr}, nil
-}
-
-// Addr is the reserved port with its address.
-func (r *Reservation) Addr() netip.AddrPort { return r.addr }
-
-// Close gives the port free.
-func (r *Reservation) Close() error { return unix.Close(r.fd) }

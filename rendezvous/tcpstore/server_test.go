@@ -2,325 +2,465 @@ package tcpstore
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"gorun/internal/testneeds"
-	"gorun/rendezvous"
-	"gorun/rendezvous/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// logbook collects what a server logs.
-type logbook struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logbook) logf(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, args...))
-}
-
-func (l *logbook) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.lines, "\n")
-}
-
-func serve(t *testing.T, cfg Config) (*Server, *logbook) {
-	log := &logbook{}
-	cfg.Logf = log.logf
-	s, err := Listen(cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return s, log
-}
-
-func connect(t *testing.T, s *Server) *Client {
-	c, err := Dial(t.Context(), s.Addr().String())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) func() rendezvous.Store {
-		s, _ := serve(t, Config{})
-		return func() rendezvous.Store { return connect(t, s) }
-	})
-}
-
-// raw is a connection that speaks bytes.
-type raw struct {
-	t *testing.T
-	net.Conn
-}
-
-var validate = []byte{0, 0xCE, 0xF7, 0x85, 0x3C}
-
-func dialRaw(t *testing.T, s *Server, first ...byte) raw {
-	conn, err := net.Dial("tcp", s.Addr().String())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	r := raw{t, conn}
-	r.send(first...)
-	return r
-}
-
-func (r raw) send(b ...byte) {
-	_, err := r.Write(b)
-	require.NoError(r.t, err)
-}
-
-func (r raw) expect(want ...byte) {
-	r.t.Helper()
-	got := make([]byte, len(want))
-	_, err := io.ReadFull(r, got)
-	require.NoError(r.t, err)
-	require.Equal(r.t, want, got)
-}
-
-func (r raw) expectEnd() {
-	r.t.Helper()
-	_, err := r.Read(make([]byte, 1))
-	require.Error(r.t, err)
-	require.NotErrorIs(r.t, err, context.DeadlineExceeded)
-}
-
-// pong proves that everything before it was served, and nothing was answered.
-func (r raw) pong() {
-	r.t.Helper()
-	r.send(byte(opPing), 1, 2, 3, 4)
-	r.expect(1, 2, 3, 4)
-}
-
-func text(s string) []byte {
-	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(s))), s...)
-}
-
-func number(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
-
-func msg(o op, parts ...[]byte) []byte { return append([]byte{byte(o)}, bytes.Join(parts, nil)...) }
-
-func wait(keys ...string) []byte {
-	b := msg(opWait, number(int64(len(keys))))
-	for _, k := range keys {
-		b = append(b, text(k)...)
-	}
-	return b
-}
-
-func TestEveryFragmentation(t *testing.T) {
-	s, _ := serve(t, Config{})
+func TestAnyFragmentation(t *testing.T) {
+	s := open(t, Config{})
 	session := bytes.Join([][]byte{
-		validate, {byte(opPing), 9, 8, 7, 6}, msg(opSet, text("/k"), text("value")), msg(opGet, text("/k")), wait("/k"),
+		greeting, {opPing, 9, 8, 7, 6}, request(opSet, text("/k"), text("value")), request(opGet, text("/k")), list(opWait, "/k", "/k"), {opCancelWait},
 	}, nil)
-	answer := bytes.Join([][]byte{{9, 8, 7, 6}, text("value"), {answerReady}}, nil)
+	answer := bytes.Join([][]byte{{9, 8, 7, 6}, text("value"), {answerReady, answerCanceled}}, nil)
 	for size := 1; size <= len(session); size++ {
 		r := dialRaw(t, s)
 		for rest := session; len(rest) > 0; rest = rest[min(size, len(rest)):] {
-			r.send(rest[:min(size, len(rest))]...)
+			r.send(rest[:min(size, len(rest))])
 		}
 		r.expect(answer...)
+		r.ping()
 		require.NoError(t, r.Close())
 	}
 }
 
-func TestLateAnswers(t *testing.T) {
-	s, _ := serve(t, Config{})
-	other := connect(t, s)
-
-	t.Run("other requests are served while one waits", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(wait("/late")...)
-		r.pong()
-		require.NoError(t, other.Set(t.Context(), "late", nil))
-		r.expect(answerReady)
-		r.pong()
-	})
-	t.Run("a cancelled wait is never answered", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(append(wait("/cancelled"), byte(opCancelWait))...)
-		r.expect(answerCanceled)
-		require.NoError(t, other.Set(t.Context(), "cancelled", nil))
-		r.pong()
-	})
-	t.Run("cancel without a wait", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(byte(opCancelWait))
-		r.expect(answerCanceled)
-	})
-	t.Run("a wait that is over comes before the answer to its cancel", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(wait("/soon")...)
-		r.pong()
-		require.NoError(t, other.Set(t.Context(), "soon", nil))
-		require.NoError(t, other.Wait(t.Context(), "soon"))
-		r.send(byte(opCancelWait))
-		r.expect(answerReady, answerCanceled)
-	})
-	t.Run("a key that came and went counts", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(wait("/a", "/b")...)
-		r.pong()
-		require.NoError(t, other.Set(t.Context(), "a", nil))
-		_, err := other.Delete(t.Context(), "a")
-		require.NoError(t, err)
-		require.NoError(t, other.Set(t.Context(), "b", nil))
-		r.expect(answerReady)
-	})
-	t.Run("a served queue waiter is not woken for another key", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(wait("/queue")...)
-		r.pong()
-		require.NoError(t, other.Push(t.Context(), "queue", nil))
-		r.expect(answerReady)
-		_, err := other.Pop(t.Context(), "queue")
-		require.NoError(t, err)
-		r.send(wait("/elsewhere")...)
-		require.NoError(t, other.Push(t.Context(), "queue", nil))
-		r.pong()
-	})
-	t.Run("a push wakes one", func(t *testing.T) {
-		first, second := dialRaw(t, s, validate...), dialRaw(t, s, validate...)
-		first.send(wait("/one")...)
-		first.pong()
-		second.send(wait("/one")...)
-		second.pong()
-		require.NoError(t, other.Push(t.Context(), "one", nil))
-		first.expect(answerReady)
-		second.pong()
-	})
-	t.Run("a set opens a barrier", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(msg(opBarrier, text("/barrier"), number(3))...)
-		r.pong()
-		require.NoError(t, other.Set(t.Context(), "barrier", nil))
-		r.expect(answerReady)
-	})
-	t.Run("a client that died waiting is forgotten", func(t *testing.T) {
-		r := dialRaw(t, s, validate...)
-		r.send(wait("/ghost")...)
-		r.pong()
-		require.NoError(t, r.Close())
-		require.NoError(t, other.Set(t.Context(), "ghost", nil))
-	})
-}
-
-func TestBadPeersEndOnlyThemselves(t *testing.T) {
-	old := append(append([]byte(nil), oldHello...), number(1)...)
-	for name, tc := range map[string]struct {
-		bytes []byte
-		log   string
-	}{
-		"http":            {[]byte("GET / HTTP/1.1\r\n\r\n"), "no store client"},
-		"wrong magic":     {[]byte{0, 1, 2, 3, 4}, "no store client"},
-		"torch 2.1":       {old, "torch < 2.2"},
-		"unknown op":      {append(validate[:5:5], 77), "unknown op code 77"},
-		"second validate": {append(validate[:5:5], validate...), "second VALIDATE"},
-		"long key":        {append(validate[:5:5], msg(opGet, number(1<<40))...), "key of 1099511627776 bytes"},
-		"long value":      {append(validate[:5:5], msg(opSet, text("k"), number(1<<40))...), "value of"},
-		"many keys":       {append(validate[:5:5], msg(opWait, number(1<<40))...), "keys in one request"},
-		"no number":       {append(validate[:5:5], append(msg(opSet, text("x"), text("y")), msg(opAdd, text("x"), number(1))...)...), "not a decimal number"},
+// TestAnswers goes through what the client never asks for in that way, byte by byte.
+func TestAnswers(t *testing.T) {
+	for name, step := range map[string]struct{ before, ask, answer []byte }{
+		"get of a missing key":          {nil, request(opGet, text("no")), number(0)},
+		"multi-get has no count":        {pairs("a", "1", "b", "22"), list(opMultiGet, "b", "no", "a"), bytes.Join([][]byte{text("22"), number(0), text("1")}, nil)},
+		"multi-get of nothing":          {nil, append(list(opMultiGet), opCancelWait), []byte{answerCanceled}},
+		"check of nothing":              {nil, list(opCheck), []byte{answerReady}},
+		"check of a missing key":        {nil, list(opCheck, "no"), []byte{answerNotReady}},
+		"wait for nothing":              {nil, list(opWait), []byte{answerReady}},
+		"cancel without a wait":         {nil, []byte{opCancelWait, opCancelWait}, []byte{answerCanceled, answerCanceled}},
+		"pop of an empty queue":         {nil, request(opQueuePop, text("q")), number(0)},
+		"pop says the length before":    {append(request(opQueuePush, text("q"), text("a")), request(opQueuePush, text("q"), text("b"))...), request(opQueuePop, text("q")), append(number(2), text("a")...)},
+		"barrier of none":               {nil, request(opBarrier, text("b"), number(0)), []byte{answerReady}},
+		"delete":                        {request(opSet, text("k"), nil, number(0)), append(request(opDelete, text("k")), request(opDelete, text("k"))...), append(number(1), number(0)...)},
+		"keys are listed as they are":   {request(opSet, text("init/"), text("")), []byte{opListKeys}, append(number(1), text("init/")...)},
+		"keys are counted, queues not":  {append(request(opQueuePush, text("q"), text("a")), request(opSet, text("k"), text(""))...), []byte{opNumKeys}, number(1)},
+		"compare-set of a missing key":  {nil, request(opCompareSet, text("k"), text("lie"), text("x")), text("lie")},
+		"a value longer than one chunk": {request(opSet, text("k"), text(strings.Repeat("x", 3*chunk))), request(opGet, text("k")), text(strings.Repeat("x", 3*chunk))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, log := serve(t, Config{})
-			good := connect(t, s)
-			r := dialRaw(t, s, tc.bytes...)
-			r.expectEnd()
-			assert.Contains(t, log.text(), tc.log)
-			require.NoError(t, good.Set(t.Context(), "k", nil))
-			_, err := good.Get(t.Context(), "k")
-			require.NoError(t, err)
+			r := greet(t, open(t, Config{}))
+			r.send(step.before, step.ask)
+			r.expect(step.answer...)
+			r.ping()
 		})
 	}
 }
 
-func TestHalfARequestHoldsUpNobody(t *testing.T) {
-	s, _ := serve(t, Config{})
-	r := dialRaw(t, s, append(validate[:5:5], msg(opSet, text("/k"), number(1<<20))...)...)
-	good := connect(t, s)
-	require.NoError(t, good.Set(t.Context(), "k", []byte("v")))
-	got, err := good.Get(t.Context(), "k")
-	require.NoError(t, err)
-	assert.Equal(t, "v", string(got))
-	require.NoError(t, r.Close())
+func TestPipelined(t *testing.T) {
+	r := greet(t, open(t, Config{}))
+	var asked, answer []byte
+	for i := range int64(5000) {
+		asked = append(asked, request(opAdd, text("/n"), number(1))...)
+		answer = append(answer, number(i+1)...)
+	}
+	sent := make(chan error, 1)
+	go func() { _, err := r.Write(asked); sent <- err }()
+	r.expect(answer...)
+	require.NoError(t, <-sent)
 }
 
-// A client that asks for much and reads nothing holds up nobody, and gets all of
-// it when it reads.
+func TestLateAnswers(t *testing.T) {
+	s := open(t, Config{})
+	other := dial(t, s)
+	set := func(t *testing.T, key string) { require.NoError(t, other.Set(t.Context(), key, nil)) }
+
+	t.Run("other requests are served while one waits", func(t *testing.T) {
+		r := greet(t, s)
+		r.send(list(opWait, "/late"))
+		r.ping()
+		set(t, "late")
+		r.expect(answerReady)
+		r.ping()
+	})
+	t.Run("one's own set ends one's wait", func(t *testing.T) {
+		r := greet(t, s)
+		r.send(list(opWait, "/own"), request(opSet, text("/own"), text("")), []byte{opPing, 1, 2, 3, 4})
+		r.expect(answerReady, 1, 2, 3, 4)
+	})
+	t.Run("a wait that was cancelled is never answered", func(t *testing.T) {
+		r := greet(t, s)
+		r.send(append(list(opWait, "/cancelled", "/too"), opCancelWait))
+		r.expect(answerCanceled)
+		set(t, "cancelled")
+		set(t, "too")
+		r.ping()
+	})
+	t.Run("a wait that is over comes before the answer to its cancellation", func(t *testing.T) {
+		r := greet(t, s)
+		r.send(list(opWait, "/soon"))
+		r.ping()
+		set(t, "soon")
+		r.send([]byte{opCancelWait})
+		r.expect(answerReady, answerCanceled)
+		r.ping()
+	})
+	t.Run("a barrier is cancelled like a wait, and stays counted", func(t *testing.T) {
+		r := greet(t, s)
+		r.send(append(request(opBarrier, text("/b"), number(2)), opCancelWait))
+		r.expect(answerCanceled)
+		r.send(request(opBarrier, text("/b"), number(2)))
+		r.expect(answerReady)
+	})
+	t.Run("a key that was deleted counts as come", func(t *testing.T) {
+		r := greet(t, s)
+		r.send(list(opWait, "/a", "/b"))
+		r.ping()
+		set(t, "a")
+		_, err := other.Delete(t.Context(), "a")
+		require.NoError(t, err)
+		set(t, "b")
+		r.expect(answerReady)
+		r.ping()
+	})
+	t.Run("a push wakes one", func(t *testing.T) {
+		first, second := greet(t, s), greet(t, s)
+		first.send(list(opWait, "/q"))
+		first.ping()
+		second.send(list(opWait, "/q"))
+		second.ping()
+		require.NoError(t, other.QueuePush(t.Context(), "q", []byte("v")))
+		first.expect(answerReady)
+		second.ping()
+		first.send([]byte{opCancelWait}) // its time was over just then: it does not pop, so the other is woken
+		first.expect(answerCanceled)
+		second.expect(answerReady)
+		second.send(request(opQueuePop, text("/q")))
+		second.expect(append(number(1), text("v")...)...)
+	})
+	t.Run("who dies after a push leaves it to the next", func(t *testing.T) {
+		first, second := greet(t, s), greet(t, s)
+		first.send(list(opWait, "/q2"))
+		first.ping()
+		second.send(list(opWait, "/q2"))
+		second.ping()
+		require.NoError(t, other.QueuePush(t.Context(), "q2", nil))
+		first.expect(answerReady)
+		require.NoError(t, first.Close())
+		second.expect(answerReady)
+	})
+	t.Run("what was pushed goes to the next also when the first does something else", func(t *testing.T) {
+		first, second := greet(t, s), greet(t, s)
+		first.send(list(opWait, "/q3"))
+		first.ping()
+		second.send(list(opWait, "/q3"))
+		second.ping()
+		require.NoError(t, other.QueuePush(t.Context(), "q3", nil))
+		first.expect(answerReady)
+		first.ping()
+		second.expect(answerReady)
+	})
+	t.Run("who dies waiting is forgotten", func(t *testing.T) {
+		s := open(t, Config{})
+		r := greet(t, s)
+		r.send(list(opWait, "/ghost"))
+		r.ping()
+		require.Equal(t, 1, s.Snapshot().Waiting)
+		require.NoError(t, r.Close())
+		require.Eventually(t, func() bool { return s.Snapshot() == Snapshot{} }, time.Minute, time.Millisecond)
+		greet(t, s).send(request(opSet, text("/ghost"), text("")))
+	})
+}
+
+func TestBadPeersEndOnlyThemselves(t *testing.T) {
+	known := func(parts ...[]byte) []byte { return append(bytes.Clone(greeting), bytes.Join(parts, nil)...) }
+	for name, peer := range map[string]struct {
+		says []byte
+		log  string
+	}{
+		"http":                {[]byte("GET / HTTP/1.1\r\n\r\n"), `no store client: it began with "GET / HTTP/1.1\r\n"`},
+		"tls":                 {[]byte{0x16, 3, 1, 2, 0}, "no store client"},
+		"wrong magic":         {[]byte{0, 1, 2, 3, 4}, "no store client"},
+		"request first":       {request(opSet, text("k"), text("v")), "no store client"},
+		"torch 2.1":           {append(bytes.Clone(oldGreeting), number(1)...), "client is torch < 2.2, not supported"},
+		"unknown operation":   {known([]byte{77}), "unknown operation 77"},
+		"second validate":     {known(greeting), "it was validated already"},
+		"second wait":         {known(list(opWait, "a"), list(opWait, "b")), "while an earlier one is not answered"},
+		"wait in a barrier":   {known(request(opBarrier, text("b"), number(9)), list(opWait, "a")), "while an earlier one is not answered"},
+		"long key":            {known(request(opGet, number(1<<40))), "a key of 1099511627776 bytes"},
+		"long value":          {known(request(opSet, text("k"), number(1<<40))), "a value of 1099511627776 bytes"},
+		"many keys":           {known(request(opWait, number(1<<40))), "1099511627776 keys"},
+		"no number":           {known(request(opSet, text("x"), text("y\x1b[2J")), request(opAdd, text("x"), number(1))), `ADD: "x" holds "y\x1b[2J", which is not a number`},
+		"no number to arrive": {known(request(opSet, text("x"), text("")), request(opBarrier, text("x"), number(2))), "BARRIER"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, Config{})
+			good := greet(t, s)
+			good.ping()
+			for range 2 {
+				bad := dialRaw(t, s)
+				bad.send(peer.says)
+				bad.ended()
+			}
+			good.ping()
+			require.Contains(t, s.log.text(), peer.log)
+			require.Len(t, s.log.lines, 1, "one line for a peer and its fault")
+		})
+	}
+}
+
+func TestWhatCameBeforeAFaultIsAnswered(t *testing.T) {
+	r := greet(t, open(t, Config{}))
+	r.send([]byte{opPing, 7, 7, 7, 7, 99})
+	r.expect(7, 7, 7, 7)
+	r.ended()
+}
+
+func TestLogNamesTheProcess(t *testing.T) {
+	s := open(t, Config{})
+	r := greet(t, s)
+	r.send(binary.LittleEndian.AppendUint32([]byte{opPing}, 4711), []byte{99})
+	r.expect(0x67, 0x12, 0, 0)
+	r.ended()
+	require.Contains(t, s.log.text(), r.LocalAddr().String()+" (pid 4711): unknown operation 99")
+}
+
+func TestSilentPeersAreCutOff(t *testing.T) {
+	s := open(t, Config{Limits: Limits{Greeting: time.Millisecond}})
+	silent, half := dialRaw(t, s), dialRaw(t, s)
+	half.send(greeting[:3])
+	silent.ended()
+	half.ended()
+	require.Contains(t, s.log.text(), "no greeting of a store client within 1ms")
+	require.Zero(t, s.Clients())
+}
+
+func TestHalfARequestHoldsUpNobody(t *testing.T) {
+	s := open(t, Config{})
+	half := greet(t, s)
+	half.send(request(opSet, text("/k"), number(60<<20)), make([]byte, 100_000))
+	good := greet(t, s)
+	good.ping()
+	require.Eventually(t, func() bool { return s.Snapshot().Memory >= 100_000 }, time.Minute, time.Millisecond)
+	require.Less(t, s.Snapshot().Memory, int64(1<<20), "memory for what came, not for what was announced")
+}
+
+// TestSlowReader has a client ask for much and read nothing: others are served, little is copied, and it gets all when it reads.
 func TestSlowReader(t *testing.T) {
-	s, _ := serve(t, Config{})
-	good := connect(t, s)
+	s := open(t, Config{})
+	good := dial(t, s)
 	big := bytes.Repeat([]byte("x"), 8<<20)
 	require.NoError(t, good.Set(t.Context(), "big", big))
-	require.NoError(t, good.Wait(t.Context(), "big"))
-	r := dialRaw(t, s, validate...)
-	const asked = 20 // 160 MiB: more than may wait
+	require.NoError(t, good.Set(t.Context(), "small", []byte("y")))
+	const asked = 20
+	r := greet(t, s)
 	for range asked {
-		r.send(msg(opGet, text("/big"))...)
+		r.send(request(opGet, text("/big")), list(opMultiGet, "/small", "/big"))
 	}
 	require.NoError(t, good.Set(t.Context(), "k", nil))
-	_, err := good.Get(t.Context(), "k")
-	require.NoError(t, err)
+	require.Less(t, s.Snapshot().Memory, int64(10<<20), "the value is stored once")
 	for range asked {
 		r.expect(number(int64(len(big)))...)
 		_, err := io.CopyN(io.Discard, r, int64(len(big)))
 		require.NoError(t, err)
+		r.expect(append(text("y"), number(int64(len(big)))...)...)
+		_, err = io.CopyN(io.Discard, r, int64(len(big)))
+		require.NoError(t, err)
+	}
+	r.ping()
+}
+
+// TestManyAnswersUnread is the same with answers that are copied.
+func TestManyAnswersUnread(t *testing.T) {
+	s := open(t, Config{})
+	r := greet(t, s)
+	value := strings.Repeat("v", 4000)
+	r.send(request(opSet, text("k"), text(value)))
+	const keys = 20_000 // 80 MB of answer to a request of 180 kB
+	r.send(list(opMultiGet, make([]string, keys)...), list(opMultiGet, slicesOf("k", keys)...))
+	other := greet(t, s)
+	other.ping()
+	_, err := io.CopyN(io.Discard, r, keys*8)
+	require.NoError(t, err)
+	for range keys {
+		r.expect(text(value)...)
+	}
+	r.ping()
+}
+
+func slicesOf(s string, n int) []string {
+	return strings.Split(strings.Repeat(s+" ", n-1)+s, " ")
+}
+
+func TestMemoryHasALimit(t *testing.T) {
+	s := open(t, Config{Limits: Limits{Memory: 1 << 20}})
+	good := dial(t, s)
+	require.NoError(t, good.Set(t.Context(), "k", make([]byte, 500_000)))
+	greedy := greet(t, s)
+	_, _ = greedy.Write(request(opSet, text("a"), text(string(make([]byte, 600_000)))))
+	_, _ = io.Copy(io.Discard, greedy) // an end or a reset, as the bytes cross
+	require.Contains(t, s.log.text(), "the store is full")
+	_, err := good.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.NoError(t, good.Set(t.Context(), "k", nil))
+}
+
+func TestConnectionsHaveALimit(t *testing.T) {
+	s := open(t, Config{Limits: Limits{Connections: 2}})
+	first := greet(t, s)
+	first.ping()
+	silent := dialRaw(t, s)
+	second := greet(t, s) // takes the place of the one that never greeted
+	second.ping()
+	silent.ended()
+
+	third := greet(t, s) // waits in the kernel's queue until there is room
+	third.send([]byte{opPing, 1, 2, 3, 4})
+	second.ping()
+	require.Eventually(t, func() bool { return strings.Contains(s.log.text(), "2 connections, which is the limit") }, time.Minute, time.Millisecond)
+	require.NoError(t, first.Close())
+	third.expect(1, 2, 3, 4)
+	require.Equal(t, 3, s.Clients())
+}
+
+func TestWhoIsAllowed(t *testing.T) {
+	fd := descriptorOf(t, dialRaw(t, open(t, Config{})).Conn)
+	l := loop{cfg: Config{Allow: netip.MustParsePrefix("10.1.0.0/16").Contains}}
+	for address, want := range map[string]bool{
+		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "10.1.2.3": true, "10.2.0.1": false, "192.0.2.2": false, "2001:db8::1": false,
+	} {
+		require.Equal(t, want, l.allowed(fd, netip.MustParseAddr(address)), address)
 	}
 }
 
-func TestPortOfOnesOwn(t *testing.T) {
-	s, _ := serve(t, Config{})
+func TestOwnAddressIsAllowed(t *testing.T) {
+	addresses, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range addresses {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil || !prefix.Addr().Is4() || prefix.Addr().IsLoopback() {
+			continue
+		}
+		s := open(t, Config{Host: prefix.Addr().String()})
+		greet(t, s).ping()
+		everywhere := open(t, Config{Host: "::"})
+		r, err := net.Dial("tcp", netip.AddrPortFrom(prefix.Addr(), everywhere.Addr().Port()).String())
+		require.NoError(t, err)
+		defer r.Close()
+		raw{r, t}.send(greeting)
+		raw{r, t}.ping()
+		return
+	}
+	testneeds.Skip(t, "network", "this host has no IPv4 address beside loopback")
+}
+
+func descriptorOf(t *testing.T, conn net.Conn) (fd int) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(n uintptr) { fd = int(n) }))
+	return fd
+}
+
+// TestSockets looks at the server's own descriptors: options that connections inherit, and that no child does.
+func TestSockets(t *testing.T) {
+	before := sockets(t)
+	s := open(t, Config{})
+	r := greet(t, s)
+	r.ping()
+	type option struct{ level, name int }
+	accepted := 0
+	for fd := range sockets(t) {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if before[fd] || err != nil {
+			continue
+		}
+		require.NotZero(t, flags&unix.FD_CLOEXEC, "descriptor %d", fd)
+		if peer, err := unix.Getpeername(fd); err != nil || addrPort(peer).String() != r.LocalAddr().String() {
+			continue
+		}
+		accepted++
+		for o, want := range map[option]int{
+			{unix.IPPROTO_TCP, unix.TCP_NODELAY}: 1, {unix.SOL_SOCKET, unix.SO_KEEPALIVE}: 1, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}: 60,
+			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}: 10, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT}: 6,
+		} {
+			got, err := unix.GetsockoptInt(fd, o.level, o.name)
+			require.NoError(t, err)
+			require.Equal(t, want, got, "%v", o)
+		}
+	}
+	require.Equal(t, 1, accepted)
+}
+
+// sockets lists this process's descriptors.
+func sockets(t *testing.T) map[int]bool {
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	all := map[int]bool{}
+	for _, e := range entries {
+		n := 0
+		for _, digit := range e.Name() {
+			n = 10*n + int(digit-'0')
+		}
+		all[n] = true
+	}
+	return all
+}
+
+func TestDescriptorsAreClosed(t *testing.T) {
+	s, err := Listen(Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	before := len(sockets(t))
+	for range 20 {
+		s, err := Listen(Config{})
+		require.NoError(t, err)
+		c, err := Dial(t.Context(), s.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		idle, err := Listen(Config{})
+		require.NoError(t, err)
+		require.NoError(t, idle.Close())
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close(), "again")
+		require.Zero(t, s.Snapshot())
+	}
+	require.Len(t, sockets(t), before)
+}
+
+func TestListenTellsWhatIsWrong(t *testing.T) {
+	s := open(t, Config{})
 	port := int(s.Addr().Port())
 	_, err := Listen(Config{Port: port})
 	var taken *PortTakenError
 	require.ErrorAs(t, err, &taken)
-	assert.Equal(t, port, taken.Port)
-	pid, name, ok := Holder(port)
-	require.True(t, ok)
-	assert.Positive(t, pid)
-	assert.NotEmpty(t, name)
+	require.Equal(t, PortTakenError{Host: "127.0.0.1", Port: port, Err: unix.EADDRINUSE}, *taken)
+	require.ErrorIs(t, err, unix.EADDRINUSE)
 
-	_, err = Listen(Config{Host: "localhost"})
-	assert.ErrorContains(t, err, "not an IP address")
+	_, err = Listen(Config{Host: "node1.example"})
+	require.ErrorContains(t, err, `bind "node1.example": it is no IP address`)
+	_, err = Listen(Config{Host: "192.0.2.1"})
+	require.ErrorContains(t, err, "bind 192.0.2.1 port 0")
+	_, err = Listen(Config{Port: 1 << 16})
+	require.ErrorContains(t, err, "ports are 0 to 65535")
 
 	require.NoError(t, s.Close())
-	again, err := Listen(Config{Port: port})
-	require.NoError(t, err, "a port is free again at once")
-	require.NoError(t, again.Close())
-}
-
-func TestReservation(t *testing.T) {
-	r, err := Reserve("", 0)
-	require.NoError(t, err)
-	defer r.Close()
-	conn, err := net.Dial("tcp", r.Addr().String())
-	if err == nil {
-		_ = conn.Close()
-	}
-	require.Error(t, err, "nobody listens")
-	s, err := Listen(Config{Port: int(r.Addr().Port())}) // with SO_REUSEADDR, as rank 0 does
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
+	again := open(t, Config{Host: "localhost", Port: port})
+	require.Equal(t, s.Addr(), again.Addr(), "the port is free at once")
 }
 
 func TestIPv6(t *testing.T) {
+	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+		testneeds.Skip(t, "ipv6", err.Error())
+	}
+	if _, err := Listen(Config{Host: "::1", Port: -1}); err == nil {
+		t.Fatal("a port of -1")
+	}
 	s, err := Listen(Config{Host: "::1"})
 	if err != nil {
 		testneeds.Skip(t, "ipv6", err.Error())
@@ -331,126 +471,79 @@ func TestIPv6(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestWhoIsAllowed(t *testing.T) {
-	l := loop{server: &Server{
-		cfg:  Config{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}},
-		addr: netip.MustParseAddrPort("192.0.2.1:1"),
-	}}
-	for addr, want := range map[string]bool{
-		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "10.1.2.3": true, "192.0.2.1": true, "10.2.0.1": false, "192.0.2.2": false,
-	} {
-		assert.Equal(t, want, l.allowed(netip.MustParseAddr(addr)), addr)
-	}
-}
-
-func TestConnectionsHaveALimit(t *testing.T) {
-	s, log := serve(t, Config{Limits: Limits{Connections: 2}})
-	connect(t, s)
-	connect(t, s)
-	r := dialRaw(t, s)
-	r.expectEnd()
-	assert.Contains(t, log.text(), "which is the limit")
-	assert.Equal(t, 2, s.Clients())
-}
-
-func TestDialWaitsForAServer(t *testing.T) {
-	r, err := Reserve("", 0)
+func TestEverywhereTakesBothKinds(t *testing.T) {
+	s := open(t, Config{Host: "::"})
+	r, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), s.Addr().Port()).String())
 	require.NoError(t, err)
 	defer r.Close()
-	type result struct {
-		c   *Client
-		err error
+	raw{r, t}.send(greeting)
+	raw{r, t}.ping()
+}
+
+func TestComplaintsHaveAnEnd(t *testing.T) {
+	log := &logbook{}
+	c := complaints{logf: log.logf}
+	at := netip.MustParseAddr("10.0.0.0")
+	for range 2 * mostComplaints {
+		at = at.Next()
+		c.say(at, faultStranger, "%v", at)
+		c.say(at, faultStranger, "%v again", at)
 	}
-	dialled := make(chan result, 1)
-	go func() {
-		c, err := Dial(t.Context(), r.Addr().String())
-		dialled <- result{c, err}
-	}()
-	s, err := Listen(Config{Port: int(r.Addr().Port())})
-	require.NoError(t, err)
-	defer s.Close()
-	got := <-dialled
-	require.NoError(t, got.err)
-	require.NoError(t, got.c.Close())
-
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.NoError(t, s.Close())
-	_, err = Dial(ctx, r.Addr().String())
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Len(t, log.lines, mostComplaints+1)
+	require.Contains(t, log.lines[mostComplaints], "silent")
 }
 
-func TestPrefixes(t *testing.T) {
-	s, _ := serve(t, Config{})
-	c := connect(t, s)
-	inner := c.WithPrefix("outer").WithPrefix("pre")
-	require.NoError(t, inner.Set(t.Context(), "x", []byte("v")))
-	got, err := c.Get(t.Context(), "outer/pre/x")
-	require.NoError(t, err)
-	assert.Equal(t, "v", string(got))
-	keys, err := inner.Keys(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, []string{"x"}, keys)
-}
-
-func TestStoreEndsUnderItsClients(t *testing.T) {
-	s, _ := serve(t, Config{})
-	c := connect(t, s)
-	over := make(chan error, 1)
-	go func() { over <- c.Wait(t.Context(), "never") }()
-	_, err := connect(t, s).Check(t.Context(), "x")
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	require.Error(t, <-over)
-	require.Error(t, c.Set(t.Context(), "k", nil), "and stays so")
-}
-
-// FuzzServer feeds a real server arbitrary bytes after a good handshake or
-// without one: it goes on serving others.
+// FuzzServer sends bytes to a server, with a greeting before them or without: it goes on serving others, and forgets what it held.
 func FuzzServer(f *testing.F) {
-	f.Add(validate)
-	f.Add(bytes.Join([][]byte{validate, msg(opSet, text("/k"), text("v")), msg(opGet, text("/k")), wait("/k", "/l"), {byte(opCancelWait)}}, nil))
-	f.Add(bytes.Join([][]byte{validate, msg(opPush, text("/q"), text("v")), msg(opPop, text("/q")), msg(opKeys), msg(opBarrier, text("/b"), number(2))}, nil))
-	f.Add(bytes.Join([][]byte{validate, msg(opMultiSet, number(2), text("a"), text("1"), text("b"), text("2")), msg(opMultiGet, number(1), text("a"))}, nil))
-	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
-	f.Add(append(validate[:5:5], msg(opAdd, text("init/"), number(1))...))
-	s, err := Listen(Config{})
-	if err != nil {
-		f.Fatal(err)
+	for _, session := range sessions(f) {
+		f.Add(session, true)
+		f.Add(session[len(greeting):], true)
+		f.Add(session, false)
 	}
-	f.Cleanup(func() { _ = s.Close() })
-	f.Fuzz(func(t *testing.T, b []byte) {
-		conn, err := net.Dial("tcp", s.Addr().String())
-		require.NoError(t, err)
-		_, _ = conn.Write(b)
-		require.NoError(t, conn.Close())
-		c, err := Dial(t.Context(), s.Addr().String())
-		require.NoError(t, err)
-		require.NoError(t, c.Set(t.Context(), "alive", nil))
-		require.NoError(t, c.Close())
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), false)
+	f.Add(bytes.Clone(oldGreeting), false)
+	s := open(f, Config{Limits: Limits{Key: 1 << 10, Value: 1 << 16, Memory: 64 << 20}})
+	f.Fuzz(func(t *testing.T, b []byte, greets bool) {
+		r := dialRaw(t, s)
+		if greets {
+			_, _ = r.Write(greeting)
+		}
+		_, _ = r.Write(b[:len(b)/2]) // the server may close the connection at any byte
+		_, _ = r.Write(b[len(b)/2:])
+		require.NoError(t, r.Close())
+		greet(t, s).ping()
 	})
 }
 
-// FuzzParser checks that the parser never reads beyond the bytes it is given and
-// that what is whole stays the same when more follows.
-func FuzzParser(f *testing.F) {
-	f.Add(msg(opSet, text("/k"), text("v")), []byte("more"))
-	f.Add(wait("/a", "/b"), []byte{})
-	f.Add(msg(opMultiSet, number(1), text("a"), text("1")), []byte{255})
-	f.Add([]byte{byte(opKeys)}, []byte{0})
-	f.Fuzz(func(t *testing.T, b, more []byte) {
-		limits := Limits{}
-		limits.fill()
-		p, q := parser{limits: &limits}, parser{limits: &limits}
-		n, err := p.next(b)
-		if err != nil {
-			return
+// meets sets all keys that a session waits for, as its partners did.
+func (r raw) meets(session []byte) {
+	start := 0
+	for _, end := range requests(r.t, session, len(session)) {
+		if session[start] == opWait {
+			args := arguments(session[start+1 : end])
+			for _, key := range args.appendTexts(nil) {
+				r.send(request(opSet, text(string(key)), text("")))
+			}
 		}
-		require.LessOrEqual(t, n, len(b))
-		m, err := q.next(append(b[:len(b):len(b)], more...))
-		require.NoError(t, err)
-		require.Equal(t, n, m)
-		require.Equal(t, p.req.op, q.req.op)
-		require.Len(t, q.req.texts, len(p.req.texts))
-	})
+		start = end
+	}
+	r.ping()
+}
+
+// TestSessionsAreServed plays what PyTorch wrote, byte by byte.
+func TestSessionsAreServed(t *testing.T) {
+	for name, session := range sessions(t) {
+		t.Run(strings.TrimSuffix(name, filepath.Ext(name)), func(t *testing.T) {
+			s := open(t, Config{})
+			r := dialRaw(t, s)
+			greet(t, s).meets(session)
+			for i := range session {
+				r.send(session[i : i+1])
+			}
+			require.NoError(t, r.Conn.(*net.TCPConn).CloseWrite())
+			_, err := io.Copy(io.Discard, r)
+			require.NoError(t, err)
+			require.Empty(t, s.log.text())
+		})
+	}
 }

@@ -1,0 +1,135 @@
+package tcpstore
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// accept takes new connections, after the turns of all others.
+func (l *loop) accept() {
+	l.restartAccepting()
+	for range batch {
+		if !l.acceptReady || l.full() {
+			return
+		}
+		fd, sa, err := unix.Accept4(l.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			l.admit(fd, addrPort(sa))
+		case unix.EAGAIN:
+			l.acceptReady = false
+		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+			l.stopAccepting(fmt.Errorf("%w (RLIMIT_NOFILE is %d, %d connections are open)", err, descriptors(), l.open))
+		default: // the peer is gone already, or a signal came: the next one
+		}
+	}
+	l.acceptReady = false // epoll says it again
+}
+
+// full reports whether no connection can be taken. Of those who have not greeted the first is given up for a new one.
+func (l *loop) full() bool {
+	if l.open < l.cfg.Limits.Connections {
+		return false
+	}
+	if !l.somebodyComes() {
+		l.acceptReady = false
+		return true
+	}
+	if l.unknownFirst != nil {
+		l.fail(l.unknownFirst, faultCrowd, fmt.Errorf("no greeting of a store client, and there are %d connections", l.open))
+		l.bury()
+		return false
+	}
+	l.stopAccepting(fmt.Errorf("there are %d connections, which is the limit", l.open))
+	return true
+}
+
+// somebodyComes reports whether the listener has a connection.
+func (l *loop) somebodyComes() bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(l.listener), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
+}
+
+// stopAccepting leaves new connections to the kernel's queue for a while: they cannot be taken now, and epoll would name them in
+// each turn.
+func (l *loop) stopAccepting(why error) {
+	l.complaints.say(netip.Addr{}, faultCrowd, "the store cannot take more connections at the moment: %v", why)
+	l.acceptReady = false
+	if l.watch(unix.EPOLL_CTL_MOD, l.listener, 0) == nil {
+		l.acceptAgain = time.Now().Add(time.Second) // or when a connection is closed; others of this process close descriptors, too
+	}
+}
+
+func (l *loop) restartAccepting() {
+	if l.acceptAgain.IsZero() || time.Now().Before(l.acceptAgain) {
+		return
+	}
+	if l.watch(unix.EPOLL_CTL_MOD, l.listener, unix.EPOLLIN) == nil {
+		l.acceptAgain = time.Time{}
+	}
+}
+
+// admit makes a connection of an accepted socket.
+func (l *loop) admit(fd int, peer netip.AddrPort) {
+	if !l.allowed(fd, peer.Addr()) {
+		unix.Close(fd)
+		l.complaints.say(peer.Addr(), faultRefused, "the store refused a connection from %v: it is no address of this job", peer.Addr())
+		return
+	}
+	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
+		unix.Close(fd)
+		l.complaints.say(netip.Addr{}, faultCrowd, "the store cannot take a connection: %v", err)
+		return
+	}
+	c := &conn{fd: fd, peer: peer, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
+	c.waiter.Wake = func() { l.woken(c) }
+	for len(l.conns) <= fd {
+		l.conns = append(l.conns, nil)
+	}
+	l.conns[fd] = c
+	l.open++
+	l.meet(c)
+}
+
+// allowed reports whether a peer is accepted: everybody on this host, which shows by its address being our own, and others as
+// configured.
+func (l *loop) allowed(fd int, peer netip.Addr) bool {
+	if peer.IsLoopback() || l.cfg.Allow != nil && l.cfg.Allow(peer) {
+		return true
+	}
+	own, err := boundTo(fd)
+	return err == nil && own.Addr() == peer
+}
+
+// meet puts a connection at the end of those that have not greeted.
+func (l *loop) meet(c *conn) {
+	c.before = l.unknownLast
+	if c.before == nil {
+		l.unknownFirst = c
+	} else {
+		c.before.after = c
+	}
+	l.unknownLast = c
+}
+
+// greet takes a connection out of those that have not greeted, if it is one of them.
+func (l *loop) greet(c *conn) {
+	if c.known {
+		return
+	}
+	c.known = true
+	if c.before == nil {
+		l.unknownFirst = c.after
+	} else {
+		c.before.after = c.after
+	}
+	if c.after == nil {
+		l.unknownLast = c.before
+	} else {
+		c.after.before = c.before
+	}
+	c.before, c.after = nil, nil
+}

@@ -1,0 +1,253 @@
+package tcpstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous"
+)
+
+func TestClientSharesKeysWithPyTorch(t *testing.T) {
+	s := open(t, Config{})
+	c, r := dial(t, s), greet(t, s)
+	require.NoError(t, c.Set(t.Context(), "k", []byte("v")))
+	r.send(request(opGet, text("/k")), request(opAdd, text("init/"), number(1)))
+	r.expect(append(text("v"), number(1)...)...)
+	keys, err := c.Keys(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"k"}, keys, "PyTorch's own are not shown")
+	n, err := c.NumKeys(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, n, "but counted")
+	inner := rendezvous.WithPrefix(rendezvous.WithPrefix(c, "outer"), "pre")
+	require.NoError(t, inner.Set(t.Context(), "x", nil))
+	r.send(request(opDelete, text("/outer/pre/x")))
+	r.expect(number(1)...)
+}
+
+// A client of one goroutine uses one connection, also after waits that it gave up.
+func TestClientUsesOneConnection(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		require.ErrorIs(t, c.Wait(ctx, "never"), context.DeadlineExceeded)
+		cancel()
+		require.NoError(t, c.Set(t.Context(), "k", nil))
+		_, err := c.Get(t.Context(), "k")
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, s.Clients())
+	snapshot := s.Snapshot()
+	require.Equal(t, 1, snapshot.Keys)
+	require.Zero(t, snapshot.Waiting)
+}
+
+func TestErrorsNameTheKey(t *testing.T) {
+	c := dial(t, open(t, Config{}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := c.Get(ctx, "k")
+	require.EqualError(t, err, `get "k": context deadline exceeded`)
+}
+
+func TestAnotherGoroutineGetsAnotherConnection(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	got := make(chan error, 1)
+	go func() { _, err := c.Get(t.Context(), "k"); got <- err }()
+	require.Eventually(t, func() bool { return s.Snapshot().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, c.Set(t.Context(), "k", nil))
+	require.NoError(t, <-got)
+	require.Equal(t, 2, s.Clients())
+}
+
+func TestStoreEndsUnderItsClients(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	over := make(chan error, 1)
+	go func() { over <- c.Wait(t.Context(), "never") }()
+	require.Eventually(t, func() bool { return s.Snapshot().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, s.Close())
+	require.ErrorContains(t, <-over, `wait for "never": connection to the store at `+s.Addr().String()+" is lost")
+	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "is lost")
+
+	again, err := Listen(Config{Port: int(s.Addr().Port())})
+	require.NoError(t, err)
+	defer again.Close()
+	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "is lost", "another store at the same address is not its own")
+	require.Zero(t, again.Clients())
+}
+
+func TestNoNumberEndsTheClient(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	require.NoError(t, c.Set(t.Context(), "k", []byte("x")))
+	_, err := c.Add(t.Context(), "k", 1)
+	require.ErrorContains(t, err, `add to "k": connection to the store at`)
+	_, err = c.Check(t.Context(), "k")
+	require.ErrorContains(t, err, "is lost")
+}
+
+func TestClose(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	over := make(chan error, 1)
+	go func() { over <- c.Wait(t.Context(), "never") }()
+	require.Eventually(t, func() bool { return s.Snapshot().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, <-over, ErrClosed)
+	require.ErrorIs(t, c.Set(t.Context(), "k", nil), ErrClosed)
+	require.NoError(t, c.Close())
+}
+
+func TestDialWaitsForAServer(t *testing.T) {
+	r, err := Reserve("", 0)
+	require.NoError(t, err)
+	defer r.Close()
+	dialled := make(chan error, 1)
+	go func() {
+		c, err := Dial(t.Context(), r.Addr().String())
+		if err == nil {
+			err = c.Close()
+		}
+		dialled <- err
+	}()
+	open(t, Config{Port: int(r.Addr().Port())})
+	require.NoError(t, <-dialled)
+}
+
+func TestDialGivesUp(t *testing.T) {
+	r, err := Reserve("", 0)
+	require.NoError(t, err)
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = Dial(ctx, r.Addr().String())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = Dial(t.Context(), "127.0.0.1:no-port")
+	require.ErrorContains(t, err, "connect to the store at 127.0.0.1:no-port", "and not again")
+}
+
+// fake is a server of one connection that does what a test says.
+func fake(t *testing.T, behave func(net.Conn)) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			behave(conn)
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-ended })
+	return l.Addr().String()
+}
+
+func TestDialNeedsAnAnswer(t *testing.T) {
+	t.Run("none", func(t *testing.T) {
+		hold := make(chan struct{})
+		addr := fake(t, func(net.Conn) { <-hold })
+		defer close(hold)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := Dial(ctx, addr)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+	t.Run("another", func(t *testing.T) {
+		_, err := Dial(t.Context(), fake(t, func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-x\r\n")); _, _ = io.Copy(io.Discard, c) }))
+		require.ErrorContains(t, err, "no store")
+	})
+}
+
+// A server that does not answer any more cannot keep a call beyond its context.
+func TestFrozenServer(t *testing.T) {
+	addr := fake(t, func(c net.Conn) {
+		hello := make([]byte, 10)
+		_, _ = io.ReadFull(c, hello)
+		_, _ = c.Write(hello[6:])
+		_, _ = io.Copy(io.Discard, c)
+	})
+	c, err := Dial(t.Context(), addr)
+	require.NoError(t, err)
+	defer c.Close()
+	gaveUp := errors.New("gave up")
+	for name, call := range map[string]func(context.Context) error{
+		"set":  func(ctx context.Context) error { return c.Set(ctx, "k", nil) },
+		"add":  func(ctx context.Context) error { _, err := c.Add(ctx, "k", 1); return err },
+		"wait": func(ctx context.Context) error { return c.Wait(ctx, "k") },
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Millisecond, func() { cancel(gaveUp) })
+		require.ErrorIs(t, call(ctx), gaveUp, name)
+		if name == "wait" {
+			break // its connection is held until the cancellation is answered, so that the next call would dial
+		}
+	}
+}
+
+// An answer that nobody waits for any more is read all the same: the next one is the next call's.
+func TestAbandonedAnswers(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	for i := range int64(200) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		_, err := c.Add(ctx, "abandoned", 1)
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		got, err := c.Add(t.Context(), "n", 1)
+		require.NoError(t, err)
+		require.Equal(t, i+1, got)
+	}
+	require.Equal(t, 1, s.Clients())
+}
+
+// A large request that its context cuts in the middle ends the client: nothing can follow half a request.
+func TestRequestCutInTheMiddle(t *testing.T) {
+	begun, hold := make(chan struct{}), make(chan struct{})
+	addr := fake(t, func(c net.Conn) {
+		hello := make([]byte, 10)
+		_, _ = io.ReadFull(c, hello)
+		_, _ = c.Write(hello[6:])
+		_, _ = io.ReadFull(c, hello[:1])
+		close(begun)
+		<-hold
+	})
+	defer close(hold)
+	c, err := Dial(t.Context(), addr)
+	require.NoError(t, err)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { <-begun; cancel() }()
+	require.ErrorIs(t, c.Set(ctx, "k", make([]byte, 32<<20)), context.Canceled)
+	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "is lost")
+}
+
+// One whose context ends before anything was sent leaves the client in order.
+func TestRequestThatNeverBegan(t *testing.T) {
+	s := open(t, Config{})
+	c := dial(t, s)
+	l, err := c.link(t.Context())
+	require.NoError(t, err)
+	l.token <- struct{}{} // somebody else sends
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, c.Set(ctx, "k", nil), context.DeadlineExceeded)
+	<-l.token
+	require.NoError(t, c.Set(t.Context(), "k", nil))
+	require.Equal(t, 1, s.Clients())
+}

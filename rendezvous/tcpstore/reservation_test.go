@@ -1,0 +1,115 @@
+package tcpstore
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReservation(t *testing.T) {
+	r, err := Reserve("", 0)
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, "127.0.0.1", r.Addr().Addr().String())
+	port := int(r.Addr().Port())
+
+	conn, err := net.Dial("tcp", r.Addr().String())
+	if err == nil {
+		conn.Close()
+	}
+	require.Error(t, err, "nobody listens")
+
+	// Without SO_REUSEADDR it is taken, at every address.
+	plain := net.ListenConfig{Control: withoutReuse}
+	for _, host := range []string{"127.0.0.1", "0.0.0.0"} {
+		stranger, err := plain.Listen(context.Background(), "tcp4", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err == nil {
+			stranger.Close()
+		}
+		require.Error(t, err, host)
+	}
+
+	// With it, it can be listened on, at one address as at all.
+	for _, host := range []string{"127.0.0.1", "::"} {
+		rank0, err := Listen(Config{Host: host, Port: port})
+		require.NoError(t, err, host)
+		if host == "::" {
+			require.NoError(t, r.Close(), "who listens keeps it")
+		}
+		c, err := Dial(t.Context(), r.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		require.NoError(t, rank0.Close())
+	}
+	require.NoError(t, r.Close(), "again")
+}
+
+// Nobody who asks for any free port gets a reserved one: the kernel has 28,000 to give, so one of few attempts would rarely show it; the
+// other way round it does, since each reservation must be a port that nobody else holds.
+func TestReservationsDiffer(t *testing.T) {
+	seen := map[uint16]bool{}
+	for range 200 {
+		r, err := Reserve("", 0)
+		require.NoError(t, err)
+		defer r.Close()
+		require.False(t, seen[r.Addr().Port()])
+		seen[r.Addr().Port()] = true
+	}
+	for range 200 {
+		s, err := Listen(Config{})
+		require.NoError(t, err)
+		defer s.Close()
+		require.False(t, seen[s.Addr().Port()])
+	}
+}
+
+func TestReservedPortIsTaken(t *testing.T) {
+	s := open(t, Config{})
+	port := int(s.Addr().Port())
+	_, err := Reserve("127.0.0.1", port)
+	var taken *PortTakenError
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, "127.0.0.1", taken.Host)
+	require.Equal(t, port, taken.Port)
+	_, err = Reserve("somewhere", 0)
+	require.ErrorContains(t, err, "no IP address")
+}
+
+func TestHolder(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::"} {
+		s := open(t, Config{Host: host})
+		pid, name, ok := Holder(int(s.Addr().Port()))
+		require.True(t, ok)
+		require.Equal(t, os.Getpid(), pid)
+		comm, err := os.ReadFile("/proc/self/comm")
+		require.NoError(t, err)
+		require.Equal(t, strings.TrimSpace(string(comm)), name)
+	}
+	r, err := Reserve("", 0)
+	require.NoError(t, err)
+	defer r.Close()
+	_, _, ok := Holder(int(r.Addr().Port()))
+	require.False(t, ok, "nobody listens")
+}
+
+func TestListenerLines(t *testing.T) {
+	const line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0"
+	inode, ok := listener(line, 8080)
+	require.True(t, ok)
+	require.Equal(t, "4242", inode)
+	for _, other := range []string{
+		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
+		strings.Replace(line, " 0A ", " 01 ", 1), "", "1: x", strings.Replace(line, ":1F90", ":1F91", 1),
+	} {
+		_, ok := listener(other, 8080)
+		require.False(t, ok, other)
+	}
+	inode, ok = listener("0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 77 1", 8080)
+	require.True(t, ok)
+	require.Equal(t, "77", inode)
+}

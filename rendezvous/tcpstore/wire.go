@@ -1,0 +1,193 @@
+package tcpstore
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The operations, by their code on the wire. Codes were only appended since PyTorch 2.2; the comments say since when, where it was later.
+const (
+	opValidate byte = iota
+	opSet
+	opCompareSet
+	opGet
+	opAdd
+	opCheck
+	opWait
+	opNumKeys
+	opDelete
+	opAppend
+	opMultiGet
+	opMultiSet
+	opCancelWait
+	opPing      // 2.5
+	opQueuePush // 2.8
+	opQueuePop  // 2.8
+	opQueueLen  // 2.8
+	opListKeys  // 2.10
+	opBarrier   // 2.12
+	operations
+)
+
+// The one-byte answers of CHECK, WAIT, BARRIER and CANCEL_WAIT.
+const (
+	answerReady    byte = 0 // all keys are there; nothing more to wait for
+	answerNotReady byte = 1 // to CHECK: not all keys are there
+	answerCanceled byte = 1 // to CANCEL_WAIT, also when nothing waited
+)
+
+// shapes are the arguments of each operation, one letter each:
+//
+//	k  key        n  i64             K  count, then as many keys
+//	v  value      w  u32 or i32      P  count, then as many pairs of key and value
+var shapes = [operations]string{
+	opValidate:   "w",
+	opSet:        "kv",
+	opCompareSet: "kvv",
+	opGet:        "k",
+	opAdd:        "kn",
+	opCheck:      "K",
+	opWait:       "K",
+	opNumKeys:    "",
+	opDelete:     "k",
+	opAppend:     "kv",
+	opMultiGet:   "K",
+	opMultiSet:   "P",
+	opCancelWait: "",
+	opPing:       "w",
+	opQueuePush:  "kv",
+	opQueuePop:   "k",
+	opQueueLen:   "k",
+	opListKeys:   "",
+	opBarrier:    "kn",
+}
+
+// names are the operations' names in messages.
+var names = [operations]string{
+	"VALIDATE", "SET", "COMPARE_SET", "GET", "ADD", "CHECK", "WAIT", "GETNUMKEYS", "DELETE_KEY", "APPEND", "MULTI_GET", "MULTI_SET",
+	"CANCEL_WAIT", "PING", "QUEUE_PUSH", "QUEUE_POP", "QUEUE_LEN", "LIST_KEYS", "BARRIER",
+}
+
+// scan finds where a request ends while its bytes come in pieces. It remembers where it stands, so that each byte is looked at once
+// however small the pieces are: a peer that sends a long list byte by byte must not make us read the list again for each.
+type scan struct {
+	at    int // bytes of the request that are whole arguments
+	step  int // index into the shape of its operation
+	items int // items of a list that are still to come
+	list  bool
+	need  int // the request has at least so many bytes
+}
+
+// end returns the length of the request that p begins with, or 0 while it is not whole. Calls for one request get its bytes so far,
+// from the first. An error says what in the request is not allowed; a length is checked as soon as it is announced.
+func (s *scan) end(p []byte, limits *Limits) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	op := p[0]
+	if op >= operations {
+		return 0, fmt.Errorf("unknown operation %d", op)
+	}
+	s.at = max(s.at, 1)
+	for shape := shapes[op]; s.step < len(shape); s.step++ {
+		whole, err := s.argument(shape[s.step], p, limits)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", names[op], err)
+		}
+		if !whole {
+			return 0, nil
+		}
+	}
+	n := s.at
+	*s = scan{}
+	return n, nil
+}
+
+// argument reports whether the next argument is whole, and steps over it then.
+func (s *scan) argument(kind byte, p []byte, limits *Limits) (whole bool, err error) {
+	switch kind {
+	case 'w':
+		return s.skip(p, 4), nil
+	case 'n':
+		return s.skip(p, 8), nil
+	case 'k':
+		return s.text("key", p, limits.Key)
+	case 'v':
+		return s.text("value", p, limits.Value)
+	}
+	return s.listOf(kind, p, limits)
+}
+
+func (s *scan) skip(p []byte, n int) bool {
+	s.need = s.at + n
+	if len(p) < s.need {
+		return false
+	}
+	s.at = s.need
+	return true
+}
+
+// text steps over a length and as many bytes, or over nothing.
+func (s *scan) text(what string, p []byte, most int) (whole bool, err error) {
+	s.need = s.at + 8
+	if len(p) < s.need {
+		return false, nil
+	}
+	n := binary.LittleEndian.Uint64(p[s.at:])
+	if n > uint64(most) {
+		return false, fmt.Errorf("a %s of %d bytes; at most %d are allowed", what, n, most)
+	}
+	return s.skip(p, 8+int(n)), nil
+}
+
+func (s *scan) listOf(kind byte, p []byte, limits *Limits) (whole bool, err error) {
+	if !s.list {
+		if !s.skip(p, 8) {
+			return false, nil
+		}
+		n := binary.LittleEndian.Uint64(p[s.at-8:])
+		if n > uint64(limits.Keys) {
+			return false, fmt.Errorf("%d keys; at most %d are allowed", n, limits.Keys)
+		}
+		s.list, s.items = true, int(n)
+		if kind == 'P' {
+			s.items *= 2
+		}
+	}
+	for ; s.items > 0; s.items-- {
+		if kind == 'P' && s.items%2 == 1 {
+			whole, err = s.text("value", p, limits.Value)
+		} else {
+			whole, err = s.text("key", p, limits.Key)
+		}
+		if !whole {
+			return false, err
+		}
+	}
+	s.list = false
+	return true, nil
+}
+
+// arguments reads the arguments of a whole request, in their order.
+type arguments []byte
+
+func (a *arguments) text() []byte {
+	n := 8 + binary.LittleEndian.Uint64(*a)
+	text := (*a)[8:n:n]
+	*a = (*a)[n:]
+	return text
+}
+
+func (a *arguments) number() int64 {
+	n := binary.LittleEndian.Uint64(*a)
+	*a = (*a)[8:]
+	return int64(n)
+}
+
+// appendTexts appends a list of keys to list, of which the caller keeps the space.
+func (a *arguments) appendTexts(list [][]byte) [][]byte {
+	for n := a.number(); n > 0; n-- {
+		list = append(list, a.text())
+	}
+	return list
+}
