@@ -133,7 +133,7 @@ func TestDismissedGuardLeavesNothing(t *testing.T) {
 			g.Dismiss()
 			require.Equal(t, unix.ESRCH, unix.Kill(pid, 0))
 		}
-		assert.Equal(t, before, openDescriptorCount(t))
+		assert.LessOrEqual(t, openDescriptorCount(t), before, "what an earlier test had open may be closed meanwhile")
 		assert.False(t, HasChildren())
 		assert.Subset(t, masks, signalMasks(t), "no thread keeps all signals blocked")
 	})
