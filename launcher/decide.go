@@ -73,7 +73,8 @@ func (s *session) sendHello() error {
 	if err := s.wishFromEnvironment(); err != nil {
 		return err
 	}
-	if err := s.link.Send(wire.TypeHello, s.hello()); err != nil {
+	hello := s.hello()
+	if err := s.link.Send(&hello); err != nil {
 		return s.agentError(err)
 	}
 	return nil
@@ -81,10 +82,10 @@ func (s *session) sendHello() error {
 
 func (s *session) takeFacts() error {
 	var facts wire.Facts
-	if err := s.receive(wire.TypeFacts, &facts); err != nil {
+	if err := s.receive(&facts); err != nil {
 		return err
 	}
-	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: string(facts.TempDir)}
+	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
 	return s.takePrograms(facts.Programs)
 }
 
@@ -110,11 +111,11 @@ func (s *session) hello() wire.Hello {
 	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
-		Driverless: s.spec.PerNode.Kind == job.CountGPU, Environ: map[string]wire.Raw{},
+		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 	}
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if v, ok := find(s.spec.Environ, name); ok {
-			h.Environ[name] = wire.Raw(v)
+			h.Environ = append(h.Environ, name+"="+v)
 		}
 	}
 	for _, app := range s.spec.Apps {
@@ -123,7 +124,7 @@ func (s *session) hello() wire.Hello {
 			dir = s.spec.Dir
 		}
 		h.Programs = append(h.Programs, wire.Program{
-			Name: wire.Raw(app.Program), Args: app.Args, Start: uint8(app.Start), Interpreter: wire.Raw(app.Interpreter), Dir: wire.Raw(dir),
+			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir,
 			ScanStore: s.spec.Store.Mode == job.StoreAuto,
 		})
 	}
@@ -138,7 +139,7 @@ func (s *session) takePrograms(resolved []wire.Resolved) error {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: output.Sanitize(r.Error), Hint: output.Sanitize(r.Hint)})
 		}
 		s.facts.Programs = append(s.facts.Programs, job.Program{
-			Path: string(r.Path), Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
+			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
 		})
 	}
 	return all.ErrorOrNil()
@@ -183,7 +184,7 @@ func (s *session) openStore() (opened job.Opened, err error) {
 
 func (s *session) sendOpen(rank0 bool) error {
 	wish := wire.Open{Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port}
-	if err := s.link.Send(wire.TypeOpen, wish); err != nil {
+	if err := s.link.Send(&wish); err != nil {
 		return s.agentError(err)
 	}
 	return nil
@@ -192,7 +193,7 @@ func (s *session) sendOpen(rank0 bool) error {
 // takeOpened hears where the store is.
 func (s *session) takeOpened() (job.Opened, error) {
 	var opened wire.Opened
-	if err := s.receive(wire.TypeOpened, &opened); err != nil {
+	if err := s.receive(&opened); err != nil {
 		return job.Opened{}, err
 	}
 	if opened.Error != "" {
@@ -206,13 +207,13 @@ func (s *session) takeOpened() (job.Opened, error) {
 }
 
 // receive waits for an answer; notices may come before it.
-func (s *session) receive(want wire.Type, answer any) error {
+func (s *session) receive(answer wire.Message) error {
 	for {
 		f, err := s.link.Read()
 		switch {
 		case err != nil:
 			return s.agentError(err)
-		case f.Type == want:
+		case f.Type == answer.Type():
 			return f.Decode(answer)
 		case f.Type == wire.TypeNotice:
 			var n wire.Notice
@@ -221,7 +222,7 @@ func (s *session) receive(want wire.Type, answer any) error {
 			}
 			s.settings.tell(n.Text)
 		default:
-			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, want)}
+			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,10 +31,12 @@ type head struct {
 	console  *output.Console
 	credit   credit
 	stdin    *stdinPump
-	events   chan job.Event
-	gone     chan error    // the link's end
-	over     chan struct{} // closed when nobody listens to events any more
-	timers   []*time.Timer
+	signals  chan os.Signal
+	listen   func() // subscribes to signals, once
+
+	mu     sync.Mutex // guards sup and timers
+	timers []*time.Timer
+	over   chan struct{} // closed when the supervisor is done
 }
 
 // run starts the plan's ranks and returns when nothing of the job is left.
@@ -48,23 +51,24 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	h.console = output.NewConsole(config)
 	h.settings.console = h.console
-	if err := h.link.Send(wire.TypeStart, h.start); err != nil {
+	if err := h.link.Send(&h.start); err != nil {
 		return job.Result{}, err
 	}
 	h.stdin = h.pumpStdin()
+	h.armFirst(orders)
 	go h.receive()
-	h.obey(orders)
 	h.loop(ctx)
 	h.finish(ctx)
 	return h.result(), nil
 }
 
+// listenDelay spares an instant job the two threads and dozens of wake-ups that
+// signal.Notify costs.
+const listenDelay = 3 * time.Millisecond
+
 // finish writes out what ranks said last and lets go of everything.
 func (h *head) finish(ctx context.Context) {
-	close(h.over)
-	for _, t := range h.timers {
-		t.Stop()
-	}
+	h.stopTimers()
 	h.stdin.stop()
 	h.closeConsole(ctx)
 }
@@ -91,7 +95,7 @@ func (h *head) closeConsole(ctx context.Context) {
 		select {
 		case <-closed:
 			return
-		case sig := <-h.settings.signals:
+		case sig := <-h.signals:
 			if sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP {
 				cancel()
 			}
@@ -99,36 +103,46 @@ func (h *head) closeConsole(ctx context.Context) {
 	}
 }
 
-// post hands an event to the loop while there is one.
+// post shows the supervisor an event and carries out its orders, on the
+// goroutine to which the event came: handing each to another would cost a change
+// of threads.
 func (h *head) post(ev job.Event) {
-	select {
-	case h.events <- ev:
-	case <-h.over:
+	for _, failed := range h.next(ev) {
+		h.settings.tell(failed) // without the lock: the console may be posting, too
 	}
 }
 
-// loop waits for events until nothing is left on any node.
+func (h *head) next(ev job.Event) (failed []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sup.Done() {
+		return nil
+	}
+	failed = h.obey(h.sup.Next(ev))
+	if h.sup.Done() {
+		close(h.over)
+	}
+	return failed
+}
+
+// loop passes on what comes from outside until nothing is left on any node.
 func (h *head) loop(ctx context.Context) {
 	cancelled := ctx.Done()
-	for !h.sup.Done() {
-		var ev job.Event
+	for {
 		select {
-		case ev = <-h.events:
-		case sig := <-h.settings.signals:
-			ev = h.signalled(sig)
+		case <-h.over:
+			return
+		case sig := <-h.signals:
+			h.signalled(sig)
 		case <-cancelled:
-			ev, cancelled = job.Cancelled{At: time.Now()}, nil
-		case err := <-h.gone:
-			ev = job.NodeLost{Text: fmt.Sprintf("the agent is gone: %v", err), At: time.Now()}
-		}
-		if ev != nil {
-			h.obey(h.sup.Next(ev))
+			cancelled = nil
+			h.post(job.Cancelled{At: time.Now()})
 		}
 	}
 }
 
-// receive reads the agent's frames: output goes to the console at once, all
-// else to the loop.
+// receive reads the agent's frames: output goes to the console, all else to the
+// supervisor.
 func (h *head) receive() {
 	for {
 		f, err := h.link.Read()
@@ -136,7 +150,7 @@ func (h *head) receive() {
 			err = h.frame(f)
 		}
 		if err != nil {
-			h.gone <- err
+			h.post(job.NodeLost{Text: fmt.Sprintf("the agent is gone: %v", err), At: time.Now()})
 			return
 		}
 	}
@@ -145,6 +159,7 @@ func (h *head) receive() {
 func (h *head) frame(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeOutput:
+		h.listen()
 		rank, stream, p, err := f.Stream()
 		if err == nil {
 			h.console.Write(rank, stream, p)
@@ -161,7 +176,7 @@ func (h *head) frame(f wire.Frame) error {
 	case wire.TypeCredit:
 		return decode(f, func(c wire.Credit) { h.stdin.credit(c.Bytes) })
 	case wire.TypeRunning:
-		return decode(f, func(r wire.Running) { h.post(job.Running{PIDs: r.PIDs, At: r.At}) })
+		return decode(f, func(r wire.Running) { h.post(running(r)) })
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) {
 			h.post(job.StartFailed{Rank: s.Rank, Code: s.Code, Text: output.Sanitize(s.Text), Hint: output.Sanitize(s.Hint), At: s.At})
@@ -174,13 +189,21 @@ func (h *head) frame(f wire.Frame) error {
 	return nil // a later version's
 }
 
-func decode[T any](f wire.Frame, use func(T)) error {
+func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
 	var body T
-	if err := f.Decode(&body); err != nil {
+	if err := f.Decode(M(&body)); err != nil {
 		return err
 	}
 	use(body)
 	return nil
+}
+
+func running(r wire.Running) job.Running {
+	ev := job.Running{PIDs: make(map[int]int, len(r.Ranks)), At: r.At}
+	for _, rank := range r.Ranks {
+		ev.PIDs[rank.Rank] = rank.PID
+	}
+	return ev
 }
 
 func (h *head) exited(e wire.Exited) {
@@ -192,48 +215,67 @@ func (h *head) exited(e wire.Exited) {
 	}
 }
 
-// signalled turns a signal into an event; a changed window size is no event.
-func (h *head) signalled(s os.Signal) job.Event {
-	sig, ok := s.(syscall.Signal)
-	if !ok {
-		return nil
-	}
-	if sig == syscall.SIGWINCH {
+func (h *head) signalled(s os.Signal) {
+	if s == syscall.SIGWINCH {
 		h.resize()
 	}
-	return job.Signalled{Signal: sig, At: time.Now()}
+	if sig, ok := s.(syscall.Signal); ok {
+		h.post(job.Signalled{Signal: sig, At: time.Now()})
+	}
 }
 
-// obey carries out the supervisor's orders.
-func (h *head) obey(orders []job.Order) {
+// obey carries out the supervisor's orders and returns what went wrong.
+func (h *head) obey(orders []job.Order) (failed []string) {
 	for _, o := range orders {
 		if err := h.carryOut(o); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			h.settings.tell(fmt.Sprintf("%T: %v", o, err))
+			failed = append(failed, fmt.Sprintf("%T: %v", o, err))
 		}
 	}
+	return failed
 }
 
 func (h *head) carryOut(o job.Order) error {
 	switch o := o.(type) {
 	case job.Signal:
-		return h.link.Send(wire.TypeSignal, wire.Signal{Signal: o.Signal, Group: o.Group})
+		return h.link.Send(&wire.Signal{Signal: o.Signal, Group: o.Group})
 	case job.Kill:
-		return h.link.Send(wire.TypeKill, struct{}{})
+		return h.link.Send(&wire.Kill{})
 	case job.End:
-		return h.link.Send(wire.TypeEnd, wire.End{Grace: o.Grace})
+		return h.link.Send(&wire.End{Grace: o.Grace})
 	case job.Arm:
-		h.timers = append(h.timers, time.AfterFunc(o.After, func() { h.post(job.Expired{Timer: o.Timer, At: time.Now()}) }))
+		h.arm(o.After, func() { h.post(job.Expired{Timer: o.Timer, At: time.Now()}) })
 	case job.Suspend:
 		return h.suspend()
 	case job.Resume:
-		return h.link.Send(wire.TypeSignal, wire.Signal{Signal: syscall.SIGCONT, Group: true})
+		return h.link.Send(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
 	}
 	return nil
+}
+
+// armFirst obeys the supervisor's first orders, which are timers: nothing runs
+// yet.
+func (h *head) armFirst(orders []job.Order) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arm(listenDelay, h.listen)
+	h.obey(orders)
+}
+
+func (h *head) arm(after time.Duration, do func()) {
+	h.timers = append(h.timers, time.AfterFunc(after, do))
+}
+
+func (h *head) stopTimers() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.timers {
+		t.Stop()
+	}
 }
 
 // suspend stops the ranks and then this process, as Ctrl-Z does to a program;
 // SIGCONT comes back as a signal.
 func (h *head) suspend() error {
-	err := h.link.Send(wire.TypeSignal, wire.Signal{Signal: syscall.SIGSTOP, Group: true})
+	err := h.link.Send(&wire.Signal{Signal: syscall.SIGSTOP, Group: true})
 	return errors.Join(err, syscall.Kill(syscall.Getpid(), syscall.SIGSTOP))
 }

@@ -21,7 +21,7 @@ type Option func(*settings)
 type settings struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
-	signals        <-chan os.Signal
+	subscribe      func(chan<- os.Signal)
 	notice         func(Notice) string
 	console        *output.Console // once it exists, what is told goes through it
 	wholeProcess   bool
@@ -47,8 +47,13 @@ func WithOutput(stdout, stderr io.Writer) Option {
 }
 
 // WithSignals passes signals to the job: those that end a job end it, others are
-// forwarded to the ranks. The caller has called signal.Notify.
-func WithSignals(ch <-chan os.Signal) Option { return func(s *settings) { s.signals = ch } }
+// forwarded to the ranks. The function subscribes the channel to the signals, by
+// signal.Notify. It is called once, beside the job's start or before the first
+// word of a rank is passed on, whichever comes first; until then signals do
+// what they did.
+func WithSignals(subscribe func(chan<- os.Signal)) Option {
+	return func(s *settings) { s.subscribe = subscribe }
+}
 
 // WithNotices receives what there is to tell while the job runs, and returns
 // the line that is to stand on standard error about it, where it tears no line of

@@ -162,12 +162,13 @@ func TestCancellingEndsTheJob(t *testing.T) {
 
 func TestSignalsArePassedOn(t *testing.T) {
 	stdout := &buffer{first: make(chan struct{})}
-	signals := make(chan os.Signal, 1)
-	go func() {
-		<-stdout.first
-		signals <- syscall.SIGINT
-	}()
-	r, err := launcher.Run(t.Context(), own(t, spec("wait", 2)), launcher.WithOutput(stdout, &buffer{}), launcher.WithSignals(signals))
+	interrupted := launcher.WithSignals(func(signals chan<- os.Signal) {
+		go func() {
+			<-stdout.first
+			signals <- syscall.SIGINT
+		}()
+	})
+	r, err := launcher.Run(t.Context(), own(t, spec("wait", 2)), launcher.WithOutput(stdout, &buffer{}), interrupted)
 	require.NoError(t, err)
 	assert.Equal(t, 130, r.ExitCode)
 	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")

@@ -3,8 +3,10 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,12 +16,21 @@ import (
 	"gorun/launcher/job"
 )
 
+// signalBurst is how many signals may wait to be looked at; more are lost, as the
+// kernel loses them.
+const signalBurst = 16
+
 // head is what drives the decided job.
 func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, link: s.link, plan: s.plan, output: s.spec.Output,
-		start: s.startMessage(), events: make(chan job.Event, 64), gone: make(chan error, 1), over: make(chan struct{}),
+		start: s.startMessage(), signals: make(chan os.Signal, signalBurst), over: make(chan struct{}),
 	}
+	h.listen = sync.OnceFunc(func() {
+		if subscribe := s.settings.subscribe; subscribe != nil {
+			subscribe(h.signals)
+		}
+	})
 	h.credit.link = s.link
 	return h
 }
@@ -28,11 +39,11 @@ func (s *session) head() *head {
 func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
-		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: wire.Raw(p.PrivateDir), Window: window,
+		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
-		a := wire.App{Path: wire.Raw(app.Path), Argv: app.Argv, Dir: wire.Raw(app.Dir)}
+		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
 		if app.Build {
 			a.Build = i + 1
 		}
@@ -40,12 +51,12 @@ func (s *session) startMessage() wire.Start {
 	}
 	for i, r := range p.Ranks {
 		m.Ranks[i] = wire.Row{
-			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: wire.Raw(r.ErrorFile),
+			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
 		}
 	}
 	if l := p.Logs; l != nil {
 		m.Logs = &wire.Logs{
-			Base: wire.Raw(l.Base), Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
+			Base: l.Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
 			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr,
 		}

@@ -76,7 +76,7 @@ func (h *head) resize() {
 	cols, rows := terminalSize(h.settings.stdout)
 	h.console.Resize(cols)
 	if h.start.Stdio.PTY {
-		_ = h.link.Send(wire.TypeResize, wire.Resize{Rows: rows, Cols: cols})
+		_ = h.link.Send(&wire.Resize{Rows: rows, Cols: cols})
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *credit) consumed(_, stream, n int) {
 	}
 	c.mu.Unlock()
 	if give > 0 {
-		_ = c.link.Send(wire.TypeCredit, wire.Credit{Stream: stream, Bytes: give})
+		_ = c.link.Send(&wire.Credit{Stream: stream, Bytes: give})
 	}
 }
 

@@ -25,7 +25,7 @@ func runJob(inv dialect.Invocation) int {
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}
-	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(signals()))
+	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(subscribe))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
 		result = beginFailed(err)
@@ -102,11 +102,9 @@ func notices(inv dialect.Invocation) func(launcher.Notice) string {
 	}
 }
 
-// signals are those that the job is told of. SIGHUP stays ignored where it was,
-// which is what nohup is for.
-func signals() <-chan os.Signal {
-	const burst = 16
-	ch := make(chan os.Signal, burst)
+// subscribe to the signals that the job is told of. SIGHUP stays ignored where it
+// was, which is what nohup is for.
+func subscribe(ch chan<- os.Signal) {
 	list := []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.SIGTSTP, syscall.SIGCONT,
@@ -114,8 +112,7 @@ func signals() <-chan os.Signal {
 	if !signal.Ignored(syscall.SIGHUP) {
 		list = append(list, syscall.SIGHUP)
 	}
-	go signal.Notify(ch, list...) // starts a thread; until then signals do what they do to any program
-	return ch
+	signal.Notify(ch, list...)
 }
 
 // wantColour follows https://no-color.org and terminals that cannot.

@@ -84,9 +84,9 @@ func (a *Agent) handle(f wire.Frame) error {
 }
 
 // with decodes a control frame for the method that answers it.
-func with[T any](f wire.Frame, answer func(T) error) error {
+func with[T any, M wire.PointerTo[T]](f wire.Frame, answer func(T) error) error {
 	var body T
-	if err := f.Decode(&body); err != nil {
+	if err := f.Decode(M(&body)); err != nil {
 		return err
 	}
 	return answer(body)

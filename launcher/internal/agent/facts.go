@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
+	"strings"
 
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
@@ -24,27 +24,26 @@ func (a *Agent) hello(h wire.Hello) error {
 		Version: wire.Version,
 		Host:    host,
 		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless}),
-		TempDir: wire.Raw(a.cfg.TempDir),
-		Now:     time.Now(),
+		TempDir: a.cfg.TempDir,
 	}
 	for _, p := range h.Programs {
 		facts.Programs = append(facts.Programs, a.resolve(p, h.Environ))
 	}
-	return a.link.Send(wire.TypeFacts, facts)
+	return a.link.Send(&facts)
 }
 
 // resolve finds a program, and remembers it for when it has to be built.
-func (a *Agent) resolve(p wire.Program, environ map[string]wire.Raw) wire.Resolved {
+func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 	r, err := program.Resolve(program.Wish{
-		Name: string(p.Name), Args: p.Args, Start: program.Start(p.Start), Python: string(p.Interpreter), Dir: string(p.Dir),
-		Lookup: func(name string) string { return string(environ[name]) },
+		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir,
+		Lookup: func(name string) string { return lookup(environ, name) },
 	})
 	a.programs = append(a.programs, r)
 	if err != nil {
 		return unresolved(err)
 	}
 	found := wire.Resolved{
-		Path: wire.Raw(r.Path), Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
+		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
 	}
 	if p.ScanStore && r.Source != "" {
 		if line, ok := program.AssignsMasterPort(r.Source); ok {
@@ -52,6 +51,16 @@ func (a *Agent) resolve(p wire.Program, environ map[string]wire.Raw) wire.Resolv
 		}
 	}
 	return found
+}
+
+// lookup returns the value of a variable, "" without one.
+func lookup(environ []string, name string) string {
+	for _, assignment := range environ {
+		if n, value, _ := strings.Cut(assignment, "="); n == name {
+			return value
+		}
+	}
+	return ""
 }
 
 func unresolved(err error) wire.Resolved {

@@ -53,7 +53,7 @@ func (j *running) end(grace time.Duration) {
 		left = j.sweepReaped(grace, reaped)
 	}
 	j.closeLogs()
-	_ = j.agent.link.Send(wire.TypeGone, wire.Gone{Left: describe(left)})
+	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
 }
 
 // quiet waits a moment for the end of all streams. Nobody of a job that is over
@@ -174,8 +174,8 @@ func (j *running) watchTorch() {
 }
 
 func (j *running) rankPIDs() (pids []int) {
-	for _, pid := range j.pids() {
-		pids = append(pids, pid)
+	for _, r := range j.pids() {
+		pids = append(pids, r.PID)
 	}
 	return pids
 }

@@ -97,7 +97,7 @@ func (s *stdin) feed(rank int, input <-chan []byte) {
 	defer w.Close()
 	for p := range input {
 		_, _ = w.Write(p) // a rank that closed its input is no error
-		_ = s.job.agent.link.Send(wire.TypeCredit, wire.Credit{Stream: 0, Bytes: len(p)})
+		_ = s.job.agent.link.Send(&wire.Credit{Stream: 0, Bytes: len(p)})
 	}
 }
 

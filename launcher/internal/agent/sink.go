@@ -53,7 +53,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.ranks[id]
 	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core, At: at}
 	if e.Code != 0 || e.Signal != 0 {
-		(*running)(s).explain(&e, string(r.row.ErrorFile))
+		(*running)(s).explain(&e, r.row.ErrorFile)
 	}
 	s.exits.add(e)
 }
@@ -129,7 +129,7 @@ func (x *exits) send() {
 		x.timer = nil
 	}
 	if len(x.pending) > 0 {
-		_ = x.job.agent.link.Send(wire.TypeExited, wire.Exited{Ranks: x.pending})
+		_ = x.job.agent.link.Send(&wire.Exited{Ranks: x.pending})
 		x.pending = nil
 	}
 }

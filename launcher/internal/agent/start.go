@@ -79,9 +79,10 @@ func (j *running) spawn() {
 	defer close(j.spawned)
 	err := j.startRanks()
 	j.guard.neverBegan()
-	_ = j.agent.link.Send(wire.TypeRunning, wire.Running{PIDs: j.pids(), At: time.Now()})
+	_ = j.agent.link.Send(&wire.Running{Ranks: j.pids(), At: time.Now()})
 	if err != nil {
-		_ = j.agent.link.Send(wire.TypeStartFailed, startFailed(err))
+		failed := startFailed(err)
+		_ = j.agent.link.Send(&failed)
 	}
 	j.started()
 	j.streamEnded()
@@ -131,7 +132,7 @@ func (j *running) build() error {
 		}
 		j.guard.addPath(dir)
 		file := filepath.Join(dir, filepath.Base(app.Argv[0]))
-		app.Path = wire.Raw(file)
+		app.Path = file
 		goBuild := j.agent.programs[app.Build-1].Build
 		if err := goBuild.Run(context.Background(), file, j.start.Common, noticeWriter{j.agent}); err != nil {
 			return err
@@ -142,7 +143,7 @@ func (j *running) build() error {
 
 func (j *running) common() process.Common {
 	app := j.start.Apps[0]
-	return process.Common{Env: j.start.Common, Path: string(app.Path), Argv: app.Argv, Dir: string(app.Dir)}
+	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir}
 }
 
 func (j *running) processes() ([]process.Rank, error) {
@@ -151,7 +152,7 @@ func (j *running) processes() ([]process.Rank, error) {
 		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args}
 		if row.App != 0 {
 			app := j.start.Apps[row.App]
-			r.Path, r.Dir = string(app.Path), string(app.Dir)
+			r.Path, r.Dir = app.Path, app.Dir
 			if r.Argv == nil {
 				r.Argv = app.Argv
 			}
@@ -191,14 +192,14 @@ func startCode(e *process.StartError) int {
 }
 
 // pids are the processes of the ranks that were started.
-func (j *running) pids() map[int]int {
-	m := make(map[int]int, len(j.ranks))
+func (j *running) pids() []wire.RankPID {
+	list := make([]wire.RankPID, 0, len(j.ranks))
 	for id, r := range j.ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
-			m[id] = pid
+			list = append(list, wire.RankPID{Rank: id, PID: pid})
 		}
 	}
-	return m
+	return list
 }
 
 // noticeWriter passes a compiler's messages on to the user.

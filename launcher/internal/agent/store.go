@@ -35,7 +35,7 @@ func (a *Agent) open(o wire.Open) error {
 	if err != nil {
 		opened = portError(o, err)
 	}
-	return a.link.Send(wire.TypeOpened, opened)
+	return a.link.Send(&opened)
 }
 
 // listen opens our own store, and for rank 0, perhaps after it, the port that
@@ -103,5 +103,5 @@ func portError(o wire.Open, err error) wire.Opened {
 
 // notice sends a line to the user.
 func (a *Agent) notice(format string, args ...any) {
-	_ = a.link.Send(wire.TypeNotice, wire.Notice{Text: fmt.Sprintf(format, args...)}) // the head may be gone
+	_ = a.link.Send(&wire.Notice{Text: fmt.Sprintf(format, args...)}) // the head may be gone
 }

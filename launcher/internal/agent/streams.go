@@ -71,7 +71,7 @@ func (j *running) openLogs() error {
 	if l == nil {
 		return nil
 	}
-	base := string(l.Base)
+	base := l.Base
 	if base != os.DevNull {
 		if err := makeRunDir(base); err != nil {
 			return err

@@ -20,7 +20,7 @@ func TestLocalCarriesFramesBothWays(t *testing.T) {
 		}
 		_ = agent.Close()
 	}()
-	require.NoError(t, head.Send(wire.TypeKill, struct{}{}))
+	require.NoError(t, head.Send(&wire.Kill{}))
 	for i := range 100 {
 		f, err := head.Read()
 		require.NoError(t, err)
@@ -35,12 +35,12 @@ func TestLocalCarriesFramesBothWays(t *testing.T) {
 
 func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	head, agent := Local()
-	require.NoError(t, head.Send(wire.TypeKill, struct{}{}))
+	require.NoError(t, head.Send(&wire.Kill{}))
 	require.NoError(t, head.Close())
 	f, err := agent.Read()
 	require.NoError(t, err)
 	assert.Equal(t, wire.TypeKill, f.Type)
 	_, err = agent.Read()
 	assert.Equal(t, io.EOF, err)
-	assert.ErrorIs(t, agent.Send(wire.TypeGone, wire.Gone{}), io.ErrClosedPipe)
+	assert.ErrorIs(t, agent.Send(&wire.Gone{}), io.ErrClosedPipe)
 }

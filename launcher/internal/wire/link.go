@@ -21,34 +21,30 @@ func NewLink(rw io.ReadWriteCloser) *Link {
 }
 
 // Send writes a control frame.
-func (l *Link) Send(t Type, v any) error {
-	return l.write(func(b []byte) ([]byte, error) { return AppendControl(b, t, 0, v) })
+func (l *Link) Send(m Message) error {
+	return l.write(func(b []byte) []byte { return AppendControl(b, 0, m) })
 }
 
 // Output writes what a rank wrote to a stream.
 func (l *Link) Output(rank, stream int, p []byte) error {
-	return l.write(func(b []byte) ([]byte, error) { return AppendOutput(b, 0, rank, stream, p), nil })
+	return l.write(func(b []byte) []byte { return AppendOutput(b, 0, rank, stream, p) })
 }
 
 // EOF says that a rank's stream has ended.
 func (l *Link) EOF(rank, stream int) error {
-	return l.write(func(b []byte) ([]byte, error) { return appendStream(b, TypeEOF, 0, rank, stream, nil), nil })
+	return l.write(func(b []byte) []byte { return appendStream(b, TypeEOF, 0, rank, stream, nil) })
 }
 
 // Stdin writes bytes for a rank's standard input; none end it.
 func (l *Link) Stdin(rank int, p []byte) error {
-	return l.write(func(b []byte) ([]byte, error) { return AppendStdin(b, 0, rank, p), nil })
+	return l.write(func(b []byte) []byte { return AppendStdin(b, 0, rank, p) })
 }
 
-func (l *Link) write(build func([]byte) ([]byte, error)) error {
+func (l *Link) write(appendFrame func([]byte) []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, err := build(l.buf[:0])
-	if err != nil {
-		return err
-	}
-	l.buf = b
-	_, err = l.rw.Write(b)
+	l.buf = appendFrame(l.buf[:0])
+	_, err := l.rw.Write(l.buf)
 	return err
 }
 

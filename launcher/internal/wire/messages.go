@@ -9,193 +9,199 @@ import (
 
 // Hello opens a connection: what the head needs to know of the node.
 type Hello struct {
-	Version int  `json:"v"`
-	CPUs    bool `json:"cpus,omitempty"`
-	GPUs    bool `json:"gpus,omitempty"`
+	Version int
+	CPUs    bool
+	GPUs    bool
 	// Driverless asks for a note on GPUs that no compute driver serves.
-	Driverless bool      `json:"driverless,omitempty"`
-	Programs   []Program `json:"programs"`
-	// Environ are the variables by which programs and interpreters are found.
-	Environ map[string]Raw `json:"environ,omitempty"`
+	Driverless bool
+	Programs   []Program
+	// Environ are the variables by which programs and interpreters are found,
+	// NAME=VALUE.
+	Environ []string
 }
 
 // Program is a program as the user named it.
 type Program struct {
-	Name        Raw   `json:"name"`
-	Args        List  `json:"args"`
-	Start       uint8 `json:"start,omitempty"` // job.Start
-	Interpreter Raw   `json:"python,omitempty"`
-	Dir         Raw   `json:"dir,omitempty"`
-	ScanStore   bool  `json:"scan,omitempty"` // look whether its text assigns MASTER_PORT
+	Name        string
+	Args        []string
+	Start       uint8 // job.Start
+	Interpreter string
+	Dir         string
+	ScanStore   bool // look whether its text assigns MASTER_PORT
 }
 
 // Facts answer Hello.
 type Facts struct {
-	Version  int               `json:"v"`
-	Host     string            `json:"host"`
-	Machine  placement.Machine `json:"machine"`
-	Programs []Resolved        `json:"programs"`
-	TempDir  Raw               `json:"tmp"`
-	Now      time.Time         `json:"now"`
+	Version  int
+	Host     string
+	Machine  placement.Machine
+	Programs []Resolved
+	TempDir  string
 }
 
 // Resolved is how a program starts on a node, or why it cannot.
 type Resolved struct {
-	Path      Raw    `json:"path,omitempty"`
-	Argv      List   `json:"argv"`
-	ScriptArg int    `json:"arg,omitempty"`  // where the program's own arguments begin in Argv
-	Kind      string `json:"kind,omitempty"` // for plans: "executable", "python script" …
-	Build     bool   `json:"build,omitempty"`
+	Path      string
+	Argv      []string
+	ScriptArg int    // where the program's own arguments begin in Argv
+	Kind      string // for plans: "executable", "python script" …
+	Build     bool
 	// PortLine is the place ("file:line") at which the program's own text assigns
 	// MASTER_PORT.
-	PortLine string `json:"port_line,omitempty"`
-	Code     int    `json:"code,omitempty"` // 126 or 127 with Error
-	Error    string `json:"error,omitempty"`
-	Hint     string `json:"hint,omitempty"`
+	PortLine string
+	Code     int // 126 or 127 with Error
+	Error    string
+	Hint     string
 }
 
 // Open asks node 0 to open the store.
 type Open struct {
-	Rank0 bool   `json:"rank0,omitempty"` // MASTER_PORT is left to rank 0
-	Addr  string `json:"addr,omitempty"`
-	Port  int    `json:"port,omitempty"`
+	Rank0 bool // MASTER_PORT is left to rank 0
+	Addr  string
+	Port  int
 }
 
 // Opened answers Open.
 type Opened struct {
-	Addr  string `json:"addr,omitempty"`  // MASTER_ADDR
-	Port  int    `json:"port,omitempty"`  // MASTER_PORT
-	Store string `json:"store,omitempty"` // host:port of gorun's own store
-	Error string `json:"error,omitempty"`
-	Hint  string `json:"hint,omitempty"`
+	Addr  string // MASTER_ADDR
+	Port  int    // MASTER_PORT
+	Store string // host:port of gorun's own store
+	Error string
+	Hint  string
 }
 
 // Start has every decision about a node's ranks.
 type Start struct {
-	JobID  string `json:"job"`
-	Common List   `json:"env"` // NAME=VALUE, what all ranks share
-	Apps   []App  `json:"apps"`
-	Ranks  []Row  `json:"ranks"`
-	Stdio  Stdio  `json:"stdio"`
-	Logs   *Logs  `json:"logs,omitempty"`
+	JobID  string
+	Common []string // NAME=VALUE, what all ranks share
+	Apps   []App
+	Ranks  []Row
+	Stdio  Stdio
+	Logs   *Logs
 	// PrivateDir is made before a rank could write into it and removed when the
 	// job has ended.
-	PrivateDir Raw `json:"private,omitempty"`
+	PrivateDir string
 	// Window is the number of bytes of each stream that may be under way.
-	Window int `json:"window"`
+	Window int
 	// TorchHint has the agent look, once, for PyTorch ranks that never come to
 	// the store.
-	TorchHint bool `json:"torch_hint,omitempty"`
+	TorchHint bool
 }
 
 // App is a program as it is executed.
 type App struct {
-	Path  Raw  `json:"path"`
-	Argv  List `json:"argv"`
-	Dir   Raw  `json:"dir,omitempty"`
-	Build int  `json:"build,omitempty"` // 1 + index of Hello's program that is built first
+	Path  string
+	Argv  []string
+	Dir   string
+	Build int // 1 + index of Hello's program that is built first
 }
 
 // Row is one rank.
 type Row struct {
-	Rank      int  `json:"r"`
-	LocalRank int  `json:"l"`
-	App       int  `json:"a,omitempty"`
-	Env       List `json:"e"`           // what differs from Common
-	Args      List `json:"v"`           // argv, where it differs from the app's
-	ErrorFile Raw  `json:"x,omitempty"` // where PyTorch writes its error file
+	Rank      int
+	LocalRank int
+	App       int
+	Env       []string // what differs from Common
+	Args      []string // argv, where it differs from the app's
+	ErrorFile string   // where PyTorch writes its error file
 }
 
 // Stdio says what the ranks' standard streams are.
 type Stdio struct {
 	// Terminal gives the only rank the launcher's own descriptors 0 to 2.
-	Terminal bool `json:"tty,omitempty"`
-	PTY      bool `json:"pty,omitempty"`
-	Rows     int  `json:"rows,omitempty"`
-	Cols     int  `json:"cols,omitempty"`
+	Terminal bool
+	PTY      bool
+	Rows     int
+	Cols     int
 	// Direct is the rank that inherits the launcher's standard input, Piped are
 	// those that get Stdin frames; all others read /dev/null.
-	Direct int   `json:"direct"`
-	Piped  []int `json:"piped,omitempty"`
+	Direct int
+	Piped  []int
 }
 
 // Logs is where and what a node writes to files.
 type Logs struct {
 	// Base is the run's directory, which the node makes; the null device means no
 	// files at all.
-	Base            Raw      `json:"base"`
-	Role            string   `json:"role,omitempty"`
-	Template        string   `json:"template,omitempty"`
-	Redirect        []uint8  `json:"redirect"` // streams by local rank
-	Tee             []uint8  `json:"tee"`
-	Show            []int    `json:"show,omitempty"` // local ranks; nil: all
-	DuplicateStdout []string `json:"dup_out,omitempty"`
-	DuplicateStderr []string `json:"dup_err,omitempty"`
+	Base            string
+	Role            string
+	Template        string
+	Redirect        []uint8 // streams by local rank
+	Tee             []uint8
+	Show            []int // local ranks; nil: all
+	DuplicateStdout []string
+	DuplicateStderr []string
 }
 
 // Running says that all ranks of a node run, or those that had been started
 // when StartFailed follows.
 type Running struct {
-	PIDs map[int]int `json:"pids"`
-	At   time.Time   `json:"at"`
+	Ranks []RankPID
+	At    time.Time
 }
+
+// RankPID is the process of a rank.
+type RankPID struct{ Rank, PID int }
 
 // StartFailed says that a rank could not be started.
 type StartFailed struct {
-	Rank int       `json:"rank"`
-	Code int       `json:"code"`
-	Text string    `json:"text"`
-	Hint string    `json:"hint,omitempty"`
-	At   time.Time `json:"at"`
+	Rank int
+	Code int
+	Text string
+	Hint string
+	At   time.Time
 }
 
 // Exited says that ranks have ended.
 type Exited struct {
-	Ranks []RankExit `json:"ranks"`
+	Ranks []RankExit
 }
 
 // RankExit is the end of one rank's process.
 type RankExit struct {
-	Rank      int            `json:"r"`
-	PID       int            `json:"p"`
-	Code      int            `json:"c,omitempty"`
-	Signal    syscall.Signal `json:"s,omitempty"`
-	Core      bool           `json:"d,omitempty"`
-	At        time.Time      `json:"t"`
-	RaisedAt  time.Time      `json:"raised,omitzero"`
-	ErrorFile []byte         `json:"error_file,omitempty"`
-	OOM       string         `json:"oom,omitempty"`
+	Rank      int
+	PID       int
+	Code      int
+	Signal    syscall.Signal
+	Core      bool
+	At        time.Time
+	RaisedAt  time.Time
+	ErrorFile []byte
+	OOM       string
 }
 
 // Signal sends a signal to every rank of a node that still runs.
 type Signal struct {
-	Signal syscall.Signal `json:"s"`
-	Group  bool           `json:"g,omitempty"`
+	Signal syscall.Signal
+	Group  bool
 }
+
+// Kill ends every process of a node's ranks at once.
+type Kill struct{}
 
 // Credit allows Bytes more of a stream.
 type Credit struct {
-	Stream int `json:"s"`
-	Bytes  int `json:"n"`
+	Stream int
+	Bytes  int
 }
 
 // End has a node end what its ranks left behind.
 type End struct {
-	Grace time.Duration `json:"grace"`
+	Grace time.Duration
 }
 
 // Gone says that nothing of the job is left on a node.
 type Gone struct {
-	Left []string `json:"left,omitempty"`
+	Left []string
 }
 
 // Notice is a line for the user.
 type Notice struct {
-	Text string `json:"text"`
+	Text string
 }
 
 // Resize is the size of the terminal.
 type Resize struct {
-	Rows int `json:"rows"`
-	Cols int `json:"cols"`
+	Rows int
+	Cols int
 }

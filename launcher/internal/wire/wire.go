@@ -20,14 +20,14 @@
 //
 // with length the size of the body in bytes, at most MaxBody, and node the
 // number of the agent that the frame concerns, both little-endian. Control
-// bodies are JSON; Output and Stdin bodies start with a stream header and carry
-// raw bytes. Unknown types and unknown JSON members are skipped, so that a
+// bodies are protocol buffers, whose fields stand in fields.go (protoc
+// --decode_raw shows one); Output and Stdin bodies start with a stream header
+// and carry raw bytes. Unknown types and unknown fields are skipped, so that a
 // later version may add both.
 package wire
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -91,9 +91,9 @@ type Frame struct {
 	Body []byte
 }
 
-// Decode reads a control frame's JSON body into v.
-func (f Frame) Decode(v any) error {
-	if err := json.Unmarshal(f.Body, v); err != nil {
+// Decode reads a control frame's body into m, whose type is the frame's.
+func (f Frame) Decode(m Message) error {
+	if err := readMessage(f.Body, m); err != nil {
 		return fmt.Errorf("wire: %s frame: %w", f.Type, err)
 	}
 	return nil
@@ -111,13 +111,12 @@ func appendHeader(b []byte, t Type, node uint16, size int) []byte {
 	return binary.LittleEndian.AppendUint16(b, node)
 }
 
-// AppendControl appends a control frame with v as its JSON body.
-func AppendControl(b []byte, t Type, node uint16, v any) ([]byte, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return b, fmt.Errorf("wire: %s frame: %w", t, err)
-	}
-	return Frame{Type: t, Node: node, Body: body}.Append(b), nil
+// AppendControl appends a control frame with m as its body.
+func AppendControl(b []byte, node uint16, m Message) []byte {
+	at := len(b)
+	b = appendMessage(appendHeader(b, m.Type(), node, 0), m)
+	binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-headerSize))
+	return b
 }
 
 // AppendOutput appends an Output frame: bytes that a rank wrote to a stream

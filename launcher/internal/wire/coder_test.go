@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"reflect"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/placement"
+)
+
+// messages has one of each type.
+var messages = []Message{
+	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Exited{}, &Signal{}, &Kill{}, &Credit{}, &End{},
+	&Gone{}, &Notice{}, &Resize{},
+}
+
+// fill sets every field, also of parts, to something that is not zero, and no two
+// alike: a field that fields() forgets or mixes up does not come back.
+func fill(v reflect.Value, next *int) {
+	*next++
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Unix(int64(*next), 7)))
+		return
+	case placement.CPUSet:
+		v.Set(reflect.ValueOf(placement.CPUSetOf([]uint64{5, uint64(*next)})))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), next)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), next)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), next)
+		fill(v.Index(1), next)
+	case reflect.String:
+		v.SetString("text " + string(rune('a'+*next%26)) + "\xff\x00")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(float64(*next) + 0.5)
+	case reflect.Uint8:
+		v.SetUint(uint64(*next))
+	default:
+		v.SetInt(int64(-*next))
+	}
+}
+
+func TestEveryFieldArrives(t *testing.T) {
+	for _, m := range messages {
+		t.Run(m.Type().String(), func(t *testing.T) {
+			next := 0
+			fill(reflect.ValueOf(m).Elem(), &next)
+			got := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+			require.NoError(t, readMessage(appendMessage(nil, m), got))
+			assert.Equal(t, m, got)
+		})
+	}
+}
+
+func TestZeroValuesTakeNoRoom(t *testing.T) {
+	for _, m := range []Message{&Hello{}, &Opened{}, &Exited{}, &Signal{}, &Kill{}, &Notice{}} {
+		assert.Empty(t, appendMessage(nil, m), m.Type())
+	}
+}
+
+// A later version may add fields of any kind, and change the kind of none.
+func TestUnknownFieldsAreSkipped(t *testing.T) {
+	var c coder
+	c.writeText(900, "later")
+	c.writeTag(901, fixed32)
+	c.out = append(c.out, 1, 2, 3, 4)
+	c.writeText(1, "not a number")
+	b := appendMessage(c.out, &Signal{Signal: syscall.SIGTERM})
+	var s Signal
+	require.NoError(t, readMessage(b, &s))
+	assert.Equal(t, Signal{Signal: syscall.SIGTERM}, s)
+}
+
+func TestBrokenMessages(t *testing.T) {
+	whole := appendMessage(nil, &Start{JobID: "job", Apps: []App{{Path: "/bin/true"}}})
+	for cut := 1; cut < len(whole); cut++ {
+		var s Start
+		if err := readMessage(whole[:cut], &s); err == nil {
+			assert.LessOrEqual(t, len(appendMessage(nil, &s)), len(whole), "cut at %d", cut)
+		}
+	}
+	var bad, facts coder
+	bad.writeText(1, "3-1")
+	facts.writeText(3, string(bad.out))
+	assert.ErrorContains(t, readMessage(facts.out, &Facts{}), "runs backwards")
+}

@@ -1,0 +1,235 @@
+package wire
+
+import "gorun/placement"
+
+// The numbers of fields are for ever: a field that is no longer used leaves its
+// number unused.
+
+func (*Hello) Type() Type { return TypeHello }
+
+func (m *Hello) fields(c *coder) {
+	number(c, 1, &m.Version)
+	c.flag(2, &m.CPUs)
+	c.flag(3, &m.GPUs)
+	c.flag(4, &m.Driverless)
+	parts(c, 5, &m.Programs)
+	c.texts(6, &m.Environ)
+}
+
+func (p *Program) fields(c *coder) {
+	text(c, 1, &p.Name)
+	c.texts(2, &p.Args)
+	number(c, 3, &p.Start)
+	text(c, 4, &p.Interpreter)
+	text(c, 5, &p.Dir)
+	c.flag(6, &p.ScanStore)
+}
+
+func (*Facts) Type() Type { return TypeFacts }
+
+func (m *Facts) fields(c *coder) {
+	number(c, 1, &m.Version)
+	text(c, 2, &m.Host)
+	c.part(3, (*machine)(&m.Machine))
+	parts(c, 4, &m.Programs)
+	text(c, 5, &m.TempDir)
+}
+
+// machine and gpu are placement's, which knows nothing of frames.
+type (
+	machine placement.Machine
+	gpu     placement.GPU
+)
+
+func (m *machine) fields(c *coder) {
+	c.cpuSet(1, &m.CPUs)
+	c.float(2, &m.Quota)
+	number(c, 3, &m.MemoryLimit)
+	c.gpus(4, &m.GPUs)
+	c.texts(5, &m.Notes)
+}
+
+func (c *coder) gpus(num int, p *[]placement.GPU) {
+	if c.is(num, sized) {
+		var g gpu
+		c.part(num, &g)
+		*p = append(*p, placement.GPU(g))
+	}
+	if !c.reading {
+		for i := range *p {
+			c.part(num, (*gpu)(&(*p)[i]))
+		}
+	}
+}
+
+func (g *gpu) fields(c *coder) {
+	number(c, 1, &g.Index)
+	text(c, 2, &g.PCI)
+	text(c, 3, &g.Vendor)
+	text(c, 4, &g.UUID)
+}
+
+// cpuSet is a list as the kernel writes it: "0-3,8".
+func (c *coder) cpuSet(num int, p *placement.CPUSet) {
+	switch {
+	case c.is(num, sized):
+		*p, c.err = placement.ParseCPUSet(string(c.bytes))
+	case !c.reading && p.Len() > 0:
+		c.writeText(num, p.String())
+	}
+}
+
+func (p *Resolved) fields(c *coder) {
+	text(c, 1, &p.Path)
+	c.texts(2, &p.Argv)
+	number(c, 3, &p.ScriptArg)
+	text(c, 4, &p.Kind)
+	c.flag(5, &p.Build)
+	text(c, 6, &p.PortLine)
+	number(c, 7, &p.Code)
+	text(c, 8, &p.Error)
+	text(c, 9, &p.Hint)
+}
+
+func (*Open) Type() Type { return TypeOpen }
+
+func (m *Open) fields(c *coder) {
+	c.flag(1, &m.Rank0)
+	text(c, 2, &m.Addr)
+	number(c, 3, &m.Port)
+}
+
+func (*Opened) Type() Type { return TypeOpened }
+
+func (m *Opened) fields(c *coder) {
+	text(c, 1, &m.Addr)
+	number(c, 2, &m.Port)
+	text(c, 3, &m.Store)
+	text(c, 4, &m.Error)
+	text(c, 5, &m.Hint)
+}
+
+func (*Start) Type() Type { return TypeStart }
+
+func (m *Start) fields(c *coder) {
+	text(c, 1, &m.JobID)
+	c.texts(2, &m.Common)
+	parts(c, 3, &m.Apps)
+	parts(c, 4, &m.Ranks)
+	c.part(5, &m.Stdio)
+	optional(c, 6, &m.Logs)
+	text(c, 7, &m.PrivateDir)
+	number(c, 8, &m.Window)
+	c.flag(9, &m.TorchHint)
+}
+
+func (a *App) fields(c *coder) {
+	text(c, 1, &a.Path)
+	c.texts(2, &a.Argv)
+	text(c, 3, &a.Dir)
+	number(c, 4, &a.Build)
+}
+
+func (r *Row) fields(c *coder) {
+	number(c, 1, &r.Rank)
+	number(c, 2, &r.LocalRank)
+	number(c, 3, &r.App)
+	c.texts(4, &r.Env)
+	c.texts(5, &r.Args)
+	text(c, 6, &r.ErrorFile)
+}
+
+func (s *Stdio) fields(c *coder) {
+	c.flag(1, &s.Terminal)
+	c.flag(2, &s.PTY)
+	number(c, 3, &s.Rows)
+	number(c, 4, &s.Cols)
+	number(c, 5, &s.Direct)
+	numbers(c, 6, &s.Piped)
+}
+
+func (l *Logs) fields(c *coder) {
+	text(c, 1, &l.Base)
+	text(c, 2, &l.Role)
+	text(c, 3, &l.Template)
+	c.blob(4, &l.Redirect)
+	c.blob(5, &l.Tee)
+	numbers(c, 6, &l.Show)
+	c.texts(7, &l.DuplicateStdout)
+	c.texts(8, &l.DuplicateStderr)
+}
+
+func (*Running) Type() Type { return TypeRunning }
+
+func (m *Running) fields(c *coder) {
+	parts(c, 1, &m.Ranks)
+	c.moment(2, &m.At)
+}
+
+func (r *RankPID) fields(c *coder) {
+	number(c, 1, &r.Rank)
+	number(c, 2, &r.PID)
+}
+
+func (*StartFailed) Type() Type { return TypeStartFailed }
+
+func (m *StartFailed) fields(c *coder) {
+	number(c, 1, &m.Rank)
+	number(c, 2, &m.Code)
+	text(c, 3, &m.Text)
+	text(c, 4, &m.Hint)
+	c.moment(5, &m.At)
+}
+
+func (*Exited) Type() Type { return TypeExited }
+
+func (m *Exited) fields(c *coder) { parts(c, 1, &m.Ranks) }
+
+func (e *RankExit) fields(c *coder) {
+	number(c, 1, &e.Rank)
+	number(c, 2, &e.PID)
+	number(c, 3, &e.Code)
+	number(c, 4, &e.Signal)
+	c.flag(5, &e.Core)
+	c.moment(6, &e.At)
+	c.moment(7, &e.RaisedAt)
+	c.blob(8, &e.ErrorFile)
+	text(c, 9, &e.OOM)
+}
+
+func (*Signal) Type() Type { return TypeSignal }
+
+func (m *Signal) fields(c *coder) {
+	number(c, 1, &m.Signal)
+	c.flag(2, &m.Group)
+}
+
+func (*Kill) Type() Type { return TypeKill }
+
+func (*Kill) fields(*coder) {}
+
+func (*Credit) Type() Type { return TypeCredit }
+
+func (m *Credit) fields(c *coder) {
+	number(c, 1, &m.Stream)
+	number(c, 2, &m.Bytes)
+}
+
+func (*End) Type() Type { return TypeEnd }
+
+func (m *End) fields(c *coder) { number(c, 1, &m.Grace) }
+
+func (*Gone) Type() Type { return TypeGone }
+
+func (m *Gone) fields(c *coder) { c.texts(1, &m.Left) }
+
+func (*Notice) Type() Type { return TypeNotice }
+
+func (m *Notice) fields(c *coder) { text(c, 1, &m.Text) }
+
+func (*Resize) Type() Type { return TypeResize }
+
+func (m *Resize) fields(c *coder) {
+	number(c, 1, &m.Rows)
+	number(c, 2, &m.Cols)
+}
