@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"gorun/env"
-	"gorun/launcher/internal/output"
+	"gorun/internal/printable"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -136,7 +136,7 @@ func (s *session) takePrograms(resolved []wire.Resolved) error {
 	var all *multierror.Error
 	for _, r := range resolved {
 		if r.Error != "" {
-			all = multierror.Append(all, &Error{Code: r.Code, Text: output.Sanitize(r.Error), Hint: output.Sanitize(r.Hint)})
+			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
 		s.facts.Programs = append(s.facts.Programs, job.Program{
 			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
@@ -201,7 +201,7 @@ func (s *session) takeOpened() (job.Opened, error) {
 		if s.spec.Store.From != "" {
 			text += " as " + s.spec.Store.From + " says"
 		}
-		return job.Opened{}, &Error{Code: job.ExitLauncher, Text: text + ": " + output.Sanitize(opened.Error), Hint: opened.Hint}
+		return job.Opened{}, &Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint}
 	}
 	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store}, nil
 }

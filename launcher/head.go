@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -179,7 +180,7 @@ func (h *head) frame(f wire.Frame) error {
 		return decode(f, func(r wire.Running) { h.post(running(r)) })
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) {
-			h.post(job.StartFailed{Rank: s.Rank, Code: s.Code, Text: output.Sanitize(s.Text), Hint: output.Sanitize(s.Hint), At: s.At})
+			h.post(job.StartFailed{Rank: s.Rank, Code: s.Code, Text: printable.Text(s.Text), Hint: printable.Text(s.Hint), At: s.At})
 		})
 	case wire.TypeExited:
 		return decode(f, h.exited)
@@ -210,7 +211,7 @@ func (h *head) exited(e wire.Exited) {
 	for _, r := range e.Ranks {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: output.Sanitize(r.OOM),
+			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM),
 		})
 	}
 }

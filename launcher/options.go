@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
 )
@@ -75,10 +76,10 @@ func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }
 func AsWholeProcess() Option { return func(s *settings) { s.wholeProcess = true } }
 
 // tell passes on something that the user should know.
-func (s *settings) tell(text string) { s.say(Notice{Text: output.Sanitize(text)}) }
+func (s *settings) tell(text string) { s.say(Notice{Text: printable.Text(text)}) }
 
 // detail passes on something for those who asked for more.
-func (s *settings) detail(text string) { s.say(Notice{Text: output.Sanitize(text), Detail: true}) }
+func (s *settings) detail(text string) { s.say(Notice{Text: printable.Text(text), Detail: true}) }
 
 func (s *settings) say(n Notice) {
 	if s.notice == nil {

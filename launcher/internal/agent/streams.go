@@ -103,11 +103,11 @@ func makeRunDir(dir string) error {
 }
 
 func streamMap(list []uint8) output.StreamMap {
-	m := make(map[int]output.Streams, len(list))
+	m := make(output.StreamMap, len(list))
 	for localRank, s := range list {
 		m[localRank] = output.Streams(s)
 	}
-	return output.StreamMapOf(m)
+	return m
 }
 
 func shows(localRanks []int) func(output.RankInfo) bool {

@@ -149,7 +149,7 @@ func (c *Console) End(rank, stream int) {
 }
 
 // Notice writes a line of gorun's own to stderr, between the lines of ranks. What comes from outside in it must have passed
-// Sanitize.
+// printable.Text.
 func (c *Console) Notice(line string) {
 	s := c.sinks[streamIndex(Stderr)]
 	s.mu.Lock()
@@ -182,7 +182,7 @@ func (c *Console) onTerminals(do func(*sink)) {
 }
 
 // Tail returns the last lines that a rank printed to the stream, the unfinished one included, made safe to print: without
-// escape sequences, other control bytes as Sanitize shows them. Of a line that is longer than what is kept it returns the
+// escape sequences, other control bytes as printable.Text shows them. Of a line that is longer than what is kept it returns the
 // end, after three dots.
 func (c *Console) Tail(rank, stream int) []string {
 	s := c.sinks[streamIndex(stream)]

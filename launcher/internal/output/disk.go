@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"sync"
 	"time"
+
+	"gorun/internal/printable"
 )
 
 // errStuck is the cause of failure of a disk that takes longer than DiskPatience for a write.
@@ -306,9 +308,9 @@ func (d *disk) incomplete() error {
 	case first == nil:
 		return nil
 	case others == 0:
-		return fmt.Errorf("log %s is incomplete: %w", Sanitize(first.path), first.err)
+		return fmt.Errorf("log %s is incomplete: %w", printable.Text(first.path), first.err)
 	}
-	return fmt.Errorf("log %s and %d others are incomplete: %w", Sanitize(first.path), others, first.err)
+	return fmt.Errorf("log %s and %d others are incomplete: %w", printable.Text(first.path), others, first.err)
 }
 
 // closeFiles closes all files at once, when nothing has been written to them.

@@ -60,3 +60,13 @@ func (f *lineFilter) take() {
 		f.line = nil
 	}
 }
+
+// containsAny tells whether the line holds any of the texts.
+func containsAny(line []byte, texts [][]byte) bool {
+	for _, text := range texts {
+		if bytes.Contains(line, text) {
+			return true
+		}
+	}
+	return false
+}

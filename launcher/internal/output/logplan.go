@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"gorun/internal/printable"
 )
 
 // LogPlan says which files a node writes for its ranks, in one attempt. The layout is torchrun's:
@@ -103,7 +105,7 @@ func makeFresh(base, prefix string) (string, error) {
 func dirError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return fmt.Errorf("make log directory %s: %w; --log-dir names another place", Sanitize(path.Path), path.Err)
+		return fmt.Errorf("make log directory %s: %w; --log-dir names another place", printable.Text(path.Path), path.Err)
 	}
 	return fmt.Errorf("make log directory: %w", err)
 }

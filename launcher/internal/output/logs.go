@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"gorun/internal/printable"
 )
 
 // DiskPatience is how long a write to a log file may take. After that the disk (a network's, as a rule) is given up for the
@@ -175,7 +177,7 @@ func (l *Logs) Close(ctx context.Context) error {
 func openLog(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("open log %s: %w; --log-dir names another place", Sanitize(path), cause(err))
+		return nil, fmt.Errorf("open log %s: %w; --log-dir names another place", printable.Text(path), cause(err))
 	}
 	return file, nil
 }

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -21,14 +21,6 @@ import (
 
 	"gorun/internal/testneeds"
 )
-
-// mustStreams parses a map that the test knows to be right.
-func mustStreams(t *testing.T, s string) StreamMap {
-	t.Helper()
-	m, err := ParseStreams(s)
-	require.NoError(t, err)
-	return m
-}
 
 // tree returns the files and directories below dir, each relative to it, directories with a slash.
 func tree(t *testing.T, dir string) []string {
@@ -71,7 +63,7 @@ func TestLogLayout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "yet there")
 	l, err := OpenLogs(LogPlan{
 		Dir: dir, RunID: "my/id", Ranks: ranks(3),
-		Redirects: mustStreams(t, "0:3,1:1"), Tee: mustStreams(t, "1:2,2:3"),
+		Redirects: StreamMap{3, 1}, Tee: StreamMap{0, 2, 3},
 		StdoutFilters: []string{"loss"},
 	})
 	require.NoError(t, err)
@@ -98,7 +90,7 @@ func TestLogLayout(t *testing.T) {
 
 func TestWhichStreamsAreLogged(t *testing.T) {
 	l, err := OpenLogs(LogPlan{
-		Dir: t.TempDir(), RunID: "none", Ranks: ranks(3), Redirects: mustStreams(t, "1:3,2:1"), Tee: mustStreams(t, "1:1"),
+		Dir: t.TempDir(), RunID: "none", Ranks: ranks(3), Redirects: StreamMap{0, 3, 1}, Tee: StreamMap{0, 1},
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close(t.Context())) }()
@@ -125,7 +117,7 @@ func TestWhichStreamsAreLogged(t *testing.T) {
 }
 
 func TestAttemptsShareTheRunDirectory(t *testing.T) {
-	plan := LogPlan{Dir: t.TempDir(), RunID: "none", Ranks: ranks(1), Tee: mustStreams(t, "1")}
+	plan := LogPlan{Dir: t.TempDir(), RunID: "none", Ranks: ranks(1), Tee: StreamMap{1}}
 	first, err := OpenLogs(plan)
 	require.NoError(t, err)
 	require.NoError(t, first.Close(t.Context()))
@@ -142,7 +134,7 @@ func TestAttemptsShareTheRunDirectory(t *testing.T) {
 
 func TestTemporaryLogsArePrivate(t *testing.T) {
 	temp := t.TempDir()
-	l, err := OpenLogs(LogPlan{TempDir: temp, RunID: "none", Ranks: ranks(1), Redirects: mustStreams(t, "3")})
+	l, err := OpenLogs(LogPlan{TempDir: temp, RunID: "none", Ranks: ranks(1), Redirects: StreamMap{3, 3, 3, 3}})
 	require.NoError(t, err)
 	require.NoError(t, l.Close(t.Context()))
 	parent := filepath.Dir(l.RunDir())
@@ -156,7 +148,7 @@ func TestTemporaryLogsArePrivate(t *testing.T) {
 }
 
 func TestNoFilesUnlessAsked(t *testing.T) {
-	all := mustStreams(t, "3")
+	all := StreamMap{3, 3, 3, 3}
 	for name, plan := range map[string]LogPlan{
 		"nothing asked":   {StdoutFilters: []string{"x"}},
 		"the null device": {Dir: os.DevNull, Tee: all, Redirects: all, StderrFilters: []string{"x"}},
@@ -185,7 +177,7 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 		{LogPlan{Dir: file}, "make log directory " + file + ": not a directory; --log-dir names another place"},
 		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file + ": not a directory; --log-dir names another place"},
 		{LogPlan{Dir: "/proc/no/such"}, "make log directory /proc/no: no such file or directory; --log-dir names another place"},
-		{LogPlan{TempDir: "/proc", Tee: mustStreams(t, "1")}, "no such file or directory; --log-dir names another place"},
+		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}}, "no such file or directory; --log-dir names another place"},
 	} {
 		tt.plan.RunID = "none"
 		_, err := OpenLogs(tt.plan)
@@ -212,7 +204,7 @@ func TestFilteredLines(t *testing.T) {
 		{"a template", template, "<0> loss 1\n<0> the end, a loss\n"},
 	} {
 		l, err := OpenLogs(LogPlan{
-			Dir: t.TempDir(), RunID: "none", Ranks: ranks(2), Tee: mustStreams(t, "3"), Template: tt.template,
+			Dir: t.TempDir(), RunID: "none", Ranks: ranks(2), Tee: StreamMap{3, 3, 3, 3}, Template: tt.template,
 			StdoutFilters: []string{"loss", "gain"},
 			Show:          func(r RankInfo) bool { return r.LocalRank == 0 },
 		})
@@ -373,7 +365,7 @@ func TestLogsOfManyPieces(t *testing.T) {
 	script := randomTranscript(testneeds.Rand(t))
 	var credits account
 	l, err := OpenLogs(LogPlan{
-		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)), Tee: mustStreams(t, "3"), Consumed: credits.consumed,
+		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)), Tee: slices.Repeat(StreamMap{3}, len(script.streams)), Consumed: credits.consumed,
 		StdoutFilters: []string{""},
 	})
 	require.NoError(t, err)

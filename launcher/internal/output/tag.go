@@ -3,6 +3,8 @@ package output
 import (
 	"fmt"
 	"strconv"
+
+	"gorun/internal/printable"
 )
 
 // Label says when lines begin with a tag of their rank.
@@ -75,7 +77,7 @@ func (t tagger) tag(r RankInfo, stream int) []byte {
 
 // torchrunTag is the prefix of tee'd streams where no template was given.
 func torchrunTag(r RankInfo) string {
-	return "[" + Sanitize(r.Role) + strconv.Itoa(r.LocalRank) + "]:"
+	return "[" + printable.Text(r.Role) + strconv.Itoa(r.LocalRank) + "]:"
 }
 
 func (t tagger) labels(r RankInfo, stream int) bool {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gorun/internal/printable"
 )
 
 // Template is the prefix of a line, written in torchrun's --log-line-prefix-template language, which is Python's
@@ -89,13 +91,13 @@ func (t Template) expand(r RankInfo) string {
 		b.WriteString(part.text)
 		switch part.name {
 		case "role_name":
-			b.WriteString(Sanitize(r.Role))
+			b.WriteString(printable.Text(r.Role))
 		case "local_rank":
 			b.WriteString(strconv.Itoa(r.LocalRank))
 		case "rank":
 			b.WriteString(strconv.Itoa(r.Rank))
 		case "hostname":
-			b.WriteString(Sanitize(shortHost(r.Host)))
+			b.WriteString(printable.Text(shortHost(r.Host)))
 		}
 	}
 	return b.String()

@@ -1,70 +1,24 @@
 package output
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseStreams(t *testing.T) {
-	for _, tt := range []struct {
-		in   string
-		want []Streams // of local ranks 0, 1, 2, 10
-	}{
-		{"", []Streams{0, 0, 0, 0}},
-		{"0", []Streams{0, 0, 0, 0}},
-		{"3", []Streams{3, 3, 3, 3}},
-		{"0:3,1:1", []Streams{3, 1, 0, 0}},
-		{"10:2", []Streams{0, 0, 0, 2}},
-		{"1:1,1:2", []Streams{0, 2, 0, 0}},
-	} {
-		m, err := ParseStreams(tt.in)
-		require.NoError(t, err, tt.in)
-		for i, local := range []int{0, 1, 2, 10} {
-			assert.Equal(t, tt.want[i], m.Of(local), "%q of %d", tt.in, local)
-		}
+func TestStreamMap(t *testing.T) {
+	m := StreamMap{3, 0, 1}
+	for local, want := range []Streams{3, 0, 1, 0} {
+		assert.Equal(t, want, m.Of(local), local)
 	}
-	for _, in := range []string{"4", "-1", "out", "0:4", "0:", ":1", "0:1,", "a:1", "-1:3", "+1:3", "0:1;1:2", "00:1:2", "33"} {
-		_, err := ParseStreams(in)
-		assert.ErrorContains(t, err, fmt.Sprintf("streams %q", in))
-	}
-	_, err := ParseStreams("0:3,1:5")
-	assert.EqualError(t, err, `streams "0:3,1:5": "1:5" is no pair LOCAL_RANK:VALUE with a value of 0, 1 (stdout), 2 (stderr) or 3 (both)`)
-}
-
-func TestStreamMapEmpty(t *testing.T) {
-	for in, want := range map[string]bool{"": true, "0": true, "0:0,4:0": true, "2": false, "0:0,4:1": false} {
-		m, err := ParseStreams(in)
-		require.NoError(t, err)
-		assert.Equal(t, want, m.Empty(), in)
-	}
+	assert.False(t, m.Empty())
+	assert.True(t, StreamMap{}.Empty())
+	assert.True(t, StreamMap{0, 0}.Empty())
 	assert.True(t, Streams(2).Has(Stderr))
 	assert.False(t, Streams(2).Has(Stdout))
 	assert.False(t, Streams(3).Has(0))
-}
-
-func TestParseRanksFilter(t *testing.T) {
-	for in, want := range map[string][]int{"": nil, "0": {0}, "5,0,2,5": {0, 2, 5}, "0, 12": {0, 12}} {
-		got, err := ParseRanksFilter(in)
-		require.NoError(t, err)
-		assert.Equal(t, want, got, in)
-	}
-	for _, in := range []string{",", "1,", "a", "-1", "0-3"} {
-		_, err := ParseRanksFilter(in)
-		assert.ErrorContains(t, err, fmt.Sprintf("local ranks filter %q", in))
-	}
-}
-
-func TestParseLineFilters(t *testing.T) {
-	for in, want := range map[string][]string{
-		"": nil, "apple,orange": {"apple", "orange"}, "a,,b,c": {"a,b", "c"}, ",,": {","}, ",": {"", ""}, ",,,a": {",", "a"}, "a, b": {"a", " b"},
-	} {
-		assert.Equal(t, want, ParseLineFilters(in), in)
-	}
 }
 
 func TestTemplate(t *testing.T) {
@@ -137,52 +91,6 @@ func TestTags(t *testing.T) {
 		assert.Equal(t, tt.stdout, string(tagger.tag(r, Stdout)), tt.name)
 		assert.Equal(t, tt.stderr, string(tagger.tag(r, Stderr)), tt.name)
 	}
-}
-
-func TestFold(t *testing.T) {
-	for want, ranks := range map[string][]int{
-		"[]": nil, "[3]": {3}, "[0-1]": {1, 0}, "[0-2,4,6-7]": {7, 6, 4, 2, 1, 0, 0},
-	} {
-		assert.Equal(t, want, Fold(ranks))
-	}
-	var most []int
-	for rank := range 512 {
-		if rank != 137 {
-			most = append(most, rank)
-		}
-	}
-	assert.Equal(t, "[0-136,138-511]", Fold(most))
-	given := []int{2, 1}
-	Fold(given)
-	assert.Equal(t, []int{2, 1}, given, "the argument is left as it is")
-}
-
-func TestSanitize(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                      "",
-		"plain text, grün 日本":   "plain text, grün 日本",
-		"tab\tstays":            "tab\tstays",
-		"\x1b[31mred\x1b]0;t\a": "^[[31mred^[]0;t^G",
-		"a\nb\r\x00\x7f":        "a^Jb^M^@^?",
-		"\xff\xc3(":             `\xff\xc3(`,
-		"\u009b2J\u202eevil":    `\u009b2J\u202eevil`,
-		"\u2028\u2066":          `\u2028\u2066`,
-		"\ufffd":                "\ufffd",
-	} {
-		assert.Equal(t, want, Sanitize(in))
-	}
-}
-
-func FuzzSanitize(f *testing.F) {
-	f.Add("\x1b[2J\x9b\u009b\r\n\u202e")
-	f.Fuzz(func(t *testing.T, s string) {
-		safe := Sanitize(s)
-		for _, r := range safe {
-			require.False(t, unicode.IsControl(r) && r != '\t', "%q keeps %q", safe, r)
-		}
-		assert.Equal(t, safe, Sanitize(safe), "a second time changes nothing")
-		assert.NotContains(t, plain([]byte(s)), "\x1b")
-	})
 }
 
 func FuzzTemplate(f *testing.F) {
