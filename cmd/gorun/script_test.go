@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
-	"os/exec"
+	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,35 +13,26 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gorun": main, "torchrun": main, "mpirun": main, "mpiexec": main, "torch.distributed.launch": main,
+		"rank": rank, "python-of-scripts": printArguments,
 	})
 }
 
 // TestScripts runs testdata/script/*.txtar: what a user types, what stands on
-// the screen, the exit code. Beside testscript's own commands there is
-//
-//	exits CODE PROGRAM [ARGS...]    run a program that must exit with that code
+// the screen, the exit code. See commands for what they can say, and rank for
+// what they start.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:  filepath.Join("testdata", "script"),
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Dir:   filepath.Join("testdata", "script"),
+		Cmds:  commands,
+		Setup: surround,
 	})
 }
 
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	code := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("%v", err)
-		}
-		code = exit.ExitCode()
-	}
-	if code != want {
-		ts.Fatalf("%q exited with %d, not %d", args[1:], code, want)
-	}
+// surround tells scripts the host's name, and a program with the race detector not
+// to sleep a second before it exits.
+func surround(e *testscript.Env) error {
+	host, err := os.Hostname()
+	e.Setenv("HOST", host)
+	e.Setenv("GORACE", "atexit_sleep_ms=0")
+	return err
 }

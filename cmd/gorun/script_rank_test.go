@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// rank is the program that scripts start as ranks. Its arguments are acts, done
+// one after the other; one behind "N:" is left to rank N:
+//
+//	out=TEXT err=TEXT   print a line to standard output, standard error
+//	part=TEXT           the same to standard output, without an end of line
+//	lines=N             N lines to standard error
+//	env=NAME            print NAME=value, or "NAME is not set"
+//	dir, stdin          print the working directory; each line of standard input
+//	exit=N signal=N     end, by an exit code or by that signal to itself
+//	wait                wait for a signal
+func rank() {
+	for _, act := range os.Args[1:] {
+		if who, mine, found := strings.Cut(act, ":"); found && isNumber(who) {
+			if who != os.Getenv("RANK") {
+				continue
+			}
+			act = mine
+		}
+		name, value, _ := strings.Cut(act, "=")
+		perform, known := acts[name]
+		if !known {
+			fmt.Fprintf(os.Stderr, "rank: unknown act %q\n", act)
+			os.Exit(99)
+		}
+		perform(value)
+	}
+}
+
+var acts = map[string]func(value string){
+	"out":    func(s string) { fmt.Println(s) },
+	"err":    func(s string) { fmt.Fprintln(os.Stderr, s) },
+	"part":   func(s string) { fmt.Print(s) },
+	"lines":  printLines,
+	"env":    printVariable,
+	"dir":    func(string) { dir, _ := os.Getwd(); fmt.Println(dir) },
+	"stdin":  printStdin,
+	"exit":   func(s string) { os.Exit(number(s)) },
+	"signal": func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
+	"wait":   func(string) { _ = unix.Pause() },
+}
+
+func printLines(count string) {
+	for i := range number(count) {
+		fmt.Fprintf(os.Stderr, "line %d\n", i+1)
+	}
+}
+
+func printVariable(name string) {
+	if value, set := os.LookupEnv(name); set {
+		fmt.Printf("%s=%s\n", name, value)
+	} else {
+		fmt.Println(name + " is not set")
+	}
+}
+
+func printStdin(string) {
+	for s := bufio.NewScanner(os.Stdin); s.Scan(); {
+		fmt.Printf("rank %s read %s\n", os.Getenv("RANK"), s.Text())
+	}
+}
+
+// printArguments is a program that says how it was called: scripts have it as
+// their Python.
+func printArguments() {
+	fmt.Println(slices.Concat([]string{"python"}, os.Args[1:]))
+}
+
+func isNumber(s string) bool { _, err := strconv.Atoi(s); return err == nil }
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rank:", err)
+		os.Exit(99)
+	}
+	return n
+}
