@@ -48,26 +48,20 @@ func (r Request) check(machines []Machine) error {
 		errs = append(errs, errors.New("no node to place ranks on"))
 	}
 	if r.Ranks < 0 {
-		errs = append(errs, fmt.Errorf("%s %d: a job has at least one rank", r.ranksFrom(), r.Ranks))
+		errs = append(errs, fmt.Errorf("%s: a job has at least one rank", r.ranksWish()))
 	}
 	if r.PerNode.Kind == PerNodeFixed && r.PerNode.N < 1 {
-		errs = append(errs, fmt.Errorf("%s %d: a node gets at least one rank", r.perNodeFrom(), r.PerNode.N))
+		errs = append(errs, fmt.Errorf("%s: a node gets at least one rank", r.perNodeWish()))
 	}
 	return errors.Join(errs...)
 }
 
-func (r Request) ranksFrom() string {
+// ranksWish is the wished total as the user wrote it.
+func (r Request) ranksWish() string {
 	if r.RanksFrom == "" {
-		return "-np"
+		return fmt.Sprintf("-np %d", r.Ranks)
 	}
 	return r.RanksFrom
-}
-
-func (r Request) perNodeFrom() string {
-	if r.PerNode.From == "" {
-		return "--nproc-per-node"
-	}
-	return r.PerNode.From
 }
 
 // perNode counts without regard to a wished total.
@@ -107,7 +101,7 @@ func (r Request) unasked(machines []Machine) (Counts, error) {
 }
 
 func (r Request) fixed(machines []Machine) Counts {
-	counts := Counts{Reason: fmt.Sprintf("%s %d", r.perNodeFrom(), r.PerNode.N)}
+	counts := Counts{Reason: r.perNodeWish()}
 	if len(machines) > 1 {
 		counts.Reason += fmt.Sprintf(" on %d nodes", len(machines))
 	}
@@ -131,7 +125,7 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	for node, m := range machines {
 		n := m.UsableCPUs()
 		if n == 0 {
-			return Counts{}, fmt.Errorf("%s cpu: the usable CPUs of node %d are not known; give a number", r.perNodeFrom(), node)
+			return Counts{}, fmt.Errorf("%s: the usable CPUs of node %d are not known; give a number", r.perNodeWish(), node)
 		}
 		counts.PerNode = append(counts.PerNode, n)
 	}
@@ -201,7 +195,7 @@ func (r Request) noGPU(m Machine) (int, error) {
 	} else if len(m.Notes) > 0 {
 		why = strings.Join(m.Notes, "; ")
 	}
-	return 0, fmt.Errorf("%s gpu: no GPU is usable here (%s); give a number, cpu or auto", r.perNodeFrom(), why)
+	return 0, fmt.Errorf("%s: no GPU is usable here (%s); give a number, cpu or auto", r.perNodeWish(), why)
 }
 
 // oneRank keeps a node without GPUs among others that have some.
@@ -222,10 +216,10 @@ func (r Request) limit(room Counts) (Counts, error) {
 		capacity += n
 	}
 	if r.PerNode.Kind != PerNodeUnset && r.Ranks > capacity {
-		return Counts{}, fmt.Errorf("%s %d is more than %s allows: %s on %s", r.ranksFrom(), r.Ranks,
+		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(),
 			r.perNodeWish(), plural(capacity, "rank"), plural(len(room.PerNode), "node"))
 	}
-	counts := Counts{PerNode: make([]int, len(room.PerNode)), Reason: fmt.Sprintf("%s %d", r.ranksFrom(), r.Ranks)}
+	counts := Counts{PerNode: make([]int, len(room.PerNode)), Reason: r.ranksWish()}
 	left := r.Ranks
 	for node, n := range room.PerNode {
 		counts.PerNode[node] = min(n, left)
@@ -240,6 +234,9 @@ func (r Request) limit(room Counts) (Counts, error) {
 
 // perNodeWish writes the wish per node as the user did: "--nproc-per-node 2".
 func (r Request) perNodeWish() string {
+	if r.PerNode.From != "" {
+		return r.PerNode.From
+	}
 	word := "auto"
 	switch r.PerNode.Kind {
 	case PerNodeFixed:
@@ -249,7 +246,7 @@ func (r Request) perNodeWish() string {
 	case PerNodeCPU:
 		word = "cpu"
 	}
-	return r.perNodeFrom() + " " + word
+	return "--nproc-per-node " + word
 }
 
 // slotNotes remarks on ranks and slots that do not fit. mpirun refuses to start

@@ -73,7 +73,7 @@ func TestCount(t *testing.T) {
 		},
 		{
 			"-np above the slots",
-			Request{Ranks: 7, RanksFrom: "-n", Slots: []int{3, 1}},
+			Request{Ranks: 7, RanksFrom: "-n 7", Slots: []int{3, 1}},
 			[]Machine{{}, {}},
 			[]int{5, 2},
 			"7 ranks: -n 7",
@@ -82,7 +82,7 @@ func TestCount(t *testing.T) {
 		{"-np as the slots", Request{Ranks: 4, Slots: []int{4}}, []Machine{{}}, []int{4}, "4 ranks: -np 4", nil},
 		{
 			"a number per node",
-			Request{PerNode: PerNode{Kind: PerNodeFixed, N: 2, From: "-N"}},
+			Request{PerNode: PerNode{Kind: PerNodeFixed, N: 2, From: "-N 2"}},
 			[]Machine{{}, {}},
 			[]int{2, 2},
 			"4 ranks: -N 2 on 2 nodes", nil,
@@ -138,7 +138,7 @@ func TestCount(t *testing.T) {
 
 func TestCountErrors(t *testing.T) {
 	driverless := Machine{Notes: []string{"NVIDIA GPUs on the PCI bus: 4; none is served by the vendor's compute driver (is it loaded?)"}}
-	gpu := PerNode{Kind: PerNodeGPU, From: "PET_NPROC_PER_NODE"}
+	gpu := PerNode{Kind: PerNodeGPU, From: "PET_NPROC_PER_NODE=gpu"}
 	tests := []struct {
 		name     string
 		req      Request
@@ -147,18 +147,18 @@ func TestCountErrors(t *testing.T) {
 	}{
 		{"no node", Request{}, nil, "no node to place ranks on"},
 		{"numbers", Request{Ranks: -1, PerNode: PerNode{Kind: PerNodeFixed}}, []Machine{{}}, "-np -1: a job has at least one rank\n--nproc-per-node 0: a node gets at least one rank"},
-		{"gpu without", Request{PerNode: gpu}, []Machine{{}}, "PET_NPROC_PER_NODE gpu: no GPU is usable here (none found); give a number, cpu or auto"},
+		{"gpu without", Request{PerNode: gpu}, []Machine{{}}, "PET_NPROC_PER_NODE=gpu: no GPU is usable here (none found); give a number, cpu or auto"},
 		{
 			"gpu, hidden",
 			Request{PerNode: gpu, Visible: VisibilityOf([]string{"CUDA_VISIBLE_DEVICES=-1"})},
 			[]Machine{gpuMachine(8)},
-			"PET_NPROC_PER_NODE gpu: no GPU is usable here (CUDA_VISIBLE_DEVICES=-1 hides all of 8 GPUs); give a number, cpu or auto",
+			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (CUDA_VISIBLE_DEVICES=-1 hides all of 8 GPUs); give a number, cpu or auto",
 		},
 		{
 			"gpu, no driver",
 			Request{PerNode: gpu},
 			[]Machine{driverless},
-			"PET_NPROC_PER_NODE gpu: no GPU is usable here (NVIDIA GPUs on the PCI bus: 4; none is served by the vendor's compute driver (is it loaded?)); give a number, cpu or auto",
+			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (NVIDIA GPUs on the PCI bus: 4; none is served by the vendor's compute driver (is it loaded?)); give a number, cpu or auto",
 		},
 		{"cpu, not known", Request{PerNode: PerNode{Kind: PerNodeCPU}}, []Machine{{}}, "--nproc-per-node cpu: the usable CPUs of node 0 are not known; give a number"},
 		{

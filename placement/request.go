@@ -20,14 +20,15 @@ const (
 type PerNode struct {
 	Kind PerNodeKind
 	N    int    // with PerNodeFixed
-	From string // the option or variable that said so, for messages
+	From string // says so in the user's words: "PET_NPROC_PER_NODE=4"; "" is --nproc-per-node with the wish
 }
 
 // Request is a wish for ranks: how many, and on how many nodes.
 type Request struct {
 	// Ranks is the wished number of ranks of the whole job (-np); 0: not said.
 	Ranks int
-	// RanksFrom is the option that gave Ranks, for messages; "" is "-np".
+	// RanksFrom says in the user's words where Ranks came from, such as "-n 4"; ""
+	// is "-np" with the number.
 	RanksFrom string
 	// PerNode is the wished number on each node.
 	PerNode PerNode

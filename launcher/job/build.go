@@ -34,9 +34,10 @@ func (ids IDs) short() string {
 // Request is what the wish asks of placement.
 func (s *Spec) Request() placement.Request {
 	r := placement.Request{
-		Ranks:   s.totalRanks(),
-		PerNode: placement.PerNode{Kind: placement.PerNodeKind(s.PerNode.Kind), N: s.PerNode.N, From: s.PerNode.From},
-		Visible: placement.VisibilityOf(s.rankEnviron()),
+		Ranks:     s.totalRanks(),
+		RanksFrom: s.RanksFrom,
+		PerNode:   placement.PerNode{Kind: placement.PerNodeKind(s.PerNode.Kind), N: s.PerNode.N, From: s.PerNode.From},
+		Visible:   placement.VisibilityOf(s.rankEnviron()),
 	}
 	for _, h := range s.Hosts {
 		r.Slots = append(r.Slots, h.Slots)

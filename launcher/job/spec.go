@@ -12,6 +12,9 @@ type Spec struct {
 	// Apps are the programs of the job, in rank order. More than one is MPMD
 	// (mpirun's `:`); ranks number through the apps.
 	Apps []App
+	// RanksFrom says in the user's words where the apps' NumRanks came from, such
+	// as "-n 4".
+	RanksFrom string
 
 	// Hosts are where ranks may run, in rank order; none means this host.
 	Hosts []hosts.Host
@@ -117,7 +120,7 @@ const (
 type Count struct {
 	Kind CountKind
 	N    int    // with CountFixed
-	From string // the option or variable that said so, for messages
+	From string // says so in the user's words, for messages: "PET_NPROC_PER_NODE=4"
 }
 
 // Export is one -x option.

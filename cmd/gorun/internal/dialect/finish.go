@@ -18,7 +18,12 @@ func (p *parser) addApp(words []string) {
 	p.app.Interpreter = p.interpreter()
 	p.app.SubstituteLocalRank = p.dialect.python
 	p.app.LocalRankFlag = p.dialect.launch && !p.useEnv
-	p.inv.Spec.Apps = append(p.inv.Spec.Apps, p.app)
+	spec := &p.inv.Spec
+	if len(spec.Apps) > 0 && p.ranksFrom != "" {
+		spec.RanksFrom += " : "
+	}
+	spec.RanksFrom += p.ranksFrom
+	spec.Apps = append(spec.Apps, p.app)
 }
 
 // interpreter is the Python that a variable names, for programs that need one.
