@@ -315,7 +315,6 @@ func TestSeveralPrograms(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	for line, want := range map[string][]string{
-		"gorun -x GONE -x A=1 -x P* x":     {"-x GONE: GONE is not set here, so ranks do not get it"},
 		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning here"},
 		"gorun -x HERE --standalone x":     nil,
 		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},

@@ -103,11 +103,6 @@ func (p *parser) setExport(a arg) error {
 	case strings.ContainsRune(a.value, 0):
 		return errors.New("a variable cannot hold a zero byte")
 	}
-	if !given && !strings.HasSuffix(name, "*") {
-		if _, found := p.around.Lookup(name); !found {
-			p.note(a.from + ": " + name + " is not set here, so ranks do not get it")
-		}
-	}
 	p.inv.Spec.Exports = append(p.inv.Spec.Exports, job.Export{Name: name, Value: value, HasValue: given})
 	return nil
 }
