@@ -23,6 +23,12 @@ func (w *Wish) notFound(name string, err *Error) *Error {
 		}
 		return err
 	}
+	if w.Start == StartPython { // Python searches no PATH for scripts
+		if f, found := w.searchPATH(base); found && f.mayRun() {
+			return err.hint("--no-python runs " + word(base) + " from PATH as it is")
+		}
+		return err
+	}
 	if near := w.nearestInPATH(base); near != "" {
 		return err.hint("did you mean " + word(near) + "?")
 	}

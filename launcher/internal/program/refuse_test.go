@@ -97,6 +97,8 @@ func TestRefuse(t *testing.T) {
 		"torchrun with a binary":       {wish: Wish{Name: "trainer", Start: StartPython}, code: 126, reason: "trainer: is a compiled program, not a Python script", hint: "--no-python runs it as it is"},
 		"torchrun with a directory":    {wish: Wish{Name: "data", Start: StartPython}, code: 126, reason: "data: is a directory without a __main__.py"},
 		"torchrun, missing":            {wish: Wish{Name: "trian.py", Start: StartPython}, code: 127, reason: "trian.py: no such file", hint: "did you mean ./train.py?"},
+		"torchrun with a command":      {wish: Wish{Name: "nccl-test", Start: StartPython}, code: 127, reason: "nccl-test: no such file", hint: "--no-python runs nccl-test from PATH as it is"},
+		"torchrun, nothing like it":    {wish: Wish{Name: "ncl-test", Start: StartPython}, code: 127, reason: "ncl-test: no such file"},
 		"-m with a path":               {wish: Wish{Name: "./train.py", Start: StartModule}, code: 127, reason: "./train.py: is a path, not the name of a Python module (-m takes package.module)", hint: "without -m a file is run"},
 		"-m with a file":               {wish: Wish{Name: "train.py", Start: StartModule}, code: 127, reason: "train.py: is a file, not the name of a Python module", hint: "did you mean -m train?"},
 		"no python3":                   {wish: Wish{Name: "train.py"}, path: "/nowhere", code: 127, reason: "train.py: its interpreter python3: not found in PATH"},
