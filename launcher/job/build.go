@@ -77,6 +77,9 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := spec.Stdin.check(len(layout.Ranks)); err != nil {
+		return nil, err
+	}
 	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Notes: layout.Notes}
 	b.nodes()
@@ -91,6 +94,14 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	}
 	b.supervision()
 	return &b.plan, nil
+}
+
+// check refuses a rank that does not exist: nobody would read, without a word.
+func (w StdinWish) check(ranks int) error {
+	if w.Kind != StdinRank || w.Rank >= 0 && w.Rank < ranks {
+		return nil
+	}
+	return fmt.Errorf("--stdin %d: no such rank: the job has %s, numbered from 0", w.Rank, plural(ranks, "rank"))
 }
 
 func (s *Spec) runID(ids IDs) string {
