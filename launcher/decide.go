@@ -27,7 +27,13 @@ func (s *session) decide() error {
 	if err != nil {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
-	return s.makePlan(ids, opened)
+	if err := s.makePlan(ids, opened); err != nil {
+		return err
+	}
+	if l := s.plan.Logs; l != nil && l.Files() && s.spec.Output.LogDir == "" {
+		s.settings.tell("log files are in " + l.Dir) // nobody could guess where
+	}
+	return nil
 }
 
 // newIDs makes names that nobody can guess: for the job's marker, for its ranks,
