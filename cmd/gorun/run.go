@@ -25,6 +25,7 @@ func runJob(inv dialect.Invocation) int {
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}
+	hurry(&inv.Spec)
 	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(subscribe))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
