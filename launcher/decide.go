@@ -66,6 +66,11 @@ func (s *session) makePlan(ids job.IDs, opened job.Opened) (err error) {
 	}
 	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
 		s.settings.tell(s.plan.Why)
+	} else {
+		s.settings.detail(s.plan.Why)
+	}
+	for _, app := range s.plan.Apps {
+		s.settings.detail(fmt.Sprintf("program: %s (%s)", app.Path, app.Kind))
 	}
 	s.settings.detail("store: " + s.plan.Store.Why)
 	for _, note := range s.plan.Notes {

@@ -166,12 +166,6 @@ func (h *head) frame(f wire.Frame) error {
 			h.console.Write(rank, stream, p)
 		}
 		return err
-	case wire.TypeEOF:
-		rank, stream, _, err := f.Stream()
-		if err == nil {
-			h.console.End(rank, stream)
-		}
-		return err
 	case wire.TypeNotice:
 		return decode(f, func(n wire.Notice) { h.settings.tell(n.Text) })
 	case wire.TypeCredit:
@@ -182,8 +176,8 @@ func (h *head) frame(f wire.Frame) error {
 		return decode(f, func(s wire.StartFailed) {
 			h.post(job.StartFailed{Rank: s.Rank, Code: s.Code, Text: printable.Text(s.Text), Hint: printable.Text(s.Hint), At: s.At})
 		})
-	case wire.TypeExited:
-		return decode(f, h.exited)
+	case wire.TypeEnded:
+		return decode(f, h.ended)
 	case wire.TypeGone:
 		return decode(f, func(g wire.Gone) { h.post(job.Gone{Left: g.Left}) })
 	}
@@ -207,11 +201,14 @@ func running(r wire.Running) job.Running {
 	return ev
 }
 
-func (h *head) exited(e wire.Exited) {
+func (h *head) ended(e wire.Ended) {
+	for _, s := range e.Streams {
+		h.console.End(s.Rank, s.Stream)
+	}
 	for _, r := range e.Ranks {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM),
+			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
 		})
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"gorun/env"
 	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/transport"
 	"gorun/launcher/internal/wire"
@@ -98,6 +99,9 @@ func begin(spec Spec, options []Option) (*session, error) {
 		s.spec.Environ = env.Inherited()
 	}
 	if err := s.spec.Validate(); err != nil {
+		return nil, usageErrors(err)
+	}
+	if _, err := output.ParseTemplate(s.spec.Output.Template); err != nil {
 		return nil, usageErrors(err)
 	}
 	if err := s.findExecutable(); err != nil {

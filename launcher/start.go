@@ -112,12 +112,15 @@ func (h *head) result() job.Result {
 }
 
 func (h *head) explain(f *job.Failure) {
-	f.Last = h.console.Tail(f.Rank, 2)
-	if len(f.Last) == 0 {
-		f.Last = h.console.Tail(f.Rank, 1)
+	exit, _ := h.sup.Exit(f.Rank)
+	for _, last := range [][]string{h.console.Tail(f.Rank, 2), exit.Last, h.console.Tail(f.Rank, 1)} {
+		if len(last) > 0 {
+			f.Last = last
+			break
+		}
 	}
 	f.Hint = diagnosis.Hint(f.Last)
-	f.Traceback, f.Last = trace(f.Last, h.sup.ErrorFile(f.Rank))
+	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
 	if f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Traceback)
 	}

@@ -65,9 +65,15 @@ func (t planTable) job(p *job.Plan) {
 			t.row("directory", app.Dir)
 		}
 	}
+	t.row("stdin", p.Stdin)
 	if p.Logs != nil {
 		t.row("logs", p.Logs.Dir)
 	}
+	ending := fmt.Sprintf("ranks have %s to end (--grace)", p.Grace)
+	if p.Timeout > 0 {
+		ending += fmt.Sprintf(", the job has %s (--timeout)", p.Timeout)
+	}
+	t.row("ending", ending)
 	t.row("")
 }
 

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -81,7 +82,10 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 		return nil, err
 	}
 	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
-	b.plan = Plan{JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Notes: layout.Notes}
+	b.plan = Plan{
+		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Stdin: spec.Stdin.String(),
+		Notes: append(layout.Notes, spec.Output.strays(len(layout.Ranks))...),
+	}
 	b.nodes()
 	b.apps()
 	b.store()
@@ -102,6 +106,37 @@ func (w StdinWish) check(ranks int) error {
 		return nil
 	}
 	return fmt.Errorf("--stdin %d: no such rank: the job has %s, numbered from 0", w.Rank, plural(ranks, "rank"))
+}
+
+// String says which ranks read, as a plan shows it.
+func (w StdinWish) String() string {
+	switch w.Kind {
+	case StdinAll:
+		return "every rank"
+	case StdinNone:
+		return "no rank"
+	}
+	return fmt.Sprintf("rank %d", w.Rank)
+}
+
+// strays are remarks on local ranks that options name and no node has: what was
+// wished of them would be missed without a word.
+func (o OutputWish) strays(perNode int) (notes []string) {
+	stray := func(option string, localRank int) {
+		if localRank >= perNode {
+			notes = append(notes, fmt.Sprintf("%s names local rank %d; there are local ranks 0 to %d", option, localRank, perNode-1))
+		}
+	}
+	for _, l := range o.ShowLocalRanks {
+		stray("--local-ranks-filter", l)
+	}
+	for _, l := range slices.Sorted(maps.Keys(o.Redirect.Ranks)) {
+		stray("--redirects", l)
+	}
+	for _, l := range slices.Sorted(maps.Keys(o.Tee.Ranks)) {
+		stray("--tee", l)
+	}
+	return notes
 }
 
 func (s *Spec) runID(ids IDs) string {
@@ -317,6 +352,9 @@ func (b *builder) store() {
 	if b.opened.Port == 0 {
 		port = AtStart
 	}
+	if from := b.spec.Store.From; from != "" {
+		why += ", where " + from + " says"
+	}
 	b.plan.Store = Store{Mode: modeGorun, Why: why, Addr: b.opened.Addr, Port: port, Own: b.opened.Store}
 	if mode == StoreRank0 {
 		b.plan.Store.Mode = modeRank0
@@ -340,5 +378,6 @@ func (b *builder) supervision() {
 	for _, n := range b.plan.Nodes {
 		c.Nodes = append(c.Nodes, n.Ranks)
 	}
+	b.plan.Grace, b.plan.Timeout = c.Grace, c.Timeout
 	b.plan.supervision = c
 }

@@ -42,6 +42,8 @@ type Exited struct {
 	OOM string
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
+	// Last are its last lines where they went to a file and not to the console.
+	Last []string
 }
 
 // Gone: nothing of the job is left on a node.

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"time"
+
 	"gorun/env/plan"
 	"gorun/placement"
 )
@@ -48,8 +50,13 @@ type Plan struct {
 	Removed []plan.Removal  `json:"removed,omitempty"`
 	Logs    *Logs           `json:"logs,omitempty"`
 	// PrivateDir is where ranks leave error files when no log files are wished.
-	PrivateDir string   `json:"private_dir,omitempty"`
-	Notes      []string `json:"notes,omitempty"`
+	PrivateDir string `json:"private_dir,omitempty"`
+	// Stdin says which ranks read the launcher's standard input.
+	Stdin string `json:"stdin"`
+	// Grace is the time that ranks have to end, Timeout the job's deadline, 0: none.
+	Grace   time.Duration `json:"grace_ns"`
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Notes   []string      `json:"notes,omitempty"`
 
 	supervision SupervisorConfig
 }

@@ -125,12 +125,12 @@ func (s *Supervisor) Result() Result {
 	return r
 }
 
-// ErrorFile returns the content of the error file that a rank wrote.
-func (s *Supervisor) ErrorFile(rank int) []byte {
+// Exit returns how a rank's process ended, as its node told; false if it has not.
+func (s *Supervisor) Exit(rank int) (Exited, bool) {
 	if e := s.exits[rank]; e != nil {
-		return e.ErrorFile
+		return *e, true
 	}
-	return nil
+	return Exited{}, false
 }
 
 func (s *Supervisor) elapsed() time.Duration {

@@ -53,6 +53,7 @@ func (j *running) end(grace time.Duration) {
 		left = j.sweepReaped(grace, reaped)
 	}
 	j.closeLogs()
+	j.endings.flush()
 	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
 }
 

@@ -38,7 +38,7 @@ func (s *sink) Closed(id, stream int) {
 			_ = tee.Close()
 		}
 	}
-	_ = s.agent.link.EOF(id, stream)
+	s.endings.stream(wire.StreamEnd{Rank: id, Stream: stream})
 	(*running)(s).streamEnded()
 }
 
@@ -53,20 +53,26 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.ranks[id]
 	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core, At: at}
 	if e.Code != 0 || e.Signal != 0 {
-		(*running)(s).explain(&e, r.row.ErrorFile)
+		(*running)(s).explain(&e, r.row)
 	}
-	s.exits.add(e)
+	s.endings.rank(e)
 }
 
 // explain adds to a failed rank's end what only its node can know.
-func (j *running) explain(e *wire.RankExit, errorFile string) {
-	if errorFile != "" {
-		e.ErrorFile, e.RaisedAt = readErrorFile(errorFile)
+func (j *running) explain(e *wire.RankExit, row wire.Row) {
+	if row.ErrorFile != "" {
+		e.ErrorFile, e.RaisedAt = readErrorFile(row.ErrorFile)
+	}
+	if j.logs != nil {
+		e.Last = j.logs.Last(row.LocalRank, lastLines)
 	}
 	if e.Signal == syscall.SIGKILL {
 		e.OOM = j.oom.reason()
 	}
 }
+
+// lastLines is how many lines of a log file the head is told, for the report.
+const lastLines = 60
 
 // errorFileLimit bounds what is read of an error file, in bytes.
 const errorFileLimit = 64 << 10
@@ -89,47 +95,60 @@ func readErrorFile(path string) ([]byte, time.Time) {
 	return text, info.ModTime()
 }
 
-// exitDelay is how long good news may wait for company: ranks that end well tend
-// to do so together, and each frame wakes the head.
-const exitDelay = 20 * time.Millisecond
+// endingDelay is how long the end of a stream, or of a rank that ended well, may
+// wait for company: they tend to come together, and each frame wakes the head.
+const endingDelay = 20 * time.Millisecond
 
-// exits collects the ends of ranks. A failure is sent at once, with what came
-// before it; so are the last ones.
-type exits struct {
+// endings collects the ends of streams and ranks. A failure is sent at once, with
+// what came before it; so is the end of the last rank.
+type endings struct {
 	job *running
 
 	mu      sync.Mutex
-	pending []wire.RankExit
-	count   int
+	pending wire.Ended
+	exited  int
 	timer   *time.Timer
 }
 
-func (x *exits) add(e wire.RankExit) {
+func (x *endings) stream(e wire.StreamEnd) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.pending = append(x.pending, e)
-	x.count++
-	switch {
-	case e.Code != 0, e.Signal != 0, x.count == len(x.job.ranks):
+	x.pending.Streams = append(x.pending.Streams, e)
+	x.delay()
+}
+
+func (x *endings) rank(e wire.RankExit) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pending.Ranks = append(x.pending.Ranks, e)
+	x.exited++
+	if e.Code != 0 || e.Signal != 0 || x.exited == len(x.job.ranks) {
 		x.send()
-	case x.timer == nil:
-		x.timer = time.AfterFunc(exitDelay, x.flush)
+	} else {
+		x.delay()
 	}
 }
 
-func (x *exits) flush() {
+// delay sends what is pending before long.
+func (x *endings) delay() {
+	if x.timer == nil {
+		x.timer = time.AfterFunc(endingDelay, x.flush)
+	}
+}
+
+func (x *endings) flush() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.send()
 }
 
-func (x *exits) send() {
+func (x *endings) send() {
 	if x.timer != nil {
 		x.timer.Stop()
 		x.timer = nil
 	}
-	if len(x.pending) > 0 {
-		_ = x.job.agent.link.Send(&wire.Exited{Ranks: x.pending})
-		x.pending = nil
+	if len(x.pending.Streams)+len(x.pending.Ranks) > 0 {
+		_ = x.job.agent.link.Send(&x.pending)
+		x.pending = wire.Ended{}
 	}
 }

@@ -29,7 +29,7 @@ type running struct {
 	files   []*os.File // of redirected streams, the ranks' by now
 	stdin   *stdin
 	credit  *credit
-	exits   *exits
+	endings *endings
 	ranks   map[int]*rank
 	oom     oomWatch
 	signals signals
@@ -65,7 +65,7 @@ func (a *Agent) start(s wire.Start) error {
 	for _, row := range s.Ranks {
 		j.ranks[row.Rank] = &rank{row: row}
 	}
-	j.exits = &exits{job: j}
+	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
 	j.signals.starting = true
 	j.open.Store(1) // until all ranks are started
@@ -86,7 +86,6 @@ func (j *running) spawn() {
 	}
 	j.started()
 	j.streamEnded()
-	j.exits.flush()
 	j.settle()
 	j.watchTorch()
 	j.reapOrphans()

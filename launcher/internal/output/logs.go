@@ -161,6 +161,41 @@ func (l *Logs) Tee(localRank, stream int) io.WriteCloser {
 	return nil
 }
 
+// Last returns the last n lines, as Console.Tail does, of a stream that a rank wrote straight into its file: of stderr, or of
+// stdout where stderr has none. Without such a file there are none.
+func (l *Logs) Last(localRank, n int) []string {
+	for _, stream := range []int{Stderr, Stdout} {
+		if !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
+			continue
+		}
+		if lines := lastLines(l.Path(localRank, stream), n); len(lines) > 0 {
+			return lines
+		}
+	}
+	return nil
+}
+
+// lastLines reads the end of a file, as much as is kept of a stream. What cannot be read has none.
+func lastLines(path string, n int) []string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil
+	}
+	from := max(0, size-stderrTail)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, stderrTail))
+	if err != nil {
+		return nil
+	}
+	t := tail{truncated: from > 0}
+	t.add(text, stderrTail)
+	return t.lines(n)
+}
+
 // Close ends all tees and waits until their bytes are written or dropped. Its error tells which files are incomplete and
 // why, or that the context ended first.
 func (l *Logs) Close(ctx context.Context) error {

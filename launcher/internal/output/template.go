@@ -39,7 +39,7 @@ func ParseTemplate(s string) (Template, error) {
 		}
 		part, size := parsePlaceholder(rest[dollar:])
 		if part.name != "" && !knownName(part.name) {
-			return Template{}, fmt.Errorf("log line prefix template %q: unknown name %q; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}",
+			return Template{}, fmt.Errorf("--log-line-prefix-template %q: unknown name %q; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}",
 				s, rest[dollar:dollar+size])
 		}
 		t.parts = append(t.parts, part)

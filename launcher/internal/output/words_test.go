@@ -45,7 +45,7 @@ func TestTemplate(t *testing.T) {
 		assert.Equal(t, in == "", template.Empty())
 	}
 	_, err := ParseTemplate("a ${node} b")
-	require.EqualError(t, err, `log line prefix template "a ${node} b": unknown name "${node}"; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}`)
+	require.EqualError(t, err, `--log-line-prefix-template "a ${node} b": unknown name "${node}"; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}`)
 	_, err = ParseTemplate("$rank_")
 	require.ErrorContains(t, err, `unknown name "$rank_"`)
 }

@@ -14,7 +14,7 @@ import (
 
 // messages has one of each type.
 var messages = []Message{
-	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Exited{}, &Signal{}, &Kill{}, &Credit{}, &End{},
+	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
 	&Gone{}, &Notice{}, &Resize{},
 }
 
@@ -68,7 +68,7 @@ func TestEveryFieldArrives(t *testing.T) {
 }
 
 func TestZeroValuesTakeNoRoom(t *testing.T) {
-	for _, m := range []Message{&Hello{}, &Opened{}, &Exited{}, &Signal{}, &Kill{}, &Notice{}} {
+	for _, m := range []Message{&Hello{}, &Opened{}, &Ended{}, &Signal{}, &Kill{}, &Notice{}} {
 		assert.Empty(t, appendMessage(nil, m), m.Type())
 	}
 }

@@ -181,9 +181,17 @@ func (m *StartFailed) fields(c *coder) {
 	c.moment(5, &m.At)
 }
 
-func (*Exited) Type() Type { return TypeExited }
+func (*Ended) Type() Type { return TypeEnded }
 
-func (m *Exited) fields(c *coder) { parts(c, 1, &m.Ranks) }
+func (m *Ended) fields(c *coder) {
+	parts(c, 1, &m.Streams)
+	parts(c, 2, &m.Ranks)
+}
+
+func (e *StreamEnd) fields(c *coder) {
+	number(c, 1, &e.Rank)
+	number(c, 2, &e.Stream)
+}
 
 func (e *RankExit) fields(c *coder) {
 	number(c, 1, &e.Rank)
@@ -195,6 +203,7 @@ func (e *RankExit) fields(c *coder) {
 	c.moment(7, &e.RaisedAt)
 	c.blob(8, &e.ErrorFile)
 	text(c, 9, &e.OOM)
+	c.texts(10, &e.Last)
 }
 
 func (*Signal) Type() Type { return TypeSignal }

@@ -30,11 +30,6 @@ func (l *Link) Output(rank, stream int, p []byte) error {
 	return l.write(func(b []byte) []byte { return AppendOutput(b, 0, rank, stream, p) })
 }
 
-// EOF says that a rank's stream has ended.
-func (l *Link) EOF(rank, stream int) error {
-	return l.write(func(b []byte) []byte { return appendStream(b, TypeEOF, 0, rank, stream, nil) })
-}
-
 // Stdin writes bytes for a rank's standard input; none end it.
 func (l *Link) Stdin(rank int, p []byte) error {
 	return l.write(func(b []byte) []byte { return AppendStdin(b, 0, rank, p) })

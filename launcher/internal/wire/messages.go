@@ -152,10 +152,16 @@ type StartFailed struct {
 	At   time.Time
 }
 
-// Exited says that ranks have ended.
-type Exited struct {
-	Ranks []RankExit
+// Ended says which output streams and which ranks have ended since the last
+// frame. A rank's streams may end before it or, where a child of it still has
+// them, after it.
+type Ended struct {
+	Streams []StreamEnd
+	Ranks   []RankExit
 }
+
+// StreamEnd is the end of a rank's stream, 1 or 2.
+type StreamEnd struct{ Rank, Stream int }
 
 // RankExit is the end of one rank's process.
 type RankExit struct {
@@ -168,6 +174,7 @@ type RankExit struct {
 	RaisedAt  time.Time
 	ErrorFile []byte
 	OOM       string
+	Last      []string // lines of a failed rank that did not pass through here
 }
 
 // Signal sends a signal to every rank of a node that still runs.

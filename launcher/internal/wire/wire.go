@@ -8,7 +8,7 @@
 //	  | <-- Opened{address} ------ |
 //	  | -- Start{rows} ----------> |   all decisions made
 //	  | <-- Running{pids} -------- |   or StartFailed
-//	  | <-- Output, Exited ------- |   credit for output flows down
+//	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
@@ -56,9 +56,8 @@ const (
 	TypeRunning
 	TypeStartFailed
 	TypeOutput
-	TypeEOF
 	TypeCredit
-	TypeExited
+	TypeEnded
 	TypeSignal
 	TypeStdin
 	TypeKill
@@ -70,8 +69,8 @@ const (
 
 var typeNames = [...]string{
 	TypeHello: "hello", TypeFacts: "facts", TypeOpen: "open", TypeOpened: "opened", TypeStart: "start",
-	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output", TypeEOF: "eof",
-	TypeCredit: "credit", TypeExited: "exited", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
+	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
+	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize",
 }
 
@@ -141,7 +140,7 @@ func appendStream(b []byte, t Type, node uint16, rank, stream int, p []byte) []b
 	return append(b, p...)
 }
 
-// Stream reads the body of an Output, EOF or Stdin frame.
+// Stream reads the body of an Output or Stdin frame.
 func (f Frame) Stream() (rank, stream int, p []byte, err error) {
 	if len(f.Body) < streamHeader {
 		return 0, 0, nil, fmt.Errorf("wire: %s frame of %d bytes: too short for its stream header", f.Type, len(f.Body))

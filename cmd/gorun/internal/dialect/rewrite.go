@@ -92,8 +92,17 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 		}
 		value, used = strings.Join(words, "="), 1+len(words)
 	}
-	r.options = append(r.options, occurrence{option, value, strings.Join(args[:used], " ")})
+	r.options = append(r.options, occurrence{option, value, typed(args[:used])})
 	return used
+}
+
+// typed is the words of an option for messages; an empty one would not be seen.
+func typed(words []string) string {
+	text := strings.Join(words, " ")
+	if strings.HasSuffix(text, " ") && words[len(words)-1] == "" {
+		text += "''"
+	}
+	return text
 }
 
 // values returns the words that are option's value, or nil where they are
