@@ -24,8 +24,11 @@ func readSelf() (guardSelf, error) {
 	p, ok := parseStat(line)
 	_, _, rest, _ := cutStat(line)
 	word := bytes.Fields(rest)
-	if !ok || len(word) <= statEnvEnd {
+	if !ok {
 		return guardSelf{}, fmt.Errorf("strange line %q in /proc/self/stat", line)
+	}
+	if len(word) <= statEnvEnd { // an emulator's
+		return guardSelf{start: p.Start}, nil
 	}
 	return guardSelf{start: p.Start, words: [2][]byte{
 		memory(word[statArgStart], word[statArgEnd]),
