@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"fmt"
+	"net/netip"
 	"os/exec"
 	"strings"
 
@@ -194,7 +195,7 @@ func (s *session) openStore() (opened job.Opened, err error) {
 }
 
 func (s *session) sendOpen(rank0 bool) error {
-	wish := wire.Open{Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port}
+	wish := wire.Open{Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: s.spec.Store.Allow}
 	if err := s.link.Send(&wish); err != nil {
 		return s.agentError(err)
 	}
@@ -213,6 +214,9 @@ func (s *session) takeOpened() (job.Opened, error) {
 			text += " as " + s.spec.Store.From + " says"
 		}
 		return job.Opened{}, &Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint}
+	}
+	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() && len(s.spec.Store.Allow) > 0 {
+		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store + ", where no other host comes; name an address of this host by --master-addr")
 	}
 	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store}, nil
 }

@@ -49,6 +49,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return write(stdout, stderr, version.Line()+"\n")
 	case dialect.Completion:
 		return write(stdout, stderr, inv.Dialect.Completion(inv.Shell))
+	case dialect.Serve:
+		return serveStore(inv.Store, stdout, stderr)
 	}
 	if !inv.Quiet {
 		for _, note := range inv.Notes {

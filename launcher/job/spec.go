@@ -1,6 +1,7 @@
 package job
 
 import (
+	"net/netip"
 	"time"
 
 	"gorun/launcher/hosts"
@@ -154,6 +155,8 @@ type StoreWish struct {
 	Port int
 	// From names the options or variables that gave Addr and Port, for messages.
 	From string
+	// Allow are the networks of peers on other hosts that gorun's store accepts.
+	Allow []netip.Prefix
 }
 
 // StdinKind says which ranks read the launcher's standard input.

@@ -3,6 +3,7 @@ package tcpstore
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +77,7 @@ func (l *loop) restartAccepting() {
 func (l *loop) admit(fd int, peer netip.AddrPort) {
 	if !l.allowed(fd, peer.Addr()) {
 		unix.Close(fd)
-		l.complaints.say(peer.Addr(), faultRefused, "the store refused a connection from %v: it is no address of this job", peer.Addr())
+		l.refuse(peer.Addr())
 		return
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
@@ -92,6 +93,27 @@ func (l *loop) admit(fd int, peer netip.AddrPort) {
 	l.conns[fd] = c
 	l.open++
 	l.meet(c)
+}
+
+// refuse says that a peer is not accepted, and how it would be.
+func (l *loop) refuse(peer netip.Addr) {
+	l.refused++
+	wayOut := ""
+	if l.cfg.AllowOption != "" {
+		wayOut = fmt.Sprintf("; %s %v accepts it", l.cfg.AllowOption, peer)
+	}
+	l.complaints.say(peer, faultRefused, "the store refused a connection from %v: it is neither on this host nor among the peers to accept%s", peer, wayOut)
+}
+
+// AllowNetworks is a [Config.Allow] that accepts the addresses of some networks; IPv4 networks hold for peers that come by IPv6's
+// notation of such an address, too. With no network it is nil, which accepts nobody from elsewhere.
+func AllowNetworks(networks ...netip.Prefix) func(peer netip.Addr) bool {
+	if len(networks) == 0 {
+		return nil
+	}
+	return func(peer netip.Addr) bool {
+		return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(peer.Unmap()) })
+	}
 }
 
 // allowed reports whether a peer is accepted: everybody on this host, which shows by its address being our own, and others as

@@ -55,6 +55,7 @@ func (l *loop) fail(c *conn, kind fault, why error) {
 	if c == l.current {
 		l.flush(c, false)
 	}
+	l.refused++
 	l.complaints.say(c.peer.Addr(), kind, "the store disconnected %s: %v", c.who(), why)
 	l.doom(c)
 }
@@ -136,6 +137,7 @@ func (l *loop) next(c *conn, p []byte) int {
 	}
 	n, err := c.scan.end(p, &l.cfg.Limits)
 	if n > 0 {
+		l.served++
 		var wrong *rendezvous.NotNumberError
 		if err = l.answer(c, p[0], arguments(p[1:n])); errors.As(err, &wrong) {
 			l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[p[0]], err))

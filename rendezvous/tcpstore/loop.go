@@ -32,6 +32,8 @@ type loop struct {
 	conns   []*conn // by descriptor
 	open    int     // how many there are
 	held    int64   // bytes that connections hold; see conn.holds
+	served  int64   // requests
+	refused int64   // connections that were refused, or disconnected for what they did
 	doomed  []*conn // to be closed at the end of the turn
 	current *conn   // whose turn it is
 
@@ -173,5 +175,8 @@ func (l *loop) snapshot() Snapshot {
 			waiting++
 		}
 	}
-	return Snapshot{Connections: l.open, Waiting: waiting, Keys: l.engine.NumKeys(), Memory: l.held + l.engine.Size()}
+	return Snapshot{
+		Connections: l.open, Waiting: waiting, Keys: l.engine.NumKeys(), Memory: l.held + l.engine.Size(),
+		Operations: l.served, Refused: l.refused,
+	}
 }

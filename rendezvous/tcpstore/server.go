@@ -19,8 +19,10 @@ type Config struct {
 	// Port is the TCP port; 0 is a free one.
 	Port int
 	// Allow reports whether a peer that is not on this host is accepted; nil accepts none. The server's goroutine calls it for each
-	// connection: it must not block.
+	// connection: it must not block. See [AllowNetworks].
 	Allow func(peer netip.Addr) bool
+	// AllowOption names the option by which a user widens Allow, such as "--allow-from", for the log; "" names none.
+	AllowOption string
 	// Limits bounds what peers may take.
 	Limits Limits
 	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each peer and kind of
@@ -73,12 +75,17 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Snapshot is how full a store is at one moment.
+// Done is closed when the server has ended, by [Server.Close] or because the kernel failed it, which is logged.
+func (s *Server) Done() <-chan struct{} { return s.ended }
+
+// Snapshot is how full a store is at one moment, and what it did until then.
 type Snapshot struct {
 	Connections int   // open ones, of clients or not
 	Waiting     int   // those in a WAIT or BARRIER
 	Keys        int   // queues not counted
 	Memory      int64 // as Limits.Memory counts, in bytes
+	Operations  int64 // requests that were carried out so far, greetings not counted
+	Refused     int64 // connections that were refused, or disconnected for what they did
 }
 
 // Snapshot returns how full the store is; of a closed server, zero.

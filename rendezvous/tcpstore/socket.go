@@ -22,6 +22,15 @@ func (e *PortTakenError) Error() string {
 
 func (e *PortTakenError) Unwrap() error { return e.Err }
 
+// Explain says who has the port, as far as this user may know.
+func (e *PortTakenError) Explain() string {
+	text := fmt.Sprintf("port %d is taken", e.Port)
+	if pid, name, ok := Holder(e.Port); ok {
+		text += fmt.Sprintf(" by %s (pid %d)", name, pid)
+	}
+	return text
+}
+
 // bind returns a socket that is bound to host and port and its address. SO_REUSEADDR is set: connections of an earlier job that are in
 // TIME_WAIT must not keep the port.
 func bind(host string, port int) (fd int, addr netip.AddrPort, err error) {

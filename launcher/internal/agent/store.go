@@ -33,7 +33,7 @@ func (s *store) close() {
 func (a *Agent) open(o wire.Open) error {
 	opened, err := a.listen(o)
 	if err != nil {
-		opened = portError(o, err)
+		opened = portError(err)
 	}
 	return a.link.Send(&opened)
 }
@@ -45,7 +45,9 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 	if err != nil {
 		return opened, err
 	}
-	own := tcpstore.Config{Host: host, Port: o.Port, Logf: a.notice}
+	own := tcpstore.Config{
+		Host: host, Port: o.Port, Logf: a.notice, Allow: tcpstore.AllowNetworks(o.Allow...), AllowOption: "--allow-from",
+	}
 	if o.Rank0 {
 		own.Port = 0
 		if a.store.reserved, err = tcpstore.Reserve(host, o.Port); err != nil {
@@ -89,16 +91,12 @@ func address(name string) (string, error) {
 }
 
 // portError says who has the port that the user named.
-func portError(o wire.Open, err error) wire.Opened {
+func portError(err error) wire.Opened {
 	var taken *tcpstore.PortTakenError
 	if !errors.As(err, &taken) {
 		return wire.Opened{Error: err.Error()}
 	}
-	text := fmt.Sprintf("port %d is taken", o.Port)
-	if pid, name, ok := tcpstore.Holder(o.Port); ok {
-		text += fmt.Sprintf(" by %s (pid %d)", name, pid)
-	}
-	return wire.Opened{Error: text, Hint: "name another port, or none: gorun then takes a free one"}
+	return wire.Opened{Error: taken.Explain(), Hint: "name another port, or none: gorun then takes a free one"}
 }
 
 // notice sends a line to the user.

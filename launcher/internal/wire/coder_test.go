@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"reflect"
 	"syscall"
 	"testing"
@@ -25,6 +26,9 @@ func fill(v reflect.Value, next *int) {
 	switch v.Interface().(type) {
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Unix(int64(*next), 7)))
+		return
+	case netip.Prefix:
+		v.Set(reflect.ValueOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(*next), 0, 0}), 16)))
 		return
 	case placement.CPUSet:
 		v.Set(reflect.ValueOf(placement.CPUSetOf([]uint64{5, uint64(*next)})))

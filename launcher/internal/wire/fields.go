@@ -1,6 +1,10 @@
 package wire
 
-import "gorun/placement"
+import (
+	"net/netip"
+
+	"gorun/placement"
+)
 
 // The numbers of fields are for ever: a field that is no longer used leaves its
 // number unused.
@@ -97,6 +101,21 @@ func (m *Open) fields(c *coder) {
 	c.flag(1, &m.Rank0)
 	text(c, 2, &m.Addr)
 	number(c, 3, &m.Port)
+	c.prefixes(4, &m.Allow)
+}
+
+// prefixes are written as netip does: "10.0.0.0/8".
+func (c *coder) prefixes(num int, p *[]netip.Prefix) {
+	if c.is(num, sized) {
+		var prefix netip.Prefix
+		prefix, c.err = netip.ParsePrefix(string(c.bytes))
+		*p = append(*p, prefix)
+	}
+	if !c.reading {
+		for _, prefix := range *p {
+			c.writeText(num, prefix.String())
+		}
+	}
 }
 
 func (*Opened) Type() Type { return TypeOpened }

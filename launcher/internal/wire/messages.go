@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -59,6 +60,7 @@ type Open struct {
 	Rank0 bool // MASTER_PORT is left to rank 0
 	Addr  string
 	Port  int
+	Allow []netip.Prefix // peers on other hosts that are accepted
 }
 
 // Opened answers Open.

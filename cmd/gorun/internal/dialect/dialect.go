@@ -30,6 +30,7 @@ type Dialect struct {
 	strict      bool          // one dash for one letter, two for more
 	mpmd        bool          // a `:` begins another program
 	subcommands bool          // the first word may be one
+	serves      bool          // there is no program: gorun serves a store for others
 	store       job.StoreMode // what --store=auto means
 	count       int           // ranks per node where nothing says it; 0 leaves it open
 	grace       time.Duration
@@ -159,14 +160,16 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "help", "version", "completion"}
+var commandNames = []string{"launch", "store", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
 	case "launch":
 		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
+	case "store":
+		return &command{name, "serve a store alone, for scripts and other launchers", Store.parse}
 	case "help":
-		return &command{name, "print help, of launch too", helpCommand}
+		return &command{name, "print help, of launch and store too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "completion":
@@ -197,8 +200,10 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	case len(args) == 1 && args[0] == "launch":
 		return Invocation{Action: Help, Dialect: Launch}, nil
+	case len(args) == 1 && args[0] == "store":
+		return Invocation{Action: Help, Dialect: Store}, nil
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help and gorun help launch", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, gorun help launch and gorun help store", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

@@ -108,11 +108,12 @@ func TestSpec(t *testing.T) {
 			{Name: "A", Value: "1", HasValue: true}, {Name: "B", HasValue: true}, {Name: "C*"}, {Name: "H"},
 		}},
 
-		"gorun --store gorun x":       {Store: job.StoreWish{Mode: job.StoreGorun}},
-		"gorun --store=rank0 x":       {Store: job.StoreWish{Mode: job.StoreRank0}},
-		"gorun --store auto x":        {},
-		"gorun --master-addr a x":     {Store: job.StoreWish{Addr: "a", From: "--master-addr a"}},
-		"gorun --master_port=29500 x": {Store: job.StoreWish{Port: 29500, From: "--master_port=29500"}},
+		"gorun --store gorun x": {Store: job.StoreWish{Mode: job.StoreGorun}},
+		"gorun --store=rank0 x": {Store: job.StoreWish{Mode: job.StoreRank0}},
+		"gorun --store auto x":  {},
+		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x": {Store: job.StoreWish{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")}},
+		"gorun --master-addr a x":                                   {Store: job.StoreWish{Addr: "a", From: "--master-addr a"}},
+		"gorun --master_port=29500 x":                               {Store: job.StoreWish{Port: 29500, From: "--master_port=29500"}},
 		"gorun --master-addr [::1] --master-port 1 x": {
 			Store: job.StoreWish{Addr: "::1", Port: 1, From: "--master-addr [::1] --master-port 1"},
 		},

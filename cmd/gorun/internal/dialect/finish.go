@@ -66,6 +66,9 @@ func (p *parser) finish() (Invocation, error) {
 	case p.inv.Shell != "":
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
+	if p.dialect.serves {
+		return p.finishServe()
+	}
 	p.checkPrograms()
 	p.finishCounts()
 	p.finishHosts()
@@ -132,6 +135,7 @@ func (p *parser) finishCounts() {
 // then --local-addr.
 func (p *parser) finishStore() {
 	store := &p.inv.Spec.Store
+	store.Allow = p.allow
 	switch {
 	case p.standalone:
 		p.passedOver("--standalone", p.endpoint.addrFrom, p.master.addrFrom, p.master.portFrom, p.runIDFrom)

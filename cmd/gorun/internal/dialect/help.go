@@ -28,7 +28,7 @@ var exitCodes = []example{
 func (d *Dialect) Help() string {
 	var b helpBuilder
 	b.paragraph("", d.About)
-	fmt.Fprintf(&b, "\nUsage: %s [options] PROGRAM [ARGS...]\n", d.Name)
+	fmt.Fprintf(&b, "\nUsage: %s\n", d.synopsis())
 	b.heading("Examples")
 	for _, e := range d.examples {
 		b.example(e)
@@ -43,13 +43,25 @@ func (d *Dialect) Help() string {
 		}
 	}
 	b.heading("Exit codes")
-	for _, e := range exitCodes {
+	codes, last := exitCodes, "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the default of --log-dir; PET_LOG_DIR, "+
+		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: docs/options.md."
+	if d.serves {
+		codes, last = storeExitCodes, "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/store.md."
+	}
+	for _, e := range codes {
 		b.row(e.line, e.what)
 	}
 	b.WriteByte('\n')
-	b.paragraph("", "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the default of --log-dir; PET_LOG_DIR, "+
-		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: docs/options.md.")
+	b.paragraph("", last)
 	return b.String()
+}
+
+// synopsis is the shape of a command line.
+func (d *Dialect) synopsis() string {
+	if d.serves {
+		return d.Name + " [options]"
+	}
+	return d.Name + " [options] PROGRAM [ARGS...]"
 }
 
 // helpBuilder collects the lines of a help text.
@@ -70,7 +82,7 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 		}
 		b.row(o.Usage(), o.Help)
 	}
-	if g == GroupRanks {
+	if g == GroupRanks && !d.serves {
 		b.paragraph("  ", d.countDefault())
 	}
 }

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write docs/options.md instead of comparing it")
 
 func TestHelp(t *testing.T) {
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		help := d.Help()
 		for line := range strings.Lines(help) {
 			require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), helpWidth, line)
@@ -28,17 +28,18 @@ func TestHelp(t *testing.T) {
 			require.Equal(t, o.Group < groups, shown, "%s: %s", d.Name, o.Usage())
 		}
 		require.NotRegexp(t, `--\w+_`, help, "underscores are no second spelling to show")
-		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "How many ranks:"))
+		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "How they meet:"))
+		require.Equal(t, !d.serves, strings.Contains(help, "How many ranks:"))
 		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
 	}
 }
 
 // Every command line that the help shows can be typed.
 func TestExamplesParse(t *testing.T) {
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		require.NotEmpty(t, d.examples)
 		for _, e := range d.examples {
-			require.True(t, strings.HasPrefix(e.line, d.Name+" "), e.line)
+			require.True(t, strings.HasPrefix(e.line+" ", d.Name+" "), e.line)
 			inv := mustParse(t, e.line)
 			require.Same(t, d, inv.Dialect)
 			require.Empty(t, inv.Notes)
@@ -65,7 +66,7 @@ func TestDocs(t *testing.T) {
 
 func TestDocsNameEveryOption(t *testing.T) {
 	text := Markdown()
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		for o := range d.Options {
 			for _, n := range o.Names {
 				require.Contains(t, text, "`"+Spelling(n))

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -18,6 +19,7 @@ const (
 	Help                     // print Invocation.Dialect.Help()
 	Version                  // print the version
 	Completion               // print Invocation.Dialect.Completion(Invocation.Shell)
+	Serve                    // serve the store of Invocation.Store alone
 )
 
 // Invocation is a command line that was understood.
@@ -26,6 +28,8 @@ type Invocation struct {
 	Dialect *Dialect
 	// Spec is the wish, with Run and DryRun.
 	Spec job.Spec
+	// Store is the store to serve, with Serve.
+	Store StoreServer
 
 	JSON    bool   // print the plan as JSON, with DryRun
 	Quiet   bool   // no remarks
@@ -35,6 +39,18 @@ type Invocation struct {
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string
+}
+
+// StoreServer is the wish for a store that is served alone. Limits that are zero have the server's own defaults.
+type StoreServer struct {
+	Host  string         // IP address to listen at; "" is loopback
+	Port  int            // TCP port; 0 is a free one
+	Allow []netip.Prefix // peers on other hosts that are accepted
+
+	MaxKey, MaxValue int   // bytes of a key and of a value in one request
+	MaxKeys          int   // keys in one request
+	MaxMemory        int64 // bytes that everything together may take
+	MaxConnections   int
 }
 
 // Surroundings is what a command line may depend on beside itself.

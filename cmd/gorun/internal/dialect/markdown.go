@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -47,13 +48,13 @@ takes gorun's own dialect, and rank 0 hosts the store.
 ` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows, all others for the job, before the first program. A
 lone ` + "`:`" + ` that is not followed by ` + "`-n`" + ` is an argument as any other, and after ` + "`--`" + ` each is.
 
-The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone.
+The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone, s gorun store alone.
 `
 
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range append(Gorun.tables, launchTable) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
@@ -81,6 +82,8 @@ func knownBy(o *Option) string {
 		return "g t"
 	case Gorun.exact(Spelling(o.Names[0])) == o:
 		return "g"
+	case Store.exact(Spelling(o.Names[0])) == o:
+		return "s"
 	}
 	return "l"
 }

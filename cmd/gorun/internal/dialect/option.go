@@ -10,7 +10,9 @@ const (
 	GroupRanks Group = iota
 	GroupHosts
 	GroupProgram
+	GroupServing
 	GroupMeeting
+	GroupLimits
 	GroupOutput
 	GroupEnd
 	GroupLook
@@ -32,7 +34,8 @@ func (g Group) String() string {
 		return "Refused, with what to use instead"
 	}
 	return [...]string{
-		"How many ranks", "Where they run", "What they run", "How they meet", "Output", "How the job ends", "Looking before and after",
+		"How many ranks", "Where they run", "What they run", "Where it listens", "How they meet",
+		"What it takes", "Output", "How the job ends", "Looking before and after",
 	}[g]
 }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -55,6 +56,7 @@ type parser struct {
 	// What counts only together with something else.
 	help, version, dryRun   bool
 	standalone, useEnv      bool
+	allow                   []netip.Prefix
 	tagOutput               bool
 	ranksFrom, nodesFrom    string
 	runIDFrom               string

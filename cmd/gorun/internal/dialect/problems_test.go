@@ -68,6 +68,9 @@ func TestProblems(t *testing.T) {
 
 		// meeting
 		"gorun --store etcd x":                {"--store etcd: not one of auto, gorun, rank0"},
+		"gorun --allow-from 10.0.0.0/33 x":    {"--allow-from 10.0.0.0/33: not a network such as 10.0.0.0/8 or fd00::/8, nor an IP address"},
+		"gorun --allow-from node1 x":          {"--allow-from node1: not a network such as 10.0.0.0/8 or fd00::/8, nor an IP address"},
+		"gorun --allow-from= x":               {"--allow-from=: not a network such as 10.0.0.0/8 or fd00::/8, nor an IP address"},
 		"gorun --rdzv-backend etcd-v2 x":      {"--rdzv-backend etcd-v2: gorun serves the rendezvous itself and needs no etcd or plug-in; leave it out"},
 		"gorun --rdzv-endpoint a:b x":         {"--rdzv-endpoint a:b: not a port from 0 to 65535"},
 		"gorun --rdzv-endpoint [::1]2 x":      {"--rdzv-endpoint [::1]2: after an address in brackets comes :PORT or nothing"},

@@ -20,6 +20,11 @@ var ownTable = []Option{
 		set:  (*parser).setStore,
 	},
 	{
+		Names: []string{"allow-from"}, Group: GroupMeeting, Value: "CIDR",
+		Help: "peers on other hosts whose connections gorun's store accepts: a network such as 10.0.0.0/8, or an address; may be repeated (default: this host alone)",
+		set:  (*parser).setAllow,
+	},
+	{
 		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"},
 		Help: "which ranks read standard input (default: 0)",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },

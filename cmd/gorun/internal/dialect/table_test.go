@@ -16,10 +16,14 @@ import (
 	"gorun/internal/testneeds"
 )
 
+// dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Torchrun, Launch}
 
+// allDialects are those, and that of gorun store.
+var allDialects = append(slices.Clone(dialects), Store)
+
 func TestRowsAreComplete(t *testing.T) {
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		seen := map[string]bool{}
 		for o := range d.Options {
 			name := d.Name + ": " + o.Names[0]
@@ -47,7 +51,7 @@ func TestRowsAreComplete(t *testing.T) {
 // The variables of a family's options may not depend on the order of rows.
 func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		for o := range d.Options {
 			if other, ok := byName[o.Names[0]]; ok {
 				require.Same(t, other, o, "%s is another option elsewhere", o.Names[0])
@@ -68,7 +72,7 @@ func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 	}
 	require.NotEmpty(t, forRanks)
 	require.True(t, forRanks["GORUN_JOB"])
-	for _, d := range dialects {
+	for _, d := range allDialects {
 		for o := range d.Options {
 			for _, v := range o.Variables() {
 				require.False(t, forRanks[v], "%s gives %s its default, and ranks get it", v, o.Names[0])
@@ -83,7 +87,7 @@ var sample = map[string]string{
 	"chdir": "/d", "role": "r", "store": "gorun", "rdzv-backend": "c10d", "rdzv-endpoint": "a:1", "rdzv-id": "j", "rdzv-conf": "timeout=5",
 	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l", "redirects": "1", "tee": "2",
 	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
-	"timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "0", "signals-to-handle": "SIGUSR1",
+	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "0", "signals-to-handle": "SIGUSR1",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
 }
 

@@ -1,0 +1,46 @@
+package tcpstore
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRefusalNamesTheWayOut(t *testing.T) {
+	log := &logbook{}
+	l := loop{cfg: Config{AllowOption: "--allow-from"}, complaints: complaints{logf: log.logf}}
+	stranger := netip.MustParseAddr("10.0.0.9")
+	l.refuse(stranger)
+	l.refuse(stranger)
+	require.Equal(t, "the store refused a connection from 10.0.0.9: it is neither on this host nor among the peers to accept; --allow-from 10.0.0.9 accepts it", log.text())
+	require.EqualValues(t, 2, l.refused)
+}
+
+func TestAllowNetworks(t *testing.T) {
+	require.Nil(t, AllowNetworks())
+	allow := AllowNetworks(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"))
+	for address, want := range map[string]bool{
+		"10.9.8.7": true, "::ffff:10.9.8.7": true, "fd00::1": true, "11.0.0.1": false, "2001:db8::1": false,
+	} {
+		require.Equal(t, want, allow(netip.MustParseAddr(address)), address)
+	}
+}
+
+// A snapshot has what was done until then.
+func TestSnapshotCounts(t *testing.T) {
+	s := open(t, Config{})
+	good := greet(t, s)
+	good.send(request(opSet, text("k"), text("v")))
+	good.ping()
+	bad := dialRaw(t, s)
+	bad.send([]byte("GET / HTTP/1.1\r\n\r\n"))
+	bad.ended()
+	require.Eventually(t, func() bool { return s.Snapshot().Connections == 1 }, time.Minute, time.Millisecond)
+	got := s.Snapshot()
+	got.Memory = 0
+	require.Equal(t, Snapshot{Connections: 1, Keys: 1, Operations: 2, Refused: 1}, got)
+	require.NoError(t, s.Close())
+	<-s.Done()
+}
