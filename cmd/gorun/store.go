@@ -71,7 +71,7 @@ func cannotListen(err error, tell func(string, ...any)) int {
 // storeSummary says what a store did.
 func storeSummary(server *tcpstore.Server, served time.Duration) string {
 	was := server.Snapshot()
-	return fmt.Sprintf("the store served for %v: %d connections, %d operations, %d keys at the end, %d connections refused",
+	return fmt.Sprintf("the store served for %v; connections: %d, operations: %d, keys at the end: %d, refused: %d",
 		served.Round(time.Millisecond), server.Clients(), was.Operations, was.Keys, was.Refused)
 }
 

@@ -23,6 +23,8 @@ func play(role string) int {
 	switch role {
 	case "tell":
 		return tell()
+	case "knock":
+		return playKnock()
 	case "chatter":
 		return chatter()
 	case "closed":

@@ -1,0 +1,131 @@
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// served is a `gorun store` under way.
+type served struct {
+	*running
+	addr netip.AddrPort
+}
+
+// serve starts `gorun store` and returns when it serves. The test ends it by stop, or its end does.
+func serve(t *testing.T, args ...string) served {
+	t.Helper()
+	s := served{running: gorun(append([]string{"store"}, args...)...).start(t)}
+	t.Cleanup(func() { // before that of start, which wants it gone
+		_ = s.command.Process.Signal(syscall.SIGTERM) // it may have ended
+		<-s.ended
+	})
+	require.True(t, s.until(t, &s.stdout, "\n", 1), "no address: %s", s.stderr.String())
+	addr, err := netip.ParseAddrPort(strings.TrimSpace(s.stdout.String()))
+	require.NoError(t, err)
+	s.addr = addr
+	return s
+}
+
+// stop ends the store and returns what it said.
+func (s served) stop(t *testing.T) string {
+	t.Helper()
+	s.signal(t, syscall.SIGTERM)
+	got := s.wait(t)
+	require.Zero(t, got.code, got.stderr)
+	require.Equal(t, s.addr.String()+"\n", got.stdout)
+	return got.stderr
+}
+
+// Where the knock variables name an address of this host that is not loopback, role "knock" comes from there to the job's store at
+// loopback, which makes it a stranger.
+const knockVariable = "INTEROP_KNOCK_FROM"
+
+// knock reports whether the store at port of loopback accepts a client that comes from an address.
+func knock(from string, port string) (accepted bool, err error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := dialer.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	hello := []byte{0, 0xCE, 0xF7, 0x85, 0x3C, 13, 1, 2, 3, 4} // VALIDATE, and PING, which is answered
+	if _, err = conn.Write(hello); err != nil {
+		return false, nil
+	}
+	_, err = io.ReadFull(conn, make([]byte, 4))
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func playKnock() int {
+	accepted, err := knock(os.Getenv(knockVariable), os.Getenv("MASTER_PORT"))
+	fmt.Println(accepted, err)
+	return 0
+}
+
+// strangersAddress is an IPv4 address of this host beside loopback.
+func strangersAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range addresses {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err == nil && prefix.Addr().Is4() && !prefix.Addr().IsLoopback() {
+			return prefix.Addr().String()
+		}
+	}
+	testneeds.Skip(t, "network", "this host has no IPv4 address beside loopback")
+	return ""
+}
+
+func TestStoreRefusesStrangers(t *testing.T) {
+	from := strangersAddress(t)
+	s := serve(t, "--listen", "0.0.0.0:0")
+	for range 2 {
+		accepted, err := knock(from, fmt.Sprint(s.addr.Port()))
+		require.NoError(t, err)
+		require.False(t, accepted)
+	}
+	said := s.stop(t)
+	require.Equal(t, 1, strings.Count(said, "refused a connection from "+from), said)
+	require.Contains(t, said, "--allow-from "+from+" accepts it")
+	require.Contains(t, said, "; connections: 0, operations: 0, keys at the end: 0, refused: 2")
+}
+
+func TestStoreAcceptsWhomItIsTold(t *testing.T) {
+	from := strangersAddress(t)
+	s := serve(t, "--listen", "0.0.0.0:0", "--allow-from", "203.0.113.0/24", "--allow-from", from)
+	accepted, err := knock(from, fmt.Sprint(s.addr.Port()))
+	require.NoError(t, err)
+	require.True(t, accepted)
+	require.Regexp(t, `^gorun: the store served for \S+; connections: 1, operations: 1, keys at the end: 0, refused: 0\n$`, s.stop(t))
+}
+
+// A job's store has the same option.
+func TestJobAcceptsWhomItIsTold(t *testing.T) {
+	from := strangersAddress(t)
+	visit := func(args ...string) result {
+		args = append(append([]string{"-n", "1", "--master-addr", "0.0.0.0"}, args...), self(t))
+		return gorun(args...).with(roleVariable+"=knock", knockVariable+"="+from).run(t)
+	}
+	refused := visit()
+	require.Equal(t, "false <nil>\n", refused.stdout, refused.stderr)
+	require.Contains(t, refused.stderr, "--allow-from "+from+" accepts it")
+	accepted := visit("--allow-from", from+"/16")
+	require.Equal(t, result{stdout: "true <nil>\n"}, accepted)
+	useless := gorun("-n", "1", "--allow-from", "10.0.0.0/8", self(t)).with(roleVariable + "=tell").run(t)
+	require.Contains(t, useless.stderr, "--allow-from changes nothing: the store listens at 127.0.0.1:")
+}
