@@ -23,7 +23,7 @@ func (l *loop) accept() {
 		case unix.EAGAIN:
 			l.acceptReady = false
 		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-			l.stopAccepting(fmt.Errorf("%w (RLIMIT_NOFILE is %d, %d connections are open)", err, descriptors(), l.open))
+			l.stopAccepting(err.Error(), err == unix.EMFILE)
 		default: // the peer is gone already, or a signal came: the next one
 		}
 	}
@@ -44,7 +44,7 @@ func (l *loop) full() bool {
 		l.bury()
 		return false
 	}
-	l.stopAccepting(fmt.Errorf("there are %d connections, which is the limit", l.open))
+	l.stopAccepting("that is the limit", l.cfg.Limits.Connections == connectionsFor(descriptors()))
 	return true
 }
 
@@ -55,13 +55,30 @@ func (l *loop) somebodyComes() bool {
 }
 
 // stopAccepting leaves new connections to the kernel's queue for a while: they cannot be taken now, and epoll would name them in
-// each turn.
-func (l *loop) stopAccepting(why error) {
-	l.complaints.say(netip.Addr{}, faultCrowd, "the store cannot take more connections at the moment: %v", why)
+// each turn. It is said when that was of no use: then those who come together are in the queue and can be counted.
+func (l *loop) stopAccepting(why string, files bool) {
+	if l.crowded {
+		l.complaints.say(netip.Addr{}, faultCrowd, "the store cannot take more connections at the moment: %s", l.crowd(why, files))
+	}
+	l.crowded = true
 	l.acceptReady = false
 	if l.watch(unix.EPOLL_CTL_MOD, l.listener, 0) == nil {
 		l.acceptAgain = time.Now().Add(time.Second) // or when a connection is closed; others of this process close descriptors, too
 	}
+}
+
+// crowd says how many there are and how many want to be; files says that it is for want of descriptors, and then also how many of
+// these they need.
+func (l *loop) crowd(why string, files bool) string {
+	waiting := 0
+	if info, err := unix.GetsockoptTCPInfo(l.listener, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+		waiting = int(info.Unacked) // of a socket that listens, the length of its queue
+	}
+	text := fmt.Sprintf("%d connections are open (%s), and %d wait", l.open, why, waiting)
+	if files {
+		text += fmt.Sprintf("; for so many the hard limit of open files (ulimit -Hn), which is %d, has to be at least %d", descriptors(), descriptorsFor(l.open+waiting))
+	}
+	return text
 }
 
 func (l *loop) restartAccepting() {

@@ -31,7 +31,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Memory, 4<<30)
 	orDefault(&l.Greeting, 30*time.Second)
 	if l.Connections <= 0 {
-		l.Connections = int(min(descriptors()/4*3, 64<<10))
+		l.Connections = connectionsFor(descriptors())
 	}
 	return l
 }
@@ -41,6 +41,11 @@ func orDefault[T int | int64 | time.Duration](field *T, value T) {
 		*field = value
 	}
 }
+
+// connectionsFor is how many connections a process with so many descriptors may take, and descriptorsFor the opposite.
+func connectionsFor(descriptors uint64) int { return int(min(descriptors/4*3, 64<<10)) }
+
+func descriptorsFor(connections int) int { return (connections + 2) / 3 * 4 }
 
 // descriptors is how many descriptors this process may have.
 func descriptors() uint64 {

@@ -41,6 +41,7 @@ type loop struct {
 	unknownLast  *conn
 
 	acceptReady bool      // the listener has somebody
+	crowded     bool      // that was necessary before
 	acceptAgain time.Time // not zero: the listener is not watched until then, for want of descriptors or connections
 
 	complaints complaints

@@ -323,7 +323,9 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	third := greet(t, s) // waits in the kernel's queue until there is room
 	third.send([]byte{opPing, 1, 2, 3, 4})
 	second.ping()
-	require.Eventually(t, func() bool { return strings.Contains(s.log.text(), "2 connections, which is the limit") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(s.log.text(), "2 connections are open (that is the limit), and 1 wait")
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, first.Close())
 	third.expect(1, 2, 3, 4)
 	require.Equal(t, 3, s.Clients())
