@@ -25,7 +25,13 @@ type served struct {
 // serve starts `gorun store` and returns when it serves. The test ends it by stop, or its end does.
 func serve(t *testing.T, args ...string) served {
 	t.Helper()
-	s := served{running: gorun(append([]string{"store"}, args...)...).start(t)}
+	return serveAs(t, gorun(append([]string{"store"}, args...)...))
+}
+
+// serveAs is serve for a command that becomes `gorun store`.
+func serveAs(t *testing.T, command job) served {
+	t.Helper()
+	s := served{running: command.start(t)}
 	t.Cleanup(func() { // before that of start, which wants it gone
 		_ = s.command.Process.Signal(syscall.SIGTERM) // it may have ended
 		<-s.ended

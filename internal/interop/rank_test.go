@@ -23,6 +23,8 @@ func play(role string) int {
 	switch role {
 	case "tell":
 		return tell()
+	case "crowd":
+		return playCrowd()
 	case "knock":
 		return playKnock()
 	case "chatter":
