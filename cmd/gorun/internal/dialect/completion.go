@@ -86,18 +86,36 @@ func (c completion) bash() string {
 			fmt.Fprintf(&cases, "\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
 		}
 	}
-	first := ""
+	first, store := "", ""
 	if c.subcommands {
 		first = strings.Join(commandNames, " ")
+		store = strings.Replace(bashStore, "OPTIONS", strings.Join(optionsOfStore(), " "), 1)
 	}
 	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES", strings.TrimSuffix(cases.String(), "\n"),
-		"OPTIONS", strings.Join(names, " "), "FIRST", first).Replace(bashScript)
+		"OPTIONS", strings.Join(names, " "), "FIRST", first, "STORE\n", store).Replace(bashScript)
 }
+
+// optionsOfStore are the options of gorun store that its help shows.
+func optionsOfStore() (names []string) {
+	for o := range (completion{Store, Store.Name}).offered {
+		names = append(names, o.shown()...)
+	}
+	return names
+}
+
+// bashStore completes the options of gorun store.
+const bashStore = `	if [[ ${COMP_WORDS[1]} == store ]] && ((COMP_CWORD > 1)); then
+		local store='OPTIONS'
+		mapfile -t COMPREPLY < <(compgen -W "$store" -- "$cur")
+		return
+	fi
+`
 
 const bashScript = `# bash completion for COMMAND: source <(COMMAND --print-completion bash)
 FUNCTION() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i
 	COMPREPLY=()
+STORE
 	# bash splits --name=value into three words
 	if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
 	for ((i = 1; i < COMP_CWORD; i++)); do

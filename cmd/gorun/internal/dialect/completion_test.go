@@ -48,6 +48,7 @@ func TestBashCompletion(t *testing.T) {
 		"program":              {[]string{"gorun", "-n", "4", "tr"}, []string{"train.py", "true"}, []string{"logs"}},
 		"program with a blank": {[]string{"gorun", "my"}, []string{"my trainer"}, nil},
 		"commands":             {[]string{"gorun", "la"}, []string{"launch"}, nil},
+		"options of a command": {[]string{"gorun", "store", "--"}, []string{"--listen", "--allow-from", "--max-memory"}, []string{"--np"}},
 		"commands come first":  {[]string{"gorun", "-q", "lau"}, nil, []string{"launch"}},
 		"the program's own":    {[]string{"gorun", "-n", "4", "./x", "--nproc"}, nil, []string{"--nproc-per-node"}},
 		"its files":            {[]string{"gorun", "-n", "4", "./x", "tr"}, []string{"train.py"}, nil},
