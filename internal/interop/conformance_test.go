@@ -19,8 +19,12 @@ var intended = map[string]struct{ outcome, why string }{
 		`"b'\\x01\\x02\\x03\\x04'"`, "libuv's server drops a client whose greeting comes in pieces, which a network may make of it",
 	},
 	"noise": {`["b''","b''","b'v'"]`, "libuv's server keeps the connections of strangers open, and reads what they send"},
+	"compare_set_that_stores_nothing_wakes_nobody": {
+		`["b'\\x01\\x01\\x01\\x01'","b'not this'","b'\\x02\\x02\\x02\\x02'"]`,
+		"libuv's server wakes those who wait for a key when a compare-and-set leaves it missing",
+	},
 	"served_queue_waiter_waits_for_another_key": {
-		`["b'\\x01\\x02\\x03\\x04'","b'\\x00'","b'\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x001\\x01\\x02\\x03\\x04'","open"]`,
+		`["b'\\x01\\x01\\x01\\x01'","b'\\x00'","b'\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x001\\x02\\x02\\x02\\x02'","b'\\x03\\x03\\x03\\x03'"]`,
 		"libuv's server ends the wait for another key falsely at the next push to a queue that the connection once waited for",
 	},
 }
