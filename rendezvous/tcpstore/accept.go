@@ -30,7 +30,11 @@ func (l *loop) accept() {
 	l.acceptReady = false // epoll says it again
 }
 
-// full reports whether no connection can be taken. Of those who have not greeted the first is given up for a new one.
+// crowdPause is how long new connections are left to the kernel's queue when there is no room for them, and how long a connection that
+// has not greeted keeps its place then: the greeting of a client is on its way.
+const crowdPause = time.Second
+
+// full reports whether no connection can be taken. Of those who should have greeted by now the first is given up for a new one.
 func (l *loop) full() bool {
 	if l.open < l.cfg.Limits.Connections {
 		return false
@@ -39,8 +43,8 @@ func (l *loop) full() bool {
 		l.acceptReady = false
 		return true
 	}
-	if l.unknownFirst != nil {
-		l.fail(l.unknownFirst, faultCrowd, fmt.Errorf("no greeting of a store client, and there are %d connections", l.open))
+	if first := l.unknownFirst; first != nil && time.Now().Add(l.cfg.Limits.Greeting-crowdPause).After(first.until) {
+		l.fail(first, faultCrowd, fmt.Errorf("no greeting of a store client, and there are %d connections", l.open))
 		l.bury()
 		return false
 	}
@@ -63,7 +67,7 @@ func (l *loop) stopAccepting(why string, files bool) {
 	l.crowded = true
 	l.acceptReady = false
 	if l.watch(unix.EPOLL_CTL_MOD, l.listener, 0) == nil {
-		l.acceptAgain = time.Now().Add(time.Second) // or when a connection is closed; others of this process close descriptors, too
+		l.acceptAgain = time.Now().Add(crowdPause) // or when a connection is closed; others of this process close descriptors, too
 	}
 }
 
