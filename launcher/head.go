@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type head struct {
 	stdin    *stdinPump
 	signals  chan os.Signal
 	listen   func() // subscribes to signals, once
+
+	stall    atomic.Pointer[job.Stall]
 
 	mu     sync.Mutex // guards sup and timers
 	timers []*time.Timer
@@ -178,6 +181,8 @@ func (h *head) frame(f wire.Frame) error {
 		})
 	case wire.TypeEnded:
 		return decode(f, h.ended)
+	case wire.TypeStalled:
+		return decode(f, h.stalled)
 	case wire.TypeGone:
 		return decode(f, func(g wire.Gone) { h.post(job.Gone{Left: g.Left}) })
 	}
@@ -191,6 +196,22 @@ func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
 	}
 	use(body)
 	return nil
+}
+
+// stalled passes on what the store of node 0 saw.
+func (h *head) stalled(s wire.Stalled) {
+	stall := &job.Stall{Waited: s.Waited, At: s.At}
+	for _, w := range s.Waiting {
+		for i, k := range w.Keys {
+			w.Keys[i] = printable.Text(k)
+		}
+		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: w.Rank, Keys: w.Keys, More: w.Missing - len(w.Keys)})
+	}
+	for _, a := range s.Absent {
+		stall.Missing = append(stall.Missing, job.StallAbsence{Rank: a.Rank, PID: a.PID, Standing: printable.Text(a.Standing), CPU: a.CPU})
+	}
+	h.stall.Store(stall)
+	h.settings.tell(stall.String())
 }
 
 func running(r wire.Running) job.Running {

@@ -20,6 +20,7 @@ import (
 	"gorun/env"
 	"gorun/launcher"
 	"gorun/launcher/job"
+	"gorun/rendezvous/tcpstore"
 )
 
 // roleVariable makes the test binary one of its own ranks.
@@ -33,6 +34,7 @@ var roles = map[string]func(env.Rank){
 	"flood":  func(env.Rank) { os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)) },
 	"bytes":  func(env.Rank) { fmt.Printf("%q %q", os.Args[1:], os.Getenv("LAUNCHER_TEST_BYTES")) },
 	"orphan": func(env.Rank) { orphan() },
+	"meet":   func(r env.Rank) { meet(r) },
 }
 
 func failing(r env.Rank) {
@@ -41,6 +43,22 @@ func failing(r env.Rank) {
 		os.Exit(17)
 	}
 	select {}
+}
+
+// meet has ranks 0 and 1 wait for what nobody brings, while rank 2 ends and rank 3
+// does something else.
+func meet(r env.Rank) {
+	switch r.Rank {
+	case 2:
+		return
+	case 3:
+		select {}
+	}
+	store, err := tcpstore.Dial(context.Background(), r.Store)
+	if err == nil {
+		err = store.Wait(context.Background(), "addresses/3")
+	}
+	panic(err)
 }
 
 // orphan leaves a process in a session of its own behind.
@@ -172,6 +190,27 @@ func TestSignalsArePassedOn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 130, r.ExitCode)
 	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")
+}
+
+func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := spec("meet", 4)
+	s.Store.Report = 20 * time.Millisecond
+	var said string
+	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
+		if strings.HasPrefix(n.Text, "waiting ") {
+			said = n.Text
+			cancel()
+		}
+		return ""
+	}))
+	require.NoError(t, err)
+	assert.Regexp(t, `^waiting \d+s in the store: 2 of 4 ranks wait for "addresses/3"; `+
+		`missing rank 2 \(pid \d+, ended with exit code 0\), rank 3 \(pid \d+, \w+, \d+ % CPU\)$`, said)
+	require.NotNil(t, r.Stall)
+	assert.Equal(t, []job.StallWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}}, r.Stall.Waiting)
+	assert.Equal(t, "ended with exit code 0", r.Stall.Missing[0].Standing)
 }
 
 func TestDeadline(t *testing.T) {

@@ -40,7 +40,7 @@ func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
 		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
-		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Ranks: make([]wire.Row, len(p.Ranks)),
+		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), StoreReport: s.spec.Store.ReportAfter(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
@@ -101,7 +101,7 @@ func (h *head) outputFailed(stream int, err error) {
 // the rank that failed first, what they mean, and where its log is.
 func (h *head) result() job.Result {
 	r := h.sup.Result()
-	r.JobID = h.plan.JobID
+	r.JobID, r.Stall = h.plan.JobID, h.stall.Load()
 	if h.plan.Logs != nil {
 		r.LogDir = h.plan.Logs.Base
 	}

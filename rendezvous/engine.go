@@ -15,6 +15,7 @@ type Engine struct {
 	entries map[string]*entry
 	present int   // entries that are keys
 	size    int64 // see Size
+	steps   int64 // see Progress
 }
 
 // entry is what is known under one name. A key, a queue and those who wait for either of them share it, so that each operation looks
@@ -42,6 +43,10 @@ func NewEngine() *Engine {
 
 // Size is the memory that keys, values, queues and waiting parties take, in bytes, closely enough to hold a limit.
 func (e *Engine) Size() int64 { return e.size }
+
+// Progress counts what has brought those who meet here further: new keys, arrivals and other counts, values in queues, and waits that
+// ended. What a watchdog does again and again, asking for keys and writing to one that exists, is no progress.
+func (e *Engine) Progress() int64 { return e.steps }
 
 // NumKeys counts the keys.
 func (e *Engine) NumKeys() int { return e.present }
@@ -82,6 +87,7 @@ func (e *Engine) Check(key []byte) bool {
 func (e *Engine) Add(key []byte, delta int64) (int64, error) {
 	sum, err := e.sum(key, delta)
 	if err == nil {
+		e.steps++
 		e.store(e.entry(key), strconv.AppendInt(nil, sum, 10))
 	}
 	return sum, err
@@ -140,6 +146,7 @@ func (e *Engine) Delete(key []byte) bool {
 func (e *Engine) Push(queue, value []byte) {
 	en := e.entry(queue)
 	en.queue = append(en.queue, bytes.Clone(value))
+	e.steps++
 	e.size += int64(len(value)) + queuedSize
 	en.wakeOne(e)
 }
@@ -203,5 +210,6 @@ func (e *Engine) replace(en *entry, value []byte) {
 	if !en.present {
 		en.present = true
 		e.present++
+		e.steps++
 	}
 }

@@ -27,6 +27,15 @@ const keepPlaces = 16
 // Waiting reports whether w waits for something.
 func (w *Waiter) Waiting() bool { return w.missing > 0 }
 
+// Missing yields what w waits for, as often as it listed it.
+func (w *Waiter) Missing(yield func(name string) bool) {
+	for i := range w.places {
+		if en := w.places[i].entry; en != nil && !yield(en.name) {
+			return
+		}
+	}
+}
+
 // Wait reports whether all keys exist, or queues of those names hold something. If not, w waits for those that are missing, each
 // as often as it is listed, and is woken when the last has come. A key that is deleted after it came is not missing again.
 func (e *Engine) Wait(w *Waiter, keys ...[]byte) bool {
@@ -58,6 +67,7 @@ func (e *Engine) Arrive(w *Waiter, key []byte, world int64) (full bool, err erro
 	}
 	en := e.entry(key)
 	e.replace(en, strconv.AppendInt(nil, count, 10))
+	e.steps++
 	if count >= world {
 		e.wakeAll(en)
 		return true, nil
@@ -150,6 +160,7 @@ func (en *entry) pass(e *Engine) (woken *Waiter) {
 	if w.missing--; w.missing > 0 {
 		return nil
 	}
+	e.steps++
 	w.forget()
 	w.Wake()
 	return w

@@ -102,6 +102,8 @@ type Result struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// OutputLost says that output could not be written, and why.
 	OutputLost string `json:"output_lost,omitempty"`
+	// Stall says how the ranks' meeting in the store had stood still, if it did.
+	Stall *Stall `json:"store_stall,omitempty"`
 	// Left are processes that survived SIGKILL.
 	Left []string `json:"left,omitempty"`
 	// LogDir is the directory of the job's log files, where there are any.

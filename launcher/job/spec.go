@@ -157,6 +157,21 @@ type StoreWish struct {
 	From string
 	// Allow are the networks of peers on other hosts that gorun's store accepts.
 	Allow []netip.Prefix
+	// Report is how long ranks may wait in the store, while nothing comes further,
+	// until a remark says who waits for what and who is missing. 0 means
+	// DefaultStoreReport; a negative value, no remark.
+	Report time.Duration
+}
+
+// DefaultStoreReport is long for a meeting and short for the one who waits.
+const DefaultStoreReport = 30 * time.Second
+
+// ReportAfter is Report with its default; 0: never.
+func (w StoreWish) ReportAfter() time.Duration {
+	if w.Report == 0 {
+		return DefaultStoreReport
+	}
+	return max(w.Report, 0)
 }
 
 // StdinKind says which ranks read the launcher's standard input.

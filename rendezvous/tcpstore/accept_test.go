@@ -40,7 +40,7 @@ func TestSnapshotCounts(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Snapshot().Connections == 1 }, time.Minute, time.Millisecond)
 	got := s.Snapshot()
 	got.Memory = 0
-	require.Equal(t, Snapshot{Connections: 1, Keys: 1, Operations: 2, Refused: 1}, got)
+	require.Equal(t, Snapshot{Connections: 1, Keys: 1, Operations: 2, Refused: 1, Progress: 1}, got)
 	require.NoError(t, s.Close())
 	<-s.Done()
 }

@@ -178,6 +178,23 @@ func (l *loop) snapshot() Snapshot {
 	}
 	return Snapshot{
 		Connections: l.open, Waiting: waiting, Keys: l.engine.NumKeys(), Memory: l.held + l.engine.Size(),
-		Operations: l.served, Refused: l.refused,
+		Operations: l.served, Refused: l.refused, Progress: l.engine.Progress(),
 	}
+}
+
+func (l *loop) waits() (waits []Wait) {
+	for _, c := range l.conns {
+		if c == nil || !c.waiter.Waiting() {
+			continue
+		}
+		w := Wait{Peer: c.peer, PID: int(c.pid)}
+		for name := range c.waiter.Missing {
+			if w.Missing++; len(w.Keys) < waitKeys {
+				key, _ := unwired(name)
+				w.Keys = append(w.Keys, key)
+			}
+		}
+		waits = append(waits, w)
+	}
+	return waits
 }

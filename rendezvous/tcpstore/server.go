@@ -86,6 +86,7 @@ type Snapshot struct {
 	Memory      int64 // as Limits.Memory counts, in bytes
 	Operations  int64 // requests that were carried out so far, greetings not counted
 	Refused     int64 // connections that were refused, or disconnected for what they did
+	Progress    int64 // as rendezvous.Engine.Progress counts
 }
 
 // Snapshot returns how full the store is; of a closed server, zero.
@@ -97,6 +98,32 @@ func (s *Server) Snapshot() Snapshot {
 		return snapshot
 	case <-s.ended:
 		return Snapshot{}
+	}
+}
+
+// Wait is a connection that waits for something.
+type Wait struct {
+	Peer netip.AddrPort
+	// PID is the process id that the client sent, as PyTorch's do since 2.5; 0 if it sent none.
+	PID int
+	// Keys are some of the keys that it waits for, as the client's caller names them.
+	Keys []string
+	// Missing counts all of them.
+	Missing int
+}
+
+// waitKeys is how many keys of a Wait are named.
+const waitKeys = 4
+
+// Waits lists the connections that wait; of a closed server, none.
+func (s *Server) Waits() []Wait {
+	answer := make(chan []Wait, 1)
+	s.ask(func(l *loop) { answer <- l.waits() }, false)
+	select {
+	case waits := <-answer:
+		return waits
+	case <-s.ended:
+		return nil
 	}
 }
 

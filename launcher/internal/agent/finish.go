@@ -33,7 +33,7 @@ func (j *running) abandon() {
 
 func (j *running) end(grace time.Duration) {
 	<-j.spawned
-	j.stopTimers()
+	j.timers.stop()
 	var left []process.Proc
 	if !j.quiet() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)
@@ -140,12 +140,7 @@ func (j *running) reapOrphans() {
 	if !j.agent.cfg.Subreaper {
 		return
 	}
-	j.timers.Lock()
-	defer j.timers.Unlock()
-	if j.over {
-		return
-	}
-	j.reaper = time.AfterFunc(reapPeriod, func() {
+	j.timers.after(reapPeriod, func() {
 		process.ReapOrphans(j.known())
 		j.reapOrphans()
 	})
@@ -162,9 +157,7 @@ func (j *running) watchTorch() {
 	if !j.start.TorchHint || server == nil {
 		return
 	}
-	j.timers.Lock()
-	defer j.timers.Unlock()
-	j.hint = time.AfterFunc(torchPatience, func() {
+	j.timers.after(torchPatience, func() {
 		if server.Clients() > 0 {
 			return
 		}
@@ -184,28 +177,10 @@ func (j *running) rankPIDs() (pids []int) {
 // settle arranges for what no rank needs in its first milliseconds: the place for
 // its error file, and how often the kernel had killed for lack of memory.
 func (j *running) settle() {
-	j.timers.Lock()
-	defer j.timers.Unlock()
-	if j.over {
-		return
-	}
-	j.settling = time.AfterFunc(settled, func() {
-		j.timers.Lock()
-		defer j.timers.Unlock()
-		if !j.over {
+	j.timers.after(settled, func() {
+		j.timers.unlessOver(func() {
 			j.makePrivateDir()
 			j.oom.begin()
-		}
+		})
 	})
-}
-
-func (j *running) stopTimers() {
-	j.timers.Lock()
-	defer j.timers.Unlock()
-	j.over = true
-	for _, t := range []*time.Timer{j.hint, j.reaper, j.settling} {
-		if t != nil {
-			t.Stop()
-		}
-	}
 }

@@ -55,6 +55,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	if e.Code != 0 || e.Signal != 0 {
 		(*running)(s).explain(&e, r.row)
 	}
+	r.end.Store(&e)
 	s.endings.rank(e)
 }
 

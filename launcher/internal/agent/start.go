@@ -39,17 +39,14 @@ type running struct {
 	open   atomic.Int32  // streams that are read here and have not ended
 	silent chan struct{} // closed when there are none and every rank was started
 
-	timers   sync.Mutex // guards the fields below
-	over     bool
-	hint     *time.Timer
-	reaper   *time.Timer
-	settling *time.Timer
+	timers timers
 }
 
 // rank is what is known here of one rank.
 type rank struct {
 	row wire.Row
 	pid atomic.Int32 // 0: not started
+	end atomic.Pointer[wire.RankExit]
 }
 
 // start does what the head decided. The ranks are started beside the loop that
@@ -88,6 +85,7 @@ func (j *running) spawn() {
 	j.streamEnded()
 	j.settle()
 	j.watchTorch()
+	j.watchStore()
 	j.reapOrphans()
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,9 @@ import (
 type Ticks uint64
 
 const nanosecondsPerTick = 1e9 / 100 // USER_HZ is 100 on amd64 and arm64
+
+// Duration returns the time as a duration.
+func (t Ticks) Duration() time.Duration { return time.Duration(t) * nanosecondsPerTick }
 
 // Now returns the current time as a process that starts now would show it.
 func Now() Ticks {
@@ -38,6 +42,8 @@ type Proc struct {
 	// Threads counts the threads that exist, an unreaped main thread included.
 	Threads int
 	Start   Ticks
+	// CPU is the time that it and its threads have used.
+	CPU Ticks
 }
 
 // Describe tells which process pid is, for messages.
@@ -56,10 +62,11 @@ func Describe(pid int) (Proc, error) {
 // String returns the process as messages name it, for example
 // "trainer (pid 8812, stopped)".
 func (p Proc) String() string {
-	return p.Name + " (pid " + strconv.Itoa(p.PID) + ", " + p.state() + ")"
+	return p.Name + " (pid " + strconv.Itoa(p.PID) + ", " + p.Standing() + ")"
 }
 
-func (p Proc) state() string {
+// Standing says in a word or two what the process does.
+func (p Proc) Standing() string {
 	switch p.State {
 	case 'R':
 		return "running"
@@ -98,6 +105,8 @@ const (
 	statPGID      = 2
 	statSID       = 3
 	statFlags     = 6
+	statUserTime  = 11
+	statKernTime  = 12
 	statThreads   = 17
 	statStart     = 19
 	statArgStart  = 45
@@ -143,6 +152,9 @@ func parseStat(line []byte) (p Proc, ok bool) {
 	}
 	start, valid := decimal(word[statStart])
 	p.Start = Ticks(start)
+	user, _ := decimal(word[statUserTime])
+	kernel, _ := decimal(word[statKernTime])
+	p.CPU = Ticks(user + kernel)
 	return p, ok && valid && p.PID > 0
 }
 

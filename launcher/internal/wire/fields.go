@@ -140,6 +140,7 @@ func (m *Start) fields(c *coder) {
 	text(c, 7, &m.PrivateDir)
 	number(c, 8, &m.Window)
 	c.flag(9, &m.TorchHint)
+	number(c, 10, &m.StoreReport)
 }
 
 func (a *App) fields(c *coder) {
@@ -260,4 +261,26 @@ func (*Resize) Type() Type { return TypeResize }
 func (m *Resize) fields(c *coder) {
 	number(c, 1, &m.Rows)
 	number(c, 2, &m.Cols)
+}
+
+func (*Stalled) Type() Type { return TypeStalled }
+
+func (m *Stalled) fields(c *coder) {
+	number(c, 1, &m.Waited)
+	c.moment(2, &m.At)
+	parts(c, 3, &m.Waiting)
+	parts(c, 4, &m.Absent)
+}
+
+func (w *StoreWait) fields(c *coder) {
+	number(c, 1, &w.Rank)
+	c.texts(2, &w.Keys)
+	number(c, 3, &w.Missing)
+}
+
+func (a *AbsentRank) fields(c *coder) {
+	number(c, 1, &a.Rank)
+	number(c, 2, &a.PID)
+	text(c, 3, &a.Standing)
+	number(c, 4, &a.CPU)
 }

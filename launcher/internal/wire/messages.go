@@ -88,6 +88,9 @@ type Start struct {
 	// TorchHint has the agent look, once, for PyTorch ranks that never come to
 	// the store.
 	TorchHint bool
+	// StoreReport is how long ranks may wait in the store without anything coming
+	// further until Stalled says so; 0: for ever.
+	StoreReport time.Duration
 }
 
 // App is a program as it is executed.
@@ -213,4 +216,29 @@ type Notice struct {
 type Resize struct {
 	Rows int
 	Cols int
+}
+
+// Stalled says, once, that ranks wait in the store and nothing has come further
+// for a while.
+type Stalled struct {
+	Waited  time.Duration
+	At      time.Time
+	Waiting []StoreWait
+	// Absent are the ranks that do not wait there.
+	Absent []AbsentRank
+}
+
+// StoreWait is a rank that waits in the store.
+type StoreWait struct {
+	Rank    int      // -1: the connection is of none
+	Keys    []string // some of what it waits for
+	Missing int      // how many keys that is
+}
+
+// AbsentRank is what a rank does that does not wait in the store.
+type AbsentRank struct {
+	Rank     int
+	PID      int
+	Standing string // "sleeping", "ended with exit code 0"
+	CPU      int    // percent of one CPU that its processes use, -1: not known
 }

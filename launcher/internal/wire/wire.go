@@ -65,13 +65,14 @@ const (
 	TypeGone
 	TypeNotice
 	TypeResize
+	TypeStalled
 )
 
 var typeNames = [...]string{
 	TypeHello: "hello", TypeFacts: "facts", TypeOpen: "open", TypeOpened: "opened", TypeStart: "start",
 	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
-	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize",
+	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled",
 }
 
 // String returns the type's name, for messages.

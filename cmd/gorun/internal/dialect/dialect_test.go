@@ -111,6 +111,8 @@ func TestSpec(t *testing.T) {
 		"gorun --store gorun x": {Store: job.StoreWish{Mode: job.StoreGorun}},
 		"gorun --store=rank0 x": {Store: job.StoreWish{Mode: job.StoreRank0}},
 		"gorun --store auto x":  {},
+		"gorun --store-report 5m x":                                {Store: job.StoreWish{Report: 5 * time.Minute}},
+		"gorun --store-report 0 x":                                 {Store: job.StoreWish{Report: -1}},
 		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x": {Store: job.StoreWish{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")}},
 		"gorun --master-addr a x":                                   {Store: job.StoreWish{Addr: "a", From: "--master-addr a"}},
 		"gorun --master_port=29500 x":                               {Store: job.StoreWish{Port: 29500, From: "--master_port=29500"}},

@@ -25,6 +25,11 @@ var ownTable = []Option{
 		set:  (*parser).setAllow,
 	},
 	{
+		Names: []string{"store-report"}, Group: GroupMeeting, Value: "D",
+		Help: "say once who waits in the store and who is missing when nothing has come further for D; 0: never (default: 30)",
+		set:  (*parser).setStoreReport,
+	},
+	{
 		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"},
 		Help: "which ranks read standard input (default: 0)",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
@@ -93,6 +98,16 @@ var launchTable = []Option{
 		Help: "leave the script's arguments alone: it reads LOCAL_RANK (default: put --local-rank=N before them)",
 		set:  func(p *parser, a arg) error { p.useEnv = a.on; return nil },
 	},
+}
+
+// setStoreReport takes 0 for no report at all, which a Spec says by a negative time.
+func (p *parser) setStoreReport(a arg) error {
+	d, err := parseDuration(a.value)
+	if err == nil && d == 0 {
+		d = -1
+	}
+	p.inv.Spec.Store.Report = d
+	return err
 }
 
 func (p *parser) setStore(a arg) error {

@@ -1,0 +1,127 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Stall is a moment at which ranks had waited in the store for long and nothing
+// came further.
+type Stall struct {
+	Waited  time.Duration `json:"waited_ns"`
+	At      time.Time     `json:"at"`
+	Waiting []StallWait   `json:"waiting"`
+	// Missing are the ranks that did not wait there.
+	Missing []StallAbsence `json:"missing,omitempty"`
+}
+
+// StallWait is what one rank, or -1 for a process that is none, waited for.
+type StallWait struct {
+	Rank int      `json:"rank"`
+	Keys []string `json:"keys"` // some of them
+	More int      `json:"more,omitempty"`
+}
+
+// StallAbsence is what a rank did that did not wait.
+type StallAbsence struct {
+	Rank     int    `json:"rank"`
+	PID      int    `json:"pid,omitempty"`
+	Standing string `json:"standing"`              // "sleeping", "ended with exit code 0"
+	CPU      int    `json:"cpu_percent,omitempty"` // of one CPU; -1: not known
+}
+
+// String says it in one line: who waits for what, and who is missing. The texts of
+// the stall must be free of control bytes.
+func (s *Stall) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "waiting %s in the store: ", s.Waited.Round(time.Second))
+	waiting := s.ranks()
+	all := len(waiting) + len(s.Missing)
+	switch {
+	case len(waiting) == 0:
+		fmt.Fprintf(&b, "%s for %s", verb(len(s.Waiting), "process that is no rank waits", "processes that are no ranks wait"), s.keys())
+	case len(s.Missing) == 0:
+		fmt.Fprintf(&b, "all %s for %s, which nobody sets", verb(all, "rank waits", "ranks wait"), s.keys())
+	default:
+		fmt.Fprintf(&b, "%d of %s for %s", len(waiting), verb(all, "rank waits", "ranks wait"), s.keys())
+	}
+	if len(s.Missing) > 0 {
+		b.WriteString("; missing " + s.missing())
+	}
+	return b.String()
+}
+
+// ranks are those that wait, each once.
+func (s *Stall) ranks() (ranks []int) {
+	for _, w := range s.Waiting {
+		if w.Rank >= 0 {
+			ranks = append(ranks, w.Rank)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
+// keys names the key for which most wait, and counts the others.
+func (s *Stall) keys() string {
+	waiters, most, others := map[string]int{}, "", 0
+	for _, w := range s.Waiting {
+		others += w.More
+		for _, k := range w.Keys {
+			waiters[k]++
+		}
+	}
+	for k, n := range waiters {
+		if most == "" || n > waiters[most] || n == waiters[most] && k < most {
+			most = k
+		}
+	}
+	text := fmt.Sprintf("%q", clip(most, longestKey))
+	if others += len(waiters) - 1; others > 0 {
+		text += " and " + verb(others, "other key", "other keys")
+	}
+	return text
+}
+
+// longestKey is how many characters of a key are shown.
+const longestKey = 80
+
+// missing describes the first ranks that are missing and counts the rest.
+func (s *Stall) missing() string {
+	const most = 3
+	var list []string
+	for _, a := range s.Missing[:min(len(s.Missing), most)] {
+		list = append(list, a.String())
+	}
+	if rest := s.Missing[len(list):]; len(rest) > 0 {
+		var ranks []int
+		for _, a := range rest {
+			ranks = append(ranks, a.Rank)
+		}
+		list = append(list, "ranks "+Fold(ranks))
+	}
+	return strings.Join(list, ", ")
+}
+
+// String describes the rank: "rank 5 (pid 4711, sleeping, 0 % CPU)".
+func (a StallAbsence) String() string {
+	text := fmt.Sprintf("rank %d (", a.Rank)
+	if a.PID != 0 {
+		text += fmt.Sprintf("pid %d, ", a.PID)
+	}
+	text += a.Standing
+	if a.CPU >= 0 {
+		text += fmt.Sprintf(", %d %% CPU", a.CPU)
+	}
+	return text + ")"
+}
+
+// verb writes a number with the words that go with it.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
