@@ -36,7 +36,7 @@ type head struct {
 	signals  chan os.Signal
 	listen   func() // subscribes to signals, once
 
-	stall    atomic.Pointer[job.Stall]
+	stall atomic.Pointer[job.Stall]
 
 	mu     sync.Mutex // guards sup and timers
 	timers []*time.Timer
