@@ -62,7 +62,7 @@ func (l *loop) somebodyComes() bool {
 // each turn. It is said when that was of no use: then those who come together are in the queue and can be counted.
 func (l *loop) stopAccepting(why string, files bool) {
 	if l.crowded {
-		l.complaints.say(netip.Addr{}, faultCrowd, "the store cannot take more connections at the moment: %s", l.crowd(why, files))
+		l.complaints.say(netip.Addr{}, 0, faultCrowd, "the store cannot take more connections at the moment: %s", l.crowd(why, files))
 	}
 	l.crowded = true
 	l.acceptReady = false
@@ -103,7 +103,7 @@ func (l *loop) admit(fd int, peer netip.AddrPort) {
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		unix.Close(fd)
-		l.complaints.say(netip.Addr{}, faultCrowd, "the store cannot take a connection: %v", err)
+		l.complaints.say(netip.Addr{}, 0, faultCrowd, "the store cannot take a connection: %v", err)
 		return
 	}
 	c := &conn{fd: fd, peer: peer, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
@@ -123,7 +123,7 @@ func (l *loop) refuse(peer netip.Addr) {
 	if l.cfg.AllowOption != "" {
 		wayOut = fmt.Sprintf("; %s %v accepts it", l.cfg.AllowOption, peer)
 	}
-	l.complaints.say(peer, faultRefused, "the store refused a connection from %v: it is neither on this host nor among the peers to accept%s", peer, wayOut)
+	l.complaints.say(peer, 0, faultRefused, "the store refused a connection from %v: it is neither on this host nor among the peers to accept%s", peer, wayOut)
 }
 
 // AllowNetworks is a [Config.Allow] that accepts the addresses of some networks; IPv4 networks hold for peers that come by IPv6's

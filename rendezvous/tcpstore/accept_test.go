@@ -2,6 +2,7 @@ package tcpstore
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,4 +44,20 @@ func TestSnapshotCounts(t *testing.T) {
 	require.Equal(t, Snapshot{Connections: 1, Keys: 1, Operations: 2, Refused: 1, Progress: 1}, got)
 	require.NoError(t, s.Close())
 	<-s.Done()
+}
+
+// Two ranks of one host that go past a limit are two stories, and what one does again is not.
+func TestEachProcessIsNamed(t *testing.T) {
+	s := open(t, Config{Limits: Limits{Value: 1}})
+	for _, pid := range []byte{1, 2, 2} {
+		r := greet(t, s)
+		r.send([]byte{opPing, pid, 0, 0, 0})
+		r.expect(pid, 0, 0, 0)
+		r.send(request(opSet, text("k"), text("long")))
+		r.ended()
+	}
+	require.NoError(t, s.Close())
+	require.Equal(t, 2, strings.Count(s.log.text(), "a value of 4 bytes; at most 1 are allowed"), s.log.text())
+	require.Contains(t, s.log.text(), "(pid 1)")
+	require.Contains(t, s.log.text(), "(pid 2)")
 }

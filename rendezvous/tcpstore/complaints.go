@@ -22,20 +22,21 @@ const (
 // complaint is what is said once.
 type complaint struct {
 	peer netip.Addr
+	pid  uint32 // 0 where it is not known; all ranks of a host have one address
 	kind fault
 }
 
 // mostComplaints bounds the log, and the memory for it, against somebody who scans ports from many addresses.
 const mostComplaints = 256
 
-// complaints says what is wrong with peers, once for each address and kind of fault.
+// complaints says what is wrong with peers, once for each address, process where it is known, and kind of fault.
 type complaints struct {
 	logf func(format string, args ...any)
 	said map[complaint]struct{}
 }
 
-func (c *complaints) say(peer netip.Addr, kind fault, format string, args ...any) {
-	this := complaint{peer, kind}
+func (c *complaints) say(peer netip.Addr, pid uint32, kind fault, format string, args ...any) {
+	this := complaint{peer, pid, kind}
 	if _, again := c.said[this]; again || len(c.said) > mostComplaints {
 		return
 	}

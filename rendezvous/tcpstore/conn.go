@@ -56,7 +56,7 @@ func (l *loop) fail(c *conn, kind fault, why error) {
 		l.flush(c, false)
 	}
 	l.refused++
-	l.complaints.say(c.peer.Addr(), kind, "the store disconnected %s: %v", c.who(), why)
+	l.complaints.say(c.peer.Addr(), c.pid, kind, "the store disconnected %s: %v", c.who(), why)
 	l.doom(c)
 }
 

@@ -25,8 +25,9 @@ type Config struct {
 	AllowOption string
 	// Limits bounds what peers may take.
 	Limits Limits
-	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each peer and kind of
-	// fault. What peers sent is quoted in it. The server's goroutine calls it: everybody waits while it blocks. nil logs nothing.
+	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each kind of fault and
+	// peer, which is an address, and a process where that is known. What peers sent is quoted in it. The server's goroutine calls
+	// it: everybody waits while it blocks. nil logs nothing.
 	Logf func(format string, args ...any)
 }
 

@@ -488,8 +488,8 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 	at := netip.MustParseAddr("10.0.0.0")
 	for range 2 * mostComplaints {
 		at = at.Next()
-		c.say(at, faultStranger, "%v", at)
-		c.say(at, faultStranger, "%v again", at)
+		c.say(at, 0, faultStranger, "%v", at)
+		c.say(at, 0, faultStranger, "%v again", at)
 	}
 	require.Len(t, log.lines, mostComplaints+1)
 	require.Contains(t, log.lines[mostComplaints], "silent")
