@@ -220,9 +220,9 @@ def list_keys(server, store):
 
 @case
 def num_keys(server, store):
-    mine, before = server.connect(wait_for_workers=False), store.num_keys()
-    mine.set("counted", "x")
-    mine.queue_push("counted queue", "x")
+    before = store.num_keys()
+    store.set("counted", "x")
+    store.queue_push("counted queue", "x")
     return store.num_keys() - before
 
 
@@ -360,8 +360,8 @@ def clients_on_one_key(server, store):
     def work():
         mine = server.connect()
         for _ in range(100):
-            mine.add("many clients", 1)
             mine.append("many appends", "x")
+            mine.add("many clients", 1)  # is answered, so that the other is done as well
 
     together(*[work] * 8)
     return [tried(store.get, "many clients"), tried(store.get, "many appends")]
