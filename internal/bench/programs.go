@@ -9,10 +9,10 @@ import (
 
 // Programs are what the measurements run; a path is empty where this machine lacks the program.
 type Programs struct {
-	Gorun, Forkloop, Stand, Flood string // always there
-	Hydra, OpenMPI                string
-	Torchrun, Python              string // of .venv
-	True                          string
+	Gorun, Forkloop, Stand, Flood, Storeload string // always there
+	Hydra, OpenMPI                           string
+	Torchrun, Python                         string // of .venv
+	True                                     string
 
 	dir string
 }
@@ -39,10 +39,10 @@ func (p *Programs) fill(gorun string) error {
 	if _, err = os.Stat(p.Gorun); err != nil {
 		return fmt.Errorf("%w: `make build` makes it", err)
 	}
-	for name, path := range map[string]*string{"forkloop": &p.Forkloop, "stand": &p.Stand, "flood": &p.Flood} {
+	for name, path := range map[string]*string{"forkloop": &p.Forkloop, "stand": &p.Stand, "flood": &p.Flood, "storeload": &p.Storeload} {
 		*path = filepath.Join(p.dir, name)
 		source := filepath.Join("internal", "bench", "csrc", name+".c")
-		if said, err := exec.Command("gcc", "-O2", "-o", *path, source).CombinedOutput(); err != nil {
+		if said, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", *path, source).CombinedOutput(); err != nil {
 			return fmt.Errorf("compile %s: %w\n%s", source, err, said)
 		}
 	}
