@@ -138,17 +138,22 @@ func (l *loop) next(c *conn, p []byte) int {
 	n, err := c.scan.end(p, &l.cfg.Limits)
 	if n > 0 {
 		l.served++
-		var wrong *rendezvous.NotNumberError
-		if err = l.answer(c, p[0], arguments(p[1:n])); errors.As(err, &wrong) {
-			l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[p[0]], err))
-			return 0
-		}
+		err = l.answer(c, p[0], arguments(p[1:n]))
 	}
 	if err != nil {
-		l.fail(c, faultRequest, err)
+		l.refuse(c, p[0], err)
 		return 0
 	}
 	return n
+}
+
+// refuse dooms a connection for its request, which begins with op. It is not part of next, which must not allocate for each request.
+func (l *loop) refuse(c *conn, op byte, err error) {
+	if wrong := (*rendezvous.NotNumberError)(nil); errors.As(err, &wrong) {
+		l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[op], err))
+		return
+	}
+	l.fail(c, faultRequest, err)
 }
 
 func (l *loop) greeting(c *conn, p []byte) int {

@@ -1,0 +1,37 @@
+package tcpstore
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous"
+)
+
+// What clients ask most leaves nothing for the garbage collector.
+func TestRequestsDoNotAllocate(t *testing.T) {
+	l := &loop{engine: rendezvous.NewEngine()}
+	l.cfg.Limits = l.cfg.Limits.withDefaults()
+	l.engine.Set([]byte("/a"), []byte("value"))
+	c := &conn{known: true}
+	for _, request := range [][]byte{
+		keyed(opGet, "a"),
+		keyed(opGet, "missing"),
+		listed(opMultiGet, []string{"a", "a"}),
+		listed(opCheck, []string{"a", "missing"}),
+		listed(opWait, []string{"a"}),
+		append([]byte{opPing}, 1, 2, 3, 4),
+		{opNumKeys},
+		{opCancelWait},
+	} {
+		l.out = slices.Grow(l.out[:0], flushAt)
+		served := 0
+		allocations := testing.AllocsPerRun(10, func() {
+			served = l.next(c, request)
+			l.out = l.out[:0]
+		})
+		require.Equal(t, len(request), served, names[request[0]])
+		require.Zero(t, allocations, names[request[0]])
+	}
+}
