@@ -36,8 +36,8 @@ type joinsPlan struct{ clients, rounds int }
 
 var (
 	full = plan{
-		ops: []int{1, 16, 256, 1000, 4000}, opRounds: 7, opMillis: "250",
-		joins:        []joinsPlan{{100, 15}, {1000, 7}, {4000, 3}, {10000, 3}},
+		ops: []int{1, 16, 256, 1000, 4000}, opRounds: 13, opMillis: "100",
+		joins:        []joinsPlan{{100, 15}, {1000, 5}, {4000, 3}, {10000, 2}},
 		fanoutRounds: 7, tail: 4000, tailRounds: 5, tailMillis: "2000", idle: 10000, silentClients: 100,
 	}
 	quick = plan{

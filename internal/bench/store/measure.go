@@ -14,7 +14,7 @@ func (r *run) operations() error {
 			return err
 		}
 		results, err := r.load("ops", "-s", r.pair[0].spec(), "-s", r.pair[1].spec(),
-			"-c", strconv.Itoa(connections), "-r", strconv.Itoa(r.opRounds), "-t", r.opMillis)
+			"-c", strconv.Itoa(connections), "-r", strconv.Itoa(r.opRounds), "-t", r.opMillis, "-w", "30")
 		if err != nil {
 			return err
 		}
@@ -181,6 +181,16 @@ func (f *figures) best(server int) float64 {
 func (f *figures) median(server int) float64 {
 	sorted := slices.Sorted(slices.Values(f.of[server]))
 	return sorted[len(sorted)/2]
+}
+
+// paired is the median of gorun's figure to libuv's in each round: what slows the machine for some rounds slows both.
+func (f *figures) paired() float64 {
+	var ratios []float64
+	for i := range min(len(f.of[0]), len(f.of[1])) {
+		ratios = append(ratios, f.of[0][i]/f.of[1][i])
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // reaches reports whether a is good enough beside b.

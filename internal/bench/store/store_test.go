@@ -107,6 +107,7 @@ func TestNamesAreCovered(t *testing.T) {
 func TestTargets(t *testing.T) {
 	rate := figures{of: [2][]float64{{110, 90, 100}, {100, 100, 80}}, more: true}
 	require.Equal(t, []float64{110, 100, 100, 100}, []float64{rate.best(0), rate.median(0), rate.best(1), rate.median(1)})
+	require.Equal(t, 1.1, rate.paired())
 	target, verdict := goals{ratio: 1.05}.target(&rate)
 	require.Equal(t, "≥ 1.05", target)
 	require.Equal(t, string(bench.MinOnly), verdict)
@@ -119,6 +120,6 @@ func TestTargets(t *testing.T) {
 	r := run{report: newReport()}
 	r.row("x", "s", least, figures{}, goals{ratio: 0.5})
 	r.row("y", "s", figures{}, figures{}, goals{ratio: 0.5})
-	require.Equal(t, "x s 2.00 2.00 4.00 4.00 0.50 ≤ 0.5 ok", strings.TrimSpace(strings.Join(r.report.Rows[0], " ")))
+	require.Equal(t, "x s 2.00 2.00 4.00 4.00 0.50 0.50 ≤ 0.5 ok", strings.TrimSpace(strings.Join(r.report.Rows[0], " ")))
 	require.Contains(t, r.report.Rows[1], string(bench.NoFigure))
 }

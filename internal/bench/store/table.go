@@ -16,22 +16,23 @@ type goals struct {
 
 func newReport() *bench.Report {
 	report := bench.NewReport("store: gorun beside PyTorch's TCPStore with libuv",
-		"what", "unit", "gorun best", "median", "libuv best", "median", "gorun/libuv", "target", "verdict",
+		"what", "unit", "gorun best", "median", "libuv best", "median", "gorun/libuv", "paired", "target", "verdict",
 		"CPU µs gorun", "libuv", "ratio", "target", "verdict")
 	report.Note("best is the least time or the highest rate; CPU is the server's own, for each operation or, in joins and of the large value, for each client.")
+	report.Note("gorun/libuv is the ratio of the medians, paired the median of the ratios in each round, which neighbours on the machine disturb less.")
 	return report
 }
 
 // row writes one line; cpu may be empty.
 func (r *run) row(what, unit string, f, cpu figures, g goals) {
-	cells := []string{what, unit, "", "", "", "", "", "", string(bench.NoFigure), "", "", "", "", ""}
+	cells := []string{what, unit, "", "", "", "", "", "", "", string(bench.NoFigure), "", "", "", "", ""}
 	if !f.none() {
-		copy(cells[2:], []string{number(f.best(0)), number(f.median(0)), number(f.best(1)), number(f.median(1)), ratio(f.median(0), f.median(1))})
-		cells[7], cells[8] = g.target(&f)
+		copy(cells[2:], []string{number(f.best(0)), number(f.median(0)), number(f.best(1)), number(f.median(1)), ratio(f.median(0), f.median(1)), short(f.paired())})
+		cells[8], cells[9] = g.target(&f)
 	}
 	if !cpu.none() && slices.Max(cpu.of[1]) > 0 {
-		copy(cells[9:], []string{number(cpu.median(0)), number(cpu.median(1)), ratio(cpu.median(0), cpu.median(1))})
-		cells[12], cells[13] = goals{ratio: g.cpu}.target(&cpu)
+		copy(cells[10:], []string{number(cpu.median(0)), number(cpu.median(1)), ratio(cpu.median(0), cpu.median(1))})
+		cells[13], cells[14] = goals{ratio: g.cpu}.target(&cpu)
 	}
 	r.report.Row(cells...)
 }
@@ -69,8 +70,12 @@ func ratio(a, b float64) string {
 	if b == 0 {
 		return "-"
 	}
-	if a/b < 0.1 {
-		return fmt.Sprintf("%.4f", a/b)
+	return short(a / b)
+}
+
+func short(ratio float64) string {
+	if ratio < 0.1 {
+		return fmt.Sprintf("%.4f", ratio)
 	}
-	return fmt.Sprintf("%.2f", a/b)
+	return fmt.Sprintf("%.2f", ratio)
 }
