@@ -60,7 +60,7 @@ struct server {
 	const char *name;
 	clockid_t clock;
 	int has_clock, epoll, busy, stop;
-	uint64_t done;
+	uint64_t done; /* requests answered; an operation may be two, and all clients be at the same one of them */
 	struct client *clients;
 };
 
@@ -276,10 +276,10 @@ static void request(struct client *c) {
 }
 
 static void next_request(struct client *c) {
+	c->server->done++;
 	if (++c->step == doing->stages) {
 		c->step = 0;
 		c->turn++;
-		c->server->done++;
 		if (c->server->stop) {
 			c->server->busy--;
 			return;
@@ -310,10 +310,10 @@ static void measure_op(struct server *s, const struct op *op) {
 	pump(s, warm_ms, 0);
 	double begin = now(), spent = cpu(s);
 	uint64_t done = s->done;
-	pump(s, measure_ms, (uint64_t)count);
+	pump(s, measure_ms, (uint64_t)(count * op->stages));
 	double end = now();
-	printf("{\"op\":\"%s\",\"server\":%d,\"operations\":%llu,\"seconds\":%.6f,\"cpu\":%.6f}\n", op->name, (int)(s - servers),
-	       (unsigned long long)(s->done - done), end - begin, cpu(s) - spent);
+	printf("{\"op\":\"%s\",\"server\":%d,\"operations\":%.1f,\"seconds\":%.6f,\"cpu\":%.6f}\n", op->name, (int)(s - servers),
+	       (double)(s->done - done) / op->stages, end - begin, cpu(s) - spent);
 	for (s->stop = 1; s->busy > 0;)
 		turn(s);
 }
