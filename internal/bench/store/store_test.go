@@ -53,7 +53,7 @@ func TestEveryModeOfStoreload(t *testing.T) {
 	for i, one := range ops {
 		require.GreaterOrEqual(t, one.Operations, 50.0)
 		require.Positive(t, one.Seconds)
-		require.Positive(t, one.CPU)
+		require.GreaterOrEqual(t, one.CPU, 0.0, "the kernel counts a running thread's time at each tick")
 		require.Equal(t, []int{0, 1, 1, 0}[i%4], one.Server, "who begins changes with the round")
 	}
 	for _, mode := range []string{"join", "fanout"} {
