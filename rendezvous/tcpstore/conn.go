@@ -141,14 +141,14 @@ func (l *loop) next(c *conn, p []byte) int {
 		err = l.answer(c, p[0], arguments(p[1:n]))
 	}
 	if err != nil {
-		l.refuse(c, p[0], err)
+		l.reject(c, p[0], err)
 		return 0
 	}
 	return n
 }
 
-// refuse dooms a connection for its request, which begins with op. It is not part of next, which must not allocate for each request.
-func (l *loop) refuse(c *conn, op byte, err error) {
+// reject dooms a connection for its request, which begins with op. It is not part of next, which must not allocate for each request.
+func (l *loop) reject(c *conn, op byte, err error) {
 	if wrong := (*rendezvous.NotNumberError)(nil); errors.As(err, &wrong) {
 		l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[op], err))
 		return
