@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
 )
 
 // rankVariable makes this test binary behave as a measured program.
@@ -46,6 +49,30 @@ func TestInterleaveCountsWhatWentWrong(t *testing.T) {
 	require.LessOrEqual(t, series[0].Min(), series[0].Median())
 	require.Equal(t, Series{Name: "fail", Failed: 2}, series[1])
 	require.Equal(t, Series{Name: "hang", Cut: 1}, series[2])
+}
+
+// The measured programs are what users' programs are compared with: they run once under a sanitizer.
+func TestOurProgramsAreSound(t *testing.T) {
+	testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	t.Chdir(testneeds.Repository(t))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	p, err := FindPrograms(self, Sanitized...)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	said, err := exec.Command(p.Forkloop, "3", p.Flood, "70000").CombinedOutput()
+	require.NoError(t, err, "%.500s", said)
+	require.Equal(t, 3*70_000, len(said))
+
+	stand := exec.Command(p.Stand)
+	out, err := stand.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, stand.Start())
+	here, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "here\n", here)
+	require.NoError(t, stand.Process.Kill())
+	require.ErrorContains(t, stand.Wait(), "killed")
 }
 
 func TestInterleaveNamesAMissingProgram(t *testing.T) {

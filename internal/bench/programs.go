@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // Programs are what the measurements run; a path is empty where this machine lacks the program.
@@ -17,21 +18,25 @@ type Programs struct {
 	dir string
 }
 
-// FindPrograms compiles our own C programs from internal/bench/csrc and looks for the peers. It runs in the repository's root.
-func FindPrograms(gorun string) (*Programs, error) {
+// Sanitized are the compiler's flags with which tests compile our C programs.
+var Sanitized = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
+
+// FindPrograms compiles our own C programs from internal/bench/csrc, with flags of the caller's choice, and looks for the peers. It
+// runs in the repository's root.
+func FindPrograms(gorun string, flags ...string) (*Programs, error) {
 	dir, err := os.MkdirTemp("", "gorun-bench-")
 	if err != nil {
 		return nil, err
 	}
 	p := &Programs{dir: dir, Hydra: lookup("mpiexec.hydra", "mpiexec.mpich"), OpenMPI: lookup("mpirun.openmpi", "mpiexec.openmpi"), True: lookup("true")}
-	if err := p.fill(gorun); err != nil {
+	if err := p.fill(gorun, flags); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *Programs) fill(gorun string) error {
+func (p *Programs) fill(gorun string, flags []string) error {
 	var err error
 	if p.Gorun, err = filepath.Abs(gorun); err != nil {
 		return err
@@ -42,7 +47,7 @@ func (p *Programs) fill(gorun string) error {
 	for name, path := range map[string]*string{"forkloop": &p.Forkloop, "stand": &p.Stand, "flood": &p.Flood, "storeload": &p.Storeload} {
 		*path = filepath.Join(p.dir, name)
 		source := filepath.Join("internal", "bench", "csrc", name+".c")
-		if said, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", *path, source).CombinedOutput(); err != nil {
+		if said, err := exec.Command("gcc", append(slices.Clone(flags), "-O2", "-Wall", "-Wextra", "-Werror", "-o", *path, source)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("compile %s: %w\n%s", source, err, said)
 		}
 	}

@@ -92,5 +92,7 @@ int main(int argc, char **argv) {
 		if (waitpid(pids[rank], &status, 0) < 0 || status)
 			failed = 1;
 	}
+	free(ends);
+	free(pids);
 	return failed;
 }

@@ -29,7 +29,7 @@ func testRun(t *testing.T) *run {
 	t.Chdir(testneeds.Repository(t))
 	self, err := os.Executable()
 	require.NoError(t, err)
-	programs, err := bench.FindPrograms(self)
+	programs, err := bench.FindPrograms(self, bench.Sanitized...)
 	require.NoError(t, err)
 	t.Cleanup(programs.Close)
 	store, err := tcpstore.Listen(tcpstore.Config{Logf: func(format string, args ...any) { t.Errorf(format, args...) }})
