@@ -56,6 +56,7 @@ func (s *session) planOnly() (*job.Plan, error) {
 	if err := s.takeFacts(); err != nil {
 		return nil, err
 	}
+	s.adoptPort()
 	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
 	err := s.makePlan(job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, opened)
 	return s.plan, err
@@ -151,7 +152,7 @@ func (s *session) takePrograms(resolved []wire.Resolved) error {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
 		s.facts.Programs = append(s.facts.Programs, job.Program{
-			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
+			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine, Port: r.Port,
 		})
 	}
 	return all.ErrorOrNil()
@@ -182,6 +183,7 @@ func (s *session) openStore() (opened job.Opened, err error) {
 		return opened, err
 	}
 	mode, _ := s.spec.ChooseStore(s.facts)
+	s.adoptPort()
 	if early {
 		opened, err = s.takeOpened()
 	}
@@ -192,6 +194,21 @@ func (s *session) openStore() (opened job.Opened, err error) {
 		return s.takeOpened()
 	}
 	return opened, err
+}
+
+// adoptPort makes the port that a script assigns itself the one that is kept for
+// its rank 0, so that somebody who has it is found before the ranks start.
+func (s *session) adoptPort() {
+	store := &s.spec.Store
+	if store.Mode != job.StoreAuto || store.Port != 0 {
+		return
+	}
+	for _, p := range s.facts.Programs {
+		if p.Port != 0 {
+			store.Port, store.From, s.scriptsPort = p.Port, p.AssignsPort, true
+			return
+		}
+	}
 }
 
 func (s *session) sendOpen(rank0 bool) error {
@@ -212,6 +229,9 @@ func (s *session) takeOpened() (job.Opened, error) {
 		text := "open the store"
 		if s.spec.Store.From != "" {
 			text += " as " + s.spec.Store.From + " says"
+		}
+		if s.scriptsPort {
+			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; --store=rank0 starts it all the same`
 		}
 		return job.Opened{}, &Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint}
 	}

@@ -111,22 +111,22 @@ func (h *head) closeConsole(ctx context.Context) {
 // goroutine to which the event came: handing each to another would cost a change
 // of threads.
 func (h *head) post(ev job.Event) {
-	for _, failed := range h.next(ev) {
-		h.settings.tell(failed) // without the lock: the console may be posting, too
+	for _, remark := range h.next(ev) {
+		h.settings.tell(remark) // without the lock: the console may be posting, too
 	}
 }
 
-func (h *head) next(ev job.Event) (failed []string) {
+func (h *head) next(ev job.Event) (remarks []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sup.Done() {
 		return nil
 	}
-	failed = h.obey(h.sup.Next(ev))
+	remarks = h.obey(h.sup.Next(ev))
 	if h.sup.Done() {
 		close(h.over)
 	}
-	return failed
+	return remarks
 }
 
 // loop passes on what comes from outside until nothing is left on any node.
@@ -243,14 +243,16 @@ func (h *head) signalled(s os.Signal) {
 	}
 }
 
-// obey carries out the supervisor's orders and returns what went wrong.
-func (h *head) obey(orders []job.Order) (failed []string) {
+// obey carries out the supervisor's orders and returns what there is to tell.
+func (h *head) obey(orders []job.Order) (remarks []string) {
 	for _, o := range orders {
-		if err := h.carryOut(o); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			failed = append(failed, fmt.Sprintf("%T: %v", o, err))
+		if r, ok := o.(job.Remark); ok {
+			remarks = append(remarks, r.Text)
+		} else if err := h.carryOut(o); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			remarks = append(remarks, fmt.Sprintf("%T: %v", o, err))
 		}
 	}
-	return failed
+	return remarks
 }
 
 func (h *head) carryOut(o job.Order) error {

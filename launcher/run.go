@@ -87,6 +87,8 @@ type session struct {
 	served   chan error
 	facts    job.Facts
 	plan     *job.Plan
+	// scriptsPort: the store's port is the one that a script's own text assigns.
+	scriptsPort bool
 }
 
 // begin checks the wish and starts the node's agent.

@@ -352,7 +352,7 @@ func (b *builder) store() {
 	if b.opened.Port == 0 {
 		port = AtStart
 	}
-	if from := b.spec.Store.From; from != "" {
+	if from := b.spec.Store.From; from != "" && !strings.Contains(why, from) {
 		why += ", where " + from + " says"
 	}
 	b.plan.Store = Store{Mode: modeGorun, Why: why, Addr: b.opened.Addr, Port: port, Own: b.opened.Store}

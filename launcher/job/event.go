@@ -103,11 +103,13 @@ const (
 	TimerGrace
 	// TimerKill ends the short time between a late SIGTERM and SIGKILL.
 	TimerKill
+	// TimerRemark is when it is time to say that ranks take theirs.
+	TimerRemark
 )
 
 // String returns the timer's name in transcripts.
 func (t Timer) String() string {
-	return [...]string{"?", "deadline", "grace", "kill"}[min(t, TimerKill)]
+	return [...]string{"?", "deadline", "grace", "kill", "remark"}[min(t, TimerRemark)]
 }
 
 // Order is something to do about an Event.
@@ -136,6 +138,9 @@ type Arm struct {
 	After time.Duration
 }
 
+// Remark tells the user something.
+type Remark struct{ Text string }
+
 // Suspend stops the ranks and then the launcher itself, as Ctrl-Z does to a
 // program; Resume lets the ranks go on.
 type (
@@ -147,5 +152,6 @@ func (Signal) order()  {}
 func (Kill) order()    {}
 func (End) order()     {}
 func (Arm) order()     {}
+func (Remark) order()  {}
 func (Suspend) order() {}
 func (Resume) order()  {}

@@ -26,6 +26,8 @@ type Program struct {
 	// AssignsPort is the place at which a Python program's own text assigns
 	// MASTER_PORT; "" for nowhere.
 	AssignsPort string
+	// Port is what it assigns, 0 where that is no number in the text.
+	Port int
 }
 
 // Opened is where node 0 serves the store.

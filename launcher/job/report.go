@@ -29,10 +29,10 @@ func (r *Result) Report(name SignalNamer) string {
 	case r.Cause == CauseStart, r.Cause == CauseNode:
 		b.headline(r.Text)
 	case r.Cause == CauseTimeout:
-		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.Elapsed)))
+		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
 	case r.Cause == CauseSignal:
 		n, _ := name(r.Signal)
-		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.Elapsed)))
+		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.After)))
 	}
 	b.end(r)
 	return b.String()
@@ -71,9 +71,9 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 		where = f.Host + ", "
 	}
 	if len(r.Ranks) == 1 {
-		fmt.Fprintf(b, "gorun: the program failed (%spid %d) after %s\n", where, f.PID, round(r.Elapsed))
+		fmt.Fprintf(b, "gorun: the program failed (%spid %d) after %s\n", where, f.PID, round(r.After))
 	} else {
-		fmt.Fprintf(b, "gorun: rank %d failed first (%spid %d) after %s\n", f.Rank, where, f.PID, round(r.Elapsed))
+		fmt.Fprintf(b, "gorun: rank %d failed first (%spid %d) after %s\n", f.Rank, where, f.PID, round(r.After))
 	}
 	b.row("how", how(f.RankEnd, name))
 	b.block("error", f.Traceback, reportTraceback)
@@ -96,6 +96,8 @@ func how(e RankEnd, name SignalNamer) string {
 	switch {
 	case e.OOM != "":
 		text += ", by the kernel: out of memory (" + e.OOM + ")"
+	case e.Forwarded:
+		text += ", which gorun had passed on to all ranks"
 	case e.Signal == syscall.SIGKILL:
 		text += ", from outside: not by gorun"
 	case meaning != "":
@@ -126,6 +128,7 @@ func (b *reportBuilder) others(r *Result) {
 
 var fateText = [...]string{
 	FateSucceeded: "had succeeded", FateFailed: "failed as well", FateStopped: "stopped by gorun",
+	FateFollowed:   "failed after that",
 	FateNotStarted: "not started", FateUnknown: "unknown",
 }
 

@@ -26,7 +26,7 @@ func TestReport(t *testing.T) {
 		want string
 	}{
 		{"out of memory", Result{
-			Cause: CauseRank, ExitCode: 137, Elapsed: 14 * time.Second, Ranks: ranks,
+			Cause: CauseRank, ExitCode: 137, After: 14 * time.Second, Ranks: ranks,
 			First: &Failure{RankEnd: failed, Last: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
 		}, `gorun: rank 2 failed first (pid 8812) after 14s
   how      killed by signal 9, by the kernel: out of memory (memory.events oom_kill 0→1, limit 2.0 GiB)
@@ -36,7 +36,7 @@ func TestReport(t *testing.T) {
 exit 137
 `},
 		{"single program", Result{
-			Cause: CauseRank, ExitCode: 3, Elapsed: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
+			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
 		}, "gorun: the program failed (pid 7) after 1ms\n  how      exit code 3\nexit 3\n"},
 		{
@@ -46,10 +46,10 @@ exit 137
 		},
 		{
 			"deadline",
-			Result{Cause: CauseTimeout, ExitCode: 124, Elapsed: time.Minute},
+			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute},
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\nexit 124\n",
 		},
-		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, Elapsed: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
+		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
 		{"success", Result{}, ""},
 		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},
 		{

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -45,12 +46,13 @@ type Fate uint8
 const (
 	FateSucceeded  Fate = iota // exit code 0
 	FateFailed                 // by itself
-	FateStopped                // after the launcher asked it to end
+	FateStopped                // by a signal, after the launcher asked it to end
+	FateFollowed               // with a code of its own, after the launcher asked it to end
 	FateNotStarted             // it never ran
 	FateUnknown                // its node was lost
 )
 
-var fateNames = [...]string{"succeeded", "failed", "stopped", "not started", "unknown"}
+var fateNames = [...]string{"succeeded", "failed", "stopped", "followed", "not started", "unknown"}
 
 // String returns the fate's name, as it stands in reports.
 func (f Fate) String() string { return fateNames[f] }
@@ -64,11 +66,13 @@ type RankEnd struct {
 	Host   string         `json:"host,omitempty"`
 	PID    int            `json:"pid,omitempty"`
 	Fate   Fate           `json:"fate"`
-	Code   int            `json:"code"`
+	Code   int            `json:"code"` // 128+n after a signal n
 	Signal syscall.Signal `json:"signal,omitempty"`
 	Core   bool           `json:"core,omitempty"`
 	At     time.Time      `json:"at,omitzero"`
 	OOM    string         `json:"oom,omitempty"`
+	// Forwarded: the signal was one that the launcher had passed on.
+	Forwarded bool `json:"forwarded,omitempty"`
 }
 
 // Failure describes the failure that ended a job.
@@ -98,8 +102,10 @@ type Result struct {
 	// First is the rank that failed first, if one did by itself.
 	First *Failure  `json:"first,omitempty"`
 	Ranks []RankEnd `json:"ranks"`
-	// Elapsed is the time from the start of the ranks to the end of the last.
+	// Elapsed is the time from the start of the ranks to the end of the last, After
+	// the time until what ended the job happened.
 	Elapsed time.Duration `json:"elapsed_ns"`
+	After   time.Duration `json:"after_ns"`
 	// OutputLost says that output could not be written, and why.
 	OutputLost string `json:"output_lost,omitempty"`
 	// Stall says how the ranks' meeting in the store had stood still, if it did.
@@ -112,7 +118,10 @@ type Result struct {
 
 // Result returns how the job ended. It is meant for when Done holds.
 func (s *Supervisor) Result() Result {
-	r := Result{Cause: s.cause, Signal: s.signal, Left: s.left, Elapsed: s.elapsed()}
+	r := Result{Cause: s.cause, Signal: s.signal, Left: s.left, Elapsed: s.since(s.endedAt), After: s.since(s.endedAt)}
+	if !s.stoppedAt.IsZero() {
+		r.After = s.since(s.stoppedAt)
+	}
 	first := s.firstFailure()
 	if first != nil {
 		r.First = &Failure{RankEnd: s.rankEnd(first.Rank)}
@@ -135,11 +144,12 @@ func (s *Supervisor) Exit(rank int) (Exited, bool) {
 	return Exited{}, false
 }
 
-func (s *Supervisor) elapsed() time.Duration {
-	if s.endedAt.Before(s.cfg.Began) {
+// since is the time of the job at which something happened.
+func (s *Supervisor) since(at time.Time) time.Duration {
+	if at.Before(s.cfg.Began) {
 		return 0
 	}
-	return s.endedAt.Sub(s.cfg.Began)
+	return at.Sub(s.cfg.Began)
 }
 
 func (s *Supervisor) rankEnd(rank int) RankEnd {
@@ -154,12 +164,15 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 	if e.PID != 0 {
 		end.PID = e.PID
 	}
-	end.Code, end.Signal, end.Core, end.At, end.OOM = e.Code, e.Signal, e.Core, e.At, e.OOM
+	end.Code, end.Signal, end.Core, end.At, end.OOM = e.exitCode(), e.Signal, e.Core, e.At, e.OOM
+	end.Forwarded = slices.Contains(s.forwarded, e.Signal)
 	switch {
 	case !e.failed():
 		end.Fate = FateSucceeded
 	case s.byItself(e):
 		end.Fate = FateFailed
+	case e.Signal == 0:
+		end.Fate = FateFollowed
 	default:
 		end.Fate = FateStopped
 	}

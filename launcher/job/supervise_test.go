@@ -154,7 +154,7 @@ func (v values) event(name string) Event {
 	case "signalled":
 		return Signalled{Signal: v.signal("signal"), At: at}
 	case "expired":
-		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill}[v.m["timer"]], At: at}
+		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
 	case "cancelled":
@@ -181,6 +181,8 @@ func orderLines(orders []Order) (lines []string) {
 			lines = append(lines, fmt.Sprintf("end node=%d grace=%v", o.Node, o.Grace))
 		case Arm:
 			lines = append(lines, fmt.Sprintf("arm %v %v", o.Timer, o.After))
+		case Remark:
+			lines = append(lines, "remark "+o.Text)
 		default:
 			lines = append(lines, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "job.")))
 		}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -54,6 +55,7 @@ type Supervisor struct {
 	gone      []bool
 	left      []string
 	suspended bool
+	forwarded []syscall.Signal
 	pids      map[int]int
 	endedAt   time.Time
 }
@@ -186,7 +188,39 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 		s.suspended = false
 		orders = append(orders, Resume{})
 	}
-	return append(orders, Arm{TimerGrace, s.cfg.Grace})
+	orders = append(orders, Arm{TimerGrace, s.cfg.Grace})
+	if s.cfg.Grace > 2*remarkDelay {
+		orders = append(orders, Arm{TimerRemark, remarkDelay})
+	}
+	return orders
+}
+
+// remarkDelay is how long nothing is said of ranks that have not ended.
+const remarkDelay = time.Second
+
+// remark says for whom the job's end waits.
+func (s *Supervisor) remark() []Order {
+	var ranks []int
+	for _, node := range s.cfg.Nodes {
+		for _, r := range node {
+			if s.exits[r] == nil {
+				ranks = append(ranks, r)
+			}
+		}
+	}
+	if len(ranks) == 0 {
+		return nil
+	}
+	slices.Sort(ranks)
+	have, verb := plural(len(ranks), "rank"), "have"
+	if len(ranks) == 1 {
+		verb = "has"
+	}
+	text := fmt.Sprintf("%s %s %s to end: %s", have, verb, s.cfg.Grace, Fold(ranks))
+	if s.cause == CauseSignal {
+		text += "; Ctrl-C, or another SIGINT, kills them"
+	}
+	return []Order{Remark{text}}
 }
 
 func (s *Supervisor) ranksLeft() bool {
@@ -199,6 +233,8 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.stop(CauseTimeout, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerGrace && s.phase == phaseAsked, ev.Timer == TimerKill && s.phase == phaseTerm:
 		return s.escalate()
+	case ev.Timer == TimerRemark && s.phase == phaseAsked:
+		return s.remark()
 	}
 	return nil
 }
@@ -224,6 +260,7 @@ func (s *Supervisor) signalled(ev Signalled) []Order {
 		s.suspended = false
 		return []Order{Resume{}}
 	}
+	s.forwarded = append(s.forwarded, ev.Signal)
 	return []Order{Signal{Signal: ev.Signal}}
 }
 

@@ -113,3 +113,23 @@ func TestListenerLines(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "77", inode)
 }
+
+// Two jobs that are told the same port must not have their ranks meet: the second learns who was first.
+func TestPortThatIsReservedByNumber(t *testing.T) {
+	free, err := Reserve("", 0)
+	require.NoError(t, err)
+	port := int(free.Addr().Port())
+	require.NoError(t, free.Close())
+
+	first, err := Reserve("", port)
+	require.NoError(t, err)
+	_, err = Reserve("", port)
+	var taken *PortTakenError
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, os.Getpid(), taken.Claimant)
+	require.Equal(t, "port "+strconv.Itoa(port)+" is taken by another job (gorun, pid "+strconv.Itoa(os.Getpid())+")", taken.Explain())
+	require.NoError(t, first.Close())
+	again, err := Reserve("", port)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}

@@ -14,6 +14,9 @@ type PortTakenError struct {
 	Host string
 	Port int
 	Err  error
+	// Claimant is the process that has reserved the port without listening on it,
+	// as [Reserve] does; 0 where it is not that.
+	Claimant int
 }
 
 func (e *PortTakenError) Error() string {
@@ -25,6 +28,9 @@ func (e *PortTakenError) Unwrap() error { return e.Err }
 // Explain says who has the port, as far as this user may know.
 func (e *PortTakenError) Explain() string {
 	text := fmt.Sprintf("port %d is taken", e.Port)
+	if e.Claimant != 0 {
+		return text + fmt.Sprintf(" by another job (gorun, pid %d)", e.Claimant)
+	}
 	if pid, name, ok := Holder(e.Port); ok {
 		text += fmt.Sprintf(" by %s (pid %d)", name, pid)
 	}

@@ -46,8 +46,8 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
 	}
 	if p.ScanStore && r.Source != "" {
-		if line, ok := program.AssignsMasterPort(r.Source); ok {
-			found.PortLine = fmt.Sprintf("%s:%d", r.Source, line)
+		if place, ok := program.AssignsMasterPort(r.Source); ok {
+			found.PortLine, found.Port = fmt.Sprintf("%s:%d", r.Source, place.Line), place.Port
 		}
 	}
 	return found

@@ -9,8 +9,14 @@ import (
 // sourceLimit is how much of a program's text is read.
 const sourceLimit = 1 << 20
 
+// Assignment is a place at which a script gives MASTER_PORT a value.
+type Assignment struct {
+	Line int // from 1
+	Port int // the value where it is a number in the text, else 0
+}
+
 // AssignsMasterPort reports whether the Python file at path itself gives MASTER_PORT
-// a value whatever it was before, and the line of the first such place. A script
+// a value whatever it was before, and the first such place. A script
 // that does must host its own store: nobody else would be at that port.
 //
 // These count, at the top level, in functions, and in the blocks of if (where all
@@ -27,24 +33,24 @@ const sourceLimit = 1 << 20
 //
 // It is a scanner, not a parser: what it does not understand does not count.
 // A file that cannot be read assigns nothing; of a big one the first 1 MiB counts.
-func AssignsMasterPort(path string) (line int, ok bool) {
+func AssignsMasterPort(path string) (place Assignment, ok bool) {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, false
+		return place, false
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, sourceLimit))
 	if err != nil {
-		return 0, false
+		return place, false
 	}
 	return assignsMasterPort(text)
 }
 
-func assignsMasterPort(text []byte) (line int, ok bool) {
+func assignsMasterPort(text []byte) (place Assignment, ok bool) {
 	if !bytes.Contains(text, []byte(masterPort)) {
-		return 0, false
+		return place, false
 	}
-	s := scan{environ: map[string]bool{"environ": true, "environb": true}, kept: map[string]bool{}}
-	line = s.suite(blocks(logicalLines(string(text))))
-	return line, line != 0
+	s := scan{environ: map[string]bool{"environ": true, "environb": true}, kept: map[string]bool{}, ports: map[int]int{}}
+	line := s.suite(blocks(logicalLines(string(text))))
+	return Assignment{Line: line, Port: s.ports[line]}, line != 0
 }

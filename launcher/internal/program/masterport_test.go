@@ -133,9 +133,9 @@ def setup(rank, world_size):
 		"nothing":                     "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			line, ok := assignsMasterPort([]byte(text))
+			place, ok := assignsMasterPort([]byte(text))
 			want := wantedLine(text)
-			require.Equal(t, want, line, "%s", text)
+			require.Equal(t, want, place.Line, "%s", text)
 			require.Equal(t, want != 0, ok)
 		})
 	}
@@ -154,15 +154,34 @@ func wantedLine(text string) int {
 	return 0
 }
 
+func TestPortThatIsAssigned(t *testing.T) {
+	for text, want := range map[string]int{
+		`os.environ["MASTER_PORT"] = "12355"`:                         12355,
+		`os.environ["MASTER_PORT"] = str(12355)`:                      12355,
+		`os.environ["MASTER_PORT"] = port`:                            0,
+		`os.environ["MASTER_PORT"] = str(port + 1)`:                   0,
+		`os.environ["MASTER_PORT"] = f"{port}"`:                       0,
+		`os.environ["MASTER_PORT"] = "99999"`:                         0,
+		`os.environ["MASTER_ADDR"] = os.environ["MASTER_PORT"] = "7"`: 7,
+		`os.environ.update(MASTER_PORT="12355", X="1")`:               12355,
+		`os.environ.update({"MASTER_PORT": "12355"})`:                 12355,
+		`os.putenv("MASTER_PORT", "12355")`:                           12355,
+	} {
+		place, ok := assignsMasterPort([]byte(text))
+		require.True(t, ok, text)
+		require.Equal(t, want, place.Port, text)
+	}
+}
+
 func TestAssignsMasterPortReadsTheFile(t *testing.T) {
 	assignment := "os.environ['MASTER_PORT'] = '1'\n"
 	path := filepath.Join(t.TempDir(), "x.py")
 	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) }
 
 	write("\n" + assignment)
-	line, ok := AssignsMasterPort(path)
+	place, ok := AssignsMasterPort(path)
 	require.True(t, ok)
-	require.Equal(t, 2, line)
+	require.Equal(t, Assignment{Line: 2, Port: 1}, place)
 
 	write(strings.Repeat("#", sourceLimit) + "\n" + assignment)
 	_, ok = AssignsMasterPort(path)
@@ -184,12 +203,12 @@ func TestScannerIsLinear(t *testing.T) {
 
 func FuzzAssignsMasterPort(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
-		line, ok := assignsMasterPort(text)
-		require.Equal(t, ok, line != 0)
+		place, ok := assignsMasterPort(text)
+		require.Equal(t, ok, place.Line != 0)
 		if !ok {
 			return
 		}
 		unified := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(text))
-		require.LessOrEqual(t, line, strings.Count(unified, "\n")+1)
+		require.LessOrEqual(t, place.Line, strings.Count(unified, "\n")+1)
 	})
 }

@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // simple returns the line on which a simple statement assigns MASTER_PORT whatever
 // it was; 0 if it doesn't. It notes new names for os.environ and for old ports.
@@ -51,6 +54,7 @@ func (s *scan) assignment(targets, value []token) int {
 	for i, t := range targets {
 		depth += nesting(t)
 		if depth == 0 && s.isTarget(targets, i) {
+			s.note(t.line, value)
 			return t.line
 		}
 	}
@@ -178,7 +182,24 @@ func (s *scan) unlessKept(line int, value []token) int {
 	if s.keeps(value) {
 		return 0
 	}
+	s.note(line, value)
 	return line
+}
+
+// note remembers the port that stands in an expression: "12355", or str(12355).
+func (s *scan) note(line int, value []token) {
+	for len(value) > 0 && (value[0].is("str") || value[0].is("(") || value[0].is(",")) {
+		value = value[1:]
+	}
+	for len(value) > 1 && value[len(value)-1].is(")") {
+		value = value[:len(value)-1]
+	}
+	if len(value) != 1 {
+		return
+	}
+	if port, err := strconv.ParseUint(value[0].text, 10, 16); err == nil {
+		s.ports[line] = int(port)
+	}
 }
 
 // keeps reports whether an expression reads or asks for the MASTER_PORT that was

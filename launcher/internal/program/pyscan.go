@@ -14,6 +14,8 @@ type scan struct {
 	// kept are names that may hold a port that was there before: assigning them back
 	// keeps it.
 	kept map[string]bool
+	// ports are the numbers that are assigned, by the line.
+	ports map[int]int
 }
 
 // suite returns the line of the first statement that assigns MASTER_PORT whenever

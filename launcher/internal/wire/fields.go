@@ -93,6 +93,7 @@ func (p *Resolved) fields(c *coder) {
 	number(c, 7, &p.Code)
 	text(c, 8, &p.Error)
 	text(c, 9, &p.Hint)
+	number(c, 10, &p.Port)
 }
 
 func (*Open) Type() Type { return TypeOpen }

@@ -50,6 +50,7 @@ type Resolved struct {
 	// PortLine is the place ("file:line") at which the program's own text assigns
 	// MASTER_PORT.
 	PortLine string
+	Port     int // that it assigns there, 0 where it is no number in the text
 	Code     int // 126 or 127 with Error
 	Error    string
 	Hint     string
