@@ -50,6 +50,7 @@ func newIDs() (ids job.IDs, err error) {
 
 // planOnly makes the plan with placeholders for what only a start can tell.
 func (s *session) planOnly() (*job.Plan, error) {
+	s.nothingStarts = true
 	if err := s.sendHello(); err != nil {
 		return nil, err
 	}
@@ -98,6 +99,9 @@ func (s *session) takeFacts() error {
 	if err := s.receive(&facts); err != nil {
 		return err
 	}
+	if facts.Limit != "" {
+		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
+	}
 	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
 	return s.takePrograms(facts.Programs)
 }
@@ -125,6 +129,9 @@ func (s *session) hello() wire.Hello {
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
+	}
+	if !s.nothingStarts {
+		h.Ranks = s.spec.KnownRanks()
 	}
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if v, ok := find(s.spec.Environ, name); ok {

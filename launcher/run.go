@@ -89,6 +89,8 @@ type session struct {
 	plan     *job.Plan
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
+	// nothingStarts: the plan is all that is wanted.
+	nothingStarts bool
 }
 
 // begin checks the wish and starts the node's agent.

@@ -67,6 +67,15 @@ func (s *Spec) totalRanks() (n int) {
 	return n
 }
 
+// KnownRanks is how many ranks the wish has on a node whatever the node is like;
+// 0: that depends on the node.
+func (s *Spec) KnownRanks() int {
+	if s.PerNode.Kind == CountFixed {
+		return s.PerNode.N
+	}
+	return s.totalRanks()
+}
+
 // NewPlan decides everything about a job from the wish and what the nodes said
 // of themselves. It reads nothing else: the same arguments give the same plan.
 func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {

@@ -39,6 +39,7 @@ type Agent struct {
 	link *wire.Link
 
 	programs []program.Resolved
+	checked  int // the number of ranks that limits were compared with
 	store    store
 	job      *running // nil until Start
 }
@@ -47,6 +48,7 @@ type Agent struct {
 // whatever of the job is left.
 func Serve(link *wire.Link, cfg Config) error {
 	a := &Agent{cfg: cfg, link: link}
+	defer link.Close() // a head that is still there has nobody to wait for
 	defer a.close()
 	for {
 		f, err := link.Read()

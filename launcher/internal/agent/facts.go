@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	"gorun/placement/sysfs"
@@ -26,10 +27,23 @@ func (a *Agent) hello(h wire.Hello) error {
 		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless}),
 		TempDir: a.cfg.TempDir,
 	}
+	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
+		facts.Limit = err.Error()
+	}
 	for _, p := range h.Programs {
 		facts.Programs = append(facts.Programs, a.resolve(p, h.Environ))
 	}
 	return a.link.Send(&facts)
+}
+
+// checkLimits is done once, and before anything is made for each rank if their
+// number is known by then.
+func (a *Agent) checkLimits(ranks int) error {
+	if a.checked == ranks {
+		return nil
+	}
+	a.checked = ranks
+	return process.CheckLimits(ranks, descriptorsPerRank)
 }
 
 // resolve finds a program, and remembers it for when it has to be built.

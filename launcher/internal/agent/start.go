@@ -95,7 +95,7 @@ func (j *running) startRanks() (err error) {
 		return err
 	}
 	j.credit = newCredit(j.start.Window, j.group)
-	if err = process.CheckLimits(len(j.start.Ranks), descriptorsPerRank); err != nil {
+	if err = j.agent.checkLimits(len(j.start.Ranks)); err != nil {
 		return err
 	}
 	if err = j.build(); err != nil {

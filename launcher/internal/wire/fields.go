@@ -18,6 +18,7 @@ func (m *Hello) fields(c *coder) {
 	c.flag(4, &m.Driverless)
 	parts(c, 5, &m.Programs)
 	c.texts(6, &m.Environ)
+	number(c, 7, &m.Ranks)
 }
 
 func (p *Program) fields(c *coder) {
@@ -37,6 +38,7 @@ func (m *Facts) fields(c *coder) {
 	c.part(3, (*machine)(&m.Machine))
 	parts(c, 4, &m.Programs)
 	text(c, 5, &m.TempDir)
+	text(c, 6, &m.Limit)
 }
 
 // machine and gpu are placement's, which knows nothing of frames.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"io"
 	"sync"
 )
@@ -39,6 +40,9 @@ func (l *Link) write(appendFrame func([]byte) []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = appendFrame(l.buf[:0])
+	if size := len(l.buf) - headerSize; size > MaxBody {
+		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are sent at once", Type(l.buf[4]), size, MaxBody)
+	}
 	_, err := l.rw.Write(l.buf)
 	return err
 }

@@ -16,6 +16,9 @@ type Hello struct {
 	// Driverless asks for a note on GPUs that no compute driver serves.
 	Driverless bool
 	Programs   []Program
+	// Ranks is how many this node is going to have, where that is known by now:
+	// Facts then say whether its limits allow it.
+	Ranks int
 	// Environ are the variables by which programs and interpreters are found,
 	// NAME=VALUE.
 	Environ []string
@@ -38,6 +41,7 @@ type Facts struct {
 	Machine  placement.Machine
 	Programs []Resolved
 	TempDir  string
+	Limit    string // which limit is too low for Hello's ranks; "" for none
 }
 
 // Resolved is how a program starts on a node, or why it cannot.
