@@ -74,6 +74,9 @@ const listenDelay = 3 * time.Millisecond
 func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
 	h.stdin.stop()
+	if h.sup.Result().ExitCode != 0 { // there will be a report
+		h.console.EndStderr()
+	}
 	h.closeConsole(ctx)
 }
 

@@ -26,6 +26,9 @@ func runJob(inv dialect.Invocation) int {
 		return dryRun(inv, options)
 	}
 	hurry(&inv.Spec)
+	if err := canWrite(inv.Report); err != nil {
+		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
+	}
 	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(subscribe))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
@@ -71,6 +74,19 @@ func beginFailed(err error) *launcher.Result {
 		}
 	}
 	return result
+}
+
+// canWrite makes the report's file, if it is not there, so that a place where it
+// cannot be is known before the job has run for days.
+func canWrite(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // report writes the result as data where that was asked for, and returns the

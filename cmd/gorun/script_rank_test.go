@@ -16,6 +16,7 @@ import (
 //
 //	out=TEXT err=TEXT   print a line to standard output, standard error
 //	part=TEXT           the same to standard output, without an end of line
+//	errpart=TEXT        to standard error
 //	lines=N             N lines to standard error
 //	env=NAME            print NAME=value, or "NAME is not set"
 //	dir, stdin          print the working directory; each line of standard input
@@ -40,16 +41,17 @@ func rank() {
 }
 
 var acts = map[string]func(value string){
-	"out":    func(s string) { fmt.Println(s) },
-	"err":    func(s string) { fmt.Fprintln(os.Stderr, s) },
-	"part":   func(s string) { fmt.Print(s) },
-	"lines":  printLines,
-	"env":    printVariable,
-	"dir":    func(string) { dir, _ := os.Getwd(); fmt.Println(dir) },
-	"stdin":  printStdin,
-	"exit":   func(s string) { os.Exit(number(s)) },
-	"signal": func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
-	"wait":   func(string) { _ = unix.Pause() },
+	"out":     func(s string) { fmt.Println(s) },
+	"err":     func(s string) { fmt.Fprintln(os.Stderr, s) },
+	"part":    func(s string) { fmt.Print(s) },
+	"errpart": func(s string) { fmt.Fprint(os.Stderr, s) },
+	"lines":   printLines,
+	"env":     printVariable,
+	"dir":     func(string) { dir, _ := os.Getwd(); fmt.Println(dir) },
+	"stdin":   printStdin,
+	"exit":    func(s string) { os.Exit(number(s)) },
+	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
+	"wait":    func(string) { _ = unix.Pause() },
 }
 
 func printLines(count string) {

@@ -86,6 +86,7 @@ func (j *running) spawn() {
 	j.settle()
 	j.watchTorch()
 	j.watchStore()
+	j.watchMPI()
 	j.reapOrphans()
 }
 

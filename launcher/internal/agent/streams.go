@@ -97,7 +97,7 @@ func makeRunDir(dir string) error {
 		err = os.Mkdir(dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("make log directory: %w; --log-dir names another place", err)
+		return fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
 	}
 	return nil
 }

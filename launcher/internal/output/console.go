@@ -160,6 +160,24 @@ func (c *Console) Notice(line string) {
 	}
 }
 
+// EndStderr ends the streams that go to stderr and the line that one of them left open there: gorun has more to say.
+func (c *Console) EndStderr() {
+	s := c.sinks[streamIndex(Stderr)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range c.lanes {
+		for _, l := range c.lanes[i] {
+			if l != nil && c.sinks[i] == s && !s.closed {
+				s.finish(l)
+			}
+		}
+	}
+	if !s.closed {
+		s.leave()
+		s.signal()
+	}
+}
+
 // Entered tells that the user has ended a line at the terminal, whose echo has moved the cursor to a new row: the answer to
 // a prompt. What the prompt's rank prints next is a new line then.
 func (c *Console) Entered() {

@@ -105,7 +105,7 @@ func makeFresh(base, prefix string) (string, error) {
 func dirError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return fmt.Errorf("make log directory %s: %w; --log-dir names another place", printable.Text(path.Path), path.Err)
+		return fmt.Errorf("make log directory %s: %w; --log-dir takes a directory that can be written to", printable.Text(path.Path), path.Err)
 	}
 	return fmt.Errorf("make log directory: %w", err)
 }

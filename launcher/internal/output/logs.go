@@ -212,7 +212,7 @@ func (l *Logs) Close(ctx context.Context) error {
 func openLog(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("open log %s: %w; --log-dir names another place", printable.Text(path), cause(err))
+		return nil, fmt.Errorf("open log %s: %w; --log-dir takes a directory that can be written to", printable.Text(path), cause(err))
 	}
 	return file, nil
 }

@@ -174,10 +174,10 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 		plan LogPlan
 		want string
 	}{
-		{LogPlan{Dir: file}, "make log directory " + file + ": not a directory; --log-dir names another place"},
-		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file + ": not a directory; --log-dir names another place"},
-		{LogPlan{Dir: "/proc/no/such"}, "make log directory /proc/no: no such file or directory; --log-dir names another place"},
-		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}}, "no such file or directory; --log-dir names another place"},
+		{LogPlan{Dir: file}, "make log directory " + file + ": not a directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file + ": not a directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{Dir: "/proc/no/such"}, "make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}}, "no such file or directory; --log-dir takes a directory that can be written to"},
 	} {
 		tt.plan.RunID = "none"
 		_, err := OpenLogs(tt.plan)
