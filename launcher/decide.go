@@ -24,13 +24,13 @@ func (s *session) decide() error {
 	if err != nil {
 		return err
 	}
-	ids, err := newIDs()
-	if err != nil {
+	if s.ids, err = newIDs(); err != nil {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
-	if err := s.makePlan(ids, opened); err != nil {
+	if err := s.makePlan(opened); err != nil {
 		return err
 	}
+	s.sayPlan()
 	if l := s.plan.Logs; l != nil && l.Files() && s.spec.Output.LogDir == "" {
 		s.settings.tell("log files are in " + l.Dir) // nobody could guess where
 	}
@@ -59,14 +59,23 @@ func (s *session) planOnly() (*job.Plan, error) {
 	}
 	s.adoptPort()
 	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
-	err := s.makePlan(job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, opened)
-	return s.plan, err
+	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}
+	if err := s.makePlan(opened); err != nil {
+		return nil, err
+	}
+	s.sayPlan()
+	return s.plan, nil
 }
 
-func (s *session) makePlan(ids job.IDs, opened job.Opened) (err error) {
-	if s.plan, err = job.NewPlan(&s.spec, []job.Facts{s.facts}, ids, opened); err != nil {
+func (s *session) makePlan(opened job.Opened) (err error) {
+	if s.plan, err = job.NewPlan(&s.spec, []job.Facts{s.facts}, s.ids, opened); err != nil {
 		return usageErrors(err)
 	}
+	return nil
+}
+
+// sayPlan tells what was decided for the user, as far as he wants to hear of it.
+func (s *session) sayPlan() {
 	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
 		s.settings.tell(s.plan.Why)
 	} else {
@@ -79,7 +88,6 @@ func (s *session) makePlan(ids job.IDs, opened job.Opened) (err error) {
 	for _, note := range s.plan.Notes {
 		s.settings.tell(note)
 	}
-	return nil
 }
 
 // sendHello has the node measure itself and find the programs.

@@ -160,6 +160,11 @@ func (h *head) receive() {
 			h.post(job.NodeLost{Text: fmt.Sprintf("the agent is gone: %v", err), At: time.Now()})
 			return
 		}
+		select {
+		case <-h.over: // what comes after Gone is not this attempt's
+			return
+		default:
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", spec.Apps[0].Program, err)
 	}
-	result, err := s.head().run(ctx)
+	result, err := s.attempts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +91,10 @@ type session struct {
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
 	nothingStarts bool
+
+	ids     job.IDs
+	signals chan os.Signal
+	listen  func() // subscribes to signals, once
 }
 
 // begin checks the wish and starts the node's agent.
@@ -99,6 +103,7 @@ func begin(spec Spec, options []Option) (*session, error) {
 	for _, o := range options {
 		o(&s.settings)
 	}
+	s.hearSignals()
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}

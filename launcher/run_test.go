@@ -35,6 +35,7 @@ var roles = map[string]func(env.Rank){
 	"bytes":  func(env.Rank) { fmt.Printf("%q %q", os.Args[1:], os.Getenv("LAUNCHER_TEST_BYTES")) },
 	"orphan": func(env.Rank) { orphan() },
 	"meet":   func(r env.Rank) { meet(r) },
+	"flaky":  func(r env.Rank) { flaky(r) },
 }
 
 func failing(r env.Rank) {
@@ -43,6 +44,27 @@ func failing(r env.Rank) {
 		os.Exit(17)
 	}
 	select {}
+}
+
+// flaky has rank 1 fail in the first two attempts, and all ranks say what they
+// find in the store: an earlier attempt's key must not be there.
+func flaky(r env.Rank) {
+	store, err := tcpstore.Dial(context.Background(), r.Store)
+	if err != nil {
+		panic(err)
+	}
+	key := fmt.Sprintf("rank %d", r.Rank)
+	old, err := store.Check(context.Background(), key)
+	if err != nil || store.Set(context.Background(), key, nil) != nil {
+		panic(err)
+	}
+	fmt.Printf("attempt %d: rank %d, found %v\n", r.Attempt, r.Rank, old)
+	if r.Rank == 1 && r.Attempt < 2 {
+		os.Exit(3 + r.Attempt)
+	}
+	if r.Attempt < 2 {
+		select {}
+	}
 }
 
 // meet has ranks 0 and 1 wait for what nobody brings, while rank 2 ends and rank 3
@@ -211,6 +233,56 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	require.NotNil(t, r.Stall)
 	assert.Equal(t, []job.StallWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}}, r.Stall.Waiting)
 	assert.Equal(t, "ended with exit code 0", r.Stall.Missing[0].Standing)
+}
+
+func TestRestarts(t *testing.T) {
+	s := spec("flaky", 2)
+	s.Restarts = job.Restarts{Max: 3, Delay: -1}
+	var said []string
+	r, stdout, _ := run(t, s, launcher.WithNotices(func(n launcher.Notice) string {
+		if strings.Contains(n.Text, "restart") {
+			said = append(said, n.Text)
+		}
+		return ""
+	}))
+	assert.Equal(t, 0, r.ExitCode)
+	for attempt := range 3 {
+		for rank := range 2 {
+			if line := fmt.Sprintf("attempt %d: rank %d, found false\n", attempt, rank); attempt == 2 || rank == 1 {
+				assert.Equal(t, 1, strings.Count(stdout.String(), line), line)
+			}
+		}
+	}
+	assert.NotContains(t, stdout.String(), "found true")
+	require.Len(t, said, 2)
+	assert.Regexp(t, `^rank 1 failed after \S+, exit code 3; restart 1 of 3$`, said[0])
+	require.Len(t, r.Attempts, 2)
+	assert.Equal(t, 4, r.Attempts[1].First.Code)
+	assert.Empty(t, launcher.Explain(r), "the last attempt succeeded")
+}
+
+func TestRestartsAreUsedUp(t *testing.T) {
+	s := spec("fail", 2)
+	s.Restarts = job.Restarts{Max: 1, Delay: -1}
+	r, _, _ := run(t, s)
+	assert.Equal(t, 17, r.ExitCode)
+	assert.Regexp(t, `(?m)^  before   attempt 0: rank 1 failed after \S+, exit code 17$`, launcher.Explain(r))
+}
+
+func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := spec("fail", 2)
+	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
+	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
+		if strings.Contains(n.Text, "restart 1 of 1 in 1h") {
+			cancel()
+		}
+		return ""
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, job.CauseCancelled, r.Cause)
+	assert.Equal(t, 143, r.ExitCode)
 }
 
 func TestDeadline(t *testing.T) {

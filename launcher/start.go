@@ -3,10 +3,8 @@ package launcher
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -24,13 +22,8 @@ const signalBurst = 16
 func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, link: s.link, plan: s.plan, output: s.spec.Output,
-		start: s.startMessage(), signals: make(chan os.Signal, signalBurst), over: make(chan struct{}),
+		start: s.startMessage(), signals: s.signals, listen: s.listen, over: make(chan struct{}),
 	}
-	h.listen = sync.OnceFunc(func() {
-		if subscribe := s.settings.subscribe; subscribe != nil {
-			subscribe(h.signals)
-		}
-	})
 	h.credit.link = s.link
 	return h
 }
@@ -40,7 +33,7 @@ func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
 		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
-		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), StoreReport: s.spec.Store.ReportAfter(), Ranks: make([]wire.Row, len(p.Ranks)),
+		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, StoreReport: s.spec.Store.ReportAfter(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,4 +86,24 @@ func TestMultiprocessingInsideARank(t *testing.T) {
 	python := testneeds.Torch(t)
 	output := underGorun(python, "-n", "2", "testdata/spawn_inside.py").succeed(t)
 	require.ElementsMatch(t, []string{"rank 0: 2 squared is 4", "rank 1: 3 squared is 9"}, strings.Split(strings.TrimSpace(output), "\n"))
+}
+
+// Ranks that are killed twice cost time, and nothing else.
+func TestRestartsGoOnFromTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	python := testneeds.Torch(t)
+	last := func(args ...string) (attempt, loss string) {
+		args = append(args, example(t, "torch/restart.py"), "--checkpoint", filepath.Join(t.TempDir(), "digits.pt"))
+		if slices.Contains(args, "--max-restarts") {
+			args = append(args, "--die", "1:3", "--die", "0:7")
+		}
+		said := underGorun(python, append([]string{"-n", "2"}, args...)...).with("OMP_NUM_THREADS=1").succeed(t)
+		words := strings.Fields(said)
+		return words[1], words[len(words)-1]
+	}
+	attempt, undisturbed := last()
+	require.Equal(t, "0", attempt)
+	attempt, disturbed := last("--max-restarts", "3", "--restart-delay", "0")
+	require.Equal(t, "2", attempt)
+	require.Equal(t, undisturbed, disturbed)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,9 @@ type IDs struct {
 	Job string // 128 random bits in hexadecimal
 	Run string // the job's name for its ranks where the user gave none
 	Dir string // 64 random bits, for directory names that nobody may guess
+	// Attempt is 0 for the first, and Elapsed the time of the job until this one.
+	Attempt int
+	Elapsed time.Duration
 }
 
 // short is the random part of a log directory's name, as long as torchrun's.
@@ -90,9 +94,12 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := spec.Stdin.check(len(layout.Ranks)); err != nil {
 		return nil, err
 	}
+	if err := spec.Policy.check(len(layout.Ranks)); err != nil {
+		return nil, err
+	}
 	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{
-		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Stdin: spec.Stdin.String(),
+		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
 		Notes: append(layout.Notes, spec.Output.strays(len(layout.Ranks))...),
 	}
 	b.nodes()
@@ -283,7 +290,7 @@ func (b *builder) logs(o OutputWish) *Logs {
 		fallthrough
 	default:
 		l.Base = path.Join(dir, strings.ReplaceAll(b.plan.RunID, "/", "_")+"_"+b.ids.short())
-		l.Dir = path.Join(l.Base, "attempt_0")
+		l.Dir = path.Join(l.Base, fmt.Sprintf("attempt_%d", b.ids.Attempt))
 	}
 	for _, place := range b.layout.Ranks {
 		l.Redirect = append(l.Redirect, o.Redirect.Of(place.LocalRank))
@@ -372,7 +379,10 @@ func (b *builder) store() {
 
 // supervision is what the supervisor has to know.
 func (b *builder) supervision() {
-	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout}
+	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout, Policy: b.spec.Policy}
+	if c.Timeout > 0 {
+		c.Timeout = max(c.Timeout-b.ids.Elapsed, 1)
+	}
 	switch {
 	case c.Grace == 0:
 		c.Grace = DefaultGrace
@@ -387,6 +397,6 @@ func (b *builder) supervision() {
 	for _, n := range b.plan.Nodes {
 		c.Nodes = append(c.Nodes, n.Ranks)
 	}
-	b.plan.Grace, b.plan.Timeout = c.Grace, c.Timeout
+	b.plan.Grace, b.plan.Timeout = c.Grace, b.spec.Timeout
 	b.plan.supervision = c
 }

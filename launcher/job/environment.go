@@ -13,6 +13,7 @@ func (b *builder) environment() error {
 		Inherited: b.spec.Environ, Exports: b.spec.exports(), Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
+		Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max,
 	}
 	for node := range b.plan.Nodes {
 		in.Nodes = append(in.Nodes, b.threads(node))

@@ -103,13 +103,15 @@ const (
 	TimerGrace
 	// TimerKill ends the short time between a late SIGTERM and SIGKILL.
 	TimerKill
+	// TimerEarly is when a rank that ended well has ended long before the others.
+	TimerEarly
 	// TimerRemark is when it is time to say that ranks take theirs.
 	TimerRemark
 )
 
 // String returns the timer's name in transcripts.
 func (t Timer) String() string {
-	return [...]string{"?", "deadline", "grace", "kill", "remark"}[min(t, TimerRemark)]
+	return [...]string{"?", "deadline", "grace", "kill", "early", "remark"}[min(t, TimerRemark)]
 }
 
 // Order is something to do about an Event.

@@ -60,6 +60,9 @@ type Plan struct {
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
 
+	// Attempt counts restarts.
+	Attempt int `json:"attempt,omitempty"`
+
 	supervision SupervisorConfig
 }
 

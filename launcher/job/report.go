@@ -26,7 +26,9 @@ func (r *Result) Report(name SignalNamer) string {
 	switch {
 	case r.First != nil && (r.Cause == CauseRank || r.Cause == CauseTimeout):
 		b.rankFailed(r, name)
-	case r.Cause == CauseStart, r.Cause == CauseNode:
+	case r.First != nil && r.Cause == CauseDone:
+		b.headline(r.enough())
+	case r.Cause == CauseStart, r.Cause == CauseNode, r.Cause == CauseEarly:
 		b.headline(r.Text)
 	case r.Cause == CauseTimeout:
 		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
@@ -34,8 +36,28 @@ func (r *Result) Report(name SignalNamer) string {
 		n, _ := name(r.Signal)
 		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.After)))
 	}
+	b.attempts(r)
 	b.end(r)
 	return b.String()
+}
+
+// enough says that some ranks failed and it does not matter.
+func (r *Result) enough() string {
+	var failed []int
+	for _, e := range r.Ranks {
+		if e.Fate != FateSucceeded {
+			failed = append(failed, e.Rank)
+		}
+	}
+	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), Fold(failed))
+}
+
+// Brief says in one line how an attempt failed.
+func (r *Result) Brief(name SignalNamer) string {
+	if r.First == nil {
+		return fmt.Sprintf("the job failed after %s", round(r.After))
+	}
+	return fmt.Sprintf("rank %d failed after %s, %s", r.First.Rank, round(r.After), how(r.First.RankEnd, name))
 }
 
 // reportBuilder collects the lines of a report.
@@ -130,6 +152,21 @@ var fateText = [...]string{
 	FateSucceeded: "had succeeded", FateFailed: "failed as well", FateStopped: "stopped by gorun",
 	FateFollowed:   "failed after that",
 	FateNotStarted: "not started", FateUnknown: "unknown",
+}
+
+// attempts lists the last of those before.
+func (b *reportBuilder) attempts(r *Result) {
+	const most = 4
+	list := r.Attempts
+	if len(list) > most {
+		b.row("before", fmt.Sprintf("%s, the last of them:", plural(len(list), "attempt")))
+		list = list[len(list)-most:]
+	}
+	for _, a := range list {
+		if b.Len() > 0 && a.First != nil {
+			b.row("before", fmt.Sprintf("attempt %d: rank %d failed after %s, %s", a.Attempt, a.First.Rank, round(a.After), a.how))
+		}
+	}
 }
 
 // end says what holds for any cause.

@@ -13,6 +13,7 @@ const (
 	ExitLauncher   = 125 // the launcher's own error
 	ExitNotExec    = 126 // the program cannot be executed
 	ExitNotFound   = 127 // the program was not found
+	ExitEarly      = 1   // --early-exit fail
 	exitReaderGone = 141 // as SIGPIPE would have ended us
 )
 
@@ -29,9 +30,10 @@ const (
 	CauseReaderGone              // nobody reads the launcher's standard output any more
 	CauseCancelled               // the caller of Run gave up
 	CauseNode                    // a node's agent is gone
+	CauseEarly                   // a rank ended well long before the others (--early-exit fail)
 )
 
-var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost"}
+var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit"}
 
 // String returns the cause's name, as it stands in reports.
 func (c Cause) String() string { return causeNames[c] }
@@ -108,6 +110,8 @@ type Result struct {
 	After   time.Duration `json:"after_ns"`
 	// OutputLost says that output could not be written, and why.
 	OutputLost string `json:"output_lost,omitempty"`
+	// Attempts are those before, where the job was restarted.
+	Attempts []Attempt `json:"attempts,omitempty"`
 	// Stall says how the ranks' meeting in the store had stood still, if it did.
 	Stall *Stall `json:"store_stall,omitempty"`
 	// Left are processes that survived SIGKILL.
@@ -126,14 +130,28 @@ func (s *Supervisor) Result() Result {
 	if first != nil {
 		r.First = &Failure{RankEnd: s.rankEnd(first.Rank)}
 	}
+	if r.Cause == CauseDone && first != nil && !s.enough() {
+		r.Cause, r.After = CauseRank, s.since(first.when())
+	}
 	for _, ranks := range s.cfg.Nodes {
 		for _, rank := range ranks {
 			r.Ranks = append(r.Ranks, s.rankEnd(rank))
 		}
 	}
 	s.explain(&r)
-	r.ExitCode = s.exitCode(first)
+	r.ExitCode = s.exitCode(r.Cause, first)
 	return r
+}
+
+// enough reports whether as many ranks ended well as --min-success asks for.
+func (s *Supervisor) enough() bool {
+	well := 0
+	for _, e := range s.exits {
+		if !e.failed() {
+			well++
+		}
+	}
+	return s.cfg.Policy.MinSuccess > 0 && well >= s.cfg.Policy.MinSuccess
 }
 
 // Exit returns how a rank's process ended, as its node told; false if it has not.
@@ -183,6 +201,8 @@ func (s *Supervisor) explain(r *Result) {
 	switch {
 	case s.cause == CauseStart && s.failure != nil:
 		r.Text, r.Hint = s.failure.Text, s.failure.Hint
+	case s.cause == CauseEarly:
+		r.Text = s.earlyText
 	case s.cause == CauseNode && s.lostNode != nil:
 		r.Text = s.lostNode.Text
 	}
@@ -192,8 +212,8 @@ func (s *Supervisor) explain(r *Result) {
 }
 
 // exitCode follows "the first failure wins".
-func (s *Supervisor) exitCode(first *Exited) int {
-	switch s.cause {
+func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
+	switch cause {
 	case CauseRank:
 		return first.exitCode()
 	case CauseStart:
@@ -208,6 +228,8 @@ func (s *Supervisor) exitCode(first *Exited) int {
 		return 128 + int(syscall.SIGTERM)
 	case CauseNode:
 		return ExitLauncher
+	case CauseEarly:
+		return ExitEarly
 	}
 	if s.lost != nil && !s.lost.ReaderGone {
 		return ExitLauncher

@@ -53,6 +53,11 @@ type Spec struct {
 	// (SIGTERM, SIGINT, SIGHUP, SIGQUIT is forwarded).
 	SignalsToHandle []string
 
+	// Policy is what the end of a rank means for the others.
+	Policy Policy
+	// Restarts are those of a failed job.
+	Restarts Restarts
+
 	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
 	Timeout time.Duration
 	// Grace is the time between the signal that asks ranks to end and SIGKILL.

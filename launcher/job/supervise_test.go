@@ -62,6 +62,10 @@ func say(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
+			Policy: Policy{
+				Continue: f.m["failure"] == "continue", MinSuccess: f.int("enough"),
+				EarlyExit: map[string]EarlyExit{"warn": EarlyWarn, "fail": EarlyFail}[f.m["early"]],
+			},
 		})
 		*sup = s
 		return orderLines(orders)
@@ -154,7 +158,7 @@ func (v values) event(name string) Event {
 	case "signalled":
 		return Signalled{Signal: v.signal("signal"), At: at}
 	case "expired":
-		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark}[v.m["timer"]], At: at}
+		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
 	case "cancelled":

@@ -22,6 +22,7 @@ type SupervisorConfig struct {
 	Began   time.Time // from when on the job's time counts
 	Grace   time.Duration
 	Timeout time.Duration
+	Policy  Policy
 	// EndSignals are the signals that end the job in order, beside SIGINT,
 	// SIGTERM and SIGHUP; every other one is forwarded.
 	EndSignals []syscall.Signal
@@ -56,6 +57,9 @@ type Supervisor struct {
 	left      []string
 	suspended bool
 	forwarded []syscall.Signal
+	tolerated bool    // a failure was, and that was said
+	early     *Exited // the first that ended well, where that matters
+	earlyText string
 	pids      map[int]int
 	endedAt   time.Time
 }
@@ -138,11 +142,49 @@ func (s *Supervisor) exited(ev Exited) []Order {
 	s.exits[ev.Rank] = &ev
 	s.endedAt = ev.At
 	s.waiting[node]--
-	var orders []Order
-	if ev.failed() {
-		orders = s.stop(CauseRank, syscall.SIGTERM, ev.At)
+	return append(s.judge(&ev), s.endIfEmpty(node, ev.At)...)
+}
+
+// judge says what the end of a rank means for the others.
+func (s *Supervisor) judge(ev *Exited) []Order {
+	switch {
+	case ev.failed() && !s.cfg.Policy.Continue:
+		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
+	case s.phase != phaseRunning || !s.ranksLeft():
+		return nil
+	case ev.failed() && !s.tolerated:
+		s.tolerated = true
+		return []Order{Remark{fmt.Sprintf("rank %d failed, the others go on (--on-failure continue)", ev.Rank)}}
+	case !ev.failed() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
+		s.early = ev
+		return []Order{Arm{TimerEarly, earlyDelay}}
 	}
-	return append(orders, s.endIfEmpty(node, ev.At)...)
+	return nil
+}
+
+// endedEarly is due some time after the first rank that ended well.
+func (s *Supervisor) endedEarly(at time.Time) []Order {
+	if s.phase != phaseRunning || !s.ranksLeft() {
+		return nil
+	}
+	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank, earlyDelay, Fold(s.alive()))
+	if s.cfg.Policy.EarlyExit == EarlyFail {
+		return s.stop(CauseEarly, syscall.SIGTERM, at)
+	}
+	return []Order{Remark{s.earlyText}}
+}
+
+// alive are the ranks that have not ended, sorted.
+func (s *Supervisor) alive() (ranks []int) {
+	for _, node := range s.cfg.Nodes {
+		for _, r := range node {
+			if s.exits[r] == nil {
+				ranks = append(ranks, r)
+			}
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
 }
 
 func (e *Exited) failed() bool { return e.Code != 0 || e.Signal != 0 }
@@ -200,18 +242,10 @@ const remarkDelay = time.Second
 
 // remark says for whom the job's end waits.
 func (s *Supervisor) remark() []Order {
-	var ranks []int
-	for _, node := range s.cfg.Nodes {
-		for _, r := range node {
-			if s.exits[r] == nil {
-				ranks = append(ranks, r)
-			}
-		}
-	}
+	ranks := s.alive()
 	if len(ranks) == 0 {
 		return nil
 	}
-	slices.Sort(ranks)
 	have, verb := plural(len(ranks), "rank"), "have"
 	if len(ranks) == 1 {
 		verb = "has"
@@ -235,6 +269,8 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.escalate()
 	case ev.Timer == TimerRemark && s.phase == phaseAsked:
 		return s.remark()
+	case ev.Timer == TimerEarly:
+		return s.endedEarly(ev.At)
 	}
 	return nil
 }
@@ -265,11 +301,12 @@ func (s *Supervisor) signalled(ev Signalled) []Order {
 }
 
 func (s *Supervisor) ends(sig syscall.Signal) bool {
-	switch sig {
-	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-		return true
-	}
-	return slices.Contains(s.cfg.EndSignals, sig)
+	return Ends(sig) || slices.Contains(s.cfg.EndSignals, sig)
+}
+
+// Ends reports whether a signal ends any job in order.
+func Ends(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
 }
 
 // endSignal: the first ends the job in order, a further Ctrl-C skips the grace.

@@ -32,6 +32,12 @@ func (s *Spec) Validate() error {
 	if s.Store.Port < 0 || s.Store.Port > 65535 {
 		wrong("port %d: ports are 0 to 65535", s.Store.Port)
 	}
+	if err := s.Policy.validate(); err != nil {
+		wrong("%v", err)
+	}
+	if s.Restarts.Max < 0 {
+		wrong("--max-restarts %d: it cannot be negative", s.Restarts.Max)
+	}
 	if s.Timeout < 0 {
 		wrong("timeout %v is negative", s.Timeout)
 	}

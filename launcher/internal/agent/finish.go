@@ -54,6 +54,7 @@ func (j *running) end(grace time.Duration) {
 	}
 	j.closeLogs()
 	j.endings.flush()
+	j.gone.Store(true)
 	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
 }
 

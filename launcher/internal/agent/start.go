@@ -35,12 +35,16 @@ type running struct {
 	signals signals
 	ended   sync.Once
 	spawned chan struct{} // closed when the spawning is over
+	gone    atomic.Bool   // nothing of it is left
 
 	open   atomic.Int32  // streams that are read here and have not ended
 	silent chan struct{} // closed when there are none and every rank was started
 
 	timers timers
 }
+
+// isOver reports whether another attempt may begin.
+func (j *running) isOver() bool { return j.gone.Load() }
 
 // rank is what is known here of one rank.
 type rank struct {
@@ -52,7 +56,7 @@ type rank struct {
 // start does what the head decided. The ranks are started beside the loop that
 // reads frames, so that a signal never waits for a slow exec.
 func (a *Agent) start(s wire.Start) error {
-	if a.job != nil {
+	if a.job != nil && !a.job.isOver() {
 		return errors.New("agent: the ranks were started already")
 	}
 	j := &running{

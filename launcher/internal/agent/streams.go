@@ -72,7 +72,7 @@ func (j *running) openLogs() error {
 		return nil
 	}
 	base := l.Base
-	if base != os.DevNull {
+	if base != os.DevNull && j.start.Attempt == 0 {
 		if err := makeRunDir(base); err != nil {
 			return err
 		}

@@ -144,6 +144,7 @@ func (m *Start) fields(c *coder) {
 	number(c, 8, &m.Window)
 	c.flag(9, &m.TorchHint)
 	number(c, 10, &m.StoreReport)
+	number(c, 11, &m.Attempt)
 }
 
 func (a *App) fields(c *coder) {

@@ -93,6 +93,8 @@ type Start struct {
 	// TorchHint has the agent look, once, for PyTorch ranks that never come to
 	// the store.
 	TorchHint bool
+	// Attempt counts restarts; each has a log directory of its own.
+	Attempt int
 	// StoreReport is how long ranks may wait in the store without anything coming
 	// further until Stalled says so; 0: for ever.
 	StoreReport time.Duration

@@ -76,7 +76,8 @@ func TestProblemsOfVariables(t *testing.T) {
 		"GORUN_VERBOSE=-1: a switch is 1 or 0, true or false",
 	}[:1], problems(t, "gorun x", "GORUN_NP=x"))
 	require.Equal(t, []string{"GORUN_QUIET=perhaps: a switch is 1 or 0, true or false"}, problems(t, "gorun x", "GORUN_QUIET=perhaps"))
-	require.Equal(t, []string{"PET_MAX_RESTARTS=3: not yet: restarts; leave it out and start a failed job again"}, problems(t, "torchrun x", "PET_MAX_RESTARTS=3"))
+	require.Equal(t, []string{"PET_MAX_RESTARTS=x: not a number from 0 on"}, problems(t, "torchrun x", "PET_MAX_RESTARTS=x"))
+	require.Equal(t, 3, mustParse(t, "torchrun x", "PET_MAX_RESTARTS=3").Spec.Restarts.Max)
 	require.Contains(t, problems(t, "torchrun x", "PET_RUN_PATH=1")[0], "PET_RUN_PATH=1: it runs the script inside torchrun's own Python")
 	require.Empty(t, mustParse(t, "torchrun x", "PET_RUN_PATH=0").Notes)
 	require.Equal(t, []string{"GORUN_NP=3 contradicts GORUN_NPROC_PER_NODE=2, which makes 2 on one host"},

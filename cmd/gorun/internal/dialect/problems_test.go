@@ -15,7 +15,6 @@ func TestProblems(t *testing.T) {
 		binding  = "not yet: binding to cores and GPUs; leave it out, ranks then share all CPUs that you may use"
 		nodes    = "not yet: more than one node; other hosts come with SSH support, use 1"
 		streams  = "not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2"
-		restarts = "not yet: restarts; leave it out and start a failed job again"
 	)
 	for line, want := range map[string][]string{
 		"gorun":                {"no program given: gorun [options] PROGRAM [ARGS...]"},
@@ -106,8 +105,10 @@ func TestProblems(t *testing.T) {
 		"gorun --timeout 1e300 x":                {"--timeout 1e300: " + notTime},
 		"gorun --grace -1s x":                    {"--grace -1s: a time cannot be negative"},
 		"gorun --grace 3 --shutdown-timeout 4 x": {"--shutdown-timeout 4: contradicts --grace 3"},
-		"gorun --max-restarts 3 x":               {"--max-restarts 3: " + restarts},
-		"gorun --max-restarts -1 x":              {"--max-restarts -1: not a number from 0 up"},
+		"gorun --on-failure ignore x":            {"--on-failure ignore: not one of stop, continue"},
+		"gorun --min-success 0 x":                {"--min-success 0: not a number from 1 on"},
+		"gorun --early-exit yes x":               {"--early-exit yes: not one of allow, warn, fail"},
+		"gorun --max-restarts -1 x":              {"--max-restarts -1: not a number from 0 on"},
 		"gorun --monitor-interval often x":       {"--monitor-interval often: " + notTime},
 		"gorun --start-method thread x":          {"--start-method thread: not one of spawn, fork, forkserver"},
 		"gorun --signals-to-handle SIGNO x":      {"--signals-to-handle SIGNO: SIGNO is no signal's name"},
@@ -133,8 +134,8 @@ func TestProblems(t *testing.T) {
 		"gorun --report-bindings x":      {"--report-bindings: use --dry-run to see the plan"},
 
 		// all at once
-		"gorun --bogus -n x --timeout y -H there --max-restarts 1": {
-			"unknown option --bogus", "-n x: " + notRanks, "--timeout y: " + notTime, "--max-restarts 1: " + restarts,
+		"gorun --bogus -n x --timeout y -H there --max-restarts -1": {
+			"unknown option --bogus", "-n x: " + notRanks, "--timeout y: " + notTime, "--max-restarts -1: not a number from 0 on",
 			"no program given: gorun [options] PROGRAM [ARGS...]",
 			"-H there: there: not yet: other hosts come with SSH support; start gorun on there itself, or use -H localhost:N",
 		},

@@ -87,13 +87,14 @@ var sample = map[string]string{
 	"chdir": "/d", "role": "r", "store": "gorun", "rdzv-backend": "c10d", "rdzv-endpoint": "a:1", "rdzv-id": "j", "rdzv-conf": "timeout=5",
 	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l", "redirects": "1", "tee": "2",
 	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
-	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "0", "signals-to-handle": "SIGUSR1",
+	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
+	"restart-delay": "5", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
 }
 
 // satisfied are options beside those of GroupAccepted whose good value asks for
 // what a job on one host does anyway.
-var satisfied = []string{"node-rank", "max-restarts", "rdzv-backend", "rdzv-conf", "standalone"}
+var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone"}
 
 // TestNoOptionIsSilentlyIgnored: in each of its spellings an option changes what
 // is done, or says why not, or is on one of the two lists of those that have

@@ -51,9 +51,10 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"max-restarts"}, Group: GroupEnd, Value: "N", from: varBoth,
-		Help: "restarts of a failed job; for now 0",
-		set: func(_ *parser, a arg) error {
-			return onlyZero(a.value, "not yet: restarts; leave it out and start a failed job again")
+		Help: "start all ranks again, with an empty store, so many times after the failure of a rank (default: 0)",
+		set: func(p *parser, a arg) (err error) {
+			p.inv.Spec.Restarts.Max, err = parseAtLeast(a.value, 0)
+			return err
 		},
 	},
 	{

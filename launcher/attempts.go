@@ -1,0 +1,95 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/diagnosis"
+	"gorun/launcher/job"
+)
+
+// attempts runs the decided job and, where the user wished it, starts it again
+// with an empty store and all its ranks when a rank has failed.
+func (s *session) attempts(ctx context.Context) (job.Result, error) {
+	budget := job.RestartBudget{Restarts: s.spec.Restarts}
+	began := time.Now()
+	var before []job.Attempt
+	for {
+		result, err := s.head().run(ctx)
+		s.settings.console = nil // it is closed
+		if err != nil {
+			return result, err
+		}
+		result.Attempts = before
+		delay, again := budget.Next(&result)
+		if !again {
+			return result, nil
+		}
+		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
+		s.sayRestart(&result, &budget, delay)
+		if !s.pause(ctx, delay, &result) {
+			return result, nil
+		}
+		s.ids.Attempt++
+		s.ids.Elapsed = time.Since(began)
+		if err := s.decideAgain(); err != nil {
+			return result, err
+		}
+	}
+}
+
+func (s *session) sayRestart(r *job.Result, budget *job.RestartBudget, delay time.Duration) {
+	text := fmt.Sprintf("%s; restart %d of %d", r.Brief(diagnosis.SignalName), budget.Used, budget.Max)
+	if delay > 0 {
+		text += " in " + delay.String()
+	}
+	s.settings.tell(text)
+}
+
+// pause waits before a restart. It reports false when there is to be none, because
+// somebody ended the job meanwhile; the result says so then.
+func (s *session) pause(ctx context.Context, delay time.Duration, r *job.Result) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)
+			return false
+		case sig := <-s.signals:
+			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
+				r.Cause, r.Signal, r.ExitCode = job.CauseSignal, sig, 128+int(sig)
+				return false
+			}
+		}
+	}
+}
+
+// decideAgain opens an empty store and makes the plan of the next attempt.
+func (s *session) decideAgain() error {
+	mode, _ := s.spec.ChooseStore(s.facts)
+	if err := s.sendOpen(mode == job.StoreRank0); err != nil {
+		return err
+	}
+	opened, err := s.takeOpened()
+	if err != nil {
+		return err
+	}
+	return s.makePlan(opened)
+}
+
+// hearSignals prepares what the job hears of signals to this process.
+func (s *session) hearSignals() {
+	s.signals = make(chan os.Signal, signalBurst)
+	s.listen = sync.OnceFunc(func() {
+		if s.settings.subscribe != nil {
+			s.settings.subscribe(s.signals)
+		}
+	})
+}
