@@ -29,6 +29,7 @@ type Dialect struct {
 	prefixes    bool          // unambiguous prefixes of options are accepted
 	strict      bool          // one dash for one letter, two for more
 	mpmd        bool          // a `:` begins another program
+	colons      bool          // every lone `:` does
 	subcommands bool          // the first word may be one
 	serves      bool          // there is no program: gorun serves a store for others
 	store       job.StoreMode // what --store=auto means
@@ -64,7 +65,7 @@ var (
 	Mpirun = &Dialect{
 		Name: "mpirun", About: Gorun.About, tables: Gorun.tables, fallbacks: Gorun.fallbacks,
 		examples:     []example{{"mpirun -n 4 ./trainer", "four ranks of a program"}},
-		interpreters: gorunInterpreters, mpmd: true, store: job.StoreRank0,
+		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
 	}
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{

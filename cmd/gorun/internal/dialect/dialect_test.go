@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -284,7 +285,9 @@ func TestProgramsArgumentsAreNeverTouched(t *testing.T) {
 		{"-n", "4", "--nproc_per_node=2", "--"},
 		{"--help"},
 		{":", "x", ":"},
-		{"a", ":", "-q"},
+		{"a", ":", "--frobnicate", "-n", "2"},
+		{":"},
+		{":", "--", "-n", "2"},
 		{"", " ", "\x00", "\xff"},
 		{"-n4", ": ", ":-n"},
 		{"--", "-n", "2"},
@@ -310,13 +313,49 @@ func TestSeveralPrograms(t *testing.T) {
 
 	require.Equal(t, []string{
 		"--timeout 3 counts for the whole job: put it before the first program",
-		"a has no number of ranks: with several programs each needs its own -n",
-		"program 3 of 3 is missing: write prog1 : -n 2 prog2",
+		`a has no number of ranks: with several programs each needs its own -n: write "-n N a : ..."; for a : that is an argument put -- before the first program`,
+		`program 3 of 3 is missing: write ": -n N PROGRAM"; for a : that is an argument put -- before the first program`,
 	}, problems(t, "gorun a : -n 2 --timeout 3 b : -n 2"))
 	require.Equal(t, []string{"--nproc-per-node 3 does not go with several programs: each has its own -n"},
 		problems(t, "gorun -n 1 --nproc-per-node 3 a : -n 2 b"))
 	require.Equal(t, []job.App{{Program: "a", Args: []string{}, NumRanks: 1}, {Program: "b", Args: []string{}, NumRanks: 2}},
 		mustParse(t, "gorun -n 1 a : -n 2 b", "GORUN_NP=7").Spec.Apps, "a variable gives no program its number")
+}
+
+// A lone colon begins another program where options with -n among them follow it,
+// and called mpirun always.
+func TestColons(t *testing.T) {
+	two := func(second job.App) []job.App {
+		second.Program, second.Args, second.NumRanks = "b", []string{}, 2
+		return []job.App{{Program: "a", Args: []string{}, NumRanks: 1}, second}
+	}
+	for line, want := range map[string][]job.App{
+		"gorun -n 1 a : --chdir / -n 2 b":      two(job.App{Dir: "/"}),
+		"gorun -n 1 a : -wdir=/ -np2 b":        two(job.App{Dir: "/"}),
+		"gorun -n 1 a : --no-python -n 2 b":    two(job.App{Start: job.StartExec}),
+		"mpirun -n 1 a : -wdir / -np 2 b":      two(job.App{Dir: "/"}),
+		"mpirun -n 1 -- a : b":                 {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
+		"gorun -n 1 a : b":                     {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
+		"gorun -n 1 -- a : --chdir / -n 2 pwd": {{Program: "a", Args: []string{":", "--chdir", "/", "-n", "2", "pwd"}, NumRanks: 1}},
+	} {
+		require.Equal(t, want, mustParse(t, line).Spec.Apps, line)
+	}
+	const write = `write ": -n N %s"; for a : that is an argument put -- before the first program`
+	for line, want := range map[string][]string{
+		"gorun -n 1 a : -x A=1 -n 2 b":         {"-x A=1 counts for the whole job: put it before the first program"},
+		"gorun -n 1 a : -wdir / -n 2 --frob b": {"unknown option --frob"},
+		"gorun -n 1 a : -n":                    {"-n needs a value: -n N", fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
+		"gorun -n 1 a : --chdir / b":           {fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
+		"gorun -n 1 a : -q":                    {fmt.Sprintf("-q after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
+		"gorun -n 1 a : -vv":                   {fmt.Sprintf("-vv after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
+		"gorun -n 1 a : --chdir / b : -n 2 c":  {fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
+		"gorun -n 1 : -n 2 b":                  {fmt.Sprintf("program 1 of 2 is missing: "+write, "PROGRAM")},
+		"mpirun -n 1 a : b":                    {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
+		"mpiexec -n 1 a : -wdir / b : -n 1 c":  {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
+		"mpirun -n 1 a :":                      {fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
+	} {
+		require.Equal(t, want, problems(t, line), line)
+	}
 }
 
 func TestNotes(t *testing.T) {

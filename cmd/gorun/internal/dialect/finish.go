@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -92,16 +93,25 @@ func (p *parser) checkPrograms() {
 	for i, app := range apps {
 		switch {
 		case app.Program == "" && len(apps) > 1:
-			p.problem(fmt.Errorf("program %d of %d is missing: write prog1 : -n 2 prog2", i+1, len(apps)))
+			p.problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
 		case app.Program == "":
 			p.problem(fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]", p.dialect.Name))
 		case app.NumRanks == 0 && len(apps) > 1:
-			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n", app.Program))
+			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s", app.Program, howToCount(i, app.Program)))
 		}
 	}
 	if len(apps) == 1 {
 		p.inv.Spec.Dir, apps[0].Dir = apps[0].Dir, ""
 	}
+}
+
+// howToCount is what to write for a program of several that has no number of
+// ranks: it is typed before the first one, and behind the `:` of the others.
+func howToCount(i int, program string) string {
+	if i == 0 {
+		return "\"-n N " + program + " : ...\"; for a : that is an argument put -- before the first program"
+	}
+	return strings.Replace(writeColon, "PROGRAM", program, 1)
 }
 
 // finishCounts compares what the counts say about each other: one host has

@@ -46,7 +46,9 @@ takes gorun's own dialect, and rank 0 hosts the store.
 
 **Several programs.** ` + "`gorun -n 1 ./server : -n 3 ./client`" + ` starts one job, whose ranks number through the programs. Each needs its ` + "`-n`" + `;
 ` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows, all others for the job, before the first program. A
-lone ` + "`:`" + ` that is not followed by ` + "`-n`" + ` is an argument as any other, and after ` + "`--`" + ` each is.
+lone ` + "`:`" + ` begins another program if options of gorun follow it, ` + "`-n`" + ` among them in any order; if such options follow without ` + "`-n`" + `, gorun
+refuses the line; before any other word (` + "`: echo`" + `) it is an argument. Called ` + "`mpirun` or `mpiexec`" + ` every lone ` + "`:`" + ` begins another
+program. With ` + "`--`" + ` before the first program each is an argument: ` + "`gorun -n 2 -- ./app : -n 1`" + `.
 
 The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone, s gorun store alone.
 `

@@ -53,20 +53,45 @@ func (d *Dialect) rewrite(args []string) rewritten {
 // isOption reports whether a word is meant as an option. A lone dash is not.
 func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// split ends the program at a `:` that begins another one. A lone colon may be
-// an argument of the program too, so it counts only before a number of ranks,
-// which every program of an MPMD job has to have; after "--" it never does.
+// split ends the program at a `:` that begins another one. Called mpirun every
+// lone colon does. In gorun's own dialect it may be an argument of the program
+// too, so it counts only before options with a number of ranks among them, which
+// every program of an MPMD job has to have; options without one are a mistake
+// either way. After "--" it never counts.
 func (r *rewritten) split(d *Dialect) {
-	for i := 1; i+1 < len(r.program); i++ {
-		if r.program[i] != ":" {
+	for i, word := range r.program {
+		if word != ":" {
 			continue
 		}
-		if o, _, _ := d.match(r.program[i+1]); o != nil && o.family == familyCount && o.block {
+		known, counted := d.block(r.program[i+1:])
+		if counted || d.colons {
 			r.next, r.more = r.program[i+1:], true
 			r.program = r.program[:i:i]
 			return
 		}
+		if known {
+			r.problems = append(r.problems, fmt.Errorf("%s after a lone colon: another program needs its number of ranks: write %s", r.program[i+1], writeColon))
+		}
 	}
+}
+
+// writeColon says how a `:` is meant for gorun, and how for the program.
+const writeColon = "\": -n N PROGRAM\"; for a : that is an argument put -- before the first program"
+
+// block looks at what follows a `:`: whether it begins with an option of ours, and
+// whether a number of ranks is among the options before the program.
+func (d *Dialect) block(words []string) (known, counted bool) {
+	var unused rewritten
+	for len(words) > 0 && isOption(words[0]) && words[0] != "--" {
+		o, _, _ := d.match(words[0])
+		if o == nil && !known && d.cluster(words[0]) == nil {
+			return false, false
+		}
+		known = true
+		counted = counted || o != nil && o.family == familyCount && o.block
+		words = words[d.take(&unused, words):]
+	}
+	return known, counted
 }
 
 // take reads the option at the head of args and returns how many words it used.
