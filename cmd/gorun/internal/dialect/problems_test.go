@@ -154,6 +154,10 @@ func TestUnknownOptions(t *testing.T) {
 		"gorun -nq 3":                    "unknown option -nq",
 		"gorun ---n 3":                   "unknown option ---n",
 		"gorun --frobnicate x":           "unknown option --frobnicate",
+		"gorun --num-proc 2 x":           "unknown option --num-proc: did you mean --num-processes?",
+		"gorun --Verb x":                 "unknown option --Verb: did you mean --verbose?",
+		"gorun --master_ x":              "unknown option --master_: did you mean --master-addr or --master-port?",
+		"gorun --no x":                   "unknown option --no: did you mean --no-python or --node-rank or --nodes or --nolocal?",
 		"gorun -= x":                     "unknown option -",
 		"gorun --=3 x":                   "unknown option --",
 		"gorun --use-env x":              "unknown option --use-env: only gorun launch has it, where --local-rank is put before a script's arguments",
@@ -175,6 +179,12 @@ func TestUnknownOptions(t *testing.T) {
 func TestValueOfUnknownOptionIsSkipped(t *testing.T) {
 	require.Equal(t, []string{"unknown option --timout: did you mean --timeout?", "--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
 		problems(t, "gorun --timout 3 --grace x prog"))
+	require.Equal(t, []string{"unknown option --num-proc: did you mean --num-processes?", "unknown option --verbos: did you mean --verbose?"},
+		problems(t, "gorun --num-proc 2 --hosts localhost --verbos ./c"))
+	require.Equal(t, []string{"unknown option --master: did you mean --master-addr or --master-port?", "--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
+		problems(t, "gorun --master h --grace x prog"))
+	require.Equal(t, []string{"--master is ambiguous: it may be --master-addr or --master-port", "--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
+		problems(t, "torchrun --master h --grace x prog"))
 }
 
 // torchrun's prefixes mean what they mean there: our own options make none of
@@ -183,5 +193,5 @@ func TestPrefixes(t *testing.T) {
 	require.Empty(t, mustParse(t, "torchrun --stan --max_r 0 --rdzv-b c10d x").Notes)
 	require.Equal(t, "j", mustParse(t, "torchrun --rdzv-i j x").Spec.RunID)
 	require.Equal(t, DryRun, mustParse(t, "torchrun --dry x").Action)
-	require.Equal(t, []string{"unknown option --stan"}, problems(t, "gorun --stan x")[:1], "gorun's own dialect has none")
+	require.Equal(t, []string{"unknown option --stan: did you mean --standalone?"}, problems(t, "gorun --stan x")[:1], "gorun's own dialect has none")
 }

@@ -2,20 +2,25 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // explainUnknown says that the dialect has no such option and what may have been
-// meant; meant is that option, where there is one.
+// meant; meant is that option, or one of several that all take a value or all
+// take none, where there is one.
 func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
-	if found := d.ambiguous(typed); found != nil {
-		return nil, fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(found, " or "))
+	if meant, found := d.ambiguous(typed); found != nil {
+		return meant, fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(found, " or "))
 	}
 	if o := d.otherDashes(typed); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-")))
 	}
 	if meant, problem = d.elsewhere(typed); problem != nil {
 		return meant, problem
+	}
+	if meant, found := d.begun(typed); found != nil {
+		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, strings.Join(found, " or "))
 	}
 	if name, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(name))
@@ -52,22 +57,54 @@ func (d *Dialect) instead(missing *Option) string {
 	return "call gorun for it"
 }
 
-// ambiguous lists the options that typed is a prefix of, where it is too short.
-func (d *Dialect) ambiguous(typed string) []string {
+// ambiguous lists the options that typed is a prefix of, where it is too short,
+// and says which one is meant as far as values go (see alike).
+func (d *Dialect) ambiguous(typed string) (meant *Option, names []string) {
 	prefix, long := strings.CutPrefix(typed, "--")
 	if !d.prefixes || !long || prefix == "" {
-		return nil
+		return nil, nil
 	}
 	for _, table := range d.tables {
-		var names []string
-		for _, o := range withPrefix(table, strings.ReplaceAll(prefix, "_", "-")) {
+		found := withPrefix(table, strings.ReplaceAll(prefix, "_", "-"))
+		for _, o := range found {
 			names = append(names, Spelling(o.Names[0]))
 		}
 		if len(names) > 0 {
-			return names
+			return alike(found), names
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// begun lists names of the options that typed is the beginning of, those that are
+// not refused first: whoever knows an option's name shortens it.
+func (d *Dialect) begun(typed string) (meant *Option, names []string) {
+	const most = 4 // names; with more of them the first letters said nothing
+	prefix := strings.ToLower(strings.ReplaceAll(strings.TrimLeft(typed, "-"), "_", "-"))
+	if len(prefix) < 2 || strings.HasPrefix(typed, "---") {
+		return nil, nil
+	}
+	var found []*Option
+	for _, refused := range []bool{false, true} {
+		for o := range d.Options {
+			at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) })
+			if at >= 0 && o.Refused() == refused {
+				found, names = append(found, o), append(names, Spelling(o.Names[at]))
+			}
+		}
+	}
+	if len(found) > most {
+		return alike(found), names[:most]
+	}
+	return alike(found), names
+}
+
+// alike returns the first of several options where all take a value or none does.
+func alike(options []*Option) *Option {
+	if len(options) == 0 || slices.ContainsFunc(options, func(o *Option) bool { return o.TakesValue() != options[0].TakesValue() }) {
+		return nil
+	}
+	return options[0]
 }
 
 // nearest returns the name with the fewest edits from typed and its option, or
