@@ -127,10 +127,14 @@ func TestProblems(t *testing.T) {
 		"gorun --map-by ppr:2:socket x":  {"--map-by ppr:2:socket: " + binding},
 		"gorun --map-by slot:pe=2 x":     {"--map-by slot:pe=2: " + binding},
 		"gorun --numa-binding node x":    {"--numa-binding node: not yet: binding to cores and GPUs; leave it out, or start the program by numactl"},
-		"gorun -mca btl tcp,self -n 2 x": {"-mca btl tcp,self: parameters of Open MPI reach ranks as variables: -x OMPI_MCA_KEY=VALUE"},
-		"gorun -genv A 1 -ppn 2 x":       {"-genv A 1: use -x NAME=VALUE", "-ppn 2: use --nproc-per-node N"},
-		"gorun -N2 x":                    {"-N2: use --nproc-per-node N"},
-		"gorun --num_processes 2 x":      {"--num_processes 2: use -n N"},
+		"gorun -mca btl tcp,self -n 2 x": {"-mca btl tcp,self: parameters of Open MPI reach ranks as variables: use -x OMPI_MCA_btl=tcp,self"},
+		"gorun --mca=btl -n 2 x":         {"--mca=btl: parameters of Open MPI reach ranks as variables: use -x OMPI_MCA_KEY=VALUE"},
+		"gorun -genv A 1 -ppn 2 x":       {"-genv A 1: use -x A=1", "-ppn 2: use --nproc-per-node 2"},
+		"gorun --nodes 3 x":              {"--nodes 3: use --nnodes 3"},
+		"gorun --nodes= x":               {"--nodes=: use --nnodes ''"},
+		"gorun -app a;b x":               {"-app a;b: use --hostfile 'a;b' for hosts; for several programs write prog1 : -n 2 prog2"},
+		"gorun -N2 x":                    {"-N2: use --nproc-per-node 2"},
+		"gorun --num_processes 2 x":      {"--num_processes 2: use -n 2"},
 		"gorun --report-bindings x":      {"--report-bindings: use --dry-run to see the plan"},
 
 		// all at once

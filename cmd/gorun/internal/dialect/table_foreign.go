@@ -3,7 +3,7 @@ package dialect
 // foreignTable holds options of mpirun, mpiexec, srun, accelerate and deepspeed
 // that users type by habit: each is refused with the way to get the same here.
 var foreignTable = []Option{
-	{Names: []string{"mca", "gmca", "omca", "prtemca", "pmixmca"}, Value: "KEY VALUE", words: 2, Group: GroupRefused, Help: "parameters of Open MPI reach ranks as variables: -x OMPI_MCA_KEY=VALUE"},
+	{Names: []string{"mca", "gmca", "omca", "prtemca", "pmixmca"}, Value: "KEY VALUE", words: 2, Group: GroupRefused, Help: "parameters of Open MPI reach ranks as variables: use -x OMPI_MCA_KEY=VALUE"},
 	{Names: []string{"genv", "env"}, Value: "NAME VALUE", words: 2, Group: GroupRefused, Help: "use -x NAME=VALUE"},
 	{Names: []string{"genvlist", "envlist"}, Value: "NAME,...", Group: GroupRefused, Help: "ranks inherit every variable; use -x NAME=VALUE to change one"},
 	{Names: []string{"genvnone", "envnone"}, Group: GroupRefused, Help: "ranks inherit every variable; use env -i NAME=VALUE gorun ... for an empty environment"},

@@ -2,10 +2,12 @@ package dialect
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -112,7 +114,7 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 				got, err := Parse(words[0], append(line, "prog"), around())
 				if o.Refused() {
 					require.ErrorContains(t, err, line[0], "%s %q", d.Name, line)
-					require.ErrorContains(t, err, o.Help)
+					require.ErrorContains(t, err, o.refusal(valueIn(line)))
 					continue
 				}
 				if needs := (map[string]string{"json": "--dry-run", "no-python": "--use-env"})[o.Names[0]]; needs != "" && err != nil {
@@ -125,6 +127,40 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 			}
 		}
 	}
+}
+
+// valueIn is the value in a line of eachSpelling, as an option gets it.
+func valueIn(line []string) string {
+	if _, glued, ok := strings.Cut(line[0], "="); ok {
+		return glued
+	}
+	return strings.Join(line[1:], "=")
+}
+
+// A hint can be typed: where a value was given, none has its placeholder.
+func TestRefusalsHaveTheValue(t *testing.T) {
+	for _, d := range allDialects {
+		for o := range d.Options {
+			if !o.Refused() || !o.TakesValue() {
+				continue
+			}
+			values := make([]string, max(o.words, 1))
+			for i := range values {
+				values[i] = fmt.Sprintf("v%d", i)
+			}
+			words := regexp.MustCompile(`[A-Z]+`).FindAllString(o.refusal(strings.Join(values, "=")), -1)
+			for i, name := range o.placeholders() {
+				require.NotContains(t, words, name, o.Names[0])
+				require.Equal(t, slices.Contains(regexp.MustCompile(`[A-Z]+`).FindAllString(o.Help, -1), name),
+					strings.Contains(o.refusal(strings.Join(values, "=")), values[i]), o.Names[0])
+			}
+		}
+	}
+	genv := Gorun.exact("-genv")
+	require.Equal(t, `use -x A='b c=d'`, genv.refusal("A=b c=d"))
+	require.Equal(t, "use -x VALUE=NAME", genv.refusal("VALUE=NAME"), "a value is not read again")
+	require.Equal(t, "use --nproc-per-node '1'\\''2'", Gorun.exact("-ppn").refusal("1'2"))
+	require.Contains(t, Gorun.exact("--genvlist").refusal("A,B"), "use -x NAME=VALUE to change one")
 }
 
 // eachSpelling writes an option in every way that its dialect reads.
