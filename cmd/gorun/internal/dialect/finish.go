@@ -92,6 +92,8 @@ func (p *parser) checkPrograms() {
 	apps := p.inv.Spec.Apps
 	for i, app := range apps {
 		switch {
+		case app.Program == "" && app.Args != nil: // a word was there
+			p.problem(errors.New("the program's name is empty: an unset variable?"))
 		case app.Program == "" && len(apps) > 1:
 			p.problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
 		case app.Program == "":

@@ -148,6 +148,15 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+func TestEmptyProgram(t *testing.T) {
+	for _, args := range [][]string{{"-n", "2", ""}, {"", "x"}, {"--", ""}, {"-n", "1", "x", ":", "-n", "1", ""}} {
+		_, err := Parse("gorun", args, around())
+		require.EqualError(t, err, "the program's name is empty: an unset variable?", "%q", args)
+	}
+	_, err := Parse("gorun", []string{"store", ""}, around())
+	require.EqualError(t, err, "'': gorun store takes no arguments; gorun ./store starts a program of that name")
+}
+
 func TestUnknownOptions(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorun --nproc-per-nod 3 x":      "unknown option --nproc-per-nod: did you mean --nproc-per-node?",

@@ -124,7 +124,7 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 // typed is the words of an option for messages; an empty one would not be seen.
 func typed(words []string) string {
 	text := strings.Join(words, " ")
-	if strings.HasSuffix(text, " ") && words[len(words)-1] == "" {
+	if words[len(words)-1] == "" {
 		text += "''"
 	}
 	return text

@@ -79,8 +79,8 @@ func rows(table []Option, names ...string) [][]Option {
 
 // finishServe makes an Invocation of the options of gorun store.
 func (p *parser) finishServe() (Invocation, error) {
-	if program := p.inv.Spec.Apps[0].Program; program != "" {
-		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./store starts a program of that name", program, p.dialect.Name))
+	if app := p.inv.Spec.Apps[0]; app.Args != nil {
+		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./store starts a program of that name", typed([]string{app.Program}), p.dialect.Name))
 	}
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
