@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
@@ -49,20 +50,30 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return write(stdout, stderr, version.Line()+"\n")
 	case dialect.Completion:
 		return write(stdout, stderr, inv.Dialect.Completion(inv.Shell))
-	case dialect.Serve:
-		return serveStore(inv.Store, stdout, stderr)
 	}
 	if !inv.Quiet {
 		for _, note := range inv.Notes {
 			say(stderr, note)
 		}
 	}
+	if inv.Action == dialect.Serve {
+		return serveStore(inv.Store, stdout, stderr)
+	}
 	return runJob(inv)
 }
 
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
-	return dialect.Surroundings{Lookup: os.LookupEnv, ReadFile: os.ReadFile, IsThisHost: isThisHost}
+	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: os.ReadFile, IsThisHost: isThisHost}
+}
+
+// variableNames are the names in the environment.
+func variableNames() []string {
+	names := os.Environ()
+	for i, entry := range names {
+		names[i], _, _ = strings.Cut(entry, "=")
+	}
+	return names
 }
 
 // say writes a line of gorun's own, in which nothing that somebody typed or

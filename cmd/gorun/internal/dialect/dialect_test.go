@@ -26,6 +26,13 @@ func around(variables ...string) Surroundings {
 			}
 			return "", false
 		},
+		Names: func() (names []string) {
+			for _, v := range variables {
+				name, _, _ := strings.Cut(v, "=")
+				names = append(names, name)
+			}
+			return names
+		},
 		ReadFile: func(name string) ([]byte, error) {
 			switch name {
 			case "here.txt":

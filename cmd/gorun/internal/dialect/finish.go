@@ -76,6 +76,7 @@ func (p *parser) finish() (Invocation, error) {
 	p.finishStore()
 	p.finishOutput()
 	p.finishAction()
+	p.noteStrangers()
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}

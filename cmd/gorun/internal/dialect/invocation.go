@@ -57,6 +57,8 @@ type StoreServer struct {
 type Surroundings struct {
 	// Lookup returns a variable of the launcher's environment.
 	Lookup func(name string) (value string, found bool)
+	// Names returns the names of its variables, in any order.
+	Names func() []string
 	// ReadFile returns the content of a host file.
 	ReadFile func(name string) ([]byte, error)
 	// IsThisHost reports whether a name or address that is not a loopback one

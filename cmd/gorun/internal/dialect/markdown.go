@@ -35,8 +35,9 @@ everywhere underscores may stand for the dashes between words (` + "`--nproc_per
 ` + "`=`" + `; numbers may be glued to ` + "`-n`, `-np`, `-c`, `-r`, `-t`" + ` (` + "`-n4`" + `). A time is a number of seconds or a Go duration: ` + "`90`, `1.5`, `30m`" + `.
 
 **Variables.** Each option has the variables in its row as default. An option beats ` + "`GORUN_*`" + `, which beats ` + "`PET_*`" + `, torchrun's own. A
-variable that is empty counts as not set; that of an option without a value is a number (0 is off) or true, false. GORUN_PYTHON names the
-Python interpreter for scripts and modules; without it that of the active virtual environment is taken, else python3.
+variable that is empty counts as not set; that of an option without a value is a number (0 is off) or true, false. A variable
+GORUN_… that no option has gets a remark. GORUN_PYTHON names the Python interpreter for scripts and modules; without it that of the
+active virtual environment is taken, else python3.
 
 **Names.** Called ` + "`torchrun`" + ` (by a symbolic link) gorun has torchrun's conventions: programs are Python's unless ` + "`--no-python`" + `,
 one rank per node unless told otherwise, 30 s of grace, unambiguous prefixes of options, ` + "`${local_rank}`" + ` replaced in arguments,

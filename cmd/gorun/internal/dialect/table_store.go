@@ -85,6 +85,7 @@ func (p *parser) finishServe() (Invocation, error) {
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
+	p.noteStrangers()
 	p.inv.Action, p.inv.Spec, p.inv.Store.Allow = Serve, job.Spec{}, p.allow
 	return p.inv, nil
 }
