@@ -10,18 +10,27 @@ var shells = []string{"bash", "zsh", "fish"}
 
 // Completion returns a script that teaches a shell to complete the dialect's
 // options, their values, and then the program as the shell completes any command.
+// That of gorun's own dialect completes the name torchrun, too.
 func (d *Dialect) Completion(shell string) string {
-	c := completion{d, d.Name}
-	if d.launch {
-		c.command = "torch.distributed.launch"
+	all := []completion{{d, d.Name}}
+	switch d {
+	case Launch:
+		all[0].command = "torch.distributed.launch"
+	case Gorun:
+		all = append(all, completion{Torchrun, Torchrun.Name})
 	}
-	switch shell {
-	case "zsh":
-		return c.zsh()
-	case "fish":
-		return c.fish()
+	if shell == "zsh" {
+		return zshScript(all)
 	}
-	return c.bash()
+	var script strings.Builder
+	for _, c := range all {
+		if shell == "fish" {
+			script.WriteString(c.fish())
+		} else {
+			script.WriteString(c.bash())
+		}
+	}
+	return script.String()
 }
 
 // completion writes scripts for one command.
@@ -173,19 +182,31 @@ func (c completion) zsh() string {
 			fmt.Fprintf(&specs, "\t\t'(%s)%s[%s]%s' \\\n", strings.Join(names, " "), n, quote.Replace(o.Help), value)
 		}
 	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "SPECS", strings.TrimSuffix(specs.String(), "\n")).Replace(zshScript)
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "SPECS", strings.TrimSuffix(specs.String(), "\n")).Replace(zshFunction)
 }
 
-const zshScript = `#compdef COMMAND
-# zsh completion for COMMAND: source <(COMMAND --print-completion zsh)
-FUNCTION() {
+const zshFunction = `FUNCTION() {
 	_arguments -S \
 SPECS
 		'(-):program:_alternative "commands:command:_command_names -e" "files:file:_files"' \
 		'*::arguments:_normal'
 }
-if [[ $funcstack[1] == FUNCTION ]]; then FUNCTION "$@"; else compdef FUNCTION COMMAND; fi
+compdef FUNCTION COMMAND
 `
+
+// zshScript is one script for several commands. It is sourced, or zsh loads it as
+// the first command's function, which has to complete whichever was typed.
+func zshScript(all []completion) string {
+	var functions, cases strings.Builder
+	commands := make([]string, len(all))
+	for i, c := range all {
+		commands[i] = c.command
+		functions.WriteString(c.zsh())
+		fmt.Fprintf(&cases, "\t%s) %s \"$@\" ;;\n", c.command, c.function())
+	}
+	return fmt.Sprintf("#compdef %s\n# zsh completion for %s: source <(%s --print-completion zsh)\n%sif [[ $funcstack[1] == %s ]]; then\n\tcase $service in\n%s\tesac\nfi\n",
+		strings.Join(commands, " "), strings.Join(commands, " and "), commands[0], functions.String(), all[0].function(), cases.String())
+}
 
 func (c completion) fish() string {
 	var lines strings.Builder

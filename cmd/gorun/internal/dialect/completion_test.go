@@ -12,6 +12,33 @@ import (
 	"gorun/internal/testneeds"
 )
 
+// The script of gorun completes each of the two names with its own options.
+func TestBashCompletesTorchrunToo(t *testing.T) {
+	got := askBash(t, Gorun, "torchrun", "--n")
+	require.Contains(t, got, "--nproc-per-node")
+	require.NotContains(t, got, "--np")
+	require.Contains(t, askBash(t, Gorun, "gorun", "--n"), "--np")
+}
+
+// zsh completes what was typed, whichever name zsh has loaded the script for.
+func TestZshChoosesByName(t *testing.T) {
+	zsh := testneeds.Program(t, "zsh", "zsh")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "_gorun"), []byte(Gorun.Completion("zsh")), 0o644))
+	for _, name := range []string{"gorun", "torchrun"} {
+		cmd := exec.Command(zsh, "-f", "-c", `
+compdef() { print -- $@ }
+_arguments() { print -- $service $* }
+fpath=($1); autoload -U _gorun; service=$2
+_gorun`, "zsh", dir, name)
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		want := "_gorun gorun\n_torchrun torchrun\n" + name + " "
+		require.True(t, strings.HasPrefix(string(output), want), "%s", output)
+		require.Equal(t, name == "gorun", strings.Contains(string(output), "--tag-output"), "%s", output)
+	}
+}
+
 // askBash has bash complete a command line, given as the words that readline
 // makes of it: it splits at "=" and ":". The last word is the one to complete.
 func askBash(t *testing.T, d *Dialect, words ...string) []string {
