@@ -35,6 +35,7 @@ type Dialect struct {
 	store       job.StoreMode // what --store=auto means
 	count       int           // ranks per node where nothing says it; 0 leaves it open
 	grace       time.Duration
+	signals     []string // that end the job where no option says it, beside those that always do
 }
 
 // example is a line of the help.
@@ -77,7 +78,7 @@ var (
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
 		tables: [][]Option{torchrunTable, ownTable, endTable}, fallbacks: torchrunFallbacks,
-		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
+		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 	// Launch has those of python -m torch.distributed.launch.
 	Launch = &Dialect{
@@ -88,12 +89,15 @@ var (
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
 		tables: [][]Option{torchrunTable, launchTable, ownTable, endTable}, fallbacks: torchrunFallbacks,
-		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
+		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 )
 
 // torchrunGrace is the time that torchrun gives ranks to end.
 const torchrunGrace = 30 * time.Second
+
+// torchrunSignals is torchrun's default of --signals-to-handle.
+var torchrunSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
 
 // GORUN_PYTHON is no option's default: ranks inherit it, because what they start
 // should run by the same Python.

@@ -202,6 +202,7 @@ func TestTorchrunSpec(t *testing.T) {
 		app.SubstituteLocalRank = true
 		return job.Spec{
 			Apps: []job.App{app}, PerNode: fixed(1, "torchrun's default"), Grace: 30 * time.Second,
+			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"},
 		}
 	}
 	script := job.App{Program: "x.py", Args: []string{"--n", "4"}, Start: job.StartPython}
@@ -217,6 +218,7 @@ func TestTorchrunSpec(t *testing.T) {
 	spec := mustParse(t, "torchrun --nproc 4 --shutdown-timeout 0 x.py").Spec
 	require.Equal(t, fixed(4, "--nproc 4"), spec.PerNode)
 	require.Equal(t, noGrace, spec.Grace)
+	require.Equal(t, []string{"SIGUSR1"}, mustParse(t, "torchrun --signals-to-handle SIGUSR1 x.py").Spec.SignalsToHandle)
 }
 
 // TestLaunchSpec shows torch.distributed.launch's.

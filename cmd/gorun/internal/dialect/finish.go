@@ -204,6 +204,9 @@ func (p *parser) finishAction() {
 	if inv.Spec.Grace == 0 {
 		inv.Spec.Grace = p.dialect.grace
 	}
+	if inv.Spec.SignalsToHandle == nil {
+		inv.Spec.SignalsToHandle = p.dialect.signals
+	}
 	if p.dryRun {
 		inv.Action = DryRun
 	}

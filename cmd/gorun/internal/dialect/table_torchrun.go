@@ -185,7 +185,7 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"signals-to-handle"}, Group: GroupEnd, Value: "SIG,...", from: varBoth,
-		Help: "signals that end the job in order and reach the ranks (default: SIGTERM,SIGINT,SIGHUP; others are passed on)",
+		Help: "signals that end the job in order, beside SIGTERM, SIGINT, SIGHUP, which always do (default: called torchrun SIGQUIT); others are passed on",
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.SignalsToHandle, err = parseSignals(a.value)
 			return err
