@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os/exec"
@@ -33,16 +34,22 @@ const drainTime = 500 * time.Millisecond
 func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr io.Writer) error {
 	cmd := exec.CommandContext(ctx, b.tool, append([]string{"build", "-o", outFile, "--"}, b.targets...)...)
 	cmd.Dir, cmd.Env = b.dir, env
-	cmd.Stdout, cmd.Stderr = stderr, stderr
+	said := &goWords{to: stderr}
+	cmd.Stdout, cmd.Stderr = said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the compilers that go starts have to end with it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = drainTime
 	err := cmd.Run()
+	said.end()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return refused(b.program, "could not be built: "+b.command()+": "+err.Error())
+		failed := refused(b.program, "could not be built: "+b.command()+": "+err.Error())
+		if said.noCache {
+			failed.Hint = "name a directory for Go's build cache: GOCACHE=/some/dir gorun ..."
+		}
+		return failed
 	}
 	return b.check(outFile)
 }
@@ -53,7 +60,7 @@ func (b *GoBuild) check(outFile string) error {
 	w := Wish{Name: b.program}
 	f := file{exec: outFile, open: outFile}
 	if err := f.stat(); err != nil || !f.hasRunBit() {
-		return refused(b.program, b.command()+" has built no program")
+		return refused(b.program, "go build has made no program of it")
 	}
 	if err := w.runnable(b.program, f); err != nil {
 		return err
@@ -61,7 +68,53 @@ func (b *GoBuild) check(outFile string) error {
 	return nil
 }
 
-// command is what was run, as a message shows it.
+// command is a command line for the launcher's directory that fails as the build
+// did and leaves no file behind: what a message may offer for pasting.
 func (b *GoBuild) command() string {
-	return visible("go build " + strings.Join(b.targets, " "))
+	words := []string{"go", "build"}
+	if b.dir != "." {
+		words = append(words, "-C", word(b.dir))
+	}
+	words = append(words, "-o", "/dev/null")
+	for _, target := range b.targets {
+		words = append(words, word(target))
+	}
+	return strings.Join(words, " ")
+}
+
+// goWords passes on what go and the compiler say, in whole lines. The go command's
+// own lines begin with its name, which would stand behind the launcher's.
+type goWords struct {
+	to      io.Writer
+	rest    []byte // a line that has not ended yet
+	noCache bool   // go found no place for its build cache
+}
+
+// Write never fails for want of a reader: the build goes on without one.
+func (w *goWords) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexByte(w.rest, '\n')
+		if end < 0 {
+			return len(p), nil
+		}
+		w.line(w.rest[:end+1])
+		w.rest = w.rest[end+1:]
+	}
+}
+
+// end passes on a last line without an end.
+func (w *goWords) end() {
+	if len(w.rest) > 0 {
+		w.line(w.rest)
+		w.rest = nil
+	}
+}
+
+func (w *goWords) line(line []byte) {
+	line = bytes.TrimPrefix(line, []byte("go: "))
+	if bytes.HasPrefix(line, []byte("build cache is ")) || bytes.HasPrefix(line, []byte("failed to initialize build cache ")) {
+		w.noCache = true
+	}
+	_, _ = w.to.Write(line)
 }

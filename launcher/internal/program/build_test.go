@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,7 @@ func TestBuildThatFails(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"go.mod": "module m\n\ngo 1.26\n", "cmd/bad/main.go": "package main\n\nfunc main() { undefined1() }\n",
 		"far.go": "package main\n\nfunc main() {}\n", "sub/near.go": "package main\n",
+		"my dir/bad one.go": "package main\n\nfunc main() { undefined1() }\n", "own/go.mod": "module own\n", "own/bad.go": "package main\n\nfunc main() { undefined1() }\n",
 		"later/lib.go": "package lib\n", "later/main_windows.go": "package main\n",
 	})
 	t.Chdir(dir)
@@ -87,9 +89,12 @@ func TestBuildThatFails(t *testing.T) {
 		wish         Wish
 		reason, says string
 	}{
-		"does not compile":     {wish: Wish{Name: "./cmd/bad"}, reason: "./cmd/bad: could not be built: go build ./cmd/bad: exit status 1", says: "cmd/bad/main.go:3:15: undefined: undefined1\n"},
+		"does not compile":     {wish: Wish{Name: "./cmd/bad"}, reason: "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1", says: "cmd/bad/main.go:3:15: undefined: undefined1\n"},
 		"from two directories": {wish: Wish{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built", says: "directory"},
-		"not on this system":   {wish: Wish{Name: "later"}, reason: "later: go build ./later has built no program"},
+		"with blanks":          {wish: Wish{Name: "my dir/bad one.go"}, reason: "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1", says: "undefined1\n"},
+		"of another module":    {wish: Wish{Name: "own/bad.go"}, reason: "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1", says: "undefined1\n"},
+		"the directory itself": {wish: Wish{Name: "own/."}, reason: "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1", says: "undefined1\n"},
+		"not on this system":   {wish: Wish{Name: "later"}, reason: "later: go build has made no program of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, said, err := build(t, test.wish)
@@ -98,6 +103,12 @@ func TestBuildThatFails(t *testing.T) {
 			require.Equal(t, 126, e.Code)
 			require.Contains(t, e.Error(), test.reason)
 			require.Contains(t, said, test.says)
+			if _, command, found := strings.Cut(e.Reason, "could not be built: "); found {
+				command = strings.TrimSuffix(command, ": exit status 1")
+				again, err := exec.Command("sh", "-c", command).CombinedOutput()
+				require.ErrorContains(t, err, "exit status 1", command)
+				require.Equal(t, said, strings.ReplaceAll(string(again), "go: ", ""), "the command can be pasted, and says the same")
+			}
 		})
 	}
 	_, err := Resolve(Wish{Name: "far.go", Args: []string{"gone.go"}, Lookup: os.Getenv})
@@ -105,6 +116,40 @@ func TestBuildThatFails(t *testing.T) {
 	_, err = Resolve(Wish{Name: "far.go", Lookup: func(string) string { return dir }})
 	require.EqualError(t, err, "far.go: is Go source, and there is no go command in PATH to build it")
 	require.Equal(t, 127, err.(*Error).Code)
+}
+
+// What go says itself is passed on without its name, and a missing build cache has a
+// way out.
+func TestBuildWithoutCache(t *testing.T) {
+	t.Chdir(folder(t, map[string]string{"x.go": hello, "pkg/main.go": hello}))
+	_, _, said, err := build(t, Wish{Name: "./pkg"})
+	require.True(t, strings.HasPrefix(said, "go.mod file not found"), said)
+	require.Empty(t, err.(*Error).Hint)
+
+	r, err := Resolve(Wish{Name: "x.go", Lookup: os.Getenv})
+	require.NoError(t, err)
+	for _, cache := range []string{"", "GOCACHE=/dev/null/x", "GOCACHE=off"} {
+		var stderr bytes.Buffer
+		err = r.Build.Run(t.Context(), filepath.Join(t.TempDir(), "x"), []string{"PATH=" + os.Getenv("PATH"), "GOTOOLCHAIN=local", cache}, &stderr)
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "name a directory for Go's build cache: GOCACHE=/some/dir gorun ...", e.Hint, stderr.String())
+	}
+}
+
+func TestGoWords(t *testing.T) {
+	for _, size := range []int{1, 3, 100} {
+		var out bytes.Buffer
+		w := &goWords{to: &out}
+		for piece := range slices.Chunk([]byte("go: one\ntwo go: x\n\ngo: end"), size) {
+			n, err := w.Write(piece)
+			require.NoError(t, err)
+			require.Equal(t, len(piece), n)
+		}
+		w.end()
+		require.Equal(t, "one\ntwo go: x\n\nend", out.String())
+		require.False(t, w.noCache)
+	}
 }
 
 // TestMain lets the test binary be a go command that builds for ever, with a child that does so too.

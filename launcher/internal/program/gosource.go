@@ -132,6 +132,9 @@ func (b *GoBuild) target(name string) (string, error) {
 	if err != nil || strings.HasPrefix(local, "../") {
 		return to, err
 	}
+	if local == "." {
+		return ".", nil
+	}
 	return "./" + local, nil
 }
 
