@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher"
@@ -29,7 +31,7 @@ func runJob(inv dialect.Invocation) int {
 	if err := canWrite(inv.Report); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
 	}
-	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(subscribe))
+	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(subscribe(inv.Spec.SignalsToHandle)))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
 		result = beginFailed(err)
@@ -119,17 +121,20 @@ func notices(inv dialect.Invocation) func(launcher.Notice) string {
 	}
 }
 
-// subscribe to the signals that the job is told of. SIGHUP stays ignored where it
-// was, which is what nohup is for.
-func subscribe(ch chan<- os.Signal) {
+// subscribe to the signals that the job is told of: those that mean something to
+// every job, and those that the user named. SIGHUP stays ignored where it was,
+// which is what nohup is for.
+func subscribe(named []string) func(chan<- os.Signal) {
 	list := []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.SIGTSTP, syscall.SIGCONT,
 	}
-	if !signal.Ignored(syscall.SIGHUP) {
-		list = append(list, syscall.SIGHUP)
+	for _, name := range append(slices.Clone(named), "SIGHUP") {
+		if s := unix.SignalNum(name); s != syscall.SIGHUP || !signal.Ignored(s) {
+			list = append(list, s)
+		}
 	}
-	signal.Notify(ch, list...)
+	return func(ch chan<- os.Signal) { signal.Notify(ch, list...) }
 }
 
 // wantColour follows https://no-color.org and terminals that cannot.

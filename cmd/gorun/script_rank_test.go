@@ -21,6 +21,7 @@ import (
 //	env=NAME            print NAME=value, or "NAME is not set"
 //	dir, stdin          print the working directory; each line of standard input
 //	exit=N signal=N     end, by an exit code or by that signal to itself
+//	tell=N              send that signal to the launcher
 //	wait                wait for a signal
 func rank() {
 	for _, act := range os.Args[1:] {
@@ -52,6 +53,7 @@ var acts = map[string]func(value string){
 	"exit":    func(s string) { os.Exit(number(s)) },
 	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
 	"wait":    func(string) { _ = unix.Pause() },
+	"tell":    func(s string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(s))) },
 }
 
 func printLines(count string) {

@@ -113,6 +113,7 @@ func TestProblems(t *testing.T) {
 		"gorun --start-method thread x":          {"--start-method thread: not one of spawn, fork, forkserver"},
 		"gorun --signals-to-handle SIGNO x":      {"--signals-to-handle SIGNO: SIGNO is no signal's name"},
 		"gorun --signals-to-handle KILL x":       {"--signals-to-handle KILL: SIGKILL cannot be handled by anybody"},
+		"gorun --signals-to-handle CHLD x":       {"--signals-to-handle CHLD: SIGCHLD comes to gorun all the time, and would end the job at once: leave it out"},
 
 		// looking
 		"gorun --json x":                   {"--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"},

@@ -196,6 +196,8 @@ func parseSignals(value string) ([]string, error) {
 			return nil, fmt.Errorf("%s is no signal's name", entry)
 		case unix.SIGKILL, unix.SIGSTOP:
 			return nil, fmt.Errorf("%s cannot be handled by anybody", name)
+		case unix.SIGCHLD, unix.SIGURG:
+			return nil, fmt.Errorf("%s comes to gorun all the time, and would end the job at once: leave it out", name)
 		}
 		names = append(names, name)
 	}
