@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/env"
 )
 
 // rank is the program that scripts start as ranks. Its arguments are acts, done
@@ -53,7 +57,19 @@ var acts = map[string]func(value string){
 	"exit":    func(s string) { os.Exit(number(s)) },
 	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
 	"wait":    func(string) { _ = unix.Pause() },
-	"tell":    func(s string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(s))) },
+	"tell":    tell,
+}
+
+// tell sends a signal to the launcher once that has settled: the directory of the
+// rank's error file is there from then on. A signal in a job's first milliseconds
+// does what it does to any program.
+func tell(signal string) {
+	for settled := filepath.Dir(os.Getenv(env.VarTorchelasticErrorFile)); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(settled); err == nil {
+			break
+		}
+	}
+	_ = unix.Kill(os.Getppid(), unix.Signal(number(signal)))
 }
 
 func printLines(count string) {
