@@ -36,7 +36,9 @@ type head struct {
 	signals  chan os.Signal
 	listen   func() // subscribes to signals, once
 
-	stall atomic.Pointer[job.Stall]
+	stall  atomic.Pointer[job.Stall]
+	hang   atomic.Pointer[job.Hang]
+	onHang job.OnHang
 
 	mu     sync.Mutex // guards sup and timers
 	timers []*time.Timer
@@ -189,6 +191,8 @@ func (h *head) frame(f wire.Frame) error {
 		})
 	case wire.TypeEnded:
 		return decode(f, h.ended)
+	case wire.TypeHung:
+		return decode(f, h.hung)
 	case wire.TypeStalled:
 		return decode(f, h.stalled)
 	case wire.TypeGone:
@@ -210,16 +214,41 @@ func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
 func (h *head) stalled(s wire.Stalled) {
 	stall := &job.Stall{Waited: s.Waited, At: s.At}
 	for _, w := range s.Waiting {
-		for i, k := range w.Keys {
-			w.Keys[i] = printable.Text(k)
-		}
-		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: w.Rank, Keys: w.Keys, More: w.Missing - len(w.Keys)})
+		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: w.Rank, Keys: printables(w.Keys), More: w.Missing - len(w.Keys)})
 	}
 	for _, a := range s.Absent {
 		stall.Missing = append(stall.Missing, job.StallAbsence{Rank: a.Rank, PID: a.PID, Standing: printable.Text(a.Standing), CPU: a.CPU})
 	}
 	h.stall.Store(stall)
 	h.settings.tell(stall.String())
+}
+
+// hung passes on what each rank did when nothing went on any more.
+func (h *head) hung(m wire.Hung) {
+	hang := &job.Hang{Quiet: m.Quiet, At: m.At}
+	for _, r := range m.Ranks {
+		rank := job.HangRank{Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Keys: printables(r.Keys), Stack: printables(r.Stack)}
+		for _, stream := range []int{1, 2} {
+			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
+				rank.Last = last[len(last)-1]
+			}
+		}
+		hang.Ranks = append(hang.Ranks, rank)
+	}
+	h.hang.Store(hang)
+	if h.onHang == job.HangReport {
+		for _, line := range hang.Lines() {
+			h.settings.tell(line)
+		}
+	}
+	h.post(job.Hung{At: m.At})
+}
+
+func printables(texts []string) []string {
+	for i, t := range texts {
+		texts[i] = printable.Text(t)
+	}
+	return texts
 }
 
 func running(r wire.Running) job.Running {

@@ -285,6 +285,18 @@ func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 	assert.Equal(t, 143, r.ExitCode)
 }
 
+func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
+	s := spec("wait", 2)
+	s.HangTimeout = 20 * time.Millisecond
+	r, _, _ := run(t, s)
+	assert.Equal(t, job.ExitTimeout, r.ExitCode)
+	assert.Equal(t, job.CauseHang, r.Cause)
+	require.NotNil(t, r.Hang)
+	require.Len(t, r.Hang.Ranks, 2)
+	assert.Equal(t, "ready", r.Hang.Ranks[1].Last)
+	assert.Contains(t, launcher.Explain(r), "gorun: nothing has been printed and nothing came further in the store for ")
+}
+
 func TestDeadline(t *testing.T) {
 	s := spec("wait", 1)
 	s.Timeout = 50 * time.Millisecond

@@ -21,7 +21,7 @@ const signalBurst = 16
 // head is what drives the decided job.
 func (s *session) head() *head {
 	h := &head{
-		settings: &s.settings, link: s.link, plan: s.plan, output: s.spec.Output,
+		settings: &s.settings, onHang: s.spec.OnHang, link: s.link, plan: s.plan, output: s.spec.Output,
 		start: s.startMessage(), signals: s.signals, listen: s.listen, over: make(chan struct{}),
 	}
 	h.credit.link = s.link
@@ -33,7 +33,7 @@ func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
 		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
-		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, StoreReport: s.spec.Store.ReportAfter(), Ranks: make([]wire.Row, len(p.Ranks)),
+		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, StoreReport: s.spec.Store.ReportAfter(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
@@ -94,7 +94,7 @@ func (h *head) outputFailed(stream int, err error) {
 // the rank that failed first, what they mean, and where its log is.
 func (h *head) result() job.Result {
 	r := h.sup.Result()
-	r.JobID, r.Stall = h.plan.JobID, h.stall.Load()
+	r.JobID, r.Stall, r.Hang = h.plan.JobID, h.stall.Load(), h.hang.Load()
 	if h.plan.Logs != nil {
 		r.LogDir = h.plan.Logs.Base
 	}

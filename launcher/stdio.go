@@ -57,7 +57,7 @@ func (s *session) stdio(numRanks int) wire.Stdio {
 func (s *session) wholeTerminal() bool {
 	o := s.spec.Output
 	return isTerminal(s.settings.stdin) && isTerminal(s.settings.stdout) && isTerminal(s.settings.stderr) &&
-		foreground(s.settings.stdin) && !o.PTY && o.Label != job.LabelAlways && o.LogDir == "" &&
+		foreground(s.settings.stdin) && !o.PTY && s.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
 		!o.Tee.Any() && !o.Redirect.Any() && o.ShowLocalRanks == nil
 }
 

@@ -42,10 +42,11 @@ var rooms = []room{
 	{"launcher/internal/program", nil, "what kind of file a program is can be told without a job"},
 	{"launcher/internal/torchwatch", nil, "whether a process holds libtorch is read from /proc, whoever started it"},
 	{"launcher/internal/diagnosis", nil, "what a failed rank left behind is read, not judged"},
+	{"launcher/internal/stacks", nil, "what a process is doing is asked of that process and of the kernel"},
 	{"launcher/internal/probe", nil, "addresses in, addresses out"},
 	{"launcher/internal/transport", []string{"launcher/internal/wire"}, "a transport reaches an agent; what is said there is not its business"},
 	{"launcher/internal/agent", []string{
-		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/probe",
+		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
 		"placement", "placement/sysfs", "placement/nvml", "rendezvous/...",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version", "internal/printable"}, "the public face wires the parts below it"},

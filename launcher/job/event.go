@@ -73,6 +73,9 @@ type OutputLost struct {
 	At         time.Time
 }
 
+// Hung: nothing of the job has been seen to go on for --hang-timeout.
+type Hung struct{ At time.Time }
+
 // Cancelled: the caller of Run gave the job up.
 type Cancelled struct{ At time.Time }
 
@@ -90,6 +93,7 @@ func (Gone) event()        {}
 func (Signalled) event()   {}
 func (Expired) event()     {}
 func (OutputLost) event()  {}
+func (Hung) event()        {}
 func (Cancelled) event()   {}
 func (NodeLost) event()    {}
 

@@ -30,6 +30,8 @@ func (r *Result) Report(name SignalNamer) string {
 		b.headline(r.enough())
 	case r.Cause == CauseStart, r.Cause == CauseNode, r.Cause == CauseEarly:
 		b.headline(r.Text)
+	case r.Cause == CauseHang && r.Hang != nil:
+		b.hung(r)
 	case r.Cause == CauseTimeout:
 		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
 	case r.Cause == CauseSignal:
@@ -166,6 +168,15 @@ func (b *reportBuilder) attempts(r *Result) {
 		if b.Len() > 0 && a.First != nil {
 			b.row("before", fmt.Sprintf("attempt %d: rank %d failed after %s, %s", a.Attempt, a.First.Rank, round(a.After), a.how))
 		}
+	}
+}
+
+func (b *reportBuilder) hung(r *Result) {
+	for i, line := range r.Hang.Lines() {
+		if i == 0 {
+			line = "gorun: " + line
+		}
+		b.WriteString(line + "\n")
 	}
 }
 

@@ -31,9 +31,10 @@ const (
 	CauseCancelled               // the caller of Run gave up
 	CauseNode                    // a node's agent is gone
 	CauseEarly                   // a rank ended well long before the others (--early-exit fail)
+	CauseHang                    // nothing of the job was seen to go on (--hang-timeout)
 )
 
-var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit"}
+var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit", "hang"}
 
 // String returns the cause's name, as it stands in reports.
 func (c Cause) String() string { return causeNames[c] }
@@ -114,6 +115,8 @@ type Result struct {
 	Attempts []Attempt `json:"attempts,omitempty"`
 	// Stall says how the ranks' meeting in the store had stood still, if it did.
 	Stall *Stall `json:"store_stall,omitempty"`
+	// Hang says what ranks did when the job hung, if it did.
+	Hang *Hang `json:"hang,omitempty"`
 	// Left are processes that survived SIGKILL.
 	Left []string `json:"left,omitempty"`
 	// LogDir is the directory of the job's log files, where there are any.
@@ -220,7 +223,7 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 		return s.failure.Code
 	case CauseSignal:
 		return 128 + int(s.signal)
-	case CauseTimeout:
+	case CauseTimeout, CauseHang:
 		return ExitTimeout
 	case CauseReaderGone:
 		return exitReaderGone

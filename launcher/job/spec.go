@@ -58,6 +58,11 @@ type Spec struct {
 	// Restarts are those of a failed job.
 	Restarts Restarts
 
+	// HangTimeout is how long the job may go on with no rank printing anything and
+	// nothing coming further in the store; 0 is for ever.
+	HangTimeout time.Duration
+	OnHang      OnHang
+
 	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
 	Timeout time.Duration
 	// Grace is the time between the signal that asks ranks to end and SIGKILL.

@@ -62,6 +62,7 @@ func say(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
+			OnHang: map[string]OnHang{"report": HangReport}[f.m["hang"]],
 			Policy: Policy{
 				Continue: f.m["failure"] == "continue", MinSuccess: f.int("enough"),
 				EarlyExit: map[string]EarlyExit{"warn": EarlyWarn, "fail": EarlyFail}[f.m["early"]],
@@ -161,6 +162,8 @@ func (v values) event(name string) Event {
 		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
+	case "hung":
+		return Hung{At: at}
 	case "cancelled":
 		return Cancelled{At: at}
 	case "node-lost":

@@ -23,6 +23,7 @@ type SupervisorConfig struct {
 	Grace   time.Duration
 	Timeout time.Duration
 	Policy  Policy
+	OnHang  OnHang
 	// EndSignals are the signals that end the job in order, beside SIGINT,
 	// SIGTERM and SIGHUP; every other one is forwarded.
 	EndSignals []syscall.Signal
@@ -103,6 +104,10 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.expired(ev)
 	case OutputLost:
 		return s.outputLost(ev)
+	case Hung:
+		if s.cfg.OnHang == HangStop {
+			return s.stop(CauseHang, syscall.SIGTERM, ev.At)
+		}
 	case Cancelled:
 		return s.stop(CauseCancelled, syscall.SIGTERM, ev.At)
 	case NodeLost:

@@ -38,6 +38,9 @@ func (s *Spec) Validate() error {
 	if s.Restarts.Max < 0 {
 		wrong("--max-restarts %d: it cannot be negative", s.Restarts.Max)
 	}
+	if s.HangTimeout < 0 {
+		wrong("hang timeout %v is negative", s.HangTimeout)
+	}
 	if s.Timeout < 0 {
 		wrong("timeout %v is negative", s.Timeout)
 	}

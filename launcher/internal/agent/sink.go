@@ -22,6 +22,7 @@ func (s *sink) Started(id, pid int) {
 // Output passes bytes on, also into a file, and stops the reading of a stream
 // whose credit is used up.
 func (s *sink) Output(id, stream int, p []byte) {
+	s.printed.Add(int64(len(p)))
 	if s.logs != nil {
 		if tee := s.logs.Tee(s.ranks[id].row.LocalRank, stream); tee != nil {
 			s.credit.take(stream, len(p)) // given back when it is on disk

@@ -65,7 +65,7 @@ func (w *stall) report(waited time.Duration, before map[int]process.Ticks, since
 		w.again()
 		return
 	}
-	m := wire.Stalled{Waited: waited, At: time.Now(), Waiting: w.waiting()}
+	m := wire.Stalled{Waited: waited, At: time.Now(), Waiting: w.job.storeWaits(w.server)}
 	now, err := process.Usage(w.job.rankPIDs())
 	elapsed := time.Since(since)
 	for _, rank := range w.absent(m.Waiting) {
@@ -81,10 +81,10 @@ func percent(used process.Ticks, elapsed time.Duration) int {
 	return int(used.Duration() * 100 / max(elapsed, 1))
 }
 
-// waiting are the connections that wait, by rank.
-func (w *stall) waiting() (list []wire.StoreWait) {
-	waits := w.server.Waits()
-	owner := w.owners(waits)
+// storeWaits are the connections that wait in the store, by rank.
+func (j *running) storeWaits(server *tcpstore.Server) (list []wire.StoreWait) {
+	waits := server.Waits()
+	owner := j.owners(server, waits)
 	for _, wait := range waits {
 		list = append(list, wire.StoreWait{Rank: owner(wait), Keys: wait.Keys, Missing: wait.Missing})
 	}
@@ -94,14 +94,14 @@ func (w *stall) waiting() (list []wire.StoreWait) {
 
 // owners tells the rank of a connection, -1 for none: by the process id that the
 // client sent, or by who holds the socket at the other end.
-func (w *stall) owners(waits []tcpstore.Wait) func(tcpstore.Wait) int {
+func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpstore.Wait) int {
 	rankOf := map[int]int{}
-	for _, r := range w.job.pids() {
+	for _, r := range j.pids() {
 		rankOf[r.PID] = r.Rank
 	}
 	var holders map[uint16]int
 	if slices.ContainsFunc(waits, func(wait tcpstore.Wait) bool { return wait.PID == 0 }) {
-		holders = torchwatch.Clients(w.job.rankPIDs(), w.server.Addr().Port())
+		holders = torchwatch.Clients(j.rankPIDs(), server.Addr().Port())
 	}
 	return func(wait tcpstore.Wait) int {
 		leader := holders[wait.Peer.Port()]

@@ -36,6 +36,7 @@ type running struct {
 	ended   sync.Once
 	spawned chan struct{} // closed when the spawning is over
 	gone    atomic.Bool   // nothing of it is left
+	printed atomic.Int64  // bytes of output so far
 
 	open   atomic.Int32  // streams that are read here and have not ended
 	silent chan struct{} // closed when there are none and every rank was started
@@ -91,6 +92,7 @@ func (j *running) spawn() {
 	j.watchTorch()
 	j.watchStore()
 	j.watchMPI()
+	j.watchHang()
 	j.reapOrphans()
 }
 

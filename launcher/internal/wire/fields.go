@@ -145,6 +145,7 @@ func (m *Start) fields(c *coder) {
 	c.flag(9, &m.TorchHint)
 	number(c, 10, &m.StoreReport)
 	number(c, 11, &m.Attempt)
+	number(c, 12, &m.HangTimeout)
 }
 
 func (a *App) fields(c *coder) {
@@ -287,4 +288,21 @@ func (a *AbsentRank) fields(c *coder) {
 	number(c, 2, &a.PID)
 	text(c, 3, &a.Standing)
 	number(c, 4, &a.CPU)
+}
+
+func (*Hung) Type() Type { return TypeHung }
+
+func (m *Hung) fields(c *coder) {
+	number(c, 1, &m.Quiet)
+	c.moment(2, &m.At)
+	parts(c, 3, &m.Ranks)
+}
+
+func (r *HungRank) fields(c *coder) {
+	number(c, 1, &r.Rank)
+	number(c, 2, &r.PID)
+	text(c, 3, &r.Standing)
+	number(c, 4, &r.CPU)
+	c.texts(5, &r.Keys)
+	c.texts(6, &r.Stack)
 }

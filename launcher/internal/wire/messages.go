@@ -98,6 +98,9 @@ type Start struct {
 	// StoreReport is how long ranks may wait in the store without anything coming
 	// further until Stalled says so; 0: for ever.
 	StoreReport time.Duration
+	// HangTimeout is how long nothing of the job may be seen to go on until Hung
+	// says so; 0: for ever.
+	HangTimeout time.Duration
 }
 
 // App is a program as it is executed.
@@ -248,4 +251,21 @@ type AbsentRank struct {
 	PID      int
 	Standing string // "sleeping", "ended with exit code 0"
 	CPU      int    // percent of one CPU that its processes use, -1: not known
+}
+
+// Hung says, once, that for a while no rank printed anything and nothing came
+// further in the store.
+type Hung struct {
+	Quiet time.Duration
+	At    time.Time
+	Ranks []HungRank
+}
+
+// HungRank is what a rank does meanwhile.
+type HungRank struct {
+	Rank, PID int
+	Standing  string
+	CPU       int      // percent of one CPU, -1: not known
+	Keys      []string // what it waits for in the store
+	Stack     []string // the innermost frames of its main thread
 }

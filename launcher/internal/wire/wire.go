@@ -66,13 +66,14 @@ const (
 	TypeNotice
 	TypeResize
 	TypeStalled
+	TypeHung
 )
 
 var typeNames = [...]string{
 	TypeHello: "hello", TypeFacts: "facts", TypeOpen: "open", TypeOpened: "opened", TypeStart: "start",
 	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
-	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled",
+	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung",
 }
 
 // String returns the type's name, for messages.

@@ -16,7 +16,7 @@ var exitCodes = []example{
 	{"1-123", "the first failing rank's own exit code"},
 	{"128+n", "it was killed by signal n"},
 	{"2", "a mistake on the command line"},
-	{"124", "--timeout ran out"},
+	{"124", "--timeout or --hang-timeout ran out"},
 	{"125", "gorun's own error"},
 	{"126, 127", "the program cannot be executed, or was not found"},
 	{"129, 130, 143", "SIGHUP, SIGINT, SIGTERM ended gorun"},

@@ -32,6 +32,21 @@ var endTable = []Option{
 		set:  (*parser).setEarlyExit,
 	},
 	{
+		Names: []string{"hang-timeout"}, Group: GroupEnd, Value: "D",
+		Help: "when for D no rank has printed anything and nothing has come further in the store: say what each rank is doing (default: never)",
+		set:  func(p *parser, a arg) (err error) { p.inv.Spec.HangTimeout, err = parseDuration(a.value); return err },
+	},
+	{
+		Names: []string{"on-hang"}, Group: GroupEnd, Value: "stop|report", Choices: []string{"stop", "report"},
+		Help: "and then: stop ends the job with exit code 124, report lets it go on (default: stop)",
+		set: func(p *parser, a arg) error {
+			if a.value == "report" {
+				p.inv.Spec.OnHang = job.HangReport
+			}
+			return oneOf(a.value, "stop", "report")
+		},
+	},
+	{
 		Names: []string{"restart-delay"}, Group: GroupEnd, Value: "D",
 		Help: "time before the first restart of --max-restarts; it doubles with each, up to a minute (default: 1)",
 		set: func(p *parser, a arg) (err error) {

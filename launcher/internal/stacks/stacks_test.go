@@ -1,0 +1,38 @@
+package stacks
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMainThreadOfPySpy(t *testing.T) {
+	text := `Process 4711: python train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 4720 (idle): "Thread-1"
+    wait (threading.py:331)
+Thread 4711 (active): "MainThread"
+    all_reduce (distributed_c10d.py:2501)
+    step (train.py:12)
+    <module> (train.py:30)
+Thread 4730 (idle): "pin"
+    poll (connection.py:257)
+`
+	require.Equal(t, []string{"all_reduce (distributed_c10d.py:2501)", "step (train.py:12)", "<module> (train.py:30)"}, mainThread(text))
+	require.Empty(t, mainThread("Error: Permission denied"))
+}
+
+func TestASleepingProcessIsInTheKernel(t *testing.T) {
+	cat := exec.Command("cat")
+	in, err := cat.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cat.Start())
+	for len(Of(t.Context(), cat.Process.Pid)) == 0 {
+		require.NoError(t, t.Context().Err(), "it never sleeps")
+	}
+	require.NoError(t, in.Close())
+	require.NoError(t, cat.Wait())
+	require.Empty(t, Of(t.Context(), cat.Process.Pid), "nobody is there any more")
+}

@@ -1,0 +1,102 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// OnHang says what happens when a job hangs.
+type OnHang uint8
+
+const (
+	// HangStop ends the job with exit code ExitTimeout.
+	HangStop OnHang = iota
+	// HangReport says it and lets the job go on.
+	HangReport
+)
+
+// Hang is a moment at which for long no rank had printed anything and nothing had
+// come further in the store.
+type Hang struct {
+	Quiet time.Duration `json:"quiet_ns"`
+	At    time.Time     `json:"at"`
+	Ranks []HangRank    `json:"ranks"`
+}
+
+// HangRank is what one rank did then.
+type HangRank struct {
+	Rank     int      `json:"rank"`
+	PID      int      `json:"pid,omitempty"`
+	Standing string   `json:"standing"`
+	CPU      int      `json:"cpu_percent"` // of one CPU; -1: not known
+	Keys     []string `json:"keys,omitempty"`
+	Stack    []string `json:"stack,omitempty"` // the innermost first
+	Last     string   `json:"last,omitempty"`  // its last line
+}
+
+// Limits of what is said of a hang.
+const (
+	hangGroups = 4
+	hangFrames = 3
+)
+
+// Lines says in at most 20 lines what ranks do; those that do the same share their
+// lines, the fewest come first: they are the odd ones. The texts must be free of
+// control bytes.
+func (h *Hang) Lines() []string {
+	lines := []string{fmt.Sprintf("nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
+	groups := h.groups()
+	for _, g := range groups[:min(len(groups), hangGroups)] {
+		lines = append(lines, g.lines()...)
+	}
+	if rest := len(groups) - hangGroups; rest > 0 {
+		lines = append(lines, fmt.Sprintf("  and %s more (--report has all)", plural(rest, "group")))
+	}
+	return lines
+}
+
+// hangGroup are ranks that do the same.
+type hangGroup struct {
+	HangRank
+	ranks []int
+}
+
+func (h *Hang) groups() (groups []*hangGroup) {
+	known := map[string]*hangGroup{}
+	for _, r := range h.Ranks {
+		place := fmt.Sprint(r.Standing, r.CPU > busyCPU, r.Keys, r.Stack)
+		g := known[place]
+		if g == nil {
+			g = &hangGroup{HangRank: r}
+			known[place] = g
+			groups = append(groups, g)
+		}
+		g.ranks = append(g.ranks, r.Rank)
+	}
+	slices.SortStableFunc(groups, func(a, b *hangGroup) int { return cmp.Compare(len(a.ranks), len(b.ranks)) })
+	return groups
+}
+
+// busyCPU is the use of a CPU, in percent, from which a rank is taken to compute.
+const busyCPU = 20
+
+func (g *hangGroup) lines() []string {
+	text := fmt.Sprintf("  %-8s %s", Fold(g.ranks), g.Standing)
+	if g.CPU >= 0 {
+		text += fmt.Sprintf(", %d %% CPU", g.CPU)
+	}
+	if len(g.Keys) > 0 {
+		text += fmt.Sprintf(", waits in the store for %q", clip(g.Keys[0], longestKey))
+	}
+	if g.Last != "" {
+		text += "; last line: " + clip(strings.TrimSpace(g.Last), longestKey)
+	}
+	lines := []string{text}
+	for _, f := range g.Stack[:min(len(g.Stack), hangFrames)] {
+		lines = append(lines, "           │ "+clip(f, 120))
+	}
+	return lines
+}
