@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"io"
+	"reflect"
 	"testing"
 	"testing/iotest"
 
@@ -98,8 +99,14 @@ func FuzzReader(f *testing.F) {
 			require.Equal(t, rest[:len(again)], again)
 			rest = rest[len(again):]
 			_, _, _, _ = frame.Stream()
-			var s Start
-			_ = frame.Decode(&s)
+			for _, m := range messages {
+				into := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+				if into.Type() == frame.Type && frame.Decode(into) == nil {
+					once := appendMessage(nil, into)
+					again := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+					require.NoError(t, readMessage(once, again), "what was read is written so that it can be read")
+				}
+			}
 		}
 	})
 }
