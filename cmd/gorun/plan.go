@@ -73,6 +73,12 @@ func (t planTable) job(p *job.Plan) {
 	if p.Timeout > 0 {
 		ending += fmt.Sprintf(", the job has %s (--timeout)", p.Timeout)
 	}
+	if p.HangTimeout > 0 {
+		ending += fmt.Sprintf(", it hangs after %s of silence (--hang-timeout)", p.HangTimeout)
+	}
+	if p.MaxRestarts > 0 {
+		ending += fmt.Sprintf(", it is restarted up to %d times (--max-restarts)", p.MaxRestarts)
+	}
 	t.row("ending", ending)
 	t.row("")
 }

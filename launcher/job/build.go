@@ -398,5 +398,6 @@ func (b *builder) supervision() {
 		c.Nodes = append(c.Nodes, n.Ranks)
 	}
 	b.plan.Grace, b.plan.Timeout = c.Grace, b.spec.Timeout
+	b.plan.HangTimeout, b.plan.MaxRestarts = b.spec.HangTimeout, b.spec.Restarts.Max
 	b.plan.supervision = c
 }

@@ -60,6 +60,9 @@ type Plan struct {
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
 
+	// HangTimeout is how long nothing may be seen to go on, 0: for ever.
+	HangTimeout time.Duration `json:"hang_timeout_ns,omitempty"`
+	MaxRestarts int           `json:"max_restarts,omitempty"`
 	// Attempt counts restarts.
 	Attempt int `json:"attempt,omitempty"`
 
