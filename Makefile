@@ -7,10 +7,10 @@ LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
 GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build static demo test race lint fuzz bench soak docs clean
+.PHONY: help build static demo test test-faults race lint fuzz bench soak docs clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/gorun for this machine (static, no cgo) and its other name bin/torchrun
 	$(GOBUILD) -o bin/gorun ./cmd/gorun
@@ -26,8 +26,11 @@ demo: build ## four ranks of a Go program meet in the store and add up their par
 test: ## install what the tests need into .venv, then run them all with the race detector
 	.ci/test
 
+test-faults: ## kill jobs in every way and look at what is left (part of make test)
+	.ci/test faults
+
 race: ## the tests of our own packages with the race detector, without real peers
-	$(GO) test -race $$($(GO) list ./... | grep -v /internal/interop)
+	$(GO) test -race $$($(GO) list ./... | grep -vE '/internal/(interop|faults)')
 
 lint: ## formatting, vet, staticcheck, the arrows between rooms, arm64
 	.ci/lint

@@ -58,6 +58,7 @@ var rooms = []room{
 	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
 	{"internal/version", nil, "a version is a string"},
 	{"internal/printable", nil, "what may be printed is a question about bytes"},
+	{"internal/faults", []string{"internal/..."}, "faults are done to gorun from outside, and to its peers in the same way"},
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }
 

@@ -1,0 +1,62 @@
+package faults
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+var (
+	launcherFlag = flag.String("launcher", "gorun", "`launcher` that the matrix is for: gorun, torchrun, mpirun.openmpi, mpiexec.hydra, or a command with {n} for the number of ranks")
+	tableFlag    = flag.String("table", "", "run the matrix for all four launchers and write the table into this Markdown `file`")
+)
+
+// bin is the directory with what TestMain built: gorun, and rank, a copy of this binary that every user may run.
+var bin string
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == roleArg {
+		os.Exit(play(os.Args[2], os.Args[3:]))
+	}
+	flag.Parse()
+	os.Exit(testAll(m))
+}
+
+func testAll(m *testing.M) int {
+	if err := buildAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	return m.Run()
+}
+
+// buildAll makes the static gorun that users get.
+func buildAll() error {
+	var err error
+	if bin, err = os.MkdirTemp("", "faults-bin-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(bin, 0o755); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if said, err := exec.Command("cp", self, built("rank")).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy %s: %w\n%s", self, err, said)
+	}
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", built("gorun"), "gorun/cmd/gorun")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build cmd/gorun: %w\n%s", err, said)
+	}
+	return nil
+}
+
+// built returns the path of something that TestMain made.
+func built(name string) string { return filepath.Join(bin, name) }

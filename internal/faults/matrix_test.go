@@ -1,0 +1,179 @@
+package faults
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorun/internal/testneeds"
+)
+
+// fault is one case of the matrix.
+type fault struct {
+	name string
+	// criterion says what a user would want, beside that nothing of the job is left.
+	criterion string
+	// own cases need options, or processes, that only gorun has.
+	own bool
+	// root cases need mount or PID namespaces.
+	root bool
+	// act starts the job and lets something happen to it.
+	act func(s *scene)
+	// check compares how the launcher ended with the criterion. It may be nil: then nothing may be left, and that is all.
+	check func(s *scene, got outcome)
+}
+
+// verdict is what came of a case.
+type verdict struct {
+	why  string   // "" if the criterion is met
+	left []string // processes that were left behind
+	took time.Duration
+}
+
+func (v verdict) met() bool { return v.why == "" && len(v.left) == 0 }
+
+// faults are all cases. Names are unique.
+func faults() []fault {
+	return slices.Concat(killFaults(), terminalFaults(), guardFaults(), outputFaults(), stdinFaults(), resourceFaults(), codeFaults())
+}
+
+// try runs a case with a launcher and ends what it leaves, by pid.
+func (f fault) try(l launcher) (v verdict) {
+	s, err := openScene(l)
+	if err != nil {
+		return verdict{why: err.Error()}
+	}
+	defer s.close()
+	v.why = f.play(s)
+	var left []process
+	if v.why != "" {
+		s.launcher.leaving = peerLeaving // it has failed already
+	}
+	if s.command != nil && strings.HasPrefix(v.why, "hangs") {
+		_ = s.command.Process.Kill()
+	}
+	left, v.took = s.gone()
+	for _, p := range left {
+		v.left = append(v.left, p.String())
+		if p.lives() {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	if s.command != nil {
+		_ = s.command.Process.Kill() // usually it has ended
+		<-s.ended
+	}
+	return v
+}
+
+// play acts and checks, and returns why the criterion is not met.
+func (f fault) play(s *scene) (why string) {
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case unmet:
+			why = string(fault)
+		default:
+			panic(fault)
+		}
+	}()
+	f.act(s)
+	if f.check != nil {
+		f.check(s, s.result())
+	}
+	return ""
+}
+
+// places bounds how many cases run at once.
+var places = make(chan struct{}, 2)
+
+func TestMatrix(t *testing.T) {
+	l := known(t, *launcherFlag)
+	for _, f := range faults() {
+		if f.own && !l.ours {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			if f.root {
+				testneeds.Root(t)
+			}
+			places <- struct{}{}
+			defer func() { <-places }()
+			report(t, f, f.try(l))
+		})
+	}
+}
+
+// report says what came of a case.
+func report(t *testing.T, f fault, v verdict) {
+	t.Helper()
+	t.Logf("wanted: %s", f.criterion)
+	t.Logf("nothing was left after %v", v.took.Round(time.Millisecond))
+	if v.why != "" {
+		t.Errorf("not met: %s", v.why)
+	}
+	for _, p := range v.left {
+		t.Errorf("left behind: %s", p)
+	}
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range faults() {
+		if seen[f.name] || f.criterion == "" || f.act == nil {
+			t.Errorf("case %q: its name is taken, or it has no criterion or act", f.name)
+		}
+		seen[f.name] = true
+	}
+	if len(seen) < 40 {
+		t.Errorf("%d cases, wanted 40 and more", len(seen))
+	}
+}
+
+// ends is the check that a job ended with a code.
+func ends(code int) func(*scene, outcome) {
+	return func(s *scene, got outcome) {
+		s.require(got.code == code, "exit code %d, wanted %d: %s", got.code, code, s.said())
+	}
+}
+
+// blames is the check that a job ended with a code and named rank 1 as the first, and how.
+func blames(code int, how string) func(*scene, outcome) {
+	return func(s *scene, got outcome) { s.blame(got, 1, code, how) }
+}
+
+// blame requires that a job ended with a code and named a rank as the first, and how it ended.
+func (s *scene) blame(got outcome, rank, code int, how string) {
+	ends(code)(s, got)
+	text := got.stderr
+	if !s.launcher.ours { // some tell it on standard output
+		text += got.stdout
+	}
+	s.require(s.launcher.names(rank, text), "rank %d is not named: %s", rank, s.said())
+	s.require(!s.launcher.ours || strings.Contains(got.stderr, how), "no word of %q: %s", how, s.said())
+}
+
+// together joins checks.
+func together(checks ...func(*scene, outcome)) func(*scene, outcome) {
+	return func(s *scene, got outcome) {
+		for _, check := range checks {
+			check(s, got)
+		}
+	}
+}
+
+// contains is the check that a stream holds a text.
+func contains(stream func(outcome) string, text string) func(*scene, outcome) {
+	return func(s *scene, got outcome) {
+		s.require(strings.Contains(stream(got), text), "no word of %q: %s", text, s.said())
+	}
+}
+
+func onStdout(got outcome) string { return got.stdout }
+func onStderr(got outcome) string { return got.stderr }
+
+// describeSignal is what gorun's report says of a rank's end by a signal.
+func describeSignal(number syscall.Signal) string { return "killed by " + signalName(number) }

@@ -1,0 +1,317 @@
+package faults
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ranks are this test binary again, as "BINARY faults-role ROLE ARG…".
+const roleArg = "faults-role"
+
+// What a case tells its ranks in their environment.
+const (
+	// markVariable marks every process of a case. Its value is random.
+	markVariable = "FAULTS_CASE"
+	// sceneVariable is the directory with the case's socket and lifeline.
+	sceneVariable = "FAULTS_SCENE"
+)
+
+// Bounds of what a rank leaves behind, for the day on which both launcher and test fail to end it.
+const (
+	// lifetime ends every waiting process.
+	lifetime = 3 * time.Minute
+	// chainLength is how often a fork chain forks in all; its last process only waits.
+	chainLength = 1000
+	// chainPause is how long each process of a chain lives at least.
+	chainPause = 20 * time.Millisecond
+	// lifelineEvery is how often a waiting process looks whether the test lives.
+	lifelineEvery = 200 * time.Millisecond
+)
+
+// play is what a process of a role does. It returns the exit status.
+func play(role string, args []string) int {
+	roles := map[string]func(args []string) int{
+		"rank": rankRole, "child": childRole, "daemon": daemonRole, "chain": chainRole, "quit": quitRole,
+		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole,
+	}
+	if roles[role] == nil {
+		fmt.Fprintf(os.Stderr, "no role %q\n", role)
+		return 99
+	}
+	return roles[role](args)
+}
+
+// rankNumber is what the launcher calls this process, in whatever dialect.
+func rankNumber() int {
+	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"} {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// alive reports whether the test still holds the other end of the lifeline.
+func alive() bool {
+	fd, err := unix.Open(filepath.Join(os.Getenv(sceneVariable), "lifeline"), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
+// linger waits to be killed, but neither longer than the test lives nor than lifetime.
+func linger() int {
+	for end := time.Now().Add(lifetime); time.Now().Before(end) && alive(); {
+		time.Sleep(lifelineEvery) // the bound of a leak, not a synchronisation
+	}
+	return 70
+}
+
+// hello reports to the test as a kind of process and returns the connection on which orders come.
+func hello(kind string) (net.Conn, error) {
+	conn, err := net.Dial("unix", filepath.Join(os.Getenv(sceneVariable), "s"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(conn, "%s %d\n", kind, rankNumber())
+	return conn, err
+}
+
+// rankRole treats signals in a manner, starts a shape of process tree, and then does what the test orders.
+func rankRole(args []string) int {
+	behave(args[0])
+	if err := grow(args[1]); err != nil {
+		fmt.Fprintf(os.Stderr, "rank %d: start %s: %v\n", rankNumber(), args[1], err)
+		return 98
+	}
+	conn, err := hello("rank")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rank:", err)
+		return 98
+	}
+	orders := bufio.NewScanner(conn)
+	for orders.Scan() {
+		obey(orders.Text())
+		_, _ = conn.Write([]byte("done\n"))
+	}
+	return 70 // the test is gone
+}
+
+// behave installs a manner: default, ignore, tell (ignore as well, but print the signal), handle (exit 0), follow (exit 9).
+func behave(manner string) {
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	codes := map[string]int{"handle": 0, "follow": 9}
+	switch manner {
+	case "ignore":
+		signal.Ignore(ends...)
+	case "tell":
+		came := make(chan os.Signal, 8)
+		signal.Notify(came, append(ends, syscall.SIGUSR1)...)
+		go func() {
+			for s := range came {
+				fmt.Printf("rank %d got %s\n", rankNumber(), unix.SignalName(s.(syscall.Signal)))
+			}
+		}()
+	case "handle", "follow":
+		came := make(chan os.Signal, 1)
+		signal.Notify(came, ends...)
+		go func() {
+			<-came
+			os.Exit(codes[manner])
+		}()
+	}
+}
+
+// grow starts what a rank has beside itself, and returns when that has been started; it says hello by itself.
+func grow(shape string) error {
+	switch shape {
+	case "none":
+		return nil
+	case "child", "holder":
+		return start(same("child"), nil)
+	case "setsid":
+		return start(same("child"), &syscall.SysProcAttr{Setsid: true})
+	case "daemon":
+		return same("daemon").Run()
+	case "closed":
+		command := exec.Command("/bin/sh", append([]string{"-c", `exec "$@" <&- >&- 2>&-`, "sh"}, same("child").Args...)...)
+		return start(command, nil)
+	case "stopped", "traced":
+		return start(same("child", shape), nil)
+	case "chain":
+		return start(same("chain", strconv.Itoa(chainLength)), nil)
+	}
+	return fmt.Errorf("no shape %q", shape)
+}
+
+// same is a command of this binary in a role, with our standard streams.
+func same(args ...string) *exec.Cmd {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	command := exec.Command(path, append([]string{roleArg}, args...)...)
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return command
+}
+
+func start(command *exec.Cmd, attributes *syscall.SysProcAttr) error {
+	command.SysProcAttr = attributes
+	return command.Start()
+}
+
+// childRole says hello and waits; stopped, or traced by its parent and stopped, if it is told so.
+func childRole(args []string) int {
+	if _, err := hello("child"); err != nil {
+		return 98
+	}
+	if len(args) == 0 {
+		return linger()
+	}
+	runtime.LockOSThread()
+	if args[0] == "traced" {
+		_, _, _ = unix.RawSyscall(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0)
+	}
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), syscall.SIGSTOP)
+	return linger()
+}
+
+// daemonRole is the process in the middle of a double fork.
+func daemonRole([]string) int {
+	if _, err := unix.Setsid(); err != nil {
+		return 98
+	}
+	if err := same("child").Start(); err != nil {
+		return 98
+	}
+	return 0
+}
+
+// chainRole lives for a moment and leaves a successor, so often. The first says hello.
+func chainRole(args []string) int {
+	left, err := strconv.Atoi(args[0])
+	if err != nil {
+		return 98
+	}
+	if left == chainLength {
+		if _, err := hello("child"); err != nil {
+			return 98
+		}
+	}
+	time.Sleep(chainPause) // the bound of the chain's rate
+	if left <= 0 {
+		return linger()
+	}
+	if !alive() || same("chain", strconv.Itoa(left-1)).Start() != nil {
+		return 70
+	}
+	return 0
+}
+
+// obey does one order.
+func obey(order string) {
+	verb, argument, _ := strings.Cut(order, " ")
+	number, _ := strconv.Atoi(argument)
+	switch verb {
+	case "say":
+		for line := range number {
+			fmt.Printf("rank %d says line %d\n", rankNumber(), line)
+		}
+	case "exit":
+		os.Exit(number)
+	case "panic":
+		panic("ordered to")
+	case "signal":
+		die(syscall.Signal(number))
+	}
+}
+
+// die ends this process by a signal, without the Go runtime's own idea of it.
+func die(s syscall.Signal) {
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	var unhandled [8]uint64 // a struct sigaction with SIG_DFL
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&unhandled)), 0, 8, 0, 0)
+	_ = syscall.Kill(os.Getpid(), s)
+	select {}
+}
+
+// quitRole exits with the code of its argument; with two, rank 0 exits with the first and all others with the second.
+func quitRole(args []string) int {
+	code, _ := strconv.Atoi(args[min(rankNumber(), len(args)-1)])
+	return code
+}
+
+func printRole([]string) int {
+	if _, err := fmt.Printf("rank %d here\n", rankNumber()); err != nil {
+		return 97
+	}
+	return 0
+}
+
+// line is the whole line number n of a rank, with its newline, size bytes long.
+func line(rank, n, size int) string {
+	head := fmt.Sprintf("<%d:%d:", rank, n)
+	return head + strings.Repeat(string(rune('a'+rank)), size-len(head)-2) + ">\n"
+}
+
+// piecesRole writes lines of a size in pieces: LINES SIZE PIECE.
+func piecesRole(args []string) int {
+	lines, _ := strconv.Atoi(args[0])
+	size, _ := strconv.Atoi(args[1])
+	piece, _ := strconv.Atoi(args[2])
+	for n := range lines {
+		for text := line(rankNumber(), n, size); text != ""; {
+			part := text[:min(piece, len(text))]
+			if _, err := os.Stdout.WriteString(part); err != nil {
+				return 97
+			}
+			text = text[len(part):]
+		}
+	}
+	return 0
+}
+
+// halfRole says half a line and is killed; others wait.
+func halfRole([]string) int {
+	if rankNumber() != 1 {
+		return linger()
+	}
+	fmt.Print("a whole line\nhalf a li")
+	die(syscall.SIGKILL)
+	return 0
+}
+
+// sumRole tells the length and the hash of its standard input.
+func sumRole([]string) int {
+	h := sha256.New()
+	n, err := io.Copy(h, os.Stdin)
+	fmt.Printf("rank %d read %d bytes %x %v\n", rankNumber(), n, h.Sum(nil)[:8], err)
+	return 0
+}
+
+// chatterRole prints until nobody listens any more, or the test is gone.
+func chatterRole([]string) int {
+	for n := 0; n%1000 != 999 || alive(); n++ {
+		if _, err := fmt.Printf("line %d\n", n); err != nil {
+			return 0
+		}
+	}
+	return 70
+}
