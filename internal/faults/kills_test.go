@@ -17,7 +17,7 @@ func signalName(number syscall.Signal) string { return unix.SignalName(number) }
 var shapes = map[string]string{
 	"none": "ranks alone", "child": "each rank has a child", "setsid": "each rank has a child in a session of its own",
 	"daemon": "each rank has a double-forked daemon", "closed": "each rank has a child that closed all descriptors",
-	"stopped": "each rank has a child stopped by SIGSTOP", "traced": "each rank traces a child, which stands still", "holder": "each rank's child holds its stdout open",
+	"stopped": "each rank has a child stopped by SIGSTOP", "bare": "each rank has a double-forked daemon with an empty environment", "traced": "each rank traces a child, which stands still", "holder": "each rank's child holds its stdout open",
 	"chain": "each rank has a chain of processes that fork and exit",
 }
 
@@ -64,6 +64,12 @@ func kills() []kill {
 		{"launcher", hangup, "daemon", "handle", 129, ""},
 		{"launcher", killed, "none", "ignore", 137, ""},
 		{"launcher", killed, "setsid", "ignore", 137, ""},
+		{"launcher", killed, "daemon", "ignore", 137, ""},
+		{"launcher", terminate, "daemon", "ignore", 143, ""},
+		{"launcher", terminate, "bare", "ignore", 143, ""},
+		{"rank", killed, "bare", "ignore", 137, ""},
+		{"nobody", "exit 0", "bare", "default", 0, ""},
+		{"nobody", "exit 0", "holder", "ignore", 0, ""},
 		{"nobody", "exit 0", "none", "default", 0, ""},
 	}
 	for _, shape := range []string{"none", "child", "setsid", "daemon", "closed", "stopped", "traced", "chain"} {
@@ -194,6 +200,21 @@ func specialKills() []fault {
 			}
 			s.signal(s.command.Process.Pid, syscall.SIGKILL)
 		}},
+		{name: "launcher SIGSTOP, then SIGKILL", criterion: "nothing left", act: func(s *scene) {
+			s.surround("daemon", "ignore")
+			s.signal(s.command.Process.Pid, syscall.SIGSTOP)
+			s.stands(s.command.Process.Pid, 'T')
+			s.signal(s.command.Process.Pid, syscall.SIGKILL)
+		}},
+		{name: "ranks close their standard streams, one exits 4 later", criterion: "exit code 4 and rank 1 named", act: func(s *scene) {
+			ranks := s.surround("none", "default")
+			for _, rank := range ranks {
+				s.order(rank, "hush")
+				_, err := rank.words.ReadString('\n')
+				s.require(err == nil, "rank %d is gone: %v", rank.rank, err)
+			}
+			s.order(ranks[1], "exit 4")
+		}, check: blames(4, "exit code 4")},
 		{name: "one rank ends early", criterion: "exit code 0: the others go on to their own end", act: func(s *scene) {
 			ranks := s.surround("none", "default")
 			s.order(ranks[0], "exit 0")
@@ -272,7 +293,7 @@ func sparedFaults() []fault {
 			s.require(len(left) == 0, "left of the other: %v", left)
 		}},
 		{name: "a process older than the job, rank exits 3", criterion: "exit code 3, and the launcher's elder brother is spared", act: func(s *scene) {
-			brother := strings.Join(role("child"), " ")
+			brother := strings.Join(role("child", "default"), " ")
 			s.launch(work{around: shell(brother + ` & exec "$@"`), ranks: 2, program: role("rank", "default", "none")})
 			elder := s.await("child", 1)[0]
 			s.order(s.await("rank", 2)[1], "exit 3")
@@ -348,6 +369,10 @@ func terminalFaults() []fault {
 			fault{name: "shell of a terminal SIGKILL, " + manner, criterion: "nothing left (" + shapes["daemon"] + "; " + manners[manner] + ")", act: func(s *scene) {
 				inShell(s, manner, "daemon")
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}},
+			fault{name: "process group of a terminal SIGKILL, " + manner, criterion: "nothing left (" + shapes["daemon"] + "; " + manners[manner] + ")", act: func(s *scene) {
+				inShell(s, manner, "daemon")
+				s.require(syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL) == nil, "no process group")
 			}},
 			fault{name: "Ctrl-C on a terminal, " + manner, criterion: "exit code 130, nothing left (" + shapes["setsid"] + "; " + manners[manner] + ")", act: func(s *scene) {
 				inShell(s, manner, "setsid")

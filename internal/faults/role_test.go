@@ -97,7 +97,7 @@ func hello(kind string) (net.Conn, error) {
 // rankRole treats signals in a manner, starts a shape of process tree, and then does what the test orders.
 func rankRole(args []string) int {
 	behave(args[0])
-	if err := grow(args[1]); err != nil {
+	if err := grow(args[1], args[0]); err != nil {
 		fmt.Fprintf(os.Stderr, "rank %d: start %s: %v\n", rankNumber(), args[1], err)
 		return 98
 	}
@@ -139,22 +139,26 @@ func behave(manner string) {
 	}
 }
 
-// grow starts what a rank has beside itself, and returns when that has been started; it says hello by itself.
-func grow(shape string) error {
+// grow starts what a rank has beside itself, and returns when that has been started; it says hello by itself, and has the same manner.
+func grow(shape, manner string) error {
 	switch shape {
 	case "none":
 		return nil
 	case "child", "holder":
-		return start(same("child"), nil)
+		return start(same("child", manner), nil)
 	case "setsid":
-		return start(same("child"), &syscall.SysProcAttr{Setsid: true})
+		return start(same("child", manner), &syscall.SysProcAttr{Setsid: true})
 	case "daemon":
-		return same("daemon").Run()
+		return same("daemon", manner).Run()
+	case "bare":
+		command := same("daemon", manner, "bare", os.Getenv(sceneVariable), strconv.Itoa(rankNumber()))
+		command.Env = []string{}
+		return command.Run()
 	case "closed":
-		command := exec.Command("/bin/sh", append([]string{"-c", `exec "$@" <&- >&- 2>&-`, "sh"}, same("child").Args...)...)
+		command := exec.Command("/bin/sh", append([]string{"-c", `exec "$@" <&- >&- 2>&-`, "sh"}, same("child", manner).Args...)...)
 		return start(command, nil)
 	case "stopped", "traced":
-		return start(same("child", shape), nil)
+		return start(same("child", manner, shape), nil)
 	case "chain":
 		return start(same("chain", strconv.Itoa(chainLength)), nil)
 	}
@@ -177,16 +181,22 @@ func start(command *exec.Cmd, attributes *syscall.SysProcAttr) error {
 	return command.Start()
 }
 
-// childRole says hello and waits; stopped, or traced by its parent and stopped, if it is told so.
+// childRole says hello and waits, in a manner; stopped, or traced by its parent and stopped, if it is told so. A bare one finds in its
+// arguments what others have in their environment.
 func childRole(args []string) int {
+	behave(args[0])
+	if len(args) == 4 {
+		_, _ = os.Setenv(sceneVariable, args[2]), os.Setenv("RANK", args[3])
+		args = args[:1]
+	}
 	if _, err := hello("child"); err != nil {
 		return 98
 	}
-	if len(args) == 0 {
+	if len(args) < 2 {
 		return linger()
 	}
 	runtime.LockOSThread()
-	if args[0] == "traced" {
+	if args[1] == "traced" {
 		_, _, _ = unix.RawSyscall(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0)
 	}
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), syscall.SIGSTOP)
@@ -194,11 +204,11 @@ func childRole(args []string) int {
 }
 
 // daemonRole is the process in the middle of a double fork.
-func daemonRole([]string) int {
+func daemonRole(args []string) int {
 	if _, err := unix.Setsid(); err != nil {
 		return 98
 	}
-	if err := same("child").Start(); err != nil {
+	if err := same(append([]string{"child"}, args...)...).Start(); err != nil {
 		return 98
 	}
 	return 0
@@ -234,6 +244,8 @@ func obey(order string) {
 		for line := range number {
 			fmt.Printf("rank %d says line %d\n", rankNumber(), line)
 		}
+	case "hush":
+		_, _, _ = os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close()
 	case "exit":
 		os.Exit(number)
 	case "panic":

@@ -43,6 +43,7 @@ type member struct {
 	kind  string // rank or child
 	rank  int
 	pid   int
+	self  process // it may carry no mark
 	conn  net.Conn
 	words *bufio.Reader
 }
@@ -161,6 +162,7 @@ func (s *scene) greet(conn *net.UnixConn) {
 			}
 		})
 	}
+	m.self, _ = read(m.pid)
 	s.mutex.Lock()
 	s.members = append(s.members, m)
 	s.mutex.Unlock()
@@ -324,12 +326,29 @@ func (s *scene) said() string {
 func (s *scene) gone() (left []process, took time.Duration) {
 	began := time.Now()
 	for {
-		left = append(marked(s.mark), slices.DeleteFunc(slices.Clone(s.guards), func(g process) bool { return !g.lives() })...)
+		left = s.present()
 		if took = time.Since(began); len(left) == 0 || took > s.launcher.leaving {
 			return left, took
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// present lists the processes with the case's mark, and those that are known otherwise.
+func (s *scene) present() []process {
+	found := marked(s.mark)
+	others := slices.Clone(s.guards)
+	for _, kind := range []string{"rank", "child"} {
+		for _, m := range s.kind(kind) {
+			others = append(others, m.self)
+		}
+	}
+	for _, p := range others {
+		if p.pid != 0 && p.lives() && !slices.ContainsFunc(found, func(f process) bool { return f.pid == p.pid }) {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // terminal is a pseudo-terminal whose master we hold.
