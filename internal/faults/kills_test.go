@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func killFaults() []fault {
 	for _, k := range kills() {
 		all = append(all, fault{name: k.name(), criterion: k.criterion(), act: k.act, check: k.check()})
 	}
-	return slices.Concat(all, specialKills(), sparedFaults())
+	return slices.Concat(all, specialKills(), sparedFaults(), buildFaults())
 }
 
 func (k kill) name() string {
@@ -255,6 +256,31 @@ func specialKills() []fault {
 			s.signal(s.command.Process.Pid, syscall.SIGTERM)
 		}, check: ends(143)},
 	}
+}
+
+// buildFaults kill gorun while it builds a Go program.
+func buildFaults() []fault {
+	var all []fault
+	for _, number := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
+		all = append(all, fault{
+			name: "launcher " + signalName(number) + " while it builds a Go program", own: true,
+			criterion: fmt.Sprintf("exit code %d; no go command, no compiler and no file is left", 128+int(number)),
+			act: func(s *scene) {
+				compiler := "#!/bin/sh\nexec " + strings.Join(role("compile"), " ") + "\n"
+				s.require(os.Mkdir(s.path("bin"), 0o755) == nil, "no place for a compiler")
+				s.require(os.WriteFile(s.path("bin/go"), []byte(compiler), 0o755) == nil, "no compiler")
+				s.require(os.WriteFile(s.path("prog.go"), []byte("package main\n\nfunc main() {}\n"), 0o644) == nil, "no program")
+				s.launch(work{ranks: 2, program: []string{s.path("prog.go")}, environ: []string{"PATH=" + s.path("bin") + ":" + os.Getenv("PATH")}})
+				s.await("child", 1)
+				s.signal(s.command.Process.Pid, number)
+			},
+			check: func(s *scene, got outcome) {
+				ends(128+int(number))(s, got)
+				s.until("an empty TMPDIR", func() bool { return len(s.files()) == 0 })
+			},
+		})
+	}
+	return all
 }
 
 // sparedFaults are those in which something has to go on.

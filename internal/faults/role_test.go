@@ -47,7 +47,7 @@ const (
 func play(role string, args []string) int {
 	roles := map[string]func(args []string) int{
 		"rank": rankRole, "child": childRole, "daemon": daemonRole, "chain": chainRole, "quit": quitRole,
-		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole,
+		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole, "compile": compileRole,
 	}
 	if roles[role] == nil {
 		fmt.Fprintf(os.Stderr, "no role %q\n", role)
@@ -233,6 +233,21 @@ func chainRole(args []string) int {
 		return 70
 	}
 	return 0
+}
+
+// compileRole stands in for the go command: it makes a file where that would, starts a compiler and never gets done.
+func compileRole([]string) int {
+	dir := os.Getenv("GOTMPDIR")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go-build"), nil, 0o600); err != nil {
+		return 98
+	}
+	if err := start(same("child", "ignore"), nil); err != nil {
+		return 98
+	}
+	return linger()
 }
 
 // obey does one order.

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,19 +132,29 @@ func (j *running) build() error {
 		if app.Build == 0 {
 			continue
 		}
-		dir, err := os.MkdirTemp(j.agent.cfg.TempDir, "gorun-build-")
+		dir, err := j.makeBuildDir()
 		if err != nil {
 			return fmt.Errorf("build %s: %w", app.Argv[0], err)
 		}
-		j.guard.addPath(dir)
 		file := filepath.Join(dir, filepath.Base(app.Argv[0]))
 		app.Path = file
 		goBuild := j.agent.programs[app.Build-1].Build
-		if err := goBuild.Run(context.Background(), file, j.start.Common, noticeWriter{j.agent}); err != nil {
+		environ := append(slices.Clone(j.start.Common), "GOTMPDIR="+dir) // go itself leaves its files when it is killed
+		if err := goBuild.Run(context.Background(), file, environ, noticeWriter{j.agent}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// makeBuildDir makes a place for a program to be built in. A build takes time, so the guard is there before, and knows the place before
+// it exists.
+func (j *running) makeBuildDir() (string, error) {
+	j.guard.begin(j)
+	<-j.guard.began
+	dir := filepath.Join(j.agent.cfg.TempDir, "gorun-build-"+rand.Text())
+	j.guard.addPath(dir)
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 func (j *running) common() process.Common {

@@ -36,7 +36,9 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 	cmd.Dir, cmd.Env = b.dir, env
 	said := &goWords{to: stderr}
 	cmd.Stdout, cmd.Stderr = said, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the compilers that go starts have to end with it
+	// The compilers that go starts have to end with it. A session of its own, as a rank has: what ends a job takes all of a session in
+	// which it finds a process of the job, and ours is the user's.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = drainTime
 	err := cmd.Run()
