@@ -91,7 +91,7 @@ func killFaults() []fault {
 	for _, k := range kills() {
 		all = append(all, fault{name: k.name(), criterion: k.criterion(), act: k.act, check: k.check()})
 	}
-	return slices.Concat(all, specialKills(), sparedFaults(), buildFaults())
+	return slices.Concat(all, specialKills(), sparedFaults(), buildFaults(), []fault{copiedMarkerFault()})
 }
 
 func (k kill) name() string {
@@ -256,6 +256,53 @@ func specialKills() []fault {
 			s.signal(s.command.Process.Pid, syscall.SIGTERM)
 		}, check: ends(143)},
 	}
+}
+
+// copiedMarkerFault has a stranger with the job's marker in the session that gorun was started from.
+func copiedMarkerFault() fault {
+	child := strings.Join(role("child", "default"), " ")
+	line := `"$@" & while read job; do ` + child + ` & ` + `GORUN_JOB=$job ` + child + ` & done; wait`
+	return fault{
+		name: "a copy of the job's marker in the launcher's session, launcher SIGKILL", own: true,
+		criterion: "who has the marker is gone, all others of that session are spared",
+		act: func(s *scene) {
+			orders, writer, err := os.Pipe()
+			s.require(err == nil, "%v", err)
+			defer writer.Close()
+			s.launch(work{around: append([]string{"setsid"}, shell(line)...), stdin: orders, ranks: 2, program: role("rank", "default", "none")})
+			rank, _ := read(s.await("rank", 2)[0].pid)
+			s.guard(rank.parent)
+			job := environ(rank.pid, "GORUN_JOB")
+			fmt.Fprintln(writer, job)
+			children := s.await("child", 2)
+			s.signal(rank.parent, syscall.SIGKILL)
+			s.until("the end of the marked", func() bool {
+				return !slices.ContainsFunc(s.guards, process.lives) && len(marked("GORUN_JOB="+job)) == 0
+			})
+			lives := 0
+			for _, c := range children {
+				if now, ok := read(c.pid); ok && now.state != 'T' {
+					lives++
+					s.signal(c.pid, syscall.SIGKILL)
+				}
+			}
+			shell, ok := read(s.command.Process.Pid)
+			s.require(ok && shell.state != 'T', "the shell is gone, or stopped")
+			s.signal(shell.pid, syscall.SIGKILL)
+			s.require(lives == 1, "%d of two live", lives)
+		},
+	}
+}
+
+// environ is the value of a variable that a process was started with.
+func environ(pid int, name string) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	for entry := range strings.SplitSeq(string(text), "\x00") {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
+		}
+	}
+	return ""
 }
 
 // buildFaults kill gorun while it builds a Go program.

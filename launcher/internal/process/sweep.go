@@ -330,10 +330,25 @@ func (s *sweep) belongs(p Proc) verdict {
 	case state != foreign:
 		return state
 	case marker.Has(s.ID):
-		s.learned[p.SID] = p.SID > 0 && p.SID != s.selfSID
+		s.learn(p)
 		return ours
 	}
 	return bySession
+}
+
+// learn takes the session of a marked process for the job's, unless its leader lives and is not the job's: then somebody uses a copy
+// of the marker in a session of his own, and the rest of that is none of our business.
+func (s *sweep) learn(p Proc) {
+	if p.SID <= 0 || p.SID == s.selfSID {
+		return
+	}
+	if leader, ok := s.proc.stat(p.SID); ok && p.SID != p.PID && !leader.dead() {
+		marker, _ := s.proc.marker(leader)
+		if leader.Start < s.Since || !marker.Has(s.ID) {
+			return
+		}
+	}
+	s.learned[p.SID] = true
 }
 
 // bySession judges by the session. A session's number is not given away as long
