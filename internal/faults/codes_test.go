@@ -18,10 +18,10 @@ func codeFaults() []fault {
 		{name: "ranks fail in consequence", criterion: "exit code 3 and rank 1 named, though rank 0 exits 9 when it is asked to end", act: func(s *scene) {
 			s.order(s.surround("none", "follow")[1], "exit 3")
 		}, check: blames(3, "exit code 3")},
-		{name: "rank 1 first, then rank 0", criterion: "exit code 3 and rank 1 named, though rank 0 exits 4 right after", act: func(s *scene) {
-			ranks := s.surround("none", "ignore")
+		{name: "rank 1 first, then rank 0", criterion: "exit code 3 and rank 1 named, though rank 0 exits 4 when it is asked to end", act: func(s *scene) {
+			ranks := s.surround("none", "tell")
 			s.order(ranks[1], "exit 3")
-			s.until("the end of rank 1", func() bool { _, ok := read(ranks[1].pid); return !ok })
+			s.until("SIGTERM at rank 0", func() bool { return strings.Contains(s.text("stdout"), "rank 0 got SIGTERM\n") })
 			s.order(ranks[0], "exit 4")
 		}, check: blames(3, "exit code 3")},
 		{name: "time-out", own: true, criterion: "exit code 124 and the deadline named, though ranks ignore signals", act: func(s *scene) {
