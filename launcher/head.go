@@ -68,9 +68,15 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	return h.result(), nil
 }
 
-// listenDelay spares an instant job the two threads and dozens of wake-ups that
-// signal.Notify costs.
-const listenDelay = 3 * time.Millisecond
+// Signals are subscribed to when ranks are there to hear of them: so much later than
+// the last was started, and so much later than that was ordered if it takes long.
+// signal.Notify costs two threads and dozens of wake-ups, which are spared a job that is
+// over by then. A program takes longer than that to start and do something by
+// which others learn that it is there.
+const (
+	listenAfterStart = 700 * time.Microsecond
+	listenDelay      = 3 * time.Millisecond
+)
 
 // finish writes out what ranks said last and lets go of everything.
 func (h *head) finish(ctx context.Context) {
@@ -184,6 +190,7 @@ func (h *head) frame(f wire.Frame) error {
 	case wire.TypeCredit:
 		return decode(f, func(c wire.Credit) { h.stdin.credit(c.Bytes) })
 	case wire.TypeRunning:
+		time.AfterFunc(listenAfterStart, h.listen)
 		return decode(f, func(r wire.Running) { h.post(running(r)) })
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) {
@@ -191,6 +198,8 @@ func (h *head) frame(f wire.Frame) error {
 		})
 	case wire.TypeEnded:
 		return decode(f, h.ended)
+	case wire.TypeSuspend: // the ranks are stopped, now this process, as Ctrl-Z does to a program; SIGCONT comes back as a signal
+		return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 	case wire.TypeHung:
 		return decode(f, h.hung)
 	case wire.TypeStalled:
@@ -303,7 +312,7 @@ func (h *head) carryOut(o job.Order) error {
 	case job.Arm:
 		h.arm(o.After, func() { h.post(job.Expired{Timer: o.Timer, At: time.Now()}) })
 	case job.Suspend:
-		return h.suspend()
+		return h.link.Send(&wire.Suspend{})
 	case job.Resume:
 		return h.link.Send(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
 	}
@@ -329,11 +338,4 @@ func (h *head) stopTimers() {
 	for _, t := range h.timers {
 		t.Stop()
 	}
-}
-
-// suspend stops the ranks and then this process, as Ctrl-Z does to a program;
-// SIGCONT comes back as a signal.
-func (h *head) suspend() error {
-	err := h.link.Send(&wire.Signal{Signal: syscall.SIGSTOP, Group: true})
-	return errors.Join(err, syscall.Kill(syscall.Getpid(), syscall.SIGSTOP))
 }

@@ -99,6 +99,9 @@ func (j *running) handle(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeSignal:
 		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
+	case wire.TypeSuspend:
+		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
+		return j.agent.link.Send(&wire.Suspend{})
 	case wire.TypeKill:
 		j.kill()
 	case wire.TypeCredit:

@@ -16,7 +16,7 @@ import (
 // messages has one of each type.
 var messages = []Message{
 	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
-	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{},
+	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

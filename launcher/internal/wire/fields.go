@@ -242,6 +242,10 @@ func (*Kill) Type() Type { return TypeKill }
 
 func (*Kill) fields(*coder) {}
 
+func (*Suspend) Type() Type { return TypeSuspend }
+
+func (*Suspend) fields(*coder) {}
+
 func (*Credit) Type() Type { return TypeCredit }
 
 func (m *Credit) fields(c *coder) {

@@ -201,6 +201,10 @@ type Signal struct {
 // Kill ends every process of a node's ranks at once.
 type Kill struct{}
 
+// Suspend stops a node's ranks; the node answers with the same when they are
+// stopped, so that a launcher which then stops itself has not stopped the answer.
+type Suspend struct{}
+
 // Credit allows Bytes more of a stream.
 type Credit struct {
 	Stream int
