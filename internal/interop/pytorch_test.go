@@ -33,12 +33,20 @@ type training struct {
 
 var accuracyLine = regexp.MustCompile(`accuracy ([0-9.]+) %`)
 
+// abortAtExit is what a rank says, some once in a hundred jobs on a busy machine, when Python unloads PyTorch 2.15 while one of Gloo's threads
+// still runs. It is over by then with all that it had to do.
+const abortAtExit = "terminate called without an active exception"
+
 // train runs the digits example as a job that launch makes.
 func train(t *testing.T, launch func(args ...string) job, args ...string) training {
 	t.Helper()
 	losses := filepath.Join(t.TempDir(), "losses")
 	args = append([]string{"--nproc-per-node", "4", example(t, "torch/digits_ddp.py"), "--losses", losses}, args...)
 	got := launch(args...).with("OMP_NUM_THREADS=1").run(t)
+	if strings.Contains(got.stderr, abortAtExit) {
+		t.Log("once more: ", got.stderr)
+		got = launch(args...).with("OMP_NUM_THREADS=1").run(t)
+	}
 	require.Zero(t, got.code, "%s%s", got.stdout, got.stderr)
 
 	found := accuracyLine.FindStringSubmatch(got.stdout)

@@ -32,10 +32,11 @@ type story struct {
 
 // recorder is a Sink that remembers.
 type recorder struct {
-	mu       sync.Mutex
-	changed  *sync.Cond
-	ranks    map[int]*story
-	onOutput func(id, stream int) // called without the lock; set before the start
+	mu           sync.Mutex
+	changed      *sync.Cond
+	ranks        map[int]*story
+	onOutput     func(id, stream int) // called without the lock; set before the start
+	beforeOutput func(stream int)     // the same, before anybody is told
 }
 
 func newRecorder() *recorder {
@@ -67,6 +68,9 @@ func (r *recorder) Started(id, pid int) {
 }
 
 func (r *recorder) Output(id, stream int, p []byte) {
+	if r.beforeOutput != nil {
+		r.beforeOutput(stream)
+	}
 	r.tell(id, "output", func(s *story) {
 		if s.closed[stream] || len(p) == 0 {
 			s.disorder = append(s.disorder, fmt.Sprintf("output of %d bytes, closed %v", len(p), s.closed[stream]))
@@ -96,9 +100,14 @@ func (r *recorder) Exited(id int, status process.Status, at time.Time) {
 	})
 }
 
+// String is what is known of a rank, without its output.
+func (s *story) String() string {
+	return fmt.Sprintf("pid %d, %d bytes and %d, closed %v, exited %v", s.pid, len(s.out[1]), len(s.out[2]), s.closed, s.exited)
+}
+
 // until waits for a state of a rank.
 func (r *recorder) until(id int, reached func(*story) bool) {
-	late := time.AfterFunc(patience, func() { panic(fmt.Sprintf("rank %d: nothing happened: %+v", id, r.ranks[id])) })
+	late := time.AfterFunc(patience, func() { panic(fmt.Sprintf("rank %d: nothing happened: %v", id, r.ranks[id])) })
 	defer late.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()

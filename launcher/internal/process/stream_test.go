@@ -83,8 +83,9 @@ func TestPauseHoldsRanksBack(t *testing.T) {
 	g.Pause(1)
 	const size = 1 << 20
 	r := piped(0)
-	// One piece at a time: within Output the spawner itself pauses the stream.
-	g.onOutput = func(_, stream int) { g.Pause(stream) }
+	// One piece at a time: within Output the spawner itself pauses the stream, before
+	// anybody can see the piece and resume it.
+	g.beforeOutput = g.Pause
 	g.start(role("gate", fmt.Sprint(size)), r)
 	g.untilOutput(0, 2, len("begun\n"))
 	assert.Empty(t, g.text(0)[0], "stdout was written first")
