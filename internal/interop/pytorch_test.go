@@ -33,8 +33,8 @@ type training struct {
 
 var accuracyLine = regexp.MustCompile(`accuracy ([0-9.]+) %`)
 
-// abortAtExit is what a rank says, some once in a hundred jobs on a busy machine, when Python unloads PyTorch 2.15 while one of Gloo's threads
-// still runs. It is over by then with all that it had to do.
+// abortAtExit is what a rank was seen to say, rarely and on a busy machine, after PyTorch 2.15 had done all that it had to do: a thread of
+// its C++ side that nobody joined.
 const abortAtExit = "terminate called without an active exception"
 
 // train runs the digits example as a job that launch makes.
