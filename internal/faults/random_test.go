@@ -115,7 +115,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// moments are when gorun is killed: while it starts ranks, while they run, while they end. Each returns when it is due.
+// moments are when gorun is killed: while it starts ranks, while they run, when it has just made its first file, while they end. Each
+// returns when it is due.
 var moments = []struct {
 	name  string
 	reach func(s *scene, random *rand.Rand)
@@ -126,6 +127,15 @@ var moments = []struct {
 			s.order(rank, "say %d", random.IntN(1000))
 		}
 		instant(random, 5*time.Millisecond)
+	}},
+	{"place for error files", func(s *scene, _ *rand.Rand) {
+		for len(s.files()) == 0 { // as soon as it is there
+			select {
+			case <-s.ended:
+				s.fail("the launcher ended before: %s", s.said())
+			default:
+			}
+		}
 	}},
 	{"end", func(s *scene, random *rand.Rand) {
 		ranks := s.assembled("daemon")

@@ -179,6 +179,7 @@ func (j *running) rankPIDs() (pids []int) {
 // its error file, and how often the kernel had killed for lack of memory.
 func (j *running) settle() {
 	j.timers.after(settled, func() {
+		<-j.guard.began
 		j.timers.unlessOver(func() {
 			j.makePrivateDir()
 			j.oom.begin()

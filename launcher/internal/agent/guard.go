@@ -36,17 +36,17 @@ func (g *guard) begin(j *running) {
 	})
 }
 
-// makePrivateDir makes the place for ranks' error files.
+// makePrivateDir makes the place for ranks' error files. The guard knows of it
+// before it exists: a SIGKILL may come in between.
 func (j *running) makePrivateDir() {
 	dir := string(j.start.PrivateDir)
 	if dir == "" {
 		return
 	}
+	j.guard.addPath(dir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		j.agent.notice("no place for ranks' error files, so none are read: %v", err)
-		return
 	}
-	j.guard.addPath(dir)
 }
 
 func (g *guard) start(j *running) {
