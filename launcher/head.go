@@ -82,7 +82,7 @@ const (
 func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
 	h.stdin.stop()
-	if h.sup.Result().ExitCode != 0 { // there will be a report
+	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // there will be a report
 		h.console.EndStderr()
 	}
 	h.closeConsole(ctx)
@@ -111,7 +111,7 @@ func (h *head) closeConsole(ctx context.Context) {
 		case <-closed:
 			return
 		case sig := <-h.signals:
-			if sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
 				cancel()
 			}
 		}
@@ -190,7 +190,7 @@ func (h *head) frame(f wire.Frame) error {
 	case wire.TypeCredit:
 		return decode(f, func(c wire.Credit) { h.stdin.credit(c.Bytes) })
 	case wire.TypeRunning:
-		time.AfterFunc(listenAfterStart, h.listen)
+		h.listenSoon()
 		return decode(f, func(r wire.Running) { h.post(running(r)) })
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) {
@@ -326,6 +326,13 @@ func (h *head) armFirst(orders []job.Order) {
 	defer h.mu.Unlock()
 	h.arm(listenDelay, h.listen)
 	h.obey(orders)
+}
+
+// listenSoon is for when the ranks run; the end of the job calls it off.
+func (h *head) listenSoon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arm(listenAfterStart, h.listen)
 }
 
 func (h *head) arm(after time.Duration, do func()) {

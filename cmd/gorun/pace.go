@@ -30,11 +30,7 @@ const few = 4
 // hurry ends the slow start for a job with more ranks, or with nobody knows how
 // many yet.
 func hurry(spec *job.Spec) {
-	ranks := spec.PerNode.N
-	for _, app := range spec.Apps {
-		ranks += app.NumRanks
-	}
-	if ranks < 1 || ranks > few {
+	if ranks := spec.KnownRanks(); ranks < 1 || ranks > few {
 		early.Over()
 	}
 }

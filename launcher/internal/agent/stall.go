@@ -13,72 +13,26 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// stall watches whether those who meet in the store come further.
-type stall struct {
-	job    *running
-	server *tcpstore.Server
-	limit  time.Duration
-
-	progress int64
-	since    time.Time // of the last progress, or with nobody waiting
-}
-
-// watchStore reports, once, that ranks wait in the store for longer than the user
-// wants to wait without a word.
+// watchStore reports, once, that ranks wait in the store and nothing has come further
+// there for longer than the user wants to wait without a word.
 func (j *running) watchStore() {
 	server, limit := j.agent.store.server, j.start.StoreReport
 	if server == nil || limit <= 0 {
 		return
 	}
-	w := &stall{job: j, server: server, limit: limit, since: time.Now()}
-	w.again()
-}
-
-// looks is how often the store is looked at within the limit.
-const looks = 4
-
-func (w *stall) again() { w.job.timers.after(w.limit/looks, w.look) }
-
-func (w *stall) look() {
-	now, s := time.Now(), w.server.Snapshot()
-	if s.Waiting == 0 || s.Progress != w.progress {
-		w.progress, w.since = s.Progress, now
-	}
-	waited := now.Sub(w.since)
-	if waited < w.limit {
-		w.again()
-		return
-	}
-	before, err := process.Usage(w.job.rankPIDs())
-	if err != nil {
-		before = nil
-	}
-	w.job.timers.after(usageTime, func() { w.report(waited+time.Since(now), before, now) })
-}
-
-// usageTime is how long the ranks' use of CPUs is measured.
-const usageTime = time.Second
-
-// report tells who waits and what the others do, unless that is over by now.
-func (w *stall) report(waited time.Duration, before map[int]process.Ticks, since time.Time) {
-	if s := w.server.Snapshot(); s.Progress != w.progress || s.Waiting == 0 {
-		w.again()
-		return
-	}
-	m := wire.Stalled{Waited: waited, At: time.Now(), Waiting: w.job.storeWaits(w.server)}
-	now, err := process.Usage(w.job.rankPIDs())
-	elapsed := time.Since(since)
-	for _, rank := range w.absent(m.Waiting) {
-		if err == nil && before != nil && rank.CPU >= 0 {
-			rank.CPU = percent(now[rank.PID]-before[rank.PID], elapsed)
+	w := &quiet{job: j, limit: limit, signs: func() []int64 {
+		s := server.Snapshot()
+		if s.Waiting == 0 {
+			return nil
 		}
-		m.Absent = append(m.Absent, rank)
+		return []int64{s.Progress}
+	}}
+	w.report = func(from, to cpuSample) {
+		m := wire.Stalled{Waited: limit, At: time.Now(), Waiting: j.storeWaits(server)}
+		m.Absent = j.absentees(m.Waiting, from, to)
+		_ = j.agent.link.Send(&m) // the head may be gone
 	}
-	_ = w.job.agent.link.Send(&m) // the head may be gone
-}
-
-func percent(used process.Ticks, elapsed time.Duration) int {
-	return int(used.Duration() * 100 / max(elapsed, 1))
+	w.watch()
 }
 
 // storeWaits are the connections that wait in the store, by rank.
@@ -115,18 +69,18 @@ func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tc
 	}
 }
 
-// absent are the ranks that are not among those that wait.
-func (w *stall) absent(waiting []wire.StoreWait) (list []wire.AbsentRank) {
-	for _, row := range w.job.start.Ranks {
+// absentees are the ranks that are not among those that wait.
+func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list []wire.AbsentRank) {
+	for _, row := range j.start.Ranks {
 		if !slices.ContainsFunc(waiting, func(s wire.StoreWait) bool { return s.Rank == row.Rank }) {
-			list = append(list, w.job.absent(row.Rank))
+			list = append(list, j.state(row.Rank, from, to))
 		}
 	}
 	return list
 }
 
-// absent says what a rank does; its CPU is -1 where there is none to measure.
-func (j *running) absent(rank int) wire.AbsentRank {
+// state says what a rank does; one that does not run uses no CPU, -1.
+func (j *running) state(rank int, from, to cpuSample) wire.AbsentRank {
 	a := wire.AbsentRank{Rank: rank, PID: int(j.ranks[rank].pid.Load()), CPU: -1}
 	if end := j.ranks[rank].end.Load(); end != nil {
 		a.Standing = ending(end)
@@ -137,7 +91,7 @@ func (j *running) absent(rank int) wire.AbsentRank {
 		a.Standing = "not started"
 		return a
 	}
-	a.Standing, a.CPU = p.Standing(), 0
+	a.Standing, a.CPU = p.Standing(), to.percent(from, a.PID)
 	return a
 }
 
