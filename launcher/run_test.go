@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gorun/env"
+	"gorun/internal/testneeds"
 	"gorun/launcher"
 	"gorun/launcher/job"
 	"gorun/rendezvous/tcpstore"
@@ -34,6 +36,7 @@ var roles = map[string]func(env.Rank){
 	"flood":  func(env.Rank) { os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)) },
 	"bytes":  func(env.Rank) { fmt.Printf("%q %q", os.Args[1:], os.Getenv("LAUNCHER_TEST_BYTES")) },
 	"orphan": func(env.Rank) { orphan() },
+	"hide":   func(env.Rank) { hide() },
 	"meet":   func(r env.Rank) { meet(r) },
 	"flaky":  func(r env.Rank) { flaky(r) },
 }
@@ -88,6 +91,15 @@ func orphan() {
 	_, _ = os.StartProcess("/proc/self/exe", []string{"orphan"}, &os.ProcAttr{
 		Env: withRole(os.Environ(), "wait"), Sys: &syscall.SysProcAttr{Setsid: true},
 	})
+}
+
+// hide leaves a process behind that has neither session nor marker of the job.
+func hide() {
+	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(p.Pid)
 }
 
 // withRole gives an environment one role: of two, programs take the first.
@@ -353,6 +365,22 @@ func TestOrphansAreEnded(t *testing.T) {
 		environ, _ := os.ReadFile("/proc/" + p.Name() + "/environ")
 		require.NotContains(t, string(environ), env.VarJob+"="+r.JobID)
 	}
+}
+
+// A cgroup finds an orphan that has hidden its marker, too, while the library's
+// host may have other children.
+func TestHiddenOrphansAreEnded(t *testing.T) {
+	testneeds.Cgroup(t)
+	s := spec("hide", 1)
+	s.Grace = time.Millisecond
+	r, out, _ := run(t, s)
+	assert.Equal(t, 0, r.ExitCode)
+	assert.Empty(t, r.Left)
+	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	require.NoError(t, err)
+	assert.Eventually(t, func() bool { // somebody has to reap it, too
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestJobsThatCannotBegin(t *testing.T) {

@@ -33,7 +33,8 @@ func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
 		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
-		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, StoreReport: s.spec.Store.ReportAfter(), Ranks: make([]wire.Row, len(p.Ranks)),
+		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, StoreReport: s.spec.Store.ReportAfter(),
+		Cgroup: s.wantsCgroup(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
@@ -55,6 +56,13 @@ func (s *session) startMessage() wire.Start {
 		}
 	}
 	return m
+}
+
+// wantsCgroup: Slurm knows the processes of a step by its own cgroups and does not
+// look below them.
+func (s *session) wantsCgroup() bool {
+	_, slurm := find(s.spec.Environ, "SLURM_JOB_ID")
+	return !slurm && !s.spec.NoCgroup
 }
 
 // torchHint: in auto mode nobody can know whether an imported module hosts a

@@ -19,6 +19,8 @@ type fault struct {
 	own bool
 	// root cases need mount or PID namespaces.
 	root bool
+	// cgroup cases need a cgroup that gorun can write in.
+	cgroup bool
 	// act starts the job and lets something happen to it.
 	act func(s *scene)
 	// check compares how the launcher ended with the criterion. It may be nil: then nothing may be left, and that is all.
@@ -36,7 +38,7 @@ func (v verdict) met() bool { return v.why == "" && len(v.left) == 0 }
 
 // faults are all cases. Names are unique.
 func faults() []fault {
-	return slices.Concat(killFaults(), terminalFaults(), guardFaults(), outputFaults(), stdinFaults(), resourceFaults(), codeFaults())
+	return slices.Concat(killFaults(), cgroupFaults(), terminalFaults(), guardFaults(), outputFaults(), stdinFaults(), resourceFaults(), codeFaults())
 }
 
 // try runs a case with a launcher and ends what it leaves, by pid.
@@ -60,6 +62,9 @@ func (f fault) try(l launcher) (v verdict) {
 		if p.lives() {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
+	}
+	for _, dir := range s.groups() {
+		v.left = append(v.left, "cgroup "+dir)
 	}
 	if s.command != nil {
 		_ = s.command.Process.Kill() // usually it has ended
@@ -99,6 +104,9 @@ func TestMatrix(t *testing.T) {
 			t.Parallel()
 			if f.root {
 				testneeds.Root(t)
+			}
+			if f.cgroup {
+				testneeds.Cgroup(t)
 			}
 			places <- struct{}{}
 			defer func() { <-places }()

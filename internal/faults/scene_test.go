@@ -43,7 +43,8 @@ type member struct {
 	kind  string // rank or child
 	rank  int
 	pid   int
-	self  process // it may carry no mark
+	self  process  // it may carry no mark
+	group []string // cgroups that gorun made for it
 	conn  net.Conn
 	words *bufio.Reader
 }
@@ -163,6 +164,7 @@ func (s *scene) greet(conn *net.UnixConn) {
 		})
 	}
 	m.self, _ = read(m.pid)
+	m.group = ownGroups(m.pid)
 	s.mutex.Lock()
 	s.members = append(s.members, m)
 	s.mutex.Unlock()
@@ -340,11 +342,23 @@ func (s *scene) gone() (left []process, took time.Duration) {
 	began := time.Now()
 	for {
 		left = s.present()
-		if took = time.Since(began); len(left) == 0 || took > s.launcher.leaving {
+		if took = time.Since(began); len(left)+len(s.groups()) == 0 || took > s.launcher.leaving {
 			return left, took
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// groups lists the cgroups of the job that are still there.
+func (s *scene) groups() (dirs []string) {
+	for _, m := range append(s.kind("rank"), s.kind("child")...) {
+		for _, dir := range m.group {
+			if exists(dir) && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
 }
 
 // present lists the processes with the case's mark, and those that are known otherwise.

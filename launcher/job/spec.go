@@ -62,6 +62,8 @@ type Spec struct {
 	// nothing coming further in the store; 0 is for ever.
 	HangTimeout time.Duration
 	OnHang      OnHang
+	// NoCgroup keeps ranks in the launcher's own cgroup.
+	NoCgroup bool
 
 	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
 	Timeout time.Duration

@@ -35,7 +35,7 @@ func (j *running) end(grace time.Duration) {
 	<-j.spawned
 	j.timers.stop()
 	var left []process.Proc
-	if !j.quiet() || !j.agent.cfg.Subreaper {
+	if !j.quiet() || !j.vacant() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)
 	}
 	dismissed := make(chan struct{})
@@ -49,9 +49,10 @@ func (j *running) end(grace time.Duration) {
 		_ = j.group.Close() // it names ranks that SIGKILL did not end; so does left
 	}
 	<-dismissed
-	if j.agent.cfg.Subreaper && process.HasChildren() {
+	if j.agent.cfg.Subreaper && process.HasChildren() || !j.vacant() {
 		left = j.sweepReaped(grace, reaped)
 	}
+	j.leaveCgroup()
 	j.closeLogs()
 	j.endings.flush()
 	j.gone.Store(true)
@@ -83,13 +84,16 @@ func (j *running) sweep(grace time.Duration) []process.Proc {
 }
 
 // sweepReaped is for the last, unlikely case: all streams are closed and all
-// ranks reaped, and yet this process has children. It has adopted them.
+// ranks reaped, and yet this process has children, which it has adopted, or the
+// cgroup has processes.
 func (j *running) sweepReaped(grace time.Duration, reaped process.Ticks) []process.Proc {
 	t := j.target()
 	for i := range t.Sessions {
 		t.Sessions[i].Until = reaped
 	}
-	defer process.ReapOrphans(t.Known)
+	if t.Known != nil {
+		defer process.ReapOrphans(t.Known)
+	}
 	return clear(t, grace)
 }
 
@@ -111,7 +115,7 @@ func (j *running) target() process.Target {
 
 // sessions is what can be told by a session or the marker.
 func (j *running) sessions() process.Target {
-	t := process.Target{ID: j.start.JobID}
+	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup}
 	for _, r := range j.ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
 			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
@@ -183,6 +187,7 @@ func (j *running) settle() {
 		j.timers.unlessOver(func() {
 			j.makePrivateDir()
 			j.oom.begin()
+			j.tidyCgroups()
 		})
 	})
 }

@@ -15,6 +15,7 @@ type guard struct {
 	mu      sync.Mutex // held briefly: spawner threads come by
 	process *process.Guard
 	paths   []string
+	cgroup  string        // "": none
 	pids    []int         // of ranks
 	once    sync.Once     // begin or neverBegan
 	began   chan struct{} // closed when starting is over
@@ -51,26 +52,29 @@ func (j *running) makePrivateDir() {
 
 func (g *guard) start(j *running) {
 	g.mu.Lock()
-	paths := slices.Clone(g.paths)
+	cfg := process.GuardConfig{ID: j.start.JobID, Remove: slices.Clone(g.paths), Cgroup: g.cgroup, Executable: j.agent.cfg.Executable}
 	g.mu.Unlock()
-	p, err := process.StartGuard(process.GuardConfig{ID: j.start.JobID, Remove: paths, Executable: j.agent.cfg.Executable})
+	p, err := process.StartGuard(cfg)
 	if err != nil {
 		j.agent.notice("no guard process, so children of ranks would survive a SIGKILL of gorun: %v", err)
 		return
 	}
-	g.adopt(p, len(paths))
+	g.adopt(p, cfg)
 	go g.watch(j, p)
 }
 
 // adopt tells a new guard what happened before it was there.
-func (g *guard) adopt(p *process.Guard, knownPaths int) {
+func (g *guard) adopt(p *process.Guard, known process.GuardConfig) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, pid := range g.pids {
 		_ = p.AddRank(pid) // a guard that died is replaced, and told everything again
 	}
-	for _, path := range g.paths[knownPaths:] {
+	for _, path := range g.paths[len(known.Remove):] {
 		_ = p.AddPath(path)
+	}
+	if g.cgroup != known.Cgroup {
+		_ = p.AddCgroup(g.cgroup)
 	}
 	g.process = p
 }
@@ -108,6 +112,15 @@ func (g *guard) addRank(pid int) {
 	g.pids = append(g.pids, pid)
 	if g.process != nil {
 		_ = g.process.AddRank(pid)
+	}
+}
+
+func (g *guard) addCgroup(dir string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cgroup = dir
+	if g.process != nil {
+		_ = g.process.AddCgroup(dir)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/process/cgroup"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 )
@@ -27,6 +28,7 @@ type running struct {
 	began   process.Ticks // before the first rank
 	group   *process.Group
 	guard   *guard
+	cgroup  *cgroup.Group // nil: none
 	logs    *output.Logs
 	files   []*os.File // of redirected streams, the ranks' by now
 	stdin   *stdin
@@ -117,6 +119,7 @@ func (j *running) startRanks() (err error) {
 	if err != nil {
 		return err
 	}
+	j.makeCgroup()
 	j.guard.begin(j)
 	defer j.closeFiles()
 	return j.group.Start(j.common(), ranks)
@@ -159,7 +162,7 @@ func (j *running) makeBuildDir() (string, error) {
 
 func (j *running) common() process.Common {
 	app := j.start.Apps[0]
-	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir}
+	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup}
 }
 
 func (j *running) processes() ([]process.Rank, error) {

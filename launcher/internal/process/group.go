@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/process/cgroup"
 )
 
 // maxThreads bounds the spawner threads of a group. More than four fight for
@@ -30,6 +32,9 @@ type Common struct {
 	Path string   // program file, with a slash or relative to the rank's Dir
 	Argv []string // with the program's name at index 0
 	Dir  string   // working directory; "" is that of this process
+	// Cgroup is what the ranks are born into, nil: nothing of the kind. Where the
+	// kernel refuses, they are started without.
+	Cgroup *cgroup.Group
 }
 
 // Rank is what one rank has of its own. Zero fields take Common's value.
@@ -82,6 +87,7 @@ type Group struct {
 
 	paused [numStreams]atomic.Bool
 	way    atomic.Int32 // a kernel.Way
+	nobody atomic.Bool  // the kernel lets nobody be born into a cgroup
 	window atomic.Pointer[unix.Winsize]
 
 	starting sync.Mutex // one Start or Close at a time; guards shared

@@ -14,6 +14,9 @@ import (
 type GuardConfig struct {
 	// ID is the job's element of the marker.
 	ID string
+	// Cgroup is the directory of the job's own cgroup, "" if it has none. The guard
+	// ends what is in it and removes it.
+	Cgroup string
 	// Remove lists private files and folders to remove, as AddPath takes them.
 	Remove []string
 	// Executable is a program that calls [EnterGuard] first of all, for a host
@@ -74,7 +77,7 @@ func StartGuard(cfg GuardConfig) (*Guard, error) {
 }
 
 func startGuard(cfg GuardConfig, ways []guardWay) (*Guard, error) {
-	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{id: cfg.ID}}
+	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{id: cfg.ID, cgroup: cfg.Cgroup}}
 	for _, path := range cfg.Remove {
 		recorded, err := identify(path)
 		if err != nil {
@@ -95,6 +98,17 @@ func (g *Guard) AddRank(pid int) error {
 	g.state.ranks = append(g.state.ranks, pid)
 	if err := g.tell(appendWord(make([]byte, 0, 8), recordRank, uint64(pid))); err != nil {
 		return fmt.Errorf("tell guard of rank with pid %d: %w", pid, err)
+	}
+	return nil
+}
+
+// AddCgroup records the job's own cgroup, as GuardConfig.Cgroup does.
+func (g *Guard) AddCgroup(dir string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state.cgroup = dir
+	if err := g.tell(appendData(nil, recordCgroup, dir)); err != nil {
+		return fmt.Errorf("tell guard of cgroup %s: %w", dir, err)
 	}
 	return nil
 }

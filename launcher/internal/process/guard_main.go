@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/process/cgroup"
 )
 
 const (
@@ -38,10 +40,16 @@ func (s *guardState) finish() {
 	for _, p := range s.paths {
 		p.remove()
 	}
+	if s.cgroup != "" {
+		_ = cgroup.Open(s.cgroup).Remove() // nobody is left to hear about an error
+	}
 }
 
 func (s *guardState) target() Target {
 	t := Target{ID: s.id, Since: s.since}
+	if s.cgroup != "" {
+		t.Cgroup = cgroup.Open(s.cgroup)
+	}
 	for _, pid := range s.ranks {
 		t.Sessions = append(t.Sessions, Session{SID: pid, Since: s.since})
 	}

@@ -22,10 +22,11 @@ const (
 	recordID                            // argument: length; the job's id
 	recordRank                          // argument: pid
 	recordPath                          // argument: length; device and inode, 8 bytes each, and the path
+	recordCgroup                        // argument: length; the directory of the job's cgroup
 )
 
 const (
-	guardVersion = 1
+	guardVersion = 2
 	argumentBits = 60
 	pathHeader   = 16
 )
@@ -58,12 +59,17 @@ type guardState struct {
 	since Ticks
 	ranks []int // pids, which are session ids
 	paths []guardedPath
+	// cgroup is a directory, "": none.
+	cgroup string
 }
 
 func (s *guardState) encode() []byte {
 	b := appendWord(nil, recordVersion, guardVersion)
 	b = appendWord(b, recordSince, uint64(s.since))
 	b = appendData(b, recordID, s.id)
+	if s.cgroup != "" {
+		b = appendData(b, recordCgroup, s.cgroup)
+	}
 	for _, pid := range s.ranks {
 		b = appendWord(b, recordRank, uint64(pid))
 	}
@@ -90,7 +96,7 @@ func decodeState(b []byte) (s guardState, ok bool) {
 			s.since = Ticks(argument)
 		case recordRank:
 			s.ranks = append(s.ranks, int(argument))
-		case recordID, recordPath:
+		case recordID, recordPath, recordCgroup:
 			if argument > uint64(len(b)) {
 				return s, true
 			}
@@ -104,6 +110,8 @@ func (s *guardState) text(kind recordKind, data []byte) {
 	switch {
 	case kind == recordID:
 		s.id = string(data)
+	case kind == recordCgroup:
+		s.cgroup = string(data)
 	case len(data) > pathHeader:
 		s.paths = append(s.paths, guardedPath{
 			device: binary.LittleEndian.Uint64(data),

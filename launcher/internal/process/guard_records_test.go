@@ -10,7 +10,7 @@ import (
 func sampleState() guardState {
 	return guardState{
 		id: "0123456789abcdef0123456789abcdef", since: 1 << 35,
-		ranks: []int{12, 1<<22 - 1},
+		ranks: []int{12, 1<<22 - 1}, cgroup: "/sys/fs/cgroup/a/gorun-b",
 		paths: []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
 	}
 }

@@ -119,21 +119,21 @@ func (w *OOMWatch) number(level, name string) (uint64, bool) {
 	return n, ok && n < unlimitedV1
 }
 
-// cgroup is a line of /proc/self/cgroup.
-type cgroup struct {
+// controlGroup is a line of /proc/self/cgroup.
+type controlGroup struct {
 	path string
 	v1   bool
 }
 
 // memoryGroup picks the line of the memory controller: that of v1 where it has a
 // hierarchy of its own, else the only one of v2.
-func memoryGroup(lines string) (g cgroup) {
+func memoryGroup(lines string) (g controlGroup) {
 	for line := range strings.Lines(lines) {
 		field := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		switch {
 		case len(field) != 3:
 		case slices.Contains(strings.Split(field[1], ","), "memory"):
-			return cgroup{path: field[2], v1: true}
+			return controlGroup{path: field[2], v1: true}
 		case field[1] == "":
 			g.path = field[2]
 		}
@@ -144,7 +144,7 @@ func memoryGroup(lines string) (g cgroup) {
 // levels returns the folders of g and its ancestors up to the mount point,
 // without the leading slash, as fs.FS wants it. A container sees its own group as
 // the root of the mount, although /proc/self/cgroup may name all of the path.
-func (g cgroup) levels(mountinfo string) (levels []string) {
+func (g controlGroup) levels(mountinfo string) (levels []string) {
 	for line := range strings.Lines(mountinfo) {
 		m, ok := parseCgroupMount(line)
 		if !ok || m.v1 != g.v1 {

@@ -174,6 +174,10 @@ func (s *spawner) obey() {
 // share starts this spawner's share of j, looking after its ranks meanwhile.
 func (s *spawner) share(j *start) {
 	defer j.busy.Done()
+	if group := j.common.Cgroup; group != nil {
+		_ = group.Enter() // without it less can be found, after a SIGKILL only
+		defer group.Leave()
+	}
 	for n := 1; ; n++ {
 		i, ok := j.take()
 		if !ok {

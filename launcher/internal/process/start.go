@@ -22,6 +22,7 @@ func (s *spawner) start(j *start, r *rank) *StartError {
 	}
 	s.child.Launcher, s.child.OpenFiles = j.launcher, j.openFiles
 	s.child.Patient = !s.proven(j, r)
+	s.child.Cgroup = s.birthplace(j)
 	pid := s.vfork()
 	if c := &s.child; c.Errno != 0 {
 		r.disconnect()
@@ -30,6 +31,14 @@ func (s *spawner) start(j *start, r *rank) *StartError {
 	s.last = origin{j, r.Path, r.Dir}
 	s.adopt(r, pid)
 	return nil
+}
+
+// birthplace is the cgroup for the next rank, -1: none.
+func (s *spawner) birthplace(j *start) int32 {
+	if j.common.Cgroup == nil || s.g.nobody.Load() {
+		return -1
+	}
+	return int32(j.common.Cgroup.BirthFD())
 }
 
 // origin is where a rank's program and directory come from.
@@ -70,6 +79,11 @@ func (s *spawner) vfork() (pid int) {
 			syscall.ForkLock.Lock()
 			pid = c.Start()
 			syscall.ForkLock.Unlock()
+		}
+		if c.Cgroup >= 0 && c.Failed == kernel.StepClone && c.Errno != 0 && c.Errno != syscall.EAGAIN && c.Errno != syscall.ENOMEM {
+			s.g.nobody.Store(true)
+			c.Cgroup = -1
+			continue
 		}
 		if !c.Refused() {
 			break

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/process/cgroup"
 )
 
 // Session is the session of one rank: its id is the rank's pid.
@@ -45,6 +47,9 @@ type Target struct {
 	// process started itself have to be known, whatever they are for, from before
 	// the system call that makes them. Nil: descent does not count.
 	Known func(pid int) bool
+	// Cgroup is the job's own, whose processes belong to it whatever else they are;
+	// nil: there is none.
+	Cgroup *cgroup.Group
 }
 
 const (
@@ -58,6 +63,8 @@ const (
 	// ones in vain, on a host where others fork without pause.
 	chaseLimit  = 300 * time.Millisecond
 	enoughLooks = 4
+	// groupLimit is how long the processes of a cgroup have to die.
+	groupLimit = time.Second
 	// deathPatience is how long the killed have to die before the next look.
 	deathPatience = 100 * time.Millisecond
 )
@@ -122,6 +129,7 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 		return nil
 	}
 	defer s.close()
+	defer s.killGroup()
 	for deadline := time.Now().Add(limit); ; {
 		frozen, guards := s.freeze(deadline)
 		now := time.Now()
@@ -140,6 +148,14 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 			s.await(guards, earlier(deadline, now.Add(guardPatience)))
 			s.impatient = true
 		}
+	}
+}
+
+// killGroup ends who escaped all looks, such as the youngest of a process that
+// forks without pause.
+func (s *sweep) killGroup() {
+	if s.Cgroup != nil {
+		s.Cgroup.Kill(groupLimit)
 	}
 }
 
@@ -166,10 +182,11 @@ type sweep struct {
 	learned map[int]bool
 	// What the present look has shown, what it cannot tell yet, and whether it ran
 	// out of time.
-	shown  map[identity]bool
-	living map[identity]bool // shown by the look before
-	doubts []Proc
-	unsure bool
+	members map[int]bool // pids in the cgroup
+	shown   map[identity]bool
+	living  map[identity]bool // shown by the look before
+	doubts  []Proc
+	unsure  bool
 	// emptyLooks counts looks that found nothing and ran out of time.
 	emptyLooks int
 	// impatient: the guards of inner jobs had their time.
@@ -259,6 +276,7 @@ func (s *sweep) showDying(visit func(Proc)) {
 // gone, and which ones have to be looked at again: those that are just executing
 // a program and have no environment yet.
 func (s *sweep) look(pids []int, visit func(Proc)) (gone bool, again []int) {
+	s.count()
 	for _, pid := range pids {
 		if pid == s.self || slices.Contains(s.Exclude, pid) {
 			continue
@@ -281,6 +299,17 @@ func (s *sweep) look(pids []int, visit func(Proc)) (gone bool, again []int) {
 		}
 	}
 	return gone, again
+}
+
+// count reads who is in the cgroup.
+func (s *sweep) count() {
+	if s.Cgroup == nil {
+		return
+	}
+	s.members = map[int]bool{}
+	for _, pid := range s.Cgroup.Procs() {
+		s.members[pid] = true
+	}
 }
 
 // show passes a process on, once, unless it is dead or another user's, or a
@@ -320,6 +349,8 @@ func (s *sweep) belongs(p Proc) verdict {
 		return ours
 	case p.dead():
 		return vanished
+	case s.members[p.PID] && s.Cgroup.Has(p.PID): // the number may be another's by now
+		return ours
 	case s.Known != nil && p.PPID == s.self && !s.Known(p.PID):
 		return ours
 	case s.ID == "" || p.Start < s.Since:

@@ -146,6 +146,7 @@ func (m *Start) fields(c *coder) {
 	number(c, 10, &m.StoreReport)
 	number(c, 11, &m.Attempt)
 	number(c, 12, &m.HangTimeout)
+	c.flag(13, &m.Cgroup)
 }
 
 func (a *App) fields(c *coder) {

@@ -101,6 +101,8 @@ type Start struct {
 	// HangTimeout is how long nothing of the job may be seen to go on until Hung
 	// says so; 0: for ever.
 	HangTimeout time.Duration
+	// Cgroup wishes for a cgroup of the job's own, where one can be made.
+	Cgroup bool
 }
 
 // App is a program as it is executed.

@@ -47,6 +47,14 @@ var endTable = []Option{
 		},
 	},
 	{
+		Names: []string{"cgroup"}, Group: GroupEnd, Value: "auto|off", Choices: []string{"auto", "off"},
+		Help: "keep the job's processes together in a cgroup of their own: auto where one can be made and outside of Slurm, or off (default: auto)",
+		set: func(p *parser, a arg) error {
+			p.inv.Spec.NoCgroup = a.value == "off"
+			return oneOf(a.value, "auto", "off")
+		},
+	},
+	{
 		Names: []string{"restart-delay"}, Group: GroupEnd, Value: "D",
 		Help: "time before the first restart of --max-restarts; it doubles with each, up to a minute (default: 1)",
 		set: func(p *parser, a arg) (err error) {

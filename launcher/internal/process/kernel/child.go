@@ -50,9 +50,11 @@ func (c *Child) Refused() bool {
 	return c.Errno == syscall.EINVAL || c.Way == Clone3 && (c.Errno == syscall.ENOSYS || c.Errno == syscall.EPERM)
 }
 
-// cloneArgs is struct clone_args of clone3(2), first version.
+// cloneArgs is struct clone_args of clone3(2). Kernels before 5.7 know its first
+// version only, and take the longer one if the rest is zero.
 type cloneArgs struct {
 	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
+	setTID, setTIDSize, cgroup                                           uint64
 }
 
 const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
@@ -68,6 +70,7 @@ type Child struct {
 	Launcher   int          // our pid
 	OpenFiles  *unix.Rlimit // its RLIMIT_NOFILE, nil: ours
 	Mask       uint64       // its signal mask
+	Cgroup     int32        // the cgroup v2 that it is born into, -1: ours. Only Clone3 can do that
 
 	Way Way
 	// Patient gives up this thread's P until the program is executed, so that
@@ -95,6 +98,10 @@ func (c *Child) Start() (pid int) {
 		flags:      vforkFlags | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND,
 		pidFD:      uint64(uintptr(unsafe.Pointer(&c.PidFD))),
 		exitSignal: uint64(syscall.SIGCHLD),
+	}
+	if c.Cgroup >= 0 {
+		c.args.flags |= unix.CLONE_INTO_CGROUP
+		c.args.cgroup = uint64(c.Cgroup)
 	}
 	c.flags = vforkFlags | uintptr(syscall.SIGCHLD)
 	if c.Way == Clone {

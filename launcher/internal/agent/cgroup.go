@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"crypto/rand"
+	"errors"
+
+	"gorun/launcher/internal/process/cgroup"
+)
+
+// makeCgroup gives the job a cgroup of its own if that is wished and can be done.
+func (j *running) makeCgroup() {
+	if !j.start.Cgroup {
+		return
+	}
+	group, err := cgroup.Make(rand.Text())
+	if err != nil {
+		return // most users have none, and lose little
+	}
+	j.cgroup = group
+	j.guard.addCgroup(group.Dir())
+}
+
+// vacant removes the cgroup, and reports whether it can: nothing of the job is in
+// it any more.
+func (j *running) vacant() bool {
+	return j.cgroup == nil || !errors.Is(j.cgroup.Remove(), cgroup.ErrBusy)
+}
+
+// leaveCgroup gives up a cgroup that has been removed, or cannot be.
+func (j *running) leaveCgroup() {
+	if j.cgroup != nil {
+		_ = j.cgroup.Remove()
+		j.cgroup.Close()
+	}
+}
+
+func (j *running) tidyCgroups() {
+	if j.cgroup != nil {
+		j.cgroup.Tidy()
+	}
+}

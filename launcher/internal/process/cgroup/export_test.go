@@ -1,0 +1,4 @@
+package cgroup
+
+// EachVersion is for tests of what uses groups.
+var EachVersion = eachVersion
