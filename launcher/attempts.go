@@ -87,6 +87,11 @@ func (s *session) decideAgain() error {
 // hearSignals prepares what the job hears of signals to this process.
 func (s *session) hearSignals() {
 	s.signals = make(chan os.Signal, signalBurst)
+	s.hold = sync.OnceFunc(func() {
+		if s.settings.hold != nil {
+			s.settings.hold()
+		}
+	})
 	s.listen = sync.OnceFunc(func() {
 		if s.settings.subscribe != nil {
 			s.settings.subscribe(s.signals)

@@ -34,6 +34,7 @@ type head struct {
 	credit   credit
 	stdin    *stdinPump
 	signals  chan os.Signal
+	hold     func() // keeps signals until listen, once
 	listen   func() // subscribes to signals, once
 
 	stall  atomic.Pointer[job.Stall]
@@ -57,6 +58,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	h.console = output.NewConsole(config)
 	h.settings.console = h.console
+	h.hold()
 	if err := h.link.Send(&h.start); err != nil {
 		return job.Result{}, err
 	}

@@ -23,6 +23,7 @@ type settings struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
 	subscribe      func(chan<- os.Signal)
+	hold           func()
 	notice         func(Notice) string
 	console        *output.Console // once it exists, what is told goes through it
 	wholeProcess   bool
@@ -51,10 +52,14 @@ func WithOutput(stdout, stderr io.Writer) Option {
 // forwarded to the ranks. The function subscribes the channel to the signals, by
 // signal.Notify. It is called once, beside the job's start or before the first
 // word of a rank is passed on, whichever comes first; until then signals do
-// what they did.
+// what they did, unless hold keeps them.
 func WithSignals(subscribe func(chan<- os.Signal)) Option {
 	return func(s *settings) { s.subscribe = subscribe }
 }
+
+// WithSignalsHeld has hold called once, before the first rank is started. What
+// comes from then on is the job's, and for subscribe to pass on.
+func WithSignalsHeld(hold func()) Option { return func(s *settings) { s.hold = hold } }
 
 // WithNotices receives what there is to tell while the job runs, and returns
 // the line that is to stand on standard error about it, where it tears no line of

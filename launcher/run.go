@@ -94,6 +94,7 @@ type session struct {
 
 	ids     job.IDs
 	signals chan os.Signal
+	hold    func() // keeps signals until listen, once
 	listen  func() // subscribes to signals, once
 }
 

@@ -22,7 +22,7 @@ const signalBurst = 16
 func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, onHang: s.spec.OnHang, link: s.link, plan: s.plan, output: s.spec.Output,
-		start: s.startMessage(), signals: s.signals, listen: s.listen, over: make(chan struct{}),
+		start: s.startMessage(), signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 	}
 	h.credit.link = s.link
 	return h

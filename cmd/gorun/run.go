@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/hold"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
@@ -31,7 +32,9 @@ func runJob(inv dialect.Invocation) int {
 	if err := canWrite(inv.Report); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
 	}
-	options = append(options, launcher.AsWholeProcess(), launcher.WithSignals(subscribe(inv.Spec.SignalsToHandle)))
+	heard := signals(inv.Spec.SignalsToHandle)
+	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.From(heard) }),
+		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, heard...); hold.Until(ch) }))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
 		result = beginFailed(err)
@@ -121,10 +124,10 @@ func notices(inv dialect.Invocation) func(launcher.Notice) string {
 	}
 }
 
-// subscribe to the signals that the job is told of: those that mean something to
+// signals are those that the job is told of: those that mean something to
 // every job, and those that the user named. SIGHUP stays ignored where it was,
 // which is what nohup is for.
-func subscribe(named []string) func(chan<- os.Signal) {
+func signals(named []string) []os.Signal {
 	list := []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.SIGTSTP, syscall.SIGCONT,
@@ -134,7 +137,7 @@ func subscribe(named []string) func(chan<- os.Signal) {
 			list = append(list, s)
 		}
 	}
-	return func(ch chan<- os.Signal) { signal.Notify(ch, list...) }
+	return list
 }
 
 // wantColour follows https://no-color.org and terminals that cannot.
