@@ -26,15 +26,18 @@ type Hang struct {
 	Ranks []HangRank    `json:"ranks"`
 }
 
-// HangRank is what one rank did then.
+// HangRank is what one rank did then: its process, or the program that it does
+// nothing but wait for.
 type HangRank struct {
-	Rank     int      `json:"rank"`
-	PID      int      `json:"pid,omitempty"`
-	Standing string   `json:"standing"`
-	CPU      int      `json:"cpu_percent"` // of one CPU; -1: not known
-	Keys     []string `json:"keys,omitempty"`
-	Stack    []string `json:"stack,omitempty"` // the innermost first
-	Last     string   `json:"last,omitempty"`  // its last line
+	Rank     int    `json:"rank"`
+	PID      int    `json:"pid,omitempty"`
+	Standing string `json:"standing"`
+	CPU      int    `json:"cpu_percent"` // of one CPU; -1: not known
+	// Wait is the kernel's function in which its main thread sleeps.
+	Wait  string   `json:"wait_channel,omitempty"`
+	Keys  []string `json:"keys,omitempty"`
+	Stack []string `json:"stack,omitempty"` // the innermost first
+	Last  string   `json:"last,omitempty"`  // its last line
 }
 
 // Limits of what is said of a hang.
@@ -67,7 +70,7 @@ type hangGroup struct {
 func (h *Hang) groups() (groups []*hangGroup) {
 	known := map[string]*hangGroup{}
 	for _, r := range h.Ranks {
-		place := fmt.Sprint(r.Standing, r.CPU > busyCPU, r.Keys, r.Stack)
+		place := r.place()
 		g := known[place]
 		if g == nil {
 			g = &hangGroup{HangRank: r}
@@ -80,11 +83,27 @@ func (h *Hang) groups() (groups []*hangGroup) {
 	return groups
 }
 
+// place is equal for ranks that do the same. Whether one that is seen in its own code
+// happened to sleep in the kernel at that moment, and where, makes no difference.
+func (r *HangRank) place() string {
+	standing, wait := r.Standing, r.Wait
+	if len(r.Stack) > 0 {
+		wait = ""
+		if standing == "sleeping" {
+			standing = "running"
+		}
+	}
+	return fmt.Sprintf("%q", []string{standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"), strings.Join(r.Stack, "\n")})
+}
+
 // busyCPU is the use of a CPU, in percent, from which a rank is taken to compute.
 const busyCPU = 20
 
 func (g *hangGroup) lines() []string {
-	text := fmt.Sprintf("  %-8s %s", Fold(g.ranks), g.Standing)
+	text := fmt.Sprintf("  %-8s %s", clip(Fold(g.ranks), longestKey), g.Standing)
+	if g.Wait != "" {
+		text += " in " + clip(g.Wait, longestKey)
+	}
 	if g.CPU >= 0 {
 		text += fmt.Sprintf(", %d %% CPU", g.CPU)
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -33,4 +34,63 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	lines := h.Lines()
 	assert.LessOrEqual(t, len(lines), 20)
 	assert.Equal(t, "  and 496 groups more (--report has all)", lines[len(lines)-1])
+}
+
+// hungReport is the whole report of n ranks that hang, of which the third is the odd
+// one where there are so many.
+func hungReport(n int) string {
+	h := Hang{Quiet: 5 * time.Minute}
+	for rank := range n {
+		r := HangRank{
+			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"}, Last: "epoch 7",
+			Stack: []string{"main.exchange (main.go:31) [chan receive]", "main.main (main.go:12)"},
+		}
+		if rank%2 == 1 {
+			r.Standing, r.Wait = "running", "" // it had just waked up
+		}
+		if rank == 2 {
+			r.Wait, r.Keys, r.Last, r.Stack = "unix_stream_read_generic", nil, "loading shard 2", nil
+		}
+		h.Ranks = append(h.Ranks, r)
+	}
+	r := Result{Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h}
+	return r.Report(name)
+}
+
+func TestReportOfAHang(t *testing.T) {
+	const heading = "gorun: nothing has been printed and nothing came further in the store for 5m0s (--hang-timeout)\n"
+	const odd = "  [2]      sleeping in unix_stream_read_generic, 1 % CPU; last line: loading shard 2\n"
+	const many = ` sleeping in futex_do_wait, 1 % CPU, waits in the store for "epoch/7"; last line: epoch 7
+           │ main.exchange (main.go:31) [chan receive]
+           │ main.main (main.go:12)
+exit 124
+`
+	assert.Equal(t, heading+"  [0]     "+many, hungReport(1))
+	assert.Equal(t, heading+odd+"  [0-1,3] "+many, hungReport(4))
+	assert.Equal(t, heading+odd+"  [0-1,3-499]"+many, hungReport(500))
+}
+
+// The longest report there is stays within its 25 lines, of which none is endless.
+func TestReportOfAHangOfManyKinds(t *testing.T) {
+	for _, n := range []int{1, 4, 500} {
+		h := Hang{Quiet: time.Minute}
+		for rank := range n {
+			long := strings.Repeat("x", 1000+rank%250)
+			h.Ranks = append(h.Ranks, HangRank{
+				Rank: rank, Standing: "sleeping", Wait: long, Keys: []string{long}, Last: long, Stack: []string{long, long, long, long, long},
+			})
+		}
+		r := Result{
+			Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h, Hint: "a hint", OutputLost: "a disk is full", Left: []string{"x (pid 7, dead)", "y"},
+			Attempts: make([]Attempt, 9),
+		}
+		for i := range r.Attempts {
+			r.Attempts[i].First = &Failure{}
+		}
+		lines := strings.Split(strings.TrimSuffix(r.Report(name), "\n"), "\n")
+		assert.LessOrEqual(t, len(lines), 25, "%d ranks", n)
+		for _, line := range lines {
+			assert.Less(t, len([]rune(line)), 500)
+		}
+	}
 }

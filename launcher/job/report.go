@@ -158,7 +158,10 @@ var fateText = [...]string{
 
 // attempts lists the last of those before.
 func (b *reportBuilder) attempts(r *Result) {
-	const most = 4
+	most := 4
+	if r.Hang != nil { // whose report is long
+		most = 2
+	}
 	list := r.Attempts
 	if len(list) > most {
 		b.row("before", fmt.Sprintf("%s, the last of them:", plural(len(list), "attempt")))
