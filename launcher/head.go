@@ -238,7 +238,10 @@ func (h *head) stalled(s wire.Stalled) {
 func (h *head) hung(m wire.Hung) {
 	hang := &job.Hang{Quiet: m.Quiet, At: m.At}
 	for _, r := range m.Ranks {
-		rank := job.HangRank{Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Keys: printables(r.Keys), Stack: printables(r.Stack)}
+		rank := job.HangRank{
+			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
+			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),
+		}
 		for _, stream := range []int{1, 2} {
 			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
 				rank.Last = last[len(last)-1]

@@ -306,6 +306,8 @@ func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
 	require.NotNil(t, r.Hang)
 	require.Len(t, r.Hang.Ranks, 2)
 	assert.Equal(t, "ready", r.Hang.Ranks[1].Last)
+	require.NotEmpty(t, r.Hang.Ranks[1].Stack)
+	assert.Contains(t, r.Hang.Ranks[1].Stack[0], "[select (no cases)]")
 	assert.Contains(t, launcher.Explain(r), "gorun: nothing has been printed and nothing came further in the store for ")
 }
 

@@ -33,8 +33,8 @@ func (s *session) startMessage() wire.Start {
 	p := s.plan
 	m := wire.Start{
 		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
-		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, StoreReport: s.spec.Store.ReportAfter(),
-		Cgroup: s.wantsCgroup(), Ranks: make([]wire.Row, len(p.Ranks)),
+		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
+		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: make([]wire.Row, len(p.Ranks)),
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}

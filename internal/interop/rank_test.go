@@ -27,6 +27,10 @@ func play(role string) int {
 		return playCrowd()
 	case "knock":
 		return playKnock()
+	case "hang":
+		return playHang()
+	case "deaf":
+		return playDeaf()
 	case "chatter":
 		return chatter()
 	case "closed":

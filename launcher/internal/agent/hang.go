@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/stacks"
 	"gorun/launcher/internal/wire"
 )
@@ -20,10 +22,7 @@ func (j *running) watchHang() {
 		return
 	}
 	w := &quiet{job: j, limit: limit, signs: j.signs}
-	w.report = func(from, to cpuSample) {
-		m := wire.Hung{Quiet: limit, At: time.Now(), Ranks: j.hungRanks(from, to)}
-		_ = j.agent.link.Send(&m) // the head may be gone
-	}
+	w.report = j.reportHang
 	w.watch()
 }
 
@@ -54,26 +53,122 @@ func (j *running) logSizes() (sizes []int64) {
 // atOnce is how many processes are looked into at the same time.
 const atOnce = 4
 
-// stackTime is how long looking into processes may take in all.
+// stackTime is how long looking into processes may take in all, and again their
+// answers.
 const stackTime = 10 * time.Second
 
-// hungRanks says what each rank is doing.
-func (j *running) hungRanks(from, to cpuSample) []wire.HungRank {
-	list, keys := make([]wire.HungRank, len(j.start.Ranks)), j.keysWaitedFor()
+// look is what can be seen of a rank from outside.
+type look struct {
+	wire.HungRank
+	// main is the process that does the rank's work: not the shell that waits for it.
+	// Its PID is 0 where none runs.
+	main    process.Proc
+	program stacks.Program
+	kernel  []string // where nothing better is known
+}
+
+// reportHang says what each rank is doing. Where the job ends anyway, programs whose
+// stacks cannot be seen are asked for them, which they may not survive: the ends of
+// ranks are told afterwards, so that none of them passes for the cause.
+func (j *running) reportHang(from, to cpuSample) {
+	m := wire.Hung{Quiet: j.start.HangTimeout}
+	list := j.lookIntoRanks(from, to)
+	j.endings.hold()
+	defer j.endings.release()
+	m.At = time.Now()
+	if j.start.HangStop {
+		tell := j.ask(list)
+		defer tell()
+	}
+	for _, l := range list {
+		if len(l.Stack) == 0 {
+			l.Stack = l.kernel
+		}
+		m.Ranks = append(m.Ranks, l.HungRank)
+	}
+	_ = j.agent.link.Send(&m) // the head may be gone
+}
+
+// lookIntoRanks sees what each rank is doing without a change to any.
+func (j *running) lookIntoRanks(from, to cpuSample) []*look {
+	list, keys := make([]*look, len(j.start.Ranks)), j.keysWaitedFor()
+	members, _ := process.Members(j.rankPIDs()) // without it each rank is its first process
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
 	var busy sync.WaitGroup
 	places := make(chan struct{}, atOnce)
 	for i, row := range j.start.Ranks {
 		a := j.state(row.Rank, from, to)
-		list[i] = wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU, Keys: keys[a.Rank]}
+		list[i] = &look{HungRank: wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU, Keys: keys[a.Rank]}}
 		if j.ranks[row.Rank].end.Load() == nil {
 			places <- struct{}{}
-			busy.Go(func() { list[i].Stack = stacks.Of(ctx, a.PID); <-places })
+			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })
+		}
+		if last := j.lastLogged(row); last != "" {
+			list[i].Last = last
 		}
 	}
 	busy.Wait()
 	return list
+}
+
+// lastLogged is the last line of a rank that writes into files itself.
+func (j *running) lastLogged(row wire.Row) string {
+	if j.logs == nil {
+		return ""
+	}
+	if last := j.logs.Last(row.LocalRank, 1); len(last) > 0 {
+		return last[0]
+	}
+	return ""
+}
+
+// into looks into the rank, of whose session these are the processes.
+func (l *look) into(ctx context.Context, members []process.Proc) {
+	first, err := process.Describe(l.PID)
+	if err != nil {
+		return
+	}
+	l.main = worker(first, members)
+	if l.main.PID != first.PID && l.Standing == (process.Proc{State: 'S'}).Standing() {
+		l.Standing = l.main.Standing()
+	}
+	l.program = stacks.ProgramOf(l.main.PID)
+	l.Wait, l.kernel = stacks.WaitChannel(l.main.PID), stacks.Kernel(l.main.PID)
+	if l.CPU >= busy && l.main.Busy() {
+		l.Standing, l.Wait = process.Proc{State: 'R'}.Standing(), ""
+	}
+	if l.program == stacks.Python {
+		l.Stack = stacks.PySpy(ctx, l.main.PID)
+	}
+}
+
+// busy is the use of a CPU, in percent, from which a thread that runs is no accident.
+const busy = 20
+
+// nesting bounds how many shells may stand around a program.
+const nesting = 8
+
+// worker follows processes that only wait for a child down to the one that does
+// something: of several children one whose stack can be had.
+func worker(p process.Proc, members []process.Proc) process.Proc {
+	for range nesting {
+		if stacks.ProgramOf(p.PID) != stacks.Other || !stacks.AwaitsChild(p.PID) {
+			return p
+		}
+		var children []process.Proc
+		for _, m := range members {
+			if m.PPID == p.PID && m.State != 'Z' {
+				children = append(children, m)
+			}
+		}
+		if len(children) == 0 {
+			return p
+		}
+		best := slices.IndexFunc(children, func(c process.Proc) bool { return stacks.ProgramOf(c.PID) != stacks.Other })
+		p = children[max(best, 0)]
+	}
+	return p
 }
 
 // keysWaitedFor are what ranks wait for in the store.

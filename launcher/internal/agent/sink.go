@@ -29,8 +29,17 @@ func (s *sink) Output(id, stream int, p []byte) {
 			_, _ = tee.Write(p)           // never fails: a broken disk is reported once
 		}
 	}
-	s.credit.take(stream, len(p))
-	_ = s.agent.link.Output(id, stream, p) // without a head there is nobody to tell
+	if q := s.ranks[id].asked.Load(); q != nil {
+		q.output(stream, p)
+		return
+	}
+	(*running)(s).pass(id, stream, p)
+}
+
+// pass shows bytes to the head.
+func (j *running) pass(id, stream int, p []byte) {
+	j.credit.take(stream, len(p))
+	_ = j.agent.link.Output(id, stream, p) // without a head there is nobody to tell
 }
 
 func (s *sink) Closed(id, stream int) {
@@ -38,6 +47,9 @@ func (s *sink) Closed(id, stream int) {
 		if tee := s.logs.Tee(s.ranks[id].row.LocalRank, stream); tee != nil {
 			_ = tee.Close()
 		}
+	}
+	if q := s.ranks[id].asked.Load(); q != nil {
+		q.rest(stream)
 	}
 	s.endings.stream(wire.StreamEnd{Rank: id, Stream: stream})
 	(*running)(s).streamEnded()
@@ -110,6 +122,21 @@ type endings struct {
 	pending wire.Ended
 	exited  int
 	timer   *time.Timer
+	held    bool // nothing may be told yet
+}
+
+// hold keeps back all ends from now on, release tells them.
+func (x *endings) hold() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.held = true
+}
+
+func (x *endings) release() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.held = false
+	x.send()
 }
 
 func (x *endings) stream(e wire.StreamEnd) {
@@ -149,7 +176,7 @@ func (x *endings) send() {
 		x.timer.Stop()
 		x.timer = nil
 	}
-	if len(x.pending.Streams)+len(x.pending.Ranks) > 0 {
+	if len(x.pending.Streams)+len(x.pending.Ranks) > 0 && !x.held {
 		_ = x.job.agent.link.Send(&x.pending)
 		x.pending = wire.Ended{}
 	}

@@ -56,6 +56,8 @@ type rank struct {
 	row wire.Row
 	pid atomic.Int32 // 0: not started
 	end atomic.Pointer[wire.RankExit]
+	// asked is set while it may answer a question.
+	asked atomic.Pointer[question]
 }
 
 // start does what the head decided. The ranks are started beside the loop that

@@ -1,9 +1,11 @@
 // Package stacks asks what a process is doing right now: its Python frames by
-// py-spy where that is installed, else what the kernel shows.
+// py-spy where that is installed, what the kernel shows, and, of a program that is
+// to end anyway, what it prints itself when it gets the right signal.
 package stacks
 
 import (
 	"context"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path"
@@ -14,27 +16,51 @@ import (
 // frames is how many lines of a stack are kept: the innermost tell.
 const frames = 8
 
-// Of returns the innermost lines of the process's main thread, none where nobody
+// Program is what kind of program a process runs, as far as that tells how its
+// stack can be had.
+type Program uint8
+
+const (
+	// Other is a program that can only be looked at from the kernel's side.
+	Other Program = iota
+	// Go is a program whose main function is Go's.
+	Go
+	// Python is a Python interpreter.
+	Python
+)
+
+// ProgramOf looks at the file that the process executes; it is Other where nobody
 // may look.
-func Of(ctx context.Context, pid int) []string {
-	if isPython(pid) {
-		if lines := python(ctx, pid); len(lines) > 0 {
-			return lines
-		}
+func ProgramOf(pid int) Program {
+	exe, err := os.Readlink(file(pid, "exe"))
+	switch {
+	case err != nil:
+		return Other
+	case strings.HasPrefix(path.Base(exe), "python"):
+		return Python
+	case isGo(file(pid, "exe")):
+		return Go
 	}
-	return kernel(pid)
+	return Other
 }
 
-func isPython(pid int) bool {
-	exe, err := os.Readlink(file(pid, "exe"))
-	return err == nil && strings.HasPrefix(path.Base(exe), "python")
+// isGo reads no more than the table of sections. That of the build information
+// survives strip(1).
+func isGo(name string) bool {
+	f, err := elf.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.Section(".go.buildinfo") != nil
 }
 
 func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// python is what `py-spy dump` says of the main thread. It stops the process for
-// some milliseconds and needs the right to trace it.
-func python(ctx context.Context, pid int) []string {
+// PySpy is what `py-spy dump` says of the main thread of a Python program, the
+// innermost frame first; none without it. It stops the process for some
+// milliseconds and needs the right to trace it.
+func PySpy(ctx context.Context, pid int) []string {
 	text, err := exec.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return nil
@@ -62,9 +88,9 @@ func mainThread(text string) (lines []string) {
 	return lines
 }
 
-// kernel is where the main thread is in the kernel: its stack, which only root may
-// read, or the function that it sleeps in. A process that runs is in none.
-func kernel(pid int) (lines []string) {
+// Kernel is the stack of the main thread in the kernel, the innermost function first,
+// which as a rule only root may read. A process that runs is in none.
+func Kernel(pid int) (lines []string) {
 	text, _ := os.ReadFile(file(pid, "stack"))
 	for line := range strings.Lines(string(text)) {
 		// [<0>] do_epoll_wait+0x60/0x80
@@ -73,12 +99,22 @@ func kernel(pid int) (lines []string) {
 			lines = append(lines, function+" (kernel)")
 		}
 	}
-	if len(lines) > 0 {
-		return lines
-	}
+	return lines
+}
+
+// WaitChannel is the kernel's function in which the main thread sleeps; "" for one
+// that does not, and where the kernel does not tell.
+func WaitChannel(pid int) string {
 	channel, _ := os.ReadFile(file(pid, "wchan"))
-	if name := strings.TrimSpace(string(channel)); name != "" && name != "0" {
-		return []string{name + " (kernel)"}
+	if name := strings.TrimSpace(string(channel)); name != "0" {
+		return name
 	}
-	return nil
+	return ""
+}
+
+// AwaitsChild reports whether the process does nothing but wait for one of its
+// children, as a shell does for the program that it runs.
+func AwaitsChild(pid int) bool {
+	channel := WaitChannel(pid)
+	return channel == "do_wait" || channel == "sigsuspend"
 }

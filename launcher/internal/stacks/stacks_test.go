@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"os"
 	"os/exec"
 	"testing"
 
@@ -29,10 +30,23 @@ func TestASleepingProcessIsInTheKernel(t *testing.T) {
 	in, err := cat.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cat.Start())
-	for len(Of(t.Context(), cat.Process.Pid)) == 0 {
+	for WaitChannel(cat.Process.Pid) == "" {
 		require.NoError(t, t.Context().Err(), "it never sleeps")
 	}
 	require.NoError(t, in.Close())
 	require.NoError(t, cat.Wait())
-	require.Empty(t, Of(t.Context(), cat.Process.Pid), "nobody is there any more")
+	require.Empty(t, WaitChannel(cat.Process.Pid), "nobody is there any more")
+	require.Empty(t, Kernel(cat.Process.Pid))
+}
+
+func TestWhatAProcessRuns(t *testing.T) {
+	require.Equal(t, Go, ProgramOf(os.Getpid()))
+	cat := exec.Command("cat")
+	in, err := cat.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cat.Start())
+	require.Equal(t, Other, ProgramOf(cat.Process.Pid))
+	require.NoError(t, in.Close())
+	require.NoError(t, cat.Wait())
+	require.Equal(t, Other, ProgramOf(cat.Process.Pid), "nobody is there any more")
 }

@@ -147,6 +147,7 @@ func (m *Start) fields(c *coder) {
 	number(c, 11, &m.Attempt)
 	number(c, 12, &m.HangTimeout)
 	c.flag(13, &m.Cgroup)
+	c.flag(14, &m.HangStop)
 }
 
 func (a *App) fields(c *coder) {
@@ -310,4 +311,6 @@ func (r *HungRank) fields(c *coder) {
 	number(c, 4, &r.CPU)
 	c.texts(5, &r.Keys)
 	c.texts(6, &r.Stack)
+	text(c, 7, &r.Wait)
+	text(c, 8, &r.Last)
 }

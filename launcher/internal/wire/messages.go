@@ -103,6 +103,9 @@ type Start struct {
 	HangTimeout time.Duration
 	// Cgroup wishes for a cgroup of the job's own, where one can be made.
 	Cgroup bool
+	// HangStop says that the job ends after Hung: ranks need not survive being asked
+	// what they do.
+	HangStop bool
 }
 
 // App is a program as it is executed.
@@ -274,4 +277,6 @@ type HungRank struct {
 	CPU       int      // percent of one CPU, -1: not known
 	Keys      []string // what it waits for in the store
 	Stack     []string // the innermost frames of its main thread
+	Wait      string   // the kernel's function in which that sleeps
+	Last      string   // its last line, where that did not go to the head
 }

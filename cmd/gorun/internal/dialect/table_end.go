@@ -38,7 +38,7 @@ var endTable = []Option{
 	},
 	{
 		Names: []string{"on-hang"}, Group: GroupEnd, Value: "stop|report", Choices: []string{"stop", "report"},
-		Help: "and then: stop ends the job with exit code 124, report lets it go on (default: stop)",
+		Help: "and then: stop has Go and Python ranks print their stacks (SIGQUIT, faulthandler) and ends the job with exit code 124, report only looks and lets it go on (default: stop)",
 		set: func(p *parser, a arg) error {
 			if a.value == "report" {
 				p.inv.Spec.OnHang = job.HangReport

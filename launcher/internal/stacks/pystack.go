@@ -1,0 +1,98 @@
+package stacks
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// What Python's faulthandler prints; without the first two lines where it was asked by
+// a signal of the user's own, and "Stack" instead of the threads where it was told to
+// show one only:
+//
+//	Fatal Python error: Aborted
+//
+//	Thread 0x00007fee795ba6c0 (most recent call first):
+//	  File "/usr/lib/python3.11/threading.py", line 327 in wait
+//
+//	Current thread 0x00007fee7a403b80 (most recent call first):
+//	  File "/home/me/train.py", line 8 in step
+//	  File "/home/me/train.py", line 10 in <module>
+const (
+	pythonFatal   = "Fatal Python error: Aborted"
+	pythonHeading = "(most recent call first):"
+	pythonCurrent = "Current thread 0x"
+	pythonOther   = "Thread 0x"
+	pythonSingle  = "Stack (most"
+)
+
+// pythonOpening is where in a line such a text begins, -1 if it does not.
+func pythonOpening(line string) int {
+	if strings.HasSuffix(line, pythonFatal) {
+		return len(line) - len(pythonFatal)
+	}
+	if strings.HasSuffix(line, pythonHeading) {
+		for _, heading := range []string{pythonCurrent, pythonOther, pythonSingle} {
+			if at := strings.LastIndex(line, heading); at >= 0 {
+				return at
+			}
+		}
+	}
+	return -1
+}
+
+// isFaulthandler reports whether a line can be one of its text.
+func isFaulthandler(line string) bool {
+	return line == "" || slices.ContainsFunc([]string{
+		`  File "`, "  ...", "  <", "  Binary file ", pythonCurrent, pythonOther, pythonSingle, pythonFatal,
+		"Current thread's C stack trace ", "Extension modules: ",
+	}, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
+}
+
+// pythonStack takes the frames of the thread that was asked, which is the main one
+// unless that lets no signals in; else those of the last, which is the oldest.
+func pythonStack(text string) (lines []string) {
+	current := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		switch frame, ok := pythonFrame(line); {
+		case ok && len(lines) < frames:
+			lines = append(lines, frame)
+		case !strings.HasSuffix(line, pythonHeading):
+		case current:
+			return lines
+		default:
+			lines, current = nil, !strings.HasPrefix(line, pythonOther)
+		}
+	}
+	return lines
+}
+
+// pythonFrame reads `  File "/home/me/train.py", line 8 in step`.
+func pythonFrame(line string) (string, bool) {
+	rest, ok := strings.CutPrefix(line, `  File "`)
+	if !ok {
+		return "", false
+	}
+	at := strings.LastIndex(rest, `", line `)
+	if at < 0 {
+		return "", false
+	}
+	number, function, ok := strings.Cut(rest[at+len(`", line `):], " in ")
+	return function + " (" + pythonPlace(rest[:at]) + ":" + number + ")", ok
+}
+
+// pythonPlace is a file as Python's own import system would find it, as py-spy shows
+// it: "torch/distributed/distributed_c10d.py".
+func pythonPlace(file string) string {
+	for _, root := range []string{"/site-packages/", "/dist-packages/", "/lib/python3."} {
+		if at := strings.LastIndex(file, root); at >= 0 {
+			file = file[at+len(root):]
+			if root == "/lib/python3." {
+				_, file, _ = strings.Cut(file, "/")
+			}
+			return file
+		}
+	}
+	return path.Base(file)
+}
