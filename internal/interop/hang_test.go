@@ -140,7 +140,8 @@ func TestTheWholeAnswerIsInTheLog(t *testing.T) {
 	}
 }
 
-// Who does not answer is told as the kernel sees it, and what it prints is not lost.
+// Who does not answer is told as the kernel sees it, and what it prints is not lost. A
+// gorun is not asked: it would ask all ranks of its own job.
 func TestRanksThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	const ranks = `case $RANK in
@@ -148,13 +149,15 @@ func TestRanksThatDoNotAnswer(t *testing.T) {
 1) exec "$0" 2>&-;;
 2) kill -STOP $$;;
 3) exec "$1";;
+4) exec "$2" -n 2 "$0";;
 esac`
-	text, before, data := hangs(t, gorun("--grace", "1", "-n", "4", "sh", "-c", ranks, self(t), stand(t)).with(roleVariable+"=hang"))
-	assert.Equal(t, "SIGQUIT: quit\nno, I stay", strings.TrimSuffix(before, "\n"))
+	text, before, data := hangs(t, gorun("--grace", "1", "-n", "5", "sh", "-c", ranks, self(t), stand(t), built("gorun")).with(roleVariable+"=hang"))
+	assert.Contains(t, before, "SIGQUIT: quit\nno, I stay\n")
+	assert.NotContains(t, before, "goroutine")
 	assert.Contains(t, text, "  [2]      stopped")
-	require.Len(t, data.Ranks, 4)
+	require.Len(t, data.Ranks, 5)
 	assert.Equal(t, "ready", data.Ranks[0].Last, "the last line is the one before it was asked")
-	for rank, standing := range []string{"sleeping", "sleeping", "stopped", "sleeping"} {
+	for rank, standing := range []string{"sleeping", "sleeping", "stopped", "sleeping", "sleeping"} {
 		assert.Equal(t, standing, data.Ranks[rank].Standing, rank)
 		for _, frame := range data.Ranks[rank].Stack {
 			assert.Contains(t, frame, "(kernel)")
