@@ -4,10 +4,7 @@
 package stacks
 
 import (
-	"bytes"
 	"context"
-	"debug/elf"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -45,26 +42,6 @@ func ProgramOf(pid int) Program {
 	}
 	return Other
 }
-
-// isGo looks for the build information of Go, which survives strip(1). Gorun itself
-// does not count: it would pass a signal on to the ranks of its own job.
-func isGo(name string) bool {
-	f, err := elf.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	section := f.Section(".go.buildinfo")
-	if section == nil {
-		return false
-	}
-	info, err := io.ReadAll(io.LimitReader(section.Open(), buildInfoLimit))
-	return err == nil && !bytes.Contains(info, []byte("path\tgorun/cmd/gorun\n"))
-}
-
-// buildInfoLimit is how much of a program's build information is read, in bytes; the
-// path of its package comes first.
-const buildInfoLimit = 4 << 10
 
 func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
