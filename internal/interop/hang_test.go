@@ -19,7 +19,7 @@ import (
 )
 
 // hangTimeout is long enough for ranks to come to where they wait on a busy machine.
-const hangTimeout = "3"
+const hangTimeout = "5"
 
 // playHang is a rank that waits for ever: rank 2 for data, the others for their peers.
 func playHang() int {
