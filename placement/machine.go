@@ -21,6 +21,8 @@ type Machine struct {
 	// GPUs are those that a program can use here, in the order of their PCI
 	// addresses, before any variable such as CUDA_VISIBLE_DEVICES hides some.
 	GPUs []GPU `json:"gpus,omitempty"`
+	// Topology is what the node consists of; nil: not asked.
+	Topology *Topology `json:"topology,omitempty"`
 	// Notes are remarks on what was strange, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -48,6 +50,21 @@ type GPU struct {
 	// UUID is the name by which visibility variables may call the GPU
 	// ("GPU-8f6b0f6c-…"); "" where it is not known.
 	UUID string `json:"uuid,omitempty"`
+
+	// What follows is known with a Topology only.
+
+	Name   string `json:"name,omitempty"`   // "NVIDIA H100 80GB HBM3"
+	Memory int64  `json:"memory,omitempty"` // bytes, 0: not known
+	Bus    *Bus   `json:"bus,omitempty"`
+	Links  []Link `json:"links,omitempty"` // to other GPUs
+	Used   bool   `json:"used,omitempty"`  // a process uses it now, as far as can be seen
+	// MIG are the UUIDs of the parts into which it is divided.
+	MIG []string `json:"mig,omitempty"`
+}
+
+// is reports whether both are the same GPU, or part of one.
+func (g GPU) is(other GPU) bool {
+	return g.Vendor == other.Vendor && g.PCI == other.PCI && g.UUID == other.UUID && g.Index == other.Index
 }
 
 // UsableCPUs returns how many CPUs the job can keep busy: the allowed ones, or

@@ -109,7 +109,7 @@ func choose(gpus []GPU, vendor Vendor, list variable) (chosen []GPU, remark stri
 		if !ok {
 			return chosen, endOfList(list, entries, i, len(gpus))
 		}
-		if slices.Contains(chosen, gpu) {
+		if slices.ContainsFunc(chosen, gpu.is) {
 			return nil, fmt.Sprintf("%s names %q twice, which hides all of %s", list, entry, plural(len(gpus), "GPU"))
 		}
 		chosen = append(chosen, gpu)
