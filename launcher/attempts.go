@@ -25,6 +25,9 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 			return result, err
 		}
 		result.Attempts = before
+		if result.Cause != job.CauseRank { // what ended the whole job counts from its start
+			result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
+		}
 		delay, again := budget.Next(&result)
 		if !again {
 			return result, nil

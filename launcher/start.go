@@ -109,6 +109,7 @@ func (h *head) result() job.Result {
 	if r.First != nil {
 		h.explain(r.First)
 	}
+	r.Name(diagnosis.SignalName)
 	return r
 }
 

@@ -62,6 +62,7 @@ func say(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
+			Began: time.Unix(1_000_000, 0), SignalName: name,
 			OnHang: map[string]OnHang{"report": HangReport}[f.m["hang"]],
 			Policy: Policy{
 				Continue: f.m["failure"] == "continue", MinSuccess: f.int("enough"),

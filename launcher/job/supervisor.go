@@ -24,6 +24,8 @@ type SupervisorConfig struct {
 	Timeout time.Duration
 	Policy  Policy
 	OnHang  OnHang
+	// SignalName names signals in remarks.
+	SignalName SignalNamer
 	// EndSignals are the signals that end the job in order, beside SIGINT,
 	// SIGTERM and SIGHUP; every other one is forwarded.
 	EndSignals []syscall.Signal
@@ -159,7 +161,8 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 		return nil
 	case ev.failed() && !s.tolerated:
 		s.tolerated = true
-		return []Order{Remark{fmt.Sprintf("rank %d failed, the others go on (--on-failure continue)", ev.Rank)}}
+		return []Order{Remark{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
+			ev.Rank, round(s.since(ev.when())), how(s.rankEnd(ev.Rank), s.cfg.SignalName))}}
 	case !ev.failed() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
 		s.early = ev
 		return []Order{Arm{TimerEarly, earlyDelay}}
@@ -172,7 +175,7 @@ func (s *Supervisor) endedEarly(at time.Time) []Order {
 	if s.phase != phaseRunning || !s.ranksLeft() {
 		return nil
 	}
-	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank, earlyDelay, Fold(s.alive()))
+	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank, earlyDelay, foldShort(s.alive()))
 	if s.cfg.Policy.EarlyExit == EarlyFail {
 		return s.stop(CauseEarly, syscall.SIGTERM, at)
 	}
@@ -255,7 +258,7 @@ func (s *Supervisor) remark() []Order {
 	if len(ranks) == 1 {
 		verb = "has"
 	}
-	text := fmt.Sprintf("%s %s %s to end: %s", have, verb, s.cfg.Grace, Fold(ranks))
+	text := fmt.Sprintf("%s %s %s to end: %s", have, verb, s.cfg.Grace, foldShort(ranks))
 	if s.cause == CauseSignal {
 		text += "; Ctrl-C, or another SIGINT, kills them"
 	}
@@ -372,6 +375,12 @@ func (s *Supervisor) firstFailure() *Exited {
 // byItself reports whether a rank's end was its own doing.
 func (s *Supervisor) byItself(e *Exited) bool {
 	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)
+}
+
+// endedRaised reports whether a rank that had told of an error before the job was
+// being ended was then ended by a signal of ours: it hung on its way out.
+func (s *Supervisor) endedRaised(e *Exited) bool {
+	return e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() && e.At.After(s.stoppedAt)
 }
 
 // when is the time at which a rank's trouble began, as far as it is known.
