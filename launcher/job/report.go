@@ -130,7 +130,7 @@ func how(e RankEnd, name SignalNamer) string {
 		text += ", by the kernel: out of memory (" + e.OOM + ")"
 	case e.Forwarded:
 		text += ", which gorun had passed on to all ranks"
-	case e.Signal == syscall.SIGKILL:
+	case e.Signal == syscall.SIGKILL || Ends(e.Signal): // which a program hardly sends to itself
 		text += ", from outside: not by gorun"
 	case meaning != "":
 		text += " (" + meaning + ")"

@@ -35,6 +35,14 @@ func TestReport(t *testing.T) {
   hint     lower --nproc-per-node
 exit 137
 `},
+		{
+			"asked to end by somebody else",
+			Result{
+				Cause: CauseRank, ExitCode: 143, After: time.Second, Ranks: ranks[2:3],
+				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGTERM}},
+			},
+			"gorun: the program failed (pid 8812) after 1s\n  how      killed by signal 15, from outside: not by gorun\nexit 143\n",
+		},
 		{"single program", Result{
 			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
