@@ -185,12 +185,15 @@ func (b *reportBuilder) attempts(r *Result) {
 		most = 2
 	}
 	list := r.Attempts
+	if b.Len() == 0 { // all is well by now
+		return
+	}
 	if len(list) > most {
 		b.row("before", fmt.Sprintf("%s, the last of them:", plural(len(list), "attempt")))
 		list = list[len(list)-most:]
 	}
 	for _, a := range list {
-		if b.Len() > 0 && a.First != nil {
+		if a.First != nil {
 			b.row("before", fmt.Sprintf("attempt %d: rank %d failed after %s, %s", a.Attempt, a.First.Rank, round(a.After), a.how))
 		}
 	}

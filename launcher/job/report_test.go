@@ -76,6 +76,7 @@ exit 137
 		},
 		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
 		{"success", Result{}, ""},
+		{"success after many attempts", Result{Attempts: make([]Attempt, 9)}, ""},
 		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},
 		{
 			"disk full",
