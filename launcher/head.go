@@ -281,7 +281,7 @@ func (h *head) ended(e wire.Ended) {
 	for _, r := range e.Ranks {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
+			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
 		})
 	}
 }

@@ -244,7 +244,7 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := spec("meet", 4)
-	s.Store.Report = 20 * time.Millisecond
+	s.Store.Report = time.Second // by then rank 2 has ended
 	var said string
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
 		if strings.HasPrefix(n.Text, "waiting ") {

@@ -99,12 +99,14 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	if f.Host != "" {
 		where = f.Host + ", "
 	}
-	after := round(cmp.Or(f.After, r.After))
-	if len(r.Ranks) == 1 {
-		fmt.Fprintf(b, "gorun: the program failed (%spid %d) after %s\n", where, f.PID, after)
-	} else {
-		fmt.Fprintf(b, "gorun: rank %d failed first (%spid %d) after %s\n", f.Rank, where, f.PID, after)
+	who := "the program failed"
+	if len(r.Ranks) > 1 {
+		who = fmt.Sprintf("rank %d failed first", f.Rank)
 	}
+	if n := len(r.Attempts); n > 0 {
+		who = fmt.Sprintf("attempt %d: %s", n, who)
+	}
+	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", who, where, f.PID, round(cmp.Or(f.After, r.After)))
 	b.row("how", how(f.RankEnd, name))
 	b.block("error", f.Traceback, reportTraceback)
 	b.block("last", f.Last, reportLast)
@@ -174,7 +176,7 @@ func (b *reportBuilder) killed(r *Result) {
 
 var fateText = [...]string{
 	FateSucceeded: "had succeeded", FateFailed: "failed as well", FateStopped: "stopped by gorun",
-	FateFollowed:   "failed after that",
+	FateFollowed:   "failed when gorun stopped them",
 	FateNotStarted: "not started", FateUnknown: "unknown",
 }
 

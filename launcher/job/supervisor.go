@@ -61,6 +61,7 @@ type Supervisor struct {
 	suspended bool
 	forwarded []syscall.Signal
 	tolerated bool    // a failure was, and that was said
+	victim    *Exited // the first that complained of a peer, while that peer is waited for
 	early     *Exited // the first that ended well, where that matters
 	earlyText string
 	pids      map[int]int
@@ -155,6 +156,10 @@ func (s *Supervisor) exited(ev Exited) []Order {
 // judge says what the end of a rank means for the others.
 func (s *Supervisor) judge(ev *Exited) []Order {
 	switch {
+	case s.victim != nil && !s.ranksLeft():
+		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
+	case ev.failed() && !s.cfg.Policy.Continue && ev.PeerLost && s.ranksLeft():
+		return s.awaitPeer(ev)
 	case ev.failed() && !s.cfg.Policy.Continue:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case s.phase != phaseRunning || !s.ranksLeft():
@@ -168,6 +173,19 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 		return []Order{Arm{TimerEarly, earlyDelay}}
 	}
 	return nil
+}
+
+// peerDelay is how long a rank may take to end after its connections are gone.
+const peerDelay = time.Second
+
+// awaitPeer gives the peer that a rank complained of the time to end: it was first,
+// and a signal of ours would hide how it ended.
+func (s *Supervisor) awaitPeer(ev *Exited) []Order {
+	if s.phase != phaseRunning || s.victim != nil {
+		return nil
+	}
+	s.victim = ev
+	return []Order{Arm{TimerPeer, peerDelay}}
 }
 
 // endedEarly is due some time after the first rank that ended well.
@@ -277,6 +295,8 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.escalate()
 	case ev.Timer == TimerRemark && s.phase == phaseAsked:
 		return s.remark()
+	case ev.Timer == TimerPeer:
+		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerEarly:
 		return s.endedEarly(ev.At)
 	}
@@ -356,7 +376,8 @@ func (s *Supervisor) nodeLost(ev NodeLost) []Order {
 
 // firstFailure is the rank whose failure came first by its own clock: among
 // those that failed before anything of ours could have ended them, the one with
-// the earliest recorded error, else the earliest exit.
+// the earliest recorded error, else the earliest exit. One that complained of a
+// peer comes after those that did not.
 func (s *Supervisor) firstFailure() *Exited {
 	var own []*Exited
 	for _, e := range s.exits {
@@ -368,8 +389,19 @@ func (s *Supervisor) firstFailure() *Exited {
 		return nil
 	}
 	return slices.MinFunc(own, func(a, b *Exited) int {
-		return cmp.Or(a.when().Compare(b.when()), cmp.Compare(a.Rank, b.Rank))
+		return cmp.Or(later(a.PeerLost, b.PeerLost), a.when().Compare(b.when()), cmp.Compare(a.Rank, b.Rank))
 	})
+}
+
+// later compares two as false before true.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // byItself reports whether a rank's end was its own doing.
