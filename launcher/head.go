@@ -282,6 +282,7 @@ func (h *head) ended(e wire.Ended) {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
 			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
+			Hint: printable.Text(r.Hint),
 		})
 	}
 }

@@ -116,7 +116,9 @@ func (h *head) result() job.Result {
 func (h *head) explain(f *job.Failure) {
 	exit, _ := h.sup.Exit(f.Rank)
 	f.Last = h.lastLines(f.Rank, exit.Last)
-	f.Hint = diagnosis.Hint(f.Last)
+	if f.Hint = exit.Hint; f.Hint == "" {
+		f.Hint = diagnosis.Hint(f.Last)
+	}
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
 	if f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Traceback)

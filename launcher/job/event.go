@@ -47,6 +47,8 @@ type Exited struct {
 	ErrorFile []byte
 	// Last are its last lines where they went to a file and not to the console.
 	Last []string
+	// Hint is something to try that only its node can know.
+	Hint string
 }
 
 // Gone: nothing of the job is left on a node.

@@ -80,8 +80,8 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	if j.logs != nil {
 		e.Last = j.logs.Last(row.LocalRank, lastLines)
 	}
-	if e.Signal == syscall.SIGKILL {
-		e.OOM = j.oom.reason()
+	if e.Signal == syscall.SIGKILL && !j.killed() {
+		j.oom.explain(e, len(j.ranks))
 	}
 }
 
