@@ -420,7 +420,7 @@ func TestOrphansAreEnded(t *testing.T) {
 // A cgroup finds an orphan that has hidden its marker, too, while the library's
 // host may have other children.
 func TestHiddenOrphansAreEnded(t *testing.T) {
-	testneeds.Cgroup(t)
+	testneeds.OwnCgroup(t)
 	s := spec("hide", 1)
 	s.Grace = time.Millisecond
 	r, out, _ := run(t, s)

@@ -36,6 +36,7 @@ type scene struct {
 	ended   chan struct{}
 	tty     *terminal
 	guards  []process // they carry no mark
+	cgroups []string  // folders
 }
 
 // member is a process that said hello.
@@ -217,6 +218,12 @@ func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
 
 // temporary is the launcher's TMPDIR.
 func (s *scene) temporary() string { return s.path("tmp") }
+
+// own gives the launcher's TMPDIR to a user.
+func (s *scene) own(user int) {
+	err := os.Chown(s.temporary(), user, user)
+	s.require(err == nil, "%v", err)
+}
 
 // cleanEnvironment is ours without settings of launchers.
 func cleanEnvironment() []string {
