@@ -43,7 +43,11 @@ func (a *Agent) checkLimits(ranks int) error {
 		return nil
 	}
 	a.checked = ranks
-	return process.CheckLimits(ranks, descriptorsPerRank)
+	if err := process.CheckLimits(ranks, descriptorsPerRank); err != nil {
+		return err
+	}
+	process.ReserveThreads(ranks)
+	return nil
 }
 
 // resolve finds a program, and remembers it for when it has to be built.

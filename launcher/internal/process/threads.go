@@ -1,0 +1,49 @@
+package process
+
+import (
+	"runtime"
+	"sync"
+)
+
+// tightTasks is how many more processes and threads a limit has to allow for
+// ranks not to be expected to use them up.
+const tightTasks = 10_000
+
+// reservedThreads is how many threads the launcher keeps for itself where the
+// limit is tight: spawners, those that write files or wait in the kernel, those
+// that Go code runs on, and a quarter of the CPUs for the garbage collector.
+func reservedThreads() int { return maxThreads + 6 + runtime.NumCPU()/4 }
+
+// ReserveThreads makes threads that the launcher may need later, if a limit of
+// processes holds for it that ranks may use up: the Go runtime ends the whole
+// program when it wants a thread and can have none. So many ranks and a guard will
+// have room as well.
+func ReserveThreads(ranks int) {
+	for _, l := range taskLimits(tightTasks) { // the tightest is first
+		if l.left() < tightTasks {
+			makeThreads(min(reservedThreads(), l.left()-ranks-2))
+			return
+		}
+	}
+}
+
+// makeThreads leaves n idle threads, which the runtime never gives up: each
+// goroutine occupies one until there are all of them.
+func makeThreads(n int) {
+	if n <= 0 {
+		return
+	}
+	var there sync.WaitGroup
+	there.Add(n)
+	leave := make(chan struct{})
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			there.Done()
+			<-leave
+		}()
+	}
+	there.Wait()
+	close(leave)
+}
