@@ -72,9 +72,7 @@ func memoryFaults() []fault {
 			criterion: "exit code 137 and rank 1 named; it is told apart from the child where the kernel's log can be read",
 			act: func(s *scene) {
 				ranks := starve(s)
-				s.order(ranks[1], "child "+hungry)
-				answer, err := ranks[1].words.ReadString('\n')
-				s.require(err == nil && answer == "done\n", "rank 1 is gone: %v: %s", err, s.said())
+				s.demand(ranks[1], "child "+hungry)
 				s.signal(ranks[1].pid, syscall.SIGKILL)
 			},
 			check: func(s *scene, got outcome) {
@@ -126,5 +124,52 @@ func taskFaults() []fault {
 				s.launch(work{around: asUser("40:40"), ranks: 64, program: []string{"true"}})
 			}, check: named("ulimit -u", "40", "64 ranks"),
 		},
+		{
+			name: "pids.max 40, 64 ranks", own: true, root: true, cgroup: "pids", criterion: "the job works, or fails with a message that names the limit",
+			act: func(s *scene) {
+				s.launch(work{around: s.inCgroup("pids", 40), ranks: 64, program: []string{"true"}})
+			}, check: named("pids.max is 40", "64 ranks"),
+		},
+		{
+			name: "a rank takes all processes of the cgroup, another exits 3", own: true, root: true, cgroup: "pids",
+			criterion: "exit code 3, rank 1 named, its lines are there",
+			act: func(s *scene) {
+				ranks := s.crowd()
+				s.demand(ranks[0], "fork")
+				s.order(ranks[1], "say 50000")
+				s.order(ranks[1], "exit 3")
+			}, check: together(blames(3, "exit code 3"), contains(onStdout, "rank 1 says line 49999\n")),
+		},
+		{
+			name: "a rank takes all processes of the cgroup, launcher SIGKILL", own: true, root: true, cgroup: "pids", criterion: "nothing left",
+			act: func(s *scene) {
+				s.demand(s.crowd()[0], "fork")
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}, check: ends(137),
+		},
+		{
+			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGTERM", own: true, root: true, cgroup: "pids", criterion: "exit code 143",
+			act: func(s *scene) {
+				s.order(s.bombed()[0], "say 50000")
+				s.signal(s.command.Process.Pid, syscall.SIGTERM)
+			}, check: ends(143),
+		},
 	}
+}
+
+// bombed starts a crowd whose first rank has a child that leaves no process of the cgroup to anybody else.
+func (s *scene) bombed() []*member {
+	ranks := s.crowd()
+	s.demand(ranks[0], "bomb")
+	s.await("child", 1)
+	return ranks
+}
+
+// crowd starts two ranks in a cgroup whose processes will be taken.
+func (s *scene) crowd() []*member {
+	s.launch(work{around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"}, program: role("rank", "default", "none")})
+	ranks := s.await("rank", 2)
+	s.demand(ranks[0], "threads 8")
+	s.demand(ranks[1], "threads 8")
+	return ranks
 }

@@ -47,7 +47,7 @@ const (
 func play(role string, args []string) int {
 	roles := map[string]func(args []string) int{
 		"rank": rankRole, "child": childRole, "daemon": daemonRole, "chain": chainRole, "quit": quitRole,
-		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole, "compile": compileRole,
+		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole, "compile": compileRole, "bomb": bombRole,
 		"allocate": func(args []string) int { obey("allocate " + args[0]); return 0 },
 	}
 	if roles[role] == nil {
@@ -264,6 +264,12 @@ func obey(order string) {
 		_, _, _ = os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close()
 	case "allocate":
 		allocate(number)
+	case "threads":
+		occupy(number)
+	case "fork":
+		forkAll()
+	case "bomb":
+		_ = start(same("bomb"), &syscall.SysProcAttr{Setsid: true}) // it says hello
 	case "child":
 		_ = same("allocate", argument).Run() // how it ends is what the test is about
 	case "exit":

@@ -266,6 +266,13 @@ func (s *scene) order(m *member, format string, values ...any) {
 	s.require(err == nil, "rank %d takes no orders: %v", m.rank, err)
 }
 
+// demand tells a rank to do something and waits until it is done.
+func (s *scene) demand(m *member, order string) {
+	s.order(m, "%s", order)
+	_, err := m.words.ReadString('\n')
+	s.require(err == nil, "rank %d is gone: %v: %s", m.rank, err, s.said())
+}
+
 // signal sends a signal to a process of the job.
 func (s *scene) signal(pid int, number syscall.Signal) {
 	s.require(pid > 1, "no process to send %v to", number)
