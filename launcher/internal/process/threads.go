@@ -19,12 +19,24 @@ func reservedThreads() int { return maxThreads + 6 + runtime.NumCPU()/4 }
 // program when it wants a thread and can have none. So many ranks and a guard will
 // have room as well.
 func ReserveThreads(ranks int) {
-	for _, l := range taskLimits(tightTasks) { // the tightest is first
-		if l.left() < tightTasks {
-			makeThreads(min(reservedThreads(), l.left()-ranks-2))
-			return
-		}
+	if left, limited := tasksLeft(); limited {
+		makeThreads(min(reservedThreads(), left-ranks-2))
 	}
+}
+
+// TasksAreLimited reports whether a limit of processes holds for this process
+// that ranks may use up.
+func TasksAreLimited() bool {
+	_, limited := tasksLeft()
+	return limited
+}
+
+// tasksLeft is what the tightest limit leaves, if there is one that is tight.
+func tasksLeft() (left int, limited bool) {
+	for _, l := range taskLimits(tightTasks) {
+		return l.left(), l.left() < tightTasks
+	}
+	return 0, false
 }
 
 // makeThreads leaves n idle threads, which the runtime never gives up: each
