@@ -154,6 +154,13 @@ func taskFaults() []fault {
 				s.signal(s.command.Process.Pid, syscall.SIGTERM)
 			}, check: ends(143),
 		},
+		{
+			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGKILL", own: true, root: true, cgroup: "pids", criterion: "nothing left",
+			act: func(s *scene) {
+				s.bombed()
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}, check: ends(137),
+		},
 	}
 }
 
@@ -171,5 +178,11 @@ func (s *scene) crowd() []*member {
 	ranks := s.await("rank", 2)
 	s.demand(ranks[0], "threads 8")
 	s.demand(ranks[1], "threads 8")
+	if s.launcher.ours {
+		s.until("a guard that has all its threads", func() bool {
+			tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", s.guard(s.command.Process.Pid).pid))
+			return len(tasks) > 4
+		})
+	}
 	return ranks
 }
