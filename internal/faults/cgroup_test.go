@@ -131,6 +131,16 @@ func taskFaults() []fault {
 			}, check: named("pids.max is 40", "64 ranks"),
 		},
 		{
+			name: "pids.max 90, 64 ranks with threads", own: true, root: true, cgroup: "pids",
+			criterion: "ranks that were started take what others need: exit code 125 and a message that names the limit, or a rank that says so itself",
+			act: func(s *scene) {
+				s.launch(work{around: s.inCgroup("pids", 90), ranks: 64, program: role("rank", "default", "none")})
+			}, check: func(s *scene, got outcome) {
+				itself := got.code == 2 && strings.Contains(got.stderr, "failed to create new OS thread") && strings.Contains(got.stderr, " failed first ")
+				s.require(itself || got.code == 125 && strings.Contains(got.stderr, "pids.max is 90"), "exit code %d and no word of the limit: %s", got.code, s.said())
+			},
+		},
+		{
 			name: "a rank takes all processes of the cgroup, another exits 3", own: true, root: true, cgroup: "pids",
 			criterion: "exit code 3, rank 1 named, its lines are there",
 			act: func(s *scene) {
