@@ -3,7 +3,6 @@ package process
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -18,7 +17,8 @@ const guardThreads = 4
 // it when the launcher is dead needs threads then: if the job's own processes
 // have used up a limit of processes, the Go runtime gets none, and ends. It costs
 // some milliseconds and megabytes, so it is for where TasksAreLimited. There is a
-// guard at every moment, and after an error it is the one before.
+// guard at every moment, and after an error it is the one before. In its first
+// milliseconds a signal may end the new one, which is then to be replaced.
 func (g *Guard) Prepare() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,12 +44,9 @@ func spawnReady(self guardSelf, read, exe int) (pid, pidfd int, err error) {
 	if m := markerIn(self.words[1]); m != "" { // by which an outer job's sweep finds this guard
 		environ = []string{MarkerVar + "=" + string(m)}
 	}
-	pidfd = -1
-	deaf(func() {
-		pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", exe), []string{guardName, guardVerb}, &syscall.ProcAttr{
-			Dir: "/", Env: environ, Files: []uintptr{uintptr(read)},
-			Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
-		})
+	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", exe), []string{guardName, guardVerb}, &syscall.ProcAttr{
+		Dir: "/", Env: environ, Files: []uintptr{uintptr(read)},
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
 	if err != nil {
 		return 0, -1, os.NewSyscallError("execve", err)
@@ -57,19 +54,26 @@ func spawnReady(self guardSelf, read, exe int) (pid, pidfd int, err error) {
 	return pid, pidfd, nil
 }
 
-// deaf blocks all signals for what is started meanwhile, for good: a Go program
-// unblocks no others than those of its own errors.
-func deaf(start func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	blocked, before := allSignals, uint64(0)
-	setMask(&blocked, &before)
-	defer setMask(&before, nil)
-	start()
+// getReady is what such a guard does before it waits.
+func getReady() {
+	ignoreSignals()
+	closeInherited()
+	makeThreads(guardThreads)
 }
 
-func setMask(mask, before *uint64) {
-	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(mask)), uintptr(unsafe.Pointer(before)), 8, 0, 0)
+// meant are the signals that somebody may send to end or stop a program. Blocked
+// by who starts it they would not stay: the Go runtime unblocks them.
+var meant = [...]unix.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGVTALRM,
+	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO, unix.SIGPWR,
+}
+
+// ignoreSignals is for a guard, which is no host program's: see os/signal.Ignore.
+func ignoreSignals() {
+	ignore := [4]uint64{1} // a struct sigaction with SIG_IGN
+	for _, s := range meant {
+		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
+	}
 }
 
 // awaitsLauncher reports whether the pipe that is standard input has a writer.
