@@ -21,7 +21,7 @@ func (s *scene) inCgroup(controller string, limit int) []string {
 	err = place.Limit(dir, controller, limit)
 	s.require(err == nil, "%v", err)
 	if controller == "memory" { // not into swap; a machine may have no such files, or no swap
-		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": fmt.Sprint(limit), "memory.swap.max": "0"} {
+		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": fmt.Sprint(limit), "memory.swappiness": "0", "memory.swap.max": "0"} {
 			_ = os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644)
 		}
 	}
@@ -61,7 +61,11 @@ func memoryFaults() []fault {
 		{
 			name: "rank out of memory", own: true, root: true, cgroup: "memory",
 			criterion: "exit code 137, rank 1 named, killed by the kernel for lack of memory, the cgroup's limit named",
-			act:       func(s *scene) { s.order(starve(s)[1], "allocate "+hungry) },
+			act: func(s *scene) {
+				rank := starve(s)[1]
+				s.order(rank, "allocate "+hungry)
+				_, _ = rank.conn.Write([]byte("exit 70\n")) // should it survive that
+			},
 			check: together(
 				blames(137, "killed by SIGKILL, by the kernel: out of memory (memory."), contains(onStderr, " oom_kill 0→1, limit 128 MiB)\n"),
 				contains(onStderr, "  hint     2 ranks share 128 MiB: lower --nproc-per-node or raise the limit\n"),

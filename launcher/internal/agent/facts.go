@@ -43,11 +43,7 @@ func (a *Agent) checkLimits(ranks int) error {
 		return nil
 	}
 	a.checked = ranks
-	if err := process.CheckLimits(ranks, descriptorsPerRank); err != nil {
-		return err
-	}
-	process.ReserveThreads(ranks)
-	return nil
+	return process.CheckLimits(ranks, descriptorsPerRank)
 }
 
 // resolve finds a program, and remembers it for when it has to be built.

@@ -87,7 +87,7 @@ func (g *guard) watch(j *running, p *process.Guard) {
 	if !g.stays(settled) {
 		return
 	}
-	if process.TasksAreLimited() {
+	if process.ReserveThreads() {
 		_ = g.unlessOver(p.Prepare) // the guard before is still there
 	}
 	for {

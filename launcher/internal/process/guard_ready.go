@@ -16,7 +16,7 @@ const guardThreads = 4
 // Prepare has a guard take over that is the Go program already. One that becomes
 // it when the launcher is dead needs threads then: if the job's own processes
 // have used up a limit of processes, the Go runtime gets none, and ends. It costs
-// some milliseconds and megabytes, so it is for where TasksAreLimited. There is a
+// some milliseconds and megabytes, so it is for where processes are limited. There is a
 // guard at every moment, and after an error it is the one before. In its first
 // milliseconds a signal may end the new one, which is then to be replaced.
 func (g *Guard) Prepare() error {

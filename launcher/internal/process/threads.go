@@ -5,9 +5,12 @@ import (
 	"sync"
 )
 
-// tightTasks is how many more processes and threads a limit has to allow for
-// ranks not to be expected to use them up.
-const tightTasks = 10_000
+// Of so few more processes and threads that a limit allows, ranks may use up all:
+// before anything is started, or in a while.
+const (
+	scarceTasks = 1_000
+	tightTasks  = 10_000
+)
 
 // reservedThreads is how many threads the launcher keeps for itself where the
 // limit is tight: spawners, those that write files or wait in the kernel, those
@@ -16,27 +19,30 @@ func reservedThreads() int { return maxThreads + 6 + runtime.NumCPU()/4 }
 
 // ReserveThreads makes threads that the launcher may need later, if a limit of
 // processes holds for it that ranks may use up: the Go runtime ends the whole
-// program when it wants a thread and can have none. So many ranks and a guard will
-// have room as well.
-func ReserveThreads(ranks int) {
-	if left, limited := tasksLeft(); limited {
-		makeThreads(min(reservedThreads(), left-ranks-2))
+// program when it wants a thread and can have none. It reports whether there is
+// such a limit.
+func ReserveThreads() bool {
+	left, limited := tasksLeft()
+	if limited {
+		reserveThreads(left)
 	}
+	return limited
 }
 
-// TasksAreLimited reports whether a limit of processes holds for this process
-// that ranks may use up.
-func TasksAreLimited() bool {
-	_, limited := tasksLeft()
-	return limited
+var reserved sync.Once
+
+// reserveThreads makes them once. A guard needs a task as well.
+func reserveThreads(left int) {
+	reserved.Do(func() { makeThreads(min(reservedThreads(), left-2)) })
 }
 
 // tasksLeft is what the tightest limit leaves, if there is one that is tight.
 func tasksLeft() (left int, limited bool) {
-	for _, l := range taskLimits(tightTasks) {
-		return l.left(), l.left() < tightTasks
+	limits := taskLimits(tightTasks) // the tightest is first
+	if len(limits) == 0 {
+		return 0, false
 	}
-	return 0, false
+	return limits[0].left(), limits[0].left() < tightTasks
 }
 
 // makeThreads leaves n idle threads, which the runtime never gives up: each
