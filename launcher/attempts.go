@@ -25,13 +25,19 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 			return result, err
 		}
 		result.Attempts = before
+		if result.Cause != job.CauseRank { // what ended the whole job counts from its start
+			result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
+		}
 		delay, again := budget.Next(&result)
 		if !again {
 			return result, nil
 		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
 		s.sayRestart(&result, &budget, delay)
-		if !s.pause(ctx, delay, &result) {
+		if !s.pause(ctx, delay, began, &result) {
+			result.Attempts, result.First = before, nil
+			result.Elapsed = time.Since(began)
+			result.After = result.Elapsed
 			return result, nil
 		}
 		s.ids.Attempt++
@@ -51,14 +57,24 @@ func (s *session) sayRestart(r *job.Result, budget *job.RestartBudget, delay tim
 }
 
 // pause waits before a restart. It reports false when there is to be none, because
-// somebody ended the job meanwhile; the result says so then.
-func (s *session) pause(ctx context.Context, delay time.Duration, r *job.Result) bool {
+// somebody ended the job meanwhile, or because its time is over; the result says so
+// then. The job's time counts from began.
+func (s *session) pause(ctx context.Context, delay time.Duration, began time.Time, r *job.Result) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
+	deadline := make(<-chan time.Time)
+	if s.spec.Timeout > 0 {
+		last := time.NewTimer(time.Until(began.Add(s.spec.Timeout)))
+		defer last.Stop()
+		deadline = last.C
+	}
 	for {
 		select {
 		case <-timer.C:
 			return true
+		case <-deadline:
+			r.Cause, r.ExitCode = job.CauseTimeout, job.ExitTimeout
+			return false
 		case <-ctx.Done():
 			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)
 			return false

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/diagnosis"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -49,7 +50,7 @@ type head struct {
 // run starts the plan's ranks and returns when nothing of the job is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
 	supervision := h.plan.Supervision()
-	supervision.Began = time.Now()
+	supervision.Began, supervision.SignalName = time.Now(), diagnosis.SignalName
 	sup, orders := job.NewSupervisor(supervision)
 	h.sup = sup
 	config, err := h.consoleConfig()
@@ -280,7 +281,8 @@ func (h *head) ended(e wire.Ended) {
 	for _, r := range e.Ranks {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
+			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
+			Hint: printable.Text(r.Hint),
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sys/unix"
@@ -114,6 +115,7 @@ func begin(spec Spec, options []Option) (*session, error) {
 	if _, err := output.ParseTemplate(s.spec.Output.Template); err != nil {
 		return nil, usageErrors(err)
 	}
+	s.placeLogs()
 	if err := s.findExecutable(); err != nil {
 		return nil, err
 	}
@@ -124,6 +126,18 @@ func begin(spec Spec, options []Option) (*session, error) {
 	s.link = head
 	go func() { s.served <- agent.Serve(node, s.agentConfig()) }()
 	return s, nil
+}
+
+// placeLogs makes the log directory's path absolute: a rank finds its error file
+// there by TORCHELASTIC_ERROR_FILE, wherever --chdir or itself has taken it.
+func (s *session) placeLogs() {
+	dir := &s.spec.Output.LogDir
+	if *dir == "" {
+		return
+	}
+	if absolute, err := filepath.Abs(*dir); err == nil { // in a removed directory making the logs will fail, and say so
+		*dir = absolute
+	}
 }
 
 // takeProcess changes what belongs to the whole process, where the caller said

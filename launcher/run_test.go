@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ var roles = map[string]func(env.Rank){
 	"hide":   func(env.Rank) { hide() },
 	"meet":   func(r env.Rank) { meet(r) },
 	"flaky":  func(r env.Rank) { flaky(r) },
+	"pipe":   func(env.Rank) { errorPipe() },
 }
 
 func failing(r env.Rank) {
@@ -84,6 +86,18 @@ func meet(r env.Rank) {
 		err = store.Wait(context.Background(), "addresses/3")
 	}
 	panic(err)
+}
+
+// errorPipe puts a pipe where PyTorch's error file belongs.
+func errorPipe() {
+	for { // the place is made soon after the start
+		switch err := syscall.Mkfifo(os.Getenv(env.VarTorchelasticErrorFile), 0o600); {
+		case err == nil:
+			os.Exit(3)
+		case !errors.Is(err, syscall.ENOENT):
+			panic(err)
+		}
+	}
 }
 
 // orphan leaves a process in a session of its own behind.
@@ -230,7 +244,7 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := spec("meet", 4)
-	s.Store.Report = 20 * time.Millisecond
+	s.Store.Report = time.Second // by then rank 2 has ended
 	var said string
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
 		if strings.HasPrefix(n.Text, "waiting ") {
@@ -295,6 +309,40 @@ func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)
+}
+
+func TestTheDeadlineAlsoEndsTheWaitForARestart(t *testing.T) {
+	s := spec("fail", 2)
+	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
+	s.Timeout = time.Second
+	r, _, _ := run(t, s)
+	assert.Equal(t, job.CauseTimeout, r.Cause)
+	assert.Equal(t, job.ExitTimeout, r.ExitCode)
+	assert.GreaterOrEqual(t, r.After, s.Timeout, "counted from the first start")
+	assert.Regexp(t, `^gorun: the job ran into its deadline \(--timeout\) after \S+
+  before   attempt 0: rank 1 failed after \S+, exit code 17
+exit 124
+$`, launcher.Explain(r))
+}
+
+// Each attempt has a log directory of its own.
+func TestRestartsKeepTheLogsOfEachAttempt(t *testing.T) {
+	s := spec("flaky", 2)
+	s.Restarts = job.Restarts{Max: 3, Delay: -1}
+	s.Output.LogDir, s.Output.Redirect = t.TempDir(), job.StreamMap{All: job.Stdout, Present: true}
+	r, _, _ := run(t, s)
+	assert.Equal(t, 0, r.ExitCode)
+	for attempt := range 3 {
+		text, err := os.ReadFile(filepath.Join(r.LogDir, fmt.Sprintf("attempt_%d", attempt), "1", "stdout.log"))
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprintf("attempt %d: rank 1, found false\n", attempt), string(text))
+	}
+}
+
+// A pipe in the place of PyTorch's error file must not hold up the end.
+func TestAnErrorFileThatIsAPipe(t *testing.T) {
+	r, _, _ := run(t, spec("pipe", 1))
+	assert.Equal(t, 3, r.ExitCode)
 }
 
 func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
@@ -372,7 +420,7 @@ func TestOrphansAreEnded(t *testing.T) {
 // A cgroup finds an orphan that has hidden its marker, too, while the library's
 // host may have other children.
 func TestHiddenOrphansAreEnded(t *testing.T) {
-	testneeds.Cgroup(t)
+	testneeds.OwnCgroup(t)
 	s := spec("hide", 1)
 	s.Grace = time.Millisecond
 	r, out, _ := run(t, s)

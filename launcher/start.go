@@ -109,18 +109,16 @@ func (h *head) result() job.Result {
 	if r.First != nil {
 		h.explain(r.First)
 	}
+	r.Name(diagnosis.SignalName)
 	return r
 }
 
 func (h *head) explain(f *job.Failure) {
 	exit, _ := h.sup.Exit(f.Rank)
-	for _, last := range [][]string{h.console.Tail(f.Rank, 2), exit.Last, h.console.Tail(f.Rank, 1)} {
-		if len(last) > 0 {
-			f.Last = last
-			break
-		}
+	f.Last = h.lastLines(f.Rank, exit.Last)
+	if f.Hint = exit.Hint; f.Hint == "" {
+		f.Hint = diagnosis.Hint(f.Last)
 	}
-	f.Hint = diagnosis.Hint(f.Last)
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
 	if f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Traceback)
@@ -128,6 +126,17 @@ func (h *head) explain(f *job.Failure) {
 	if l := h.plan.Logs; l != nil && l.Files() {
 		f.Log = path.Join(l.Dir, strconv.Itoa(h.plan.Ranks[f.Rank].LocalRank))
 	}
+}
+
+// lastLines are a rank's, of its standard error if there are any, else those that
+// it wrote into a file.
+func (h *head) lastLines(rank int, logged []string) []string {
+	for _, last := range [][]string{h.console.Tail(rank, 2), logged, h.console.Tail(rank, 1)} {
+		if len(last) > 0 {
+			return last
+		}
+	}
+	return nil
 }
 
 // trace finds the exception that ended a rank: in PyTorch's error file or among

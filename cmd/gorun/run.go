@@ -81,13 +81,14 @@ func beginFailed(err error) *launcher.Result {
 	return result
 }
 
-// canWrite makes the report's file, if it is not there, so that a place where it
-// cannot be is known before the job has run for days.
+// canWrite makes the report's file, so that a place where it cannot be is known
+// before the job has run for days. It is empty until the end: should this process
+// be killed, nobody takes an earlier job's report for this one's.
 func canWrite(path string) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}

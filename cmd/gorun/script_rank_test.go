@@ -23,6 +23,7 @@ import (
 //	errpart=TEXT        to standard error
 //	lines=N             N lines to standard error
 //	env=NAME            print NAME=value, or "NAME is not set"
+//	file=NAME           print how many bytes a file has
 //	dir, stdin          print the working directory; each line of standard input
 //	exit=N signal=N     end, by an exit code or by that signal to itself
 //	tell=N              send that signal to the launcher
@@ -54,6 +55,7 @@ var acts = map[string]func(value string){
 	"env":     printVariable,
 	"dir":     func(string) { dir, _ := os.Getwd(); fmt.Println(dir) },
 	"stdin":   printStdin,
+	"file":    printSize,
 	"exit":    func(s string) { os.Exit(number(s)) },
 	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
 	"wait":    func(string) { _ = unix.Pause() },
@@ -83,6 +85,12 @@ func printVariable(name string) {
 		fmt.Printf("%s=%s\n", name, value)
 	} else {
 		fmt.Println(name + " is not set")
+	}
+}
+
+func printSize(name string) {
+	if info, err := os.Stat(name); err == nil {
+		fmt.Printf("%s: %d bytes\n", name, info.Size())
 	}
 }
 

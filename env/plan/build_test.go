@@ -138,6 +138,14 @@ func TestStoreAtRank0(t *testing.T) {
 	port, _ := e.of(1, "MASTER_PORT")
 	assert.Equal(t, Variable{"MASTER_PORT", "12355", Gorun, "kept free for rank 0, which serves the store"}, port)
 	assert.Equal(t, "127.0.0.1:41873", value(t, e, 1, "GORUN_JOB_STORE"))
+
+	// A job that is restarted knows its attempt, whoever serves the store.
+	in.Attempt, in.MaxRestarts = 1, 3
+	e = build(t, in)
+	assert.Equal(t, "1", value(t, e, 1, "TORCHELASTIC_RESTART_COUNT"))
+	assert.Equal(t, "3", value(t, e, 1, "TORCHELASTIC_MAX_RESTARTS"))
+	_, set := e.of(1, "TORCHELASTIC_USE_AGENT_STORE")
+	assert.False(t, set)
 }
 
 func TestNodes(t *testing.T) {

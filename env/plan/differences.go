@@ -26,7 +26,7 @@ var differences = [...]Difference{
 	{"TORCHELASTIC_RUN_ID", "a random text, or --rdzv-id (except with --standalone)", "--rdzv-id, else a random text", "values that are made up differ"},
 	{"TORCHELASTIC_ERROR_FILE", "a file in a new temporary directory", "a file in the job's own directory", "values that are made up differ"},
 	{
-		"TORCHELASTIC_*", "passed on from an outer torchrun, unless it sets them itself", "removed from what is inherited; with `--store=rank0` none is set",
+		"TORCHELASTIC_*", "passed on from an outer torchrun, unless it sets them itself", "removed from what is inherited; with `--store=rank0` none is set but the attempt and its limit with `--max-restarts`",
 		"they describe another job; in rank0 mode they would make a client of the rank that has to serve the store",
 	},
 	{"GORUN_*", "passed on", "removed, except GORUN_PYTHON and what -x names", "defaults of options are meant for one gorun, not for another inside its ranks"},

@@ -102,12 +102,16 @@ var rules = [...]rule{
 		value: func(b *builder, _ int) (string, bool) { return b.in.RunID, b.agentStore() },
 	},
 	{
-		Row:   Row{env.VarTorchelasticRestartCount, ClassIdentity, "number of the attempt, from 0; unset with `--store=rank0`", "which attempt this is", "torchrun"},
-		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(b.in.Attempt), b.agentStore() },
+		Row: Row{env.VarTorchelasticRestartCount, ClassIdentity, "number of the attempt, from 0; unset with `--store=rank0` and no `--max-restarts`", "which attempt this is", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) {
+			return strconv.Itoa(b.in.Attempt), b.agentStore() || b.in.MaxRestarts > 0
+		},
 	},
 	{
-		Row:   Row{env.VarTorchelasticMaxRestarts, ClassIdentity, "`--max-restarts`; unset with `--store=rank0`", "--max-restarts", "torchrun"},
-		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(b.in.MaxRestarts), b.agentStore() },
+		Row: Row{env.VarTorchelasticMaxRestarts, ClassIdentity, "`--max-restarts`; unset with `--store=rank0` and no restarts", "--max-restarts", "torchrun"},
+		value: func(b *builder, _ int) (string, bool) {
+			return strconv.Itoa(b.in.MaxRestarts), b.agentStore() || b.in.MaxRestarts > 0
+		},
 	},
 	{
 		Row:   Row{env.VarTorchelasticUseAgentStore, ClassIdentity, "`True`; unset with `--store=rank0`", "no rank has to serve the store", "torchrun"},

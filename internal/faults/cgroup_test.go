@@ -4,49 +4,199 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"gorun/internal/testneeds"
 )
 
-// cgroupFaults are kills of the launcher after which only a cgroup of the job's own tells what belongs to it.
-func cgroupFaults() []fault {
-	var all []fault
-	for _, manner := range []string{"default", "ignore"} {
-		k := kill{"launcher", syscall.SIGKILL, "bare", manner, 137, ""}
-		all = append(all, fault{name: k.name(), cgroup: true, criterion: k.criterion(), act: k.act, check: k.check()})
+// inCgroup makes a cgroup with a limit and returns a command that becomes, inside of it, the words after it.
+func (s *scene) inCgroup(controller string, limit int) []string {
+	place, err := testneeds.FindCgroup(controller)
+	s.require(err == nil, "%v", err)
+	dir, err := place.Make(controller)
+	s.require(err == nil, "%v", err)
+	s.cgroups = append(s.cgroups, dir)
+	err = place.Limit(dir, controller, limit)
+	s.require(err == nil, "%v", err)
+	if controller == "memory" { // not into swap; a machine may have no such files, or no swap
+		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": fmt.Sprint(limit), "memory.swappiness": "0", "memory.swap.max": "0"} {
+			_ = os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644)
+		}
 	}
-	within := kill{"launcher", syscall.SIGKILL, "bare", "ignore", 137, ""}
-	return append(all, fault{
-		name: "launcher SIGSTOP, a second later SIGKILL, bare, ignore", cgroup: true, own: true, criterion: within.criterion(), act: func(s *scene) {
-			s.surround(within.shape, within.manner)
-			s.signal(s.command.Process.Pid, syscall.SIGSTOP)
-			s.stands(s.command.Process.Pid, 'T')
-			s.signal(s.command.Process.Pid, syscall.SIGKILL)
-		}, check: ends(137),
-	})
+	return shell(`echo $$ > ` + dir + `/cgroup.procs && exec "$@"`)
 }
 
-// ownGroups returns the directories of cgroups that gorun made, in which a process is.
-func ownGroups(pid int) (dirs []string) {
-	theirs, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	ours, _ := os.ReadFile("/proc/self/cgroup")
-	for line := range strings.Lines(string(theirs)) {
-		line = strings.TrimSpace(line)
-		if slices.Contains(strings.Fields(string(ours)), line) {
-			continue
+// removeCgroups removes them as soon as they are empty: zombies count too.
+func (s *scene) removeCgroups() (left []string) {
+	for _, dir := range s.cgroups {
+		err := os.Remove(dir)
+		for end := time.Now().Add(peerLeaving); err != nil && time.Now().Before(end); err = os.Remove(dir) {
+			time.Sleep(10 * time.Millisecond)
 		}
-		path := line[strings.LastIndexByte(line, ':')+1:]
-		for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"} {
-			if dir := filepath.Join(mount, path); strings.Contains(path, "/gorun-") && exists(dir) {
-				dirs = append(dirs, dir)
+		if err != nil {
+			left = append(left, err.Error())
+		}
+	}
+	s.cgroups = nil
+	return left
+}
+
+const (
+	// memoryLimit is much more than gorun and two ranks need, in bytes, and hungry what a rank that has no measure takes, in MiB.
+	memoryLimit = 128 << 20
+	hungry      = "512"
+)
+
+// memoryFaults are about too little memory.
+func memoryFaults() []fault {
+	starve := func(s *scene) []*member {
+		s.launch(work{around: s.inCgroup("memory", memoryLimit), ranks: 2, program: role("rank", "default", "none")})
+		ranks := s.await("rank", 2)
+		s.awaitWatch()
+		return ranks
+	}
+	return []fault{
+		{
+			name: "rank out of memory", own: true, root: true, cgroup: "memory",
+			criterion: "exit code 137, rank 1 named, killed by the kernel for lack of memory, the cgroup's limit named",
+			act: func(s *scene) {
+				rank := starve(s)[1]
+				s.order(rank, "allocate "+hungry)
+				_, _ = rank.conn.Write([]byte("exit 70\n")) // should it survive that
+			},
+			check: together(
+				blames(137, "killed by SIGKILL, by the kernel: out of memory (memory."), contains(onStderr, " oom_kill 0→1, limit 128 MiB)\n"),
+				contains(onStderr, "  hint     2 ranks share 128 MiB: lower --nproc-per-node or raise the limit\n"),
+			),
+		},
+		{
+			name: "child of a rank out of memory, the rank SIGKILL from outside", own: true, root: true, cgroup: "memory",
+			criterion: "exit code 137 and rank 1 named; it is told apart from the child where the kernel's log can be read",
+			act: func(s *scene) {
+				ranks := starve(s)
+				s.demand(ranks[1], "child "+hungry)
+				s.signal(ranks[1].pid, syscall.SIGKILL)
+			},
+			check: func(s *scene, got outcome) {
+				s.blame(got, 1, 137, "killed by SIGKILL")
+				log, err := os.Open("/dev/kmsg")
+				if err != nil {
+					return
+				}
+				log.Close()
+				contains(onStderr, "from outside: not by gorun\n")(s, got)
+			},
+		},
+	}
+}
+
+// awaitWatch waits until gorun has looked how often the kernel had killed for lack of memory: then it has the kernel's log open.
+// Where it may not read that, a second is long enough.
+func (s *scene) awaitWatch() {
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.command.Process.Pid))
+		for _, fd := range open {
+			if file, _ := os.Readlink(fd); file == "/dev/kmsg" {
+				return
 			}
 		}
 	}
-	return dirs
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// taskFaults are about too few processes.
+func taskFaults() []fault {
+	const user = "54321" // nobody has it, so that nobody else's processes count
+	named := func(limit string, counts ...string) func(*scene, outcome) {
+		return func(s *scene, got outcome) {
+			fits := strings.Contains(got.stderr, limit)
+			for _, count := range counts {
+				fits = fits && strings.Contains(got.stderr, count)
+			}
+			s.require(got.code == 0 || got.code == 125 && fits, "exit code %d and no word of the limit: %s", got.code, s.said())
+		}
+	}
+	asUser := func(limit string) []string {
+		return []string{"prlimit", "--nproc=" + limit, "setpriv", "--reuid", user, "--regid", user, "--clear-groups"}
+	}
+	return []fault{
+		{
+			name: "ulimit -u 40, 64 ranks", own: true, root: true, criterion: "the job works, or fails with a message that names the limit",
+			act: func(s *scene) {
+				s.own(54321)
+				s.launch(work{around: asUser("40:40"), ranks: 64, program: []string{"true"}})
+			}, check: named("ulimit -u", "40", "64 ranks"),
+		},
+		{
+			name: "pids.max 40, 64 ranks", own: true, root: true, cgroup: "pids", criterion: "the job works, or fails with a message that names the limit",
+			act: func(s *scene) {
+				s.launch(work{around: s.inCgroup("pids", 40), ranks: 64, program: []string{"true"}})
+			}, check: named("pids.max is 40", "64 ranks"),
+		},
+		{
+			name: "pids.max 90, 64 ranks with threads", own: true, root: true, cgroup: "pids",
+			criterion: "ranks that were started take what others need: exit code 125 and a message that names the limit, or a rank that says so itself",
+			act: func(s *scene) {
+				s.launch(work{around: s.inCgroup("pids", 90), ranks: 64, program: role("rank", "default", "none")})
+			}, check: func(s *scene, got outcome) {
+				itself := got.code == 2 && strings.Contains(got.stderr, "failed to create new OS thread") && strings.Contains(got.stderr, " failed first ")
+				s.require(itself || got.code == 125 && strings.Contains(got.stderr, "pids.max is 90"), "exit code %d and no word of the limit: %s", got.code, s.said())
+			},
+		},
+		{
+			name: "a rank takes all processes of the cgroup, another exits 3", own: true, root: true, cgroup: "pids",
+			criterion: "exit code 3, rank 1 named, its lines are there",
+			act: func(s *scene) {
+				ranks := s.crowd()
+				s.demand(ranks[0], "fork")
+				s.order(ranks[1], "say 50000")
+				s.order(ranks[1], "exit 3")
+			}, check: together(blames(3, "exit code 3"), contains(onStdout, "rank 1 says line 49999\n")),
+		},
+		{
+			name: "a rank takes all processes of the cgroup, launcher SIGKILL", own: true, root: true, cgroup: "pids", criterion: "nothing left",
+			act: func(s *scene) {
+				s.demand(s.crowd()[0], "fork")
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}, check: ends(137),
+		},
+		{
+			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGTERM", own: true, root: true, cgroup: "pids", criterion: "exit code 143",
+			act: func(s *scene) {
+				s.order(s.bombed()[0], "say 50000")
+				s.signal(s.command.Process.Pid, syscall.SIGTERM)
+			}, check: ends(143),
+		},
+		{
+			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGKILL", own: true, root: true, cgroup: "pids", criterion: "nothing left",
+			act: func(s *scene) {
+				s.bombed()
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}, check: ends(137),
+		},
+	}
+}
+
+// bombed starts a crowd whose first rank has a child that leaves no process of the cgroup to anybody else.
+func (s *scene) bombed() []*member {
+	ranks := s.crowd()
+	s.demand(ranks[0], "bomb")
+	s.await("child", 1)
+	return ranks
+}
+
+// crowd starts two ranks in a cgroup whose processes will be taken.
+func (s *scene) crowd() []*member {
+	s.launch(work{around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"}, program: role("rank", "default", "none")})
+	ranks := s.await("rank", 2)
+	s.demand(ranks[0], "threads 8")
+	s.demand(ranks[1], "threads 8")
+	if s.launcher.ours {
+		s.until("a guard that has all its threads", func() bool {
+			tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", s.guard(s.command.Process.Pid).pid))
+			return len(tasks) > 4
+		})
+	}
+	return ranks
 }

@@ -321,13 +321,28 @@ func buildFaults() []fault {
 				s.await("child", 1)
 				s.signal(s.command.Process.Pid, number)
 			},
-			check: func(s *scene, got outcome) {
-				ends(128+int(number))(s, got)
-				s.until("an empty TMPDIR", func() bool { return len(s.files()) == 0 })
-			},
+			check: together(ends(128+int(number)), emptied),
 		})
 	}
-	return all
+	return append(all, fault{
+		name: "launcher SIGKILL while a real compiler runs", own: true,
+		criterion: "exit code 137; no go command, no compiler and no file in TMPDIR is left",
+		act: func(s *scene) {
+			s.require(os.WriteFile(s.path("prog.go"), []byte("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n"), 0o644) == nil, "no program")
+			s.launch(work{ranks: 2, program: []string{s.path("prog.go")}, environ: []string{"GOCACHE=" + s.path("cache")}}) // so that there is much to compile
+			s.until("a compiler", func() bool {
+				return slices.ContainsFunc(marked(s.mark), func(p process) bool { return p.name == "compile" })
+			})
+			s.require(len(s.files()) > 0, "the compiler's files are not in TMPDIR")
+			s.signal(s.command.Process.Pid, syscall.SIGKILL)
+		},
+		check: together(ends(137), emptied),
+	})
+}
+
+// emptied is the check that no file is left in TMPDIR, before long.
+func emptied(s *scene, _ outcome) {
+	s.until("an empty TMPDIR", func() bool { return len(s.files()) == 0 })
 }
 
 // sparedFaults are those in which something has to go on.

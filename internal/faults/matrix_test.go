@@ -17,10 +17,12 @@ type fault struct {
 	criterion string
 	// own cases need options, or processes, that only gorun has.
 	own bool
-	// root cases need mount or PID namespaces.
+	// root cases need mount or PID namespaces, or to become another user.
 	root bool
-	// cgroup cases need a cgroup that gorun can write in.
-	cgroup bool
+	// ownCgroup cases need a cgroup in which gorun can make one of its own.
+	ownCgroup bool
+	// cgroup is the controller of a cgroup that the case makes; see scene.inCgroup.
+	cgroup string
 	// act starts the job and lets something happen to it.
 	act func(s *scene)
 	// check compares how the launcher ended with the criterion. It may be nil: then nothing may be left, and that is all.
@@ -38,7 +40,7 @@ func (v verdict) met() bool { return v.why == "" && len(v.left) == 0 }
 
 // faults are all cases. Names are unique.
 func faults() []fault {
-	return slices.Concat(killFaults(), cgroupFaults(), terminalFaults(), guardFaults(), outputFaults(), stdinFaults(), resourceFaults(), codeFaults())
+	return slices.Concat(killFaults(), ownGroupFaults(), terminalFaults(), guardFaults(), outputFaults(), []fault{slowFault()}, stdinFaults(), resourceFaults(), memoryFaults(), taskFaults(), codeFaults())
 }
 
 // try runs a case with a launcher and ends what it leaves, by pid.
@@ -70,6 +72,7 @@ func (f fault) try(l launcher) (v verdict) {
 		_ = s.command.Process.Kill() // usually it has ended
 		<-s.ended
 	}
+	v.left = append(v.left, s.removeCgroups()...)
 	return v
 }
 
@@ -105,8 +108,11 @@ func TestMatrix(t *testing.T) {
 			if f.root {
 				testneeds.Root(t)
 			}
-			if f.cgroup {
-				testneeds.Cgroup(t)
+			if f.ownCgroup {
+				testneeds.OwnCgroup(t)
+			}
+			if f.cgroup != "" {
+				testneeds.WritableCgroup(t, f.cgroup)
 			}
 			places <- struct{}{}
 			defer func() { <-places }()

@@ -37,6 +37,23 @@ func resourceFaults() []fault {
 		{name: "256 ranks that end at once", criterion: "exit code 0", act: func(s *scene) {
 			s.launch(work{ranks: 256, program: []string{"true"}})
 		}, check: ends(0)},
+		{
+			name: "ulimit -v 1500000, 64 ranks", criterion: "exit code 0", own: true, act: func(s *scene) {
+				s.launch(work{around: shell(`ulimit -v 1500000 && exec "$@"`), ranks: 64, program: []string{"true"}})
+			}, check: ends(0),
+		},
+		{
+			name: "ulimit -v 200000", criterion: "the job works, or ends with exit code 2 and a message about memory before a rank runs", own: true,
+			act: under(`ulimit -v 200000 && exec "$@"`),
+			check: func(s *scene, got outcome) {
+				s.require(got.code == 0 || got.code == 2 && got.stdout == "" && strings.Contains(got.stderr, "memory"), "exit code %d, stdout %q: %s", got.code, got.stdout, s.said())
+			},
+		},
+		{
+			name: "ulimit -v too low for a rank", criterion: "exit code 2 and rank 1 named, with its last lines", own: true, act: func(s *scene) {
+				s.launch(work{ranks: 2, program: append(shell(`[ $RANK = 0 ] || ulimit -v 200000; exec "$@"`), role("rank", "default", "none")...)})
+			}, check: together(blames(2, "exit code 2"), contains(onStderr, "memory")),
+		},
 		{name: "TMPDIR missing", criterion: "the job works", act: under(`TMPDIR=/proc/no/such exec "$@"`), check: met},
 		{
 			name: "TMPDIR read-only", root: true, criterion: "the job works",

@@ -47,7 +47,8 @@ const (
 func play(role string, args []string) int {
 	roles := map[string]func(args []string) int{
 		"rank": rankRole, "child": childRole, "daemon": daemonRole, "chain": chainRole, "quit": quitRole,
-		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole, "compile": compileRole,
+		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole, "compile": compileRole, "bomb": bombRole,
+		"allocate": func(args []string) int { obey("allocate " + args[0]); return 0 },
 	}
 	if roles[role] == nil {
 		fmt.Fprintf(os.Stderr, "no role %q\n", role)
@@ -261,12 +262,36 @@ func obey(order string) {
 		}
 	case "hush":
 		_, _, _ = os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close()
+	case "allocate":
+		allocate(number)
+	case "threads":
+		occupy(number)
+	case "fork":
+		forkAll()
+	case "bomb":
+		_ = start(same("bomb"), &syscall.SysProcAttr{Setsid: true}) // it says hello
+	case "child":
+		_ = same("allocate", argument).Run() // how it ends is what the test is about
 	case "exit":
 		os.Exit(number)
 	case "panic":
 		panic("ordered to")
 	case "signal":
 		die(syscall.Signal(number))
+	}
+}
+
+// allocate takes so many MiB of memory, and uses them.
+func allocate(size int) {
+	fmt.Printf("rank %d allocates %d MiB\n", rankNumber(), size)
+	for range size {
+		memory, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			panic(err)
+		}
+		for i := 0; i < len(memory); i += os.Getpagesize() {
+			memory[i] = 1
+		}
 	}
 }
 

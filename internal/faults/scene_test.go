@@ -36,6 +36,7 @@ type scene struct {
 	ended   chan struct{}
 	tty     *terminal
 	guards  []process // they carry no mark
+	cgroups []string  // folders
 }
 
 // member is a process that said hello.
@@ -218,6 +219,12 @@ func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
 // temporary is the launcher's TMPDIR.
 func (s *scene) temporary() string { return s.path("tmp") }
 
+// own gives the launcher's TMPDIR to a user.
+func (s *scene) own(user int) {
+	err := os.Chown(s.temporary(), user, user)
+	s.require(err == nil, "%v", err)
+}
+
 // cleanEnvironment is ours without settings of launchers.
 func cleanEnvironment() []string {
 	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "FAULTS_", "PMI", "OMPI_", "SLURM_", "PYTHON", "TMPDIR="}
@@ -257,6 +264,13 @@ func (s *scene) kind(kind string) []*member {
 func (s *scene) order(m *member, format string, values ...any) {
 	_, err := fmt.Fprintf(m.conn, format+"\n", values...)
 	s.require(err == nil, "rank %d takes no orders: %v", m.rank, err)
+}
+
+// demand tells a rank to do something and waits until it is done.
+func (s *scene) demand(m *member, order string) {
+	s.order(m, "%s", order)
+	_, err := m.words.ReadString('\n')
+	s.require(err == nil, "rank %d is gone: %v: %s", m.rank, err, s.said())
 }
 
 // signal sends a signal to a process of the job.

@@ -77,30 +77,6 @@ func Root(t testing.TB) {
 	}
 }
 
-// Cgroup skips unless the test may make a cgroup below the one it is in, of version 2 or of v1's freezer. It returns the parent.
-func Cgroup(t testing.TB) (parent string) {
-	t.Helper()
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		Skip(t, LayerCgroup, err.Error())
-	}
-	for line := range strings.Lines(string(groups)) {
-		_, group, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, own, _ := strings.Cut(group, ":")
-		mounts := map[string][]string{"": {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "freezer": {"/sys/fs/cgroup/freezer"}}
-		for _, mount := range mounts[controllers] {
-			parent := filepath.Join(mount, own)
-			probe := filepath.Join(parent, "gorun-probe-"+strconv.Itoa(os.Getpid()))
-			if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err == nil && os.Mkdir(probe, 0o755) == nil {
-				_ = os.Remove(probe)
-				return parent
-			}
-		}
-	}
-	Skip(t, LayerCgroup, "no cgroup can be made below this process's own")
-	return ""
-}
-
 // Torch returns the Python interpreter of the project's own virtual environment, which has PyTorch, NumPy and scikit-learn and
 // the real torchrun beside it.
 func Torch(t testing.TB) (python string) {

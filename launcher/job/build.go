@@ -100,7 +100,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
-		Notes: append(layout.Notes, spec.Output.strays(len(layout.Ranks))...),
+		Notes: slices.Concat(layout.Notes, spec.Output.strays(len(layout.Ranks)), spec.idle()),
 	}
 	b.nodes()
 	b.apps()
@@ -152,6 +152,20 @@ func (o OutputWish) strays(perNode int) (notes []string) {
 	for _, l := range slices.Sorted(maps.Keys(o.Tee.Ranks)) {
 		stray("--tee", l)
 	}
+	return notes
+}
+
+// idle are remarks on options about the end of the job that have no effect without
+// another: who sets the delay before restarts believes that there are some.
+func (s *Spec) idle() (notes []string) {
+	idle := func(is bool, option, needed string) {
+		if is {
+			notes = append(notes, fmt.Sprintf("%s has no effect without %s", option, needed))
+		}
+	}
+	idle(s.Restarts.Max == 0 && s.Restarts.Delay != 0, "--restart-delay", "--max-restarts")
+	idle(s.Restarts.Max == 0 && s.Restarts.Window != 0, "--restart-window", "--max-restarts")
+	idle(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
 	return notes
 }
 

@@ -38,12 +38,17 @@ type Exited struct {
 	// RaisedAt is when the rank itself recorded the error that ended it (the time
 	// of PyTorch's error file); zero when it recorded none.
 	RaisedAt time.Time
+	// PeerLost says that its last words complain about a peer that went away: it may
+	// be the victim of one that is still on its way out.
+	PeerLost bool
 	// OOM says why the kernel killed it, when it did for lack of memory.
 	OOM string
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
 	// Last are its last lines where they went to a file and not to the console.
 	Last []string
+	// Hint is something to try that only its node can know.
+	Hint string
 }
 
 // Gone: nothing of the job is left on a node.
@@ -111,11 +116,13 @@ const (
 	TimerEarly
 	// TimerRemark is when it is time to say that ranks take theirs.
 	TimerRemark
+	// TimerPeer is when the peer that a rank complained of should have ended.
+	TimerPeer
 )
 
 // String returns the timer's name in transcripts.
 func (t Timer) String() string {
-	return [...]string{"?", "deadline", "grace", "kill", "early", "remark"}[min(t, TimerRemark)]
+	return [...]string{"?", "deadline", "grace", "kill", "early", "remark", "peer"}[min(t, TimerPeer)]
 }
 
 // Order is something to do about an Event.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"syscall"
@@ -24,7 +25,7 @@ type SignalNamer func(syscall.Signal) (name, meaning string)
 func (r *Result) Report(name SignalNamer) string {
 	var b reportBuilder
 	switch {
-	case r.First != nil && (r.Cause == CauseRank || r.Cause == CauseTimeout):
+	case r.First != nil && r.Cause == CauseRank:
 		b.rankFailed(r, name)
 	case r.First != nil && r.Cause == CauseDone:
 		b.headline(r.enough())
@@ -38,6 +39,10 @@ func (r *Result) Report(name SignalNamer) string {
 		n, _ := name(r.Signal)
 		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.After)))
 	}
+	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly) {
+		b.rankFailed(r, name) // before something else ended the job (--on-failure continue)
+	}
+	b.killed(r)
 	b.attempts(r)
 	b.end(r)
 	return b.String()
@@ -51,7 +56,7 @@ func (r *Result) enough() string {
 			failed = append(failed, e.Rank)
 		}
 	}
-	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), Fold(failed))
+	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), foldShort(failed))
 }
 
 // Brief says in one line how an attempt failed.
@@ -94,11 +99,14 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	if f.Host != "" {
 		where = f.Host + ", "
 	}
-	if len(r.Ranks) == 1 {
-		fmt.Fprintf(b, "gorun: the program failed (%spid %d) after %s\n", where, f.PID, round(r.After))
-	} else {
-		fmt.Fprintf(b, "gorun: rank %d failed first (%spid %d) after %s\n", f.Rank, where, f.PID, round(r.After))
+	who := "the program failed"
+	if len(r.Ranks) > 1 {
+		who = fmt.Sprintf("rank %d failed first", f.Rank)
 	}
+	if n := len(r.Attempts); n > 0 {
+		who = fmt.Sprintf("attempt %d: %s", n, who)
+	}
+	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", who, where, f.PID, round(cmp.Or(f.After, r.After)))
 	b.row("how", how(f.RankEnd, name))
 	b.block("error", f.Traceback, reportTraceback)
 	b.block("last", f.Last, reportLast)
@@ -118,11 +126,13 @@ func how(e RankEnd, name SignalNamer) string {
 	n, meaning := name(e.Signal)
 	text := "killed by " + n
 	switch {
+	case e.Raised:
+		return "it raised an error, and " + n + " of gorun's ended it later"
 	case e.OOM != "":
 		text += ", by the kernel: out of memory (" + e.OOM + ")"
 	case e.Forwarded:
 		text += ", which gorun had passed on to all ranks"
-	case e.Signal == syscall.SIGKILL:
+	case e.Signal == syscall.SIGKILL || Ends(e.Signal): // which a program hardly sends to itself
 		text += ", from outside: not by gorun"
 	case meaning != "":
 		text += " (" + meaning + ")"
@@ -144,31 +154,48 @@ func (b *reportBuilder) others(r *Result) {
 			}
 		}
 		if len(ranks) > 0 {
-			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), fateText[fate], Fold(ranks)))
+			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), fateText[fate], foldShort(ranks)))
 			label = ""
 		}
 	}
 }
 
+// killed names the ranks whose grace was too short, or that ignored what they were
+// asked: a checkpoint that they were writing is torn.
+func (b *reportBuilder) killed(r *Result) {
+	var ranks []int
+	for _, e := range r.Ranks {
+		if e.Fate == FateStopped && e.Signal == syscall.SIGKILL && e.OOM == "" {
+			ranks = append(ranks, e.Rank)
+		}
+	}
+	if b.Len() > 0 && len(ranks) > 0 {
+		b.row("killed", fmt.Sprintf("%s by SIGKILL, not having ended when asked to: %s", plural(len(ranks), "rank"), foldShort(ranks)))
+	}
+}
+
 var fateText = [...]string{
 	FateSucceeded: "had succeeded", FateFailed: "failed as well", FateStopped: "stopped by gorun",
-	FateFollowed:   "failed after that",
+	FateFollowed:   "failed when gorun stopped them",
 	FateNotStarted: "not started", FateUnknown: "unknown",
 }
 
 // attempts lists the last of those before.
 func (b *reportBuilder) attempts(r *Result) {
-	most := 4
+	most := 3
 	if r.Hang != nil { // whose report is long
 		most = 2
 	}
 	list := r.Attempts
+	if b.Len() == 0 { // all is well by now
+		return
+	}
 	if len(list) > most {
 		b.row("before", fmt.Sprintf("%s, the last of them:", plural(len(list), "attempt")))
 		list = list[len(list)-most:]
 	}
 	for _, a := range list {
-		if b.Len() > 0 && a.First != nil {
+		if a.First != nil {
 			b.row("before", fmt.Sprintf("attempt %d: rank %d failed after %s, %s", a.Attempt, a.First.Rank, round(a.After), a.how))
 		}
 	}
@@ -192,7 +219,7 @@ func (b *reportBuilder) end(r *Result) {
 		b.headline("output was lost: " + r.OutputLost)
 	}
 	for _, l := range r.Left[:min(len(r.Left), reportLeft)] {
-		b.headline("still alive after SIGKILL: " + l)
+		b.headline("still alive after SIGKILL: " + clip(l, 160))
 	}
 	if b.Len() > 0 {
 		fmt.Fprintf(b, "exit %d\n", r.ExitCode)
@@ -224,6 +251,16 @@ func round(d time.Duration) time.Duration {
 		return d.Round(100 * time.Millisecond)
 	}
 	return d.Round(time.Second)
+}
+
+// foldShort is Fold for a line of a report, where hundreds of lone ranks end early.
+func foldShort(ranks []int) string {
+	const most = 100
+	text := Fold(ranks)
+	if len(text) <= most {
+		return text
+	}
+	return text[:strings.LastIndexByte(text[:most], ',')] + ",…]"
 }
 
 // Fold writes ranks as ranges: [0-136,138-511]. The ranks are sorted.

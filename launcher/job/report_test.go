@@ -35,6 +35,14 @@ func TestReport(t *testing.T) {
   hint     lower --nproc-per-node
 exit 137
 `},
+		{
+			"asked to end by somebody else",
+			Result{
+				Cause: CauseRank, ExitCode: 143, After: time.Second, Ranks: ranks[2:3],
+				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGTERM}},
+			},
+			"gorun: the program failed (pid 8812) after 1s\n  how      killed by signal 15, from outside: not by gorun\nexit 143\n",
+		},
 		{"single program", Result{
 			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
@@ -49,8 +57,26 @@ exit 137
 			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute},
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\nexit 124\n",
 		},
+		{
+			"deadline after a failure that stopped nobody",
+			Result{
+				Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: ranks,
+				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Code: 5, Fate: FateFailed}, After: 3 * time.Second},
+			},
+			"gorun: the job ran into its deadline (--timeout) after 1m0s\ngorun: rank 2 failed first (pid 8812) after 3s\n" +
+				"  how      exit code 5\n  others   3 ranks stopped by gorun: [0-1,3]\nexit 124\n",
+		},
+		{
+			"ranks that do not end when they are asked to",
+			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: []RankEnd{
+				{Fate: FateStopped, Signal: syscall.SIGKILL}, {Rank: 1, Fate: FateStopped, Signal: syscall.SIGTERM},
+			}},
+			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
+				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",
+		},
 		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
 		{"success", Result{}, ""},
+		{"success after many attempts", Result{Attempts: make([]Attempt, 9)}, ""},
 		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},
 		{
 			"disk full",
@@ -70,9 +96,22 @@ func TestReportIsShort(t *testing.T) {
 		r.Ranks = append(r.Ranks, RankEnd{Rank: i, Fate: Fate(i % 5)})
 	}
 	r.First = &Failure{RankEnd: RankEnd{Rank: 1}, Traceback: long, Last: long, Hint: "a", Log: "l"}
+	for i := range 500 {
+		if r.Ranks[i].Fate == FateStopped {
+			r.Ranks[i].Signal = syscall.SIGKILL
+		}
+	}
+	assert.LessOrEqual(t, strings.Count(r.Report(name), "\n"), 25)
+	r.Cause, r.First.Last = CauseTimeout, nil // which are never there with a traceback
+	r.Attempts = make([]Attempt, 20)
+	for i := range r.Attempts {
+		r.Attempts[i].First = r.First
+	}
 	text := r.Report(name)
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	assert.LessOrEqual(t, len(lines), 25)
+	assert.LessOrEqual(t, strings.Count(text, "\n"), 25)
+	for line := range strings.Lines(text) {
+		assert.Less(t, len(line), 200, line)
+	}
 }
 
 func TestFold(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	ExitNotFound   = 127 // the program was not found
 	ExitEarly      = 1   // --early-exit fail
 	exitReaderGone = 141 // as SIGPIPE would have ended us
+	exitRaised     = 1   // as Python ends a program that raised
 )
 
 // Cause says why a job ended.
@@ -71,16 +72,25 @@ type RankEnd struct {
 	Fate   Fate           `json:"fate"`
 	Code   int            `json:"code"` // 128+n after a signal n
 	Signal syscall.Signal `json:"signal,omitempty"`
-	Core   bool           `json:"core,omitempty"`
-	At     time.Time      `json:"at,omitzero"`
-	OOM    string         `json:"oom,omitempty"`
+	// SignalName is the signal's name, where Result.Name has filled it in.
+	SignalName string    `json:"signal_name,omitempty"`
+	Core       bool      `json:"core,omitempty"`
+	At         time.Time `json:"at,omitzero"`
+	OOM        string    `json:"oom,omitempty"`
 	// Forwarded: the signal was one that the launcher had passed on.
 	Forwarded bool `json:"forwarded,omitempty"`
+	// Raised: it had left PyTorch's error file behind, and still ran when the
+	// launcher ended it by the signal.
+	Raised bool `json:"raised,omitempty"`
 }
 
 // Failure describes the failure that ended a job.
 type Failure struct {
 	RankEnd
+	// How says in words how it ended, as in the report on a terminal.
+	How string `json:"how,omitempty"`
+	// After is the time from the start of the ranks until it failed.
+	After time.Duration `json:"after_ns,omitempty"`
 	// Traceback is what is known of an exception: the last lines of a Python
 	// traceback or of PyTorch's error file, a Go panic.
 	Traceback []string `json:"traceback,omitempty"`
@@ -99,6 +109,8 @@ type Result struct {
 	Cause    Cause          `json:"cause"`
 	ExitCode int            `json:"exit_code"`
 	Signal   syscall.Signal `json:"signal,omitempty"` // with CauseSignal
+	// SignalName is the signal's name, where Name has filled it in.
+	SignalName string `json:"signal_name,omitempty"`
 	// Text says what went wrong where it was not a rank.
 	Text string `json:"text,omitempty"`
 	Hint string `json:"hint,omitempty"`
@@ -106,7 +118,8 @@ type Result struct {
 	First *Failure  `json:"first,omitempty"`
 	Ranks []RankEnd `json:"ranks"`
 	// Elapsed is the time from the start of the ranks to the end of the last, After
-	// the time until what ended the job happened.
+	// the time until what ended the job happened: of the last attempt if a rank
+	// failed, else of all.
 	Elapsed time.Duration `json:"elapsed_ns"`
 	After   time.Duration `json:"after_ns"`
 	// OutputLost says that output could not be written, and why.
@@ -131,7 +144,7 @@ func (s *Supervisor) Result() Result {
 	}
 	first := s.firstFailure()
 	if first != nil {
-		r.First = &Failure{RankEnd: s.rankEnd(first.Rank)}
+		r.First = &Failure{RankEnd: s.rankEnd(first.Rank), After: s.since(first.when())}
 	}
 	if r.Cause == CauseDone && first != nil && !s.enough() {
 		r.Cause, r.After = CauseRank, s.since(first.when())
@@ -187,6 +200,7 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 	}
 	end.Code, end.Signal, end.Core, end.At, end.OOM = e.exitCode(), e.Signal, e.Core, e.At, e.OOM
 	end.Forwarded = slices.Contains(s.forwarded, e.Signal)
+	end.Raised = s.endedRaised(e)
 	switch {
 	case !e.failed():
 		end.Fate = FateSucceeded
@@ -218,6 +232,9 @@ func (s *Supervisor) explain(r *Result) {
 func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 	switch cause {
 	case CauseRank:
+		if s.endedRaised(first) {
+			return exitRaised
+		}
 		return first.exitCode()
 	case CauseStart:
 		return s.failure.Code
@@ -238,6 +255,24 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 		return ExitLauncher
 	}
 	return 0
+}
+
+// Name fills in what depends on the signals' names.
+func (r *Result) Name(name SignalNamer) {
+	if r.Signal != 0 {
+		r.SignalName, _ = name(r.Signal)
+	}
+	for i := range r.Ranks {
+		if e := &r.Ranks[i]; e.Signal != 0 {
+			e.SignalName, _ = name(e.Signal)
+		}
+	}
+	if f := r.First; f != nil {
+		f.How = how(f.RankEnd, name)
+		if f.Signal != 0 {
+			f.SignalName, _ = name(f.Signal)
+		}
+	}
 }
 
 func (e *Exited) exitCode() int {

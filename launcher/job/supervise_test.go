@@ -62,6 +62,7 @@ func say(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
+			Began: time.Unix(1_000_000, 0), SignalName: name,
 			OnHang: map[string]OnHang{"report": HangReport}[f.m["hang"]],
 			Policy: Policy{
 				Continue: f.m["failure"] == "continue", MinSuccess: f.int("enough"),
@@ -153,13 +154,13 @@ func (v values) event(name string) Event {
 	case "start-failed":
 		return StartFailed{Node: v.int("node"), Rank: v.int("rank"), Code: v.int("code"), Text: v.m["text"], At: at}
 	case "exited":
-		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised")}
+		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised"), PeerLost: v.m["peer"] == "lost"}
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":
 		return Signalled{Signal: v.signal("signal"), At: at}
 	case "expired":
-		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly}[v.m["timer"]], At: at}
+		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
 	case "hung":

@@ -24,6 +24,8 @@ type SupervisorConfig struct {
 	Timeout time.Duration
 	Policy  Policy
 	OnHang  OnHang
+	// SignalName names signals in remarks.
+	SignalName SignalNamer
 	// EndSignals are the signals that end the job in order, beside SIGINT,
 	// SIGTERM and SIGHUP; every other one is forwarded.
 	EndSignals []syscall.Signal
@@ -59,6 +61,7 @@ type Supervisor struct {
 	suspended bool
 	forwarded []syscall.Signal
 	tolerated bool    // a failure was, and that was said
+	victim    *Exited // the first that complained of a peer, while that peer is waited for
 	early     *Exited // the first that ended well, where that matters
 	earlyText string
 	pids      map[int]int
@@ -153,13 +156,18 @@ func (s *Supervisor) exited(ev Exited) []Order {
 // judge says what the end of a rank means for the others.
 func (s *Supervisor) judge(ev *Exited) []Order {
 	switch {
+	case s.victim != nil && !s.ranksLeft():
+		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
+	case ev.failed() && !s.cfg.Policy.Continue && ev.PeerLost && s.ranksLeft():
+		return s.awaitPeer(ev)
 	case ev.failed() && !s.cfg.Policy.Continue:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case s.phase != phaseRunning || !s.ranksLeft():
 		return nil
 	case ev.failed() && !s.tolerated:
 		s.tolerated = true
-		return []Order{Remark{fmt.Sprintf("rank %d failed, the others go on (--on-failure continue)", ev.Rank)}}
+		return []Order{Remark{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
+			ev.Rank, round(s.since(ev.when())), how(s.rankEnd(ev.Rank), s.cfg.SignalName))}}
 	case !ev.failed() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
 		s.early = ev
 		return []Order{Arm{TimerEarly, earlyDelay}}
@@ -167,12 +175,25 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 	return nil
 }
 
+// peerDelay is how long a rank may take to end after its connections are gone.
+const peerDelay = time.Second
+
+// awaitPeer gives the peer that a rank complained of the time to end: it was first,
+// and a signal of ours would hide how it ended.
+func (s *Supervisor) awaitPeer(ev *Exited) []Order {
+	if s.phase != phaseRunning || s.victim != nil {
+		return nil
+	}
+	s.victim = ev
+	return []Order{Arm{TimerPeer, peerDelay}}
+}
+
 // endedEarly is due some time after the first rank that ended well.
 func (s *Supervisor) endedEarly(at time.Time) []Order {
 	if s.phase != phaseRunning || !s.ranksLeft() {
 		return nil
 	}
-	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank, earlyDelay, Fold(s.alive()))
+	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank, earlyDelay, foldShort(s.alive()))
 	if s.cfg.Policy.EarlyExit == EarlyFail {
 		return s.stop(CauseEarly, syscall.SIGTERM, at)
 	}
@@ -255,7 +276,7 @@ func (s *Supervisor) remark() []Order {
 	if len(ranks) == 1 {
 		verb = "has"
 	}
-	text := fmt.Sprintf("%s %s %s to end: %s", have, verb, s.cfg.Grace, Fold(ranks))
+	text := fmt.Sprintf("%s %s %s to end: %s", have, verb, s.cfg.Grace, foldShort(ranks))
 	if s.cause == CauseSignal {
 		text += "; Ctrl-C, or another SIGINT, kills them"
 	}
@@ -274,6 +295,8 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.escalate()
 	case ev.Timer == TimerRemark && s.phase == phaseAsked:
 		return s.remark()
+	case ev.Timer == TimerPeer:
+		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerEarly:
 		return s.endedEarly(ev.At)
 	}
@@ -353,7 +376,8 @@ func (s *Supervisor) nodeLost(ev NodeLost) []Order {
 
 // firstFailure is the rank whose failure came first by its own clock: among
 // those that failed before anything of ours could have ended them, the one with
-// the earliest recorded error, else the earliest exit.
+// the earliest recorded error, else the earliest exit. One that complained of a
+// peer comes after those that did not.
 func (s *Supervisor) firstFailure() *Exited {
 	var own []*Exited
 	for _, e := range s.exits {
@@ -365,13 +389,30 @@ func (s *Supervisor) firstFailure() *Exited {
 		return nil
 	}
 	return slices.MinFunc(own, func(a, b *Exited) int {
-		return cmp.Or(a.when().Compare(b.when()), cmp.Compare(a.Rank, b.Rank))
+		return cmp.Or(later(a.PeerLost, b.PeerLost), a.when().Compare(b.when()), cmp.Compare(a.Rank, b.Rank))
 	})
+}
+
+// later compares two as false before true.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // byItself reports whether a rank's end was its own doing.
 func (s *Supervisor) byItself(e *Exited) bool {
 	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)
+}
+
+// endedRaised reports whether a rank that had told of an error before the job was
+// being ended was then ended by a signal of ours: it hung on its way out.
+func (s *Supervisor) endedRaised(e *Exited) bool {
+	return e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() && e.At.After(s.stoppedAt)
 }
 
 // when is the time at which a rank's trouble began, as far as it is known.

@@ -160,6 +160,13 @@ func (j *running) kill() {
 	go t.KillAll(killLimit)
 }
 
+// killed reports whether SIGKILLs may be our own.
+func (j *running) killed() bool {
+	j.signals.mu.Lock()
+	defer j.signals.mu.Unlock()
+	return j.signals.killed
+}
+
 // started replays what ranks missed that did not exist yet.
 func (j *running) started() {
 	j.signals.mu.Lock()

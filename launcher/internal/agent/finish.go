@@ -53,6 +53,7 @@ func (j *running) end(grace time.Duration) {
 		left = j.sweepReaped(grace, reaped)
 	}
 	j.leaveCgroup()
+	j.oom.close()
 	j.closeLogs()
 	j.endings.flush()
 	j.gone.Store(true)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"gorun/launcher/internal/process"
 )
@@ -79,30 +80,50 @@ func (g *guard) adopt(p *process.Guard, known process.GuardConfig) {
 	g.process = p
 }
 
-// watch replaces a guard that was killed.
+// watch replaces a guard that was killed, and before that one which would need
+// threads that ranks may leave it none of. A job that is over in an instant is
+// spared that.
 func (g *guard) watch(j *running, p *process.Guard) {
+	if !g.stays(settled) {
+		return
+	}
+	if process.ReserveThreads() {
+		_ = g.unlessOver(p.Prepare) // the guard before is still there
+	}
 	for {
 		select {
 		case <-g.over:
 			return
 		case <-p.Died():
 		}
-		if err := g.replace(p); err != nil {
+		if err := g.unlessOver(p.Replace); err != nil {
 			j.agent.notice("the guard process was killed and cannot be replaced: %v", err)
 			return
 		}
 	}
 }
 
-// replace leaves a guard dead that was dismissed meanwhile.
-func (g *guard) replace(p *process.Guard) error {
+// stays waits, and reports false if the guard is dismissed meanwhile.
+func (g *guard) stays(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-g.over:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// unlessOver changes the guard process unless it was dismissed meanwhile.
+func (g *guard) unlessOver(change func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
 	case <-g.over:
 		return nil
 	default:
-		return p.Replace()
+		return change()
 	}
 }
 

@@ -5,41 +5,66 @@ import (
 	"sync"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
 )
 
-// oomWatch knows how often the kernel had killed for lack of memory before the
-// ranks ran.
+// oomWatch knows whom the kernel killed for lack of memory while the ranks ran.
 type oomWatch struct {
-	once   sync.Once
-	watch  *process.OOMWatch
-	before process.OOMState
+	mu    sync.Mutex
+	kills *process.OOMKills
 }
 
 // begin looks for the first time. It takes some file reading, which a job that
 // is over in an instant is spared.
-func (o *oomWatch) begin() {
-	o.once.Do(func() {
-		if w, err := process.NewOOMWatch(); err == nil { // without a memory cgroup there is nothing to tell
-			o.watch, o.before = w, w.Snapshot()
-		}
-	})
+func (o *oomWatch) begin() *process.OOMKills {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kills == nil {
+		o.kills = process.WatchOOM()
+	}
+	return o.kills
 }
 
-// reason says that a rank which SIGKILL ended was the kernel's victim, and how
-// that is known; "" if it was not, as far as can be seen.
-func (o *oomWatch) reason() string {
-	o.begin()
-	if o.watch == nil {
-		return ""
+func (o *oomWatch) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kills != nil {
+		o.kills.Close()
 	}
-	after := o.watch.Snapshot()
-	kills, limit, ok := o.before.Since(after)
-	if !ok || kills == 0 {
-		return ""
+}
+
+// explain says of a rank which SIGKILL ended that it was the kernel's victim,
+// how that is known, and what may help, where so many ranks share the memory.
+func (o *oomWatch) explain(e *wire.RankExit, ranks int) {
+	if kill, ok := o.begin().Killed(e.PID); ok {
+		e.OOM, e.Hint = describeOOM(kill, ranks)
 	}
-	text := fmt.Sprintf("oom_kill of its cgroup %d→%d", o.before.Kills, after.Kills)
-	if limit > 0 {
-		text += fmt.Sprintf(", limit %.1f GiB", float64(limit)/(1<<30))
+}
+
+// describeOOM puts into words what was used up, and what is to be done about it.
+func describeOOM(kill process.OOMKill, ranks int) (text, hint string) {
+	if kill.Limit == 0 {
+		return kill.Evidence, ""
 	}
-	return text
+	size := binarySize(kill.Limit)
+	text, way := kill.Evidence+", limit "+size, "lower --nproc-per-node or raise the limit"
+	if kill.Host {
+		size = "this host's " + size
+		text, way = kill.Evidence+", "+size, "lower --nproc-per-node"
+	}
+	if ranks == 1 {
+		return text, "the program needs more than " + size
+	}
+	return text, fmt.Sprintf("%d ranks share %s: %s", ranks, size, way)
+}
+
+// binarySize writes a number of bytes in the unit that reads well.
+func binarySize(n uint64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
 }

@@ -80,8 +80,8 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	if j.logs != nil {
 		e.Last = j.logs.Last(row.LocalRank, lastLines)
 	}
-	if e.Signal == syscall.SIGKILL {
-		e.OOM = j.oom.reason()
+	if e.Signal == syscall.SIGKILL && !j.killed() {
+		j.oom.explain(e, len(j.ranks))
 	}
 }
 
@@ -91,9 +91,10 @@ const lastLines = 60
 // errorFileLimit bounds what is read of an error file, in bytes.
 const errorFileLimit = 64 << 10
 
-// readErrorFile returns what a rank wrote of its own end, and when.
+// readErrorFile returns what a rank wrote of its own end, and when. The place is
+// the rank's to fill: a pipe there must not keep us waiting for a writer.
 func readErrorFile(path string) ([]byte, time.Time) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, time.Time{}
 	}

@@ -82,7 +82,7 @@ func (j *running) openLogs() error {
 		return err
 	}
 	j.logs, err = output.OpenLogs(output.LogPlan{
-		Dir: base, RunDir: base, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
+		Dir: base, RunDir: base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
 		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
@@ -344,6 +345,20 @@ func TestRealPython(t *testing.T) {
 		require.True(t, ok, "%s", words)
 		require.True(t, strings.HasPrefix(got[len(got)-1], last), "%s", got)
 		require.True(t, strings.HasPrefix(got[0], `  File "`+path+`", line `), "%s", got)
+	}
+}
+
+func TestPeerLost(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                             false,
+		"ValueError: shard 7 is empty": false,
+		"ConnectionResetError: [Errno 104] Connection reset by peer":                                                        true,
+		"RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2531":     true,
+		"torch.distributed.DistBackendError: NCCL error in: x.cpp:2251, remote process exited or there was a network error": true,
+		"panic: read tcp 127.0.0.1:4->127.0.0.1:5: read: connection reset by peer\n\ngoroutine 1 [running]:\nmain.main()":   true,
+		"Connection reset by peer, trying again\n1\n2\n3\n4\nKeyError: 'loss'":                                              false,
+	} {
+		assert.Equal(t, want, PeerLost(strings.Split(text, "\n")), text)
 	}
 }
 

@@ -81,7 +81,7 @@ func portTaken(line string) string {
 	if !has(line, "EADDRINUSE", "Address already in use", "address already in use") {
 		return ""
 	}
-	free := "a program that leaves MASTER_PORT alone gets a free one"
+	free := "a program that leaves MASTER_PORT alone gets a free one; one that listens there itself needs --store rank0"
 	port := between(line+",", "port: ", ",")
 	if port == "" || strings.Trim(port, "0123456789") != "" {
 		return free

@@ -47,6 +47,8 @@ var ErrGuardDied = errors.New("the guard process is dead")
 //	                                   EnterGuard: reads the records, SIGKILL to all
 //	                                   of the job, removes paths, ends
 //
+// Where processes are limited it turns into that program sooner, see Prepare.
+//
 // All methods may be called by several goroutines.
 type Guard struct {
 	executable string

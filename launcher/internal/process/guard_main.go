@@ -27,6 +27,9 @@ func EnterGuard() bool {
 	}
 	// The kernel calls us after the file now.
 	_ = os.WriteFile("/proc/self/comm", []byte(guardName), 0)
+	if awaitsLauncher() {
+		getReady()
+	}
 	records, _ := io.ReadAll(os.Stdin) // what could be read is what we know
 	if state, ok := decodeState(records); ok {
 		state.finish()

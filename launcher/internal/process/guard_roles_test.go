@@ -97,7 +97,8 @@ func mustStart(cmd *exec.Cmd) *exec.Cmd {
 }
 
 // launcherRole starts a guard and a rank per shape, says so on its stdout, and
-// waits to be killed. "replace" first kills its guard and starts another.
+// waits to be killed. "replace" first kills its guard and starts another,
+// "prepare" has one take over that is the program already.
 func launcherRole(token string, args []string) {
 	id, dir, shapes := args[0], args[1], args[2:]
 	guard, err := StartGuard(GuardConfig{ID: id, Remove: []string{dir}})
@@ -106,7 +107,7 @@ func launcherRole(token string, args []string) {
 	}
 	marker := Marker(os.Getenv(MarkerVar)).With(id)
 	for _, shape := range shapes {
-		if shape == "replace" {
+		if shape == "replace" || shape == "prepare" {
 			continue
 		}
 		rank := inSession(command("rank", token, shape))
@@ -117,6 +118,11 @@ func launcherRole(token string, args []string) {
 	}
 	if slices.Contains(shapes, "replace") {
 		replaceGuard(guard)
+	}
+	if slices.Contains(shapes, "prepare") {
+		if err := guard.Prepare(); err != nil {
+			panic(err)
+		}
 	}
 	fmt.Println(guard.pid)
 	sleepForEver()

@@ -245,6 +245,7 @@ func TestGuardEndsTheJobOfAKilledLauncher(t *testing.T) {
 		"traced":      {"traced"},
 		"all at once": {"plain", "setsid", "unmarked", "daemon", "closed", "stopped", "traced"},
 		"replaced":    {"unmarked", "setsid", "replace"},
+		"prepared":    {"unmarked", "setsid", "prepare"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -252,7 +253,7 @@ func TestGuardEndsTheJobOfAKilledLauncher(t *testing.T) {
 			launcher, guard := s.launch("", newID(t), dir, shapes...)
 			expected := 1 // the launcher
 			for _, shape := range shapes {
-				if shape != "replace" {
+				if shape != "replace" && shape != "prepare" {
 					expected += 2
 				}
 			}

@@ -61,16 +61,20 @@ func (e *LimitError) Error() string {
 // CheckLimits returns a *LimitError if this process may not have the open files
 // or processes that so many ranks need; of descriptors these are perRank each (see
 // PerRank). It is the only good moment to ask about processes: the Go runtime does
-// not survive it when it wants a thread and there can be none.
+// not survive it when it wants a thread and there can be none. Where they are
+// scarce the launcher's threads are made now, see ReserveThreads.
 func CheckLimits(ranks, perRank int) error {
 	if err := checkFiles(ranks, perRank); err != nil {
 		return err
 	}
-	for _, l := range taskLimits(ranks + spareTasks) {
-		if l.left() < ranks+spareTasks {
-			return l.tooLow(ranks)
-		}
+	limits := taskLimits(max(ranks+spareTasks, scarceTasks)) // the tightest is first
+	switch {
+	case len(limits) == 0 || limits[0].left() >= scarceTasks:
+		return nil
+	case limits[0].left() < ranks+spareTasks:
+		return limits[0].tooLow(ranks)
 	}
+	reserveThreads(limits[0].left() - ranks)
 	return nil
 }
 

@@ -21,6 +21,7 @@ type OOMWatch struct {
 	// levels are our group's folder and those of its ancestors as far as they are
 	// mounted, our own first.
 	levels []string
+	group  string // our group, from the root of the hierarchy
 	names  oomFiles
 }
 
@@ -62,7 +63,7 @@ func newOOMWatch(files fs.FS) (*OOMWatch, error) {
 	if len(levels) == 0 {
 		return nil, fmt.Errorf("watch for out-of-memory kills: memory cgroup %q is not mounted", group.path)
 	}
-	return &OOMWatch{files: files, levels: levels, names: names}, nil
+	return &OOMWatch{files: files, levels: levels, group: group.path, names: names}, nil
 }
 
 // Snapshot looks at the counter and the limits: two small files and one more per

@@ -231,6 +231,7 @@ func (e *RankExit) fields(c *coder) {
 	c.blob(8, &e.ErrorFile)
 	text(c, 9, &e.OOM)
 	c.texts(10, &e.Last)
+	text(c, 11, &e.Hint)
 }
 
 func (*Signal) Type() Type { return TypeSignal }

@@ -195,6 +195,7 @@ type RankExit struct {
 	ErrorFile []byte
 	OOM       string
 	Last      []string // lines of a failed rank that did not pass through here
+	Hint      string   // something to try that only the node can know
 }
 
 // Signal sends a signal to every rank of a node that still runs.

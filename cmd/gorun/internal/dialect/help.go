@@ -13,7 +13,7 @@ const (
 // exitCodes are the last thing in the help, as scripts look for them there.
 var exitCodes = []example{
 	{"0", "every rank ended with 0"},
-	{"1-123", "the first failing rank's own exit code"},
+	{"1-255", "the first failing rank's own exit code"},
 	{"128+n", "it was killed by signal n"},
 	{"2", "a mistake on the command line"},
 	{"124", "--timeout or --hang-timeout ran out"},

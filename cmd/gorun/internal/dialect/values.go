@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -193,7 +194,7 @@ func parseSignals(value string) ([]string, error) {
 		}
 		switch unix.SignalNum(name) {
 		case 0:
-			return nil, fmt.Errorf("%s is no signal's name", entry)
+			return nil, fmt.Errorf("%s is no signal's name", cmp.Or(entry, `""`))
 		case unix.SIGKILL, unix.SIGSTOP:
 			return nil, fmt.Errorf("%s cannot be handled by anybody", name)
 		case unix.SIGCHLD, unix.SIGURG:

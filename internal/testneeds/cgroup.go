@@ -1,0 +1,108 @@
+package testneeds
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Cgroup is a place where a test may make cgroups with a controller.
+type Cgroup struct {
+	Dir string
+	V1  bool
+}
+
+// Limits are the files of a cgroup that hold the limit of a controller, by version.
+var cgroupLimits = map[string]map[bool]string{
+	"memory": {true: "memory.limit_in_bytes", false: "memory.max"},
+	"pids":   {true: "pids.max", false: "pids.max"},
+}
+
+// WritableCgroup skips unless there is a hierarchy with a controller ("memory", "pids") in which this test may make a group.
+func WritableCgroup(t testing.TB, controller string) Cgroup {
+	t.Helper()
+	place, err := FindCgroup(controller)
+	if err != nil {
+		Skip(t, LayerCgroup, err.Error())
+	}
+	return place
+}
+
+// FindCgroup looks for the place: the root of a version 1 hierarchy, or of version 2 where that has the controller for groups below it.
+func FindCgroup(controller string) (Cgroup, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return Cgroup{}, err
+	}
+	why := errors.New("no hierarchy with the controller " + controller + " is mounted")
+	for line := range strings.Lines(string(mounts)) {
+		head, tail, _ := strings.Cut(line, " - ")
+		where, kind := strings.Fields(head), strings.Fields(tail)
+		if len(where) < 5 || len(kind) < 3 {
+			continue
+		}
+		place := Cgroup{Dir: where[4], V1: kind[0] == "cgroup"}
+		if kind[0] != "cgroup2" && (!place.V1 || !slices.Contains(strings.Split(kind[2], ","), controller)) {
+			continue
+		}
+		group, err := place.Make(controller)
+		if err == nil {
+			return place, os.Remove(group)
+		}
+		why = err
+	}
+	return Cgroup{}, why
+}
+
+// Make makes a group with a controller, which the caller has to remove.
+func (c Cgroup) Make(controller string) (dir string, err error) {
+	if dir, err = os.MkdirTemp(c.Dir, "gorun-test-"); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(dir, cgroupLimits[controller][c.V1])); err != nil {
+		return "", errors.Join(err, os.Remove(dir))
+	}
+	return dir, nil
+}
+
+// Limit sets what a group that Make made may have of a controller.
+func (c Cgroup) Limit(dir, controller string, limit int) error {
+	path := filepath.Join(dir, cgroupLimits[controller][c.V1])
+	if err := os.WriteFile(path, fmt.Append(nil, limit), 0o644); err != nil {
+		return err
+	}
+	now, err := os.ReadFile(path)
+	if text := string(bytes.TrimSpace(now)); err == nil && text != fmt.Sprint(limit) {
+		return fmt.Errorf("%s is %s, wanted %d", path, text, limit)
+	}
+	return err
+}
+
+// OwnCgroup skips unless the test may make a cgroup below the one it is in, of version 2 or of v1's freezer.
+func OwnCgroup(t testing.TB) {
+	t.Helper()
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		Skip(t, LayerCgroup, err.Error())
+	}
+	for line := range strings.Lines(string(groups)) {
+		_, group, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, own, _ := strings.Cut(group, ":")
+		mounts := map[string][]string{"": {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "freezer": {"/sys/fs/cgroup/freezer"}}
+		for _, mount := range mounts[controllers] {
+			parent := filepath.Join(mount, own)
+			probe := filepath.Join(parent, "gorun-probe-"+strconv.Itoa(os.Getpid()))
+			if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err == nil && os.Mkdir(probe, 0o755) == nil {
+				_ = os.Remove(probe)
+				return
+			}
+		}
+	}
+	Skip(t, LayerCgroup, "no cgroup can be made below this process's own")
+}

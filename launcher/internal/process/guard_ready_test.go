@@ -1,0 +1,78 @@
+package process
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestPreparedGuard(t *testing.T) {
+	s := newScene(t)
+	var inherited [2]int // without close-on-exec
+	require.NoError(t, unix.Pipe(inherited[:]))
+	t.Cleanup(func() { _, _ = unix.Close(inherited[0]), unix.Close(inherited[1]) })
+	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
+	require.NoError(t, g.AddRank(nobody))
+	before := g.pid
+	require.NoError(t, g.Prepare())
+	require.NotEqual(t, before, g.pid)
+	require.Equal(t, unix.ESRCH, unix.Kill(before, 0), "the guard before is gone")
+	s.eventually(func() bool {
+		threads, _ := os.ReadDir(procFile(g.pid, "task"))
+		return len(threads) > guardThreads && ignored(t, g.pid, unix.SIGTERM) && openPipes(t, g.pid) == 1
+	}, "guard with all its threads, deaf, holding nothing that we were given")
+
+	for _, sig := range meant {
+		assert.True(t, ignored(t, g.pid, sig), "signal %d", sig)
+		require.NoError(t, unix.Kill(g.pid, sig))
+	}
+	p, err := Describe(g.pid)
+	require.NoError(t, err)
+	assert.Equal(t, guardName, p.Name)
+	assert.Equal(t, g.pid, p.SID, "its own session")
+	environ, err := os.ReadFile(procFile(g.pid, "environ"))
+	require.NoError(t, err)
+	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
+	assert.NoError(t, g.AddRank(nobody+1))
+
+	died, prepared := g.Died(), g.pid
+	require.NoError(t, unix.Kill(prepared, unix.SIGKILL))
+	<-died
+	require.NoError(t, g.Replace())
+	assert.NoError(t, g.AddRank(nobody+2))
+	g.Dismiss()
+	require.NoError(t, g.Prepare(), "there is none to take over from")
+	assert.Zero(t, g.pid)
+	assert.False(t, HasChildren())
+}
+
+// ignored reports whether a process ignores a signal.
+func ignored(t *testing.T, pid int, sig unix.Signal) bool {
+	t.Helper()
+	status, err := os.ReadFile(procFile(pid, "status"))
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(line, 16, 64)
+	require.NoError(t, err)
+	return mask>>(sig-1)&1 == 1
+}
+
+// openPipes is how many of a process's descriptors are pipes. Others may be closed
+// while we look.
+func openPipes(t *testing.T, pid int) (pipes int) {
+	t.Helper()
+	entries, err := os.ReadDir(procFile(pid, "fd"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		if file, _ := os.Readlink(procFile(pid, "fd/"+e.Name())); strings.HasPrefix(file, "pipe:") {
+			pipes++
+		}
+	}
+	return pipes
+}

@@ -1,0 +1,129 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// KernelLog is what the kernel has logged since it was opened, as far as it is
+// about processes that it killed for lack of memory.
+type KernelLog struct {
+	fd   int
+	read func(fd int, p []byte) (int, error) // one record, never blocking
+}
+
+// OOMVictim is a process that the kernel says it killed for lack of memory.
+type OOMVictim struct {
+	PID    int
+	Global bool   // the host's memory was used up, not that of a cgroup
+	Group  string // its memory cgroup, from the root of the hierarchy; "" where the kernel did not say
+}
+
+// kernelRecord is more than a record of /dev/kmsg can have, in bytes
+// (PRINTKRB_RECORD_MAX), and kernelRecords how many are read at one look, lest a
+// kernel that logs as fast as they are read hold us up.
+const (
+	kernelRecord  = 8 << 10
+	kernelRecords = 20_000
+)
+
+// initialPIDs is the inode of the first PID namespace (PROC_PID_INIT_INO).
+const initialPIDs = "pid:[4026531836]"
+
+// NewKernelLog opens the log at its end. Most users may not read it
+// (sysctl kernel.dmesg_restrict), and in a PID namespace its pids are not ours.
+func NewKernelLog() (*KernelLog, error) {
+	if space, err := os.Readlink("/proc/self/ns/pid"); err != nil || space != initialPIDs {
+		return nil, errors.New("the kernel's log has the pids of another namespace")
+	}
+	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("open /dev/kmsg", err)
+	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("seek in /dev/kmsg", err)
+	}
+	return &KernelLog{fd: fd, read: unix.Read}, nil
+}
+
+// Close gives the descriptor back.
+func (l *KernelLog) Close() { unix.Close(l.fd) }
+
+// Victims returns those whose records came since the last call. It never waits.
+func (l *KernelLog) Victims() (victims []OOMVictim) {
+	var record [kernelRecord]byte
+	for range kernelRecords {
+		n, err := l.read(l.fd, record[:])
+		switch {
+		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR): // EPIPE: records were overwritten before we came; the oldest is next
+			continue
+		case err != nil || n == 0: // usually EAGAIN
+			return victims
+		}
+		if v, ok := parseKernelRecord(record[:n]); ok {
+			victims = append(victims, v)
+		}
+	}
+	return victims
+}
+
+// parseKernelRecord reads "priority,sequence,microseconds,flags;text", see
+// Documentation/ABI/testing/dev-kmsg. Only the kernel's own (facility 0) count.
+func parseKernelRecord(record []byte) (OOMVictim, bool) {
+	head, text, _ := bytes.Cut(record, []byte{';'})
+	priority, _, _ := strings.Cut(string(head), ",")
+	if number, err := strconv.Atoi(priority); err != nil || number >= 8 {
+		return OOMVictim{}, false
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if list, ok := strings.CutPrefix(line, "oom-kill:"); ok {
+		return parseOOMLine(list)
+	}
+	return parseKilledLine(line)
+}
+
+// parseOOMLine reads "constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,
+// task=NAME,pid=1,uid=0" (since Linux 5.0). NAME is the program's own choice, and
+// a folder's name may have commas, so that only the last of a key counts.
+func parseOOMLine(list string) (v OOMVictim, ok bool) {
+	head, tail := cutLast(list, ",pid=")
+	number, _, _ := strings.Cut(tail, ",")
+	var err error
+	if v.PID, err = strconv.Atoi(number); err != nil {
+		return v, false
+	}
+	v.Global = !strings.HasPrefix(list, "constraint=CONSTRAINT_MEMCG,")
+	if _, group, found := strings.Cut(head, ",task_memcg="); found {
+		v.Group, _ = cutLast(group, ",task=")
+	}
+	return v, true
+}
+
+// parseKilledLine reads "Out of memory: Killed process 1 (NAME) …", or with
+// "Memory cgroup out of memory", which comes after the signal and may be missed.
+func parseKilledLine(line string) (v OOMVictim, ok bool) {
+	kind, rest, found := strings.Cut(line, "Killed process ")
+	kind = strings.TrimSuffix(kind, ": ")
+	v.Global = strings.HasPrefix(kind, "Out of memory")
+	if !found || !v.Global && kind != "" && !strings.HasPrefix(kind, "Memory cgroup out of memory") {
+		return v, false
+	}
+	number, _, _ := strings.Cut(rest, " ")
+	pid, err := strconv.Atoi(strings.TrimSuffix(number, ","))
+	v.PID = pid
+	return v, err == nil
+}
+
+func cutLast(s, separator string) (before, after string) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, ""
+	}
+	return s[:i], s[i+len(separator):]
+}

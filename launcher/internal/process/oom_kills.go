@@ -1,0 +1,116 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+)
+
+// OOMKills tells which processes the kernel killed for lack of memory: by its
+// log where we may read that, else by the counter of our memory cgroup, which
+// does not say who it was.
+type OOMKills struct {
+	mu      sync.Mutex
+	watch   *OOMWatch // nil: there is no memory cgroup
+	before  OOMState
+	log     *KernelLog // nil: we may not read it
+	victims []OOMVictim
+}
+
+// OOMKill is how one process was killed for lack of memory.
+type OOMKill struct {
+	Evidence string // the file that says so, with its counter: "memory.events oom_kill 0→1"
+	Limit    uint64 // what was used up, in bytes: a cgroup's limit, or the host's memory; 0: unknown
+	Host     bool   // it was the host's
+}
+
+// WatchOOM begins to watch. It reads some files: call it off the critical path.
+func WatchOOM() *OOMKills {
+	o := &OOMKills{}
+	var err error
+	if o.watch, err = NewOOMWatch(); err == nil {
+		o.before = o.watch.Snapshot()
+	}
+	o.log, _ = NewKernelLog() // the counter is left
+	return o
+}
+
+// Close gives back what watching takes.
+func (o *OOMKills) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.log != nil {
+		o.log.Close()
+		o.log = nil
+	}
+}
+
+// Killed looks at the end of a process that SIGKILL ended: false if it was not
+// the kernel, as far as can be seen. It never waits.
+func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var after OOMState
+	if o.log != nil { // before the counter, which then has all that the log has
+		o.victims = append(o.victims, o.log.Victims()...)
+	}
+	if o.watch != nil {
+		after = o.watch.Snapshot()
+	}
+	kill, ok := o.judge(pid, after)
+	if ok && kill.Limit == 0 && kill.Host {
+		kill.Limit = hostMemory()
+	}
+	return kill, ok
+}
+
+// judge has no side effects. The counter rises before the victim gets its signal;
+// of the log's two records one may be left out (there is a rate limit), the other
+// may come after the victim's end. So the log can say that it was this process,
+// and that it was not only if it accounts for every kill that was counted.
+func (o *OOMKills) judge(pid int, after OOMState) (OOMKill, bool) {
+	kills, limit, counted := o.before.Since(after)
+	k := OOMKill{Evidence: "kernel log"}
+	if counted && kills > 0 {
+		k.Evidence = fmt.Sprintf("%s oom_kill %d→%d", o.watch.names.kills, o.before.Kills, after.Kills)
+	}
+	i := slices.IndexFunc(o.victims, func(v OOMVictim) bool { return v.PID == pid })
+	switch {
+	case i >= 0:
+		k.Host = o.victims[i].Global
+	case !counted || kills == 0 || kills <= o.others():
+		return OOMKill{}, false
+	default:
+		k.Host = limit == 0
+	}
+	if counted && kills > 0 && !k.Host {
+		k.Limit = limit
+	}
+	return k, true
+}
+
+// others is how many processes of our own cgroup the log names; none of them is
+// the one in question.
+func (o *OOMKills) others() int {
+	seen := map[int]bool{}
+	for _, v := range o.victims {
+		if v.Group == o.watch.group {
+			seen[v.PID] = true
+		}
+	}
+	return len(seen)
+}
+
+// hostMemory is the host's memory in bytes, 0 if it cannot be told.
+func hostMemory() uint64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(text, []byte("MemTotal:"))
+	number, _, _ := bytes.Cut(bytes.TrimSpace(rest), []byte{' '})
+	kib, _ := decimal(number)
+	return kib << 10
+}
