@@ -13,6 +13,7 @@ import (
 type exits chan Status
 
 func (exits) Started(int, int)                      {}
+func (exits) Unbound(int, Bound)                    {}
 func (exits) Output(int, int, []byte)               {}
 func (exits) Closed(int, int)                       {}
 func (e exits) Exited(_ int, s Status, _ time.Time) { e <- s }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/process/cgroup"
+	"gorun/launcher/internal/process/kernel"
 )
 
 // maxThreads bounds the spawner threads of a group. More than four fight for
@@ -37,6 +38,12 @@ type Common struct {
 	Cgroup *cgroup.Group
 }
 
+// Binding is where a rank runs and has its memory; Bound, why that was refused.
+type (
+	Binding = kernel.Binding
+	Bound   = kernel.Bound
+)
+
 // Rank is what one rank has of its own. Zero fields take Common's value.
 type Rank struct {
 	ID                    int      // names the rank in the Sink's and Group's methods; unique in a group
@@ -45,6 +52,7 @@ type Rank struct {
 	Argv                  []string
 	Dir                   string
 	Stdin, Stdout, Stderr Stream
+	Binding               Binding // of its threads and memory
 }
 
 // Status says how a process ended.
@@ -60,6 +68,9 @@ type Status struct {
 type Sink interface {
 	// Started comes first of all for a rank, when its program is executing.
 	Started(id, pid int)
+	// Unbound comes right after Started for a rank whose Binding the kernel refused,
+	// in part at least. It runs all the same.
+	Unbound(id int, b Bound)
 	// Output hands over bytes of stream 1 or 2. p is only valid during the call.
 	Output(id, stream int, p []byte)
 	// Closed comes last for a stream: all that could write to it have closed it,

@@ -54,6 +54,7 @@ func (s *scratch) load(c *kernel.Child, img *image, r *rank) (err error) {
 	s.envp = append(s.envp, nil)
 	c.Envp = &s.envp[0]
 
+	c.Binding = r.Binding
 	c.Argv = &img.argv[0]
 	if r.Argv != nil {
 		if s.argv, err = s.add(s.argv[:0], r.Argv); err != nil {

@@ -20,6 +20,7 @@ const patience = 2 * time.Minute
 
 // story is what a Sink was told about one rank.
 type story struct {
+	unbound  process.Bound
 	pid      int
 	thread   int // the thread that told it
 	out      [3][]byte
@@ -65,6 +66,10 @@ func (r *recorder) tell(id int, what string, change func(*story)) {
 
 func (r *recorder) Started(id, pid int) {
 	r.tell(id, "started", func(s *story) { s.pid = pid })
+}
+
+func (r *recorder) Unbound(id int, b process.Bound) {
+	r.tell(id, "unbound", func(s *story) { s.unbound = b })
 }
 
 func (r *recorder) Output(id, stream int, p []byte) {

@@ -60,6 +60,9 @@ func (s *spawner) adopt(r *rank, pid int) {
 	r.pid.Store(int32(pid))
 	r.pidfd = s.child.PidFD
 	s.g.sink.Started(r.ID, pid)
+	if s.child.Bound != (Bound{}) {
+		s.g.sink.Unbound(r.ID, s.child.Bound)
+	}
 	for stream, fd := range r.end {
 		if fd >= 0 {
 			s.watch(fd, r.index<<2|int32(stream))

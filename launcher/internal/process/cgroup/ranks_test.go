@@ -17,6 +17,7 @@ import (
 type deaf struct{}
 
 func (deaf) Started(int, int)                      {}
+func (deaf) Unbound(int, process.Bound)            {}
 func (deaf) Output(int, int, []byte)               {}
 func (deaf) Closed(int, int)                       {}
 func (deaf) Exited(int, process.Status, time.Time) {}

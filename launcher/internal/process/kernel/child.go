@@ -70,6 +70,7 @@ type Child struct {
 	Launcher   int          // our pid
 	OpenFiles  *unix.Rlimit // its RLIMIT_NOFILE, nil: ours
 	Mask       uint64       // its signal mask
+	Binding    Binding      // of its threads and memory
 	Cgroup     int32        // the cgroup v2 that it is born into, -1: ours. Only Clone3 can do that
 
 	Way Way
@@ -79,8 +80,9 @@ type Child struct {
 	Patient bool
 
 	// What Start found: a descriptor of the child, -1 where the kernel has none,
-	// and the step that failed with its error, or 0.
+	// what came of its binding, and the step that failed with its error, or 0.
 	PidFD  int32
+	Bound  Bound
 	Failed Step
 	Errno  syscall.Errno
 
@@ -93,7 +95,7 @@ type Child struct {
 // It returns when that has happened or failed. If a child came to be but failed
 // its pid is returned all the same, and it has to be waited for.
 func (c *Child) Start() (pid int) {
-	c.PidFD, c.Failed, c.Errno = -1, StepClone, 0
+	c.PidFD, c.Bound, c.Failed, c.Errno = -1, Bound{}, StepClone, 0
 	c.args = cloneArgs{
 		flags:      vforkFlags | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND,
 		pidFD:      uint64(uintptr(unsafe.Pointer(&c.PidFD))),
@@ -180,6 +182,7 @@ func (c *Child) become() (Step, syscall.Errno) {
 		return StepDescriptors, e
 	}
 	c.restore()
+	c.bind()
 	return StepExec, c.exec()
 }
 
