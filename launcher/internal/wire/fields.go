@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"net/netip"
-
-	"gorun/placement"
-)
+import "net/netip"
 
 // The numbers of fields are for ever: a field that is no longer used leaves its
 // number unused.
@@ -39,50 +35,6 @@ func (m *Facts) fields(c *coder) {
 	parts(c, 4, &m.Programs)
 	text(c, 5, &m.TempDir)
 	text(c, 6, &m.Limit)
-}
-
-// machine and gpu are placement's, which knows nothing of frames.
-type (
-	machine placement.Machine
-	gpu     placement.GPU
-)
-
-func (m *machine) fields(c *coder) {
-	c.cpuSet(1, &m.CPUs)
-	c.float(2, &m.Quota)
-	number(c, 3, &m.MemoryLimit)
-	c.gpus(4, &m.GPUs)
-	c.texts(5, &m.Notes)
-}
-
-func (c *coder) gpus(num int, p *[]placement.GPU) {
-	if c.is(num, sized) {
-		var g gpu
-		c.part(num, &g)
-		*p = append(*p, placement.GPU(g))
-	}
-	if !c.reading {
-		for i := range *p {
-			c.part(num, (*gpu)(&(*p)[i]))
-		}
-	}
-}
-
-func (g *gpu) fields(c *coder) {
-	number(c, 1, &g.Index)
-	text(c, 2, &g.PCI)
-	text(c, 3, &g.Vendor)
-	text(c, 4, &g.UUID)
-}
-
-// cpuSet is a list as the kernel writes it: "0-3,8".
-func (c *coder) cpuSet(num int, p *placement.CPUSet) {
-	switch {
-	case c.is(num, sized):
-		*p, c.err = placement.ParseCPUSet(string(c.bytes))
-	case !c.reading && p.Len() > 0:
-		c.writeText(num, p.String())
-	}
 }
 
 func (p *Resolved) fields(c *coder) {

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"gorun/placement"
+)
+
+// A Machine is placement's, which knows nothing of frames: these are its types with
+// fields.
+type (
+	machine  placement.Machine
+	gpu      placement.GPU
+	link     placement.Link
+	bus      placement.Bus
+	topology placement.Topology
+	numaNode placement.NUMANode
+	nic      placement.NIC
+)
+
+// foreign is a list of another package's values, as a type of ours sees them.
+func foreign[T any](c *coder, num int, p *[]T, as func(*T) fielder) {
+	if c.is(num, sized) {
+		*p = append(*p, *new(T))
+		c.part(num, as(&(*p)[len(*p)-1]))
+	}
+	if !c.reading {
+		for i := range *p {
+			c.part(num, as(&(*p)[i]))
+		}
+	}
+}
+
+// perhaps is a value of another package's that may be missing.
+func perhaps[T any](c *coder, num int, p **T, as func(*T) fielder) {
+	if c.is(num, sized) {
+		*p = new(T)
+	}
+	if *p != nil {
+		c.part(num, as(*p))
+	}
+}
+
+func (m *machine) fields(c *coder) {
+	c.cpuSet(1, &m.CPUs)
+	c.float(2, &m.Quota)
+	number(c, 3, &m.MemoryLimit)
+	foreign(c, 4, &m.GPUs, func(g *placement.GPU) fielder { return (*gpu)(g) })
+	c.texts(5, &m.Notes)
+	perhaps(c, 6, &m.Topology, func(t *placement.Topology) fielder { return (*topology)(t) })
+}
+
+func (g *gpu) fields(c *coder) {
+	number(c, 1, &g.Index)
+	text(c, 2, &g.PCI)
+	text(c, 3, &g.Vendor)
+	text(c, 4, &g.UUID)
+	text(c, 5, &g.Name)
+	number(c, 6, &g.Memory)
+	c.bus(7, &g.Bus)
+	foreign(c, 8, &g.Links, func(l *placement.Link) fielder { return (*link)(l) })
+	c.flag(9, &g.Used)
+	c.texts(10, &g.MIG)
+}
+
+func (l *link) fields(c *coder) {
+	text(c, 1, &l.Peer)
+	text(c, 2, &l.Kind)
+	number(c, 3, &l.Count)
+}
+
+func (c *coder) bus(num int, p **placement.Bus) {
+	perhaps(c, num, p, func(b *placement.Bus) fielder { return (*bus)(b) })
+}
+
+func (b *bus) fields(c *coder) {
+	text(c, 1, &b.Address)
+	text(c, 2, &b.Root)
+	c.texts(3, &b.Bridges)
+	number(c, 4, &b.Node)
+	c.cpuSet(5, &b.Near)
+}
+
+// fields writes the CPUs by columns: a table of 256 rows is a few kilobytes then.
+func (t *topology) fields(c *coder) {
+	foreign(c, 1, &t.Nodes, func(n *placement.NUMANode) fielder { return (*numaNode)(n) })
+	c.cpuSet(2, &t.Memories)
+	c.cpuSet(3, &t.Isolated)
+	c.cpuSet(4, &t.Offline)
+	foreign(c, 5, &t.NICs, func(n *placement.NIC) fielder { return (*nic)(n) })
+	c.flag(6, &t.Virtual)
+	c.column(7, t, func(cpu *placement.CPU) *int { return &cpu.ID })
+	c.column(8, t, func(cpu *placement.CPU) *int { return &cpu.Package })
+	c.column(9, t, func(cpu *placement.CPU) *int { return &cpu.Node })
+	c.column(10, t, func(cpu *placement.CPU) *int { return &cpu.Die })
+	c.column(11, t, func(cpu *placement.CPU) *int { return &cpu.L3 })
+	c.column(12, t, func(cpu *placement.CPU) *int { return &cpu.L2 })
+	c.column(13, t, func(cpu *placement.CPU) *int { return &cpu.Core })
+	c.column(14, t, func(cpu *placement.CPU) *int { return &cpu.Thread })
+	c.column(15, t, func(cpu *placement.CPU) *int { return &cpu.Kind })
+}
+
+func (n *numaNode) fields(c *coder) {
+	number(c, 1, &n.ID)
+	c.cpuSet(2, &n.CPUs)
+	number(c, 3, &n.Memory)
+	numbers(c, 4, &n.Distances)
+}
+
+func (n *nic) fields(c *coder) {
+	text(c, 1, &n.Name)
+	text(c, 2, &n.Kind)
+	text(c, 3, &n.Interface)
+	number(c, 4, &n.Port)
+	c.flag(5, &n.Up)
+	text(c, 6, &n.State)
+	c.float(7, &n.Gbps)
+	number(c, 8, &n.GID)
+	c.bus(9, &n.Bus)
+}
+
+// cpuSet is a list as the kernel writes it: "0-3,8".
+func (c *coder) cpuSet(num int, p *placement.CPUSet) {
+	switch {
+	case c.is(num, sized):
+		*p, c.err = placement.ParseCPUSet(string(c.bytes))
+	case !c.reading && p.Len() > 0:
+		c.writeText(num, p.String())
+	}
+}
+
+// column is one number of each CPU, packed.
+func (c *coder) column(num int, t *topology, of func(*placement.CPU) *int) {
+	switch {
+	case c.is(num, sized):
+		c.err = readColumn(c.bytes, t, of)
+	case !c.reading && len(t.CPUs) > 0:
+		var packed []byte
+		for i := range t.CPUs {
+			packed = binary.AppendVarint(packed, int64(*of(&t.CPUs[i])))
+		}
+		c.writeText(num, string(packed))
+	}
+}
+
+func readColumn(packed []byte, t *topology, of func(*placement.CPU) *int) error {
+	for row := 0; len(packed) > 0; row++ {
+		n, size := binary.Varint(packed)
+		if size <= 0 || row > maxCPUs {
+			return errBroken
+		}
+		if packed = packed[size:]; row == len(t.CPUs) {
+			t.CPUs = append(t.CPUs, placement.CPU{})
+		}
+		*of(&t.CPUs[row]) = int(n)
+	}
+	return nil
+}
+
+// maxCPUs is more than Linux has.
+const maxCPUs = 1 << 16
