@@ -85,6 +85,10 @@ func (s CPUSet) Len() int {
 	return n
 }
 
+// Mask returns the set as sched_setaffinity takes it: bit i of word w stands for
+// CPU 64*w+i.
+func (s CPUSet) Mask() []uint64 { return append([]uint64(nil), s.words...) }
+
 // Has reports whether a CPU is in the set.
 func (s CPUSet) Has(cpu int) bool {
 	return cpu >= 0 && cpu/64 < len(s.words) && s.words[cpu/64]&(1<<(cpu%64)) != 0

@@ -36,6 +36,7 @@ type running struct {
 	endings *endings
 	ranks   map[int]*rank
 	oom     oomWatch
+	unbound unbound
 	signals signals
 	ended   sync.Once
 	spawned chan struct{} // closed when the spawning is over
@@ -171,6 +172,7 @@ func (j *running) processes() ([]process.Rank, error) {
 	ranks := make([]process.Rank, len(j.start.Ranks))
 	for i, row := range j.start.Ranks {
 		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args}
+		r.Binding = process.Binding{CPUs: row.CPUs.Mask(), Policy: row.MemoryPolicy, Nodes: row.Memories.Mask()}
 		if row.App != 0 {
 			app := j.start.Apps[row.App]
 			r.Path, r.Dir = app.Path, app.Dir

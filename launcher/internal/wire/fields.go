@@ -116,6 +116,9 @@ func (r *Row) fields(c *coder) {
 	c.texts(4, &r.Env)
 	c.texts(5, &r.Args)
 	text(c, 6, &r.ErrorFile)
+	c.cpuSet(7, &r.CPUs)
+	c.cpuSet(8, &r.Memories)
+	number(c, 9, &r.MemoryPolicy)
 }
 
 func (s *Stdio) fields(c *coder) {

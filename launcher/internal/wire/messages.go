@@ -124,6 +124,11 @@ type Row struct {
 	Env       []string // what differs from Common
 	Args      []string // argv, where it differs from the app's
 	ErrorFile string   // where PyTorch writes its error file
+	// CPUs are those that it runs on, Memories the NUMA nodes whose memory it gets by
+	// MemoryPolicy (of set_mempolicy); empty: as the agent itself.
+	CPUs         placement.CPUSet
+	Memories     placement.CPUSet
+	MemoryPolicy int
 }
 
 // Stdio says what the ranks' standard streams are.

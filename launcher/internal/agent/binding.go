@@ -1,0 +1,30 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+
+	"gorun/launcher/internal/process"
+)
+
+// unbound tells once of each kind that the kernel refused to bind ranks: in a
+// container all of them meet the same filter.
+type unbound struct{ cpus, memory sync.Once }
+
+func (s *sink) Unbound(id int, b process.Bound) {
+	row := s.ranks[id].row
+	if b.CPUs != 0 {
+		s.unbound.cpus.Do(func() {
+			s.agent.notice("%s", notBound(id, "CPUs "+row.CPUs.String(), b.CPUs))
+		})
+	}
+	if b.Nodes != 0 {
+		s.unbound.memory.Do(func() {
+			s.agent.notice("%s", notBound(id, "the memory of NUMA node "+row.Memories.String(), b.Nodes))
+		})
+	}
+}
+
+func notBound(rank int, what string, why error) string {
+	return fmt.Sprintf("rank %d runs, but is not bound to %s: %v; --bind-to none does not try", rank, what, why)
+}
