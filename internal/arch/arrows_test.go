@@ -23,6 +23,7 @@ type room struct {
 var rooms = []room{
 	{"placement", nil, "placement is pure arithmetic over Machine and Layout: a scheduler must be able to use it alone"},
 	{"placement/sysfs", []string{"placement"}, "sysfs fills in a placement.Machine and knows nothing else"},
+	{"placement/draw", []string{"placement", "internal/printable"}, "a picture follows from a Machine and the places on it, and from nothing else"},
 	{"placement/nvml", []string{"placement"}, "nvml fills in a placement.Machine and knows nothing else"},
 	{"rendezvous", nil, "the store is a leaf: any program may serve or use it without the launcher"},
 	{"rendezvous/tcpstore", []string{"rendezvous", "rendezvous/internal/..."}, "a door to the store knows the store, not who opens it"},
