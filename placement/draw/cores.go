@@ -44,9 +44,19 @@ func parts(t *placement.Topology) []part {
 	return all
 }
 
-// cpus are the CPUs of a part.
-func (p part) cpus() []int { return cpusOf(p.cores) }
+// byPackage groups the parts of each package.
+func byPackage(all []part) [][]part {
+	var packages [][]part
+	for i, p := range all {
+		if i == 0 || p.pkg != all[i-1].pkg {
+			packages = append(packages, nil)
+		}
+		packages[len(packages)-1] = append(packages[len(packages)-1], p)
+	}
+	return packages
+}
 
+// cpusOf are all CPUs of some cores.
 func cpusOf(cores []core) []int {
 	var all []int
 	for _, c := range cores {

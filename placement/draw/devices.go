@@ -189,20 +189,21 @@ type row struct {
 // rows draws a tree: the first thing below a branch stands in its line.
 //
 //	pci0000:15 ┬ GPU 0
-//	           └ 0000:17:00.0 ┬ mlx5_0
-//	                          └ mlx5_1
+//	           └ 17:00.0 ┬ mlx5_0
+//	                      └ mlx5_1
 func (b *branch) rows() []row {
 	if b.device != nil {
 		return []row{{device: b.device}}
 	}
 	var all []row
-	blank := strings.Repeat(" ", columns(b.name)+1)
+	name := strings.TrimPrefix(b.name, "0000:") // the domain of nearly everything
+	blank := strings.Repeat(" ", columns(name)+1)
 	for i, c := range b.below {
 		last := i == len(b.below)-1
 		for j, r := range c.rows() {
 			lead := blank
 			if i == 0 && j == 0 {
-				lead = b.name + " "
+				lead = name + " "
 			}
 			r.strokes = lead + stroke(i == 0, last, j == 0) + r.strokes
 			all = append(all, r)

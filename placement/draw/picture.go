@@ -156,31 +156,29 @@ func (p *picture) allowance() string {
 // packages draws a box for each package, and in it one for each of its NUMA nodes
 // where it has several.
 func (p *picture) packages() {
-	all := parts(p.topo)
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].pkg == all[0].pkg {
-			n++
-		}
-		title := "this machine"
-		if all[0].pkg >= 0 {
-			title = fmt.Sprint("package ", all[0].pkg)
-		}
-		inner := p.width - 4
+	for _, nodes := range byPackage(parts(p.topo)) {
+		title, inner := packageTitle(nodes[0].pkg), p.width-4
 		var lines []string
-		if n == 1 {
-			title = joined(" · ", title, p.nodeTitle(all[0].node))
-			lines = p.node(all[0], inner)
+		if len(nodes) == 1 {
+			title = joined(" · ", title, p.nodeTitle(nodes[0].node))
+			lines = p.node(nodes[0], inner)
 		} else {
-			for _, one := range all[:n] {
+			for _, one := range nodes {
 				lines = append(lines, box(p.nodeTitle(one.node), p.node(one, inner-4), inner)...)
 			}
 		}
 		for _, l := range box(title, lines, p.width) {
 			p.WriteString(l + "\n")
 		}
-		all = all[n:]
 	}
+}
+
+// packageTitle names a package.
+func packageTitle(id int) string {
+	if id < 0 {
+		return "this machine"
+	}
+	return fmt.Sprint("package ", id)
 }
 
 // nodeTitle names a NUMA node and its memory.
@@ -236,16 +234,23 @@ func (p *picture) node(one part, width int) []string {
 	return append(lines, p.devicesOf(one, width)...)
 }
 
-// devicesOf draws what hangs at a node. Of a node that lies in several packages
-// the first has it.
+// devicesOf draws what hangs at a node.
 func (p *picture) devicesOf(one part, width int) []string {
-	for _, other := range parts(p.topo) {
-		if other.node == one.node && other.pkg < one.pkg {
-			return nil
-		}
+	if !p.owns(one) {
+		return nil
 	}
-	here := slices.DeleteFunc(devices(p.machine), func(d device) bool { return d.bus.Node != one.node })
-	return drawTree(here, width)
+	return drawTree(p.devicesAt(one.node), width)
+}
+
+// owns reports whether a part has its node's devices: where a node lies in several
+// packages the first does.
+func (p *picture) owns(one part) bool {
+	return !slices.ContainsFunc(parts(p.topo), func(other part) bool { return other.node == one.node && other.pkg < one.pkg })
+}
+
+// devicesAt are the devices of a node.
+func (p *picture) devicesAt(node int) []device {
+	return slices.DeleteFunc(devices(p.machine), func(d device) bool { return d.bus.Node != node })
 }
 
 // distances folds a node's distances: "distance 12 to numa 0-2, 32 to numa 4-7".
@@ -300,8 +305,7 @@ func (p *picture) memoryOnly() {
 		}
 		p.line(joined(" · ", "numa "+list(nodes[size]), amount, "memory without CPUs"))
 		for _, id := range nodes[size] {
-			here := slices.DeleteFunc(devices(p.machine), func(d device) bool { return d.bus.Node != id })
-			for _, l := range drawTree(here, p.width-2) {
+			for _, l := range drawTree(p.devicesAt(id), p.width-2) {
 				p.WriteString("  " + l + "\n")
 			}
 		}
