@@ -77,7 +77,7 @@ func paths(m placement.Machine) []pathData {
 	var pairs []pathData
 	for i, from := range all {
 		for _, to := range all[i+1:] {
-			pairs = append(pairs, pathData{from.bus.Address, to.bus.Address, between(from, to)})
+			pairs = append(pairs, pathData{from.bus.Address, to.bus.Address, between(from, to).String()})
 		}
 	}
 	return pairs

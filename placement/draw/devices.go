@@ -89,7 +89,7 @@ func linksOf(m placement.Machine, g *placement.GPU) string {
 		if peer < 0 {
 			continue
 		}
-		kind := linkWord(l)
+		kind := linkPath(l).String()
 		if peers[kind] == nil {
 			kinds = append(kinds, kind)
 		}
@@ -102,6 +102,19 @@ func linksOf(m placement.Machine, g *placement.GPU) string {
 		}
 	}
 	return strings.Join(kinds, ", ")
+}
+
+// linkPath is the path that a link makes.
+func linkPath(l placement.Link) placement.Path {
+	return placement.Path{Class: placement.PathLink, Links: l.Count, Kind: l.Kind}
+}
+
+// between is the way between two devices.
+func between(a, b device) placement.Path {
+	if a.gpu != nil && b.gpu != nil {
+		return placement.PathBetweenGPUs(*a.gpu, *b.gpu)
+	}
+	return placement.PathBetween(a.bus, b.bus)
 }
 
 func aboutNIC(n *placement.NIC) string {

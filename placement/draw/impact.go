@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,20 +40,22 @@ const (
 	source  = "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009; B by class as NCCL assumes it (src/graph/topo.h)"
 )
 
-// perLink is what NCCL assumes of one NVLink of a generation, in GB/s each way.
+// What NCCL assumes of one NVLink of a generation, and RCCL of one XGMI link, in
+// GB/s each way, rounded.
 const (
 	perNVLink          = 20.0 // Volta to Hopper
 	perNVLinkBlackwell = 40.0
 	perXGMI            = 48.0 // RCCL, for the MI300 family
+	selfGBps           = 5000 // within a GPU, or between parts of one
 )
 
 // assumed are the classes of PCIe, the best first.
 var assumed = []Assumption{
-	{Class: pathPIX, GBps: 24, Why: "PCIe 4.0 x16"},
-	{Class: pathPXB, GBps: 24, Why: "PCIe 4.0 x16"},
-	{Class: pathPHB, GBps: 20, Why: "PCIe 4.0 x16 less a sixth, through a CPU"},
-	{Class: pathNODE, GBps: 20, Why: "PCIe 4.0 x16 less a sixth, through a CPU"},
-	{Class: pathSYS, GBps: 10, Why: "a link between CPU sockets"},
+	{Class: "PIX", GBps: 24, Why: "PCIe 4.0 x16"},
+	{Class: "PXB", GBps: 24, Why: "PCIe 4.0 x16"},
+	{Class: "PHB", GBps: 20, Why: "PCIe 4.0 x16 less a sixth, through a CPU"},
+	{Class: "NODE", GBps: 20, Why: "PCIe 4.0 x16 less a sixth, through a CPU"},
+	{Class: "SYS", GBps: 10, Why: "a link between CPU sockets"},
 }
 
 // Predict says how long an all-reduce of size bytes takes over this machine's
@@ -68,13 +71,13 @@ func Predict(m placement.Machine, size int64) (*Impact, error) {
 	if m.Topology == nil {
 		return nil, fmt.Errorf("how the %d GPUs of this machine are joined is not known", len(m.GPUs))
 	}
-	order, class := bestRing(newTable(m).gpus, func(class string) float64 { return bandwidth(class, m.GPUs) })
-	p := &Impact{Bytes: size, GPUs: len(order), Class: class, GBps: bandwidth(class, m.GPUs), Formula: formula, Source: source}
+	order, worst := bestRing(newTable(m).gpus, func(p placement.Path) float64 { return bandwidth(p, m.GPUs) })
+	p := &Impact{Bytes: size, GPUs: len(order), Class: worst.String(), GBps: bandwidth(worst, m.GPUs), Formula: formula, Source: source}
 	for _, d := range order {
 		p.Ring = append(p.Ring, d.bus.Address)
 	}
 	p.Seconds = ringTime(size, p.GPUs, p.GBps)
-	p.Assumptions = assumptions(m, class)
+	p.Assumptions = assumptions(m, p.Class)
 	return p, nil
 }
 
@@ -83,23 +86,25 @@ func ringTime(size int64, n int, gbps float64) float64 {
 	return 2 * float64(n-1) / float64(n) * float64(size) / (gbps * 1e9)
 }
 
-// bandwidth is what is assumed of a class, in GB/s.
-func bandwidth(class string, gpus []placement.GPU) float64 {
-	if number, ok := strings.CutPrefix(class, "NV"); ok {
-		links, _ := strconv.Atoi(number)
-		return float64(links) * nvlink(gpus)
+// bandwidth is what is assumed of a path, in GB/s.
+func bandwidth(p placement.Path, gpus []placement.GPU) float64 {
+	if p.Class == placement.PathLink {
+		return float64(p.Links) * perLink(p.Kind, gpus)
 	}
-	if number, ok := strings.CutPrefix(class, "XGMI"); ok {
-		links, err := strconv.Atoi(number)
-		if err != nil {
-			links = 1
+	for _, a := range assumed {
+		if a.Class == p.String() {
+			return a.GBps
 		}
-		return float64(links) * perXGMI
 	}
-	if i := slices.IndexFunc(assumed, func(a Assumption) bool { return a.Class == class }); i >= 0 {
-		return assumed[i].GBps
+	return selfGBps
+}
+
+// perLink is the bandwidth of one link between these GPUs.
+func perLink(kind string, gpus []placement.GPU) float64 {
+	if kind == "xgmi" {
+		return perXGMI
 	}
-	return assumed[len(assumed)-1].GBps // an unknown link: the worst
+	return nvlink(gpus)
 }
 
 // nvlink is the bandwidth of one NVLink of these GPUs, told by their names.
@@ -120,15 +125,13 @@ func assumptions(m placement.Machine, here string) []Assumption {
 	var all []Assumption
 	for _, g := range m.GPUs {
 		for _, l := range g.Links {
-			class := linkWord(l)
-			if slices.ContainsFunc(all, func(a Assumption) bool { return a.Class == class }) {
+			path := linkPath(l)
+			if slices.ContainsFunc(all, func(a Assumption) bool { return a.Class == path.String() }) {
 				continue
 			}
-			one := perXGMI
-			if l.Kind == "nvlink" {
-				one = nvlink(m.GPUs)
-			}
-			all = append(all, Assumption{Class: class, GBps: bandwidth(class, m.GPUs), Why: fmt.Sprintf("%d × %g GB/s", l.Count, one)})
+			all = append(all, Assumption{
+				Class: path.String(), GBps: bandwidth(path, m.GPUs), Why: fmt.Sprintf("%d × %g GB/s", l.Count, perLink(l.Kind, m.GPUs)),
+			})
 		}
 	}
 	all = append(all, assumed...)
@@ -143,49 +146,35 @@ func assumptions(m placement.Machine, here string) []Assumption {
 const maxSearch = 16
 
 // bestRing orders devices in a ring whose slowest path is the fastest that any
-// order has, and names its class. More than maxSearch devices stay in their order.
-func bestRing(all []device, speed func(class string) float64) ([]device, string) {
-	var classes []string
+// order has, and says what that path is. More than maxSearch devices stay in their
+// order.
+func bestRing(all []device, speed func(placement.Path) float64) ([]device, placement.Path) {
+	var paths []placement.Path
 	for i := range all {
 		for j := range i {
-			classes = append(classes, between(all[i], all[j]))
+			paths = append(paths, between(all[i], all[j]))
 		}
 	}
-	slices.SortFunc(classes, func(a, b string) int {
-		if speed(a) != speed(b) {
-			return -compareFloat(speed(a), speed(b))
-		}
-		return rankOf(a) - rankOf(b)
-	})
-	classes = slices.Compact(classes)
+	slices.SortFunc(paths, func(a, b placement.Path) int { return cmp.Or(cmp.Compare(speed(b), speed(a)), a.Compare(b)) })
+	paths = slices.Compact(paths)
 	if len(all) > maxSearch {
-		return all, slowest(all, classes)
+		return all, slowest(all, paths)
 	}
-	for n := range classes {
-		if ring := searchRing(all, classes[:n+1]); ring != nil {
-			return ring, slowest(ring, classes)
+	for n := range paths {
+		if ring := searchRing(all, paths[:n+1]); ring != nil {
+			return ring, slowest(ring, paths)
 		}
 	}
-	return all, slowest(all, classes)
+	return all, slowest(all, paths)
 }
 
-func compareFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// slowest is the last of the classes, which are ordered, that a ring has.
-func slowest(ring []device, classes []string) string {
+// slowest is the last of the paths, which are ordered, that a ring has.
+func slowest(ring []device, paths []placement.Path) placement.Path {
 	worst := 0
 	for i := range ring {
-		worst = max(worst, slices.Index(classes, between(ring[i], ring[(i+1)%len(ring)])))
+		worst = max(worst, slices.Index(paths, between(ring[i], ring[(i+1)%len(ring)])))
 	}
-	return classes[worst]
+	return paths[worst]
 }
 
 // maxSteps bounds the search: a ring that it would take longer to find is not
@@ -193,7 +182,7 @@ func slowest(ring []device, classes []string) string {
 const maxSteps = 100_000
 
 // searchRing finds a ring with paths of some classes only, or nil.
-func searchRing(all []device, allowed []string) []device {
+func searchRing(all []device, allowed []placement.Path) []device {
 	joins := func(a, b device) bool { return slices.Contains(allowed, between(a, b)) }
 	ring, used, steps := []device{all[0]}, make([]bool, len(all)), 0
 	used[0] = true

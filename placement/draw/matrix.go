@@ -102,7 +102,7 @@ func (t table) columns(rows []device) []column {
 	for _, d := range append(slices.Clone(t.gpus), t.nics...) {
 		c := column{title: d.name, cells: make([]string, len(rows))}
 		for i, r := range rows {
-			c.cells[i] = between(r, d)
+			c.cells[i] = between(r, d).String()
 		}
 		all = append(all, c)
 	}
@@ -179,12 +179,12 @@ func classes(all []column) []string {
 
 // meanings explains path classes; a # stands for a number.
 var meanings = []struct{ class, text string }{
-	{pathSelf, "the device itself"},
-	{pathSYS, "through PCIe and between NUMA nodes (UPI, Infinity Fabric)"},
-	{pathNODE, "through PCIe and between host bridges of one NUMA node"},
-	{pathPHB, "through PCIe and one host bridge, in most machines the CPU"},
-	{pathPXB, "through several PCIe bridges, not through a host bridge"},
-	{pathPIX, "through one PCIe bridge at most"},
+	{"X", "the device itself"},
+	{"SYS", "through PCIe and between NUMA nodes (UPI, Infinity Fabric)"},
+	{"NODE", "through PCIe and between host bridges of one NUMA node"},
+	{"PHB", "through PCIe and one host bridge, in most machines the CPU"},
+	{"PXB", "through several PCIe bridges, not through a host bridge"},
+	{"PIX", "through one PCIe bridge at most"},
 	{"NV#", "through # NVLinks"},
 	{"XGMI", "through AMD's links between GPUs"},
 }
@@ -192,10 +192,8 @@ var meanings = []struct{ class, text string }{
 func writeLegend(b *strings.Builder, used []string, width int) {
 	b.WriteString("\nLegend:\n")
 	for _, row := range meanings {
-		prefix := strings.TrimSuffix(row.class, "#")
-		if slices.ContainsFunc(used, func(c string) bool {
-			return c == row.class || (prefix != row.class || prefix == "XGMI") && strings.HasPrefix(c, prefix)
-		}) {
+		prefix, numbered := strings.CutSuffix(row.class, "#")
+		if slices.ContainsFunc(used, func(c string) bool { return c == row.class || numbered && strings.HasPrefix(c, prefix) }) {
 			b.WriteString(clip(fmt.Sprintf("  %-4s  %s", row.class, row.text), width) + "\n")
 		}
 	}

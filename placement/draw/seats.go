@@ -59,7 +59,10 @@ type seating struct {
 }
 
 // nearNIC is the NIC that a GPU has for itself, as far as there are enough.
-type nearNIC struct{ name, class string }
+type nearNIC struct {
+	name string
+	path placement.Path
+}
 
 func (w *seating) line(text string) {
 	for _, piece := range wrap(text, w.style.width(), 4) {
@@ -85,7 +88,7 @@ func (w *seating) pair() {
 			}
 			if _, done := w.nearest[d.bus.Address]; best >= 0 && !done {
 				taken[best]++
-				w.nearest[d.bus.Address] = nearNIC{nics[best].Name, pathClass(d.bus, nics[best].Bus)}
+				w.nearest[d.bus.Address] = nearNIC{nics[best].Name, placement.PathBetween(d.bus, nics[best].Bus)}
 			}
 		}
 	}
@@ -104,12 +107,7 @@ func usableNICs(t *placement.Topology) []*placement.NIC {
 // compareNICs orders two NICs for a device: by path, then by rate, then by how
 // many GPUs have them already.
 func compareNICs(d device, a, b *placement.NIC, taken int) int {
-	return cmp.Or(cmp.Compare(rankOf(pathClass(d.bus, a.Bus)), rankOf(pathClass(d.bus, b.Bus))), cmp.Compare(b.Gbps, a.Gbps), taken)
-}
-
-// rankOf orders path classes, the nearest first.
-func rankOf(class string) int {
-	return slices.Index([]string{pathSelf, pathPIX, pathPXB, pathPHB, pathNODE, pathSYS}, class)
+	return cmp.Or(placement.PathBetween(d.bus, a.Bus).Compare(placement.PathBetween(d.bus, b.Bus)), cmp.Compare(b.Gbps, a.Gbps), taken)
 }
 
 // place says where a rank sits.
@@ -118,12 +116,12 @@ func (w *seating) place(s Seat) string {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		text := fmt.Sprint("GPU ", g.Index)
-		if class := w.worst(g); class != "" {
-			text += " (" + class + ")"
+		if path, ok := w.worst(g); ok {
+			text += fmt.Sprintf(" (%s)", path)
 		}
 		words = append(words, text)
 		if n, ok := w.nearest[busOf(g).Address]; ok {
-			words = append(words, fmt.Sprintf("%s (%s)", n.name, n.class))
+			words = append(words, fmt.Sprintf("%s (%s)", n.name, n.path))
 		}
 	}
 	return strings.Join(words, " ")
@@ -190,28 +188,19 @@ func (w *seating) inNode(set placement.CPUSet, node int) (ids, cpus []int, whole
 	return ids, cpus, whole
 }
 
-// worst is the class of the worst path from a GPU to another rank's.
-func (w *seating) worst(g *placement.GPU) string {
-	worst := ""
+// worst is the worst path from a GPU to another rank's.
+func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
 	for _, s := range w.seats {
 		for i := range s.GPUs {
-			if o := &s.GPUs[i]; o.PCI != g.PCI {
-				class := between(device{bus: busOf(g), gpu: g}, device{bus: busOf(o), gpu: o})
-				if worst == "" || worse(class, worst) {
-					worst = class
-				}
+			if s.GPUs[i].PCI == g.PCI {
+				continue
+			}
+			if path := placement.PathBetweenGPUs(*g, s.GPUs[i]); !found || path.Compare(worst) > 0 {
+				worst, found = path, true
 			}
 		}
 	}
-	return worst
-}
-
-// worse orders classes with those of direct links: more links are better.
-func worse(a, b string) bool {
-	if ra, rb := rankOf(a), rankOf(b); ra != rb {
-		return ra > rb
-	}
-	return len(a) < len(b) || len(a) == len(b) && a < b
+	return worst, found
 }
 
 // seatRow is a line: one rank, or several that follow one another.
