@@ -2,6 +2,7 @@ package draw
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ type part struct {
 func parts(t *placement.Topology) []part {
 	cpus := slices.Clone(t.CPUs)
 	slices.SortStableFunc(cpus, func(a, b placement.CPU) int {
-		return slices.Compare([]int{a.Package, a.Node, a.L3, a.Core, a.Thread, a.ID}, []int{b.Package, b.Node, b.L3, b.Core, b.Thread, b.ID})
+		return slices.Compare(position(a), position(b))
 	})
 	var all []part
 	for _, c := range cpus {
@@ -42,6 +43,15 @@ func parts(t *placement.Topology) []part {
 		p.cores = append(p.cores, core{id: c.Core, l3: c.L3, kind: c.Kind, cpus: []int{c.ID}})
 	}
 	return all
+}
+
+// position orders CPUs; cores that share no L3 cache come behind those that do.
+func position(c placement.CPU) []int {
+	l3 := c.L3
+	if l3 < 0 {
+		l3 = math.MaxInt
+	}
+	return []int{c.Package, c.Node, l3, c.Core, c.Thread, c.ID}
 }
 
 // byPackage groups the parts of each package.

@@ -242,6 +242,16 @@ func stroke(first, last, head bool) string {
 	return "├ "
 }
 
+// stretched draws the strokes that lead to a device up to width columns.
+func stretched(strokes string, width int) string {
+	missing := width - columns(strokes)
+	line, ok := strings.CutSuffix(strokes, " ")
+	if !ok || missing <= 0 {
+		return pad(strokes, width)
+	}
+	return line + strings.Repeat("─", missing) + " "
+}
+
 // drawTree writes devices as trees, a device a line, names and addresses in columns.
 func drawTree(all []device, width int) []string {
 	var rows []row
@@ -255,7 +265,7 @@ func drawTree(all []device, width int) []string {
 	strokes, name, address = min(strokes, width/2), min(name, 16), min(address, 16)
 	var lines []string
 	for _, r := range rows {
-		lead := pad(clip(r.strokes, strokes), strokes) + pad(clip(r.device.name, name), name) + "  " + pad(clip(r.device.bus.Address, address), address) + "  "
+		lead := stretched(clip(r.strokes, strokes), strokes) + pad(clip(r.device.name, name), name) + "  " + pad(clip(r.device.bus.Address, address), address) + "  "
 		for i, piece := range wrap(r.device.about, max(12, width-columns(lead)), 0) {
 			if i > 0 {
 				lead = strings.Repeat(" ", columns(lead))

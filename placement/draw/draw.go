@@ -175,3 +175,14 @@ func breakAt(runes []rune, width, indent int) int {
 	}
 	return width
 }
+
+// Remarks writes sentences, a line each.
+func Remarks(sentences []string, style Style) string {
+	var b strings.Builder
+	for _, s := range sentences {
+		for _, line := range wrap(clean(s), style.width(), 2) {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	return style.render(b.String())
+}

@@ -85,15 +85,31 @@ func TestTextsFit(t *testing.T) {
 }
 
 // coresLine finds the CPUs that a line about cores names, whatever its breaks.
-var coresLine = regexp.MustCompile(`(?:threads?(?: each)?|known cores), CPUs? ((?:[0-9-]+,? ?)+)`)
+var coresLine = regexp.MustCompile(`(?:threads?(?: each)?|known cores), CPUs? ((?:[0-9:-]+,? ?)+)`)
 
 // shown are the CPUs that the lines about cores name.
 func shown(picture string) (cpus []string) {
 	plain := strings.Join(strings.FieldsFunc(picture, func(r rune) bool { return r == ' ' || r == '\n' || r == '│' }), " ")
 	for _, found := range coresLine.FindAllStringSubmatch(plain, -1) {
-		cpus = append(cpus, strings.ReplaceAll(found[1], " ", ""))
+		cpus = append(cpus, withoutSteps(strings.ReplaceAll(found[1], " ", "")))
 	}
 	return cpus
+}
+
+// withoutSteps writes "0-4:2" as "0,2,4".
+func withoutSteps(list string) string {
+	var items []string
+	for item := range strings.SplitSeq(list, ",") {
+		var first, last, step int
+		if n, _ := fmt.Sscanf(item, "%d-%d:%d", &first, &last, &step); n < 3 {
+			items = append(items, item)
+			continue
+		}
+		for ; first <= last; first += step {
+			items = append(items, fmt.Sprint(first))
+		}
+	}
+	return strings.Join(items, ",")
 }
 
 // Each CPU stands in one line, and each GPU and NIC in one.
@@ -169,7 +185,7 @@ func TestSeatsWithoutBinding(t *testing.T) {
 	threads := []draw.Seat{{Rank: 0, CPUs: must("0")}, {Rank: 1, CPUs: must("64")}, {Rank: 2, CPUs: must("0,32,64")}, {Rank: 3, CPUs: must("500")}}
 	text := draw.Seats(m, threads, draw.Style{})
 	require.Contains(t, text, "rank 0 → numa 0 CPU 0\nrank 1 → numa 0 CPU 64\nrank 2 → numa 0 core 0, numa 1 CPU 32\n")
-	require.Contains(t, text, "rank 3 → CPUs 500\n")
+	require.Contains(t, text, "rank 3 → CPU 500\n")
 	require.Contains(t, text, "rank 0 [B./31×..][32×..]\nrank 1 [.B/31×..][32×..]\n")
 }
 

@@ -83,6 +83,9 @@ func (t table) write(b *strings.Builder, width int) []string {
 		for n < len(rest) && lead.width+2+total(rest[:n+1]) <= width {
 			n++
 		}
+		if n == len(rest)-1 && n > 1 {
+			n-- // the two affinities stay together
+		}
 		if len(rest) < len(all)-1 { // not the first block
 			b.WriteByte('\n')
 		}
@@ -128,11 +131,11 @@ func (t table) columns(rows []device) []column {
 // affinity are the CPUs and the NUMA node near a device; what is not known is
 // "N/A".
 func (t table) affinity(bus *placement.Bus) (cpus, node string) {
-	cpus, node = bus.Near.String(), "N/A"
+	cpus, node = listOf(bus.Near), "N/A"
 	if bus.Node >= 0 {
 		node = fmt.Sprint(bus.Node)
 		if n := t.machine.Topology.Node(bus.Node); n != nil && cpus == "" {
-			cpus = n.CPUs.String()
+			cpus = listOf(n.CPUs)
 		}
 	}
 	if cpus == "" {

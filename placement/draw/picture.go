@@ -52,10 +52,10 @@ func (p *picture) head() {
 	p.line(joined(" · ", p.processors(), p.memory(), countedGPUs(p.machine.GPUs), p.nics()))
 	p.line(p.allowance())
 	if p.topo.Offline.Len() > 0 {
-		p.line("offline: CPUs " + p.topo.Offline.String())
+		p.line("offline: " + numbered("CPU", numbersOf(p.topo.Offline)))
 	}
 	if p.topo.Isolated.Len() > 0 {
-		p.line("isolated: CPUs " + p.topo.Isolated.String())
+		p.line("isolated: " + numbered("CPU", numbersOf(p.topo.Isolated)))
 	}
 	if p.topo.Virtual {
 		p.line("a virtual machine's PCI tree: how far GPUs and NICs are from each other cannot be told")
@@ -132,9 +132,9 @@ func (p *picture) allowance() string {
 	case len(p.topo.CPUs) == 0 && p.machine.CPUs.Len() == 0:
 		cpus = ""
 	case len(p.topo.CPUs) == 0:
-		cpus = "CPUs " + p.machine.CPUs.String()
+		cpus = numbered("CPU", numbersOf(p.machine.CPUs))
 	case n < len(p.topo.CPUs):
-		cpus = fmt.Sprintf("%d of %d CPUs (%s)", n, len(p.topo.CPUs), p.machine.CPUs)
+		cpus = fmt.Sprintf("%d of %d CPUs (%s)", n, len(p.topo.CPUs), listOf(p.machine.CPUs))
 	}
 	quota, limit, nodes := "", "", ""
 	if q := p.machine.Quota; q > 0 {
@@ -144,7 +144,7 @@ func (p *picture) allowance() string {
 		limit = bytes(p.machine.MemoryLimit) + " of memory (cgroup limit)"
 	}
 	if p.topo.Memories.Len() > 0 && p.topo.Memories.Len() < len(p.topo.Nodes) {
-		nodes = "memory of numa " + p.topo.Memories.String()
+		nodes = "memory of numa " + listOf(p.topo.Memories)
 	}
 	text := joined(", ", cpus, quota, limit, nodes)
 	if text == "" {

@@ -134,7 +134,7 @@ func (w *seating) cpus(set placement.CPUSet) string {
 		return "not bound"
 	}
 	if len(w.topo.CPUs) == 0 {
-		return "CPUs " + set.String()
+		return numbered("CPU", numbersOf(set))
 	}
 	var texts []string
 	left := set.Len()
@@ -151,7 +151,7 @@ func (w *seating) cpus(set placement.CPUSet) string {
 		texts = append(texts, fmt.Sprintf("numa %d %s", node, text))
 	}
 	if left > 0 {
-		return "CPUs " + set.String() // some of them are not online
+		return numbered("CPU", numbersOf(set)) // some of them are not online
 	}
 	return strings.Join(texts, ", ")
 }

@@ -2,6 +2,7 @@ package draw
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,20 +44,57 @@ func joined(separator string, texts ...string) string {
 	return strings.Join(some, separator)
 }
 
-// setOf is the set of some numbers from 0 up; others are left out.
-func setOf(numbers []int) placement.CPUSet {
-	var words []uint64
-	for _, n := range numbers {
-		if n < 0 || n >= 1<<16 {
-			continue
-		}
-		for len(words) <= n/64 {
-			words = append(words, 0)
-		}
-		words[n/64] |= 1 << (n % 64)
+// list writes numbers as the kernel does, "0-3,8", and where they go by steps as
+// taskset does: "0-62:2".
+func list(numbers []int) string {
+	numbers = slices.Clone(numbers)
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	var items []string
+	for len(numbers) > 0 {
+		n := steady(numbers)
+		items = append(items, item(numbers[:n]))
+		numbers = numbers[n:]
 	}
-	return placement.CPUSetOf(words)
+	return strings.Join(items, ",")
 }
 
-// list writes numbers as the kernel does: "0-3,8".
-func list(numbers []int) string { return setOf(numbers).String() }
+// steady is how many numbers from the first on are one item of a list: all that
+// follow each other, or at least minSteps with the same step.
+func steady(numbers []int) int {
+	const minSteps = 6
+	n := 1
+	for n < len(numbers) && numbers[n]-numbers[n-1] == numbers[1]-numbers[0] {
+		n++
+	}
+	if n > 1 && numbers[1]-numbers[0] > 1 && n < minSteps {
+		return 1
+	}
+	return n
+}
+
+// item writes numbers with the same step.
+func item(numbers []int) string {
+	first, last := numbers[0], numbers[len(numbers)-1]
+	switch {
+	case first == last:
+		return strconv.Itoa(first)
+	case numbers[1]-first == 1:
+		return fmt.Sprintf("%d-%d", first, last)
+	}
+	return fmt.Sprintf("%d-%d:%d", first, last, numbers[1]-first)
+}
+
+// listOf writes a set.
+func listOf(set placement.CPUSet) string { return list(numbersOf(set)) }
+
+// numbersOf are the numbers of a set.
+func numbersOf(set placement.CPUSet) []int {
+	var numbers []int
+	for n := 0; len(numbers) < set.Len(); n++ {
+		if set.Has(n) {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
