@@ -20,15 +20,17 @@ type Topology struct {
 	Isolated CPUSet `json:"isolated,omitzero"`
 	Offline  CPUSet `json:"offline,omitzero"`
 	NICs     []NIC  `json:"nics,omitempty"`
-	// Virtual says that the PCI tree is a virtual machine's, in which every device
-	// hangs below one root: distances cannot be told.
+	// Virtual says that the PCI tree is a virtual machine's, in which devices hang
+	// directly below a host bridge: distances cannot be told.
 	Virtual bool `json:"virtual_pci,omitempty"`
 }
 
 // CPU is one logical CPU, a hardware thread, and the objects that it is part of.
 // Objects of a kind are counted over the whole machine from 0, in the order of
 // the machine's tree (packages, then NUMA nodes, dies, L3 caches, L2 caches,
-// cores), which is hwloc's logical order; -1: the machine does not tell.
+// cores), neighbours by their lowest online CPU, which is hwloc's logical order;
+// -1: the machine does not tell (dies and caches only: without other knowledge
+// there is one package, and every CPU is a core).
 type CPU struct {
 	ID      int `json:"id"` // the kernel's number
 	Package int `json:"package"`
@@ -101,8 +103,8 @@ type NIC struct {
 
 // Link is a direct connection between GPUs, such as NVLink or XGMI.
 type Link struct {
-	Peer  string `json:"peer"` // PCI address of the other GPU
-	Kind  string `json:"kind"` // "nvlink" or "xgmi"
+	Peer  string `json:"peer,omitempty"` // PCI address of the other GPU
+	Kind  string `json:"kind"`           // "nvlink" or "xgmi"
 	Count int    `json:"count"`
 }
 

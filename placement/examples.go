@@ -1,0 +1,199 @@
+package placement
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The examples are typical machines, for trying out what gorun would do on one
+// that is not at hand, and for tests.
+//
+//go:embed testdata/machines/*.json
+var exampleFiles embed.FS
+
+const exampleDir = "testdata/machines"
+
+// Examples returns the names of the machines that [Example] knows, sorted.
+func Examples() []string {
+	entries, _ := exampleFiles.ReadDir(exampleDir) // it is part of the program
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Example returns a typical machine by name, such as "dgx-h100". The error for an
+// unknown name lists those that there are.
+func Example(name string) (Machine, error) {
+	file, err := readExample(name)
+	return file.Machine, err
+}
+
+// ExampleAbout describes an example in one sentence.
+func ExampleAbout(name string) (string, error) {
+	file, err := readExample(name)
+	return file.About, err
+}
+
+// exampleFile is a machine as its file has it, without what would be there often:
+// the CPUs are in a table of their own, the links of every GPU to every other one
+// are there once, and the CPUs near to a device are those of its node.
+type exampleFile struct {
+	About   string   `json:"about"`
+	CPUs    cpuTable `json:"cpus"`
+	Mesh    *Link    `json:"mesh,omitempty"`
+	Machine Machine  `json:"machine"`
+}
+
+func readExample(name string) (file exampleFile, err error) {
+	text, err := exampleFiles.ReadFile(exampleDir + "/" + name + ".json")
+	if err != nil {
+		return file, fmt.Errorf("no example machine is called %q; there are %s", name, strings.Join(Examples(), ", "))
+	}
+	if err = json.Unmarshal(text, &file); err != nil {
+		return file, fmt.Errorf("example machine %s: %w", name, err)
+	}
+	file.Machine.Topology.CPUs, err = file.CPUs.rows()
+	if err != nil {
+		return file, fmt.Errorf("example machine %s: %w", name, err)
+	}
+	file.complete()
+	return file, nil
+}
+
+// complete adds what the file leaves out.
+func (f *exampleFile) complete() {
+	m := &f.Machine
+	var buses []*Bus
+	for i := range m.GPUs {
+		buses = append(buses, m.GPUs[i].Bus)
+		for j := range m.GPUs {
+			if i != j && f.Mesh != nil {
+				m.GPUs[i].Links = append(m.GPUs[i].Links, Link{Peer: m.GPUs[j].PCI, Kind: f.Mesh.Kind, Count: f.Mesh.Count})
+			}
+		}
+	}
+	for _, nic := range m.Topology.NICs {
+		buses = append(buses, nic.Bus)
+	}
+	for _, bus := range buses {
+		bus.Near = m.Topology.Node(bus.Node).CPUs
+	}
+}
+
+// cpuTable is a compact form of all CPUs. Its columns have an entry for each core
+// in the order of the logical numbers; a column is a list between blanks of
+//
+//	5      the number 5
+//	0-3    0 1 2 3
+//	0-6:2  0 2 4 6
+//	0*3    0 0 0
+//	0-1*3  0 0 0 1 1 1
+//	-*3    nothing, three times
+type cpuTable struct {
+	// Threads are the CPUs' numbers: of the cores' first hardware threads, of their
+	// second ones, … A core without has nothing there.
+	Threads []string `json:"threads"`
+	Package string   `json:"package"`
+	Node    string   `json:"node"`
+	Die     string   `json:"die"`
+	L3      string   `json:"l3"`
+	L2      string   `json:"l2"`
+	Kind    string   `json:"kind,omitempty"` // missing: all 0
+}
+
+// rows returns the CPUs by number.
+func (t cpuTable) rows() ([]CPU, error) {
+	columns := make([][]int, 6)
+	for i, text := range []string{t.Package, t.Node, t.Die, t.L3, t.L2, t.Kind} {
+		var err error
+		if columns[i], err = parseColumn(text); err != nil {
+			return nil, err
+		}
+	}
+	if len(columns[5]) == 0 {
+		columns[5] = make([]int, len(columns[0]))
+	}
+	byID := map[int]CPU{}
+	highest := -1
+	for _, text := range t.Threads {
+		ids, err := parseColumn(text)
+		if err != nil {
+			return nil, err
+		}
+		thread := map[int]int{}
+		for _, row := range byID {
+			thread[row.Core] = max(thread[row.Core], row.Thread+1)
+		}
+		for core, id := range ids {
+			if id < 0 {
+				continue
+			}
+			row := CPU{ID: id, Core: core, Thread: thread[core]}
+			for i, field := range []*int{&row.Package, &row.Node, &row.Die, &row.L3, &row.L2, &row.Kind} {
+				if core >= len(columns[i]) {
+					return nil, fmt.Errorf("core %d has no entry in column %d of the CPUs", core, i)
+				}
+				*field = columns[i][core]
+			}
+			byID[id] = row
+			highest = max(highest, id)
+		}
+	}
+	rows := make([]CPU, 0, len(byID))
+	for id := range highest + 1 {
+		if row, ok := byID[id]; ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// parseColumn reads a column; nothing is -1.
+func parseColumn(text string) ([]int, error) {
+	var column []int
+	for word := range strings.FieldsSeq(text) {
+		values, times, isRepeated := strings.Cut(word, "*")
+		n := 1
+		if isRepeated {
+			var err error
+			if n, err = strconv.Atoi(times); err != nil || n < 0 || n > maxCPU {
+				return nil, fmt.Errorf("%q is not a number of repetitions", times)
+			}
+		}
+		first, last, step, err := parseSteps(values)
+		if err != nil {
+			return nil, err
+		}
+		for value := first; value <= last; value += step {
+			for range n {
+				column = append(column, value)
+			}
+		}
+	}
+	return column, nil
+}
+
+// parseSteps reads "5", "0-3", "0-6:2" or "-".
+func parseSteps(text string) (first, last, step int, err error) {
+	if text == "-" {
+		return -1, -1, 1, nil
+	}
+	values, by, hasStep := strings.Cut(text, ":")
+	if first, last, err = parseRange(values); err != nil {
+		return 0, 0, 0, err
+	}
+	step = 1
+	if hasStep {
+		if step, err = strconv.Atoi(by); err != nil || step < 1 {
+			return 0, 0, 0, fmt.Errorf("%q is not a step", by)
+		}
+	}
+	return first, last, step, nil
+}
