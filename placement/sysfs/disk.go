@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk is the running system's file tree. It reads a file by three system calls;
-// os.DirFS takes six.
-type disk struct{}
+// disk is the file tree below a folder whose name ends in a slash, such as that of
+// the running system. It reads a file by three system calls; os.DirFS takes six.
+type disk string
 
 // Open opens a file for the parts of io/fs that have no method of their own.
-func (disk) Open(name string) (fs.File, error) { return os.Open("/" + name) }
+func (d disk) Open(name string) (fs.File, error) { return os.Open(string(d) + name) }
 
 // ReadFile reads a whole file. The kernel's text files are short, and give the
 // rest of a line only to a second read; an empty read ends all of them.
-func (disk) ReadFile(name string) ([]byte, error) {
-	fd, err := unix.Open("/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (d disk) ReadFile(name string) ([]byte, error) {
+	fd, err := unix.Open(string(d)+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -42,7 +42,13 @@ func (disk) ReadFile(name string) ([]byte, error) {
 }
 
 // Stat tells whether a file exists.
-func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat("/" + name) }
+func (d disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(string(d) + name) }
 
 // ReadDir lists a directory.
-func (disk) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir("/" + name) }
+func (d disk) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(string(d) + name) }
+
+// ReadLink tells where a symbolic link points to.
+func (d disk) ReadLink(name string) (string, error) { return os.Readlink(string(d) + name) }
+
+// Lstat is Stat, but of a link itself.
+func (d disk) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(string(d) + name) }

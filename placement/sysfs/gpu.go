@@ -43,7 +43,11 @@ func (r *reader) readNVIDIA() {
 		if strings.Contains(uuid, "?") { // the driver fills it in when the GPU is first used
 			uuid = ""
 		}
-		gpus = append(gpus, placement.GPU{PCI: strings.ToLower(address), Vendor: placement.NVIDIA, UUID: uuid})
+		gpu := placement.GPU{PCI: strings.ToLower(address), Vendor: placement.NVIDIA, UUID: uuid}
+		if r.needs.Topology {
+			gpu.Name = field(info, "Model:")
+		}
+		gpus = append(gpus, gpu)
 		minors = append(minors, field(info, "Device Minor:"))
 	}
 	r.add(r.given(gpus, minors))
@@ -115,6 +119,10 @@ func (r *reader) readAMD() {
 			gpu.UUID = fmt.Sprintf("GPU-%016x", id)
 		}
 		gpus = append(gpus, gpu)
+		if r.kfdNode == nil {
+			r.kfdNode = map[string]string{}
+		}
+		r.kfdNode[gpu.PCI] = node
 	}
 	r.add(gpus)
 }

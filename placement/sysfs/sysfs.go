@@ -1,5 +1,5 @@
 // Package sysfs reads a [placement.Machine] from the kernel's files: what cgroups
-// allow, and which GPUs a program can use. It needs no driver library, no root
+// allow, which GPUs a program can use, and what the node consists of. It needs no driver library, no root
 // and no external tool.
 //
 // All reading goes through one [fs.FS] rooted at /, so a strange machine from a
@@ -28,12 +28,15 @@ type Needs struct {
 	// where GPUs finds none. It reads hundreds of files on a large server: for
 	// messages, not for a start.
 	Driverless bool
+	// Topology asks for what the node consists of, with the GPUs: CPUs, NUMA nodes,
+	// network interfaces, and where on the PCI bus they are.
+	Topology bool
 }
 
 // Read reads this machine, as the calling process may use it.
 func Read(needs Needs) placement.Machine {
 	allowed, err := Affinity()
-	m := ReadFS(disk{}, allowed, needs)
+	m := ReadFS(disk("/"), allowed, needs)
 	if err != nil {
 		m.Notes = append(m.Notes, err.Error())
 	}
@@ -43,12 +46,15 @@ func Read(needs Needs) placement.Machine {
 // ReadFS reads a machine from a file tree with proc, sys and dev below its root.
 // The allowed CPUs are given, for they are a system call's to tell.
 func ReadFS(root fs.FS, allowed placement.CPUSet, needs Needs) placement.Machine {
-	r := &reader{root: root, machine: placement.Machine{CPUs: allowed}}
+	r := &reader{root: root, needs: needs, machine: placement.Machine{CPUs: allowed}}
 	if needs.CPUs || needs.Memory {
 		r.readLimits(needs)
 	}
-	if needs.GPUs {
+	if needs.GPUs || needs.Topology {
 		r.readGPUs(needs)
+	}
+	if needs.Topology {
+		r.readTopology()
 	}
 	return r.machine
 }
@@ -56,9 +62,12 @@ func ReadFS(root fs.FS, allowed placement.CPUSet, needs Needs) placement.Machine
 // reader fills a machine.
 type reader struct {
 	root    fs.FS
+	needs   Needs
 	machine placement.Machine
 	mounts  []mount // of cgroups; parsed on first use
 	parsed  bool
+	kfdNode map[string]string // from a GPU's PCI address to its node of AMD's compute driver
+	virtio  bool              // a network interface is a virtual machine's
 }
 
 func (r *reader) note(format string, args ...any) {

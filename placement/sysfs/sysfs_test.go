@@ -96,6 +96,9 @@ func TestMachines(t *testing.T) {
 	folders, err := os.ReadDir(filepath.Join("..", "testdata", "machines"))
 	require.NoError(t, err)
 	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue // an example
+		}
 		assert.Contains(t, tested, folder.Name(), "a machine is there to be tested")
 	}
 }
@@ -184,10 +187,10 @@ func TestDiskReadsLongFiles(t *testing.T) {
 		want[i] = byte(i)
 	}
 	require.NoError(t, os.WriteFile(name, want, 0o600))
-	got, err := disk{}.ReadFile(name[1:])
+	got, err := disk("/").ReadFile(name[1:])
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 
-	_, err = disk{}.ReadFile(name[1:] + "er")
+	_, err = disk("/").ReadFile(name[1:] + "er")
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -1,0 +1,339 @@
+package sysfs
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"gorun/placement"
+)
+
+// A machine has hundreds of CPUs but few objects of each kind, and every object
+// is known to each of its CPUs. So the file of the first CPU that belongs to none
+// yet is read, and the CPUs that it lists are done.
+
+const cpuDir = "sys/devices/system/cpu"
+
+// maxThreads is the largest number of hardware threads that a core has on any
+// machine (POWER). More are a virtual machine's way to say that it doesn't know.
+const maxThreads = 8
+
+// cpuReader finds out what the CPUs are part of.
+type cpuReader struct {
+	*reader
+	ids []int // the online CPUs by number
+	at  []int // from a CPU's number to its place in ids, -1 for others
+}
+
+// A level says for each place in ids which object of a kind the CPU belongs to,
+// by the object's lowest CPU; -1: not known.
+type level []int
+
+// levels are what the order of the logical numbers follows, outermost first.
+type levels struct{ packages, nodes, dies, l3, l2, cores level }
+
+// readCPUs returns the online CPUs and what they are part of, given the NUMA
+// nodes.
+func (r *reader) readCPUs(online []int, nodes []placement.NUMANode) []placement.CPU {
+	c := &cpuReader{reader: r, ids: online}
+	if len(online) == 0 {
+		return nil
+	}
+	c.at = make([]int, online[len(online)-1]+1)
+	for i := range c.at {
+		c.at[i] = -1
+	}
+	for i, cpu := range online {
+		c.at[cpu] = i
+	}
+	kinds := c.kinds()
+	l := levels{packages: c.packages(), dies: c.group(c.list("topology/die_cpus_list"))}
+	l.cores = c.cores()
+	l.l2, l.l3 = c.caches(l, kinds)
+	cpus := make([]placement.CPU, len(online))
+	l.nodes = c.nodes(cpus, nodes)
+	for i, cpu := range online {
+		cpus[i].ID, cpus[i].Kind = cpu, kinds[i]
+	}
+	l.number(cpus)
+	return cpus
+}
+
+// list makes a function that reads a CPU's list of those with which it shares an
+// object; the first name that there is counts.
+func (c *cpuReader) list(names ...string) func(cpu int) (placement.CPUSet, bool) {
+	return func(cpu int) (placement.CPUSet, bool) {
+		for _, name := range names {
+			if set, ok := c.cpus(cpuDir + "/cpu" + strconv.Itoa(cpu) + "/" + name); ok && set.Has(cpu) {
+				return set, true
+			}
+		}
+		return placement.CPUSet{}, false
+	}
+}
+
+// group forms the objects of one kind.
+func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
+	l := make(level, len(c.ids))
+	for i := range l {
+		l[i] = -1
+	}
+	for i, cpu := range c.ids {
+		if l[i] >= 0 {
+			continue
+		}
+		set, ok := list(cpu)
+		if !ok {
+			continue
+		}
+		for _, member := range members(set) {
+			if member < len(c.at) && c.at[member] >= 0 && l[c.at[member]] < 0 {
+				l[c.at[member]] = cpu
+			}
+		}
+	}
+	return l
+}
+
+// packages never has a gap: without other knowledge all CPUs are one package.
+func (c *cpuReader) packages() level {
+	l := c.group(c.list("topology/package_cpus_list", "topology/core_siblings_list"))
+	if i := slices.Index(l, -1); i >= 0 {
+		c.note("the package of CPU %d is not known: taken for the first one's", c.ids[i])
+	}
+	for i := range l {
+		if l[i] < 0 {
+			l[i] = c.ids[0]
+		}
+	}
+	return l
+}
+
+// cores never has a gap: without other knowledge every CPU is a core.
+func (c *cpuReader) cores() level {
+	siblings := c.list("topology/core_cpus_list", "topology/thread_siblings_list")
+	if active, _ := c.text(cpuDir + "/smt/active"); active == "0" {
+		siblings = func(int) (placement.CPUSet, bool) { return placement.CPUSet{}, false }
+	}
+	strange := false
+	l := c.group(func(cpu int) (placement.CPUSet, bool) {
+		set, ok := siblings(cpu)
+		if ok && set.Len() > maxThreads {
+			strange, ok = true, false
+		}
+		return set, ok
+	})
+	if strange {
+		c.note("hardware threads are not known: the kernel lists more than %d for a core; every CPU counts as a core", maxThreads)
+	}
+	for i := range l {
+		if l[i] < 0 {
+			l[i] = c.ids[i]
+		}
+	}
+	return l
+}
+
+// kinds returns how strong the CPUs are, the strongest 0.
+func (c *cpuReader) kinds() []int {
+	kinds := make([]int, len(c.ids))
+	kind := 0
+	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} { // Intel's
+		set, ok := c.cpus("sys/devices/" + name + "/cpus")
+		if !ok || set.Len() == 0 {
+			continue
+		}
+		for i, cpu := range c.ids {
+			if set.Has(cpu) {
+				kinds[i] = kind
+			}
+		}
+		kind++
+	}
+	// Elsewhere every CPU has its capacity, 1024 for the strongest. No server has
+	// different ones, so they need not read hundreds of files.
+	if kind == 0 && len(c.ids) <= 64 {
+		c.capacities(kinds)
+	}
+	return kinds
+}
+
+func (c *cpuReader) capacities(kinds []int) {
+	capacity := make([]int, len(c.ids))
+	for i, cpu := range c.ids {
+		n, ok := c.number(cpuDir + "/cpu" + strconv.Itoa(cpu) + "/cpu_capacity")
+		if !ok {
+			return
+		}
+		capacity[i] = n
+	}
+	distinct := slices.Clone(capacity)
+	slices.Sort(distinct)
+	distinct = slices.Compact(distinct)
+	slices.Reverse(distinct)
+	for i := range kinds {
+		kinds[i] = slices.Index(distinct, capacity[i])
+	}
+}
+
+// caches groups the CPUs by their caches of level 2 and 3. Which of a CPU's cache
+// folders is which level is asked once for each kind. A core mostly has an L2
+// cache to itself: where the first and the last of a package and kind have, the
+// others are not asked.
+func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
+	folders := map[int][4]string{}
+	share := func(cacheLevel int) func(cpu int) (placement.CPUSet, bool) {
+		return func(cpu int) (placement.CPUSet, bool) {
+			kind := kinds[c.at[cpu]]
+			if _, known := folders[kind]; !known {
+				folders[kind] = c.cacheFolders(cpu)
+			}
+			if folder := folders[kind][cacheLevel]; folder != "" {
+				return c.list("cache/" + folder + "/shared_cpu_list")(cpu)
+			}
+			return placement.CPUSet{}, false
+		}
+	}
+	own := c.ownL2(l, kinds, share(2))
+	l2 = c.group(func(cpu int) (placement.CPUSet, bool) {
+		if i := c.at[cpu]; own[[2]int{l.packages[i], kinds[i]}] {
+			return c.sameCore(l.cores, cpu), true
+		}
+		return share(2)(cpu)
+	})
+	return l2, c.group(share(3))
+}
+
+// ownL2 tells for each package and kind whether its cores have L2 caches of their
+// own.
+func (c *cpuReader) ownL2(l levels, kinds []int, l2 func(cpu int) (placement.CPUSet, bool)) map[[2]int]bool {
+	own := map[[2]int]bool{}
+	ends := map[[2]int][2]int{}
+	for i, cpu := range c.ids {
+		key := [2]int{l.packages[i], kinds[i]}
+		if first, seen := ends[key]; seen {
+			ends[key] = [2]int{first[0], cpu}
+		} else {
+			ends[key] = [2]int{cpu, cpu}
+		}
+	}
+	for key, end := range ends {
+		own[key] = true
+		for _, cpu := range end {
+			set, ok := l2(cpu)
+			own[key] = own[key] && ok && c.online(set).String() == c.sameCore(l.cores, cpu).String()
+		}
+	}
+	return own
+}
+
+// sameCore returns the CPUs of a CPU's core.
+func (c *cpuReader) sameCore(cores level, cpu int) placement.CPUSet {
+	var set mask
+	for i := c.at[cores[c.at[cpu]]]; i < len(c.ids); i++ {
+		if cores[i] == cores[c.at[cpu]] {
+			set.add(c.ids[i])
+		}
+	}
+	return set.set()
+}
+
+// online leaves out CPUs that are switched off.
+func (c *cpuReader) online(set placement.CPUSet) placement.CPUSet {
+	var left mask
+	for _, cpu := range members(set) {
+		if cpu < len(c.at) && c.at[cpu] >= 0 {
+			left.add(cpu)
+		}
+	}
+	return left.set()
+}
+
+// cacheFolders returns a CPU's cache folders by level ("index3" for 3), without
+// those for instructions.
+func (c *cpuReader) cacheFolders(cpu int) (folders [4]string) {
+	for i := range 10 {
+		folder := "index" + strconv.Itoa(i)
+		dir := cpuDir + "/cpu" + strconv.Itoa(cpu) + "/cache/" + folder
+		n, ok := c.reader.number(dir + "/level")
+		if !ok {
+			break
+		}
+		if kind, _ := c.text(dir + "/type"); n >= 1 && n <= 3 && kind != "Instruction" {
+			folders[n] = folder
+		}
+	}
+	return folders
+}
+
+// nodes puts each CPU into its NUMA node.
+func (c *cpuReader) nodes(cpus []placement.CPU, nodes []placement.NUMANode) level {
+	l := make(level, len(c.ids))
+	for i := range l {
+		l[i] = -1
+	}
+	for _, node := range nodes {
+		for _, cpu := range members(c.online(node.CPUs)) {
+			if i := c.at[cpu]; l[i] < 0 {
+				l[i], cpus[i].Node = members(node.CPUs)[0], node.ID
+			}
+		}
+	}
+	for i := range l {
+		if l[i] < 0 { // readNodes sees to it that there is a node for it
+			l[i], cpus[i].Node = c.ids[0], nodes[0].ID
+		}
+	}
+	return l
+}
+
+// number numbers the objects: the CPUs are put into the order of the machine's
+// tree, in which neighbours are ordered by their lowest CPU, and each object is
+// counted where it comes up first.
+func (l levels) number(cpus []placement.CPU) {
+	order := make([]int, len(cpus))
+	for i := range order {
+		order[i] = i
+	}
+	keys := l.keys(cpus)
+	slices.SortFunc(order, func(a, b int) int { return slices.Compare(keys[a][:], keys[b][:]) })
+	count := func(l level, field func(*placement.CPU) *int) {
+		numbers := map[int]int{}
+		for _, i := range order {
+			if l[i] < 0 {
+				*field(&cpus[i]) = -1
+				continue
+			}
+			n, seen := numbers[l[i]]
+			if !seen {
+				n = len(numbers)
+				numbers[l[i]] = n
+			}
+			*field(&cpus[i]) = n
+		}
+	}
+	count(l.packages, func(c *placement.CPU) *int { return &c.Package })
+	count(l.dies, func(c *placement.CPU) *int { return &c.Die })
+	count(l.l3, func(c *placement.CPU) *int { return &c.L3 })
+	count(l.l2, func(c *placement.CPU) *int { return &c.L2 })
+	count(l.cores, func(c *placement.CPU) *int { return &c.Core })
+	threads := map[int]int{}
+	for i := range cpus {
+		cpus[i].Thread = threads[cpus[i].Core]
+		threads[cpus[i].Core]++
+	}
+}
+
+// keys makes what the CPUs are ordered by. Where a level is not known, the next
+// one inside stands for it, as if it were not there.
+func (l levels) keys(cpus []placement.CPU) [][7]int {
+	keys := make([][7]int, len(cpus))
+	for i, cpu := range cpus {
+		core := l.cores[i]
+		l2 := cmp.Or(l.l2[i]+1, core+1) - 1
+		l3 := cmp.Or(l.l3[i]+1, l2+1) - 1
+		die := cmp.Or(l.dies[i]+1, l3+1) - 1
+		keys[i] = [7]int{l.packages[i], l.nodes[i], die, l3, l2, core, cpu.ID}
+	}
+	return keys
+}

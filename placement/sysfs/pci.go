@@ -1,0 +1,154 @@
+package sysfs
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/placement"
+)
+
+// bus tells where a PCI device hangs, nil if it is not there. Its entry on the bus is a link whose target
+// is its place in the tree:
+//
+//	../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0
+func (r *reader) bus(address string) *placement.Bus {
+	target, err := fs.ReadLink(r.root, pciDir+"/"+address)
+	if err != nil && !r.exists(pciDir+"/"+address) {
+		return nil
+	}
+	bus := &placement.Bus{Address: address}
+	bus.Root, bus.Bridges, _ = busPath(target)
+	r.place(bus)
+	return bus
+}
+
+// busPath takes a device's place in the tree apart; address is the last PCI
+// function of the path, which is the device or what the device is a part of.
+func busPath(target string) (root string, bridges []string, address string) {
+	for part := range strings.SplitSeq(target, "/") {
+		switch {
+		case isAddress(part) && root != "":
+			if address != "" {
+				bridges = append(bridges, address)
+			}
+			address = part
+		case isRoot(part):
+			root, bridges, address = part, nil, ""
+		}
+	}
+	if address == "" {
+		return "", nil, ""
+	}
+	return root, bridges, address
+}
+
+// isRoot recognises a host bridge: "pci0000:15".
+func isRoot(name string) bool {
+	rest, ok := strings.CutPrefix(name, "pci")
+	domain, bus, colon := strings.Cut(rest, ":")
+	return ok && colon && isHex(domain, 4, 8) && isHex(bus, 2, 2)
+}
+
+// isAddress recognises a PCI function: "0000:1b:00.0".
+func isAddress(name string) bool {
+	domain, rest, ok := strings.Cut(name, ":")
+	bus, rest, ok2 := strings.Cut(rest, ":")
+	device, function, ok3 := strings.Cut(rest, ".")
+	return ok && ok2 && ok3 && isHex(domain, 4, 8) && isHex(bus, 2, 2) && isHex(device, 2, 2) && isHex(function, 1, 1)
+}
+
+// isHex recognises a number of lower-case hexadecimal digits.
+func isHex(text string, least, most int) bool {
+	return len(text) >= least && len(text) <= most && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// place fills in the NUMA node of a device and the CPUs near to it. Much
+// firmware does not tell the node. Then it is that of the CPUs that the kernel
+// calls near, if they are not all; else a bridge's above it.
+func (r *reader) place(bus *placement.Bus) {
+	nodes := r.machine.Topology.Nodes
+	bus.Node = -1
+	if len(nodes) == 1 {
+		bus.Node, bus.Near = nodes[0].ID, nodes[0].CPUs
+		return
+	}
+	if r.settle(bus, r.deviceNode(bus.Address)) {
+		return
+	}
+	near, _ := r.cpus(pciDir + "/" + bus.Address + "/local_cpulist")
+	for _, node := range nodes {
+		if near.Len() > 0 && without(near, node.CPUs).Len() == 0 {
+			bus.Node, bus.Near = node.ID, near
+			return
+		}
+	}
+	for i := len(bus.Bridges) - 1; i >= 0; i-- {
+		if r.settle(bus, r.deviceNode(bus.Bridges[i])) {
+			return
+		}
+	}
+}
+
+// settle puts a device into a node, if there is that node. The CPUs near to a
+// device are those of its node.
+func (r *reader) settle(bus *placement.Bus, id int) bool {
+	node := r.machine.Topology.Node(id)
+	if node == nil {
+		return false
+	}
+	bus.Node, bus.Near = id, node.CPUs
+	return true
+}
+
+func (r *reader) deviceNode(address string) int {
+	n, ok := r.number(pciDir + "/" + address + "/numa_node")
+	if !ok {
+		return -1
+	}
+	return n
+}
+
+// describeGPU adds what is known of a GPU without its vendor's library.
+func (r *reader) describeGPU(gpu *placement.GPU) {
+	gpu.Bus = r.bus(gpu.PCI)
+	if device, _, ok := strings.Cut(gpu.PCI, "."); ok && gpu.Bus == nil {
+		gpu.Bus = r.bus(device + ".0") // AMD's compute partitions count as functions that do not exist
+	}
+	if gpu.Vendor == placement.AMD && gpu.Bus != nil {
+		dir := pciDir + "/" + gpu.Bus.Address
+		gpu.Name, _ = r.text(dir + "/product_name")
+		total, _ := r.text(dir + "/mem_info_vram_total")
+		gpu.Memory, _ = strconv.ParseInt(total, 10, 64)
+	}
+	if node := r.kfdNode[gpu.PCI]; node != "" {
+		gpu.Links = r.kfdLinks(node)
+	}
+}
+
+const kfdLinkXGMI = 11 // CRAT_IOLINK_TYPE_XGMI of the kernel's kfd_crat.h
+
+// kfdLinks reads the XGMI links of a node of AMD's compute driver, by which the
+// GPUs of a hive reach each other.
+func (r *reader) kfdLinks(node string) []placement.Link {
+	byNode := map[string]string{}
+	for address, node := range r.kfdNode {
+		byNode[node] = address
+	}
+	counts := map[string]int{}
+	dir := kfdDir + "/" + node + "/io_links"
+	for _, name := range r.names(dir) {
+		properties, _ := r.text(dir + "/" + name + "/properties")
+		peer := byNode[strconv.FormatUint(property(properties, "node_to"), 10)]
+		if property(properties, "type") == kfdLinkXGMI && peer != "" { // a processor can be a peer too, as on MI300A
+			counts[peer]++
+		}
+	}
+	var links []placement.Link
+	for _, peer := range slices.Sorted(maps.Keys(counts)) {
+		links = append(links, placement.Link{Peer: peer, Kind: "xgmi", Count: counts[peer]})
+	}
+	return links
+}

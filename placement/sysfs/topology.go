@@ -1,0 +1,272 @@
+package sysfs
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/placement"
+)
+
+// readTopology reads what the node consists of. The GPUs have been read.
+func (r *reader) readTopology() {
+	t := &placement.Topology{}
+	r.machine.Topology = t
+	online := r.onlineCPUs()
+	if present, ok := r.cpus(cpuDir + "/present"); ok {
+		t.Offline = without(present, online)
+	}
+	t.Isolated, _ = r.cpus(cpuDir + "/isolated")
+	t.Nodes = r.readNodes(online)
+	t.CPUs = r.readCPUs(members(online), t.Nodes)
+	t.Memories = r.memories(t.Nodes)
+	for i := range r.machine.GPUs {
+		r.describeGPU(&r.machine.GPUs[i])
+	}
+	r.readNICs()
+	t.Virtual = r.isVirtual()
+	r.noteUnlocated()
+}
+
+// onlineCPUs returns the CPUs that there are. Some containers are shown less
+// than they may use.
+func (r *reader) onlineCPUs() placement.CPUSet {
+	online, ok := r.cpus(cpuDir + "/online")
+	if !ok || online.Len() == 0 {
+		r.note("the online CPUs are not known: /%s/online cannot be read; the allowed ones are taken for all", cpuDir)
+		return r.machine.CPUs
+	}
+	if hidden := without(r.machine.CPUs, online); hidden.Len() > 0 {
+		r.note("CPUs %s are allowed, but /%s/online, which says %s, lacks them", hidden, cpuDir, online)
+		var all mask
+		for _, cpu := range append(members(online), members(hidden)...) {
+			all.add(cpu)
+		}
+		return all.set()
+	}
+	return online
+}
+
+const nodeDir = "sys/devices/system/node"
+
+// readNodes reads the NUMA nodes; there is always one at least, and every CPU is
+// in one.
+func (r *reader) readNodes(online placement.CPUSet) []placement.NUMANode {
+	var nodes []placement.NUMANode
+	var homeless mask
+	for _, cpu := range members(online) {
+		homeless.add(cpu)
+	}
+	for _, id := range r.nodeIDs() {
+		dir := nodeDir + "/node" + strconv.Itoa(id)
+		node := placement.NUMANode{ID: id, Distances: r.numbers(dir + "/distance")}
+		list, _ := r.cpus(dir + "/cpulist")
+		var own mask
+		for _, cpu := range members(list) {
+			if homeless.take(cpu) {
+				own.add(cpu)
+			}
+		}
+		node.CPUs = own.set()
+		first, _ := r.text(dir + "/meminfo")
+		node.Memory = kibibytes(field(first, "Node "+strconv.Itoa(id)+" MemTotal:"))
+		nodes = append(nodes, node)
+	}
+	if len(nodes) == 0 {
+		r.note("NUMA nodes are not known: /%s cannot be read; all CPUs count as one node", nodeDir)
+		info, _ := r.text("proc/meminfo")
+		return []placement.NUMANode{{CPUs: online, Memory: kibibytes(field(info, "MemTotal:")), Distances: []int{10}}}
+	}
+	r.checkDistances(nodes)
+	if left := homeless.set(); left.Len() > 0 {
+		r.note("CPUs %s are in no NUMA node: they count as node %d's", left, nodes[0].ID)
+		for _, cpu := range members(nodes[0].CPUs) {
+			homeless.add(cpu)
+		}
+		nodes[0].CPUs = homeless.set()
+	}
+	return nodes
+}
+
+// nodeIDs returns the numbers of the online nodes.
+func (r *reader) nodeIDs() []int {
+	if set, ok := r.cpus(nodeDir + "/online"); ok && set.Len() > 0 {
+		return members(set)
+	}
+	var ids []int
+	for _, name := range r.names(nodeDir) {
+		if rest, ok := strings.CutPrefix(name, "node"); ok {
+			if id, err := strconv.ParseUint(rest, 10, 16); err == nil {
+				ids = append(ids, int(id))
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// checkDistances drops distances that do not fit the nodes.
+func (r *reader) checkDistances(nodes []placement.NUMANode) {
+	for i := range nodes {
+		if n := len(nodes[i].Distances); n != len(nodes) {
+			r.note("distances of NUMA node %d are not known: /%s/node%[1]d/distance has %[3]d numbers for %[4]d nodes",
+				nodes[i].ID, nodeDir, n, len(nodes))
+			nodes[i].Distances = nil
+		}
+	}
+}
+
+// memories returns the nodes of which this process may have memory, empty for all.
+func (r *reader) memories(nodes []placement.NUMANode) placement.CPUSet {
+	status, _ := r.text("proc/self/status")
+	set, err := placement.ParseCPUSet(field(status, "Mems_allowed_list:"))
+	if err != nil {
+		r.note("allowed memories are not known: /proc/self/status: %v", err)
+	}
+	var allowed mask
+	n := 0
+	for _, node := range nodes {
+		if set.Has(node.ID) {
+			allowed.add(node.ID)
+			n++
+		}
+	}
+	if n == len(nodes) {
+		return placement.CPUSet{}
+	}
+	return allowed.set()
+}
+
+// isVirtual recognises a virtual machine's PCI tree by GPUs or paravirtual
+// interfaces that hang below a host bridge without a port between.
+func (r *reader) isVirtual() bool {
+	direct := r.virtio
+	for _, bus := range r.buses() {
+		if len(bus.Bridges) > 0 {
+			return false
+		}
+	}
+	for _, gpu := range r.machine.GPUs {
+		direct = direct || gpu.Bus != nil && gpu.Bus.Root != ""
+	}
+	return direct
+}
+
+// buses returns where the GPUs and interfaces hang.
+func (r *reader) buses() []*placement.Bus {
+	var all []*placement.Bus
+	for _, gpu := range r.machine.GPUs {
+		if gpu.Bus != nil {
+			all = append(all, gpu.Bus)
+		}
+	}
+	for _, nic := range r.machine.Topology.NICs {
+		if nic.Bus != nil {
+			all = append(all, nic.Bus)
+		}
+	}
+	return all
+}
+
+// noteUnlocated tells of devices whose NUMA node nobody knows.
+func (r *reader) noteUnlocated() {
+	var lost []string
+	for _, bus := range r.buses() {
+		if bus.Node < 0 && !slices.Contains(lost, bus.Address) {
+			lost = append(lost, bus.Address)
+		}
+	}
+	switch {
+	case len(lost) == 1:
+		r.note("the NUMA node of PCI device %s is not known: the firmware does not tell it", lost[0])
+	case len(lost) > 1:
+		r.note("the NUMA nodes of %d PCI devices (%s …) are not known: the firmware does not tell them", len(lost), lost[0])
+	}
+}
+
+// cpus reads a file with a list of CPUs, or of NUMA nodes.
+func (r *reader) cpus(name string) (placement.CPUSet, bool) {
+	text, ok := r.text(name)
+	if !ok {
+		return placement.CPUSet{}, false
+	}
+	set, err := placement.ParseCPUSet(text)
+	if err != nil {
+		r.note("/%s: %v", name, err)
+	}
+	return set, err == nil
+}
+
+// number reads a file with one number.
+func (r *reader) number(name string) (int, bool) {
+	text, ok := r.text(name)
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	return n, ok && err == nil
+}
+
+// numbers reads a file with numbers between blanks; none where one is not.
+func (r *reader) numbers(name string) []int {
+	text, _ := r.text(name)
+	var all []int
+	for word := range strings.FieldsSeq(text) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return nil
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// kibibytes reads "24684084 kB" as bytes; 0 is not known.
+func kibibytes(text string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(text, "kB")), 10, 64)
+	if err != nil || n < 0 || n > 1<<50 {
+		return 0
+	}
+	return n << 10
+}
+
+// mask builds a set.
+type mask struct{ words []uint64 }
+
+func (m *mask) add(cpu int) {
+	for len(m.words) <= cpu/64 {
+		m.words = append(m.words, 0)
+	}
+	m.words[cpu/64] |= 1 << (cpu % 64)
+}
+
+// take removes a CPU and reports whether it was there.
+func (m *mask) take(cpu int) bool {
+	if cpu/64 >= len(m.words) || m.words[cpu/64]&(1<<(cpu%64)) == 0 {
+		return false
+	}
+	m.words[cpu/64] &^= 1 << (cpu % 64)
+	return true
+}
+
+func (m *mask) set() placement.CPUSet { return placement.CPUSetOf(m.words) }
+
+// members lists the CPUs of a set by number.
+func members(set placement.CPUSet) []int {
+	n := set.Len()
+	all := make([]int, 0, n)
+	for cpu := 0; len(all) < n; cpu++ {
+		if set.Has(cpu) {
+			all = append(all, cpu)
+		}
+	}
+	return all
+}
+
+// without returns the CPUs of a that are not in b.
+func without(a, b placement.CPUSet) placement.CPUSet {
+	var left mask
+	for _, cpu := range members(a) {
+		if !b.Has(cpu) {
+			left.add(cpu)
+		}
+	}
+	return left.set()
+}

@@ -1,0 +1,282 @@
+package sysfs
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/placement"
+)
+
+var everything = Needs{CPUs: true, Memory: true, Topology: true}
+
+// example returns an example machine without what only NVIDIA's library tells.
+func example(t testing.TB, name string) placement.Machine {
+	t.Helper()
+	m, err := placement.Example(name)
+	require.NoError(t, err)
+	for i := range m.GPUs {
+		if m.GPUs[i].Vendor == placement.NVIDIA {
+			m.GPUs[i].Memory, m.GPUs[i].Links = 0, nil
+		}
+	}
+	return m
+}
+
+// Reading the files of a machine gives that machine, whose numbers were counted
+// another way.
+func TestExamplesAreRead(t *testing.T) {
+	for _, name := range placement.Examples() {
+		t.Run(name, func(t *testing.T) {
+			want := example(t, name)
+			assert.Equal(t, want, ReadFS(treeOf(want), want.CPUs, everything))
+		})
+	}
+}
+
+func TestExampleIsReadFromFolder(t *testing.T) {
+	want := example(t, "hybrid")
+	dir := onDisk(t, treeOf(want))
+	assert.Equal(t, want, ReadFS(os.DirFS(dir), want.CPUs, everything))
+	assert.Equal(t, want, ReadFS(disk(dir+"/"), want.CPUs, everything), "by the fast reader")
+}
+
+// few is a machine with two nodes of two cores with two threads, one GPU and one
+// interface.
+func few(t *testing.T) (placement.Machine, fakeTree) {
+	t.Helper()
+	m := example(t, "two-socket-intel")
+	tree := fakeTree{treeOf(m)}
+	return m, tree
+}
+
+func TestStrangeMachines(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(fakeTree)
+		check  func(t *testing.T, m placement.Machine)
+		notes  []string
+	}{
+		{
+			"no list of online CPUs", func(tree fakeTree) { delete(tree.MapFS, cpuDir+"/online") },
+			func(t *testing.T, m placement.Machine) { assert.Len(t, m.Topology.CPUs, 128) },
+			[]string{"the online CPUs are not known: /sys/devices/system/cpu/online cannot be read; the allowed ones are taken for all"},
+		},
+		{
+			"a container whose list of CPUs is made up", func(tree fakeTree) { tree.put(cpuDir+"/online", "0-125") },
+			func(t *testing.T, m placement.Machine) { assert.Len(t, m.Topology.CPUs, 128) },
+			[]string{"CPUs 126-127 are allowed, but /sys/devices/system/cpu/online, which says 0-125, lacks them"},
+		},
+		{
+			"no NUMA nodes", func(tree fakeTree) {
+				tree.remove(nodeDir)
+				tree.put("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB")
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, []placement.NUMANode{{CPUs: cpus(t, "0-127"), Memory: 16 << 20, Distances: []int{10}}}, m.Topology.Nodes)
+				assert.Equal(t, 1, m.Topology.CPU(40).Package)
+			},
+			[]string{"NUMA nodes are not known: /sys/devices/system/node cannot be read; all CPUs count as one node"},
+		},
+		{
+			"an empty cpulist", func(tree fakeTree) { tree.put(nodeDir+"/node1/cpulist", "") },
+			func(t *testing.T, m placement.Machine) { assert.Equal(t, "0-127", m.Topology.Nodes[0].CPUs.String()) },
+			[]string{"CPUs 32-63,96-127 are in no NUMA node: they count as node 0's"},
+		},
+		{
+			"a distance too many", func(tree fakeTree) { tree.put(nodeDir+"/node1/distance", "21 10 21") },
+			func(t *testing.T, m placement.Machine) { assert.Nil(t, m.Topology.Nodes[1].Distances) },
+			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has 3 numbers for 2 nodes"},
+		},
+		{
+			"distances that are no numbers", func(tree fakeTree) { tree.put(nodeDir+"/node1/distance", "far 10") },
+			func(t *testing.T, m placement.Machine) { assert.NotNil(t, m.Topology.Nodes[0].Distances) },
+			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has 0 numbers for 2 nodes"},
+		},
+		{
+			"no topology of CPUs", func(tree fakeTree) {
+				for cpu := range 128 {
+					tree.remove(cpuDir + "/cpu" + itoa(cpu))
+				}
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, placement.CPU{ID: 96, Node: 1, Die: -1, L3: -1, L2: -1, Core: 96}, *m.Topology.CPU(96))
+			},
+			[]string{"the package of CPU 0 is not known: taken for the first one's"},
+		},
+		{
+			"every CPU is said to be of one core", func(tree fakeTree) {
+				for cpu := range 128 {
+					tree.put(cpuDir+"/cpu"+itoa(cpu)+"/topology/core_cpus_list", "0-127")
+				}
+			},
+			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.CPU(127).Thread) },
+			[]string{"hardware threads are not known: the kernel lists more than 8 for a core; every CPU counts as a core"},
+		},
+		{
+			"no caches", func(tree fakeTree) {
+				for cpu := range 128 {
+					tree.remove(cpuDir + "/cpu" + itoa(cpu) + "/cache")
+				}
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, placement.CPU{ID: 96, Package: 1, Node: 1, Die: 1, L3: -1, L2: -1, Core: 32, Thread: 1}, *m.Topology.CPU(96))
+			}, nil,
+		},
+		{
+			"an old kernel's names", func(tree fakeTree) {
+				for cpu := range 128 {
+					dir := cpuDir + "/cpu" + itoa(cpu) + "/topology/"
+					tree.MapFS[dir+"core_siblings_list"] = tree.MapFS[dir+"package_cpus_list"]
+					tree.MapFS[dir+"thread_siblings_list"] = tree.MapFS[dir+"core_cpus_list"]
+					delete(tree.MapFS, dir+"package_cpus_list")
+					delete(tree.MapFS, dir+"core_cpus_list")
+				}
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, placement.CPU{ID: 96, Package: 1, Node: 1, Die: 1, L3: 1, L2: 32, Core: 32, Thread: 1}, *m.Topology.CPU(96))
+			}, nil,
+		},
+		{
+			"threads switched off", func(tree fakeTree) { tree.put(cpuDir+"/smt/active", "0") },
+			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.CPU(127).Thread) }, nil,
+		},
+		{
+			"lists that are no lists", func(tree fakeTree) {
+				tree.put(cpuDir+"/isolated", "all")
+				tree.put(nodeDir+"/node0/cpulist", "0-")
+				tree.put("proc/self/status", "Mems_allowed_list:\tx")
+			},
+			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.Isolated.Len()) },
+			[]string{
+				`/sys/devices/system/cpu/isolated: CPU list "all": "all" is not a CPU number below 65536`,
+				`/sys/devices/system/node/node0/cpulist: CPU list "0-": "" is not a CPU number below 65536`,
+				`CPUs 0-31,64-95 are in no NUMA node: they count as node 0's`,
+				`allowed memories are not known: /proc/self/status: CPU list "x": "x" is not a CPU number below 65536`,
+			},
+		},
+		{
+			"firmware without nodes of devices", func(tree fakeTree) {
+				for _, address := range []string{"0000:04:00.0", "0000:31:00.0", "0000:00:1c.4", "0000:30:02.0"} {
+					tree.put(tree.resolve(pciDir+"/"+address)+"/numa_node", -1)
+				}
+				tree.put(tree.resolve(pciDir+"/0000:04:00.0")+"/local_cpulist", "0-127")
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, -1, m.Topology.NICs[0].Bus.Node, "all CPUs are near: nobody knows")
+				assert.Equal(t, 0, m.Topology.NICs[1].Bus.Node, "by the CPUs near to it")
+			},
+			[]string{"the NUMA node of PCI device 0000:04:00.0 is not known: the firmware does not tell it"},
+		},
+		{
+			"a node only at the root port", func(tree fakeTree) {
+				tree.put(tree.resolve(pciDir+"/0000:04:00.0")+"/numa_node", -1)
+				tree.put(tree.resolve(pciDir+"/0000:00:1c.4")+"/numa_node", 1)
+				delete(tree.MapFS, tree.resolve(pciDir+"/0000:04:00.0")+"/local_cpulist")
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, 1, m.Topology.NICs[0].Bus.Node)
+				assert.Equal(t, "32-63,96-127", m.Topology.NICs[0].Bus.Near.String())
+			}, nil,
+		},
+		{
+			"no PCI bus", func(tree fakeTree) { tree.remove(pciDir) },
+			func(t *testing.T, m placement.Machine) {
+				assert.Nil(t, m.Topology.NICs[0].Bus)
+				assert.False(t, m.Topology.Virtual)
+			}, nil,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m, tree := few(t)
+			test.change(tree)
+			got := ReadFS(tree.MapFS, m.CPUs, everything)
+			assert.Equal(t, test.notes, got.Notes)
+			checkTopology(t, got)
+			test.check(t, got)
+		})
+	}
+}
+
+// Whatever part of the tree cannot be seen, what is read stays whole.
+func TestHiddenFolders(t *testing.T) {
+	for _, name := range []string{"dgx-h100", "mi300x", "hybrid"} {
+		want := example(t, name)
+		for _, dir := range []string{
+			"sys", "proc", "dev", "sys/devices", "sys/devices/system/cpu", "sys/bus", "sys/class", "sys/class/net",
+			"sys/class/infiniband", kfdDir, nvidiaDir,
+		} {
+			tree := fakeTree{treeOf(want)}
+			tree.remove(dir)
+			t.Run(name+" without "+dir, func(t *testing.T) {
+				checkTopology(t, ReadFS(tree.MapFS, want.CPUs, everything))
+			})
+		}
+	}
+}
+
+func TestNothingIsThere(t *testing.T) {
+	m := ReadFS(fstest.MapFS{}, placement.CPUSet{}, everything)
+	assert.Empty(t, m.Topology.CPUs)
+	assert.Len(t, m.Topology.Nodes, 1)
+
+	m = ReadFS(fstest.MapFS{}, cpus(t, "4-5"), everything)
+	assert.Len(t, m.Topology.CPUs, 2)
+	checkTopology(t, m)
+}
+
+func TestThisMachinesTopology(t *testing.T) {
+	m := Read(everything)
+	checkTopology(t, m)
+	require.NotEmpty(t, m.Topology.CPUs)
+	for _, cpu := range members(m.CPUs) {
+		assert.NotNil(t, m.Topology.CPU(cpu), "allowed CPU %d", cpu)
+	}
+	assert.Equal(t, m, ReadFS(os.DirFS("/"), m.CPUs, everything), "the standard library's reader sees the same")
+}
+
+// checkTopology checks what holds for any machine.
+func checkTopology(t *testing.T, m placement.Machine) {
+	t.Helper()
+	topology := m.Topology
+	require.NotNil(t, topology)
+	require.NotEmpty(t, topology.Nodes)
+	cores, inNodes := map[int]int{}, 0
+	for i, cpu := range topology.CPUs {
+		require.True(t, i == 0 || topology.CPUs[i-1].ID < cpu.ID, "CPUs are sorted")
+		require.GreaterOrEqual(t, cpu.Package, 0)
+		require.Equal(t, cores[cpu.Core], cpu.Thread, "threads of core %d are counted from 0", cpu.Core)
+		cores[cpu.Core]++
+		require.NotNil(t, topology.Node(cpu.Node), "node of CPU %d", cpu.ID)
+		require.True(t, topology.Node(cpu.Node).CPUs.Has(cpu.ID), "CPU %d is in its node", cpu.ID)
+	}
+	for core := range len(cores) {
+		require.Positive(t, cores[core], "cores are counted without holes")
+	}
+	for _, node := range topology.Nodes {
+		inNodes += node.CPUs.Len()
+	}
+	require.Equal(t, len(topology.CPUs), inNodes, "nodes have no CPU in common")
+	require.True(t, slices.IsSortedFunc(topology.NICs, func(a, b placement.NIC) int {
+		return boolean(a.Kind == placement.Virtual) - boolean(b.Kind == placement.Virtual)
+	}))
+}
+
+// The files are a real folder's, as only such ones show what reading costs; run it
+// with TMPDIR on a memory file system, which is as fast as sysfs.
+func BenchmarkTopology(b *testing.B) {
+	for _, name := range []string{"dgx-a100", "dgx-h100", "mi300x", "p5", "gb200-tray"} {
+		b.Run(name, func(b *testing.B) {
+			m := example(b, name)
+			root := disk(onDisk(b, treeOf(m)) + "/")
+			for b.Loop() {
+				ReadFS(root, m.CPUs, everything)
+			}
+		})
+	}
+}
