@@ -85,6 +85,8 @@ func (r Request) perNode(machines []Machine) (Counts, error) {
 // unasked counts where the user gave no number per node.
 func (r Request) unasked(machines []Machine) (Counts, error) {
 	switch {
+	case r.MapBy.PPR > 0:
+		return r.perObject(machines)
 	case r.hasSlots():
 		counts := Counts{Reason: "one per slot" + inParentheses(r.SlotsFrom)}
 		for node := range machines {
@@ -98,6 +100,23 @@ func (r Request) unasked(machines []Machine) (Counts, error) {
 		return onePerNode(machines, why), nil
 	}
 	return r.perGPU(machines, oneRank)
+}
+
+// perObject counts N ranks for each object of ppr:N:OBJECT.
+func (r Request) perObject(machines []Machine) (Counts, error) {
+	counts := Counts{Reason: r.MapBy.String()}
+	for node, m := range machines {
+		if m.Topology == nil {
+			return Counts{}, fmt.Errorf("%s: the topology of node %d is not known", r.MapBy, node)
+		}
+		gpus, _ := r.gpus(m)
+		places, err := newTree(node, m).places(r.MapBy, gpus)
+		if err != nil {
+			return Counts{}, err
+		}
+		counts.PerNode = append(counts.PerNode, r.MapBy.PPR*len(places))
+	}
+	return counts, nil
 }
 
 func (r Request) fixed(machines []Machine) Counts {
@@ -142,9 +161,9 @@ func (r Request) perGPU(machines []Machine, without func(Machine) (int, error)) 
 	var counts Counts
 	var gpus int
 	for _, m := range machines {
-		visible, _ := Visible(m.GPUs, r.Visible)
-		n := len(visible)
-		gpus += n
+		n := r.gpuSlots(m)
+		chosen, _ := r.gpus(m)
+		gpus += len(chosen)
 		if n == 0 {
 			var err error
 			if n, err = without(m); err != nil {
@@ -154,6 +173,9 @@ func (r Request) perGPU(machines []Machine, without func(Machine) (int, error)) 
 		counts.PerNode = append(counts.PerNode, n)
 	}
 	counts.Reason = "one per GPU" + inParentheses(r.gpusFound(machines, gpus))
+	if r.GPUsPerRank > 1 {
+		counts.Reason = fmt.Sprintf("one per %d GPUs", r.GPUsPerRank) + inParentheses(r.gpusFound(machines, gpus))
+	}
 	return counts, nil
 }
 
@@ -163,18 +185,18 @@ func (r Request) gpusFound(machines []Machine, gpus int) string {
 	if len(machines) > 1 {
 		return fmt.Sprintf("%s on %d nodes", plural(gpus, "GPU"), len(machines))
 	}
-	_, remark := Visible(machines[0].GPUs, r.Visible)
+	chosen, remark := r.gpus(machines[0])
 	if remark == "" {
-		return plural(gpus, "GPU")
+		return plural(len(chosen), "GPU")
 	}
-	return fmt.Sprintf("%d of %s, %s", gpus, plural(len(machines[0].GPUs), "GPU"), remark)
+	return fmt.Sprintf("%d of %s, %s", len(chosen), plural(len(machines[0].GPUs), "GPU"), remark)
 }
 
 // withoutGPU reports whether no machine has a visible GPU, and why.
 func (r Request) withoutGPU(machines []Machine) (why string, none bool) {
 	for _, m := range machines {
-		visible, remark := Visible(m.GPUs, r.Visible)
-		if len(visible) > 0 {
+		gpus, remark := r.gpus(m)
+		if len(gpus) > 0 {
 			return "", false
 		}
 		if remark != "" {
@@ -190,7 +212,7 @@ func (r Request) withoutGPU(machines []Machine) (why string, none bool) {
 // noGPU refuses a node without GPUs, where torchrun says "Cuda is not available.".
 func (r Request) noGPU(m Machine) (int, error) {
 	why := "none found"
-	if _, remark := Visible(m.GPUs, r.Visible); remark != "" {
+	if _, remark := r.gpus(m); remark != "" {
 		why = remark
 	} else if len(m.Notes) > 0 {
 		why = strings.Join(m.Notes, "; ")
@@ -215,21 +237,52 @@ func (r Request) limit(room Counts) (Counts, error) {
 	for _, n := range room.PerNode {
 		capacity += n
 	}
-	if r.PerNode.Kind != PerNodeUnset && r.Ranks > capacity {
+	if wish := r.roomWish(); wish != "" && r.Ranks > capacity {
 		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(),
-			r.perNodeWish(), plural(capacity, "rank"), plural(len(room.PerNode), "node"))
+			wish, plural(capacity, "rank"), plural(len(room.PerNode), "node"))
 	}
 	counts := Counts{PerNode: make([]int, len(room.PerNode)), Reason: r.ranksWish()}
 	left := r.Ranks
+	if r.MapBy.Object == ByNode && r.MapBy.PPR == 0 || r.MapBy.Span {
+		left = balance(left, room.PerNode, counts.PerNode)
+	}
 	for node, n := range room.PerNode {
-		counts.PerNode[node] = min(n, left)
-		left -= counts.PerNode[node]
+		more := min(n-counts.PerNode[node], left)
+		counts.PerNode[node] += more
+		left -= more
 	}
 	for node := 0; left > 0; node, left = (node+1)%len(counts.PerNode), left-1 {
 		counts.PerNode[node]++
 	}
 	counts.Notes = r.slotNotes(capacity)
 	return counts, nil
+}
+
+// balance gives each node one rank after the other while there is room and returns
+// how many ranks are left.
+func balance(ranks int, room, perNode []int) int {
+	for given := true; given; {
+		given = false
+		for node := range perNode {
+			if ranks > 0 && perNode[node] < room[node] {
+				perNode[node]++
+				ranks--
+				given = true
+			}
+		}
+	}
+	return ranks
+}
+
+// roomWish is the wish that limits the ranks on a node; "" if there is none.
+func (r Request) roomWish() string {
+	switch {
+	case r.PerNode.Kind != PerNodeUnset:
+		return r.perNodeWish()
+	case r.MapBy.PPR > 0:
+		return r.MapBy.String()
+	}
+	return ""
 }
 
 // perNodeWish writes the wish per node as the user did: "--nproc-per-node 2".

@@ -1,9 +1,14 @@
 package placement
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Layout says where every rank of a job goes.
 type Layout struct {
 	// Ranks are the ranks in their order: Ranks[3] is rank 3. The ranks of a node
-	// are contiguous.
+	// are contiguous unless --map-by node or --rank-by says otherwise.
 	Ranks []Rank
 	// PerNode are the numbers of ranks on the machines, in the machines' order.
 	PerNode []int
@@ -21,29 +26,193 @@ type Rank struct {
 	// where the machine has fewer, or its GPUs were not asked for. gorun hides no
 	// other GPU from the rank.
 	GPU *GPU
+	// GPUs are all that are the rank's: GPU, and more with Request.GPUsPerRank.
+	GPUs []GPU
+	// CPUs are those to which the rank is bound; empty: it is not.
+	CPUs CPUSet
+	// Memories are the NUMA nodes near to the rank's CPUs that have memory for it;
+	// empty: no node is to be preferred.
+	Memories CPUSet
+	// Threads is the number of threads with which the rank keeps its CPUs busy and
+	// gets into no other rank's way (OMP_NUM_THREADS, GOMAXPROCS); 0 where the CPUs
+	// are not known.
+	Threads int
+	// Reason says in a few words why the rank is there; "" where the machine's
+	// topology was not asked for.
+	Reason string
 }
 
-// Map assigns every rank to a machine. It reads nothing but its arguments.
+// Map assigns every rank to a machine, and to CPUs of it where the machine's
+// topology is known. It reads nothing but its arguments.
+//
+// An error names the option, the value and what the machine has.
 func Map(req Request, machines []Machine) (Layout, error) {
+	if req.RankFile != nil {
+		return req.RankFile.layout(req, machines)
+	}
+	if err := req.checkWishes(); err != nil {
+		return Layout{}, err
+	}
 	counts, err := Count(req, machines)
 	if err != nil {
 		return Layout{}, err
 	}
+	decide, by := req.policy()
+	nodes := make([]mapped, len(machines))
+	for node, n := range counts.PerNode {
+		if nodes[node], err = req.seatNode(decide, node, n, machines[node]); err != nil {
+			return Layout{}, err
+		}
+	}
+	order, err := req.RankBy.order(nodes, by)
+	if err != nil {
+		return Layout{}, err
+	}
 	layout := Layout{
-		Ranks:   make([]Rank, 0, counts.Total),
+		Ranks:   ranksOf(order, nodes),
 		PerNode: counts.PerNode,
 		Reason:  counts.Reason,
 		Notes:   counts.Notes,
 	}
-	for node, n := range counts.PerNode {
-		gpus, _ := Visible(machines[node].GPUs, req.Visible)
-		for local := range n {
-			rank := Rank{Node: node, LocalRank: local}
-			if local < len(gpus) {
-				rank.GPU = &gpus[local]
-			}
-			layout.Ranks = append(layout.Ranks, rank)
+	if by.Object != ByGPU {
+		req.pairGPUs(layout.Ranks, machines)
+	}
+	layout.finish(nodes, machines)
+	return layout, nil
+}
+
+// seatNode seats the n ranks of one node. A node of unknown topology has seats
+// without CPUs, which is an error where there is a wish for them.
+func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error) {
+	if err := r.checkGPUs(node, n, m); err != nil {
+		return mapped{}, err
+	}
+	gpus, _ := r.gpus(m)
+	if m.Topology == nil || n == 0 {
+		if r.Places() && n > 0 {
+			return mapped{}, fmt.Errorf("%s: the topology of node %d is not known", r.placeWish(), node)
+		}
+		return r.seated(nil, n, gpus), nil
+	}
+	t := newTree(node, m)
+	if len(t.cores) == 0 {
+		if r.Places() {
+			return mapped{}, fmt.Errorf("%s: no usable CPU of node %d is known", r.placeWish(), node)
+		}
+		return r.seated(t, n, gpus), nil
+	}
+	if err := r.checkSubscription(t, n); err != nil {
+		return mapped{}, err
+	}
+	return decide(t, n, gpus)
+}
+
+// checkSubscription refuses more ranks than CPUs or slots where that is forbidden.
+func (r Request) checkSubscription(t *tree, n int) error {
+	if !r.MapBy.NoOversubscribe {
+		return nil
+	}
+	if n > len(t.cpus) {
+		return fmt.Errorf("%s: %s are more than the %s of node %d", r.MapBy, plural(n, "rank"), plural(len(t.cpus), "CPU"), t.node)
+	}
+	if r.hasSlots() && n > r.slots(t.node) {
+		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.MapBy, plural(n, "rank"), plural(r.slots(t.node), "slot"), t.node, inParentheses(r.SlotsFrom))
+	}
+	return nil
+}
+
+// placeWish is the option that asks for places.
+func (r Request) placeWish() string {
+	switch {
+	case r.NUMABinding != "":
+		return "--numa-binding " + string(r.NUMABinding)
+	case r.MapBy.Object != AnyObject:
+		return r.MapBy.String()
+	case r.BindTo.Given:
+		return r.BindTo.String()
+	case r.CPUsPerRank > 0:
+		return fmt.Sprintf("--cpus-per-rank %d", r.CPUsPerRank)
+	}
+	return r.RankBy.String()
+}
+
+// ranksOf numbers seats as their order says.
+func ranksOf(order [][2]int, nodes []mapped) []Rank {
+	ranks := make([]Rank, 0, len(order))
+	locals := make([]int, len(nodes))
+	for _, at := range order {
+		node, s := at[0], nodes[at[0]].seats[at[1]]
+		rank := Rank{Node: node, LocalRank: locals[node], GPUs: s.gpus, CPUs: s.cpus, Reason: s.reason}
+		locals[node]++
+		ranks = append(ranks, rank)
+	}
+	return ranks
+}
+
+// pairGPUs gives ranks the GPUs of their local ranks, where the mapping was not by GPU.
+func (r Request) pairGPUs(ranks []Rank, machines []Machine) {
+	gpus := make([][]GPU, len(machines))
+	for node, m := range machines {
+		gpus[node], _ = r.gpus(m)
+	}
+	for i := range ranks {
+		if len(ranks[i].GPUs) == 0 {
+			ranks[i].GPUs = r.gpusOf(ranks[i].LocalRank, gpus[ranks[i].Node])
 		}
 	}
-	return layout, nil
+}
+
+// finish adds what follows from the ranks' places.
+func (l *Layout) finish(nodes []mapped, machines []Machine) {
+	for i := range l.Ranks {
+		rank := &l.Ranks[i]
+		if len(rank.GPUs) > 0 {
+			rank.GPU = &rank.GPUs[0]
+		}
+		if t := nodes[rank.Node].tree; t != nil && rank.CPUs.Len() > 0 {
+			rank.Memories = t.memories(rank.CPUs)
+		}
+	}
+	for node, m := range machines {
+		l.countThreads(node, m)
+		if t := nodes[node].tree; t != nil {
+			for _, note := range t.notes {
+				if !slices.Contains(l.Notes, note) {
+					l.Notes = append(l.Notes, note)
+				}
+			}
+		}
+	}
+}
+
+// countThreads gives each rank of a node the CPUs that it has, divided where
+// several ranks are bound to one, and no more than its part of the quota.
+func (l *Layout) countThreads(node int, m Machine) {
+	busy := make(map[int]int) // CPU: ranks that are bound to it
+	for _, rank := range l.Ranks {
+		if rank.Node == node {
+			for _, cpu := range rank.CPUs.list() {
+				busy[cpu]++
+			}
+		}
+	}
+	for i := range l.Ranks {
+		rank := &l.Ranks[i]
+		if rank.Node != node {
+			continue
+		}
+		rank.Threads = ThreadsPerRank(m, l.PerNode[node])
+		if rank.CPUs.Len() == 0 {
+			continue
+		}
+		share := 0.0
+		for _, cpu := range rank.CPUs.list() {
+			share += 1 / float64(busy[cpu])
+		}
+		threads := int(share + 1e-9)
+		if m.Quota > 0 {
+			threads = min(threads, int(m.Quota/float64(l.PerNode[node])))
+		}
+		rank.Threads = max(1, threads)
+	}
 }

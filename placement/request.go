@@ -41,6 +41,32 @@ type Request struct {
 	SlotsFrom string
 	// Visible are the variables that hide GPUs from the ranks.
 	Visible Visibility
+
+	// What follows are wishes where on its node a rank runs; they need the machines'
+	// topologies. With none of them gorun's own policy decides where the topology
+	// is known.
+
+	MapBy       MapBy
+	BindTo      BindTo
+	RankBy      RankBy
+	NUMABinding NUMABinding
+	// CPUsPerRank is the number of CPUs (hardware threads) that each rank gets, in
+	// whole cores; 0: not said.
+	CPUsPerRank int
+	// GPUsPerRank is the number of GPUs that each rank gets; 0: not said, which is
+	// one where there are enough.
+	GPUsPerRank int
+	// GPUs are those that the job may use.
+	GPUs GPUChoice
+	// RankFile says for single ranks where they are; it excludes the other wishes.
+	RankFile *RankFile
+	// Hosts are the names of the machines, in their order, for rank files.
+	Hosts []string
+}
+
+// Places reports whether there is a wish where on its node a rank runs.
+func (r Request) Places() bool {
+	return r.MapBy.Object != AnyObject || r.BindTo.Given || r.RankBy != RankBy{} || r.NUMABinding != "" || r.CPUsPerRank > 0 || r.RankFile != nil
 }
 
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding
@@ -50,9 +76,11 @@ func (r Request) NeedsGPUs() bool {
 	case PerNodeAuto, PerNodeGPU:
 		return true
 	case PerNodeUnset:
-		return r.Ranks == 0 && !r.hasSlots()
+		if r.Ranks == 0 && !r.hasSlots() && r.MapBy.PPR == 0 {
+			return true
+		}
 	}
-	return false
+	return r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
 }
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.

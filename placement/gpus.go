@@ -1,0 +1,228 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// gpus returns the GPUs of a machine that the job's ranks get, in their order, and
+// a remark where some are left out ("" otherwise). What the user's list names and
+// the machine lacks is passed over; [Request.checkGPUs] reports it.
+func (r Request) gpus(m Machine) (chosen []GPU, remark string) {
+	visible, remark := Visible(m.GPUs, r.Visible)
+	if !r.GPUs.given() {
+		return visible, remark
+	}
+	if r.GPUs.Free {
+		for _, gpu := range visible {
+			if !gpu.Used {
+				chosen = append(chosen, gpu)
+			}
+		}
+		return chosen, r.GPUs.String()
+	}
+	for _, index := range r.GPUs.Indices {
+		if i := slices.IndexFunc(visible, func(g GPU) bool { return g.Index == index }); i >= 0 {
+			chosen = append(chosen, visible[i])
+		}
+	}
+	return chosen, r.GPUs.String()
+}
+
+// gpuSlots is the number of ranks for which the GPUs of a machine are enough.
+func (r Request) gpuSlots(m Machine) int {
+	gpus, _ := r.gpus(m)
+	return len(gpus) / max(1, r.GPUsPerRank)
+}
+
+// checkGPUs refuses a wish for more GPUs than a node has.
+func (r Request) checkGPUs(node, ranks int, m Machine) error {
+	visible, remark := Visible(m.GPUs, r.Visible)
+	for _, index := range r.GPUs.Indices {
+		if ranks > 0 && !slices.ContainsFunc(visible, func(g GPU) bool { return g.Index == index }) {
+			return fmt.Errorf("%s: node %d has no GPU %d; it has %s%s", r.GPUs, node, index, plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
+		}
+	}
+	gpus, _ := r.gpus(m)
+	if need := ranks * r.GPUsPerRank; need > len(gpus) {
+		return fmt.Errorf("--gpus-per-rank %d: %s need %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
+			plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
+	}
+	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
+		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.GPUs, plural(ranks, "rank"), plural(len(gpus), "GPU"), node,
+			inParentheses(r.whyFewer(visible)))
+	}
+	return nil
+}
+
+// whyFewer says of how many visible GPUs the job's are.
+func (r Request) whyFewer(visible []GPU) string {
+	if !r.GPUs.given() {
+		return ""
+	}
+	if r.GPUs.Free {
+		return fmt.Sprintf("free ones of %d", len(visible))
+	}
+	return fmt.Sprintf("of %d", len(visible))
+}
+
+func indexList(gpus []GPU) string {
+	var indices []int
+	for _, gpu := range gpus {
+		if gpu.Index >= 0 {
+			indices = append(indices, gpu.Index)
+		}
+	}
+	return cpuSetOf(indices...).String()
+}
+
+// gpusOf returns the GPUs of a local rank.
+func (r Request) gpusOf(local int, gpus []GPU) []GPU {
+	each := max(1, r.GPUsPerRank)
+	if (local+1)*each > len(gpus) {
+		return nil
+	}
+	return gpus[local*each : (local+1)*each]
+}
+
+// home returns the NUMA node with usable CPUs that is nearest to a device; -1
+// where nobody knows.
+func (t *tree) home(device string, bus *Bus) int {
+	switch {
+	case bus == nil:
+		return -1
+	case bus.Node >= 0 && t.nodeCPUs(bus.Node).Len() > 0:
+		return bus.Node
+	case bus.Node >= 0 && t.machine.Topology.Node(bus.Node) != nil:
+		near := t.nearestFirst(bus.Node)[0]
+		t.note(fmt.Sprintf("no CPU of NUMA node %d is allowed here: the ranks of %s run on node %d, the nearest", bus.Node, device, near))
+		return near
+	}
+	for _, c := range t.cores {
+		if c.cpus.meets(bus.Near) {
+			return c.Node
+		}
+	}
+	return -1
+}
+
+// note adds a remark once.
+func (t *tree) note(text string) {
+	if !slices.Contains(t.notes, text) {
+		t.notes = append(t.notes, text)
+	}
+}
+
+// gpuHomes returns the NUMA nodes at which a rank's GPUs are.
+func (t *tree) gpuHomes(gpus []GPU) []int {
+	var homes []int
+	for _, gpu := range gpus {
+		home := t.home(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)
+		if home >= 0 && !slices.Contains(homes, home) {
+			homes = append(homes, home)
+		}
+	}
+	return homes
+}
+
+// nearHomes gives each rank cores of the NUMA nodes that are its homes: each
+// node's are shared evenly among its ranks. A rank without a home goes to where
+// most room is left. A node that has less than two cores for each of its ranks
+// (or less than exact, if that is not 0) borrows from the nearest that has more,
+// as far as the whole machine has as many.
+//
+// There are at least as many cores as ranks, or exact × ranks.
+func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
+	pools := make(map[int][]core)
+	guests := make(map[int][]int) // NUMA node: ranks
+	for _, c := range t.cores {
+		pools[c.Node] = append(pools[c.Node], c)
+	}
+	homes = t.settle(homes, exact, pools)
+	entries := 0
+	for rank, nodes := range homes {
+		for _, node := range nodes {
+			guests[node] = append(guests[node], rank)
+		}
+		entries += len(nodes)
+	}
+	want := 1
+	if exact > 0 {
+		want = exact
+	} else if len(t.cores) >= 2*entries {
+		want = 2
+	}
+	shares := make([]CPUSet, len(homes))
+	nodes := t.nodes()
+	for _, node := range nodes {
+		t.borrow(node, want, pools, guests)
+	}
+	for _, node := range nodes {
+		ranks := guests[node]
+		if len(ranks) == 0 {
+			continue
+		}
+		for i, share := range divide(pools[node], len(ranks), exact) {
+			shares[ranks[i]] = union(shares[ranks[i]], cpusOf(share))
+		}
+	}
+	return shares
+}
+
+// nodes returns the NUMA nodes with usable CPUs in logical order.
+func (t *tree) nodes() []int {
+	var nodes []int
+	for _, group := range groupBy(t.cores, func(c core) int { return c.Node }) {
+		nodes = append(nodes, group[0].Node)
+	}
+	return nodes
+}
+
+// settle gives a home to ranks that have none, and leaves one to each rank where
+// an exact number of cores is wanted or several homes are more than there are cores.
+func (t *tree) settle(homes [][]int, exact int, pools map[int][]core) [][]int {
+	entries := 0
+	for _, nodes := range homes {
+		entries += max(1, len(nodes))
+	}
+	settled := make([][]int, len(homes))
+	ranks := make(map[int]int)
+	for rank, nodes := range homes {
+		if len(nodes) > 1 && (exact > 0 || entries > len(t.cores)) {
+			nodes = nodes[:1]
+		}
+		settled[rank] = nodes
+		for _, node := range nodes {
+			ranks[node]++
+		}
+	}
+	for rank, nodes := range settled {
+		if len(nodes) > 0 {
+			continue
+		}
+		roomiest := slices.MaxFunc(t.nodes(), func(a, b int) int {
+			return cmp.Compare(len(pools[a])*(ranks[b]+1), len(pools[b])*(ranks[a]+1))
+		})
+		settled[rank] = []int{roomiest}
+		ranks[roomiest]++
+	}
+	return settled
+}
+
+// borrow moves cores that others can spare to a node, the nearest others first.
+func (t *tree) borrow(node, want int, pools map[int][]core, guests map[int][]int) {
+	missing := want*len(guests[node]) - len(pools[node])
+	for _, lender := range t.nearestFirst(node) {
+		spare := min(missing, len(pools[lender])-want*len(guests[lender]))
+		if lender == node || spare <= 0 {
+			continue
+		}
+		rest := len(pools[lender]) - spare
+		pools[node] = append(slices.Clone(pools[node]), pools[lender][rest:]...)
+		pools[lender] = pools[lender][:rest]
+		missing -= spare
+		t.note(fmt.Sprintf("NUMA node %d has too few cores for the %s near to it: they have cores of node %d, too",
+			node, plural(len(guests[node]), "rank"), lender))
+	}
+}

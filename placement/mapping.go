@@ -1,0 +1,289 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// seat is the place of one rank on a node while it is being decided.
+type seat struct {
+	locale CPUSet // the CPUs of the object to which it is mapped
+	object int    // that object's number among those of its kind
+	gpus   []GPU
+	cpus   CPUSet // to which it is bound; empty: not bound
+	reason string
+}
+
+// mapped are the seats of a node with the objects to which they were mapped.
+type mapped struct {
+	tree    *tree
+	seats   []seat
+	objects []CPUSet
+}
+
+// place is a device or a part of a machine to which ranks are mapped.
+type place struct {
+	cpus CPUSet
+	gpu  []GPU // the GPU, if it is one
+	name string
+}
+
+// mapTo maps n ranks to the objects of a wish, the round-robin way: rank j goes to
+// object j modulo their number; with ppr the first N go to the first object.
+func (t *tree) mapTo(m MapBy, n int, gpus []GPU) (mapped, error) {
+	places, err := t.places(m, gpus)
+	if err != nil {
+		return mapped{}, err
+	}
+	if room := m.PPR * len(places); m.PPR > 0 && n > room {
+		return mapped{}, fmt.Errorf("%s: %d ranks are more than %d on each of %s of node %d: %d", m, n, m.PPR, m.Object.noun(len(places)), t.node, room)
+	}
+	result := mapped{tree: t}
+	for _, p := range places {
+		result.objects = append(result.objects, p.cpus)
+	}
+	for j := range n {
+		object := j % len(places)
+		switch {
+		case m.PPR > 0:
+			object = j / m.PPR
+		case m.Object == ByDistance:
+			object = t.fillNearest(j, max(1, m.PE), places)
+		}
+		result.seats = append(result.seats, seat{
+			locale: places[object].cpus, object: object, gpus: places[object].gpu,
+			reason: fmt.Sprintf("%s: %s", m, places[object].name),
+		})
+	}
+	return result, nil
+}
+
+// places returns the objects to which a wish maps; there is at least one.
+func (t *tree) places(m MapBy, gpus []GPU) ([]place, error) {
+	switch m.Object {
+	case ByGPU:
+		return t.gpuPlaces(m, gpus)
+	case ByNIC:
+		return t.nicPlaces(m)
+	case ByDistance:
+		return t.distancePlaces(m, gpus)
+	}
+	sets, err := t.partObjects(m.Object, m.String())
+	if err != nil {
+		return nil, err
+	}
+	places := make([]place, len(sets))
+	for i, set := range sets {
+		places[i] = place{cpus: set, name: fmt.Sprintf("%s %d", nouns[cmp.Or(m.Object, ByBoard)], i)}
+	}
+	return places, nil
+}
+
+func (t *tree) gpuPlaces(m MapBy, gpus []GPU) ([]place, error) {
+	if len(gpus) == 0 {
+		return nil, fmt.Errorf("%s: node %d has no GPU that may be used", m, t.node)
+	}
+	var places []place
+	for _, gpu := range gpus {
+		name := fmt.Sprintf("GPU %d", gpu.Index)
+		places = append(places, place{t.around(t.home(name, gpu.Bus)), []GPU{gpu}, name})
+	}
+	return places, nil
+}
+
+// around is the CPUs of a NUMA node, or all where it is not known.
+func (t *tree) around(node int) CPUSet {
+	if node < 0 {
+		return t.all
+	}
+	return t.nodeCPUs(node)
+}
+
+// nicPlaces returns the network interfaces that are up and have hardware, the
+// RDMA ones where there are any.
+func (t *tree) nicPlaces(m MapBy) ([]place, error) {
+	var places, plain []place
+	for _, nic := range t.machine.Topology.NICs {
+		if !nic.Up || nic.Kind == Virtual || nic.Bus == nil {
+			continue
+		}
+		p := place{cpus: t.around(t.home(nic.Name, nic.Bus)), name: nic.Name}
+		if nic.Kind == Ethernet {
+			plain = append(plain, p)
+		} else {
+			places = append(places, p)
+		}
+	}
+	if len(places) == 0 {
+		places = plain
+	}
+	if len(places) == 0 {
+		return nil, fmt.Errorf("%s: node %d has no NIC that is up, of %d", m, t.node, len(t.machine.Topology.NICs))
+	}
+	return places, nil
+}
+
+// distancePlaces returns the NUMA nodes, the nearest to the wish's device first.
+func (t *tree) distancePlaces(m MapBy, gpus []GPU) ([]place, error) {
+	device, bus := t.device(m.Device, gpus)
+	if bus == nil {
+		return nil, fmt.Errorf("%s: node %d has no device %q to be near to; its NICs are %s", m, t.node, cmp.Or(m.Device, "auto"), t.nicNames())
+	}
+	home := t.home(device, bus)
+	if home < 0 {
+		return nil, fmt.Errorf("%s: the NUMA node of %s is not known on node %d", m, device, t.node)
+	}
+	var places []place
+	for _, node := range t.nearestFirst(home) {
+		places = append(places, place{cpus: t.nodeCPUs(node), name: fmt.Sprintf("NUMA node %d, from %s", node, device)})
+	}
+	return places, nil
+}
+
+// device finds a NIC by its name or its interface's; "gpu" is the first GPU, and
+// "" the first NIC that is up.
+func (t *tree) device(name string, gpus []GPU) (string, *Bus) {
+	if name == "gpu" && len(gpus) > 0 {
+		return fmt.Sprintf("GPU %d", gpus[0].Index), gpus[0].Bus
+	}
+	for _, nic := range t.machine.Topology.NICs {
+		automatic := (name == "" || name == "auto") && nic.Up
+		if nic.Bus != nil && (nic.Name == name || nic.Interface == name || automatic) {
+			return nic.Name, nic.Bus
+		}
+	}
+	return name, nil
+}
+
+func (t *tree) nicNames() string {
+	var list []string
+	for _, nic := range t.machine.Topology.NICs {
+		list = append(list, nic.Name)
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return fmt.Sprint(list)
+}
+
+// fillNearest is the place of rank j where each takes so many of a place's cores
+// before the next place's turn comes.
+func (t *tree) fillNearest(j, each int, places []place) int {
+	room := 0
+	for i, p := range places {
+		if room += t.units(p.cpus, false) / each; j < room {
+			return i
+		}
+	}
+	if room == 0 {
+		return 0
+	}
+	return t.fillNearest(j%room, each, places)
+}
+
+// order returns the ranks of the job as positions (node, seat) of the mapped nodes.
+func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
+	object := cmp.Or(r.Object, m.Object)
+	if r.Object == AnyObject && r.Order == RoundRobin && m.PPR > 0 {
+		object = BySlot
+	}
+	var stops []stop
+	for node := range nodes {
+		more, err := r.stops(node, nodes[node], object, m)
+		if err != nil {
+			return nil, err
+		}
+		stops = append(stops, more...)
+	}
+	walk := walk{left: make([][]int, len(nodes)), nodes: nodes}
+	for node := range nodes {
+		for j := range nodes[node].seats {
+			walk.left[node] = append(walk.left[node], j)
+		}
+	}
+	switch {
+	case len(stops) == len(nodes) && r.Order != RankSpan && object != ByNode:
+		walk.rest() // one stop a node: the seats' own order
+	case r.Order == RankFill:
+		for _, s := range stops {
+			walk.around([]stop{s})
+		}
+	case r.Order == RankSpan || object == ByNode:
+		walk.around(stops)
+	default:
+		for node := range nodes {
+			walk.around(slices.DeleteFunc(slices.Clone(stops), func(s stop) bool { return s.node != node }))
+		}
+	}
+	walk.rest()
+	return walk.ranks, nil
+}
+
+// stop is an object at which ranks are counted.
+type stop struct {
+	node int
+	has  func(seat) bool
+}
+
+func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, error) {
+	everything := func(seat) bool { return true }
+	device := object == ByGPU || object == ByNIC || object == ByDistance
+	switch {
+	case device && object != m.Object:
+		return nil, fmt.Errorf("%s: ranks are counted by %s only with --map-by %s", r, object, object)
+	case !device && !object.part():
+		return []stop{{node, everything}}, nil
+	}
+	sets := on.objects
+	if !device {
+		var err error
+		if sets, err = on.tree.partObjects(object, r.String()); err != nil {
+			return nil, err
+		}
+	}
+	stops := make([]stop, len(sets))
+	for i, set := range sets {
+		stops[i] = stop{node, func(s seat) bool {
+			if object == m.Object {
+				return s.object == i
+			}
+			return s.locale.meets(set)
+		}}
+	}
+	return stops, nil
+}
+
+// walk goes round stops and gives each the next seat that is there.
+type walk struct {
+	nodes []mapped
+	left  [][]int // seats without a rank, by node
+	ranks [][2]int
+}
+
+func (w *walk) around(stops []stop) {
+	for found := true; found; {
+		found = false
+		for _, s := range stops {
+			for i, j := range w.left[s.node] {
+				if s.has(w.nodes[s.node].seats[j]) {
+					w.left[s.node] = slices.Delete(w.left[s.node], i, i+1)
+					w.ranks = append(w.ranks, [2]int{s.node, j})
+					found = true
+					break
+				}
+			}
+		}
+	}
+}
+
+// rest gives ranks to seats at no stop, which there are where CPUs are not known to
+// be part of anything.
+func (w *walk) rest() {
+	for node, left := range w.left {
+		for _, j := range left {
+			w.ranks = append(w.ranks, [2]int{node, j})
+		}
+		w.left[node] = nil
+	}
+}

@@ -1,0 +1,272 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxNumber bounds the numbers in wishes, so that products of them stay small.
+const maxNumber = 1 << 20
+
+// ParseMapBy reads the value of --map-by in mpirun's spelling:
+// OBJECT[:MODIFIER…], ppr:N:OBJECT[:MODIFIER…] or :MODIFIER…, in any case; objects
+// and modifiers may be cut short as long as they are clear. Modifiers are
+// separated by ":" or ",".
+func ParseMapBy(value string) (MapBy, error) {
+	option := "--map-by " + value
+	m := MapBy{From: option}
+	fields := strings.Split(value, ":")
+	var err error
+	switch {
+	case strings.EqualFold(fields[0], "ppr"):
+		fields, err = m.parsePPR(option, fields)
+	case fields[0] != "":
+		m.Object, err = lookUp(option, "object", fields[0], mapWords)
+	case len(fields) == 1:
+		err = fmt.Errorf("--map-by: a value is missing; known are %s, ppr:N:OBJECT", names(mapWords))
+	}
+	if err != nil {
+		return MapBy{}, err
+	}
+	for _, modifier := range strings.FieldsFunc(strings.Join(fields[1:], ","), func(r rune) bool { return r == ',' }) {
+		if err := m.modify(option, modifier); err != nil {
+			return MapBy{}, err
+		}
+	}
+	if m.Oversubscribe && m.NoOversubscribe {
+		return MapBy{}, fmt.Errorf("%s: oversubscribe and nooversubscribe contradict each other", option)
+	}
+	if m.PE > 1 && m.PPR == 0 && m.Object == ByThread || m.PE > 1 && m.Object == ByCore {
+		return MapBy{}, fmt.Errorf("%s: pe=%d CPUs are more than the 1 of a %s; map by a larger object, or with slot:pe=%d", option, m.PE, m.Object, m.PE)
+	}
+	if m.PE > 1 && m.Object == AnyObject {
+		m.Object = ByNUMA // as Open MPI 4 does
+	}
+	return m, nil
+}
+
+// parsePPR reads the fields "ppr", N and OBJECT and returns the others behind a first.
+func (m *MapBy) parsePPR(option string, fields []string) ([]string, error) {
+	if len(fields) < 3 {
+		return nil, fmt.Errorf("%s: ppr is written ppr:N:OBJECT, such as ppr:2:package", option)
+	}
+	n, err := positive(fields[1])
+	if err != nil {
+		return nil, fmt.Errorf("%s: ranks per object: %w", option, err)
+	}
+	m.PPR = n
+	m.Object, err = lookUp(option, "object", fields[2], pprWords)
+	return fields[2:], err
+}
+
+var mapModifiers = []string{"span", "oversubscribe", "nooversubscribe", "pe=N"}
+
+func (m *MapBy) modify(option, modifier string) error {
+	lower := strings.ToLower(modifier)
+	if number, ok := strings.CutPrefix(lower, "pe="); ok {
+		n, err := positive(number)
+		if err != nil {
+			return fmt.Errorf("%s: pe: %w", option, err)
+		}
+		m.PE = n
+		return nil
+	}
+	switch {
+	case lower == "span":
+		m.Span = true
+	case strings.HasPrefix("oversubscribe", lower):
+		m.Oversubscribe = true
+	case strings.HasPrefix("nooversubscribe", lower):
+		m.NoOversubscribe = true
+	case m.Object == ByDistance && m.Device == "":
+		m.Device = modifier
+	default:
+		return unknown(option, "modifier", modifier, mapModifiers)
+	}
+	return nil
+}
+
+// ParseBindTo reads the value of --bind-to in the spelling of mpirun,
+// OBJECT[:if-supported][:overload-allowed], or of Hydra, OBJECT:N and
+// user:0+2,1+4.
+func ParseBindTo(value string) (BindTo, error) {
+	option := "--bind-to " + value
+	b := BindTo{Given: true, From: option}
+	if lists, ok := strings.CutPrefix(value, "user:"); ok {
+		return b, b.parseLists(option, lists)
+	}
+	fields := strings.Split(value, ":")
+	var err error
+	if fields[0] != "" || len(fields) == 1 {
+		if b.Object, err = lookUp(option, "object", fields[0], bindWords); err != nil {
+			return BindTo{}, err
+		}
+	} else {
+		b.Given = false // modifiers alone
+	}
+	for _, modifier := range strings.FieldsFunc(strings.Join(fields[1:], ","), func(r rune) bool { return r == ',' }) {
+		switch n, err := positive(modifier); {
+		case err == nil:
+			b.Count = n
+		case strings.EqualFold(modifier, "overload-allowed"):
+			b.OverloadAllowed = true
+		case strings.EqualFold(modifier, "if-supported"):
+			b.IfSupported = true
+		default:
+			return BindTo{}, unknown(option, "modifier", modifier, []string{"overload-allowed", "if-supported", "N"})
+		}
+	}
+	return b, nil
+}
+
+// parseLists reads CPUs "0+2,1+4": the first rank's are 0 and 2.
+func (b *BindTo) parseLists(option, lists string) error {
+	for _, list := range strings.Split(lists, ",") {
+		set, err := ParseCPUSet(strings.ReplaceAll(list, "+", ","))
+		if err == nil && set.Len() == 0 {
+			err = errors.New("a rank's list is empty")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", option, err)
+		}
+		b.Lists = append(b.Lists, set)
+	}
+	return nil
+}
+
+// ParseRankBy reads the value of --rank-by: OBJECT, OBJECT:span, OBJECT:fill, or
+// span and fill alone for the objects of the mapping, as Open MPI 5 has them.
+func ParseRankBy(value string) (RankBy, error) {
+	option := "--rank-by " + value
+	r := RankBy{From: option}
+	object, order, hasOrder := strings.Cut(value, ":")
+	if word := strings.ToLower(object); !hasOrder && (word == "span" || word == "fill") {
+		object, order, hasOrder = "", word, true
+	}
+	if object != "" || !hasOrder {
+		var err error
+		if r.Object, err = lookUp(option, "object", object, rankWords); err != nil {
+			return RankBy{}, err
+		}
+	}
+	switch strings.ToLower(order) {
+	case "":
+	case "span":
+		r.Order = RankSpan
+	case "fill":
+		r.Order = RankFill
+	default:
+		return RankBy{}, unknown(option, "modifier", order, []string{"span", "fill"})
+	}
+	return r, nil
+}
+
+// ParseNUMABinding reads the value of torchrun's --numa-binding.
+func ParseNUMABinding(value string) (NUMABinding, error) {
+	known := []string{string(NUMANodeBinding), string(NUMASocketBinding), string(NUMAExclusive), string(NUMACoreComplex)}
+	if slices.Contains(known, value) {
+		return NUMABinding(value), nil
+	}
+	return "", unknown("--numa-binding "+value, "binding", value, known)
+}
+
+// ParseGPUs reads the value of --gpus: "free", or indices and ranges of GPUs in
+// the order in which ranks get them: "2,4,7".
+func ParseGPUs(value string) (GPUChoice, error) {
+	option := "--gpus " + value
+	if strings.EqualFold(value, "free") {
+		return GPUChoice{Free: true, From: option}, nil
+	}
+	choice := GPUChoice{From: option}
+	for _, item := range strings.Split(value, ",") {
+		first, last, err := parseRange(item)
+		if err != nil {
+			return GPUChoice{}, fmt.Errorf("%s: %q is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free", option, item)
+		}
+		for index := first; index <= last; index++ {
+			if slices.Contains(choice.Indices, index) {
+				return GPUChoice{}, fmt.Errorf("%s: GPU %d is named twice", option, index)
+			}
+			choice.Indices = append(choice.Indices, index)
+		}
+	}
+	return choice, nil
+}
+
+// positive reads a number from 1 on.
+func positive(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxNumber {
+		return 0, fmt.Errorf("%q is no number from 1 to %d", text, maxNumber)
+	}
+	return n, nil
+}
+
+// lookUp finds the object that a word names: the word itself, or its beginning
+// where only one object begins so.
+func lookUp(option, kind, text string, words []word) (Object, error) {
+	lower := strings.ToLower(text)
+	var found []Object
+	for _, w := range words {
+		if w.name == lower {
+			return w.object, nil
+		}
+		if lower != "" && strings.HasPrefix(w.name, lower) && !slices.Contains(found, w.object) {
+			found = append(found, w.object)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	known := make([]string, 0, len(words))
+	for _, w := range words {
+		known = append(known, w.name)
+	}
+	return 0, unknown(option, kind, text, known)
+}
+
+func names(words []word) string {
+	known := make([]string, 0, len(words))
+	for _, w := range words {
+		known = append(known, w.name)
+	}
+	return strings.Join(known, ", ")
+}
+
+// unknown refuses a word, with the nearest of the known ones where one is near.
+func unknown(option, kind, text string, known []string) error {
+	best, bestDistance := "", 3
+	for _, candidate := range known {
+		if d := distance(strings.ToLower(text), candidate); d < bestDistance && d < len(candidate) {
+			best, bestDistance = candidate, d
+		}
+	}
+	if best != "" {
+		best = fmt.Sprintf(" (did you mean %s?)", best)
+	}
+	return fmt.Errorf("%s: unknown %s %q%s; known are %s", option, kind, text, best, strings.Join(known, ", "))
+}
+
+// distance is the number of letters to change, insert or leave out to come from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

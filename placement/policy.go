@@ -1,0 +1,260 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// policy gives n ranks of a node their seats. GPUs are those that its ranks may
+// have, in their order.
+type policy func(t *tree, n int, gpus []GPU) (mapped, error)
+
+// policy returns what a request's wishes come to, and the mapping by which ranks
+// are counted.
+func (r Request) policy() (policy, MapBy) {
+	m := r.MapBy
+	switch {
+	case r.NUMABinding != "":
+		return r.numaBinding, m
+	case r.BindTo.none() && m.Object == AnyObject:
+		return r.unbound, m
+	case r.BindTo.Given && m.Object == AnyObject && (r.BindTo.Count > 1 || len(r.BindTo.Lists) > 0):
+		m.Object = BySlot
+	case r.BindTo.Given && m.Object == AnyObject:
+		m.Object = r.BindTo.Object
+	}
+	switch {
+	case r.CPUsPerRank > 0 && m.Object == AnyObject:
+		return r.cpusPerRank, m
+	case m.Object == AnyObject, !m.binds() && !r.BindTo.Given && r.CPUsPerRank == 0:
+		return r.share, m
+	}
+	return func(t *tree, n int, gpus []GPU) (mapped, error) { return r.byObject(t, m, n, gpus) }, m
+}
+
+// binds reports whether the mapping itself says what ranks are bound to. Slots and
+// nodes do not.
+func (m MapBy) binds() bool { return m.PE > 0 || m.Object != BySlot && m.Object != ByNode }
+
+// checkWishes refuses wishes that contradict each other.
+func (r Request) checkWishes() error {
+	mapping := r.MapBy.Object != AnyObject || r.BindTo.Given
+	switch {
+	case r.NUMABinding != "" && (mapping || r.CPUsPerRank > 0):
+		return fmt.Errorf("--numa-binding %s says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank", r.NUMABinding)
+	case r.RankFile != nil && (mapping || r.CPUsPerRank > 0 || r.NUMABinding != "" || r.RankBy != RankBy{}):
+		return errors.New("a rank file says where ranks run: it does not go with --map-by, --bind-to, --rank-by, --numa-binding or --cpus-per-rank")
+	case r.CPUsPerRank > 0 && r.MapBy.PE > 0:
+		return fmt.Errorf("--cpus-per-rank %d and %s both say how many CPUs a rank has", r.CPUsPerRank, r.MapBy)
+	case r.CPUsPerRank > 0 && r.BindTo.Given && (r.BindTo.Object != ByCore || r.BindTo.Count > 0):
+		return fmt.Errorf("--cpus-per-rank %d binds ranks to cores: it does not go with %s", r.CPUsPerRank, r.BindTo)
+	case r.CPUsPerRank < 0:
+		return fmt.Errorf("--cpus-per-rank %d: a rank has at least one CPU", r.CPUsPerRank)
+	case r.GPUsPerRank < 0:
+		return fmt.Errorf("--gpus-per-rank %d: a rank has at least one GPU, or none is asked for", r.GPUsPerRank)
+	}
+	return nil
+}
+
+// seated makes seats without places, with the GPUs of their local ranks.
+func (r Request) seated(t *tree, n int, gpus []GPU) mapped {
+	on := mapped{tree: t, seats: make([]seat, n)}
+	for local := range on.seats {
+		on.seats[local] = seat{object: -1, gpus: r.gpusOf(local, gpus)}
+		if t != nil {
+			on.seats[local].locale = t.all
+		}
+	}
+	return on
+}
+
+// unbound leaves it to the kernel where ranks run.
+func (r Request) unbound(t *tree, n int, gpus []GPU) (mapped, error) {
+	on := r.seated(t, n, gpus)
+	on.explain("not bound: " + r.BindTo.String())
+	return on, nil
+}
+
+// share is gorun's own policy. One rank alone has everything. With GPUs each rank
+// gets its share of the cores of its GPU's NUMA node; without, an equal share of
+// all cores. More ranks than cores are not bound.
+func (r Request) share(t *tree, n int, gpus []GPU) (mapped, error) {
+	on := r.seated(t, n, gpus)
+	switch {
+	case n == 1:
+		on.explain("the only rank of its node: not bound")
+		return on, nil
+	case n > len(t.cores):
+		on.crowd(n)
+		return on, nil
+	}
+	homes, known := on.homes()
+	if known {
+		on.bindNear(homes, 0)
+		return on, nil
+	}
+	on.bindShares(divide(t.cores, n, 0))
+	return on, nil
+}
+
+// explain gives all seats one reason.
+func (on *mapped) explain(reason string) {
+	for i := range on.seats {
+		on.seats[i].reason = reason
+	}
+}
+
+// crowd leaves all ranks unbound because there are more than cores.
+func (on *mapped) crowd(n int) {
+	for i := range on.seats {
+		on.seats[i].cpus = CPUSet{}
+	}
+	cores := plural(len(on.tree.cores), "core")
+	on.explain(fmt.Sprintf("not bound: %s on %s", plural(n, "rank"), cores))
+	on.tree.note(fmt.Sprintf("%s share %s of node %d: they are not bound to CPUs", plural(n, "rank"), cores, on.tree.node))
+}
+
+// homes returns the NUMA nodes of each seat's GPUs, and whether any is known.
+func (on *mapped) homes() (homes [][]int, known bool) {
+	for _, s := range on.seats {
+		near := on.tree.gpuHomes(s.gpus)
+		homes = append(homes, near)
+		known = known || len(near) > 0
+	}
+	return homes, known
+}
+
+// bindNear binds each seat to its share of the cores of its homes.
+func (on *mapped) bindNear(homes [][]int, exact int) {
+	for i, share := range on.tree.nearHomes(homes, exact) {
+		s := &on.seats[i]
+		s.cpus, s.locale = share, share
+		s.reason = on.tree.describe(share)
+		if len(homes[i]) > 0 && len(s.gpus) > 0 {
+			s.reason += ", near GPU " + indexList(s.gpus)
+		}
+	}
+}
+
+func (on *mapped) bindShares(shares [][]core) {
+	for i, share := range shares {
+		set := cpusOf(share)
+		on.seats[i].cpus, on.seats[i].locale, on.seats[i].reason = set, set, on.tree.describe(set)
+	}
+}
+
+// describe says in a few words what a set of CPUs is: "4 cores of NUMA node 1".
+func (t *tree) describe(set CPUSet) string {
+	cores := t.coresIn(set)
+	var nodes []int
+	for _, c := range cores {
+		if c.Node >= 0 && !slices.Contains(nodes, c.Node) {
+			nodes = append(nodes, c.Node)
+		}
+	}
+	text := plural(len(cores), "core")
+	switch len(nodes) {
+	case 0:
+		return text
+	case 1:
+		return fmt.Sprintf("%s of NUMA node %d", text, nodes[0])
+	}
+	return fmt.Sprintf("%s of NUMA nodes %s", text, cpuSetOf(nodes...))
+}
+
+// cpusPerRank gives each rank the same number of CPUs, in whole cores.
+func (r Request) cpusPerRank(t *tree, n int, gpus []GPU) (mapped, error) {
+	on := r.seated(t, n, gpus)
+	each := t.coresFor(r.CPUsPerRank)
+	if n*each > len(t.cores) {
+		return on, fmt.Errorf("--cpus-per-rank %d: %s need %s, node %d has %d (%s)", r.CPUsPerRank, plural(n, "rank"),
+			plural(n*each, "core"), t.node, len(t.cores), plural(len(t.cpus), "CPU"))
+	}
+	if homes, known := on.homes(); known {
+		on.bindNear(homes, each)
+		return on, nil
+	}
+	on.bindShares(divide(t.cores, n, each))
+	return on, nil
+}
+
+// coresFor is the number of cores that have at least so many CPUs.
+func (t *tree) coresFor(cpus int) int {
+	threads := 0
+	for _, c := range t.cores {
+		if n := c.cpus.Len(); threads == 0 || n < threads {
+			threads = n
+		}
+	}
+	return (cpus + threads - 1) / max(1, threads)
+}
+
+// byObject maps and binds as --map-by and --bind-to say.
+func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
+	if r.CPUsPerRank > 0 {
+		m.PE = t.coresFor(r.CPUsPerRank)
+	}
+	on, err := t.mapTo(m, n, gpus)
+	if err != nil {
+		return on, err
+	}
+	switch {
+	case r.BindTo.none():
+		on.explain(on.seats[0].reason + "; not bound: " + r.BindTo.String())
+	case r.BindTo.Given || m.PE > 0 || m.Object.part() && (m.PPR == 0 || m.Object == ByThread):
+		err = t.bind(&on, m, r.BindTo)
+	default:
+		err = on.shareObjects(m)
+	}
+	var full errFull
+	if errors.As(err, &full) {
+		on.crowd(n)
+		err = nil
+	}
+	return on, err
+}
+
+// shareObjects binds the ranks that were mapped to one object to equal shares of
+// it: those of ppr:N:OBJECT, and those near a device.
+func (on *mapped) shareObjects(m MapBy) error {
+	t := on.tree
+	if !m.Object.part() {
+		if len(on.seats) > len(t.cores) {
+			return errFull{errors.New("more ranks than cores")}
+		}
+		homes := make([][]int, len(on.seats))
+		for i, s := range on.seats {
+			if cores := t.coresIn(s.locale); len(cores) > 0 && len(cores) < len(t.cores) {
+				homes[i] = []int{cores[0].Node}
+			}
+		}
+		on.nearKeepingReasons(homes)
+		return nil
+	}
+	for i, set := range on.objects {
+		var ranks []int
+		for j, s := range on.seats {
+			if s.object == i {
+				ranks = append(ranks, j)
+			}
+		}
+		cores := t.coresIn(set)
+		if len(ranks) > len(cores) {
+			return errFull{fmt.Errorf("%s %d has %s", nouns[m.Object], i, plural(len(cores), "core"))}
+		}
+		if len(ranks) == 0 {
+			continue
+		}
+		for k, share := range divide(cores, len(ranks), 0) {
+			on.seats[ranks[k]].cpus = cpusOf(share)
+		}
+	}
+	return nil
+}
+
+func (on *mapped) nearKeepingReasons(homes [][]int) {
+	for i, share := range on.tree.nearHomes(homes, 0) {
+		on.seats[i].cpus = share
+	}
+}

@@ -1,0 +1,208 @@
+package placement
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// RankFile says for each rank of a job where it is, as a file of mpirun's does:
+//
+//	# a comment
+//	rank 0=node1 slot=0-3        cores, counted over the node
+//	rank 1=node1 slot=1:0-2,5    package 1, its cores 0 to 2 and 5
+//	rank 2=+n1 slot=0:*;1:0      all of package 0 and a core of package 1, on the second node
+//
+// Cores and packages are counted in hwloc's logical order over those that are
+// allowed.
+type RankFile struct {
+	Lines []RankLine // by rank
+	From  string     // the option and file, for messages: "--rankfile ranks.txt"
+}
+
+// RankLine is the place of one rank.
+type RankLine struct {
+	Rank  int
+	Host  string // a name, or "+n1" for the second machine
+	Slots string
+	Line  int // in the file, from 1
+}
+
+// ParseRankFile reads a rank file; from is what messages call it. Every rank from
+// 0 to the highest has one line.
+func ParseRankFile(from, text string) (*RankFile, error) {
+	file := &RankFile{From: from}
+	seen := make(map[int]int)
+	for i, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		entry, err := parseRankLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s line %d: %w", from, i+1, err)
+		}
+		entry.Line = i + 1
+		if first, again := seen[entry.Rank]; again {
+			return nil, fmt.Errorf("%s line %d: rank %d has a place in line %d already", from, i+1, entry.Rank, first)
+		}
+		seen[entry.Rank] = i + 1
+		file.Lines = append(file.Lines, entry)
+	}
+	slices.SortFunc(file.Lines, func(a, b RankLine) int { return cmp.Compare(a.Rank, b.Rank) })
+	for rank := range file.Lines {
+		if file.Lines[rank].Rank != rank {
+			return nil, fmt.Errorf("%s: rank %d has no line; there are lines for %d ranks, the highest is %d",
+				from, rank, len(file.Lines), file.Lines[len(file.Lines)-1].Rank)
+		}
+	}
+	if len(file.Lines) == 0 {
+		return nil, fmt.Errorf("%s: there is no line `rank 0=HOST slot=CORES`", from)
+	}
+	return file, nil
+}
+
+// parseRankLine reads "rank 0=node1 slot=0-3"; blanks around "=" do not matter.
+func parseRankLine(line string) (RankLine, error) {
+	words := strings.Fields(strings.ReplaceAll(line, "=", " = "))
+	if len(words) != 7 || words[0] != "rank" || words[2] != "=" || words[5] != "=" || words[4] != "slot" && words[4] != "slots" {
+		return RankLine{}, fmt.Errorf("%q is not of the form `rank N=HOST slot=CORES`", strings.TrimSpace(line))
+	}
+	rank, err := strconv.Atoi(words[1])
+	if err != nil || rank < 0 || rank > maxNumber {
+		return RankLine{}, fmt.Errorf("%q is no rank", words[1])
+	}
+	return RankLine{Rank: rank, Host: words[3], Slots: words[6]}, nil
+}
+
+// layout places the ranks as the file says.
+func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
+	if err := errors.Join(req.checkWishes(), req.check(machines)); err != nil {
+		return Layout{}, err
+	}
+	if req.Ranks > 0 && req.Ranks != len(f.Lines) {
+		return Layout{}, fmt.Errorf("%s: %s has places for %s", req.ranksWish(), f.From, plural(len(f.Lines), "rank"))
+	}
+	l := Layout{PerNode: make([]int, len(machines)), Reason: plural(len(f.Lines), "rank") + ": " + f.From}
+	nodes := make([]mapped, len(machines))
+	for _, line := range f.Lines {
+		rank, err := f.place(line, req, machines, nodes)
+		if err != nil {
+			return Layout{}, fmt.Errorf("%s line %d, rank %d: %w", f.From, line.Line, line.Rank, err)
+		}
+		rank.LocalRank = l.PerNode[rank.Node]
+		l.PerNode[rank.Node]++
+		l.Ranks = append(l.Ranks, rank)
+	}
+	for node, m := range machines {
+		if err := req.checkGPUs(node, l.PerNode[node], m); err != nil {
+			return Layout{}, err
+		}
+	}
+	req.pairGPUs(l.Ranks, machines)
+	l.finish(nodes, machines)
+	return l, nil
+}
+
+// place finds one rank's machine and CPUs.
+func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes []mapped) (Rank, error) {
+	node, err := hostNumber(line.Host, req.Hosts, len(machines))
+	if err != nil {
+		return Rank{}, err
+	}
+	if nodes[node].tree == nil {
+		if machines[node].Topology == nil {
+			return Rank{}, fmt.Errorf("the topology of node %d is not known", node)
+		}
+		nodes[node].tree = newTree(node, machines[node])
+	}
+	cpus, err := nodes[node].tree.slotCPUs(line.Slots)
+	return Rank{Node: node, CPUs: cpus, Reason: fmt.Sprintf("%s line %d", f.From, line.Line)}, err
+}
+
+// hostNumber finds the machine of a name, or of "+n1".
+func hostNumber(host string, hosts []string, machines int) (int, error) {
+	if number, relative := strings.CutPrefix(host, "+n"); relative {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 || n >= machines {
+			return 0, fmt.Errorf("%s is none of the %s (+n0 is the first)", host, plural(machines, "node"))
+		}
+		return n, nil
+	}
+	if i := slices.Index(hosts, host); i >= 0 {
+		return i, nil
+	}
+	if machines == 1 && host == "localhost" {
+		return 0, nil
+	}
+	return 0, fmt.Errorf("host %q is none of the job's: %s; +n0 is the first", host, cmp.Or(strings.Join(hosts, ", "), "their names are not known"))
+}
+
+// slotCPUs reads a list of cores: "0-3,8" over the node, "1:0-2,5" of a package,
+// "0:*", "*", and several of these between semicolons.
+func (t *tree) slotCPUs(slots string) (CPUSet, error) {
+	var cpus CPUSet
+	for _, item := range strings.Split(slots, ";") {
+		cores, name := t.objects(ByCore), "node"
+		for _, part := range strings.Split(item, ",") {
+			if number, list, ok := strings.Cut(part, ":"); ok {
+				packages := t.objects(ByPackage)
+				n, err := strconv.Atoi(strings.TrimLeft(number, "sS"))
+				if err != nil || n < 0 || n >= len(packages) {
+					return CPUSet{}, fmt.Errorf("slot=%s: package %q is none of the %d of node %d (0-%d)", slots, number, len(packages), t.node, len(packages)-1)
+				}
+				cores, name, part = coreSets(t.coresIn(packages[n])), fmt.Sprintf("package %d", n), strings.TrimLeft(list, "cC")
+			}
+			set, err := pick(cores, part)
+			if err != nil {
+				return CPUSet{}, fmt.Errorf("slot=%s: %w of %s", slots, err, name)
+			}
+			cpus = union(cpus, set)
+		}
+	}
+	return cpus, nil
+}
+
+// pick returns the CPUs of a range of cores, or of all ("*").
+func pick(cores []CPUSet, part string) (CPUSet, error) {
+	if part == "*" {
+		return union(cores...), nil
+	}
+	first, last, err := parseRange(part)
+	if err != nil || last >= len(cores) {
+		return CPUSet{}, fmt.Errorf("core %q is none of the %d cores (0-%d)", part, len(cores), len(cores)-1)
+	}
+	return union(cores[first : last+1]...), nil
+}
+
+// RankFile writes a layout as a rank file for [ParseRankFile] or mpirun. A rank
+// that is not bound gets all cores of its node. An error names a rank whose CPUs
+// are no whole cores, or whose machine's topology is not known.
+func (l Layout) RankFile(hosts []string, machines []Machine) (string, error) {
+	var b strings.Builder
+	trees := make([]*tree, len(machines))
+	for rank, r := range l.Ranks {
+		if machines[r.Node].Topology == nil || r.Node >= len(hosts) {
+			return "", fmt.Errorf("rank %d: the topology or the name of node %d is not known", rank, r.Node)
+		}
+		if trees[r.Node] == nil {
+			trees[r.Node] = newTree(r.Node, machines[r.Node])
+		}
+		var numbers []int
+		var covered CPUSet
+		for i, c := range trees[r.Node].cores {
+			if r.CPUs.Len() == 0 || c.cpus.within(r.CPUs) {
+				numbers = append(numbers, i)
+				covered = union(covered, c.cpus)
+			}
+		}
+		if r.CPUs.Len() > 0 && !covered.equal(r.CPUs) {
+			return "", fmt.Errorf("rank %d: its CPUs %s are no whole cores, which a rank file cannot say", rank, r.CPUs)
+		}
+		fmt.Fprintf(&b, "rank %d=%s slot=%s\n", rank, hosts[r.Node], cpuSetOf(numbers...))
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,109 @@
+package placement
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// synthetic makes a machine of hwloc's synthetic description, such as
+// "pack:2 numa:1 l3:1 core:4 pu:2", whose CPUs the kernel numbers in hwloc's
+// logical order. Kinds that are left out are not told (-1), but for one NUMA node.
+func synthetic(t testing.TB, description string) Machine {
+	t.Helper()
+	topology := &Topology{}
+	counts := map[string]int{}
+	var levels []level
+	for _, field := range strings.Fields(description) {
+		name, count, _ := strings.Cut(field, ":")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			t.Fatalf("machine %q: %v", description, err)
+		}
+		levels = append(levels, level{name, n})
+	}
+	grow(topology, levels, counts, map[string]int{"pack": 0, "numa": 0, "die": -1, "l3": -1, "l2": -1})
+	m := Machine{Topology: topology}
+	nodes := counts["numa"]
+	for id := range max(1, nodes) {
+		node := NUMANode{ID: id, Memory: 64 << 30}
+		for other := range max(1, nodes) {
+			node.Distances = append(node.Distances, syntheticDistance(id, other, nodes/max(1, counts["pack"])))
+		}
+		topology.Nodes = append(topology.Nodes, node)
+	}
+	for _, cpu := range topology.CPUs {
+		m.CPUs = union(m.CPUs, cpuSetOf(cpu.ID))
+		node := &topology.Nodes[cpu.Node]
+		node.CPUs = union(node.CPUs, cpuSetOf(cpu.ID))
+	}
+	return m
+}
+
+type level struct {
+	name  string
+	count int
+}
+
+// syntheticDistance is 10 to a node itself, 12 inside of a package, 21 to others.
+func syntheticDistance(a, b, perPackage int) int {
+	switch {
+	case a == b:
+		return 10
+	case perPackage > 0 && a/perPackage == b/perPackage:
+		return 12
+	}
+	return 21
+}
+
+// grow adds the objects of the first level, with what is below them.
+func grow(topology *Topology, levels []level, counts, at map[string]int) {
+	here := levels[0]
+	for i := range here.count {
+		at[here.name] = counts[here.name]
+		counts[here.name]++
+		if here.name != "pu" {
+			grow(topology, levels[1:], counts, at)
+			continue
+		}
+		topology.CPUs = append(topology.CPUs, CPU{
+			ID: at["pu"], Package: at["pack"], Node: at["numa"], Die: at["die"], L3: at["l3"], L2: at["l2"], Core: at["core"], Thread: i,
+		})
+	}
+}
+
+// withGPUs gives a machine GPUs near to NUMA nodes, in the order of PCI addresses.
+func withGPUs(m Machine, nodes ...int) Machine {
+	m.GPUs = nil
+	for i, node := range nodes {
+		address := fmt.Sprintf("0000:%02x:00.0", 16+i)
+		m.GPUs = append(m.GPUs, GPU{Index: i, PCI: address, Vendor: NVIDIA, UUID: fmt.Sprintf("GPU-%d", i), Bus: &Bus{Address: address, Node: node}})
+	}
+	return m
+}
+
+// renumbered gives the CPUs the numbers of a usual server: first every core's
+// first thread, then the second ones.
+func renumbered(m Machine) Machine {
+	topology := *m.Topology
+	threads := 1
+	for _, cpu := range topology.CPUs {
+		threads = max(threads, cpu.Thread+1)
+	}
+	all := len(topology.CPUs)
+	m.CPUs, topology.CPUs = CPUSet{}, make([]CPU, all)
+	topology.Nodes = append([]NUMANode(nil), topology.Nodes...)
+	for i := range topology.Nodes {
+		topology.Nodes[i].CPUs = CPUSet{}
+	}
+	for _, cpu := range m.Topology.CPUs {
+		cpu.ID = cpu.Core + cpu.Thread*all/threads
+		topology.CPUs[cpu.ID] = cpu
+		m.CPUs = union(m.CPUs, cpuSetOf(cpu.ID))
+		node := &topology.Nodes[cpu.Node]
+		node.CPUs = union(node.CPUs, cpuSetOf(cpu.ID))
+	}
+	m.Topology = &topology
+	return m
+}

@@ -1,0 +1,223 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// tree is what the ranks of a node may use of its machine, in hwloc's logical
+// order.
+type tree struct {
+	machine Machine
+	node    int // number of the machine, for messages
+	cpus    []CPU
+	all     CPUSet
+	cores   []core
+	notes   []string
+}
+
+// core is the usable part of one core.
+type core struct {
+	cpus CPUSet
+	CPU  // its first one, for what it is part of
+}
+
+// newTree reads a machine. Isolated CPUs are left out unless only they are
+// allowed: the kernel moves nothing away from where it starts there.
+func newTree(node int, m Machine) *tree {
+	t := &tree{machine: m, node: node}
+	allowed := m.CPUs
+	if general := allowed.without(m.Topology.Isolated); general.Len() > 0 {
+		allowed = general
+	} else if allowed.Len() > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed here (%s): ranks go there", allowed))
+	}
+	var all []int
+	for _, cpu := range m.Topology.CPUs {
+		if allowed.Has(cpu.ID) {
+			t.cpus = append(t.cpus, cpu)
+			all = append(all, cpu.ID)
+		}
+	}
+	t.all = cpuSetOf(all...)
+	slices.SortStableFunc(t.cpus, func(a, b CPU) int {
+		if a.Core < 0 || b.Core < 0 {
+			return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
+		}
+		return cmp.Or(cmp.Compare(a.Core, b.Core), cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.ID, b.ID))
+	})
+	t.findCores()
+	return t
+}
+
+func (t *tree) findCores() {
+	at := make(map[int]int)
+	for _, cpu := range t.cpus {
+		i, known := at[cpu.Core]
+		if !known || cpu.Core < 0 {
+			i = len(t.cores)
+			at[cpu.Core] = i
+			t.cores = append(t.cores, core{CPU: cpu})
+		}
+		t.cores[i].cpus = union(t.cores[i].cpus, cpuSetOf(cpu.ID))
+	}
+}
+
+// key returns the number of the object of a kind that a CPU is part of, -1 where
+// the machine does not tell.
+func (c CPU) key(kind Object) int {
+	switch kind {
+	case ByPackage:
+		return c.Package
+	case ByNUMA:
+		return c.Node
+	case ByL3:
+		return c.L3
+	case ByL2:
+		return c.L2
+	}
+	return 0
+}
+
+// objects returns the CPUs of each object of a kind, in logical order; none where
+// the machine does not tell of that kind.
+func (t *tree) objects(kind Object) []CPUSet {
+	switch kind {
+	case ByCore:
+		return coreSets(t.cores)
+	case ByThread:
+		sets := make([]CPUSet, len(t.cpus))
+		for i, cpu := range t.cpus {
+			sets[i] = cpuSetOf(cpu.ID)
+		}
+		return sets
+	case ByPackage, ByNUMA, ByL3, ByL2:
+		var sets []CPUSet
+		for _, group := range groupBy(t.cores, func(c core) int { return c.key(kind) }) {
+			if group[0].key(kind) < 0 {
+				return nil
+			}
+			sets = append(sets, cpusOf(group))
+		}
+		return sets
+	}
+	return []CPUSet{t.all}
+}
+
+// partObjects is objects, with an error where there are none.
+func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
+	sets := t.objects(kind)
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("%s: node %d tells of no %s; it has %s, %s, %s, %s", option, t.node, nouns[kind]+"s",
+			t.count(ByPackage), t.count(ByNUMA), t.count(ByCore), t.count(ByThread))
+	}
+	return sets, nil
+}
+
+// count says how many usable objects of a kind there are: "2 packages".
+func (t *tree) count(kind Object) string { return kind.noun(len(t.objects(kind))) }
+
+// coresIn returns the cores of which a CPU is in a set, in logical order.
+func (t *tree) coresIn(set CPUSet) []core {
+	var cores []core
+	for _, c := range t.cores {
+		if c.cpus.meets(set) {
+			cores = append(cores, c)
+		}
+	}
+	return cores
+}
+
+// units counts what a set has for ranks: cores, or hardware threads. A core that
+// is only in part in the set is none.
+func (t *tree) units(set CPUSet, threads bool) int {
+	if threads {
+		return set.Len()
+	}
+	n := 0
+	for _, c := range t.cores {
+		if c.cpus.within(set) {
+			n++
+		}
+	}
+	return n
+}
+
+// nodeCPUs returns the usable CPUs of a NUMA node.
+func (t *tree) nodeCPUs(id int) CPUSet {
+	var cores []core
+	for _, c := range t.cores {
+		if c.Node == id {
+			cores = append(cores, c)
+		}
+	}
+	return cpusOf(cores)
+}
+
+// nearestFirst returns the NUMA nodes that have usable CPUs, the nearest to a
+// node first; those of equal distance in logical order.
+func (t *tree) nearestFirst(id int) []int {
+	var nodes []int
+	for _, group := range groupBy(t.cores, func(c core) int { return c.Node }) {
+		nodes = append(nodes, group[0].Node)
+	}
+	from := t.machine.Topology.Node(id)
+	far := func(other int) int {
+		at := slices.IndexFunc(t.machine.Topology.Nodes, func(n NUMANode) bool { return n.ID == other })
+		switch {
+		case other == id:
+			return 0
+		case from == nil || at < 0 || at >= len(from.Distances):
+			return 1 << 20
+		}
+		return from.Distances[at]
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(far(a), far(b)) })
+	return nodes
+}
+
+// memories returns the NUMA nodes of a set's CPUs of which this job may have
+// memory.
+func (t *tree) memories(set CPUSet) CPUSet {
+	allowed := t.machine.Topology.Memories
+	var nodes []int
+	for _, c := range t.cores {
+		if c.Node < 0 || !c.cpus.meets(set) || slices.Contains(nodes, c.Node) {
+			continue
+		}
+		node := t.machine.Topology.Node(c.Node)
+		if node != nil && node.Memory > 0 && (allowed.Len() == 0 || allowed.Has(c.Node)) {
+			nodes = append(nodes, c.Node)
+		}
+	}
+	return cpuSetOf(nodes...)
+}
+
+// groupBy puts what has the same key into one group; groups and their members
+// stay in the order of first appearance.
+func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
+	at := make(map[K]int)
+	var groups [][]T
+	for _, item := range items {
+		k := key(item)
+		i, known := at[k]
+		if !known {
+			i = len(groups)
+			at[k] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], item)
+	}
+	return groups
+}
+
+func cpusOf(cores []core) CPUSet { return union(coreSets(cores)...) }
+
+func coreSets(cores []core) []CPUSet {
+	sets := make([]CPUSet, len(cores))
+	for i, c := range cores {
+		sets[i] = c.cpus
+	}
+	return sets
+}
