@@ -54,7 +54,7 @@ var rooms = []room{
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},
 	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},
 	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable"}, "words in, words out: the command has no policy and no machinery"},
-	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts"}, "a dialect turns argv into a Spec and does nothing else"},
+	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts", "placement"}, "a dialect turns argv into a wish and does nothing else"},
 	{"examples", []string{"env", "rendezvous", "rendezvous/tcpstore", "launcher", "comm"}, "an example uses what every user may use"},
 	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
 	{"internal/version", nil, "a version is a string"},
