@@ -162,13 +162,67 @@ func tree(all []device) []*branch {
 		}
 		at.below = append(at.below, &branch{name: all[i].name, device: &all[i]})
 	}
-	for i, b := range top.below {
+	for _, b := range top.below {
 		for j := range b.below {
 			b.below[j] = b.below[j].shortened()
 		}
-		top.below[i] = b
+		b.fold()
 	}
 	return top.below
+}
+
+// manyNICs is the number from which on equal NICs below one bridge are one line:
+// virtual functions come by the dozen.
+const manyNICs = 4
+
+// fold makes one leaf of many neighbours that are NICs of the same make.
+func (b *branch) fold() {
+	var below []*branch
+	for i := 0; i < len(b.below); {
+		n := 1
+		for i+n < len(b.below) && sameNIC(b.below[i].device, b.below[i+n].device) {
+			n++
+		}
+		if n >= manyNICs {
+			below = append(below, group(b.below[i:i+n]))
+		} else {
+			below = append(below, b.below[i:i+n]...)
+		}
+		i += n
+	}
+	b.below = below
+	for _, c := range b.below {
+		c.fold()
+	}
+}
+
+// sameNIC reports whether two devices are NICs that differ in their names only.
+func sameNIC(a, b *device) bool {
+	return a != nil && b != nil && a.nic != nil && b.nic != nil && withoutName(a.nic) == withoutName(b.nic)
+}
+
+// withoutName says what a NIC is apart from its interface's name.
+func withoutName(n *placement.NIC) string {
+	nameless := *n
+	nameless.Interface = ""
+	return aboutNIC(&nameless)
+}
+
+// group is a leaf for several NICs.
+func group(leaves []*branch) *branch {
+	names := make([]string, len(leaves))
+	for i, l := range leaves {
+		names[i] = l.device.name
+	}
+	const most = 8 // names that are worth listing
+	if len(names) > most {
+		names = []string{names[0], "…", names[len(names)-1]}
+	}
+	first := leaves[0].device
+	bus := *first.bus
+	bus.Address += "…"
+	d := &device{name: fmt.Sprint(len(leaves), " NICs"), about: withoutName(first.nic) + " · " + strings.Join(names, " "), bus: &bus, nic: first.nic}
+	return &branch{name: d.name, device: d}
 }
 
 func (b *branch) child(name string) *branch {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -130,7 +131,7 @@ func TestEverythingAppears(t *testing.T) {
 			require.Equal(t, 1, strings.Count(text, " "+g.PCI+" "), text)
 		}
 		for _, n := range m.Topology.NICs {
-			require.Equal(t, 1, strings.Count(text, " "+n.Bus.Address+" "), text)
+			require.Equal(t, 1, strings.Count(text, " "+n.Name+" "), text)
 		}
 	}
 }
@@ -284,11 +285,12 @@ func TestSVG(t *testing.T) {
 	golden(t, "two.svg", draw.SVG(two(), spread(two(), 2)))
 }
 
-// wellFormed reads a document to its end.
+// wellFormed reads a document to its end; everything is within the sheet.
 func wellFormed(t *testing.T, text string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(text))
 	elements := 0
+	var sheet map[string]int
 	for {
 		token, err := d.Token()
 		if err == io.EOF {
@@ -297,8 +299,44 @@ func wellFormed(t *testing.T, text string) {
 		require.NoError(t, err, text)
 		if start, ok := token.(xml.StartElement); ok {
 			require.Equal(t, "http://www.w3.org/2000/svg", start.Name.Space)
-			elements++
+			at := numbers(start)
+			if elements++; start.Name.Local == "svg" {
+				sheet = at
+			}
+			require.GreaterOrEqual(t, min(at["x"], at["y"], at["width"], at["height"]), 0, "%v", start)
+			require.LessOrEqual(t, max(at["x"]+at["width"], at["x1"], at["x2"]), sheet["width"], "%v", start)
+			require.LessOrEqual(t, max(at["y"]+at["height"], at["y1"], at["y2"]), sheet["height"], "%v", start)
 		}
 	}
 	require.Positive(t, elements)
+}
+
+// numbers are an element's attributes that are whole numbers.
+func numbers(e xml.StartElement) map[string]int {
+	found := map[string]int{}
+	for _, a := range e.Attr {
+		if n, err := strconv.Atoi(a.Value); err == nil {
+			found[a.Name.Local] = n
+		}
+	}
+	return found
+}
+
+func TestEqualNICsAreOneLine(t *testing.T) {
+	m := two()
+	m.Topology.NICs = nil
+	for i := range 40 {
+		m.Topology.NICs = append(m.Topology.NICs, placement.NIC{
+			Name: fmt.Sprint("ens1v", i), Interface: fmt.Sprint("ens1v", i), Kind: placement.Ethernet, State: "down",
+			Bus: bus(fmt.Sprintf("0000:03:%02x.0", i), 0, "pci0000:00", "0000:00:01.0"),
+		})
+	}
+	for i := range 4 {
+		m.Topology.NICs = append(m.Topology.NICs, placement.NIC{
+			Name: fmt.Sprint("rdma", i), Kind: placement.EFA, Up: true, Gbps: 100, Bus: bus(fmt.Sprintf("0000:04:%02x.0", i), 0, "pci0000:00", "0000:00:02.0"),
+		})
+	}
+	text := draw.Picture(m, nil, draw.Style{})
+	require.Contains(t, text, "┬ 00:01.0 ─ 40 NICs  0000:03:00.0…  Ethernet · down · ens1v0 … ens1v39 ")
+	require.Contains(t, text, "└ 00:02.0 ─ 4 NICs   0000:04:00.0…  EFA 100 Gb/s · rdma0 rdma1 rdma2 rdma3 ")
 }

@@ -1,10 +1,10 @@
 package draw
 
 import (
-	"encoding/xml"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gorun/placement"
 )
@@ -261,9 +261,16 @@ func (s *sheet) line(x1, y1, x2, y2, thick int) {
 	fmt.Fprintf(&s.body, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#777777\" stroke-width=\"%d\"/>\n", x1, y1, x2, y2, thick)
 }
 
-// escape makes a text fit for XML.
+// xmlMarks replaces what has a meaning in XML.
+var xmlMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
+
+// escape makes a text without control characters fit for XML.
 func escape(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
-	return b.String()
+	text = strings.Map(func(r rune) rune {
+		if r == 0xfffe || r == 0xffff {
+			return utf8.RuneError // XML has no such characters
+		}
+		return r
+	}, text)
+	return xmlMarks.Replace(text)
 }
