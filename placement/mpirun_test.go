@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,7 +27,7 @@ import (
 // where mpirun is installed a part of them, and new ones, are asked for again.
 const answersFile = "testdata/mpirun-4.1.txt"
 
-var update = flag.Bool("update", false, "ask mpirun for all of "+answersFile+" and write it again")
+
 
 // question is what is asked of mpirun and of Map.
 type question struct {

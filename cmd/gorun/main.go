@@ -56,8 +56,11 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 			say(stderr, note)
 		}
 	}
-	if inv.Action == dialect.Serve {
+	switch inv.Action {
+	case dialect.Serve:
 		return serveStore(inv.Store, stdout, stderr)
+	case dialect.Show:
+		return showTopo(inv, stdout, stderr)
 	}
 	return runJob(inv)
 }

@@ -23,6 +23,7 @@ type room struct {
 var rooms = []room{
 	{"placement", nil, "placement is pure arithmetic over Machine and Layout: a scheduler must be able to use it alone"},
 	{"placement/sysfs", []string{"placement"}, "sysfs fills in a placement.Machine and knows nothing else"},
+	{"placement/draw", []string{"placement", "internal/printable"}, "a picture follows from a Machine and the places on it, and from nothing else"},
 	{"placement/nvml", []string{"placement"}, "nvml fills in a placement.Machine and knows nothing else"},
 	{"rendezvous", nil, "the store is a leaf: any program may serve or use it without the launcher"},
 	{"rendezvous/tcpstore", []string{"rendezvous", "rendezvous/internal/..."}, "a door to the store knows the store, not who opens it"},
@@ -53,7 +54,7 @@ var rooms = []room{
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},
 	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},
 	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable"}, "words in, words out: the command has no policy and no machinery"},
-	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts"}, "a dialect turns argv into a Spec and does nothing else"},
+	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts", "placement"}, "a dialect turns argv into a wish and does nothing else"},
 	{"examples", []string{"env", "rendezvous", "rendezvous/tcpstore", "launcher", "comm"}, "an example uses what every user may use"},
 	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
 	{"internal/version", nil, "a version is a string"},

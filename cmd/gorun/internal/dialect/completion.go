@@ -95,27 +95,43 @@ func (c completion) bash() string {
 			fmt.Fprintf(&cases, "\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
 		}
 	}
-	first, store := "", ""
+	first, others := "", ""
 	if c.subcommands {
 		first = strings.Join(commandNames, " ")
-		store = strings.Replace(bashStore, "OPTIONS", strings.Join(optionsOfStore(), " "), 1)
+		for _, d := range []*Dialect{Store, Topo} {
+			others += completion{d, d.Name}.bashCommand()
+		}
 	}
 	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES", strings.TrimSuffix(cases.String(), "\n"),
-		"OPTIONS", strings.Join(names, " "), "FIRST", first, "STORE\n", store).Replace(bashScript)
+		"OPTIONS", strings.Join(names, " "), "FIRST", first, "OTHERS\n", others).Replace(bashScript)
 }
 
-// optionsOfStore are the options of gorun store that its help shows.
-func optionsOfStore() (names []string) {
-	for o := range (completion{Store, Store.Name}).offered {
+// bashCommand completes the options of a command that has no program.
+func (c completion) bashCommand() string {
+	var names, folders []string
+	for o := range c.offered {
 		names = append(names, o.shown()...)
+		if o.dirs {
+			folders = append(folders, o.typed()...)
+		}
 	}
-	return names
+	if folders == nil {
+		folders = []string{"''"} // no word
+	}
+	return strings.NewReplacer("NAME", strings.TrimPrefix(c.command, Gorun.Name+" "), "OPTIONS", strings.Join(names, " "), "FOLDERS", strings.Join(folders, "|")).Replace(bashCommandScript)
 }
 
-// bashStore completes the options of gorun store.
-const bashStore = `	if [[ ${COMP_WORDS[1]} == store ]] && ((COMP_CWORD > 1)); then
-		local store='OPTIONS'
-		mapfile -t COMPREPLY < <(compgen -W "$store" -- "$cur")
+const bashCommandScript = `	if [[ ${COMP_WORDS[1]} == NAME ]] && ((COMP_CWORD > 1)); then
+		case $prev in
+		FOLDERS) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+		esac
+		local options='OPTIONS'
+		if [[ $cur == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+		else
+			compopt -o filenames 2>/dev/null
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		fi
 		return
 	fi
 `
@@ -124,7 +140,7 @@ const bashScript = `# bash completion for COMMAND: source <(COMMAND --print-comp
 FUNCTION() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i
 	COMPREPLY=()
-STORE
+OTHERS
 	# bash splits --name=value into three words
 	if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
 	for ((i = 1; i < COMP_CWORD; i++)); do

@@ -21,6 +21,8 @@ type Dialect struct {
 	examples  []example
 	tables    [][]Option // the order in which prefixes are looked for, and of the help within a group
 	fallbacks []fallback
+	codes     []example // exit codes; nil: those of a job
+	last      string    // the last words of the help; "": those of a job
 
 	interpreters []string // variables that name the Python interpreter, the strongest first
 
@@ -32,6 +34,7 @@ type Dialect struct {
 	colons      bool          // every lone `:` does
 	subcommands bool          // the first word may be one
 	serves      bool          // there is no program: gorun serves a store for others
+	shows       bool          // there is no program: gorun shows a machine
 	store       job.StoreMode // what --store=auto means
 	count       int           // ranks per node where nothing says it; 0 leaves it open
 	grace       time.Duration
@@ -165,7 +168,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "store", "help", "version", "completion"}
+var commandNames = []string{"launch", "store", "topo", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -173,8 +176,10 @@ func subcommand(name string) *command {
 		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
 	case "store":
 		return &command{name, "serve a store alone, for scripts and other launchers", Store.parse}
+	case "topo":
+		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
 	case "help":
-		return &command{name, "print help, of launch and store too", helpCommand}
+		return &command{name, "print help, of launch, store and topo too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "completion":
@@ -200,15 +205,15 @@ func (c *command) parse(args []string, around Surroundings) (inv Invocation, err
 }
 
 func helpCommand(args []string, _ Surroundings) (Invocation, error) {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
-	case len(args) == 1 && args[0] == "launch":
-		return Invocation{Action: Help, Dialect: Launch}, nil
-	case len(args) == 1 && args[0] == "store":
-		return Invocation{Action: Help, Dialect: Store}, nil
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, gorun help launch and gorun help store", args[0]))
+	for _, d := range []*Dialect{Launch, Store, Topo} {
+		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
+			return Invocation{Action: Help, Dialect: d}, nil
+		}
+	}
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, store and topo", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

@@ -67,8 +67,11 @@ func (p *parser) finish() (Invocation, error) {
 	case p.inv.Shell != "":
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
-	if p.dialect.serves {
+	switch {
+	case p.dialect.serves:
 		return p.finishServe()
+	case p.dialect.shows:
+		return p.finishShow()
 	}
 	p.checkPrograms()
 	p.finishCounts()

@@ -45,8 +45,8 @@ func (d *Dialect) Help() string {
 	b.heading("Exit codes")
 	codes, last := exitCodes, "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the default of --log-dir; PET_LOG_DIR, "+
 		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: docs/options.md."
-	if d.serves {
-		codes, last = storeExitCodes, "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/store.md."
+	if d.codes != nil {
+		codes, last = d.codes, d.last
 	}
 	for _, e := range codes {
 		b.row(e.line, e.what)
@@ -58,7 +58,7 @@ func (d *Dialect) Help() string {
 
 // synopsis is the shape of a command line.
 func (d *Dialect) synopsis() string {
-	if d.serves {
+	if d.serves || d.shows {
 		return d.Name + " [options]"
 	}
 	return d.Name + " [options] PROGRAM [ARGS...]"
@@ -89,6 +89,9 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 
 // countDefault says how many ranks there are where nothing says it.
 func (d *Dialect) countDefault() string {
+	if d.shows {
+		return "Without any of these two, nor a wish for who sits where: nobody is seated."
+	}
 	if d.count > 0 {
 		return fmt.Sprintf("Without it: %d.", d.count)
 	}

@@ -20,6 +20,7 @@ const (
 	Version                  // print the version
 	Completion               // print Invocation.Dialect.Completion(Invocation.Shell)
 	Serve                    // serve the store of Invocation.Store alone
+	Show                     // show the machine of Invocation.Topo
 )
 
 // Invocation is a command line that was understood.
@@ -30,8 +31,10 @@ type Invocation struct {
 	Spec job.Spec
 	// Store is the store to serve, with Serve.
 	Store StoreServer
+	// Topo is what to show, with Show.
+	Topo TopoWish
 
-	JSON    bool   // print the plan as JSON, with DryRun
+	JSON    bool   // print the plan as JSON, with DryRun, or the machine, with Show
 	Quiet   bool   // no remarks
 	Verbose int    // how often -v was given
 	Report  string // file for the result as JSON; "" writes none

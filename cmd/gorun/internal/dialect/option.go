@@ -9,6 +9,9 @@ type Group uint8
 const (
 	GroupRanks Group = iota
 	GroupHosts
+	GroupMachine
+	GroupPlaces
+	GroupShown
 	GroupProgram
 	GroupServing
 	GroupMeeting
@@ -34,7 +37,7 @@ func (g Group) String() string {
 		return "Refused, with what to use instead"
 	}
 	return [...]string{
-		"How many ranks", "Where they run", "What they run", "Where it listens", "How they meet",
+		"How many ranks", "Where they run", "Which machine", "Who sits where", "What is shown", "What they run", "Where it listens", "How they meet",
 		"What it takes", "Output", "How the job ends", "Looking before and after",
 	}[g]
 }

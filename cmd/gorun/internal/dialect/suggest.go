@@ -38,7 +38,7 @@ func (d *Dialect) otherDashes(typed string) *Option {
 
 // elsewhere says who has an option that this dialect lacks.
 func (d *Dialect) elsewhere(typed string) (meant *Option, problem error) {
-	if o := Launch.exact(typed); o != nil && !o.Refused() {
+	if o := Launch.exact(typed); o != nil && !o.Refused() && Gorun.exact(typed) == nil {
 		return o, fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's arguments", typed)
 	}
 	if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {

@@ -20,8 +20,9 @@ var Store = &Dialect{
 		{"gorun store", "on a free port of 127.0.0.1"},
 		{"gorun store --listen [::]:29500 --allow-from 10.0.0.0/8", "everywhere, for the hosts of a network"},
 	},
-	tables:       append([][]Option{storeTable}, rows(ownTable, "allow-from", "version", "help")...),
-	interpreters: nil, serves: true,
+	tables: append([][]Option{storeTable}, rows(ownTable, "allow-from", "version", "help")...),
+	serves: true, codes: storeExitCodes,
+	last: "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/store.md.",
 }
 
 // storeTable holds the options of gorun store alone.

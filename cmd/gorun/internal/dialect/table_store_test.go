@@ -72,7 +72,8 @@ func TestStoreServerProblems(t *testing.T) {
 			"--allow-from 10.0.0.0/33: not a network such as 10.0.0.0/8 or fd00::/8, nor an IP address",
 			"x: gorun store takes no arguments; gorun ./store starts a program of that name",
 		},
-		"gorun store -n 2": {"unknown option -n: gorun has it, gorun store does not; call gorun for it"},
+		"gorun store -n 2":      {"unknown option -n: gorun has it, gorun store does not; call gorun for it"},
+		"gorun store --grace 2": {"unknown option --grace: gorun has it, gorun store does not; call gorun for it"},
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
 	}

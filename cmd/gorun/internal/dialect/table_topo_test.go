@@ -1,0 +1,62 @@
+package dialect
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/job"
+)
+
+func TestTopo(t *testing.T) {
+	for line, want := range map[string]TopoWish{
+		"gorun topo":                       {},
+		"gorun topo --":                    {},
+		"gorun topo --example=dgx-h100":    {Example: "dgx-h100"},
+		"gorun topo --svg -":               {SVG: "-"},
+		"gorun topo -n4":                   {Ranks: 4, RanksFrom: "-n4"},
+		"gorun topo --nproc_per_node auto": {PerNode: job.Count{Kind: job.CountAuto, From: "--nproc_per_node auto"}},
+		"gorun topo -np 2 --nproc-per-node 2": {
+			Ranks: 2, RanksFrom: "-np 2", PerNode: job.Count{Kind: job.CountFixed, N: 2, From: "--nproc-per-node 2"},
+		},
+		"gorun topo --model-size 7.5GB":              {Impact: true, ModelSize: 7_500_000_000},
+		"gorun topo --impact --model-size 1.5gib":    {Impact: true, ModelSize: 3 << 29},
+		"gorun topo --model-size 500MB --impact":     {Impact: true, ModelSize: 500_000_000},
+		"gorun topo --model-size 1000000":            {Impact: true, ModelSize: 1_000_000},
+		"gorun topo --model-size=2TiB --example one": {Impact: true, ModelSize: 1 << 41, Example: "one"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			require.Equal(t, Invocation{Action: Show, Dialect: Topo, Topo: want}, mustParse(t, line))
+		})
+	}
+	require.True(t, mustParse(t, "gorun topo --json").JSON)
+	got, err := parse("gorun topo", "GORUN_NP=3")
+	require.NoError(t, err)
+	require.Equal(t, TopoWish{Ranks: 3, RanksFrom: "GORUN_NP=3"}, got.Topo)
+}
+
+func TestTopoIsOnlyTheFirstWord(t *testing.T) {
+	got := mustParse(t, "gorun -n 2 topo --json")
+	require.Equal(t, Run, got.Action)
+	require.Equal(t, job.App{Program: "topo", Args: []string{"--json"}, NumRanks: 2}, got.Spec.Apps[0])
+}
+
+func TestTopoProblems(t *testing.T) {
+	const size = "not a size; write 7.5GB (10^9 bytes), 7GiB (2^30 bytes), 500MB or a number of bytes"
+	for line, want := range map[string][]string{
+		"gorun topo x":                          {"x: gorun topo takes no arguments; gorun ./topo starts a program of that name"},
+		"gorun topo --svg - --json":             {"--svg - and --json contradict each other: both want standard output"},
+		"gorun topo --impact":                   {"--impact needs to know how much is reduced: add --model-size, such as --model-size 7.5GB"},
+		"gorun topo --impact --model-size huge": {"--model-size huge: " + size},
+		"gorun topo --model-size 0":             {"--model-size 0: " + size},
+		"gorun topo --model-size 1e30GB":        {"--model-size 1e30GB: " + size},
+		"gorun topo --model-size -1GB":          {"--model-size -1GB: " + size},
+		"gorun topo --model-size 0x10":          {"--model-size 0x10: " + size},
+		"gorun topo --model-size NaN":           {"--model-size NaN: " + size},
+		"gorun topo -n 0":                       {"-n 0: not a number from 1 to 1048576"},
+		"gorun topo -n 3 --nproc-per-node 2":    {"-n 3 contradicts --nproc-per-node 2, which makes 2 on one host"},
+		"gorun topo --timeout 5":                {"unknown option --timeout: gorun has it, gorun topo does not; call gorun for it"},
+	} {
+		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
+	}
+}

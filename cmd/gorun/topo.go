@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher/job"
+	"gorun/placement"
+	"gorun/placement/draw"
+)
+
+// showTopo shows a machine, and who would sit where on it, and returns the exit
+// code.
+func showTopo(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	text, err := topo(inv, textStyle(stdout))
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return write(stdout, stderr, text)
+}
+
+// topo does what a command line of gorun topo asks for and returns what is to be
+// printed.
+func topo(inv dialect.Invocation, style draw.Style) (string, error) {
+	wish := inv.Topo
+	m, err := wishedMachine(wish)
+	if err != nil {
+		return "", err
+	}
+	layout, err := seated(wish, m)
+	if err != nil {
+		return "", err
+	}
+	var impact *draw.Impact
+	if wish.Impact {
+		if impact, err = draw.Predict(m, wish.ModelSize); err != nil {
+			return "", fmt.Errorf("--impact: %w", err)
+		}
+	}
+	shown := shownMachine{m, layout, seats(layout), impact}
+	switch {
+	case wish.SVG == "-":
+		return draw.SVG(m, shown.seats), nil
+	case wish.SVG != "":
+		if err := os.WriteFile(wish.SVG, []byte(draw.SVG(m, shown.seats)), 0o666); err != nil {
+			return "", fmt.Errorf("--svg: %w", err)
+		}
+		if !inv.JSON {
+			return "", nil
+		}
+	}
+	if inv.JSON {
+		return draw.JSON(m, shown.seats, impact)
+	}
+	return shown.text(style), nil
+}
+
+// shownMachine is a machine with all that there is to be said of it.
+type shownMachine struct {
+	placement.Machine
+	layout placement.Layout
+	seats  []draw.Seat
+	impact *draw.Impact
+}
+
+// text is what a terminal gets: the picture, the matrix, who sits where, the
+// prediction.
+func (s shownMachine) text(style draw.Style) string {
+	parts := []string{draw.Picture(s.Machine, s.seats, style), draw.Matrix(s.Machine, style)}
+	if s.seats != nil {
+		parts = append(parts, draw.Remarks(append([]string{s.layout.Reason}, s.layout.Notes...), style)+draw.Seats(s.Machine, s.seats, style))
+	}
+	if s.impact != nil {
+		parts = append(parts, s.impact.Text(style))
+	}
+	var all []string
+	for _, p := range parts {
+		if p != "" {
+			all = append(all, p)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// textStyle is how text is to look on this output: as wide as the terminal, and
+// with such characters as its locale has.
+func textStyle(stdout io.Writer) draw.Style {
+	style := draw.Style{ASCII: !hasUTF8(os.Getenv)}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		style.Width = n
+	}
+	if f, ok := stdout.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+			style.Width = int(size.Col)
+		}
+	}
+	return style
+}
+
+// hasUTF8 reports whether the locale's characters are those of UTF-8: of the
+// variables that name it the first that is set counts.
+func hasUTF8(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToLower(getenv(name)); locale != "" {
+			return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+		}
+	}
+	return false
+}

@@ -1,0 +1,291 @@
+package draw
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// core is a core with its hardware threads.
+type core struct {
+	id   int // -1: not known; then it stands for one CPU
+	l3   int
+	kind int
+	cpus []int // its threads in their order
+}
+
+// part is what a package and a NUMA node have in common: on most machines one is
+// the other, or divides it.
+type part struct {
+	pkg, node int
+	cores     []core
+}
+
+// parts sorts a machine's CPUs by package, node, L3 and core.
+func parts(t *placement.Topology) []part {
+	cpus := slices.Clone(t.CPUs)
+	slices.SortStableFunc(cpus, func(a, b placement.CPU) int {
+		return slices.Compare(position(a), position(b))
+	})
+	var all []part
+	for _, c := range cpus {
+		if n := len(all); n == 0 || all[n-1].pkg != c.Package || all[n-1].node != c.Node {
+			all = append(all, part{pkg: c.Package, node: c.Node})
+		}
+		p := &all[len(all)-1]
+		if n := len(p.cores); n > 0 && c.Core >= 0 && p.cores[n-1].id == c.Core && p.cores[n-1].l3 == c.L3 {
+			p.cores[n-1].cpus = append(p.cores[n-1].cpus, c.ID)
+			continue
+		}
+		p.cores = append(p.cores, core{id: c.Core, l3: c.L3, kind: c.Kind, cpus: []int{c.ID}})
+	}
+	return all
+}
+
+// position orders CPUs; cores that share no L3 cache come behind those that do.
+func position(c placement.CPU) []int {
+	l3 := c.L3
+	if l3 < 0 {
+		l3 = math.MaxInt
+	}
+	return []int{c.Package, c.Node, l3, c.Core, c.Thread, c.ID}
+}
+
+// byPackage groups the parts of each package.
+func byPackage(all []part) [][]part {
+	var packages [][]part
+	for i, p := range all {
+		if i == 0 || p.pkg != all[i-1].pkg {
+			packages = append(packages, nil)
+		}
+		packages[len(packages)-1] = append(packages[len(packages)-1], p)
+	}
+	return packages
+}
+
+// cpusOf are all CPUs of some cores.
+func cpusOf(cores []core) []int {
+	var all []int
+	for _, c := range cores {
+		all = append(all, c.cpus...)
+	}
+	return all
+}
+
+// run is a row of L3 caches that look the same, or of cores that share none.
+type run struct {
+	first, last int // numbers of the L3 caches; -1: none known
+	caches      int
+	cores       []core
+}
+
+// runs folds what is equal: neighbouring L3 caches with the same cores are one
+// run. A cache with cores of several kinds stands alone.
+func runs(cores []core) []run {
+	var all []run
+	for _, one := range byL3(cores) {
+		if n := len(all); n > 0 && one.first == all[n-1].last+1 && one.first > 0 && alike(all[n-1].cores[:len(all[n-1].cores)/all[n-1].caches], one.cores) {
+			all[n-1].last, all[n-1].caches = one.last, all[n-1].caches+1
+			all[n-1].cores = append(all[n-1].cores, one.cores...)
+			continue
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// byL3 divides cores by their L3 cache.
+func byL3(cores []core) []run {
+	var all []run
+	for _, c := range cores {
+		if n := len(all); n > 0 && all[n-1].first == c.l3 {
+			all[n-1].cores = append(all[n-1].cores, c)
+			continue
+		}
+		all = append(all, run{first: c.l3, last: c.l3, caches: 1, cores: []core{c}})
+	}
+	return all
+}
+
+// alike reports whether two caches have as many cores of the same make.
+func alike(a, b []core) bool {
+	return slices.EqualFunc(a, b, func(a, b core) bool { return a.kind == b.kind && len(a.cpus) == len(b.cpus) })
+}
+
+// sameMake divides cores into rows of the same kind with as many threads each.
+func sameMake(cores []core) [][]core {
+	var all [][]core
+	for _, c := range cores {
+		if n := len(all); n > 0 && alike(all[n-1][:1], []core{c}) {
+			all[n-1] = append(all[n-1], c)
+			continue
+		}
+		all = append(all, []core{c})
+	}
+	return all
+}
+
+// title names a run's caches: "L3 0-7", "L3 0", "".
+func (r run) title() string {
+	switch {
+	case r.first < 0:
+		return ""
+	case r.first == r.last:
+		return fmt.Sprintf("L3 %d", r.first)
+	}
+	return fmt.Sprintf("L3 %d-%d", r.first, r.last)
+}
+
+// describe says what cores of the same make are: "cores 0-15, 2 threads each, CPUs
+// 0-15,64-79".
+func describe(cores []core, kinds int) string {
+	ids := make([]int, 0, len(cores))
+	for _, c := range cores {
+		if c.id >= 0 {
+			ids = append(ids, c.id)
+		}
+	}
+	what := counted(len(cores), "CPU") + " without known cores"
+	if len(ids) == len(cores) {
+		what = numbered("core", ids) + ", " + counted(len(cores[0].cpus), "thread")
+		if len(cores) > 1 {
+			what += " each"
+		}
+	}
+	if kind := kindWord(cores[0].kind, kinds); kind != "" {
+		what += ", " + kind
+	}
+	return what + ", " + numbered("CPU", cpusOf(cores))
+}
+
+// numbered names things by their numbers: "core 3", "cores 0-15".
+func numbered(noun string, numbers []int) string {
+	if len(numbers) != 1 {
+		noun += "s"
+	}
+	return noun + " " + list(numbers)
+}
+
+// kindWord names a kind of cores where a machine has several.
+func kindWord(kind, kinds int) string {
+	switch {
+	case kinds < 2:
+		return ""
+	case kinds > 2:
+		return fmt.Sprintf("kind %d of %d (0 is the strongest)", kind, kinds)
+	case kind == 0:
+		return "performance"
+	}
+	return "efficiency"
+}
+
+// kindsOf is the number of kinds of cores.
+func kindsOf(t *placement.Topology) int {
+	most := 0
+	for _, c := range t.CPUs {
+		most = max(most, c.Kind+1)
+	}
+	return most
+}
+
+// The marks of cores in strips.
+const (
+	markAll      = '█'
+	markSome     = '▒'
+	markNone     = '░'
+	markIsolated = 'i'
+	markShared   = '*'
+)
+
+// legend explains the marks that were used, in this order.
+var legend = []struct {
+	mark rune
+	text string
+}{
+	{markAll, "a core that you may use"},
+	{markSome, "only some of its threads"},
+	{markNone, "not allowed to you"},
+	{markIsolated, "isolated: the kernel schedules nothing there"},
+	{markShared, "several ranks"},
+}
+
+// mark tells a core's state in one character.
+func (p *picture) mark(c core) rune {
+	allowed, isolated := 0, true
+	for _, cpu := range c.cpus {
+		if p.allowed(cpu) {
+			allowed++
+		}
+		isolated = isolated && p.topo.Isolated.Has(cpu)
+	}
+	switch {
+	case isolated:
+		return markIsolated
+	case allowed == 0:
+		return markNone
+	case p.bound():
+		return p.owner(c)
+	case allowed < len(c.cpus):
+		return markSome
+	}
+	return markAll
+}
+
+// digits name ranks in strips, the last digit of each number.
+const digits = "0123456789"
+
+// bound reports whether some rank has CPUs of its own.
+func (p *picture) bound() bool {
+	return slices.ContainsFunc(p.seats, func(s Seat) bool { return s.CPUs.Len() > 0 && s.CPUs.Len() < p.usable() })
+}
+
+// owner is the rank on a core: its last digit; a free core is as one that can be
+// used.
+func (p *picture) owner(c core) rune {
+	found := -1
+	for i, s := range p.seats {
+		if !slices.ContainsFunc(c.cpus, s.CPUs.Has) {
+			continue
+		}
+		if found >= 0 {
+			return markShared
+		}
+		found = i
+	}
+	if found < 0 {
+		return markAll
+	}
+	return rune(digits[p.seats[found].Rank%len(digits)])
+}
+
+// allowed reports whether a CPU may be used; where that was not asked, all may.
+func (p *picture) allowed(cpu int) bool { return p.machine.CPUs.Len() == 0 || p.machine.CPUs.Has(cpu) }
+
+// usable is the number of CPUs that may be used.
+func (p *picture) usable() int {
+	n := 0
+	for _, c := range p.topo.CPUs {
+		if p.allowed(c.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// strip draws a run's cores in a row, a character each, caches apart.
+func (p *picture) strip(r run) string {
+	var b strings.Builder
+	each := len(r.cores) / r.caches
+	for i, c := range r.cores {
+		if i > 0 && i%each == 0 && each > 1 {
+			b.WriteByte(' ')
+		}
+		mark := p.mark(c)
+		p.used[mark] = true
+		b.WriteRune(mark)
+	}
+	return b.String()
+}

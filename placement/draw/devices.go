@@ -1,0 +1,331 @@
+package draw
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// device is a GPU or a NIC with its place in the PCI tree.
+type device struct {
+	name  string         // "GPU 0", "mlx5_0"
+	about string         // what it is
+	bus   *placement.Bus // never nil
+	nic   *placement.NIC
+	gpu   *placement.GPU
+}
+
+// devices are all GPUs and NICs that have a place, in the order of their addresses.
+func devices(m placement.Machine) []device {
+	var all []device
+	for i := range m.GPUs {
+		g := &m.GPUs[i]
+		all = append(all, device{name: fmt.Sprint("GPU ", g.Index), about: aboutGPU(m, g), bus: busOf(g), gpu: g})
+	}
+	for i := range m.Topology.NICs {
+		if n := &m.Topology.NICs[i]; n.Bus != nil {
+			all = append(all, device{name: n.Name, about: aboutNIC(n), bus: n.Bus, nic: n})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b device) int {
+		return slices.Compare(append(a.place(), a.bus.Address), append(b.place(), b.bus.Address))
+	})
+	return all
+}
+
+// busOf is a GPU's place, as far as it is known.
+func busOf(g *placement.GPU) *placement.Bus {
+	if g.Bus != nil {
+		return g.Bus
+	}
+	return &placement.Bus{Address: g.PCI, Node: -1}
+}
+
+// place is the way from the host bridge to the device.
+func (d device) place() []string {
+	if d.bus.Root == "" {
+		return nil
+	}
+	return append([]string{d.bus.Root}, d.bus.Bridges...)
+}
+
+func aboutGPU(m placement.Machine, g *placement.GPU) string {
+	name := strings.TrimPrefix(g.Name, vendorName(g.Vendor)+" ") // the head says it
+	if name == "" {
+		name = vendorName(g.Vendor) + " GPU"
+	}
+	parts := ""
+	if len(g.MIG) > 0 {
+		parts = counted(len(g.MIG), "MIG part")
+	}
+	used := ""
+	if g.Used {
+		used = "in use"
+	}
+	return joined(" · ", name, bytes(g.Memory), linksOf(m, g), parts, used)
+}
+
+func vendorName(v placement.Vendor) string {
+	switch v {
+	case placement.NVIDIA:
+		return "NVIDIA"
+	case placement.AMD:
+		return "AMD"
+	case placement.Intel:
+		return "Intel"
+	}
+	return string(v)
+}
+
+// linksOf says to which GPUs a GPU has links of its own: "NV18 to GPU 1-3", "NV18
+// to all".
+func linksOf(m placement.Machine, g *placement.GPU) string {
+	peers := map[string][]int{}
+	var kinds []string
+	for _, l := range g.Links {
+		peer := slices.IndexFunc(m.GPUs, func(other placement.GPU) bool { return other.PCI == l.Peer })
+		if peer < 0 {
+			continue
+		}
+		kind := linkPath(l).String()
+		if peers[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		peers[kind] = append(peers[kind], m.GPUs[peer].Index)
+	}
+	for i, kind := range kinds {
+		kinds[i] = kind + " to GPU " + list(peers[kind])
+		if n := len(peers[kind]); n > 1 && n == len(m.GPUs)-1 {
+			kinds[i] = kind + " to all"
+		}
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// linkPath is the path that a link makes.
+func linkPath(l placement.Link) placement.Path {
+	return placement.Path{Class: placement.PathLink, Links: l.Count, Kind: l.Kind}
+}
+
+// between is the way between two devices.
+func between(a, b device) placement.Path {
+	if a.gpu != nil && b.gpu != nil {
+		return placement.PathBetweenGPUs(*a.gpu, *b.gpu)
+	}
+	return placement.PathBetween(a.bus, b.bus)
+}
+
+func aboutNIC(n *placement.NIC) string {
+	kind := map[placement.NICKind]string{
+		placement.Ethernet: "Ethernet", placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE", placement.EFA: "EFA", placement.Virtual: "virtual",
+	}[n.Kind]
+	if kind == "" {
+		kind = string(n.Kind)
+	}
+	if n.Gbps > 0 {
+		kind += fmt.Sprintf(" %g Gb/s", n.Gbps)
+	}
+	port := ""
+	if n.Port > 1 {
+		port = fmt.Sprint("port ", n.Port)
+	}
+	own := ""
+	if n.Interface != "" && n.Interface != n.Name {
+		own = n.Interface
+	}
+	state := ""
+	if !n.Up {
+		if state = n.State; state == "" {
+			state = "down"
+		}
+	}
+	return joined(" · ", kind, port, own, state)
+}
+
+// branch is a point of the PCI tree: a host bridge, a bridge, or a device.
+type branch struct {
+	name   string
+	device *device // of a leaf
+	below  []*branch
+}
+
+// tree is the PCI tree of some devices, whose bridges that lead to one thing only
+// are left out: what is joined in it is near.
+func tree(all []device) []*branch {
+	top := &branch{}
+	for i := range all {
+		at := top
+		for _, name := range all[i].place() {
+			at = at.child(name)
+		}
+		at.below = append(at.below, &branch{name: all[i].name, device: &all[i]})
+	}
+	for _, b := range top.below {
+		for j := range b.below {
+			b.below[j] = b.below[j].shortened()
+		}
+		b.fold()
+	}
+	return top.below
+}
+
+// manyNICs is the number from which on equal NICs below one bridge are one line:
+// virtual functions come by the dozen.
+const manyNICs = 4
+
+// fold makes one leaf of many neighbours that are NICs of the same make.
+func (b *branch) fold() {
+	var below []*branch
+	for i := 0; i < len(b.below); {
+		n := 1
+		for i+n < len(b.below) && sameNIC(b.below[i].device, b.below[i+n].device) {
+			n++
+		}
+		if n >= manyNICs {
+			below = append(below, group(b.below[i:i+n]))
+		} else {
+			below = append(below, b.below[i:i+n]...)
+		}
+		i += n
+	}
+	b.below = below
+	for _, c := range b.below {
+		c.fold()
+	}
+}
+
+// sameNIC reports whether two devices are NICs that differ in their names only.
+func sameNIC(a, b *device) bool {
+	return a != nil && b != nil && a.nic != nil && b.nic != nil && withoutName(a.nic) == withoutName(b.nic)
+}
+
+// withoutName says what a NIC is apart from its interface's name.
+func withoutName(n *placement.NIC) string {
+	nameless := *n
+	nameless.Interface = ""
+	return aboutNIC(&nameless)
+}
+
+// group is a leaf for several NICs.
+func group(leaves []*branch) *branch {
+	names := make([]string, len(leaves))
+	for i, l := range leaves {
+		names[i] = l.device.name
+	}
+	const most = 8 // names that are worth listing
+	if len(names) > most {
+		names = []string{names[0], "…", names[len(names)-1]}
+	}
+	first := leaves[0].device
+	bus := *first.bus
+	bus.Address += "…"
+	d := &device{name: fmt.Sprint(len(leaves), " NICs"), about: withoutName(first.nic) + " · " + strings.Join(names, " "), bus: &bus, nic: first.nic}
+	return &branch{name: d.name, device: d}
+}
+
+func (b *branch) child(name string) *branch {
+	for _, c := range b.below {
+		if c.device == nil && c.name == name {
+			return c
+		}
+	}
+	c := &branch{name: name}
+	b.below = append(b.below, c)
+	return c
+}
+
+// shortened skips bridges below which there is no choice.
+func (b *branch) shortened() *branch {
+	for i := range b.below {
+		b.below[i] = b.below[i].shortened()
+	}
+	if b.device == nil && len(b.below) == 1 {
+		return b.below[0]
+	}
+	return b
+}
+
+// row is a line of a drawn tree: a device behind the strokes that lead to it.
+type row struct {
+	strokes string
+	device  *device
+}
+
+// rows draws a tree: the first thing below a branch stands in its line.
+//
+//	pci0000:15 ┬ GPU 0
+//	           └ 17:00.0 ┬ mlx5_0
+//	                      └ mlx5_1
+func (b *branch) rows() []row {
+	if b.device != nil {
+		return []row{{device: b.device}}
+	}
+	var all []row
+	name := strings.TrimPrefix(b.name, "0000:") // the domain of nearly everything
+	blank := strings.Repeat(" ", columns(name)+1)
+	for i, c := range b.below {
+		last := i == len(b.below)-1
+		for j, r := range c.rows() {
+			lead := blank
+			if i == 0 && j == 0 {
+				lead = name + " "
+			}
+			r.strokes = lead + stroke(i == 0, last, j == 0) + r.strokes
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// stroke joins a line to those around it.
+func stroke(first, last, head bool) string {
+	switch {
+	case !head && last:
+		return "  "
+	case !head:
+		return "│ "
+	case first && last:
+		return "─ "
+	case first:
+		return "┬ "
+	case last:
+		return "└ "
+	}
+	return "├ "
+}
+
+// stretched draws the strokes that lead to a device up to width columns.
+func stretched(strokes string, width int) string {
+	missing := width - columns(strokes)
+	line, ok := strings.CutSuffix(strokes, " ")
+	if !ok || missing <= 0 {
+		return pad(strokes, width)
+	}
+	return line + strings.Repeat("─", missing) + " "
+}
+
+// drawTree writes devices as trees, a device a line, names and addresses in columns.
+func drawTree(all []device, width int) []string {
+	var rows []row
+	for _, b := range tree(all) {
+		rows = append(rows, b.rows()...)
+	}
+	strokes, name, address := 0, 0, 0
+	for _, r := range rows {
+		strokes, name, address = max(strokes, columns(r.strokes)), max(name, columns(r.device.name)), max(address, columns(r.device.bus.Address))
+	}
+	strokes, name, address = min(strokes, width/2), min(name, 16), min(address, 16)
+	var lines []string
+	for _, r := range rows {
+		lead := stretched(clip(r.strokes, strokes), strokes) + pad(clip(r.device.name, name), name) + "  " + pad(clip(r.device.bus.Address, address), address) + "  "
+		for i, piece := range wrap(r.device.about, max(12, width-columns(lead)), 0) {
+			if i > 0 {
+				lead = strings.Repeat(" ", columns(lead))
+			}
+			lines = append(lines, clip(lead+piece, width))
+		}
+	}
+	return lines
+}

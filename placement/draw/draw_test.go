@@ -1,0 +1,342 @@
+package draw_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/placement"
+	"gorun/placement/draw"
+)
+
+//go:generate go test -run ^Test -count=1 . -update
+
+var update = flag.Bool("update", false, "rewrite the pictures in testdata")
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text, "%s: go generate ./placement/draw", file)
+}
+
+func TestPictures(t *testing.T) {
+	for name, machine := range machines {
+		t.Run(name, func(t *testing.T) {
+			m := machine()
+			text := draw.Picture(m, nil, draw.Style{})
+			if matrix := draw.Matrix(m, draw.Style{}); matrix != "" {
+				text += "\n" + matrix
+			}
+			golden(t, name+".txt", text)
+		})
+	}
+}
+
+// fits checks what holds for every text for a terminal.
+func fits(t *testing.T, text string, style draw.Style) {
+	t.Helper()
+	width := style.Width
+	if width == 0 {
+		width = draw.DefaultWidth
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		require.LessOrEqual(t, utf8.RuneCountInString(line), width, "%q", line)
+		require.Equal(t, strings.TrimRight(line, " "), line)
+		for _, r := range line {
+			require.False(t, r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e', "%q has %q", line, r)
+			require.False(t, style.ASCII && r > '~', "%q has %q", line, r)
+		}
+	}
+}
+
+func TestTextsFit(t *testing.T) {
+	r := testneeds.Rand(t)
+	check := func(m placement.Machine) {
+		for _, style := range []draw.Style{{}, {Width: 60}, {Width: 80, ASCII: true}, {Width: 120}} {
+			fits(t, draw.Picture(m, nil, style), style)
+			fits(t, draw.Matrix(m, style), style)
+		}
+	}
+	for _, machine := range machines {
+		check(machine())
+	}
+	for range testneeds.Count(60, 2000) {
+		check(anyMachine(r))
+	}
+}
+
+// coresLine finds the CPUs that a line about cores names, whatever its breaks.
+var coresLine = regexp.MustCompile(`(?:threads?(?: each)?|known cores), CPUs? ((?:[0-9:-]+,? ?)+)`)
+
+// shown are the CPUs that the lines about cores name.
+func shown(picture string) (cpus []string) {
+	plain := strings.Join(strings.FieldsFunc(picture, func(r rune) bool { return r == ' ' || r == '\n' || r == '│' }), " ")
+	for _, found := range coresLine.FindAllStringSubmatch(plain, -1) {
+		cpus = append(cpus, withoutSteps(strings.ReplaceAll(found[1], " ", "")))
+	}
+	return cpus
+}
+
+// withoutSteps writes "0-4:2" as "0,2,4".
+func withoutSteps(list string) string {
+	var items []string
+	for item := range strings.SplitSeq(list, ",") {
+		var first, last, step int
+		if n, _ := fmt.Sscanf(item, "%d-%d:%d", &first, &last, &step); n < 3 {
+			items = append(items, item)
+			continue
+		}
+		for ; first <= last; first += step {
+			items = append(items, fmt.Sprint(first))
+		}
+	}
+	return strings.Join(items, ",")
+}
+
+// Each CPU stands in one line, and each GPU and NIC in one.
+func TestEverythingAppears(t *testing.T) {
+	r := testneeds.Rand(t)
+	for range testneeds.Count(40, 2000) {
+		m := anyMachine(r)
+		text := draw.Picture(m, nil, draw.Style{Width: draw.MaxWidth})
+		var all []string
+		inLines := 0
+		for _, list := range shown(text) {
+			all = append(all, list)
+			inLines += must(list).Len()
+		}
+		require.Equal(t, len(m.Topology.CPUs), inLines, text)
+		require.Equal(t, len(m.Topology.CPUs), must(strings.Join(all, ",")).Len(), text)
+		for _, g := range m.GPUs {
+			require.Equal(t, 1, strings.Count(text, " "+g.PCI+" "), text)
+		}
+		for _, n := range m.Topology.NICs {
+			require.Equal(t, 1, strings.Count(text, " "+n.Name+" "), text)
+		}
+	}
+}
+
+// spread is a Layout by hand: n ranks with equal shares of all cores, and a GPU
+// each as far as there are.
+func spread(m placement.Machine, n int) []draw.Seat {
+	cores := map[int][]string{}
+	most := 0
+	for _, c := range m.Topology.CPUs {
+		cores[c.Core] = append(cores[c.Core], fmt.Sprint(c.ID))
+		most = max(most, c.Core)
+	}
+	seats := make([]draw.Seat, n)
+	for rank := range n {
+		var cpus []string
+		for core := rank * (most + 1) / n; core < (rank+1)*(most+1)/n; core++ {
+			cpus = append(cpus, cores[core]...)
+		}
+		seats[rank] = draw.Seat{Rank: rank, CPUs: must(strings.Join(cpus, ","))}
+		if rank < len(m.GPUs) {
+			seats[rank].GPUs = m.GPUs[rank : rank+1]
+		}
+	}
+	return seats
+}
+
+func TestSeats(t *testing.T) {
+	for name, row := range map[string]struct {
+		machine func() placement.Machine
+		ranks   int
+	}{
+		"two-2": {two, 2}, "laptop-3": {laptop, 3}, "dgx-a100-8": {dgxA100, 8}, "pairs-8": {pairs, 8}, "pairs-64": {pairs, 64}, "grace-4": {grace, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := row.machine()
+			seats := spread(m, row.ranks)
+			golden(t, "seats-"+name+".txt", draw.Picture(m, seats, draw.Style{Width: 80})+"\n"+draw.Seats(m, seats, draw.Style{Width: 80}))
+			for _, style := range []draw.Style{{}, {Width: 60, ASCII: true}, {Width: 120}} {
+				fits(t, draw.Seats(m, seats, style), style)
+			}
+		})
+	}
+}
+
+func TestSeatsWithoutBinding(t *testing.T) {
+	m := pairs()
+	seats := []draw.Seat{{Rank: 4}, {Rank: 5}, {Rank: 6}}
+	require.Equal(t, "ranks 4-6 → not bound\n", draw.Seats(m, seats, draw.Style{}))
+	require.Equal(t, "ranks 4-6 -> not bound\n", draw.Seats(m, seats, draw.Style{ASCII: true}))
+	require.Equal(t, draw.Picture(m, nil, draw.Style{}), draw.Picture(m, seats, draw.Style{}))
+	threads := []draw.Seat{{Rank: 0, CPUs: must("0")}, {Rank: 1, CPUs: must("64")}, {Rank: 2, CPUs: must("0,32,64")}, {Rank: 3, CPUs: must("500")}}
+	text := draw.Seats(m, threads, draw.Style{})
+	require.Contains(t, text, "rank 0 → numa 0 CPU 0\nrank 1 → numa 0 CPU 64\nrank 2 → numa 0 core 0, numa 1 CPU 32\n")
+	require.Contains(t, text, "rank 3 → CPU 500\n")
+	require.Contains(t, text, "rank 0 [B./31×..][32×..]\nrank 1 [.B/31×..][32×..]\n")
+}
+
+// Small maps are as Open MPI's.
+func TestCoreMapOfOpenMPI(t *testing.T) {
+	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
+	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}}
+	require.Equal(t, "rank 0 → numa 0 cores 0-1\nrank 1 → numa 1 CPUs 4,6\nrank 0 [BB/BB/../..][../../../..]\nrank 1 [../../../..][B./../B./..]\n",
+		draw.Seats(m, seats, draw.Style{}))
+}
+
+func TestPredict(t *testing.T) {
+	for name, row := range map[string]struct {
+		machine func() placement.Machine
+		class   string
+		seconds float64
+	}{
+		"links":    {dgxA100, "NV12", 2 * 7. / 8 * 7.5e9 / (12 * 20e9)},
+		"newer":    {grace, "NV18", 2 * 3. / 4 * 7.5e9 / (18 * 40e9)},
+		"no links": {pairs, "SYS", 2 * 7. / 8 * 7.5e9 / 10e9},
+		"bridged":  {bridged, "NV1", 2 * 3. / 4 * 7.5e9 / 20e9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := draw.Predict(row.machine(), 7_500_000_000)
+			require.NoError(t, err)
+			require.Equal(t, row.class, p.Class)
+			require.InEpsilon(t, row.seconds, p.Seconds, 1e-9)
+			require.Len(t, p.Ring, len(row.machine().GPUs))
+			golden(t, "impact-"+strings.ReplaceAll(name, " ", "-")+".txt", p.Text(draw.Style{Width: 80}))
+			for _, style := range []draw.Style{{Width: 60}, {Width: 80, ASCII: true}} {
+				fits(t, p.Text(style), style)
+			}
+		})
+	}
+	_, err := draw.Predict(laptop(), 1)
+	require.ErrorContains(t, err, "two GPUs at least, this machine has 1")
+	m := pairs()
+	m.Topology = nil
+	_, err = draw.Predict(m, 1)
+	require.ErrorContains(t, err, "8 GPUs of this machine are joined is not known")
+}
+
+// bridged has links in a ring that is not the order of addresses: 0-2-1-3-0.
+func bridged() placement.Machine {
+	m := pairs()
+	m.GPUs = m.GPUs[:4]
+	for _, pair := range [][2]int{{0, 2}, {2, 1}, {1, 3}, {3, 0}} {
+		for i := range pair {
+			from, to := pair[i], pair[1-i]
+			m.GPUs[from].Links = append(m.GPUs[from].Links, placement.Link{Peer: m.GPUs[to].PCI, Kind: "nvlink", Count: 1})
+		}
+	}
+	return m
+}
+
+func TestJSON(t *testing.T) {
+	m := pairs()
+	impact, err := draw.Predict(m, 1e9)
+	require.NoError(t, err)
+	text, err := draw.JSON(m, spread(m, 2), impact)
+	require.NoError(t, err)
+	golden(t, "pairs.json", text)
+	var read struct {
+		Machine placement.Machine
+		Paths   []struct{ From, To, Class string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &read))
+	require.Equal(t, m, read.Machine)
+	require.Len(t, read.Paths, 45)
+	for name, machine := range machines {
+		text, err := draw.JSON(machine(), nil, nil)
+		require.NoError(t, err, name)
+		require.NotContains(t, text, "\u009b")
+		require.NotContains(t, text, "\u202e")
+		var again struct{ Machine placement.Machine }
+		require.NoError(t, json.Unmarshal([]byte(text), &again), name)
+		require.Equal(t, machine().GPUs, again.Machine.GPUs, name)
+	}
+}
+
+func TestSVG(t *testing.T) {
+	for name, machine := range machines {
+		t.Run(name, func(t *testing.T) {
+			m := machine()
+			text := draw.SVG(m, nil)
+			wellFormed(t, text)
+			if m.Topology != nil {
+				text = draw.SVG(m, spread(m, 3))
+				wellFormed(t, text)
+			}
+			require.NotContains(t, text, "<&\">")
+		})
+	}
+	cells := strings.Count(draw.SVG(dgxA100(), nil), "<title>core ")
+	require.Equal(t, 256, cells, "a cell for each thread")
+	golden(t, "two.svg", draw.SVG(two(), spread(two(), 2)))
+}
+
+// wellFormed reads a document to its end; everything is within the sheet.
+func wellFormed(t *testing.T, text string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	elements := 0
+	var sheet map[string]int
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err, text)
+		if start, ok := token.(xml.StartElement); ok {
+			require.Equal(t, "http://www.w3.org/2000/svg", start.Name.Space)
+			at := numbers(start)
+			if elements++; start.Name.Local == "svg" {
+				sheet = at
+			}
+			require.GreaterOrEqual(t, min(at["x"], at["y"], at["width"], at["height"]), 0, "%v", start)
+			require.LessOrEqual(t, max(at["x"]+at["width"], at["x1"], at["x2"]), sheet["width"], "%v", start)
+			require.LessOrEqual(t, max(at["y"]+at["height"], at["y1"], at["y2"]), sheet["height"], "%v", start)
+		}
+	}
+	require.Positive(t, elements)
+}
+
+// numbers are an element's attributes that are whole numbers.
+func numbers(e xml.StartElement) map[string]int {
+	found := map[string]int{}
+	for _, a := range e.Attr {
+		if n, err := strconv.Atoi(a.Value); err == nil {
+			found[a.Name.Local] = n
+		}
+	}
+	return found
+}
+
+func TestEqualNICsAreOneLine(t *testing.T) {
+	m := two()
+	m.Topology.NICs = nil
+	for i := range 40 {
+		m.Topology.NICs = append(m.Topology.NICs, placement.NIC{
+			Name: fmt.Sprint("ens1v", i), Interface: fmt.Sprint("ens1v", i), Kind: placement.Ethernet, State: "down",
+			Bus: bus(fmt.Sprintf("0000:03:%02x.0", i), 0, "pci0000:00", "0000:00:01.0"),
+		})
+	}
+	for i := range 4 {
+		m.Topology.NICs = append(m.Topology.NICs, placement.NIC{
+			Name: fmt.Sprint("rdma", i), Kind: placement.EFA, Up: true, Gbps: 100, Bus: bus(fmt.Sprintf("0000:04:%02x.0", i), 0, "pci0000:00", "0000:00:02.0"),
+		})
+	}
+	text := draw.Picture(m, nil, draw.Style{})
+	require.Contains(t, text, "┬ 00:01.0 ─ 40 NICs  0000:03:00.0…  Ethernet · down · ens1v0 … ens1v39 ")
+	require.Contains(t, text, "└ 00:02.0 ─ 4 NICs   0000:04:00.0…  EFA 100 Gb/s · rdma0 rdma1 rdma2 rdma3 ")
+}

@@ -1,0 +1,223 @@
+package draw
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// Matrix writes how near GPUs and NICs are to each other, with CPU and NUMA
+// affinity and a legend, as nvidia-smi topo -m prints it. Where all columns do not
+// fit beside each other, they follow in blocks, and only GPUs have rows. A machine
+// without GPUs has no matrix: "".
+func Matrix(m placement.Machine, style Style) string {
+	m = cleaned(m)
+	if len(m.GPUs) == 0 {
+		return ""
+	}
+	t := newTable(m)
+	var b strings.Builder
+	used := t.write(&b, style.width())
+	writeLegend(&b, used, style.width())
+	t.writeNames(&b, style.width())
+	return style.render(b.String())
+}
+
+// table is a matrix of devices.
+type table struct {
+	machine    placement.Machine
+	gpus, nics []device
+}
+
+func newTable(m placement.Machine) table {
+	t := table{machine: m}
+	for i := range m.GPUs {
+		t.gpus = append(t.gpus, device{name: fmt.Sprint("GPU", m.GPUs[i].Index), bus: busOf(&m.GPUs[i]), gpu: &m.GPUs[i]})
+	}
+	for _, n := range fabricNICs(m.Topology) {
+		t.nics = append(t.nics, device{name: fmt.Sprint("NIC", len(t.nics)), bus: n.Bus, nic: n})
+	}
+	return t
+}
+
+// fabricNICs are the NICs that a job would use between nodes: RDMA devices, or
+// other network cards where there are none.
+func fabricNICs(t *placement.Topology) []*placement.NIC {
+	var rdma, plain []*placement.NIC
+	for i := range t.NICs {
+		switch n := &t.NICs[i]; {
+		case n.Bus == nil || n.Kind == placement.Virtual:
+		case n.Kind == placement.Ethernet:
+			plain = append(plain, n)
+		default:
+			rdma = append(rdma, n)
+		}
+	}
+	if rdma != nil {
+		return rdma
+	}
+	return plain
+}
+
+// column is a column of the matrix with a cell for each row.
+type column struct {
+	title string
+	cells []string
+	width int
+}
+
+// write writes the matrix and returns the path classes in it.
+func (t table) write(b *strings.Builder, width int) []string {
+	rows := append(slices.Clone(t.gpus), t.nics...)
+	all := t.columns(rows)
+	if total(all) > width {
+		rows = t.gpus
+		all = t.columns(rows)
+	}
+	used := classes(all[1 : 1+len(t.gpus)+len(t.nics)])
+	lead := all[0]
+	for rest := all[1:]; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && lead.width+2+total(rest[:n+1]) <= width {
+			n++
+		}
+		if n == len(rest)-1 && n > 1 {
+			n-- // the two affinities stay together
+		}
+		if len(rest) < len(all)-1 { // not the first block
+			b.WriteByte('\n')
+		}
+		writeBlock(b, append([]column{lead}, rest[:n]...), len(rows), width)
+		rest = rest[n:]
+	}
+	return used
+}
+
+// columns are the matrix for some rows: the rows' names, the devices, affinities.
+func (t table) columns(rows []device) []column {
+	lead := column{cells: make([]string, len(rows))}
+	for i, r := range rows {
+		lead.cells[i] = r.name
+	}
+	all := []column{lead}
+	for _, d := range append(slices.Clone(t.gpus), t.nics...) {
+		c := column{title: d.name, cells: make([]string, len(rows))}
+		for i, r := range rows {
+			c.cells[i] = between(r, d).String()
+		}
+		all = append(all, c)
+	}
+	cpus, node := column{title: "CPU Affinity"}, column{title: "NUMA Affinity"}
+	for _, r := range rows {
+		near, id := "", ""
+		if r.gpu != nil {
+			near, id = t.affinity(r.bus)
+		}
+		cpus.cells, node.cells = append(cpus.cells, near), append(node.cells, id)
+	}
+	all = append(all, cpus, node)
+	for i := range all {
+		c := &all[i]
+		c.width = columns(c.title)
+		for _, cell := range c.cells {
+			c.width = max(c.width, columns(cell))
+		}
+	}
+	return all
+}
+
+// affinity are the CPUs and the NUMA node near a device; what is not known is
+// "N/A".
+func (t table) affinity(bus *placement.Bus) (cpus, node string) {
+	cpus, node = listOf(bus.Near), "N/A"
+	if bus.Node >= 0 {
+		node = fmt.Sprint(bus.Node)
+		if n := t.machine.Topology.Node(bus.Node); n != nil && cpus == "" {
+			cpus = listOf(n.CPUs)
+		}
+	}
+	if cpus == "" {
+		cpus = "N/A"
+	}
+	return cpus, node
+}
+
+// total is the width of columns with two blanks between them.
+func total(all []column) int {
+	sum := 2 * (len(all) - 1)
+	for _, c := range all {
+		sum += c.width
+	}
+	return sum
+}
+
+func writeBlock(b *strings.Builder, all []column, rows, width int) {
+	for i := -1; i < rows; i++ {
+		line := ""
+		for j, c := range all {
+			cell := c.title
+			if i >= 0 {
+				cell = c.cells[i]
+			}
+			if j > 0 {
+				line += "  "
+			}
+			line += pad(cell, c.width)
+		}
+		b.WriteString(clip(strings.TrimRight(line, " "), width) + "\n")
+	}
+}
+
+// classes are the path classes in some columns.
+func classes(all []column) []string {
+	var found []string
+	for _, c := range all {
+		found = append(found, c.cells...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// meanings explains path classes; a # stands for a number.
+var meanings = []struct{ class, text string }{
+	{"X", "the device itself"},
+	{"SYS", "through PCIe and between NUMA nodes (UPI, Infinity Fabric)"},
+	{"NODE", "through PCIe and between host bridges of one NUMA node"},
+	{"PHB", "through PCIe and one host bridge, in most machines the CPU"},
+	{"PXB", "through several PCIe bridges, not through a host bridge"},
+	{"PIX", "through one PCIe bridge at most"},
+	{"NV#", "through # NVLinks"},
+	{"XGMI", "through AMD's links between GPUs"},
+}
+
+func writeLegend(b *strings.Builder, used []string, width int) {
+	b.WriteString("\nLegend:\n")
+	for _, row := range meanings {
+		prefix, numbered := strings.CutSuffix(row.class, "#")
+		if slices.ContainsFunc(used, func(c string) bool { return c == row.class || numbered && strings.HasPrefix(c, prefix) }) {
+			b.WriteString(clip(fmt.Sprintf("  %-4s  %s", row.class, row.text), width) + "\n")
+		}
+	}
+}
+
+// writeNames says which NIC is which, several in a line.
+func (t table) writeNames(b *strings.Builder, width int) {
+	if len(t.nics) == 0 {
+		return
+	}
+	names, widest := make([]string, len(t.nics)), 0
+	for i, d := range t.nics {
+		names[i] = clip(d.name+": "+d.nic.Name, width-4)
+		widest = max(widest, columns(names[i]))
+	}
+	b.WriteString("\nNICs:\n")
+	for row := range slices.Chunk(names, max(1, min(4, (width-2)/(widest+2)))) {
+		line := " "
+		for _, name := range row {
+			line += " " + pad(name, widest+1)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}

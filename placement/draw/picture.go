@@ -1,0 +1,359 @@
+package draw
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// Picture draws a machine for a terminal: packages as boxes, in them NUMA nodes
+// with their memory and distances, L3 caches, cores with their threads, and the
+// GPUs and NICs that hang there. What is equal is folded into one line. Below
+// each row of cores stands a strip with a character for each of them; with seats
+// it shows whose each core is.
+//
+// No line is wider than the style says.
+func Picture(m placement.Machine, seats []Seat, style Style) string {
+	p := &picture{machine: cleaned(m), seats: seats, width: style.width(), used: map[rune]bool{}}
+	p.topo = p.machine.Topology
+	p.head()
+	p.packages()
+	p.memoryOnly()
+	p.homeless()
+	p.virtual()
+	p.legend()
+	for _, note := range p.machine.Notes {
+		p.line("note: " + note)
+	}
+	return style.render(p.String())
+}
+
+// picture collects the lines.
+type picture struct {
+	strings.Builder
+	machine placement.Machine
+	topo    *placement.Topology
+	seats   []Seat
+	width   int
+	used    map[rune]bool // marks in strips
+}
+
+// line writes a line, broken where it is too long.
+func (p *picture) line(text string) {
+	for _, piece := range wrap(text, p.width, 2) {
+		p.WriteString(strings.TrimRight(piece, " ") + "\n")
+	}
+}
+
+// head says in a few lines what the machine has and what of it may be used.
+func (p *picture) head() {
+	p.line(joined(" · ", p.processors(), p.memory(), countedGPUs(p.machine.GPUs), p.nics()))
+	p.line(p.allowance())
+	if p.topo.Offline.Len() > 0 {
+		p.line("offline: " + numbered("CPU", numbersOf(p.topo.Offline)))
+	}
+	if p.topo.Isolated.Len() > 0 {
+		p.line("isolated: " + numbered("CPU", numbersOf(p.topo.Isolated)))
+	}
+	if p.topo.Virtual {
+		p.line("a virtual machine's PCI tree: how far GPUs and NICs are from each other cannot be told")
+	}
+}
+
+func (p *picture) processors() string {
+	packages, cores := map[int]bool{}, 0
+	for _, part := range parts(p.topo) {
+		packages[part.pkg] = true
+		cores += len(part.cores)
+	}
+	if len(p.topo.CPUs) == 0 {
+		return "CPUs not known"
+	}
+	text := counted(len(packages), "package") + " · "
+	if cores != len(p.topo.CPUs) {
+		text += counted(cores, "core") + " · "
+	}
+	return text + counted(len(p.topo.CPUs), "CPU")
+}
+
+func (p *picture) memory() string {
+	var sum int64
+	for _, n := range p.topo.Nodes {
+		sum += n.Memory
+	}
+	nodes := ""
+	if len(p.topo.Nodes) > 1 {
+		nodes = " in " + counted(len(p.topo.Nodes), "NUMA node")
+	}
+	if sum == 0 {
+		return strings.TrimPrefix(nodes, " in ")
+	}
+	return bytes(sum) + nodes
+}
+
+// countedGPUs folds GPUs of one name: "8 × NVIDIA H100 80GB HBM3".
+func countedGPUs(gpus []placement.GPU) string {
+	var names []string
+	count := map[string]int{}
+	for _, g := range gpus {
+		name := g.Name
+		if name == "" {
+			name = vendorName(g.Vendor) + " GPU"
+		}
+		if count[name]++; count[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d × %s", count[name], name)
+	}
+	return strings.Join(names, " · ")
+}
+
+func (p *picture) nics() string {
+	n := 0
+	for _, nic := range p.topo.NICs {
+		if nic.Kind != placement.Virtual {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return counted(n, "NIC")
+}
+
+// allowance says what of the machine this process may use.
+func (p *picture) allowance() string {
+	cpus := "all CPUs"
+	switch n := p.usable(); {
+	case len(p.topo.CPUs) == 0 && p.machine.CPUs.Len() == 0:
+		cpus = ""
+	case len(p.topo.CPUs) == 0:
+		cpus = numbered("CPU", numbersOf(p.machine.CPUs))
+	case n < len(p.topo.CPUs):
+		cpus = fmt.Sprintf("%d of %d CPUs (%s)", n, len(p.topo.CPUs), listOf(p.machine.CPUs))
+	}
+	quota, limit, nodes := "", "", ""
+	if q := p.machine.Quota; q > 0 {
+		quota = fmt.Sprintf("CPU time of %.4g CPUs (cgroup quota)", q)
+	}
+	if p.machine.MemoryLimit > 0 {
+		limit = bytes(p.machine.MemoryLimit) + " of memory (cgroup limit)"
+	}
+	if p.topo.Memories.Len() > 0 && p.topo.Memories.Len() < len(p.topo.Nodes) {
+		nodes = "memory of numa " + listOf(p.topo.Memories)
+	}
+	text := joined(", ", cpus, quota, limit, nodes)
+	if text == "" {
+		return "what you may use is not known"
+	}
+	return "you may use " + text
+}
+
+// packages draws a box for each package, and in it one for each of its NUMA nodes
+// where it has several.
+func (p *picture) packages() {
+	for _, nodes := range byPackage(parts(p.topo)) {
+		title, inner := packageTitle(nodes[0].pkg), p.width-4
+		var lines []string
+		if len(nodes) == 1 {
+			title = joined(" · ", title, p.nodeTitle(nodes[0].node))
+			lines = p.node(nodes[0], inner)
+		} else {
+			for _, one := range nodes {
+				lines = append(lines, box(p.nodeTitle(one.node), p.node(one, inner-4), inner)...)
+			}
+		}
+		for _, l := range box(title, lines, p.width) {
+			p.WriteString(l + "\n")
+		}
+	}
+}
+
+// packageTitle names a package.
+func packageTitle(id int) string {
+	if id < 0 {
+		return "this machine"
+	}
+	return fmt.Sprint("package ", id)
+}
+
+// nodeTitle names a NUMA node and its memory.
+func (p *picture) nodeTitle(id int) string {
+	n := p.topo.Node(id)
+	if n == nil {
+		return ""
+	}
+	memory := bytes(n.Memory)
+	if memory == "" && n.CPUs.Len() > 0 && len(p.topo.Nodes) > 1 {
+		memory = "no memory"
+	}
+	if memory != "" && p.topo.Memories.Len() > 0 && !p.topo.Memories.Has(id) {
+		memory += ", not allowed to you"
+	}
+	return joined(" · ", fmt.Sprint("numa ", id), memory)
+}
+
+// box draws a frame around lines.
+func box(title string, lines []string, width int) []string {
+	if title != "" {
+		title = " " + clip(title, width-8) + " "
+	}
+	all := []string{"╭─" + title + strings.Repeat("─", width-3-columns(title)) + "╮"}
+	for _, l := range lines {
+		all = append(all, "│ "+pad(l, width-4)+" │")
+	}
+	return append(all, "╰"+strings.Repeat("─", width-2)+"╯")
+}
+
+// node are the lines of a NUMA node, or of a package's part of one.
+func (p *picture) node(one part, width int) []string {
+	var lines []string
+	if d := p.distances(one.node); d != "" {
+		lines = append(lines, wrap(d, width, 2)...)
+	}
+	kinds := kindsOf(p.topo)
+	for _, r := range runs(one.cores) {
+		lead := r.title()
+		if lead != "" {
+			lead += "  "
+		}
+		if r.caches > 1 {
+			lead += fmt.Sprintf("%d × %s  ", r.caches, counted(len(r.cores)/r.caches, "core"))
+		}
+		for _, cores := range sameMake(r.cores) {
+			lines = append(lines, wrap(lead+describe(cores, kinds), width, 8)...)
+		}
+		for _, l := range wrap(p.strip(r), width-8, 0) {
+			lines = append(lines, strings.Repeat(" ", 8)+l)
+		}
+	}
+	return append(lines, p.devicesOf(one, width)...)
+}
+
+// devicesOf draws what hangs at a node.
+func (p *picture) devicesOf(one part, width int) []string {
+	if !p.owns(one) {
+		return nil
+	}
+	return drawTree(p.devicesAt(one.node), width)
+}
+
+// owns reports whether a part has its node's devices: where a node lies in several
+// packages the first does.
+func (p *picture) owns(one part) bool {
+	return !slices.ContainsFunc(parts(p.topo), func(other part) bool { return other.node == one.node && other.pkg < one.pkg })
+}
+
+// devicesAt are the devices of a node.
+func (p *picture) devicesAt(node int) []device {
+	return slices.DeleteFunc(devices(p.machine), func(d device) bool { return d.bus.Node != node })
+}
+
+// distances folds a node's distances: "distance 12 to numa 0-2, 32 to numa 4-7".
+func (p *picture) distances(id int) string {
+	n := p.topo.Node(id)
+	if n == nil || len(n.Distances) != len(p.topo.Nodes) {
+		return ""
+	}
+	to := map[int][]int{}
+	var values []int
+	for i, d := range n.Distances {
+		if p.topo.Nodes[i].ID == id {
+			continue
+		}
+		if to[d] == nil {
+			values = append(values, d)
+		}
+		to[d] = append(to[d], p.topo.Nodes[i].ID)
+	}
+	slices.Sort(values)
+	var texts []string
+	for _, d := range values {
+		texts = append(texts, fmt.Sprintf("%d to numa %s", d, list(to[d])))
+	}
+	if texts == nil {
+		return ""
+	}
+	return "distance " + strings.Join(texts, ", ")
+}
+
+// memoryOnly lists nodes without CPUs, equal ones together.
+func (p *picture) memoryOnly() {
+	var sizes []int64
+	nodes := map[int64][]int{}
+	drawn := map[int]bool{}
+	for _, c := range p.topo.CPUs {
+		drawn[c.Node] = true
+	}
+	for _, n := range p.topo.Nodes {
+		if drawn[n.ID] {
+			continue
+		}
+		if nodes[n.Memory] == nil {
+			sizes = append(sizes, n.Memory)
+		}
+		nodes[n.Memory] = append(nodes[n.Memory], n.ID)
+	}
+	for _, size := range sizes {
+		amount := bytes(size)
+		if n := len(nodes[size]); n > 1 && amount != "" {
+			amount = fmt.Sprintf("%d × %s", n, amount)
+		}
+		p.line(joined(" · ", "numa "+list(nodes[size]), amount, "memory without CPUs"))
+		for _, id := range nodes[size] {
+			for _, l := range drawTree(p.devicesAt(id), p.width-2) {
+				p.WriteString("  " + l + "\n")
+			}
+		}
+	}
+}
+
+// homeless lists devices whose NUMA node nobody knows.
+func (p *picture) homeless() {
+	all := slices.DeleteFunc(devices(p.machine), func(d device) bool { return p.hasNode(d.bus.Node) })
+	if len(all) == 0 {
+		return
+	}
+	p.line("at a NUMA node that the machine does not tell:")
+	for _, l := range drawTree(all, p.width-2) {
+		p.WriteString("  " + l + "\n")
+	}
+}
+
+// hasNode reports whether devices of a node were drawn with it.
+func (p *picture) hasNode(id int) bool {
+	return p.topo.Node(id) != nil || slices.ContainsFunc(p.topo.CPUs, func(c placement.CPU) bool { return c.Node == id })
+}
+
+// virtual names the interfaces without hardware of their own.
+func (p *picture) virtual() {
+	var names []string
+	for i := range p.topo.NICs {
+		if n := &p.topo.NICs[i]; n.Bus == nil {
+			names = append(names, n.Name)
+		}
+	}
+	if names != nil {
+		p.line("without a PCI device: " + strings.Join(names, ", "))
+	}
+}
+
+// legend explains the marks that were used.
+func (p *picture) legend() {
+	var texts []string
+	for _, row := range legend {
+		if p.used[row.mark] {
+			texts = append(texts, fmt.Sprintf("%c %s", row.mark, row.text))
+		}
+	}
+	if slices.ContainsFunc([]rune(digits), func(r rune) bool { return p.used[r] }) {
+		texts = append(texts, "0-9 the rank on it (its last digit)")
+	}
+	if texts != nil {
+		p.line(strings.Join(texts, " · "))
+	}
+}

@@ -1,0 +1,369 @@
+package draw
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// Seat is the place of one rank on the machine that is drawn.
+type Seat struct {
+	Rank int
+	// CPUs are those that it may run on; empty: all that the job may use.
+	CPUs placement.CPUSet
+	// Memories are the NUMA nodes whose memory it prefers; empty: any.
+	Memories placement.CPUSet
+	GPUs     []placement.GPU
+	// Why says in a few words why it sits there.
+	Why string
+}
+
+// Seats writes a line for each rank that says where it sits, then their core maps
+// as Open MPI's --report-bindings prints them:
+//
+//	rank 3 → numa 1 cores 24-31 GPU 3 (NV18) mlx5_3 (PIX)
+//	rank 3 [../../../..][BB/BB/../..]
+//
+// A GPU's class is that of its worst path to another rank's GPU, a NIC is the one
+// that is nearest to the GPU. In a core map each character is a hardware thread, B
+// where the rank may run, with / between cores and brackets around packages.
+// Ranks that follow one another alike are one line.
+func Seats(m placement.Machine, seats []Seat, style Style) string {
+	m = cleaned(m)
+	w := &seating{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
+	for _, s := range seats {
+		s.GPUs = cleanGPUs(s.GPUs)
+		w.seats = append(w.seats, s)
+	}
+	w.pair()
+	rows := w.fold()
+	for _, r := range rows {
+		w.line(fmt.Sprintf("%s %s %s", r.names(), style.arrow(), r.text))
+	}
+	w.maps(rows)
+	return style.render(w.String())
+}
+
+// seating writes who sits where.
+type seating struct {
+	strings.Builder
+	machine placement.Machine
+	topo    *placement.Topology
+	style   Style
+	parts   []part
+	seats   []Seat
+	nearest map[string]nearNIC // by a GPU's address
+}
+
+// nearNIC is the NIC that a GPU has for itself, as far as there are enough.
+type nearNIC struct {
+	name string
+	path placement.Path
+}
+
+func (w *seating) line(text string) {
+	for _, piece := range wrap(text, w.style.width(), 4) {
+		w.WriteString(strings.TrimRight(piece, " ") + "\n")
+	}
+}
+
+// pair gives each GPU the nearest NIC; of equal ones that which the fewest GPUs
+// have so far. NICs that are down, or have less than half of the best rate, do not
+// count.
+func (w *seating) pair() {
+	w.nearest = map[string]nearNIC{}
+	nics := usableNICs(w.topo)
+	taken := make([]int, len(nics))
+	for _, s := range w.seats {
+		for i := range s.GPUs {
+			d := device{bus: busOf(&s.GPUs[i])}
+			best := -1
+			for j := range nics {
+				if best < 0 || compareNICs(d, nics[j], nics[best], taken[j]-taken[best]) < 0 {
+					best = j
+				}
+			}
+			if _, done := w.nearest[d.bus.Address]; best >= 0 && !done {
+				taken[best]++
+				w.nearest[d.bus.Address] = nearNIC{nics[best].Name, placement.PathBetween(d.bus, nics[best].Bus)}
+			}
+		}
+	}
+}
+
+// usableNICs are those through which a GPU's traffic could go.
+func usableNICs(t *placement.Topology) []*placement.NIC {
+	all := slices.DeleteFunc(fabricNICs(t), func(n *placement.NIC) bool { return !n.Up })
+	best := 0.0
+	for _, n := range all {
+		best = max(best, n.Gbps)
+	}
+	return slices.DeleteFunc(all, func(n *placement.NIC) bool { return n.Gbps < best/2 })
+}
+
+// compareNICs orders two NICs for a device: by path, then by rate, then by how
+// many GPUs have them already.
+func compareNICs(d device, a, b *placement.NIC, taken int) int {
+	return cmp.Or(placement.PathBetween(d.bus, a.Bus).Compare(placement.PathBetween(d.bus, b.Bus)), cmp.Compare(b.Gbps, a.Gbps), taken)
+}
+
+// place says where a rank sits.
+func (w *seating) place(s Seat) string {
+	words := []string{w.cpus(s.CPUs)}
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		text := fmt.Sprint("GPU ", g.Index)
+		if path, ok := w.worst(g); ok {
+			text += fmt.Sprintf(" (%s)", path)
+		}
+		words = append(words, text)
+		if n, ok := w.nearest[busOf(g).Address]; ok {
+			words = append(words, fmt.Sprintf("%s (%s)", n.name, n.path))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// cpus names CPUs by NUMA node and core: "numa 1 cores 24-31". Where not all
+// threads of each core are meant it names CPUs.
+func (w *seating) cpus(set placement.CPUSet) string {
+	if set.Len() == 0 {
+		return "not bound"
+	}
+	if len(w.topo.CPUs) == 0 {
+		return numbered("CPU", numbersOf(set))
+	}
+	var texts []string
+	left := set.Len()
+	for _, node := range w.nodes() {
+		ids, cpus, whole := w.inNode(set, node)
+		if len(cpus) == 0 {
+			continue
+		}
+		left -= len(cpus)
+		text := numbered("CPU", cpus)
+		if whole {
+			text = numbered("core", ids)
+		}
+		texts = append(texts, fmt.Sprintf("numa %d %s", node, text))
+	}
+	if left > 0 {
+		return numbered("CPU", numbersOf(set)) // some of them are not online
+	}
+	return strings.Join(texts, ", ")
+}
+
+// nodes are the numbers of the nodes with CPUs.
+func (w *seating) nodes() []int {
+	var all []int
+	for _, p := range w.parts {
+		all = append(all, p.node)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// inNode are a set's CPUs in a node and their cores, and whether those are whole.
+func (w *seating) inNode(set placement.CPUSet, node int) (ids, cpus []int, whole bool) {
+	whole = true
+	for _, p := range w.parts {
+		for _, c := range p.cores {
+			if p.node != node || !slices.ContainsFunc(c.cpus, set.Has) {
+				continue
+			}
+			ids = append(ids, c.id)
+			for _, cpu := range c.cpus {
+				if set.Has(cpu) {
+					cpus = append(cpus, cpu)
+				} else {
+					whole = false
+				}
+			}
+			whole = whole && c.id >= 0
+		}
+	}
+	return ids, cpus, whole
+}
+
+// worst is the worst path from a GPU to another rank's.
+func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
+	for _, s := range w.seats {
+		for i := range s.GPUs {
+			if s.GPUs[i].PCI == g.PCI {
+				continue
+			}
+			if path := placement.PathBetweenGPUs(*g, s.GPUs[i]); !found || path.Compare(worst) > 0 {
+				worst, found = path, true
+			}
+		}
+	}
+	return worst, found
+}
+
+// seatRow is a line: one rank, or several that follow one another.
+type seatRow struct {
+	first, last int
+	text        string
+	cpus        placement.CPUSet
+}
+
+func (r seatRow) names() string {
+	if r.first == r.last {
+		return fmt.Sprint("rank ", r.first)
+	}
+	return fmt.Sprintf("ranks %d-%d", r.first, r.last)
+}
+
+// manyRanks is the number from which on neighbours with other cores are folded, too.
+const manyRanks = 32
+
+// fold writes the places of all ranks, those that are equal in one row; of many
+// ranks without GPUs also those with as many cores each that follow one another.
+func (w *seating) fold() []seatRow {
+	var rows []seatRow
+	for i := 0; i < len(w.seats); {
+		s := w.seats[i]
+		row := seatRow{first: s.Rank, last: s.Rank, text: w.place(s), cpus: s.CPUs}
+		next := i + 1
+		for next < len(w.seats) && w.seats[next].Rank == row.last+1 && w.place(w.seats[next]) == row.text {
+			row.last, next = w.seats[next].Rank, next+1
+		}
+		if next == i+1 && len(w.seats) > manyRanks {
+			next = w.neighbours(i, &row)
+		}
+		rows, i = append(rows, row), next
+	}
+	return rows
+}
+
+// neighbours adds to a row the ranks behind seat i that have as many whole cores
+// of the same NUMA node, each the cores behind the one before. It returns the first
+// seat that is none.
+func (w *seating) neighbours(i int, row *seatRow) int {
+	node, ids, ok := w.alone(w.seats[i])
+	all, each := slices.Clone(ids), len(ids)
+	next := i + 1
+	for ok && next < len(w.seats) && w.seats[next].Rank == row.last+1 {
+		other, more, fine := w.alone(w.seats[next])
+		if !fine || other != node || len(more) != each || more[0] != all[len(all)-1]+1 {
+			break
+		}
+		all = append(all, more...)
+		row.cpus = union(row.cpus, w.seats[next].CPUs)
+		row.last, next = w.seats[next].Rank, next+1
+	}
+	if next > i+1 {
+		row.text = fmt.Sprintf("numa %d %s, %d each", node, numbered("core", all), each)
+	}
+	return next
+}
+
+// alone reports whether a seat is whole cores in a row of one NUMA node, and no GPU.
+func (w *seating) alone(s Seat) (node int, ids []int, ok bool) {
+	for _, n := range w.nodes() {
+		in, cpus, whole := w.inNode(s.CPUs, n)
+		if len(cpus) == 0 {
+			continue
+		}
+		if ids != nil || !whole {
+			return 0, nil, false
+		}
+		node, ids = n, in
+	}
+	for i := 1; i < len(ids); i++ {
+		if ids[i] != ids[i-1]+1 {
+			return 0, nil, false
+		}
+	}
+	return node, ids, ids != nil && len(s.GPUs) == 0
+}
+
+// union is the set of all CPUs of both.
+func union(a, b placement.CPUSet) placement.CPUSet {
+	set, _ := placement.ParseCPUSet(joined(",", a.String(), b.String()))
+	return set
+}
+
+// maps writes the core maps of rows that are bound.
+func (w *seating) maps(rows []seatRow) {
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r.names()))
+	}
+	for _, r := range rows {
+		if r.cpus.Len() == 0 || len(w.parts) == 0 {
+			continue
+		}
+		lead := pad(r.names(), width) + " "
+		for _, line := range w.coreMap(r.cpus, w.style.width()-len(lead)) {
+			w.WriteString(lead + line + "\n")
+			lead = strings.Repeat(" ", len(lead))
+		}
+	}
+}
+
+// coreMap draws a set: a character for each hardware thread, packages in brackets.
+// Where that is too wide, equal cores that follow one another are written once
+// with their number: [24×../8×BB].
+func (w *seating) coreMap(set placement.CPUSet, width int) []string {
+	packages := w.packageCores(set)
+	for _, write := range []func([]string) string{allCores, foldedCores} {
+		if text := bracketed(packages, write); columns(text) <= width {
+			return []string{text}
+		}
+	}
+	return wrap(strings.ReplaceAll(bracketed(packages, foldedCores), "][", "] ["), width, 0) // breaks between packages
+}
+
+// bracketed writes packages in brackets.
+func bracketed(packages [][]string, write func([]string) string) string {
+	texts := make([]string, len(packages))
+	for i, cores := range packages {
+		texts[i] = "[" + write(cores) + "]"
+	}
+	return strings.Join(texts, "")
+}
+
+func allCores(cores []string) string { return strings.Join(cores, "/") }
+
+// packageCores are the cores of each package as they stand in a core map.
+func (w *seating) packageCores(set placement.CPUSet) [][]string {
+	var all [][]string
+	for i, p := range w.parts {
+		if i == 0 || p.pkg != w.parts[i-1].pkg {
+			all = append(all, nil)
+		}
+		for _, c := range p.cores {
+			text := ""
+			for _, cpu := range c.cpus {
+				if set.Has(cpu) {
+					text += "B"
+				} else {
+					text += "."
+				}
+			}
+			all[len(all)-1] = append(all[len(all)-1], text)
+		}
+	}
+	return all
+}
+
+// foldedCores writes equal cores that follow one another once.
+func foldedCores(cores []string) string {
+	var texts []string
+	for i := 0; i < len(cores); {
+		n := 1
+		for i+n < len(cores) && cores[i+n] == cores[i] {
+			n++
+		}
+		text := cores[i]
+		if n > 1 {
+			text = fmt.Sprintf("%d×%s", n, text)
+		}
+		texts, i = append(texts, text), i+n
+	}
+	return strings.Join(texts, "/")
+}

@@ -1,0 +1,100 @@
+package draw
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/placement"
+)
+
+// bytes writes a size in the unit that suits it: "251.4 GiB"; 0 is "".
+func bytes(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	value, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	text := strconv.FormatFloat(value, 'f', 1, 64)
+	return strings.TrimSuffix(text, ".0") + " " + unit
+}
+
+// counted writes a number with its noun: "1 core", "4 cores".
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprint(n, " ", noun, "s")
+}
+
+// joined puts what is not empty in a row.
+func joined(separator string, texts ...string) string {
+	var some []string
+	for _, text := range texts {
+		if text != "" {
+			some = append(some, text)
+		}
+	}
+	return strings.Join(some, separator)
+}
+
+// list writes numbers as the kernel does, "0-3,8", and where they go by steps as
+// taskset does: "0-62:2".
+func list(numbers []int) string {
+	numbers = slices.Clone(numbers)
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	var items []string
+	for len(numbers) > 0 {
+		n := steady(numbers)
+		items = append(items, item(numbers[:n]))
+		numbers = numbers[n:]
+	}
+	return strings.Join(items, ",")
+}
+
+// steady is how many numbers from the first on are one item of a list: all that
+// follow each other, or at least minSteps with the same step.
+func steady(numbers []int) int {
+	const minSteps = 6
+	n := 1
+	for n < len(numbers) && numbers[n]-numbers[n-1] == numbers[1]-numbers[0] {
+		n++
+	}
+	if n > 1 && numbers[1]-numbers[0] > 1 && n < minSteps {
+		return 1
+	}
+	return n
+}
+
+// item writes numbers with the same step.
+func item(numbers []int) string {
+	first, last := numbers[0], numbers[len(numbers)-1]
+	switch {
+	case first == last:
+		return strconv.Itoa(first)
+	case numbers[1]-first == 1:
+		return fmt.Sprintf("%d-%d", first, last)
+	}
+	return fmt.Sprintf("%d-%d:%d", first, last, numbers[1]-first)
+}
+
+// listOf writes a set.
+func listOf(set placement.CPUSet) string { return list(numbersOf(set)) }
+
+// numbersOf are the numbers of a set.
+func numbersOf(set placement.CPUSet) []int {
+	var numbers []int
+	for n := 0; len(numbers) < set.Len(); n++ {
+		if set.Has(n) {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}

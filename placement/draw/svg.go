@@ -1,0 +1,276 @@
+package draw
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gorun/placement"
+)
+
+// Measures of the SVG picture, in pixels.
+const (
+	svgCell    = 14  // the side of a core
+	svgPerRow  = 24  // cores in a row
+	svgLine    = 20  // the height of a line of text
+	svgMargin  = 12  // between boxes
+	svgNode    = 500 // the width of a NUMA node
+	svgMemory  = 240 // the length of the largest memory
+	svgMinimum = 2   // of a bar for what is next to nothing
+)
+
+// The colours.
+const (
+	colourFree     = "#9ecae1"
+	colourNone     = "#e0e0e0"
+	colourIsolated = "#fdd0a2"
+	colourMemory   = "#a1d99b"
+	colourGPU      = "#c7e9c0"
+	colourNIC      = "#dadaeb"
+)
+
+// rankColours tell neighbouring ranks apart.
+var rankColours = []string{
+	"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
+}
+
+// SVG draws a machine to scale: each core has the same area, divided among its
+// threads, all memories (of NUMA nodes and GPUs) have one scale, and so do the
+// lines of NICs for their rates. With seats, cores have the colours of ranks.
+// The answer is a whole SVG document.
+func SVG(m placement.Machine, seats []Seat) string {
+	p := &picture{machine: cleaned(m), seats: seats, used: map[rune]bool{}}
+	p.topo = p.machine.Topology
+	s := &sheet{picture: p}
+	for _, n := range p.topo.Nodes {
+		s.largest = max(s.largest, n.Memory)
+	}
+	s.draw()
+	return s.document()
+}
+
+// sheet is an SVG picture that grows downwards.
+type sheet struct {
+	*picture
+	body          strings.Builder
+	largest       int64 // memory, for the scale
+	width, height int
+}
+
+func (s *sheet) document() string {
+	return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">
+<rect width="100%%" height="100%%" fill="white"/>
+%s</svg>
+`, s.width, s.height, s.width, s.height, s.body.String())
+}
+
+// draw places packages beside each other, what belongs to none below them.
+func (s *sheet) draw() {
+	y := s.texts(svgMargin, svgMargin, joined(" · ", s.processors(), s.memory(), countedGPUs(s.machine.GPUs), s.nics()), s.allowance(), s.scale())
+	below, x := y, svgMargin
+	for _, nodes := range byPackage(parts(s.topo)) {
+		bottom := s.drawPackage(nodes, x, y)
+		below, x = max(below, bottom+svgMargin), x+svgNode+3*svgMargin
+	}
+	rest := slices.DeleteFunc(devices(s.machine), func(d device) bool { return s.drawnWithCPUs(d.bus.Node) })
+	if len(rest) > 0 {
+		below = s.texts(svgMargin, below, "at no NUMA node with CPUs, or at one that the machine does not tell:")
+		below = s.drawDevices(rest, svgMargin, below)
+	}
+	for _, n := range s.topo.Nodes {
+		if !s.drawnWithCPUs(n.ID) {
+			s.drawMemory(n.ID, svgMargin, below)
+			below += svgLine
+		}
+	}
+	s.width, s.height = max(s.width, x), below+svgMargin
+}
+
+// scale says what lengths mean.
+func (s *sheet) scale() string {
+	if s.largest == 0 {
+		return "drawn to scale: cores by number"
+	}
+	return fmt.Sprintf("drawn to scale: cores by number, memory by size (the longest bar is %s), lines of NICs by rate", bytes(s.largest))
+}
+
+// drawnWithCPUs reports whether a node has CPUs, and so a box.
+func (s *sheet) drawnWithCPUs(id int) bool {
+	return slices.ContainsFunc(s.topo.CPUs, func(c placement.CPU) bool { return c.Node == id })
+}
+
+// within is an empty sheet for what stands in a box, whose size shows only when
+// it is drawn.
+func (s *sheet) within() *sheet { return &sheet{picture: s.picture, largest: s.largest} }
+
+func (s *sheet) drawPackage(nodes []part, x, y int) (bottom int) {
+	at, inside := y+svgLine+svgMargin/2, s.within()
+	for _, n := range nodes {
+		at = inside.drawNode(n, x+svgMargin, at) + svgMargin
+	}
+	title := packageTitle(nodes[0].pkg)
+	s.rect(x, y, svgNode+2*svgMargin, at-y, "#fafafa", "#555555", title)
+	s.text(x+svgMargin, y+svgLine-4, title)
+	s.body.WriteString(inside.body.String())
+	return at
+}
+
+func (s *sheet) drawNode(one part, x, y int) (bottom int) {
+	at, inside := y+svgMargin/2, s.within()
+	inside.drawMemory(one.node, x+svgMargin, at)
+	at += svgLine + svgMargin/2
+	for _, r := range byL3(one.cores) {
+		at = inside.drawCores(r, x+svgMargin, at)
+	}
+	if all := s.devicesAt(one.node); len(all) > 0 && s.owns(one) {
+		at = inside.drawDevices(all, x+svgMargin, at+svgMargin/2)
+	}
+	at += svgMargin / 2
+	s.rect(x, y, svgNode, at-y, "white", "#999999", "")
+	s.body.WriteString(inside.body.String())
+	return at
+}
+
+// drawMemory draws a node's title and the bar of its memory.
+func (s *sheet) drawMemory(id, x, y int) {
+	length := 0
+	if n := s.topo.Node(id); n != nil {
+		length = s.length(n.Memory)
+	}
+	if length > 0 {
+		s.rect(x+svgNode-svgMemory-2*svgMargin, y+2, length, svgCell, colourMemory, "none", s.nodeTitle(id))
+	}
+	s.text(x, y+svgCell, s.nodeTitle(id))
+}
+
+// length is that of a memory's bar.
+func (s *sheet) length(memory int64) int {
+	if memory <= 0 || s.largest <= 0 {
+		return 0
+	}
+	return max(svgMinimum, int(float64(svgMemory)*float64(min(memory, s.largest))/float64(s.largest)))
+}
+
+// drawCores draws the cores of an L3 cache in a frame, a cell each.
+func (s *sheet) drawCores(r run, x, y int) (bottom int) {
+	rows := (len(r.cores) + svgPerRow - 1) / svgPerRow
+	if r.first >= 0 {
+		s.rect(x, y, min(len(r.cores), svgPerRow)*svgCell+4, rows*svgCell+4, "#f0f0f0", "#bbbbbb", r.title())
+		s.text(x+svgPerRow*svgCell+10, y+svgCell, r.title())
+	}
+	for i, c := range r.cores {
+		s.drawCore(c, x+2+i%svgPerRow*svgCell, y+2+i/svgPerRow*svgCell)
+	}
+	return y + rows*svgCell + 8
+}
+
+// drawCore divides a core's cell among its threads.
+func (s *sheet) drawCore(c core, x, y int) {
+	name := numbered("CPU", c.cpus)
+	if c.id >= 0 {
+		name = fmt.Sprintf("core %d, %s", c.id, name)
+	}
+	for i, cpu := range c.cpus {
+		from, to := i*(svgCell-2)/len(c.cpus), (i+1)*(svgCell-2)/len(c.cpus)
+		colour, state := s.colour(cpu)
+		s.rect(x+1, y+1+from, svgCell-2, max(1, to-from), colour, "none", joined(": ", name, state))
+	}
+}
+
+// colour says whose a CPU is.
+func (s *sheet) colour(cpu int) (colour, state string) {
+	switch {
+	case s.topo.Isolated.Has(cpu):
+		return colourIsolated, "isolated"
+	case !s.allowed(cpu):
+		return colourNone, "not allowed to you"
+	}
+	for _, seat := range s.seats {
+		if seat.CPUs.Has(cpu) && s.bound() {
+			return rankColours[seat.Rank%len(rankColours)], fmt.Sprint("rank ", seat.Rank)
+		}
+	}
+	return colourFree, ""
+}
+
+// drawDevices draws a line for each device below its host bridge.
+func (s *sheet) drawDevices(all []device, x, y int) (bottom int) {
+	const tree = 90 // the width of the host bridges' names
+	for _, b := range byRoot(all) {
+		top := y
+		for _, d := range b {
+			s.drawDevice(d, x+tree, y)
+			y += svgLine
+		}
+		s.text(x, top+svgCell, clip(b[0].bus.Root, 14))
+		s.line(x+tree-6, top+svgLine/2, x+tree-6, y-svgLine/2, 1)
+	}
+	return y
+}
+
+// byRoot groups devices by host bridge.
+func byRoot(all []device) [][]device {
+	var groups [][]device
+	for i, d := range all {
+		if i == 0 || d.bus.Root != all[i-1].bus.Root {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], d)
+	}
+	return groups
+}
+
+func (s *sheet) drawDevice(d device, x, y int) {
+	colour, thick := colourGPU, 1
+	if d.nic != nil {
+		const perPixel = 100 // Gb/s
+		colour, thick = colourNIC, 1+int(min(d.nic.Gbps, 1600))/perPixel
+	}
+	width := svgNode - 90 - 3*svgMargin
+	s.line(x-6, y+svgLine/2, x, y+svgLine/2, thick)
+	s.rect(x, y+1, width, svgLine-2, colour, "#999999", d.name+" at "+d.bus.Address)
+	if d.gpu != nil {
+		s.rect(x, y+svgLine-4, min(s.length(d.gpu.Memory), width), 3, colourMemory, "none", bytes(d.gpu.Memory))
+	}
+	s.text(x+4, y+svgCell, clip(joined("  ", d.name, d.about), 54))
+}
+
+// texts writes lines of text and returns where the next thing may stand.
+func (s *sheet) texts(x, y int, lines ...string) (bottom int) {
+	for _, l := range lines {
+		y += svgLine
+		s.text(x, y-4, l)
+		s.width = max(s.width, x+columns(l)*7) // about the width of a character
+	}
+	return y + svgMargin/2
+}
+
+func (s *sheet) text(x, y int, text string) {
+	fmt.Fprintf(&s.body, "<text x=\"%d\" y=\"%d\">%s</text>\n", x, y, escape(text))
+}
+
+// rect draws a box; title shows when the mouse is on it.
+func (s *sheet) rect(x, y, width, height int, fill, stroke, title string) {
+	fmt.Fprintf(&s.body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"%s\"><title>%s</title></rect>\n",
+		x, y, width, height, fill, stroke, escape(title))
+}
+
+func (s *sheet) line(x1, y1, x2, y2, thick int) {
+	fmt.Fprintf(&s.body, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#777777\" stroke-width=\"%d\"/>\n", x1, y1, x2, y2, thick)
+}
+
+// xmlMarks replaces what has a meaning in XML.
+var xmlMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
+
+// escape makes a text without control characters fit for XML.
+func escape(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == 0xfffe || r == 0xffff {
+			return utf8.RuneError // XML has no such characters
+		}
+		return r
+	}, text)
+	return xmlMarks.Replace(text)
+}
