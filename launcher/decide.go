@@ -88,6 +88,7 @@ func (s *session) sayPlan() {
 	for _, note := range s.plan.Notes {
 		s.settings.tell(note)
 	}
+	s.tellBindings()
 }
 
 // sendHello has the node measure itself and find the programs.
@@ -136,6 +137,7 @@ func (s *session) hello() wire.Hello {
 	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
+		Topology: r.NeedsTopology(s.spec.KnownRanks()) || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 	}
 	if !s.nothingStarts {

@@ -27,8 +27,6 @@ import (
 // where mpirun is installed a part of them, and new ones, are asked for again.
 const answersFile = "testdata/mpirun-4.1.txt"
 
-
-
 // question is what is asked of mpirun and of Map.
 type question struct {
 	machine string // hwloc's synthetic description

@@ -66,7 +66,14 @@ type Request struct {
 
 // Places reports whether there is a wish where on its node a rank runs.
 func (r Request) Places() bool {
-	return r.MapBy.Object != AnyObject || r.BindTo.Given || r.RankBy != RankBy{} || r.NUMABinding != "" || r.CPUsPerRank > 0 || r.RankFile != nil
+	return r.MapBy.Object != AnyObject || r.BindTo.Given && !r.BindTo.none() || r.RankBy != RankBy{} || r.NUMABinding != "" || r.CPUsPerRank > 0 || r.RankFile != nil
+}
+
+// NeedsTopology reports whether the answer depends on what the machines consist of;
+// ranks is the number on each where that is known, else 0. A single rank without a
+// wish has the whole machine.
+func (r Request) NeedsTopology(ranks int) bool {
+	return r.Places() || ranks != 1 && !r.BindTo.none()
 }
 
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding

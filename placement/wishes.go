@@ -40,8 +40,8 @@ var partWords = []word{
 	{"numa", ByNUMA},
 	{"l3cache", ByL3},
 	{"l2cache", ByL2},
-	{"l1cache", ByCore}, // a first-level cache is a core's own
 	{"core", ByCore},
+	{"l1cache", ByCore}, // a first-level cache is a core's own
 	{"hwthread", ByThread},
 	{"thread", ByThread},
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ func (t planTable) ranks(p *job.Plan) {
 		if argv == nil {
 			argv = p.Apps[r.App].Argv
 		}
-		t.row(fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(n.CPUs), quoted(argv))
+		t.row(fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)), quoted(argv))
 	}
 	t.row("")
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -319,15 +320,15 @@ func (b *builder) marker() string {
 }
 
 func (b *builder) threads(rank int) (string, bool) {
-	n := b.in.Nodes[b.in.Ranks[rank].Node].Threads
+	n := cmp.Or(b.in.Ranks[rank].Threads, b.in.Nodes[b.in.Ranks[rank].Node].Threads)
 	return strconv.Itoa(n), n > 0
 }
 
 // threadsReason tells how the number came about where all nodes agree.
 func (b *builder) threadsReason() string {
-	why := b.in.Nodes[0].Why
-	for _, n := range b.in.Nodes {
-		if n.Why != why {
+	why := b.threadsWhy(0)
+	for rank := range b.in.Ranks {
+		if b.threadsWhy(rank) != why {
 			why = ""
 		}
 	}
@@ -335,6 +336,13 @@ func (b *builder) threadsReason() string {
 		return "this node's usable CPUs ÷ its ranks"
 	}
 	return why
+}
+
+func (b *builder) threadsWhy(rank int) string {
+	if r := b.in.Ranks[rank]; r.Threads > 0 {
+		return r.Why
+	}
+	return b.in.Nodes[b.in.Ranks[rank].Node].Why
 }
 
 // hipDevice narrows HIP's list where the user gave one: it beats CUDA's.

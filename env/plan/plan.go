@@ -63,6 +63,9 @@ type Rank struct {
 	// CUDA_VISIBLE_DEVICES; it has LOCAL_RANK=0 then (--virtual-local-rank). ""
 	// hides nothing.
 	Device string
+	// Threads and Why are the rank's own where it is bound to CPUs; 0: its node's.
+	Threads int
+	Why     string
 	// Dir is the rank's working directory where the user chose one; "" is the
 	// launcher's.
 	Dir string

@@ -48,6 +48,7 @@ func (s *Spec) Request() placement.Request {
 		r.Slots = append(r.Slots, h.Slots)
 	}
 	r.SlotsFrom = s.HostsFrom
+	s.Place.apply(&r)
 	return r
 }
 
@@ -226,6 +227,7 @@ func (b *builder) ranks() error {
 		if place.GPU != nil {
 			r.GPU = strconv.Itoa(place.GPU.Index)
 		}
+		b.place(&r, place)
 		if b.spec.VirtualLocalRank {
 			gpu, err := b.device(place.LocalRank)
 			if err != nil {

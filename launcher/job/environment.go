@@ -48,6 +48,9 @@ func (b *builder) threads(node int) plan.Node {
 
 func (b *builder) rankInputs(r *Rank) plan.Rank {
 	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: r.ErrorFile, Dir: b.plan.Apps[r.App].Dir}
+	if r.CPUs.Len() > 0 {
+		in.Threads, in.Why = r.threads, "bound to "+plural(r.CPUs.Len(), "CPU")
+	}
 	if b.spec.VirtualLocalRank {
 		in.Device = r.GPU
 	}

@@ -94,10 +94,20 @@ type Rank struct {
 	LocalRank int    `json:"local_rank"`
 	App       int    `json:"app"`
 	GPU       string `json:"gpu,omitempty"` // where a rank sees only one
+	// CPUs are those to which it is bound, Memories the NUMA nodes for which
+	// MemoryPolicy (of set_mempolicy) holds; Reason says why.
+	CPUs         placement.CPUSet `json:"cpus,omitzero"`
+	Memories     placement.CPUSet `json:"memories,omitzero"`
+	MemoryPolicy int              `json:"memory_policy,omitempty"`
+	Reason       string           `json:"reason,omitempty"`
+	// GPUs are those that are the rank's, though it sees all.
+	GPUs []placement.GPU `json:"-"`
 	// Argv is the rank's own, where it differs from its app's.
 	Argv      []string        `json:"argv,omitempty"`
 	Env       []plan.Variable `json:"environment"` // what differs from Common
 	ErrorFile string          `json:"error_file,omitempty"`
+
+	threads int // that keep its CPUs busy, 0: not known
 }
 
 // Store is where ranks meet.

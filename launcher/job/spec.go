@@ -62,6 +62,8 @@ type Spec struct {
 	// nothing coming further in the store; 0 is for ever.
 	HangTimeout time.Duration
 	OnHang      OnHang
+	// Place says where on its host a rank runs.
+	Place PlaceWish
 	// NoCgroup keeps ranks in the launcher's own cgroup.
 	NoCgroup bool
 

@@ -9,6 +9,7 @@ import (
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
+	"gorun/placement"
 	"gorun/placement/sysfs"
 )
 
@@ -24,7 +25,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	facts := wire.Facts{
 		Version: wire.Version,
 		Host:    host,
-		Machine: sysfs.Read(sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless}),
+		Machine: machine(h),
 		TempDir: a.cfg.TempDir,
 	}
 	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
@@ -34,6 +35,16 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Programs = append(facts.Programs, a.resolve(p, h.Environ))
 	}
 	return a.link.Send(&facts)
+}
+
+// machine reads what the head wants to know of this node. More ranks than CPUs are
+// not bound unless somebody wishes it, so nobody needs to know more then.
+func machine(h wire.Hello) placement.Machine {
+	needs := sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless, Topology: h.Topology}
+	if allowed, err := sysfs.Affinity(); h.Topology && !h.Places && err == nil && h.Ranks > allowed.Len() {
+		needs.Topology = false
+	}
+	return sysfs.Read(needs)
 }
 
 // checkLimits is done once, and before anything is made for each rank if their

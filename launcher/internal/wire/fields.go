@@ -15,6 +15,8 @@ func (m *Hello) fields(c *coder) {
 	parts(c, 5, &m.Programs)
 	c.texts(6, &m.Environ)
 	number(c, 7, &m.Ranks)
+	c.flag(8, &m.Topology)
+	c.flag(9, &m.Places)
 }
 
 func (p *Program) fields(c *coder) {

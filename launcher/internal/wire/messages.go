@@ -15,7 +15,11 @@ type Hello struct {
 	GPUs    bool
 	// Driverless asks for a note on GPUs that no compute driver serves.
 	Driverless bool
-	Programs   []Program
+	// Topology asks for what the node consists of, with its GPUs: for Places in any
+	// case, else unless there are more ranks than CPUs.
+	Topology bool
+	Places   bool
+	Programs []Program
 	// Ranks is how many this node is going to have, where that is known by now:
 	// Facts then say whether its limits allow it.
 	Ranks int

@@ -58,7 +58,7 @@ var (
 			{"gorun -n 2 --dry-run ./trainer", "what would be started, and why"},
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
-		tables: [][]Option{ownTable, endTable, mpiTable, torchrunTable, foreignTable},
+		tables: [][]Option{ownTable, endTable, placeTable, mpiTable, torchrunTable, foreignTable},
 		fallbacks: []fallback{
 			{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
@@ -80,7 +80,7 @@ var (
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
-		tables: [][]Option{torchrunTable, ownTable, endTable}, fallbacks: torchrunFallbacks,
+		tables: [][]Option{torchrunTable, ownTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
 		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 	// Launch has those of python -m torch.distributed.launch.
@@ -91,7 +91,7 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
-		tables: [][]Option{torchrunTable, launchTable, ownTable, endTable}, fallbacks: torchrunFallbacks,
+		tables: [][]Option{torchrunTable, launchTable, ownTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
 		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 )

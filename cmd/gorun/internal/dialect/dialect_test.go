@@ -12,6 +12,7 @@ import (
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
+	"gorun/placement"
 )
 
 // around returns surroundings with some variables, given as NAME=VALUE, on a
@@ -174,8 +175,17 @@ func TestSpec(t *testing.T) {
 		"gorun --signals-to-handle SIGUSR1,term x": {SignalsToHandle: []string{"SIGUSR1", "SIGTERM"}},
 
 		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null x": {},
-		"gorun -oversubscribe --allow-run-as-root -genvall -bind-to none -map-by slot x":               {},
-		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x":                                  {},
+		"gorun -oversubscribe --allow-run-as-root -genvall x":                                          {},
+		"gorun -bind-to none -map-by slot x": {Place: job.PlaceWish{
+			BindTo: placement.BindTo{Given: true, From: "-bind-to none"}, MapBy: placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
+		}},
+		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x": {Place: job.PlaceWish{
+			MapBy: placement.MapBy{Object: placement.ByNode, Oversubscribe: true, From: "--map-by node:oversubscribe"},
+		}},
+		"gorun --numa-binding exclusive x": {Place: job.PlaceWish{NUMABinding: "exclusive"}},
+		"gorun --bind-mem bind --cpus-per-rank 2 --gpus-per-rank=2 --gpus 2,4-5 --report-bindings x": {Place: job.PlaceWish{
+			Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true, GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
+		}},
 
 		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}},
 		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}},

@@ -57,7 +57,7 @@ The column *in* says who knows the option: g gorun, t also when called torchrun,
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, placeTable}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))

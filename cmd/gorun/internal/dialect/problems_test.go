@@ -123,11 +123,12 @@ func TestProblems(t *testing.T) {
 		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
 
 		// binding, and what others call things
-		"gorun --bind-to core x":         {"--bind-to core: " + binding},
-		"gorun --bind-to= x":             {"--bind-to=: " + binding},
-		"gorun --map-by ppr:2:socket x":  {"--map-by ppr:2:socket: " + binding},
-		"gorun --map-by slot:pe=2 x":     {"--map-by slot:pe=2: " + binding},
-		"gorun --numa-binding node x":    {"--numa-binding node: not yet: binding to cores and GPUs; leave it out, or start the program by numactl"},
+		"gorun --bind-to croe x":         {`--bind-to croe: unknown object "croe" (did you mean core?); known are none, board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
+		"gorun --map-by ppr:x:socket x":  {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
+		"gorun --cpus-per-rank 0 x":      {"--cpus-per-rank 0: not a number from 1 to 1048576"},
+		"gorun --gpus 2,2 x":             {"--gpus 2,2: GPU 2 is named twice"},
+		"gorun --bind-mem near x":        {"--bind-mem near: not one of preferred, bind, interleave, none"},
+		"gorun --numa-binding nodes x":   {`--numa-binding nodes: unknown binding "nodes" (did you mean node?); known are node, socket, exclusive, core-complex`},
 		"gorun -mca btl tcp,self -n 2 x": {"-mca btl tcp,self: parameters of Open MPI reach ranks as variables: use -x OMPI_MCA_btl=tcp,self"},
 		"gorun --mca=btl -n 2 x":         {"--mca=btl: parameters of Open MPI reach ranks as variables: use -x OMPI_MCA_KEY=VALUE"},
 		"gorun -genv A 1 -ppn 2 x":       {"-genv A 1: use -x A=1", "-ppn 2: use --nproc-per-node 2"},
@@ -136,7 +137,7 @@ func TestProblems(t *testing.T) {
 		"gorun -app a;b x":               {"-app a;b: use --hostfile 'a;b' for hosts; for several programs write prog1 : -n 2 prog2"},
 		"gorun -N2 x":                    {"-N2: use --nproc-per-node 2"},
 		"gorun --num_processes 2 x":      {"--num_processes 2: use -n 2"},
-		"gorun --report-bindings x":      {"--report-bindings: use --dry-run to see the plan"},
+		"gorun --display-map x":          {"--display-map: use --report-bindings, or --dry-run to see the plan"},
 
 		// all at once
 		"gorun --bogus -n x --timeout y -H there --max-restarts -1": {

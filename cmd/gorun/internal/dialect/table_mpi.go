@@ -61,16 +61,6 @@ var mpiTable = []Option{
 		Help: "ranks inherit the whole environment anyway",
 		set:  func(*parser, arg) error { return nil },
 	},
-	{
-		Names: []string{"bind-to"}, Group: GroupAccepted, Value: "none", Choices: []string{"none"}, from: varNone,
-		Help: "ranks are not bound to cores; anything but none is not yet possible",
-		set:  func(_ *parser, a arg) error { return onlyUnbound(a.value, "none") },
-	},
-	{
-		Names: []string{"map-by"}, Group: GroupAccepted, Value: "slot|node", Choices: []string{"slot", "node"}, from: varNone,
-		Help: "ranks follow one another on the host; anything but slot and node is not yet possible",
-		set:  func(_ *parser, a arg) error { return onlyUnbound(a.value, "slot", "node", "") },
-	},
 }
 
 // setRanks takes -np; several numbers for one program contradict each other.
@@ -105,18 +95,4 @@ func (p *parser) setExport(a arg) error {
 	}
 	p.inv.Spec.Exports = append(p.inv.Spec.Exports, job.Export{Name: name, Value: value, HasValue: given})
 	return nil
-}
-
-// onlyUnbound accepts the policies that say what happens anyway, with Open MPI's
-// modifier for more ranks than slots.
-func onlyUnbound(policy string, accepted ...string) error {
-	object, modifiers, _ := strings.Cut(strings.ToLower(policy), ":")
-	if modifiers == "" || modifiers == "oversubscribe" || modifiers == "nooversubscribe" {
-		for _, a := range accepted {
-			if object == a && policy != "" {
-				return nil
-			}
-		}
-	}
-	return errors.New("not yet: binding to cores and GPUs; leave it out, ranks then share all CPUs that you may use")
 }

@@ -6,66 +6,99 @@ import (
 	"strconv"
 	"strings"
 
+	"gorun/launcher/job"
 	"gorun/placement"
 )
 
-// placeTable holds the options that say where on its host a rank runs, as mpirun,
-// Hydra and torchrun spell them. So far gorun only shows that.
-var placeTable = []Option{
+// placeTable holds the options of gorun that say where on its host a rank runs, as
+// mpirun, Hydra and torchrun spell them; gorun topo shows what they come to.
+var placeTable = append(placeOptions(varGorun), []Option{
 	{
-		Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: varNone,
-		Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Topo.Place.MapBy, err = placed("--map-by", a, placement.ParseMapBy)
-			p.inv.Topo.Place.MapBy.From = a.from
-			return err
+		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
+		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are too small is killed), interleave, none (default: preferred)",
+		set:  (*parser).setMemory,
+	},
+	{
+		Names: []string{"report-bindings"}, Group: GroupPlaces, from: varNone,
+		Help: "say on standard error where each rank is",
+		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Report = a.on; return nil },
+	},
+}...)
+
+// place is the wish that an option is about.
+func (p *parser) place() *job.PlaceWish {
+	if p.dialect.shows {
+		return &p.inv.Topo.Place
+	}
+	return &p.inv.Spec.Place
+}
+
+func (p *parser) setMemory(a arg) error {
+	memories := map[string]job.MemoryWish{
+		"preferred": job.MemoryPreferred, "bind": job.MemoryBind, "interleave": job.MemoryInterleave, "none": job.MemoryNone,
+	}
+	p.inv.Spec.Place.Memory = memories[a.value]
+	return oneOf(a.value, "preferred", "bind", "interleave", "none")
+}
+
+// placeOptions are those that gorun topo has, too, but without variables.
+func placeOptions(from variables) []Option {
+	return []Option{
+		{
+			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: from,
+			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
+			set: func(p *parser, a arg) (err error) {
+				p.place().MapBy, err = placed("--map-by", a, placement.ParseMapBy)
+				p.place().MapBy.From = a.from
+				return err
+			},
 		},
-	},
-	{
-		Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: varNone,
-		Help: "the CPUs of which object each rank gets: none, hwthread, core, l2cache, l3cache, numa, package",
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Topo.Place.BindTo, err = placed("--bind-to", a, placement.ParseBindTo)
-			p.inv.Topo.Place.BindTo.From = a.from
-			return err
+		{
+			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: from,
+			Help: "the CPUs of which object each rank gets: none, hwthread, core, l2cache, l3cache, numa, package",
+			set: func(p *parser, a arg) (err error) {
+				p.place().BindTo, err = placed("--bind-to", a, placement.ParseBindTo)
+				p.place().BindTo.From = a.from
+				return err
+			},
 		},
-	},
-	{
-		Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", from: varNone,
-		Help: "in which order ranks are numbered: as in --map-by, or fill, span",
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Topo.Place.RankBy, err = placed("--rank-by", a, placement.ParseRankBy)
-			p.inv.Topo.Place.RankBy.From = a.from
-			return err
+		{
+			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", from: from,
+			Help: "in which order ranks are numbered: as in --map-by, or fill, span",
+			set: func(p *parser, a arg) (err error) {
+				p.place().RankBy, err = placed("--rank-by", a, placement.ParseRankBy)
+				p.place().RankBy.From = a.from
+				return err
+			},
 		},
-	},
-	{
-		Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: varNone,
-		Help: "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Topo.Place.NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
-			return err
+		{
+			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from),
+			Help: "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
+			set: func(p *parser, a arg) (err error) {
+				p.place().NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
+				return err
+			},
 		},
-	},
-	{
-		Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", from: varNone,
-		Help: "CPUs of each rank, in whole cores",
-		set:  func(p *parser, a arg) error { return parseEach(&p.inv.Topo.Place.CPUsPerRank, a) },
-	},
-	{
-		Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", from: varNone,
-		Help: "GPUs of each rank",
-		set:  func(p *parser, a arg) error { return parseEach(&p.inv.Topo.Place.GPUsPerRank, a) },
-	},
-	{
-		Names: []string{"gpus"}, Group: GroupPlaces, Value: "LIST|free", Choices: []string{"free"}, from: varNone,
-		Help: "which GPUs ranks get: by index, such as 2,4,7, or those that no process uses",
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Topo.Place.GPUs, err = placed("--gpus", a, placement.ParseGPUs)
-			p.inv.Topo.Place.GPUs.From = a.from
-			return err
+		{
+			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from,
+			Help: "CPUs of each rank, in whole cores",
+			set:  func(p *parser, a arg) error { return parseEach(&p.place().CPUsPerRank, a) },
 		},
-	},
+		{
+			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from,
+			Help: "GPUs of each rank",
+			set:  func(p *parser, a arg) error { return parseEach(&p.place().GPUsPerRank, a) },
+		},
+		{
+			Names: []string{"gpus"}, Group: GroupPlaces, Value: "LIST|free", Choices: []string{"free"}, from: from,
+			Help: "which GPUs ranks get: by index, such as 2,4,7, or those that no process uses",
+			set: func(p *parser, a arg) (err error) {
+				p.place().GPUs, err = placed("--gpus", a, placement.ParseGPUs)
+				p.place().GPUs.From = a.from
+				return err
+			},
+		},
+	}
 }
 
 // placed reads a wish about places. The parsers' errors begin with the option,
@@ -87,4 +120,12 @@ func parseEach(into *int, a arg) error {
 	}
 	*into = n
 	return nil
+}
+
+// numaBindingFrom: torchrun has the option, too.
+func numaBindingFrom(from variables) variables {
+	if from == varGorun {
+		return varBoth
+	}
+	return from
 }

@@ -95,8 +95,9 @@ var sample = map[string]string{
 	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l", "redirects": "1", "tee": "2",
 	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
 	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
-	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
+	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
+	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2",
 }
 
 // satisfied are options beside those of GroupAccepted whose good value asks for

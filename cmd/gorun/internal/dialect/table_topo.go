@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gorun/launcher/job"
-	"gorun/placement"
 )
 
 // Topo is the command line of gorun topo, which has no program.
@@ -22,7 +21,7 @@ var Topo = &Dialect{
 		{"gorun topo --example dgx-h100 --svg dgx.svg", "a typical machine, as a drawing"},
 		{"gorun topo --example dgx-h100 --model-size 7.5GB", "what its links mean for an all-reduce"},
 	},
-	tables: append([][]Option{topoTable, placeTable}, rows(ownTable, "version", "help")...),
+	tables: append([][]Option{topoTable, placeOptions(varNone)}, rows(ownTable, "version", "help")...),
 	shows:  true,
 	codes: []example{
 		{"0", "it was shown"},
@@ -45,18 +44,7 @@ type TopoWish struct {
 	RanksFrom string
 	PerNode   job.Count
 	// Place says where they are to sit.
-	Place PlaceWish
-}
-
-// PlaceWish is what options say about where on its host a rank runs.
-type PlaceWish struct {
-	MapBy       placement.MapBy
-	BindTo      placement.BindTo
-	RankBy      placement.RankBy
-	NUMABinding placement.NUMABinding
-	CPUsPerRank int
-	GPUsPerRank int
-	GPUs        placement.GPUChoice
+	Place job.PlaceWish
 }
 
 // Seats reports whether somebody is to be seated.

@@ -180,10 +180,6 @@ var torchrunTable = []Option{
 		Help: "it loads a Python class into torchrun, and gorun is no Python; use --log-dir, --redirects, --tee",
 	},
 	{
-		Names: []string{"numa-binding"}, Group: GroupRefused, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"},
-		Help: "not yet: binding to cores and GPUs; leave it out, or start the program by numactl",
-	},
-	{
 		Names: []string{"signals-to-handle"}, Group: GroupEnd, Value: "SIG,...", from: varBoth,
 		Help: "signals that end the job in order, beside SIGTERM, SIGINT, SIGHUP, which always do (default: called torchrun SIGQUIT); others are passed on",
 		set: func(p *parser, a arg) (err error) {

@@ -1,0 +1,135 @@
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/placement"
+	"gorun/placement/sysfs"
+)
+
+// whereIAm prints a rank's own mask.
+const whereIAm = `echo $RANK $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status)`
+
+// bindings are command lines without their counts of ranks.
+var bindings = [][]string{
+	{},
+	{"--bind-to", "none"},
+	{"--bind-to", "core"},
+	{"--bind-to", "hwthread"},
+	{"--bind-to", "numa"},
+	{"--bind-to", "socket"},
+	{"--map-by", "core"},
+	{"--map-by", "hwthread"},
+	{"--map-by", "numa"},
+	{"--map-by", "socket:span"},
+	{"--map-by", "slot", "--bind-to", "core"},
+	{"--rank-by", "core"},
+	{"--cpus-per-rank", "1"},
+	{"--map-by", "node", "--bind-to", "hwthread"},
+	{"--bind-mem", "interleave"},
+	{"--bind-mem", "none", "--bind-to", "core"},
+	{"--map-by", "l3cache", "--bind-to", "numa"},
+}
+
+// planned are the CPUs to which a job's ranks would be bound; where they are not it
+// is all that this process may use.
+func planned(t *testing.T, allowed placement.CPUSet, words ...string) []string {
+	t.Helper()
+	got := gorun(append([]string{"--dry-run", "--json"}, words...)...).run(t)
+	if got.code == 2 { // such as more ranks than cores
+		assert.Equal(t, got.stderr, gorun(words...).run(t).stderr)
+		return nil
+	}
+	require.Zero(t, got.code, got.stderr)
+	var plan struct{ Ranks []struct{ CPUs string } }
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &plan))
+	var cpus []string
+	for _, r := range plan.Ranks {
+		if r.CPUs == "" {
+			r.CPUs = allowed.String()
+		}
+		cpus = append(cpus, r.CPUs)
+	}
+	return cpus
+}
+
+// masks are those that the ranks really have.
+func masks(t *testing.T, j job, ranks int) []string {
+	t.Helper()
+	got := j.run(t)
+	require.Zero(t, got.code, got.stderr)
+	lines := strings.Fields(got.stdout)
+	require.Len(t, lines, 2*ranks, got.stdout)
+	cpus := make([]string, ranks)
+	for i := range ranks {
+		var rank int
+		_, err := fmt.Sscan(lines[2*i], &rank)
+		require.NoError(t, err)
+		cpus[rank] = lines[2*i+1]
+	}
+	return cpus
+}
+
+func TestRanksAreWhereThePlanSays(t *testing.T) {
+	t.Parallel()
+	allowed, err := sysfs.Affinity()
+	require.NoError(t, err)
+	for _, binding := range bindings {
+		for _, ranks := range []int{1, 2, 3} {
+			words := append(slices.Clone(binding), "-n", fmt.Sprint(ranks), "sh", "-c", whereIAm)
+			if want := planned(t, allowed, words...); want != nil {
+				assert.Equal(t, want, masks(t, gorun(words...), ranks), "%q", words)
+			}
+		}
+	}
+}
+
+// A mask that somebody set before is all that there is.
+func TestRanksStayWithinTheMaskOfTheirLauncher(t *testing.T) {
+	t.Parallel()
+	allowed, err := sysfs.Affinity()
+	require.NoError(t, err)
+	first, _, _ := strings.Cut(strings.ReplaceAll(allowed.String(), "-", ","), ",")
+	taskset := testneeds.Program(t, "taskset", "taskset")
+	j := gorun("-n", "2", "sh", "-c", whereIAm)
+	j.argv = append([]string{taskset, "-c", first}, j.argv...)
+	assert.Equal(t, []string{first, first}, masks(t, j, 2))
+}
+
+// Without anything to read about the machine ranks run as they can.
+func TestRanksRunWhereSysIsEmpty(t *testing.T) {
+	t.Parallel()
+	testneeds.Root(t)
+	allowed, err := sysfs.Affinity()
+	require.NoError(t, err)
+	empty := filepath.Join(t.TempDir(), "sys")
+	require.NoError(t, os.Mkdir(empty, 0o755))
+	j := gorun("-n", "2", "sh", "-c", whereIAm)
+	j.argv = append([]string{"unshare", "-m", "sh", "-c", `mount --bind "$0" /sys && exec "$@"`, empty}, j.argv...)
+	for _, mask := range masks(t, j, 2) {
+		assert.Subset(t, list(t, allowed.String()), list(t, mask))
+	}
+}
+
+func list(t *testing.T, text string) []int {
+	t.Helper()
+	set, err := placement.ParseCPUSet(text)
+	require.NoError(t, err)
+	var cpus []int
+	for cpu := range 1 << 10 {
+		if set.Has(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
