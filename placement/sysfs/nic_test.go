@@ -30,8 +30,9 @@ func TestVirtualInterfaces(t *testing.T) {
 	nics := nicsOf(t, func(tree fakeTree) {
 		tree.virtual("lo", "772", "unknown")
 		tree.virtual("docker0", "1", "up")
-		tree.virtual("veth12ab", "1", "up")
-		tree.put("sys/devices/virtual/net/veth12ab/master/x", "") // a port of docker0
+		tree.virtual("vlan7", "1", "up")
+		tree.put("sys/devices/virtual/net/vlan7/master/x", "") // a port of docker0
+		tree.virtual("cali1f2e", "1", "up")
 		tree.virtual("tunl0", "768", "down")
 		tree.virtual("wg0", "65534", "unknown")
 		tree.virtual("bond0", "1", "up")

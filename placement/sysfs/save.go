@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,20 +20,21 @@ var saved = Needs{Topology: true, Driverless: true}
 
 // Save copies into a new folder the files of this machine that [Read] reads, so
 // that [ReadSaved] gives the same Machine elsewhere: for a bug report, or to try
-// out what gorun would do on that machine. Whatever names this one machine, its
-// owner or its network is left out or made up: serial numbers, UUIDs, MAC and IP
-// addresses, cgroups.
-func Save(dir string) error {
+// out what gorun would do on that machine. Of GPUs, if any are given, what no file
+// tells is added: memory and links. Whatever names this one machine, its owner or
+// its network is left out or made up: serial numbers, UUIDs, MAC and IP addresses,
+// cgroups.
+func Save(dir string, gpus []placement.GPU) error {
 	allowed, err := Affinity()
 	if err != nil {
 		return err
 	}
-	return SaveFS(disk("/"), allowed, dir)
+	return SaveFS(disk("/"), allowed, gpus, dir)
 }
 
 // SaveFS is Save for the file tree of a machine and the CPUs that are allowed
 // there.
-func SaveFS(root fs.FS, allowed placement.CPUSet, dir string) error {
+func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("save the machine: %w", err)
 	}
@@ -40,6 +42,9 @@ func SaveFS(root fs.FS, allowed placement.CPUSet, dir string) error {
 		return errors.Join(fmt.Errorf("save the machine: %s is not empty; name a new folder", dir), err)
 	}
 	tree := record(root, allowed)
+	if err := tree.addGPUs(gpus); err != nil {
+		return fmt.Errorf("save the machine: %w", err)
+	}
 	if err := tree.write(dir); err != nil {
 		return fmt.Errorf("save the machine: %w", err)
 	}
@@ -57,7 +62,50 @@ func ReadSaved(dir string, needs Needs) (placement.Machine, error) {
 	if err != nil {
 		return placement.Machine{}, fmt.Errorf("%s/proc/self/status: %w", dir, err)
 	}
-	return ReadFS(root, allowed, needs), nil
+	m := ReadFS(root, allowed, needs)
+	if text, err := fs.ReadFile(root, gpuFile); err == nil && needs.Topology {
+		if err := completeGPUs(m.GPUs, text); err != nil {
+			return placement.Machine{}, fmt.Errorf("%s/%s: %w", dir, gpuFile, err)
+		}
+	}
+	return m, nil
+}
+
+// gpuFile is what a saved machine has beside the kernel's files: the GPUs as
+// JSON, with what a vendor's library told.
+const gpuFile = "gpus.json"
+
+// completeGPUs adds to GPUs what the file tells of them.
+func completeGPUs(gpus []placement.GPU, text []byte) error {
+	var saved []placement.GPU
+	if err := json.Unmarshal(text, &saved); err != nil {
+		return err
+	}
+	for i := range gpus {
+		g := &gpus[i]
+		for _, s := range saved {
+			if s.PCI == g.PCI {
+				g.Name, g.Memory, g.MemoryNode, g.Used, g.Links, g.Peers = s.Name, s.Memory, s.MemoryNode, s.Used, s.Links, s.Peers
+			}
+		}
+	}
+	return nil
+}
+
+func (r *recorder) addGPUs(gpus []placement.GPU) error {
+	if len(gpus) == 0 {
+		return nil
+	}
+	var told []placement.GPU
+	for _, g := range gpus {
+		told = append(told, placement.GPU{
+			Index: g.Index, PCI: g.PCI, Vendor: g.Vendor, Name: g.Name, Memory: g.Memory, MemoryNode: g.MemoryNode,
+			Used: g.Used, Links: g.Links, Peers: g.Peers,
+		})
+	}
+	text, err := json.MarshalIndent(told, "", " ")
+	r.files[gpuFile] = string(text) + "\n"
+	return err
 }
 
 // recorder is a file tree that remembers what was read.

@@ -20,9 +20,13 @@ var allNeeds = Needs{CPUs: true, Memory: true, GPUs: true, Driverless: true, Top
 func TestSavedMachineIsRead(t *testing.T) {
 	for _, name := range []string{"container", "hybrid", "offline", "azure-ndh100"} {
 		t.Run(name, func(t *testing.T) {
-			want := example(t, name)
+			want, err := placement.Example(name)
+			require.NoError(t, err)
+			for i := range want.GPUs {
+				want.GPUs[i].Peers = []placement.Peer{{PCI: "0000:1b:00.0", Access: placement.P2POK}}
+			}
 			dir := filepath.Join(t.TempDir(), "saved")
-			require.NoError(t, SaveFS(treeOf(want), want.CPUs, dir))
+			require.NoError(t, SaveFS(treeOf(want), want.CPUs, want.GPUs, dir))
 			got, err := ReadSaved(dir, everything)
 			require.NoError(t, err)
 			assert.Equal(t, want, got)
@@ -32,7 +36,7 @@ func TestSavedMachineIsRead(t *testing.T) {
 
 func TestThisMachineIsSaved(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, Save(dir))
+	require.NoError(t, Save(dir, nil))
 	want := Read(allNeeds)
 	got, err := ReadSaved(dir, allNeeds)
 	require.NoError(t, err)
@@ -74,7 +78,7 @@ func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
 func TestSavedMachineTellsNoSecrets(t *testing.T) {
 	tree, m := strangers(t)
 	dir := filepath.Join(t.TempDir(), "saved")
-	require.NoError(t, SaveFS(tree, m.CPUs, dir))
+	require.NoError(t, SaveFS(tree, m.CPUs, []placement.GPU{{PCI: "0001:00:00.0", UUID: "GPU-8f6b0f6c", MIG: []string{"MIG-8f6b0f6c"}, Name: "NVIDIA H100 80GB HBM3"}}, dir))
 
 	var all strings.Builder
 	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -124,7 +128,7 @@ func TestSavedMachineTellsNoSecrets(t *testing.T) {
 func TestSaveNeedsAnEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600))
-	assert.EqualError(t, Save(dir), "save the machine: "+dir+" is not empty; name a new folder")
+	assert.EqualError(t, Save(dir, nil), "save the machine: "+dir+" is not empty; name a new folder")
 
 	_, err := ReadSaved(dir, everything)
 	assert.ErrorContains(t, err, dir+" holds no saved machine: ")
@@ -132,4 +136,8 @@ func TestSaveNeedsAnEmptyFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "proc/self/status"), []byte("Cpus_allowed_list:\tx\n"), 0o600))
 	_, err = ReadSaved(dir, everything)
 	assert.EqualError(t, err, dir+`/proc/self/status: CPU list "x": "x" is not a CPU number below 65536`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "proc/self/status"), []byte("Cpus_allowed_list:\t0\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "gpus.json"), []byte("{"), 0o600))
+	_, err = ReadSaved(dir, everything)
+	assert.EqualError(t, err, dir+`/gpus.json: unexpected end of JSON input`)
 }
