@@ -80,10 +80,16 @@ func cutNumber(text string) (head, number, rest string) {
 	return text[:i], strings.TrimLeft(text[i:end], "0"), text[end:]
 }
 
+// peripheral are the beginnings of names that the host's ends of containers' and
+// virtual machines' interfaces have. There can be hundreds, and none is for a job.
+var peripheral = []string{"veth", "cali", "lxc", "vnet", "tap", "ifb"}
+
 // readInterface reads a network interface. The loopback, ports of a software
-// bridge and virtual ones that are down, of which some hosts have hundreds, are
-// left out.
+// bridge and virtual ones that are down are left out.
 func (r *reader) readInterface(name string) (nic placement.NIC, ok bool) {
+	if slices.ContainsFunc(peripheral, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		return nic, false
+	}
 	dir := netDir + "/" + name
 	kind, isInterface := r.number(dir + "/type") // the folder has other files too
 	if !isInterface || kind == arpLoopback {

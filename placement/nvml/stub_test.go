@@ -1,0 +1,84 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/placement"
+)
+
+// stubVariable names a library for a process of its own: what the dynamic linker
+// bound to one library stays bound when another is loaded.
+const stubVariable = "NVML_TEST_STUB"
+
+// Real libraries, loaded by the dynamic linker: one that cannot start, one that
+// lacks nearly all functions, and a file that is no library.
+func TestStubLibraries(t *testing.T) {
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	for name, test := range map[string]struct{ init, child string }{
+		"driver not loaded": {"9", "TestStubWithoutDriver"},
+		"nearly empty":      {"0", "TestStubNearlyEmpty"},
+		"no library":        {"", "TestStubNoLibrary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			library := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+			if test.init == "" {
+				require.NoError(t, os.WriteFile(library, []byte("not ELF"), 0o600))
+			} else {
+				build := exec.Command(gcc, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-DINIT="+test.init, "-o", library, "testdata/stub.c")
+				out, err := build.CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			}
+			child := exec.Command(os.Args[0], "-test.run=^"+test.child+"$", "-test.v")
+			child.Env = append(os.Environ(), stubVariable+"="+library)
+			out, err := child.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			assert.Contains(t, string(out), "--- PASS: "+test.child)
+		})
+	}
+}
+
+// stubbed adds what the library of the variable tells; without one there is
+// nothing to test.
+func stubbed(t *testing.T) (m placement.Machine, asked bool) {
+	path := os.Getenv(stubVariable)
+	if path == "" {
+		return m, false
+	}
+	_, m = withoutLibrary(t, "dgx-h100")
+	add(&m, &nvidia{lib: nvml.New(nvml.WithLibraryPath(path))})
+	return m, true
+}
+
+func TestStubWithoutDriver(t *testing.T) {
+	if m, asked := stubbed(t); asked {
+		assert.Equal(t, []string{
+			"NVIDIA's library tells nothing (nvmlInit: Driver Not Loaded): NVLinks, memory and users of the GPUs are not known",
+		}, m.Notes)
+	}
+}
+
+func TestStubNearlyEmpty(t *testing.T) {
+	if m, asked := stubbed(t); asked {
+		_, want := withoutLibrary(t, "dgx-h100")
+		want.GPUs[0].Name = "Tesla K80"
+		assert.Equal(t, want, m)
+	}
+}
+
+func TestStubNoLibrary(t *testing.T) {
+	if m, asked := stubbed(t); asked {
+		assert.Equal(t, []string{
+			"NVIDIA's library tells nothing (libnvidia-ml.so.1 is not found): NVLinks, memory and users of the GPUs are not known",
+		}, m.Notes)
+	}
+}
