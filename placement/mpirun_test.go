@@ -28,7 +28,7 @@ import (
 // where mpirun is installed a part of them, and new ones, are asked for again.
 const answersFile = "testdata/mpirun-4.1.txt"
 
-var update = flag.Bool("update", false, "ask mpirun for all of "+answersFile+" and write it again")
+var askAll = flag.Bool("ask-mpirun", false, "ask mpirun for all of "+answersFile+" and write it again")
 
 // question is what is asked of mpirun and of Map.
 type question struct {
@@ -250,7 +250,7 @@ func TestMapAsMpirun(t *testing.T) {
 	answers := readAnswers(t)
 	for _, q := range fixedQuestions() {
 		theirs, known := answers[q.String()]
-		require.True(t, known, "%s has no answer to %s: go test ./placement -run MpirunLive -update", answersFile, q)
+		require.True(t, known, "%s has no answer to %s: go test ./placement -run MpirunLive -ask-mpirun", answersFile, q)
 		if ours := q.ask(t); !agree(ours, theirs) {
 			t.Errorf("%s\n  gorun:  %s\n  mpirun: %s", q, ours, theirs)
 		}
@@ -260,7 +260,7 @@ func TestMapAsMpirun(t *testing.T) {
 // mpirun still answers what the file says, and to new questions what Map says.
 func TestMapAsMpirunLive(t *testing.T) {
 	mpirun, temporary := mpirun4(t), t.TempDir()
-	if *update {
+	if *askAll {
 		writeAnswers(t, mpirun, temporary)
 	}
 	random := testneeds.Rand(t)
@@ -285,7 +285,7 @@ func writeAnswers(t testing.TB, mpirun, temporary string) {
 		lines = append(lines, q.String()+" => "+q.askMpirun(t, mpirun, temporary))
 	}
 	slices.SortStableFunc(lines, func(a, b string) int { return cmp.Compare(a, b) })
-	text := "# Where Open MPI 4.1 places ranks on made-up machines (rank:CPUs); TestMapAsMpirunLive -update writes it.\n" + strings.Join(lines, "\n") + "\n"
+	text := "# Where Open MPI 4.1 places ranks on made-up machines (rank:CPUs); TestMapAsMpirunLive -ask-mpirun writes it.\n" + strings.Join(lines, "\n") + "\n"
 	require.NoError(t, os.MkdirAll(filepath.Dir(answersFile), 0o755))
 	require.NoError(t, os.WriteFile(answersFile, []byte(text), 0o644))
 }
