@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // gpus returns the GPUs of a machine that the job's ranks get, in their order, and
@@ -96,7 +97,7 @@ func (t *tree) home(device string, bus *Bus) int {
 		return bus.Node
 	case bus.Node >= 0 && t.machine.Topology.Node(bus.Node) != nil:
 		near := t.nearestFirst(bus.Node)[0]
-		t.note(fmt.Sprintf("no CPU of NUMA node %d is allowed here: the ranks of %s run on node %d, the nearest", bus.Node, device, near))
+		t.strand(device, bus.Node, near)
 		return near
 	}
 	for _, c := range t.cores {
@@ -112,6 +113,33 @@ func (t *tree) note(text string) {
 	if !slices.Contains(t.notes, text) {
 		t.notes = append(t.notes, text)
 	}
+}
+
+// stranded are devices at a NUMA node without usable CPUs.
+type stranded struct {
+	node, near int
+	devices    []string
+}
+
+func (t *tree) strand(device string, node, near int) {
+	i := slices.IndexFunc(t.stranded, func(s stranded) bool { return s.node == node })
+	if i < 0 {
+		i = len(t.stranded)
+		t.stranded = append(t.stranded, stranded{node: node, near: near})
+	}
+	if !slices.Contains(t.stranded[i].devices, device) {
+		t.stranded[i].devices = append(t.stranded[i].devices, device)
+	}
+}
+
+// remarks are the notes about a node, those on stranded devices last.
+func (t *tree) remarks() []string {
+	notes := t.notes
+	for _, s := range t.stranded {
+		notes = append(notes, fmt.Sprintf("no CPU of NUMA node %d may be used on node %d: the ranks of %s run on NUMA node %d, the nearest",
+			s.node, t.node, strings.Join(s.devices, ", "), s.near))
+	}
+	return notes
 }
 
 // gpuHomes returns the NUMA nodes at which a rank's GPUs are.

@@ -174,7 +174,7 @@ func (l *Layout) finish(nodes []mapped, machines []Machine) {
 	for node, m := range machines {
 		l.countThreads(node, m)
 		if t := nodes[node].tree; t != nil {
-			for _, note := range t.notes {
+			for _, note := range t.remarks() {
 				if !slices.Contains(l.Notes, note) {
 					l.Notes = append(l.Notes, note)
 				}

@@ -20,6 +20,9 @@ type mapped struct {
 	tree    *tree
 	seats   []seat
 	objects []CPUSet
+	// paired seats stay in their order, whatever --rank-by says: a program takes the
+	// GPU of its local rank, and its CPUs are to be near to that.
+	paired bool
 }
 
 // place is a device or a part of a machine to which ranks are mapped.
@@ -217,6 +220,7 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 		}
 	}
 	walk.rest()
+	walk.keepPairs()
 	return walk.ranks, nil
 }
 
@@ -273,6 +277,18 @@ func (w *walk) around(stops []stop) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// keepPairs puts paired seats into their own order again, at the places that their
+// node has in the job.
+func (w *walk) keepPairs() {
+	next := make([]int, len(w.nodes))
+	for i, at := range w.ranks {
+		if w.nodes[at[0]].paired {
+			w.ranks[i][1] = next[at[0]]
+			next[at[0]]++
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (r Request) checkWishes() error {
 
 // seated makes seats without places, with the GPUs of their local ranks.
 func (r Request) seated(t *tree, n int, gpus []GPU) mapped {
-	on := mapped{tree: t, seats: make([]seat, n)}
+	on := mapped{tree: t, seats: make([]seat, n), paired: len(gpus) > 0}
 	for local := range on.seats {
 		on.seats[local] = seat{object: -1, gpus: r.gpusOf(local, gpus)}
 		if t != nil {

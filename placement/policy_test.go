@@ -226,6 +226,23 @@ func TestRanksAreNearTheirGPUs(t *testing.T) {
 	}
 }
 
+// A program takes the GPU of its local rank: no way to number ranks may bring its
+// CPUs to where another GPU is.
+func TestRankByKeepsGPUs(t *testing.T) {
+	m := sampleMachines(t)["DGX A100"]
+	for _, order := range []string{"numa:fill", "span", "core", "node"} {
+		rankBy, err := ParseRankBy(order)
+		require.NoError(t, err)
+		layout, err := Map(Request{RankBy: rankBy}, []Machine{m, m})
+		require.NoError(t, err)
+		for rank, r := range layout.Ranks {
+			assert.Equal(t, r.LocalRank, r.GPU.Index, "%s, rank %d", order, rank)
+			assert.Equal(t, cpuSetOf(r.GPU.Bus.Node), r.Memories, "%s, rank %d", order, rank)
+		}
+		assert.Equal(t, order == "node" || order == "span", layout.Ranks[1].Node == 1, order)
+	}
+}
+
 func TestShareExamples(t *testing.T) {
 	machines := sampleMachines(t)
 	tests := []struct {
@@ -260,7 +277,7 @@ func TestShareExamples(t *testing.T) {
 			Request{Ranks: 4},
 			[]string{"16-19", "20-23", "0-3", "4-7"},
 			4,
-			[]string{"no CPU of NUMA node 3 is allowed here: the ranks of GPU 0 run on node 2, the nearest", "no CPU of NUMA node 3 is allowed here: the ranks of GPU 1 run on node 2, the nearest"},
+			[]string{"no CPU of NUMA node 3 may be used on node 0: the ranks of GPU 0, GPU 1 run on NUMA node 2, the nearest"},
 		},
 		{"GPUs, not known", Request{Ranks: 2}, []string{"0-15", "16-31"}, 16, nil},
 		{"two packages", Request{Ranks: 3, CPUsPerRank: 4}, []string{"0-1,64-65", "2-3,66-67", "32-33,96-97"}, 4, nil},

@@ -15,6 +15,8 @@ type tree struct {
 	all     CPUSet
 	cores   []core
 	notes   []string
+
+	stranded []stranded
 }
 
 // core is the usable part of one core.
@@ -31,7 +33,7 @@ func newTree(node int, m Machine) *tree {
 	if general := allowed.without(m.Topology.Isolated); general.Len() > 0 {
 		allowed = general
 	} else if allowed.Len() > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed here (%s): ranks go there", allowed))
+		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed on node %d (%s): ranks go there", node, allowed))
 	}
 	var all []int
 	for _, cpu := range m.Topology.CPUs {
