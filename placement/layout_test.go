@@ -255,3 +255,12 @@ func BenchmarkMap(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkMapOnTopology(b *testing.B) {
+	machines := []Machine{sampleMachines(b)["DGX H100"]}
+	for b.Loop() {
+		if _, err := Map(Request{}, machines); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -199,29 +199,30 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 		}
 		stops = append(stops, more...)
 	}
-	walk := walk{left: make([][]int, len(nodes)), nodes: nodes}
+	w := walk{left: make([][]int, len(nodes)), nodes: nodes}
 	for node := range nodes {
+		w.left[node] = make([]int, 0, len(nodes[node].seats))
 		for j := range nodes[node].seats {
-			walk.left[node] = append(walk.left[node], j)
+			w.left[node] = append(w.left[node], j)
 		}
 	}
 	switch {
 	case len(stops) == len(nodes) && r.Order != RankSpan && object != ByNode:
-		walk.rest() // one stop a node: the seats' own order
+		w.rest() // one stop a node: the seats' own order
 	case r.Order == RankFill:
 		for _, s := range stops {
-			walk.around([]stop{s})
+			w.around([]stop{s})
 		}
 	case r.Order == RankSpan || object == ByNode:
-		walk.around(stops)
+		w.around(stops)
 	default:
 		for node := range nodes {
-			walk.around(slices.DeleteFunc(slices.Clone(stops), func(s stop) bool { return s.node != node }))
+			w.around(slices.DeleteFunc(slices.Clone(stops), func(s stop) bool { return s.node != node }))
 		}
 	}
-	walk.rest()
-	walk.keepPairs()
-	return walk.ranks, nil
+	w.rest()
+	w.keepPairs()
+	return w.ranks, nil
 }
 
 // stop is an object at which ranks are counted.

@@ -32,7 +32,7 @@ func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapped, error) {
 // homesOrBlocks returns the NUMA node of each seat's first GPU; where one is not
 // known, all seats are spread over the nodes in blocks.
 func (on *mapped) homesOrBlocks() []int {
-	nodes := on.tree.nodes()
+	nodes := on.tree.nodes
 	blocks := make([]int, len(on.seats))
 	var homes []int
 	for i, s := range on.seats {
@@ -83,14 +83,14 @@ func neighbours(homes []int) map[int][]int {
 // bindExclusive shares the cores of each NUMA node evenly among its ranks.
 func (t *tree) bindExclusive(homes []int, on *mapped) error {
 	guests := neighbours(homes)
-	for _, home := range t.nodes() {
+	for _, home := range t.nodes {
 		ranks := guests[home]
 		cores := t.coresIn(t.nodeCPUs(home))
 		if len(ranks) > len(cores) {
 			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of node %d", plural(len(ranks), "rank"), plural(len(cores), "core"), home, t.node)
 		}
 		lowest := t.lowest(CPU.core)
-		slices.SortFunc(cores, func(a, b core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
+		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
 		for k, rank := range ranks {
 			each, more := len(cores)/len(ranks), len(cores)%len(ranks)
 			first := k*each + min(k, more)
@@ -137,8 +137,8 @@ func lastCache(c CPU) int {
 func (t *tree) bindComplexes(homes []int, on *mapped) error {
 	lowest := t.lowest(lastCache)
 	for home, ranks := range neighbours(homes) {
-		caches := groupBy(t.coresIn(t.nodeCPUs(home)), func(c core) int { return lastCache(c.CPU) })
-		slices.SortStableFunc(caches, func(a, b []core) int {
+		caches := groupBy(t.coresIn(t.nodeCPUs(home)), func(c *core) int { return lastCache(c.CPU) })
+		slices.SortStableFunc(caches, func(a, b []*core) int {
 			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()), cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
 		})
 		for k, rank := range ranks {
