@@ -137,7 +137,7 @@ func (s *session) hello() wire.Hello {
 	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
-		Topology: r.NeedsTopology(s.spec.KnownRanks()) || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
+		Topology: r.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 	}
 	if !s.nothingStarts {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // gpus returns the GPUs of a machine that the job's ranks get, in their order, and
@@ -46,8 +47,8 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 	}
 	gpus, _ := r.gpus(m)
 	if need := ranks * r.GPUsPerRank; need > len(gpus) {
-		return fmt.Errorf("--gpus-per-rank %d: %s need %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
-			plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
+		return fmt.Errorf("--gpus-per-rank %d: %s × %d are %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
+			r.GPUsPerRank, plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
 	}
 	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
 		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.GPUs, plural(ranks, "rank"), plural(len(gpus), "GPU"), node,
@@ -96,7 +97,7 @@ func (t *tree) home(device string, bus *Bus) int {
 		return bus.Node
 	case bus.Node >= 0 && t.machine.Topology.Node(bus.Node) != nil:
 		near := t.nearestFirst(bus.Node)[0]
-		t.note(fmt.Sprintf("no CPU of NUMA node %d is allowed here: the ranks of %s run on node %d, the nearest", bus.Node, device, near))
+		t.strand(device, bus.Node, near)
 		return near
 	}
 	for _, c := range t.cores {
@@ -112,6 +113,33 @@ func (t *tree) note(text string) {
 	if !slices.Contains(t.notes, text) {
 		t.notes = append(t.notes, text)
 	}
+}
+
+// stranded are devices at a NUMA node without usable CPUs.
+type stranded struct {
+	node, near int
+	devices    []string
+}
+
+func (t *tree) strand(device string, node, near int) {
+	i := slices.IndexFunc(t.stranded, func(s stranded) bool { return s.node == node })
+	if i < 0 {
+		i = len(t.stranded)
+		t.stranded = append(t.stranded, stranded{node: node, near: near})
+	}
+	if !slices.Contains(t.stranded[i].devices, device) {
+		t.stranded[i].devices = append(t.stranded[i].devices, device)
+	}
+}
+
+// remarks are the notes about a node, those on stranded devices last.
+func (t *tree) remarks() []string {
+	notes := t.notes
+	for _, s := range t.stranded {
+		notes = append(notes, fmt.Sprintf("no CPU of NUMA node %d may be used on node %d: the ranks of %s run on NUMA node %d, the nearest",
+			s.node, t.node, strings.Join(s.devices, ", "), s.near))
+	}
+	return notes
 }
 
 // gpuHomes returns the NUMA nodes at which a rank's GPUs are.
@@ -134,7 +162,7 @@ func (t *tree) gpuHomes(gpus []GPU) []int {
 //
 // There are at least as many cores as ranks, or exact × ranks.
 func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
-	pools := make(map[int][]core)
+	pools := make(map[int][]*core)
 	guests := make(map[int][]int) // NUMA node: ranks
 	for _, c := range t.cores {
 		pools[c.Node] = append(pools[c.Node], c)
@@ -154,11 +182,10 @@ func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
 		want = 2
 	}
 	shares := make([]CPUSet, len(homes))
-	nodes := t.nodes()
-	for _, node := range nodes {
+	for _, node := range t.nodes {
 		t.borrow(node, want, pools, guests)
 	}
-	for _, node := range nodes {
+	for _, node := range t.nodes {
 		ranks := guests[node]
 		if len(ranks) == 0 {
 			continue
@@ -170,18 +197,9 @@ func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
 	return shares
 }
 
-// nodes returns the NUMA nodes with usable CPUs in logical order.
-func (t *tree) nodes() []int {
-	var nodes []int
-	for _, group := range groupBy(t.cores, func(c core) int { return c.Node }) {
-		nodes = append(nodes, group[0].Node)
-	}
-	return nodes
-}
-
 // settle gives a home to ranks that have none, and leaves one to each rank where
 // an exact number of cores is wanted or several homes are more than there are cores.
-func (t *tree) settle(homes [][]int, exact int, pools map[int][]core) [][]int {
+func (t *tree) settle(homes [][]int, exact int, pools map[int][]*core) [][]int {
 	entries := 0
 	for _, nodes := range homes {
 		entries += max(1, len(nodes))
@@ -201,7 +219,7 @@ func (t *tree) settle(homes [][]int, exact int, pools map[int][]core) [][]int {
 		if len(nodes) > 0 {
 			continue
 		}
-		roomiest := slices.MaxFunc(t.nodes(), func(a, b int) int {
+		roomiest := slices.MaxFunc(t.nodes, func(a, b int) int {
 			return cmp.Compare(len(pools[a])*(ranks[b]+1), len(pools[b])*(ranks[a]+1))
 		})
 		settled[rank] = []int{roomiest}
@@ -211,7 +229,7 @@ func (t *tree) settle(homes [][]int, exact int, pools map[int][]core) [][]int {
 }
 
 // borrow moves cores that others can spare to a node, the nearest others first.
-func (t *tree) borrow(node, want int, pools map[int][]core, guests map[int][]int) {
+func (t *tree) borrow(node, want int, pools map[int][]*core, guests map[int][]int) {
 	missing := want*len(guests[node]) - len(pools[node])
 	for _, lender := range t.nearestFirst(node) {
 		spare := min(missing, len(pools[lender])-want*len(guests[lender]))

@@ -20,6 +20,9 @@ type mapped struct {
 	tree    *tree
 	seats   []seat
 	objects []CPUSet
+	// paired seats stay in their order, whatever --rank-by says: a program takes the
+	// GPU of its local rank, and its CPUs are to be near to that.
+	paired bool
 }
 
 // place is a device or a part of a machine to which ranks are mapped.
@@ -185,7 +188,7 @@ func (t *tree) fillNearest(j, each int, places []place) int {
 // order returns the ranks of the job as positions (node, seat) of the mapped nodes.
 func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 	object := cmp.Or(r.Object, m.Object)
-	if r.Object == AnyObject && r.Order == RoundRobin && m.PPR > 0 {
+	if r.Object == AnyObject && r.Order == RoundRobin && (m.PPR > 0 || m.Object == ByDistance) {
 		object = BySlot
 	}
 	var stops []stop
@@ -196,28 +199,30 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 		}
 		stops = append(stops, more...)
 	}
-	walk := walk{left: make([][]int, len(nodes)), nodes: nodes}
+	w := walk{left: make([][]int, len(nodes)), nodes: nodes}
 	for node := range nodes {
+		w.left[node] = make([]int, 0, len(nodes[node].seats))
 		for j := range nodes[node].seats {
-			walk.left[node] = append(walk.left[node], j)
+			w.left[node] = append(w.left[node], j)
 		}
 	}
 	switch {
 	case len(stops) == len(nodes) && r.Order != RankSpan && object != ByNode:
-		walk.rest() // one stop a node: the seats' own order
+		w.rest() // one stop a node: the seats' own order
 	case r.Order == RankFill:
 		for _, s := range stops {
-			walk.around([]stop{s})
+			w.around([]stop{s})
 		}
 	case r.Order == RankSpan || object == ByNode:
-		walk.around(stops)
+		w.around(stops)
 	default:
 		for node := range nodes {
-			walk.around(slices.DeleteFunc(slices.Clone(stops), func(s stop) bool { return s.node != node }))
+			w.around(slices.DeleteFunc(slices.Clone(stops), func(s stop) bool { return s.node != node }))
 		}
 	}
-	walk.rest()
-	return walk.ranks, nil
+	w.rest()
+	w.keepPairs()
+	return w.ranks, nil
 }
 
 // stop is an object at which ranks are counted.
@@ -232,7 +237,7 @@ func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, erro
 	switch {
 	case device && object != m.Object:
 		return nil, fmt.Errorf("%s: ranks are counted by %s only with --map-by %s", r, object, object)
-	case !device && !object.part():
+	case !device && !object.part() || on.tree == nil: // or a node without ranks
 		return []stop{{node, everything}}, nil
 	}
 	sets := on.objects
@@ -273,6 +278,18 @@ func (w *walk) around(stops []stop) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// keepPairs puts paired seats into their own order again, at the places that their
+// node has in the job.
+func (w *walk) keepPairs() {
+	next := make([]int, len(w.nodes))
+	for i, at := range w.ranks {
+		if w.nodes[at[0]].paired {
+			w.ranks[i][1] = next[at[0]]
+			next[at[0]]++
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"flag"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -26,6 +27,8 @@ import (
 // they would be. Its answers to a fixed set of questions are in answersFile;
 // where mpirun is installed a part of them, and new ones, are asked for again.
 const answersFile = "testdata/mpirun-4.1.txt"
+
+var askAll = flag.Bool("ask-mpirun", false, "ask mpirun for all of "+answersFile+" and write it again")
 
 // question is what is asked of mpirun and of Map.
 type question struct {
@@ -247,7 +250,7 @@ func TestMapAsMpirun(t *testing.T) {
 	answers := readAnswers(t)
 	for _, q := range fixedQuestions() {
 		theirs, known := answers[q.String()]
-		require.True(t, known, "%s has no answer to %s: go test ./placement -run MpirunLive -update", answersFile, q)
+		require.True(t, known, "%s has no answer to %s: go test ./placement -run MpirunLive -ask-mpirun", answersFile, q)
 		if ours := q.ask(t); !agree(ours, theirs) {
 			t.Errorf("%s\n  gorun:  %s\n  mpirun: %s", q, ours, theirs)
 		}
@@ -257,7 +260,7 @@ func TestMapAsMpirun(t *testing.T) {
 // mpirun still answers what the file says, and to new questions what Map says.
 func TestMapAsMpirunLive(t *testing.T) {
 	mpirun, temporary := mpirun4(t), t.TempDir()
-	if *update {
+	if *askAll {
 		writeAnswers(t, mpirun, temporary)
 	}
 	random := testneeds.Rand(t)
@@ -282,7 +285,7 @@ func writeAnswers(t testing.TB, mpirun, temporary string) {
 		lines = append(lines, q.String()+" => "+q.askMpirun(t, mpirun, temporary))
 	}
 	slices.SortStableFunc(lines, func(a, b string) int { return cmp.Compare(a, b) })
-	text := "# Where Open MPI 4.1 places ranks on made-up machines (rank:CPUs); TestMapAsMpirunLive -update writes it.\n" + strings.Join(lines, "\n") + "\n"
+	text := "# Where Open MPI 4.1 places ranks on made-up machines (rank:CPUs); TestMapAsMpirunLive -ask-mpirun writes it.\n" + strings.Join(lines, "\n") + "\n"
 	require.NoError(t, os.MkdirAll(filepath.Dir(answersFile), 0o755))
 	require.NoError(t, os.WriteFile(answersFile, []byte(text), 0o644))
 }

@@ -32,7 +32,7 @@ func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapped, error) {
 // homesOrBlocks returns the NUMA node of each seat's first GPU; where one is not
 // known, all seats are spread over the nodes in blocks.
 func (on *mapped) homesOrBlocks() []int {
-	nodes := on.tree.nodes()
+	nodes := on.tree.nodes
 	blocks := make([]int, len(on.seats))
 	var homes []int
 	for i, s := range on.seats {
@@ -83,13 +83,14 @@ func neighbours(homes []int) map[int][]int {
 // bindExclusive shares the cores of each NUMA node evenly among its ranks.
 func (t *tree) bindExclusive(homes []int, on *mapped) error {
 	guests := neighbours(homes)
-	for _, home := range t.nodes() {
+	for _, home := range t.nodes {
 		ranks := guests[home]
 		cores := t.coresIn(t.nodeCPUs(home))
 		if len(ranks) > len(cores) {
 			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of node %d", plural(len(ranks), "rank"), plural(len(cores), "core"), home, t.node)
 		}
-		slices.SortFunc(cores, func(a, b core) int { return cmp.Compare(a.cpus.next(0), b.cpus.next(0)) })
+		lowest := t.lowest(CPU.core)
+		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
 		for k, rank := range ranks {
 			each, more := len(cores)/len(ranks), len(cores)%len(ranks)
 			first := k*each + min(k, more)
@@ -103,8 +104,28 @@ func (t *tree) bindExclusive(homes []int, on *mapped) error {
 	return nil
 }
 
-// lastCache is the number of the largest cache that a core has.
-func lastCache(c core) int {
+// core is what tells a core from others.
+func (c CPU) core() int {
+	if c.Core >= 0 {
+		return c.Core
+	}
+	return -1 - c.ID // a core of its own
+}
+
+// lowest returns the lowest number of the CPUs of each object, allowed or not: the
+// order in which torchrun takes them.
+func (t *tree) lowest(object func(CPU) int) map[int]int {
+	numbers := make(map[int]int)
+	for _, cpu := range t.machine.Topology.CPUs {
+		if n, known := numbers[object(cpu)]; !known || cpu.ID < n {
+			numbers[object(cpu)] = cpu.ID
+		}
+	}
+	return numbers
+}
+
+// lastCache is the number of the largest cache that a CPU has.
+func lastCache(c CPU) int {
 	if c.L3 >= 0 {
 		return c.L3
 	}
@@ -114,16 +135,14 @@ func lastCache(c core) int {
 // bindComplexes gives each rank the CPUs of one L3 cache of its NUMA node, the
 // largest first; there may be more ranks than caches.
 func (t *tree) bindComplexes(homes []int, on *mapped) error {
+	lowest := t.lowest(lastCache)
 	for home, ranks := range neighbours(homes) {
-		var caches []CPUSet
-		for _, group := range groupBy(t.coresIn(t.nodeCPUs(home)), lastCache) {
-			caches = append(caches, cpusOf(group))
-		}
-		slices.SortStableFunc(caches, func(a, b CPUSet) int {
-			return cmp.Or(cmp.Compare(b.Len(), a.Len()), cmp.Compare(a.next(0), b.next(0)))
+		caches := groupBy(t.coresIn(t.nodeCPUs(home)), func(c *core) int { return lastCache(c.CPU) })
+		slices.SortStableFunc(caches, func(a, b []*core) int {
+			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()), cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
 		})
 		for k, rank := range ranks {
-			on.seats[rank].cpus = caches[k%len(caches)]
+			on.seats[rank].cpus = cpusOf(caches[k%len(caches)])
 		}
 	}
 	return nil

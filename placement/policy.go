@@ -59,7 +59,7 @@ func (r Request) checkWishes() error {
 
 // seated makes seats without places, with the GPUs of their local ranks.
 func (r Request) seated(t *tree, n int, gpus []GPU) mapped {
-	on := mapped{tree: t, seats: make([]seat, n)}
+	on := mapped{tree: t, seats: make([]seat, n), paired: len(gpus) > 0}
 	for local := range on.seats {
 		on.seats[local] = seat{object: -1, gpus: r.gpusOf(local, gpus)}
 		if t != nil {
@@ -137,7 +137,7 @@ func (on *mapped) bindNear(homes [][]int, exact int) {
 	}
 }
 
-func (on *mapped) bindShares(shares [][]core) {
+func (on *mapped) bindShares(shares [][]*core) {
 	for i, share := range shares {
 		set := cpusOf(share)
 		on.seats[i].cpus, on.seats[i].locale, on.seats[i].reason = set, set, on.tree.describe(set)
@@ -168,8 +168,8 @@ func (r Request) cpusPerRank(t *tree, n int, gpus []GPU) (mapped, error) {
 	on := r.seated(t, n, gpus)
 	each := t.coresFor(r.CPUsPerRank)
 	if n*each > len(t.cores) {
-		return on, fmt.Errorf("--cpus-per-rank %d: %s need %s, node %d has %d (%s)", r.CPUsPerRank, plural(n, "rank"),
-			plural(n*each, "core"), t.node, len(t.cores), plural(len(t.cpus), "CPU"))
+		return on, fmt.Errorf("--cpus-per-rank %d: %s × %d are %s, node %d has %d (%s)", r.CPUsPerRank, plural(n, "rank"),
+			each, plural(n*each, "core"), t.node, len(t.cores), plural(len(t.cpus), "CPU"))
 	}
 	if homes, known := on.homes(); known {
 		on.bindNear(homes, each)

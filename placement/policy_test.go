@@ -120,14 +120,14 @@ func TestPoliciesOnMachines(t *testing.T) {
 						again, _ := Map(req, []Machine{m})
 						require.True(t, reflect.DeepEqual(layout, again), "%d ranks: it is another layout", n)
 					}
-					checkLayout(t, m, layout, n, overlapping(policyName))
+					checkLayout(t, policyName, m, layout, n, overlapping(policyName))
 				}
 			})
 		}
 	}
 }
 
-func checkLayout(t *testing.T, m Machine, layout Layout, n int, overlap bool) {
+func checkLayout(t *testing.T, what string, m Machine, layout Layout, n int, overlap bool) {
 	t.Helper()
 	var taken CPUSet
 	bound := 0
@@ -144,15 +144,15 @@ func checkLayout(t *testing.T, m Machine, layout Layout, n int, overlap bool) {
 			wrong = fmt.Sprintf("it is to have %d threads", r.Threads)
 		}
 		if wrong != "" {
-			t.Fatalf("%d ranks, rank %d on CPUs %s: %s", n, rank, r.CPUs, wrong)
+			t.Fatalf("%s, %d ranks, rank %d on CPUs %s: %s", what, n, rank, r.CPUs, wrong)
 		}
 		if r.CPUs.Len() > 0 {
 			bound++
 		}
 		taken = union(taken, r.CPUs)
 	}
-	require.Len(t, layout.Ranks, n)
-	require.True(t, bound == 0 || bound == n, "%d of %d ranks are bound", bound, n)
+	require.Len(t, layout.Ranks, n, what)
+	require.True(t, bound == 0 || bound == n, "%s: %d of %d ranks are bound", what, bound, n)
 }
 
 // By gorun's own policy the ranks of a node have as many cores as each other, or
@@ -226,6 +226,23 @@ func TestRanksAreNearTheirGPUs(t *testing.T) {
 	}
 }
 
+// A program takes the GPU of its local rank: no way to number ranks may bring its
+// CPUs to where another GPU is.
+func TestRankByKeepsGPUs(t *testing.T) {
+	m := sampleMachines(t)["DGX A100"]
+	for _, order := range []string{"numa:fill", "span", "core", "node"} {
+		rankBy, err := ParseRankBy(order)
+		require.NoError(t, err)
+		layout, err := Map(Request{RankBy: rankBy}, []Machine{m, m})
+		require.NoError(t, err)
+		for rank, r := range layout.Ranks {
+			assert.Equal(t, r.LocalRank, r.GPU.Index, "%s, rank %d", order, rank)
+			assert.Equal(t, cpuSetOf(r.GPU.Bus.Node), r.Memories, "%s, rank %d", order, rank)
+		}
+		assert.Equal(t, order == "node" || order == "span", layout.Ranks[1].Node == 1, order)
+	}
+}
+
 func TestShareExamples(t *testing.T) {
 	machines := sampleMachines(t)
 	tests := []struct {
@@ -260,7 +277,7 @@ func TestShareExamples(t *testing.T) {
 			Request{Ranks: 4},
 			[]string{"16-19", "20-23", "0-3", "4-7"},
 			4,
-			[]string{"no CPU of NUMA node 3 is allowed here: the ranks of GPU 0 run on node 2, the nearest", "no CPU of NUMA node 3 is allowed here: the ranks of GPU 1 run on node 2, the nearest"},
+			[]string{"no CPU of NUMA node 3 may be used on node 0: the ranks of GPU 0, GPU 1 run on NUMA node 2, the nearest"},
 		},
 		{"GPUs, not known", Request{Ranks: 2}, []string{"0-15", "16-31"}, 16, nil},
 		{"two packages", Request{Ranks: 3, CPUsPerRank: 4}, []string{"0-1,64-65", "2-3,66-67", "32-33,96-97"}, 4, nil},

@@ -31,7 +31,7 @@ func worthStaying(size, cores, ranks int) bool { return 4*size >= 3*(cores/ranks
 // L3 cache, a NUMA node or a package, nor mix cores of different power, as long as
 // that is [worthStaying]. With
 // exact > 0 each rank gets that many cores; n × exact ≤ len(cores).
-func divide(cores []core, n, exact int) [][]core {
+func divide(cores []*core, n, exact int) [][]*core {
 	for _, g := range grains {
 		if exact > 0 && g.unit != ByCore {
 			continue
@@ -44,16 +44,16 @@ func divide(cores []core, n, exact int) [][]core {
 	if exact > 0 {
 		limit = exact
 	}
-	return cut([][][]core{whole}, []int{n}, limit)
+	return cut([][][]*core{whole}, []int{n}, limit)
 }
 
 // bins cuts cores into what shares should not leave; nil where the machine does
 // not tell.
-func (g grain) bins(cores []core) [][]core {
-	if slices.ContainsFunc(cores, func(c core) bool { return c.key(g.bin) < 0 }) {
+func (g grain) bins(cores []*core) [][]*core {
+	if slices.ContainsFunc(cores, func(c *core) bool { return c.key(g.bin) < 0 }) {
 		return nil
 	}
-	return groupBy(cores, func(c core) [4]int {
+	return groupBy(cores, func(c *core) [4]int {
 		// A cache may be shared by NUMA nodes, and a NUMA node by packages: a bin is
 		// the part that they have in common.
 		key := [4]int{c.Kind, c.key(g.bin)}
@@ -68,11 +68,11 @@ func (g grain) bins(cores []core) [][]core {
 }
 
 // units cuts a bin into what shares are made of; nil where these differ in size.
-func (g grain) units(bin []core) [][]core {
+func (g grain) units(bin []*core) [][]*core {
 	if g.unit == ByCore {
 		return slices.Collect(slices.Chunk(bin, 1))
 	}
-	units := groupBy(bin, func(c core) int { return c.key(g.unit) })
+	units := groupBy(bin, func(c *core) int { return c.key(g.unit) })
 	for _, unit := range units {
 		if unit[0].key(g.unit) < 0 || len(unit) != len(units[0]) {
 			return nil
@@ -82,8 +82,8 @@ func (g grain) units(bin []core) [][]core {
 }
 
 // divide is [divide] with one grain; nil where it does not work out.
-func (g grain) divide(cores []core, n, exact int) [][]core {
-	var bins [][][]core // bin, unit, core
+func (g grain) divide(cores []*core, n, exact int) [][]*core {
+	var bins [][][]*core // bin, unit, core
 	for _, bin := range g.bins(cores) {
 		units := g.units(bin)
 		if units == nil || len(bins) > 0 && len(units[0]) != len(bins[0][0]) {
@@ -109,7 +109,7 @@ func (g grain) divide(cores []core, n, exact int) [][]core {
 }
 
 // capacity is the number of shares of some units that fit into bins.
-func capacity(bins [][][]core, size int) int {
+func capacity(bins [][][]*core, size int) int {
 	n := 0
 	for _, bin := range bins {
 		n += len(bin) / size
@@ -119,7 +119,7 @@ func capacity(bins [][][]core, size int) int {
 
 // largestShare is the largest number of units of which n shares fit into bins; 1
 // where none does.
-func largestShare(bins [][][]core, n int) int {
+func largestShare(bins [][][]*core, n int) int {
 	size := 1
 	for _, bin := range bins {
 		size = max(size, len(bin))
@@ -132,7 +132,7 @@ func largestShare(bins [][][]core, n int) int {
 
 // spread says how many of n ranks each bin takes, so that all ranks have about
 // the same room.
-func spread(bins [][][]core, n, size int) []int {
+func spread(bins [][][]*core, n, size int) []int {
 	ranks := make([]int, len(bins))
 	for range n {
 		best := -1
@@ -147,8 +147,8 @@ func spread(bins [][][]core, n, size int) []int {
 }
 
 // cut gives the ranks of each bin their units, at most limit.
-func cut(bins [][][]core, ranks []int, limit int) [][]core {
-	var shares [][]core
+func cut(bins [][][]*core, ranks []int, limit int) [][]*core {
+	var shares [][]*core
 	for i, bin := range bins {
 		if ranks[i] == 0 {
 			continue

@@ -13,8 +13,12 @@ type tree struct {
 	node    int // number of the machine, for messages
 	cpus    []CPU
 	all     CPUSet
-	cores   []core
+	cores   []*core
+	nodes   []int    // NUMA nodes with usable CPUs, in logical order
+	onNode  []CPUSet // their usable CPUs
 	notes   []string
+
+	stranded []stranded
 }
 
 // core is the usable part of one core.
@@ -31,7 +35,7 @@ func newTree(node int, m Machine) *tree {
 	if general := allowed.without(m.Topology.Isolated); general.Len() > 0 {
 		allowed = general
 	} else if allowed.Len() > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed here (%s): ranks go there", allowed))
+		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed on node %d (%s): ranks go there", node, allowed))
 	}
 	var all []int
 	for _, cpu := range m.Topology.CPUs {
@@ -48,6 +52,9 @@ func newTree(node int, m Machine) *tree {
 		return cmp.Or(cmp.Compare(a.Core, b.Core), cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.ID, b.ID))
 	})
 	t.findCores()
+	for _, group := range groupBy(t.cores, func(c *core) int { return c.Node }) {
+		t.nodes, t.onNode = append(t.nodes, group[0].Node), append(t.onNode, cpusOf(group))
+	}
 	return t
 }
 
@@ -58,7 +65,7 @@ func (t *tree) findCores() {
 		if !known || cpu.Core < 0 {
 			i = len(t.cores)
 			at[cpu.Core] = i
-			t.cores = append(t.cores, core{CPU: cpu})
+			t.cores = append(t.cores, &core{CPU: cpu})
 		}
 		t.cores[i].cpus = union(t.cores[i].cpus, cpuSetOf(cpu.ID))
 	}
@@ -81,7 +88,8 @@ func (c CPU) key(kind Object) int {
 }
 
 // objects returns the CPUs of each object of a kind, in logical order; none where
-// the machine does not tell of that kind.
+// the machine does not tell of that kind. CPUs may be in none: some processors
+// have cores without the large cache of the others.
 func (t *tree) objects(kind Object) []CPUSet {
 	switch kind {
 	case ByCore:
@@ -94,11 +102,10 @@ func (t *tree) objects(kind Object) []CPUSet {
 		return sets
 	case ByPackage, ByNUMA, ByL3, ByL2:
 		var sets []CPUSet
-		for _, group := range groupBy(t.cores, func(c core) int { return c.key(kind) }) {
-			if group[0].key(kind) < 0 {
-				return nil
+		for _, group := range groupBy(t.cores, func(c *core) int { return c.key(kind) }) {
+			if group[0].key(kind) >= 0 {
+				sets = append(sets, cpusOf(group))
 			}
-			sets = append(sets, cpusOf(group))
 		}
 		return sets
 	}
@@ -119,8 +126,8 @@ func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
 func (t *tree) count(kind Object) string { return kind.noun(len(t.objects(kind))) }
 
 // coresIn returns the cores of which a CPU is in a set, in logical order.
-func (t *tree) coresIn(set CPUSet) []core {
-	var cores []core
+func (t *tree) coresIn(set CPUSet) []*core {
+	var cores []*core
 	for _, c := range t.cores {
 		if c.cpus.meets(set) {
 			cores = append(cores, c)
@@ -146,22 +153,16 @@ func (t *tree) units(set CPUSet, threads bool) int {
 
 // nodeCPUs returns the usable CPUs of a NUMA node.
 func (t *tree) nodeCPUs(id int) CPUSet {
-	var cores []core
-	for _, c := range t.cores {
-		if c.Node == id {
-			cores = append(cores, c)
-		}
+	if i := slices.Index(t.nodes, id); i >= 0 {
+		return t.onNode[i]
 	}
-	return cpusOf(cores)
+	return CPUSet{}
 }
 
 // nearestFirst returns the NUMA nodes that have usable CPUs, the nearest to a
 // node first; those of equal distance in logical order.
 func (t *tree) nearestFirst(id int) []int {
-	var nodes []int
-	for _, group := range groupBy(t.cores, func(c core) int { return c.Node }) {
-		nodes = append(nodes, group[0].Node)
-	}
+	nodes := slices.Clone(t.nodes)
 	from := t.machine.Topology.Node(id)
 	far := func(other int) int {
 		at := slices.IndexFunc(t.machine.Topology.Nodes, func(n NUMANode) bool { return n.ID == other })
@@ -212,9 +213,9 @@ func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	return groups
 }
 
-func cpusOf(cores []core) CPUSet { return union(coreSets(cores)...) }
+func cpusOf(cores []*core) CPUSet { return union(coreSets(cores)...) }
 
-func coreSets(cores []core) []CPUSet {
+func coreSets(cores []*core) []CPUSet {
 	sets := make([]CPUSet, len(cores))
 	for i, c := range cores {
 		sets[i] = c.cpus
