@@ -340,3 +340,17 @@ func TestEqualNICsAreOneLine(t *testing.T) {
 	require.Contains(t, text, "┬ 00:01.0 ─ 40 NICs  0000:03:00.0…  Ethernet · down · ens1v0 … ens1v39 ")
 	require.Contains(t, text, "└ 00:02.0 ─ 4 NICs   0000:04:00.0…  EFA 100 Gb/s · rdma0 rdma1 rdma2 rdma3 ")
 }
+
+func TestManyRanksThatTakeTurns(t *testing.T) {
+	m := pairs()
+	var seats []draw.Seat
+	for rank := range 64 {
+		core := rank%2*32 + rank/2
+		seats = append(seats, draw.Seat{Rank: rank, CPUs: must(fmt.Sprintf("%d,%d", core, core+64))})
+	}
+	want := "ranks 0-62:2 → numa 0 cores 0-31, 1 each\nranks 1-63:2 → numa 1 cores 32-63, 1 each\n" +
+		"ranks 0-62:2 [32×BB][32×..]\nranks 1-63:2 [32×..][32×BB]\n"
+	require.Equal(t, want, draw.Seats(m, seats, draw.Style{}))
+	seats = seats[:32]
+	require.Equal(t, 64, strings.Count(draw.Seats(m, seats, draw.Style{}), "\n"), "few are not folded")
+}
