@@ -194,10 +194,15 @@ func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
 			return placement.CPUSet{}, false
 		}
 	}
-	own := c.ownL2(l, kinds, share(2))
+	cores := c.members(l.cores)
+	core := func(cpu int) placement.CPUSet { return cores[l.cores[c.at[cpu]]] }
+	own := c.ownL2(l, kinds, func(cpu int) bool {
+		set, ok := share(2)(cpu)
+		return ok && c.online(set).String() == core(cpu).String()
+	})
 	l2 = c.group(func(cpu int) (placement.CPUSet, bool) {
 		if i := c.at[cpu]; own[[2]int{l.packages[i], kinds[i]}] {
-			return c.sameCore(l.cores, cpu), true
+			return core(cpu), true
 		}
 		return share(2)(cpu)
 	})
@@ -205,37 +210,40 @@ func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
 }
 
 // ownL2 tells for each package and kind whether its cores have L2 caches of their
-// own.
-func (c *cpuReader) ownL2(l levels, kinds []int, l2 func(cpu int) (placement.CPUSet, bool)) map[[2]int]bool {
+// own, by what check says of the first and the last CPU.
+func (c *cpuReader) ownL2(l levels, kinds []int, check func(cpu int) bool) map[[2]int]bool {
 	own := map[[2]int]bool{}
-	ends := map[[2]int][2]int{}
+	last := map[[2]int]int{}
 	for i, cpu := range c.ids {
 		key := [2]int{l.packages[i], kinds[i]}
-		if first, seen := ends[key]; seen {
-			ends[key] = [2]int{first[0], cpu}
-		} else {
-			ends[key] = [2]int{cpu, cpu}
+		if _, seen := own[key]; !seen {
+			own[key] = check(cpu)
 		}
+		last[key] = cpu
 	}
-	for key, end := range ends {
-		own[key] = true
-		for _, cpu := range end {
-			set, ok := l2(cpu)
-			own[key] = own[key] && ok && c.online(set).String() == c.sameCore(l.cores, cpu).String()
+	for i, cpu := range c.ids { // in this order, so that always the same files are read
+		key := [2]int{l.packages[i], kinds[i]}
+		if own[key] && last[key] == cpu {
+			own[key] = check(cpu)
 		}
 	}
 	return own
 }
 
-// sameCore returns the CPUs of a CPU's core.
-func (c *cpuReader) sameCore(cores level, cpu int) placement.CPUSet {
-	var set mask
-	for i := c.at[cores[c.at[cpu]]]; i < len(c.ids); i++ {
-		if cores[i] == cores[c.at[cpu]] {
-			set.add(c.ids[i])
+// members returns the CPUs of each object by its lowest one.
+func (c *cpuReader) members(l level) map[int]placement.CPUSet {
+	masks := map[int]*mask{}
+	for i, first := range l {
+		if masks[first] == nil {
+			masks[first] = &mask{}
 		}
+		masks[first].add(c.ids[i])
 	}
-	return set.set()
+	sets := map[int]placement.CPUSet{}
+	for first, m := range masks {
+		sets[first] = m.set()
+	}
+	return sets
 }
 
 // online leaves out CPUs that are switched off.
@@ -269,19 +277,11 @@ func (c *cpuReader) cacheFolders(cpu int) (folders [4]string) {
 // nodes puts each CPU into its NUMA node.
 func (c *cpuReader) nodes(cpus []placement.CPU, nodes []placement.NUMANode) level {
 	l := make(level, len(c.ids))
-	for i := range l {
-		l[i] = -1
-	}
-	for _, node := range nodes {
-		for _, cpu := range members(c.online(node.CPUs)) {
-			if i := c.at[cpu]; l[i] < 0 {
-				l[i], cpus[i].Node = members(node.CPUs)[0], node.ID
-			}
-		}
-	}
-	for i := range l {
-		if l[i] < 0 { // readNodes sees to it that there is a node for it
-			l[i], cpus[i].Node = c.ids[0], nodes[0].ID
+	for _, node := range nodes { // readNodes sees to it that each CPU is in one
+		own := members(node.CPUs)
+		for _, cpu := range own {
+			i := c.at[cpu]
+			l[i], cpus[i].Node = own[0], node.ID
 		}
 	}
 	return l

@@ -1,0 +1,201 @@
+package sysfs
+
+import (
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+
+	"gorun/placement"
+)
+
+// nicsOf reads the interfaces of a machine with one CPU and these devices.
+func nicsOf(t *testing.T, devices func(tree fakeTree)) []placement.NIC {
+	t.Helper()
+	m := example(t, "one")
+	tree := fakeTree{treeOf(m)}
+	devices(tree)
+	return ReadFS(tree.MapFS, m.CPUs, everything).Topology.NICs
+}
+
+func (t fakeTree) virtual(name, kind, state string) {
+	dir := "sys/devices/virtual/net/" + name
+	t.link(netDir+"/"+name, dir)
+	t.put(dir+"/type", kind)
+	t.put(dir+"/operstate", state)
+}
+
+func TestVirtualInterfaces(t *testing.T) {
+	nics := nicsOf(t, func(tree fakeTree) {
+		tree.virtual("lo", "772", "unknown")
+		tree.virtual("docker0", "1", "up")
+		tree.virtual("veth12ab", "1", "up")
+		tree.put("sys/devices/virtual/net/veth12ab/master/x", "") // a port of docker0
+		tree.virtual("tunl0", "768", "down")
+		tree.virtual("wg0", "65534", "unknown")
+		tree.virtual("bond0", "1", "up")
+		tree.put("sys/devices/virtual/net/bond0/speed", 50000)
+		tree.put(netDir+"/bonding_masters", "bond0")
+		tree.nic(placement.NIC{
+			Name: "eno1", Interface: "eno1", Kind: placement.Ethernet,
+			Bus: &placement.Bus{Root: "pci0000:00", Address: "0000:00:1f.6"},
+		})
+	})
+	assert.Equal(t, []placement.NIC{
+		{Name: "eno1", Kind: placement.Ethernet, Interface: "eno1", State: "down", GID: -1, Bus: &placement.Bus{
+			Root: "pci0000:00", Address: "0000:00:1f.6", Near: cpus(t, "0"),
+		}},
+		{Name: "bond0", Kind: placement.Virtual, Interface: "bond0", Up: true, Gbps: 50, GID: -1},
+		{Name: "docker0", Kind: placement.Virtual, Interface: "docker0", Up: true, GID: -1},
+		{Name: "wg0", Kind: placement.Virtual, Interface: "wg0", Up: true, GID: -1},
+	}, nics)
+}
+
+// rdmaPort writes a port of an RDMA device by its files.
+func (t fakeTree) rdmaPort(dir, layer, state, physical, rate string) {
+	t.put(dir+"/link_layer", layer)
+	t.put(dir+"/state", state)
+	t.put(dir+"/phys_state", physical)
+	t.put(dir+"/rate", rate)
+}
+
+func TestRDMADevices(t *testing.T) {
+	const dir = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+	bus := &placement.Bus{Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0", Near: cpus(t, "0")}
+	nics := nicsOf(t, func(tree fakeTree) {
+		tree.device(bus, "15B3", "20700")
+		// One device with a port of each kind; the second netdev is the first port's.
+		mlx := dir + "/infiniband/mlx4_0"
+		tree.link(rdmaDir+"/mlx4_0", mlx)
+		tree.link(mlx+"/device", dir)
+		tree.rdmaPort(mlx+"/ports/1", "InfiniBand", "2: INIT", "5: LinkUp", "56 Gb/sec (4X FDR)")
+		tree.rdmaPort(mlx+"/ports/2", "Ethernet", "4: ACTIVE", "5: LinkUp", "2.5 Gb/sec (1X SDR)")
+		tree.put(mlx+"/ports/junk", "")
+		for i, name := range []string{"ens1", "ib0", "ib0.8001"} {
+			tree.link(netDir+"/"+name, dir+"/net/"+name)
+			tree.put(dir+"/net/"+name+"/dev_port", []int{1, 0, 0}[i])
+			tree.put(dir+"/net/"+name+"/type", []int{arpEthernet, arpInfiniBand, arpInfiniBand}[i])
+		}
+		rxe := "sys/devices/virtual/infiniband/rxe0"
+		tree.link(rdmaDir+"/rxe0", rxe)
+		tree.put(rxe+"/parent", "eth7")
+		tree.rdmaPort(rxe+"/ports/1", "Ethernet", "1: DOWN", "3: Disabled", "what")
+	})
+	assert.Equal(t, []placement.NIC{
+		{Name: "ib0.8001", Kind: placement.InfiniBand, Interface: "ib0.8001", GID: -1, Bus: bus},
+		{Name: "mlx4_0", Kind: placement.InfiniBand, Interface: "ib0", Port: 1, State: "INIT", GID: -1, Bus: bus},
+		{Name: "mlx4_0", Kind: placement.RoCE, Interface: "ens1", Port: 2, Up: true, Gbps: 2.5, GID: -1, Bus: bus},
+		{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, State: "Disabled", GID: -1},
+	}, nics)
+}
+
+func TestGID(t *testing.T) {
+	const (
+		v4    = "0000:0000:0000:0000:0000:ffff:0a00:0001"
+		v6    = "2001:0db8:0000:0000:0000:0000:0000:0001"
+		link  = "fe80:0000:0000:0000:0011:22ff:fe33:4455"
+		empty = "0000:0000:0000:0000:0000:0000:0000:0000"
+	)
+	tests := map[string]struct {
+		gids, types []string
+		want        int
+	}{
+		"as most have it":             {[]string{link, link, v4, v4}, []string{"IB/RoCE v1", "RoCE v2", "IB/RoCE v1", "RoCE v2"}, 3},
+		"after a hole":                {[]string{link, empty, empty, empty, empty, v4}, []string{"RoCE v2", "", "", "", "", "RoCE v2"}, 5},
+		"IPv4 rather than IPv6":       {[]string{v6, v6, v4}, []string{"RoCE v2", "RoCE v2", "RoCE v2"}, 2},
+		"the first of IPv6":           {[]string{link, v6, v6}, []string{"RoCE v2", "RoCE v2", "RoCE v2"}, 1},
+		"only for the link":           {[]string{link, link}, []string{"IB/RoCE v1", "RoCE v2"}, -1},
+		"only version 1":              {[]string{v4, v6}, []string{"IB/RoCE v1", "IB/RoCE v1"}, -1},
+		"another namespace's address": {[]string{v4}, nil, -1},
+		"no table":                    {nil, nil, -1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			tree := fakeTree{fstest.MapFS{}}
+			for i, gid := range test.gids {
+				tree.put("p/gids/"+itoa(i), gid)
+			}
+			for i, kind := range test.types {
+				tree.put("p/gid_attrs/types/"+itoa(i), kind)
+			}
+			assert.Equal(t, test.want, (&reader{root: tree.MapFS}).gid("p"))
+		})
+	}
+}
+
+func TestNaturalOrder(t *testing.T) {
+	ordered := []string{"bnxt_re0", "eth0", "eth0.5", "eth1", "eth01x", "mlx5_2", "mlx5_10", "mlx5_10a", "rdmap79s0", "rdmap113s0"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			switch c := natural(a, b); {
+			case i < j:
+				assert.Negative(t, c, "%s before %s", a, b)
+			case i > j:
+				assert.Positive(t, c, "%s after %s", a, b)
+			default:
+				assert.Zero(t, c, a)
+			}
+		}
+	}
+}
+
+func TestBusPath(t *testing.T) {
+	tests := map[string]struct {
+		root, address string
+		bridges       []string
+	}{
+		"../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0":                            {"pci0000:15", "0000:16:00.0", []string{"0000:15:01.0"}},
+		"../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0":                           {"pci0000:00", "0000:00:03.0", nil},
+		"../../devices/LNXSYSTM:00/VMBUS:00/f8b3/pci0001:00/0001:00:00.0/net/ib0":          {"pci0001:00", "0001:00:00.0", nil},
+		"../../devices/pci0000:e0/pci10000:e1/10000:e1:01.0/10000:e2:00.0/net/eth9":        {"pci10000:e1", "10000:e2:00.0", []string{"10000:e1:01.0"}},
+		"../../devices/platform/40000000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0/net/e0": {"pci0000:00", "0000:01:00.0", []string{"0000:00:00.0"}},
+		"../../devices/virtual/net/docker0":                                                {},
+		"../../devices/pci0000:00/net/eth0":                                                {},
+		"0000:16:00.0":                                                                     {},
+		"":                                                                                 {},
+	}
+	for target, want := range tests {
+		root, bridges, address := busPath(target)
+		assert.Equal(t, want.root, root, target)
+		assert.Equal(t, want.bridges, bridges, target)
+		assert.Equal(t, want.address, address, target)
+	}
+}
+
+// FuzzTopology puts any text into the files of a machine: what is read stays
+// whole.
+func FuzzTopology(f *testing.F) {
+	m, err := placement.Example("offline")
+	if err != nil {
+		f.Fatal(err)
+	}
+	bus := &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0", Near: m.Topology.Nodes[1].CPUs}
+	m.GPUs = []placement.GPU{{PCI: "0000:41:00.0", Vendor: placement.AMD, Bus: bus, Links: []placement.Link{{Peer: "x"}}}}
+	m.Topology.NICs = []placement.NIC{{Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true, Gbps: 100, GID: 3, Bus: bus}}
+	tree := treeOf(m)
+	tree["proc/meminfo"] = &fstest.MapFile{Data: []byte("MemTotal: 5 kB\n")}
+	var names []string
+	for name := range tree {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	f.Add(uint16(0), "0-3", uint16(1), "-1")
+	f.Add(uint16(10), "0-65535", uint16(700), "")
+	f.Add(uint16(20), "3", uint16(300), "2")
+	f.Add(uint16(5), "../../../devices/pci0000:00", uint16(9), "4: ACTIVE")
+	f.Fuzz(func(t *testing.T, first uint16, text string, second uint16, other string) {
+		changed := fstest.MapFS{}
+		for name, file := range tree {
+			changed[name] = file
+		}
+		for i, content := range map[uint16]string{first: text, second: other} {
+			if set, _ := placement.ParseCPUSet(content); set.Len() > 256 {
+				return // a map of files takes seconds for so many
+			}
+			name := names[int(i)%len(names)]
+			changed[name] = &fstest.MapFile{Data: []byte(content), Mode: tree[name].Mode}
+		}
+		checkTopology(t, ReadFS(changed, m.CPUs, allNeeds))
+	})
+}

@@ -1,0 +1,265 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// saved is what a saved machine can be asked for.
+var saved = Needs{Topology: true, Driverless: true}
+
+// Save copies into a new folder the files of this machine that [Read] reads, so
+// that [ReadSaved] gives the same Machine elsewhere: for a bug report, or to try
+// out what gorun would do on that machine. Whatever names this one machine, its
+// owner or its network is left out or made up: serial numbers, UUIDs, MAC and IP
+// addresses, cgroups.
+func Save(dir string) error {
+	allowed, err := Affinity()
+	if err != nil {
+		return err
+	}
+	return SaveFS(disk("/"), allowed, dir)
+}
+
+// SaveFS is Save for the file tree of a machine and the CPUs that are allowed
+// there.
+func SaveFS(root fs.FS, allowed placement.CPUSet, dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("save the machine: %w", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		return errors.Join(fmt.Errorf("save the machine: %s is not empty; name a new folder", dir), err)
+	}
+	tree := record(root, allowed)
+	if err := tree.write(dir); err != nil {
+		return fmt.Errorf("save the machine: %w", err)
+	}
+	return nil
+}
+
+// ReadSaved reads a machine that [Save] wrote.
+func ReadSaved(dir string, needs Needs) (placement.Machine, error) {
+	root := os.DirFS(dir)
+	status, err := fs.ReadFile(root, "proc/self/status")
+	if err != nil {
+		return placement.Machine{}, fmt.Errorf("%s holds no saved machine: %w", dir, err)
+	}
+	allowed, err := placement.ParseCPUSet(field(string(status), "Cpus_allowed_list:"))
+	if err != nil {
+		return placement.Machine{}, fmt.Errorf("%s/proc/self/status: %w", dir, err)
+	}
+	return ReadFS(root, allowed, needs), nil
+}
+
+// recorder is a file tree that remembers what was read.
+type recorder struct {
+	root  fs.FS
+	files map[string]string
+	links map[string]string // to their targets, from the tree's root
+	seen  []string          // names that there are
+	names map[string]string // what stands for a name that must not be told
+}
+
+// record reads a machine and returns what it read, without what must not be told.
+func record(root fs.FS, allowed placement.CPUSet) *recorder {
+	r := &recorder{root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{}}
+	ReadFS(r, allowed, saved)
+	_, asked := r.files["proc/self/mountinfo"]
+	if inside := (&reader{root: root}).inContainer(); asked && inside {
+		r.files["run/.containerenv"] = ""
+	}
+	for name, text := range r.files {
+		if r.files[name] = reduce(name, text); r.files[name] == "" && text != "" {
+			delete(r.files, name)
+		}
+	}
+	r.addLimits(ReadFS(root, allowed, Needs{CPUs: true, Memory: true}))
+	status := r.files["proc/self/status"]
+	r.files["proc/self/status"] = fmt.Sprintf("Cpus_allowed_list:\t%s\n%s", allowed, status)
+	return r
+}
+
+// addLimits writes what cgroups allow as that of one group: their names tell of
+// users and jobs.
+func (r *recorder) addLimits(m placement.Machine) {
+	r.files["proc/self/cgroup"] = "0::/\n"
+	r.files["sys/fs/cgroup/cgroup.procs"] = ""
+	if m.Quota > 0 {
+		r.files["sys/fs/cgroup/cpu.max"] = fmt.Sprintf("%d 100000\n", int64(m.Quota*100000))
+	}
+	if m.MemoryLimit > 0 {
+		r.files["sys/fs/cgroup/memory.max"] = fmt.Sprintln(m.MemoryLimit)
+	}
+}
+
+// told are the lines that are kept of files with many.
+var told = map[string][]string{
+	"status":      {"Mems_allowed_list:"},
+	"meminfo":     {"MemTotal:", "Node "},
+	"information": {"Model:", "Device Minor:"},
+	"uevent":      {"PCI_CLASS=", "PCI_ID=", "PCI_SLOT_NAME="},
+	"properties":  {"cpu_cores_count ", "simd_count ", "domain ", "location_id ", "type ", "node_from ", "node_to ", "weight "},
+	"mountinfo":   {},
+}
+
+// reduce leaves of a file what is read and may be told. Addresses become those
+// that are set aside for examples (RFC 3849 and 5737).
+func reduce(name, text string) string {
+	switch path.Base(path.Dir(name)) {
+	case "gids":
+		switch {
+		case strings.HasPrefix(text, "0000:0000:0000:0000:0000:ffff:"):
+			return "0000:0000:0000:0000:0000:ffff:c000:0201\n"
+		case strings.HasPrefix(text, "fe80:"):
+			return "fe80:0000:0000:0000:0000:0000:0000:0001\n"
+		case strings.Trim(text, "0:\n") != "":
+			return "2001:0db8:0000:0000:0000:0000:0000:0001\n"
+		}
+	case "types":
+		return text
+	}
+	prefixes, isLong := told[path.Base(name)]
+	if !isLong {
+		return text
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// telling matches what names one machine in a file's name: a UUID (Hyper-V's
+// devices), or a hardware address (interfaces named by it, "enx…").
+var telling = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{12,}`)
+
+// anonymous replaces what must not be told in a name by a number.
+func (r *recorder) anonymous(name string) string {
+	return telling.ReplaceAllStringFunc(name, func(id string) string {
+		if r.names[id] == "" {
+			r.names[id] = fmt.Sprintf("id%d", len(r.names))
+		}
+		return r.names[id]
+	})
+}
+
+// write makes the folder's files, then the links between them.
+func (r *recorder) write(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		text := r.files[name]
+		name = r.anonymous(r.resolve(name))
+		if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+			return err
+		}
+		if err := root.WriteFile(name, []byte(r.anonymous(text)), 0o666); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.links)) {
+		if err := r.writeLink(root, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range r.seen {
+		name = r.anonymous(r.resolve(name))
+		if _, err := root.Lstat(name); err == nil {
+			continue
+		}
+		if err := root.MkdirAll(name, 0o777); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recorder) writeLink(root *os.Root, name string) error {
+	target := r.anonymous(r.links[name])
+	if err := root.MkdirAll(target, 0o777); err != nil {
+		return err
+	}
+	name = r.anonymous(name)
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return root.Symlink(strings.Repeat("../", strings.Count(name, "/"))+target, name)
+}
+
+// resolve follows the links in a name.
+func (r *recorder) resolve(name string) string {
+	for i := range len(name) {
+		if name[i] == '/' {
+			if target := r.links[name[:i]]; target != "" {
+				return r.resolve(target + name[i:])
+			}
+		}
+	}
+	return name
+}
+
+// Open is there for io/fs.
+func (r *recorder) Open(name string) (fs.File, error) { return r.root.Open(name) }
+
+// ReadFile reads a file.
+func (r *recorder) ReadFile(name string) ([]byte, error) {
+	data, err := fs.ReadFile(r.root, name)
+	if err == nil {
+		r.files[name] = string(data)
+	}
+	return data, err
+}
+
+// Stat tells whether a file exists.
+func (r *recorder) Stat(name string) (fs.FileInfo, error) {
+	info, err := fs.Stat(r.root, name)
+	if err == nil {
+		r.seen = append(r.seen, name)
+	}
+	return info, err
+}
+
+// ReadDir lists a folder.
+func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(r.root, name)
+	for _, e := range entries {
+		r.seen = append(r.seen, name+"/"+e.Name())
+	}
+	return entries, err
+}
+
+// ReadLink tells where a link points to. Only what is a device's place is kept,
+// and of that nothing above its host bridge.
+func (r *recorder) ReadLink(name string) (string, error) {
+	target, err := fs.ReadLink(r.root, name)
+	if err != nil {
+		return target, err
+	}
+	_, place, ok := strings.Cut(path.Join(path.Dir(name), target), "sys/devices/")
+	if !ok {
+		return target, nil
+	}
+	parts := strings.Split(place, "/")
+	if i := slices.IndexFunc(parts, isRoot); i > 0 {
+		parts = parts[i:]
+	}
+	r.links[name] = "sys/devices/" + strings.Join(parts, "/")
+	return target, nil
+}
+
+// Lstat is there for io/fs.
+func (r *recorder) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(r.root, name) }
