@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/printable"
 	"gorun/placement"
 	"gorun/placement/draw"
 	"gorun/placement/sysfs"
@@ -13,16 +14,48 @@ import (
 // everything is all that can be known of a machine.
 var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true}
 
-// wishedMachine is this machine, or a typical one.
+// wishedMachine is this machine, a saved one, or a typical one.
 func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
-	if wish.Example == "" {
-		return sysfs.Read(everything), nil
+	switch {
+	case wish.Example != "":
+		m, err := placement.Example(wish.Example)
+		return m, of("--example", err)
+	case wish.From != "":
+		m, err := sysfs.ReadSaved(wish.From, everything)
+		return withNVLinkNote(m), of("--from", err)
 	}
-	m, err := placement.Example(wish.Example)
+	return withNVLinkNote(sysfs.Read(everything)), nil
+}
+
+// withNVLinkNote says that NVLinks are not known where there may be some: the
+// kernel's files, which are all that was read, have none.
+func withNVLinkNote(m placement.Machine) placement.Machine {
+	gpus := 0
+	for _, g := range m.GPUs {
+		if g.Vendor == placement.NVIDIA && len(g.Links) == 0 {
+			gpus++
+		}
+	}
+	if gpus > 1 {
+		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which is not asked yet; paths between GPUs are those of PCIe")
+	}
+	return m
+}
+
+// of names the option in an error.
+func of(option string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("--example: %w", err)
+		err = fmt.Errorf("%s: %w", option, err)
 	}
-	return m, err
+	return err
+}
+
+// savedTo saves this machine and says so.
+func savedTo(dir string) (string, error) {
+	if err := sysfs.Save(dir); err != nil {
+		return "", of("--save", err)
+	}
+	return fmt.Sprintf("saved this machine to %s; gorun topo --from %[1]s shows it\n", printable.Text(dir)), nil
 }
 
 // seated says where the wished ranks would sit; nobody does if there is no wish.
@@ -42,7 +75,7 @@ func seated(wish dialect.TopoWish, m placement.Machine) (placement.Layout, error
 
 // visibility is what hides GPUs from ranks here; of another machine it hides none.
 func visibility(wish dialect.TopoWish) placement.Visibility {
-	if wish.Example != "" {
+	if wish.From != "" || wish.Example != "" {
 		return placement.Visibility{}
 	}
 	return placement.VisibilityOf(os.Environ())

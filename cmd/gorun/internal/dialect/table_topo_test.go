@@ -12,7 +12,9 @@ func TestTopo(t *testing.T) {
 	for line, want := range map[string]TopoWish{
 		"gorun topo":                       {},
 		"gorun topo --":                    {},
+		"gorun topo --from d":              {From: "d"},
 		"gorun topo --example=dgx-h100":    {Example: "dgx-h100"},
+		"gorun topo --save d":              {Save: "d"},
 		"gorun topo --svg -":               {SVG: "-"},
 		"gorun topo -n4":                   {Ranks: 4, RanksFrom: "-n4"},
 		"gorun topo --nproc_per_node auto": {PerNode: job.Count{Kind: job.CountAuto, From: "--nproc_per_node auto"}},
@@ -45,6 +47,8 @@ func TestTopoProblems(t *testing.T) {
 	const size = "not a size; write 7.5GB (10^9 bytes), 7GiB (2^30 bytes), 500MB or a number of bytes"
 	for line, want := range map[string][]string{
 		"gorun topo x":                          {"x: gorun topo takes no arguments; gorun ./topo starts a program of that name"},
+		"gorun topo --from a --example b":       {"--from and --example contradict each other: both name the machine"},
+		"gorun topo --save a --from b":          {"--save writes the files of this machine: leave out --from and --example"},
 		"gorun topo --svg - --json":             {"--svg - and --json contradict each other: both want standard output"},
 		"gorun topo --impact":                   {"--impact needs to know how much is reduced: add --model-size, such as --model-size 7.5GB"},
 		"gorun topo --impact --model-size huge": {"--model-size huge: " + size},
