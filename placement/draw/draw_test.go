@@ -85,6 +85,26 @@ func TestTextsFit(t *testing.T) {
 	}
 }
 
+func TestSeatsFitAnywhere(t *testing.T) {
+	r := testneeds.Rand(t)
+	for range testneeds.Count(40, 1000) {
+		m := anyMachine(r)
+		seats := spread(m, 1+r.IntN(80))
+		for _, style := range []draw.Style{{Width: 60}, {Width: 80, ASCII: true}} {
+			fits(t, draw.Picture(m, seats, style), style)
+			text := draw.Seats(m, seats, style)
+			fits(t, text, style)
+			require.Equal(t, text, draw.Seats(m, seats, style), "the same again")
+		}
+		wellFormed(t, draw.SVG(m, seats))
+		if p, err := draw.Predict(m, 1+r.Int64N(1<<40)); err == nil {
+			require.Len(t, p.Ring, len(m.GPUs))
+			require.Positive(t, p.Seconds)
+			fits(t, p.Text(draw.Style{Width: 60}), draw.Style{Width: 60})
+		}
+	}
+}
+
 // coresLine finds the CPUs that a line about cores names, whatever its breaks.
 var coresLine = regexp.MustCompile(`(?:threads?(?: each)?|known cores), CPUs? ((?:[0-9:-]+,? ?)+)`)
 
