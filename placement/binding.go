@@ -9,6 +9,7 @@ import (
 type binder struct {
 	tree    *tree
 	wish    BindTo
+	option  string // in the user's words
 	kind    Object
 	objects []CPUSet
 	room    []int // what each object has for ranks: cores or hardware threads
@@ -50,9 +51,9 @@ func (t *tree) bind(on *mapped, m MapBy, wish BindTo) error {
 func (t *tree) newBinder(m MapBy, wish BindTo) (*binder, error) {
 	b := &binder{tree: t, wish: wish, kind: wish.Object, strict: wish.Given, cpus: max(m.PE, wish.Count)}
 	b.wish.OverloadAllowed = wish.OverloadAllowed || m.Oversubscribe
-	option := wish.String()
+	b.option = wish.String()
 	if !wish.Given {
-		b.kind, option = m.Object, m.String()
+		b.kind, b.option = m.Object, m.String()
 	}
 	threads := b.kind == ByThread || m.Object == ByThread && m.PPR == 0 // as Open MPI 4 counts
 	if m.PE > 0 {
@@ -66,7 +67,7 @@ func (t *tree) newBinder(m MapBy, wish BindTo) (*binder, error) {
 		b.kind, b.strict = unit, true
 	}
 	var err error
-	if b.objects, err = t.partObjects(b.kind, option); err != nil {
+	if b.objects, err = t.partObjects(b.kind, b.option); err != nil {
 		return nil, err
 	}
 	for _, set := range b.objects {
@@ -158,16 +159,12 @@ func (b *binder) step(at int) int {
 }
 
 func (b *binder) full(at int) error {
-	wish := b.wish.String()
-	if !b.wish.Given {
-		wish = "ranks that are mapped by " + b.kind.String()
-	}
 	each := ""
 	if b.cpus > 1 {
 		each = fmt.Sprintf(" with %d CPUs each", b.cpus)
 	}
 	err := fmt.Errorf("%s: more ranks%s than room on node %d: %s %d takes %d; fewer ranks, :overload-allowed or --bind-to none",
-		wish, each, b.tree.node, nouns[b.kind], at, b.room[at])
+		b.option, each, b.tree.node, nouns[b.kind], at, b.room[at])
 	if b.strict {
 		return err
 	}

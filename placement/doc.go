@@ -1,5 +1,6 @@
-// Package placement decides which rank runs on which node: from what the nodes
-// have ([Machine]) and what the user wished for ([Request]) it makes a [Layout].
+// Package placement decides which rank runs on which node, and on which of its
+// CPUs and GPUs: from what the nodes have ([Machine]) and what the user wished for
+// ([Request]) it makes a [Layout]. docs/placement.md says what is decided and why.
 //
 // It is pure: it reads nothing but its arguments, so a layout can be printed,
 // compared and tested on machines that nobody has at hand. Package

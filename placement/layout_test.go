@@ -204,6 +204,21 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+func TestNeedsTopology(t *testing.T) {
+	none := BindTo{Given: true}
+	assert.False(t, Request{Ranks: 1}.NeedsTopology())
+	assert.False(t, Request{PerNode: PerNode{Kind: PerNodeFixed, N: 1}}.NeedsTopology())
+	assert.False(t, Request{Ranks: 4, BindTo: none}.NeedsTopology())
+	assert.True(t, Request{Ranks: 4}.NeedsTopology())
+	assert.True(t, Request{}.NeedsTopology())
+	assert.True(t, Request{Ranks: 1, NUMABinding: NUMANodeBinding}.NeedsTopology())
+	assert.True(t, Request{Ranks: 1, BindTo: none, MapBy: MapBy{Object: ByCore}}.NeedsTopology())
+
+	layout, err := Map(Request{Ranks: 4, BindTo: none}, []Machine{cpuMachine(4, 0)})
+	require.NoError(t, err)
+	assert.Equal(t, Rank{LocalRank: 3, Threads: 1}, layout.Ranks[3])
+}
+
 func TestMap(t *testing.T) {
 	layout, err := Map(Request{PerNode: PerNode{Kind: PerNodeFixed, N: 3}}, []Machine{gpuMachine(2), {}})
 	require.NoError(t, err)

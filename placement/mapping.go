@@ -185,7 +185,7 @@ func (t *tree) fillNearest(j, each int, places []place) int {
 // order returns the ranks of the job as positions (node, seat) of the mapped nodes.
 func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 	object := cmp.Or(r.Object, m.Object)
-	if r.Object == AnyObject && r.Order == RoundRobin && m.PPR > 0 {
+	if r.Object == AnyObject && r.Order == RoundRobin && (m.PPR > 0 || m.Object == ByDistance) {
 		object = BySlot
 	}
 	var stops []stop

@@ -238,7 +238,7 @@ func names(words []word) string {
 
 // unknown refuses a word, with the nearest of the known ones where one is near.
 func unknown(option, kind, text string, known []string) error {
-	best, bestDistance := "", 3
+	best, bestDistance := "", max(1, len(text)/3)+1
 	for _, candidate := range known {
 		if d := distance(strings.ToLower(text), candidate); d < bestDistance && d < len(candidate) {
 			best, bestDistance = candidate, d

@@ -91,8 +91,10 @@ func samplePolicies() map[string]Request {
 
 // overlapping are the policies under which ranks are meant to share CPUs.
 func overlapping(name string) bool {
-	for _, word := range []string{"bind-to numa", "bind-to package", "bind-to l3cache", "bind-to hwthread:2", "overload", "user:", "numa-binding node", "numa-binding socket", "core-complex",
-		"map-by numa", "map-by package", "map-by l3cache", "map-by l2cache"} {
+	for _, word := range []string{
+		"bind-to numa", "bind-to package", "bind-to l3cache", "bind-to hwthread:2", "overload", "user:", "numa-binding node", "numa-binding socket", "core-complex",
+		"map-by numa", "map-by package", "map-by l3cache", "map-by l2cache",
+	} {
 		if strings.Contains(name, word) && name != "map-by numa, bind-to core" && name != "map-by package:pe=2" {
 			return true
 		}

@@ -64,9 +64,21 @@ type Request struct {
 	Hosts []string
 }
 
-// Places reports whether there is a wish where on its node a rank runs.
+// Places reports whether there is a wish where on its node a rank runs, for which
+// the machine's topology must be known.
 func (r Request) Places() bool {
-	return r.MapBy.Object != AnyObject || r.BindTo.Given || r.RankBy != RankBy{} || r.NUMABinding != "" || r.CPUsPerRank > 0 || r.RankFile != nil
+	return r.MapBy.Object != AnyObject || r.BindTo.Given && !r.BindTo.none() || r.RankBy != RankBy{} ||
+		r.NUMABinding != "" || r.CPUsPerRank > 0 || r.RankFile != nil
+}
+
+// NeedsTopology reports whether the answer depends on what the machines consist
+// of: a rank that is alone on its node is not bound to any part of it.
+func (r Request) NeedsTopology() bool {
+	if r.Places() {
+		return true
+	}
+	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
+	return !alone && !r.BindTo.none()
 }
 
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding

@@ -29,15 +29,6 @@ func union(sets ...CPUSet) CPUSet {
 	return CPUSet{words: words}
 }
 
-// and returns the CPUs that are in both sets.
-func (s CPUSet) and(other CPUSet) CPUSet {
-	words := make([]uint64, min(len(s.words), len(other.words)))
-	for i := range words {
-		words[i] = s.words[i] & other.words[i]
-	}
-	return CPUSetOf(words)
-}
-
 // without returns the CPUs of s that are not in other.
 func (s CPUSet) without(other CPUSet) CPUSet {
 	words := append([]uint64(nil), s.words...)

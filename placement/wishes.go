@@ -40,8 +40,8 @@ var partWords = []word{
 	{"numa", ByNUMA},
 	{"l3cache", ByL3},
 	{"l2cache", ByL2},
-	{"l1cache", ByCore}, // a first-level cache is a core's own
 	{"core", ByCore},
+	{"l1cache", ByCore}, // a first-level cache is a core's own
 	{"hwthread", ByThread},
 	{"thread", ByThread},
 }
@@ -216,11 +216,10 @@ type NUMABinding string
 
 // The values of --numa-binding.
 const (
-	NUMANodeBinding    NUMABinding = "node"         // the CPUs of the GPU's NUMA node
-	NUMASocketBinding  NUMABinding = "socket"       // those of all NUMA nodes of its package
-	NUMAExclusive      NUMABinding = "exclusive"    // an equal share of the node's cores for each of its GPUs
-	NUMACoreComplex    NUMABinding = "core-complex" // an L3 cache's CPUs for each GPU
-	numaBindingNothing NUMABinding = ""
+	NUMANodeBinding   NUMABinding = "node"         // the CPUs of the GPU's NUMA node
+	NUMASocketBinding NUMABinding = "socket"       // those of all NUMA nodes of its package
+	NUMAExclusive     NUMABinding = "exclusive"    // an equal share of the node's cores for each of its GPUs
+	NUMACoreComplex   NUMABinding = "core-complex" // an L3 cache's CPUs for each GPU
 )
 
 // GPUChoice is the wish which GPUs the job uses (--gpus). Its zero value is all visible ones.
