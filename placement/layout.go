@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -84,7 +85,7 @@ func Map(req Request, machines []Machine) (Layout, error) {
 // seatNode seats the n ranks of one node. A node of unknown topology has seats
 // without CPUs, which is an error where there is a wish for them.
 func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error) {
-	if err := r.checkGPUs(node, n, m); err != nil {
+	if err := errors.Join(r.checkGPUs(node, n, m), r.checkSubscription(node, n, m)); err != nil {
 		return mapped{}, err
 	}
 	gpus, _ := r.gpus(m)
@@ -101,22 +102,19 @@ func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error)
 		}
 		return r.seated(t, n, gpus), nil
 	}
-	if err := r.checkSubscription(t, n); err != nil {
-		return mapped{}, err
-	}
 	return decide(t, n, gpus)
 }
 
 // checkSubscription refuses more ranks than CPUs or slots where that is forbidden.
-func (r Request) checkSubscription(t *tree, n int) error {
-	if !r.MapBy.NoOversubscribe {
+func (r Request) checkSubscription(node, n int, m Machine) error {
+	cpus := m.CPUs.Len()
+	switch {
+	case !r.MapBy.NoOversubscribe:
 		return nil
-	}
-	if n > len(t.cpus) {
-		return fmt.Errorf("%s: %s are more than the %s of node %d", r.MapBy, plural(n, "rank"), plural(len(t.cpus), "CPU"), t.node)
-	}
-	if r.hasSlots() && n > r.slots(t.node) {
-		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.MapBy, plural(n, "rank"), plural(r.slots(t.node), "slot"), t.node, inParentheses(r.SlotsFrom))
+	case cpus > 0 && n > cpus:
+		return fmt.Errorf("%s: %s are more than the %s of node %d", r.MapBy, plural(n, "rank"), plural(cpus, "CPU"), node)
+	case r.hasSlots() && n > r.slots(node):
+		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.MapBy, plural(n, "rank"), plural(r.slots(node), "slot"), node, inParentheses(r.SlotsFrom))
 	}
 	return nil
 }

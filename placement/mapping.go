@@ -232,7 +232,7 @@ func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, erro
 	switch {
 	case device && object != m.Object:
 		return nil, fmt.Errorf("%s: ranks are counted by %s only with --map-by %s", r, object, object)
-	case !device && !object.part():
+	case !device && !object.part() || on.tree == nil: // or a node without ranks
 		return []stop{{node, everything}}, nil
 	}
 	sets := on.objects

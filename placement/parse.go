@@ -8,8 +8,11 @@ import (
 	"strings"
 )
 
-// maxNumber bounds the numbers in wishes, so that products of them stay small.
-const maxNumber = 1 << 20
+// Bounds of the numbers in wishes, so that products of them stay small.
+const (
+	maxNumber = 1 << 20
+	maxGPU    = 1 << 10
+)
 
 // ParseMapBy reads the value of --map-by in mpirun's spelling:
 // OBJECT[:MODIFIER…], ppr:N:OBJECT[:MODIFIER…] or :MODIFIER…, in any case; objects
@@ -183,7 +186,7 @@ func ParseGPUs(value string) (GPUChoice, error) {
 	choice := GPUChoice{From: option}
 	for _, item := range strings.Split(value, ",") {
 		first, last, err := parseRange(item)
-		if err != nil {
+		if err != nil || last >= maxGPU {
 			return GPUChoice{}, fmt.Errorf("%s: %q is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free", option, item)
 		}
 		for index := first; index <= last; index++ {

@@ -120,14 +120,14 @@ func TestPoliciesOnMachines(t *testing.T) {
 						again, _ := Map(req, []Machine{m})
 						require.True(t, reflect.DeepEqual(layout, again), "%d ranks: it is another layout", n)
 					}
-					checkLayout(t, m, layout, n, overlapping(policyName))
+					checkLayout(t, policyName, m, layout, n, overlapping(policyName))
 				}
 			})
 		}
 	}
 }
 
-func checkLayout(t *testing.T, m Machine, layout Layout, n int, overlap bool) {
+func checkLayout(t *testing.T, what string, m Machine, layout Layout, n int, overlap bool) {
 	t.Helper()
 	var taken CPUSet
 	bound := 0
@@ -144,15 +144,15 @@ func checkLayout(t *testing.T, m Machine, layout Layout, n int, overlap bool) {
 			wrong = fmt.Sprintf("it is to have %d threads", r.Threads)
 		}
 		if wrong != "" {
-			t.Fatalf("%d ranks, rank %d on CPUs %s: %s", n, rank, r.CPUs, wrong)
+			t.Fatalf("%s, %d ranks, rank %d on CPUs %s: %s", what, n, rank, r.CPUs, wrong)
 		}
 		if r.CPUs.Len() > 0 {
 			bound++
 		}
 		taken = union(taken, r.CPUs)
 	}
-	require.Len(t, layout.Ranks, n)
-	require.True(t, bound == 0 || bound == n, "%d of %d ranks are bound", bound, n)
+	require.Len(t, layout.Ranks, n, what)
+	require.True(t, bound == 0 || bound == n, "%s: %d of %d ranks are bound", what, bound, n)
 }
 
 // By gorun's own policy the ranks of a node have as many cores as each other, or

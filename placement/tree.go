@@ -81,7 +81,8 @@ func (c CPU) key(kind Object) int {
 }
 
 // objects returns the CPUs of each object of a kind, in logical order; none where
-// the machine does not tell of that kind.
+// the machine does not tell of that kind. CPUs may be in none: some processors
+// have cores without the large cache of the others.
 func (t *tree) objects(kind Object) []CPUSet {
 	switch kind {
 	case ByCore:
@@ -95,10 +96,9 @@ func (t *tree) objects(kind Object) []CPUSet {
 	case ByPackage, ByNUMA, ByL3, ByL2:
 		var sets []CPUSet
 		for _, group := range groupBy(t.cores, func(c core) int { return c.key(kind) }) {
-			if group[0].key(kind) < 0 {
-				return nil
+			if group[0].key(kind) >= 0 {
+				sets = append(sets, cpusOf(group))
 			}
-			sets = append(sets, cpusOf(group))
 		}
 		return sets
 	}
