@@ -69,8 +69,17 @@ func seated(wish dialect.TopoWish, m placement.Machine) (placement.Layout, error
 		PerNode: placement.PerNode{Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N, From: wish.PerNode.From},
 		MapBy:   place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
 		CPUsPerRank: place.CPUsPerRank, GPUsPerRank: place.GPUsPerRank, GPUs: place.GPUs,
+		RankFile: place.RankFile, Hosts: shownHost(place.RankFile),
 		Visible: visibility(wish),
 	}, []placement.Machine{m})
+}
+
+// shownHost is what a rank file calls the machine that is shown: its first host.
+func shownHost(file *placement.RankFile) []string {
+	if file == nil {
+		return nil
+	}
+	return []string{file.Lines[0].Host}
 }
 
 // visibility is what hides GPUs from ranks here; of another machine it hides none.

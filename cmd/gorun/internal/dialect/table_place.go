@@ -66,6 +66,24 @@ var placeTable = []Option{
 			return err
 		},
 	},
+	{
+		Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", from: varNone,
+		Help: "a place for each rank, as a rank file of mpirun says it; its first host is the machine that is shown",
+		set:  (*parser).setRankFile,
+	},
+}
+
+// setRankFile reads the file at once, since its mistakes are the command line's.
+func (p *parser) setRankFile(a arg) error {
+	text, err := p.around.ReadFile(a.value)
+	if err != nil {
+		return err
+	}
+	p.inv.Topo.Place.RankFile, err = placement.ParseRankFile(a.from, string(text))
+	if err != nil {
+		return errors.New(strings.TrimLeft(strings.TrimPrefix(err.Error(), a.from), ": "))
+	}
+	return nil
 }
 
 // placed reads a wish about places. The parsers' errors begin with the option,

@@ -60,6 +60,7 @@ type PlaceWish struct {
 	CPUsPerRank int
 	GPUsPerRank int
 	GPUs        placement.GPUChoice
+	RankFile    *placement.RankFile
 }
 
 // Seats reports whether somebody is to be seated.
