@@ -67,11 +67,13 @@ type recorder struct {
 	links map[string]string // to their targets, from the tree's root
 	seen  []string          // names that there are
 	names map[string]string // what stands for a name that must not be told
+
+	telling *regexp.Regexp
 }
 
 // record reads a machine and returns what it read, without what must not be told.
 func record(root fs.FS, allowed placement.CPUSet) *recorder {
-	r := &recorder{root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{}}
+	r := &recorder{root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{}, telling: regexp.MustCompile(telling)}
 	ReadFS(r, allowed, saved)
 	_, asked := r.files["proc/self/mountinfo"]
 	if inside := (&reader{root: root}).inContainer(); asked && inside {
@@ -140,13 +142,13 @@ func reduce(name, text string) string {
 	return kept.String()
 }
 
-// telling matches what names one machine in a file's name: a UUID (Hyper-V's
-// devices), or a hardware address (interfaces named by it, "enx…").
-var telling = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{12,}`)
+// telling is a pattern for what names one machine in a file's name: a UUID
+// (Hyper-V's devices), or a hardware address (interfaces named by it, "enx…").
+const telling = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{12,}`
 
 // anonymous replaces what must not be told in a name by a number.
 func (r *recorder) anonymous(name string) string {
-	return telling.ReplaceAllStringFunc(name, func(id string) string {
+	return r.telling.ReplaceAllStringFunc(name, func(id string) string {
 		if r.names[id] == "" {
 			r.names[id] = fmt.Sprintf("id%d", len(r.names))
 		}
