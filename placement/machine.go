@@ -60,7 +60,32 @@ type GPU struct {
 	Used   bool   `json:"used,omitempty"`  // a process uses it now, as far as can be seen
 	// MIG are the UUIDs of the parts into which it is divided.
 	MIG []string `json:"mig,omitempty"`
+	// Peers tell of other GPUs whether their memory can be reached without a copy
+	// through the host's.
+	Peers []Peer `json:"peers,omitempty"`
+	// MemoryNode is the NUMA node that the GPU's own memory is, as on a Grace; 0: none.
+	MemoryNode int `json:"memory_node,omitempty"`
 }
+
+// Peer is what a GPU may do with the memory of another one.
+type Peer struct {
+	PCI    string    `json:"pci"` // address of the other GPU
+	Access P2PStatus `json:"access"`
+}
+
+// P2PStatus is "ok" or says why there is no peer-to-peer access.
+type P2PStatus string
+
+// The answers of NVIDIA's library; its number 0 is P2POK.
+const (
+	P2POK        P2PStatus = "ok"
+	P2PChipset   P2PStatus = "chipset not supported"
+	P2PGPU       P2PStatus = "GPU not supported"
+	P2PTopology  P2PStatus = "topology not supported"
+	P2PDisabled  P2PStatus = "disabled by a registry key"
+	P2PNone      P2PStatus = "not supported"
+	P2PUndefined P2PStatus = "unknown"
+)
 
 // is reports whether both are the same GPU, or part of one.
 func (g GPU) is(other GPU) bool {
