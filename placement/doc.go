@@ -3,7 +3,8 @@
 // ([Request]) it makes a [Layout]. docs/placement.md says what is decided and why.
 //
 // It is pure: it reads nothing but its arguments, so a layout can be printed,
-// compared and tested on machines that nobody has at hand. Package
-// placement/sysfs reads a Machine from a running system. It imports nothing of
-// gorun's, so that a scheduler can use it alone.
+// compared and tested on machines that nobody has at hand; some typical ones are
+// part of it ([Example]). Package placement/sysfs reads a Machine from a running
+// system, and placement/nvml adds what only NVIDIA's library knows. It imports
+// nothing of gorun's, so that a scheduler can use it alone.
 package placement

@@ -179,7 +179,7 @@ func (c *cpuReader) capacities(kinds []int) {
 // caches groups the CPUs by their caches of level 2 and 3. Which of a CPU's cache
 // folders is which level is asked once for each kind. A core mostly has an L2
 // cache to itself: where the first and the last of a package and kind have, the
-// others are not asked.
+// others are not asked, unless their neighbours may just be switched off.
 func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
 	folders := map[int][4]string{}
 	share := func(cacheLevel int) func(cpu int) (placement.CPUSet, bool) {
@@ -198,7 +198,7 @@ func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
 	core := func(cpu int) placement.CPUSet { return cores[l.cores[c.at[cpu]]] }
 	own := c.ownL2(l, kinds, func(cpu int) bool {
 		set, ok := share(2)(cpu)
-		return ok && c.online(set).String() == core(cpu).String()
+		return ok && c.machine.Topology.Offline.Len() == 0 && c.online(set).String() == core(cpu).String()
 	})
 	l2 = c.group(func(cpu int) (placement.CPUSet, bool) {
 		if i := c.at[cpu]; own[[2]int{l.packages[i], kinds[i]}] {

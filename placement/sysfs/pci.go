@@ -3,6 +3,7 @@ package sysfs
 import (
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,14 +94,24 @@ func (r *reader) place(bus *placement.Bus) {
 }
 
 // settle puts a device into a node, if there is that node. The CPUs near to a
-// device are those of its node.
+// device are those of its node; at a node without, it counts to the nearest that
+// has some.
 func (r *reader) settle(bus *placement.Bus, id int) bool {
 	node := r.machine.Topology.Node(id)
 	if node == nil {
 		return false
 	}
+	if node.CPUs.Len() == 0 {
+		shortest := math.MaxInt
+		for i, other := range r.machine.Topology.Nodes {
+			if other.CPUs.Len() > 0 && i < len(node.Distances) && node.Distances[i] < shortest {
+				shortest, id = node.Distances[i], other.ID
+			}
+		}
+		node = r.machine.Topology.Node(id)
+	}
 	bus.Node, bus.Near = id, node.CPUs
-	return true
+	return node.CPUs.Len() > 0
 }
 
 func (r *reader) deviceNode(address string) int {
@@ -125,7 +136,24 @@ func (r *reader) describeGPU(gpu *placement.GPU) {
 	}
 	if node := r.kfdNode[gpu.PCI]; node != "" {
 		gpu.Links = r.kfdLinks(node)
+		gpu.Used = r.kfdUsed(node)
 	}
+}
+
+const kfdProcesses = "sys/class/kfd/kfd/proc"
+
+// kfdUsed reports whether a process has memory of a GPU by AMD's compute driver,
+// which has a folder for each process.
+func (r *reader) kfdUsed(node string) bool {
+	processes := r.names(kfdProcesses)
+	if len(processes) == 0 {
+		return false
+	}
+	id, _ := r.text(kfdDir + "/" + node + "/gpu_id")
+	return slices.ContainsFunc(processes, func(process string) bool {
+		bytes, ok := r.number(kfdProcesses + "/" + process + "/vram_" + id)
+		return ok && bytes > 0
+	})
 }
 
 const kfdLinkXGMI = 11 // CRAT_IOLINK_TYPE_XGMI of the kernel's kfd_crat.h

@@ -184,6 +184,21 @@ func TestStrangeMachines(t *testing.T) {
 			}, nil,
 		},
 		{
+			"a device at a node without CPUs", func(tree fakeTree) {
+				tree.put(nodeDir+"/online", "0-2")
+				for i, distances := range []string{"10 21 30", "21 10 14", "30 14 10"} {
+					tree.put(nodeDir+"/node"+itoa(i)+"/distance", distances)
+				}
+				tree.put(nodeDir+"/node2/cpulist", "")
+				tree.put(tree.resolve(pciDir+"/0000:04:00.0")+"/numa_node", 2)
+			},
+			func(t *testing.T, m placement.Machine) {
+				assert.Equal(t, 1, m.Topology.NICs[0].Bus.Node)
+				assert.Equal(t, "32-63,96-127", m.Topology.NICs[0].Bus.Near.String())
+				assert.Equal(t, placement.NUMANode{ID: 2, Distances: []int{30, 14, 10}}, m.Topology.Nodes[2])
+			}, nil,
+		},
+		{
 			"no PCI bus", func(tree fakeTree) { tree.remove(pciDir) },
 			func(t *testing.T, m placement.Machine) {
 				assert.Nil(t, m.Topology.NICs[0].Bus)
@@ -201,6 +216,43 @@ func TestStrangeMachines(t *testing.T) {
 			test.check(t, got)
 		})
 	}
+}
+
+// ARM tells how strong each CPU is, Intel only the two kinds.
+func TestKindsOfCPUs(t *testing.T) {
+	m := example(t, "offline")
+	tree := fakeTree{treeOf(m)}
+	for _, cpu := range m.Topology.CPUs {
+		tree.put(cpuDir+"/cpu"+itoa(cpu.ID)+"/cpu_capacity", map[bool]int{true: 1024, false: 300 + cpu.ID/16*100}[cpu.ID < 4])
+	}
+	kinds := map[int][]int{}
+	for _, cpu := range ReadFS(tree.MapFS, m.CPUs, everything).Topology.CPUs {
+		kinds[cpu.Kind] = append(kinds[cpu.Kind], cpu.ID)
+	}
+	assert.Equal(t, map[int][]int{
+		0: {0, 1, 2}, 1: {16, 17, 18, 24, 25, 26, 27, 28, 29, 30, 31}, 2: {4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15},
+	}, kinds)
+
+	delete(tree.MapFS, cpuDir+"/cpu17/cpu_capacity")
+	for _, cpu := range ReadFS(tree.MapFS, m.CPUs, everything).Topology.CPUs {
+		assert.Zero(t, cpu.Kind, "what some tell says nothing")
+	}
+}
+
+// In AMD's CPX mode a card is several GPUs, as functions that are not on the bus.
+func TestPartsOfAMDGPUs(t *testing.T) {
+	m := example(t, "mi300x")
+	tree := fakeTree{treeOf(m)}
+	tree.put(kfdDir+"/10/properties", "simd_count 152\nlocation_id 6913\ndomain 0")
+	tree.put(kfdDir+"/10/gpu_id", 4711)
+	tree.put("sys/class/kfd/kfd/proc/99/vram_4711", 1<<20)
+	got := ReadFS(tree.MapFS, m.CPUs, everything)
+	require.Len(t, got.GPUs, 9)
+	assert.Equal(t, "0000:1b:00.1", got.GPUs[1].PCI)
+	assert.Equal(t, m.GPUs[0].Bus, got.GPUs[1].Bus)
+	assert.Equal(t, "AMD Instinct MI300X OAM", got.GPUs[1].Name)
+	assert.True(t, got.GPUs[1].Used)
+	assert.False(t, got.GPUs[0].Used)
 }
 
 // Whatever part of the tree cannot be seen, what is read stays whole.
