@@ -8,6 +8,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/placement"
 	"gorun/placement/draw"
+	"gorun/placement/nvml"
 	"gorun/placement/sysfs"
 )
 
@@ -24,11 +25,16 @@ func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
 		m, err := sysfs.ReadSaved(wish.From, everything)
 		return withNVLinkNote(m), of("--from", err)
 	}
-	return withNVLinkNote(sysfs.Read(everything)), nil
+	m := sysfs.Read(everything)
+	if nvml.Linked {
+		nvml.Add(&m)
+		return m, nil
+	}
+	return withNVLinkNote(m), nil
 }
 
-// withNVLinkNote says that NVLinks are not known where there may be some: the
-// kernel's files, which are all that was read, have none.
+// withNVLinkNote says that NVLinks are not known where there may be some and
+// NVIDIA's library was not asked: the kernel's files have none.
 func withNVLinkNote(m placement.Machine) placement.Machine {
 	gpus := 0
 	for _, g := range m.GPUs {
@@ -37,7 +43,7 @@ func withNVLinkNote(m placement.Machine) placement.Machine {
 		}
 	}
 	if gpus > 1 {
-		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which is not asked yet; paths between GPUs are those of PCIe")
+		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which was not asked; paths between GPUs are those of PCIe")
 	}
 	return m
 }

@@ -374,3 +374,28 @@ func TestManyRanksThatTakeTurns(t *testing.T) {
 	seats = seats[:32]
 	require.Equal(t, 64, strings.Count(draw.Seats(m, seats, draw.Style{}), "\n"), "few are not folded")
 }
+
+func TestPeers(t *testing.T) {
+	m := pairs()
+	refuse := func(access placement.P2PStatus, to func(i, j int) bool) {
+		for i := range m.GPUs {
+			m.GPUs[i].Peers = nil
+			for j := range m.GPUs {
+				peer := placement.Peer{PCI: m.GPUs[j].PCI, Access: placement.P2POK}
+				if to(i, j) {
+					peer.Access = access
+				}
+				if i != j {
+					m.GPUs[i].Peers = append(m.GPUs[i].Peers, peer)
+				}
+			}
+		}
+	}
+	require.NotContains(t, draw.Matrix(m, draw.Style{}), "Peer-to-peer")
+	refuse(placement.P2PTopology, func(i, j int) bool { return i/4 != j/4 })
+	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer:\n  GPU0 does not reach GPU 4-7: topology not supported\n")
+	refuse(placement.P2PChipset, func(int, int) bool { return true })
+	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: no GPU reaches another's memory: chipset not supported\n")
+	refuse("", func(int, int) bool { return false })
+	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: each GPU reaches the memory of all others\n")
+}
