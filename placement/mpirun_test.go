@@ -1,11 +1,11 @@
 package placement
 
 import (
-	"flag"
 	"bufio"
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"

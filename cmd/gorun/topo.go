@@ -30,6 +30,9 @@ func showTopo(inv dialect.Invocation, stdout, stderr io.Writer) int {
 // printed.
 func topo(inv dialect.Invocation, style draw.Style) (string, error) {
 	wish := inv.Topo
+	if wish.Save != "" {
+		return savedTo(wish.Save)
+	}
 	m, err := wishedMachine(wish)
 	if err != nil {
 		return "", err

@@ -5,24 +5,68 @@ import (
 	"os"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/printable"
 	"gorun/placement"
 	"gorun/placement/draw"
+	"gorun/placement/nvml"
 	"gorun/placement/sysfs"
 )
 
 // everything is all that can be known of a machine.
 var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true}
 
-// wishedMachine is this machine, or a typical one.
+// wishedMachine is this machine, a saved one, or a typical one.
 func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
-	if wish.Example == "" {
-		return sysfs.Read(everything), nil
+	switch {
+	case wish.Example != "":
+		m, err := placement.Example(wish.Example)
+		return m, of("--example", err)
+	case wish.From != "":
+		m, err := sysfs.ReadSaved(wish.From, everything)
+		return withNVLinkNote(m), of("--from", err)
 	}
-	m, err := placement.Example(wish.Example)
+	m := sysfs.Read(everything)
+	if nvml.Linked {
+		nvml.Add(&m)
+		return m, nil
+	}
+	return withNVLinkNote(m), nil
+}
+
+// withNVLinkNote says that NVLinks are not known where there may be some and
+// NVIDIA's library was not asked: the kernel's files have none.
+func withNVLinkNote(m placement.Machine) placement.Machine {
+	gpus := 0
+	for _, g := range m.GPUs {
+		if g.Vendor == placement.NVIDIA && len(g.Links) == 0 {
+			gpus++
+		}
+	}
+	if gpus > 1 {
+		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which was not asked; paths between GPUs are those of PCIe")
+	}
+	return m
+}
+
+// of names the option in an error.
+func of(option string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("--example: %w", err)
+		err = fmt.Errorf("%s: %w", option, err)
 	}
-	return m, err
+	return err
+}
+
+// savedTo saves this machine and says so.
+func savedTo(dir string) (string, error) {
+	var m placement.Machine
+	if nvml.Linked { // what no file tells
+		m = sysfs.Read(everything)
+		nvml.Add(&m)
+	}
+	if err := sysfs.Save(dir, m.GPUs); err != nil {
+		return "", of("--save", err)
+	}
+	return fmt.Sprintf("saved this machine to %s; gorun topo --from %[1]s shows it\n", printable.Text(dir)), nil
 }
 
 // seated says where the wished ranks would sit; nobody does if there is no wish.
@@ -36,13 +80,22 @@ func seated(wish dialect.TopoWish, m placement.Machine) (placement.Layout, error
 		PerNode: placement.PerNode{Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N, From: wish.PerNode.From},
 		MapBy:   place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
 		CPUsPerRank: place.CPUsPerRank, GPUsPerRank: place.GPUsPerRank, GPUs: place.GPUs,
+		RankFile: place.RankFile, Hosts: shownHost(place.RankFile),
 		Visible: visibility(wish),
 	}, []placement.Machine{m})
 }
 
+// shownHost is what a rank file calls the machine that is shown: its first host.
+func shownHost(file *placement.RankFile) []string {
+	if file == nil {
+		return nil
+	}
+	return []string{file.Lines[0].Host}
+}
+
 // visibility is what hides GPUs from ranks here; of another machine it hides none.
 func visibility(wish dialect.TopoWish) placement.Visibility {
-	if wish.Example != "" {
+	if wish.From != "" || wish.Example != "" {
 		return placement.Visibility{}
 	}
 	return placement.VisibilityOf(os.Environ())

@@ -71,6 +71,17 @@ func TestTopoShowsEveryExample(t *testing.T) {
 	}
 }
 
+func TestNVLinkNote(t *testing.T) {
+	m, err := placement.Example("pcie-8gpu")
+	require.NoError(t, err)
+	require.Len(t, withNVLinkNote(m).Notes, 1)
+	m.GPUs = m.GPUs[:1]
+	require.Empty(t, withNVLinkNote(m).Notes)
+	m, err = placement.Example("mi300x")
+	require.NoError(t, err)
+	require.Empty(t, withNVLinkNote(m).Notes)
+}
+
 func TestHasUTF8(t *testing.T) {
 	for _, row := range []struct {
 		all, ctype, lang string

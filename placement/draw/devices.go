@@ -64,7 +64,18 @@ func aboutGPU(m placement.Machine, g *placement.GPU) string {
 	if g.Used {
 		used = "in use"
 	}
-	return joined(" · ", name, bytes(g.Memory), linksOf(m, g), parts, used)
+	memory := bytes(g.Memory)
+	if namesMemory(name) {
+		memory = ""
+	}
+	return joined(" · ", name, memory, linksOf(m, g), parts, used)
+}
+
+// namesMemory reports whether a GPU's name says how much memory it has: "H100 80GB
+// HBM3", not "GB200".
+func namesMemory(name string) bool {
+	before, _, found := strings.Cut(name, "GB")
+	return found && before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9'
 }
 
 func vendorName(v placement.Vendor) string {

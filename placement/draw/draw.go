@@ -96,6 +96,10 @@ func cleanGPUs(gpus []placement.GPU) []placement.GPU {
 		g := &gpus[i]
 		g.PCI, g.Vendor, g.UUID, g.Name = clean(g.PCI), placement.Vendor(clean(string(g.Vendor))), clean(g.UUID), clean(g.Name)
 		g.Bus, g.MIG = cleanBus(g.Bus), cleanAll(g.MIG)
+		g.Peers = append([]placement.Peer(nil), g.Peers...)
+		for j := range g.Peers {
+			g.Peers[j] = placement.Peer{PCI: clean(g.Peers[j].PCI), Access: placement.P2PStatus(clean(string(g.Peers[j].Access)))}
+		}
 		g.Links = append([]placement.Link(nil), g.Links...)
 		for j := range g.Links {
 			g.Links[j].Peer, g.Links[j].Kind = clean(g.Links[j].Peer), clean(g.Links[j].Kind)

@@ -60,11 +60,13 @@ func fits(t *testing.T, text string, style draw.Style) {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		require.LessOrEqual(t, utf8.RuneCountInString(line), width, "%q", line)
-		require.Equal(t, strings.TrimRight(line, " "), line)
-		for _, r := range line {
-			require.False(t, r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e', "%q has %q", line, r)
-			require.False(t, style.ASCII && r > '~', "%q has %q", line, r)
+		if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
+			t.Fatalf("%q is wider than %d columns, or ends in blanks", line, width)
+		}
+		for _, r := range line { // a million of them: no require
+			if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || style.ASCII && r > '~' {
+				t.Fatalf("%q has %q", line, r)
+			}
 		}
 	}
 }
@@ -82,6 +84,26 @@ func TestTextsFit(t *testing.T) {
 	}
 	for range testneeds.Count(60, 2000) {
 		check(anyMachine(r))
+	}
+}
+
+func TestSeatsFitAnywhere(t *testing.T) {
+	r := testneeds.Rand(t)
+	for range testneeds.Count(40, 1000) {
+		m := anyMachine(r)
+		seats := spread(m, 1+r.IntN(80))
+		for _, style := range []draw.Style{{Width: 60}, {Width: 80, ASCII: true}} {
+			fits(t, draw.Picture(m, seats, style), style)
+			text := draw.Seats(m, seats, style)
+			fits(t, text, style)
+			require.Equal(t, text, draw.Seats(m, seats, style), "the same again")
+		}
+		wellFormed(t, draw.SVG(m, seats))
+		if p, err := draw.Predict(m, 1+r.Int64N(1<<40)); err == nil {
+			require.Len(t, p.Ring, len(m.GPUs))
+			require.Positive(t, p.Seconds)
+			fits(t, p.Text(draw.Style{Width: 60}), draw.Style{Width: 60})
+		}
 	}
 }
 
@@ -339,4 +361,43 @@ func TestEqualNICsAreOneLine(t *testing.T) {
 	text := draw.Picture(m, nil, draw.Style{})
 	require.Contains(t, text, "┬ 00:01.0 ─ 40 NICs  0000:03:00.0…  Ethernet · down · ens1v0 … ens1v39 ")
 	require.Contains(t, text, "└ 00:02.0 ─ 4 NICs   0000:04:00.0…  EFA 100 Gb/s · rdma0 rdma1 rdma2 rdma3 ")
+}
+
+func TestManyRanksThatTakeTurns(t *testing.T) {
+	m := pairs()
+	var seats []draw.Seat
+	for rank := range 64 {
+		core := rank%2*32 + rank/2
+		seats = append(seats, draw.Seat{Rank: rank, CPUs: must(fmt.Sprintf("%d,%d", core, core+64))})
+	}
+	want := "ranks 0-62:2 → numa 0 cores 0-31, 1 each\nranks 1-63:2 → numa 1 cores 32-63, 1 each\n" +
+		"ranks 0-62:2 [32×BB][32×..]\nranks 1-63:2 [32×..][32×BB]\n"
+	require.Equal(t, want, draw.Seats(m, seats, draw.Style{}))
+	seats = seats[:32]
+	require.Equal(t, 64, strings.Count(draw.Seats(m, seats, draw.Style{}), "\n"), "few are not folded")
+}
+
+func TestPeers(t *testing.T) {
+	m := pairs()
+	refuse := func(access placement.P2PStatus, to func(i, j int) bool) {
+		for i := range m.GPUs {
+			m.GPUs[i].Peers = nil
+			for j := range m.GPUs {
+				peer := placement.Peer{PCI: m.GPUs[j].PCI, Access: placement.P2POK}
+				if to(i, j) {
+					peer.Access = access
+				}
+				if i != j {
+					m.GPUs[i].Peers = append(m.GPUs[i].Peers, peer)
+				}
+			}
+		}
+	}
+	require.NotContains(t, draw.Matrix(m, draw.Style{}), "Peer-to-peer")
+	refuse(placement.P2PTopology, func(i, j int) bool { return i/4 != j/4 })
+	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer:\n  GPU0 does not reach GPU 4-7: topology not supported\n")
+	refuse(placement.P2PChipset, func(int, int) bool { return true })
+	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: no GPU reaches another's memory: chipset not supported\n")
+	refuse("", func(int, int) bool { return false })
+	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: each GPU reaches the memory of all others\n")
 }

@@ -161,6 +161,14 @@ func grace() placement.Machine {
 			Index: i, PCI: pci + ":01:00.0", Vendor: placement.NVIDIA, Name: "NVIDIA GB200", Memory: 186 * gib, Bus: bus(pci+":01:00.0", i/2, "pci"+pci+":00", pci+":00:00.0"),
 		})
 	}
+	for i := range m.GPUs {
+		m.GPUs[i].MemoryNode = []int{2, 10, 18, 26}[i]
+		for j := range m.GPUs {
+			if i != j {
+				m.GPUs[i].Peers = append(m.GPUs[i].Peers, placement.Peer{PCI: m.GPUs[j].PCI, Access: placement.P2POK})
+			}
+		}
+	}
 	linked(m.GPUs, "nvlink", 18)
 	return m
 }
@@ -181,7 +189,7 @@ func strange() placement.Machine {
 	const evil = "\x1b[31mx\x1b]0;t\x07\n\u009b2J\u202e"
 	return placement.Machine{
 		Notes: []string{"note " + evil},
-		GPUs:  []placement.GPU{{PCI: evil, Vendor: evil, Name: evil + "<&\">", Links: []placement.Link{{Peer: evil, Kind: evil, Count: 1}}, MIG: []string{evil}}},
+		GPUs:  []placement.GPU{{PCI: evil, Vendor: evil, Name: evil + "<&\">", Links: []placement.Link{{Peer: evil, Kind: evil, Count: 1}}, Peers: []placement.Peer{{PCI: evil, Access: evil}}, MIG: []string{evil}}},
 		Topology: &placement.Topology{
 			CPUs: []placement.CPU{{ID: 0, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1}, {ID: 4, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1}},
 			NICs: []placement.NIC{

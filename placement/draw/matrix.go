@@ -22,6 +22,7 @@ func Matrix(m placement.Machine, style Style) string {
 	used := t.write(&b, style.width())
 	writeLegend(&b, used, style.width())
 	t.writeNames(&b, style.width())
+	t.writePeers(&b, style.width())
 	return style.render(b.String())
 }
 
@@ -220,4 +221,70 @@ func (t table) writeNames(b *strings.Builder, width int) {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
+}
+
+// writePeers says which GPUs reach the memory of which others directly, where the
+// machine tells.
+func (t table) writePeers(b *strings.Builder, width int) {
+	told, reached := 0, 0
+	var refused []string
+	for _, d := range t.gpus {
+		not := map[placement.P2PStatus][]int{}
+		var why []placement.P2PStatus
+		for _, p := range d.gpu.Peers {
+			if t.indexOf(p.PCI) < 0 {
+				continue
+			}
+			told++
+			if p.Access == placement.P2POK {
+				reached++
+				continue
+			}
+			if not[p.Access] == nil {
+				why = append(why, p.Access)
+			}
+			not[p.Access] = append(not[p.Access], t.indexOf(p.PCI))
+		}
+		for _, w := range why {
+			refused = append(refused, fmt.Sprintf("  %s does not reach GPU %s: %s", d.name, list(not[w]), w))
+		}
+	}
+	switch {
+	case told == 0:
+		return
+	case reached == told:
+		b.WriteString("\nPeer-to-peer: each GPU reaches the memory of all others\n")
+		return
+	case reached == 0 && sameReason(t.gpus):
+		fmt.Fprintf(b, "\nPeer-to-peer: no GPU reaches another's memory: %s\n", clip(string(t.gpus[0].gpu.Peers[0].Access), width-50))
+		return
+	}
+	b.WriteString("\nPeer-to-peer:\n")
+	for _, line := range refused {
+		for _, piece := range wrap(line, width, 4) {
+			b.WriteString(piece + "\n")
+		}
+	}
+}
+
+// sameReason reports whether all answers about peers are one.
+func sameReason(gpus []device) bool {
+	var all []placement.P2PStatus
+	for _, d := range gpus {
+		for _, p := range d.gpu.Peers {
+			all = append(all, p.Access)
+		}
+	}
+	slices.Sort(all)
+	return len(slices.Compact(all)) == 1 && len(gpus[0].gpu.Peers) > 0
+}
+
+// indexOf is the index of the GPU at a PCI address, -1 if there is none.
+func (t table) indexOf(pci string) int {
+	for _, d := range t.gpus {
+		if d.gpu.PCI == pci {
+			return d.gpu.Index
+		}
+	}
+	return -1
 }

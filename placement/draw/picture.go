@@ -303,13 +303,27 @@ func (p *picture) memoryOnly() {
 		if n := len(nodes[size]); n > 1 && amount != "" {
 			amount = fmt.Sprintf("%d × %s", n, amount)
 		}
-		p.line(joined(" · ", "numa "+list(nodes[size]), amount, "memory without CPUs"))
+		p.line(joined(" · ", "numa "+list(nodes[size]), amount, "memory without CPUs"+p.ownersOf(nodes[size])))
 		for _, id := range nodes[size] {
 			for _, l := range drawTree(p.devicesAt(id), p.width-2) {
 				p.WriteString("  " + l + "\n")
 			}
 		}
 	}
+}
+
+// ownersOf names the GPUs whose memory some nodes are.
+func (p *picture) ownersOf(nodes []int) string {
+	var gpus []int
+	for _, g := range p.machine.GPUs {
+		if g.MemoryNode > 0 && slices.Contains(nodes, g.MemoryNode) {
+			gpus = append(gpus, g.Index)
+		}
+	}
+	if gpus == nil {
+		return ""
+	}
+	return ", GPU " + list(gpus) + "'s own"
 }
 
 // homeless lists devices whose NUMA node nobody knows.

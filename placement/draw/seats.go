@@ -56,6 +56,7 @@ type seating struct {
 	parts   []part
 	seats   []Seat
 	nearest map[string]nearNIC // by a GPU's address
+	starts  map[coreRun]int    // the seats that can be folded
 }
 
 // nearNIC is the NIC that a GPU has for itself, as far as there are enough.
@@ -203,82 +204,88 @@ func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
 	return worst, found
 }
 
-// seatRow is a line: one rank, or several that follow one another.
+// seatRow is a line: one rank, or several alike.
 type seatRow struct {
-	first, last int
-	text        string
-	cpus        placement.CPUSet
+	ranks []int
+	text  string
+	cpus  placement.CPUSet
 }
 
-func (r seatRow) names() string {
-	if r.first == r.last {
-		return fmt.Sprint("rank ", r.first)
-	}
-	return fmt.Sprintf("ranks %d-%d", r.first, r.last)
-}
+func (r seatRow) names() string { return numbered("rank", r.ranks) }
 
 // manyRanks is the number from which on neighbours with other cores are folded, too.
 const manyRanks = 32
 
-// fold writes the places of all ranks, those that are equal in one row; of many
-// ranks without GPUs also those with as many cores each that follow one another.
+// fold writes the places of all ranks, those that are equal and follow one another
+// in one row; of many ranks without GPUs also those with as many cores each, one
+// behind the other.
 func (w *seating) fold() []seatRow {
 	var rows []seatRow
-	for i := 0; i < len(w.seats); {
-		s := w.seats[i]
-		row := seatRow{first: s.Rank, last: s.Rank, text: w.place(s), cpus: s.CPUs}
-		next := i + 1
-		for next < len(w.seats) && w.seats[next].Rank == row.last+1 && w.place(w.seats[next]) == row.text {
-			row.last, next = w.seats[next].Rank, next+1
+	w.starts = map[coreRun]int{}
+	for i, s := range w.seats {
+		if run, ok := w.alone(s); ok && len(w.seats) > manyRanks {
+			w.starts[run] = i
 		}
-		if next == i+1 && len(w.seats) > manyRanks {
-			next = w.neighbours(i, &row)
+	}
+	done := make([]bool, len(w.seats))
+	for i, s := range w.seats {
+		if done[i] {
+			continue
 		}
-		rows, i = append(rows, row), next
+		row := seatRow{ranks: []int{s.Rank}, text: w.place(s), cpus: s.CPUs}
+		for next := i + 1; next < len(w.seats) && !done[next] && w.place(w.seats[next]) == row.text; next++ {
+			row.ranks, done[next] = append(row.ranks, w.seats[next].Rank), true
+		}
+		if len(row.ranks) == 1 {
+			w.chain(i, &row, done)
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
 
-// neighbours adds to a row the ranks behind seat i that have as many whole cores
-// of the same NUMA node, each the cores behind the one before. It returns the first
-// seat that is none.
-func (w *seating) neighbours(i int, row *seatRow) int {
-	node, ids, ok := w.alone(w.seats[i])
-	all, each := slices.Clone(ids), len(ids)
-	next := i + 1
-	for ok && next < len(w.seats) && w.seats[next].Rank == row.last+1 {
-		other, more, fine := w.alone(w.seats[next])
-		if !fine || other != node || len(more) != each || more[0] != all[len(all)-1]+1 {
+// coreRun are whole cores in a row of one NUMA node.
+type coreRun struct{ node, first, cores int }
+
+// chain adds to the row of seat i those that have the cores behind it, as many
+// each, and whose ranks go by the same step.
+func (w *seating) chain(i int, row *seatRow, done []bool) {
+	run, ok := w.alone(w.seats[i])
+	if !ok {
+		return
+	}
+	all, step := run.cores, 0
+	for at := i; ; {
+		next, ok := w.starts[coreRun{run.node, run.first + all, run.cores}]
+		if !ok || done[next] || next <= at || step != 0 && next-at != step {
 			break
 		}
-		all = append(all, more...)
-		row.cpus = union(row.cpus, w.seats[next].CPUs)
-		row.last, next = w.seats[next].Rank, next+1
+		step, at, done[next] = next-at, next, true
+		all += run.cores
+		row.ranks, row.cpus = append(row.ranks, w.seats[next].Rank), union(row.cpus, w.seats[next].CPUs)
 	}
-	if next > i+1 {
-		row.text = fmt.Sprintf("numa %d %s, %d each", node, numbered("core", all), each)
+	if len(row.ranks) > 1 {
+		row.text = fmt.Sprintf("numa %d cores %d-%d, %d each", run.node, run.first, run.first+all-1, run.cores)
 	}
-	return next
 }
 
 // alone reports whether a seat is whole cores in a row of one NUMA node, and no GPU.
-func (w *seating) alone(s Seat) (node int, ids []int, ok bool) {
+func (w *seating) alone(s Seat) (run coreRun, ok bool) {
+	var ids []int
 	for _, n := range w.nodes() {
 		in, cpus, whole := w.inNode(s.CPUs, n)
 		if len(cpus) == 0 {
 			continue
 		}
 		if ids != nil || !whole {
-			return 0, nil, false
+			return coreRun{}, false
 		}
-		node, ids = n, in
+		run.node, ids = n, in
 	}
-	for i := 1; i < len(ids); i++ {
-		if ids[i] != ids[i-1]+1 {
-			return 0, nil, false
-		}
+	if ids == nil || len(s.GPUs) > 0 || ids[len(ids)-1]-ids[0] != len(ids)-1 {
+		return coreRun{}, false
 	}
-	return node, ids, ids != nil && len(s.GPUs) == 0
+	return coreRun{run.node, ids[0], len(ids)}, true
 }
 
 // union is the set of all CPUs of both.
@@ -291,7 +298,7 @@ func union(a, b placement.CPUSet) placement.CPUSet {
 func (w *seating) maps(rows []seatRow) {
 	width := 0
 	for _, r := range rows {
-		width = max(width, len(r.names()))
+		width = max(width, columns(r.names()))
 	}
 	for _, r := range rows {
 		if r.cpus.Len() == 0 || len(w.parts) == 0 {

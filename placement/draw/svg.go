@@ -69,6 +69,7 @@ func (s *sheet) document() string {
 // draw places packages beside each other, what belongs to none below them.
 func (s *sheet) draw() {
 	y := s.texts(svgMargin, svgMargin, joined(" · ", s.processors(), s.memory(), countedGPUs(s.machine.GPUs), s.nics()), s.allowance(), s.scale())
+	y = s.key(svgMargin, y)
 	below, x := y, svgMargin
 	for _, nodes := range byPackage(parts(s.topo)) {
 		bottom := s.drawPackage(nodes, x, y)
@@ -86,6 +87,31 @@ func (s *sheet) draw() {
 		}
 	}
 	s.width, s.height = max(s.width, x), below+svgMargin
+}
+
+// key explains the colours that occur, those of the first ranks.
+func (s *sheet) key(x, y int) (bottom int) {
+	names := map[string]string{}
+	var colours []string
+	for _, c := range s.topo.CPUs {
+		colour, state := s.colour(c.ID)
+		switch digit := slices.Index(rankColours, colour); {
+		case state == "":
+			state = "free"
+		case digit >= 0 && len(s.seats) > len(rankColours): // there are ten
+			state = fmt.Sprintf("ranks ending in %d", digit)
+		}
+		if names[colour] == "" {
+			names[colour], colours = state, append(colours, colour)
+		}
+	}
+	for _, colour := range colours {
+		s.rect(x, y, svgCell, svgCell, colour, "none", names[colour])
+		s.text(x+svgCell+4, y+svgCell-2, names[colour])
+		x += svgCell + 16 + 8*columns(names[colour])
+	}
+	s.width = max(s.width, x)
+	return y + svgLine
 }
 
 // scale says what lengths mean.
@@ -121,9 +147,7 @@ func (s *sheet) drawNode(one part, x, y int) (bottom int) {
 	at, inside := y+svgMargin/2, s.within()
 	inside.drawMemory(one.node, x+svgMargin, at)
 	at += svgLine + svgMargin/2
-	for _, r := range byL3(one.cores) {
-		at = inside.drawCores(r, x+svgMargin, at)
-	}
+	at = inside.drawCaches(byL3(one.cores), x+svgMargin, at)
 	if all := s.devicesAt(one.node); len(all) > 0 && s.owns(one) {
 		at = inside.drawDevices(all, x+svgMargin, at+svgMargin/2)
 	}
@@ -153,17 +177,31 @@ func (s *sheet) length(memory int64) int {
 	return max(svgMinimum, int(float64(svgMemory)*float64(min(memory, s.largest))/float64(s.largest)))
 }
 
+// drawCaches draws L3 caches with their cores, beside each other as far as there
+// is room.
+func (s *sheet) drawCaches(all []run, x, y int) (bottom int) {
+	at, height := x, 0
+	for _, r := range all {
+		width := min(len(r.cores), svgPerRow)*svgCell + 4
+		if at > x && at+width > x+svgNode-2*svgMargin {
+			at, y, height = x, y+height, 0
+		}
+		height = max(height, s.drawCores(r, at, y, width))
+		at += width + svgMargin/2
+	}
+	return y + height
+}
+
 // drawCores draws the cores of an L3 cache in a frame, a cell each.
-func (s *sheet) drawCores(r run, x, y int) (bottom int) {
+func (s *sheet) drawCores(r run, x, y, width int) (height int) {
 	rows := (len(r.cores) + svgPerRow - 1) / svgPerRow
 	if r.first >= 0 {
-		s.rect(x, y, min(len(r.cores), svgPerRow)*svgCell+4, rows*svgCell+4, "#f0f0f0", "#bbbbbb", r.title())
-		s.text(x+svgPerRow*svgCell+10, y+svgCell, r.title())
+		s.rect(x, y, width, rows*svgCell+4, "#f0f0f0", "#bbbbbb", r.title())
 	}
 	for i, c := range r.cores {
 		s.drawCore(c, x+2+i%svgPerRow*svgCell, y+2+i/svgPerRow*svgCell)
 	}
-	return y + rows*svgCell + 8
+	return rows*svgCell + 8
 }
 
 // drawCore divides a core's cell among its threads.

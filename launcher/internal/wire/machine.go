@@ -12,6 +12,7 @@ type (
 	machine  placement.Machine
 	gpu      placement.GPU
 	link     placement.Link
+	peer     placement.Peer
 	bus      placement.Bus
 	topology placement.Topology
 	numaNode placement.NUMANode
@@ -61,6 +62,13 @@ func (g *gpu) fields(c *coder) {
 	foreign(c, 8, &g.Links, func(l *placement.Link) fielder { return (*link)(l) })
 	c.flag(9, &g.Used)
 	c.texts(10, &g.MIG)
+	foreign(c, 11, &g.Peers, func(p *placement.Peer) fielder { return (*peer)(p) })
+	number(c, 12, &g.MemoryNode)
+}
+
+func (p *peer) fields(c *coder) {
+	text(c, 1, &p.PCI)
+	text(c, 2, &p.Access)
 }
 
 func (l *link) fields(c *coder) {

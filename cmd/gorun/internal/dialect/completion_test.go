@@ -77,6 +77,7 @@ func TestBashCompletion(t *testing.T) {
 		"commands":             {[]string{"gorun", "la"}, []string{"launch"}, nil},
 		"options of a command": {[]string{"gorun", "store", "--"}, []string{"--listen", "--allow-from", "--max-memory"}, []string{"--np"}},
 		"options of another":   {[]string{"gorun", "topo", "--"}, []string{"--example", "--svg", "--np"}, []string{"--tee"}},
+		"folders of a command": {[]string{"gorun", "topo", "--from", ""}, []string{"logs"}, []string{"train.py"}},
 		"files of a command":   {[]string{"gorun", "topo", "--svg", "tr"}, []string{"train.py"}, []string{"true"}},
 		"commands come first":  {[]string{"gorun", "-q", "lau"}, nil, []string{"launch"}},
 		"the program's own":    {[]string{"gorun", "-n", "4", "./x", "--nproc"}, nil, []string{"--nproc-per-node"}},

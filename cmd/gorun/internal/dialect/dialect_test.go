@@ -40,6 +40,8 @@ func around(variables ...string) Surroundings {
 				return []byte("here slots=2 max-slots=4\nlocalhost slots=1\n"), nil
 			case "there.txt":
 				return []byte("here\nthere slots=x\n"), nil
+			case "ranks.txt":
+				return []byte("rank 0=here slot=0\nrank 1=here slot=1\n"), nil
 			case "odd.txt":
 				return []byte("here:2 binding=rr\n"), nil
 			}

@@ -62,7 +62,7 @@ type Surroundings struct {
 	Lookup func(name string) (value string, found bool)
 	// Names returns the names of its variables, in any order.
 	Names func() []string
-	// ReadFile returns the content of a host file.
+	// ReadFile returns the content of a host file or a rank file.
 	ReadFile func(name string) ([]byte, error)
 	// IsThisHost reports whether a name or address that is not a loopback one
 	// means the host that the launcher runs on.

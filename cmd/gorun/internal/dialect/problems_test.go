@@ -123,7 +123,7 @@ func TestProblems(t *testing.T) {
 		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
 
 		// binding, and what others call things
-		"gorun --bind-to croe x":         {`--bind-to croe: unknown object "croe" (did you mean core?); known are none, board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
+		"gorun --bind-to croe x":         {`--bind-to croe: unknown object "croe"; known are none, board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
 		"gorun --map-by ppr:x:socket x":  {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":      {"--cpus-per-rank 0: not a number from 1 to 1048576"},
 		"gorun --gpus 2,2 x":             {"--gpus 2,2: GPU 2 is named twice"},

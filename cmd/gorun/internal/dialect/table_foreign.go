@@ -21,7 +21,6 @@ var foreignTable = []Option{
 	{Names: []string{"cpu-set", "cpu-list"}, Value: "LIST", Group: GroupRefused, Help: "use taskset -c LIST gorun ...: ranks get what gorun itself may use"},
 	{Names: []string{"cpu-bind"}, Value: "HOW", Group: GroupRefused, Help: "use --bind-to core, --bind-to numa, --bind-to none or --report-bindings"},
 	{Names: []string{"npersocket"}, Value: "N", Group: GroupRefused, Help: "use --map-by ppr:N:socket"},
-	{Names: []string{"rankfile"}, Value: "FILE", Group: GroupRefused, Help: "not yet: use --map-by, --bind-to and --rank-by"},
 	{Names: []string{"bind-to-core"}, Group: GroupRefused, Help: "use --bind-to core"},
 	{Names: []string{"bind-to-socket"}, Group: GroupRefused, Help: "use --bind-to socket"},
 	{Names: []string{"bycore"}, Group: GroupRefused, Help: "use --map-by core"},

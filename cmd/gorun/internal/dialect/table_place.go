@@ -98,6 +98,11 @@ func placeOptions(from variables) []Option {
 				return err
 			},
 		},
+		{
+			Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", from: from,
+			Help: "a place for each rank, as a rank file of mpirun says it",
+			set:  (*parser).setRankFile,
+		},
 	}
 }
 
@@ -128,4 +133,17 @@ func numaBindingFrom(from variables) variables {
 		return varBoth
 	}
 	return from
+}
+
+// setRankFile reads the file at once, since its mistakes are the command line's.
+func (p *parser) setRankFile(a arg) error {
+	text, err := p.around.ReadFile(a.value)
+	if err != nil {
+		return err
+	}
+	p.place().RankFile, err = placement.ParseRankFile(a.from, string(text))
+	if err != nil {
+		return errors.New(strings.TrimLeft(strings.TrimPrefix(err.Error(), a.from), ": "))
+	}
+	return nil
 }

@@ -97,7 +97,7 @@ var sample = map[string]string{
 	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
-	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2",
+	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2", "rankfile": "ranks.txt",
 }
 
 // satisfied are options beside those of GroupAccepted whose good value asks for

@@ -20,6 +20,7 @@ var Topo = &Dialect{
 		{"gorun topo -n 8 --map-by numa", "and where 8 ranks would sit on it"},
 		{"gorun topo --example dgx-h100 --svg dgx.svg", "a typical machine, as a drawing"},
 		{"gorun topo --example dgx-h100 --model-size 7.5GB", "what its links mean for an all-reduce"},
+		{"gorun topo --save my-machine", "the files of this one, for a bug report"},
 	},
 	tables: append([][]Option{topoTable, placeOptions(varNone)}, rows(ownTable, "version", "help")...),
 	shows:  true,
@@ -33,7 +34,9 @@ var Topo = &Dialect{
 
 // TopoWish is what gorun topo is to show.
 type TopoWish struct {
-	Example string // name of a typical machine; "" is this machine
+	From    string // folder of a saved machine
+	Example string // name of a typical machine; with neither it is this machine
+	Save    string // folder for this machine's files; "" saves nothing
 	SVG     string // file for a drawing; "-" is standard output
 
 	Impact    bool  // predict an all-reduce
@@ -74,9 +77,19 @@ var topoTable = []Option{
 		},
 	},
 	{
+		Names: []string{"from"}, Group: GroupMachine, Value: "DIR", dirs: true, from: varNone,
+		Help: "the machine that --save wrote to DIR (default: this machine)",
+		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.From, a) },
+	},
+	{
 		Names: []string{"example"}, Group: GroupMachine, Value: "NAME", from: varNone,
 		Help: "a typical machine in place of this one; a name that there is not lists those that there are",
 		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.Example, a) },
+	},
+	{
+		Names: []string{"save"}, Group: GroupMachine, Value: "DIR", dirs: true, from: varNone,
+		Help: "write the files from which gorun knows this machine to a new DIR, without serial numbers and MAC addresses, and show nothing: for a bug report",
+		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.Save, a) },
 	},
 	{
 		Names: []string{"svg"}, Group: GroupShown, Value: "FILE", from: varNone,
@@ -109,6 +122,12 @@ func (p *parser) finishShow() (Invocation, error) {
 	wish := &p.inv.Topo
 	if app := p.inv.Spec.Apps[0]; app.Args != nil {
 		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./topo starts a program of that name", typed([]string{app.Program}), p.dialect.Name))
+	}
+	if wish.From != "" && wish.Example != "" {
+		p.problem(errors.New("--from and --example contradict each other: both name the machine"))
+	}
+	if wish.Save != "" && (wish.From != "" || wish.Example != "") {
+		p.problem(errors.New("--save writes the files of this machine: leave out --from and --example"))
 	}
 	if wish.SVG == "-" && p.inv.JSON {
 		p.problem(errors.New("--svg - and --json contradict each other: both want standard output"))
