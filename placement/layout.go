@@ -79,7 +79,24 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		req.pairGPUs(layout.Ranks, machines)
 	}
 	layout.finish(nodes, machines)
+	layout.Notes = append(layout.Notes, req.crowded(counts.PerNode, machines)...)
 	return layout, nil
+}
+
+// crowded tells of nodes whose topology need not be known for this: they have more
+// ranks than CPUs.
+func (r Request) crowded(perNode []int, machines []Machine) (notes []string) {
+	for node, m := range machines {
+		if cpus := m.CPUs.Len(); m.Topology == nil && r.NeedsTopology() && cpus > 0 && perNode[node] > cpus {
+			notes = append(notes, sharing(perNode[node], plural(cpus, "CPU")))
+		}
+	}
+	return notes
+}
+
+// sharing says that ranks are not bound because there are so many.
+func sharing(ranks int, what string) string {
+	return fmt.Sprintf("%s share %s: they are not bound to CPUs", plural(ranks, "rank"), what)
 }
 
 // seatNode seats the n ranks of one node. A node of unknown topology has seats

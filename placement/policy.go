@@ -112,7 +112,7 @@ func (on *mapped) crowd(n int) {
 	}
 	cores := plural(len(on.tree.cores), "core")
 	on.explain(fmt.Sprintf("not bound: %s on %s", plural(n, "rank"), cores))
-	on.tree.note(fmt.Sprintf("%s share %s of node %d: they are not bound to CPUs", plural(n, "rank"), cores, on.tree.node))
+	on.tree.note(sharing(n, cores))
 }
 
 // homes returns the NUMA nodes of each seat's GPUs, and whether any is known.
