@@ -72,6 +72,8 @@ func (h hierarchy) open(dir string) (int, error) {
 	file, mode := dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC
 	if h.v1 {
 		file, mode = filepath.Join(dir, "tasks"), unix.O_WRONLY|unix.O_CLOEXEC
+	} else if err := unix.Access(filepath.Join(dir, freezeV2), unix.F_OK); err != nil {
+		return -1, err // a kernel so old has no way to be born here either: v1 may do
 	}
 	fd, err := unix.Open(file, mode, 0)
 	if err != nil || fd > 2 {
