@@ -58,6 +58,9 @@ type Request struct {
 	GPUsPerRank int
 	// GPUs are those that the job may use.
 	GPUs GPUChoice
+	// Isolate says that each rank sees its own GPUs alone. A GPU that is divided by
+	// MIG counts as its parts then, and no rank may be without a GPU.
+	Isolate bool
 	// RankFile says for single ranks where they are; it excludes the other wishes.
 	RankFile *RankFile
 	// Hosts are the names of the machines, in their order, for rank files.
@@ -92,7 +95,7 @@ func (r Request) NeedsGPUs() bool {
 			return true
 		}
 	}
-	return r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
+	return r.Isolate || r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
 }
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
