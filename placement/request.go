@@ -77,7 +77,7 @@ func (r Request) Places() bool {
 // NeedsTopology reports whether the answer depends on what the machines consist
 // of: a rank that is alone on its node is not bound to any part of it.
 func (r Request) NeedsTopology() bool {
-	if r.Places() {
+	if r.Places() || r.GPUs.Free { // who uses a GPU stands with the rest of it
 		return true
 	}
 	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1

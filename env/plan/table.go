@@ -142,7 +142,7 @@ var rules = [...]rule{
 
 	{
 		Row: Row{
-			env.VarOMPNumThreads, ClassSetting, "the CPUs that the node's ranks may really use (affinity, cgroup quota), divided by them",
+			env.VarOMPNumThreads, ClassSetting, "the CPUs that the rank is bound to, divided where others are bound to them; else the node's, divided by its ranks; never more than its part of a cgroup quota",
 			"this node's usable CPUs ÷ its ranks", "OpenMP",
 		},
 		perRank: true, value: (*builder).threads, why: (*builder).threadsReason,
@@ -150,7 +150,7 @@ var rules = [...]rule{
 	{
 		Row: Row{
 			env.VarGoMaxProcs, ClassSetting, "where ranks share CPUs or a quota: as OMP_NUM_THREADS; else left alone, since Go counts the CPUs that it is bound to and a quota of its own",
-			"its part of CPUs that ranks share", "Go",
+			"its part of CPUs, or of a quota, that ranks share", "Go",
 		},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {
 			n := b.in.Ranks[rank].GoThreads

@@ -50,13 +50,26 @@ func (b *builder) threads(node int) plan.Node {
 func (b *builder) rankInputs(r *Rank) plan.Rank {
 	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: r.ErrorFile, Dir: b.plan.Apps[r.App].Dir}
 	if r.CPUs.Len() > 0 {
-		in.Threads, in.Why = r.threads, "bound to "+plural(r.CPUs.Len(), "CPU")
+		in.Threads, in.Why = r.threads, b.threadsWhy(r)
 	}
 	in.GoThreads = b.goThreads(r)
 	if b.spec.VirtualLocalRank && !b.spec.isolates() {
 		in.Device = r.GPU
 	}
 	return in
+}
+
+// threadsWhy says how the number of a bound rank's threads came about.
+func (b *builder) threadsWhy(r *Rank) string {
+	bound := "bound to " + plural(r.CPUs.Len(), "CPU")
+	node := b.threads(r.Node)
+	switch {
+	case r.threads >= r.CPUs.Len():
+		return bound
+	case b.facts[r.Node].Machine.Quota > 0 && r.threads == node.Threads:
+		return node.Why
+	}
+	return bound + ", with other ranks"
 }
 
 // goThreads is GOMAXPROCS for ranks that would get into each other's way without.

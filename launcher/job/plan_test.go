@@ -160,6 +160,29 @@ func TestChosenGPUs(t *testing.T) {
 	assert.Equal(t, "0", p.variable(1, "LOCAL_RANK").Value)
 }
 
+// Nobody believes a list of free GPUs that nobody could make.
+func TestFreeGPUs(t *testing.T) {
+	const note = "--gpus free: who uses NVIDIA's GPUs is known to their library alone, which was not asked: all count as free"
+	m, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	for i := range m.GPUs {
+		m.GPUs[i].UUID, m.GPUs[i].Memory, m.GPUs[i].Used = fmt.Sprint("GPU-", i), 80<<30, i%2 == 0
+	}
+	spec := Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{GPUs: placement.GPUChoice{Free: true}}}
+	p, err := planned(t, spec, 1, m)
+	require.NoError(t, err)
+	assert.Len(t, p.Ranks, 4)
+	assert.Equal(t, "GPU-1,GPU-3,GPU-5,GPU-7", p.variable(0, "CUDA_VISIBLE_DEVICES").Value)
+	assert.NotContains(t, p.Notes, note)
+	for i := range m.GPUs {
+		m.GPUs[i].Memory, m.GPUs[i].Used = 0, false
+	}
+	p, err = planned(t, spec, 1, m)
+	require.NoError(t, err)
+	assert.Len(t, p.Ranks, 8)
+	assert.Contains(t, p.Notes, note)
+}
+
 // Go counts what it is bound to: it is told only of CPUs that it has not for itself.
 func TestGoThreads(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
@@ -169,14 +192,15 @@ func TestGoThreads(t *testing.T) {
 		place PlaceWish
 		quota float64
 		want  string
+		why   string // of OMP_NUM_THREADS
 	}{
-		{1, PlaceWish{}, 0, ""},
-		{1, PlaceWish{}, 4, ""},
-		{4, PlaceWish{}, 0, ""},
-		{4, PlaceWish{}, 8, "2"},
-		{4, PlaceWish{BindTo: none}, 0, "32"},
-		{4, PlaceWish{MapBy: mapBy(t, "numa")}, 0, "32"},
-		{256, PlaceWish{}, 0, "1"},
+		{1, PlaceWish{}, 0, "", ""},
+		{1, PlaceWish{}, 4, "", ""},
+		{4, PlaceWish{}, 0, "", ""},
+		{4, PlaceWish{}, 8, "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks"},
+		{4, PlaceWish{BindTo: none}, 0, "32", "128 CPUs ÷ 4 ranks"},
+		{4, PlaceWish{MapBy: mapBy(t, "numa")}, 0, "32", "bound to 64 CPUs, with other ranks"},
+		{256, PlaceWish{}, 0, "1", "128 CPUs ÷ 256 ranks"},
 	} {
 		m, err := placement.Example("two-socket-intel")
 		require.NoError(t, err)
@@ -187,6 +211,7 @@ func TestGoThreads(t *testing.T) {
 		assert.Equal(t, test.want, p.variable(0, "GOMAXPROCS").Value, "%+v", test)
 		if test.want != "" {
 			assert.Equal(t, test.want, p.variable(0, "OMP_NUM_THREADS").Value, "%+v", test)
+			assert.Equal(t, test.why, p.variable(0, "OMP_NUM_THREADS").Reason, "%+v", test)
 		}
 		spec.Environ = []string{"GOMAXPROCS=7"}
 		p, err = planned(t, spec, 1, m)
