@@ -88,6 +88,13 @@ func TestRanksRoundTheNodes(t *testing.T) {
 	assert.Equal(t, p.Ranks[0].Memories, p.Ranks[2].Memories, "two ranks of four on each package")
 }
 
+func TestResultHasRanksInTheirOrder(t *testing.T) {
+	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 2, 4}, {1, 3}}})
+	for rank, end := range s.Result().Ranks {
+		assert.Equal(t, rank, end.Rank)
+	}
+}
+
 func TestRankFileNamesHosts(t *testing.T) {
 	file, err := placement.ParseRankFile("places", "rank 1=node0 slot=0-1\nrank 0=node1 slot=1:3\nrank 2=node1 slot=0:0\n")
 	require.NoError(t, err)
