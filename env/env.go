@@ -26,7 +26,7 @@ import "os"
 // each value is a decimal number except [VarRoleName].
 const (
 	// VarRank is the rank in the whole job, 0 to WORLD_SIZE-1. Ranks are
-	// contiguous on a node.
+	// contiguous on a node unless --map-by, --rank-by or a rank file says otherwise.
 	VarRank = "RANK"
 	// VarLocalRank is the rank on its own node, 0 to LOCAL_WORLD_SIZE-1. Programs
 	// choose their GPU by it. With --virtual-local-rank it is 0 for every rank.
@@ -111,7 +111,11 @@ const (
 	VarCUDAVisibleDevices = "CUDA_VISIBLE_DEVICES"
 	VarHIPVisibleDevices  = "HIP_VISIBLE_DEVICES"
 	VarROCRVisibleDevices = "ROCR_VISIBLE_DEVICES"
-	VarZEAffinityMask     = "ZE_AFFINITY_MASK"
+	// VarGoMaxProcs is the number of threads that run Go code at once.
+	VarGoMaxProcs = "GOMAXPROCS"
+	// VarCUDADeviceOrder says what CUDA's numbers count.
+	VarCUDADeviceOrder = "CUDA_DEVICE_ORDER"
+	VarZEAffinityMask  = "ZE_AFFINITY_MASK"
 )
 
 // Inherited returns the environment that this process was started with, as

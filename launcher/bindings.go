@@ -4,15 +4,20 @@ import (
 	"strings"
 
 	"gorun/launcher/job"
+	"gorun/placement"
 	"gorun/placement/draw"
 )
 
 // tellBindings says where each rank is, for --report-bindings.
 func (s *session) tellBindings() {
-	if !s.spec.Place.Report || s.facts.Machine.Topology == nil {
+	if !s.spec.Place.Report {
 		return
 	}
-	text := draw.Seats(s.facts.Machine, seats(s.plan), draw.Style{})
+	m := s.facts.Machine
+	if m.Topology == nil { // it could not be read: CPUs have their numbers
+		m.Topology = &placement.Topology{}
+	}
+	text := draw.Seats(m, seats(s.plan), draw.Style{ASCII: s.settings.ascii})
 	for line := range strings.Lines(text) {
 		s.settings.tell(strings.TrimRight(line, "\n"))
 	}

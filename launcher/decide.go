@@ -134,9 +134,10 @@ func (s *session) wishFromEnvironment() error {
 
 func (s *session) hello() wire.Hello {
 	r := s.spec.Request()
-	_, threadsSet := find(s.spec.Environ, env.VarOMPNumThreads)
+	_, ompSet := find(s.spec.Environ, env.VarOMPNumThreads)
+	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
-		Version: wire.Version, CPUs: r.NeedsCPUs() || !threadsSet, GPUs: r.NeedsGPUs(),
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && s.spec.KnownRanks() != 1, GPUs: r.NeedsGPUs(),
 		Topology: r.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 	}

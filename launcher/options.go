@@ -30,6 +30,7 @@ type settings struct {
 	adopts         bool
 	executable     string
 	colour         bool
+	ascii          bool
 }
 
 // Notice is something to tell the user while the job runs.
@@ -73,6 +74,10 @@ func WithExecutable(path string) Option { return func(s *settings) { s.executabl
 
 // WithColour colours labels on terminals.
 func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }
+
+// WithASCII keeps what is drawn of a job to ASCII, for terminals whose characters
+// are not those of UTF-8.
+func WithASCII(on bool) Option { return func(s *settings) { s.ascii = on } }
 
 // AsWholeProcess says that this process exists for the job alone. It becomes a
 // subreaper, so that orphans of ranks come to it and are found whatever they did

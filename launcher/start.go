@@ -46,7 +46,7 @@ func (s *session) startMessage() wire.Start {
 	for i, r := range p.Ranks {
 		m.Ranks[i] = wire.Row{
 			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
-			CPUs: r.CPUs, Memories: r.Memories, MemoryPolicy: r.MemoryPolicy,
+			CPUs: r.CPUs, Memories: r.Memories, MemoryPolicy: int(r.MemoryPolicy),
 		}
 	}
 	if l := p.Logs; l != nil {

@@ -11,6 +11,15 @@ import (
 // a remark where some are left out ("" otherwise). What the user's list names and
 // the machine lacks is passed over; [Request.checkGPUs] reports it.
 func (r Request) gpus(m Machine) (chosen []GPU, remark string) {
+	chosen, remark = r.wholeGPUs(m)
+	if r.Isolate {
+		chosen = instances(chosen)
+	}
+	return chosen, remark
+}
+
+// wholeGPUs are these GPUs, those that are divided as one.
+func (r Request) wholeGPUs(m Machine) (chosen []GPU, remark string) {
 	visible, remark := Visible(m.GPUs, r.Visible)
 	if !r.GPUs.given() {
 		return visible, remark

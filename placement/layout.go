@@ -78,6 +78,9 @@ func Map(req Request, machines []Machine) (Layout, error) {
 	if by.Object != ByGPU {
 		req.pairGPUs(layout.Ranks, machines)
 	}
+	if err := req.checkIsolation(layout.Ranks, machines); err != nil {
+		return Layout{}, err
+	}
 	layout.finish(nodes, machines)
 	layout.Notes = append(layout.Notes, req.crowded(counts.PerNode, machines)...)
 	return layout, nil

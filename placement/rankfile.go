@@ -103,6 +103,9 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 		}
 	}
 	req.pairGPUs(l.Ranks, machines)
+	if err := req.checkIsolation(l.Ranks, machines); err != nil {
+		return Layout{}, err
+	}
 	l.finish(nodes, machines)
 	return l, nil
 }

@@ -58,6 +58,9 @@ type Request struct {
 	GPUsPerRank int
 	// GPUs are those that the job may use.
 	GPUs GPUChoice
+	// Isolate says that each rank sees its own GPUs alone. A GPU that is divided by
+	// MIG counts as its parts then, and no rank may be without a GPU.
+	Isolate bool
 	// RankFile says for single ranks where they are; it excludes the other wishes.
 	RankFile *RankFile
 	// Hosts are the names of the machines, in their order, for rank files.
@@ -74,7 +77,7 @@ func (r Request) Places() bool {
 // NeedsTopology reports whether the answer depends on what the machines consist
 // of: a rank that is alone on its node is not bound to any part of it.
 func (r Request) NeedsTopology() bool {
-	if r.Places() {
+	if r.Places() || r.GPUs.Free { // who uses a GPU stands with the rest of it
 		return true
 	}
 	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
@@ -92,7 +95,7 @@ func (r Request) NeedsGPUs() bool {
 			return true
 		}
 	}
-	return r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
+	return r.Isolate || r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
 }
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.

@@ -47,8 +47,9 @@ func VisibilityOf(environ []string) Visibility {
 // It looks at one vendor's GPUs, the first that [Vendor] lists and gpus contain.
 //
 // A part of a GPU (NVIDIA's MIG instance, Intel's tile) counts as a GPU of its
-// own. A GPU that is named by a UUID of which the machine knows nothing counts
-// too; both have no PCI address and the Index -1 then.
+// own; UUID is what its variable calls it ("MIG-…", "0.1"). A GPU that is named by
+// a UUID of which the machine knows nothing counts too, as does such an instance;
+// both have no PCI address and the Index -1 then.
 func Visible(gpus []GPU, v Visibility) (visible []GPU, remark string) {
 	for _, vendor := range []Vendor{NVIDIA, AMD, Intel} {
 		visible = ofVendor(gpus, vendor)
@@ -130,10 +131,8 @@ func endOfList(list variable, entries []string, i, all int) string {
 // decides whether a list is one of UUIDs, of MIG instances or of numbers.
 func finder(gpus []GPU, list string) func(entry string) (GPU, bool) {
 	switch {
-	case strings.HasPrefix(list, "MIG-"):
-		return func(entry string) (GPU, bool) {
-			return GPU{Index: -1, Vendor: NVIDIA, UUID: entry}, strings.HasPrefix(entry, "MIG-")
-		}
+	case strings.HasPrefix(list, migPrefix):
+		return func(entry string) (GPU, bool) { return byInstance(gpus, entry) }
 	case strings.HasPrefix(list, "GPU-"):
 		return func(entry string) (GPU, bool) { return byUUID(gpus, entry) }
 	}
@@ -144,6 +143,16 @@ func finder(gpus []GPU, list string) func(entry string) (GPU, bool) {
 		}
 		return gpus[n], true
 	}
+}
+
+// byInstance finds the GPU that a MIG instance is part of, as far as that is known.
+func byInstance(gpus []GPU, uuid string) (GPU, bool) {
+	for _, g := range gpus {
+		if slices.Contains(g.MIG, uuid) {
+			return instance(g, uuid), true
+		}
+	}
+	return GPU{Index: -1, Vendor: NVIDIA, UUID: uuid}, strings.HasPrefix(uuid, migPrefix)
 }
 
 // byUUID finds a GPU by the beginning of its UUID; it must fit one only.
@@ -187,12 +196,17 @@ func chooseTiles(gpus []GPU, mask variable) (chosen []GPU, remark string) {
 	seen := make(map[string]bool)
 	for _, entry := range strings.Split(mask.value, ",") {
 		entry = strings.TrimSpace(entry)
-		device, _, _ := strings.Cut(entry, ".")
+		device, _, isTile := strings.Cut(entry, ".")
 		n, err := strconv.Atoi(device)
-		if err == nil && n >= 0 && n < len(gpus) && !seen[entry] {
-			seen[entry] = true
-			chosen = append(chosen, gpus[n])
+		if err != nil || n < 0 || n >= len(gpus) || seen[entry] {
+			continue
 		}
+		seen[entry] = true
+		gpu := gpus[n]
+		if isTile {
+			gpu.UUID = entry
+		}
+		chosen = append(chosen, gpu)
 	}
 	return chosen, mask.String()
 }

@@ -84,17 +84,64 @@ func (t planTable) job(p *job.Plan) {
 	t.row("")
 }
 
+// manyRanks is the number from which on ranks that differ in nothing are one line.
+const manyRanks = 16
+
+// ranks has a line for each rank: what it runs, where, and why there.
 func (t planTable) ranks(p *job.Plan) {
-	t.row("RANK", "HOST", "LOCAL", "GPU", "CPUS", "PROGRAM")
-	for _, r := range p.Ranks {
+	columns := []string{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACE", "PROGRAM"}
+	var rows [][]string
+	for i, r := range p.Ranks {
 		n := p.Nodes[r.Node]
 		argv := r.Argv
 		if argv == nil {
 			argv = p.Apps[r.App].Argv
 		}
-		t.row(fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)), quoted(argv))
+		row := []string{
+			fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)),
+			memory(r), orDash(r.Reason), quoted(argv),
+		}
+		if last := len(rows) - 1; i > 0 && len(p.Ranks) > manyRanks && follows(p.Ranks[i-1], r) && alike(rows[last], row) {
+			rows[last][0], rows[last][2] = through(rows[last][0], row[0]), through(rows[last][2], row[2])
+			continue
+		}
+		rows = append(rows, row)
+	}
+	for _, column := range []int{6, 5} { // nothing to say of any rank
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "-" }) {
+			columns = slices.Delete(columns, column, column+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], column, column+1)
+			}
+		}
+	}
+	t.row(columns...)
+	for _, row := range rows {
+		t.row(row...)
 	}
 	t.row("")
+}
+
+// memory says from which NUMA nodes a rank's memory is.
+func memory(r job.Rank) string {
+	if r.MemoryPolicy == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s %s", r.MemoryPolicy, r.Memories)
+}
+
+// follows reports whether a rank is the next one of the same node.
+func follows(before, r job.Rank) bool {
+	return before.Node == r.Node && before.LocalRank+1 == r.LocalRank
+}
+
+// alike reports whether two rows say the same of their ranks.
+func alike(a, b []string) bool { return a[1] == b[1] && slices.Equal(a[3:], b[3:]) }
+
+// through is a range of numbers with another one at its end.
+func through(numbers, last string) string {
+	first, _, _ := strings.Cut(numbers, "-")
+	return first + "-" + last
 }
 
 func (t planTable) environment(p *job.Plan) {
@@ -107,10 +154,8 @@ func (t planTable) environment(p *job.Plan) {
 		}
 		t.row(v.Name, orDash(v.Shown()), string(v.Origin), v.Reason)
 	}
-	if len(p.Ranks) > 0 {
-		for i, v := range p.Ranks[0].Env {
-			t.row(v.Name, t.values(p, i), string(v.Origin), v.Reason)
-		}
+	for _, v := range ownVariables(p) {
+		t.row(v.Name, values(p, v.Name), string(v.Origin), v.Reason)
 	}
 	for _, r := range p.Removed {
 		t.row(r.Name, "(removed)", "", r.Reason)
@@ -120,12 +165,31 @@ func (t planTable) environment(p *job.Plan) {
 	}
 }
 
-// values are what the first ranks get for their i-th own variable.
-func (t planTable) values(p *job.Plan, i int) string {
+// ownVariables are those that ranks have for themselves, each once. A rank need not
+// have those of another.
+func ownVariables(p *job.Plan) (own []plan.Variable) {
+	for _, r := range p.Ranks {
+		for _, v := range r.Env {
+			if !slices.ContainsFunc(own, func(o plan.Variable) bool { return o.Name == v.Name }) {
+				own = append(own, v)
+			}
+		}
+	}
+	return own
+}
+
+// values are what the first ranks have for a variable of their own.
+func values(p *job.Plan, name string) string {
 	const most = 4
 	var list []string
 	for _, r := range p.Ranks[:min(len(p.Ranks), most)] {
-		list = append(list, r.Env[i].Shown())
+		shown := "-"
+		for _, v := range r.Env {
+			if v.Name == name {
+				shown = v.Shown()
+			}
+		}
+		list = append(list, shown)
 	}
 	if len(p.Ranks) > most {
 		list = append(list, "…")

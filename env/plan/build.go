@@ -278,12 +278,48 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-// localRank is 0 for a rank that sees one GPU only.
 func (b *builder) localRank(rank int) string {
-	if r := b.in.Ranks[rank]; r.Device == "" {
-		return strconv.Itoa(r.LocalRank)
+	if b.in.VirtualLocalRank {
+		return "0"
 	}
-	return "0"
+	return strconv.Itoa(b.in.Ranks[rank].LocalRank)
+}
+
+func (b *builder) localRankReason() string {
+	switch {
+	case b.in.VirtualLocalRank:
+		return "the same for every rank (--virtual-local-rank)"
+	case b.in.Isolated:
+		return "which rank of its node this is; its GPU is device 0"
+	}
+	return "which rank of its node this is"
+}
+
+// visible is the value of a variable that decides which GPUs a rank sees.
+func (b *builder) visible(name string, rank int) (string, bool) {
+	value, ok := b.in.Ranks[rank].Visible[name]
+	return value, ok
+}
+
+// visibleReason says why it has it.
+func (b *builder) visibleReason(name string) string {
+	_, rocr := b.in.Ranks[0].Visible[env.VarROCRVisibleDevices]
+	switch {
+	case b.in.VisibleWhy == "":
+		return "the rank's only GPU (--virtual-local-rank)"
+	case rocr && name != env.VarROCRVisibleDevices:
+		return "counts what ROCR_VISIBLE_DEVICES leaves"
+	}
+	return b.in.VisibleWhy
+}
+
+// cudaDevices is what a rank sees by CUDA's variable.
+func (b *builder) cudaDevices(rank int) (string, bool) {
+	if value, ok := b.visible(env.VarCUDAVisibleDevices, rank); ok {
+		return value, true
+	}
+	device := b.in.Ranks[rank].Device
+	return device, device != ""
 }
 
 func (b *builder) role() string {
@@ -347,6 +383,9 @@ func (b *builder) threadsWhy(rank int) string {
 
 // hipDevice narrows HIP's list where the user gave one: it beats CUDA's.
 func (b *builder) hipDevice(rank int) (string, bool) {
+	if value, ok := b.visible(env.VarHIPVisibleDevices, rank); ok {
+		return value, true
+	}
 	device := b.in.Ranks[rank].Device
 	return device, device != "" && b.hip
 }

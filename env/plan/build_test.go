@@ -238,6 +238,7 @@ func TestJobInsideAJob(t *testing.T) {
 
 func TestVirtualLocalRank(t *testing.T) {
 	in := job(2, "HIP_VISIBLE_DEVICES=4,5", "CUDA_VISIBLE_DEVICES=6,7")
+	in.VirtualLocalRank = true
 	in.Ranks[0].Device, in.Ranks[1].Device = "4", "5"
 	e := build(t, in)
 	assert.Equal(t, "0", value(t, e, 1, "LOCAL_RANK"))
@@ -249,6 +250,34 @@ func TestVirtualLocalRank(t *testing.T) {
 	e = build(t, in)
 	assert.Equal(t, "4", value(t, e, 0, "CUDA_VISIBLE_DEVICES"))
 	_, ok := e.of(0, "HIP_VISIBLE_DEVICES")
+	assert.False(t, ok)
+}
+
+func TestIsolatedGPUs(t *testing.T) {
+	in := job(2, "CUDA_VISIBLE_DEVICES=6,7", "CUDA_DEVICE_ORDER=FASTEST_FIRST")
+	in.Isolated, in.VisibleWhy = true, "the rank's own GPUs"
+	in.Ranks[0].Visible = map[string]string{"CUDA_VISIBLE_DEVICES": "6", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+	in.Ranks[1].Visible = map[string]string{"CUDA_VISIBLE_DEVICES": "7", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+	e := build(t, in)
+	for rank, want := range []string{"6", "7"} {
+		v, _ := e.of(rank, "CUDA_VISIBLE_DEVICES")
+		assert.Equal(t, Variable{"CUDA_VISIBLE_DEVICES", want, Gorun, "the rank's own GPUs"}, v)
+		v, _ = e.of(rank, "LOCAL_RANK")
+		assert.Equal(t, Variable{"LOCAL_RANK", strconv.Itoa(rank), Gorun, "which rank of its node this is; its GPU is device 0"}, v)
+		assert.Equal(t, "PCI_BUS_ID", value(t, e, rank, "CUDA_DEVICE_ORDER"))
+	}
+
+	in = job(2, "HIP_VISIBLE_DEVICES=1")
+	in.Isolated, in.VisibleWhy = true, "the rank's own GPUs"
+	in.Ranks[0].Visible = map[string]string{"ROCR_VISIBLE_DEVICES": "GPU-1", "HIP_VISIBLE_DEVICES": "0"}
+	in.Ranks[1].Visible = map[string]string{"ROCR_VISIBLE_DEVICES": "GPU-2", "HIP_VISIBLE_DEVICES": "0"}
+	in.VirtualLocalRank = true
+	e = build(t, in)
+	assert.Equal(t, "GPU-2", value(t, e, 1, "ROCR_VISIBLE_DEVICES"))
+	v, _ := e.of(1, "HIP_VISIBLE_DEVICES")
+	assert.Equal(t, Variable{"HIP_VISIBLE_DEVICES", "0", Gorun, "counts what ROCR_VISIBLE_DEVICES leaves"}, v)
+	assert.Equal(t, "0", value(t, e, 1, "LOCAL_RANK"))
+	_, ok := e.of(1, "CUDA_VISIBLE_DEVICES")
 	assert.False(t, ok)
 }
 

@@ -40,6 +40,13 @@ type Inputs struct {
 	// JobStore is host:port of gorun's own store.
 	JobStore string
 
+	// VirtualLocalRank gives every rank LOCAL_RANK=0.
+	VirtualLocalRank bool
+	// Isolated says that each rank sees its own GPUs alone, and VisibleWhy why the
+	// ranks' Visible hold.
+	Isolated   bool
+	VisibleWhy string
+
 	// Nodes are the nodes of the job, Ranks its ranks: Ranks[3] is rank 3.
 	Nodes []Node
 	Ranks []Rank
@@ -60,12 +67,16 @@ type Rank struct {
 	// ErrorFile is where PyTorch writes an uncaught exception to; "" for nowhere.
 	ErrorFile string
 	// Device is the only GPU that the rank sees, as an entry of
-	// CUDA_VISIBLE_DEVICES; it has LOCAL_RANK=0 then (--virtual-local-rank). ""
-	// hides nothing.
+	// CUDA_VISIBLE_DEVICES (--virtual-local-rank). "" hides nothing.
 	Device string
+	// Visible are the variables that decide which GPUs the rank sees, by name. They
+	// beat what the user set: it was heard when the GPUs were chosen.
+	Visible map[string]string
 	// Threads and Why are the rank's own where it is bound to CPUs; 0: its node's.
 	Threads int
 	Why     string
+	// GoThreads is GOMAXPROCS; 0: Go finds the right number itself.
+	GoThreads int
 	// Dir is the rank's working directory where the user chose one; "" is the
 	// launcher's.
 	Dir string

@@ -58,7 +58,7 @@ var rules = [...]rule{
 	},
 	{
 		Row:     Row{env.VarLocalRank, ClassIdentity, "rank on its node, from 0; 0 with --virtual-local-rank", "which rank of its node this is", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.localRank(rank), true },
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.localRank(rank), true }, why: (*builder).localRankReason,
 	},
 	{
 		Row:   Row{env.VarWorldSize, ClassIdentity, "number of ranks", "ranks of this job", "torchrun"},
@@ -142,10 +142,20 @@ var rules = [...]rule{
 
 	{
 		Row: Row{
-			env.VarOMPNumThreads, ClassSetting, "the CPUs that the node's ranks may really use (affinity, cgroup quota), divided by them",
+			env.VarOMPNumThreads, ClassSetting, "the CPUs that the rank is bound to, divided where others are bound to them; else the node's, divided by its ranks; never more than its part of a cgroup quota",
 			"this node's usable CPUs ÷ its ranks", "OpenMP",
 		},
 		perRank: true, value: (*builder).threads, why: (*builder).threadsReason,
+	},
+	{
+		Row: Row{
+			env.VarGoMaxProcs, ClassSetting, "where ranks share CPUs or a quota: as OMP_NUM_THREADS; else left alone, since Go counts the CPUs that it is bound to and a quota of its own",
+			"its part of CPUs, or of a quota, that ranks share", "Go",
+		},
+		perRank: true, value: func(b *builder, rank int) (string, bool) {
+			n := b.in.Ranks[rank].GoThreads
+			return strconv.Itoa(n), n > 0
+		},
 	},
 	{
 		Row:   Row{env.VarTorchNCCLAsyncErrorHandling, ClassSetting, "`1`", "a failed collective ends its rank instead of hanging it", "PyTorch"},
@@ -156,12 +166,42 @@ var rules = [...]rule{
 		value: func(*builder, int) (string, bool) { return "1", true },
 	},
 	{
-		Row:     Row{env.VarCUDAVisibleDevices, ClassSetting, "as inherited; one entry of it with `--virtual-local-rank`", "the rank's only GPU (--virtual-local-rank)", "CUDA"},
-		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { d := b.in.Ranks[rank].Device; return d, d != "" },
+		Row: Row{
+			env.VarCUDAVisibleDevices, ClassSetting,
+			"as inherited; the rank's own GPUs of it by UUID with `--isolate-gpus`; the job's with `--gpus`; one entry of it with `--virtual-local-rank`", "which GPUs the rank sees", "CUDA",
+		},
+		perRank: true, chosen: true, value: (*builder).cudaDevices, why: func(b *builder) string { return b.visibleReason(env.VarCUDAVisibleDevices) },
 	},
 	{
-		Row:     Row{env.VarHIPVisibleDevices, ClassSetting, "as inherited; one entry of it with `--virtual-local-rank`", "the rank's only GPU (--virtual-local-rank)", "ROCm"},
-		perRank: true, chosen: true, value: (*builder).hipDevice,
+		Row: Row{
+			env.VarCUDADeviceOrder, ClassSetting,
+			"as inherited; `PCI_BUS_ID` with `--isolate-gpus` or `--gpus` where no UUID is known", "the numbers in CUDA_VISIBLE_DEVICES count by PCI address", "CUDA",
+		},
+		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { return b.visible(env.VarCUDADeviceOrder, rank) },
+	},
+	{
+		Row: Row{
+			env.VarROCRVisibleDevices, ClassSetting,
+			"as inherited; the rank's own GPUs of it by UUID with `--isolate-gpus`; the job's with `--gpus`", "which GPUs the rank sees", "ROCm",
+		},
+		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { return b.visible(env.VarROCRVisibleDevices, rank) },
+		why: func(b *builder) string { return b.visibleReason(env.VarROCRVisibleDevices) },
+	},
+	{
+		Row: Row{
+			env.VarHIPVisibleDevices, ClassSetting,
+			"as inherited; where ROCR_VISIBLE_DEVICES is set by gorun the numbers of what that leaves, as for CUDA_VISIBLE_DEVICES on AMD's GPUs; one entry of it with `--virtual-local-rank`",
+			"which GPUs the rank sees", "ROCm",
+		},
+		perRank: true, chosen: true, value: (*builder).hipDevice, why: func(b *builder) string { return b.visibleReason(env.VarHIPVisibleDevices) },
+	},
+	{
+		Row: Row{
+			env.VarZEAffinityMask, ClassSetting,
+			"as inherited; the rank's own GPUs of it by number with `--isolate-gpus`; the job's with `--gpus`", "which GPUs the rank sees", "Level Zero",
+		},
+		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { return b.visible(env.VarZEAffinityMask, rank) },
+		why: func(b *builder) string { return b.visibleReason(env.VarZEAffinityMask) },
 	},
 	{
 		Row:     Row{"PWD", ClassSetting, "as inherited; the working directory with `--chdir`", "the working directory (--chdir)", "POSIX"},

@@ -49,6 +49,7 @@ func (s *Spec) Request() placement.Request {
 	}
 	r.SlotsFrom = s.HostsFrom
 	s.Place.apply(&r)
+	r.Isolate = s.isolates()
 	return r
 }
 
@@ -88,7 +89,11 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	for i, f := range facts {
 		machines[i] = f.Machine
 	}
-	layout, err := placement.Map(spec.Request(), machines)
+	req := spec.Request()
+	for _, f := range facts {
+		req.Hosts = append(req.Hosts, f.Host)
+	}
+	layout, err := placement.Map(req, machines)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +106,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
-		Notes: slices.Concat(layout.Notes, spec.Output.strays(len(layout.Ranks)), spec.idle()),
+		Notes: slices.Concat(layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle()),
 	}
 	b.nodes()
 	b.apps()
@@ -224,11 +229,8 @@ func (b *builder) ranks() error {
 		r := Rank{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}
 		r.Argv = b.argv(app, place.LocalRank)
 		r.ErrorFile = b.errorFile(place.LocalRank)
-		if place.GPU != nil {
-			r.GPU = strconv.Itoa(place.GPU.Index)
-		}
 		b.place(&r, place)
-		if b.spec.VirtualLocalRank {
+		if b.spec.VirtualLocalRank && !b.spec.isolates() {
 			gpu, err := b.device(place.LocalRank)
 			if err != nil {
 				return err
@@ -308,9 +310,9 @@ func (b *builder) logs(o OutputWish) *Logs {
 		l.Base = path.Join(dir, strings.ReplaceAll(b.plan.RunID, "/", "_")+"_"+b.ids.short())
 		l.Dir = path.Join(l.Base, fmt.Sprintf("attempt_%d", b.ids.Attempt))
 	}
-	for _, place := range b.layout.Ranks {
-		l.Redirect = append(l.Redirect, o.Redirect.Of(place.LocalRank))
-		l.Tee = append(l.Tee, o.Tee.Of(place.LocalRank))
+	for localRank := range slices.Max(b.layout.PerNode) {
+		l.Redirect = append(l.Redirect, o.Redirect.Of(localRank))
+		l.Tee = append(l.Tee, o.Tee.Of(localRank))
 	}
 	return l
 }

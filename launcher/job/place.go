@@ -13,6 +13,8 @@ type PlaceWish struct {
 	GPUs        placement.GPUChoice
 	RankFile    *placement.RankFile
 	Memory      MemoryWish
+	// Isolate has each rank see its own GPUs alone.
+	Isolate bool
 	// Report has it said where each rank is.
 	Report bool
 }
@@ -32,16 +34,34 @@ const (
 	MemoryNone
 )
 
-// The numbers of set_mempolicy(2).
+// MemoryPolicy is a policy by its number in set_mempolicy(2); 0 leaves the kernel's.
+type MemoryPolicy int
+
 const (
-	policyPreferred     = 1
-	policyBind          = 2
-	policyInterleave    = 3
-	policyPreferredMany = 5
+	policyPreferred     MemoryPolicy = 1
+	policyBind          MemoryPolicy = 2
+	policyInterleave    MemoryPolicy = 3
+	policyPreferredMany MemoryPolicy = 5
 )
 
+// String is the policy as --bind-mem names it.
+func (p MemoryPolicy) String() string {
+	switch p {
+	case policyPreferred, policyPreferredMany:
+		return "preferred"
+	case policyBind:
+		return "bind"
+	case policyInterleave:
+		return "interleave"
+	}
+	return "none"
+}
+
+// MarshalText makes JSON show the policy's name.
+func (p MemoryPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
 // policy is the kernel's number for nodes of memory; 0: none is to be set.
-func (w MemoryWish) policy(nodes placement.CPUSet) int {
+func (w MemoryWish) policy(nodes placement.CPUSet) MemoryPolicy {
 	switch {
 	case nodes.Len() == 0 || w == MemoryNone:
 		return 0
@@ -64,6 +84,7 @@ func (w PlaceWish) apply(r *placement.Request) {
 // place gives a rank what the layout says of it.
 func (b *builder) place(r *Rank, at placement.Rank) {
 	r.CPUs, r.GPUs, r.Reason, r.threads = at.CPUs, at.GPUs, at.Reason, at.Threads
+	r.GPU = gpuNames(at.GPUs)
 	if b.facts[at.Node].Machine.Topology != nil && len(b.facts[at.Node].Machine.Topology.Nodes) > 1 { // else there is nothing to choose
 		r.Memories, r.MemoryPolicy = at.Memories, b.spec.Place.Memory.policy(at.Memories)
 	}

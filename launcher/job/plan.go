@@ -89,18 +89,20 @@ type AppRun struct {
 
 // Rank is one rank of a job.
 type Rank struct {
-	Rank      int    `json:"rank"`
-	Node      int    `json:"node"`
-	LocalRank int    `json:"local_rank"`
-	App       int    `json:"app"`
-	GPU       string `json:"gpu,omitempty"` // where a rank sees only one
+	Rank      int `json:"rank"`
+	Node      int `json:"node"`
+	LocalRank int `json:"local_rank"`
+	App       int `json:"app"`
+	// GPU is the one that is the rank's, or several: "3", "4,5", or UUIDs of parts.
+	// Others can be seen unless they are hidden by the rank's environment.
+	GPU string `json:"gpu,omitempty"`
 	// CPUs are those to which it is bound, Memories the NUMA nodes for which
-	// MemoryPolicy (of set_mempolicy) holds; Reason says why.
+	// MemoryPolicy holds; Reason says why.
 	CPUs         placement.CPUSet `json:"cpus,omitzero"`
 	Memories     placement.CPUSet `json:"memories,omitzero"`
-	MemoryPolicy int              `json:"memory_policy,omitempty"`
+	MemoryPolicy MemoryPolicy     `json:"memory_policy,omitempty"`
 	Reason       string           `json:"reason,omitempty"`
-	// GPUs are those that are the rank's, though it sees all.
+	// GPUs are those that GPU names.
 	GPUs []placement.GPU `json:"-"`
 	// Argv is the rank's own, where it differs from its app's.
 	Argv      []string        `json:"argv,omitempty"`
@@ -123,7 +125,7 @@ type Store struct {
 type Logs struct {
 	Dir             string    `json:"dir"`                // of this attempt
 	Base            string    `json:"base"`               // of the job
-	Redirect        []Streams `json:"redirect,omitempty"` // by local rank
+	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, as many as a node has at most
 	Tee             []Streams `json:"tee,omitempty"`
 	DuplicateStdout []string  `json:"duplicate_stdout,omitempty"`
 	DuplicateStderr []string  `json:"duplicate_stderr,omitempty"`

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 	"syscall"
 	"time"
@@ -154,6 +155,7 @@ func (s *Supervisor) Result() Result {
 			r.Ranks = append(r.Ranks, s.rankEnd(rank))
 		}
 	}
+	slices.SortFunc(r.Ranks, func(a, b RankEnd) int { return cmp.Compare(a.Rank, b.Rank) })
 	s.explain(&r)
 	r.ExitCode = s.exitCode(r.Cause, first)
 	return r

@@ -46,7 +46,8 @@ type Spec struct {
 	RunID string
 	// Role is torchrun's --role; "" is "default".
 	Role string
-	// VirtualLocalRank gives every rank LOCAL_RANK=0 and one visible GPU.
+	// VirtualLocalRank gives every rank LOCAL_RANK=0 and one visible GPU; with
+	// Place.Isolate, or chosen GPUs, it sees what is its own of them.
 	VirtualLocalRank bool
 	// SignalsToHandle are the signals that end the job in order and are passed on
 	// to the ranks, as torchrun's option of that name; none means the default

@@ -19,6 +19,11 @@ var placeTable = append(placeOptions(varGorun), []Option{
 		set:  (*parser).setMemory,
 	},
 	{
+		Names: []string{"isolate-gpus"}, Group: GroupPlaces,
+		Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever LOCAL_RANK is",
+		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Isolate = a.on; return nil },
+	},
+	{
 		Names: []string{"report-bindings"}, Group: GroupPlaces, from: varNone,
 		Help: "say on standard error where each rank is",
 		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Report = a.on; return nil },

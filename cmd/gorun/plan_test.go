@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/job"
+	"gorun/placement"
+)
+
+// tableOf is what --dry-run prints of the ranks of a wish on a typical machine.
+func tableOf(t *testing.T, example string, place job.PlaceWish, ranks int) (table string, p *job.Plan) {
+	t.Helper()
+	m, err := placement.Example(example)
+	require.NoError(t, err)
+	spec := job.Spec{Apps: []job.App{{Program: "app", NumRanks: ranks}}, Place: place}
+	facts := job.Facts{Host: "node", Machine: m, Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1}}, TempDir: "/tmp"}
+	p, err = job.NewPlan(&spec, []job.Facts{facts}, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, job.Opened{Addr: "127.0.0.1"})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, writePlan(&out, p, false))
+	_, table, _ = strings.Cut(out.String(), "\n\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	return table + "\n", p
+}
+
+func TestPlanOfOneRank(t *testing.T) {
+	table, _ := tableOf(t, "dgx-h100", job.PlaceWish{}, 1)
+	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS   PLACE                                 PROGRAM
+0     node  0      0    0-223  the only rank of its node: not bound  app
+`, table)
+}
+
+func TestPlanOfEightRanks(t *testing.T) {
+	table, p := tableOf(t, "dgx-h100", job.PlaceWish{Memory: job.MemoryBind}, 8)
+	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS            MEMORY  PLACE                                PROGRAM
+0     node  0      0    0-13,112-125    bind 0  14 cores of NUMA node 0, near GPU 0  app
+1     node  1      1    14-27,126-139   bind 0  14 cores of NUMA node 0, near GPU 1  app
+2     node  2      2    28-41,140-153   bind 0  14 cores of NUMA node 0, near GPU 2  app
+3     node  3      3    42-55,154-167   bind 0  14 cores of NUMA node 0, near GPU 3  app
+4     node  4      4    56-69,168-181   bind 1  14 cores of NUMA node 1, near GPU 4  app
+5     node  5      5    70-83,182-195   bind 1  14 cores of NUMA node 1, near GPU 5  app
+6     node  6      6    84-97,196-209   bind 1  14 cores of NUMA node 1, near GPU 6  app
+7     node  7      7    98-111,210-223  bind 1  14 cores of NUMA node 1, near GPU 7  app
+`, table)
+	var out bytes.Buffer
+	require.NoError(t, writePlan(&out, p, true))
+	var read struct{ Ranks []map[string]any }
+	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
+	for key, want := range map[string]string{"gpu": "7", "cpus": "98-111,210-223", "memories": "1", "memory_policy": "bind", "reason": "14 cores of NUMA node 1, near GPU 7"} {
+		assert.Equal(t, want, read.Ranks[7][key], key)
+	}
+}
+
+// Many ranks that sit alike are one line; those that sit apart have each their own.
+func TestPlanOfManyRanks(t *testing.T) {
+	none, err := placement.ParseBindTo("none")
+	require.NoError(t, err)
+	table, _ := tableOf(t, "two-socket-intel", job.PlaceWish{BindTo: none}, 64)
+	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS   PLACE                      PROGRAM
+0-63  node  0-63   -    0-127  not bound: --bind-to none  app
+`, table)
+	table, _ = tableOf(t, "two-socket-intel", job.PlaceWish{}, 64)
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	require.Len(t, lines, 65)
+	assert.Equal(t, "63    node  63     -    63,127  preferred 1  1 core of NUMA node 1  app", lines[64])
+}
+
+// A rank need not have the variables of rank 0.
+func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
+	spec := job.Spec{Apps: []job.App{{Program: "a", NumRanks: 1, Dir: "/tmp"}, {Program: "b", NumRanks: 1}}}
+	programs := []job.Program{{Path: "/bin/a", Argv: []string{"a"}, ScriptArg: 1}, {Path: "/bin/b", Argv: []string{"b"}, ScriptArg: 1}}
+	for range 2 {
+		p, err := job.NewPlan(&spec, []job.Facts{{Host: "node", Programs: programs, TempDir: "/tmp"}}, job.IDs{}, job.Opened{})
+		require.NoError(t, err)
+		var out bytes.Buffer
+		require.NoError(t, writePlan(&out, p, false))
+		assert.Regexp(t, `(?m)^PWD +(/tmp -|- /tmp) +gorun`, out.String())
+		spec.Apps[0].Dir, spec.Apps[1].Dir = spec.Apps[1].Dir, spec.Apps[0].Dir
+	}
+}

@@ -1,0 +1,228 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/plan"
+	"gorun/placement"
+)
+
+// planned is the plan of a wish on nodes that are all the same machine.
+func planned(t *testing.T, spec Spec, nodes int, m placement.Machine) (*Plan, error) {
+	t.Helper()
+	var facts []Facts
+	for i := range nodes {
+		f := Facts{Host: fmt.Sprint("node", i), Machine: m, TempDir: "/tmp"}
+		for _, app := range spec.Apps {
+			f.Programs = append(f.Programs, Program{Path: "/bin/" + app.Program, Argv: append([]string{app.Program}, app.Args...), ScriptArg: 1})
+		}
+		facts = append(facts, f)
+	}
+	ids := IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}
+	return NewPlan(&spec, facts, ids, Opened{Addr: "127.0.0.1", Port: 1, Store: "127.0.0.1:1"})
+}
+
+func plannedOn(t *testing.T, spec Spec, nodes int, example string) *Plan {
+	t.Helper()
+	m, err := placement.Example(example)
+	require.NoError(t, err)
+	p, err := planned(t, spec, nodes, m)
+	require.NoError(t, err)
+	return p
+}
+
+// variable is what a rank has under a name.
+func (p *Plan) variable(rank int, name string) plan.Variable {
+	for _, v := range slices.Concat(p.Ranks[rank].Env, p.Common) {
+		if v.Name == name {
+			return v
+		}
+	}
+	return plan.Variable{}
+}
+
+func mapBy(t *testing.T, text string) placement.MapBy {
+	t.Helper()
+	m, err := placement.ParseMapBy(text)
+	require.NoError(t, err)
+	return m
+}
+
+// Ranks that are dealt round the nodes: what belongs to a local rank is that of
+// its number on its node, never of its number in the job.
+func TestRanksRoundTheNodes(t *testing.T) {
+	spec := Spec{
+		Apps: []App{
+			{Program: "server", NumRanks: 1},
+			{Program: "client", Args: []string{"--gpu=${local_rank}"}, NumRanks: 6, LocalRankFlag: true, SubstituteLocalRank: true},
+		},
+		Place:  PlaceWish{MapBy: mapBy(t, "node")},
+		Output: OutputWish{LogDir: "/logs", Redirect: StreamMap{Ranks: map[int]Streams{0: Stdout, 2: Stderr, 4: Stdout}}, Tee: StreamMap{Ranks: map[int]Streams{1: Stdout}}},
+	}
+	p := plannedOn(t, spec, 2, "two-socket-intel")
+	assert.Equal(t, []int{0, 2, 4, 6}, p.Nodes[0].Ranks)
+	assert.Equal(t, []int{1, 3, 5}, p.Nodes[1].Ranks)
+	assert.Equal(t, [][]int{{0, 2, 4, 6}, {1, 3, 5}}, p.Supervision().Nodes)
+	for rank, r := range p.Ranks {
+		assert.Equal(t, rank, r.Rank)
+		assert.Equal(t, []int{rank % 2, rank / 2}, []int{r.Node, r.LocalRank})
+		assert.Equal(t, min(rank, 1), r.App)
+		if local := fmt.Sprint(rank / 2); rank > 0 {
+			assert.Equal(t, []string{"client", "--local-rank=" + local, "--gpu=" + local}, r.Argv)
+		}
+		assert.Equal(t, fmt.Sprintf("/logs/r_01234567/attempt_0/%d/error.json", rank/2), r.ErrorFile)
+		assert.Equal(t, fmt.Sprint(rank/2), p.variable(rank, "LOCAL_RANK").Value)
+		assert.Equal(t, fmt.Sprint(4-rank%2), p.variable(rank, "LOCAL_WORLD_SIZE").Value)
+		assert.Equal(t, fmt.Sprint(rank%2), p.variable(rank, "GROUP_RANK").Value)
+		assert.Equal(t, fmt.Sprint(r.CPUs.Len()), p.variable(rank, "OMP_NUM_THREADS").Value)
+	}
+	assert.Equal(t, []Streams{Stdout, 0, Stderr, 0}, p.Logs.Redirect, "by local rank")
+	assert.Equal(t, []Streams{0, Stdout, 0, 0}, p.Logs.Tee)
+	assert.Equal(t, []string{"--redirects names local rank 4; there are local ranks 0 to 3"}, p.Notes)
+	assert.NotEqual(t, p.Ranks[0].CPUs, p.Ranks[2].CPUs)
+	assert.Equal(t, p.Ranks[0].Memories, p.Ranks[2].Memories, "two ranks of four on each package")
+}
+
+func TestResultHasRanksInTheirOrder(t *testing.T) {
+	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 2, 4}, {1, 3}}})
+	for rank, end := range s.Result().Ranks {
+		assert.Equal(t, rank, end.Rank)
+	}
+}
+
+func TestRankFileNamesHosts(t *testing.T) {
+	file, err := placement.ParseRankFile("places", "rank 1=node0 slot=0-1\nrank 0=node1 slot=1:3\nrank 2=node1 slot=0:0\n")
+	require.NoError(t, err)
+	p := plannedOn(t, Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{RankFile: file}}, 2, "two-socket-intel")
+	assert.Equal(t, [][]int{{1}, {0, 2}}, [][]int{p.Nodes[0].Ranks, p.Nodes[1].Ranks})
+	assert.Equal(t, "1", p.variable(2, "LOCAL_RANK").Value)
+	assert.Equal(t, "1", p.variable(1, "LOCAL_WORLD_SIZE").Value)
+}
+
+func TestIsolatedGPUs(t *testing.T) {
+	m, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	for i := range m.GPUs {
+		m.GPUs[i].UUID = fmt.Sprint("GPU-", i)
+	}
+	isolated := Spec{Apps: []App{{Program: "app", NumRanks: 4}}, Place: PlaceWish{Isolate: true, GPUsPerRank: 2}, Environ: []string{"CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0"}}
+	p, err := planned(t, isolated, 1, m)
+	require.NoError(t, err)
+	assert.Equal(t, plan.Variable{Name: "CUDA_VISIBLE_DEVICES", Value: "GPU-5,GPU-4", Origin: plan.Gorun, Reason: "the rank's own GPUs, by UUID (--isolate-gpus)"}, p.variable(1, "CUDA_VISIBLE_DEVICES"))
+	assert.Equal(t, "5,4", p.Ranks[1].GPU)
+	assert.Equal(t, "1", p.variable(1, "LOCAL_RANK").Value)
+	assert.Equal(t, []string{"--isolate-gpus: a rank's own GPU is its device 0 (cuda:0), not that of its LOCAL_RANK; with --virtual-local-rank LOCAL_RANK is 0, too"}, p.Notes)
+
+	isolated.VirtualLocalRank = true
+	p, err = planned(t, isolated, 1, m)
+	require.NoError(t, err)
+	assert.Equal(t, "0", p.variable(1, "LOCAL_RANK").Value)
+	assert.Equal(t, "GPU-5,GPU-4", p.variable(1, "CUDA_VISIBLE_DEVICES").Value)
+	assert.Empty(t, p.Notes)
+
+	isolated.Environ = []string{"CUDA_VISIBLE_DEVICES=0,1"}
+	_, err = planned(t, isolated, 1, m)
+	assert.ErrorContains(t, err, "--gpus-per-rank 2: 4 ranks × 2 are 8 GPUs, node 0 has 2")
+}
+
+// Where no UUID is known numbers have to do, in an order that is said.
+func TestIsolatedGPUsByNumber(t *testing.T) {
+	m, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	for i := range m.GPUs {
+		m.GPUs[i].UUID = ""
+	}
+	p, err := planned(t, Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{Isolate: true}}, 1, m)
+	require.NoError(t, err)
+	require.Len(t, p.Ranks, 8)
+	assert.Equal(t, "7", p.variable(7, "CUDA_VISIBLE_DEVICES").Value)
+	assert.Equal(t, "the rank's own GPUs, by number, as no UUID is known (--isolate-gpus)", p.variable(7, "CUDA_VISIBLE_DEVICES").Reason)
+	assert.Equal(t, "PCI_BUS_ID", p.variable(7, "CUDA_DEVICE_ORDER").Value)
+	assert.Contains(t, p.Notes, "--isolate-gpus: GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are not known")
+}
+
+// A program counts the GPUs that it sees: chosen ones have to be its first.
+func TestChosenGPUs(t *testing.T) {
+	m, err := placement.Example("mi300x")
+	require.NoError(t, err)
+	for i := range m.GPUs {
+		m.GPUs[i].UUID = fmt.Sprint("GPU-", i)
+	}
+	spec := Spec{Apps: []App{{Program: "app", NumRanks: 2}}, Place: PlaceWish{GPUs: placement.GPUChoice{Indices: []int{6, 2}}}}
+	p, err := planned(t, spec, 1, m)
+	require.NoError(t, err)
+	for rank, gpu := range []string{"6", "2"} {
+		assert.Equal(t, plan.Variable{Name: "ROCR_VISIBLE_DEVICES", Value: "GPU-6,GPU-2", Origin: plan.Gorun, Reason: "the job's GPUs, by UUID (--gpus 6,2)"}, p.variable(rank, "ROCR_VISIBLE_DEVICES"))
+		assert.Equal(t, gpu, p.Ranks[rank].GPU)
+	}
+	spec.VirtualLocalRank = true
+	p, err = planned(t, spec, 1, m)
+	require.NoError(t, err)
+	assert.Equal(t, "GPU-2", p.variable(1, "ROCR_VISIBLE_DEVICES").Value)
+	assert.Equal(t, "0", p.variable(1, "LOCAL_RANK").Value)
+}
+
+// Nobody believes a list of free GPUs that nobody could make.
+func TestFreeGPUs(t *testing.T) {
+	const note = "--gpus free: who uses NVIDIA's GPUs is known to their library alone, which was not asked: all count as free"
+	m, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	for i := range m.GPUs {
+		m.GPUs[i].UUID, m.GPUs[i].Memory, m.GPUs[i].Used = fmt.Sprint("GPU-", i), 80<<30, i%2 == 0
+	}
+	spec := Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{GPUs: placement.GPUChoice{Free: true}}}
+	p, err := planned(t, spec, 1, m)
+	require.NoError(t, err)
+	assert.Len(t, p.Ranks, 4)
+	assert.Equal(t, "GPU-1,GPU-3,GPU-5,GPU-7", p.variable(0, "CUDA_VISIBLE_DEVICES").Value)
+	assert.NotContains(t, p.Notes, note)
+	for i := range m.GPUs {
+		m.GPUs[i].Memory, m.GPUs[i].Used = 0, false
+	}
+	p, err = planned(t, spec, 1, m)
+	require.NoError(t, err)
+	assert.Len(t, p.Ranks, 8)
+	assert.Contains(t, p.Notes, note)
+}
+
+// Go counts what it is bound to: it is told only of CPUs that it has not for itself.
+func TestGoThreads(t *testing.T) {
+	none, err := placement.ParseBindTo("none")
+	require.NoError(t, err)
+	for _, test := range []struct {
+		ranks int
+		place PlaceWish
+		quota float64
+		want  string
+		why   string // of OMP_NUM_THREADS
+	}{
+		{1, PlaceWish{}, 0, "", ""},
+		{1, PlaceWish{}, 4, "", ""},
+		{4, PlaceWish{}, 0, "", ""},
+		{4, PlaceWish{}, 8, "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks"},
+		{4, PlaceWish{BindTo: none}, 0, "32", "128 CPUs ÷ 4 ranks"},
+		{4, PlaceWish{MapBy: mapBy(t, "numa")}, 0, "32", "bound to 64 CPUs, with other ranks"},
+		{256, PlaceWish{}, 0, "1", "128 CPUs ÷ 256 ranks"},
+	} {
+		m, err := placement.Example("two-socket-intel")
+		require.NoError(t, err)
+		m.Quota = test.quota
+		spec := Spec{Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place}
+		p, err := planned(t, spec, 1, m)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, p.variable(0, "GOMAXPROCS").Value, "%+v", test)
+		if test.want != "" {
+			assert.Equal(t, test.want, p.variable(0, "OMP_NUM_THREADS").Value, "%+v", test)
+			assert.Equal(t, test.why, p.variable(0, "OMP_NUM_THREADS").Reason, "%+v", test)
+		}
+		spec.Environ = []string{"GOMAXPROCS=7"}
+		p, err = planned(t, spec, 1, m)
+		require.NoError(t, err)
+		assert.Equal(t, "7", p.variable(0, "GOMAXPROCS").Value)
+	}
+}

@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Setting is a variable of a program's environment.
+type Setting struct{ Name, Value string }
+
+// Only returns the variables by which a program sees some GPUs of a machine alone,
+// as its devices 0, 1 and so on: those of gpus, which are of one vendor, in their
+// order. Variables of v that count what these leave over are among them, with the
+// numbers that hold then. all are the machine's GPUs.
+//
+// GPUs are named by their UUIDs; byIndex says that these are not known, or name
+// several GPUs (the parts of an AMD GPU have one), so that numbers stand for them.
+// Level Zero knows numbers only.
+//
+// Sources: the CUDA programming guide, environment variables; ROCm, GPU isolation
+// techniques; the specification of Level Zero, ZE_AFFINITY_MASK.
+func (v Visibility) Only(gpus, all []GPU) (vars []Setting, byIndex bool) {
+	if len(gpus) == 0 {
+		return nil, false
+	}
+	list, byIndex := namesOf(gpus, all)
+	switch gpus[0].Vendor {
+	case NVIDIA:
+		vars = append(vars, Setting{"CUDA_VISIBLE_DEVICES", list})
+		if byIndex { // else CUDA counts the fastest first
+			vars = append(vars, Setting{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"})
+		}
+	case AMD:
+		vars = append(vars, Setting{"ROCR_VISIBLE_DEVICES", list})
+		for _, left := range []*variable{v.hip, v.cuda} {
+			if left != nil {
+				vars = append(vars, Setting{left.name, firstNumbers(len(gpus))})
+			}
+		}
+	case Intel:
+		vars = append(vars, Setting{"ZE_AFFINITY_MASK", list})
+	}
+	return vars, byIndex
+}
+
+// namesOf is a list of GPUs as visibility variables take it. Numbers and UUIDs do
+// not mix in one.
+func namesOf(gpus, all []GPU) (list string, byIndex bool) {
+	names := make([]string, len(gpus))
+	for i, g := range gpus {
+		names[i] = g.UUID
+		same := func(other GPU) bool { return other.UUID == g.UUID && other.Index != g.Index }
+		byIndex = byIndex || g.UUID == "" || g.Vendor == Intel || slices.ContainsFunc(all, same)
+	}
+	if byIndex {
+		for i, g := range gpus {
+			if names[i] = strconv.Itoa(g.Index); g.Vendor == Intel && g.UUID != "" {
+				names[i] = g.UUID // a tile
+			}
+		}
+	}
+	return strings.Join(names, ","), byIndex
+}
+
+// firstNumbers are the numbers from 0 to n-1.
+func firstNumbers(n int) string {
+	numbers := make([]string, n)
+	for i := range numbers {
+		numbers[i] = strconv.Itoa(i)
+	}
+	return strings.Join(numbers, ",")
+}
+
+// GPUsOf returns the GPUs of a machine that the job's ranks get, in their order:
+// those that are visible, or the chosen ones of these.
+func (r Request) GPUsOf(m Machine) []GPU {
+	gpus, _ := r.gpus(m)
+	return gpus
+}
+
+const migPrefix = "MIG-"
+
+// instances replaces GPUs that are divided by their parts: a process sees one of
+// these only, so that ranks can have several of a GPU only if they are isolated.
+func instances(gpus []GPU) []GPU {
+	var list []GPU
+	for _, g := range gpus {
+		if len(g.MIG) == 0 {
+			list = append(list, g)
+		}
+		for _, uuid := range g.MIG {
+			list = append(list, instance(g, uuid))
+		}
+	}
+	return list
+}
+
+// instance is a part of a GPU, which is where that is.
+func instance(g GPU, uuid string) GPU {
+	g.UUID, g.MIG, g.Memory = uuid, nil, 0
+	return g
+}
+
+// checkIsolation refuses ranks that would see no GPU, and what CUDA cannot do.
+func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
+	if !r.Isolate {
+		return nil
+	}
+	perNode := make([]int, len(machines))
+	for _, rank := range ranks {
+		perNode[rank.Node]++
+	}
+	for _, rank := range ranks {
+		gpus, remark := r.gpus(machines[rank.Node])
+		isInstance := func(g GPU) bool { return strings.HasPrefix(g.UUID, migPrefix) }
+		switch {
+		case len(gpus) == 0:
+			return fmt.Errorf("--isolate-gpus: node %d has no GPU that its ranks could see%s", rank.Node, inParentheses(remark))
+		case len(rank.GPUs) == 0:
+			return fmt.Errorf("--isolate-gpus: %s are more than the %s of node %d%s; with --map-by gpu ranks share them",
+				plural(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), rank.Node, inParentheses(remark))
+		case len(rank.GPUs) > 1 && slices.ContainsFunc(rank.GPUs, isInstance):
+			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process one MIG instance only", r.GPUsPerRank)
+		}
+	}
+	return nil
+}
