@@ -20,15 +20,15 @@ import (
 	"gorun/placement"
 )
 
-// boot starts the guest with cases and returns what came of each, and what it said of itself.
-func boot(t *testing.T, cases []guest.Case) (machine string, all []guest.Outcome) {
+// boot starts a guest with cases and returns what came of each, and what gorun said of the machine.
+func boot(t *testing.T, machine guest.Machine, cases []guest.Case) (topology string, all []guest.Outcome) {
 	t.Helper()
 	qemu, kernel := testneeds.Guest(t)
 	dir := t.TempDir()
 	archive, results := filepath.Join(dir, "archive"), filepath.Join(dir, "results")
 	require.NoError(t, os.WriteFile(archive, disk(t, dir, cases), 0o600))
 
-	got := job{argv: append([]string{qemu}, guest.Arguments(kernel, archive, results)...)}.run(t)
+	got := job{argv: append([]string{qemu}, machine.Arguments(kernel, archive, results)...)}.run(t)
 	text, err := os.ReadFile(results)
 	require.NoError(t, err, "exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	for line := range strings.Lines(string(text)) {
@@ -63,34 +63,39 @@ func disk(t *testing.T, dir string, cases []guest.Case) []byte {
 	return guest.Archive(files)
 }
 
-// guestCase is a command line for the guest and where its ranks have to be.
+// guestCase is a command line for a guest and where its ranks have to be.
 type guestCase struct {
-	words  string
-	group  map[string]string
-	sealed bool     // /sys is read-only
-	cpus   []string // of each rank
-	policy []string // for memory, as the kernel writes it
-	memory string   // NUMA nodes that the cpuset allows, "": all
-	// threads is OMP_NUM_THREADS of each rank.
-	threads string
+	words   string
+	group   map[string]string
+	sealed  bool     // /sys is read-only
+	cpus    []string // of each rank
+	policy  []string // for memory, as the kernel writes it
+	memory  []int    // NUMA nodes that the cpuset allows, nil: all
+	threads string   // OMP_NUM_THREADS of each rank
 }
 
-// The nodes of the guest have CPUs 0 and 2, 1 and 3, 4 and 5, 6 and 7; the first two make one socket.
+// In words for [guest.FourNodes].
 var (
 	ownNodes   = []string{"0,2", "1,3", "4-5", "6-7"}
-	everywhere = []string{"0-7", "0-7", "0-7", "0-7"}
 	preferring = []string{"prefer:0", "prefer:1", "prefer:2", "prefer:3"}
+	unbound    = []string{"0-7", "0-7", "0-7", "0-7"}
 	unset      = []string{"default", "default", "default", "default"}
 )
 
-var guestCases = []guestCase{
+var onFourNodes = []guestCase{
 	{words: "-n 4", cpus: ownNodes, policy: preferring, threads: "2"},
 	{words: "-n 4", sealed: true, cpus: ownNodes, policy: preferring, threads: "2"},
 	{words: "-n 4 --map-by numa", cpus: ownNodes, policy: preferring, threads: "2"},
 	{words: "-n 4 --map-by ppr:2:socket", cpus: ownNodes, policy: preferring, threads: "2"},
 	{words: "-n 4 --map-by socket:pe=2 --rank-by fill", cpus: ownNodes, policy: preferring, threads: "2"},
-	{words: "-n 4 --map-by socket:pe=2", cpus: []string{"0,2", "4-5", "1,3", "6-7"}, policy: []string{"prefer:0", "prefer:2", "prefer:1", "prefer:3"}, threads: "2"},
-	{words: "-n 4 --bind-to core", cpus: []string{"0", "2", "1", "3"}, policy: []string{"prefer:0", "prefer:0", "prefer:1", "prefer:1"}, threads: "1"},
+	{
+		words: "-n 4 --map-by socket:pe=2", cpus: []string{"0,2", "4-5", "1,3", "6-7"}, threads: "2",
+		policy: []string{"prefer:0", "prefer:2", "prefer:1", "prefer:3"},
+	},
+	{
+		words: "-n 4 --bind-to core", cpus: []string{"0", "2", "1", "3"}, threads: "1",
+		policy: []string{"prefer:0", "prefer:0", "prefer:1", "prefer:1"},
+	},
 	{
 		words: "-n 4 --map-by socket", cpus: []string{"0-3", "4-7", "0-3", "4-7"}, threads: "2",
 		policy: []string{"prefer (many):0-1", "prefer (many):2-3", "prefer (many):0-1", "prefer (many):2-3"},
@@ -98,48 +103,98 @@ var guestCases = []guestCase{
 	{words: "-n 4 --bind-mem bind", cpus: ownNodes, policy: []string{"bind:0", "bind:1", "bind:2", "bind:3"}, threads: "2"},
 	{words: "-n 4 --bind-mem none", cpus: ownNodes, policy: unset, threads: "2"},
 	{words: "-n 2 --bind-mem interleave", cpus: []string{"0-3", "4-7"}, policy: []string{"interleave:0-1", "interleave:2-3"}, threads: "4"},
-	{words: "-n 4 --bind-to none", cpus: everywhere, policy: unset, threads: "2"},
-	{words: "-n 1", cpus: everywhere[:1], policy: unset[:1], threads: "8"},
+	{words: "-n 4 --bind-to none", cpus: unbound, policy: unset, threads: "2"},
+	{words: "-n 1", cpus: unbound[:1], policy: unset[:1], threads: "8"},
 	{
 		words: "-n 2", group: map[string]string{"cpuset.cpus": "2-5", "cpu.max": "100000 100000"},
 		cpus: []string{"2-3", "4-5"}, policy: []string{"prefer (many):0-1", "prefer:2"}, threads: "1",
 	},
 	{
-		words: "-n 4", group: map[string]string{"cpuset.mems": "0-1"}, memory: "0-1",
+		words: "-n 4", group: map[string]string{"cpuset.mems": "0-1"}, memory: []int{0, 1},
 		cpus: ownNodes, policy: []string{"prefer:0", "prefer:1", "default", "default"}, threads: "2",
 	},
 }
 
-// On a machine with several NUMA nodes ranks run, and have their memory, where plan and test say.
-func TestRanksAndTheirMemoryOnFourNUMANodes(t *testing.T) {
-	var asked []guest.Case
-	for _, c := range guestCases {
-		asked = append(asked, guest.Case{Words: strings.Fields(c.words), Group: c.group, ReadOnly: c.sealed})
-	}
-	machine, came := boot(t, asked)
-	t.Run("machine", func(t *testing.T) { checkGuest(t, machine) })
-	for i, c := range guestCases {
-		t.Run(c.words, func(t *testing.T) { c.check(t, came[i]) })
+// In words for [guest.TwoThreads].
+var (
+	cores = []string{"0-1", "2-3", "4-5", "6-7"}
+	pairs = []string{"prefer:0", "prefer:0", "prefer:1", "prefer:1"}
+)
+
+var onTwoThreads = []guestCase{
+	{words: "-n 2", cpus: []string{"0-3", "4-7"}, policy: preferring[:2], threads: "4"},
+	{words: "-n 4", cpus: cores, policy: pairs, threads: "2"},
+	{words: "-n 4 --bind-to core", cpus: cores, policy: pairs, threads: "2"},
+	{
+		words: "-n 4 --map-by numa --bind-to core", cpus: []string{"0-1", "4-5", "2-3", "6-7"}, threads: "2",
+		policy: []string{"prefer:0", "prefer:1", "prefer:0", "prefer:1"},
+	},
+	{words: "-n 4 --bind-to hwthread", cpus: []string{"0", "1", "2", "3"}, policy: slices.Repeat(preferring[:1], 4), threads: "1"},
+	{words: "-n 2 --cpus-per-rank 3", cpus: []string{"0-3", "4-7"}, policy: preferring[:2], threads: "4"},
+}
+
+var onPatchy = []guestCase{
+	{words: "-n 3", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2"},
+	{words: "-n 3 --map-by numa", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2"},
+	{words: "-n 3 --bind-mem bind", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"bind:0", "default", "bind:2"}, threads: "2"},
+	{
+		words: "-n 6 --bind-to core", cpus: []string{"0", "2", "1", "3", "4", "6"}, threads: "1",
+		policy: []string{"prefer:0", "prefer:0", "default", "default", "prefer:2", "prefer:2"},
+	},
+}
+
+// On machines with several NUMA nodes ranks run, and have their memory, where plan and test say.
+func TestRanksAndTheirMemoryOnSeveralNUMANodes(t *testing.T) {
+	for name, m := range map[string]struct {
+		guest.Machine
+		cases             []guestCase
+		isolated, offline string
+	}{
+		"four nodes":  {guest.FourNodes, onFourNodes, "", ""},
+		"two threads": {guest.TwoThreads, onTwoThreads, "", ""},
+		"patchy":      {guest.Patchy, onPatchy, "5", "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []guest.Case
+			for _, c := range m.cases {
+				asked = append(asked, guest.Case{Words: strings.Fields(c.words), Group: c.group, ReadOnly: c.sealed})
+			}
+			topology, came := boot(t, m.Machine, asked)
+			t.Run("topology", func(t *testing.T) { checkTopology(t, m.Machine, topology, m.isolated, m.offline) })
+			for i, c := range m.cases {
+				t.Run(c.words, func(t *testing.T) { c.check(t, m.Machine, came[i]) })
+			}
+		})
 	}
 }
 
-// checkGuest compares what `gorun topo --json` said in the guest with how it was made.
-func checkGuest(t *testing.T, text string) {
+// checkTopology compares what `gorun topo --json` said in a guest with how that was made.
+func checkTopology(t *testing.T, machine guest.Machine, text, isolated, offline string) {
 	var got struct{ Machine placement.Machine }
 	require.NoError(t, json.Unmarshal([]byte(text), &got), text)
-	require.NotNil(t, got.Machine.Topology, text)
-	require.Len(t, got.Machine.Topology.Nodes, 4)
-	for number, node := range got.Machine.Topology.Nodes {
-		assert.Equal(t, ownNodes[number], node.CPUs.String())
-		assert.Equal(t, guest.Distances()[number], node.Distances)
-		assert.Positive(t, node.Memory)
+	topology := got.Machine.Topology
+	require.NotNil(t, topology, text)
+	require.Len(t, topology.Nodes, len(machine.Nodes))
+	assert.Equal(t, isolated, topology.Isolated.String())
+	assert.Equal(t, offline, topology.Offline.String())
+	for number, made := range machine.Nodes {
+		node := topology.Nodes[number]
+		online := slices.DeleteFunc(slices.Clone(made.CPUs), func(cpu int) bool { return fmt.Sprint(cpu) == offline })
+		assert.Equal(t, online, list(t, node.CPUs.String()), "NUMA node %d", number)
+		assert.Equal(t, machine.Distances[number], node.Distances, "NUMA node %d", number)
+		assert.Equal(t, made.MiB > 0, node.Memory > 0, "NUMA node %d", number)
 	}
-	for _, cpu := range got.Machine.Topology.CPUs {
-		assert.Equal(t, cpu.ID/4, cpu.Package)
+	cores := map[int][]int{}
+	for _, cpu := range topology.CPUs {
+		assert.Equal(t, machine.Socket(cpu.ID), cpu.Package, "CPU %d", cpu.ID)
+		cores[cpu.Core] = append(cores[cpu.Core], cpu.ID)
+	}
+	for _, cpus := range cores {
+		assert.Len(t, cpus, machine.Threads)
 	}
 }
 
-func (c guestCase) check(t *testing.T, came guest.Outcome) {
+func (c guestCase) check(t *testing.T, machine guest.Machine, came guest.Outcome) {
 	require.Empty(t, came.Error, came.Stderr)
 	assert.Empty(t, came.Stderr)
 	cpus, policies, threads := ofPlan(t, came.Plan, "0-7")
@@ -159,9 +214,9 @@ func (c guestCase) check(t *testing.T, came guest.Outcome) {
 		assert.Equal(t, cpus, r.CPUs, "rank %d", i)
 		assert.Equal(t, c.policy[i], r.Policy, "rank %d", i)
 		assert.Equal(t, c.threads, r.Threads, "rank %d", i)
-		assert.Subset(t, c.pages(t, i, list(t, cpus)...), r.Home, "rank %d at home", i)
+		assert.Subset(t, c.pages(t, machine, i, list(t, cpus)...), r.Home, "rank %d at home", i)
 		if r.AwayCPU >= 0 {
-			assert.Equal(t, c.pages(t, i, r.AwayCPU), r.Away, "rank %d on CPU %d", i, r.AwayCPU)
+			assert.Equal(t, c.pages(t, machine, i, r.AwayCPU), r.Away, "rank %d on CPU %d", i, r.AwayCPU)
 		}
 	}
 }
@@ -194,21 +249,18 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 
 // pages are the NUMA nodes on which memory of a rank may lie if it is touched from one of these CPUs: the nearest that its policy
 // and the cpuset allow, or all of an interleaving.
-func (c guestCase) pages(t *testing.T, rank int, from ...int) (nodes []int) {
+func (c guestCase) pages(t *testing.T, machine guest.Machine, rank int, from ...int) (nodes []int) {
 	t.Helper()
-	policy, text, _ := strings.Cut(c.policy[rank], ":")
-	if text == "" {
-		text = cmp.Or(c.memory, "0-3")
+	policy, text, bound := strings.Cut(c.policy[rank], ":")
+	allowed := c.memory
+	if bound {
+		allowed = list(t, text)
 	}
-	allowed := list(t, text)
 	if policy == "interleave" {
 		return allowed
 	}
 	for _, cpu := range from {
-		here := slices.IndexFunc(ownNodes, func(cpus string) bool { return slices.Contains(list(t, cpus), cpu) })
-		nodes = append(nodes, slices.MinFunc(allowed, func(a, b int) int {
-			return guest.Distances()[here][a] - guest.Distances()[here][b]
-		}))
+		nodes = append(nodes, machine.Nearest(cpu, allowed))
 	}
 	return nodes
 }

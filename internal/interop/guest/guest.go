@@ -3,12 +3,7 @@
 //
 //	test ── cases.json in the archive ──▶ /init (boot) ── gorun --dry-run --json …  the plan
 //	     ◀── a line of JSON of each, ttyS1 ───┘        └─ gorun … /init             ranks, which print a line each
-//
-// The machine has two sockets of two NUMA nodes, and no two nodes look alike: the CPUs of a node are not neighbours on the first
-// socket, its memory is unequal, and so are distances.
 package guest
-
-import "slices"
 
 // Names in the archive.
 const (
@@ -45,20 +40,3 @@ type Rank struct {
 	Away    []int  // the same, touched from CPU AwayCPU after it had moved there
 	AwayCPU int    // -1: it may run nowhere else
 }
-
-// The machine. Node i has the CPUs of cpus[i] and so many MiB; numbers of CPUs count sockets, then cores.
-var (
-	cpus      = [][]int{{0, 2}, {1, 3}, {4, 5}, {6, 7}}
-	mebibytes = []int{176, 112, 96, 128}
-	distances = [][]int{
-		{10, 12, 21, 31},
-		{12, 10, 31, 21},
-		{21, 31, 10, 12},
-		{31, 21, 12, 10},
-	}
-)
-
-const coresPerSocket = 4
-
-// Distances are those between NUMA nodes, in the firmware's units (10: to itself).
-func Distances() [][]int { return slices.Clone(distances) }
