@@ -19,8 +19,8 @@ type reserved struct {
 }
 
 var (
-	// programs may do what a main program does: our command, what measures it, and what tests count with.
-	programs    = []string{"cmd/gorun", "launcher#Main", "internal/bench"}
+	// programs may do what a main program does: our command, what measures it, what a test's guest runs, and what tests count with.
+	programs    = []string{"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot"}
 	environment = append([]string{"env", "internal/testneeds"}, programs...)
 )
 

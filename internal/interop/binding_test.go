@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,25 +40,27 @@ var bindings = [][]string{
 	{"--map-by", "l3cache", "--bind-to", "numa"},
 }
 
+// within are words before a command by which it runs somewhere else, such as in a cgroup.
+type within []string
+
+// gorun is a job of gorun there.
+func (w within) gorun(words ...string) job {
+	j := gorun(words...)
+	j.argv = append(slices.Clone(w), j.argv...)
+	return j
+}
+
 // planned are the CPUs to which a job's ranks would be bound; where they are not it
 // is all that this process may use.
-func planned(t *testing.T, allowed placement.CPUSet, words ...string) []string {
+func planned(t *testing.T, allowed placement.CPUSet, where within, words ...string) []string {
 	t.Helper()
-	got := gorun(append([]string{"--dry-run", "--json"}, words...)...).run(t)
+	got := where.gorun(append([]string{"--dry-run", "--json"}, words...)...).run(t)
 	if got.code == 2 { // such as more ranks than cores
-		assert.Equal(t, got.stderr, gorun(words...).run(t).stderr)
+		assert.Equal(t, got.stderr, where.gorun(words...).run(t).stderr)
 		return nil
 	}
 	require.Zero(t, got.code, got.stderr)
-	var plan struct{ Ranks []struct{ CPUs string } }
-	require.NoError(t, json.Unmarshal([]byte(got.stdout), &plan))
-	var cpus []string
-	for _, r := range plan.Ranks {
-		if r.CPUs == "" {
-			r.CPUs = allowed.String()
-		}
-		cpus = append(cpus, r.CPUs)
-	}
+	cpus, _, _ := ofPlan(t, got.stdout, allowed.String())
 	return cpus
 }
 
@@ -87,7 +88,7 @@ func TestRanksAreWhereThePlanSays(t *testing.T) {
 	for _, binding := range bindings {
 		for _, ranks := range []int{1, 2, 3} {
 			words := append(slices.Clone(binding), "-n", fmt.Sprint(ranks), "sh", "-c", whereIAm)
-			if want := planned(t, allowed, words...); want != nil {
+			if want := planned(t, allowed, nil, words...); want != nil {
 				assert.Equal(t, want, masks(t, gorun(words...), ranks), "%q", words)
 			}
 		}
@@ -101,9 +102,8 @@ func TestRanksStayWithinTheMaskOfTheirLauncher(t *testing.T) {
 	require.NoError(t, err)
 	first, _, _ := strings.Cut(strings.ReplaceAll(allowed.String(), "-", ","), ",")
 	taskset := testneeds.Program(t, "taskset", "taskset")
-	j := gorun("-n", "2", "sh", "-c", whereIAm)
-	j.argv = append([]string{taskset, "-c", first}, j.argv...)
-	assert.Equal(t, []string{first, first}, masks(t, j, 2))
+	where := within{taskset, "-c", first}
+	assert.Equal(t, []string{first, first}, masks(t, where.gorun("-n", "2", "sh", "-c", whereIAm), 2))
 }
 
 // Without anything to read about the machine ranks run as they can.
@@ -114,9 +114,8 @@ func TestRanksRunWhereSysIsEmpty(t *testing.T) {
 	require.NoError(t, err)
 	empty := filepath.Join(t.TempDir(), "sys")
 	require.NoError(t, os.Mkdir(empty, 0o755))
-	j := gorun("-n", "2", "sh", "-c", whereIAm)
-	j.argv = append([]string{"unshare", "-m", "sh", "-c", `mount --bind "$0" /sys && exec "$@"`, empty}, j.argv...)
-	for _, mask := range masks(t, j, 2) {
+	where := within{"unshare", "-m", "sh", "-c", `mount --bind "$0" /sys && exec "$@"`, empty}
+	for _, mask := range masks(t, where.gorun("-n", "2", "sh", "-c", whereIAm), 2) {
 		assert.Subset(t, list(t, allowed.String()), list(t, mask))
 	}
 }

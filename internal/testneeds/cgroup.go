@@ -1,7 +1,6 @@
 package testneeds
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -18,13 +17,16 @@ type Cgroup struct {
 	V1  bool
 }
 
-// Limits are the files of a cgroup that hold the limit of a controller, by version.
+// Limits are the files of a cgroup that hold the limit of a controller, by version (true: 1). That of "cpu" is in microseconds for
+// each period, which is 100 ms.
 var cgroupLimits = map[string]map[bool]string{
+	"cpu":    {true: "cpu.cfs_quota_us", false: "cpu.max"},
+	"cpuset": {true: "cpuset.cpus", false: "cpuset.cpus"},
 	"memory": {true: "memory.limit_in_bytes", false: "memory.max"},
 	"pids":   {true: "pids.max", false: "pids.max"},
 }
 
-// WritableCgroup skips unless there is a hierarchy with a controller ("memory", "pids") in which this test may make a group.
+// WritableCgroup skips unless there is a hierarchy with a controller ("cpu", "cpuset", "memory", "pids") in which this test may make a group.
 func WritableCgroup(t testing.TB, controller string) Cgroup {
 	t.Helper()
 	place, err := FindCgroup(controller)
@@ -65,21 +67,39 @@ func (c Cgroup) Make(controller string) (dir string, err error) {
 	if dir, err = os.MkdirTemp(c.Dir, "gorun-test-"); err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(dir, cgroupLimits[controller][c.V1])); err != nil {
+	if _, err = os.Stat(filepath.Join(dir, cgroupLimits[controller][c.V1])); err == nil && controller == "cpuset" && c.V1 {
+		err = inheritMemory(dir)
+	}
+	if err != nil {
 		return "", errors.Join(err, os.Remove(dir))
 	}
 	return dir, nil
 }
 
+// inheritMemory gives a group of version 1 the NUMA nodes of the one above: it begins with none, and then takes no process.
+func inheritMemory(dir string) error {
+	const file = "cpuset.mems"
+	nodes, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, file), nodes, 0o644)
+}
+
 // Limit sets what a group that Make made may have of a controller.
 func (c Cgroup) Limit(dir, controller string, limit int) error {
+	return c.Set(dir, controller, fmt.Sprint(limit))
+}
+
+// Set is Limit for what is no number: "2-5" of "cpuset".
+func (c Cgroup) Set(dir, controller, limit string) error {
 	path := filepath.Join(dir, cgroupLimits[controller][c.V1])
-	if err := os.WriteFile(path, fmt.Append(nil, limit), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(limit), 0o644); err != nil {
 		return err
 	}
 	now, err := os.ReadFile(path)
-	if text := string(bytes.TrimSpace(now)); err == nil && text != fmt.Sprint(limit) {
-		return fmt.Errorf("%s is %s, wanted %d", path, text, limit)
+	if text, _, _ := strings.Cut(strings.TrimSpace(string(now)), " "); err == nil && text != limit { // cpu.max has its period behind it
+		return fmt.Errorf("%s is %s, wanted %s", path, text, limit)
 	}
 	return err
 }
