@@ -110,7 +110,7 @@ func (r Request) perObject(machines []Machine) (Counts, error) {
 			return Counts{}, fmt.Errorf("%s: the topology of node %d is not known", r.MapBy, node)
 		}
 		gpus, _ := r.gpus(m)
-		places, err := newTree(node, m).places(r.MapBy, gpus)
+		places, err := newTree(node, m).places(r.MapBy, gpus, r.GPUsPerRank)
 		if err != nil {
 			return Counts{}, err
 		}

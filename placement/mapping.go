@@ -28,14 +28,15 @@ type mapped struct {
 // place is a device or a part of a machine to which ranks are mapped.
 type place struct {
 	cpus CPUSet
-	gpu  []GPU // the GPU, if it is one
+	gpu  []GPU // the GPU, or those of one rank, if it is such
 	name string
 }
 
 // mapTo maps n ranks to the objects of a wish, the round-robin way: rank j goes to
-// object j modulo their number; with ppr the first N go to the first object.
-func (t *tree) mapTo(m MapBy, n int, gpus []GPU) (mapped, error) {
-	places, err := t.places(m, gpus)
+// object j modulo their number; with ppr the first N go to the first object. Mapped
+// by GPU each rank goes to so many GPUs (GPUsPerRank; at least one).
+func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapped, error) {
+	places, err := t.places(m, gpus, gpusPerRank)
 	if err != nil {
 		return mapped{}, err
 	}
@@ -63,10 +64,10 @@ func (t *tree) mapTo(m MapBy, n int, gpus []GPU) (mapped, error) {
 }
 
 // places returns the objects to which a wish maps; there is at least one.
-func (t *tree) places(m MapBy, gpus []GPU) ([]place, error) {
+func (t *tree) places(m MapBy, gpus []GPU, gpusPerRank int) ([]place, error) {
 	switch m.Object {
 	case ByGPU:
-		return t.gpuPlaces(m, gpus)
+		return t.gpuPlaces(m, gpus, max(1, gpusPerRank))
 	case ByNIC:
 		return t.nicPlaces(m)
 	case ByDistance:
@@ -83,14 +84,22 @@ func (t *tree) places(m MapBy, gpus []GPU) ([]place, error) {
 	return places, nil
 }
 
-func (t *tree) gpuPlaces(m MapBy, gpus []GPU) ([]place, error) {
-	if len(gpus) == 0 {
+// gpuPlaces returns each GPU, or as many at once as a rank has, one group behind
+// the other. GPUs that are too few for another group are left over.
+func (t *tree) gpuPlaces(m MapBy, gpus []GPU, each int) ([]place, error) {
+	switch {
+	case len(gpus) == 0:
 		return nil, fmt.Errorf("%s: node %d has no GPU that may be used", m, t.node)
+	case len(gpus) < each:
+		return nil, fmt.Errorf("--gpus-per-rank %d: node %d has %d that may be used", each, t.node, len(gpus))
 	}
 	var places []place
-	for _, gpu := range gpus {
-		name := fmt.Sprintf("GPU %d", gpu.Index)
-		places = append(places, place{t.around(t.home(name, gpu.Bus)), []GPU{gpu}, name})
+	for group := range slices.Chunk(gpus[:len(gpus)/each*each], each) {
+		p := place{gpu: group, name: "GPU " + indexList(group)}
+		for _, gpu := range group {
+			p.cpus = union(p.cpus, t.around(t.home(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)))
+		}
+		places = append(places, p)
 	}
 	return places, nil
 }

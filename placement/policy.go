@@ -17,6 +17,8 @@ func (r Request) policy() (policy, MapBy) {
 	switch {
 	case r.NUMABinding != "":
 		return r.numaBinding, m
+	case r.CPUsPerRank > 0 && m.Object == AnyObject && !r.BindTo.OverloadAllowed:
+		return r.cpusPerRank, m // with --bind-to core, too: its CPUs are whole cores
 	case r.BindTo.none() && m.Object == AnyObject:
 		return r.unbound, m
 	case r.BindTo.Given && m.Object == AnyObject && (r.BindTo.Count > 1 || len(r.BindTo.Lists) > 0):
@@ -49,6 +51,8 @@ func (r Request) checkWishes() error {
 		return fmt.Errorf("--cpus-per-rank %d and %s both say how many CPUs a rank has", r.CPUsPerRank, r.MapBy)
 	case r.CPUsPerRank > 0 && r.BindTo.Given && (r.BindTo.Object != ByCore || r.BindTo.Count > 0):
 		return fmt.Errorf("--cpus-per-rank %d binds ranks to cores: it does not go with %s", r.CPUsPerRank, r.BindTo)
+	case r.GPUsPerRank > 1 && r.MapBy.PPR > 0 && r.MapBy.Object == ByGPU:
+		return fmt.Errorf("%s and --gpus-per-rank %d both say how many GPUs a rank has; --map-by gpu --gpus-per-rank %[2]d gives each its own", r.MapBy, r.GPUsPerRank)
 	case r.CPUsPerRank < 0:
 		return fmt.Errorf("--cpus-per-rank %d: a rank has at least one CPU", r.CPUsPerRank)
 	case r.GPUsPerRank < 0:
@@ -192,10 +196,13 @@ func (t *tree) coresFor(cpus int) int {
 
 // byObject maps and binds as --map-by and --bind-to say.
 func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
-	if r.CPUsPerRank > 0 {
+	switch {
+	case r.CPUsPerRank > 0 && m.Object == ByThread && m.PPR == 0: // whose pe are hardware threads
+		m.PE = r.CPUsPerRank
+	case r.CPUsPerRank > 0:
 		m.PE = t.coresFor(r.CPUsPerRank)
 	}
-	on, err := t.mapTo(m, n, gpus)
+	on, err := t.mapTo(m, n, gpus, r.GPUsPerRank)
 	if err != nil {
 		return on, err
 	}
@@ -208,9 +215,12 @@ func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
 		err = on.shareObjects(m)
 	}
 	var full errFull
-	if errors.As(err, &full) {
+	switch {
+	case errors.As(err, &full):
 		on.crowd(n)
 		err = nil
+	case err != nil && r.CPUsPerRank > 0: // nobody wrote the pe of which it speaks
+		err = fmt.Errorf("--cpus-per-rank %d: %w", r.CPUsPerRank, err)
 	}
 	return on, err
 }
@@ -225,7 +235,9 @@ func (on *mapped) shareObjects(m MapBy) error {
 		}
 		homes := make([][]int, len(on.seats))
 		for i, s := range on.seats {
-			if cores := t.coresIn(s.locale); len(cores) > 0 && len(cores) < len(t.cores) {
+			if len(s.gpus) > 1 {
+				homes[i] = t.gpuHomes(s.gpus)
+			} else if cores := t.coresIn(s.locale); len(cores) > 0 && len(cores) < len(t.cores) {
 				homes[i] = []int{cores[0].Node}
 			}
 		}

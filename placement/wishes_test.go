@@ -177,6 +177,8 @@ func TestImpossibleWishes(t *testing.T) {
 		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: a rank has at least one CPU"},
 		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 are 1 GPU, node 0 has 0"},
 		{"DGX H100", Request{Ranks: 3, GPUsPerRank: 4}, "--gpus-per-rank 4: 3 ranks × 4 are 12 GPUs, node 0 has 8"},
+		{"DGX H100", Request{GPUsPerRank: 2, MapBy: MapBy{PPR: 1, Object: ByGPU}}, "--map-by ppr:1:gpu and --gpus-per-rank 2 both say how many GPUs a rank has; --map-by gpu --gpus-per-rank 2 gives each its own"},
+		{"two packages", Request{Ranks: 2, CPUsPerRank: 4, MapBy: MapBy{Object: ByThread}}, "--cpus-per-rank 4: --map-by hwthread:pe=4: pe=4 is more than the 1 hardware threads of hardware thread 0 of node 0"},
 		{"DGX H100", Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{2, 9}}}, "--gpus 2,9: node 0 has no GPU 9; it has 8 GPUs (0-7)"},
 		{"DGX H100", Request{Ranks: 3, GPUs: GPUChoice{Indices: []int{2, 4}}}, "--gpus 2,4: 3 ranks are more than the 2 GPUs of node 0 (of 8)"},
 		{"DGX H100", Request{Ranks: 65, NUMABinding: NUMAExclusive, MapBy: MapBy{Object: ByCore}}, "--numa-binding exclusive says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank"},
@@ -273,6 +275,38 @@ func TestCPUsPerRankWithMapping(t *testing.T) {
 			assert.Equal(t, 4, rank.Threads)
 		}
 		assert.Equal(t, want, strings.Join(got, " "))
+	}
+}
+
+// --bind-to core says no more than --cpus-per-rank does anyway: ranks have whole cores.
+func TestCPUsPerRankBoundToCores(t *testing.T) {
+	m := withGPUs(synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:2"), 1, 0)
+	want, err := Map(Request{Ranks: 2, CPUsPerRank: 4}, []Machine{m})
+	require.NoError(t, err)
+	got, err := Map(Request{Ranks: 2, CPUsPerRank: 4, BindTo: BindTo{Given: true, Object: ByCore}}, []Machine{m})
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+}
+
+// Mapped by GPU each rank has as many as --gpus-per-rank says, and cores near to all of them.
+func TestMapByGPUWithSeveralEach(t *testing.T) {
+	m := withGPUs(synthetic(t, "pack:2 numa:2 l3:1 core:4 pu:1"), 3, 3, 0, 0, 1, 2, 2)
+	for each, want := range map[int][]string{
+		1: {"12-13 [0]", "14-15 [1]", "0-1 [2]", "2-3 [3]", "4-7 [4]", "8-9 [5]", "10-11 [6]"},
+		2: {"12-15 [0 1]", "0-3 [2 3]", "4-11 [4 5]"},
+		3: {"0-1,12-15 [0 1 2]", "2-11 [3 4 5]"},
+	} {
+		layout, err := Map(Request{GPUsPerRank: each, MapBy: MapBy{Object: ByGPU}}, []Machine{m})
+		require.NoError(t, err)
+		var got []string
+		for _, rank := range layout.Ranks {
+			var gpus []int
+			for _, gpu := range rank.GPUs {
+				gpus = append(gpus, gpu.Index)
+			}
+			got = append(got, fmt.Sprint(rank.CPUs, " ", gpus))
+		}
+		assert.Equal(t, want, got, each)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,12 +20,21 @@ import (
 // code.
 func showTopo(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	text, err := topo(inv, textStyle(stdout))
-	if err != nil {
+	var wish wishError
+	switch {
+	case errors.As(err, &wish):
+		say(stderr, err.Error())
+		return job.ExitUsage
+	case err != nil:
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}
 	return write(stdout, stderr, text)
 }
+
+// wishError says that a machine cannot give what the command line wishes, which
+// has a job's exit code for the same.
+type wishError struct{ error }
 
 // topo does what a command line of gorun topo asks for and returns what is to be
 // printed.
@@ -39,12 +49,12 @@ func topo(inv dialect.Invocation, style draw.Style) (string, error) {
 	}
 	layout, err := seated(wish, m)
 	if err != nil {
-		return "", err
+		return "", wishError{err}
 	}
 	var impact *draw.Impact
 	if wish.Impact {
 		if impact, err = draw.Predict(m, wish.ModelSize); err != nil {
-			return "", fmt.Errorf("--impact: %w", err)
+			return "", wishError{fmt.Errorf("--impact: %w", err)}
 		}
 	}
 	shown := shownMachine{m, layout, seats(layout), impact}

@@ -20,7 +20,10 @@ func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
 	switch {
 	case wish.Example != "":
 		m, err := placement.Example(wish.Example)
-		return m, of("--example", err)
+		if err != nil {
+			return m, wishError{of("--example", err)}
+		}
+		return m, nil
 	case wish.From != "":
 		m, err := sysfs.ReadSaved(wish.From, everything)
 		return withNVLinkNote(m), of("--from", err)

@@ -51,9 +51,14 @@ func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir stri
 	return nil
 }
 
-// ReadSaved reads a machine that [Save] wrote.
+// ReadSaved reads a machine that [Save] wrote. Nothing outside of its folder is
+// read, whatever links there are.
 func ReadSaved(dir string, needs Needs) (placement.Machine, error) {
-	root := os.DirFS(dir)
+	root, opened, err := openSaved(dir)
+	if err != nil {
+		return placement.Machine{}, fmt.Errorf("%s holds no saved machine: %w", dir, err)
+	}
+	defer func() { _ = opened.Close() }()
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err != nil {
 		return placement.Machine{}, fmt.Errorf("%s holds no saved machine: %w", dir, err)

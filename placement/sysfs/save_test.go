@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gorun/placement"
 )
@@ -140,4 +142,32 @@ func TestSaveNeedsAnEmptyFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "gpus.json"), []byte("{"), 0o600))
 	_, err = ReadSaved(dir, everything)
 	assert.EqualError(t, err, dir+`/gpus.json: unexpected end of JSON input`)
+}
+
+// A saved machine that comes from a stranger shows nothing of this one, and its
+// reader neither waits nor fills the memory.
+func TestSavedMachineIsReadFromItsFolderAlone(t *testing.T) {
+	const online = "sys/devices/system/cpu/online"
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte("0-7\n"), 0o600))
+	for name, replace := range map[string]func(file string) error{
+		"a link out": func(file string) error { return os.Symlink(outside, file) },
+		"a pipe":     func(file string) error { return unix.Mkfifo(file, 0o600) },
+		"a device":   func(file string) error { return os.Symlink("/dev/zero", file) },
+		"huge":       func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<40)) },
+		"a folder":   func(file string) error { return os.Mkdir(file, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := placement.Example("offline")
+			require.NoError(t, err)
+			dir := filepath.Join(t.TempDir(), "saved")
+			require.NoError(t, SaveFS(treeOf(m), m.CPUs, nil, dir))
+			file := filepath.Join(dir, online)
+			require.NoError(t, os.Remove(file))
+			require.NoError(t, replace(file))
+			got, err := ReadSaved(dir, everything)
+			require.NoError(t, err)
+			assert.Contains(t, strings.Join(got.Notes, "\n"), "/"+online+" cannot be read")
+		})
+	}
 }
