@@ -84,6 +84,12 @@ func (r Request) NeedsTopology() bool {
 	return !alone && !r.BindTo.none()
 }
 
+// NeedsNICs reports whether the answer depends on the machines' network
+// interfaces. Their drivers may take long to answer.
+func (r Request) NeedsNICs() bool {
+	return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC || r.RankBy.Object == ByDistance
+}
+
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding
 // them costs time that other requests need not spend.
 func (r Request) NeedsGPUs() bool {

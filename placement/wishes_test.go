@@ -439,3 +439,10 @@ func TestRankFileErrors(t *testing.T) {
 		})
 	}
 }
+
+func TestNeedsNICs(t *testing.T) {
+	assert.True(t, Request{MapBy: MapBy{Object: ByNIC}}.NeedsNICs())
+	assert.True(t, Request{MapBy: MapBy{Object: ByDistance}}.NeedsNICs())
+	assert.True(t, Request{RankBy: RankBy{Object: ByNIC}}.NeedsNICs())
+	assert.False(t, Request{MapBy: MapBy{Object: ByCore}, GPUsPerRank: 2}.NeedsNICs())
+}

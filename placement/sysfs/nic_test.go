@@ -200,3 +200,11 @@ func FuzzTopology(f *testing.F) {
 		checkTopology(t, ReadFS(changed, m.CPUs, allNeeds))
 	})
 }
+
+// Network interfaces are left alone where nobody asks for them.
+func TestNICsAreReadOnDemand(t *testing.T) {
+	want := example(t, "dgx-h100")
+	got := ReadFS(treeOf(want), want.CPUs, Needs{Topology: true})
+	assert.Empty(t, got.Topology.NICs)
+	assert.Equal(t, want.Topology.CPUs, got.Topology.CPUs)
+}

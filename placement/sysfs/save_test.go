@@ -16,7 +16,7 @@ import (
 	"gorun/placement"
 )
 
-var allNeeds = Needs{CPUs: true, Memory: true, GPUs: true, Driverless: true, Topology: true}
+var allNeeds = Needs{CPUs: true, Memory: true, GPUs: true, Driverless: true, Topology: true, NICs: true}
 
 // A saved machine is the machine.
 func TestSavedMachineIsRead(t *testing.T) {

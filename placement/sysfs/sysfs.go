@@ -28,9 +28,13 @@ type Needs struct {
 	// where GPUs finds none. It reads hundreds of files on a large server: for
 	// messages, not for a start.
 	Driverless bool
-	// Topology asks for what the node consists of, with the GPUs: CPUs, NUMA nodes,
-	// network interfaces, and where on the PCI bus they are.
+	// Topology asks for what the node consists of, with the GPUs: CPUs, NUMA nodes
+	// and where on the PCI bus they are.
 	Topology bool
+	// NICs asks for the network interfaces, too, with Topology. It is apart because
+	// their drivers answer, some slowly, and all one after the other while another
+	// program changes the network: a job that only binds to cores does not wait for that.
+	NICs bool
 }
 
 // Read reads this machine, as the calling process may use it.

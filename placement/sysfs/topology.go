@@ -23,7 +23,9 @@ func (r *reader) readTopology() {
 	for i := range r.machine.GPUs {
 		r.describeGPU(&r.machine.GPUs[i])
 	}
-	r.readNICs()
+	if r.needs.NICs {
+		r.readNICs()
+	}
 	t.Virtual = r.isVirtual()
 	r.noteUnlocated()
 }

@@ -12,7 +12,7 @@ import (
 	"gorun/placement"
 )
 
-var everything = Needs{CPUs: true, Memory: true, Topology: true}
+var everything = Needs{CPUs: true, Memory: true, Topology: true, NICs: true}
 
 // example returns an example machine without what only NVIDIA's library tells.
 func example(t testing.TB, name string) placement.Machine {

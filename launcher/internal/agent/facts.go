@@ -40,7 +40,7 @@ func (a *Agent) hello(h wire.Hello) error {
 // machine reads what the head wants to know of this node. More ranks than CPUs are
 // not bound unless somebody wishes it, so nobody needs to know more then.
 func machine(h wire.Hello) placement.Machine {
-	needs := sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless, Topology: h.Topology}
+	needs := sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless, Topology: h.Topology, NICs: h.NICs}
 	if allowed, err := sysfs.Affinity(); h.Topology && !h.Places && err == nil && h.Ranks > allowed.Len() {
 		needs.Topology = false
 	}

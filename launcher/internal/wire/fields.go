@@ -17,6 +17,7 @@ func (m *Hello) fields(c *coder) {
 	number(c, 7, &m.Ranks)
 	c.flag(8, &m.Topology)
 	c.flag(9, &m.Places)
+	c.flag(10, &m.NICs)
 }
 
 func (p *Program) fields(c *coder) {

@@ -19,6 +19,8 @@ type Hello struct {
 	// case, else unless there are more ranks than CPUs.
 	Topology bool
 	Places   bool
+	// NICs asks for the network interfaces with it.
+	NICs     bool
 	Programs []Program
 	// Ranks is how many this node is going to have, where that is known by now:
 	// Facts then say whether its limits allow it.
