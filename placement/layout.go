@@ -82,6 +82,7 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	layout.finish(nodes, machines)
+	layout.Notes = append(layout.Notes, req.crowds(counts.PerNode, machines)...)
 	return layout, nil
 }
 
@@ -106,6 +107,21 @@ func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error)
 		return r.seated(t, n, gpus), nil
 	}
 	return decide(t, n, gpus)
+}
+
+// crowds are remarks on nodes with more ranks than CPUs of which nobody asked for
+// the topology: their ranks are not bound whatever that is.
+func (r Request) crowds(perNode []int, machines []Machine) (notes []string) {
+	for node, m := range machines {
+		if cpus := m.CPUs.Len(); m.Topology == nil && cpus > 0 && perNode[node] > cpus && r.NeedsTopology() {
+			notes = append(notes, crowded(plural(perNode[node], "rank"), plural(cpus, "CPU"), node))
+		}
+	}
+	return notes
+}
+
+func crowded(ranks, cpus string, node int) string {
+	return fmt.Sprintf("%s share %s of node %d: they are not bound to CPUs", ranks, cpus, node)
 }
 
 // checkSubscription refuses more ranks than CPUs or slots where that is forbidden.
