@@ -82,24 +82,8 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	layout.finish(nodes, machines)
-	layout.Notes = append(layout.Notes, req.crowded(counts.PerNode, machines)...)
+	layout.Notes = append(layout.Notes, req.crowds(counts.PerNode, machines)...)
 	return layout, nil
-}
-
-// crowded tells of nodes whose topology need not be known for this: they have more
-// ranks than CPUs.
-func (r Request) crowded(perNode []int, machines []Machine) (notes []string) {
-	for node, m := range machines {
-		if cpus := m.CPUs.Len(); m.Topology == nil && r.NeedsTopology() && cpus > 0 && perNode[node] > cpus {
-			notes = append(notes, sharing(perNode[node], plural(cpus, "CPU")))
-		}
-	}
-	return notes
-}
-
-// sharing says that ranks are not bound because there are so many.
-func sharing(ranks int, what string) string {
-	return fmt.Sprintf("%s share %s: they are not bound to CPUs", plural(ranks, "rank"), what)
 }
 
 // seatNode seats the n ranks of one node. A node of unknown topology has seats
@@ -123,6 +107,21 @@ func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error)
 		return r.seated(t, n, gpus), nil
 	}
 	return decide(t, n, gpus)
+}
+
+// crowds are remarks on nodes with more ranks than CPUs of which nobody asked for
+// the topology: their ranks are not bound whatever that is.
+func (r Request) crowds(perNode []int, machines []Machine) (notes []string) {
+	for node, m := range machines {
+		if cpus := m.CPUs.Len(); m.Topology == nil && cpus > 0 && perNode[node] > cpus && r.NeedsTopology() {
+			notes = append(notes, crowded(plural(perNode[node], "rank"), plural(cpus, "CPU")))
+		}
+	}
+	return notes
+}
+
+func crowded(ranks, cpus string) string {
+	return fmt.Sprintf("%s share %s: they are not bound to CPUs", ranks, cpus)
 }
 
 // checkSubscription refuses more ranks than CPUs or slots where that is forbidden.

@@ -115,8 +115,11 @@ func (on *mapped) crowd(n int) {
 		on.seats[i].cpus = CPUSet{}
 	}
 	cores := plural(len(on.tree.cores), "core")
+	if all := on.tree.machine.CPUs.Len(); n > all {
+		cores = plural(all, "CPU")
+	}
 	on.explain(fmt.Sprintf("not bound: %s on %s", plural(n, "rank"), cores))
-	on.tree.note(sharing(n, cores))
+	on.tree.note(crowded(plural(n, "rank"), cores))
 }
 
 // homes returns the NUMA nodes of each seat's GPUs, and whether any is known.

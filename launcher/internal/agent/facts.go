@@ -42,7 +42,7 @@ func (a *Agent) hello(h wire.Hello) error {
 func machine(h wire.Hello) placement.Machine {
 	needs := sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless, Topology: h.Topology, NICs: h.NICs}
 	if allowed, err := sysfs.Affinity(); h.Topology && !h.Places && err == nil && h.Ranks > allowed.Len() {
-		needs.Topology = false
+		needs.Topology, needs.CPUs = false, true
 	}
 	return sysfs.Read(needs)
 }
