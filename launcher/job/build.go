@@ -115,6 +115,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := b.ranks(); err != nil {
 		return nil, err
 	}
+	b.plan.Notes = append(b.plan.Notes, b.homeless()...)
 	if err := b.environment(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package job
 
-import "gorun/placement"
+import (
+	"fmt"
+
+	"gorun/placement"
+)
 
 // PlaceWish is where on its host a rank runs; the zero value leaves it to gorun.
 type PlaceWish struct {
@@ -85,10 +89,42 @@ func (w PlaceWish) apply(r *placement.Request) {
 func (b *builder) place(r *Rank, at placement.Rank) {
 	r.CPUs, r.GPUs, r.Reason, r.threads = at.CPUs, at.GPUs, at.Reason, at.Threads
 	r.GPU = gpuNames(at.GPUs)
-	if b.facts[at.Node].Machine.Topology != nil && len(b.facts[at.Node].Machine.Topology.Nodes) > 1 { // else there is nothing to choose
+	if b.facts[at.Node].choosesMemory() {
 		r.Memories, r.MemoryPolicy = at.Memories, b.spec.Place.Memory.policy(at.Memories)
 	}
 	if r.MemoryPolicy == 0 {
 		r.Memories = placement.CPUSet{}
 	}
+}
+
+// choosesMemory reports whether a node has more than one kind of memory.
+func (f Facts) choosesMemory() bool {
+	return f.Machine.Topology != nil && len(f.Machine.Topology.Nodes) > 1
+}
+
+// homeless are remarks on ranks for which a memory policy was wished and none can be
+// set: a job that would rather be killed than have memory from afar has to know.
+func (b *builder) homeless() (notes []string) {
+	name := map[MemoryWish]string{MemoryBind: "bind", MemoryInterleave: "interleave"}[b.spec.Place.Memory]
+	if name == "" {
+		return nil
+	}
+	var unbound, bare []int
+	for _, r := range b.plan.Ranks {
+		switch {
+		case r.MemoryPolicy != 0 || !b.facts[r.Node].choosesMemory():
+		case r.CPUs.Len() == 0:
+			unbound = append(unbound, r.Rank)
+		default:
+			bare = append(bare, r.Rank)
+		}
+	}
+	note := func(ranks []int, why string) {
+		if len(ranks) > 0 {
+			notes = append(notes, fmt.Sprintf("--bind-mem %s has no effect on %s, rank %d first: %s", name, plural(len(ranks), "rank"), ranks[0], why))
+		}
+	}
+	note(unbound, "not bound to CPUs")
+	note(bare, "the NUMA nodes of the CPUs have no memory that may be used")
+	return notes
 }

@@ -1,0 +1,44 @@
+package job
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/placement"
+)
+
+// twoNodes has two NUMA nodes of two cores; the second has no memory.
+func twoNodes() placement.Machine {
+	topology := &placement.Topology{Memories: placement.CPUSetOf([]uint64{0b1})}
+	for cpu := range 4 {
+		topology.CPUs = append(topology.CPUs, placement.CPU{ID: cpu, Core: cpu, L2: cpu, L3: cpu / 2, Node: cpu / 2})
+	}
+	topology.Nodes = []placement.NUMANode{
+		{ID: 0, CPUs: placement.CPUSetOf([]uint64{0b11}), Memory: 1 << 30, Distances: []int{10, 20}},
+		{ID: 1, CPUs: placement.CPUSetOf([]uint64{0b1100}), Distances: []int{20, 10}},
+	}
+	return placement.Machine{CPUs: placement.CPUSetOf([]uint64{0b1111}), Topology: topology}
+}
+
+// What --bind-mem asks for is never dropped without a word.
+func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
+	for name, c := range map[string]struct {
+		ranks int
+		wish  MemoryWish
+		want  []string
+	}{
+		"a rank without memory of its own": {2, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have no memory that may be used"}},
+		"a rank that is not bound":         {1, MemoryInterleave, []string{"--bind-mem interleave has no effect on 1 rank, rank 0 first: not bound to CPUs"}},
+		"the default":                      {2, MemoryPreferred, nil},
+		"none":                             {2, MemoryNone, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlaceWish{Memory: c.wish}}
+			facts := []Facts{{Machine: twoNodes(), Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+			plan, err := NewPlan(spec, facts, IDs{}, Opened{})
+			require.NoError(t, err)
+			require.Equal(t, c.want, plan.Notes)
+		})
+	}
+}
