@@ -233,15 +233,18 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 	var plan struct {
 		Ranks []struct {
 			CPUs, Memories string
-			Policy         int `json:"memory_policy"`
+			Policy         string `json:"memory_policy"`
 			Environment    []variable
 		}
 		Environment []variable
 	}
 	require.NoError(t, json.Unmarshal([]byte(text), &plan), text)
-	names := map[int]string{1: "prefer:", 2: "bind:", 3: "interleave:", 5: "prefer (many):", 0: "default"}
 	for _, r := range plan.Ranks {
-		cpus, policies = append(cpus, cmp.Or(r.CPUs, allowed)), append(policies, names[r.Policy]+r.Memories)
+		policy := map[string]string{"preferred": "prefer:", "bind": "bind:", "interleave": "interleave:", "": "default"}[r.Policy]
+		if policy == "prefer:" && strings.ContainsAny(r.Memories, ",-") {
+			policy = "prefer (many):"
+		}
+		cpus, policies = append(cpus, cmp.Or(r.CPUs, allowed)), append(policies, policy+r.Memories)
 		for _, v := range slices.Concat(plan.Environment, r.Environment) {
 			if v.N == "OMP_NUM_THREADS" {
 				threads = append(threads, v.V)
