@@ -12,24 +12,25 @@ import (
 
 // occupy makes threads that Go keeps, since it cannot live without one when all processes are taken.
 func occupy(number int) {
-	var there sync.WaitGroup
+	var there, free sync.WaitGroup
 	there.Add(number)
 	leave := make(chan struct{})
 	for range number {
-		go func() {
+		free.Go(func() {
 			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
 			there.Done()
 			<-leave
-		}()
+			runtime.UnlockOSThread() // only then it is a thread for others
+		})
 	}
 	there.Wait()
 	close(leave)
+	free.Wait()
 }
 
 // bombRole takes all processes that there can be, says hello, and takes those that come free, for as long as the test lives.
 func bombRole([]string) int {
-	occupy(8)
+	occupy(16)
 	forkAll()
 	if _, err := hello("child"); err != nil {
 		return 98

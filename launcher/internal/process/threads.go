@@ -51,17 +51,18 @@ func makeThreads(n int) {
 	if n <= 0 {
 		return
 	}
-	var there sync.WaitGroup
+	var there, free sync.WaitGroup
 	there.Add(n)
 	leave := make(chan struct{})
 	for range n {
-		go func() {
+		free.Go(func() {
 			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
 			there.Done()
 			<-leave
-		}()
+			runtime.UnlockOSThread() // only then it is idle
+		})
 	}
 	there.Wait()
 	close(leave)
+	free.Wait()
 }
