@@ -4,15 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"gorun/env"
 )
 
 // rank is the program that scripts start as ranks. Its arguments are acts, done
@@ -62,17 +58,8 @@ var acts = map[string]func(value string){
 	"tell":    tell,
 }
 
-// tell sends a signal to the launcher once that has settled: the directory of the
-// rank's error file is there from then on. A signal in a job's first milliseconds
-// does what it does to any program.
-func tell(signal string) {
-	for settled := filepath.Dir(os.Getenv(env.VarTorchelasticErrorFile)); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(settled); err == nil {
-			break
-		}
-	}
-	_ = unix.Kill(os.Getppid(), unix.Signal(number(signal)))
-}
+// tell sends a signal to the launcher, which hears it from its first rank's start on.
+func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal))) }
 
 func printLines(count string) {
 	for i := range number(count) {

@@ -276,21 +276,8 @@ func (s *scene) demand(m *member, order string) {
 // signal sends a signal to a process of the job.
 func (s *scene) signal(pid int, number syscall.Signal) {
 	s.require(pid > 1, "no process to send %v to", number)
-	if s.launcher.ours && s.command != nil && pid == s.command.Process.Pid && number != syscall.SIGKILL {
-		s.settle()
-	}
 	err := syscall.Kill(pid, number)
 	s.require(err == nil, "send %v to %d: %v", number, pid, err)
-}
-
-// settle waits until gorun hears signals, which is before it makes the place for its ranks' error files: in a job's first millisecond
-// a signal does to it what it does to any program. Where it cannot make that place a second is long enough.
-func (s *scene) settle() {
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if found, _ := filepath.Glob(filepath.Join(s.temporary(), "gorun-*")); len(found) > 0 {
-			return
-		}
-	}
 }
 
 // until polls for something that /proc or the launcher's output shows.

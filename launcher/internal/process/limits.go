@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gorun/launcher/internal/process/cgroup"
 	"gorun/launcher/internal/process/inherited"
 )
 
@@ -205,13 +206,12 @@ func cgroupTasks(membership, root string) (tightest taskLimit) {
 	if err != nil {
 		return taskLimit{}
 	}
-	for line := range strings.Lines(string(text)) {
-		field := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(field) != 3 || field[1] != "" && field[1] != "pids" {
+	for _, m := range cgroup.Memberships(string(text)) {
+		if m.Controllers != "" && m.Controllers != "pids" {
 			continue
 		}
-		base := filepath.Join(root, field[1]) // version 1 has a folder a controller
-		for below := filepath.Join("/", field[2]); ; below = filepath.Dir(below) {
+		base := filepath.Join(root, m.Controllers) // version 1 has a folder a controller
+		for below := filepath.Join("/", m.Path); ; below = filepath.Dir(below) {
 			l := groupTasks(filepath.Join(base, below))
 			if l.name != "" && (tightest.name == "" || l.left() < tightest.left()) {
 				tightest = l

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"gorun/launcher/internal/process/cgroup"
 )
 
 // OOMWatch reads how often the kernel's out-of-memory killer struck in the
@@ -129,14 +131,12 @@ type controlGroup struct {
 // memoryGroup picks the line of the memory controller: that of v1 where it has a
 // hierarchy of its own, else the only one of v2.
 func memoryGroup(lines string) (g controlGroup) {
-	for line := range strings.Lines(lines) {
-		field := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+	for _, m := range cgroup.Memberships(lines) {
 		switch {
-		case len(field) != 3:
-		case slices.Contains(strings.Split(field[1], ","), "memory"):
-			return controlGroup{path: field[2], v1: true}
-		case field[1] == "":
-			g.path = field[2]
+		case m.Has("memory"):
+			return controlGroup{path: m.Path, v1: true}
+		case m.Controllers == "":
+			g.path = m.Path
 		}
 	}
 	return g

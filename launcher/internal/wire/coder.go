@@ -254,23 +254,33 @@ type pointer[T any] interface {
 
 // optional is a part that may be missing.
 func optional[T any, P pointer[T]](c *coder, num int, p **T) {
-	if c.is(num, sized) {
-		*p = new(T)
-	}
-	if *p != nil {
-		c.part(num, P(*p))
-	}
+	perhaps(c, num, p, func(v *T) fielder { return P(v) })
 }
 
 // parts is a list of messages.
 func parts[T any, P pointer[T]](c *coder, num int, p *[]T) {
+	foreign(c, num, p, func(v *T) fielder { return P(v) })
+}
+
+// perhaps is optional for another package's type, as one of ours sees it.
+func perhaps[T any](c *coder, num int, p **T, as func(*T) fielder) {
+	if c.is(num, sized) {
+		*p = new(T)
+	}
+	if *p != nil {
+		c.part(num, as(*p))
+	}
+}
+
+// foreign is parts for another package's type, as one of ours sees it.
+func foreign[T any](c *coder, num int, p *[]T, as func(*T) fielder) {
 	if c.is(num, sized) {
 		*p = append(*p, *new(T))
-		c.part(num, P(&(*p)[len(*p)-1]))
+		c.part(num, as(&(*p)[len(*p)-1]))
 	}
 	if !c.reading {
 		for i := range *p {
-			c.part(num, P(&(*p)[i]))
+			c.part(num, as(&(*p)[i]))
 		}
 	}
 }

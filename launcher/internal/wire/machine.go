@@ -19,29 +19,6 @@ type (
 	nic      placement.NIC
 )
 
-// foreign is a list of another package's values, as a type of ours sees them.
-func foreign[T any](c *coder, num int, p *[]T, as func(*T) fielder) {
-	if c.is(num, sized) {
-		*p = append(*p, *new(T))
-		c.part(num, as(&(*p)[len(*p)-1]))
-	}
-	if !c.reading {
-		for i := range *p {
-			c.part(num, as(&(*p)[i]))
-		}
-	}
-}
-
-// perhaps is a value of another package's that may be missing.
-func perhaps[T any](c *coder, num int, p **T, as func(*T) fielder) {
-	if c.is(num, sized) {
-		*p = new(T)
-	}
-	if *p != nil {
-		c.part(num, as(*p))
-	}
-}
-
 func (m *machine) fields(c *coder) {
 	c.cpuSet(1, &m.CPUs)
 	c.float(2, &m.Quota)

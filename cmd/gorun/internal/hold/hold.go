@@ -24,13 +24,19 @@ const (
 	saRestorer = 0x04000000
 	saOnStack  = 0x08000000 // handlers run on the stack that the runtime has for them
 	saRestart  = 0x10000000
+
+	sigDfl = 0
+	sigIgn = 1
 )
 
 // held has bit n set when signal n came. The handler sets it.
 var held uint32
 
-// before are the actions that Until brings back.
-var before [32]action
+// before are the actions that were there, of those signals that are kept.
+var (
+	before [32]action
+	kept   [32]bool
+)
 
 // note is the handler. It is called by the kernel only.
 //
@@ -42,9 +48,8 @@ func note()
 func noteAddress() uintptr
 func restorerAddress() uintptr
 
-// From now on keeps the signals for which this process has a handler. Those that
-// it ignores, or leaves to the kernel, stay as they are. Signals from 32 on are
-// not kept.
+// From now on keeps signals, but for those that this process ignores. Signals from
+// 32 on are not kept.
 func From(signals []os.Signal) {
 	mine := action{handler: noteAddress(), flags: saOnStack | saRestart, restorer: restorerAddress()}
 	if mine.restorer != 0 {
@@ -52,23 +57,26 @@ func From(signals []os.Signal) {
 	}
 	for _, s := range signals {
 		n, ok := s.(syscall.Signal)
-		if !ok || n <= 0 || int(n) >= len(before) || before[n].handled() { // or is held already
+		if !ok || n <= 0 || int(n) >= len(before) || kept[n] {
 			continue
 		}
-		if sigaction(n, nil, &before[n]); before[n].handled() {
+		if sigaction(n, nil, &before[n]); before[n].handler != sigIgn {
+			kept[n] = true
 			sigaction(n, &mine, nil)
 		}
 	}
 }
 
 // Until ends the holding. The channel, to which signal.Notify leads by now, gets
-// what was held, as signal.Notify sends: without waiting.
+// what was held, as signal.Notify sends: without waiting. For a signal that was
+// left to the kernel (SIGTSTP) signal.Notify has brought Go's handler; the others'
+// was there before, and comes back.
 func Until(ch chan<- os.Signal) {
 	for n := range before {
-		if old := &before[n]; old.handled() {
-			sigaction(syscall.Signal(n), old, nil)
-			*old = action{}
+		if kept[n] && before[n].handler != sigDfl {
+			sigaction(syscall.Signal(n), &before[n], nil)
 		}
+		kept[n] = false
 	}
 	for n, came := 0, atomic.SwapUint32(&held, 0); n < len(before); n++ {
 		if came&(1<<n) == 0 {
@@ -81,10 +89,7 @@ func Until(ch chan<- os.Signal) {
 	}
 }
 
-// handled reports whether an action is neither SIG_DFL nor SIG_IGN.
-func (a action) handled() bool { return a.handler > 1 }
-
-// sigaction cannot fail but for SIGKILL and SIGSTOP, which have no handler.
+// sigaction cannot fail but for SIGKILL and SIGSTOP, which nobody keeps.
 func sigaction(n syscall.Signal, act, old *action) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(act)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
 }

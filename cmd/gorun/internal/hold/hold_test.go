@@ -43,11 +43,25 @@ func TestWhatComesTooEarlyIsDeliveredLater(t *testing.T) {
 func TestWhatIsIgnoredStaysIgnored(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
-	From([]os.Signal{syscall.SIGHUP, syscall.SIGTSTP, syscall.Signal(40), os.Kill})
+	From([]os.Signal{syscall.SIGHUP, syscall.Signal(40)})
 	send(t, syscall.SIGHUP)
 	ch := make(chan os.Signal, 1)
 	Until(ch)
 	assert.Empty(t, ch)
+}
+
+// One that is left to the kernel would stop the test.
+func TestSuspensionIsKept(t *testing.T) {
+	From([]os.Signal{syscall.SIGTSTP})
+	send(t, syscall.SIGTSTP)
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, syscall.SIGTSTP)
+	defer sigaction(syscall.SIGTSTP, &action{}, nil) // which signal.Stop does not bring back
+	defer signal.Stop(ch)
+	Until(ch)
+	assert.Equal(t, syscall.SIGTSTP, <-ch)
+	send(t, syscall.SIGTSTP)
+	assert.Equal(t, syscall.SIGTSTP, <-ch, "by Go's own handler")
 }
 
 // Signals come on every thread, in the middle of everything.

@@ -3,7 +3,6 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,15 +38,14 @@ func (h hierarchy) parent(lines string) (string, bool) {
 	return filepath.Join(h.mount, own), true
 }
 
-// ownGroup picks the path of v2, or of v1's freezer: "0::/path" and "6:freezer:/path".
+// ownGroup picks the path of v2, or of v1's freezer.
 func ownGroup(lines string, v1 bool) (path string, ok bool) {
-	for line := range strings.Lines(lines) {
-		field := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(field) != 3 || strings.Contains(field[2], "..") { // ".." is outside of our cgroup namespace
+	for _, m := range Memberships(lines) {
+		if strings.Contains(m.Path, "..") { // outside of our cgroup namespace
 			continue
 		}
-		if v1 && slices.Contains(strings.Split(field[1], ","), "freezer") || !v1 && field[0] == "0" && field[1] == "" {
-			return field[2], true
+		if v1 && m.Has("freezer") || !v1 && m.Controllers == "" {
+			return m.Path, true
 		}
 	}
 	return "", false
