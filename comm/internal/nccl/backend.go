@@ -1,0 +1,284 @@
+//go:build cgo
+
+package nccl
+
+// #include <stdlib.h>
+// #include "library.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"gorun/comm/internal/backend"
+)
+
+// looks is how often the C side asks for a call's end before Go looks at its context: about 100 µs.
+const looks = 256
+
+// closingTime is how long Close waits for what NCCL still does in the background before it uses force.
+const closingTime = 5 * time.Second
+
+// Backend is one rank of a group. It implements [backend.Backend].
+//
+// NCCL neither checks that the ranks make the same calls nor tells who is missing: comm does both, and calls Abort when it knows of a loss. An
+// error that all ranks get alike before anything was sent, [errors.ErrUnsupported], leaves the group usable; every other one ends it.
+type Backend struct {
+	library *Library
+	config  Config
+	planner planner
+	patient patience
+	aborted chan struct{}
+	closing time.Duration // closingTime, or a test's
+
+	running sync.Mutex // held by Run, and by who ends the communicator
+	rank    *C.struct_gorun_rank
+	steps   []step
+	stages  [2]*DeviceBuffer // where the host's memory is copied to: what is sent, what is received
+	flag    *DeviceBuffer    // what a barrier adds up
+
+	mu     sync.Mutex
+	reason error // of the end; aborted is closed when it is set
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// joinCall is the name of joining where calls are named.
+const joinCall = "Join"
+
+// flagBytes is one int32.
+const flagBytes = 4
+
+// Join makes this rank a member of the group. All ranks call it at the same time; it blocks until all came, ctx ends or the timeout is over.
+// Errors: of the exchange, the libraries' words, *backend.TimeoutError where Late knows who is missing.
+func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	b := &Backend{library: l, config: c, aborted: make(chan struct{}), closing: closingTime}
+	b.planner = planner{member: member{c.Rank, c.Ranks}, nativeAllToAll: l.nccl.table.all_to_all != nil}
+	b.patient.aborted = b.aborted
+	ids, err := b.meet(ctx)
+	if err == nil {
+		err = b.join(ctx, ids)
+	}
+	if err != nil {
+		err = fmt.Errorf("join: rank %d of %d on GPU %d: %w", c.Rank, c.Ranks, c.Device, err)
+		return nil, errors.Join(err, b.end(true))
+	}
+	return b, nil
+}
+
+// meet makes this rank's part of the ids and returns all. A rank that cannot join says so instead, so that the others do not wait for it.
+func (b *Backend) meet(ctx context.Context) ([]byte, error) {
+	l, c := b.library, b.config
+	scalable := l.nccl.table.init_rank_scalable != nil
+	carries, payload, err := b.part(scalable)
+	if err != nil {
+		carries, payload = carriesError, []byte(err.Error())
+	}
+	all, err := c.Exchange(ctx, blob(fmt.Sprintf("%s %v", l.Name(), l.Version()), carries, payload))
+	if err != nil {
+		return nil, fmt.Errorf("exchange NCCL's ids: %w", err)
+	}
+	ids, err := idsOf(all, c.Rank, c.Ranks)
+	if err == nil && len(ids) > idBytes && !scalable {
+		err = fmt.Errorf("%d ids came, and %s takes only one", len(ids)/idBytes, l.nccl.file)
+	}
+	return ids, err
+}
+
+// part takes what this rank needs on its GPU and is what it tells the others.
+func (b *Backend) part(scalable bool) (carries byte, payload []byte, err error) {
+	l, c := b.library, b.config
+	devices, err := l.Devices()
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.Device < 0 || c.Device >= devices {
+		return 0, nil, fmt.Errorf("GPU %d is none of the %d that the process sees (0 to %d)", c.Device, devices, devices-1)
+	}
+	if b.flag, err = l.Alloc(c.Device, flagBytes); err != nil {
+		return 0, nil, err
+	}
+	zero := int32(0)
+	if err := b.flag.CopyIn(0, unsafe.Pointer(&zero), flagBytes); err != nil {
+		return 0, nil, err
+	}
+	if !slices.Contains(holders(c.Ranks, scalable), c.Rank) {
+		return carriesNothing, nil, nil
+	}
+	id, err := l.uniqueID()
+	return carriesID, id[:], err
+}
+
+// join makes the communicator.
+func (b *Backend) join(ctx context.Context, ids []byte) error {
+	b.rank = (*C.struct_gorun_rank)(C.calloc(1, C.sizeof_struct_gorun_rank))
+	b.rank.nccl, b.rank.runtime, b.rank.device = b.library.nccl.table, b.library.gpus.table, C.int(b.config.Device)
+	status := C.gorun_init(b.rank, C.int(b.config.Ranks), C.int(b.config.Rank), C.int(len(ids)/idBytes), (*C.struct_gorun_id)(unsafe.Pointer(&ids[0])))
+	if err := b.library.told(status, b.rank.comm); err != nil {
+		return err
+	}
+	return b.explained(joinCall, b.patient.await(ctx, b.config.Timeout, b.joined))
+}
+
+func (b *Backend) joined() (bool, error) {
+	var status C.struct_gorun_status
+	done := C.gorun_joined(b.rank, &status) == 1
+	return done, b.library.told(status, b.rank.comm)
+}
+
+// explained says for people why a call ended. Errors that do not name the call themselves get its name; joining names itself.
+func (b *Backend) explained(call string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errAborted):
+		return b.failure()
+	case errors.Is(err, errTime):
+		return b.config.late(call, C.GoString(C.gorun_nccl_last(b.library.nccl.table, b.rank.comm)))
+	}
+	if call == joinCall {
+		return err
+	}
+	return fmt.Errorf("%s: %w", call, err)
+}
+
+// Name is "nccl" for RCCL, too.
+func (b *Backend) Name() string { return "nccl" }
+
+// Run does one call. Buffers may be anywhere; those in no DeviceBuffer are copied to the GPU and back.
+func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
+	b.running.Lock()
+	defer b.running.Unlock()
+	err := b.failure()
+	if err == nil {
+		if err = b.run(ctx, call); err == nil || errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		err = b.fail(err)
+	}
+	b.leave(true)
+	return err
+}
+
+func (b *Backend) run(ctx context.Context, call *backend.Call) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", describe(call), context.Cause(ctx))
+	}
+	if err := b.planner.check(call); err != nil {
+		return err
+	}
+	here, err := b.place(call)
+	if err != nil {
+		return fmt.Errorf("%s: %w", describe(call), err)
+	}
+	b.plan(call, here)
+	if len(b.steps) > 0 {
+		status := C.gorun_enqueue(b.rank, (*C.struct_gorun_step)(unsafe.Pointer(&b.steps[0])), C.size_t(len(b.steps)))
+		err := b.library.told(status, b.rank.comm)
+		if err == nil {
+			err = b.patient.await(ctx, b.config.Timeout, b.done)
+		}
+		if err != nil {
+			return b.explained(describe(call), err)
+		}
+	}
+	if err := b.copyBack(here); err != nil {
+		return fmt.Errorf("%s: %w", describe(call), err)
+	}
+	return nil
+}
+
+// plan fills b.steps.
+func (b *Backend) plan(call *backend.Call, here placed) {
+	if call.Kind == backend.Barrier {
+		call = &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Op: backend.Max, Count: 1}
+		here.send, here.recv = b.flag.at, b.flag.at
+	}
+	b.steps = b.planner.plan(call, uintptr(here.send), uintptr(here.recv), b.steps[:0])
+}
+
+func (b *Backend) done() (bool, error) {
+	var status C.struct_gorun_status
+	done := C.gorun_done(b.rank, looks, &status) == 1
+	return done, b.library.told(status, b.rank.comm)
+}
+
+// failure is why the group ended, nil if it did not.
+func (b *Backend) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reason
+}
+
+// fail ends the group unless it has ended; it returns the first reason.
+func (b *Backend) fail(reason error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reason == nil {
+		b.reason = reason
+		close(b.aborted)
+	}
+	return b.reason
+}
+
+// Abort ends this rank's part of the group; the others' ranks must be told by comm, because NCCL has ranks of one host wait for each other for ever.
+func (b *Backend) Abort(reason error) {
+	b.fail(reason)
+	if b.running.TryLock() { // else Run sees it and leaves
+		defer b.running.Unlock()
+		b.leave(true)
+	}
+}
+
+// Close ends the communicator, in order if no call failed, and frees what the rank has on the GPU. A call under way fails with ErrClosed.
+func (b *Backend) Close() error {
+	healthy := b.failure() == nil
+	if first := b.fail(backend.ErrClosed); !errors.Is(first, backend.ErrClosed) {
+		healthy = false
+	}
+	b.running.Lock()
+	defer b.running.Unlock()
+	return b.end(!healthy)
+}
+
+// end leaves and frees everything. Its caller is the only one who uses b.
+func (b *Backend) end(force bool) error {
+	err := b.leave(force)
+	for _, buffer := range []*DeviceBuffer{b.flag, b.stages[0], b.stages[1]} {
+		if buffer != nil {
+			err = errors.Join(err, buffer.Free())
+		}
+	}
+	return err
+}
+
+// leave ends the communicator, once. Without force NCCL may first finish what it does in the background.
+func (b *Backend) leave(force bool) error {
+	if b.rank == nil {
+		return nil
+	}
+	if !force {
+		finalized := b.library.told(C.gorun_finalize(b.rank), b.rank.comm)
+		if finalized == nil {
+			quiet := patience{}
+			finalized = quiet.await(context.Background(), b.closing, b.joined)
+		}
+		force = finalized != nil
+	}
+	how := C.int(0)
+	if force {
+		how = 1
+	}
+	err := b.library.told(C.gorun_leave(b.rank, how), nil)
+	C.free(unsafe.Pointer(b.rank))
+	b.rank = nil
+	return err
+}

@@ -1,0 +1,128 @@
+//go:build cgo
+
+package nccl
+
+// #include "library.h"
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// DeviceBuffer is memory of one GPU. Its methods wait for their end; only one of them may be under way at a time, and none beside a call that
+// uses the memory.
+type DeviceBuffer struct {
+	library *Library
+	device  int
+	at      unsafe.Pointer
+	bytes   int
+}
+
+// Alloc takes memory of a GPU, with undefined contents. 0 bytes are allowed and have no address.
+func (l *Library) Alloc(device, bytes int) (*DeviceBuffer, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("allocate %d bytes on GPU %d: the number is negative", bytes, device)
+	}
+	b := &DeviceBuffer{library: l, device: device, bytes: bytes}
+	if bytes == 0 {
+		return b, nil
+	}
+	if err := l.gpus.told(C.gorun_alloc(l.gpus.table, C.int(device), &b.at, C.size_t(bytes))); err != nil {
+		return nil, fmt.Errorf("allocate %d bytes on GPU %d: %w", bytes, device, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buffers.add(allocation{uintptr(b.at), uintptr(bytes), device})
+	return b, nil
+}
+
+// Pointer is the memory's address, to be named in a call; nil for 0 bytes and after Free. Go code must not read or write there.
+func (b *DeviceBuffer) Pointer() unsafe.Pointer { return b.at }
+
+// Len is the memory's size in bytes, Device its GPU.
+func (b *DeviceBuffer) Len() int { return b.bytes }
+
+// Device is the GPU that the memory belongs to.
+func (b *DeviceBuffer) Device() int { return b.device }
+
+// Free gives the memory back; a second time does nothing.
+func (b *DeviceBuffer) Free() error {
+	if b.at == nil {
+		return nil
+	}
+	l, at := b.library, b.at
+	b.at, b.bytes = nil, 0
+	l.mu.Lock()
+	l.buffers.remove(uintptr(at))
+	l.mu.Unlock()
+	if err := l.gpus.told(C.gorun_free(l.gpus.table, C.int(b.device), at)); err != nil {
+		return fmt.Errorf("free memory of GPU %d: %w", b.device, err)
+	}
+	return nil
+}
+
+// CopyIn copies bytes of the host, which may lie in a Go slice, to the buffer's offset.
+func (b *DeviceBuffer) CopyIn(offset int, from unsafe.Pointer, bytes int) error {
+	return b.copy("to", offset, from, bytes, C.GORUN_TO_DEVICE)
+}
+
+// CopyOut copies bytes from the buffer's offset to the host.
+func (b *DeviceBuffer) CopyOut(to unsafe.Pointer, offset, bytes int) error {
+	return b.copy("from", offset, to, bytes, C.GORUN_TO_HOST)
+}
+
+func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, bytes int, kind C.int) error {
+	if offset < 0 || bytes < 0 || offset > b.bytes || bytes > b.bytes-offset {
+		return fmt.Errorf("copy %d bytes %s offset %d of a device buffer of %d: out of range", bytes, direction, offset, b.bytes)
+	}
+	if bytes == 0 {
+		return nil
+	}
+	stream, err := b.library.stream(b.device)
+	if err != nil {
+		return err
+	}
+	target, source := unsafe.Add(b.at, offset), host
+	if kind == C.GORUN_TO_HOST {
+		target, source = host, target
+	}
+	status := C.gorun_copy(b.library.gpus.table, C.int(b.device), stream, target, source, C.size_t(bytes), kind, 1)
+	runtime.KeepAlive(b)
+	if err := b.library.gpus.told(status); err != nil {
+		return fmt.Errorf("copy %d bytes %s GPU %d: %w", bytes, direction, b.device, err)
+	}
+	return nil
+}
+
+// Synchronize waits for what was copied to or from GPUs of the device by any buffer.
+func (b *DeviceBuffer) Synchronize() error {
+	stream, err := b.library.stream(b.device)
+	if err != nil {
+		return err
+	}
+	return b.library.gpus.told(C.gorun_synchronize(b.library.gpus.table, C.int(b.device), stream))
+}
+
+// stream is the one on which a GPU's buffers are copied; it lives as long as the process.
+func (l *Library) stream(device int) (unsafe.Pointer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.streams[device]; at != nil {
+		return at, nil
+	}
+	var at unsafe.Pointer
+	if err := l.gpus.told(C.gorun_stream(l.gpus.table, C.int(device), &at)); err != nil {
+		return nil, fmt.Errorf("make a stream on GPU %d: %w", device, err)
+	}
+	l.streams[device] = at
+	return at, nil
+}
+
+// lies tells whether at is in the memory of a GPU, which it is only in a DeviceBuffer.
+func (l *Library) lies(at unsafe.Pointer) (bytes uintptr, device int, onGPU bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffers.room(uintptr(at))
+}

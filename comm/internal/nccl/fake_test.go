@@ -1,0 +1,176 @@
+//go:build cgo
+
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gorun/comm/internal/backend"
+	"gorun/internal/testneeds"
+)
+
+// built holds the fakes' folders by their compiler flags; TestMain removes them.
+var (
+	built     = map[string]string{}
+	builtRoot string
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if builtRoot, err = os.MkdirTemp("", "fakenccl"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(builtRoot)
+		code := m.Run()
+		if err := goleak.Find(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
+
+// fakes compiles the two libraries with flags and returns their folder.
+func fakes(t *testing.T, flags ...string) string {
+	t.Helper()
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	key := strings.Join(flags, " ")
+	if folder, ok := built[key]; ok {
+		return folder
+	}
+	folder, err := os.MkdirTemp(builtRoot, "")
+	require.NoError(t, err)
+	runtime, library := filepath.Join(folder, "libcudart.so.13"), filepath.Join(folder, "libnccl.so.2")
+	if strings.Contains(key, "hip") {
+		runtime, library = filepath.Join(folder, "libamdhip64.so.6"), filepath.Join(folder, "librccl.so.1")
+	}
+	compile := func(out, source string, more ...string) {
+		arguments := append([]string{"-Wall", "-Wextra", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-o", out, "testdata/" + source}, flags...)
+		said, err := exec.Command(gcc, append(append(arguments, more...), "-lpthread")...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	}
+	compile(runtime, "fakecudart.c")
+	compile(library, "fakenccl.c", runtime, "-Wl,-rpath,$ORIGIN")
+	built[key] = folder
+	return folder
+}
+
+// fake opens the fakes.
+func fake(t *testing.T, flags ...string) *Library {
+	t.Helper()
+	folder := fakes(t, flags...)
+	l, err := Open(Options{NCCL: folder, Runtime: folder})
+	require.NoError(t, err)
+	return l
+}
+
+// logged returns a function that reads what the fakes were called with since the last time.
+func logged(t *testing.T) func() []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "log")
+	t.Setenv("FAKE_LOG", file)
+	return func() []string {
+		text, err := os.ReadFile(file)
+		if !errors.Is(err, os.ErrNotExist) {
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(file))
+		}
+		return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+	}
+}
+
+// of keeps the lines that begin so, without that.
+func of(lines []string, prefix string) []string {
+	var found []string
+	for _, line := range lines {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			found = append(found, rest)
+		}
+	}
+	return found
+}
+
+// round is an all-gather among ranks that are goroutines.
+type round struct {
+	mu    sync.Mutex
+	blobs [][]byte
+	here  int
+	all   chan struct{}
+}
+
+func newRound(ranks int) *round {
+	return &round{blobs: make([][]byte, ranks), all: make(chan struct{})}
+}
+
+func (r *round) exchange(rank int) Exchange {
+	return func(ctx context.Context, blob []byte) ([][]byte, error) {
+		r.mu.Lock()
+		r.blobs[rank] = blob
+		if r.here++; r.here == len(r.blobs) {
+			close(r.all)
+		}
+		r.mu.Unlock()
+		select {
+		case <-r.all:
+			return r.blobs, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// each runs do for every rank at once and returns the errors.
+func each(ranks int, do func(rank int) error) []error {
+	errs := make([]error, ranks)
+	var wait sync.WaitGroup
+	for rank := range ranks {
+		wait.Go(func() { errs[rank] = do(rank) })
+	}
+	wait.Wait()
+	return errs
+}
+
+// tryGroup has ranks join, each on the GPU of its number.
+func tryGroup(ctx context.Context, l *Library, ranks int, change func(*Config)) ([]*Backend, []error) {
+	group, meeting := make([]*Backend, ranks), newRound(ranks)
+	errs := each(ranks, func(rank int) (err error) {
+		c := Config{Rank: rank, Ranks: ranks, Device: rank, Timeout: time.Minute, Exchange: meeting.exchange(rank)}
+		if change != nil {
+			change(&c)
+		}
+		group[rank], err = l.Join(ctx, c)
+		return err
+	})
+	return group, errs
+}
+
+// group has ranks join and closes them when the test ends.
+func group(t *testing.T, l *Library, ranks int, change func(*Config)) []*Backend {
+	t.Helper()
+	group, errs := tryGroup(t.Context(), l, ranks, change)
+	require.NoError(t, errors.Join(errs...))
+	t.Cleanup(func() {
+		require.NoError(t, errors.Join(each(ranks, func(rank int) error { return group[rank].Close() })...))
+	})
+	return group
+}
+
+// run has every rank make its call.
+func run(t *testing.T, group []*Backend, call func(rank int) *backend.Call) {
+	t.Helper()
+	require.NoError(t, errors.Join(each(len(group), func(rank int) error { return group[rank].Run(t.Context(), call(rank)) })...))
+}

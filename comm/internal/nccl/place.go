@@ -1,0 +1,116 @@
+//go:build cgo
+
+package nccl
+
+// #include "library.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorun/comm/internal/backend"
+)
+
+// placed is where a call's buffers are on the GPU, and what must be copied back to the host after it.
+type placed struct {
+	send, recv unsafe.Pointer
+	back       unsafe.Pointer // the host's memory, nil if there is none
+	from       unsafe.Pointer
+	bytes      int
+}
+
+// place brings the call's buffers to the GPU where they are not.
+func (b *Backend) place(c *backend.Call) (p placed, err error) {
+	elements, size := b.planner.extent(c), c.DType.Size()
+	inPlace := b.planner.inPlace(c)
+	apart := false // NCCL does not do these in place: what is sent is copied first
+	switch c.Kind {
+	case backend.Barrier:
+		return p, nil
+	case backend.AllToAll, backend.AllToAllV, backend.SendRecv:
+		apart = inPlace
+	}
+	if inPlace && !apart {
+		whole := size * max(elements.send, elements.recv)
+		at, staged, err := b.onGPU(0, c.Recv, whole, true, false)
+		if staged {
+			p.back, p.from, p.bytes = c.Recv, at, whole
+		}
+		p.send, p.recv = at, at
+		return p, err
+	}
+	if p.send, _, err = b.onGPU(0, c.Send, size*elements.send, true, apart); err != nil {
+		return p, err
+	}
+	given := c.Kind == backend.Broadcast && c.Root == b.config.Rank // else what lies there does not matter
+	at, staged, err := b.onGPU(1, c.Recv, size*elements.recv, given, false)
+	if staged && !given {
+		p.back, p.from, p.bytes = c.Recv, at, size*elements.recv
+	}
+	p.recv = at
+	return p, err
+}
+
+// onGPU returns where bytes at a place are on the GPU: there already, or in one of the stages, with their contents if they are given. apart wants
+// them in the stage in any case.
+func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bool) (where unsafe.Pointer, staged bool, err error) {
+	if bytes == 0 {
+		return nil, false, nil
+	}
+	kind := C.int(C.GORUN_TO_DEVICE)
+	if there, device, onGPU := b.library.lies(at); onGPU {
+		if device != b.config.Device {
+			return nil, false, fmt.Errorf("a buffer is on GPU %d, and the rank's GPU is %d", device, b.config.Device)
+		}
+		if there < uintptr(bytes) {
+			return nil, false, fmt.Errorf("a device buffer has %d bytes from there on, and the call needs %d", there, bytes)
+		}
+		if !apart {
+			return at, false, nil
+		}
+		kind = C.GORUN_ON_DEVICE
+	}
+	buffer, err := b.stage(stage, bytes)
+	if err != nil || !given {
+		return buffer, true, err
+	}
+	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, buffer, at, C.size_t(bytes), kind, 0)
+	return buffer, true, b.library.told(status, b.rank.comm)
+}
+
+// leastStage is the smallest stage: below it allocating again and again would cost more than the memory is worth.
+const leastStage = 64 << 10
+
+// stage returns a stage of at least that many bytes. Sizes double, so that calls which grow allocate seldom.
+func (b *Backend) stage(which, bytes int) (unsafe.Pointer, error) {
+	old := b.stages[which]
+	if old != nil && old.bytes >= bytes {
+		return old.at, nil
+	}
+	room := leastStage
+	for room < bytes {
+		room *= 2
+	}
+	if old != nil {
+		b.stages[which] = nil
+		if err := old.Free(); err != nil {
+			return nil, err
+		}
+	}
+	buffer, err := b.library.Alloc(b.config.Device, room)
+	if err != nil {
+		return nil, err
+	}
+	b.stages[which] = buffer
+	return buffer.at, nil
+}
+
+// copyBack gives the host its results.
+func (b *Backend) copyBack(p placed) error {
+	if p.back == nil {
+		return nil
+	}
+	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, p.back, p.from, C.size_t(p.bytes), C.GORUN_TO_HOST, 1)
+	return b.library.told(status, b.rank.comm)
+}
