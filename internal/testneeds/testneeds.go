@@ -41,6 +41,7 @@ const (
 	LayerTorch  Layer = "torch"  // .venv with PyTorch, made by .ci/setup
 	LayerGCC    Layer = "gcc"    // a C compiler
 	LayerPython Layer = "python" // a bare python3
+	LayerGPU    Layer = "gpu"    // a GPU with its driver, and NCCL or RCCL
 	LayerCgroup Layer = "cgroup" // a cgroup hierarchy that the test may write
 )
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type Backend struct {
 	running sync.Mutex // held by Run, and by who ends the communicator
 	rank    *C.struct_gorun_rank
 	steps   []step
+	pinned  runtime.Pinner   // the host's memory of a call
 	stages  [2]*DeviceBuffer // where the host's memory is copied to: what is sent, what is received
 	flag    *DeviceBuffer    // what a barrier adds up
 
@@ -175,6 +177,7 @@ func (b *Backend) run(ctx context.Context, call *backend.Call) error {
 	if err := b.planner.check(call); err != nil {
 		return err
 	}
+	defer b.pinned.Unpin()
 	here, err := b.place(call)
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(call), err)

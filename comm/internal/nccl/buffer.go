@@ -84,12 +84,14 @@ func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, b
 	if err != nil {
 		return err
 	}
-	target, source := unsafe.Add(b.at, offset), host
+	var pinned runtime.Pinner
+	defer pinned.Unpin()
+	pinned.Pin(host)
+	target, source := uintptr(b.at)+uintptr(offset), uintptr(host)
 	if kind == C.GORUN_TO_HOST {
-		target, source = host, target
+		target, source = source, target
 	}
-	status := C.gorun_copy(b.library.gpus.table, C.int(b.device), stream, target, source, C.size_t(bytes), kind, 1)
-	runtime.KeepAlive(b)
+	status := C.gorun_copy(b.library.gpus.table, C.int(b.device), stream, C.uintptr_t(target), C.uintptr_t(source), C.size_t(bytes), kind, 1)
 	if err := b.library.gpus.told(status); err != nil {
 		return fmt.Errorf("copy %d bytes %s GPU %d: %w", bytes, direction, b.device, err)
 	}

@@ -77,6 +77,25 @@ func TestStagesAreReused(t *testing.T) {
 	require.NoError(t, buffer.Free())
 }
 
+// A buffer may be a part of something that holds Go pointers, which cgo would not let pass.
+func TestBufferBesidePointers(t *testing.T) {
+	l := fake(t)
+	ranks := group(t, l, 1, nil)
+	tensor := &struct {
+		name *string
+		data [4]int32
+	}{new(string), [4]int32{1, 2, 3, 4}}
+	at := unsafe.Pointer(&tensor.data)
+	require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Count: 4, Send: at, Recv: at}))
+	buffer, err := l.Alloc(0, 16)
+	require.NoError(t, err)
+	require.NoError(t, buffer.CopyIn(0, at, 16))
+	tensor.data = [4]int32{}
+	require.NoError(t, buffer.CopyOut(at, 0, 16))
+	require.Equal(t, [4]int32{1, 2, 3, 4}, tensor.data)
+	require.NoError(t, buffer.Free())
+}
+
 func TestBufferOfAnotherGPU(t *testing.T) {
 	l := fake(t)
 	ranks := group(t, l, 1, nil)
@@ -348,4 +367,52 @@ func TestIDs(t *testing.T) {
 	ids, err := idsOf([][]byte{good, nothing}, 1, 2)
 	require.NoError(t, err)
 	require.Len(t, ids, idBytes)
+}
+
+// What is wrong with a call is said before NCCL gets it.
+func TestWrongCalls(t *testing.T) {
+	one := unsafe.Pointer(new([64]byte))
+	who := member{rank: 1, ranks: 3}
+	for said, call := range map[string]backend.Call{
+		"Kind(0) is no collective":                                                     {},
+		"Kind(18) is no collective":                                                    {Kind: backend.Kinds},
+		"AllGather: DType(10) is no element type":                                      {Kind: backend.AllGather, DType: backend.DTypes},
+		"AllGather: count -1 is negative":                                              {Kind: backend.AllGather, Count: -1},
+		"SendRecv: count -2 is negative":                                               {Kind: backend.SendRecv, RecvCount: -2},
+		"Reduce: Op(8) is no reduction":                                                {Kind: backend.Reduce, Op: backend.Ops},
+		"Broadcast: root 3 is not in the group of 3 ranks":                             {Kind: backend.Broadcast, Root: 3},
+		"Scatter: root -1 is not in the group of 3 ranks":                              {Kind: backend.Scatter, Root: -1},
+		"Send: peer 5 is not in the group of 3 ranks":                                  {Kind: backend.Send, Root: 5},
+		"Recv: rank 1 with itself would wait for ever: SendRecv can do it":             {Kind: backend.Recv, Root: 1},
+		"SendRecv: peer 3 is not in the group of 3 ranks":                              {Kind: backend.SendRecv, From: 3},
+		"SendRecv: rank 1 sends itself 1 elements and wants 2":                         {Kind: backend.SendRecv, Root: 1, From: 1, Count: 1, RecvCount: 2},
+		"SendRecv: rank 1 sends to 1 and receives from 2: with itself it must do both": {Kind: backend.SendRecv, Root: 1, From: 2},
+		"AllGatherV: 2 counts for 3 ranks":                                             {Kind: backend.AllGatherV, Counts: []int{1, 2}},
+		"ReduceScatterV: count -4 of rank 2 is negative":                               {Kind: backend.ReduceScatterV, Counts: []int{1, 2, -4}},
+		"AllGatherV: count 7 differs from rank 1's 2 in the list of counts":            {Kind: backend.AllGatherV, Count: 7, Counts: []int{1, 2, 3}},
+		"ScatterV: 0 counts for 3 ranks":                                               {Kind: backend.ScatterV, Root: 1},
+		"AllToAllV: 1 counts for 3 ranks":                                              {Kind: backend.AllToAllV, SendCounts: []int{0, 0, 0}, RecvCounts: []int{1}},
+		"AllToAllV: rank 1 sends itself 2 elements and wants 3":                        {Kind: backend.AllToAllV, SendCounts: []int{0, 2, 0}, RecvCounts: []int{0, 3, 0}},
+		"AllReduce: 2 elements to send and no buffer":                                  {Kind: backend.AllReduce, Count: 2, Recv: one},
+		"Gather: 6 elements to receive and no buffer":                                  {Kind: backend.Gather, Root: 1, Count: 2, Send: one},
+	} {
+		require.EqualError(t, who.check(&call), said)
+	}
+	require.NoError(t, who.check(&backend.Call{Kind: backend.GatherV, Root: 2, Count: 2, Send: one}), "only the root needs counts and a buffer to receive in")
+}
+
+// Messages between two ranks alone, while a third does nothing.
+func TestSendAndReceive(t *testing.T) {
+	ranks := group(t, fake(t), 3, nil)
+	data := [3]float64{1, 2, 3}
+	errs := each(2, func(rank int) error {
+		at := unsafe.Pointer(&data[2*rank])
+		kinds := []backend.Kind{backend.Send, backend.Recv}
+		return ranks[2*rank].Run(t.Context(), &backend.Call{Kind: kinds[rank], DType: backend.Float64, Count: 1, Root: 2 - 2*rank, Send: at, Recv: at})
+	})
+	require.NoError(t, errors.Join(errs...))
+	require.Equal(t, [3]float64{1, 2, 1}, data)
+	require.Equal(t, "Send of 3 int8 to rank 2", describe(&backend.Call{Kind: backend.Send, Count: 3, Root: 2}))
+	require.Equal(t, "Recv of 3 int8 from rank 2", describe(&backend.Call{Kind: backend.Recv, Count: 3, Root: 2}))
+	require.Equal(t, "AllToAllV of 3 int8", describe(&backend.Call{Kind: backend.AllToAllV, SendCounts: []int{1, 2}}))
 }

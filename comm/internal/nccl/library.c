@@ -183,10 +183,10 @@ struct gorun_status gorun_synchronize(const struct gorun_runtime *runtime, int d
     return of_runtime("StreamSynchronize", runtime->stream_synchronize(stream));
 }
 
-struct gorun_status gorun_copy(const struct gorun_runtime *runtime, int device, void *stream, void *to, const void *from, size_t bytes,
+struct gorun_status gorun_copy(const struct gorun_runtime *runtime, int device, void *stream, uintptr_t to, uintptr_t from, size_t bytes,
                                int kind, int wait) {
     TRY(on_device(runtime, device));
-    TRY(of_runtime("MemcpyAsync", runtime->memcpy_async(to, from, bytes, kind, stream)));
+    TRY(of_runtime("MemcpyAsync", runtime->memcpy_async((void *)to, (const void *)from, bytes, kind, stream)));
     return wait ? of_runtime("StreamSynchronize", runtime->stream_synchronize(stream)) : fine;
 }
 

@@ -8,6 +8,7 @@ package nccl
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,32 +70,43 @@ func Open(o Options) (*Library, error) {
 func Load(o Options) (*Library, error) {
 	where := libraryEnvironment()
 	sites := where.sitePackages()
-	named := first(o.NCCL, where.nccl)
+	o = Options{first(o.NCCL, where.nccl), first(o.Runtime, where.runtime)}
 	tried := &MissingError{Library: "libnccl.so.2 or librccl.so.1", Variable: VarNCCL}
-	var broken []error
+	var reason error // the first that says more than tried
 	for _, f := range families {
-		if named != "" && familyOf(named).name != f.name && !isFolder(named) {
+		if !f.mayBe(o.NCCL) {
 			continue
 		}
-		for _, path := range candidates(named, []string{f.library}, f.libraryBelow, f.system, sites) {
-			found, err := openCollectives(path, tried)
-			if err != nil {
-				broken = append(broken, err)
-			}
-			if found == nil {
-				continue
-			}
-			g, err := loadRuntime(f, first(o.Runtime, where.runtime), sites)
-			if err != nil {
-				return nil, err
-			}
-			return &Library{nccl: *found, gpus: g, streams: map[int]unsafe.Pointer{}}, nil
+		l, err := f.load(o, sites, tried)
+		if l != nil {
+			return l, nil
+		}
+		if reason == nil {
+			reason = err
 		}
 	}
-	if len(broken) > 0 {
-		return nil, broken[0]
+	if reason == nil {
+		reason = tried
 	}
-	return nil, tried
+	return nil, reason
+}
+
+// load opens one family's libraries. A nil library without an error is noted in tried.
+func (f family) load(o Options, sites []string, tried *MissingError) (*Library, error) {
+	var reason error
+	for _, path := range candidates(o.NCCL, []string{f.library}, f.libraryBelow, f.system, sites) {
+		found, err := openCollectives(path, tried)
+		if found == nil {
+			reason = cmp.Or(reason, err)
+			continue
+		}
+		g, err := loadRuntime(f, o.Runtime, sites)
+		if err != nil {
+			return nil, err
+		}
+		return &Library{nccl: *found, gpus: g, streams: map[int]unsafe.Pointer{}}, nil
+	}
+	return nil, reason
 }
 
 // openCollectives opens one file: a nil result without an error is noted in tried.
@@ -128,14 +140,17 @@ func opened(path string, open func(path, file, why *C.char) C.int) (file, why st
 	texts := C.calloc(2, room)
 	defer C.free(texts)
 	at, reason := (*C.char)(texts), (*C.char)(unsafe.Add(texts, room))
-	if open(name, at, reason) != 0 {
-		why = C.GoString(reason)
-		if !strings.Contains(why, path) {
-			why = path + ": " + why
-		}
-		return "", why
+	if open(name, at, reason) == 0 {
+		return C.GoString(at), ""
 	}
-	return C.GoString(at), ""
+	why = C.GoString(reason)
+	if why == path+": cannot open shared object file: No such file or directory" {
+		return "", path // what else
+	}
+	if !strings.Contains(why, path) {
+		why = path + ": " + why
+	}
+	return "", why
 }
 
 // loadRuntime takes the first runtime that sees a GPU, else the first at all: a process may find the runtimes of several releases, and the newest
@@ -144,11 +159,11 @@ func loadRuntime(f family, named string, sites []string) (gpus, error) {
 	short, _, _ := strings.Cut(f.runtimes[0], ".")
 	missing := &MissingError{Library: short, Variable: VarRuntime}
 	var without *gpus
-	var broken []error
+	var broken error // the first that is there and of no use
 	for _, path := range candidates(named, f.runtimes, f.runtimeBelow, f.system, sites) {
 		g, err := openRuntime(f, path, missing)
 		if err != nil {
-			broken = append(broken, err)
+			broken = cmp.Or(broken, err)
 			continue
 		}
 		if g == nil {
@@ -161,13 +176,10 @@ func loadRuntime(f family, named string, sites []string) (gpus, error) {
 			without = g
 		}
 	}
-	switch {
-	case without != nil:
+	if without != nil {
 		return *without, nil
-	case len(broken) > 0:
-		return gpus{}, broken[0]
 	}
-	return gpus{}, missing
+	return gpus{}, cmp.Or(broken, error(missing))
 }
 
 func openRuntime(f family, path string, missing *MissingError) (*gpus, error) {
@@ -195,7 +207,7 @@ func Devices(o Options) (int, error) {
 	named := first(o.Runtime, where.runtime)
 	var reasons []error
 	for _, f := range families {
-		if named != "" && familyOf(named).name != f.name && !isFolder(named) {
+		if !f.mayBe(named) {
 			continue
 		}
 		g, err := loadRuntime(f, named, where.sitePackages())

@@ -6,6 +6,7 @@
 #define GORUN_COMM_NCCL_LIBRARY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // ncclUniqueId. NCCL takes it by value.
 struct gorun_id {
@@ -112,11 +113,12 @@ const char *gorun_nccl_last(const struct gorun_nccl *, void *comm);
 const char *gorun_runtime_text(const struct gorun_runtime *, int code);
 struct gorun_status gorun_device_count(const struct gorun_runtime *, int *count, int *driver);
 
-// Memory and copies of one GPU; gorun_copy waits for the stream when it is told to.
+// Memory and copies of one GPU; gorun_copy waits for the stream when it is told to. It takes
+// addresses as numbers, because cgo would look for pointers around a pointer to Go's memory; the caller pins that.
 struct gorun_status gorun_stream(const struct gorun_runtime *, int device, void **stream);
 struct gorun_status gorun_alloc(const struct gorun_runtime *, int device, void **at, size_t bytes);
 struct gorun_status gorun_free(const struct gorun_runtime *, int device, void *at);
-struct gorun_status gorun_copy(const struct gorun_runtime *, int device, void *stream, void *to, const void *from, size_t bytes, int kind, int wait);
+struct gorun_status gorun_copy(const struct gorun_runtime *, int device, void *stream, uintptr_t to, uintptr_t from, size_t bytes, int kind, int wait);
 struct gorun_status gorun_synchronize(const struct gorun_runtime *, int device, void *stream);
 
 // A rank's life. gorun_init begins to join and gorun_joined tells whether that is done: 1, or 0 for not yet or failed (see status). gorun_enqueue

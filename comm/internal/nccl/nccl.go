@@ -12,6 +12,7 @@ package nccl
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -60,17 +61,13 @@ func (v Version) Before(w Version) bool {
 type MissingError struct {
 	Library  string   // "libnccl.so.2 or librccl.so.1"
 	Variable string   // the variable that can name it
-	Tried    []string // one "path: reason" each, in the order of the search
+	Tried    []string // in the order of the search: a path where nothing is, or "path: reason"
 }
 
 func (e *MissingError) Error() string {
 	text := e.Library + " not found"
 	if len(e.Tried) > 0 {
-		text += " (searched " + e.Tried[0]
-		for _, tried := range e.Tried[1:] {
-			text += "; " + tried
-		}
-		text += ")"
+		text += " (searched " + strings.Join(e.Tried, ", ") + ")"
 	}
 	return text + "; " + e.Variable + " can name the file"
 }

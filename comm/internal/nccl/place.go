@@ -75,7 +75,8 @@ func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bo
 	if err != nil || !given {
 		return buffer, true, err
 	}
-	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, buffer, at, C.size_t(bytes), kind, 0)
+	b.pinned.Pin(at)
+	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(buffer)), C.uintptr_t(uintptr(at)), C.size_t(bytes), kind, 0)
 	return buffer, true, b.library.told(status, b.rank.comm)
 }
 
@@ -111,6 +112,7 @@ func (b *Backend) copyBack(p placed) error {
 	if p.back == nil {
 		return nil
 	}
-	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, p.back, p.from, C.size_t(p.bytes), C.GORUN_TO_HOST, 1)
+	b.pinned.Pin(p.back)
+	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(p.back)), C.uintptr_t(uintptr(p.from)), C.size_t(p.bytes), C.GORUN_TO_HOST, 1)
 	return b.library.told(status, b.rank.comm)
 }

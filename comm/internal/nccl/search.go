@@ -148,7 +148,11 @@ func first(texts ...string) string {
 	return ""
 }
 
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
+// mayBe reports whether a file that the user named may belong to the family; "" and a folder may.
+func (f family) mayBe(named string) bool {
+	if named == "" || familyOf(named).name == f.name {
+		return true
+	}
+	info, err := os.Stat(named)
 	return err == nil && info.IsDir()
 }
