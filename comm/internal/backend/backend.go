@@ -69,8 +69,16 @@ var dtypes = [DTypes]struct {
 	name string
 	size int
 }{
-	{"int8", 1}, {"uint8", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
-	{"float16", 2}, {"float32", 4}, {"float64", 8}, {"bfloat16", 2},
+	{"int8", 1},
+	{"uint8", 1},
+	{"int32", 4},
+	{"uint32", 4},
+	{"int64", 8},
+	{"uint64", 8},
+	{"float16", 2},
+	{"float32", 4},
+	{"float64", 8},
+	{"bfloat16", 2},
 }
 
 func (d DType) String() string {
