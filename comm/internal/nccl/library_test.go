@@ -4,6 +4,7 @@ package nccl
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -281,6 +282,12 @@ func TestRealGPU(t *testing.T) {
 	if err != nil {
 		testneeds.Skip(t, testneeds.LayerGPU, err.Error())
 	}
+	groupOfOne(t, l)
+}
+
+func TestGroupOfOne(t *testing.T) { groupOfOne(t, fake(t)) }
+
+func groupOfOne(t *testing.T, l *Library) {
 	ranks := group(t, l, 1, nil)
 	for _, e := range examples {
 		if e.own != nil || e.call.Kind == backend.SendRecv || e.call.Root > 0 {
@@ -288,10 +295,16 @@ func TestRealGPU(t *testing.T) {
 		}
 		for _, device := range []bool{false, true} {
 			for _, inPlace := range []bool{false, true} {
-				t.Run(e.name, func(t *testing.T) { e.run(t, ranks, device, inPlace) })
+				t.Run(fmt.Sprintf("%s, device %v, in place %v", e.name, device, inPlace), func(t *testing.T) { e.run(t, ranks, device, inPlace) })
 			}
 		}
 	}
+	data := [4]int32{1, 2, 3, 4}
+	at := unsafe.Pointer(&data)
+	require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.SendRecv, DType: backend.Int32, Count: 2, RecvCount: 2, Send: at, Recv: unsafe.Add(at, 8)}))
+	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
+	require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllToAllV, DType: backend.Int32, SendCounts: []int{4}, RecvCounts: []int{4}, Send: at, Recv: at}))
+	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
 }
 
 // Our C compiles without a warning, and its functions run once under sanitizers against the fakes.

@@ -37,7 +37,7 @@ type Config struct {
 	Timeout time.Duration
 	// Exchange gives NCCL's unique ids to all.
 	Exchange Exchange
-	// Late, if set, says which ranks have not come when a call runs out of time: NCCL itself cannot tell.
+	// Late, if set, says which ranks have not come when a call runs out of time: NCCL itself cannot tell. It must not call the Backend.
 	Late func() []int
 }
 
