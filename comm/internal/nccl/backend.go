@@ -158,7 +158,7 @@ func (b *Backend) Name() string { return "nccl" }
 // Run does one call. Buffers may be anywhere; those in no DeviceBuffer are copied to the GPU and back.
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	b.running.Lock()
-	defer b.running.Unlock()
+	defer b.release()
 	err := b.failure()
 	if err == nil {
 		if err = b.run(ctx, call); err == nil || errors.Is(err, errors.ErrUnsupported) {
@@ -168,6 +168,20 @@ func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	}
 	b.leave(true)
 	return err
+}
+
+// release ends Run's hold. An Abort that came while it lasted left the communicator to it.
+func (b *Backend) release() {
+	b.running.Unlock()
+	b.leaveIfFailed()
+}
+
+// leaveIfFailed ends the communicator of a group that has ended, unless somebody holds it, who will do so then.
+func (b *Backend) leaveIfFailed() {
+	if b.failure() != nil && b.running.TryLock() {
+		defer b.running.Unlock()
+		b.leave(true)
+	}
 }
 
 func (b *Backend) run(ctx context.Context, call *backend.Call) error {
@@ -235,10 +249,7 @@ func (b *Backend) fail(reason error) error {
 // Abort ends this rank's part of the group; the others' ranks must be told by comm, because NCCL has ranks of one host wait for each other for ever.
 func (b *Backend) Abort(reason error) {
 	b.fail(reason)
-	if b.running.TryLock() { // else Run sees it and leaves
-		defer b.running.Unlock()
-		b.leave(true)
-	}
+	b.leaveIfFailed()
 }
 
 // Close ends the communicator, in order if no call failed, and frees what the rank has on the GPU. A call under way fails with ErrClosed.
