@@ -19,6 +19,9 @@
 #define STRING_(a) #a
 #define STRING(a) STRING_(a)
 
+// STEP is the bytes of memory that fill a vector: 16-bit floats become float32 there.
+#define STEP(t, width) ((t) == DT_FLOAT16 || (t) == DT_BFLOAT16 ? (width) / 2 : (width))
+
 // What OP_AVG divides by, in each form that is needed.
 struct divisor {
 	int world, power_of_two;
@@ -27,7 +30,6 @@ struct divisor {
 };
 
 // 16 bytes, for what is too short for a whole vector.
-#define WHOLE WIDTH
 #pragma push_macro("WIDTH")
 #undef WIDTH
 #define WIDTH 16
@@ -39,8 +41,6 @@ struct divisor {
 #include "kernels_vector.h"
 #undef V
 
-// STEP is the bytes of memory that fill a vector: 16-bit floats become float32 there.
-#define STEP(t, width) ((t) == DT_FLOAT16 || (t) == DT_BFLOAT16 ? (width) / 2 : (width))
 enum { LINE = 64 };
 
 // divisor_of prepares OP_AVG; the other operations look at nothing of it.
@@ -65,24 +65,17 @@ INLINE size_t four(int t, int op, const struct job *j, int n, size_t i, size_t e
 {
 	const size_t step = STEP(t, WIDTH);
 	for (; end - i >= 4 * step; i += 4 * step) {
-		const unsigned char *p = j->in[0] + i;
-		u8_whole a = load_whole(t, p), b = load_whole(t, p + step), c = load_whole(t, p + 2 * step), d = load_whole(t, p + 3 * step);
+		u8_whole a, b, c, d, e, f, g, h;
+		load_pair_whole(t, j->in[0] + i, &a, &b), load_pair_whole(t, j->in[0] + i + 2 * step, &c, &d);
 		for (int k = 1; k < n; k++) {
-			p = j->in[k] + i;
-			a = apply_whole(t, op, a, load_whole(t, p));
-			b = apply_whole(t, op, b, load_whole(t, p + step));
-			c = apply_whole(t, op, c, load_whole(t, p + 2 * step));
-			d = apply_whole(t, op, d, load_whole(t, p + 3 * step));
+			load_pair_whole(t, j->in[k] + i, &e, &f), load_pair_whole(t, j->in[k] + i + 2 * step, &g, &h);
+			a = apply_whole(t, op, a, e), b = apply_whole(t, op, b, f), c = apply_whole(t, op, c, g), d = apply_whole(t, op, d, h);
 		}
 		a = finish_whole(t, op, a, &j->by), b = finish_whole(t, op, b, &j->by);
 		c = finish_whole(t, op, c, &j->by), d = finish_whole(t, op, d, &j->by);
-		unsigned char *q = j->out + i;
-		store_whole(t, q, a, streaming), store_whole(t, q + step, b, streaming);
-		store_whole(t, q + 2 * step, c, streaming), store_whole(t, q + 3 * step, d, streaming);
-		if (j->out2) {
-			q = j->out2 + i;
-			store_whole(t, q, a, 0), store_whole(t, q + step, b, 0), store_whole(t, q + 2 * step, c, 0), store_whole(t, q + 3 * step, d, 0);
-		}
+		store_pair_whole(t, j->out + i, a, b, streaming), store_pair_whole(t, j->out + i + 2 * step, c, d, streaming);
+		if (j->out2)
+			store_pair_whole(t, j->out2 + i, a, b, 0), store_pair_whole(t, j->out2 + i + 2 * step, c, d, 0);
 	}
 	return i;
 }

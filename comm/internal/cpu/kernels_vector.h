@@ -131,18 +131,10 @@ INLINE V(u8) V(finish)(int t, int op, V(u8) a, const struct divisor *by)
 	}
 }
 
-// extend and truncate go between 16 and 32 bits, lane by lane. Written out, because gcc 12 does it by lanes otherwise.
-#if defined(HAVE_AVX) && WIDTH == 64
-INLINE V(u32) V(extend)(V(half) h) { return (V(u32))_mm512_cvtepu16_epi32((__m256i)h); }
-INLINE V(half) V(truncate)(V(u32) u) { return (V(half))_mm512_cvtepi32_epi16((__m512i)u); }
-#elif defined(HAVE_AVX) && WIDTH == 32
-INLINE V(u32) V(extend)(V(half) h) { return (V(u32))_mm256_cvtepu16_epi32((__m128i)h); }
-INLINE V(half) V(truncate)(V(u32) u)
-{
-	const __m256i low = (__m256i)(u & 0xffff); // packed within each 128 bits, twice: the quarters 0 and 2 have them all
-	return (V(half))_mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 8));
-}
-#elif defined(__x86_64__)
+#if WIDTH == 16
+// extend and truncate go between 16 and 32 bits, lane by lane. Written out, because gcc 12 does it by lanes otherwise. Only the shortest vectors
+// need them: wider ones have instructions for float16, and take bfloat16 in pairs.
+#if defined(__x86_64__)
 INLINE V(u32) V(extend)(V(half) h) { return (V(u32))_mm_unpacklo_epi16(_mm_cvtsi64_si128((long long)h), _mm_setzero_si128()); }
 INLINE V(half) V(truncate)(V(u32) u)
 {
@@ -155,6 +147,7 @@ INLINE V(half) V(truncate)(V(u32) u) { return (V(half))vmovn_u32((uint32x4_t)u);
 #else
 INLINE V(u32) V(extend)(V(half) h) { return __builtin_convertvector(h, V(u32)); }
 INLINE V(half) V(truncate)(V(u32) u) { return __builtin_convertvector(u, V(half)); }
+#endif
 #endif
 
 // widen_f16 and narrow_f16 convert as the x86 instructions do: to nearest even, NaNs become quiet and keep the upper bits of their payload.
@@ -193,11 +186,11 @@ INLINE V(half) V(narrow_f16)(V(u8) a)
 }
 #endif
 
-INLINE V(u8) V(widen_bf16)(V(half) h) { return (V(u8))(V(extend)(h) << 16); }
-INLINE V(half) V(narrow_bf16)(V(u8) a)
+// round_bf16 leaves a bfloat16 in the upper half of each lane, and anything in the lower.
+INLINE V(u32) V(round_bf16)(V(u8) a)
 {
-	V(u32) u = (V(u32))a, rounded = u + 0x7fff + ((u >> 16) & 1), nan = u | 0x400000;
-	return V(truncate)(SELECT(V(u32), (V(f32))a != (V(f32))a, nan, rounded) >> 16);
+	V(u32) u = (V(u32))a, rounded = u + 0x7fff + ((u >> 16) & 1);
+	return SELECT(V(u32), (V(f32))a != (V(f32))a, u | 0x400000, rounded);
 }
 
 // stream_… write past the caches, where the CPU has that; p is aligned to the vector's size.
@@ -236,7 +229,11 @@ INLINE V(u8) V(load)(int t, const void *p)
 		return a;
 	}
 	memcpy(&h, p, WIDTH / 2);
-	return t == DT_FLOAT16 ? V(widen_f16)(h) : V(widen_bf16)(h);
+#if WIDTH == 16
+	if (t == DT_BFLOAT16)
+		return (V(u8))(V(extend)(h) << 16);
+#endif
+	return V(widen_f16)(h);
 }
 
 // store is the reverse of load.
@@ -249,11 +246,41 @@ INLINE void V(store)(int t, void *p, V(u8) a, int streaming)
 			memcpy(p, &a, WIDTH);
 		return;
 	}
-	V(half) h = t == DT_FLOAT16 ? V(narrow_f16)(a) : V(narrow_bf16)(a);
+	V(half) h;
+#if WIDTH == 16
+	if (t == DT_BFLOAT16)
+		h = V(truncate)(V(round_bf16)(a) >> 16);
+	else
+#endif
+		h = V(narrow_f16)(a);
 	if (streaming)
 		V(stream_half)(p, h);
 	else
 		memcpy(p, &h, WIDTH / 2);
+}
+
+// load_pair and store_pair move two vectors of elements that follow one another. With bfloat16 the first gets every other element, and the second
+// those between: it spares the moves between lanes.
+INLINE void V(load_pair)(int t, const unsigned char *p, V(u8) *a, V(u8) *b)
+{
+	if (t != DT_BFLOAT16) {
+		*a = V(load)(t, p);
+		*b = V(load)(t, p + STEP(t, WIDTH));
+		return;
+	}
+	V(u32) both = (V(u32))V(load)(DT_UINT32, p);
+	*a = (V(u8))(both << 16);
+	*b = (V(u8))(both & 0xffff0000);
+}
+INLINE void V(store_pair)(int t, unsigned char *p, V(u8) a, V(u8) b, int streaming)
+{
+	if (t != DT_BFLOAT16) {
+		V(store)(t, p, a, streaming);
+		V(store)(t, p + STEP(t, WIDTH), b, streaming);
+		return;
+	}
+	V(u32) both = V(round_bf16)(a) >> 16 | (V(round_bf16)(b) & 0xffff0000);
+	V(store)(DT_UINT32, p, (V(u8))both, streaming);
 }
 
 #undef SELECT
