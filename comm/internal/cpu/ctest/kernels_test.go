@@ -1,0 +1,101 @@
+package ctest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// layerARM64 is a C compiler for arm64 and an emulator that runs what it made.
+const layerARM64 testneeds.Layer = "arm64"
+
+// warnings are those of every build, and cgo's dialect.
+var warnings = []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror"}
+
+// optimised is what cgo compiles the package with, beside the warnings.
+var optimised = []string{"-O3"}
+
+// sanitized finds accesses out of bounds and undefined behaviour. What is left out takes most of the compiler's time and finds nothing that
+// the address sanitizer doesn't: the kernels reach memory by memcpy alone. Calls instead of inline checks halve the time, too.
+var sanitized = []string{
+	"-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=null,object-size,pointer-overflow,alignment",
+	"--param", "asan-instrumentation-with-call-threshold=0",
+}
+
+func TestKernelsSanitized(t *testing.T) {
+	t.Parallel()
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	check(t, testneeds.Count(5, 0), build(t, gcc, "kernels_test.c", sanitized...))
+}
+
+func TestKernelsAsCgoCompilesThem(t *testing.T) {
+	t.Parallel()
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	check(t, testneeds.Count(15, 0), build(t, gcc, "kernels_test.c", optimised...))
+}
+
+func TestKernelsOnARM64(t *testing.T) {
+	t.Parallel()
+	gcc := testneeds.Program(t, layerARM64, "aarch64-linux-gnu-gcc")
+	emulator := testneeds.Program(t, layerARM64, "qemu-aarch64-static")
+	check(t, testneeds.Count(3, 0), emulator, build(t, gcc, "kernels_test.c", append([]string{"-static"}, optimised...)...))
+}
+
+// BenchmarkKernels prints what every instruction set moves; see csrc/kernels_bench.c.
+func BenchmarkKernels(b *testing.B) {
+	gcc := testneeds.Program(b, testneeds.LayerGCC, "gcc")
+	said, err := exec.Command(build(b, gcc, "kernels_bench.c", optimised...)).CombinedOutput()
+	require.NoError(b, err, "%s", said)
+	b.Logf("\n%s", said)
+}
+
+// check runs the test program with a seed; places says how many arrangements of each reduction it tries, 0 all.
+func check(t *testing.T, places int, argv ...string) {
+	seed := testneeds.Rand(t).Uint64()
+	argv = append(argv, fmt.Sprint(seed), fmt.Sprint(places))
+	said, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	require.NoError(t, err, "%s\n%s", strings.Join(argv, " "), said)
+	t.Logf("%s", said)
+}
+
+// build makes a program of the kernels and one file of csrc, each file by a compiler of its own, all at once.
+func build(t testing.TB, gcc, source string, flags ...string) (program string) {
+	t.Helper()
+	kernels, err := filepath.Glob("../kernels*.c")
+	require.NoError(t, err)
+	headers, err := filepath.Glob("../kernels*.h")
+	require.NoError(t, err)
+	for _, file := range append(append(headers, kernels...), filepath.Join("csrc", source), "csrc/reference.h") {
+		_, err := os.ReadFile(file) // go test then knows that its result depends on it
+		require.NoError(t, err)
+	}
+	dir := t.TempDir()
+	flags = append(flags[:len(flags):len(flags)], warnings...)
+	sources := append(kernels, filepath.Join("csrc", source))
+	objects, results := make([]string, len(sources)), make(chan error, len(sources))
+	for i, file := range sources {
+		objects[i] = filepath.Join(dir, filepath.Base(file)+".o")
+		go func() { results <- compile(gcc, flags, "-c", "-o", objects[i], file) }()
+	}
+	for range sources {
+		require.NoError(t, <-results)
+	}
+	program = filepath.Join(dir, strings.TrimSuffix(source, ".c"))
+	require.NoError(t, compile(gcc, flags, append(objects, "-o", program, "-lm")...))
+	return program
+}
+
+func compile(gcc string, flags []string, arguments ...string) error {
+	command := exec.Command(gcc, append(flags[:len(flags):len(flags)], arguments...)...)
+	if said, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", command, err, said)
+	}
+	return nil
+}
