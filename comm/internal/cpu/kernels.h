@@ -2,6 +2,8 @@
 #ifndef GORUN_KERNELS_H
 #define GORUN_KERNELS_H
 
+#include "names.h"
+
 #include <stddef.h>
 
 // Element types and reductions, with the numbers of package backend (and so of nccl.h).

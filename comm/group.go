@@ -1,0 +1,107 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gorun/comm/internal/backend"
+)
+
+// Group is this rank's membership in a group of ranks. Its functions can be called by several goroutines: calls run one after the other.
+type Group struct {
+	rank, size int
+	back       backend.Backend
+	timeout    time.Duration
+	meeting    *meeting // where the world met, nil in groups made by Split
+
+	mu     sync.Mutex // held while a call runs
+	call   backend.Call
+	failed error
+	closed bool
+
+	queue queue
+}
+
+// Rank is this process's number in the group, 0 to Size-1.
+func (g *Group) Rank() int { return g.rank }
+
+// Size is the number of ranks.
+func (g *Group) Size() int { return g.size }
+
+// Backend is what runs the group's calls: "cpu" or "nccl".
+func (g *Group) Backend() string { return g.back.Name() }
+
+func (g *Group) String() string {
+	return fmt.Sprintf("rank %d of %d (%s)", g.rank, g.size, g.back.Name())
+}
+
+// do makes the call that fill describes, after those that were begun before it.
+func (g *Group) do(ctx context.Context, c backend.Call) error {
+	if g.queue.busy() {
+		w := g.start(ctx, c)
+		return w.Wait()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.run(ctx, &c)
+}
+
+// run makes one call; mu is held.
+func (g *Group) run(ctx context.Context, c *backend.Call) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.call = *c
+	err := g.back.Run(ctx, &g.call)
+	g.call = backend.Call{} // let go of the buffers
+	return g.ended(err)
+}
+
+func (g *Group) usable() error {
+	switch {
+	case g.closed:
+		return ErrClosed
+	case g.failed != nil:
+		return fmt.Errorf("comm: the group failed before: %w", g.failed)
+	}
+	return nil
+}
+
+// ended notes how a call ended; mu is held.
+func (g *Group) ended(err error) error {
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		g.failed = err
+	}
+	return fmt.Errorf("comm: %w", err)
+}
+
+// Close leaves the group: work that was begun is finished first, and ranks that still wait for this one get an error. It waits for nobody: call
+// [Barrier] before where others may still need this rank.
+func (g *Group) Close() error {
+	g.queue.stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	err := g.back.Close()
+	if g.meeting != nil {
+		err = errors.Join(err, g.meeting.close())
+	}
+	return err
+}
+
+// checkRank refuses a rank that the group doesn't have.
+func (g *Group) checkRank(kind backend.Kind, what string, rank int) error {
+	if rank < 0 || rank >= g.size {
+		return wrong(kind, "%s %d is not one of the ranks 0 to %d", what, rank, g.size-1)
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+//go:build cgo
+
+// Package cpu runs collectives on the CPUs of a host, in C, through memory that its ranks share.
+//
+// The ranks meet by an exchange that the caller provides; the lowest of each host makes the memory, a file without a name (memfd) that nobody can
+// leave behind, and hands it to the others through a socket of the same host and user. The sockets stay: their end tells who died.
+package cpu
+
+// #cgo CFLAGS: -O3 -std=gnu11 -Wall -Wextra
+// #include <stdlib.h>
+// #include "do.h"
+// #cgo noescape gorun_engine_do
+// #cgo nocallback gorun_engine_do
+// #cgo noescape gorun_engine_do_blocks
+// #cgo nocallback gorun_engine_do_blocks
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"gorun/comm/internal/backend"
+)
+
+// Config says who joins which group.
+type Config struct {
+	Rank, Ranks int
+	Exchange    backend.Exchange
+	// Timeout is how long a rank may be waited for within a call, 0 for ever.
+	Timeout time.Duration
+	// FirstCall is the sequence number before the first call's: tests begin near its wrap.
+	FirstCall uint64
+}
+
+// Backend is one rank of a group. It implements [backend.Backend].
+type Backend struct {
+	config Config
+	locals []int // the ranks of this host, ascending
+	me     int   // our index there
+	links  *links
+	memory []byte
+
+	mu     sync.Mutex // engine is in use or going away
+	engine *C.struct_engine
+	closed bool
+	shared []*Region
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// Join makes this rank a member of the group; all ranks call it at the same time. Errors: of the exchange, of ranks that do not answer before ctx
+// ends, of a host without memory.
+func Join(ctx context.Context, c Config) (*Backend, error) {
+	b := &Backend{config: c}
+	b.links = newLinks(b.gone)
+	cards, err := b.introduce(ctx)
+	if err == nil {
+		err = b.share(ctx, cards)
+	}
+	if err != nil {
+		b.links.close()
+		return nil, fmt.Errorf("join: rank %d of %d: %w", c.Rank, c.Ranks, err)
+	}
+	return b, nil
+}
+
+// introduce exchanges cards with all ranks.
+func (b *Backend) introduce(ctx context.Context) ([]card, error) {
+	own, err := ownCard(b.links, C.gorun_engine_register() == 0)
+	if err != nil {
+		return nil, err
+	}
+	cards := []card{own}
+	if b.config.Ranks > 1 {
+		if cards, err = exchangeCards(ctx, b.config.Exchange, own); err != nil {
+			return nil, err
+		}
+	}
+	b.locals = neighbours(cards, b.config.Rank)
+	for i, rank := range b.locals {
+		if rank == b.config.Rank {
+			b.me = i
+		}
+	}
+	if len(b.locals) != len(cards) {
+		return nil, fmt.Errorf("the %d ranks are on several hosts, which this version's CPU back end cannot connect", len(cards))
+	}
+	return cards, nil
+}
+
+// share gets the memory and the engine on it.
+func (b *Backend) share(ctx context.Context, cards []card) error {
+	local := make([]card, len(b.locals))
+	expedited := true
+	for i, rank := range b.locals {
+		local[i] = cards[rank]
+		expedited = expedited && local[i].Expedited
+	}
+	size := int(C.gorun_layout_for(C.int(len(local))).total)
+	memory, err := b.links.segment(ctx, local, b.me, size, func(fresh []byte) {
+		if b.config.FirstCall != 0 {
+			C.gorun_engine_prepare(unsafe.Pointer(&fresh[0]), C.int(len(local)), C.uint64_t(b.config.FirstCall))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	b.memory = memory
+	options := C.struct_engine_options{
+		ranks: C.int(len(local)), rank: C.int(b.me), crowded: flag(crowded(local)), expedited: flag(expedited),
+		timeout_ns: C.uint64_t(b.config.Timeout.Nanoseconds()), first_call: C.uint64_t(b.config.FirstCall),
+	}
+	b.mu.Lock()
+	b.engine = C.gorun_engine_new(unsafe.Pointer(&memory[0]), &options)
+	b.mu.Unlock()
+	if b.engine == nil {
+		return errors.New("no memory for the group's state")
+	}
+	b.links.watch()
+	return nil
+}
+
+func flag(on bool) C.int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// Name is "cpu".
+func (b *Backend) Name() string { return "cpu" }
+
+// Run runs the call; see [backend.Backend].
+func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
+	if ctx.Done() == nil {
+		return b.verdict(b.do(call), call, nil)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	stop := context.AfterFunc(ctx, func() { b.locked(func() { C.gorun_engine_cancel(b.engine, 1) }) })
+	status := b.do(call)
+	stop()
+	return b.verdict(status, call, ctx)
+}
+
+// MonitoredBarrier is a barrier with a time limit of its own.
+func (b *Backend) MonitoredBarrier(timeout time.Duration) error {
+	call := backend.Call{Kind: backend.Barrier}
+	return b.verdict(C.gorun_engine_monitored(b.engine, C.uint64_t(timeout.Nanoseconds())), &call, nil)
+}
+
+// do makes the call in C. The slices lie on the heap, since Call holds them, and stay there until it returns.
+func (b *Backend) do(c *backend.Call) C.int {
+	what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
+	var status C.int
+	if c.Counts == nil && c.SendCounts == nil && c.Kind != backend.SendRecv {
+		status = C.gorun_engine_do(b.engine, what, C.int(c.Root), C.size_t(c.Count), C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)))
+	} else {
+		status = C.gorun_engine_do_blocks(b.engine, what, C.int(c.Root), C.int(c.From), C.size_t(c.Count), C.size_t(c.RecvCount),
+			C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)), first(c.Counts), first(c.SendCounts), first(c.RecvCounts))
+	}
+	runtime.KeepAlive(c)
+	return status
+}
+
+func first(counts []int) *C.int64_t {
+	return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(counts)))
+}
+
+// verdict turns a status into an error.
+func (b *Backend) verdict(status C.int, call *backend.Call, ctx context.Context) error {
+	switch status {
+	case C.RUN_OK:
+		return nil
+	case C.RUN_CANCELLED:
+		cause := context.Cause(ctx)
+		b.Abort(fmt.Errorf("%s was given up: %w", call.Kind, cause))
+		return fmt.Errorf("%s: %w", call.Kind, cause)
+	}
+	return b.failure()
+}
+
+// failure is what the group's record says.
+func (b *Backend) failure() error {
+	f := C.gorun_engine_failure(b.engine)
+	if f == nil {
+		return errors.New("the group failed, and does not say why")
+	}
+	return explain(f, b.locals)
+}
+
+// Abort fails the group for everybody.
+func (b *Backend) Abort(reason error) {
+	text := C.CString(reason.Error())
+	defer C.free(unsafe.Pointer(text))
+	b.locked(func() { C.gorun_engine_abort(b.engine, text) })
+}
+
+// gone tells the engine, and by it all ranks of the host, that a rank ended (how = 1) or closed the group (2).
+func (b *Backend) gone(local, how int) {
+	b.locked(func() { C.gorun_engine_gone(b.engine, C.int(local), C.int(how)) })
+}
+
+// locked does something to the engine while it is there.
+func (b *Backend) locked(act func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.engine != nil && !b.closed {
+		act()
+	}
+}
+
+// Close leaves the group: what others wait for from this rank fails.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	C.gorun_engine_gone(b.engine, C.int(b.me), 2)
+	b.closed = true
+	b.mu.Unlock()
+	b.links.close()
+	for _, region := range b.shared {
+		region.unmap()
+	}
+	C.gorun_engine_free(b.engine)
+	return unmap(b.memory)
+}

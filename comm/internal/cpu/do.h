@@ -1,0 +1,13 @@
+// What Go calls for each operation: plain numbers instead of a structure with pointers into Go's memory.
+#ifndef GORUN_DO_H
+#define GORUN_DO_H
+
+#include "engine.h"
+
+// gorun_engine_do runs a call; what is kind | dtype << 8 | op << 16.
+int gorun_engine_do(struct engine *, uint32_t what, int root, size_t count, uintptr_t send, uintptr_t recv);
+// gorun_engine_do_blocks runs one of those that need more; counts point to one number for each rank or are NULL.
+int gorun_engine_do_blocks(struct engine *, uint32_t what, int root, int from, size_t count, size_t recv_count, uintptr_t send, uintptr_t recv,
+                     const int64_t *counts, const int64_t *send_counts, const int64_t *recv_counts);
+
+#endif

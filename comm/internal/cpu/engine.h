@@ -1,0 +1,64 @@
+// The CPU back end: collectives among the ranks of one host through shared memory. One struct engine belongs to one rank of one group; its
+// functions are called by one thread at a time, apart from those marked "any thread".
+#ifndef GORUN_ENGINE_H
+#define GORUN_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "segment.h"
+
+// Operations, with the numbers of package backend.
+enum kind {
+	K_NONE, K_BARRIER, K_ALLREDUCE, K_REDUCE, K_BROADCAST, K_ALLGATHER, K_ALLGATHERV, K_REDUCESCATTER, K_REDUCESCATTERV,
+	K_GATHER, K_GATHERV, K_SCATTER, K_SCATTERV, K_ALLTOALL, K_ALLTOALLV, K_SEND, K_RECV, K_SENDRECV, KINDS
+};
+
+struct call {
+	int kind, dtype, op, root, from;
+	size_t count, recv_count;
+	const void *send;
+	void *recv;
+	const int64_t *counts, *send_counts, *recv_counts; // elements for each rank, or NULL
+};
+
+// What a call ends with.
+enum status { RUN_OK, RUN_FAILED, RUN_CANCELLED };
+
+struct engine;
+
+struct engine_options {
+	int ranks, rank;
+	int crowded;          // more ranks than CPUs: give the CPU away instead of spinning
+	int expedited;        // every rank of the group could register for membarrier's expedited command
+	uint64_t timeout_ns;  // how long a rank may be waited for; 0: for ever
+	uint64_t first_call;  // sequence number of the call before the first (tests: near the wrap)
+};
+
+// gorun_engine_register makes this process one that membarrier reaches; 0 where it worked.
+int gorun_engine_register(void);
+// gorun_engine_new joins the segment that lies at base (gorun_layout_for(ranks).total bytes, zero at first); NULL without memory.
+// gorun_engine_prepare makes a fresh segment one whose ranks start behind call first_call; not needed where that is 0.
+void gorun_engine_prepare(void *base, int ranks, uint64_t first_call);
+struct engine *gorun_engine_new(void *base, const struct engine_options *options);
+void gorun_engine_free(struct engine *);
+
+// gorun_engine_run runs one call. After RUN_FAILED gorun_engine_failure says why.
+int gorun_engine_run(struct engine *, const struct call *);
+// gorun_engine_monitored is a barrier with its own time limit.
+int gorun_engine_monitored(struct engine *, uint64_t timeout_ns);
+
+// Any thread:
+void gorun_engine_cancel(struct engine *, int on);           // makes the running call return RUN_CANCELLED
+void gorun_engine_abort(struct engine *, const char *reason); // fails the group for everybody
+void gorun_engine_gone(struct engine *, int rank, int how);   // rank's process ended (1) or closed the group (2)
+const struct failure *gorun_engine_failure(struct engine *);  // NULL while there is none
+
+enum { MAX_REGIONS = 256 };
+
+// gorun_engine_region makes memory that all ranks map known: each rank's part is size bytes and they lie one after the other at base. The
+// same regions must be added by all ranks, and dropped, between the same calls.
+int gorun_engine_region(struct engine *, void *base, size_t size);
+void gorun_engine_region_drop(struct engine *, void *base);
+
+#endif

@@ -1,0 +1,70 @@
+//go:build cgo
+
+package cpu
+
+// #include "engine.h"
+import "C"
+
+import (
+	"fmt"
+	"time"
+
+	"gorun/comm/internal/backend"
+)
+
+// explain turns the group's record of a failure into an error that names ranks as the group counts them.
+func explain(f *C.struct_failure, locals []int) error {
+	rank := locals[f.rank]
+	switch f.kind {
+	case C.FAIL_LOST:
+		return &backend.PeerError{Rank: rank, How: "its process ended", Call: describe(&f.call)}
+	case C.FAIL_LEFT:
+		return &backend.PeerError{Rank: rank, How: "it closed the group", Call: describe(&f.call)}
+	case C.FAIL_TIMEOUT:
+		after := time.Duration(f.after_ns).Round(time.Millisecond)
+		return &backend.TimeoutError{Ranks: late(f, locals), Call: describe(&f.call), After: after}
+	case C.FAIL_MISMATCH:
+		return &backend.MismatchError{
+			Sequence: uint64(f.sequence), RankA: rank, CallA: describe(&f.call), RankB: locals[f.other], CallB: describe(&f.other_call),
+		}
+	}
+	return fmt.Errorf("rank %d ended the group: %s", rank, C.GoString(&f.text[0]))
+}
+
+func late(f *C.struct_failure, locals []int) (ranks []int) {
+	for i, rank := range locals {
+		if i/64 < len(f.late) && f.late[i/64]>>(i%64)&1 == 1 {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// describe writes a call as its caller knows it: "AllReduce of 1000 float32 (sum)".
+func describe(a *C.struct_announcement) string {
+	kind := backend.Kind(a.kind)
+	text := kind.String()
+	switch kind {
+	case 0:
+		return ""
+	case backend.Barrier:
+		return text
+	case backend.GatherV, backend.ScatterV, backend.AllToAllV:
+		text += fmt.Sprintf(" of %s", backend.DType(a.dtype))
+	default:
+		text += fmt.Sprintf(" of %d %s", uint64(a.count), backend.DType(a.dtype))
+	}
+	switch kind {
+	case backend.AllReduce, backend.ReduceScatter, backend.ReduceScatterV:
+		text += fmt.Sprintf(" (%s)", backend.Op(a.op))
+	case backend.Reduce:
+		text += fmt.Sprintf(" (%s) to rank %d", backend.Op(a.op), a.root)
+	case backend.Broadcast, backend.Scatter, backend.ScatterV:
+		text += fmt.Sprintf(" from rank %d", a.root)
+	case backend.Gather, backend.GatherV, backend.Send, backend.SendRecv:
+		text += fmt.Sprintf(" to rank %d", a.root)
+	case backend.Recv:
+		text += fmt.Sprintf(" from rank %d", a.root)
+	}
+	return text
+}

@@ -1,0 +1,62 @@
+#include "line.h"
+
+// line_room waits until every rank has verified the call whose lines are to be written again.
+int line_room(struct engine *e) {
+	uint64_t need = e->call - LINES, least = e->call;
+	for (int i = 0; i < e->n; i++) {
+		if (i == e->me) continue;
+		_Atomic uint64_t *done = &area_of(e, i)->done.value;
+		TRY(wait_counter(e, done, need, i, CH_DONE));
+		uint64_t now = atomic_load_explicit(done, memory_order_acquire);
+		if ((int64_t)(now - least) < 0) least = now;
+	}
+	e->done_floor = least;
+	return RUN_OK;
+}
+
+void announcement_read(uint32_t signature, const struct line *l, struct announcement *a) {
+	if (signature & SIG_ANNOUNCED) {
+		memcpy(a, l->payload, sizeof *a);
+		return;
+	}
+	memset(a, 0, sizeof *a);
+	a->kind = signature >> 26 & 31;
+	a->dtype = signature >> 22 & 15;
+	a->op = signature >> 18 & 15;
+	a->count = signature >> 12 & 63;
+	a->root = signature & (SIG_ROOTS - 1);
+}
+
+int line_differs(struct engine *e, int rank, struct line *theirs) {
+	struct announcement a;
+	announcement_read((uint32_t)(atomic_load(&theirs->head) >> 32), theirs, &a);
+	return fail_mismatch(e, rank, &a);
+}
+
+// verify compares the lines of an earlier call, which nobody can have written again before we say that we are done with it.
+static int verify(struct engine *e, uint64_t call) {
+	uint64_t ours = atomic_load_explicit(&line_of(e, e->me, call)->head, memory_order_relaxed) >> 32;
+	for (int i = 0; i < e->n; i++) {
+		struct line *theirs = line_of(e, i, call);
+		TRY(wait_line(e, theirs, call, i, CH_LINE));
+		uint32_t said = (uint32_t)(atomic_load_explicit(&theirs->head, memory_order_acquire) >> 32);
+		if (said == ours) continue;
+		struct announcement a;
+		announcement_read((uint32_t)ours, line_of(e, e->me, call), &e->announced);
+		announcement_read(said, theirs, &a);
+		e->call = call; // the failure is about that one
+		return fail_mismatch(e, i, &a);
+	}
+	return RUN_OK;
+}
+
+// call_settle verifies the calls of which that is still missing, up to a quarter of the lines ago, and says so.
+int call_settle(struct engine *e) {
+	uint64_t until = e->call - LINES / 4;
+	for (; (int64_t)(e->settled - until) < 0; e->settled++) {
+		uint64_t next = e->settled + 1;
+		if (e->unverified >> (next % LINES) & 1) TRY(verify(e, next));
+	}
+	post(e, &area_of(e, e->me)->done.value, e->settled, CH_DONE);
+	return RUN_OK;
+}

@@ -1,0 +1,96 @@
+// Lines: how a call is announced to the others, with its data where that fits.
+#ifndef GORUN_LINE_H
+#define GORUN_LINE_H
+
+#include <string.h>
+
+#include "kernels.h"
+#include "wait.h"
+
+// A signature is what ranks must agree on, in 31 bits: exact where the data travels in lines, a check sum of the announcement otherwise.
+//
+//   30..26 kind   25..22 dtype   21..18 op   17..0  in lines: count << 12 | root; otherwise a hash of count and root
+//   31 set: the announcement is the line's payload
+enum { SIG_ANNOUNCED = 1u << 31, SIG_ROOTS = 1 << 12 };
+
+static inline uint32_t signature_head(const struct announcement *a) {
+	return (uint32_t)a->kind << 26 | (uint32_t)a->dtype << 22 | (uint32_t)a->op << 18;
+}
+
+static inline uint32_t signature_small(const struct announcement *a) {
+	return signature_head(a) | (uint32_t)a->count << 12 | a->root;
+}
+
+static inline uint32_t signature_large(const struct announcement *a) {
+	uint64_t mixed = (a->count * 0x9E3779B97F4A7C15u) ^ (a->root * 0xC2B2AE3D27D4EB4Fu);
+	return SIG_ANNOUNCED | signature_head(a) | (uint32_t)(mixed >> 46);
+}
+
+static inline struct line *line_of(struct engine *e, int rank, uint64_t call) {
+	return &area_of(e, rank)->lines[call % LINES];
+}
+
+int line_room(struct engine *e);
+
+// call_begin takes the next sequence number and returns our line for it.
+static inline int call_begin(struct engine *e, const struct announcement *a, uint32_t signature, struct line **mine) {
+	e->call++;
+	e->announced = *a;
+	e->signature = signature;
+	if (__builtin_expect((int64_t)(e->done_floor - (e->call - LINES)) < 0, 0)) TRY(line_room(e));
+	*mine = line_of(e, e->me, e->call);
+	return RUN_OK;
+}
+
+static inline void line_post(struct engine *e, struct line *mine) {
+	uint64_t head = (uint64_t)e->signature << 32 | (uint32_t)e->call;
+	post(e, &mine->head, head, CH_LINE);
+}
+
+int line_differs(struct engine *e, int rank, struct line *theirs);
+
+// line_agrees compares the call that rank's line carries with ours. The line must have been waited for.
+static inline int line_agrees(struct engine *e, int rank, struct line *theirs) {
+	uint64_t head = atomic_load_explicit(&theirs->head, memory_order_acquire);
+	if (__builtin_expect(head >> 32 != e->signature, 0)) return line_differs(e, rank, theirs);
+	return RUN_OK;
+}
+
+// line_get waits for rank's line of our call and compares the calls.
+static inline int line_get(struct engine *e, int rank, struct line **theirs) {
+	struct line *l = line_of(e, rank, e->call);
+	*theirs = l;
+	TRY(wait_line(e, l, e->call, rank, CH_LINE));
+	return line_agrees(e, rank, l);
+}
+
+int call_settle(struct engine *e);
+
+// call_end closes the call; seen says whether every other rank's line was compared with ours. Where it was not (the root of a broadcast waits for
+// nobody) that is made up for later, when the lines are there anyway.
+static inline int call_end(struct engine *e, int seen) {
+	uint64_t bit = (uint64_t)1 << (e->call % LINES);
+	e->unverified = seen ? e->unverified & ~bit : e->unverified | bit;
+	e->signature = 0;
+	return e->call % (LINES / 4) ? RUN_OK : call_settle(e);
+}
+
+// announce_begin is call_begin for a call whose data does not travel in lines: its line carries the announcement.
+static inline int announce_begin(struct engine *e, const struct announcement *a) {
+	struct line *mine;
+	TRY(call_begin(e, a, signature_large(a), &mine));
+	memcpy(mine->payload, a, sizeof *a);
+	line_post(e, mine);
+	return RUN_OK;
+}
+
+// announce_check compares rank's announcement with ours after something of its data was there, which means that its line is, too.
+static inline int announce_check(struct engine *e, int rank) {
+	struct line *theirs = line_of(e, rank, e->call);
+	TRY(line_agrees(e, rank, theirs));
+	const struct announcement *a = (const struct announcement *)theirs->payload;
+	if (__builtin_expect(a->count != e->announced.count || a->root != e->announced.root, 0)) return fail_mismatch(e, rank, a);
+	return RUN_OK;
+}
+
+#endif

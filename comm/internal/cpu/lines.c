@@ -1,0 +1,154 @@
+// Calls whose data fits in lines: one store publishes sequence number, signature and data at once, and nobody waits for a second message.
+#include "calls.h"
+
+// payload_copy is memcpy for what fits in a line, without a call for the commonest sizes.
+static inline void payload_copy(void *to, const void *from, size_t bytes) {
+	switch (bytes) {
+	case 4: memcpy(to, from, 4); break;
+	case 8: memcpy(to, from, 8); break;
+	default: memcpy(to, from, bytes);
+	}
+}
+
+// begin announces the call with these bytes as payload.
+static int begin(struct engine *e, const struct call *c, const void *data, size_t bytes) {
+	struct announcement a = announcement_of(e, c);
+	struct line *mine;
+	TRY(call_begin(e, &a, signature_small(&a), &mine));
+	if (bytes) payload_copy(mine->payload, data, bytes);
+	line_post(e, mine);
+	return RUN_OK;
+}
+
+int small_barrier(struct engine *e) {
+	struct announcement a = {.kind = K_BARRIER};
+	struct line *l;
+	TRY(call_begin(e, &a, signature_small(&a), &l));
+	line_post(e, l);
+	for (int i = 0; i < e->n; i++)
+		if (i != e->me) TRY(line_get(e, i, &l));
+	return call_end(e, 1);
+}
+
+int small_nothing(struct engine *e, const struct call *c) {
+	TRY(begin(e, c, NULL, 0));
+	return call_end(e, 0);
+}
+
+// gather_inputs makes e->inputs point to every rank's contribution: own for ourselves, the lines of the others, behind offset.
+static int gather_inputs(struct engine *e, const void *own, size_t offset) {
+	for (int i = 0; i < e->n; i++) {
+		struct line *theirs;
+		if (i == e->me) {
+			e->inputs[i] = (const char *)own + offset;
+			continue;
+		}
+		TRY(line_get(e, i, &theirs));
+		e->inputs[i] = theirs->payload + offset;
+	}
+	return RUN_OK;
+}
+
+int small_allreduce(struct engine *e, const struct call *c, size_t bytes) {
+	TRY(begin(e, c, c->send, bytes));
+	TRY(gather_inputs(e, c->send, 0));
+	reduce_inputs(e, c, c->recv, NULL, bytes, 0);
+	return call_end(e, 1);
+}
+
+int small_reduce(struct engine *e, const struct call *c, size_t bytes) {
+	TRY(begin(e, c, c->send, bytes));
+	if (e->me != c->root) return call_end(e, 0);
+	TRY(gather_inputs(e, c->send, 0));
+	reduce_inputs(e, c, c->recv, NULL, bytes, 0);
+	return call_end(e, 1);
+}
+
+int small_reducescatter(struct engine *e, const struct call *c, size_t bytes) {
+	size_t own = bytes / (size_t)e->n;
+	TRY(begin(e, c, c->send, bytes));
+	TRY(gather_inputs(e, c->send, own * (size_t)e->me));
+	reduce_inputs(e, c, (char *)c->recv + (c->send == c->recv ? own * (size_t)e->me : 0), NULL, own, 0);
+	return call_end(e, 1);
+}
+
+int small_broadcast(struct engine *e, const struct call *c, size_t bytes) {
+	if (e->me == c->root) {
+		TRY(begin(e, c, c->recv, bytes));
+		return call_end(e, e->n == 1);
+	}
+	struct line *l;
+	TRY(begin(e, c, NULL, 0));
+	TRY(line_get(e, c->root, &l));
+	payload_copy(c->recv, l->payload, bytes);
+	return call_end(e, 0);
+}
+
+// place_block puts a rank's block where it belongs; in place it is there already.
+static void place_block(char *to, const void *from, size_t bytes) {
+	if (to != from) payload_copy(to, from, bytes);
+}
+
+static int collect_blocks(struct engine *e, const struct call *c, const void *own, size_t bytes) {
+	for (int i = 0; i < e->n; i++) {
+		struct line *theirs;
+		char *to = (char *)c->recv + bytes * (size_t)i;
+		if (i == e->me) {
+			place_block(to, own, bytes);
+			continue;
+		}
+		TRY(line_get(e, i, &theirs));
+		payload_copy(to, theirs->payload, bytes);
+	}
+	return call_end(e, 1);
+}
+
+// own_block is what the rank sends in a gather: in place it lies where the result goes.
+static const void *own_block(struct engine *e, const struct call *c, size_t bytes) {
+	return c->send == c->recv ? (const char *)c->recv + bytes * (size_t)e->me : c->send;
+}
+
+int small_allgather(struct engine *e, const struct call *c, size_t bytes) {
+	const void *own = own_block(e, c, bytes);
+	TRY(begin(e, c, own, bytes));
+	return collect_blocks(e, c, own, bytes);
+}
+
+int small_gather(struct engine *e, const struct call *c, size_t bytes) {
+	if (e->me != c->root) {
+		TRY(begin(e, c, c->send, bytes));
+		return call_end(e, 0);
+	}
+	TRY(begin(e, c, NULL, 0));
+	return collect_blocks(e, c, own_block(e, c, bytes), bytes);
+}
+
+int small_scatter(struct engine *e, const struct call *c, size_t bytes) {
+	size_t own = bytes / (size_t)e->n, offset = own * (size_t)e->me;
+	if (e->me == c->root) {
+		TRY(begin(e, c, c->send, bytes));
+		if (c->send != c->recv) payload_copy(c->recv, (const char *)c->send + offset, own);
+		return call_end(e, 0);
+	}
+	struct line *l;
+	TRY(begin(e, c, NULL, 0));
+	TRY(line_get(e, c->root, &l));
+	payload_copy(c->recv, l->payload + offset, own);
+	return call_end(e, 0);
+}
+
+int small_alltoall(struct engine *e, const struct call *c, size_t bytes) {
+	size_t block = bytes / (size_t)e->n, offset = block * (size_t)e->me;
+	TRY(begin(e, c, c->send, bytes));
+	for (int i = 0; i < e->n; i++) {
+		struct line *theirs;
+		char *to = (char *)c->recv + block * (size_t)i;
+		if (i == e->me) {
+			place_block(to, (const char *)c->send + offset, block);
+			continue;
+		}
+		TRY(line_get(e, i, &theirs));
+		payload_copy(to, theirs->payload + offset, block);
+	}
+	return call_end(e, 1);
+}

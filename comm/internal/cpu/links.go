@@ -1,0 +1,270 @@
+package cpu
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// links are the sockets between the lowest rank of a host and its neighbours. The memory goes over them, and later what a rank must tell the others
+// outside of calls: that it leaves. A socket that ends without that says that its process did.
+//
+// Names are abstract and random: they leave no file, and who doesn't know one can't come. Both sides also check that the other is the same user.
+type links struct {
+	report func(local, how int) // who is gone
+
+	listener *net.UnixListener
+	peers    []*net.UnixConn // by local rank; a neighbour has only the lowest rank's
+	regions  chan *os.File   // memory that the lowest rank handed out later
+	watchers sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// The messages after a neighbour's first one, which is its local rank in four bytes.
+const (
+	sayMemory = 'M' // here is the memory: with a descriptor
+	sayBye    = 'B' // I close the group
+)
+
+// How a rank can be gone.
+const (
+	goneDead = 1
+	goneLeft = 2
+)
+
+func newLinks(report func(local, how int)) *links {
+	return &links{report: report, regions: make(chan *os.File, 16)}
+}
+
+// listen opens the socket at which neighbours find us and returns its name.
+func (l *links) listen() (string, error) {
+	var random [16]byte
+	rand.Read(random[:])
+	name := "@gorun-comm-" + hex.EncodeToString(random[:])
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: name})
+	if err != nil {
+		return "", err
+	}
+	l.listener = listener
+	return name, nil
+}
+
+// segment makes the memory and gives it to the neighbours, or gets it from the lowest rank.
+func (l *links) segment(ctx context.Context, cards []card, me, size int, prepare func([]byte)) ([]byte, error) {
+	l.peers = make([]*net.UnixConn, len(cards))
+	stop := context.AfterFunc(ctx, func() { l.interrupt() })
+	defer stop()
+	defer l.listener.Close()
+	var memory []byte
+	var err error
+	if me == 0 {
+		memory, err = l.lead(size, prepare)
+	} else {
+		memory, err = l.follow(cards[0].Socket, me, size)
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w, while the ranks of this host met", context.Cause(ctx))
+	}
+	return memory, err
+}
+
+// interrupt makes all waiting end.
+func (l *links) interrupt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listener.Close()
+	for _, peer := range l.peers {
+		if peer != nil {
+			peer.SetDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+func (l *links) lead(size int, prepare func([]byte)) ([]byte, error) {
+	file, err := anonymous(size)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	memory, err := mapped(file, size)
+	if err != nil {
+		return nil, err
+	}
+	prepare(memory)
+	for range len(l.peers) - 1 {
+		if err := l.admit(file); err != nil {
+			return nil, errors.Join(err, unmap(memory))
+		}
+	}
+	return memory, nil
+}
+
+// admit lets one neighbour in. Strangers are sent away without costing a neighbour its place.
+func (l *links) admit(file *os.File) error {
+	for {
+		conn, err := l.listener.AcceptUnix()
+		if err != nil {
+			return fmt.Errorf("waiting for the host's other ranks: %w", err)
+		}
+		var hello [4]byte
+		if err = sameUser(conn); err == nil {
+			conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, err = conn.Read(hello[:])
+			conn.SetReadDeadline(time.Time{})
+		}
+		local := int(binary.LittleEndian.Uint32(hello[:]))
+		if err != nil || local <= 0 || local >= len(l.peers) || !l.keep(local, conn) {
+			conn.Close()
+			continue
+		}
+		return hand(conn, file)
+	}
+}
+
+// keep notes a neighbour's connection; false where it has one.
+func (l *links) keep(local int, conn *net.UnixConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peers[local] != nil {
+		return false
+	}
+	l.peers[local] = conn
+	return true
+}
+
+func (l *links) follow(socket string, me, size int) ([]byte, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: socket})
+	if err != nil {
+		return nil, fmt.Errorf("the host's lowest rank cannot be reached: %w", err)
+	}
+	l.keep(0, conn)
+	if err := sameUser(conn); err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(binary.LittleEndian.AppendUint32(nil, uint32(me))); err != nil {
+		return nil, err
+	}
+	_, file, err := receive(conn)
+	if err != nil {
+		return nil, fmt.Errorf("the host's lowest rank gave no memory: %w", err)
+	}
+	defer file.Close()
+	return mapped(file, size)
+}
+
+// sameUser refuses another user's process at the far end.
+func sameUser(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if failed != nil {
+		return fmt.Errorf("SO_PEERCRED: %w", failed)
+	}
+	if int(peer.Uid) != os.Geteuid() {
+		return fmt.Errorf("process %d at the group's socket is user %d, not %d", peer.Pid, peer.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// hand sends the memory's descriptor.
+func hand(conn *net.UnixConn, file *os.File) error {
+	_, _, err := conn.WriteMsgUnix([]byte{sayMemory}, unix.UnixRights(int(file.Fd())), nil)
+	return err
+}
+
+// receive reads a message and the descriptor with it, if there is one.
+func receive(conn *net.UnixConn) (say byte, file *os.File, err error) {
+	var text [1]byte
+	rights := make([]byte, unix.CmsgSpace(4))
+	n, size, _, _, err := conn.ReadMsgUnix(text[:], rights)
+	if err != nil {
+		return 0, nil, err
+	}
+	if n == 0 {
+		return 0, nil, net.ErrClosed
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:size])
+	if err != nil || len(messages) == 0 {
+		return text[0], nil, err
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) == 0 {
+		return text[0], nil, err
+	}
+	unix.CloseOnExec(fds[0])
+	return text[0], os.NewFile(uintptr(fds[0]), "gorun-comm"), nil
+}
+
+// watch follows every socket until it ends.
+func (l *links) watch() {
+	for local, peer := range l.peers {
+		if peer != nil {
+			l.watchers.Go(func() { l.follows(local, peer) })
+		}
+	}
+}
+
+func (l *links) follows(local int, peer *net.UnixConn) {
+	for {
+		say, file, err := receive(peer)
+		switch {
+		case err != nil:
+			l.lost(local, goneDead)
+			return
+		case say == sayBye:
+			l.lost(local, goneLeft)
+			return
+		case file != nil:
+			l.regions <- file
+		}
+	}
+}
+
+// lost reports a rank, unless it is we who left.
+func (l *links) lost(local, how int) {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if !closed {
+		l.report(local, how)
+	}
+}
+
+// close says good-bye and ends the sockets.
+func (l *links) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	if l.listener != nil {
+		l.listener.Close()
+	}
+	for _, peer := range l.peers {
+		if peer != nil {
+			peer.SetWriteDeadline(time.Now().Add(time.Second))
+			peer.Write([]byte{sayBye})
+			peer.Close()
+		}
+	}
+	l.watchers.Wait()
+	close(l.regions)
+	for file := range l.regions {
+		file.Close()
+	}
+}

@@ -1,0 +1,122 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"gorun/comm/internal/backend"
+	"gorun/env"
+)
+
+// Option changes how [Join] joins.
+type Option func(*settings)
+
+type settings struct {
+	rank, size int // size 0: from the environment
+	store      string
+	name       string
+	timeout    time.Duration
+	backend    string
+}
+
+// DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout says otherwise.
+const DefaultTimeout = 5 * time.Minute
+
+// WithRank says who this process is instead of the environment; WithStore must then say where the ranks meet, unless size is 1.
+func WithRank(rank, size int) Option {
+	return func(s *settings) { s.rank, s.size = rank, size }
+}
+
+// WithStore names the store in which the ranks meet, "host:port". If nobody serves it, rank 0 does.
+func WithStore(address string) Option { return func(s *settings) { s.store = address } }
+
+// WithName keeps groups apart that are joined at the same time. Ranks that give no name join groups in the order in which they call Join.
+func WithName(name string) Option { return func(s *settings) { s.name = name } }
+
+// WithTimeout is the group's CommTimeout: how long a call waits for another rank before it fails and names it. 0 waits for ever.
+func WithTimeout(limit time.Duration) Option { return func(s *settings) { s.timeout = limit } }
+
+// WithBackend chooses what runs the calls: "cpu", "nccl" (which RCCL is, too), or "auto", the default: nccl where every rank has a GPU of its own and
+// the libraries are there, cpu otherwise.
+func WithBackend(name string) Option { return func(s *settings) { s.backend = name } }
+
+// joined counts the groups without a name: all ranks join them in the same order.
+var joined atomic.Int64
+
+// Join makes this process a member of the group of all ranks of its job. Every rank calls it; it returns when all have come, and fails when
+// ctx ends or some have not come within the timeout.
+//
+// Who and how many the ranks are says the environment ([env.Self]); a process that no launcher started is a group of one. They meet in the
+// store that the launcher serves (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank 0 then serves it; ranks that mpirun or srun
+// started on one host need neither.
+func Join(ctx context.Context, options ...Option) (*Group, error) {
+	s := settings{timeout: DefaultTimeout, backend: "auto"}
+	for _, option := range options {
+		option(&s)
+	}
+	if s.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not all ranks came within %v", s.timeout))
+		defer cancel()
+	}
+	g, err := join(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("comm: %w", err)
+	}
+	return g, nil
+}
+
+func join(ctx context.Context, s settings) (*Group, error) {
+	self, err := s.self()
+	if err != nil {
+		return nil, err
+	}
+	if s.name == "" {
+		s.name = fmt.Sprint("group ", joined.Add(1))
+	}
+	m, err := meet(ctx, self, s.name)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{rank: self.Rank, size: self.WorldSize, timeout: s.timeout, meeting: m}
+	if g.back, err = open(ctx, s.backend, g, self.LocalRank, m.exchange); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return g, nil
+}
+
+// self is who the process is, by option or environment.
+func (s *settings) self() (env.Rank, error) {
+	self, err := env.Self()
+	switch {
+	case s.size > 0 && (s.rank < 0 || s.rank >= s.size):
+		return self, fmt.Errorf("rank %d of %d: ranks are numbered from 0", s.rank, s.size)
+	case s.size > 0:
+		self = env.Rank{Rank: s.rank, WorldSize: s.size, LocalRank: -1}
+	case errors.Is(err, env.ErrNotARank):
+		self = env.Rank{WorldSize: 1}
+	case err != nil:
+		return self, err
+	}
+	if s.store != "" {
+		self.Store, self.Launcher = s.store, ""
+	}
+	return self, nil
+}
+
+// monitored is a barrier that names who is late.
+func (g *Group) monitored(ctx context.Context, limit time.Duration) error {
+	if limit <= 0 {
+		return wrong(backend.Barrier, "a monitored barrier needs a time limit above 0, not %v", limit)
+	}
+	g.wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.usable(); err != nil {
+		return err
+	}
+	return g.ended(monitor(ctx, g.back, limit))
+}

@@ -1,0 +1,213 @@
+package comm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"gorun/comm/internal/backend"
+	"gorun/env"
+	"gorun/rendezvous/tcpstore"
+)
+
+// meeting is where the ranks exchange what a back end needs to connect them: keys in a store.
+type meeting struct {
+	self   env.Rank
+	prefix string
+	rounds int
+	splits int
+	client *tcpstore.Client
+	guest  bool             // the client is another meeting's
+	server *tcpstore.Server // at rank 0, where nobody else serves
+	porter *porter          // at rank 0, where the others cannot know the server's address
+}
+
+// asking is how long the store may take to say who is missing once the time is over.
+const asking = 2 * time.Second
+
+// lateError says who did not come to exchange something.
+type lateError struct {
+	missing []int
+	err     error
+}
+
+func (e *lateError) Error() string {
+	if len(e.missing) == 0 {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("%s did not come: %v", backend.Ranks(e.missing), e.err)
+}
+
+func (e *lateError) Unwrap() error { return e.err }
+
+// meet opens the store of the job. A group of one needs none.
+func meet(ctx context.Context, self env.Rank, name string) (*meeting, error) {
+	m := &meeting{self: self, prefix: fmt.Sprintf("gorun/comm/%s/%d/%s/", self.RunID, self.Attempt, name)}
+	if self.WorldSize == 1 {
+		return m, nil
+	}
+	err := m.open(ctx, name)
+	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+func (m *meeting) open(ctx context.Context, name string) (err error) {
+	address := m.self.Store
+	if address == "" {
+		address, err = m.neighboursStore(ctx, name)
+	} else {
+		err = m.serveIfNobody(ctx, address)
+	}
+	if err != nil {
+		return err
+	}
+	if m.client, err = tcpstore.Dial(ctx, address); err != nil {
+		return fmt.Errorf("the store at %s: %w", address, err)
+	}
+	return nil
+}
+
+// split is the meeting of some of the ranks, in the same store.
+func (m *meeting) split(color, rank, size int) *meeting {
+	m.splits++
+	return &meeting{
+		self: env.Rank{Rank: rank, WorldSize: size}, client: m.client, guest: true,
+		prefix: fmt.Sprintf("%ssplit %d/%d/", m.prefix, m.splits, color),
+	}
+}
+
+// serveIfNobody opens the store at rank 0 where no launcher serves it: with torch.distributed's env:// it is rank 0's task, too.
+func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
+	if m.self.Rank != 0 || m.self.Launcher == "gorun" {
+		return nil
+	}
+	var dialer net.Dialer
+	if conn, err := dialer.DialContext(ctx, "tcp", address); err == nil {
+		return conn.Close()
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("the store's address %q: %w", address, err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return fmt.Errorf("the store's port %q is no number", port)
+	}
+	m.server, err = tcpstore.Listen(tcpstore.Config{Host: listenHost(host), Port: number, Allow: func(netip.Addr) bool { return true }})
+	if err != nil {
+		return fmt.Errorf("rank 0 serves the store at %s, since nobody does: %w", address, err)
+	}
+	return nil
+}
+
+// listenHost is where a server listens that is reached by this name: on this host only where the name says so.
+func listenHost(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.String()
+	}
+	if host == "localhost" {
+		return host
+	}
+	return "::"
+}
+
+// exchange is a [backend.Exchange]: every rank's blob for every rank. Rank 0 collects, so that n ranks read n blobs once, not n times.
+func (m *meeting) exchange(ctx context.Context, blob []byte) ([][]byte, error) {
+	m.rounds++
+	prefix := fmt.Sprintf("%s%d/", m.prefix, m.rounds)
+	if m.self.WorldSize == 1 {
+		return [][]byte{blob}, nil
+	}
+	if err := m.client.Set(ctx, prefix+strconv.Itoa(m.self.Rank), blob); err != nil {
+		return nil, m.late(ctx, prefix, err)
+	}
+	if m.self.Rank == 0 {
+		blobs, err := m.collect(ctx, prefix)
+		if err != nil {
+			return nil, m.late(ctx, prefix, err)
+		}
+		return blobs, m.client.Set(ctx, prefix+"all", pack(blobs))
+	}
+	packed, err := m.client.Get(ctx, prefix+"all")
+	if err != nil {
+		return nil, m.late(ctx, prefix, err)
+	}
+	return unpack(packed, m.self.WorldSize)
+}
+
+func (m *meeting) collect(ctx context.Context, prefix string) ([][]byte, error) {
+	keys := make([]string, m.self.WorldSize)
+	for rank := range keys {
+		keys[rank] = prefix + strconv.Itoa(rank)
+	}
+	if err := m.client.Wait(ctx, keys...); err != nil {
+		return nil, err
+	}
+	return m.client.MultiGet(ctx, keys...)
+}
+
+// late adds to an error of waiting who has not come.
+func (m *meeting) late(ctx context.Context, prefix string, err error) error {
+	if context.Cause(ctx) == nil {
+		return err
+	}
+	var missing []int
+	for rank := range m.self.WorldSize {
+		ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
+		here, failed := m.client.Check(ask, prefix+strconv.Itoa(rank))
+		cancel()
+		if failed != nil {
+			return err
+		}
+		if !here {
+			missing = append(missing, rank)
+		}
+	}
+	return &lateError{missing, err}
+}
+
+func (m *meeting) close() error {
+	if m.guest {
+		return nil
+	}
+	var err error
+	if m.client != nil {
+		err = m.client.Close()
+	}
+	if m.porter != nil {
+		m.porter.close()
+	}
+	if m.server != nil {
+		err = errors.Join(err, m.server.Close())
+	}
+	return err
+}
+
+// pack and unpack join blobs: each after its length in decimal and a colon.
+func pack(blobs [][]byte) (packed []byte) {
+	for _, blob := range blobs {
+		packed = append(strconv.AppendInt(packed, int64(len(blob)), 10), ':')
+		packed = append(packed, blob...)
+	}
+	return packed
+}
+
+func unpack(packed []byte, n int) ([][]byte, error) {
+	blobs := make([][]byte, n)
+	for i := range blobs {
+		length, rest, found := bytes.Cut(packed, []byte(":"))
+		size, err := strconv.Atoi(string(length))
+		if !found || err != nil || size < 0 || size > len(rest) {
+			return nil, fmt.Errorf("what rank 0 collected is broken at blob %d of %d", i, n)
+		}
+		blobs[i], packed = rest[:size], rest[size:]
+	}
+	return blobs, nil
+}

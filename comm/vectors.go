@@ -1,0 +1,114 @@
+package comm
+
+import (
+	"context"
+
+	"gorun/comm/internal/backend"
+)
+
+// sumOf adds up the counts, one for each rank, and refuses what cannot be such.
+func (g *Group) sumOf(kind backend.Kind, name string, counts []int) (int, error) {
+	if len(counts) != g.size {
+		return 0, wrong(kind, "%s has %d numbers, not one for each of the %d ranks", name, len(counts), g.size)
+	}
+	sum := 0
+	for rank, count := range counts {
+		if count < 0 {
+			return 0, wrong(kind, "%s says %d elements for rank %d", name, count, rank)
+		}
+		sum += count
+	}
+	return sum, nil
+}
+
+// own checks the buffer that holds this rank's elements, and the one that holds all; in place they are one.
+func (g *Group) own(c *backend.Call, part, whole int) error {
+	sum, err := g.sumOf(c.Kind, "counts", c.Counts)
+	if err != nil {
+		return err
+	}
+	c.Count = c.Counts[g.rank]
+	inPlace := c.Send == c.Recv && part == whole
+	switch {
+	case whole != sum:
+		return wrong(c.Kind, "counts add up to %d elements, the buffer for all has %d", sum, whole)
+	case part != c.Count && !inPlace:
+		return wrong(c.Kind, "counts say %d elements for rank %d, its buffer has %d", c.Count, g.rank, part)
+	}
+	return nil
+}
+
+// AllGatherV is AllGather with blocks of different lengths: counts says how many elements each rank sends, and is the same on all ranks.
+func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int) error {
+	c := backend.Call{Kind: backend.AllGatherV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), Counts: counts}
+	if err := g.own(&c, len(send), len(recv)); err != nil {
+		return err
+	}
+	return g.do(ctx, c)
+}
+
+// ReduceScatterV is ReduceScatter with blocks of different lengths: counts says how many elements each rank gets, and is the same on all ranks.
+func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, op Op) error {
+	c := backend.Call{Kind: backend.ReduceScatterV, DType: dtypeOf[T](), Op: op, Send: pointer(send), Recv: pointer(recv), Counts: counts}
+	if err := checkOp(op, c.DType); err != nil {
+		return wrong(c.Kind, "%v", err)
+	}
+	if err := g.own(&c, len(recv), len(send)); err != nil {
+		return err
+	}
+	return g.do(ctx, c)
+}
+
+// GatherV is Gather with blocks of different lengths. Only the root needs counts and recv.
+func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
+	c := backend.Call{Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
+	if err := g.checkRank(c.Kind, "root", root); err != nil {
+		return err
+	}
+	if g.rank == root {
+		c.Counts = counts
+		if err := g.own(&c, len(send), len(recv)); err != nil {
+			return err
+		}
+	}
+	return g.do(ctx, c)
+}
+
+// ScatterV is Scatter with blocks of different lengths. Only the root needs counts and send.
+func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
+	c := backend.Call{Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send), Recv: pointer(recv)}
+	if err := g.checkRank(c.Kind, "root", root); err != nil {
+		return err
+	}
+	if g.rank == root {
+		c.Counts = counts
+		if err := g.own(&c, len(recv), len(send)); err != nil {
+			return err
+		}
+	}
+	return g.do(ctx, c)
+}
+
+// AllToAllV is AllToAll with blocks of different lengths: sendCounts says how many elements each rank gets from this one, recvCounts how many
+// come from each. What rank a sends to b and b expects of a must be the same number. The buffers may not overlap.
+func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []int, recv []T, recvCounts []int) error {
+	c := backend.Call{
+		Kind: backend.AllToAllV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), SendCounts: sendCounts, RecvCounts: recvCounts,
+	}
+	out, err := g.sumOf(c.Kind, "sendCounts", sendCounts)
+	if err != nil {
+		return err
+	}
+	in, err := g.sumOf(c.Kind, "recvCounts", recvCounts)
+	switch {
+	case err != nil:
+		return err
+	case out != len(send):
+		return wrong(c.Kind, "sendCounts add up to %d elements, send has %d", out, len(send))
+	case in != len(recv):
+		return wrong(c.Kind, "recvCounts add up to %d elements, recv has %d", in, len(recv))
+	case sendCounts[g.rank] != recvCounts[g.rank]:
+		return wrong(c.Kind, "rank %d sends itself %d elements and expects %d", g.rank, sendCounts[g.rank], recvCounts[g.rank])
+	}
+	return g.do(ctx, c)
+}
