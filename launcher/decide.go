@@ -111,7 +111,7 @@ func (s *session) takeFacts() error {
 	if facts.Limit != "" {
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
 	}
-	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
+	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes)}
 	return s.takePrograms(facts.Programs)
 }
 
@@ -141,6 +141,7 @@ func (s *session) hello() wire.Hello {
 		Topology: r.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
 		NICs:       r.NeedsNICs() || s.spec.Place.Report || s.nothingStarts,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
+		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Report,
 	}
 	if !s.nothingStarts {
 		h.Ranks = s.spec.KnownRanks()

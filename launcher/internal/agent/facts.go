@@ -10,6 +10,7 @@ import (
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	"gorun/placement"
+	"gorun/placement/gpufacts"
 	"gorun/placement/sysfs"
 )
 
@@ -28,6 +29,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		Machine: machine(h),
 		TempDir: a.cfg.TempDir,
 	}
+	facts.Notes = a.askLibrary(h, &facts.Machine)
 	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
@@ -45,6 +47,17 @@ func machine(h wire.Hello) placement.Machine {
 		needs.Topology, needs.CPUs = false, true
 	}
 	return sysfs.Read(needs)
+}
+
+// askLibrary completes what the head wants to know of NVIDIA's GPUs where the
+// kernel's files do not tell it, and returns remarks.
+func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) {
+	wish := gpufacts.Wish{Users: h.GPUUsers, Names: h.GPUNames, Links: h.GPULinks}
+	if wish == (gpufacts.Wish{}) || !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
+		return nil
+	}
+	facts, err := a.cfg.NVML.Facts(len(m.GPUs))
+	return wish.Complete(m, facts, err)
 }
 
 // checkLimits is done once, and before anything is made for each rank if their
