@@ -55,6 +55,9 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 		}
 	}
 	gpus, _ := r.gpus(m)
+	if r.GPUs.Free && ranks > 0 && len(gpus) == 0 && len(visible) > 0 {
+		return fmt.Errorf("%s: none of the %s of node %d is free", r.GPUs, plural(len(visible), "GPU"), node)
+	}
 	if need := ranks * r.GPUsPerRank; need > len(gpus) {
 		return fmt.Errorf("--gpus-per-rank %d: %s × %d are %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
 			r.GPUsPerRank, plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"os"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/version"
@@ -30,7 +31,9 @@ func askLibrary(m *placement.Machine) (notes []string) {
 	if !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}
-	facts, err := nvmlWorker().Facts(len(m.GPUs))
+	program := nvmlWorker()
+	program.Slow = func() { say(os.Stderr, worker.SlowText) }
+	facts, err := program.Facts(len(m.GPUs))
 	return wish.Complete(m, facts, err)
 }
 

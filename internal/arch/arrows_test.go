@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
 	"strings"
@@ -188,6 +189,16 @@ func TestLinkedPackages(t *testing.T) {
 			t.Errorf("cmd/gorun links %s: %s (go mod why %s)", linked, why, linked)
 		}
 	}
+}
+
+// A program that runs jobs by the library must not load a driver's library, nor need cgo's linker flags for it.
+func TestLauncherLinksNoVendorLibrary(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "./launcher", "./placement/nvml/worker")
+	list.Dir, list.Env = testneeds.Repository(t), append(os.Environ(), "CGO_ENABLED=1")
+	listed, err := list.CombinedOutput()
+	require.NoError(t, err, "%s", listed)
+	require.Contains(t, string(listed), module+"/placement/nvml/worker\n")
+	require.NotContains(t, string(listed), "NVIDIA/go-nvml")
 }
 
 // namesThatSayNothing are package names under which anything could be put.

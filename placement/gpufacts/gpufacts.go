@@ -26,6 +26,8 @@ type GPU struct {
 	MIG        []string `json:"mig,omitempty"`    // UUIDs of its parts
 	Used       *bool    `json:"used,omitempty"`   // a process computes on it
 	MemoryNode *int     `json:"memory_node,omitempty"`
+	// Failed says that the library failed for it, as for one that fell off the bus.
+	Failed bool `json:"failed,omitempty"`
 	// Near are the CPUs of its NUMA node.
 	Near placement.CPUSet `json:"near,omitzero"`
 	// Links are NVLinks that are up, by the PCI address at their other end.

@@ -3,6 +3,7 @@ package gpufacts
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -147,7 +148,8 @@ func TestNeedsLibrary(t *testing.T) {
 func TestComplete(t *testing.T) {
 	gone := errors.New("nobody to ask")
 	told := Facts{GPUs: []GPU{{PCI: "a", UUID: "GPU-1", Name: "H100", Near: cpus(5)}}, Notes: []string{"strange"}}
-	free := "NVIDIA's library does not tell who uses these GPUs, they count as free: a, b"
+	silent := "NVIDIA's library does not tell who uses these GPUs, they count as free: a"
+	lost := "NVIDIA's library fails for these GPUs, they do not count as free: b"
 	for name, test := range map[string]struct {
 		wish  Wish
 		facts Facts
@@ -162,12 +164,17 @@ func TestComplete(t *testing.T) {
 			nil,
 			[]string{"NVIDIA's library tells nothing (no driver): UUIDs of GPUs and of their parts (MIG) are not known; NVLinks are not known"},
 		},
-		"free ones, not told": {Wish{Users: true}, told, nil, []string{"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts", free}},
-		"links alone":         {Wish{Links: true}, told, nil, []string{"strange"}},
+		"free ones, not told":   {Wish{Users: true}, told, nil, []string{"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts", lost, silent}},
+		"free ones, one failed": {Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost}},
+		"free ones, told":       {Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}}, nil, nil},
+		"free ones, none found": {Wish{Users: true}, Facts{Notes: []string{"how many?"}}, nil, []string{"how many?", silent + ", b"}},
+		"links alone":           {Wish{Links: true}, told, nil, []string{"strange"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := host(nvidia(0, "a", 0), nvidia(1, "b", 0))
 			assert.Equal(t, test.notes, test.wish.Complete(&m, test.facts, test.err))
+			assert.False(t, m.GPUs[0].Used)
+			assert.Equal(t, slices.Contains(test.notes, lost) || name == "free ones, told", m.GPUs[1].Used)
 			if name == "links alone" { // for people: nothing that ranks are placed by
 				assert.Equal(t, "H100", m.GPUs[0].Name)
 				assert.Empty(t, m.GPUs[0].UUID)
@@ -184,7 +191,7 @@ func TestComplete(t *testing.T) {
 func TestFactsAsJSON(t *testing.T) {
 	sent := Facts{Error: "e", Notes: []string{"n"}, GPUs: []GPU{{
 		PCI: "a", UUID: "u", Name: "n", Memory: 1, MIG: []string{"m"}, Used: new(false), MemoryNode: new(0), Near: cpus(1, 2),
-		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
+		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Failed: true, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
 	}}}
 	text, err := json.Marshal(sent)
 	require.NoError(t, err)

@@ -66,8 +66,8 @@ func (w Wish) Complete(m *placement.Machine, f Facts, err error) (notes []string
 		f = f.paths()
 	}
 	notes = Merge(m, f)
-	if silent := usersUnknown(*m, f); w.Users && len(silent) > 0 {
-		notes = append(notes, "NVIDIA's library does not tell who uses these GPUs, they count as free: "+strings.Join(silent, ", "))
+	if w.Users {
+		notes = append(notes, judgeSilent(m, f)...)
 	}
 	return notes
 }
@@ -96,13 +96,30 @@ func (w Wish) unknown(gpus int) string {
 	return strings.Join(parts, "; ")
 }
 
-// usersUnknown are the addresses of GPUs of which nobody said whether they are used.
-func usersUnknown(m placement.Machine, f Facts) (addresses []string) {
-	for _, gpu := range nvidias(m) {
-		told := func(g GPU) bool { return g.PCI == gpu.PCI && g.Used != nil }
-		if !slices.ContainsFunc(f.GPUs, told) {
-			addresses = append(addresses, gpu.PCI)
+// judgeSilent decides about GPUs of which nobody said whether they are used: a job
+// that asks for free ones must not get one that the library cannot reach.
+func judgeSilent(m *placement.Machine, f Facts) (notes []string) {
+	var lost, silent []string
+	for i := range m.GPUs {
+		gpu := &m.GPUs[i]
+		if !isNVIDIA(*gpu) {
+			continue
+		}
+		at := slices.IndexFunc(f.GPUs, func(g GPU) bool { return g.PCI == gpu.PCI })
+		switch {
+		case at >= 0 && f.GPUs[at].Used != nil:
+		case len(f.GPUs) > 0 && (at < 0 || f.GPUs[at].Failed):
+			gpu.Used = true
+			lost = append(lost, gpu.PCI)
+		default:
+			silent = append(silent, gpu.PCI)
 		}
 	}
-	return addresses
+	if len(lost) > 0 {
+		notes = append(notes, "NVIDIA's library fails for these GPUs, they do not count as free: "+strings.Join(lost, ", "))
+	}
+	if len(silent) > 0 {
+		notes = append(notes, "NVIDIA's library does not tell who uses these GPUs, they count as free: "+strings.Join(silent, ", "))
+	}
+	return notes
 }

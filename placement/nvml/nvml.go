@@ -135,7 +135,7 @@ func question[T any](r *reader, f *found, put func() (T, error), store func(T)) 
 	case err == nil:
 		store(answer)
 	case !errors.Is(err, errNotTold):
-		f.failed = true
+		f.failed, f.told.Failed = true, true
 		r.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", f.told.PCI, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"gorun/launcher/internal/wire"
 	"gorun/placement"
 	"gorun/placement/gpufacts"
+	nvml "gorun/placement/nvml/worker"
 	"gorun/placement/sysfs"
 )
 
@@ -56,7 +57,9 @@ func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) 
 	if wish == (gpufacts.Wish{}) || !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}
-	facts, err := a.cfg.NVML.Facts(len(m.GPUs))
+	program := a.cfg.NVML
+	program.Slow = func() { _ = a.link.Send(&wire.Notice{Text: nvml.SlowText}) } // a head that is gone needs no word
+	facts, err := program.Facts(len(m.GPUs))
 	return wish.Complete(m, facts, err)
 }
 

@@ -49,7 +49,16 @@ type Program struct {
 	Beside string
 	// Version is the one that it must have; "" is any with the same form of answers.
 	Version string
+	// Slow is called, on a goroutine of its own, when an answer takes so long that
+	// somebody should be told why nothing happens; nil: nobody.
+	Slow func()
 }
+
+// SlowText is what there is to say then.
+const SlowText = "waiting for NVIDIA's driver: with its persistence mode off it initialises one GPU after the other for whoever asks"
+
+// slow is after how long.
+const slow = 2 * time.Second
 
 // answer is what the worker prints.
 type answer struct {
@@ -80,6 +89,9 @@ func Patience(gpus int) time.Duration { return 10*time.Second + time.Duration(gp
 
 // Facts asks for everything, for as long as a number of GPUs is worth.
 func (p Program) Facts(gpus int) (gpufacts.Facts, error) {
+	if p.Slow != nil {
+		defer time.AfterFunc(slow, p.Slow).Stop()
+	}
 	return p.within(deadline(Patience(gpus)))
 }
 

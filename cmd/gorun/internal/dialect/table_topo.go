@@ -14,7 +14,7 @@ import (
 // Topo is the command line of gorun topo, which has no program.
 var Topo = &Dialect{
 	Name:  "gorun topo",
-	About: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and how near they are to each other. It starts nothing.",
+	About: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and how near they are to each other. It starts no rank.",
 	examples: []example{
 		{"gorun topo", "this machine"},
 		{"gorun topo -n 8 --map-by numa", "and where 8 ranks would sit on it"},
