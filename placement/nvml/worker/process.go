@@ -54,7 +54,7 @@ func run(path, version string, giveUp *alarm) ([]byte, error) {
 		switch {
 		case stdout.full:
 			return nil, errTooLong
-		case err != nil:
+		case err != nil && !errors.Is(err, exec.ErrWaitDelay): // that is what it left behind, not the answer
 			return nil, ending(err, stderr.text.String())
 		}
 		return stdout.text.Bytes(), nil

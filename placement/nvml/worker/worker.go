@@ -84,8 +84,15 @@ func Answer(stdout io.Writer, wished, version string, ask func() gpufacts.Facts)
 // Patience is how long an answer about a number of GPUs may take. Where no
 // process holds the driver open and its persistence mode is off, it initialises
 // one GPU after the other for whoever asks, each for one to three seconds; a
-// driver that needs longer than this is not going to answer.
-func Patience(gpus int) time.Duration { return 10*time.Second + time.Duration(gpus)*5*time.Second }
+// driver that needs longer than this is not going to answer. A number of 0 is not
+// known, and may be that of a large server.
+func Patience(gpus int) time.Duration {
+	const large = 8
+	if gpus == 0 {
+		gpus = large
+	}
+	return 10*time.Second + time.Duration(gpus)*5*time.Second
+}
 
 // Facts asks for everything, for as long as a number of GPUs is worth.
 func (p Program) Facts(gpus int) (gpufacts.Facts, error) {
