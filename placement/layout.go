@@ -82,6 +82,7 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	layout.finish(nodes, machines)
+	layout.Notes = append(layout.Notes, req.away(layout.Ranks, nodes, machines)...)
 	layout.Notes = append(layout.Notes, req.crowds(counts.PerNode, machines)...)
 	return layout, nil
 }
