@@ -140,13 +140,30 @@ func (t fakeTree) device(bus *placement.Bus, vendor, class string) (dir string) 
 		dir += "/" + bridge
 		t.put(dir+"/numa_node", bus.Node)
 		t.link(pciDir+"/"+bridge, dir)
+		t.pcieLink(dir, &placement.PCIeLink{GTps: 64, Width: 32})
 	}
 	dir += "/" + bus.Address
 	t.put(dir+"/numa_node", bus.Node)
 	t.put(dir+"/local_cpulist", bus.Near)
 	t.put(dir+"/uevent", fmt.Sprintf("PCI_CLASS=%s\nPCI_ID=%s:0001\nPCI_SLOT_NAME=%s", class, vendor, bus.Address))
 	t.link(pciDir+"/"+bus.Address, dir)
+	t.pcieLink(dir, bus.Link)
 	return dir
+}
+
+// pcieLink writes what a device tells of its link; nil: that it does not know, as
+// kernels of virtual machines do.
+func (t fakeTree) pcieLink(dir string, link *placement.PCIeLink) {
+	speed, width := "Unknown", 255
+	if link != nil {
+		speed, width = fmt.Sprintf("%.1f GT/s PCIe", link.GTps), link.Width
+	}
+	t.put(dir+"/max_link_speed", speed)
+	t.put(dir+"/max_link_width", width)
+	if link != nil && link.GTpsNow > 0 {
+		t.put(dir+"/current_link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.GTpsNow))
+		t.put(dir+"/current_link_width", link.WidthNow)
+	}
 }
 
 func (t fakeTree) gpu(gpu placement.GPU) {

@@ -35,6 +35,9 @@ type Needs struct {
 	// their drivers answer, some slowly, and all one after the other while another
 	// program changes the network: a job that only binds to cores does not wait for that.
 	NICs bool
+	// Links asks for the PCIe links of GPUs and NICs, too, with Topology: several
+	// files for each, and no place of a rank depends on them.
+	Links bool
 }
 
 // Read reads this machine, as the calling process may use it.

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -12,7 +13,7 @@ import (
 	"gorun/placement"
 )
 
-var everything = Needs{CPUs: true, Memory: true, Topology: true, NICs: true}
+var everything = Needs{CPUs: true, Memory: true, Topology: true, NICs: true, Links: true}
 
 // example returns an example machine without what only NVIDIA's library tells.
 func example(t testing.TB, name string) placement.Machine {
@@ -338,4 +339,47 @@ func BenchmarkTopology(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Of a PCIe link both ends tell what they can do; what is no rate or width is not
+// known.
+func TestPCIeLinks(t *testing.T) {
+	m := example(t, "mi300x")
+	gpu := m.GPUs[0].Bus
+	port := "sys/devices/" + gpu.Root + "/" + strings.Join(gpu.Bridges, "/")
+	device := port + "/" + gpu.Address
+	tests := []struct {
+		name  string
+		files map[string]string // of the device and its port, "" removes one
+		want  *placement.PCIeLink
+	}{
+		{"nothing changed", nil, &placement.PCIeLink{GTps: 32, Width: 16}},
+		{"an older port", map[string]string{port + "/max_link_speed": "16.0 GT/s PCIe"}, &placement.PCIeLink{GTps: 16, Width: 16}},
+		{"a narrower port", map[string]string{port + "/max_link_width": "8"}, &placement.PCIeLink{GTps: 32, Width: 8}},
+		{"an older kernel", map[string]string{device + "/max_link_speed": "8 GT/s"}, &placement.PCIeLink{GTps: 8, Width: 16}},
+		{"a port that does not tell", map[string]string{port + "/max_link_speed": "Unknown", port + "/max_link_width": "255"}, &placement.PCIeLink{GTps: 32, Width: 16}},
+		{
+			"idle, and badly seated",
+			map[string]string{device + "/current_link_speed": "2.5 GT/s PCIe", device + "/current_link_width": "8"},
+			&placement.PCIeLink{GTps: 32, Width: 16, GTpsNow: 2.5, WidthNow: 8},
+		},
+		{"no file", map[string]string{device + "/max_link_width": ""}, nil},
+		{"a rate that there is not", map[string]string{device + "/max_link_speed": "33 GT/s"}, nil},
+		{"nonsense", map[string]string{device + "/max_link_speed": "NaN GT/s", device + "/max_link_width": "-16"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := fakeTree{treeOf(m)}
+			for name, text := range tt.files {
+				if tree.put(name, text); text == "" {
+					delete(tree.MapFS, name)
+				}
+			}
+			got := ReadFS(tree, m.CPUs, everything)
+			assert.Equal(t, tt.want, got.GPUs[0].Bus.Link)
+			assert.Equal(t, m.GPUs[1], got.GPUs[1])
+		})
+	}
+	unasked := ReadFS(treeOf(m), m.CPUs, Needs{Topology: true})
+	assert.Nil(t, unasked.GPUs[0].Bus.Link)
 }
