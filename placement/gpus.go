@@ -60,7 +60,7 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 			r.GPUsPerRank, plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
 	}
 	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
-		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.GPUs, plural(ranks, "rank"), plural(len(gpus), "GPU"), node,
+		return fmt.Errorf("%s: %s the %s of node %d%s", r.GPUs, areMore(ranks, "rank"), plural(len(gpus), "GPU"), node,
 			inParentheses(r.whyFewer(visible)))
 	}
 	return nil

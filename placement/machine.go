@@ -131,6 +131,14 @@ func (m Machine) CPUReason() string {
 	return plural(n, "CPU")
 }
 
+// areMore begins a sentence on too many: "1 rank is more than", "4 ranks are more than".
+func areMore(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is more than"
+	}
+	return plural(n, noun) + " are more than"
+}
+
 // plural writes a number with its noun: "1 rank", "4 ranks".
 func plural(n int, noun string) string {
 	if n == 1 {
