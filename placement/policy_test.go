@@ -190,8 +190,8 @@ func TestShareIsFair(t *testing.T) {
 	}
 }
 
-// With GPUs it is the ranks of one NUMA node that have as many of its cores as each
-// other, or one more.
+// With GPUs every rank has cores of each NUMA node at which a GPU of it is, and the
+// ranks of one node have as many of its cores as each other, or one more.
 func TestShareNearGPUsIsFair(t *testing.T) {
 	for name, m := range sampleMachines(t) {
 		if len(m.GPUs) == 0 || m.GPUs[0].Bus.Node < 0 {
@@ -204,6 +204,9 @@ func TestShareNearGPUsIsFair(t *testing.T) {
 				require.NoError(t, err)
 				if strings.Contains(strings.Join(layout.Notes, ""), "too few cores") { // then cores are lent
 					continue
+				}
+				for rank, r := range layout.Ranks {
+					require.True(t, tr.knownHomes(r.GPUs).within(tr.nodesOf(r.CPUs)), "%s, %d ranks with %d GPUs each: rank %d has %s", name, n, each, rank, r.CPUs)
 				}
 				for i, node := range tr.nodes {
 					low, high := len(tr.cores), 0

@@ -63,7 +63,7 @@ func topo(inv dialect.Invocation, style draw.Style) (string, error) {
 	case err != nil || text != "":
 		return text, err
 	case inv.JSON:
-		return draw.JSON(m, shown.seats, impact)
+		return draw.JSON(m, shown.seats, layout.Notes, impact)
 	case asked:
 		return "", nil
 	}

@@ -59,3 +59,17 @@ func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 	require.True(t, PlaceWish{Memory: MemoryInterleave}.NeedsTopology())
 	require.False(t, PlaceWish{}.NeedsTopology(), "the usual start reads no topology for one rank")
 }
+
+// A plan has the remark on ranks that were put away from their GPUs, and so have
+// --dry-run, --report-bindings and a launch.
+func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
+	machine, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	mapBy, err := placement.ParseMapBy("numa")
+	require.NoError(t, err)
+	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}, Place: PlaceWish{MapBy: mapBy}}
+	facts := []Facts{{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu puts them near"}, plan.Notes)
+}

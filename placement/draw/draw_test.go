@@ -268,7 +268,7 @@ func TestJSON(t *testing.T) {
 	m := pairs()
 	impact, err := draw.Predict(m, 1e9)
 	require.NoError(t, err)
-	text, err := draw.JSON(m, spread(m, 2), impact)
+	text, err := draw.JSON(m, spread(m, 2), nil, impact)
 	require.NoError(t, err)
 	golden(t, "pairs.json", text)
 	var read struct {
@@ -279,7 +279,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, m, read.Machine)
 	require.Len(t, read.Paths, 45)
 	for name, machine := range machines {
-		text, err := draw.JSON(machine(), nil, nil)
+		text, err := draw.JSON(machine(), nil, nil, nil)
 		require.NoError(t, err, name)
 		require.NotContains(t, text, "\u009b")
 		require.NotContains(t, text, "\u202e")
