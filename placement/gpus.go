@@ -56,8 +56,8 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 	}
 	gpus, _ := r.gpus(m)
 	if need := ranks * r.GPUsPerRank; need > len(gpus) {
-		return fmt.Errorf("--gpus-per-rank %d: %s × %d are %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
-			r.GPUsPerRank, plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
+		return fmt.Errorf("--gpus-per-rank %d: %s × %d %s %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
+			r.GPUsPerRank, verb(need), plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
 	}
 	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
 		return fmt.Errorf("%s: %s the %s of node %d%s", r.GPUs, areMore(ranks, "rank"), plural(len(gpus), "GPU"), node,

@@ -133,10 +133,15 @@ func (m Machine) CPUReason() string {
 
 // areMore begins a sentence on too many: "1 rank is more than", "4 ranks are more than".
 func areMore(n int, noun string) string {
+	return plural(n, noun) + " " + verb(n) + " more than"
+}
+
+// verb goes with a number of things.
+func verb(n int) string {
 	if n == 1 {
-		return "1 " + noun + " is more than"
+		return "is"
 	}
-	return plural(n, noun) + " are more than"
+	return "are"
 }
 
 // plural writes a number with its noun: "1 rank", "4 ranks".

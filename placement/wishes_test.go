@@ -175,7 +175,7 @@ func TestImpossibleWishes(t *testing.T) {
 		{"laptop", wish(2, "core", "user:0,9"), "--bind-to user:0,9: the CPUs 9 are not allowed on node 0; allowed are 0-7"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: 5}, "--cpus-per-rank 5: 2 ranks × 3 are 6 cores, node 0 has 4 (8 CPUs)"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: a rank has at least one CPU"},
-		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 are 1 GPU, node 0 has 0"},
+		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 is 1 GPU, node 0 has 0"},
 		{"DGX H100", Request{Ranks: 3, GPUsPerRank: 4}, "--gpus-per-rank 4: 3 ranks × 4 are 12 GPUs, node 0 has 8"},
 		{"DGX H100", Request{GPUsPerRank: 2, MapBy: MapBy{PPR: 1, Object: ByGPU}}, "--map-by ppr:1:gpu and --gpus-per-rank 2 both say how many GPUs a rank has; --map-by gpu --gpus-per-rank 2 gives each its own"},
 		{"two packages", Request{Ranks: 2, CPUsPerRank: 4, MapBy: MapBy{Object: ByThread}}, "--cpus-per-rank 4: --map-by hwthread:pe=4: pe=4 is more than the 1 hardware threads of hardware thread 0 of node 0"},
