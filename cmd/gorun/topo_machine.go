@@ -12,7 +12,7 @@ import (
 )
 
 // everything is all that can be known of a machine.
-var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true}
+var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true, Links: true}
 
 // wishedMachine is this machine, a saved one, or a typical one.
 func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {

@@ -24,6 +24,7 @@ type room struct {
 var rooms = []room{
 	{"placement", nil, "placement is pure arithmetic over Machine and Layout: a scheduler must be able to use it alone"},
 	{"placement/sysfs", []string{"placement", "placement/gpufacts"}, "sysfs fills in a placement.Machine and knows nothing else"},
+	{"placement/sysfs/sysfstest", []string{"placement"}, "the files of a made-up machine follow from the Machine"},
 	{"placement/gpufacts", []string{"placement"}, "what a library told completes a Machine by arithmetic, whoever asked it"},
 	{"placement/draw", []string{"placement", "internal/printable"}, "a picture follows from a Machine and the places on it, and from nothing else"},
 	{"placement/nvml", []string{"placement", "placement/gpufacts"}, "nvml asks a library and knows nothing else"},
@@ -62,6 +63,7 @@ var rooms = []room{
 	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
 	{"internal/version", nil, "a version is a string"},
 	{"internal/printable", nil, "what may be printed is a question about bytes"},
+	{"internal/bench/discovery", []string{"internal/bench", "placement", "placement/sysfs", "placement/sysfs/sysfstest"}, "discovery on a machine that is not at hand can be measured by its package alone"},
 	{"internal/faults", []string{"internal/..."}, "faults are done to gorun from outside, and to its peers in the same way"},
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }
