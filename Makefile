@@ -5,22 +5,33 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 TAGS     := urfave_cli_no_docs
 LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
 GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
+# With cgo for NVIDIA's library, which is bound function by function when it is called (-z lazy): the driver's may lack some.
+GPUBUILD := CGO_ENABLED=1 CGO_CFLAGS=-Wno-deprecated-declarations \
+	$(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy"
 
 .DEFAULT_GOAL := help
-.PHONY: help build static demo test test-faults race lint fuzz bench soak docs clean
+.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## bin/gorun for this machine (static, no cgo) and its other name bin/torchrun
+build: gorun gorun-gpu ## bin/gorun for this machine (static, no cgo), its other name bin/torchrun, and bin/gorun-gpu (cgo)
+
+gorun:
 	$(GOBUILD) -o bin/gorun ./cmd/gorun
 	@ln -sf gorun bin/torchrun
+
+gorun-gpu:
+	@rm -f bin/gorun-gpu; cc=$$($(GO) env CC); \
+	if ! command -v $${cc%% *} >/dev/null; then \
+		echo "bin/gorun-gpu is left out, as there is no C compiler ($$cc): NVLinks, memory, MIG and users of NVIDIA's GPUs will not be known"; \
+	else set -x; $(GPUBUILD) -o bin/gorun-gpu ./cmd/gorun; fi
 
 static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/gorun-linux-amd64 ./cmd/gorun
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/gorun-linux-arm64 ./cmd/gorun
 
-demo: build ## four ranks of a Go program meet in the store and add up their parts of a sum
+demo: gorun ## four ranks of a Go program meet in the store and add up their parts of a sum
 	bin/gorun -n 4 ./examples/hello
 
 test: ## install what the tests need into .venv, then run them all with the race detector
@@ -41,6 +52,7 @@ fuzz: ## every Fuzz function for FUZZTIME (1m) each
 bench: build ## gorun against its peers on this machine, interleaved; ratios beside their targets
 	.ci/setup
 	@mkdir -p build/bench
+	$(GO) run ./internal/bench/discovery -json build/bench/discovery.json
 	$(GO) run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
 	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json
 	$(GO) run ./internal/bench/output -gorun bin/gorun -json build/bench/output.json

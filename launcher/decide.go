@@ -111,7 +111,7 @@ func (s *session) takeFacts() error {
 	if facts.Limit != "" {
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
 	}
-	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir}
+	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes)}
 	return s.takePrograms(facts.Programs)
 }
 
@@ -138,9 +138,10 @@ func (s *session) hello() wire.Hello {
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && s.spec.KnownRanks() != 1, GPUs: r.NeedsGPUs(),
-		Topology: r.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
+		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
 		NICs:       r.NeedsNICs() || s.spec.Place.Report || s.nothingStarts,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
+		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Report,
 	}
 	if !s.nothingStarts {
 		h.Ranks = s.spec.KnownRanks()

@@ -7,6 +7,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
+	nvml "gorun/placement/nvml/worker"
 )
 
 // Spec is the wish for a job; see [job.Spec].
@@ -29,6 +30,7 @@ type settings struct {
 	wholeProcess   bool
 	adopts         bool
 	executable     string
+	nvml           nvml.Program
 	colour         bool
 	ascii          bool
 }
@@ -71,6 +73,12 @@ func WithNotices(f func(Notice) string) Option { return func(s *settings) { s.no
 // WithExecutable names a program that calls [Main], for the guard to become
 // when this process is killed.
 func WithExecutable(path string) Option { return func(s *settings) { s.executable = path } }
+
+// WithNVML names the program that asks NVIDIA's library where a job depends on
+// what only that knows, such as which GPUs are free. Without this option it is
+// gorun-gpu beside the program of [WithExecutable], or else beside this one, or in
+// PATH.
+func WithNVML(p nvml.Program) Option { return func(s *settings) { s.nvml = p } }
 
 // WithColour colours labels on terminals.
 func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }

@@ -181,9 +181,13 @@ func (s *session) close() {
 }
 
 func (s *session) agentConfig() agent.Config {
+	nvml := s.settings.nvml
+	if nvml.Beside == "" {
+		nvml.Beside = s.settings.executable
+	}
 	return agent.Config{
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
-		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable,
+		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml,
 	}
 }
 

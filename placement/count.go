@@ -38,6 +38,9 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	for _, n := range counts.PerNode {
 		counts.Total += n
 	}
+	if err == nil && counts.Total > maxNumber {
+		err = fmt.Errorf("%s: %d ranks are more than the %d that a job may have", counts.Reason, counts.Total, maxNumber)
+	}
 	counts.Reason = plural(counts.Total, "rank") + ": " + counts.Reason
 	return counts, err
 }

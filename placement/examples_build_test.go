@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -91,6 +92,18 @@ func (m *Machine) hang(node int, path string) *Bus {
 func (m *Machine) gpu(vendor Vendor, name string, gib, node int, path string) {
 	bus := m.hang(node, path)
 	m.GPUs = append(m.GPUs, GPU{Index: len(m.GPUs), PCI: bus.Address, Vendor: vendor, Name: name, Memory: int64(gib) << 30, Bus: bus})
+}
+
+// pcie gives all GPUs, and NICs of a kind, links with sixteen lanes.
+func (m *Machine) pcie(gtps float64, nics ...NICKind) {
+	for i := range m.GPUs {
+		m.GPUs[i].Bus.Link = &PCIeLink{GTps: gtps, Width: 16}
+	}
+	for i := range m.Topology.NICs {
+		if slices.Contains(nics, m.Topology.NICs[i].Kind) {
+			m.Topology.NICs[i].Bus.Link = &PCIeLink{GTps: gtps, Width: 16}
+		}
+	}
 }
 
 // mesh connects every GPU with every other one.
@@ -188,6 +201,7 @@ func dgxA100() Machine {
 	}
 	storage(10, 4, "pci0000:e0 e0:01.1", "e1")
 	m.mesh("nvlink", 12)
+	m.pcie(16, InfiniBand, RoCE) // ConnectX-6
 	return m
 }
 
@@ -206,6 +220,7 @@ func dgxH100() Machine {
 		}
 	}
 	m.mesh("nvlink", 18)
+	m.pcie(32, InfiniBand, RoCE) // ConnectX-7
 	return m
 }
 
@@ -219,6 +234,7 @@ func pcie8GPU() Machine {
 			m.nic(RoCE, fmt.Sprint("mlx5_", i/2), fmt.Sprintf("ens%dnp0", i+1), 200, i/2, root+":02.0 "+bus(n+2)+":00.0")
 		}
 	}
+	m.pcie(16) // of an L40S
 	return m
 }
 
@@ -274,6 +290,7 @@ func (m *Machine) addMI300X() {
 		m.nic(RoCE, fmt.Sprint("bnxt_re", i), fmt.Sprintf("enp%ds0np0", n), 400, i/4, port)
 	}
 	m.mesh("xgmi", 1)
+	m.pcie(32)
 }
 
 func p5() Machine {

@@ -55,12 +55,15 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 		}
 	}
 	gpus, _ := r.gpus(m)
+	if r.GPUs.Free && ranks > 0 && len(gpus) == 0 && len(visible) > 0 {
+		return fmt.Errorf("%s: none of the %s of node %d is free", r.GPUs, plural(len(visible), "GPU"), node)
+	}
 	if need := ranks * r.GPUsPerRank; need > len(gpus) {
-		return fmt.Errorf("--gpus-per-rank %d: %s × %d are %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
-			r.GPUsPerRank, plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
+		return fmt.Errorf("--gpus-per-rank %d: %s × %d %s %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
+			r.GPUsPerRank, verb(need), plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
 	}
 	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
-		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.GPUs, plural(ranks, "rank"), plural(len(gpus), "GPU"), node,
+		return fmt.Errorf("%s: %s the %s of node %d%s", r.GPUs, areMore(ranks, "rank"), plural(len(gpus), "GPU"), node,
 			inParentheses(r.whyFewer(visible)))
 	}
 	return nil
@@ -97,24 +100,31 @@ func (r Request) gpusOf(local int, gpus []GPU) []GPU {
 }
 
 // home returns the NUMA node with usable CPUs that is nearest to a device; -1
-// where nobody knows.
+// where nobody knows. A device whose own node has none is remarked on.
 func (t *tree) home(device string, bus *Bus) int {
+	home, stranded := t.nearest(bus)
+	if stranded {
+		t.strand(device, bus.Node, home)
+	}
+	return home
+}
+
+// nearest is that node, and whether the device's own has no usable CPU.
+func (t *tree) nearest(bus *Bus) (home int, stranded bool) {
 	switch {
 	case bus == nil:
-		return -1
+		return -1, false
 	case bus.Node >= 0 && t.nodeCPUs(bus.Node).Len() > 0:
-		return bus.Node
+		return bus.Node, false
 	case bus.Node >= 0 && t.machine.Topology.Node(bus.Node) != nil:
-		near := t.nearestFirst(bus.Node)[0]
-		t.strand(device, bus.Node, near)
-		return near
+		return t.nearestFirst(bus.Node)[0], true
 	}
 	for _, c := range t.cores {
 		if c.cpus.meets(bus.Near) {
-			return c.Node
+			return c.Node, false
 		}
 	}
-	return -1
+	return -1, false
 }
 
 // note adds a remark once.

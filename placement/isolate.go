@@ -119,8 +119,8 @@ func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 		case len(gpus) == 0:
 			return fmt.Errorf("--isolate-gpus: node %d has no GPU that its ranks could see%s", rank.Node, inParentheses(remark))
 		case len(rank.GPUs) == 0:
-			return fmt.Errorf("--isolate-gpus: %s are more than the %s of node %d%s; with --map-by gpu ranks share them",
-				plural(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), rank.Node, inParentheses(remark))
+			return fmt.Errorf("--isolate-gpus: %s the %s of node %d%s; with --map-by gpu ranks share them",
+				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), rank.Node, inParentheses(remark))
 		case len(rank.GPUs) > 1 && slices.ContainsFunc(rank.GPUs, isInstance):
 			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process one MIG instance only", r.GPUsPerRank)
 		}

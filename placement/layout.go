@@ -82,6 +82,7 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	layout.finish(nodes, machines)
+	layout.Notes = append(layout.Notes, req.away(layout.Ranks, nodes, machines)...)
 	layout.Notes = append(layout.Notes, req.crowds(counts.PerNode, machines)...)
 	return layout, nil
 }
@@ -131,9 +132,9 @@ func (r Request) checkSubscription(node, n int, m Machine) error {
 	case !r.MapBy.NoOversubscribe:
 		return nil
 	case cpus > 0 && n > cpus:
-		return fmt.Errorf("%s: %s are more than the %s of node %d", r.MapBy, plural(n, "rank"), plural(cpus, "CPU"), node)
+		return fmt.Errorf("%s: %s the %s of node %d", r.MapBy, areMore(n, "rank"), plural(cpus, "CPU"), node)
 	case r.hasSlots() && n > r.slots(node):
-		return fmt.Errorf("%s: %s are more than the %s of node %d%s", r.MapBy, plural(n, "rank"), plural(r.slots(node), "slot"), node, inParentheses(r.SlotsFrom))
+		return fmt.Errorf("%s: %s the %s of node %d%s", r.MapBy, areMore(n, "rank"), plural(r.slots(node), "slot"), node, inParentheses(r.SlotsFrom))
 	}
 	return nil
 }

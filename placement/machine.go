@@ -131,6 +131,19 @@ func (m Machine) CPUReason() string {
 	return plural(n, "CPU")
 }
 
+// areMore begins a sentence on too many: "1 rank is more than", "4 ranks are more than".
+func areMore(n int, noun string) string {
+	return plural(n, noun) + " " + verb(n) + " more than"
+}
+
+// verb goes with a number of things.
+func verb(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // plural writes a number with its noun: "1 rank", "4 ranks".
 func plural(n int, noun string) string {
 	if n == 1 {

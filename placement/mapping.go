@@ -41,7 +41,7 @@ func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapped, error
 		return mapped{}, err
 	}
 	if room := m.PPR * len(places); m.PPR > 0 && n > room {
-		return mapped{}, fmt.Errorf("%s: %d ranks are more than %d on each of %s of node %d: %d", m, n, m.PPR, m.Object.noun(len(places)), t.node, room)
+		return mapped{}, fmt.Errorf("%s: %s %d on each of %s of node %d: %d", m, areMore(n, "rank"), m.PPR, m.Object.noun(len(places)), t.node, room)
 	}
 	result := mapped{tree: t}
 	for _, p := range places {
@@ -208,12 +208,9 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 		}
 		stops = append(stops, more...)
 	}
-	w := walk{left: make([][]int, len(nodes)), nodes: nodes}
+	w := walk{taken: make([][]bool, len(nodes)), nodes: nodes}
 	for node := range nodes {
-		w.left[node] = make([]int, 0, len(nodes[node].seats))
-		for j := range nodes[node].seats {
-			w.left[node] = append(w.left[node], j)
-		}
+		w.taken[node] = make([]bool, len(nodes[node].seats))
 	}
 	switch {
 	case len(stops) == len(nodes) && r.Order != RankSpan && object != ByNode:
@@ -271,24 +268,32 @@ func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, erro
 // walk goes round stops and gives each the next seat that is there.
 type walk struct {
 	nodes []mapped
-	left  [][]int // seats without a rank, by node
+	taken [][]bool // seats that have a rank, by node
 	ranks [][2]int
 }
 
+// around looks at each seat once for each stop: there may be many of both.
 func (w *walk) around(stops []stop) {
+	next := make([]int, len(stops)) // seat at which each stop looks on
 	for found := true; found; {
 		found = false
-		for _, s := range stops {
-			for i, j := range w.left[s.node] {
-				if s.has(w.nodes[s.node].seats[j]) {
-					w.left[s.node] = slices.Delete(w.left[s.node], i, i+1)
-					w.ranks = append(w.ranks, [2]int{s.node, j})
-					found = true
-					break
-				}
+		for i, s := range stops {
+			seats, taken := w.nodes[s.node].seats, w.taken[s.node]
+			for next[i] < len(seats) && (taken[next[i]] || !s.has(seats[next[i]])) {
+				next[i]++
+			}
+			if next[i] < len(seats) {
+				w.give(s.node, next[i])
+				found = true
 			}
 		}
 	}
+}
+
+// give gives a seat the next rank.
+func (w *walk) give(node, seat int) {
+	w.taken[node][seat] = true
+	w.ranks = append(w.ranks, [2]int{node, seat})
 }
 
 // keepPairs puts paired seats into their own order again, at the places that their
@@ -306,10 +311,11 @@ func (w *walk) keepPairs() {
 // rest gives ranks to seats at no stop, which there are where CPUs are not known to
 // be part of anything.
 func (w *walk) rest() {
-	for node, left := range w.left {
-		for _, j := range left {
-			w.ranks = append(w.ranks, [2]int{node, j})
+	for node, taken := range w.taken {
+		for seat, has := range taken {
+			if !has {
+				w.give(node, seat)
+			}
 		}
-		w.left[node] = nil
 	}
 }

@@ -190,6 +190,39 @@ func TestShareIsFair(t *testing.T) {
 	}
 }
 
+// With GPUs every rank has cores of each NUMA node at which a GPU of it is, and the
+// ranks of one node have as many of its cores as each other, or one more.
+func TestShareNearGPUsIsFair(t *testing.T) {
+	for name, m := range sampleMachines(t) {
+		if len(m.GPUs) == 0 || m.GPUs[0].Bus.Node < 0 {
+			continue
+		}
+		tr := newTree(0, m)
+		for _, each := range []int{1, 2, 3} {
+			for n := 2; n*each <= len(m.GPUs) && n <= len(tr.cores); n++ {
+				layout, err := Map(Request{Ranks: n, GPUsPerRank: each}, []Machine{m})
+				require.NoError(t, err)
+				if strings.Contains(strings.Join(layout.Notes, ""), "too few cores") { // then cores are lent
+					continue
+				}
+				for rank, r := range layout.Ranks {
+					require.True(t, tr.knownHomes(r.GPUs).within(tr.nodesOf(r.CPUs)), "%s, %d ranks with %d GPUs each: rank %d has %s", name, n, each, rank, r.CPUs)
+				}
+				for i, node := range tr.nodes {
+					low, high := len(tr.cores), 0
+					for _, r := range layout.Ranks {
+						if homes := tr.knownHomes(r.GPUs); homes.Has(node) {
+							cores := tr.units(tr.onNode[i].without(tr.onNode[i].without(r.CPUs)), false)
+							low, high = min(low, cores), max(high, cores)
+						}
+					}
+					require.LessOrEqual(t, high-low, 1, "%s, %d ranks with %d GPUs each: NUMA node %d", name, n, each, node)
+				}
+			}
+		}
+	}
+}
+
 // checkBoundaries fails where a rank crosses a boundary although all would have
 // room inside with the same number of cores.
 func checkBoundaries(t *testing.T, name string, tr *tree, layout Layout, low int) {

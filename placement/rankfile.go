@@ -107,6 +107,7 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	l.finish(nodes, machines)
+	l.Notes = append(l.Notes, req.away(l.Ranks, nodes, machines)...)
 	return l, nil
 }
 

@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Topology is what a node consists of and how far its parts are from each other:
 // all that the decision needs about which rank goes where on it. It has what is
@@ -68,6 +71,57 @@ type Bus struct {
 	// CPUs that are near to it.
 	Node int    `json:"node"`
 	Near CPUSet `json:"near,omitzero"`
+	// Link is its PCIe link; nil: not asked, or not told, as by many virtual machines.
+	Link *PCIeLink `json:"link,omitempty"`
+}
+
+// PCIeLink is the PCIe link of a device to the port above it.
+type PCIeLink struct {
+	// GTps and Width are what both ends can do at most: gigatransfers a second on
+	// each lane, and lanes.
+	GTps  float64 `json:"gt_per_s"`
+	Width int     `json:"width"`
+	// GTpsNow and WidthNow are how it runs now; 0: not told. Many devices slow down
+	// while they have nothing to do; fewer lanes than there could be are a card that
+	// sits badly, or a slot that has no more.
+	GTpsNow  float64 `json:"gt_per_s_now,omitempty"`
+	WidthNow int     `json:"width_now,omitempty"`
+}
+
+// pcieRates are the gigatransfers a second on a lane of PCIe 1.0, 2.0, …
+var pcieRates = []float64{2.5, 5, 8, 16, 32, 64}
+
+// Generation is the version of PCIe that has this rate, 0 for a rate that none has.
+func (l PCIeLink) Generation() int { return slices.Index(pcieRates, l.GTps) + 1 }
+
+// Gbps is what the lanes in use carry at most each way, in 10^9 bits a second: of
+// each transfer a bit, less the code (8b/10b, 128b/130b; since PCIe 6.0 none).
+func (l PCIeLink) Gbps() float64 {
+	code := 128.0 / 130
+	switch generation := l.Generation(); {
+	case generation <= 2:
+		code = 8.0 / 10
+	case generation >= 6:
+		code = 1
+	}
+	return l.GTps * float64(l.Lanes()) * code
+}
+
+// Lanes are those that are in use.
+func (l PCIeLink) Lanes() int {
+	if l.WidthNow > 0 {
+		return min(l.Width, l.WidthNow)
+	}
+	return l.Width
+}
+
+// String is "PCIe 5.0 x16", or "PCIe 5.0 x8 of x16" where not all lanes are in use.
+func (l PCIeLink) String() string {
+	text := fmt.Sprintf("PCIe %d.0 x%d", l.Generation(), l.Lanes())
+	if l.Lanes() < l.Width {
+		text += fmt.Sprintf(" of x%d", l.Width)
+	}
+	return text
 }
 
 // NICKind is the kind of a network interface.

@@ -195,6 +195,17 @@ func (t *tree) memories(set CPUSet) CPUSet {
 	return cpuSetOf(nodes...)
 }
 
+// Memories returns the NUMA nodes with memory that the CPUs of this machine are at,
+// as far as this job may use both: those of a rank that is not bound. It is empty
+// where the topology is not known.
+func (m Machine) Memories() CPUSet {
+	if m.Topology == nil {
+		return CPUSet{}
+	}
+	t := newTree(0, m)
+	return t.memories(t.all)
+}
+
 // groupBy puts what has the same key into one group; groups and their members
 // stay in the order of first appearance.
 func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {

@@ -175,12 +175,14 @@ func TestImpossibleWishes(t *testing.T) {
 		{"laptop", wish(2, "core", "user:0,9"), "--bind-to user:0,9: the CPUs 9 are not allowed on node 0; allowed are 0-7"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: 5}, "--cpus-per-rank 5: 2 ranks × 3 are 6 cores, node 0 has 4 (8 CPUs)"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: a rank has at least one CPU"},
-		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 are 1 GPU, node 0 has 0"},
+		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 is 1 GPU, node 0 has 0"},
 		{"DGX H100", Request{Ranks: 3, GPUsPerRank: 4}, "--gpus-per-rank 4: 3 ranks × 4 are 12 GPUs, node 0 has 8"},
 		{"DGX H100", Request{GPUsPerRank: 2, MapBy: MapBy{PPR: 1, Object: ByGPU}}, "--map-by ppr:1:gpu and --gpus-per-rank 2 both say how many GPUs a rank has; --map-by gpu --gpus-per-rank 2 gives each its own"},
 		{"two packages", Request{Ranks: 2, CPUsPerRank: 4, MapBy: MapBy{Object: ByThread}}, "--cpus-per-rank 4: --map-by hwthread:pe=4: pe=4 is more than the 1 hardware threads of hardware thread 0 of node 0"},
 		{"DGX H100", Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{2, 9}}}, "--gpus 2,9: node 0 has no GPU 9; it has 8 GPUs (0-7)"},
 		{"DGX H100", Request{Ranks: 3, GPUs: GPUChoice{Indices: []int{2, 4}}}, "--gpus 2,4: 3 ranks are more than the 2 GPUs of node 0 (of 8)"},
+		{"laptop", Request{Ranks: 1, GPUs: GPUChoice{Free: true}}, "--gpus free: 1 rank is more than the 0 GPUs of node 0 (free ones of 0)"},
+		{"two packages", wish(0, "ppr:1048576:package", ""), "--map-by ppr:1048576:package: 2097152 ranks are more than the 1048576 that a job may have"},
 		{"DGX H100", Request{Ranks: 65, NUMABinding: NUMAExclusive, MapBy: MapBy{Object: ByCore}}, "--numa-binding exclusive says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank"},
 		{"all GPUs at one", Request{Ranks: 9, NUMABinding: NUMAExclusive, GPUsPerRank: 0}, "--numa-binding exclusive: 5 ranks on the 4 cores of NUMA node 0 of node 0"},
 		{"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "b", Line: 3}}}}), `f line 3, rank 0: host "b" is none of the job's: a; +n0 is the first`},
@@ -445,4 +447,24 @@ func TestNeedsNICs(t *testing.T) {
 	assert.True(t, Request{MapBy: MapBy{Object: ByDistance}}.NeedsNICs())
 	assert.True(t, Request{RankBy: RankBy{Object: ByNIC}}.NeedsNICs())
 	assert.False(t, Request{MapBy: MapBy{Object: ByCore}, GPUsPerRank: 2}.NeedsNICs())
+}
+
+// The time in which ranks are numbered grows with their number, not with its square:
+// no stop looks at a seat twice.
+func TestSeatsAreLookedAtOnce(t *testing.T) {
+	const seats, kinds = 400, 8
+	looked := 0
+	w := walk{nodes: []mapped{{seats: make([]seat, seats)}}, taken: [][]bool{make([]bool, seats)}}
+	var stops []stop
+	for j := range w.nodes[0].seats {
+		w.nodes[0].seats[j].object = j * kinds / seats
+	}
+	for kind := range kinds {
+		stops = append(stops, stop{has: func(s seat) bool { looked++; return s.object == kind }})
+	}
+	w.around(stops)
+	w.rest()
+	assert.Len(t, w.ranks, seats)
+	assert.LessOrEqual(t, looked, seats*kinds)
+	assert.Equal(t, [][2]int{{0, 0}, {0, 50}, {0, 100}}, w.ranks[:3])
 }

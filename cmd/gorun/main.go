@@ -59,6 +59,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	switch inv.Action {
 	case dialect.Serve:
 		return serveStore(inv.Store, stdout, stderr)
+	case dialect.AskNVML:
+		return answerNVML(inv, stdout, stderr)
 	case dialect.Show:
 		return showTopo(inv, stdout, stderr)
 	}
@@ -67,7 +69,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
-	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: os.ReadFile, IsThisHost: isThisHost}
+	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, IsThisHost: isThisHost}
 }
 
 // variableNames are the names in the environment.
@@ -80,10 +82,14 @@ func variableNames() []string {
 }
 
 // say writes a line of gorun's own, in which nothing that somebody typed or
-// named reaches the terminal as a control byte.
+// named reaches the terminal as a control byte, or by the page.
 func say(stderr io.Writer, text string) {
-	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", printable.Text(text)) // nowhere to complain about a lost complaint
+	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", printable.Text(printable.Short(text))) // nowhere to complain about a lost complaint
 }
+
+// mostProblems bounds how many are told one by one: a host file that is none has one
+// in each line.
+const mostProblems = 20
 
 // explain prints all problems of a command line and where to look next.
 func explain(stderr io.Writer, err error) int {
@@ -92,8 +98,12 @@ func explain(stderr io.Writer, err error) int {
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}
-	for _, line := range usage.Lines() {
+	lines := usage.Lines()
+	for _, line := range lines[:min(len(lines), mostProblems)] {
 		say(stderr, line)
+	}
+	if more := len(lines) - mostProblems; more > 0 {
+		say(stderr, fmt.Sprintf("and %d more like these", more))
 	}
 	say(stderr, usage.Hint())
 	return job.ExitUsage

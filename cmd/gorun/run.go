@@ -23,7 +23,7 @@ import (
 func runJob(inv dialect.Invocation) int {
 	options := []launcher.Option{
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr), launcher.WithNotices(notices(inv)),
-		launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)),
+		launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)),
 	}
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)

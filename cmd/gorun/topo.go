@@ -58,21 +58,51 @@ func topo(inv dialect.Invocation, style draw.Style) (string, error) {
 		}
 	}
 	shown := shownMachine{m, layout, seats(layout), impact}
+	text, asked, err := shown.files(wish)
 	switch {
-	case wish.SVG == "-":
-		return draw.SVG(m, shown.seats), nil
-	case wish.SVG != "":
-		if err := os.WriteFile(wish.SVG, []byte(draw.SVG(m, shown.seats)), 0o666); err != nil {
-			return "", fmt.Errorf("--svg: %w", err)
-		}
-		if !inv.JSON {
-			return "", nil
-		}
-	}
-	if inv.JSON {
-		return draw.JSON(m, shown.seats, impact)
+	case err != nil || text != "":
+		return text, err
+	case inv.JSON:
+		return draw.JSON(m, shown.seats, layout.Notes, impact)
+	case asked:
+		return "", nil
 	}
 	return shown.text(style), nil
+}
+
+// files writes the drawing and the rank file that are asked for; text is what of
+// them belongs on standard output.
+func (s shownMachine) files(wish dialect.TopoWish) (text string, asked bool, err error) {
+	for _, file := range []struct {
+		option, name string
+		text         func() (string, error)
+	}{
+		{"--svg", wish.SVG, func() (string, error) { return draw.SVG(s.Machine, s.seats), nil }},
+		{"--write-rankfile", wish.WriteRankFile, s.rankFile},
+	} {
+		if file.name == "" {
+			continue
+		}
+		asked = true
+		content, err := file.text()
+		switch {
+		case err != nil:
+			return "", true, wishError{of(file.option, err)}
+		case file.name == "-":
+			text = content
+		default:
+			err = os.WriteFile(file.name, []byte(content), 0o666)
+		}
+		if err != nil {
+			return "", true, of(file.option, err)
+		}
+	}
+	return text, asked, nil
+}
+
+// rankFile is where the ranks sit as a rank file, for whatever host is the first.
+func (s shownMachine) rankFile() (string, error) {
+	return s.layout.RankFile([]string{"+n0"}, []placement.Machine{s.Machine})
 }
 
 // shownMachine is a machine with all that there is to be said of it.

@@ -8,12 +8,11 @@ import (
 	"gorun/internal/printable"
 	"gorun/placement"
 	"gorun/placement/draw"
-	"gorun/placement/nvml"
 	"gorun/placement/sysfs"
 )
 
 // everything is all that can be known of a machine.
-var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true}
+var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true, Links: true}
 
 // wishedMachine is this machine, a saved one, or a typical one.
 func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
@@ -29,15 +28,12 @@ func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
 		return withNVLinkNote(m), of("--from", err)
 	}
 	m := sysfs.Read(everything)
-	if nvml.Linked {
-		nvml.Add(&m)
-		return m, nil
-	}
-	return withNVLinkNote(m), nil
+	m.Notes = append(m.Notes, askLibrary(&m)...)
+	return m, nil
 }
 
-// withNVLinkNote says that NVLinks are not known where there may be some and
-// NVIDIA's library was not asked: the kernel's files have none.
+// withNVLinkNote says that NVLinks are not known of a saved machine where there may
+// be some and NVIDIA's library was not asked: the kernel's files have none.
 func withNVLinkNote(m placement.Machine) placement.Machine {
 	gpus := 0
 	for _, g := range m.GPUs {
@@ -61,15 +57,16 @@ func of(option string, err error) error {
 
 // savedTo saves this machine and says so.
 func savedTo(dir string) (string, error) {
-	var m placement.Machine
-	if nvml.Linked { // what no file tells
-		m = sysfs.Read(everything)
-		nvml.Add(&m)
-	}
+	m := sysfs.Read(everything)
+	notes := askLibrary(&m) // for what no file tells
 	if err := sysfs.Save(dir, m.GPUs); err != nil {
 		return "", of("--save", err)
 	}
-	return fmt.Sprintf("saved this machine to %s; gorun topo --from %[1]s shows it\n", printable.Text(dir)), nil
+	text := fmt.Sprintf("saved this machine to %s; gorun topo --from %[1]s shows it\n", printable.Text(dir))
+	for _, note := range notes {
+		text += "note: " + printable.Text(note) + "\n"
+	}
+	return text, nil
 }
 
 // seated says where the wished ranks would sit; nobody does if there is no wish.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -98,5 +100,28 @@ func TestHasUTF8(t *testing.T) {
 			return map[string]string{"LC_ALL": row.all, "LC_CTYPE": row.ctype, "LANG": row.lang}[name]
 		}
 		require.Equal(t, row.want, hasUTF8(getenv), "%+v", row)
+	}
+}
+
+// A rank file that was written and is read back gives every rank the same CPUs.
+func TestWrittenRankFileIsReadBack(t *testing.T) {
+	dir := t.TempDir()
+	type places struct {
+		Ranks []struct{ CPUs, Memories string }
+	}
+	read := func(words ...string) (p places) {
+		require.NoError(t, json.Unmarshal([]byte(ran(t, append(words, "--json")...)), &p))
+		return p
+	}
+	for _, name := range placement.Examples() {
+		if name == "one" { // whose ranks are not bound
+			continue
+		}
+		for i, wish := range [][]string{{"-n", "2"}, {"-n", "4", "--map-by", "core"}, {"--map-by", "ppr:2:package"}, {"-n", "4", "--cpus-per-rank", "2"}} {
+			file := filepath.Join(dir, fmt.Sprint(name, i))
+			words := append([]string{"gorun", "topo", "--example", name}, wish...)
+			require.Empty(t, ran(t, append(words, "--write-rankfile", file)...))
+			require.Equal(t, read(words...), read("gorun", "topo", "--example", name, "--rankfile", file), "%q", words)
+		}
 	}
 }

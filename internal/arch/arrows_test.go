@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
 	"strings"
@@ -22,9 +23,12 @@ type room struct {
 // rooms is the map of the house; the longest matching path counts. A package in no room fails the test.
 var rooms = []room{
 	{"placement", nil, "placement is pure arithmetic over Machine and Layout: a scheduler must be able to use it alone"},
-	{"placement/sysfs", []string{"placement"}, "sysfs fills in a placement.Machine and knows nothing else"},
+	{"placement/sysfs", []string{"placement", "placement/gpufacts"}, "sysfs fills in a placement.Machine and knows nothing else"},
+	{"placement/sysfs/sysfstest", []string{"placement"}, "the files of a made-up machine follow from the Machine"},
+	{"placement/gpufacts", []string{"placement"}, "what a library told completes a Machine by arithmetic, whoever asked it"},
 	{"placement/draw", []string{"placement", "internal/printable"}, "a picture follows from a Machine and the places on it, and from nothing else"},
-	{"placement/nvml", []string{"placement"}, "nvml fills in a placement.Machine and knows nothing else"},
+	{"placement/nvml", []string{"placement", "placement/gpufacts"}, "nvml asks a library and knows nothing else"},
+	{"placement/nvml/worker", []string{"placement/gpufacts"}, "who has the library asked elsewhere must not link what loads it"},
 	{"rendezvous", nil, "the store is a leaf: any program may serve or use it without the launcher"},
 	{"rendezvous/tcpstore", []string{"rendezvous", "rendezvous/internal/..."}, "a door to the store knows the store, not who opens it"},
 	{"rendezvous/storetest", []string{"rendezvous"}, "the suite tests every door by the store's own interface"},
@@ -48,7 +52,7 @@ var rooms = []room{
 	{"launcher/internal/transport", []string{"launcher/internal/wire"}, "a transport reaches an agent; what is said there is not its business"},
 	{"launcher/internal/agent", []string{
 		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
-		"placement", "placement/sysfs", "placement/nvml", "rendezvous/...",
+		"placement", "placement/sysfs", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version", "internal/printable"}, "the public face wires the parts below it"},
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},
@@ -62,6 +66,7 @@ var rooms = []room{
 	{"docs", []string{"cmd/...", "launcher/...", "env/...", "rendezvous/...", "placement/..."}, "pages are generated from the code's own tables"},
 	{"internal/version", nil, "a version is a string"},
 	{"internal/printable", nil, "what may be printed is a question about bytes"},
+	{"internal/bench/discovery", []string{"internal/bench", "placement", "placement/sysfs", "placement/sysfs/sysfstest"}, "discovery on a machine that is not at hand can be measured by its package alone"},
 	{"internal/faults", []string{"internal/..."}, "faults are done to gorun from outside, and to its peers in the same way"},
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }
@@ -189,6 +194,16 @@ func TestLinkedPackages(t *testing.T) {
 			t.Errorf("cmd/gorun links %s: %s (go mod why %s)", linked, why, linked)
 		}
 	}
+}
+
+// A program that runs jobs by the library must not load a driver's library, nor need cgo's linker flags for it.
+func TestLauncherLinksNoVendorLibrary(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "./launcher", "./placement/nvml/worker")
+	list.Dir, list.Env = testneeds.Repository(t), append(os.Environ(), "CGO_ENABLED=1")
+	listed, err := list.CombinedOutput()
+	require.NoError(t, err, "%s", listed)
+	require.Contains(t, string(listed), module+"/placement/nvml/worker\n")
+	require.NotContains(t, string(listed), "NVIDIA/go-nvml")
 }
 
 // namesThatSayNothing are package names under which anything could be put.

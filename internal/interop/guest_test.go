@@ -104,6 +104,7 @@ var onFourNodes = []guestCase{
 	{words: "-n 4 --bind-mem bind", cpus: ownNodes, policy: []string{"bind:0", "bind:1", "bind:2", "bind:3"}, threads: "2"},
 	{words: "-n 4 --bind-mem none", cpus: ownNodes, policy: unset, threads: "2"},
 	{words: "-n 2 --bind-mem interleave", cpus: []string{"0-3", "4-7"}, policy: []string{"interleave:0-1", "interleave:2-3"}, threads: "4"},
+	{words: "-n 1 --bind-mem interleave", cpus: unbound[:1], policy: []string{"interleave:0-3"}, threads: "8"},
 	{words: "-n 4 --bind-to none", cpus: unbound, policy: unset, threads: "2"},
 	{words: "-n 1", cpus: unbound[:1], policy: unset[:1], threads: "8"},
 	{

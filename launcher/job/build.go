@@ -106,7 +106,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
-		Notes: slices.Concat(layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle()),
+		Notes: slices.Concat(notesOf(facts), layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle()),
 	}
 	b.nodes()
 	b.apps()
@@ -121,6 +121,19 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	}
 	b.supervision()
 	return &b.plan, nil
+}
+
+// notesOf are the remarks of all nodes, with the node's name where there are several.
+func notesOf(facts []Facts) (notes []string) {
+	for _, f := range facts {
+		for _, note := range f.Notes {
+			if len(facts) > 1 {
+				note = f.Host + ": " + note
+			}
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }
 
 // check refuses a rank that does not exist: nobody would read, without a word.

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -39,7 +38,6 @@ func (b *builder) showGPUs(in *plan.Inputs) {
 		return
 	}
 	req, byIndex := b.spec.Request(), false
-	b.noteFree()
 	for i, r := range b.plan.Ranks {
 		machine := b.facts[r.Node].Machine
 		gpus := r.GPUs
@@ -71,19 +69,6 @@ func (b *builder) visibleWhy(isolated, byIndex bool) string {
 		how = "by number, as no UUID is known"
 	}
 	return fmt.Sprintf("%s, %s (%s)", why, how, from)
-}
-
-// noteFree says where nobody knows which GPUs are free. NVIDIA's library, which
-// does, tells their memory, too.
-func (b *builder) noteFree() {
-	unknown := func(g placement.GPU) bool { return g.Vendor == placement.NVIDIA && g.Memory == 0 }
-	for _, r := range b.plan.Ranks {
-		if b.spec.Place.GPUs.Free && slices.ContainsFunc(r.GPUs, unknown) {
-			b.plan.Notes = append(b.plan.Notes,
-				"--gpus free: who uses NVIDIA's GPUs is known to their library alone, which was not asked: all count as free")
-			return
-		}
-	}
 }
 
 // noteGPUs says what programs have to know that count GPUs themselves.

@@ -32,7 +32,8 @@ const (
 	MemoryPreferred MemoryWish = iota
 	// MemoryBind: from these alone; a rank for which they are too small is killed.
 	MemoryBind
-	// MemoryInterleave: in turn from these.
+	// MemoryInterleave: in turn from these; a rank that is not bound has it from the
+	// nodes of all CPUs.
 	MemoryInterleave
 	// MemoryNone: as the kernel does without.
 	MemoryNone
@@ -79,6 +80,12 @@ func (w MemoryWish) policy(nodes placement.CPUSet) MemoryPolicy {
 	return policyPreferredMany
 }
 
+// NeedsTopology reports whether the memory wish depends on the NUMA nodes of a
+// machine even where nobody is bound to CPUs of it.
+func (w PlaceWish) NeedsTopology() bool {
+	return w.Memory == MemoryBind || w.Memory == MemoryInterleave
+}
+
 // apply adds the wish to a request.
 func (w PlaceWish) apply(r *placement.Request) {
 	r.MapBy, r.BindTo, r.RankBy, r.NUMABinding = w.MapBy, w.BindTo, w.RankBy, w.NUMABinding
@@ -89,8 +96,11 @@ func (w PlaceWish) apply(r *placement.Request) {
 func (b *builder) place(r *Rank, at placement.Rank) {
 	r.CPUs, r.GPUs, r.Reason, r.threads = at.CPUs, at.GPUs, at.Reason, at.Threads
 	r.GPU = gpuNames(at.GPUs)
-	if b.facts[at.Node].choosesMemory() {
-		r.Memories, r.MemoryPolicy = at.Memories, b.spec.Place.Memory.policy(at.Memories)
+	if f, wish := b.facts[at.Node], b.spec.Place.Memory; f.choosesMemory() {
+		if r.Memories = at.Memories; wish == MemoryInterleave && r.CPUs.Len() == 0 {
+			r.Memories = f.Machine.Memories()
+		}
+		r.MemoryPolicy = wish.policy(r.Memories)
 	}
 	if r.MemoryPolicy == 0 {
 		r.Memories = placement.CPUSet{}

@@ -29,7 +29,8 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 		want  []string
 	}{
 		"a rank without memory of its own": {2, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have no memory that may be used"}},
-		"a rank that is not bound":         {1, MemoryInterleave, []string{"--bind-mem interleave has no effect on 1 rank, rank 0 first: not bound to CPUs"}},
+		"a rank that is not bound":         {1, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 0 first: not bound to CPUs"}},
+		"interleaved, not bound":           {1, MemoryInterleave, nil},
 		"the default":                      {2, MemoryPreferred, nil},
 		"none":                             {2, MemoryNone, nil},
 	} {
@@ -41,4 +42,34 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 			require.Equal(t, c.want, plan.Notes)
 		})
 	}
+}
+
+// A rank that is not bound has interleaved memory of all nodes that it may use.
+func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
+	machine := twoNodes()
+	machine.Topology.Memories, machine.Topology.Nodes[1].Memory = placement.CPUSet{}, 1<<30
+	for n, want := range map[int]string{1: "0-1", 2: "0", 6: "0-1"} {
+		spec := &Spec{Apps: []App{{Program: "./a", NumRanks: n}}, Place: PlaceWish{Memory: MemoryInterleave}}
+		facts := []Facts{{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+		plan, err := NewPlan(spec, facts, IDs{}, Opened{})
+		require.NoError(t, err)
+		require.Equal(t, want, plan.Ranks[0].Memories.String(), "%d ranks", n)
+		require.Equal(t, policyInterleave, plan.Ranks[0].MemoryPolicy)
+	}
+	require.True(t, PlaceWish{Memory: MemoryInterleave}.NeedsTopology())
+	require.False(t, PlaceWish{}.NeedsTopology(), "the usual start reads no topology for one rank")
+}
+
+// A plan has the remark on ranks that were put away from their GPUs, and so have
+// --dry-run, --report-bindings and a launch.
+func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
+	machine, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	mapBy, err := placement.ParseMapBy("numa")
+	require.NoError(t, err)
+	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}, Place: PlaceWish{MapBy: mapBy}}
+	facts := []Facts{{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu puts them near"}, plan.Notes)
 }

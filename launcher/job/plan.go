@@ -13,6 +13,7 @@ type Facts struct {
 	Machine  placement.Machine
 	Programs []Program // as the node resolved Spec.Apps
 	TempDir  string
+	Notes    []string // remarks on what the node could not learn
 }
 
 // Program is how a node starts one of the wish's programs.

@@ -167,27 +167,23 @@ func TestChosenGPUs(t *testing.T) {
 	assert.Equal(t, "0", p.variable(1, "LOCAL_RANK").Value)
 }
 
-// Nobody believes a list of free GPUs that nobody could make.
+// The job gets the GPUs that no process uses, and hears what nobody could tell.
 func TestFreeGPUs(t *testing.T) {
-	const note = "--gpus free: who uses NVIDIA's GPUs is known to their library alone, which was not asked: all count as free"
 	m, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
 	for i := range m.GPUs {
-		m.GPUs[i].UUID, m.GPUs[i].Memory, m.GPUs[i].Used = fmt.Sprint("GPU-", i), 80<<30, i%2 == 0
+		m.GPUs[i].UUID, m.GPUs[i].Used = fmt.Sprint("GPU-", i), i%2 == 0
 	}
 	spec := Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{GPUs: placement.GPUChoice{Free: true}}}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)
 	assert.Len(t, p.Ranks, 4)
 	assert.Equal(t, "GPU-1,GPU-3,GPU-5,GPU-7", p.variable(0, "CUDA_VISIBLE_DEVICES").Value)
-	assert.NotContains(t, p.Notes, note)
-	for i := range m.GPUs {
-		m.GPUs[i].Memory, m.GPUs[i].Used = 0, false
-	}
-	p, err = planned(t, spec, 1, m)
-	require.NoError(t, err)
-	assert.Len(t, p.Ranks, 8)
-	assert.Contains(t, p.Notes, note)
+
+	facts := []Facts{{Host: "a", Notes: []string{"nobody knows"}}}
+	assert.Equal(t, []string{"nobody knows"}, notesOf(facts))
+	facts = append(facts, Facts{Host: "b", Notes: []string{"neither here"}})
+	assert.Equal(t, []string{"a: nobody knows", "b: neither here"}, notesOf(facts))
 }
 
 // Go counts what it is bound to: it is told only of CPUs that it has not for itself.

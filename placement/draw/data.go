@@ -20,6 +20,8 @@ type data struct {
 	// Paths are the classes between any two of the GPUs and NICs of the matrix.
 	Paths []pathData `json:"paths,omitempty"`
 	Ranks []rankData `json:"ranks,omitempty"`
+	// Notes are remarks on where the ranks sit.
+	Notes []string `json:"notes,omitempty"`
 	// Impact is the prediction, where one was asked for.
 	Impact *Impact `json:"impact,omitempty"`
 }
@@ -50,10 +52,10 @@ func rankOfSeat(s Seat) rankData {
 }
 
 // JSON writes a machine, the path classes between its GPUs and NICs, who sits
-// where, and the prediction (nil: none) as one indented object. Names stay as the
+// where, remarks on that, and the prediction (nil: none) as one indented object. Names stay as the
 // machine tells them; what a terminal would obey in them is escaped.
-func JSON(m placement.Machine, seats []Seat, impact *Impact) (string, error) {
-	d := data{Format: format, Machine: m, Impact: impact}
+func JSON(m placement.Machine, seats []Seat, notes []string, impact *Impact) (string, error) {
+	d := data{Format: format, Machine: m, Notes: notes, Impact: impact}
 	for _, s := range seats {
 		d.Ranks = append(d.Ranks, rankOfSeat(s))
 	}

@@ -68,7 +68,24 @@ func aboutGPU(m placement.Machine, g *placement.GPU) string {
 	if namesMemory(name) {
 		memory = ""
 	}
-	return joined(" · ", name, memory, linksOf(m, g), parts, used)
+	return joined(" · ", name, memory, linksOf(m, g), pcieOf(g.Bus), parts, used)
+}
+
+// pcieOf is a device's PCIe link.
+func pcieOf(bus *placement.Bus) string {
+	if bus == nil || bus.Link == nil || bus.Link.Generation() == 0 {
+		return ""
+	}
+	return bus.Link.String()
+}
+
+// narrow is the PCIe link of a NIC that its port is faster than, or of which not all
+// lanes are in use; others are not worth a word.
+func narrow(n *placement.NIC) string {
+	if pcieOf(n.Bus) == "" || n.Bus.Link.Lanes() == n.Bus.Link.Width && n.Gbps <= n.Bus.Link.Gbps() {
+		return ""
+	}
+	return pcieOf(n.Bus)
 }
 
 // namesMemory reports whether a GPU's name says how much memory it has: "H100 80GB
@@ -152,7 +169,7 @@ func aboutNIC(n *placement.NIC) string {
 			state = "down"
 		}
 	}
-	return joined(" · ", kind, port, own, state)
+	return joined(" · ", kind, port, own, narrow(n), state)
 }
 
 // branch is a point of the PCI tree: a host bridge, a bridge, or a device.

@@ -268,7 +268,7 @@ func TestJSON(t *testing.T) {
 	m := pairs()
 	impact, err := draw.Predict(m, 1e9)
 	require.NoError(t, err)
-	text, err := draw.JSON(m, spread(m, 2), impact)
+	text, err := draw.JSON(m, spread(m, 2), nil, impact)
 	require.NoError(t, err)
 	golden(t, "pairs.json", text)
 	var read struct {
@@ -279,7 +279,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, m, read.Machine)
 	require.Len(t, read.Paths, 45)
 	for name, machine := range machines {
-		text, err := draw.JSON(machine(), nil, nil)
+		text, err := draw.JSON(machine(), nil, nil, nil)
 		require.NoError(t, err, name)
 		require.NotContains(t, text, "\u009b")
 		require.NotContains(t, text, "\u202e")
@@ -400,4 +400,50 @@ func TestPeers(t *testing.T) {
 	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: no GPU reaches another's memory: chipset not supported\n")
 	refuse("", func(int, int) bool { return false })
 	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: each GPU reaches the memory of all others\n")
+}
+
+// The PCIe link that GPUs tell is that of the prediction and of the picture; the
+// slowest counts, with the lanes in use.
+func TestPCIeLinks(t *testing.T) {
+	linked := func(links ...placement.PCIeLink) placement.Machine {
+		m, err := placement.Example("mi300x")
+		require.NoError(t, err)
+		for i := range m.GPUs {
+			m.GPUs[i].Links, m.GPUs[i].Bus.Link = nil, nil
+			if len(links) > 0 {
+				m.GPUs[i].Bus.Link = &links[i%len(links)]
+			}
+		}
+		return m
+	}
+	wide, half := placement.PCIeLink{GTps: 32, Width: 16, GTpsNow: 2.5, WidthNow: 16}, placement.PCIeLink{GTps: 32, Width: 16, WidthNow: 4}
+	tests := []struct {
+		machine        placement.Machine
+		pix, node, sys float64
+		why            string
+	}{
+		{linked(), 24, 20, 10, "PCIe 4.0 x16, a guess"},
+		{linked(wide), 48, 40, 10, "PCIe 5.0 x16, as the GPUs tell"},
+		{linked(wide, half), 12, 10, 10, "PCIe 5.0 x4 of x16, as the GPUs tell"},
+		{linked(placement.PCIeLink{GTps: 8, Width: 8}), 6, 5, 5, "PCIe 3.0 x8, as the GPUs tell"},
+		{linked(placement.PCIeLink{GTps: 3, Width: 8}), 24, 20, 10, "PCIe 4.0 x16, a guess"},
+	}
+	for _, tt := range tests {
+		p, err := draw.Predict(tt.machine, 1e9)
+		require.NoError(t, err)
+		got := map[string]float64{}
+		for _, a := range p.Assumptions {
+			got[a.Class] = a.GBps
+		}
+		require.Equal(t, map[string]float64{"PIX": tt.pix, "PXB": tt.pix, "PHB": tt.node, "NODE": tt.node, "SYS": tt.sys}, got)
+		require.Equal(t, tt.why, p.Assumptions[0].Why)
+	}
+	m := linked(wide, half)
+	m.Topology.NICs[0].Bus.Link = &placement.PCIeLink{GTps: 16, Width: 16} // of 400 Gb/s
+	m.Topology.NICs[1].Bus.Link = &placement.PCIeLink{GTps: 32, Width: 16}
+	text := draw.Picture(m, nil, draw.Style{Width: 120})
+	require.Contains(t, text, "MI300X OAM · 192 GiB · PCIe 5.0 x16 ")
+	require.Contains(t, text, "MI300X OAM · 192 GiB · PCIe 5.0 x4 of x16 ")
+	require.Contains(t, text, "enp24s0np0 · PCIe 4.0 x16 ")
+	require.Contains(t, text, "RoCE 400 Gb/s · enp58s0np0  ")
 }

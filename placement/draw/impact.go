@@ -37,7 +37,7 @@ type Impact struct {
 // The formula: what each GPU sends in a ring, by the bandwidth of the slowest path.
 const (
 	formula = "2·(n-1)/n · S/B"
-	source  = "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009; B by class as NCCL assumes it (src/graph/topo.h)"
+	source  = "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009; B by class, PCIe generation and lanes as NCCL assumes it (src/graph/topo.h, topo.cc)"
 )
 
 // What NCCL assumes of one NVLink of a generation, and RCCL of one XGMI link, in
@@ -49,13 +49,58 @@ const (
 	selfGBps           = 5000 // within a GPU, or between parts of one
 )
 
-// assumed are the classes of PCIe, the best first.
-var assumed = []Assumption{
-	{Class: "PIX", GBps: 24, Why: "PCIe 4.0 x16"},
-	{Class: "PXB", GBps: 24, Why: "PCIe 4.0 x16"},
-	{Class: "PHB", GBps: 20, Why: "PCIe 4.0 x16 less a sixth, through a CPU"},
-	{Class: "NODE", GBps: 20, Why: "PCIe 4.0 x16 less a sixth, through a CPU"},
-	{Class: "SYS", GBps: 10, Why: "a link between CPU sockets"},
+// perLane is what NCCL assumes of a lane of each generation of PCIe, in GB/s each
+// way: 12 of sixteen lanes of PCIe 3.0.
+var perLane = [...]float64{15.0 / 80, 30.0 / 80, 60.0 / 80, 120.0 / 80, 240.0 / 80, 480.0 / 80}
+
+// betweenSockets is what NCCL assumes of the link between two processors.
+const betweenSockets = 10.0
+
+// usual is the PCIe link of a machine that does not tell its own.
+var usual = placement.PCIeLink{GTps: 16, Width: 16}
+
+// pcieGBps is what is assumed of a link.
+func pcieGBps(l placement.PCIeLink) float64 {
+	return perLane[l.Generation()-1] * float64(l.Lanes())
+}
+
+// slowestLink is the PCIe link of the GPU whose is the slowest, which a ring through
+// all GPUs cannot avoid; told is false where none of them tells its own.
+func slowestLink(gpus []placement.GPU) (link placement.PCIeLink, told bool) {
+	for _, g := range gpus {
+		if g.Bus == nil || g.Bus.Link == nil || g.Bus.Link.Generation() == 0 {
+			continue
+		}
+		if own := *g.Bus.Link; !told || pcieGBps(own) < pcieGBps(link) {
+			link, told = own, true
+		}
+	}
+	if !told {
+		link = usual
+	}
+	return link, told
+}
+
+// pcieClasses are what is assumed of the classes of PCIe, the best first.
+func pcieClasses(gpus []placement.GPU) []Assumption {
+	link, told := slowestLink(gpus)
+	how := ", as the GPUs tell"
+	if !told {
+		how = ", a guess"
+	}
+	direct := pcieGBps(link)
+	through := direct * 5 / 6
+	sockets, socketsWhy := betweenSockets, "a link between CPU sockets"
+	if through < sockets {
+		sockets, socketsWhy = through, "as NODE, slower than a link between CPU sockets"
+	}
+	return []Assumption{
+		{Class: "PIX", GBps: direct, Why: link.String() + how},
+		{Class: "PXB", GBps: direct, Why: link.String() + how},
+		{Class: "PHB", GBps: through, Why: link.String() + " less a sixth, through a CPU"},
+		{Class: "NODE", GBps: through, Why: link.String() + " less a sixth, through a CPU"},
+		{Class: "SYS", GBps: sockets, Why: socketsWhy},
+	}
 }
 
 // Predict says how long an all-reduce of size bytes takes over this machine's
@@ -91,7 +136,7 @@ func bandwidth(p placement.Path, gpus []placement.GPU) float64 {
 	if p.Class == placement.PathLink {
 		return float64(p.Links) * perLink(p.Kind, gpus)
 	}
-	for _, a := range assumed {
+	for _, a := range pcieClasses(gpus) {
 		if a.Class == p.String() {
 			return a.GBps
 		}
@@ -134,7 +179,7 @@ func assumptions(m placement.Machine, here string) []Assumption {
 			})
 		}
 	}
-	all = append(all, assumed...)
+	all = append(all, pcieClasses(m.GPUs)...)
 	for i := range all {
 		all[i].Here = all[i].Class == here
 	}
@@ -223,7 +268,7 @@ func (p *Impact) Text(style Style) string {
 	}
 	n := p.GPUs
 	line(2, fmt.Sprintf("all-reduce of %s over %d GPUs: %s, predicted", decimal(p.Bytes), n, duration(p.Seconds)))
-	line(2, fmt.Sprintf("  t = %s = 2·%d/%d · %s / %g GB/s", p.Formula, n-1, n, decimal(p.Bytes), p.GBps))
+	line(2, fmt.Sprintf("  t = %s = 2·%d/%d · %s / %.4g GB/s", p.Formula, n-1, n, decimal(p.Bytes), p.GBps))
 	line(2, fmt.Sprintf("  B is the ring's slowest path, %s; S is what each of the n GPUs has", clean(p.Class)))
 	line(2, "Assumed, not measured (each way, 10^9 bytes a second):")
 	for _, a := range p.Assumptions {
@@ -231,7 +276,7 @@ func (p *Impact) Text(style Style) string {
 		if a.Here {
 			mark = "  <- slowest here"
 		}
-		line(24, fmt.Sprintf("  %-6s %6g GB/s  %10s  %s%s", clean(a.Class), a.GBps, duration(ringTime(p.Bytes, n, a.GBps)), a.Why, mark))
+		line(24, fmt.Sprintf("  %-6s %6.4g GB/s  %10s  %s%s", clean(a.Class), a.GBps, duration(ringTime(p.Bytes, n, a.GBps)), a.Why, mark))
 	}
 	line(2, "Source: "+p.Source)
 	line(2, "Not in it: latency, overlap with computing, several rings at once, trees, NVLink SHARP.")

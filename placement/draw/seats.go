@@ -34,9 +34,15 @@ type Seat struct {
 func Seats(m placement.Machine, seats []Seat, style Style) string {
 	m = cleaned(m)
 	w := &seating{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
+	held := map[string]bool{}
 	for _, s := range seats {
 		s.GPUs = cleanGPUs(s.GPUs)
 		w.seats = append(w.seats, s)
+		for _, g := range s.GPUs {
+			if !held[g.PCI] {
+				held[g.PCI], w.held = true, append(w.held, g)
+			}
+		}
 	}
 	w.pair()
 	rows := w.fold()
@@ -56,6 +62,7 @@ type seating struct {
 	parts   []part
 	seats   []Seat
 	nearest map[string]nearNIC // by a GPU's address
+	held    []placement.GPU    // the ranks' GPUs, each once
 	starts  map[coreRun]int    // the seats that can be folded
 }
 
@@ -78,19 +85,17 @@ func (w *seating) pair() {
 	w.nearest = map[string]nearNIC{}
 	nics := usableNICs(w.topo)
 	taken := make([]int, len(nics))
-	for _, s := range w.seats {
-		for i := range s.GPUs {
-			d := device{bus: busOf(&s.GPUs[i])}
-			best := -1
-			for j := range nics {
-				if best < 0 || compareNICs(d, nics[j], nics[best], taken[j]-taken[best]) < 0 {
-					best = j
-				}
+	for i := range w.held {
+		d := device{bus: busOf(&w.held[i])}
+		best := -1
+		for j := range nics {
+			if best < 0 || compareNICs(d, nics[j], nics[best], taken[j]-taken[best]) < 0 {
+				best = j
 			}
-			if _, done := w.nearest[d.bus.Address]; best >= 0 && !done {
-				taken[best]++
-				w.nearest[d.bus.Address] = nearNIC{nics[best].Name, placement.PathBetween(d.bus, nics[best].Bus)}
-			}
+		}
+		if _, done := w.nearest[d.bus.Address]; best >= 0 && !done {
+			taken[best]++
+			w.nearest[d.bus.Address] = nearNIC{nics[best].Name, placement.PathBetween(d.bus, nics[best].Bus)}
 		}
 	}
 }
@@ -191,14 +196,12 @@ func (w *seating) inNode(set placement.CPUSet, node int) (ids, cpus []int, whole
 
 // worst is the worst path from a GPU to another rank's.
 func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
-	for _, s := range w.seats {
-		for i := range s.GPUs {
-			if s.GPUs[i].PCI == g.PCI {
-				continue
-			}
-			if path := placement.PathBetweenGPUs(*g, s.GPUs[i]); !found || path.Compare(worst) > 0 {
-				worst, found = path, true
-			}
+	for _, other := range w.held {
+		if other.PCI == g.PCI {
+			continue
+		}
+		if path := placement.PathBetweenGPUs(*g, other); !found || path.Compare(worst) > 0 {
+			worst, found = path, true
 		}
 	}
 	return worst, found

@@ -8,15 +8,16 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gorun/placement"
+	"gorun/placement/gpufacts"
 )
 
 // Linked says whether this program can ask NVIDIA's library at all.
 const Linked = true
 
-// Add adds to a machine what NVIDIA's library knows of its GPUs, and notes where
+// Ask asks NVIDIA's library what it knows of this machine's GPUs, and notes where
 // it fails. It takes seconds where no process holds the driver open and its
 // persistence mode is off.
-func Add(m *placement.Machine) { add(m, &nvidia{lib: nvml.New()}) }
+func Ask() gpufacts.Facts { return ask(&nvidia{lib: nvml.New()}) }
 
 // nvidia is the library. A function that an older driver lacks must not be
 // called: the dynamic linker ends the program then. So each is looked up first.

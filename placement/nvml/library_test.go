@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/placement"
+	"gorun/placement/gpufacts"
 )
 
 // withoutLibrary returns an example machine and what of it the kernel's files
@@ -357,12 +358,12 @@ func TestOldDriver(t *testing.T) {
 // The real library, or none: nothing that is known is lost.
 func TestRealLibrary(t *testing.T) {
 	_, m := withoutLibrary(t, "dgx-h100")
-	Add(&m)
+	m.Notes = gpufacts.Wish{All: true}.Complete(&m, Ask(), nil)
 	assert.GreaterOrEqual(t, len(m.GPUs), 8)
 	assert.True(t, Linked)
 
 	var none placement.Machine
-	Add(&none)
+	none.Notes = gpufacts.Wish{All: true}.Complete(&none, Ask(), nil)
 	if len(none.GPUs) == 0 {
 		assert.Empty(t, none.Notes)
 	}

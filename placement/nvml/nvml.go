@@ -1,21 +1,21 @@
-// Package nvml adds to a [placement.Machine] what only NVIDIA's management
-// library knows of its GPUs: memory, NVLink, peer-to-peer access, MIG, and who
-// uses them now.
+// Package nvml asks NVIDIA's management library for what only it knows of the
+// GPUs: memory, NVLink, peer-to-peer access, MIG, and who uses them now.
 //
 // The library comes with the driver and is loaded when it is first needed. Every
 // answer of it is optional: without driver, in a container that may not ask, or
 // with a GPU that fell off the bus, what sysfs told stays, with a note. Programs
-// that are built without cgo have the package too; there it adds nothing.
+// that are built without cgo have the package too; there it knows nothing.
+//
+// The library may hang or crash, and the program with it: package worker asks it
+// in a process of its own, whose program links this package.
 package nvml
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"gorun/placement"
+	"gorun/placement/gpufacts"
 )
 
 // errNotTold is the answer to a question that this GPU, driver or container does
@@ -60,53 +60,55 @@ type link struct {
 // maxLinks bounds the search for NVLinks.
 const maxLinks = 64
 
-// reader adds to a machine.
+// maxCPUs bounds the masks of CPUs: more than a kernel of today is built for.
+const maxCPUs = 8192
+
+// reader collects what the library tells.
 type reader struct {
-	machine *placement.Machine
-	gpus    []found
+	told gpufacts.Facts
+	gpus []found
 }
 
 // found is a GPU of the library.
 type found struct {
 	gpu    gpu
-	pci    string
-	failed bool           // it is not asked any more
-	peers  map[string]int // NVLinks by the GPU at the other end
-	toward int            // NVLinks to switches
-	down   int
+	failed bool // it is not asked any more
+	told   *gpufacts.GPU
 }
 
-// add asks the library.
-func add(m *placement.Machine, lib library) {
-	r := &reader{machine: m}
+// ask asks a library for everything.
+func ask(lib library) gpufacts.Facts {
+	r := &reader{}
 	if err := lib.Open(); err != nil {
-		if r.hasNVIDIA() {
-			r.note("NVIDIA's library tells nothing (%v): NVLinks, memory and users of the GPUs are not known", err)
-		}
-		return
+		return gpufacts.Facts{Error: err.Error()}
 	}
 	defer lib.Close()
 	n, err := lib.Count()
 	if err != nil {
-		r.note("NVIDIA's library tells nothing (%v): NVLinks, memory and users of the GPUs are not known", err)
-		return
+		r.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
+		return r.told
 	}
 	for i := range n {
 		r.find(lib, i)
 	}
-	r.addMissing()
 	for i := range r.gpus {
 		r.describe(&r.gpus[i])
 	}
-	r.connect()
+	for i := range r.gpus {
+		for j := range r.gpus {
+			if i != j {
+				r.askPeer(&r.gpus[i], &r.gpus[j])
+			}
+		}
+	}
+	for _, f := range r.gpus {
+		r.told.GPUs = append(r.told.GPUs, *f.told)
+	}
+	return r.told
 }
 
 func (r *reader) note(format string, args ...any) {
-	r.machine.Notes = append(r.machine.Notes, fmt.Sprintf(format, args...))
-}
-
-func (r *reader) hasNVIDIA() bool {
-	return slices.ContainsFunc(r.machine.GPUs, func(g placement.GPU) bool { return g.Vendor == placement.NVIDIA })
+	r.told.Notes = append(r.told.Notes, fmt.Sprintf(format, args...))
 }
 
 // find asks for a GPU and its address, without which nothing can be said of it.
@@ -115,90 +117,44 @@ func (r *reader) find(lib library, i int) {
 	if err == nil {
 		var pci string
 		if pci, err = g.PCI(); err == nil {
-			r.gpus = append(r.gpus, found{gpu: g, pci: pci, peers: map[string]int{}})
+			r.gpus = append(r.gpus, found{gpu: g, told: &gpufacts.GPU{PCI: pci}})
 			return
 		}
 	}
 	r.note("NVIDIA's library does not tell of its GPU %d: %v", i, err)
 }
 
-// addMissing adds GPUs of which the kernel's files do not tell, as under WSL.
-func (r *reader) addMissing() {
-	missing := false
-	for _, f := range r.gpus {
-		if r.of(f.pci) == nil {
-			r.machine.GPUs = append(r.machine.GPUs, placement.GPU{PCI: f.pci, Vendor: placement.NVIDIA})
-			missing = true
-		}
-	}
-	if !missing {
-		return
-	}
-	isNVIDIA := func(g placement.GPU) int {
-		if g.Vendor == placement.NVIDIA {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(r.machine.GPUs, func(a, b placement.GPU) int {
-		if c := isNVIDIA(a) - isNVIDIA(b); c != 0 || isNVIDIA(a) == 1 {
-			return c
-		}
-		return cmp.Compare(a.PCI, b.PCI)
-	})
-	for i := range r.machine.GPUs {
-		if isNVIDIA(r.machine.GPUs[i]) == 0 {
-			r.machine.GPUs[i].Index = i
-		}
-	}
-}
-
-// of returns the machine's GPU at an address, or nil.
-func (r *reader) of(pci string) *placement.GPU {
-	i := slices.IndexFunc(r.machine.GPUs, func(g placement.GPU) bool { return g.Vendor == placement.NVIDIA && g.PCI == pci })
-	if i < 0 {
-		return nil
-	}
-	return &r.machine.GPUs[i]
-}
-
-// ask stores an answer. After a failure the GPU is not asked any more: a lost one
-// can take seconds for each answer.
-func ask[T any](r *reader, f *found, question func() (T, error), store func(T)) {
+// question stores an answer. After a failure the GPU is not asked any more: a lost
+// one can take seconds for each answer.
+func question[T any](r *reader, f *found, put func() (T, error), store func(T)) {
 	if f.failed {
 		return
 	}
-	answer, err := question()
+	answer, err := put()
 	switch {
 	case err == nil:
 		store(answer)
 	case !errors.Is(err, errNotTold):
-		f.failed = true
-		r.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", f.pci, err)
+		f.failed, f.told.Failed = true, true
+		r.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", f.told.PCI, err)
 	}
 }
 
 // describe asks for what concerns one GPU alone.
 func (r *reader) describe(f *found) {
-	g := r.of(f.pci)
-	ask(r, f, f.gpu.UUID, func(uuid string) { g.UUID = uuid })
-	ask(r, f, f.gpu.Name, func(name string) { g.Name = name })
-	ask(r, f, f.gpu.Memory, func(bytes int64) { g.Memory = bytes })
-	ask(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
-	ask(r, f, f.gpu.Processes, func(n int) { g.Used = n > 0 })
-	if t := r.machine.Topology; t != nil {
-		ask(r, f, f.gpu.MemoryNode, func(id int) {
-			if node := t.Node(id); node != nil && node.CPUs.Len() == 0 {
-				g.MemoryNode = id
-			}
-		})
-		ask(r, f, func() ([]uint64, error) { return f.gpu.CPUs(bits(t)) }, func(mask []uint64) { r.place(g, placement.CPUSetOf(mask)) })
-	}
+	g := f.told
+	question(r, f, f.gpu.UUID, func(uuid string) { g.UUID = uuid })
+	question(r, f, f.gpu.Name, func(name string) { g.Name = name })
+	question(r, f, f.gpu.Memory, func(bytes int64) { g.Memory = bytes })
+	question(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
+	question(r, f, f.gpu.Processes, func(n int) { g.Used = new(n > 0) })
+	question(r, f, f.gpu.MemoryNode, func(id int) { g.MemoryNode = &id })
+	question(r, f, func() ([]uint64, error) { return f.gpu.CPUs(maxCPUs) }, func(mask []uint64) { g.Near = placement.CPUSetOf(mask) })
 	for i := range maxLinks {
 		more := false
-		ask(r, f, func() (link, error) { return f.gpu.Link(i) }, func(l link) {
+		question(r, f, func() (link, error) { return f.gpu.Link(i) }, func(l link) {
 			more = true
-			f.count(l)
+			count(g, l)
 		})
 		if !more {
 			break
@@ -206,91 +162,17 @@ func (r *reader) describe(f *found) {
 	}
 }
 
-// bits is the size of a mask of all CPUs.
-func bits(t *placement.Topology) int {
-	if len(t.CPUs) == 0 {
-		return 64
-	}
-	return t.CPUs[len(t.CPUs)-1].ID + 1
-}
-
-func (f *found) count(l link) {
+func count(g *gpufacts.GPU, l link) {
 	switch {
 	case !l.up:
-		f.down++
+		g.Down++
 	case l.toSwitch:
-		f.toward++
+		g.Switched++
 	default:
-		f.peers[l.peer]++
-	}
-}
-
-// place believes NVIDIA's affinity where the kernel's files say nothing or
-// something else. It may be a part of what they say: some drivers leave out CPUs
-// that a cgroup forbids.
-func (r *reader) place(g *placement.GPU, near placement.CPUSet) {
-	var home *placement.NUMANode
-	nodes := r.machine.Topology.Nodes
-	for i := range nodes {
-		if meet(nodes[i].CPUs, near) {
-			if home != nil {
-				return // near to several nodes: that says nothing
-			}
-			home = &nodes[i]
+		if g.Links == nil {
+			g.Links = map[string]int{}
 		}
-	}
-	if home == nil {
-		return
-	}
-	switch {
-	case g.Bus == nil:
-		g.Bus = &placement.Bus{Address: g.PCI}
-	case g.Bus.Node == home.ID:
-		return
-	case g.Bus.Node >= 0:
-		r.note("the kernel puts the GPU %s into NUMA node %d, NVIDIA's library into %d: the latter counts", g.PCI, g.Bus.Node, home.ID)
-	}
-	g.Bus.Node, g.Bus.Near = home.ID, home.CPUs
-}
-
-// meet reports whether two sets have a CPU in common.
-func meet(a, b placement.CPUSet) bool {
-	left := a.Len()
-	for cpu := 0; left > 0; cpu++ {
-		if a.Has(cpu) {
-			if b.Has(cpu) {
-				return true
-			}
-			left--
-		}
-	}
-	return false
-}
-
-// connect fills in what concerns two GPUs: NVLinks, directly or through NVSwitch,
-// where all GPUs reach each other and the one with fewer links counts; and
-// peer-to-peer access.
-func (r *reader) connect() {
-	for i := range r.gpus {
-		f := &r.gpus[i]
-		counts := maps.Clone(f.peers)
-		for j := range r.gpus {
-			if other := &r.gpus[j]; i != j {
-				if n := min(f.toward, other.toward); n > 0 {
-					counts[other.pci] += n
-				}
-				r.askPeer(f, other)
-			}
-		}
-		g := r.of(f.pci)
-		for _, peer := range slices.Sorted(maps.Keys(counts)) {
-			if r.of(peer) != nil {
-				g.Links = append(g.Links, placement.Link{Peer: peer, Kind: "nvlink", Count: counts[peer]})
-			}
-		}
-		if f.down > 0 && f.toward == 0 && len(f.peers) == 0 {
-			r.note("the %d NVLinks of the GPU %s are down: on a machine with NVSwitch, is the fabric manager running?", f.down, f.pci)
-		}
+		g.Links[l.peer]++
 	}
 }
 
@@ -298,8 +180,7 @@ func (r *reader) askPeer(f, other *found) {
 	if other.failed {
 		return
 	}
-	ask(r, f, func() (placement.P2PStatus, error) { return f.gpu.Peer(other.gpu) }, func(status placement.P2PStatus) {
-		g := r.of(f.pci)
-		g.Peers = append(g.Peers, placement.Peer{PCI: other.pci, Access: status})
+	question(r, f, func() (placement.P2PStatus, error) { return f.gpu.Peer(other.gpu) }, func(status placement.P2PStatus) {
+		f.told.Peers = append(f.told.Peers, placement.Peer{PCI: other.told.PCI, Access: status})
 	})
 }

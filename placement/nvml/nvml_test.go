@@ -6,7 +6,13 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"gorun/placement"
+	"gorun/placement/gpufacts"
 )
+
+// add adds to a machine what a library tells.
+func add(m *placement.Machine, lib library) {
+	m.Notes = append(m.Notes, gpufacts.Wish{All: true}.Complete(m, ask(lib), nil)...)
+}
 
 // With or without cgo, a machine without NVIDIA's GPUs stays as it is.
 func TestMachineWithoutNVIDIA(t *testing.T) {

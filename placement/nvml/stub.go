@@ -2,10 +2,12 @@
 
 package nvml
 
-import "gorun/placement"
+import "gorun/placement/gpufacts"
 
 // Linked says whether this program can ask NVIDIA's library at all.
 const Linked = false
 
-// Add adds nothing: this program was built without cgo.
-func Add(*placement.Machine) {}
+// Ask learns nothing: this program was built without cgo.
+func Ask() gpufacts.Facts {
+	return gpufacts.Facts{Error: "this program was built without cgo"}
+}

@@ -83,8 +83,8 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 
 // compareWithHwloc shows both the same files.
 func compareWithHwloc(t *testing.T, lstopo string, m placement.Machine) {
-	tree := fakeTree{treeOf(m)}
-	tree.addForHwloc(m.Topology)
+	tree := fakeTree{MapFS: treeOf(m)}
+	addForHwloc(tree, m.Topology)
 	got := ReadFS(tree.MapFS, m.CPUs, everything).Topology
 
 	command := exec.Command(lstopo, "--of", "xml", "--no-io", "--whole-system", "-")
@@ -120,7 +120,7 @@ func compareWithHwloc(t *testing.T, lstopo string, m placement.Machine) {
 
 // addForHwloc adds the files that hwloc reads and gorun does not: masks instead
 // of lists, and numbers beside them.
-func (t fakeTree) addForHwloc(topology *placement.Topology) {
+func addForHwloc(t fakeTree, topology *placement.Topology) {
 	masks := map[string]string{"core_cpus_list": "core_cpus", "package_cpus_list": "package_cpus", "shared_cpu_list": "shared_cpu_map", "cpulist": "cpumap"}
 	for name, file := range t.MapFS {
 		if mask := masks[path.Base(name)]; mask != "" {
@@ -129,15 +129,15 @@ func (t fakeTree) addForHwloc(topology *placement.Topology) {
 			for _, cpu := range members(set) {
 				word |= 1 << cpu // the machines of this test have 32 CPUs at most
 			}
-			t.put(path.Dir(name)+"/"+mask, fmt.Sprintf("%08x", word))
+			t.Put(path.Dir(name)+"/"+mask, fmt.Sprintf("%08x", word))
 		}
 		if strings.HasSuffix(name, "/shared_cpu_list") {
-			t.put(path.Dir(name)+"/size", "1024K")
+			t.Put(path.Dir(name)+"/size", "1024K")
 		}
 	}
 	for _, cpu := range topology.CPUs {
 		dir := cpuDir + "/cpu" + itoa(cpu.ID) + "/topology"
-		t.put(dir+"/physical_package_id", cpu.Package)
-		t.put(dir+"/core_id", cpu.Core)
+		t.Put(dir+"/physical_package_id", cpu.Package)
+		t.Put(dir+"/core_id", cpu.Core)
 	}
 }

@@ -14,31 +14,31 @@ import (
 func nicsOf(t *testing.T, devices func(tree fakeTree)) []placement.NIC {
 	t.Helper()
 	m := example(t, "one")
-	tree := fakeTree{treeOf(m)}
+	tree := fakeTree{MapFS: treeOf(m)}
 	devices(tree)
 	return ReadFS(tree.MapFS, m.CPUs, everything).Topology.NICs
 }
 
-func (t fakeTree) virtual(name, kind, state string) {
+func virtual(t fakeTree, name, kind, state string) {
 	dir := "sys/devices/virtual/net/" + name
-	t.link(netDir+"/"+name, dir)
-	t.put(dir+"/type", kind)
-	t.put(dir+"/operstate", state)
+	t.Link(netDir+"/"+name, dir)
+	t.Put(dir+"/type", kind)
+	t.Put(dir+"/operstate", state)
 }
 
 func TestVirtualInterfaces(t *testing.T) {
 	nics := nicsOf(t, func(tree fakeTree) {
-		tree.virtual("lo", "772", "unknown")
-		tree.virtual("docker0", "1", "up")
-		tree.virtual("vlan7", "1", "up")
-		tree.put("sys/devices/virtual/net/vlan7/master/x", "") // a port of docker0
-		tree.virtual("cali1f2e", "1", "up")
-		tree.virtual("tunl0", "768", "down")
-		tree.virtual("wg0", "65534", "unknown")
-		tree.virtual("bond0", "1", "up")
-		tree.put("sys/devices/virtual/net/bond0/speed", 50000)
-		tree.put(netDir+"/bonding_masters", "bond0")
-		tree.nic(placement.NIC{
+		virtual(tree, "lo", "772", "unknown")
+		virtual(tree, "docker0", "1", "up")
+		virtual(tree, "vlan7", "1", "up")
+		tree.Put("sys/devices/virtual/net/vlan7/master/x", "") // a port of docker0
+		virtual(tree, "cali1f2e", "1", "up")
+		virtual(tree, "tunl0", "768", "down")
+		virtual(tree, "wg0", "65534", "unknown")
+		virtual(tree, "bond0", "1", "up")
+		tree.Put("sys/devices/virtual/net/bond0/speed", 50000)
+		tree.Put(netDir+"/bonding_masters", "bond0")
+		tree.NIC(placement.NIC{
 			Name: "eno1", Interface: "eno1", Kind: placement.Ethernet,
 			Bus: &placement.Bus{Root: "pci0000:00", Address: "0000:00:1f.6"},
 		})
@@ -54,34 +54,34 @@ func TestVirtualInterfaces(t *testing.T) {
 }
 
 // rdmaPort writes a port of an RDMA device by its files.
-func (t fakeTree) rdmaPort(dir, layer, state, physical, rate string) {
-	t.put(dir+"/link_layer", layer)
-	t.put(dir+"/state", state)
-	t.put(dir+"/phys_state", physical)
-	t.put(dir+"/rate", rate)
+func rdmaPort(t fakeTree, dir, layer, state, physical, rate string) {
+	t.Put(dir+"/link_layer", layer)
+	t.Put(dir+"/state", state)
+	t.Put(dir+"/phys_state", physical)
+	t.Put(dir+"/rate", rate)
 }
 
 func TestRDMADevices(t *testing.T) {
 	const dir = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	bus := &placement.Bus{Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0", Near: cpus(t, "0")}
 	nics := nicsOf(t, func(tree fakeTree) {
-		tree.device(bus, "15B3", "20700")
+		tree.Device(bus, "15B3", "20700")
 		// One device with a port of each kind; the second netdev is the first port's.
 		mlx := dir + "/infiniband/mlx4_0"
-		tree.link(rdmaDir+"/mlx4_0", mlx)
-		tree.link(mlx+"/device", dir)
-		tree.rdmaPort(mlx+"/ports/1", "InfiniBand", "2: INIT", "5: LinkUp", "56 Gb/sec (4X FDR)")
-		tree.rdmaPort(mlx+"/ports/2", "Ethernet", "4: ACTIVE", "5: LinkUp", "2.5 Gb/sec (1X SDR)")
-		tree.put(mlx+"/ports/junk", "")
+		tree.Link(rdmaDir+"/mlx4_0", mlx)
+		tree.Link(mlx+"/device", dir)
+		rdmaPort(tree, mlx+"/ports/1", "InfiniBand", "2: INIT", "5: LinkUp", "56 Gb/sec (4X FDR)")
+		rdmaPort(tree, mlx+"/ports/2", "Ethernet", "4: ACTIVE", "5: LinkUp", "2.5 Gb/sec (1X SDR)")
+		tree.Put(mlx+"/ports/junk", "")
 		for i, name := range []string{"ens1", "ib0", "ib0.8001"} {
-			tree.link(netDir+"/"+name, dir+"/net/"+name)
-			tree.put(dir+"/net/"+name+"/dev_port", []int{1, 0, 0}[i])
-			tree.put(dir+"/net/"+name+"/type", []int{arpEthernet, arpInfiniBand, arpInfiniBand}[i])
+			tree.Link(netDir+"/"+name, dir+"/net/"+name)
+			tree.Put(dir+"/net/"+name+"/dev_port", []int{1, 0, 0}[i])
+			tree.Put(dir+"/net/"+name+"/type", []int{arpEthernet, arpInfiniBand, arpInfiniBand}[i])
 		}
 		rxe := "sys/devices/virtual/infiniband/rxe0"
-		tree.link(rdmaDir+"/rxe0", rxe)
-		tree.put(rxe+"/parent", "eth7")
-		tree.rdmaPort(rxe+"/ports/1", "Ethernet", "1: DOWN", "3: Disabled", "what")
+		tree.Link(rdmaDir+"/rxe0", rxe)
+		tree.Put(rxe+"/parent", "eth7")
+		rdmaPort(tree, rxe+"/ports/1", "Ethernet", "1: DOWN", "3: Disabled", "what")
 	})
 	assert.Equal(t, []placement.NIC{
 		{Name: "ib0.8001", Kind: placement.InfiniBand, Interface: "ib0.8001", GID: -1, Bus: bus},
@@ -113,12 +113,12 @@ func TestGID(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			tree := fakeTree{fstest.MapFS{}}
+			tree := fakeTree{MapFS: fstest.MapFS{}}
 			for i, gid := range test.gids {
-				tree.put("p/gids/"+itoa(i), gid)
+				tree.Put("p/gids/"+itoa(i), gid)
 			}
 			for i, kind := range test.types {
-				tree.put("p/gid_attrs/types/"+itoa(i), kind)
+				tree.Put("p/gid_attrs/types/"+itoa(i), kind)
 			}
 			assert.Equal(t, test.want, (&reader{root: tree.MapFS}).gid("p"))
 		})

@@ -23,6 +23,9 @@ func (r *reader) bus(address string) *placement.Bus {
 	bus := &placement.Bus{Address: address}
 	bus.Root, bus.Bridges, _ = busPath(target)
 	r.place(bus)
+	if r.needs.Links {
+		bus.Link = r.pcieLink(bus)
+	}
 	return bus
 }
 
@@ -120,6 +123,51 @@ func (r *reader) deviceNode(address string) int {
 		return -1
 	}
 	return n
+}
+
+// pcieLink reads the PCIe link of a device, of which both ends tell what they can
+// do; nil where the device does not tell.
+func (r *reader) pcieLink(bus *placement.Bus) *placement.PCIeLink {
+	device := pciDir + "/" + bus.Address
+	link := &placement.PCIeLink{
+		GTps: r.linkSpeed(device + "/max_link_speed"), Width: r.linkWidth(device + "/max_link_width"),
+		GTpsNow: r.linkSpeed(device + "/current_link_speed"), WidthNow: r.linkWidth(device + "/current_link_width"),
+	}
+	if link.GTps == 0 || link.Width == 0 {
+		return nil
+	}
+	if n := len(bus.Bridges); n > 0 {
+		port := pciDir + "/" + bus.Bridges[n-1]
+		if most := r.linkSpeed(port + "/max_link_speed"); most > 0 {
+			link.GTps = min(link.GTps, most)
+		}
+		if most := r.linkWidth(port + "/max_link_width"); most > 0 {
+			link.Width = min(link.Width, most)
+		}
+	}
+	return link
+}
+
+// linkSpeed reads "32.0 GT/s PCIe" (older kernels: "8 GT/s"); 0 for what is no rate
+// of PCIe's, such as "Unknown".
+func (r *reader) linkSpeed(name string) float64 {
+	text, _ := r.text(name)
+	number, _, _ := strings.Cut(text, " ")
+	speed, err := strconv.ParseFloat(number, 64)
+	if err != nil || (placement.PCIeLink{GTps: speed}).Generation() == 0 {
+		return 0
+	}
+	return speed
+}
+
+// maxLanes is the most that PCIe has; the kernel writes 63 or 255 where it does not know.
+const maxLanes = 32
+
+func (r *reader) linkWidth(name string) int {
+	if n, ok := r.number(name); ok && n > 0 && n <= maxLanes {
+		return n
+	}
+	return 0
 }
 
 // describeGPU adds what is known of a GPU without its vendor's library.

@@ -16,7 +16,7 @@ import (
 )
 
 // saved is what a saved machine can be asked for.
-var saved = Needs{Topology: true, NICs: true, Driverless: true}
+var saved = Needs{Topology: true, NICs: true, Links: true, Driverless: true}
 
 // Save copies into a new folder the files of this machine that [Read] reads, so
 // that [ReadSaved] gives the same Machine elsewhere: for a bug report, or to try

@@ -53,27 +53,27 @@ func TestThisMachineIsSaved(t *testing.T) {
 func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
 	t.Helper()
 	m := example(t, "offline")
-	tree := fakeTree{treeOf(m)}
+	tree := fakeTree{MapFS: treeOf(m)}
 	const guid = "f8b3781a-1e82-4818-a1c3-63d806ec15bb"
 	vmbus := "sys/devices/LNXSYSTM:00/VMBUS:00/" + guid
-	tree.netdev(placement.NIC{Name: "eth0", Interface: "eth0", Up: true, Gbps: 10}, vmbus+"/net/eth0")
-	tree.put(vmbus+"/pci0001:00/0001:00:00.0/numa_node", 1)
-	tree.link(pciDir+"/0001:00:00.0", vmbus+"/pci0001:00/0001:00:00.0")
-	tree.put("dev/nvidia0", "")
-	tree.put(nvidiaDir+"/0001:00:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-8f6b0f6c-0000-1111-2222-333344445555\nDevice Minor: \t 0\nSerial: 1650522004321")
+	tree.Interface(placement.NIC{Name: "eth0", Interface: "eth0", Up: true, Gbps: 10}, vmbus+"/net/eth0")
+	tree.Put(vmbus+"/pci0001:00/0001:00:00.0/numa_node", 1)
+	tree.Link(pciDir+"/0001:00:00.0", vmbus+"/pci0001:00/0001:00:00.0")
+	tree.Put("dev/nvidia0", "")
+	tree.Put(nvidiaDir+"/0001:00:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-8f6b0f6c-0000-1111-2222-333344445555\nDevice Minor: \t 0\nSerial: 1650522004321")
 	usb := placement.NIC{Name: "enx0a1b2c3d4e5f", Interface: "enx0a1b2c3d4e5f", Up: true, Gbps: 1}
-	tree.netdev(usb, "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/net/"+usb.Name)
+	tree.Interface(usb, "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/net/"+usb.Name)
 	roce := placement.NIC{
 		Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true, Gbps: 100, GID: 3,
 		Bus: &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0", Near: cpus(t, "0-2")},
 	}
-	tree.nic(roce)
-	tree.put("sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/infiniband/mlx5_0/ports/1/gids/4", "2a00:1450:4001:0000:0000:0000:0000:0001")
-	tree.put("proc/self/cgroup", "0::/user.slice/alice.scope")
-	tree.put("proc/self/mountinfo", "1 2 0:3 / / rw - overlay fileserver.example.com rw")
-	tree.put("sys/fs/cgroup/user.slice/alice.scope/cgroup.procs", 1)
-	tree.put("sys/fs/cgroup/user.slice/alice.scope/cpu.max", "150000 100000")
-	tree.put("sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 304\nunique_id 1234567890123\nlocation_id 16640\ndomain 0")
+	tree.NIC(roce)
+	tree.Put("sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/infiniband/mlx5_0/ports/1/gids/4", "2a00:1450:4001:0000:0000:0000:0000:0001")
+	tree.Put("proc/self/cgroup", "0::/user.slice/alice.scope")
+	tree.Put("proc/self/mountinfo", "1 2 0:3 / / rw - overlay fileserver.example.com rw")
+	tree.Put("sys/fs/cgroup/user.slice/alice.scope/cgroup.procs", 1)
+	tree.Put("sys/fs/cgroup/user.slice/alice.scope/cpu.max", "150000 100000")
+	tree.Put("sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 304\nunique_id 1234567890123\nlocation_id 16640\ndomain 0")
 	return tree.MapFS, m
 }
 

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"gorun/placement"
 )
@@ -35,6 +36,9 @@ type Needs struct {
 	// their drivers answer, some slowly, and all one after the other while another
 	// program changes the network: a job that only binds to cores does not wait for that.
 	NICs bool
+	// Links asks for the PCIe links of GPUs and NICs, too, with Topology: several
+	// files for each, and no place of a rank depends on them.
+	Links bool
 }
 
 // Read reads this machine, as the calling process may use it.
@@ -45,6 +49,13 @@ func Read(needs Needs) placement.Machine {
 		m.Notes = append(m.Notes, err.Error())
 	}
 	return m
+}
+
+// ReadDir reads a machine from a folder that has proc, sys and dev, as [Read] does
+// from /: such as a host's that is mounted into a container. Links are followed
+// wherever they lead; [ReadSaved] does not trust them.
+func ReadDir(dir string, allowed placement.CPUSet, needs Needs) placement.Machine {
+	return ReadFS(disk(strings.TrimRight(dir, "/")+"/"), allowed, needs)
 }
 
 // ReadFS reads a machine from a file tree with proc, sys and dev below its root.

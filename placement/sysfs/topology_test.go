@@ -3,6 +3,7 @@ package sysfs
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -12,7 +13,7 @@ import (
 	"gorun/placement"
 )
 
-var everything = Needs{CPUs: true, Memory: true, Topology: true, NICs: true}
+var everything = Needs{CPUs: true, Memory: true, Topology: true, NICs: true, Links: true}
 
 // example returns an example machine without what only NVIDIA's library tells.
 func example(t testing.TB, name string) placement.Machine {
@@ -50,7 +51,7 @@ func TestExampleIsReadFromFolder(t *testing.T) {
 func few(t *testing.T) (placement.Machine, fakeTree) {
 	t.Helper()
 	m := example(t, "two-socket-intel")
-	tree := fakeTree{treeOf(m)}
+	tree := fakeTree{MapFS: treeOf(m)}
 	return m, tree
 }
 
@@ -67,14 +68,14 @@ func TestStrangeMachines(t *testing.T) {
 			[]string{"the online CPUs are not known: /sys/devices/system/cpu/online cannot be read; the allowed ones are taken for all"},
 		},
 		{
-			"a container whose list of CPUs is made up", func(tree fakeTree) { tree.put(cpuDir+"/online", "0-125") },
+			"a container whose list of CPUs is made up", func(tree fakeTree) { tree.Put(cpuDir+"/online", "0-125") },
 			func(t *testing.T, m placement.Machine) { assert.Len(t, m.Topology.CPUs, 128) },
 			[]string{"CPUs 126-127 are allowed, but /sys/devices/system/cpu/online, which says 0-125, lacks them"},
 		},
 		{
 			"no NUMA nodes", func(tree fakeTree) {
-				tree.remove(nodeDir)
-				tree.put("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB")
+				tree.Remove(nodeDir)
+				tree.Put("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB")
 			},
 			func(t *testing.T, m placement.Machine) {
 				assert.Equal(t, []placement.NUMANode{{CPUs: cpus(t, "0-127"), Memory: 16 << 20, Distances: []int{10}}}, m.Topology.Nodes)
@@ -83,24 +84,24 @@ func TestStrangeMachines(t *testing.T) {
 			[]string{"NUMA nodes are not known: /sys/devices/system/node cannot be read; all CPUs count as one node"},
 		},
 		{
-			"an empty cpulist", func(tree fakeTree) { tree.put(nodeDir+"/node1/cpulist", "") },
+			"an empty cpulist", func(tree fakeTree) { tree.Put(nodeDir+"/node1/cpulist", "") },
 			func(t *testing.T, m placement.Machine) { assert.Equal(t, "0-127", m.Topology.Nodes[0].CPUs.String()) },
 			[]string{"CPUs 32-63,96-127 are in no NUMA node: they count as node 0's"},
 		},
 		{
-			"a distance too many", func(tree fakeTree) { tree.put(nodeDir+"/node1/distance", "21 10 21") },
+			"a distance too many", func(tree fakeTree) { tree.Put(nodeDir+"/node1/distance", "21 10 21") },
 			func(t *testing.T, m placement.Machine) { assert.Nil(t, m.Topology.Nodes[1].Distances) },
 			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has 3 numbers for 2 nodes"},
 		},
 		{
-			"distances that are no numbers", func(tree fakeTree) { tree.put(nodeDir+"/node1/distance", "far 10") },
+			"distances that are no numbers", func(tree fakeTree) { tree.Put(nodeDir+"/node1/distance", "far 10") },
 			func(t *testing.T, m placement.Machine) { assert.NotNil(t, m.Topology.Nodes[0].Distances) },
 			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has 0 numbers for 2 nodes"},
 		},
 		{
 			"no topology of CPUs", func(tree fakeTree) {
 				for cpu := range 128 {
-					tree.remove(cpuDir + "/cpu" + itoa(cpu))
+					tree.Remove(cpuDir + "/cpu" + itoa(cpu))
 				}
 			},
 			func(t *testing.T, m placement.Machine) {
@@ -111,7 +112,7 @@ func TestStrangeMachines(t *testing.T) {
 		{
 			"every CPU is said to be of one core", func(tree fakeTree) {
 				for cpu := range 128 {
-					tree.put(cpuDir+"/cpu"+itoa(cpu)+"/topology/core_cpus_list", "0-127")
+					tree.Put(cpuDir+"/cpu"+itoa(cpu)+"/topology/core_cpus_list", "0-127")
 				}
 			},
 			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.CPU(127).Thread) },
@@ -120,7 +121,7 @@ func TestStrangeMachines(t *testing.T) {
 		{
 			"no caches", func(tree fakeTree) {
 				for cpu := range 128 {
-					tree.remove(cpuDir + "/cpu" + itoa(cpu) + "/cache")
+					tree.Remove(cpuDir + "/cpu" + itoa(cpu) + "/cache")
 				}
 			},
 			func(t *testing.T, m placement.Machine) {
@@ -142,14 +143,14 @@ func TestStrangeMachines(t *testing.T) {
 			}, nil,
 		},
 		{
-			"threads switched off", func(tree fakeTree) { tree.put(cpuDir+"/smt/active", "0") },
+			"threads switched off", func(tree fakeTree) { tree.Put(cpuDir+"/smt/active", "0") },
 			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.CPU(127).Thread) }, nil,
 		},
 		{
 			"lists that are no lists", func(tree fakeTree) {
-				tree.put(cpuDir+"/isolated", "all")
-				tree.put(nodeDir+"/node0/cpulist", "0-")
-				tree.put("proc/self/status", "Mems_allowed_list:\tx")
+				tree.Put(cpuDir+"/isolated", "all")
+				tree.Put(nodeDir+"/node0/cpulist", "0-")
+				tree.Put("proc/self/status", "Mems_allowed_list:\tx")
 			},
 			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.Isolated.Len()) },
 			[]string{
@@ -162,9 +163,9 @@ func TestStrangeMachines(t *testing.T) {
 		{
 			"firmware without nodes of devices", func(tree fakeTree) {
 				for _, address := range []string{"0000:04:00.0", "0000:31:00.0", "0000:00:1c.4", "0000:30:02.0"} {
-					tree.put(tree.resolve(pciDir+"/"+address)+"/numa_node", -1)
+					tree.Put(tree.Resolve(pciDir+"/"+address)+"/numa_node", -1)
 				}
-				tree.put(tree.resolve(pciDir+"/0000:04:00.0")+"/local_cpulist", "0-127")
+				tree.Put(tree.Resolve(pciDir+"/0000:04:00.0")+"/local_cpulist", "0-127")
 			},
 			func(t *testing.T, m placement.Machine) {
 				assert.Equal(t, -1, m.Topology.NICs[0].Bus.Node, "all CPUs are near: nobody knows")
@@ -174,9 +175,9 @@ func TestStrangeMachines(t *testing.T) {
 		},
 		{
 			"a node only at the root port", func(tree fakeTree) {
-				tree.put(tree.resolve(pciDir+"/0000:04:00.0")+"/numa_node", -1)
-				tree.put(tree.resolve(pciDir+"/0000:00:1c.4")+"/numa_node", 1)
-				delete(tree.MapFS, tree.resolve(pciDir+"/0000:04:00.0")+"/local_cpulist")
+				tree.Put(tree.Resolve(pciDir+"/0000:04:00.0")+"/numa_node", -1)
+				tree.Put(tree.Resolve(pciDir+"/0000:00:1c.4")+"/numa_node", 1)
+				delete(tree.MapFS, tree.Resolve(pciDir+"/0000:04:00.0")+"/local_cpulist")
 			},
 			func(t *testing.T, m placement.Machine) {
 				assert.Equal(t, 1, m.Topology.NICs[0].Bus.Node)
@@ -185,12 +186,12 @@ func TestStrangeMachines(t *testing.T) {
 		},
 		{
 			"a device at a node without CPUs", func(tree fakeTree) {
-				tree.put(nodeDir+"/online", "0-2")
+				tree.Put(nodeDir+"/online", "0-2")
 				for i, distances := range []string{"10 21 30", "21 10 14", "30 14 10"} {
-					tree.put(nodeDir+"/node"+itoa(i)+"/distance", distances)
+					tree.Put(nodeDir+"/node"+itoa(i)+"/distance", distances)
 				}
-				tree.put(nodeDir+"/node2/cpulist", "")
-				tree.put(tree.resolve(pciDir+"/0000:04:00.0")+"/numa_node", 2)
+				tree.Put(nodeDir+"/node2/cpulist", "")
+				tree.Put(tree.Resolve(pciDir+"/0000:04:00.0")+"/numa_node", 2)
 			},
 			func(t *testing.T, m placement.Machine) {
 				assert.Equal(t, 1, m.Topology.NICs[0].Bus.Node)
@@ -199,7 +200,7 @@ func TestStrangeMachines(t *testing.T) {
 			}, nil,
 		},
 		{
-			"no PCI bus", func(tree fakeTree) { tree.remove(pciDir) },
+			"no PCI bus", func(tree fakeTree) { tree.Remove(pciDir) },
 			func(t *testing.T, m placement.Machine) {
 				assert.Nil(t, m.Topology.NICs[0].Bus)
 				assert.False(t, m.Topology.Virtual)
@@ -221,9 +222,9 @@ func TestStrangeMachines(t *testing.T) {
 // ARM tells how strong each CPU is, Intel only the two kinds.
 func TestKindsOfCPUs(t *testing.T) {
 	m := example(t, "offline")
-	tree := fakeTree{treeOf(m)}
+	tree := fakeTree{MapFS: treeOf(m)}
 	for _, cpu := range m.Topology.CPUs {
-		tree.put(cpuDir+"/cpu"+itoa(cpu.ID)+"/cpu_capacity", map[bool]int{true: 1024, false: 300 + cpu.ID/16*100}[cpu.ID < 4])
+		tree.Put(cpuDir+"/cpu"+itoa(cpu.ID)+"/cpu_capacity", map[bool]int{true: 1024, false: 300 + cpu.ID/16*100}[cpu.ID < 4])
 	}
 	kinds := map[int][]int{}
 	for _, cpu := range ReadFS(tree.MapFS, m.CPUs, everything).Topology.CPUs {
@@ -242,10 +243,10 @@ func TestKindsOfCPUs(t *testing.T) {
 // In AMD's CPX mode a card is several GPUs, as functions that are not on the bus.
 func TestPartsOfAMDGPUs(t *testing.T) {
 	m := example(t, "mi300x")
-	tree := fakeTree{treeOf(m)}
-	tree.put(kfdDir+"/10/properties", "simd_count 152\nlocation_id 6913\ndomain 0")
-	tree.put(kfdDir+"/10/gpu_id", 4711)
-	tree.put("sys/class/kfd/kfd/proc/99/vram_4711", 1<<20)
+	tree := fakeTree{MapFS: treeOf(m)}
+	tree.Put(kfdDir+"/10/properties", "simd_count 152\nlocation_id 6913\ndomain 0")
+	tree.Put(kfdDir+"/10/gpu_id", 4711)
+	tree.Put("sys/class/kfd/kfd/proc/99/vram_4711", 1<<20)
 	got := ReadFS(tree.MapFS, m.CPUs, everything)
 	require.Len(t, got.GPUs, 9)
 	assert.Equal(t, "0000:1b:00.1", got.GPUs[1].PCI)
@@ -263,8 +264,8 @@ func TestHiddenFolders(t *testing.T) {
 			"sys", "proc", "dev", "sys/devices", "sys/devices/system/cpu", "sys/bus", "sys/class", "sys/class/net",
 			"sys/class/infiniband", kfdDir, nvidiaDir,
 		} {
-			tree := fakeTree{treeOf(want)}
-			tree.remove(dir)
+			tree := fakeTree{MapFS: treeOf(want)}
+			tree.Remove(dir)
 			t.Run(name+" without "+dir, func(t *testing.T) {
 				checkTopology(t, ReadFS(tree.MapFS, want.CPUs, everything))
 			})
@@ -338,4 +339,47 @@ func BenchmarkTopology(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Of a PCIe link both ends tell what they can do; what is no rate or width is not
+// known.
+func TestPCIeLinks(t *testing.T) {
+	m := example(t, "mi300x")
+	gpu := m.GPUs[0].Bus
+	port := "sys/devices/" + gpu.Root + "/" + strings.Join(gpu.Bridges, "/")
+	device := port + "/" + gpu.Address
+	tests := []struct {
+		name  string
+		files map[string]string // of the device and its port, "" removes one
+		want  *placement.PCIeLink
+	}{
+		{"nothing changed", nil, &placement.PCIeLink{GTps: 32, Width: 16}},
+		{"an older port", map[string]string{port + "/max_link_speed": "16.0 GT/s PCIe"}, &placement.PCIeLink{GTps: 16, Width: 16}},
+		{"a narrower port", map[string]string{port + "/max_link_width": "8"}, &placement.PCIeLink{GTps: 32, Width: 8}},
+		{"an older kernel", map[string]string{device + "/max_link_speed": "8 GT/s"}, &placement.PCIeLink{GTps: 8, Width: 16}},
+		{"a port that does not tell", map[string]string{port + "/max_link_speed": "Unknown", port + "/max_link_width": "255"}, &placement.PCIeLink{GTps: 32, Width: 16}},
+		{
+			"idle, and badly seated",
+			map[string]string{device + "/current_link_speed": "2.5 GT/s PCIe", device + "/current_link_width": "8"},
+			&placement.PCIeLink{GTps: 32, Width: 16, GTpsNow: 2.5, WidthNow: 8},
+		},
+		{"no file", map[string]string{device + "/max_link_width": ""}, nil},
+		{"a rate that there is not", map[string]string{device + "/max_link_speed": "33 GT/s"}, nil},
+		{"nonsense", map[string]string{device + "/max_link_speed": "NaN GT/s", device + "/max_link_width": "-16"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := fakeTree{MapFS: treeOf(m)}
+			for name, text := range tt.files {
+				if tree.Put(name, text); text == "" {
+					delete(tree.MapFS, name)
+				}
+			}
+			got := ReadFS(tree, m.CPUs, everything)
+			assert.Equal(t, tt.want, got.GPUs[0].Bus.Link)
+			assert.Equal(t, m.GPUs[1], got.GPUs[1])
+		})
+	}
+	unasked := ReadFS(treeOf(m), m.CPUs, Needs{Topology: true})
+	assert.Nil(t, unasked.GPUs[0].Bus.Link)
 }

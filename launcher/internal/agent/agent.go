@@ -16,6 +16,7 @@ import (
 
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
+	nvml "gorun/placement/nvml/worker"
 )
 
 // Config is what an agent gets from the program it runs in.
@@ -31,6 +32,8 @@ type Config struct {
 	// Executable becomes the guard's sweep when this process is gone; "" is this
 	// program itself, which then calls process.EnterGuard first.
 	Executable string
+	// NVML is the program that asks NVIDIA's library.
+	NVML nvml.Program
 }
 
 // Agent is one node's side of one job.

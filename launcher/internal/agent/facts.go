@@ -10,6 +10,8 @@ import (
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	"gorun/placement"
+	"gorun/placement/gpufacts"
+	nvml "gorun/placement/nvml/worker"
 	"gorun/placement/sysfs"
 )
 
@@ -28,6 +30,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		Machine: machine(h),
 		TempDir: a.cfg.TempDir,
 	}
+	facts.Notes = a.askLibrary(h, &facts.Machine)
 	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
@@ -45,6 +48,19 @@ func machine(h wire.Hello) placement.Machine {
 		needs.Topology, needs.CPUs = false, true
 	}
 	return sysfs.Read(needs)
+}
+
+// askLibrary completes what the head wants to know of NVIDIA's GPUs where the
+// kernel's files do not tell it, and returns remarks.
+func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) {
+	wish := gpufacts.Wish{Users: h.GPUUsers, Names: h.GPUNames, Links: h.GPULinks}
+	if wish == (gpufacts.Wish{}) || !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
+		return nil
+	}
+	program := a.cfg.NVML
+	program.Slow = func() { _ = a.link.Send(&wire.Notice{Text: nvml.SlowText}) } // a head that is gone needs no word
+	facts, err := program.Facts(len(m.GPUs))
+	return wish.Complete(m, facts, err)
 }
 
 // checkLimits is done once, and before anything is made for each rank if their

@@ -18,6 +18,9 @@ func (m *Hello) fields(c *coder) {
 	c.flag(8, &m.Topology)
 	c.flag(9, &m.Places)
 	c.flag(10, &m.NICs)
+	c.flag(11, &m.GPUUsers)
+	c.flag(12, &m.GPUNames)
+	c.flag(13, &m.GPULinks)
 }
 
 func (p *Program) fields(c *coder) {
@@ -38,6 +41,7 @@ func (m *Facts) fields(c *coder) {
 	parts(c, 4, &m.Programs)
 	text(c, 5, &m.TempDir)
 	text(c, 6, &m.Limit)
+	c.texts(7, &m.Notes)
 }
 
 func (p *Resolved) fields(c *coder) {

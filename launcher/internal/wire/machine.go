@@ -14,6 +14,7 @@ type (
 	link     placement.Link
 	peer     placement.Peer
 	bus      placement.Bus
+	pcieLink placement.PCIeLink
 	topology placement.Topology
 	numaNode placement.NUMANode
 	nic      placement.NIC
@@ -64,6 +65,14 @@ func (b *bus) fields(c *coder) {
 	c.texts(3, &b.Bridges)
 	number(c, 4, &b.Node)
 	c.cpuSet(5, &b.Near)
+	perhaps(c, 6, &b.Link, func(l *placement.PCIeLink) fielder { return (*pcieLink)(l) })
+}
+
+func (l *pcieLink) fields(c *coder) {
+	c.float(1, &l.GTps)
+	number(c, 2, &l.Width)
+	c.float(3, &l.GTpsNow)
+	number(c, 4, &l.WidthNow)
 }
 
 // fields writes the CPUs by columns: a table of 256 rows is a few kilobytes then.

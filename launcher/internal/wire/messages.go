@@ -20,7 +20,12 @@ type Hello struct {
 	Topology bool
 	Places   bool
 	// NICs asks for the network interfaces with it.
-	NICs     bool
+	NICs bool
+	// GPUUsers, GPUNames and GPULinks ask for what of NVIDIA's GPUs the kernel's files
+	// may not tell; see gpufacts.Wish.
+	GPUUsers bool
+	GPUNames bool
+	GPULinks bool
 	Programs []Program
 	// Ranks is how many this node is going to have, where that is known by now:
 	// Facts then say whether its limits allow it.
@@ -48,6 +53,8 @@ type Facts struct {
 	Programs []Resolved
 	TempDir  string
 	Limit    string // which limit is too low for Hello's ranks; "" for none
+	// Notes are remarks on what could not be learned.
+	Notes []string
 }
 
 // Resolved is how a program starts on a node, or why it cannot.

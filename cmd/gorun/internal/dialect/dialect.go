@@ -182,6 +182,8 @@ func subcommand(name string) *command {
 		return &command{name, "print help, of launch, store and topo too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
+	case "nvml-facts": // gorun's own, and in no help
+		return &command{name, "print what NVIDIA's library tells", nvmlCommand}
 	case "completion":
 		return &command{name, "print a script that completes options: bash, zsh or fish", completionCommand}
 	}
@@ -221,6 +223,19 @@ func versionCommand(args []string, _ Surroundings) (Invocation, error) {
 		return Invocation{}, usage(Gorun, errors.New("gorun version takes no arguments; gorun ./version starts a program of that name"))
 	}
 	return Invocation{Action: Version, Dialect: Gorun}, nil
+}
+
+// nvmlCommand takes the version of the gorun that asks.
+func nvmlCommand(args []string, _ Surroundings) (Invocation, error) {
+	inv := Invocation{Action: AskNVML, Dialect: Gorun}
+	switch len(args) {
+	case 0:
+	case 1:
+		inv.Wished = args[0]
+	default:
+		return Invocation{}, usage(Gorun, errors.New("gorun nvml-facts takes a version alone; gorun ./nvml-facts starts a program of that name"))
+	}
+	return inv, nil
 }
 
 func completionCommand(args []string, _ Surroundings) (Invocation, error) {

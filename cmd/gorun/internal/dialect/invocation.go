@@ -21,6 +21,7 @@ const (
 	Completion               // print Invocation.Dialect.Completion(Invocation.Shell)
 	Serve                    // serve the store of Invocation.Store alone
 	Show                     // show the machine of Invocation.Topo
+	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
 )
 
 // Invocation is a command line that was understood.
@@ -39,6 +40,7 @@ type Invocation struct {
 	Verbose int    // how often -v was given
 	Report  string // file for the result as JSON; "" writes none
 	Shell   string // with Completion: bash, zsh or fish
+	Wished  string // with AskNVML; "" is any
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string

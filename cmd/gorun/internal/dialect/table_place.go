@@ -15,7 +15,7 @@ import (
 var placeTable = append(placeOptions(varGorun), []Option{
 	{
 		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
-		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are too small is killed), interleave, none (default: preferred)",
+		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
 		set:  (*parser).setMemory,
 	},
 	{

@@ -14,7 +14,7 @@ import (
 // Topo is the command line of gorun topo, which has no program.
 var Topo = &Dialect{
 	Name:  "gorun topo",
-	About: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and how near they are to each other. It starts nothing.",
+	About: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and how near they are to each other. It starts no rank.",
 	examples: []example{
 		{"gorun topo", "this machine"},
 		{"gorun topo -n 8 --map-by numa", "and where 8 ranks would sit on it"},
@@ -38,6 +38,8 @@ type TopoWish struct {
 	Example string // name of a typical machine; with neither it is this machine
 	Save    string // folder for this machine's files; "" saves nothing
 	SVG     string // file for a drawing; "-" is standard output
+	// WriteRankFile is the file for the places of the ranks, "-" standard output.
+	WriteRankFile string
 
 	Impact    bool  // predict an all-reduce
 	ModelSize int64 // of that many bytes
@@ -97,6 +99,11 @@ var topoTable = []Option{
 		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.SVG, a) },
 	},
 	{
+		Names: []string{"write-rankfile"}, Group: GroupShown, Value: "FILE", from: varNone,
+		Help: "write where the ranks would sit as a rank file, which --rankfile and mpirun read, to FILE and print no picture; - is standard output",
+		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.WriteRankFile, a) },
+	},
+	{
 		Names: []string{"json"}, Group: GroupShown, from: varNone,
 		Help: "print everything as JSON in place of the picture",
 		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
@@ -129,8 +136,9 @@ func (p *parser) finishShow() (Invocation, error) {
 	if wish.Save != "" && (wish.From != "" || wish.Example != "") {
 		p.problem(errors.New("--save writes the files of this machine: leave out --from and --example"))
 	}
-	if wish.SVG == "-" && p.inv.JSON {
-		p.problem(errors.New("--svg - and --json contradict each other: both want standard output"))
+	p.oneOutput()
+	if wish.WriteRankFile != "" && !wish.Seats() && p.problems == nil {
+		p.problem(errors.New("--write-rankfile needs ranks: add their number, such as -n 4"))
 	}
 	if wish.Impact && wish.ModelSize == 0 && p.problems == nil {
 		p.problem(errors.New("--impact needs to know how much is reduced: add --model-size, such as --model-size 7.5GB"))
@@ -144,6 +152,26 @@ func (p *parser) finishShow() (Invocation, error) {
 	p.noteStrangers()
 	p.inv.Action, p.inv.Spec = Show, job.Spec{}
 	return p.inv, nil
+}
+
+// oneOutput refuses several outputs on standard output.
+func (p *parser) oneOutput() {
+	var outputs []string
+	for _, o := range []struct {
+		wanted bool
+		name   string
+	}{
+		{p.inv.Topo.SVG == "-", "--svg -"},
+		{p.inv.Topo.WriteRankFile == "-", "--write-rankfile -"},
+		{p.inv.JSON, "--json"},
+	} {
+		if o.wanted {
+			outputs = append(outputs, o.name)
+		}
+	}
+	if len(outputs) > 1 {
+		p.problem(fmt.Errorf("%s and %s contradict each other: both want standard output", outputs[0], outputs[1]))
+	}
 }
 
 // modelUnits are the units of sizes that stand beside bandwidths, which are decimal.

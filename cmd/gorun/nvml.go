@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/version"
+	"gorun/launcher/job"
+	"gorun/placement"
+	"gorun/placement/gpufacts"
+	"gorun/placement/nvml"
+	"gorun/placement/nvml/worker"
+	"gorun/placement/sysfs"
+)
+
+// nvmlWorker is the program that asks NVIDIA's library: this one if it was built
+// with cgo, else gorun-gpu.
+func nvmlWorker() worker.Program {
+	p := worker.Program{Version: version.String()}
+	if nvml.Linked {
+		p.Path = worker.Itself
+	}
+	return p
+}
+
+// askLibrary completes this machine by what only NVIDIA's library tells, where it
+// has GPUs of NVIDIA, and returns remarks.
+func askLibrary(m *placement.Machine) (notes []string) {
+	wish := gpufacts.Wish{All: true}
+	if !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
+		return nil
+	}
+	program := nvmlWorker()
+	program.Slow = func() { say(os.Stderr, worker.SlowText) }
+	facts, err := program.Facts(len(m.GPUs))
+	return wish.Complete(m, facts, err)
+}
+
+// answerNVML is that program at work.
+func answerNVML(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	if !nvml.Linked {
+		say(stderr, worker.Verb+": this gorun was built without cgo; "+worker.Name+" is the one that can ask NVIDIA's library")
+		return job.ExitLauncher
+	}
+	if err := worker.Answer(stdout, inv.Wished, version.String(), nvml.Ask); err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return 0
+}

@@ -1,0 +1,172 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// away returns remarks on ranks that the user's own wishes keep from their GPUs,
+// one line each: bound to CPUs at which a GPU of theirs is not, or with other GPUs
+// than a program takes that counts them by LOCAL_RANK. Gorun's own policies, whose
+// seats are paired, do neither unless the machine leaves no choice.
+func (r Request) away(ranks []Rank, nodes []mapped, machines []Machine) (notes []string) {
+	if note := r.bound(ranks, nodes); note != "" {
+		notes = append(notes, note)
+	}
+	if note := r.counted(ranks, machines); note != "" {
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// afar are ranks on the same NUMA nodes whose GPUs are at the same others.
+type afar struct {
+	ranks       []int
+	cpus, homes string
+	gpus        int
+}
+
+// mostAfar bounds what a remark lists.
+const mostAfar = 3
+
+// bound is the remark on ranks that are bound away from their GPUs.
+func (r Request) bound(ranks []Rank, nodes []mapped) string {
+	if r.RankFile == nil && r.MapBy.Object == ByGPU && len(r.BindTo.Lists) == 0 {
+		return "" // they are as near as there is room
+	}
+	var groups []afar
+	for i, rank := range ranks {
+		t := nodes[rank.Node].tree
+		if t == nil || nodes[rank.Node].paired || rank.CPUs.Len() == 0 {
+			continue
+		}
+		on, homes := t.nodesOf(rank.CPUs), t.knownHomes(rank.GPUs)
+		if homes.within(on) {
+			continue
+		}
+		group := afar{cpus: on.String(), homes: homes.String(), gpus: len(rank.GPUs)}
+		at := slices.IndexFunc(groups, func(g afar) bool {
+			return g.cpus == group.cpus && g.homes == group.homes && (g.gpus == 1) == (group.gpus == 1)
+		})
+		if at < 0 {
+			at, groups = len(groups), append(groups, group)
+		}
+		groups[at].ranks = append(groups[at].ranks, i)
+	}
+	if len(groups) == 0 {
+		return ""
+	}
+	texts := make([]string, min(mostAfar, len(groups)))
+	for i := range texts {
+		texts[i] = groups[i].String()
+	}
+	if more := groups[len(texts):]; len(more) > 0 {
+		n := 0
+		for _, g := range more {
+			n += len(g.ranks)
+		}
+		texts = append(texts, "and so on for "+plural(n, "more rank"))
+	}
+	wish, out := r.wayBack()
+	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", wish, strings.Join(texts, ", "), out)
+}
+
+func (a afar) String() string {
+	verb, gpu := "is", "its GPU"
+	switch {
+	case a.gpus > 1 && len(a.ranks) == 1:
+		gpu = "its GPUs"
+	case len(a.ranks) > 1:
+		verb, gpu = "are", "their GPUs"
+	}
+	return fmt.Sprintf("%s %s on NUMA %s, %s on %s", rankList(a.ranks), verb, nodeList(a.cpus), gpu, a.homes)
+}
+
+// rankList is "rank 1" or "ranks 1,3-5".
+func rankList(ranks []int) string {
+	noun := "rank "
+	if len(ranks) > 1 {
+		noun = "ranks "
+	}
+	return noun + cpuSetOf(ranks...).String()
+}
+
+// nodeList is "node 1" or "nodes 0-1".
+func nodeList(list string) string {
+	if strings.ContainsAny(list, ",-") {
+		return "nodes " + list
+	}
+	return "node " + list
+}
+
+// wayBack names the option that put ranks where they are, and says how they come
+// near to their GPUs.
+func (r Request) wayBack() (wish, out string) {
+	switch {
+	case r.RankFile != nil:
+		return r.RankFile.From, "without it they are near"
+	case len(r.BindTo.Lists) > 0:
+		return r.BindTo.String(), "without it they are near"
+	}
+	return r.placeWish(), MapBy{Object: ByGPU, PE: r.MapBy.PE}.String() + " puts them near"
+}
+
+// counted is the remark on ranks whose GPUs are not those to which LOCAL_RANK
+// counts; with more ranks than GPUs programs count again from the first.
+func (r Request) counted(ranks []Rank, machines []Machine) string {
+	if r.Isolate { // a program finds its own GPUs alone
+		return ""
+	}
+	var others []int
+	var example string
+	gpus := make([][]GPU, len(machines))
+	for i, rank := range ranks {
+		if gpus[rank.Node] == nil {
+			gpus[rank.Node], _ = r.gpus(machines[rank.Node])
+		}
+		places := len(gpus[rank.Node]) / max(1, len(rank.GPUs))
+		if len(rank.GPUs) == 0 || places == 0 {
+			continue
+		}
+		taken := r.gpusOf(rank.LocalRank%places, gpus[rank.Node])
+		if slices.EqualFunc(taken, rank.GPUs, GPU.is) {
+			continue
+		}
+		if len(others) == 0 {
+			example = fmt.Sprintf("rank %d has GPU %s, not %s", i, indexList(rank.GPUs), indexList(taken))
+		}
+		others = append(others, i)
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	wish := r.MapBy.String()
+	if (r.RankBy != RankBy{}) {
+		wish = r.RankBy.String()
+	}
+	return fmt.Sprintf("%s gives %s other GPUs than LOCAL_RANK counts (%s): programs that choose by it need --isolate-gpus --virtual-local-rank",
+		wish, rankList(others), example)
+}
+
+// nodesOf returns the NUMA nodes of a set's CPUs.
+func (t *tree) nodesOf(set CPUSet) CPUSet {
+	var nodes []int
+	for i, id := range t.nodes {
+		if id >= 0 && t.onNode[i].meets(set) {
+			nodes = append(nodes, id)
+		}
+	}
+	return cpuSetOf(nodes...)
+}
+
+// knownHomes are the NUMA nodes with usable CPUs that are nearest to GPUs.
+func (t *tree) knownHomes(gpus []GPU) CPUSet {
+	var homes []int
+	for _, gpu := range gpus {
+		if home, _ := t.nearest(gpu.Bus); home >= 0 {
+			homes = append(homes, home)
+		}
+	}
+	return cpuSetOf(homes...)
+}

@@ -1,0 +1,51 @@
+// Package gpufacts holds what a vendor's library told of a machine's GPUs, as it
+// goes from the process that asked to the one that wants to know, and how it
+// completes what the kernel's files tell. It asks nobody itself.
+package gpufacts
+
+import "gorun/placement"
+
+// Facts are what NVIDIA's management library (NVML) told of the GPUs that it
+// knows. They are JSON between two processes of one version.
+type Facts struct {
+	// Error says why the library told nothing at all; "" if it did.
+	Error string `json:"error,omitempty"`
+	// GPUs are in the order of the library.
+	GPUs []GPU `json:"gpus,omitempty"`
+	// Notes are remarks on what it refused, one sentence each.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// GPU is what was told of one; a zero value was not told, but for Used and
+// MemoryNode, where 0 says something and nil is not told.
+type GPU struct {
+	PCI        string   `json:"pci"` // as the kernel spells it
+	UUID       string   `json:"uuid,omitempty"`
+	Name       string   `json:"name,omitempty"`
+	Memory     int64    `json:"memory,omitempty"` // bytes
+	MIG        []string `json:"mig,omitempty"`    // UUIDs of its parts
+	Used       *bool    `json:"used,omitempty"`   // a process computes on it
+	MemoryNode *int     `json:"memory_node,omitempty"`
+	// Failed says that the library failed for it, as for one that fell off the bus.
+	Failed bool `json:"failed,omitempty"`
+	// Near are the CPUs of its NUMA node.
+	Near placement.CPUSet `json:"near,omitzero"`
+	// Links are NVLinks that are up, by the PCI address at their other end.
+	Links map[string]int `json:"links,omitempty"`
+	// Switched are those to an NVSwitch, Down those that are not up.
+	Switched int              `json:"switched,omitempty"`
+	Down     int              `json:"down,omitempty"`
+	Peers    []placement.Peer `json:"peers,omitempty"`
+}
+
+// paths leaves of the facts what says how GPUs reach each other, and what they
+// are called in a picture: nothing that a decision on ranks depends on.
+func (f Facts) paths() Facts {
+	reduced := Facts{Error: f.Error, Notes: f.Notes}
+	for _, g := range f.GPUs {
+		reduced.GPUs = append(reduced.GPUs, GPU{
+			PCI: g.PCI, Name: g.Name, Memory: g.Memory, Links: g.Links, Switched: g.Switched, Down: g.Down, Peers: g.Peers,
+		})
+	}
+	return reduced
+}

@@ -1,0 +1,159 @@
+package gpufacts
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gorun/placement"
+)
+
+// merger completes a machine.
+type merger struct {
+	machine *placement.Machine
+	notes   []string
+}
+
+func (g *merger) note(format string, args ...any) {
+	g.notes = append(g.notes, fmt.Sprintf(format, args...))
+}
+
+// Merge completes a machine by what was told of its GPUs, and returns remarks on
+// what is strange, one sentence each. What was not told stays as it is.
+func Merge(m *placement.Machine, f Facts) (notes []string) {
+	g := &merger{m, slices.Clone(f.Notes)}
+	g.addMissing(f.GPUs)
+	for _, told := range f.GPUs {
+		g.describe(g.of(told.PCI), told)
+	}
+	for _, told := range f.GPUs {
+		g.connect(g.of(told.PCI), told, f.GPUs)
+	}
+	return g.notes
+}
+
+// of returns the machine's GPU at an address, or nil.
+func (g *merger) of(pci string) *placement.GPU {
+	i := slices.IndexFunc(g.machine.GPUs, func(gpu placement.GPU) bool { return isNVIDIA(gpu) && gpu.PCI == pci })
+	if i < 0 {
+		return nil
+	}
+	return &g.machine.GPUs[i]
+}
+
+func isNVIDIA(g placement.GPU) bool { return g.Vendor == placement.NVIDIA }
+
+// addMissing adds GPUs of which the kernel's files do not tell, as under WSL.
+func (g *merger) addMissing(told []GPU) {
+	all, before := &g.machine.GPUs, len(g.machine.GPUs)
+	for _, gpu := range told {
+		if g.of(gpu.PCI) == nil {
+			*all = append(*all, placement.GPU{PCI: gpu.PCI, Vendor: placement.NVIDIA})
+		}
+	}
+	if len(*all) == before {
+		return
+	}
+	slices.SortStableFunc(*all, func(a, b placement.GPU) int {
+		switch {
+		case isNVIDIA(a) && isNVIDIA(b):
+			return cmp.Compare(a.PCI, b.PCI)
+		case isNVIDIA(a):
+			return -1
+		case isNVIDIA(b):
+			return 1
+		}
+		return 0
+	})
+	for i := range *all {
+		if isNVIDIA((*all)[i]) {
+			(*all)[i].Index = i
+		}
+	}
+}
+
+// describe fills in what concerns one GPU alone.
+func (g *merger) describe(gpu *placement.GPU, told GPU) {
+	gpu.UUID, gpu.Name = cmp.Or(told.UUID, gpu.UUID), cmp.Or(told.Name, gpu.Name)
+	gpu.Memory = cmp.Or(told.Memory, gpu.Memory)
+	if told.MIG != nil {
+		gpu.MIG = told.MIG
+	}
+	if told.Used != nil {
+		gpu.Used = *told.Used
+	}
+	topology := g.machine.Topology
+	if topology == nil {
+		return
+	}
+	if told.MemoryNode != nil {
+		if node := topology.Node(*told.MemoryNode); node != nil && node.CPUs.Len() == 0 {
+			gpu.MemoryNode = node.ID
+		}
+	}
+	g.place(gpu, told.Near)
+}
+
+// place believes NVIDIA's affinity where the kernel's files say nothing or
+// something else. It may be a part of what they say: some drivers leave out CPUs
+// that a cgroup forbids.
+func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
+	var home *placement.NUMANode
+	nodes := g.machine.Topology.Nodes
+	for i := range nodes {
+		if meet(nodes[i].CPUs, near) {
+			if home != nil {
+				return // near to several nodes: that says nothing
+			}
+			home = &nodes[i]
+		}
+	}
+	if home == nil {
+		return
+	}
+	switch {
+	case gpu.Bus == nil:
+		gpu.Bus = &placement.Bus{Address: gpu.PCI}
+	case gpu.Bus.Node == home.ID:
+		return
+	case gpu.Bus.Node >= 0:
+		g.note("the kernel puts the GPU %s into NUMA node %d, NVIDIA's library into %d: the latter counts", gpu.PCI, gpu.Bus.Node, home.ID)
+	}
+	gpu.Bus.Node, gpu.Bus.Near = home.ID, home.CPUs
+}
+
+// meet reports whether two sets have a CPU in common.
+func meet(a, b placement.CPUSet) bool {
+	one, other := a.Mask(), b.Mask()
+	for i := range min(len(one), len(other)) {
+		if one[i]&other[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// connect fills in what concerns two GPUs: NVLinks, directly or through NVSwitch,
+// where all GPUs reach each other and the one with fewer links counts; and
+// peer-to-peer access.
+func (g *merger) connect(gpu *placement.GPU, told GPU, all []GPU) {
+	counts := maps.Clone(told.Links)
+	for _, other := range all {
+		if n := min(told.Switched, other.Switched); n > 0 && other.PCI != told.PCI {
+			if counts == nil {
+				counts = map[string]int{}
+			}
+			counts[other.PCI] += n
+		}
+	}
+	for _, peer := range slices.Sorted(maps.Keys(counts)) {
+		if g.of(peer) != nil {
+			gpu.Links = append(gpu.Links, placement.Link{Peer: peer, Kind: "nvlink", Count: counts[peer]})
+		}
+	}
+	gpu.Peers = append(gpu.Peers, told.Peers...)
+	if told.Down > 0 && told.Switched == 0 && len(told.Links) == 0 {
+		g.note("the %d NVLinks of the GPU %s are down: on a machine with NVSwitch, is the fabric manager running?", told.Down, gpu.PCI)
+	}
+}

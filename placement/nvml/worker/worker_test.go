@@ -1,0 +1,244 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/placement/gpufacts"
+)
+
+// roleVariable makes this test binary a worker that behaves so.
+const roleVariable = "NVML_WORKER_ROLE"
+
+// pipeVariable names a pipe on which a role says that it is where it should be.
+const pipeVariable = "NVML_WORKER_PIPE"
+
+var roles = map[string]func(wished string) error{
+	"answers":        answers,
+	"tells nothing":  func(wished string) error { return Answer(os.Stdout, wished, "v1", failing) },
+	"says nothing":   func(string) error { return nil },
+	"prints garbage": func(string) error { return write("\x1b[31mloading\n" + strings.Repeat("x", 100)) },
+	"prints JSON":    func(string) error { return write(`{"gpus":[]}`) },
+	"is newer":       func(string) error { return write(`{"format":2,"version":"v1","facts":{}}`) },
+	"is half":        func(string) error { return write(`{"format":1,"version":"v1"}`) },
+	"floods":         func(string) error { return flood() },
+	"fails":          func(string) error { return errors.New("\nno library today") },
+	"crashes":        func(string) error { return syscall.Kill(os.Getpid(), syscall.SIGSEGV) },
+	"hangs":          func(string) error { return hang() },
+	"leaves a child": func(wished string) error { return leaveChild(wished) },
+}
+
+func answers(wished string) error {
+	return Answer(os.Stdout, wished, "v1", func() gpufacts.Facts {
+		return gpufacts.Facts{GPUs: []gpufacts.GPU{{PCI: "a", Name: "H100"}}}
+	})
+}
+
+func failing() gpufacts.Facts { return gpufacts.Facts{Error: "no driver"} }
+
+func write(text string) error {
+	_, err := os.Stdout.WriteString(text)
+	return err
+}
+
+func flood() error {
+	for range 1 << 10 {
+		if err := write(strings.Repeat("[", 1<<16)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hang says that it hangs, and does.
+func hang() error {
+	pipe, err := os.OpenFile(os.Getenv(pipeVariable), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(pipe, os.Getpid()); err != nil {
+		return err
+	}
+	select {}
+}
+
+// leaveChild answers, and leaves its output to a process that does not end by itself.
+func leaveChild(wished string) error {
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), roleVariable+"=hangs")
+	child.Stdout = os.Stdout
+	if err := child.Start(); err != nil {
+		return err
+	}
+	return answers(wished)
+}
+
+func TestMain(m *testing.M) {
+	play, ok := roles[os.Getenv(roleVariable)]
+	if !ok {
+		os.Setenv("GORACE", "atexit_sleep_ms=0") // for workers with the race detector
+		os.Exit(m.Run())
+	}
+	wished := ""
+	if len(os.Args) == 3 && os.Args[1] == Verb {
+		wished = os.Args[2]
+	}
+	if err := play(wished); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+// never is a patience without end.
+func never() *alarm { return &alarm{make(chan error, 1), func() {}} }
+
+func TestFacts(t *testing.T) {
+	for role, test := range map[string]struct {
+		version string
+		fails   string // "": answers
+	}{
+		"answers":        {"v1", ""},
+		"answers ":       {"", ""},
+		"answers  ":      {"v2", "NVIDIA's library was not asked (gorun nvml-facts: version v1, gorun is v2: install both together)"},
+		"says nothing":   {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "")`},
+		"prints garbage": {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "\x1b[31mloading\n` + strings.Repeat("x", 67) + `")`},
+		"prints JSON":    {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"gpus\":[]}")`},
+		"is newer":       {"", "NVIDIA's library was not asked (gorun nvml-facts: version v1 answers in form 2, form 1 is understood here)"},
+		"is half":        {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"format\":1,\"version\":\"v1\"}")`},
+		"floods":         {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: the answer has no end)"},
+		"fails":          {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: exit status 3: no library today)"},
+	} {
+		t.Run(role, func(t *testing.T) {
+			t.Setenv(roleVariable, strings.TrimSpace(role))
+			facts, err := Program{Path: Itself, Version: test.version}.within(never())
+			if test.fails != "" {
+				assert.EqualError(t, err, test.fails)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, gpufacts.Facts{GPUs: []gpufacts.GPU{{PCI: "a", Name: "H100"}}}, facts)
+		})
+	}
+}
+
+// A driver that is not there is an answer.
+func TestLibraryTellsNothing(t *testing.T) {
+	t.Setenv(roleVariable, "tells nothing")
+	facts, err := Program{Path: Itself}.Facts(8)
+	require.NoError(t, err)
+	assert.Equal(t, "no driver", facts.Error)
+}
+
+// Go prints a crash of its own; other programs die by the signal.
+func TestCrash(t *testing.T) {
+	t.Setenv(roleVariable, "crashes")
+	_, err := Program{Path: Itself}.within(never())
+	assert.ErrorContains(t, err, "NVIDIA's library was asked in vain (gorun nvml-facts: ")
+	assert.ErrorContains(t, err, "SIGSEGV")
+}
+
+// hanging makes a pipe on which the role says who it is.
+func hanging(t *testing.T, role string) (pid func() int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	t.Setenv(roleVariable, role)
+	t.Setenv(pipeVariable, path)
+	return func() (pid int) {
+		pipe, err := os.Open(path)
+		require.NoError(t, err)
+		defer pipe.Close()
+		_, err = fmt.Fscan(pipe, &pid)
+		require.NoError(t, err)
+		return pid
+	}
+}
+
+// A worker that hangs is killed and gone when the patience is over.
+func TestHang(t *testing.T) {
+	pid := hanging(t, "hangs")
+	giveUp := never()
+	gone := make(chan int, 1)
+	go func() {
+		gone <- pid()
+		giveUp.ring <- errors.New("no answer within 15s")
+	}()
+	_, err := Program{Path: Itself}.within(giveUp)
+	assert.EqualError(t, err, "NVIDIA's library was asked in vain (gorun nvml-facts: no answer within 15s)")
+	assert.Equal(t, syscall.ESRCH, syscall.Kill(<-gone, 0))
+}
+
+// What a worker leaves behind holds nobody up.
+func TestChildLeftBehind(t *testing.T) {
+	pid := hanging(t, "leaves a child")
+	child := make(chan int, 1)
+	go func() { child <- pid() }()
+	facts, err := Program{Path: Itself}.within(never())
+	left := <-child
+	require.NoError(t, syscall.Kill(left, syscall.SIGKILL))
+	require.NoError(t, err)
+	assert.Len(t, facts.GPUs, 1)
+}
+
+func TestPatience(t *testing.T) {
+	assert.Equal(t, "15s", Patience(1).String())
+	assert.Equal(t, "50s", Patience(8).String())
+	assert.Equal(t, "50s", Patience(0).String())
+	over := deadline(0)
+	assert.EqualError(t, <-over.ring, "no answer within 0s")
+	over.stop()
+}
+
+// place copies nothing: a link to this test binary is as good as gorun-gpu.
+func place(t *testing.T, dir string) string {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	path := filepath.Join(dir, Name)
+	require.NoError(t, os.Symlink(self, path))
+	return path
+}
+
+func TestFind(t *testing.T) {
+	beside, inPath, empty := t.TempDir(), t.TempDir(), t.TempDir()
+	near, far := place(t, beside), place(t, inPath)
+	t.Setenv(roleVariable, "answers")
+	find := func(dir string) (string, error) { return Program{Beside: filepath.Join(dir, "gorun")}.find() }
+
+	t.Setenv("PATH", inPath)
+	path, err := find(beside)
+	require.NoError(t, err)
+	assert.Equal(t, near, path)
+	path, err = find(empty)
+	require.NoError(t, err)
+	assert.Equal(t, far, path)
+	facts, err := Program{Beside: filepath.Join(empty, "gorun"), Version: "v1"}.within(never())
+	require.NoError(t, err)
+	assert.Len(t, facts.GPUs, 1)
+	_, err = Program{Beside: filepath.Join(beside, "gorun"), Version: "v3"}.within(never())
+	assert.EqualError(t, err, "NVIDIA's library was not asked ("+near+": version v1, gorun is v3: install both together)")
+
+	t.Setenv("PATH", empty)
+	_, err = Program{Beside: filepath.Join(empty, "gorun")}.within(never())
+	assert.EqualError(t, err, "NVIDIA's library was not asked (gorun-gpu is neither in "+empty+" nor in PATH)")
+	require.NoError(t, os.WriteFile(filepath.Join(empty, Name), nil, 0o600))
+	_, err = find(empty)
+	assert.ErrorContains(t, err, "permission denied")
+	own, err := os.Executable()
+	require.NoError(t, err)
+	_, err = Program{}.find()
+	assert.ErrorContains(t, err, "neither in "+filepath.Dir(own))
+
+	_, err = Program{Path: filepath.Join(empty, "missing")}.within(never())
+	assert.EqualError(t, err, "NVIDIA's library was asked in vain ("+empty+"/missing: no such file or directory)")
+}

@@ -1,0 +1,340 @@
+// Package sysfstest writes the files that a kernel would show of a machine, for tests
+// and measurements of what reads them.
+package sysfstest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing/fstest"
+
+	"gorun/placement"
+)
+
+// The folders of the kernel, as the documentation of sysfs and the drivers names them.
+const (
+	cpuDir    = "sys/devices/system/cpu"
+	nodeDir   = "sys/devices/system/node"
+	pciDir    = "sys/bus/pci/devices"
+	netDir    = "sys/class/net"
+	rdmaDir   = "sys/class/infiniband"
+	nvidiaDir = "proc/driver/nvidia/gpus"
+	kfdDir    = "sys/class/kfd/kfd/topology/nodes"
+)
+
+// Types of network interfaces, of the kernel's if_arp.h.
+const (
+	arpEthernet   = 1
+	arpInfiniBand = 32
+)
+
+// Tree is the files of a machine, by their names without the first slash.
+type Tree struct{ fstest.MapFS }
+
+// mask is a set of numbers that grows.
+type mask struct{ words []uint64 }
+
+func (m *mask) add(n int) {
+	for len(m.words) <= n/64 {
+		m.words = append(m.words, 0)
+	}
+	m.words[n/64] |= 1 << (n % 64)
+}
+
+func (m *mask) set() placement.CPUSet { return placement.CPUSetOf(m.words) }
+
+// members lists the CPUs of a set.
+func members(set placement.CPUSet) (all []int) {
+	for cpu := 0; len(all) < set.Len(); cpu++ {
+		if set.Has(cpu) {
+			all = append(all, cpu)
+		}
+	}
+	return all
+}
+
+// TreeOf returns the files of a machine that package sysfs reads.
+func TreeOf(m placement.Machine) fstest.MapFS {
+	t := Tree{fstest.MapFS{}}
+	t.limits(m)
+	t.cpus(m.Topology)
+	t.nodes(m.Topology)
+	for _, gpu := range m.GPUs {
+		t.GPU(gpu)
+	}
+	t.hive(m.GPUs)
+	for _, nic := range m.Topology.NICs {
+		t.NIC(nic)
+	}
+	return t.MapFS
+}
+
+// Put writes a file with a line.
+func (t Tree) Put(name string, content any) {
+	t.MapFS[name] = &fstest.MapFile{Data: fmt.Appendln(nil, content), Mode: 0o444}
+}
+
+// Link makes a symbolic link as sysfs has them, relative.
+func (t Tree) Link(name, target string) {
+	up := strings.Repeat("../", strings.Count(name, "/"))
+	t.MapFS[name] = &fstest.MapFile{Data: []byte(up + target), Mode: 0o777 | fs.ModeSymlink}
+}
+
+func (t Tree) limits(m placement.Machine) {
+	memories := m.Topology.Memories.String()
+	if memories == "" {
+		var all mask
+		for _, node := range m.Topology.Nodes {
+			all.add(node.ID)
+		}
+		memories = all.set().String()
+	}
+	t.Put("proc/self/status", fmt.Sprintf("Name:\tgorun\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s", m.CPUs, memories))
+	t.Put("proc/self/cgroup", "0::/")
+	t.Put("sys/fs/cgroup/cgroup.procs", 1)
+	if m.Quota > 0 {
+		t.Put("sys/fs/cgroup/cpu.max", fmt.Sprint(int(m.Quota*100000), " 100000"))
+	}
+	if m.MemoryLimit > 0 {
+		t.Put("sys/fs/cgroup/memory.max", m.MemoryLimit)
+	}
+}
+
+func (t Tree) cpus(topology *placement.Topology) {
+	groups := map[string]*mask{} // by the object's kind and number
+	var online, present mask
+	object := func(kind string, number int) *mask {
+		key := fmt.Sprint(kind, number)
+		if groups[key] == nil {
+			groups[key] = &mask{}
+		}
+		return groups[key]
+	}
+	for _, c := range topology.CPUs {
+		online.add(c.ID)
+		present.add(c.ID)
+		object("package", c.Package).add(c.ID)
+		object("die", c.Die).add(c.ID)
+		object("l3", c.L3).add(c.ID)
+		object("l2", c.L2).add(c.ID)
+		object("core", c.Core).add(c.ID)
+		object("kind", c.Kind).add(c.ID)
+	}
+	for _, cpu := range members(topology.Offline) {
+		present.add(cpu)
+	}
+	t.Put(cpuDir+"/online", online.set())
+	t.Put(cpuDir+"/present", present.set())
+	t.Put(cpuDir+"/isolated", topology.Isolated)
+	if groups["kind1"] != nil {
+		t.Put("sys/devices/cpu_core/cpus", groups["kind0"].set())
+		t.Put("sys/devices/cpu_atom/cpus", groups["kind1"].set())
+	}
+	for _, c := range topology.CPUs {
+		dir := cpuDir + "/cpu" + strconv.Itoa(c.ID)
+		t.Put(dir+"/topology/package_cpus_list", object("package", c.Package).set())
+		t.Put(dir+"/topology/die_cpus_list", object("die", c.Die).set())
+		t.Put(dir+"/topology/core_cpus_list", object("core", c.Core).set())
+		for i, cache := range []struct {
+			level int
+			kind  string
+			with  *mask
+		}{
+			{1, "Data", object("core", c.Core)},
+			{1, "Instruction", object("core", c.Core)},
+			{2, "Unified", object("l2", c.L2)},
+			{3, "Unified", object("l3", c.L3)},
+		} {
+			if cache.level == 3 && c.L3 < 0 {
+				continue
+			}
+			index := fmt.Sprintf("%s/cache/index%d", dir, i)
+			t.Put(index+"/level", cache.level)
+			t.Put(index+"/type", cache.kind)
+			t.Put(index+"/shared_cpu_list", cache.with.set())
+		}
+	}
+}
+
+func (t Tree) nodes(topology *placement.Topology) {
+	var online mask
+	for _, node := range topology.Nodes {
+		online.add(node.ID)
+		dir := nodeDir + "/node" + strconv.Itoa(node.ID)
+		t.Put(dir+"/cpulist", node.CPUs)
+		t.Put(dir+"/distance", strings.Trim(fmt.Sprint(node.Distances), "[]"))
+		t.Put(dir+"/meminfo", fmt.Sprintf("Node %d MemTotal: %14d kB\nNode %[1]d MemFree: 1 kB", node.ID, node.Memory>>10))
+	}
+	t.Put(nodeDir+"/online", online.set())
+}
+
+// Device puts a device and the bridges above it onto the PCI bus, and returns its
+// folder.
+func (t Tree) Device(bus *placement.Bus, vendor, class string) (dir string) {
+	dir = "sys/devices/" + bus.Root
+	for _, bridge := range bus.Bridges {
+		dir += "/" + bridge
+		t.Put(dir+"/numa_node", bus.Node)
+		t.Link(pciDir+"/"+bridge, dir)
+		t.pcieLink(dir, &placement.PCIeLink{GTps: 64, Width: 32})
+	}
+	dir += "/" + bus.Address
+	t.Put(dir+"/numa_node", bus.Node)
+	t.Put(dir+"/local_cpulist", bus.Near)
+	t.Put(dir+"/uevent", fmt.Sprintf("PCI_CLASS=%s\nPCI_ID=%s:0001\nPCI_SLOT_NAME=%s", class, vendor, bus.Address))
+	t.Link(pciDir+"/"+bus.Address, dir)
+	t.pcieLink(dir, bus.Link)
+	return dir
+}
+
+// pcieLink writes what a device tells of its link; nil: that it does not know, as
+// kernels of virtual machines do.
+func (t Tree) pcieLink(dir string, link *placement.PCIeLink) {
+	speed, width := "Unknown", 255
+	if link != nil {
+		speed, width = fmt.Sprintf("%.1f GT/s PCIe", link.GTps), link.Width
+	}
+	t.Put(dir+"/max_link_speed", speed)
+	t.Put(dir+"/max_link_width", width)
+	if link != nil && link.GTpsNow > 0 {
+		t.Put(dir+"/current_link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.GTpsNow))
+		t.Put(dir+"/current_link_width", link.WidthNow)
+	}
+}
+
+// GPU adds a GPU.
+func (t Tree) GPU(gpu placement.GPU) {
+	switch gpu.Vendor {
+	case placement.NVIDIA:
+		t.Device(gpu.Bus, "10DE", "30200")
+		t.Put("dev/nvidia"+strconv.Itoa(gpu.Index), "")
+		t.Put(nvidiaDir+"/"+gpu.PCI+"/information", fmt.Sprintf("Model: \t\t %s\nGPU UUID: \t GPU-????????\nDevice Minor: \t %d", gpu.Name, gpu.Index))
+	case placement.AMD:
+		dir := t.Device(gpu.Bus, "1002", "120000")
+		t.Put(dir+"/product_name", gpu.Name)
+		t.Put(dir+"/mem_info_vram_total", gpu.Memory)
+	}
+}
+
+// hive writes the nodes of AMD's compute driver: two processors, then the GPUs.
+func (t Tree) hive(gpus []placement.GPU) {
+	node := map[string]int{}
+	for i, gpu := range gpus {
+		node[gpu.PCI] = i + 2
+	}
+	for i, gpu := range gpus {
+		if gpu.Vendor != placement.AMD {
+			continue
+		}
+		t.Put(fmt.Sprintf("%s/%d/properties", kfdDir, gpu.Bus.Node), "cpu_cores_count 96\nsimd_count 0")
+		dir := fmt.Sprintf("%s/%d", kfdDir, i+2)
+		number := strings.NewReplacer(":", "", ".", "").Replace(gpu.PCI)
+		domain, _ := strconv.ParseUint(number[:4], 16, 64)
+		bus, _ := strconv.ParseUint(number[4:6], 16, 64)
+		t.Put(dir+"/properties", fmt.Sprintf("cpu_cores_count 0\nsimd_count 1216\nlocation_id %d\ndomain %d\nunique_id 0", bus<<8, domain))
+		t.Put(dir+"/io_links/0/properties", fmt.Sprintf("type 2\nnode_from %d\nnode_to %d\nweight 20", i+2, gpu.Bus.Node))
+		for j, l := range gpu.Links {
+			t.Put(fmt.Sprintf("%s/io_links/%d/properties", dir, j+1), fmt.Sprintf("type 11\nnode_from %d\nnode_to %d\nweight 15", i+2, node[l.Peer]))
+		}
+	}
+}
+
+// NIC adds a network interface.
+func (t Tree) NIC(nic placement.NIC) {
+	vendor := "15B3"
+	if nic.Kind == placement.EFA {
+		vendor = "1D0F"
+	}
+	dir := t.Device(nic.Bus, vendor, "20700")
+	if nic.Interface != "" {
+		t.Interface(nic, dir+"/net/"+nic.Interface)
+	}
+	if nic.Port > 0 {
+		t.rdma(nic, dir+"/infiniband/"+nic.Name)
+		t.Link(dir+"/infiniband/"+nic.Name+"/device", dir)
+	}
+}
+
+// Interface adds a network interface in a folder, whatever device it is of.
+func (t Tree) Interface(nic placement.NIC, dir string) {
+	t.Link(netDir+"/"+nic.Interface, dir)
+	kind := arpEthernet
+	if nic.Kind == placement.InfiniBand {
+		kind = arpInfiniBand
+	}
+	t.Put(dir+"/type", kind)
+	t.Put(dir+"/address", "02:11:22:33:44:55")
+	t.Put(dir+"/operstate", map[bool]string{true: "up", false: "down"}[nic.Up])
+	t.Put(dir+"/speed", -1)
+	if nic.Gbps > 0 {
+		t.Put(dir+"/speed", int(nic.Gbps*1000))
+	}
+}
+
+func (t Tree) rdma(nic placement.NIC, dir string) {
+	t.Link(rdmaDir+"/"+nic.Name, dir)
+	dir += "/ports/" + strconv.Itoa(nic.Port)
+	t.Put(dir+"/link_layer", map[placement.NICKind]string{placement.InfiniBand: "InfiniBand", placement.RoCE: "Ethernet", placement.EFA: "Unknown"}[nic.Kind])
+	state, physical := "4: ACTIVE", "5: LinkUp"
+	if !nic.Up {
+		state, physical = "1: DOWN", "2: "+nic.State
+	}
+	t.Put(dir+"/state", state)
+	t.Put(dir+"/phys_state", physical)
+	t.Put(dir+"/rate", fmt.Sprintf("%g Gb/sec (4X NDR)", nic.Gbps))
+	for i, gid := range []string{
+		"fe80:0000:0000:0000:0011:22ff:fe33:4455", "fe80:0000:0000:0000:0011:22ff:fe33:4455",
+		"0000:0000:0000:0000:0000:ffff:0a00:0001", "0000:0000:0000:0000:0000:ffff:0a00:0001",
+		"0000:0000:0000:0000:0000:0000:0000:0000",
+	} {
+		if i >= 2 && nic.GID < 0 {
+			gid = "0000:0000:0000:0000:0000:0000:0000:0000"
+		}
+		t.Put(fmt.Sprintf("%s/gids/%d", dir, i), gid)
+		if i < 4 {
+			t.Put(fmt.Sprintf("%s/gid_attrs/types/%d", dir, i), []string{"IB/RoCE v1", "RoCE v2"}[i%2])
+		}
+	}
+}
+
+// OnDisk writes a tree into a folder, as only a real one shows what reading costs.
+func OnDisk(dir string, tree fstest.MapFS) error {
+	for name, file := range tree {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return err
+		}
+		var err error
+		if file.Mode.Type() == fs.ModeSymlink {
+			err = errors.Join(
+				os.MkdirAll(filepath.Join(dir, path.Join(path.Dir(name), string(file.Data))), 0o755),
+				os.Symlink(string(file.Data), full),
+			)
+		} else {
+			err = os.WriteFile(full, file.Data, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove takes a folder or file away.
+func (t Tree) Remove(dir string) {
+	for name := range t.MapFS {
+		if name == dir || strings.HasPrefix(name, dir+"/") {
+			delete(t.MapFS, name)
+		}
+	}
+}
+
+// Resolve follows a link.
+func (t Tree) Resolve(name string) string {
+	return path.Join(path.Dir(name), string(t.MapFS[name].Data))
+}
