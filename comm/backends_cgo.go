@@ -12,21 +12,40 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// open joins the back end of that name.
-func open(ctx context.Context, name string, g *Group, _ int, exchange backend.Exchange) (backend.Backend, error) {
+// open joins the back end of that name. The CPUs' comes first in any case: the ranks agree through it what to take, and it tells who is late or
+// dead, which NCCL does not.
+func open(ctx context.Context, name string, g *Group, exchange backend.Exchange) (backend.Backend, error) {
 	switch name {
-	case "auto", "cpu":
-		return cpu.Join(ctx, cpu.Config{Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout})
+	case "auto", "cpu", "nccl":
+	default:
+		return nil, fmt.Errorf("%q is no back end: take cpu, nccl or auto", name)
 	}
-	return nil, fmt.Errorf("%q is no back end: take cpu, nccl or auto", name)
+	gpu := &guarded{}
+	onCPUs, err := cpu.Join(ctx, cpu.Config{
+		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Lost: gpu.lost,
+	})
+	if err != nil || name == "cpu" {
+		return onCPUs, err
+	}
+	gpu.cpu = onCPUs
+	found, err := gpu.find(ctx, name, g)
+	if err != nil {
+		return nil, errors.Join(err, onCPUs.Close())
+	}
+	if !found {
+		return onCPUs, nil
+	}
+	if err := gpu.join(ctx, g, exchange); err != nil {
+		return nil, errors.Join(err, onCPUs.Close())
+	}
+	return gpu, nil
 }
 
 // monitor is a barrier with a limit of its own.
 func monitor(ctx context.Context, b backend.Backend, limit time.Duration) error {
-	if m, ok := b.(interface{ MonitoredBarrier(time.Duration) error }); ok {
-		return m.MonitoredBarrier(limit)
-	}
-	return fmt.Errorf("the %s back end has no monitored barrier: %w", b.Name(), errors.ErrUnsupported)
+	return b.(interface {
+		MonitoredBarrier(ctx context.Context, limit time.Duration) error
+	}).MonitoredBarrier(ctx, limit)
 }
 
 // allocate gets memory that the host's ranks share.

@@ -15,6 +15,7 @@ type Group struct {
 	rank, size int
 	back       backend.Backend
 	timeout    time.Duration
+	device     int      // the GPU of this rank, -1 where nobody said
 	meeting    *meeting // where the world met, nil in groups made by Split
 
 	mu     sync.Mutex // held while a call runs

@@ -81,8 +81,8 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: self.Rank, size: self.WorldSize, timeout: s.timeout, meeting: m}
-	if g.back, err = open(ctx, s.backend, g, self.LocalRank, m.exchange); err != nil {
+	g := &Group{rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m}
+	if g.back, err = open(ctx, s.backend, g, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return g, nil

@@ -21,8 +21,8 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	if color < 0 {
 		return nil, nil
 	}
-	part := &Group{rank: rank, size: len(members), timeout: g.timeout, meeting: m}
-	back, err := open(ctx, g.back.Name(), part, -1, m.exchange)
+	part := &Group{rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m}
+	back, err := open(ctx, g.back.Name(), part, m.exchange)
 	if err != nil {
 		return nil, fmt.Errorf("comm: Split: %w", err)
 	}

@@ -77,6 +77,7 @@ static inline size_t block_largest(const struct blocks *b, int n) {
 
 // Data in lines (lines.c); bytes is what one line has to hold.
 int small_barrier(struct engine *);
+int small_agree(struct engine *, const struct call *); // a barrier of those who are about to make this call
 int small_nothing(struct engine *, const struct call *);
 int small_allreduce(struct engine *, const struct call *, size_t bytes);
 int small_reduce(struct engine *, const struct call *, size_t bytes);

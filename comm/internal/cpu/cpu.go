@@ -33,6 +33,8 @@ type Config struct {
 	Exchange    backend.Exchange
 	// Timeout is how long a rank may be waited for within a call, 0 for ever.
 	Timeout time.Duration
+	// Lost, if set, is told in a goroutine of its own when a rank's process ended.
+	Lost func(rank int)
 	// FirstCall is the sequence number before the first call's: tests begin near its wrap.
 	FirstCall uint64
 }
@@ -140,19 +142,35 @@ func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	if ctx.Done() == nil {
 		return b.verdict(b.do(call), call, nil)
 	}
+	return b.during(ctx, call, func() C.int { return b.do(call) })
+}
+
+// during does something in C that ends when ctx does.
+func (b *Backend) during(ctx context.Context, call *backend.Call, act func() C.int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	stop := context.AfterFunc(ctx, func() { b.locked(func() { C.gorun_engine_cancel(b.engine, 1) }) })
-	status := b.do(call)
+	status := act()
 	stop()
 	return b.verdict(status, call, ctx)
 }
 
 // MonitoredBarrier is a barrier with a time limit of its own.
-func (b *Backend) MonitoredBarrier(timeout time.Duration) error {
+func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	call := backend.Call{Kind: backend.Barrier}
-	return b.verdict(C.gorun_engine_monitored(b.engine, C.uint64_t(timeout.Nanoseconds())), &call, nil)
+	return b.during(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds())) })
+}
+
+// Local is this rank's number among those of its host.
+func (b *Backend) Local() int { return b.me }
+
+// Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or about to make another one.
+func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
+	return b.during(ctx, c, func() C.int {
+		what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
+		return C.gorun_engine_do_agree(b.engine, what, C.int(c.Root), C.size_t(c.Count), first(c.Counts))
+	})
 }
 
 // do makes the call in C. The slices lie on the heap, since Call holds them, and stay there until it returns.
@@ -204,6 +222,9 @@ func (b *Backend) Abort(reason error) {
 
 // gone tells the engine, and by it all ranks of the host, that a rank ended (how = 1) or closed the group (2).
 func (b *Backend) gone(local, how int) {
+	if how == goneDead && b.config.Lost != nil {
+		go b.config.Lost(b.locals[local])
+	}
 	b.locked(func() { C.gorun_engine_gone(b.engine, C.int(local), C.int(how)) })
 }
 

@@ -20,3 +20,9 @@ int gorun_engine_do_blocks(struct engine *e, uint32_t what, int root, int from, 
 	c.recv_counts = recv_counts;
 	return gorun_engine_run(e, &c);
 }
+
+int gorun_engine_do_agree(struct engine *e, uint32_t what, int root, size_t count, const int64_t *counts) {
+	struct call c = call_of(what, root, count, 0, 0);
+	c.counts = counts;
+	return gorun_engine_agree(e, &c);
+}

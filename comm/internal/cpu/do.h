@@ -9,5 +9,7 @@ int gorun_engine_do(struct engine *, uint32_t what, int root, size_t count, uint
 // gorun_engine_do_blocks runs one of those that need more; counts point to one number for each rank or are NULL.
 int gorun_engine_do_blocks(struct engine *, uint32_t what, int root, int from, size_t count, size_t recv_count, uintptr_t send, uintptr_t recv,
                      const int64_t *counts, const int64_t *send_counts, const int64_t *recv_counts);
+// gorun_engine_do_agree is gorun_engine_agree; counts as above.
+int gorun_engine_do_agree(struct engine *, uint32_t what, int root, size_t count, const int64_t *counts);
 
 #endif

@@ -232,6 +232,11 @@ int gorun_engine_run(struct engine *e, const struct call *c) {
 	return run(e, c);
 }
 
+int gorun_engine_agree(struct engine *e, const struct call *c) {
+	if (atomic_load_explicit(&e->header->failed, memory_order_relaxed)) return RUN_FAILED;
+	return e->n == 1 ? RUN_OK : small_agree(e, c);
+}
+
 int gorun_engine_monitored(struct engine *e, uint64_t timeout_ns) {
 	uint64_t usual = e->timeout_ns;
 	e->timeout_ns = timeout_ns;

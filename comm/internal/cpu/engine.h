@@ -45,6 +45,8 @@ void gorun_engine_free(struct engine *);
 
 // gorun_engine_run runs one call. After RUN_FAILED gorun_engine_failure says why.
 int gorun_engine_run(struct engine *, const struct call *);
+// gorun_engine_agree returns when all ranks are about to make this call, by other means than this engine; it does nothing else.
+int gorun_engine_agree(struct engine *, const struct call *);
 // gorun_engine_monitored is a barrier with its own time limit.
 int gorun_engine_monitored(struct engine *, uint64_t timeout_ns);
 

@@ -30,6 +30,18 @@ int small_barrier(struct engine *e) {
 	return call_end(e, 1);
 }
 
+int small_agree(struct engine *e, const struct call *c) {
+	struct announcement a = announcement_of(e, c);
+	TRY(announce_begin(e, &a));
+	for (int i = 0; i < e->n; i++) {
+		struct line *l;
+		if (i == e->me) continue;
+		TRY(line_get(e, i, &l));
+		TRY(announce_check(e, i));
+	}
+	return call_end(e, 1);
+}
+
 int small_nothing(struct engine *e, const struct call *c) {
 	TRY(begin(e, c, NULL, 0));
 	return call_end(e, 0);

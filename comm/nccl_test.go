@@ -1,0 +1,153 @@
+//go:build cgo
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/rendezvous/tcpstore"
+)
+
+// fakeLibraries builds the stand-ins for libnccl and the CUDA runtime that comm/internal/nccl is tested with, and makes them the ones that are found.
+func fakeLibraries(t *testing.T) {
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	dir := t.TempDir()
+	runtime := filepath.Join(dir, "libcudart.so.13")
+	compile := func(out, source string, more ...string) {
+		arguments := []string{"-shared", "-fPIC", "-o", out, filepath.Join("internal/nccl/testdata", source)}
+		said, err := exec.Command(gcc, append(append(arguments, more...), "-lpthread")...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	}
+	compile(runtime, "fakecudart.c")
+	compile(filepath.Join(dir, "libnccl.so.2"), "fakenccl.c", runtime, "-Wl,-rpath,$ORIGIN")
+	t.Setenv("COMM_NCCL_LIBRARY", dir)
+	t.Setenv("COMM_CUDART_LIBRARY", dir)
+	t.Setenv("FAKE_CUDA_DEVICES", "4")
+}
+
+// together runs what each of n ranks does, all at once, and returns their errors.
+func together(t *testing.T, n int, rank func(ctx context.Context, options []Option) error) []error {
+	t.Helper()
+	server, err := tcpstore.Listen(tcpstore.Config{})
+	require.NoError(t, err)
+	defer server.Close()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			errs[i] = rank(context.Background(), []Option{
+				WithRank(i, n), WithStore(server.Addr().String()), WithTimeout(time.Minute), WithName(t.Name()),
+			})
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+func TestNCCLRunsCallsOfAGroup(t *testing.T) {
+	fakeLibraries(t)
+	for _, err := range together(t, 3, func(ctx context.Context, options []Option) error {
+		g, err := Join(ctx, append(options, WithBackend("nccl"))...)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		return errors.Join(sumsOnGPU(ctx, g), refusesBits(ctx, g), Barrier(ctx, g))
+	}) {
+		require.NoError(t, err)
+	}
+}
+
+func sumsOnGPU(ctx context.Context, g *Group) error {
+	buffer, err := NewDeviceBuffer[float32](g, 4)
+	if err != nil {
+		return err
+	}
+	defer buffer.Free()
+	values := []float32{1, 2, 3, float32(g.Rank())}
+	if err := buffer.CopyIn(values); err != nil {
+		return err
+	}
+	if err := AllReduce(ctx, g, buffer.Span(), buffer.Span(), Sum); err != nil {
+		return err
+	}
+	if err := buffer.CopyOut(values); err != nil {
+		return err
+	}
+	if fmt.Sprint(values) != "[3 6 9 3]" {
+		return fmt.Errorf("the sums are %v", values)
+	}
+	return nil
+}
+
+// refusesBits: NCCL has no such reductions, and says so without ending the group.
+func refusesBits(ctx context.Context, g *Group) error {
+	x := []int32{1}
+	if err := AllReduce(ctx, g, x, x, BXor); !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("bxor ended with %v", err)
+	}
+	return nil
+}
+
+func TestNCCLDifferentCallsAreNamed(t *testing.T) {
+	fakeLibraries(t)
+	for _, err := range together(t, 2, func(ctx context.Context, options []Option) error {
+		g, err := Join(ctx, append(options, WithBackend("nccl"))...)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		x := make([]float32, 1+g.Rank())
+		return AllReduce(ctx, g, x, x, Sum)
+	}) {
+		var mismatch *MismatchError
+		require.ErrorAs(t, err, &mismatch)
+		require.ErrorContains(t, err, "AllReduce of 1 float32 (sum)")
+		require.ErrorContains(t, err, "AllReduce of 2 float32 (sum)")
+	}
+}
+
+func TestNCCLNeedsAGPUForEachRank(t *testing.T) {
+	fakeLibraries(t)
+	t.Setenv("FAKE_CUDA_DEVICES", "2")
+	for rank, err := range together(t, 3, func(ctx context.Context, options []Option) error {
+		g, err := Join(ctx, append(options, WithBackend("nccl"))...)
+		if err == nil {
+			g.Close()
+		}
+		return err
+	}) {
+		require.Error(t, err)
+		if rank < 2 {
+			require.ErrorContains(t, err, "rank 2 cannot use it")
+		} else {
+			require.ErrorContains(t, err, "local rank 2 needs a GPU of its own, and this process sees 2")
+		}
+	}
+}
+
+func TestAutoTakesTheCPUWithoutADriver(t *testing.T) {
+	if driverLoaded() {
+		testneeds.Skip(t, testneeds.LayerGPU, "this host has a GPU, so auto takes it")
+	}
+	g, err := Join(context.Background(), WithRank(0, 1))
+	require.NoError(t, err)
+	defer g.Close()
+	require.Equal(t, "cpu", g.Backend())
+}
+
+func TestUnknownBackend(t *testing.T) {
+	_, err := Join(context.Background(), WithRank(0, 1), WithBackend("gloo"))
+	require.EqualError(t, err, `comm: "gloo" is no back end: take cpu, nccl or auto`)
+}
+
