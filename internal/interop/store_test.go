@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,13 +15,20 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// freePort returns a TCP port that nobody listens on at the moment.
+// freePort returns a TCP port that nobody listens on at the moment, and below those that Linux gives to whoever asks for any: one of them could be
+// somebody's before the job takes it.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	for range 1000 {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no port between 10000 and 30000 is free")
+	return ""
 }
 
 // ownPort copies examples/torch/own_port.py as teaching texts have it, with its port written into it: another one for each test,
