@@ -150,4 +150,3 @@ func TestUnknownBackend(t *testing.T) {
 	_, err := Join(context.Background(), WithRank(0, 1), WithBackend("gloo"))
 	require.EqualError(t, err, `comm: "gloo" is no back end: take cpu, nccl or auto`)
 }
-
