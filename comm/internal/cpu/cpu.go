@@ -150,10 +150,21 @@ func (b *Backend) during(ctx context.Context, call *backend.Call, act func() C.i
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	stop := context.AfterFunc(ctx, func() { b.locked(func() { C.gorun_engine_cancel(b.engine, 1) }) })
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		b.cancel(true)
+	})
 	status := act()
-	stop()
+	if !stop() { // the call may have ended all the same: the next one must not find the word
+		<-told
+		b.cancel(false)
+	}
 	return b.verdict(status, call, ctx)
+}
+
+func (b *Backend) cancel(on bool) {
+	b.locked(func() { C.gorun_engine_cancel(b.engine, flag(on)) })
 }
 
 // MonitoredBarrier is a barrier with a time limit of its own.
