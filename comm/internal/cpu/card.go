@@ -25,7 +25,7 @@ type card struct {
 	Host      string
 	Socket    string // where this rank waits for its neighbours, should it be the lowest of its host
 	CPUs      []uint64
-	Expedited bool
+	Expedited bool // it can call membarrier
 }
 
 func ownCard(l *links, expedited bool) (card, error) {

@@ -50,6 +50,7 @@ type Backend struct {
 	mu     sync.Mutex // engine is in use or going away
 	engine *C.struct_engine
 	closed bool
+	later  *time.Timer // registers the process with the kernel
 	shared []*Region
 }
 
@@ -73,7 +74,7 @@ func Join(ctx context.Context, c Config) (*Backend, error) {
 
 // introduce exchanges cards with all ranks.
 func (b *Backend) introduce(ctx context.Context) ([]card, error) {
-	own, err := ownCard(b.links, C.gorun_engine_register() == 0)
+	own, err := ownCard(b.links, C.gorun_engine_can_expedite() != 0)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +114,9 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 		return err
 	}
 	b.memory = memory
+	spare := !crowded(local)
 	options := C.struct_engine_options{
-		ranks: C.int(len(local)), rank: C.int(b.me), crowded: flag(crowded(local)), expedited: flag(expedited),
+		ranks: C.int(len(local)), rank: C.int(b.me), crowded: flag(!spare), expedited: flag(expedited),
 		timeout_ns: C.uint64_t(b.config.Timeout.Nanoseconds()), first_call: C.uint64_t(b.config.FirstCall),
 	}
 	b.mu.Lock()
@@ -123,8 +125,24 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 	if b.engine == nil {
 		return errors.New("no memory for the group's state")
 	}
+	if spare && expedited {
+		b.later = time.AfterFunc(settled, b.expedite)
+	}
 	b.links.watch()
 	return nil
+}
+
+// settled is when a group is old enough to be worth what registered costs.
+const settled = 100 * time.Millisecond
+
+// registered is whether this process is one that membarrier reaches. The kernel takes some 10 ms for that in a process with threads, for which
+// neither joining nor the end of a short program should wait.
+var registered = sync.OnceValue(func() bool { return C.gorun_engine_register() == 0 })
+
+func (b *Backend) expedite() {
+	if registered() {
+		b.locked(func() { C.gorun_engine_expedite(b.engine) })
+	}
 }
 
 func flag(on bool) C.int {
@@ -258,6 +276,9 @@ func (b *Backend) Close() error {
 	C.gorun_engine_gone(b.engine, C.int(b.me), 2)
 	b.closed = true
 	b.mu.Unlock()
+	if b.later != nil {
+		b.later.Stop()
+	}
 	b.links.close()
 	for _, region := range b.shared {
 		region.unmap()

@@ -73,7 +73,7 @@ struct engine *gorun_engine_new(void *base, const struct engine_options *o) {
 	e->me = o->rank;
 	e->layout = gorun_layout_for(o->ranks);
 	e->timeout_ns = o->timeout_ns;
-	e->asymmetric = o->expedited && !o->crowded;
+	e->expedited = o->expedited && !o->crowded;
 	e->call = e->settled = e->done_floor = o->first_call;
 	temper(e, o->crowded);
 	if (!reserve(e)) {

@@ -29,13 +29,15 @@ struct engine;
 
 struct engine_options {
 	int ranks, rank;
+	int expedited;        // every rank can call membarrier's expedited command
 	int crowded;          // more ranks than CPUs: give the CPU away instead of spinning
-	int expedited;        // every rank of the group could register for membarrier's expedited command
 	uint64_t timeout_ns;  // how long a rank may be waited for; 0: for ever
 	uint64_t first_call;  // sequence number of the call before the first (tests: near the wrap)
 };
 
-// gorun_engine_register makes this process one that membarrier reaches; 0 where it worked.
+// gorun_engine_can_expedite says whether this process may call membarrier's expedited command. gorun_engine_register makes this process one that
+// others' calls of it reach, and returns 0 where that worked; it takes some 10 ms in a process with threads.
+int gorun_engine_can_expedite(void);
 int gorun_engine_register(void);
 // gorun_engine_new joins the segment that lies at base (gorun_layout_for(ranks).total bytes, zero at first); NULL without memory.
 // gorun_engine_prepare makes a fresh segment one whose ranks start behind call first_call; not needed where that is 0.
@@ -51,6 +53,7 @@ int gorun_engine_agree(struct engine *, const struct call *);
 int gorun_engine_monitored(struct engine *, uint64_t timeout_ns);
 
 // Any thread:
+void gorun_engine_expedite(struct engine *);                  // this process is registered, and all ranks can: posts need no fence any more
 void gorun_engine_cancel(struct engine *, int on);           // makes the running call return RUN_CANCELLED
 void gorun_engine_abort(struct engine *, const char *reason); // fails the group for everybody
 void gorun_engine_gone(struct engine *, int rank, int how);   // rank's process ended (1) or closed the group (2)

@@ -42,6 +42,13 @@ void wake_waiting(struct engine *e, enum channel channel) {
 		if (i != e->me && atomic_load_explicit(&area_of(e, i)->waits.value, memory_order_relaxed) == us) ring_bell(e, i);
 }
 
+int gorun_engine_can_expedite(void) {
+	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+	return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) && (commands & MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
+void gorun_engine_expedite(struct engine *e) { atomic_store_explicit(&e->fenceless, 1, memory_order_relaxed); }
+
 int gorun_engine_register(void) {
 	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
@@ -180,7 +187,7 @@ static void nap(struct engine *e, const struct awaited *a, uint64_t ns) {
 	uint32_t bell = atomic_load(&mine->bell);
 	atomic_store(&mine->waits.value, asleep | waits);
 	atomic_fetch_add(&e->header->sleepers, 1);
-	if (e->asymmetric) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+	if (e->expedited) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!reached(a)) futex_wait(&mine->bell, bell, ns < NAP_NS ? ns : NAP_NS);
 	atomic_fetch_sub(&e->header->sleepers, 1);

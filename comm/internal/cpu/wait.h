@@ -30,7 +30,9 @@ struct engine {
 	char *base;
 	struct layout layout;
 	int n, me;
-	int spins, yields, asymmetric;
+	int spins, yields;
+	int expedited;             // a sleeper makes all others execute a fence
+	_Atomic uint32_t fenceless; // our process is one of those that it reaches
 	uint64_t timeout_ns;
 	_Atomic uint32_t cancelled;
 
@@ -113,9 +115,9 @@ static inline int wait_line(struct engine *e, struct line *l, uint64_t call, int
 void wake_waiting(struct engine *, enum channel);
 
 // posted wakes who sleeps until one of our words of this sort changes. Between the store before it and the look at the sleepers must lie a full
-// fence; where all ranks are registered, the sleeper makes everybody execute it (membarrier) and we pay nothing.
+// fence; where the sleeper makes everybody execute one (membarrier) we pay nothing.
 static inline void posted(struct engine *e, enum channel channel) {
-	if (e->asymmetric) atomic_signal_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&e->fenceless, memory_order_relaxed)) atomic_signal_fence(memory_order_seq_cst);
 	else atomic_thread_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(&e->header->sleepers, memory_order_relaxed), 0)) wake_waiting(e, channel);
 }
