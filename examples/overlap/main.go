@@ -3,7 +3,8 @@
 //	gorun -n 2 ./examples/overlap
 //
 // Before: the whole backward pass, then one all-reduce for each layer's gradients. After: a [comm.Bucketer], which begins a bucket's all-reduce as soon as its
-// gradients are there, as DistributedDataParallel does. The best that can be reached is the longer of computing and communication.
+// gradients are there, as DistributedDataParallel does; they are computed right in the buckets, and so not copied. The best that can be reached is the longer of
+// computing and communication.
 package main
 
 import (

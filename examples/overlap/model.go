@@ -14,6 +14,7 @@ type model struct {
 	group     *comm.Group
 	gradients [][]float32 // the last layer's first, the order of a backward pass
 	bucketer  *comm.Bucketer[float32]
+	views     [][]float32 // the same gradients, where the Bucketer reduces them
 	turns     int // of work, for a layer
 	scratch   [1024]float32
 }
@@ -27,6 +28,7 @@ func newModel(ctx context.Context, g *comm.Group, o options) (*model, error) {
 	if m.bucketer, err = comm.NewBucketer(ctx, g, comm.Avg, o.bucket, m.gradients...); err != nil {
 		return nil, err
 	}
+	m.views = m.bucketer.Views()
 	// All ranks do the same number of turns, the one that the fastest found: equal work, as in training.
 	turns := []int64{m.calibrate()}
 	if err := comm.AllReduce(ctx, g, turns, turns, comm.Max); err != nil {
@@ -58,8 +60,8 @@ func (m *model) work(turns int) {
 }
 
 // backward computes all layers' gradients, the last one's first, and says of each that it is ready.
-func (m *model) backward(ready func(layer int) error) error {
-	for layer, gradients := range m.gradients {
+func (m *model) backward(all [][]float32, ready func(layer int) error) error {
+	for layer, gradients := range all {
 		m.work(m.turns)
 		for i := range gradients {
 			gradients[i] = float32(m.group.Rank())
@@ -74,11 +76,12 @@ func (m *model) backward(ready func(layer int) error) error {
 func nobody(int) error { return nil }
 
 // computeOnly is a step without communication.
-func (m *model) computeOnly(context.Context) error { return m.backward(nobody) }
+func (m *model) computeOnly(context.Context) error { return m.backward(m.gradients, nobody) }
 
 // reduceOnly is a step without computing: every gradient is there at once.
 func (m *model) reduceOnly(ctx context.Context) error {
-	for layer := range m.gradients {
+	for layer, gradients := range m.views {
+		gradients[len(gradients)-1] = float32(m.group.Rank())
 		if err := m.bucketer.Ready(ctx, layer); err != nil {
 			return err
 		}
@@ -88,7 +91,7 @@ func (m *model) reduceOnly(ctx context.Context) error {
 
 // oneAfterTheOther reduces each layer's gradients when all have been computed.
 func (m *model) oneAfterTheOther(ctx context.Context) error {
-	if err := m.backward(nobody); err != nil {
+	if err := m.backward(m.gradients, nobody); err != nil {
 		return err
 	}
 	for _, gradients := range m.gradients {
@@ -101,7 +104,7 @@ func (m *model) oneAfterTheOther(ctx context.Context) error {
 
 // overlapped reduces while it computes.
 func (m *model) overlapped(ctx context.Context) error {
-	if err := m.backward(func(layer int) error { return m.bucketer.Ready(ctx, layer) }); err != nil {
+	if err := m.backward(m.views, func(layer int) error { return m.bucketer.Ready(ctx, layer) }); err != nil {
 		return err
 	}
 	return m.bucketer.Wait()
@@ -109,11 +112,14 @@ func (m *model) overlapped(ctx context.Context) error {
 
 // check looks at the average that a step of this kind left: that of the ranks' numbers, if it reduced at all.
 func (m *model) check(kind int) error {
-	want := float32(m.group.Size()-1) / 2
-	if kind == 0 {
+	want, all := float32(m.group.Size()-1)/2, m.gradients
+	switch kind {
+	case 0: // only computed
 		want = float32(m.group.Rank())
+	case 1, 3:
+		all = m.views
 	}
-	for layer, gradients := range m.gradients {
+	for layer, gradients := range all {
 		if last := gradients[len(gradients)-1]; last != want {
 			return fmt.Errorf("the gradients of layer %d are %v, not %v: please report this", layer, last, want)
 		}
