@@ -15,7 +15,7 @@ type model struct {
 	gradients [][]float32 // the last layer's first, the order of a backward pass
 	bucketer  *comm.Bucketer[float32]
 	views     [][]float32 // the same gradients, where the Bucketer reduces them
-	turns     int // of work, for a layer
+	turns     int         // of work, for a layer
 	scratch   [1024]float32
 }
 
