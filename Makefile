@@ -31,8 +31,8 @@ static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/gorun-linux-amd64 ./cmd/gorun
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/gorun-linux-arm64 ./cmd/gorun
 
-demo: gorun ## four ranks of a Go program meet in the store and add up their parts of a sum
-	bin/gorun -n 4 ./examples/hello
+demo: gorun ## four Go ranks learn to read handwritten digits together (needs a C compiler, for package comm)
+	bin/gorun -n 4 ./examples/trainer
 
 test: ## install what the tests need into .venv, then run them all with the race detector
 	.ci/test

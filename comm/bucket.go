@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Bucketer reduces many tensors, such as the gradients of a network, while the caller goes on computing: they are flattened into buckets, and a
@@ -15,6 +16,7 @@ type Bucketer[T Number] struct {
 	home    []int // the tensor's bucket
 	at      []int // where it lies in the bucket
 	buckets []bucket[T]
+	viewed  bool // the tensors are their places in the buckets
 	ready   []bool
 	next    int // the first bucket that was not begun: all ranks begin them in the same order
 }
@@ -43,7 +45,7 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	if err := checkOp(op, dtypeOf[T]()); err != nil || bucketBytes < 0 {
 		return nil, &ArgumentError{"NewBucketer", fmt.Sprintf("buckets of %d bytes: %v", bucketBytes, err)}
 	}
-	b := &Bucketer[T]{group: g, op: op, tensors: tensors, home: make([]int, len(tensors)), at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
+	b := &Bucketer[T]{group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)), at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
 	b.plan(bucketBytes / dtypeOf[T]().Size())
 	for i := range b.buckets {
 		if err := b.room(ctx, &b.buckets[i]); err != nil {
@@ -102,14 +104,27 @@ func (b *Bucketer[T]) reset() {
 // Buckets is how many buckets there are.
 func (b *Bucketer[T]) Buckets() int { return len(b.buckets) }
 
-// Ready says that tensor i has its values. It copies them, and begins the all-reduce of what is complete.
+// Views returns, for each tensor, the place in its bucket where it is reduced, and makes that the tensor from now on: gradients that are computed there
+// are not copied (PyTorch's gradient_as_bucket_view). The places are gone after Close.
+func (b *Bucketer[T]) Views() [][]T {
+	b.viewed = true
+	for i, tensor := range b.tensors {
+		at := b.at[i]
+		b.tensors[i] = b.buckets[b.home[i]].data[at : at+len(tensor) : at+len(tensor)]
+	}
+	return slices.Clone(b.tensors)
+}
+
+// Ready says that tensor i has its values. It copies them, unless they are in a view, and begins the all-reduce of what is complete.
 func (b *Bucketer[T]) Ready(ctx context.Context, i int) error {
 	if i < 0 || i >= len(b.tensors) || b.ready[i] {
 		return &ArgumentError{"Bucketer.Ready", fmt.Sprintf("tensor %d of %d is unknown or was ready before", i, len(b.tensors))}
 	}
 	b.ready[i] = true
 	k := &b.buckets[b.home[i]]
-	copy(k.data[b.at[i]:], b.tensors[i])
+	if !b.viewed {
+		copy(k.data[b.at[i]:], b.tensors[i])
+	}
 	k.missing--
 	for ; b.next < len(b.buckets) && b.buckets[b.next].missing == 0; b.next++ {
 		full := &b.buckets[b.next]
@@ -129,6 +144,9 @@ func (b *Bucketer[T]) Wait() error {
 	for k := range b.buckets {
 		if err := b.buckets[k].work.Wait(); err != nil {
 			return err
+		}
+		if b.viewed {
+			continue
 		}
 		for _, i := range b.buckets[k].tensors {
 			copy(b.tensors[i], b.buckets[k].data[b.at[i]:])

@@ -1,15 +1,18 @@
 // Command hello is the smallest distributed Go program: its ranks compute parts of π, meet in the store and add the parts up.
 //
 //	gorun -n 4 ./examples/hello
+//	gorun -n 4 ./examples/hello --comm
 //
 // It needs no address, port or rank from its user: [env.Self] reads them from what the launcher put into the environment (gorun or
 // torchrun), and the store is where the launcher says. Every rank publishes its part together with who it is, reads all
-// the others', and so each one knows the sum.
+// the others', and so each one knows the sum. With --comm a group of package comm does it instead (see comm.go): two calls instead of keys in a
+// store.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log"
 	"math"
@@ -38,18 +41,24 @@ type part struct {
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("hello: ")
-	self, err := env.Self()
-	if err != nil {
-		log.Fatal(err)
+	group := flag.Bool("comm", false, "add the parts up by package comm, which needs cgo, instead of the store")
+	flag.Parse()
+	run := byStore
+	if *group {
+		run = byGroup
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := run(ctx, self); err != nil {
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, self env.Rank) error {
+func byStore(ctx context.Context) error {
+	self, err := env.Self()
+	if err != nil {
+		return err
+	}
 	store, err := tcpstore.Dial(ctx, self.Store)
 	if err != nil {
 		return err
