@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gorun/comm"
+	"gorun/env"
 )
 
 // size is one size of a measurement.
@@ -65,7 +66,11 @@ func (b *bench) fits(ctx context.Context) error {
 		return nil
 	}
 	largest := b.sizes[len(b.sizes)-1].bytes
-	need := float64(largest) * buffers * float64(b.group.Size())
+	ranks := b.group.Size() // of this host
+	if self, err := env.Self(); err == nil && self.LocalWorldSize > 0 {
+		ranks = min(ranks, self.LocalWorldSize)
+	}
+	need := float64(largest) * buffers * float64(ranks)
 	free, known := availableMemory()
 	tooMuch := []uint8{0}
 	if known && need > free {
@@ -74,8 +79,8 @@ func (b *bench) fits(ctx context.Context) error {
 	if err := comm.AllReduce(ctx, b.group, tooMuch, tooMuch, comm.Max); err != nil || tooMuch[0] == 0 {
 		return err
 	}
-	return wish("-e %s: the buffers of %d ranks take %.1f GiB, and %.1f GiB of memory are free: take a smaller -e or fewer ranks",
-		bytesText(b.End), b.group.Size(), need/(1<<30), free/(1<<30))
+	return wish("-e %s: the buffers of %d ranks on a host take %.1f GiB, and %.1f GiB of memory are free: take a smaller -e or fewer ranks",
+		bytesText(b.End), ranks, need/(1<<30), free/(1<<30))
 }
 
 // availableMemory is what the kernel can give out, in bytes. Who shares it with other ranks of this host has less.

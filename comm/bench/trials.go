@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -109,7 +108,7 @@ func (b *bench) trial(ctx context.Context, batch int) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// bound is the bandwidth, as busbw, that cannot be exceeded at a size: what the link carries, or what follows from the bytes that memory must
+// bound is the bandwidth, as busbw, that is not to be exceeded at a size: what the link carries, or what follows from the bytes that memory must
 // move, at the speed with which all ranks at once copy as many bytes at this very moment. 0 is not known.
 func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error) {
 	n := float64(b.group.Size())
@@ -130,27 +129,38 @@ func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error
 	return b.operation.factor(n) * float64(s.bytes) / seconds / 1e9, nil
 }
 
-// copying is how many bytes a second each rank copies while all do.
+// copying is how many bytes a second each rank copies while all do: from one buffer to the other or, where the operation has a form in place,
+// within one, whichever is faster.
 func (b *bench) copying(ctx context.Context, s size) (bytesPerSecond float64, err error) {
-	const times = 3
 	count := int(s.bytes) / b.element.size
-	calls := max(int(float64(batchTime.Nanoseconds())/10/math.Max(float64(s.bytes)/10, 5)), 1) // as if at 10 bytes/ns
-	best := make([]float64, times+1)
-	for i := range best { // the first one fetches what the caches lack
+	best, err := b.timeOf(ctx, s, func() { b.vectors.copy(count) })
+	if err == nil && b.operation.inPlace && count > 1 {
+		var within float64
+		within, err = b.timeOf(ctx, s, func() { b.vectors.shift(count / 2) })
+		best = min(best, 2*within)
+	}
+	return float64(s.bytes) / max(best, 1e-9), err
+}
+
+// timeOf is the least time, in seconds, that something with so many bytes takes on the slowest rank while all do it.
+func (b *bench) timeOf(ctx context.Context, s size, work func()) (seconds float64, err error) {
+	const times = 5
+	const assumed = 10 // bytes a nanosecond, to have batches of about a fifth of batchTime
+	calls := max(int(float64(batchTime.Nanoseconds())/5/max(float64(s.bytes)/assumed, 5)), 1)
+	took := make([]float64, times+1)
+	for i := range took { // the first one fetches what the caches lack
 		if err := comm.Barrier(ctx, b.group); err != nil {
 			return 0, err
 		}
 		begun := time.Now()
 		for range calls {
-			b.vectors.copy(count)
+			work()
 		}
-		best[i] = time.Since(begun).Seconds() / float64(calls)
+		took[i] = time.Since(begun).Seconds() / float64(calls)
 	}
-	best = best[1:]
-	if err := comm.AllReduce(ctx, b.group, best, best, comm.Max); err != nil {
-		return 0, err
-	}
-	return float64(s.bytes) / max(slices.Min(best), 1e-9), nil
+	took = took[1:]
+	err = comm.AllReduce(ctx, b.group, took, took, comm.Max)
+	return slices.Min(took), err
 }
 
 // calibrate measures the smallest and the largest size for the model.

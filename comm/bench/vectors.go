@@ -16,6 +16,7 @@ type vectors interface {
 	call(ctx context.Context) error // the operation
 	wrong() int64                   // elements that differ from what must be there after fill and one call
 	copy(count int)                 // from the one buffer to the other, as many elements
+	shift(count int)                // within the other, as many
 }
 
 // typed are vectors of one type.
@@ -215,4 +216,5 @@ func (t *typed[T]) spoil() {
 	}
 }
 
-func (t *typed[T]) copy(count int) { copy(t.two[:count], t.one[:count]) }
+func (t *typed[T]) copy(count int)  { copy(t.two[:count], t.one[:count]) }
+func (t *typed[T]) shift(count int) { copy(t.two[:count], t.two[count:2*count]) }

@@ -36,7 +36,8 @@ var Bench = &Dialect{
 }
 
 // without is tables without some rows, each other row as a table.
-func without(tables [][]Option, names ...string) (left [][]Option) {
+func without(tables [][]Option, names ...string) [][]Option {
+	left := make([][]Option, 0, 128) // every start of gorun comes here
 	for _, table := range tables {
 		for i := range table {
 			if !slices.Contains(names, table[i].Names[0]) {
