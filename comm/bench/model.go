@@ -14,12 +14,16 @@ type Model struct {
 	From    [2]int64 `json:"from_bytes"`       // the two sizes
 
 	messages, moved float64 // messages one after the other, and the part of S that each rank moves
+	hops            float64 // of a tree there and back, for an all-reduce; 0: not compared
 }
 
 // fit finds the parameters of an operation's formula from two sizes and their times in microseconds.
 func fit(o *operation, ranks int, small int64, smallTime float64, large int64, largeTime float64) *Model {
 	n := float64(ranks)
 	m := &Model{Formula: o.formula, Source: o.source, From: [2]int64{small, large}, messages: o.messages(n), moved: o.moved(n)}
+	if o.name == "allreduce" {
+		m.hops = 2 * tree(n)
+	}
 	m.Beta = math.Max(largeTime-smallTime, 0) / (m.moved * float64(large-small))
 	m.Alpha = math.Max(smallTime-m.moved*float64(small)*m.Beta, 0) / m.messages
 	return m
@@ -42,6 +46,16 @@ func (m *Model) Bytes(microseconds float64) int64 {
 func (m *Model) String() string {
 	return fmt.Sprintf("T = %s with α = %s us and 1/β = %s GB/s, from this run's %s and %s (%s)",
 		m.Formula, number(m.Alpha), number(1e-3/m.Beta), bytesText(m.From[0]), bytesText(m.From[1]), m.Source)
+}
+
+// Alternative says what the two parameters mean for another algorithm, at both ends; "" where none is known.
+func (m *Model) Alternative() string {
+	if m.hops == 0 {
+		return ""
+	}
+	at := func(bytes int64) string { return number(m.hops * (m.Alpha + float64(bytes)*m.Beta)) }
+	return fmt.Sprintf("by the same α and β a ring needs %s and %s us, a tree, 2⌈log2 n⌉·(α + S·β), %s and %s us",
+		number(m.Microseconds(m.From[0])), number(m.Microseconds(m.From[1])), at(m.From[0]), at(m.From[1]))
 }
 
 // tooMuch is the part of a step that communication may take before there is a warning: beyond it, even a program that hides most of it behind

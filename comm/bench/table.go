@@ -147,6 +147,9 @@ func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
 	}
 	if r.Model != nil {
 		note("model: %s", r.Model)
+		if text := r.Model.Alternative(); text != "" {
+			note("       %s", text)
+		}
 	}
 	if t.config.Predict > 0 && (r.Model != nil || len(r.Rows) > 0) {
 		if time, measured := r.timeOf(t.config.Predict); measured || r.Model != nil {

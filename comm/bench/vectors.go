@@ -15,8 +15,8 @@ type vectors interface {
 	spoil()                         // writes what no result is where results come that are no inputs
 	call(ctx context.Context) error // the operation
 	wrong() int64                   // elements that differ from what must be there after fill and one call
-	copy(count int)                 // from the one buffer to the other, as many elements
-	shift(count int)                // within the other, as many
+	copy(count, piece int)          // from the one buffer to the other, as many elements, in pieces
+	shift(count, piece int)         // within the other, as many
 }
 
 // typed are vectors of one type.
@@ -216,5 +216,11 @@ func (t *typed[T]) spoil() {
 	}
 }
 
-func (t *typed[T]) copy(count int)  { copy(t.two[:count], t.one[:count]) }
-func (t *typed[T]) shift(count int) { copy(t.two[:count], t.two[count:2*count]) }
+func (t *typed[T]) copy(count, piece int)  { inPieces(t.two[:count], t.one[:count], piece) }
+func (t *typed[T]) shift(count, piece int) { inPieces(t.two[:count], t.two[count:2*count], piece) }
+
+func inPieces[T any](to, from []T, piece int) {
+	for at := 0; at < len(to); at += piece {
+		copy(to[at:min(at+piece, len(to))], from[at:])
+	}
+}
