@@ -24,7 +24,7 @@ gorun:
 gorun-gpu:
 	@rm -f bin/gorun-gpu; cc=$$($(GO) env CC); \
 	if ! command -v $${cc%% *} >/dev/null; then \
-		echo "bin/gorun-gpu is left out, as there is no C compiler ($$cc): NVLinks, memory, MIG and users of NVIDIA's GPUs will not be known"; \
+		echo "bin/gorun-gpu is left out, as there is no C compiler ($$cc): NVLinks, memory, MIG and users of NVIDIA's GPUs will not be known, and there is no gorun bench"; \
 	else set -x; $(GPUBUILD) -o bin/gorun-gpu ./cmd/gorun; fi
 
 static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64

@@ -63,6 +63,11 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return answerNVML(inv, stdout, stderr)
 	case dialect.Show:
 		return showTopo(inv, stdout, stderr)
+	case dialect.BenchRank:
+		return benchRank(inv.Wished, stdout, stderr)
+	}
+	if inv.Bench != nil {
+		return startBench(inv, args, stderr)
 	}
 	return runJob(inv)
 }

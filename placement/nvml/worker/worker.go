@@ -105,7 +105,7 @@ func (p Program) Facts(gpus int) (gpufacts.Facts, error) {
 // within asks until give up fires, which sends the reason.
 func (p Program) within(giveUp *alarm) (gpufacts.Facts, error) {
 	defer giveUp.stop()
-	path, err := p.find()
+	path, err := p.Find()
 	if err != nil {
 		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library was not asked (%w)", err)
 	}
@@ -128,8 +128,8 @@ func shown(path string) string {
 	return path
 }
 
-// find returns the worker's executable.
-func (p Program) find() (string, error) {
+// Find returns the worker's executable.
+func (p Program) Find() (string, error) {
 	if p.Path != "" {
 		return p.Path, nil
 	}

@@ -213,7 +213,7 @@ func TestFind(t *testing.T) {
 	beside, inPath, empty := t.TempDir(), t.TempDir(), t.TempDir()
 	near, far := place(t, beside), place(t, inPath)
 	t.Setenv(roleVariable, "answers")
-	find := func(dir string) (string, error) { return Program{Beside: filepath.Join(dir, "gorun")}.find() }
+	find := func(dir string) (string, error) { return Program{Beside: filepath.Join(dir, "gorun")}.Find() }
 
 	t.Setenv("PATH", inPath)
 	path, err := find(beside)
@@ -236,7 +236,7 @@ func TestFind(t *testing.T) {
 	assert.ErrorContains(t, err, "permission denied")
 	own, err := os.Executable()
 	require.NoError(t, err)
-	_, err = Program{}.find()
+	_, err = Program{}.Find()
 	assert.ErrorContains(t, err, "neither in "+filepath.Dir(own))
 
 	_, err = Program{Path: filepath.Join(empty, "missing")}.within(never())

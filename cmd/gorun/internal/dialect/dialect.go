@@ -20,6 +20,7 @@ type Dialect struct {
 
 	examples  []example
 	tables    [][]Option // the order in which prefixes are looked for, and of the help within a group
+	taken     [][]Option // options that are taken, too, and that another dialect's help shows
 	fallbacks []fallback
 	codes     []example // exit codes; nil: those of a job
 	last      string    // the last words of the help; "": those of a job
@@ -35,6 +36,7 @@ type Dialect struct {
 	subcommands bool          // the first word may be one
 	serves      bool          // there is no program: gorun serves a store for others
 	shows       bool          // there is no program: gorun shows a machine
+	benches     bool          // the program is gorun's own, which measures
 	store       job.StoreMode // what --store=auto means
 	count       int           // ranks per node where nothing says it; 0 leaves it open
 	grace       time.Duration
@@ -116,13 +118,23 @@ var torchrunFallbacks = []fallback{
 
 // Options yields the dialect's options, table after table.
 func (d *Dialect) Options(yield func(*Option) bool) {
-	for _, table := range d.tables {
+	if eachOf(d.tables, yield) {
+		eachOf(d.taken, yield)
+	}
+}
+
+// shown yields those of them that are the dialect's own, which its help shows.
+func (d *Dialect) shown(yield func(*Option) bool) { eachOf(d.tables, yield) }
+
+func eachOf(tables [][]Option, yield func(*Option) bool) bool {
+	for _, table := range tables {
 		for i := range table {
 			if !yield(&table[i]) {
-				return
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // ByName returns the dialect for the name that gorun was called by; a folder
@@ -168,7 +180,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "store", "topo", "help", "version", "completion"}
+var commandNames = []string{"launch", "store", "topo", "bench", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -178,8 +190,12 @@ func subcommand(name string) *command {
 		return &command{name, "serve a store alone, for scripts and other launchers", Store.parse}
 	case "topo":
 		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
+	case "bench":
+		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
+	case "bench-rank": // gorun's own, and in no help
+		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, store and topo too", helpCommand}
+		return &command{name, "print help, of launch, store, topo and bench too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -210,12 +226,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Store, Topo} {
+	for _, d := range []*Dialect{Launch, Store, Topo, Bench} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, store and topo", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, store, topo and bench", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

@@ -72,6 +72,8 @@ func (p *parser) finish() (Invocation, error) {
 		return p.finishServe()
 	case p.dialect.shows:
 		return p.finishShow()
+	case p.dialect.benches:
+		return p.finishBench()
 	}
 	p.checkPrograms()
 	p.finishCounts()
@@ -213,7 +215,7 @@ func (p *parser) finishAction() {
 	if p.dryRun {
 		inv.Action = DryRun
 	}
-	if inv.JSON && !p.dryRun {
+	if inv.JSON && !p.dryRun && !p.dialect.benches {
 		p.problem(errors.New("--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"))
 	}
 	if inv.Report != "" && p.dryRun {

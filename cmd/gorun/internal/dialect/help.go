@@ -61,6 +61,9 @@ func (d *Dialect) synopsis() string {
 	if d.serves || d.shows {
 		return d.Name + " [options]"
 	}
+	if d.benches {
+		return d.Name + " OPERATION [options]"
+	}
 	return d.Name + " [options] PROGRAM [ARGS...]"
 }
 
@@ -72,7 +75,7 @@ func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
 // group writes the options of one heading.
 func (b *helpBuilder) group(d *Dialect, g Group) {
 	begun := false
-	for o := range d.Options {
+	for o := range d.shown {
 		if o.Group != g {
 			continue
 		}
@@ -89,6 +92,9 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 
 // countDefault says how many ranks there are where nothing says it.
 func (d *Dialect) countDefault() string {
+	if d.benches {
+		return "Without either, nor gorun's --nproc-per-node: one rank per GPU, else one per CPU."
+	}
 	if d.shows {
 		return "Without any of these two, nor a wish for who sits where: nobody is seated."
 	}

@@ -22,6 +22,7 @@ const (
 	Serve                    // serve the store of Invocation.Store alone
 	Show                     // show the machine of Invocation.Topo
 	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
+	BenchRank                // measure as one rank what Invocation.Wished says
 )
 
 // Invocation is a command line that was understood.
@@ -34,13 +35,15 @@ type Invocation struct {
 	Store StoreServer
 	// Topo is what to show, with Show.
 	Topo TopoWish
+	// Bench is what to measure, with Run and DryRun: the program of Spec is then to be filled in. Nil: a job.
+	Bench *BenchWish
 
-	JSON    bool   // print the plan as JSON, with DryRun, or the machine, with Show
+	JSON    bool   // print the plan as JSON, with DryRun, or the machine, with Show, or what was measured
 	Quiet   bool   // no remarks
 	Verbose int    // how often -v was given
 	Report  string // file for the result as JSON; "" writes none
 	Shell   string // with Completion: bash, zsh or fish
-	Wished  string // with AskNVML; "" is any
+	Wished  string // with AskNVML a version, "" is any; with BenchRank JSON
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string

@@ -51,13 +51,14 @@ lone ` + "`:`" + ` begins another program if options of gorun follow it, ` + "`-
 refuses the line; before any other word (` + "`: echo`" + `) it is an argument. Called ` + "`mpirun` or `mpiexec`" + ` every lone ` + "`:`" + ` begins another
 program. With ` + "`--`" + ` before the first program each is an argument: ` + "`gorun -n 2 -- ./app : -n 1`" + `.
 
-The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone, s gorun store alone, m gorun topo alone.
+The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone, s gorun store alone, m gorun topo alone,
+b gorun bench alone. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
 `
 
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, benchTable}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
@@ -89,6 +90,8 @@ func knownBy(o *Option) string {
 		return "s"
 	case Topo.exact(Spelling(o.Names[0])) == o:
 		return "m"
+	case Bench.exact(Spelling(o.Names[0])) == o:
+		return "b"
 	}
 	return "l"
 }

@@ -11,6 +11,8 @@ const (
 	GroupHosts
 	GroupMachine
 	GroupPlaces
+	GroupMeasured
+	GroupMeasuring
 	GroupShown
 	GroupProgram
 	GroupServing
@@ -37,7 +39,7 @@ func (g Group) String() string {
 		return "Refused, with what to use instead"
 	}
 	return [...]string{
-		"How many ranks", "Where they run", "Which machine", "Who sits where", "What is shown", "What they run", "Where it listens", "How they meet",
+		"How many ranks", "Where they run", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
 		"What it takes", "Output", "How the job ends", "Looking before and after",
 	}[g]
 }

@@ -65,6 +65,7 @@ type parser struct {
 	hostFile                arg
 	grace                   graceWish
 	start                   startWish // of the current program
+	bench                   benchGiven
 }
 
 // problem adds to what is wrong with the command line; joined errors count one

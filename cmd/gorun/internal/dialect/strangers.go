@@ -52,7 +52,7 @@ func (p *parser) exported(name string) bool {
 // isDefault reports whether a variable is an option's in any dialect: one may be
 // set for all of them.
 func isDefault(name string) bool {
-	for _, d := range []*Dialect{Gorun, Launch, Store, Topo} {
+	for _, d := range []*Dialect{Gorun, Launch, Store, Topo, Bench} {
 		for o := range d.Options {
 			if slices.Contains(o.Variables(), name) {
 				return true

@@ -21,8 +21,8 @@ import (
 // dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Torchrun, Launch}
 
-// allDialects are those, and those of gorun store and gorun topo.
-var allDialects = append(slices.Clone(dialects), Store, Topo)
+// allDialects are those, and those of gorun store, gorun topo and gorun bench.
+var allDialects = append(slices.Clone(dialects), Store, Topo, Bench)
 
 func TestRowsAreComplete(t *testing.T) {
 	for _, d := range allDialects {
@@ -51,13 +51,13 @@ func TestRowsAreComplete(t *testing.T) {
 }
 
 // The variables of a family's options may not depend on the order of rows. What
-// gorun topo shows in place of doing it has rows of its own, with the same values.
+// gorun topo shows in place of doing it, and what gorun bench has from nccl-tests, has rows of its own, with the same values.
 func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
 	for _, d := range allDialects {
 		for o := range d.Options {
 			if other, ok := byName[o.Names[0]]; ok {
-				if d == Topo && other != o {
+				if (d == Topo || d == Bench) && other != o {
 					require.Equal(t, other.TakesValue(), o.TakesValue(), o.Names[0])
 					continue
 				}

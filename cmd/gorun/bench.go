@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/early"
+	"gorun/comm/bench"
+	"gorun/internal/version"
+	"gorun/launcher/job"
+	"gorun/placement/nvml/worker"
+)
+
+// startBench runs a measurement as a job whose ranks are this program, or hands the
+// command line to the one that has collectives.
+func startBench(inv dialect.Invocation, args []string, stderr io.Writer) int {
+	if !bench.Linked {
+		path, err := withCollectives(worker.Program{})
+		if err == nil {
+			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, append([]string{"gorun"}, args...), os.Environ()))
+		}
+		say(stderr, err.Error())
+		say(stderr, howToGetCollectives)
+		return job.ExitLauncher
+	}
+	if err := fillIn(&inv); err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return runJob(inv)
+}
+
+// howToGetCollectives is what to do where the program that has them is missing.
+const howToGetCollectives = "hint: gorun bench needs gorun built with cgo: make gorun-gpu, or CGO_ENABLED=1 go build -o gorun-gpu ./cmd/gorun, in gorun's sources; put gorun-gpu beside gorun"
+
+// withCollectives finds the program that has collectives, built from the same
+// sources, for one that was built without cgo.
+func withCollectives(p worker.Program) (string, error) {
+	path, err := p.Find()
+	if err != nil {
+		return "", fmt.Errorf("this gorun was built without cgo and has no collectives, and %w", err)
+	}
+	said, err := exec.Command(path, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s version: %w", path, err)
+	}
+	if words := strings.Fields(string(said)); len(words) < 2 || words[1] != version.String() {
+		return "", fmt.Errorf("%s is %.80q, this is version %s: install both together", path, strings.TrimSpace(string(said)), version.String())
+	}
+	return path, nil
+}
+
+// fillIn makes this program the one of the job.
+func fillIn(inv *dialect.Invocation) error {
+	wish := *inv.Bench
+	wish.Version = version.String()
+	if inv.Action == dialect.Run && wish.SVG != "" && wish.SVG != "-" {
+		var err error
+		if wish.SVG, err = filepath.Abs(wish.SVG); err == nil { // ranks may run elsewhere
+			err = canWrite(wish.SVG)
+		}
+		if err != nil {
+			return of("--svg", err)
+		}
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(bench.Config(wish))
+	app := &inv.Spec.Apps[0]
+	app.Program, app.Args = own, []string{"bench-rank", string(text)}
+	return err
+}
+
+// benchRank is one rank of a measurement.
+func benchRank(config string, stdout, stderr io.Writer) int {
+	early.Over()
+	var c bench.Config
+	err := json.Unmarshal([]byte(config), &c)
+	if err == nil {
+		err = bench.Run(context.Background(), c, stdout)
+	}
+	var unwilling *bench.WishError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &unwilling):
+		say(stderr, err.Error())
+		return job.ExitUsage
+	}
+	say(stderr, err.Error())
+	if errors.Is(err, bench.ErrJoin) {
+		return job.ExitLauncher
+	}
+	return 1
+}

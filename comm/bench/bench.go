@@ -1,0 +1,218 @@
+// Package bench measures the collectives of package comm as nccl-tests measures NCCL's: size after size, in and out of place, with the
+// bandwidths by its definitions (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md), and says beside each time what the
+// memory would allow and what a model with two parameters predicts.
+//
+// # How a time is taken
+//
+// A trial is a batch of calls, one where a call takes longer than batchTime. Before it each rank writes its inputs, since pages that were never
+// written are all one page of zeros, and waits in a barrier. The trial's time is that of the slowest rank, divided by the calls; a size has
+// so many trials as fit into Config.PerSize, after calls that are not counted. Tables show the median and its spread, files the
+// minimum and the maximum, too.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gorun/comm"
+)
+
+// Config says what is measured. All ranks get the same.
+type Config struct {
+	Operation string // one of [Operations]
+	DType     string // one of [DTypes]
+	Op        string // one of [Reductions]; "" is sum
+	Backend   string // as [comm.WithBackend] has it
+
+	Begin, End int64 // bytes, the first and the largest size
+	Factor     int64 // from one size to the next, at least 2; unless
+	Step       int64 // so many bytes are added
+
+	Root    int           // of operations that have one
+	Trials  int           // of each size; 0: as many as fit into PerSize, at least fewestTrials
+	Warmup  int           // calls before them
+	PerSize time.Duration // for the trials of one size in or out of place
+
+	Check   bool          // compare every element of one more call with what it must be
+	Compute time.Duration // of a step in which the operation runs once; 0: nothing is said of it
+	Predict int64         // bytes of that operation; 0: the largest size
+	Link    float64       // bytes/s of the link between ranks, for the bound; 0: what copying in memory reaches
+
+	JSON, CSV bool   // in place of the table
+	SVG       string // file for a drawing; "-" is the output, "" draws nothing
+	Version   string // of the program, for the records
+}
+
+// WishError says that what was wished for cannot be measured with these ranks. Rank 0 alone returns it.
+type WishError struct{ text string }
+
+func (e *WishError) Error() string { return e.text }
+
+func wish(format string, args ...any) error { return &WishError{fmt.Sprintf(format, args...)} }
+
+var (
+	// ErrJoin says that the ranks did not come together, or the back end isn't there.
+	ErrJoin = errors.New("join")
+	// ErrWrong says that the check found elements that are not what they must be.
+	ErrWrong = errors.New("wrong results")
+)
+
+// Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on rank 0 writes what came out.
+func Run(ctx context.Context, c Config, out io.Writer) error {
+	g, err := comm.Join(ctx, comm.WithBackend(c.Backend))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrJoin, err)
+	}
+	defer g.Close()
+	if err := runIn(ctx, g, c, out); err != nil {
+		var unwilling *WishError
+		if g.Rank() != 0 && errors.As(err, &unwilling) {
+			return nil // rank 0 says it, and it alone fails
+		}
+		return err
+	}
+	return comm.Barrier(ctx, g)
+}
+
+// runIn measures in a group that was joined.
+func runIn(ctx context.Context, g *comm.Group, c Config, out io.Writer) error {
+	b, err := newBench(ctx, g, c)
+	if err != nil {
+		return err
+	}
+	w := writer(discard{})
+	if g.Rank() == 0 {
+		w = newWriter(c, out)
+	}
+	return b.measure(ctx, w)
+}
+
+// bench is a measurement at work.
+type bench struct {
+	Config
+	group     *comm.Group
+	operation *operation
+	element   *element
+	sizes     []size
+	vectors   vectors
+	report    Report
+}
+
+// newBench checks what depends on the group, and makes the buffers.
+func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
+	b := &bench{Config: c, group: g, operation: operationOf(c.Operation), element: elementOf(c.DType)}
+	switch {
+	case b.operation == nil:
+		return nil, wish("%q is no operation: take one of %v", c.Operation, Operations())
+	case b.element == nil:
+		return nil, wish("%q is no element type: take one of %v", c.DType, DTypes())
+	case b.operation.rooted && c.Root >= g.Size():
+		return nil, wish("--root %d: there are ranks 0 to %d", c.Root, g.Size()-1)
+	case c.Operation == "p2p" && g.Size() < 2:
+		return nil, wish("p2p needs two ranks, there is one: add -np 2")
+	}
+	b.sizes = b.operation.sizes(c, g.Size(), b.element.size)
+	if err := b.fits(ctx); err != nil {
+		return nil, err
+	}
+	longest := 0
+	if len(b.sizes) > 0 {
+		longest = int(b.sizes[len(b.sizes)-1].bytes) / b.element.size
+	}
+	var err error
+	if b.vectors, err = b.element.vectors(g, c, longest); err != nil {
+		return nil, err
+	}
+	b.report = newReport(c, g, b.operation)
+	return b, nil
+}
+
+// measure measures the two ends for the model, then every size, and writes each as soon as it is known.
+func (b *bench) measure(ctx context.Context, w writer) error {
+	var err error
+	if b.report.Model, err = b.calibrate(ctx); err != nil {
+		return err
+	}
+	if err := w.begin(&b.report); err != nil {
+		return err
+	}
+	for _, s := range b.sizes {
+		row, err := b.row(ctx, s)
+		if err != nil {
+			return err
+		}
+		b.report.Rows = append(b.report.Rows, row)
+		if err := w.row(&b.report, row); err != nil {
+			return err
+		}
+	}
+	b.report.conclude(b.Config)
+	if err := w.end(&b.report); err != nil {
+		return err
+	}
+	if b.group.Rank() == 0 && b.report.Wrong > 0 {
+		return fmt.Errorf("%w: %d elements", ErrWrong, b.report.Wrong)
+	}
+	return nil
+}
+
+// row measures one size in both places.
+func (b *bench) row(ctx context.Context, s size) (Row, error) {
+	row := Row{Bytes: s.bytes, Count: s.count}
+	var err error
+	if row.Bound, err = b.bound(ctx, s); err != nil {
+		return row, err
+	}
+	row.Predicted = b.report.Model.Microseconds(s.bytes)
+	for _, place := range []struct {
+		there   bool
+		inPlace bool
+		into    **Place
+	}{{b.operation.outOfPlace, false, &row.OutOfPlace}, {b.operation.inPlace, true, &row.InPlace}} {
+		if !place.there {
+			continue
+		}
+		if *place.into, err = b.place(ctx, s, place.inPlace, b.Trials); err != nil {
+			return row, err
+		}
+	}
+	return row, nil
+}
+
+// place measures one size in one place, in a number of trials if that is given.
+func (b *bench) place(ctx context.Context, s size, inPlace bool, trials int) (*Place, error) {
+	b.vectors.prepare(s.count, inPlace)
+	t, err := b.trials(ctx, trials)
+	if err != nil {
+		return nil, err
+	}
+	p := &Place{Times: t}
+	if t.Median > 0 {
+		p.AlgBW = float64(s.bytes) / t.Median / 1e3 // bytes/µs are MB/s
+		p.BusBW = p.AlgBW * b.operation.factor(float64(b.group.Size()))
+	}
+	if !b.Check {
+		return p, nil
+	}
+	wrong, err := b.check(ctx)
+	p.Wrong = &wrong
+	return p, err
+}
+
+// check makes one more call and counts the elements, on all ranks, that are not what they must be.
+func (b *bench) check(ctx context.Context) (int64, error) {
+	b.vectors.fill()
+	b.vectors.spoil()
+	if err := comm.Barrier(ctx, b.group); err != nil {
+		return 0, err
+	}
+	if err := b.vectors.call(ctx); err != nil {
+		return 0, err
+	}
+	wrong := []int64{b.vectors.wrong()}
+	err := comm.AllReduce(ctx, b.group, wrong, wrong, comm.Sum)
+	return wrong[0], err
+}

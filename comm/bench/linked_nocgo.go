@@ -1,0 +1,6 @@
+//go:build !cgo
+
+package bench
+
+// Linked reports whether this program has the back ends, which need cgo.
+const Linked = false

@@ -1,0 +1,118 @@
+package bench
+
+import "math"
+
+// operation is what is known of a collective whoever runs it. n is the number of ranks, S the bytes that nccl-tests counts.
+type operation struct {
+	name    string
+	reduces bool // has a reduction
+	rooted  bool // has a root
+	parts   bool // the vector consists of a part for each rank
+
+	outOfPlace, inPlace bool // what there is
+
+	// factor makes busbw of algbw: the part of S that the busiest rank must send or receive (nccl-tests, PERFORMANCE.md).
+	factor func(n float64) float64
+	// messages and moved are the model's: messages one after the other, and the part of S that goes through one rank.
+	messages, moved func(n float64) float64
+	// formula is the model in words, source where it is from.
+	formula, source string
+	// traffic is the least that memory must move for each rank, as a part of what copying S bytes moves (read and written once): every
+	// input byte is read, every output byte written, by n ranks together.
+	traffic func(n float64) float64
+}
+
+const (
+	thakur  = "Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005"
+	hockney = "Hockney: The communication challenge for MPP, 1994"
+)
+
+func one(float64) float64      { return 1 }
+func none(float64) float64     { return 0 }
+func half(float64) float64     { return 0.5 }
+func others(n float64) float64 { return n - 1 }
+func rest(n float64) float64   { return (n - 1) / n }
+func tree(n float64) float64   { return math.Ceil(math.Log2(n)) }
+
+// wholeAndPart is the traffic of reading S and writing an n-th of it, or the reverse, at each rank.
+func wholeAndPart(n float64) float64 { return (1 + 1/n) / 2 }
+
+// wholeOnce is the traffic of a whole S at each rank and one more at the root.
+func wholeOnce(n float64) float64 { return (1 + 1/n) / 2 }
+
+var operations = []operation{
+	{
+		name: "allreduce", reduces: true, outOfPlace: true, inPlace: true,
+		factor: twiceRest, messages: twiceOthers, moved: twiceRest, traffic: one,
+		formula: "2(n-1)·α + 2(n-1)/n·S·β, a ring", source: thakur,
+	},
+	{
+		name: "reduce", reduces: true, rooted: true, outOfPlace: true, inPlace: true,
+		factor: one, messages: tree, moved: one, traffic: wholeOnce,
+		formula: "⌈log2 n⌉·α + S·β, a pipelined tree", source: thakur,
+	},
+	{
+		name: "broadcast", rooted: true, inPlace: true,
+		factor: one, messages: tree, moved: one, traffic: half,
+		formula: "⌈log2 n⌉·α + S·β, a pipelined tree", source: thakur,
+	},
+	{
+		name: "allgather", parts: true, outOfPlace: true, inPlace: true,
+		factor: rest, messages: others, moved: rest, traffic: wholeAndPart,
+		formula: "(n-1)·α + (n-1)/n·S·β, a ring", source: thakur,
+	},
+	{
+		name: "reducescatter", reduces: true, parts: true, outOfPlace: true, inPlace: true,
+		factor: rest, messages: others, moved: rest, traffic: wholeAndPart,
+		formula: "(n-1)·α + (n-1)/n·S·β, a ring", source: thakur,
+	},
+	{
+		name: "gather", rooted: true, parts: true, outOfPlace: true, inPlace: true,
+		factor: rest, messages: tree, moved: rest, traffic: part,
+		formula: "⌈log2 n⌉·α + (n-1)/n·S·β, a tree", source: thakur,
+	},
+	{
+		name: "scatter", rooted: true, parts: true, outOfPlace: true, inPlace: true,
+		factor: rest, messages: tree, moved: rest, traffic: part,
+		formula: "⌈log2 n⌉·α + (n-1)/n·S·β, a tree", source: thakur,
+	},
+	{
+		name: "alltoall", parts: true, outOfPlace: true, inPlace: true,
+		factor: rest, messages: others, moved: rest, traffic: one,
+		formula: "(n-1)·α + (n-1)/n·S·β, in pairs", source: thakur,
+	},
+	{
+		name: "sendrecv", outOfPlace: true,
+		factor: one, messages: one, moved: one, traffic: one,
+		formula: "α + S·β", source: hockney,
+	},
+	{
+		name: "p2p", outOfPlace: true,
+		factor: one, messages: one, moved: one, traffic: part,
+		formula: "α + S·β", source: hockney,
+	},
+	{name: "barrier", outOfPlace: true, factor: none, messages: tree, moved: none, traffic: none},
+}
+
+func twiceRest(n float64) float64   { return 2 * rest(n) }
+func twiceOthers(n float64) float64 { return 2 * others(n) }
+
+// part is an n-th of S read and written at each rank, S in all.
+func part(n float64) float64 { return 1 / n }
+
+// Operations are the names of what can be measured.
+func Operations() (names []string) {
+	for i := range operations {
+		names = append(names, operations[i].name)
+	}
+	return names
+}
+
+func operationOf(name string) *operation {
+	for i := range operations {
+		if operations[i].name == name {
+			return &operations[i]
+		}
+	}
+	return nil
+}

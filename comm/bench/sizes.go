@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"gorun/comm"
+	"gorun/env"
+)
+
+// size is one size of a measurement.
+type size struct {
+	bytes int64 // as nccl-tests counts: of the whole vector where ranks have parts of it
+	count int   // elements of the vector, or of each part
+}
+
+// series lists sizes in bytes from begin to end, which it has only if it is hit.
+func series(begin, end, factor, step int64) (list []int64) {
+	for s := begin; s <= end; {
+		list = append(list, s)
+		next := s + step
+		if step == 0 {
+			if s > math.MaxInt64/factor {
+				break
+			}
+			next = s * factor
+		}
+		if next <= s {
+			break
+		}
+		s = next
+	}
+	return list
+}
+
+// sizes are those of an operation: whole elements, and where each rank has a part an equal one for each, at least one element; sizes that become
+// equal by that are one.
+func (o *operation) sizes(c Config, ranks, element int) (list []size) {
+	if o.name == "barrier" {
+		return []size{{}}
+	}
+	parts := 1
+	if o.parts {
+		parts = ranks
+	}
+	for _, bytes := range series(c.Begin, c.End, c.Factor, c.Step) {
+		count := max(int(bytes)/(element*parts), 1)
+		s := size{int64(count) * int64(element*parts), count}
+		if len(list) == 0 || list[len(list)-1] != s {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// buffers is how many buffers of the largest size a rank makes.
+const buffers = 2
+
+// fits refuses sizes that memory has no room for: the kernel would kill a rank in their midst.
+func (b *bench) fits(ctx context.Context) error {
+	if len(b.sizes) == 0 {
+		return nil
+	}
+	largest := b.sizes[len(b.sizes)-1].bytes
+	ranks := b.group.Size() // of this host
+	if self, err := env.Self(); err == nil && self.LocalWorldSize > 0 {
+		ranks = min(ranks, self.LocalWorldSize)
+	}
+	need := float64(largest) * buffers * float64(ranks)
+	free, known := availableMemory()
+	tooMuch := []uint8{0}
+	if known && need > free {
+		tooMuch[0] = 1
+	}
+	if err := comm.AllReduce(ctx, b.group, tooMuch, tooMuch, comm.Max); err != nil || tooMuch[0] == 0 {
+		return err
+	}
+	return wish("-e %s: the buffers of %d ranks on a host take %.1f GiB, and %.1f GiB of memory are free: take a smaller -e or fewer ranks",
+		bytesText(b.End), ranks, need/(1<<30), free/(1<<30))
+}
+
+// availableMemory is what the kernel can give out, in bytes. Who shares it with other ranks of this host has less.
+func availableMemory() (bytes float64, known bool) {
+	file, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var kib float64
+		if strings.HasPrefix(lines.Text(), "MemAvailable:") {
+			_, err := fmt.Sscanf(lines.Text(), "MemAvailable: %f kB", &kib)
+			return kib * 1024, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSeries(t *testing.T) {
+	for name, row := range map[string]struct {
+		begin, end, factor, step int64
+		want                     []int64
+	}{
+		"doubling":            {8, 64, 2, 0, []int64{8, 16, 32, 64}},
+		"not hit":             {8, 100, 4, 0, []int64{8, 32}},
+		"one":                 {8, 8, 2, 0, []int64{8}},
+		"steps":               {8, 33, 0, 10, []int64{8, 18, 28}},
+		"none":                {9, 8, 2, 0, nil},
+		"up to the largest":   {math.MaxInt64 / 2, math.MaxInt64, 2, 0, []int64{math.MaxInt64 / 2, math.MaxInt64 - 1}},
+		"steps at the end":    {math.MaxInt64 - 1, math.MaxInt64, 0, 5, []int64{math.MaxInt64 - 1}},
+		"factor at the end":   {math.MaxInt64 - 1, math.MaxInt64, 1000, 0, []int64{math.MaxInt64 - 1}},
+		"from one byte up":    {1, 3, 3, 0, []int64{1, 3}},
+		"larger than doubled": {1, 1000, 10, 0, []int64{1, 10, 100, 1000}},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, row.want, series(row.begin, row.end, row.factor, row.step)) })
+	}
+}
+
+// A size is that of the whole vector, in whole elements and equal parts.
+func TestSizesOfOperations(t *testing.T) {
+	c := Config{Begin: 8, End: 64, Factor: 2}
+	require.Equal(t, []size{{8, 2}, {16, 4}, {32, 8}, {64, 16}}, operationOf("allreduce").sizes(c, 4, 4))
+	require.Equal(t, []size{{16, 1}, {32, 2}, {64, 4}}, operationOf("allgather").sizes(c, 4, 4), "8 bytes are no element for each, and no size comes twice")
+	require.Equal(t, []size{{12, 1}, {24, 2}, {60, 5}}, operationOf("alltoall").sizes(c, 3, 4))
+	require.Equal(t, []size{{8, 1}, {16, 2}, {32, 4}, {64, 8}}, operationOf("broadcast").sizes(c, 3, 8))
+	require.Equal(t, []size{{}}, operationOf("barrier").sizes(c, 4, 4))
+}
+
+func TestAvailableMemory(t *testing.T) {
+	bytes, known := availableMemory()
+	require.True(t, known)
+	require.Greater(t, bytes, float64(1<<20))
+}

@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// table writes nccl-tests' columns and ours behind them.
+type table struct {
+	out    io.Writer
+	config Config
+}
+
+// column is one of the table's, right-aligned but for none.
+type column struct {
+	width      int
+	head, unit string
+	cell       func(r *Report, row Row) string
+}
+
+// columns are those of a row: what, out of place, in place, and what was to be expected.
+var columns = [...][]column{
+	{
+		{12, "size", "(B)", func(_ *Report, row Row) string { return fmt.Sprint(row.Bytes) }},
+		{11, "count", "(elements)", func(_ *Report, row Row) string { return fmt.Sprint(row.Count) }},
+		{9, "type", "", func(r *Report, _ Row) string { return elementOf(r.DType).short }},
+		{7, "redop", "", func(r *Report, _ Row) string { return r.redop() }},
+		{6, "root", "", func(r *Report, _ Row) string { return fmt.Sprint(r.Root) }},
+	},
+	placeColumns(func(row Row) *Place { return row.OutOfPlace }),
+	placeColumns(func(row Row) *Place { return row.InPlace }),
+	{
+		{9, "bound", "(GB/s)", func(_ *Report, row Row) string { return orDash(row.Bound) }},
+		{9, "model", "(us)", func(_ *Report, row Row) string { return knownNumber(row.Predicted) }},
+		{8, "time", "/model", func(_ *Report, row Row) string { return orDash(row.Ratio()) }},
+	},
+}
+
+// headings stand above each of them.
+var headings = [...]string{"", "out-of-place", "in-place", "expected"}
+
+// placeColumns are those of one place.
+func placeColumns(of func(Row) *Place) []column {
+	cell := func(text func(p *Place) string) func(*Report, Row) string {
+		return func(_ *Report, row Row) string {
+			if p := of(row); p != nil {
+				return text(p)
+			}
+			return "-"
+		}
+	}
+	return []column{
+		{9, "time", "(us)", cell(func(p *Place) string { return number(p.Median) })},
+		{7, "spread", "(%)", cell(func(p *Place) string { return fmt.Sprintf("%.0f", p.Spread) })},
+		{8, "algbw", "(GB/s)", cell(func(p *Place) string { return bandwidth(p.AlgBW) })},
+		{8, "busbw", "(GB/s)", cell(func(p *Place) string { return bandwidth(p.BusBW) })},
+		{7, "#wrong", "", cell(func(p *Place) string {
+			if p.Wrong == nil {
+				return "N/A"
+			}
+			return fmt.Sprint(*p.Wrong)
+		})},
+	}
+}
+
+// bandwidth has two decimals, as nccl-tests has it.
+func bandwidth(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func orDash(v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func knownNumber(v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return number(v)
+}
+
+// line joins cells to a line that begins with a mark.
+func line(mark string, each func(c column) string) string {
+	var b strings.Builder
+	for _, group := range columns {
+		for _, c := range group {
+			fmt.Fprintf(&b, " %*s", c.width, each(c))
+		}
+		b.WriteString("  ")
+	}
+	return mark + strings.TrimRight(b.String()[len(mark):], " ") + "\n"
+}
+
+// above centres the headings over their columns.
+func above() string {
+	var b strings.Builder
+	for i, group := range columns {
+		width := 2
+		for _, c := range group {
+			width += 1 + c.width
+		}
+		left := (width + len(headings[i])) / 2
+		fmt.Fprintf(&b, "%*s%*s", left, headings[i], width-left, "")
+	}
+	return "#" + strings.TrimRight(b.String()[1:], " ") + "\n"
+}
+
+func (t *table) begin(r *Report) error {
+	text := fmt.Sprintf("# gorun bench %s %s: %d ranks, back end %s\n", r.Operation, r.Version, r.Ranks, r.Backend)
+	text += "# time: median of the trials, each that of the slowest rank; spread: between the quartiles, of the median\n#\n"
+	text += above() + line("#", func(c column) string { return c.head }) + line("#", func(c column) string { return c.unit })
+	_, err := io.WriteString(t.out, text)
+	return err
+}
+
+func (t *table) row(r *Report, row Row) error {
+	_, err := io.WriteString(t.out, line("", func(c column) string { return c.cell(r, row) }))
+	return err
+}
+
+func (t *table) end(r *Report) error {
+	var b strings.Builder
+	note := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
+	switch {
+	case !r.Checked:
+		note("Out of bounds values : not looked for (--check does)")
+	case r.Wrong > 0:
+		note("Out of bounds values : %d FAILED", r.Wrong)
+	default:
+		note("Out of bounds values : 0 OK")
+	}
+	note("Avg bus bandwidth    : %s", number(r.AverageBusBW))
+	b.WriteString("#\n")
+	t.footnotes(r, note)
+	_, err := io.WriteString(t.out, b.String())
+	return err
+}
+
+// footnotes say what the columns of what was expected mean, and what else was asked for.
+func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
+	if r.bounded() && t.config.Link > 0 {
+		note("bound: --link-bandwidth, %s GB/s", number(t.config.Link/1e9))
+	} else if r.bounded() {
+		note("bound: as busbw; each input byte read and each output byte written once, as fast as all %d ranks copied memory of this size just before", r.Ranks)
+	}
+	if r.Model != nil {
+		note("model: %s", r.Model)
+		if text := r.Model.Alternative(); text != "" {
+			note("       %s", text)
+		}
+	}
+	if t.config.Predict > 0 && (r.Model != nil || len(r.Rows) > 0) {
+		if time, measured := r.timeOf(t.config.Predict); measured || r.Model != nil {
+			note("predict: %s takes %s us", bytesText(t.config.Predict), number(time))
+		}
+	}
+	if r.Share != nil {
+		note("%s", r.Share)
+	}
+}
+
+// bounded reports whether a bound stands in any row.
+func (r *Report) bounded() bool {
+	for _, row := range r.Rows {
+		if row.Bound > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+)
+
+// writer writes a report while it comes to be.
+type writer interface {
+	begin(r *Report) error
+	row(r *Report, row Row) error
+	end(r *Report) error
+}
+
+// discard is the writer of ranks that write nothing.
+type discard struct{}
+
+func (discard) begin(*Report) error    { return nil }
+func (discard) row(*Report, Row) error { return nil }
+func (discard) end(*Report) error      { return nil }
+
+// newWriter is the one that was asked for.
+func newWriter(c Config, out io.Writer) writer {
+	var w writer = &table{out: out, config: c}
+	switch {
+	case c.JSON:
+		w = asJSON{out: out}
+	case c.CSV:
+		w = &asCSV{csv: csv.NewWriter(out)}
+	case c.SVG == "-":
+		w = discard{}
+	}
+	if c.SVG != "" {
+		w = drawn{w, c.SVG, out}
+	}
+	return w
+}
+
+// asJSON writes the report at the end.
+type asJSON struct {
+	discard
+	out io.Writer
+}
+
+func (w asJSON) end(r *Report) error {
+	e := json.NewEncoder(w.out)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// asCSV writes a line for each size and place.
+type asCSV struct {
+	discard
+	csv *csv.Writer
+}
+
+// csvHead are the columns, with their units.
+var csvHead = []string{
+	"operation", "backend", "ranks", "size_bytes", "count", "type", "redop", "root", "place", "trials", "calls_per_trial",
+	"min_us", "median_us", "max_us", "algbw_gbps", "busbw_gbps", "wrong", "bound_busbw_gbps", "predicted_us",
+}
+
+func (w *asCSV) begin(*Report) error { return w.write(csvHead) }
+
+func (w *asCSV) write(cells []string) error {
+	_ = w.csv.Write(cells) // Error tells
+	w.csv.Flush()
+	return w.csv.Error()
+}
+
+func (w *asCSV) row(r *Report, row Row) error {
+	for _, place := range []struct {
+		name string
+		*Place
+	}{{"out", row.OutOfPlace}, {"in", row.InPlace}} {
+		p := place.Place
+		if p == nil {
+			continue
+		}
+		wrong := ""
+		if p.Wrong != nil {
+			wrong = fmt.Sprint(*p.Wrong)
+		}
+		err := w.write([]string{
+			r.Operation, r.Backend, fmt.Sprint(r.Ranks), fmt.Sprint(row.Bytes), fmt.Sprint(row.Count), r.DType, r.redop(), fmt.Sprint(r.Root),
+			place.name, fmt.Sprint(p.Trials), fmt.Sprint(p.Batch), exact(p.Min), exact(p.Median), exact(p.Max), exact(p.AlgBW), exact(p.BusBW),
+			wrong, known(row.Bound), known(row.Predicted),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redop is the reduction, as nccl-tests has it.
+func (r *Report) redop() string {
+	if r.Op == "" {
+		return "none"
+	}
+	return r.Op
+}
+
+// exact has six significant digits, more than any time deserves.
+func exact(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+// known is empty for 0.
+func known(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return exact(v)
+}
+
+// number has three or four significant digits and no exponent.
+func number(v float64) string {
+	switch {
+	case math.IsInf(v, 0) || math.IsNaN(v):
+		return "?"
+	case v == 0:
+		return "0"
+	case v >= 1000:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+// bytesText writes a number of bytes in the largest binary unit of which it has whole ones, or with a fraction in a smaller one.
+func bytesText(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, unit := float64(bytes), 0
+	for v >= 1024 && unit < len(units)-1 {
+		v, unit = v/1024, unit+1
+	}
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " " + units[unit]
+}
+
+// drawn also draws the report.
+type drawn struct {
+	writer
+	file string
+	out  io.Writer
+}
+
+func (w drawn) end(r *Report) error {
+	if err := w.writer.end(r); err != nil {
+		return err
+	}
+	text := r.SVG()
+	if w.file == "-" {
+		_, err := io.WriteString(w.out, text)
+		return err
+	}
+	if err := os.WriteFile(w.file, []byte(text), 0o666); err != nil {
+		return fmt.Errorf("--svg: %w", err)
+	}
+	return nil
+}
