@@ -29,9 +29,7 @@ type typed[T comm.Number] struct {
 	patterns  [][]T // of each rank's input, one period
 	reduced   []T   // one period of the result
 
-	// The memory. Graphics memory (comm.DeviceBuffer) belongs here, for the nccl back end: until these are made of it, its calls copy to the
-	// GPU and back, which its times then contain.
-	one, two []T
+	one, two []T // the memory
 
 	count     int
 	in        []T // where this rank's input lies
@@ -55,6 +53,9 @@ func vectorsOf[T comm.Number](c codec[T]) func(*comm.Group, Config, int) (vector
 		}
 		t.reduced = t.repeat(func(i int) float64 { return r.result(g.Size(), i, c.exact == 0) })
 		t.one, t.two = t.memory(longest), t.memory(longest)
+		if g.Backend() == "nccl" {
+			return onGPU(t)
+		}
 		return t, nil
 	}
 }

@@ -1,0 +1,61 @@
+//go:build cgo
+
+package bench
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/comm"
+	"gorun/internal/testneeds"
+)
+
+// onFakeGPU is a group of one rank on the stand-ins for NCCL and the CUDA runtime with which comm/internal/nccl is tested.
+func onFakeGPU(t *testing.T) *comm.Group {
+	t.Helper()
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	dir := t.TempDir()
+	compile := func(out, source string, more ...string) {
+		arguments := append([]string{"-shared", "-fPIC", "-o", out, filepath.Join("../internal/nccl/testdata", source)}, more...)
+		said, err := exec.Command(gcc, append(arguments, "-lpthread")...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	}
+	runtime := filepath.Join(dir, "libcudart.so.13")
+	compile(runtime, "fakecudart.c")
+	compile(filepath.Join(dir, "libnccl.so.2"), "fakenccl.c", runtime, "-Wl,-rpath,$ORIGIN")
+	t.Setenv("COMM_NCCL_LIBRARY", dir)
+	t.Setenv("COMM_CUDART_LIBRARY", dir)
+	g, err := comm.Join(t.Context(), comm.WithRank(0, 1), comm.WithBackend("nccl"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
+	return g
+}
+
+// On a GPU the calls get its memory, and what they leave there is checked.
+func TestVectorsOnGPU(t *testing.T) {
+	g := onFakeGPU(t)
+	for _, o := range operations {
+		if o.name == "barrier" || o.name == "p2p" || o.name == "sendrecv" {
+			continue
+		}
+		v, err := vectorsOf(codec[float32]{float[float32], plain[float32], 1 << 24})(g, Config{Operation: o.name, DType: "float32"}, 1000)
+		require.NoError(t, err)
+		device := v.(*graphics[float32])
+		for _, inPlace := range []bool{false, true} {
+			if inPlace && !o.inPlace || !inPlace && !o.outOfPlace {
+				continue
+			}
+			v.prepare(1000, inPlace)
+			v.fill()
+			v.spoil()
+			require.NoError(t, v.call(t.Context()))
+			require.Zero(t, v.wrong(), "%s in place: %v", o.name, inPlace)
+			device.out[999]++
+			device.push(device.out)
+			require.Equal(t, int64(1), v.wrong(), "%s in place: %v", o.name, inPlace)
+		}
+	}
+}
