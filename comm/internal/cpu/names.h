@@ -47,6 +47,7 @@
 #define small_reduce gorun_small_reduce
 #define small_reducescatter gorun_small_reducescatter
 #define small_scatter gorun_small_scatter
+#define verify_until gorun_verify_until
 #define wait_slowly gorun_wait_slowly
 #define wake_waiting gorun_wake_waiting
 
