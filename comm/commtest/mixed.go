@@ -116,13 +116,18 @@ func drawScene(r *rand.Rand, n int) scene {
 	kinds := slices.Concat(reducing, moving)
 	w := wish{
 		kind: kinds[r.IntN(len(kinds))], typ: typ, op: ops[r.IntN(len(ops))], ranks: n, root: r.IntN(n), seed: r.Uint64(),
-		inPlace: r.IntN(2) == 0, shift: r.IntN(2) * r.IntN(8), async: r.IntN(3) == 0, shared: r.IntN(2) == 0,
+		inPlace: drawRanks(r), shift: r.IntN(2) * r.IntN(8), async: r.IntN(3) == 0, shared: drawRanks(r),
 	}
 	size := sizes[r.IntN(len(sizes))]
 	if r.IntN(10) == 0 {
 		size = r.IntN(60_000)
 	}
 	return types[typ].scene(w.sized(r, size/min(n, blocks(w.kind, n))))
+}
+
+// drawRanks is often all or none.
+func drawRanks(r *rand.Rand) byRank {
+	return []byRank{nobody, everybody, everybody, byRank(r.IntN(1 << MostRanks))}[r.IntN(4)]
 }
 
 // perRank makes the calls of one rank of the world. Those of one part stay in order; a part's calls can be waited for while another's go on.

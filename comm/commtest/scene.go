@@ -18,14 +18,24 @@ type wish struct {
 	counts  []int   // elements of each rank's block
 	matrix  [][]int // AllToAllV: what each rank sends to each
 	seed    uint64
-	inPlace bool
-	shift   int  // elements that the buffers lie behind a boundary
-	async   bool // where the call has such a form
-	shared  bool // in memory of Allocate, where the group has some
+	inPlace byRank
+	shift   int    // elements that the buffers lie behind a boundary
+	async   bool   // where the call has such a form
+	shared  byRank // in memory of Allocate, where the group has some
 }
 
+// byRank is yes or no for each rank: its bit.
+type byRank uint8
+
+func (b byRank) of(rank int) bool { return b>>rank&1 == 1 }
+
+const (
+	nobody    byRank = 0
+	everybody byRank = 1<<MostRanks - 1
+)
+
 func (w wish) String() string {
-	return fmt.Sprintf("%s of %s (%v), counts %v, root %d of %d ranks, in place %v, shifted by %d, shared %v, async %v",
+	return fmt.Sprintf("%s of %s (%v), counts %v, root %d of %d ranks, in place %08b, shifted by %d, shared %08b, async %v",
 		w.kind, types[w.typ], w.op, w.counts, w.root, w.ranks, w.inPlace, w.shift, w.shared, w.async)
 }
 

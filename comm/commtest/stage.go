@@ -46,7 +46,7 @@ func room[T comm.Number](s stage, w wish, n int) buffer[T] {
 func sharedRoom[T comm.Number](s stage, w wish, size int) []T {
 	var zero T
 	words := (size*int(unsafe.Sizeof(zero)) + 7) / 8
-	if !w.shared || s.shared == nil || *s.used+words > len(s.shared.Data) {
+	if !w.shared.of(s.group.Rank()) || s.shared == nil || *s.used+words > len(s.shared.Data) {
 		return nil
 	}
 	part := s.shared.Data[*s.used:]
@@ -121,13 +121,13 @@ func (a *act[T]) buffers(s stage) (send, recv buffer[T], result []T) {
 		copy(send.data, mine)
 		return send, send, send.data
 	case "AllGather", "AllGatherV", "Gather", "GatherV":
-		if a.inPlace && (root || a.kind[0] == 'A') {
+		if a.inPlace.of(rank) && (root || a.kind[0] == 'A') {
 			recv = room[T](s, a.wish, sum(a.counts))
 			copy(a.block(recv.data, rank), mine)
 			return recv, recv, recv.data
 		}
 	case "ReduceScatter", "ReduceScatterV", "Scatter", "ScatterV":
-		if a.inPlace && (root || a.kind[0] == 'R') {
+		if a.inPlace.of(rank) && (root || a.kind[0] == 'R') {
 			send = room[T](s, a.wish, len(mine))
 			copy(send.data, mine)
 			return send, send, a.block(send.data, rank)
@@ -135,7 +135,7 @@ func (a *act[T]) buffers(s stage) (send, recv buffer[T], result []T) {
 	}
 	send = room[T](s, a.wish, len(mine))
 	copy(send.data, mine)
-	if a.inPlace && (a.kind == "AllReduce" || a.kind == "AllToAll" || a.kind == "Reduce" && root) {
+	if a.inPlace.of(rank) && (a.kind == "AllReduce" || a.kind == "AllToAll" || a.kind == "Reduce" && root) {
 		return send, send, send.data
 	}
 	recv = room[T](s, a.wish, len(a.want[rank]))
