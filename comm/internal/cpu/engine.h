@@ -48,6 +48,9 @@ int gorun_engine_run(struct engine *, const struct call *);
 // gorun_engine_monitored is a barrier with its own time limit.
 int gorun_engine_monitored(struct engine *, uint64_t timeout_ns);
 
+// gorun_engine_sequence is the sequence number of the last call.
+uint64_t gorun_engine_sequence(const struct engine *);
+
 // Any thread:
 void gorun_engine_cancel(struct engine *, int on);           // makes the running call return RUN_CANCELLED
 void gorun_engine_abort(struct engine *, const char *reason); // fails the group for everybody
