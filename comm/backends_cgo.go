@@ -23,8 +23,10 @@ func open(ctx context.Context, name string, g *Group, _ int, exchange backend.Ex
 
 // monitor is a barrier with a limit of its own.
 func monitor(ctx context.Context, b backend.Backend, limit time.Duration) error {
-	if m, ok := b.(interface{ MonitoredBarrier(time.Duration) error }); ok {
-		return m.MonitoredBarrier(limit)
+	if m, ok := b.(interface {
+		MonitoredBarrier(context.Context, time.Duration) error
+	}); ok {
+		return m.MonitoredBarrier(ctx, limit)
 	}
 	return fmt.Errorf("the %s back end has no monitored barrier: %w", b.Name(), errors.ErrUnsupported)
 }

@@ -140,19 +140,31 @@ func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	if ctx.Done() == nil {
 		return b.verdict(b.do(call), call, nil)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	stop := context.AfterFunc(ctx, func() { b.locked(func() { C.gorun_engine_cancel(b.engine, 1) }) })
-	status := b.do(call)
-	stop()
-	return b.verdict(status, call, ctx)
+	return b.cancellable(ctx, call, func() C.int { return b.do(call) })
 }
 
 // MonitoredBarrier is a barrier with a time limit of its own.
-func (b *Backend) MonitoredBarrier(timeout time.Duration) error {
+func (b *Backend) MonitoredBarrier(ctx context.Context, timeout time.Duration) error {
 	call := backend.Call{Kind: backend.Barrier}
-	return b.verdict(C.gorun_engine_monitored(b.engine, C.uint64_t(timeout.Nanoseconds())), &call, nil)
+	return b.cancellable(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(timeout.Nanoseconds())) })
+}
+
+// cancellable has the call end when ctx does. One that ended before leaves no trace: the next call has another context.
+func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func() C.int) error {
+	if ctx.Err() != nil {
+		return b.verdict(C.RUN_CANCELLED, call, ctx)
+	}
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		b.locked(func() { C.gorun_engine_cancel(b.engine, 1) })
+	})
+	status := act()
+	if !stop() {
+		<-told
+		b.locked(func() { C.gorun_engine_cancel(b.engine, 0) })
+	}
+	return b.verdict(status, call, ctx)
 }
 
 // do makes the call in C. The slices lie on the heap, since Call holds them, and stay there until it returns.
