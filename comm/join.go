@@ -57,16 +57,21 @@ func Join(ctx context.Context, options ...Option) (*Group, error) {
 	for _, option := range options {
 		option(&s)
 	}
-	if s.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not all ranks came within %v", s.timeout))
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, s.timeout)
+	defer cancel()
 	g, err := join(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("comm: %w", err)
 	}
 	return g, nil
+}
+
+// within limits the time in which ranks may come; 0 is no limit.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not all ranks came within %v", limit))
 }
 
 func join(ctx context.Context, s settings) (*Group, error) {
