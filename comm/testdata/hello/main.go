@@ -1,0 +1,30 @@
+// Hello joins the group of all ranks, adds up their numbers and says what came of it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"gorun/comm"
+)
+
+func main() {
+	log.SetFlags(0)
+	if err := hello(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func hello(ctx context.Context) error {
+	g, err := comm.Join(ctx)
+	if err != nil {
+		return err
+	}
+	sum := []int64{int64(g.Rank())}
+	if err := comm.AllReduce(ctx, g, sum, sum, comm.Sum); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d of %d: sum %d\n", g.Rank(), g.Size(), sum[0])
+	return g.Close()
+}
