@@ -1,8 +1,9 @@
-// Hello joins the group of all ranks, adds up their numbers and says what came of it.
+// Hello joins the group of all ranks, adds up their numbers, in the group and among those that are even or odd as it is, and says what came of it.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -25,6 +26,14 @@ func hello(ctx context.Context) error {
 	if err := comm.AllReduce(ctx, g, sum, sum, comm.Sum); err != nil {
 		return err
 	}
-	fmt.Printf("rank %d of %d: sum %d\n", g.Rank(), g.Size(), sum[0])
-	return g.Close()
+	half, err := g.Split(ctx, g.Rank()%2, 0)
+	if err != nil {
+		return err
+	}
+	part := []int64{int64(g.Rank())}
+	if err := comm.AllReduce(ctx, half, part, part, comm.Sum); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d of %d: sum %d, of its half %d\n", g.Rank(), g.Size(), sum[0], part[0])
+	return errors.Join(half.Close(), g.Close())
 }
