@@ -224,3 +224,20 @@ func TestDeathDuringJoin(t *testing.T) {
 		require.ErrorContains(t, errors.Join(<-failed), "rank 2 did not come: ")
 	}
 }
+
+// Ranks that are processes get what ranks in one process get, and leave nothing behind.
+func TestProcesses(t *testing.T) {
+	r := testneeds.Rand(t)
+	for _, n := range []int{2, 4, 8} {
+		ranks := start(t, "drawn", n, place{Count: testneeds.Count(200, 5000), Seed: r.Uint64(), Timeout: patience})
+		for _, p := range ranks {
+			p.say(t, "go")
+		}
+		for _, p := range ranks {
+			o := p.outcome(t)
+			require.Empty(t, o.Text, "rank %d", p.rank)
+			require.Empty(t, o.Left, "rank %d", p.rank)
+			require.NoError(t, p.cmd.Wait())
+		}
+	}
+}

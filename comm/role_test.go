@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gorun/comm"
+	"gorun/comm/commtest"
 )
 
 // roleVariable turns this test binary into a rank; the others say which and what it does.
@@ -29,6 +30,7 @@ type place struct {
 	Store      string
 	Call       string
 	Count      int
+	Seed       uint64
 	Timeout    time.Duration
 }
 
@@ -50,6 +52,8 @@ func TestMain(m *testing.M) {
 		os.Exit(loop())
 	case "last":
 		os.Exit(last())
+	case "drawn":
+		os.Exit(drawn())
 	case "neighbour":
 		os.Exit(neighbour())
 	}
@@ -159,6 +163,14 @@ func last() int {
 		return 0
 	}
 	return p.tell(g, err, 0)
+}
+
+// drawn makes calls that all ranks draw alike.
+func drawn() int {
+	p := told()
+	g := p.join()
+	<-orders()
+	return p.tell(g, commtest.Calls(context.Background(), g, p.Seed, p.Count), 0)
 }
 
 // orders says that the rank is ready and gives the test's words. When the test is gone, so is the rank.

@@ -22,6 +22,27 @@ func mixedCalls(t *testing.T, open Open) {
 	}
 }
 
+// Calls makes drawn calls of all kinds on one rank, also in shared memory where the group has it, and compares what comes. Ranks that give the same seed
+// make the same calls: they can be processes.
+func Calls(ctx context.Context, g *comm.Group, seed uint64, count int) error {
+	r := rand.New(rand.NewPCG(seed, 2))
+	var shared *comm.Shared[uint64]
+	if g.Backend() == "cpu" {
+		var err error
+		if shared, err = comm.Allocate[uint64](ctx, g, 64<<10); err != nil {
+			return err
+		}
+	}
+	all := []part{slices.Repeat(part{g}, g.Size())}
+	memory := [][]*comm.Shared[uint64]{slices.Repeat([]*comm.Shared[uint64]{shared}, g.Size())}
+	for ; count > 0; count -= span {
+		if err := perRank(ctx, g.Rank(), all, memory, draw(r, all, min(span, count))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // span is how many calls are drawn, and may be under way, at once.
 const span = 50
 
