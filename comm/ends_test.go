@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,7 +115,6 @@ func TestLeavingAfterTheLastCall(t *testing.T) {
 
 // Ranks that do not come are named, all of them and nobody else.
 func TestLateRanks(t *testing.T) {
-	const limit = 400 * time.Millisecond
 	for name, act := range map[string]caller{
 		"barrier": barrier, "large": allReduce[float64](100_000, comm.Sum),
 		"monitored": func(ctx context.Context, g *comm.Group) error { return g.MonitoredBarrier(ctx, limit) },
@@ -146,7 +144,7 @@ func TestLateRanks(t *testing.T) {
 
 // Rank 0 waits for 1, which waits for 2, which waits for 3, which does not come.
 func TestTransitiveWaits(t *testing.T) {
-	failed := each(open(t, 4, comm.WithTimeout(400*time.Millisecond)), func(ctx context.Context, g *comm.Group) error {
+	failed := each(open(t, 4, comm.WithTimeout(limit)), func(ctx context.Context, g *comm.Group) error {
 		if g.Rank() == 3 {
 			return nil
 		}

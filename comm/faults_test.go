@@ -81,8 +81,8 @@ func (p *process) outcome(t *testing.T) (o outcome) {
 	return o
 }
 
-// limit is the ranks' timeout where a rank is stopped or stays away.
-const limit = 800 * time.Millisecond
+// limit is the ranks' timeout where a rank is stopped or stays away: long enough for the others to come, however busy the machine is.
+const limit = 2 * time.Second
 
 // fault is what happens to one rank.
 type fault struct {
@@ -119,7 +119,7 @@ func TestFaults(t *testing.T) {
 	all := faults(testneeds.Rand(t))
 	before := shm(t)
 	t.Run("each", func(t *testing.T) {
-		for _, f := range all[:testneeds.Count(40, len(all))] {
+		for _, f := range all[:testneeds.Count(24, len(all))] {
 			t.Run(f.String(), func(t *testing.T) {
 				t.Parallel()
 				happens(t, f)
@@ -228,8 +228,8 @@ func TestDeathDuringJoin(t *testing.T) {
 // Ranks that are processes get what ranks in one process get, and leave nothing behind.
 func TestProcesses(t *testing.T) {
 	r := testneeds.Rand(t)
-	for _, n := range []int{2, 4, 8} {
-		ranks := start(t, "drawn", n, place{Count: testneeds.Count(200, 5000), Seed: r.Uint64(), Timeout: patience})
+	for _, n := range []int{2, 5} {
+		ranks := start(t, "drawn", n, place{Count: testneeds.Count(100, 5000), Seed: r.Uint64(), Timeout: patience})
 		for _, p := range ranks {
 			p.say(t, "go")
 		}

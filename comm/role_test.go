@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -47,6 +48,7 @@ type outcome struct {
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
+		_ = flag.Set("test.parallel", "8") // tests that run beside each other mostly wait
 		goleak.VerifyTestMain(m)
 	case "loop":
 		os.Exit(loop())
