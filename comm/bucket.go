@@ -42,8 +42,11 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	if bucketBytes == 0 {
 		bucketBytes = DefaultBucketBytes
 	}
-	if err := checkOp(op, dtypeOf[T]()); err != nil || bucketBytes < 0 {
-		return nil, &ArgumentError{"NewBucketer", fmt.Sprintf("buckets of %d bytes: %v", bucketBytes, err)}
+	if err := checkOp(op, dtypeOf[T]()); err != nil {
+		return nil, &ArgumentError{"NewBucketer", err.Error()}
+	}
+	if bucketBytes < 0 {
+		return nil, &ArgumentError{"NewBucketer", fmt.Sprintf("buckets of %d bytes", bucketBytes)}
 	}
 	b := &Bucketer[T]{group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)), at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
 	b.plan(bucketBytes / dtypeOf[T]().Size())

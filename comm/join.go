@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"gorun/comm/internal/backend"
@@ -33,7 +33,7 @@ func WithRank(rank, size int) Option {
 // WithStore names the store in which the ranks meet, "host:port". If nobody serves it, rank 0 does.
 func WithStore(address string) Option { return func(s *settings) { s.store = address } }
 
-// WithName keeps groups apart that are joined at the same time. Ranks that give no name join groups in the order in which they call Join.
+// WithName keeps groups apart that are joined at the same time. Ranks join groups of the same name, or of none, in the order in which they call Join.
 func WithName(name string) Option { return func(s *settings) { s.name = name } }
 
 // WithTimeout is the group's CommTimeout: how long a call waits for another rank before it fails and names it. 0 waits for ever.
@@ -43,8 +43,24 @@ func WithTimeout(limit time.Duration) Option { return func(s *settings) { s.time
 // the libraries are there, cpu otherwise.
 func WithBackend(name string) Option { return func(s *settings) { s.backend = name } }
 
-// joined counts the groups without a name: all ranks join them in the same order.
-var joined atomic.Int64
+// joined counts the groups that this process joined, by name and rank: all ranks join those of one name, or of none, in the same order, and a store
+// remembers the earlier ones.
+var joined struct {
+	sync.Mutex
+	count map[string]int
+}
+
+// groupName tells the groups of one name apart.
+func groupName(self env.Rank, name string) string {
+	joined.Lock()
+	defer joined.Unlock()
+	if joined.count == nil {
+		joined.count = map[string]int{}
+	}
+	who := fmt.Sprintf("rank %d of %d at %s: %s", self.Rank, self.WorldSize, self.Store, name)
+	joined.count[who]++
+	return fmt.Sprintf("%s/%d", name, joined.count[who])
+}
 
 // Join makes this process a member of the group of all ranks of its job. Every rank calls it; it returns when all have come, and fails when
 // ctx ends or some have not come within the timeout.
@@ -57,11 +73,8 @@ func Join(ctx context.Context, options ...Option) (*Group, error) {
 	for _, option := range options {
 		option(&s)
 	}
-	if s.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not all ranks came within %v", s.timeout))
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, s.timeout)
+	defer cancel()
 	g, err := join(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("comm: %w", err)
@@ -69,15 +82,20 @@ func Join(ctx context.Context, options ...Option) (*Group, error) {
 	return g, nil
 }
 
+// within limits the time in which ranks may come; 0 is no limit.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not all ranks came within %v", limit))
+}
+
 func join(ctx context.Context, s settings) (*Group, error) {
 	self, err := s.self()
 	if err != nil {
 		return nil, err
 	}
-	if s.name == "" {
-		s.name = fmt.Sprint("group ", joined.Add(1))
-	}
-	m, err := meet(ctx, self, s.name)
+	m, err := meet(ctx, self, groupName(self, s.name))
 	if err != nil {
 		return nil, err
 	}

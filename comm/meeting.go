@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"gorun/comm/internal/backend"
@@ -22,9 +24,9 @@ type meeting struct {
 	rounds int
 	splits int
 	client *tcpstore.Client
-	guest  bool             // the client is another meeting's
-	server *tcpstore.Server // at rank 0, where nobody else serves
-	porter *porter          // at rank 0, where the others cannot know the server's address
+	guest  bool      // the client is another meeting's
+	server io.Closer // at rank 0, where nobody else serves
+	porter *porter   // at rank 0, where the others cannot know the server's address
 }
 
 // asking is how long the store may take to say who is missing once the time is over.
@@ -88,23 +90,65 @@ func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 	if m.self.Rank != 0 || m.self.Launcher == "gorun" {
 		return nil
 	}
+	served.Lock()
+	defer served.Unlock()
+	if s := served.at[address]; s != nil {
+		s.users++
+		m.server = s
+		return nil
+	}
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(ctx, "tcp", address); err == nil {
 		return conn.Close()
 	}
+	s, err := serve(address)
+	if err != nil {
+		return err
+	}
+	m.server = s
+	return nil
+}
+
+// served are the stores that this process serves, by address. Groups that are joined beside each other use one, which is there until the last ends.
+var served = struct {
+	sync.Mutex
+	at map[string]*ownStore
+}{at: map[string]*ownStore{}}
+
+type ownStore struct {
+	server  *tcpstore.Server
+	address string
+	users   int
+}
+
+// serve opens the store; served is locked.
+func serve(address string) (*ownStore, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("the store's address %q: %w", address, err)
+		return nil, fmt.Errorf("the store's address %q: %w", address, err)
 	}
 	number, err := strconv.Atoi(port)
 	if err != nil {
-		return fmt.Errorf("the store's port %q is no number", port)
+		return nil, fmt.Errorf("the store's port %q is no number", port)
 	}
-	m.server, err = tcpstore.Listen(tcpstore.Config{Host: listenHost(host), Port: number, Allow: func(netip.Addr) bool { return true }})
+	server, err := tcpstore.Listen(tcpstore.Config{Host: listenHost(host), Port: number, Allow: func(netip.Addr) bool { return true }})
 	if err != nil {
-		return fmt.Errorf("rank 0 serves the store at %s, since nobody does: %w", address, err)
+		return nil, fmt.Errorf("rank 0 serves the store at %s, since nobody does: %w", address, err)
 	}
-	return nil
+	s := &ownStore{server, address, 1}
+	served.at[address] = s
+	return s, nil
+}
+
+// Close ends the store for one of its users.
+func (s *ownStore) Close() error {
+	served.Lock()
+	defer served.Unlock()
+	if s.users--; s.users > 0 {
+		return nil
+	}
+	delete(served.at, s.address)
+	return s.server.Close()
 }
 
 // listenHost is where a server listens that is reached by this name: on this host only where the name says so.

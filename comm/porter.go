@@ -38,10 +38,12 @@ func (m *meeting) neighboursStore(ctx context.Context, name string) (string, err
 		}
 		return address, nil
 	}
-	if m.server, err = tcpstore.Listen(tcpstore.Config{}); err != nil {
+	server, err := tcpstore.Listen(tcpstore.Config{})
+	if err != nil {
 		return "", err
 	}
-	address := m.server.Addr().String()
+	m.server = server
+	address := server.Addr().String()
 	m.porter, err = openPorter(door, address)
 	return address, err
 }

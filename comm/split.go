@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"gorun/comm/internal/backend"
 )
 
 // Split makes a group of all ranks that give the same color, ranked by key and, where keys are equal, by their rank here. Every rank of g calls it; one
@@ -21,8 +23,14 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	if color < 0 {
 		return nil, nil
 	}
+	exchange := m.exchange
+	if g.back.Name() == "cpu" {
+		exchange = g.relayed(members, rank)
+	}
+	ctx, cancel := within(ctx, g.timeout)
+	defer cancel()
 	part := &Group{rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m}
-	back, err := open(ctx, g.back.Name(), part, m.exchange)
+	back, err := open(ctx, g.back.Name(), part, exchange)
 	if err != nil {
 		return nil, fmt.Errorf("comm: Split: %w", err)
 	}
@@ -39,4 +47,52 @@ func membersOf(all []int64, color int) (members []int) {
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	return members
+}
+
+// relayed is a [backend.Exchange] among the members by messages of this group, in which lost and late ranks are noticed as in any call. No store is
+// needed: who serves that may have closed its group already. rank is this rank's among the members.
+func (g *Group) relayed(members []int, rank int) backend.Exchange {
+	return func(ctx context.Context, blob []byte) ([][]byte, error) {
+		if rank != 0 {
+			if err := g.sendBlob(ctx, blob, members[0]); err != nil {
+				return nil, err
+			}
+			packed, err := g.receiveBlob(ctx, members[0])
+			if err != nil {
+				return nil, err
+			}
+			return unpack(packed, len(members))
+		}
+		blobs := [][]byte{blob}
+		for _, member := range members[1:] {
+			blob, err := g.receiveBlob(ctx, member)
+			if err != nil {
+				return nil, err
+			}
+			blobs = append(blobs, blob)
+		}
+		for _, member := range members[1:] {
+			if err := g.sendBlob(ctx, pack(blobs), member); err != nil {
+				return nil, err
+			}
+		}
+		return blobs, nil
+	}
+}
+
+// sendBlob sends bytes after their number.
+func (g *Group) sendBlob(ctx context.Context, blob []byte, to int) error {
+	if err := Send(ctx, g, []int64{int64(len(blob))}, to); err != nil {
+		return err
+	}
+	return Send(ctx, g, blob, to)
+}
+
+func (g *Group) receiveBlob(ctx context.Context, from int) ([]byte, error) {
+	size := make([]int64, 1)
+	if err := Recv(ctx, g, size, from); err != nil {
+		return nil, err
+	}
+	blob := make([]byte, size[0])
+	return blob, Recv(ctx, g, blob, from)
 }

@@ -59,6 +59,7 @@ var rooms = []room{
 	{"comm/internal/backend", nil, "what the front and its back ends agree on is words, not machinery"},
 	{"comm/internal/nccl", []string{"comm/internal/backend"}, "a back end runs calls; how ranks find each other is passed to it as a function"},
 	{"comm/internal/cpu", []string{"comm/internal/backend"}, "a back end runs calls; who makes them is not its business"},
+	{"comm/commtest", []string{"comm", "internal/testneeds"}, "the suite tests every back end by what users call"},
 	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},
 	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable"}, "words in, words out: the command has no policy and no machinery"},
 	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts", "placement"}, "a dialect turns argv into a wish and does nothing else"},

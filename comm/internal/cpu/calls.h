@@ -37,9 +37,17 @@ static inline uint64_t agreed_count(const struct call *c, int n) {
 	}
 }
 
+// agreed_root is the root or, where there is none but every rank must give the same counts, a check sum of those: 0 where all are 0.
+static inline uint32_t agreed_root(const struct call *c, int n) {
+	uint64_t sum = 0;
+	if (c->kind != K_ALLGATHERV && c->kind != K_REDUCESCATTERV) return (uint32_t)c->root;
+	for (int i = 0; i < n; i++) sum += (uint64_t)c->counts[i] * (0x9E3779B97F4A7C15u * (2 * (uint64_t)i + 1));
+	return (uint32_t)(sum >> 32);
+}
+
 static inline struct announcement announcement_of(const struct engine *e, const struct call *c) {
 	return (struct announcement){.kind = (uint8_t)c->kind, .dtype = (uint8_t)c->dtype, .op = (uint8_t)c->op,
-	                             .root = (uint32_t)c->root, .count = agreed_count(c, e->n)};
+	                             .root = agreed_root(c, e->n), .count = agreed_count(c, e->n)};
 }
 
 static inline void reduce_inputs(struct engine *e, const struct call *c, void *out, void *out2, size_t bytes, int streaming) {

@@ -160,25 +160,7 @@ func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	if ctx.Done() == nil {
 		return b.verdict(b.do(call), call, nil)
 	}
-	return b.during(ctx, call, func() C.int { return b.do(call) })
-}
-
-// during does something in C that ends when ctx does.
-func (b *Backend) during(ctx context.Context, call *backend.Call, act func() C.int) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	told := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(told)
-		b.cancel(true)
-	})
-	status := act()
-	if !stop() { // the call may have ended all the same: the next one must not find the word
-		<-told
-		b.cancel(false)
-	}
-	return b.verdict(status, call, ctx)
+	return b.cancellable(ctx, call, func() C.int { return b.do(call) })
 }
 
 func (b *Backend) cancel(on bool) {
@@ -188,7 +170,7 @@ func (b *Backend) cancel(on bool) {
 // MonitoredBarrier is a barrier with a time limit of its own.
 func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	call := backend.Call{Kind: backend.Barrier}
-	return b.during(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds())) })
+	return b.cancellable(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds())) })
 }
 
 // Local is this rank's number among those of its host.
@@ -196,10 +178,28 @@ func (b *Backend) Local() int { return b.me }
 
 // Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or about to make another one.
 func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
-	return b.during(ctx, c, func() C.int {
+	return b.cancellable(ctx, c, func() C.int {
 		what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
 		return C.gorun_engine_do_agree(b.engine, what, C.int(c.Root), C.size_t(c.Count), first(c.Counts))
 	})
+}
+
+// cancellable has the call end when ctx does. One that ended before leaves no trace: the next call has another context.
+func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func() C.int) error {
+	if ctx.Err() != nil {
+		return b.verdict(C.RUN_CANCELLED, call, ctx)
+	}
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		b.cancel(true)
+	})
+	status := act()
+	if !stop() {
+		<-told
+		b.cancel(false)
+	}
+	return b.verdict(status, call, ctx)
 }
 
 // do makes the call in C. The slices lie on the heap, since Call holds them, and stay there until it returns.

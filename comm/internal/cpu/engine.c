@@ -16,7 +16,8 @@ static int reserve(struct engine *e) {
 	e->sent = zeroed(n, sizeof *e->sent);
 	e->received = zeroed(n, sizeof *e->received);
 	e->inputs = zeroed(n, sizeof *e->inputs);
-	return e->rings && e->to && e->from && e->sent && e->received && e->inputs;
+	e->pulses = zeroed(n, sizeof *e->pulses);
+	return e->rings && e->to && e->from && e->sent && e->received && e->inputs && e->pulses;
 }
 
 static char *pair_data(struct engine *e, int from, int to) {
@@ -91,6 +92,7 @@ void gorun_engine_free(struct engine *e) {
 	free(e->sent);
 	free(e->received);
 	free(e->inputs);
+	free(e->pulses);
 	free(e);
 }
 
@@ -245,3 +247,5 @@ int gorun_engine_monitored(struct engine *e, uint64_t timeout_ns) {
 	e->timeout_ns = usual;
 	return status;
 }
+
+uint64_t gorun_engine_sequence(const struct engine *e) { return e->call; }

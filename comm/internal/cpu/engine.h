@@ -52,6 +52,9 @@ int gorun_engine_agree(struct engine *, const struct call *);
 // gorun_engine_monitored is a barrier with its own time limit.
 int gorun_engine_monitored(struct engine *, uint64_t timeout_ns);
 
+// gorun_engine_sequence is the sequence number of the last call.
+uint64_t gorun_engine_sequence(const struct engine *);
+
 // Any thread:
 void gorun_engine_expedite(struct engine *);                  // this process is registered, and all ranks can: posts need no fence any more
 void gorun_engine_cancel(struct engine *, int on);           // makes the running call return RUN_CANCELLED

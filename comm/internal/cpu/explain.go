@@ -55,8 +55,12 @@ func describe(a *C.struct_announcement) string {
 		text += fmt.Sprintf(" of %d %s", uint64(a.count), backend.DType(a.dtype))
 	}
 	switch kind {
-	case backend.AllReduce, backend.ReduceScatter, backend.ReduceScatterV:
+	case backend.AllReduce, backend.ReduceScatter:
 		text += fmt.Sprintf(" (%s)", backend.Op(a.op))
+	case backend.ReduceScatterV:
+		text += fmt.Sprintf(" (%s, counts with check sum %08x)", backend.Op(a.op), uint32(a.root))
+	case backend.AllGatherV:
+		text += fmt.Sprintf(" (counts with check sum %08x)", uint32(a.root))
 	case backend.Reduce:
 		text += fmt.Sprintf(" (%s) to rank %d", backend.Op(a.op), a.root)
 	case backend.Broadcast, backend.Scatter, backend.ScatterV:

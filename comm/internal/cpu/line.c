@@ -50,12 +50,22 @@ static int verify(struct engine *e, uint64_t call) {
 	return RUN_OK;
 }
 
-// call_settle verifies the calls of which that is still missing, up to a quarter of the lines ago, and says so.
+// verify_until verifies the calls of which that is still missing, up to this one.
+int verify_until(struct engine *e, uint64_t call) {
+	for (uint64_t next = e->settled + 1; (int64_t)(next - call) <= 0; next++) {
+		uint64_t bit = (uint64_t)1 << (next % LINES);
+		if (e->unverified & bit) TRY(verify(e, next));
+		e->unverified &= ~bit;
+	}
+	return RUN_OK;
+}
+
+// call_settle verifies up to a quarter of the lines ago, and says so.
 int call_settle(struct engine *e) {
 	uint64_t until = e->call - LINES / 4;
-	for (; (int64_t)(e->settled - until) < 0; e->settled++) {
-		uint64_t next = e->settled + 1;
-		if (e->unverified >> (next % LINES) & 1) TRY(verify(e, next));
+	if ((int64_t)(until - e->settled) > 0) {
+		TRY(verify_until(e, until));
+		e->settled = until;
 	}
 	post(e, &area_of(e, e->me)->done.value, e->settled, CH_DONE);
 	return RUN_OK;

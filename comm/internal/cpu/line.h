@@ -65,12 +65,13 @@ static inline int line_get(struct engine *e, int rank, struct line **theirs) {
 }
 
 int call_settle(struct engine *e);
+int verify_until(struct engine *e, uint64_t call);
 
 // call_end closes the call; seen says whether every other rank's line was compared with ours. Where it was not (the root of a broadcast waits for
-// nobody) that is made up for later, when the lines are there anyway.
+// nobody) that is made up for later, when the lines are there anyway: by the next call in which all were seen, or by call_settle.
 static inline int call_end(struct engine *e, int seen) {
-	uint64_t bit = (uint64_t)1 << (e->call % LINES);
-	e->unverified = seen ? e->unverified & ~bit : e->unverified | bit;
+	if (!seen) e->unverified |= (uint64_t)1 << (e->call % LINES);
+	else if (__builtin_expect(e->unverified != 0, 0)) TRY(verify_until(e, e->call - 1));
 	e->signature = 0;
 	return e->call % (LINES / 4) ? RUN_OK : call_settle(e);
 }

@@ -24,7 +24,7 @@ type links struct {
 
 	listener *net.UnixListener
 	peers    []*net.UnixConn // by local rank; a neighbour has only the lowest rank's
-	regions  chan *os.File   // memory that the lowest rank handed out later
+	regions  chan *os.File   // memory that the lowest rank handed out later; closed when nothing more can come from it
 	watchers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -222,6 +222,9 @@ func (l *links) watch() {
 }
 
 func (l *links) follows(local int, peer *net.UnixConn) {
+	if local == 0 {
+		defer close(l.regions)
+	}
 	for {
 		say, file, err := receive(peer)
 		switch {
@@ -263,8 +266,7 @@ func (l *links) close() {
 		}
 	}
 	l.watchers.Wait()
-	close(l.regions)
-	for file := range l.regions {
-		file.Close()
+	for len(l.regions) > 0 {
+		(<-l.regions).Close()
 	}
 }

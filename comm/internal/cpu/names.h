@@ -48,6 +48,7 @@
 #define small_reduce gorun_cpu_small_reduce
 #define small_reducescatter gorun_cpu_small_reducescatter
 #define small_scatter gorun_cpu_small_scatter
+#define verify_until gorun_cpu_verify_until
 #define wait_slowly gorun_cpu_wait_slowly
 #define wake_waiting gorun_cpu_wake_waiting
 

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -25,13 +26,11 @@ const page = 4096
 
 // Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size.
 func (b *Backend) Allocate(ctx context.Context, size int) (*Region, error) {
-	part := (size + page - 1) / page * page
-	file, err := b.regionFile(ctx, part*len(b.locals))
-	if err != nil {
+	if err := b.agree(ctx, size); err != nil {
 		return nil, fmt.Errorf("Allocate: %w", err)
 	}
-	defer file.Close()
-	memory, err := mapped(file, part*len(b.locals))
+	part := (size + page - 1) / page * page
+	memory, err := b.regionMemory(ctx, part*len(b.locals))
 	if err != nil {
 		return nil, fmt.Errorf("Allocate: %w", err)
 	}
@@ -44,28 +43,72 @@ func (b *Backend) Allocate(ctx context.Context, size int) (*Region, error) {
 	return r, b.Run(ctx, &backend.Call{Kind: backend.Barrier})
 }
 
-// regionFile is made by the lowest rank, which hands it to the others.
-func (b *Backend) regionFile(ctx context.Context, size int) (*os.File, error) {
-	if b.me != 0 {
-		select {
-		case file, ok := <-b.links.regions:
-			if !ok {
-				return nil, backend.ErrClosed
+// agree makes sure that all ranks are there and want the same size.
+func (b *Backend) agree(ctx context.Context, size int) error {
+	own, all := []int64{int64(size)}, make([]int64, b.config.Ranks)
+	err := b.Run(ctx, &backend.Call{
+		Kind: backend.AllGather, DType: backend.Int64, Count: 1,
+		Send: unsafe.Pointer(unsafe.SliceData(own)), Recv: unsafe.Pointer(unsafe.SliceData(all)),
+	})
+	if err != nil {
+		return err
+	}
+	for rank, other := range all {
+		if other != all[0] {
+			return &backend.MismatchError{
+				Sequence: uint64(C.gorun_engine_sequence(b.engine)), RankB: rank,
+				CallA: fmt.Sprintf("Allocate of %d bytes", all[0]), CallB: fmt.Sprintf("Allocate of %d bytes", other),
 			}
-			return file, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 	}
+	return nil
+}
+
+// regionMemory maps the region's file. Who cannot tells the others, which would wait.
+func (b *Backend) regionMemory(ctx context.Context, size int) ([]byte, error) {
+	var own *os.File
+	var failed error
+	if b.me == 0 {
+		if own, failed = b.handOut(size); failed != nil {
+			b.Abort(fmt.Errorf("Allocate: %w", failed))
+			return nil, failed
+		}
+	}
+	// The file is on its way when rank 0 comes here.
+	if err := b.Run(ctx, &backend.Call{Kind: backend.Barrier}); err != nil {
+		return nil, errors.Join(err, closed(own))
+	}
+	if b.me != 0 {
+		file, ok := <-b.links.regions
+		if !ok {
+			return nil, backend.ErrClosed
+		}
+		own = file
+	}
+	memory, err := mapped(own, size)
+	own.Close()
+	if err != nil {
+		b.Abort(fmt.Errorf("Allocate: %w", err))
+	}
+	return memory, err
+}
+
+func closed(file *os.File) error {
+	if file == nil {
+		return nil
+	}
+	return file.Close()
+}
+
+// handOut makes the file and sends it to the host's other ranks. Who is gone by then is missed by the next call.
+func (b *Backend) handOut(size int) (*os.File, error) {
 	file, err := anonymous(size)
 	if err != nil {
 		return nil, err
 	}
 	for _, peer := range b.links.peers {
 		if peer != nil {
-			if err := hand(peer, file); err != nil {
-				return nil, err
-			}
+			hand(peer, file)
 		}
 	}
 	return file, nil

@@ -60,6 +60,7 @@ struct area {
 	struct counter produced; // units in the own ring
 	struct counter gone;     // anybody: 1 the process ended, 2 it closed the group
 	struct counter waits;    // (local rank waited for + 1) << 8 | channel, while the slow part of a wait runs
+	struct counter pulse;    // counts while the slow part of a wait runs: it stands still in a rank that was stopped there
 	_Alignas(LINE_STRIDE) _Atomic uint32_t bell; // anybody: a futex; counts wake-ups
 	struct counter taken[]; // by ring: units that I need no more
 };

@@ -130,11 +130,25 @@ static int behind(struct engine *e, int rank) {
 	return (int32_t)((uint32_t)head - (uint32_t)e->call) < 0;
 }
 
+static _Atomic uint64_t *pulse_of(struct engine *e, int rank) { return &area_of(e, rank)->pulse.value; }
+
+static void beat(struct engine *e) { atomic_fetch_add_explicit(pulse_of(e, e->me), 1, memory_order_relaxed); }
+
+static void feel_pulses(struct engine *e) {
+	for (int i = 0; i < e->n; i++) e->pulses[i] = atomic_load_explicit(pulse_of(e, i), memory_order_relaxed);
+}
+
+// Whether the rank, which seems to wait, was stopped there: what it waits for may have come long ago.
+static int frozen(struct engine *e, int rank) { return atomic_load_explicit(pulse_of(e, rank), memory_order_relaxed) == e->pulses[rank]; }
+
+// Whether the rank keeps others waiting, as far as the lines tell.
+static int late(struct engine *e, int rank) { return waits_for(e, rank) ? frozen(e, rank) : behind(e, rank); }
+
 // culprit follows who waits for whom from rank on: a rank that itself waits for another one is not to blame.
 static int culprit(struct engine *e, int rank) {
 	for (int steps = 0; steps < e->n; steps++) {
 		uint64_t next = waits_for(e, rank);
-		if (next == 0 || (int)next - 1 == e->me) break;
+		if (next == 0 || (int)next - 1 == e->me || frozen(e, rank)) break;
 		rank = (int)next - 1;
 	}
 	return rank;
@@ -151,7 +165,7 @@ static int fail_timeout(struct engine *e, int rank, uint64_t after_ns) {
 	int found = 0;
 	if (e->signature)
 		for (int i = 0; i < e->n; i++)
-			if (i != e->me && behind(e, i) && !waits_for(e, i)) blame(f, i), found = 1;
+			if (i != e->me && late(e, i)) blame(f, i), found = 1;
 	if (!found) blame(f, culprit(e, rank));
 	return settled(e);
 }
@@ -189,14 +203,15 @@ static void nap(struct engine *e, const struct awaited *a, uint64_t ns) {
 	atomic_fetch_add(&e->header->sleepers, 1);
 	if (e->expedited) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!reached(a)) futex_wait(&mine->bell, bell, ns < NAP_NS ? ns : NAP_NS);
+	if (!reached(a)) futex_wait(&mine->bell, bell, ns);
 	atomic_fetch_sub(&e->header->sleepers, 1);
 	atomic_store(&mine->waits.value, waits);
 }
 
 static int wait_with_patience(struct engine *e, const struct awaited *a) {
 	uint64_t start = now_ns(), limit = e->timeout_ns ? e->timeout_ns : UINT64_MAX;
-	for (int turn = 0;; turn++) {
+	uint64_t doze = limit / 8 < NAP_NS ? limit / 8 : NAP_NS; // several in the second half, in which pulses must change
+	for (int turn = 0, felt = 0;; turn++) {
 		TRY(obstacle(e, a));
 		if (reached(a)) return RUN_OK;
 		if (turn < e->yields) {
@@ -205,13 +220,16 @@ static int wait_with_patience(struct engine *e, const struct awaited *a) {
 		}
 		uint64_t waited = now_ns() - start;
 		if (waited >= limit) return fail_timeout(e, a->rank, waited);
-		nap(e, a, limit - waited);
+		if (!felt && waited >= limit / 2) feel_pulses(e), felt = 1;
+		nap(e, a, limit - waited < doze ? limit - waited : doze);
+		beat(e);
 	}
 }
 
 int wait_slowly(struct engine *e, const struct awaited *a) {
 	_Atomic uint64_t *waits = &area_of(e, e->me)->waits.value;
 	atomic_store_explicit(waits, (uint64_t)(a->rank + 1) << 8 | a->channel, memory_order_relaxed);
+	beat(e);
 	int status = wait_with_patience(e, a);
 	atomic_store_explicit(waits, 0, memory_order_relaxed);
 	return status;

@@ -1,11 +1,13 @@
 package ctest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,31 +67,65 @@ func check(t *testing.T, places int, argv ...string) {
 	t.Logf("%s", said)
 }
 
-// build makes a program of the kernels and one file of csrc, each file by a compiler of its own, all at once.
+// build makes a program of the kernels and one file of csrc; buildOf of other code, each file by a compiler of its own, all at once.
 func build(t testing.TB, gcc, source string, flags ...string) (program string) {
 	t.Helper()
 	kernels, err := filepath.Glob("../kernels*.c")
 	require.NoError(t, err)
-	headers, err := filepath.Glob("../kernels*.h")
+	return buildOf(t, gcc, kernels, source, flags...)
+}
+
+func buildOf(t testing.TB, gcc string, code []string, source string, flags ...string) (program string) {
+	t.Helper()
+	headers, err := filepath.Glob("../*.h")
 	require.NoError(t, err)
-	for _, file := range append(append(headers, kernels...), filepath.Join("csrc", source), "csrc/reference.h") {
+	for _, file := range append(append(headers, code...), filepath.Join("csrc", source), "csrc/reference.h") {
 		_, err := os.ReadFile(file) // go test then knows that its result depends on it
 		require.NoError(t, err)
 	}
-	dir := t.TempDir()
 	flags = append(flags[:len(flags):len(flags)], warnings...)
-	sources := append(kernels, filepath.Join("csrc", source))
-	objects, results := make([]string, len(sources)), make(chan error, len(sources))
+	sources := append(code, filepath.Join("csrc", source))
+	objects, results := make([]string, len(sources)), make([]error, len(sources))
+	var compilers sync.WaitGroup
 	for i, file := range sources {
-		objects[i] = filepath.Join(dir, filepath.Base(file)+".o")
-		go func() { results <- compile(gcc, flags, "-c", "-o", objects[i], file) }()
+		compilers.Go(func() { objects[i], results[i] = object(gcc, flags, file) })
 	}
-	for range sources {
-		require.NoError(t, <-results)
-	}
-	program = filepath.Join(dir, strings.TrimSuffix(source, ".c"))
-	require.NoError(t, compile(gcc, flags, append(objects, "-o", program, "-lm")...))
+	compilers.Wait()
+	require.NoError(t, errors.Join(results...))
+	program = filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
+	require.NoError(t, compile(gcc, flags, append(objects, "-o", program, "-pthread", "-lm")...))
 	return program
+}
+
+// objects are the files that were compiled before, by command line: the kernels take a compiler seconds, and several tests use them.
+var objects sync.Map
+
+func object(gcc string, flags []string, source string) (path string, err error) {
+	what := fmt.Sprint(gcc, flags, source)
+	once, _ := objects.LoadOrStore(what, sync.OnceValues(func() (string, error) {
+		file, err := os.CreateTemp(objectDir, filepath.Base(source)+"-*.o")
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		return file.Name(), compile(gcc, flags, "-c", "-o", file.Name(), source)
+	}))
+	return once.(func() (string, error))()
+}
+
+// objectDir is there while the tests run.
+var objectDir string
+
+func TestMain(m *testing.M) { os.Exit(testAll(m)) }
+
+func testAll(m *testing.M) int {
+	var err error
+	if objectDir, err = os.MkdirTemp("", "gorun-ctest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(objectDir)
+	return m.Run()
 }
 
 func compile(gcc string, flags []string, arguments ...string) error {

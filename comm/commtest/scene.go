@@ -1,0 +1,216 @@
+package commtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"gorun/comm"
+)
+
+// wish is one call of all ranks before anybody has data for it.
+type wish struct {
+	kind    string
+	typ     int // index into types
+	op      comm.Op
+	ranks   int
+	root    int
+	counts  []int   // elements of each rank's block
+	matrix  [][]int // AllToAllV: what each rank sends to each
+	seed    uint64
+	inPlace byRank
+	shift   int    // elements that the buffers lie behind a boundary
+	async   bool   // where the call has such a form
+	shared  byRank // in memory of Allocate, where the group has some
+}
+
+// byRank is yes or no for each rank: its bit.
+type byRank uint8
+
+func (b byRank) of(rank int) bool { return b>>rank&1 == 1 }
+
+const (
+	nobody    byRank = 0
+	everybody byRank = 1<<MostRanks - 1
+)
+
+func (w wish) String() string {
+	return fmt.Sprintf("%s of %s (%v), counts %v, root %d of %d ranks, in place %08b, shifted by %d, shared %08b, async %v",
+		w.kind, types[w.typ], w.op, w.counts, w.root, w.ranks, w.inPlace, w.shift, w.shared, w.async)
+}
+
+// The kinds of calls, each by the name of its function.
+var (
+	reducing = []string{"AllReduce", "Reduce", "ReduceScatter", "ReduceScatterV"}
+	moving   = []string{
+		"Broadcast", "AllGather", "AllGatherV", "Gather", "GatherV", "Scatter", "ScatterV", "AllToAll", "AllToAllV", "SendRecv", "Send",
+	}
+)
+
+// perRank says which calls may have blocks of different lengths.
+func (w wish) perRank() bool {
+	return w.kind == "AllGatherV" || w.kind == "GatherV" || w.kind == "ScatterV" || w.kind == "ReduceScatterV"
+}
+
+// sized gives the wish its counts: n for everybody, or up to n where they may differ.
+func (w wish) sized(r *rand.Rand, n int) wish {
+	w.counts = slices.Repeat([]int{n}, w.ranks)
+	for i := range w.counts {
+		if w.perRank() && n > 0 {
+			w.counts[i] = r.IntN(n + 1)
+		}
+	}
+	w.matrix = make([][]int, w.ranks)
+	for i := range w.matrix {
+		w.matrix[i] = make([]int, w.ranks)
+		for j := range w.matrix[i] {
+			w.matrix[i][j] = r.IntN(n + 1)
+		}
+	}
+	return w
+}
+
+// typed is an element type whatever it is.
+type typed interface {
+	fmt.Stringer
+	ops() []comm.Op
+	scene(w wish) scene
+}
+
+func (e element[T]) String() string { return e.name }
+
+// scene is a call with its data, ready to be made by every rank.
+type scene interface {
+	// begin makes rank's call, or begins it, and returns how to wait for it and look at what came.
+	begin(s stage) (finish func() error, err error)
+	describe() string
+}
+
+// act is a scene of one type.
+type act[T comm.Number] struct {
+	wish
+	element element[T]
+	send    [][]T // by rank: what it gives
+	want    [][]T // by rank: what it must get, nil for nothing
+}
+
+func (a *act[T]) describe() string { return a.String() }
+
+func sum(counts []int) (total int) {
+	for _, n := range counts {
+		total += n
+	}
+	return total
+}
+
+// scene draws every rank's data and works out what must come of it.
+func (e element[T]) scene(w wish) scene {
+	a := &act[T]{wish: w, element: e, send: make([][]T, w.ranks), want: make([][]T, w.ranks)}
+	r := rand.New(rand.NewPCG(w.seed, 1))
+	for rank := range a.send {
+		a.send[rank] = make([]T, a.gives(rank))
+		for i := range a.send[rank] {
+			a.send[rank][i] = e.draw(r)
+		}
+	}
+	for rank := range a.want {
+		a.want[rank] = a.gets(rank)
+	}
+	return a
+}
+
+// gives is how many elements rank has for the others.
+func (a *act[T]) gives(rank int) int {
+	switch a.kind {
+	case "ReduceScatter", "ReduceScatterV", "AllToAll":
+		return sum(a.counts)
+	case "Scatter", "ScatterV":
+		if rank != a.root {
+			return 0
+		}
+		return sum(a.counts)
+	case "Broadcast", "Send":
+		if rank != a.root {
+			return 0
+		}
+	case "AllToAllV":
+		return sum(a.matrix[rank])
+	}
+	return a.counts[rank]
+}
+
+// block is the part of a row of blocks that is rank's.
+func (a *act[T]) block(row []T, rank int) []T {
+	begin := sum(a.counts[:rank])
+	return row[begin : begin+a.counts[rank]]
+}
+
+// gets is what rank must have in the end.
+func (a *act[T]) gets(rank int) (want []T) {
+	switch a.kind {
+	case "AllReduce":
+		return a.reduced(a.send)
+	case "Reduce", "Gather", "GatherV":
+		if rank != a.root {
+			return nil
+		}
+		if a.kind == "Reduce" {
+			return a.reduced(a.send)
+		}
+		return slices.Concat(a.send...)
+	case "AllGather", "AllGatherV":
+		return slices.Concat(a.send...)
+	case "ReduceScatter", "ReduceScatterV":
+		blocks := make([][]T, a.ranks)
+		for from := range blocks {
+			blocks[from] = a.block(a.send[from], rank)
+		}
+		return a.reduced(blocks)
+	case "Scatter", "ScatterV":
+		return a.block(a.send[a.root], rank)
+	case "Broadcast":
+		return a.send[a.root]
+	case "Send":
+		if rank == a.sink() {
+			return a.send[a.root]
+		}
+		return nil
+	}
+	return a.exchanged(rank)
+}
+
+// exchanged is what rank gets where each has something for each.
+func (a *act[T]) exchanged(rank int) (want []T) {
+	switch a.kind {
+	case "SendRecv":
+		return a.send[a.before(rank)]
+	case "AllToAll":
+		for from := range a.ranks {
+			want = append(want, a.block(a.send[from], rank)...)
+		}
+	case "AllToAllV":
+		for from := range a.ranks {
+			begin := sum(a.matrix[from][:rank])
+			want = append(want, a.send[from][begin:begin+a.matrix[from][rank]]...)
+		}
+	}
+	return want
+}
+
+// sink is who receives what the root sends.
+func (w wish) sink() int { return (w.root + 1 + int(w.seed%uint64(max(w.ranks-1, 1)))) % w.ranks }
+
+// before and after are rank's neighbours when all send in a circle, root+1 ranks wide.
+func (w wish) before(rank int) int { return (rank - w.root - 1 + 2*w.ranks) % w.ranks }
+func (w wish) after(rank int) int  { return (rank + w.root + 1) % w.ranks }
+
+func (a *act[T]) reduced(rows [][]T) []T {
+	result, column := make([]T, len(rows[0])), make([]T, len(rows))
+	for i := range result {
+		for rank := range rows {
+			column[rank] = rows[rank][i]
+		}
+		result[i] = a.element.reduce(a.op, column)
+	}
+	return result
+}

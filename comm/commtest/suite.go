@@ -1,0 +1,216 @@
+// Package commtest is the contract of a comm back end as tests: each one passes the same.
+//
+// Every call is made by all ranks with drawn data and compared with a reference in plain Go that reduces in rank order, bit by bit (any NaN
+// equals any other). Buffers lie between fences that must stay untouched. `make test` draws a sample and prints its seed; `make soak` goes through all.
+package commtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/comm"
+	"gorun/internal/testneeds"
+)
+
+// Open makes a group of n ranks in this process, closed when the test ends: the i-th is rank i's.
+type Open func(t *testing.T, n int) []*comm.Group
+
+// MostRanks is the size of the largest group that the suite asks for.
+const MostRanks = 8
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	for name, test := range map[string]func(*testing.T, Open){
+		"every call":     everyCall,
+		"large":          largeCalls,
+		"mixed":          mixedCalls,
+		"same bits":      sameBits,
+		"barrier":        barriers,
+		"split":          splits,
+		"argument error": argumentErrors,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
+
+// patience bounds a part of the suite: a call that hangs fails the test, with every goroutine's stack where the ranks' own timeout does not end it.
+func patience() time.Duration { return time.Duration(testneeds.Count(2, 60)) * time.Minute }
+
+// each runs act for every rank at once and fails with the first rank's error.
+func each(t *testing.T, groups []*comm.Group, act func(ctx context.Context, g *comm.Group) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
+	defer cancel()
+	failed := make([]error, len(groups))
+	var ranks sync.WaitGroup
+	for i, g := range groups {
+		ranks.Go(func() { failed[i] = act(ctx, g) })
+	}
+	ranks.Wait()
+	require.NoError(t, errors.Join(failed...))
+}
+
+// perform makes the scene's call on every rank.
+func perform(t *testing.T, groups []*comm.Group, scenes ...scene) {
+	t.Helper()
+	each(t, groups, func(ctx context.Context, g *comm.Group) error {
+		used := 0
+		for _, s := range scenes {
+			finish, err := s.begin(stage{ctx, g, nil, &used})
+			if err == nil {
+				err = finish()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sizes of blocks in elements: none, one, odd, prime, around powers of two and around what fits in a cache line.
+var sizes = []int{0, 1, 2, 3, 7, 13, 14, 15, 16, 17, 28, 29, 31, 33, 63, 65, 127, 129, 509, 1023, 1025, 2047, 4097, 8191, 16385}
+
+// everyCall makes each kind of call with each type and reduction, in groups of one to MostRanks.
+func everyCall(t *testing.T, open Open) {
+	r := testneeds.Rand(t)
+	for n := 1; n <= MostRanks; n++ {
+		groups := open(t, n)
+		var scenes []scene
+		for _, w := range everyWish(r, n) {
+			scenes = append(scenes, types[w.typ].scene(w))
+			if len(scenes) == 100 {
+				perform(t, groups, scenes...)
+				scenes = nil
+			}
+		}
+		perform(t, groups, scenes...)
+	}
+}
+
+// everyWish lists kind × type × reduction, and × size × in place × shift, of which a sample takes one arrangement each.
+func everyWish(r *rand.Rand, n int) (wishes []wish) {
+	for _, w := range kindsAndTypes(n) {
+		arrangements := len(sizes) * 2 * 2
+		chosen := []int{r.IntN(arrangements) * r.IntN(arrangements) / arrangements} // mostly small ones: what the suite itself costs is in the size
+		if testneeds.Soak() {
+			chosen = r.Perm(arrangements)
+		}
+		for _, a := range chosen {
+			w.inPlace, w.shift = []byRank{nobody, everybody}[a%2], a/2%2*(1+r.IntN(7))
+			w.seed, w.root = r.Uint64(), r.IntN(n)
+			wishes = append(wishes, w.sized(r, sizes[a/4]))
+		}
+	}
+	r.Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
+	return wishes
+}
+
+func kindsAndTypes(n int) (wishes []wish) {
+	for typ, element := range types {
+		for _, kind := range reducing {
+			for _, op := range element.ops() {
+				wishes = append(wishes, wish{kind: kind, typ: typ, op: op, ranks: n})
+			}
+		}
+		for _, kind := range moving {
+			wishes = append(wishes, wish{kind: kind, typ: typ, ranks: n})
+		}
+	}
+	return wishes
+}
+
+// float32Type is the index of the commonest type.
+var float32Type = slices.IndexFunc(types, func(e typed) bool { return e.String() == "float32" })
+
+// largeCalls move enough for whatever a back end keeps between calls to grow and to wrap: a quarter of a MiB on each rank, again and again, or 64 MiB
+// in `make soak`.
+func largeCalls(t *testing.T, open Open) {
+	r := testneeds.Rand(t)
+	bytes := testneeds.Count(256<<10, 64<<20)
+	for _, n := range []int{2, 3} {
+		groups := open(t, n)
+		for _, kind := range slices.Concat(reducing, moving) {
+			for _, inPlace := range []byRank{nobody, everybody} {
+				w := wish{kind: kind, typ: float32Type, op: comm.Sum, ranks: n, root: r.IntN(n), seed: r.Uint64(), inPlace: inPlace}
+				s := float32s.scene(w.sized(r, bytes/4/blocks(kind, n)+r.IntN(3)-1))
+				perform(t, groups, slices.Repeat([]scene{s}, 6)...)
+			}
+		}
+	}
+}
+
+// blocks is how many blocks the larger buffer of a call has.
+func blocks(kind string, n int) int {
+	if kind == "AllReduce" || kind == "Reduce" || kind == "Broadcast" || kind == "SendRecv" || kind == "Send" {
+		return 1
+	}
+	return n
+}
+
+// sameBits repeats reductions whose result depends on the order of the operands, on several groups: all must have the same bits.
+func sameBits(t *testing.T, open Open) {
+	r := testneeds.Rand(t)
+	inputs := make([][]float32, MostRanks)
+	for rank := range inputs {
+		inputs[rank] = make([]float32, 30_001)
+		for i := range inputs[rank] {
+			inputs[rank][i] = float32(r.NormFloat64())
+		}
+	}
+	for _, n := range []int{2, 3, 5} {
+		results := make([][][]float32, n)
+		for range 2 {
+			each(t, open(t, n), func(ctx context.Context, g *comm.Group) error {
+				for range testneeds.Count(3, 20) {
+					result := make([]float32, len(inputs[0]))
+					if err := comm.AllReduce(ctx, g, inputs[g.Rank()], result, comm.Sum); err != nil {
+						return err
+					}
+					results[g.Rank()] = append(results[g.Rank()], result)
+				}
+				return nil
+			})
+		}
+		for rank := range results {
+			for i, result := range results[rank] {
+				require.True(t, slices.Equal(results[0][0], result), "rank %d of %d, repeat %d", rank, n, i)
+			}
+		}
+	}
+}
+
+// barriers: nobody passes before all have come.
+func barriers(t *testing.T, open Open) {
+	groups := open(t, 4)
+	var mu sync.Mutex
+	come := make([]int, 4)
+	each(t, groups, func(ctx context.Context, g *comm.Group) error {
+		for round := range testneeds.Count(200, 20_000) {
+			mu.Lock()
+			come[g.Rank()] = round + 1
+			mu.Unlock()
+			var err error
+			if round%3 == 0 {
+				err = g.MonitoredBarrier(ctx, patience())
+			} else {
+				err = comm.Barrier(ctx, g)
+			}
+			mu.Lock()
+			late := slices.Min(come) <= round
+			mu.Unlock()
+			if err != nil || late {
+				return fmt.Errorf("round %d: somebody late: %v, %w", round, late, err)
+			}
+		}
+		return nil
+	})
+}

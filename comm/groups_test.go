@@ -1,0 +1,76 @@
+package comm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/comm"
+	"gorun/comm/commtest"
+	"gorun/rendezvous/tcpstore"
+)
+
+// patience is the groups' timeout where nothing is to time out.
+const patience = time.Minute
+
+// store serves the store in which the ranks of a test meet.
+func store(t testing.TB) (address string) {
+	t.Helper()
+	server, err := tcpstore.Listen(tcpstore.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return server.Addr().String()
+}
+
+// opened numbers the groups that tests open, for names.
+var opened atomic.Int64
+
+// open joins n ranks, each a goroutine, to a group of their own.
+func open(t *testing.T, n int, options ...comm.Option) []*comm.Group {
+	t.Helper()
+	return openAt(t, store(t), n, options...)
+}
+
+func openAt(t *testing.T, address string, n int, options ...comm.Option) []*comm.Group {
+	t.Helper()
+	name := fmt.Sprint("test ", opened.Add(1))
+	groups, failed := make([]*comm.Group, n), make([]error, n)
+	var ranks sync.WaitGroup
+	for rank := range n {
+		ranks.Go(func() {
+			all := append([]comm.Option{comm.WithRank(rank, n), comm.WithStore(address), comm.WithName(name), comm.WithTimeout(patience)}, options...)
+			groups[rank], failed[rank] = comm.Join(t.Context(), all...)
+		})
+	}
+	ranks.Wait()
+	t.Cleanup(func() {
+		for _, g := range groups {
+			if g != nil {
+				require.NoError(t, g.Close())
+			}
+		}
+	})
+	require.NoError(t, errors.Join(failed...))
+	return groups
+}
+
+// each runs act for every rank at once and returns the ranks' errors.
+func each(groups []*comm.Group, act func(ctx context.Context, g *comm.Group) error) []error {
+	failed := make([]error, len(groups))
+	var ranks sync.WaitGroup
+	for i, g := range groups {
+		ranks.Go(func() { failed[i] = act(context.Background(), g) })
+	}
+	ranks.Wait()
+	return failed
+}
+
+func TestCPU(t *testing.T) {
+	commtest.Run(t, func(t *testing.T, n int) []*comm.Group { return open(t, n, comm.WithBackend("cpu")) })
+}

@@ -1,0 +1,127 @@
+//go:build cgo
+
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gorun/comm/internal/backend"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// table is an exchange among goroutines.
+type table struct {
+	blobs [][]byte
+	full  sync.WaitGroup
+}
+
+func (e *table) exchange(rank int) backend.Exchange {
+	return func(_ context.Context, blob []byte) ([][]byte, error) {
+		e.blobs[rank] = blob
+		e.full.Done()
+		e.full.Wait()
+		return e.blobs, nil
+	}
+}
+
+// each runs act on every rank of a group that begins behind call first.
+func each(t *testing.T, n int, first uint64, act func(ctx context.Context, b *Backend, rank int) error) {
+	t.Helper()
+	e := &table{blobs: make([][]byte, n)}
+	e.full.Add(n)
+	failed := make([]error, n)
+	var ranks sync.WaitGroup
+	for rank := range n {
+		ranks.Go(func() {
+			b, err := Join(t.Context(), Config{Rank: rank, Ranks: n, Exchange: e.exchange(rank), Timeout: time.Minute, FirstCall: first})
+			if err == nil {
+				err = errors.Join(act(t.Context(), b, rank), b.Close())
+			}
+			failed[rank] = err
+		})
+	}
+	ranks.Wait()
+	require.NoError(t, errors.Join(failed...))
+}
+
+// The numbers of calls and messages wrap in the lines after 2^32; nothing may happen then.
+func TestCallsWrap(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		each(t, n, 1<<32-100, func(ctx context.Context, b *Backend, rank int) error {
+			for call := range 300 {
+				count := 1 + call%3*2000
+				data := make([]int64, count)
+				data[count-1] = int64(rank + call)
+				kind := []backend.Kind{backend.AllReduce, backend.Broadcast, backend.SendRecv}[call/3%3]
+				got, want, err := b.one(ctx, kind, data, rank, n)
+				if want += int64(call); kind == backend.AllReduce {
+					want = int64(n*call + n*(n-1)/2)
+				}
+				if err != nil || got != want {
+					return fmt.Errorf("call %d, %v: %d, not %d, %w", call, kind, got, want, err)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// one makes a call and returns the last element of what came, and whose number it should have.
+func (b *Backend) one(ctx context.Context, kind backend.Kind, data []int64, rank, n int) (got, from int64, err error) {
+	call := backend.Call{Kind: kind, DType: backend.Int64, Count: len(data), Send: unsafe.Pointer(&data[0]), Recv: unsafe.Pointer(&data[0])}
+	if kind == backend.SendRecv {
+		in := make([]int64, len(data))
+		call.Recv, call.RecvCount = unsafe.Pointer(&in[0]), len(in)
+		call.Root, call.From = (rank+1)%n, (rank+n-1)%n
+		err = b.Run(ctx, &call)
+		return in[len(in)-1], int64(call.From), err
+	}
+	err = b.Run(ctx, &call)
+	return data[len(data)-1], 0, err
+}
+
+// A region that ranks want in different sizes is a mismatch on all of them.
+func TestAllocateMismatch(t *testing.T) {
+	each(t, 3, 0, func(ctx context.Context, b *Backend, rank int) error {
+		_, err := b.Allocate(ctx, 100+rank/2)
+		var m *backend.MismatchError
+		if !errors.As(err, &m) || m.CallA != "Allocate of 100 bytes" || m.CallB != "Allocate of 101 bytes" || m.RankA != 0 || m.RankB != 2 {
+			return fmt.Errorf("rank %d got %w", rank, err)
+		}
+		return nil
+	})
+}
+
+// Regions come and go; there is a limit, which says what to do.
+func TestRegions(t *testing.T) {
+	each(t, 2, 0, func(ctx context.Context, b *Backend, rank int) error {
+		for range 300 {
+			r, err := b.Allocate(ctx, 10)
+			if err != nil {
+				return err
+			}
+			r.Bytes()[9] = byte(rank)
+			if err := r.Free(ctx); err != nil {
+				return err
+			}
+		}
+		for {
+			if _, err := b.Allocate(ctx, 1); err != nil {
+				if err.Error() != "Allocate: 256 regions are in use: free some" {
+					return err
+				}
+				return nil
+			}
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package comm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/comm"
+	"gorun/internal/testneeds"
+)
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// unset takes the launchers' variables out of the environment while the test runs.
+func unset(t *testing.T) {
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		for _, prefix := range []string{"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "PMI_", "MPI_", "OMPI_", "SLURM_", "MV2_", "TORCHELASTIC_"} {
+			if strings.HasPrefix(name, prefix) {
+				t.Setenv(name, "")
+				require.NoError(t, os.Unsetenv(name))
+			}
+		}
+	}
+}
+
+func TestJoinAlone(t *testing.T) {
+	unset(t)
+	g, err := comm.Join(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "rank 0 of 1 (cpu)", g.String())
+	data := []float64{1, 2}
+	require.NoError(t, comm.AllReduce(t.Context(), g, data, data, comm.Avg))
+	require.Equal(t, []float64{1, 2}, data)
+	require.NoError(t, comm.Barrier(t.Context(), g))
+	part, err := g.Split(t.Context(), 3, 0)
+	require.NoError(t, err)
+	require.NoError(t, part.Close())
+	require.NoError(t, g.Close())
+	require.NoError(t, g.Close())
+}
+
+func TestJoinRefuses(t *testing.T) {
+	_, err := comm.Join(t.Context(), comm.WithRank(4, 4))
+	require.EqualError(t, err, "comm: rank 4 of 4: ranks are numbered from 0")
+	_, err = comm.Join(t.Context(), comm.WithRank(0, 1), comm.WithBackend("gpu"))
+	require.ErrorContains(t, err, `"gpu" is no back end: take cpu, nccl or auto`)
+	_, err = comm.Join(t.Context(), comm.WithRank(0, 2), comm.WithStore("nowhere"))
+	require.ErrorContains(t, err, `nowhere`)
+}
+
+// A store that nobody serves is rank 0's to serve; the others may come first.
+func TestRankZeroServes(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String() // free in a moment
+	require.NoError(t, listener.Close())
+	first, second := openAt(t, address, 3), openAt(t, address, 3) // the second while the first serves
+	for _, groups := range [][]*comm.Group{first, second} {
+		require.NoError(t, errors.Join(each(groups, barrier)...))
+	}
+	for _, g := range first {
+		require.NoError(t, g.Close())
+	}
+	third := openAt(t, address, 3)
+	require.NoError(t, errors.Join(each(append(second, third...), barrier)...))
+}
+
+// Groups that are joined at once are kept apart by their names, though rank 0 serves the store for all.
+func TestJoinAtOnce(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	var joins sync.WaitGroup
+	failed := make(chan error, 12)
+	for i := range 12 {
+		joins.Go(func() {
+			rank, name := i%3, fmt.Sprint("name ", i/3)
+			g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName(name), comm.WithTimeout(patience))
+			if err == nil {
+				sum := []int32{int32(1 + i/3)}
+				err = comm.AllReduce(t.Context(), g, sum, sum, comm.Sum)
+				if int(sum[0]) != 3*(1+i/3) {
+					err = fmt.Errorf("%s: %d", name, sum[0])
+				}
+				err = errors.Join(err, g.Close())
+			}
+			failed <- err
+		})
+	}
+	joins.Wait()
+	for range 12 {
+		require.NoError(t, <-failed)
+	}
+}
+
+// The same name again, in a store that remembers the first time.
+func TestJoinAgain(t *testing.T) {
+	address := store(t)
+	for range 3 {
+		var joins sync.WaitGroup
+		failed := make([]error, 3)
+		for rank := range 3 {
+			joins.Go(func() {
+				g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName("again"), comm.WithTimeout(patience))
+				if err == nil {
+					err = errors.Join(comm.Barrier(t.Context(), g), g.Close())
+				}
+				failed[rank] = err
+			})
+		}
+		joins.Wait()
+		require.NoError(t, errors.Join(failed...))
+	}
+}
+
+func TestSixteenRanks(t *testing.T) {
+	groups := open(t, 16)
+	failed := each(groups, func(ctx context.Context, g *comm.Group) error {
+		for _, n := range []int{1, 5000, 60_000} {
+			data := make([]int64, n)
+			for i := range data {
+				data[i] = int64(g.Rank() + i)
+			}
+			if err := comm.AllReduce(ctx, g, data, data, comm.Sum); err != nil {
+				return err
+			}
+			if data[n-1] != int64(120+16*(n-1)) {
+				return fmt.Errorf("%d of %d elements", data[n-1], n)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, errors.Join(failed...))
+}
+
+// Ranks that come too late are named by those that waited.
+func TestLateJoin(t *testing.T) {
+	address := store(t)
+	var joins sync.WaitGroup
+	failed := make([]error, 4)
+	for _, rank := range []int{0, 2} {
+		joins.Go(func() {
+			_, failed[rank] = comm.Join(t.Context(), comm.WithRank(rank, 4), comm.WithStore(address), comm.WithName("late"), comm.WithTimeout(300*time.Millisecond))
+		})
+	}
+	joins.Wait()
+	for _, rank := range []int{0, 2} {
+		require.ErrorContains(t, failed[rank], "ranks 1 and 3 did not come: ")
+		require.ErrorContains(t, failed[rank], "not all ranks came within 300ms")
+	}
+}
+
+// Closing the group that was split, at rank 0, who serves the store, leaves the parts able to be split again.
+func TestSplitOutlivesItsParent(t *testing.T) {
+	failed := each(open(t, 4), func(ctx context.Context, g *comm.Group) error {
+		half, err := g.Split(ctx, g.Rank()%2, 0)
+		if err != nil {
+			return err
+		}
+		defer half.Close()
+		if err := g.Close(); err != nil {
+			return err
+		}
+		again, err := half.Split(ctx, 0, -half.Rank())
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		if again.Rank() != 1-half.Rank() {
+			return fmt.Errorf("rank %d became %d", half.Rank(), again.Rank())
+		}
+		return comm.Barrier(ctx, again)
+	})
+	require.NoError(t, errors.Join(failed...))
+}
+
+// Without cgo a program builds, and Join says what it lacks.
+func TestWithoutCgo(t *testing.T) {
+	if testing.Short() {
+		return
+	}
+	root := testneeds.Repository(t)
+	program := filepath.Join(t.TempDir(), "hello")
+	build := exec.Command("go", "build", "-o", program, "./comm/testdata/hello")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	said, err = exec.Command(program).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "comm: this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
+}

@@ -1,0 +1,63 @@
+package comm_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/comm"
+)
+
+// neighbour is a rank that knows its number and nothing else. It joins two groups, one after the other.
+func neighbour() int {
+	for range 2 {
+		g, err := comm.Join(context.Background(), comm.WithTimeout(patience))
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		sum := []int64{int64(g.Rank() + 1)}
+		err = comm.AllReduce(context.Background(), g, sum, sum, comm.Sum)
+		fmt.Println(g.Rank(), g.Size(), sum[0], err, g.Close())
+	}
+	return 0
+}
+
+// Children of one process find each other without an address.
+func TestNeighboursMeet(t *testing.T) {
+	unset(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	ranks := make([]*process, 3)
+	for rank := range ranks {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank), "PMI_SIZE=3")
+		cmd.Stderr = os.Stderr
+		ranks[rank] = run(t, rank, cmd)
+	}
+	for rank, p := range ranks {
+		for range 2 {
+			line, err := p.output.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("%d 3 6 <nil> <nil>\n", rank), line)
+		}
+		require.NoError(t, p.cmd.Wait())
+	}
+}
+
+// On several hosts there is no common parent: the error says what to give.
+func TestNeighboursOfSeveralHosts(t *testing.T) {
+	unset(t)
+	for name, value := range map[string]string{
+		"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+	} {
+		t.Setenv(name, value)
+	}
+	_, err := comm.Join(t.Context())
+	require.ErrorContains(t, err, "the launcher says nothing about where the 4 ranks of several hosts can meet: "+
+		"give all of them MASTER_ADDR, rank 0's host, and MASTER_PORT, a free port there")
+}
