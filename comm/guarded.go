@@ -42,6 +42,7 @@ func (b *guarded) find(ctx context.Context, name string, g *Group) (bool, error)
 	if err != nil {
 		return false, err
 	}
+	b.cpu.Uncounted()
 	var without []int
 	for rank, has := range all {
 		if has == 0 {

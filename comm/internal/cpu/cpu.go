@@ -44,8 +44,10 @@ type Backend struct {
 	config Config
 	locals []int // the ranks of this host, ascending
 	me     int   // our index there
-	links  *links
-	memory []byte
+	// uncounted is how many calls were made for the group before its user's first.
+	uncounted uint64
+	links     *links
+	memory    []byte
 
 	mu     sync.Mutex // engine is in use or going away
 	engine *C.struct_engine
@@ -173,6 +175,9 @@ func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) err
 	return b.cancellable(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds())) })
 }
 
+// Uncounted says that the call before this one was none of the user's, so that errors don't count it.
+func (b *Backend) Uncounted() { b.uncounted++ }
+
 // Local is this rank's number among those of its host.
 func (b *Backend) Local() int { return b.me }
 
@@ -239,7 +244,7 @@ func (b *Backend) failure() error {
 	if f == nil {
 		return errors.New("the group failed, and does not say why")
 	}
-	return explain(f, b.locals)
+	return explain(f, b.locals, b.uncounted)
 }
 
 // Abort fails the group for everybody.

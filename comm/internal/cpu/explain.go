@@ -12,8 +12,8 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// explain turns the group's record of a failure into an error that names ranks as the group counts them.
-func explain(f *C.struct_failure, locals []int) error {
+// explain turns the group's record of a failure into an error that names ranks as the group counts them, and calls as its user does.
+func explain(f *C.struct_failure, locals []int, uncounted uint64) error {
 	rank := locals[f.rank]
 	switch f.kind {
 	case C.FAIL_LOST:
@@ -25,7 +25,7 @@ func explain(f *C.struct_failure, locals []int) error {
 		return &backend.TimeoutError{Ranks: late(f, locals), Call: describe(&f.call), After: after}
 	case C.FAIL_MISMATCH:
 		return &backend.MismatchError{
-			Sequence: uint64(f.sequence), RankA: rank, CallA: describe(&f.call), RankB: locals[f.other], CallB: describe(&f.other_call),
+			Sequence: uint64(f.sequence) - uncounted, RankA: rank, CallA: describe(&f.call), RankB: locals[f.other], CallB: describe(&f.other_call),
 		}
 	}
 	return fmt.Errorf("rank %d ended the group: %s", rank, C.GoString(&f.text[0]))
