@@ -115,6 +115,15 @@ func (g *Group) blocks(c *backend.Call, part, whole int, name string) error {
 	if part != c.Count && (c.Send != c.Recv || part != whole) {
 		return wrong(c.Kind, "%s has %d elements for %d ranks, so the other buffer needs %d, not %d", name, whole, g.size, c.Count, part)
 	}
+	return apart(c, part, whole, c.Count*g.rank)
+}
+
+// apart refuses a part that begins where the whole does though its block lies elsewhere there: that would be taken for a call in place.
+func apart(c *backend.Call, part, whole, offset int) error {
+	if c.Send == c.Recv && part > 0 && part != whole && offset > 0 {
+		return wrong(c.Kind, "send and recv begin with the same element, but this rank's block lies %d elements behind: "+
+			"pass the same slice twice for in place, or buffers that do not overlap", offset)
+	}
 	return nil
 }
 

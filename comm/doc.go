@@ -25,7 +25,8 @@
 // The first error ends a group: ranks that lost each other never find together again. Close works, and a new group can be joined. Arguments
 // that are wrong by themselves (lengths, an unknown rank) are refused before anything is sent, and the group goes on. The errors that name ranks
 // are [PeerError] (a process died), [TimeoutError] (ranks did not come within [WithTimeout]) and [MismatchError] (ranks made
-// different calls).
+// different calls). A call whose root waits for nobody can end well on some ranks though another made a different one: they learn of it in the next
+// call that waits for all.
 //
 // # Same inputs, same bits
 //

@@ -167,7 +167,7 @@ func happens(t *testing.T, f fault) {
 	}
 }
 
-// shm lists the files by which groups could outlive their ranks, and the sockets that groups have.
+// shm lists the files by which groups could outlive their ranks.
 func shm(t *testing.T) (names []string) {
 	files, err := os.ReadDir("/dev/shm")
 	require.NoError(t, err)

@@ -35,7 +35,11 @@ func (g *Group) own(c *backend.Call, part, whole int) error {
 	case part != c.Count && !inPlace:
 		return wrong(c.Kind, "counts say %d elements for rank %d, its buffer has %d", c.Count, g.rank, part)
 	}
-	return nil
+	before := 0
+	for _, count := range c.Counts[:g.rank] {
+		before += count
+	}
+	return apart(c, part, whole, before)
 }
 
 // AllGatherV is AllGather with blocks of different lengths: counts says how many elements each rank sends, and is the same on all ranks.

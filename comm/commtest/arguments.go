@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,13 @@ func wrongCalls(ctx context.Context, g *comm.Group) []refusal {
 		rows = append(rows,
 			refusal{comm.AllGather(ctx, g, f[:1], f[:2*n-1]), "equal blocks"},
 			refusal{comm.AllToAll(ctx, g, f[:n+1], f[:n+1]), "equal blocks"})
+	}
+	if me > 0 {
+		const apart = "send and recv begin with the same element, but this rank's block lies "
+		rows = append(rows,
+			refusal{comm.AllGather(ctx, g, f[:2], f), apart},
+			refusal{comm.ReduceScatter(ctx, g, f, f[:2], comm.Sum), apart},
+			refusal{comm.AllGatherV(ctx, g, f[:2], f, slices.Repeat([]int{2}, n)), apart})
 	}
 	_, err := comm.Allocate[float32](ctx, g, -1)
 	rows = append(rows, refusal{err, "-1 elements"})

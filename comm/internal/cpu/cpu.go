@@ -113,7 +113,7 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 		}
 	})
 	if err != nil {
-		return err
+		return b.missed(err)
 	}
 	b.memory = memory
 	spare := !crowded(local)
@@ -145,6 +145,20 @@ func (b *Backend) expedite() {
 	if registered() {
 		b.locked(func() { C.gorun_engine_expedite(b.engine) })
 	}
+}
+
+// missed adds to an error of sharing which ranks of the host did not come; the lowest knows.
+func (b *Backend) missed(err error) error {
+	var missing []int
+	for i, rank := range b.locals {
+		if i != b.me && b.links.peers[i] == nil {
+			missing = append(missing, rank)
+		}
+	}
+	if b.me != 0 || len(missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s did not come: %w", backend.Ranks(missing), err)
 }
 
 func flag(on bool) C.int {

@@ -102,6 +102,36 @@ func TestAllocateMismatch(t *testing.T) {
 	})
 }
 
+// A rank that dies after it told the others about itself is named by the one that hands out the memory.
+func TestDeathBeforeSharing(t *testing.T) {
+	e := &table{blobs: make([][]byte, 3)}
+	e.full.Add(3)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("time is over"))
+	defer cancel()
+	died := errors.New("died")
+	failed := make([]error, 3)
+	var ranks sync.WaitGroup
+	for rank := range 3 {
+		exchange := e.exchange(rank)
+		ranks.Go(func() {
+			b, err := Join(ctx, Config{Rank: rank, Ranks: 3, Exchange: func(ctx context.Context, blob []byte) ([][]byte, error) {
+				blobs, err := exchange(ctx, blob)
+				if rank == 1 {
+					err = died
+				}
+				return blobs, err
+			}})
+			if err == nil { // rank 2 has its memory at once; its first call would tell
+				err = b.Close()
+			}
+			failed[rank] = err
+		})
+	}
+	ranks.Wait()
+	require.EqualError(t, failed[0], "join: rank 0 of 3: rank 1 did not come: time is over, while the ranks of this host met")
+	require.ErrorIs(t, failed[1], died)
+}
+
 // Regions come and go; there is a limit, which says what to do.
 func TestRegions(t *testing.T) {
 	each(t, 2, 0, func(ctx context.Context, b *Backend, rank int) error {

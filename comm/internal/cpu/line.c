@@ -50,12 +50,18 @@ static int verify(struct engine *e, uint64_t call) {
 	return RUN_OK;
 }
 
-// verify_until verifies the calls of which that is still missing, up to this one.
+_Static_assert(LINES == 64, "a bit of unverified for each line");
+
+// verify_until verifies the calls of which that is still missing, up to this one, the oldest first.
 int verify_until(struct engine *e, uint64_t call) {
-	for (uint64_t next = e->settled + 1; (int64_t)(next - call) <= 0; next++) {
-		uint64_t bit = (uint64_t)1 << (next % LINES);
-		if (e->unverified & bit) TRY(verify(e, next));
-		e->unverified &= ~bit;
+	uint64_t first = e->settled + 1;
+	int shift = (int)(first % LINES);
+	while (e->unverified) {
+		uint64_t rotated = shift ? e->unverified >> shift | e->unverified << (LINES - shift) : e->unverified;
+		uint64_t next = first + (uint64_t)__builtin_ctzll(rotated);
+		if ((int64_t)(next - call) > 0) break;
+		TRY(verify(e, next));
+		e->unverified &= ~((uint64_t)1 << (next % LINES));
 	}
 	return RUN_OK;
 }
