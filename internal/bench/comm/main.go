@@ -66,17 +66,17 @@ func main() {
 	peers := flag.String("peers", "openmpi,mpich,gloo,engine", "whom to measure beside comm; engine is comm's C code without Go")
 	flag.IntVar(&o.rounds, "rounds", 9, "batches of each peer in a row")
 	flag.DurationVar(&o.batch, "batch", 20*time.Millisecond, "how long a batch should last")
-	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait in all for moments in which the machine is fast")
-	quick := flag.Bool("quick", false, "few sizes and rounds: a minute")
+	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait in all for fast moments of the machine, and to measure again what fell into slow ones")
+	quick := flag.Bool("quick", false, "two ranks, few sizes, short batches, where no other option says otherwise: a minute")
 	flag.Parse()
+	if *quick {
+		hurry()
+	}
 	if *asRank >= 0 {
 		if err := beRank(*asRank); err != nil {
 			log.Fatal(err)
 		}
 		return
-	}
-	if *quick {
-		*sizes, *joins, o.rounds, o.patience = quickSizes, "4", 3, 10*time.Second
 	}
 	err := o.parse(*operations, *sizes, *ranks, *joins, *peers)
 	if err == nil {
@@ -84,6 +84,17 @@ func main() {
 	}
 	if err != nil {
 		log.Fatal(err)
+	}
+}
+
+// hurry sets what -quick means, apart from options that were given.
+func hurry() {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"sizes": quickSizes, "ranks": "2", "joins": "4", "rounds": "3", "batch": "8ms", "patience": "8s"} {
+		if !given[name] {
+			_ = flag.Set(name, value)
+		}
 	}
 }
 

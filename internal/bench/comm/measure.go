@@ -115,6 +115,7 @@ func measureAll(o options, c *crew, p *probe, ranks int) ([]*row, error) {
 			}
 			rows = append(rows, r)
 		}
+		log.Printf("%d ranks: %s is done", ranks, operation)
 	}
 	return again(o, c, p, sessions, rows)
 }
@@ -122,13 +123,15 @@ func measureAll(o options, c *crew, p *probe, ranks int) ([]*row, error) {
 // again measures the rows once more that fell into a slow spell.
 func again(o options, c *crew, p *probe, sessions map[string]*session, rows []*row) ([]*row, error) {
 	for i, r := range rows {
-		if r.fast() >= enough(o.rounds) {
+		if r.fast() >= enough(o.rounds) || p.patience <= 0 {
 			continue
 		}
+		begin := time.Now()
 		second := &row{Ranks: r.Ranks, Operation: r.Operation, Bytes: r.Bytes}
 		if err := second.measure(o, c, p, sessions); err != nil {
 			return nil, err
 		}
+		p.patience -= time.Since(begin)
 		if second.fast() > r.fast() {
 			rows[i] = second
 		}
@@ -185,8 +188,8 @@ func (r *row) measure(o options, c *crew, p *probe, sessions map[string]*session
 		}
 		r.Figures[peer.name] = &figures{Calls: calls, probe: p}
 	}
-	for round := 0; round < 2*o.rounds && (round < o.rounds || r.fast() < o.rounds); round++ {
-		before := p.awaitFast()
+	for round := 0; round < o.rounds || round < 2*o.rounds && r.fast() < o.rounds && p.patience > 0; round++ {
+		begin, before := time.Now(), p.awaitFast()
 		for turn := range len(all) {
 			peer := all[(turn+round)%len(all)]
 			after, err := r.sample(peer, p, before)
@@ -197,6 +200,9 @@ func (r *row) measure(o options, c *crew, p *probe, sessions map[string]*session
 				break
 			}
 			before = after
+		}
+		if round >= o.rounds {
+			p.patience -= time.Since(begin)
 		}
 	}
 	for _, f := range r.Figures {

@@ -35,7 +35,7 @@ type probe struct {
 	at        int
 	memories  []time.Duration // all readings, sorted
 	flags     []time.Duration
-	patience  time.Duration // how long fast moments may still be waited for
+	patience  time.Duration // how long fast moments may still be waited for, and slow ones made good
 	ask       chan int32
 	ping      atomic.Int32
 	_         [128]byte // the two flags in cache lines of their own
