@@ -42,6 +42,7 @@ type options struct {
 	rounds      int
 	batch       time.Duration
 	patience    time.Duration
+	flag        time.Duration
 }
 
 const largest = 64 << 20
@@ -67,6 +68,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 9, "batches of each peer in a row")
 	flag.DurationVar(&o.batch, "batch", 20*time.Millisecond, "how long a batch should last")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait in all for fast moments of the machine, and to measure again what fell into slow ones")
+	flag.DurationVar(&o.flag, "flag", 0, "what a flag's way to another CPU and back takes in fast moments, such as 110ns; 0: find out (a run that has no fast moments can't)")
 	quick := flag.Bool("quick", false, "two ranks, few sizes, short batches, where no other option says otherwise: a minute")
 	flag.Parse()
 	if *quick {
@@ -158,6 +160,7 @@ func run(o options) error {
 	}
 	defer crew.close()
 	probe := newProbe(o.patience, arenaBytes)
+	probe.known = o.flag
 	var rows []*row
 	for _, ranks := range o.ranks {
 		measured, err := measureAll(o, crew, probe, ranks)

@@ -35,6 +35,7 @@ type probe struct {
 	at        int
 	memories  []time.Duration // all readings, sorted
 	flags     []time.Duration
+	known     time.Duration // what a flag takes in fast moments, where the user knows it
 	patience  time.Duration // how long fast moments may still be waited for, and slow ones made good
 	ask       chan int32
 	ping      atomic.Int32
@@ -84,7 +85,11 @@ func inserted(sorted []time.Duration, d time.Duration) []time.Duration {
 // usual is what a probe gives in the run's fast moments.
 func (p *probe) usual() reading {
 	at := int(fastest * float64(len(p.flags)))
-	return reading{p.memories[at], p.flags[at]}
+	flag := p.flags[at]
+	if p.known > 0 {
+		flag = p.known
+	}
+	return reading{p.memories[at], flag}
 }
 
 // fast reports whether the machine was about as fast as it ever was in this run for a while.
