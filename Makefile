@@ -52,6 +52,7 @@ fuzz: ## every Fuzz function for FUZZTIME (1m) each
 bench: build ## gorun against its peers on this machine, interleaved; ratios beside their targets
 	.ci/setup
 	@mkdir -p build/bench
+	$(GO) run ./internal/bench/comm -gorun bin/gorun -json build/bench/comm.json
 	$(GO) run ./internal/bench/discovery -json build/bench/discovery.json
 	$(GO) run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
 	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json

@@ -68,6 +68,7 @@ var rooms = []room{
 	{"internal/version", nil, "a version is a string"},
 	{"internal/printable", nil, "what may be printed is a question about bytes"},
 	{"internal/bench/discovery", []string{"internal/bench", "placement", "placement/sysfs", "placement/sysfs/sysfstest"}, "discovery on a machine that is not at hand can be measured by its package alone"},
+	{"internal/bench/comm", []string{"internal/bench", "comm"}, "comm's calls are measured in the Go program that makes them"},
 	{"internal/faults", []string{"internal/..."}, "faults are done to gorun from outside, and to its peers in the same way"},
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }

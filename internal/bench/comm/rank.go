@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"gorun/comm"
+)
+
+// floatsPerLine is how many float32 a cache line has.
+const floatsPerLine = 16
+
+// loop is comm's side: the loop of csrc/commloop.h.
+type loop struct {
+	group      *comm.Group
+	send, recv [2][]float32 // private, and allocated from comm
+}
+
+// job is a task as a rank sees it.
+type job struct {
+	operation          string
+	bytes, warm, calls int
+	shared             int
+
+	send, recv []float32
+}
+
+// beRank joins, meets the others once, says hello and works until the door closes.
+func beRank(bytes int) error {
+	ctx := context.Background()
+	group, err := comm.Join(ctx)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	if err := comm.Barrier(ctx, group); err != nil {
+		return err
+	}
+	joined := monotonic()
+	l := loop{group: group}
+	if bytes > 0 {
+		if err := l.allocate(ctx, bytes/4); err != nil {
+			return err
+		}
+	}
+	door, err := net.Dial("unix", os.Getenv(doorVariable))
+	if err != nil {
+		return err
+	}
+	defer door.Close()
+	fmt.Fprintf(door, "hello %d %d %d\n", group.Rank(), os.Getpid(), joined)
+	for lines := bufio.NewScanner(door); lines.Scan(); {
+		if err := l.serve(ctx, lines.Text(), door); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allocate makes the buffers and writes every page of them.
+func (l *loop) allocate(ctx context.Context, floats int) error {
+	for i := range 2 {
+		l.send[i], l.recv[i] = make([]float32, floats), make([]float32, floats)
+	}
+	for _, buffer := range []*[]float32{&l.send[1], &l.recv[1]} {
+		shared, err := comm.Allocate[float32](ctx, l.group, floats)
+		if err != nil {
+			return err
+		}
+		*buffer = shared.Data
+	}
+	for _, buffer := range [][]float32{l.send[0], l.recv[0], l.send[1], l.recv[1]} {
+		for i := range buffer {
+			buffer[i] = 1
+		}
+	}
+	return nil
+}
+
+func (l *loop) serve(ctx context.Context, line string, door net.Conn) error {
+	var j job
+	if _, err := fmt.Sscanf(line, "%s %d %d %d %d", &j.operation, &j.bytes, &j.warm, &j.calls, &j.shared); err != nil {
+		return fmt.Errorf("%q is no task: %w", line, err)
+	}
+	call := l.prepare(ctx, &j)
+	if err := l.repeat(j.warm, &j, call); err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := comm.Barrier(ctx, l.group); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := l.repeat(j.calls, &j, call); err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	runtime.ReadMemStats(&after)
+	first := j.recv[:1][0]
+	if j.operation == "broadcast" {
+		first = j.send[0]
+	}
+	begin = time.Now()
+	_ = l.repeat(j.calls, &j, func() error { return nil })
+	writing := time.Since(begin)
+	_, err := fmt.Fprintf(door, "%d %d %d %g\n", took, writing, after.Mallocs-before.Mallocs, first)
+	return err
+}
+
+// repeat writes the input and makes the call, times times.
+func (l *loop) repeat(times int, j *job, call func() error) error {
+	rank := l.group.Rank()
+	for i := range times {
+		value := float32(i&1023 + rank)
+		for k := 0; k < len(j.send); k += floatsPerLine {
+			j.send[k] = value
+		}
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare cuts the job's buffers and returns its call.
+func (l *loop) prepare(ctx context.Context, j *job) func() error {
+	g, ranks := l.group, l.group.Size()
+	next, previous := (g.Rank()+1)%ranks, (g.Rank()+ranks-1)%ranks
+	send, recv := l.send[j.shared], l.recv[j.shared]
+	count := max(j.bytes/4, 1)
+	block := max(j.bytes/4/ranks, 1)
+	j.send, j.recv = send[:count], recv[:count]
+	switch j.operation {
+	case "allreduce":
+		return func() error { return comm.AllReduce(ctx, g, j.send, j.recv, comm.Sum) }
+	case "reduce":
+		return func() error { return comm.Reduce(ctx, g, j.send, j.recv, comm.Sum, 0) }
+	case "broadcast":
+		return func() error { return comm.Broadcast(ctx, g, j.send, 0) }
+	case "allgather":
+		j.send, j.recv = send[:block], recv[:block*ranks]
+		return func() error { return comm.AllGather(ctx, g, j.send, j.recv) }
+	case "reducescatter":
+		j.send, j.recv = send[:block*ranks], recv[:block]
+		return func() error { return comm.ReduceScatter(ctx, g, j.send, j.recv, comm.Sum) }
+	case "alltoall":
+		j.send, j.recv = send[:block*ranks], recv[:block*ranks]
+		return func() error { return comm.AllToAll(ctx, g, j.send, j.recv) }
+	case "sendrecv":
+		return func() error { return comm.SendRecv(ctx, g, j.send, next, j.recv, previous) }
+	}
+	j.send = nil
+	return func() error { return comm.Barrier(ctx, g) }
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// doorVariable names the socket at which ranks ask for tasks.
+const doorVariable = "COMMBENCH_DOOR"
+
+// patience is how long ranks may take to come, and to do one task.
+const patience = 90 * time.Second
+
+// session is a peer's job whose ranks wait for tasks.
+type session struct {
+	name    string
+	command *exec.Cmd
+	ended   chan error
+	ranks   []caller
+	joined  time.Duration // from before the launcher's start to the end of the slowest rank's first barrier
+}
+
+// caller is one rank at the door.
+type caller struct {
+	conn  net.Conn
+	lines *bufio.Reader
+}
+
+func monotonic() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano()
+}
+
+// startSession runs argv, which starts that many ranks, and returns when all have said hello.
+func startSession(name string, argv []string, ranks int) (*session, error) {
+	dir, err := os.MkdirTemp("", "comm-door-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "door")
+	door, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	defer door.Close()
+
+	command := exec.Command(argv[0], argv[1:]...)
+	command.Env = append(os.Environ(), doorVariable+"="+path)
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	command.Stdout, command.Stderr = said, said
+	s := &session{name: name, command: command, ended: make(chan error, 1), ranks: make([]caller, ranks)}
+	begin := monotonic()
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		s.ended <- command.Wait()
+		door.Close() // nobody else will come
+	}()
+	if err := s.receive(door, begin); err != nil {
+		s.close()
+		text, _ := os.ReadFile(said.Name())
+		return nil, fmt.Errorf("%s: %w\n%s", name, err, text)
+	}
+	return s, nil
+}
+
+// receive waits for the ranks' hello.
+func (s *session) receive(door *net.UnixListener, begin int64) error {
+	_ = door.SetDeadline(time.Now().Add(patience))
+	for come := range s.ranks {
+		conn, err := door.Accept()
+		if err != nil {
+			return fmt.Errorf("only %d of %d ranks came: %w", come, len(s.ranks), err)
+		}
+		c := caller{conn, bufio.NewReader(conn)}
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		line, err := c.lines.ReadString('\n')
+		var rank, pid int
+		var at int64
+		if err == nil {
+			_, err = fmt.Sscanf(line, "hello %d %d %d\n", &rank, &pid, &at)
+		}
+		if err == nil && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].conn != nil) {
+			err = errors.New("there is no place for that rank")
+		}
+		if err != nil {
+			conn.Close()
+			return fmt.Errorf("a rank said %q: %w", line, err)
+		}
+		s.ranks[rank] = c
+		s.joined = max(s.joined, time.Duration(at-begin))
+	}
+	return nil
+}
+
+// task is one batch.
+type task struct {
+	operation   string
+	bytes       int
+	warm, calls int
+	shared      bool
+}
+
+// answer is what the slowest rank took for it.
+type answer struct {
+	total, writing time.Duration
+	allocations    int
+}
+
+// run has all ranks do the task.
+func (s *session) run(t task) (slowest answer, err error) {
+	shared := 0
+	if t.shared {
+		shared = 1
+	}
+	line := fmt.Sprintf("%s %d %d %d %d\n", t.operation, t.bytes, t.warm, t.calls, shared)
+	for _, c := range s.ranks {
+		_ = c.conn.SetDeadline(time.Now().Add(patience))
+		if _, err := c.conn.Write([]byte(line)); err != nil {
+			return answer{}, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	for rank, c := range s.ranks {
+		line, err := c.lines.ReadString('\n')
+		if err != nil {
+			return answer{}, fmt.Errorf("%s: rank %d gave up %s of %d bytes: %w", s.name, rank, t.operation, t.bytes, err)
+		}
+		one, first, err := parseAnswer(line)
+		if err != nil {
+			return answer{}, fmt.Errorf("%s: rank %d: %w", s.name, rank, err)
+		}
+		if want, checked := t.first(rank, len(s.ranks)); checked && first != want {
+			return answer{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g", s.name, rank, len(s.ranks), first, t.operation, t.bytes, want)
+		}
+		slowest.total, slowest.writing = max(slowest.total, one.total), max(slowest.writing, one.writing)
+		slowest.allocations = max(slowest.allocations, one.allocations)
+	}
+	return slowest, nil
+}
+
+func parseAnswer(line string) (a answer, first float64, err error) {
+	if _, err = fmt.Sscanf(line, "%d %d %d %g\n", &a.total, &a.writing, &a.allocations, &first); err != nil {
+		return answer{}, 0, fmt.Errorf("%q is no answer: %w", line, err)
+	}
+	return a, first, nil
+}
+
+// first is what a rank's result begins with after the task, where that follows from what the ranks write.
+func (t task) first(rank, ranks int) (want float64, checked bool) {
+	value := float64((t.calls - 1) & 1023) // of rank 0
+	switch t.operation {
+	case "allreduce":
+		return float64(ranks)*value + float64(ranks*(ranks-1)/2), true
+	case "reduce", "reducescatter":
+		return float64(ranks)*value + float64(ranks*(ranks-1)/2), rank == 0
+	case "broadcast", "allgather":
+		return value, true
+	case "alltoall":
+		return value, rank == 0
+	case "sendrecv":
+		return value + float64((rank+ranks-1)%ranks), true
+	}
+	return 0, false
+}
+
+// close ends the job: its ranks end when the socket does, what doesn't is killed after a while.
+func (s *session) close() {
+	for _, c := range s.ranks {
+		if c.conn != nil {
+			c.conn.Close()
+		}
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(15 * time.Second):
+		_ = syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL)
+		<-s.ended
+	}
+}
