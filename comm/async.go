@@ -106,37 +106,43 @@ func (g *Group) begin(ctx context.Context, c backend.Call, err error) *Work {
 
 // AllReduceAsync begins an [AllReduce].
 func AllReduceAsync[T Number](ctx context.Context, g *Group, send, recv []T, op Op) *Work {
-	c, err := allReduceCall(send, recv, op)
+	var c backend.Call
+	err := allReduceCall(&c, send, recv, op)
 	return g.begin(ctx, c, err)
 }
 
 // ReduceAsync begins a [Reduce].
 func ReduceAsync[T Number](ctx context.Context, g *Group, send, recv []T, op Op, root int) *Work {
-	c, err := reduceCall(g, send, recv, op, root)
+	var c backend.Call
+	err := reduceCall(&c, g, send, recv, op, root)
 	return g.begin(ctx, c, err)
 }
 
 // BroadcastAsync begins a [Broadcast].
 func BroadcastAsync[T Number](ctx context.Context, g *Group, buffer []T, root int) *Work {
-	c, err := broadcastCall(g, buffer, root)
+	var c backend.Call
+	err := broadcastCall(&c, g, buffer, root)
 	return g.begin(ctx, c, err)
 }
 
 // AllGatherAsync begins an [AllGather].
 func AllGatherAsync[T Number](ctx context.Context, g *Group, send, recv []T) *Work {
-	c, err := allGatherCall(g, send, recv)
+	var c backend.Call
+	err := allGatherCall(&c, g, send, recv)
 	return g.begin(ctx, c, err)
 }
 
 // ReduceScatterAsync begins a [ReduceScatter].
 func ReduceScatterAsync[T Number](ctx context.Context, g *Group, send, recv []T, op Op) *Work {
-	c, err := reduceScatterCall(g, send, recv, op)
+	var c backend.Call
+	err := reduceScatterCall(&c, g, send, recv, op)
 	return g.begin(ctx, c, err)
 }
 
 // AllToAllAsync begins an [AllToAll].
 func AllToAllAsync[T Number](ctx context.Context, g *Group, send, recv []T) *Work {
-	c, err := allToAllCall(g, send, recv)
+	var c backend.Call
+	err := allToAllCall(&c, g, send, recv)
 	return g.begin(ctx, c, err)
 }
 

@@ -15,7 +15,7 @@ func pointer[T Number](s []T) unsafe.Pointer { return unsafe.Pointer(unsafe.Slic
 //
 // Cost on one host: one cache line from each rank to each, about 0.1 µs for two ranks with a CPU each.
 func Barrier(ctx context.Context, g *Group) error {
-	return g.do(ctx, backend.Call{Kind: backend.Barrier})
+	return g.do(ctx, &backend.Call{Kind: backend.Barrier})
 }
 
 // MonitoredBarrier is a Barrier with a time limit of its own, whose error names exactly the ranks that have not come when it is over. The
@@ -31,19 +31,19 @@ func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error
 // reads all others' data; beyond, each rank reduces the P-th part for all, in chunks that stay in cache: α + 2·S·β + S·γ, β and γ the
 // seconds a byte takes to copy and to reduce (see Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
 func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
-	c, err := allReduceCall(send, recv, op)
-	if err != nil {
+	var c backend.Call
+	if err := allReduceCall(&c, send, recv, op); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
-func allReduceCall[T Number](send, recv []T, op Op) (backend.Call, error) {
-	c := backend.Call{Kind: backend.AllReduce, DType: dtypeOf[T](), Op: op, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
+func allReduceCall[T Number](c *backend.Call, send, recv []T, op Op) error {
+	*c = backend.Call{Kind: backend.AllReduce, DType: dtypeOf[T](), Op: op, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
 	if err := checkOp(op, c.DType); err != nil {
-		return c, wrong(c.Kind, "%v", err)
+		return wrong(c.Kind, "%v", err)
 	}
-	return c, sameLength(c.Kind, len(send), len(recv))
+	return sameLength(c.Kind, len(send), len(recv))
 }
 
 func sameLength(kind backend.Kind, send, recv int) error {
@@ -55,55 +55,55 @@ func sameLength(kind backend.Kind, send, recv int) error {
 
 // Reduce is AllReduce with the result on rank root only; recv of the others may be nil.
 func Reduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op, root int) error {
-	c, err := reduceCall(g, send, recv, op, root)
-	if err != nil {
+	var c backend.Call
+	if err := reduceCall(&c, g, send, recv, op, root); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
-func reduceCall[T Number](g *Group, send, recv []T, op Op, root int) (backend.Call, error) {
-	c := backend.Call{Kind: backend.Reduce, DType: dtypeOf[T](), Op: op, Root: root, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
+func reduceCall[T Number](c *backend.Call, g *Group, send, recv []T, op Op, root int) error {
+	*c = backend.Call{Kind: backend.Reduce, DType: dtypeOf[T](), Op: op, Root: root, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
 	if err := checkOp(op, c.DType); err != nil {
-		return c, wrong(c.Kind, "%v", err)
+		return wrong(c.Kind, "%v", err)
 	}
 	if err := g.checkRank(c.Kind, "root", root); err != nil || g.rank != root {
-		return c, err
+		return err
 	}
-	return c, sameLength(c.Kind, len(send), len(recv))
+	return sameLength(c.Kind, len(send), len(recv))
 }
 
 // Broadcast copies buffer of rank root into every rank's buffer. The length is the same on all ranks.
 //
 // Cost on one host: the root copies S bytes once into shared memory, chunk by chunk, while the others copy them out.
 func Broadcast[T Number](ctx context.Context, g *Group, buffer []T, root int) error {
-	c, err := broadcastCall(g, buffer, root)
-	if err != nil {
+	var c backend.Call
+	if err := broadcastCall(&c, g, buffer, root); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
-func broadcastCall[T Number](g *Group, buffer []T, root int) (backend.Call, error) {
-	c := backend.Call{
+func broadcastCall[T Number](c *backend.Call, g *Group, buffer []T, root int) error {
+	*c = backend.Call{
 		Kind: backend.Broadcast, DType: dtypeOf[T](), Root: root, Count: len(buffer), Send: pointer(buffer), Recv: pointer(buffer),
 	}
-	return c, g.checkRank(c.Kind, "root", root)
+	return g.checkRank(c.Kind, "root", root)
 }
 
 // AllGather puts every rank's send, which has the same length n on all, into every rank's recv in rank order: recv has n × Size elements. In place:
 // send is recv, and the own block lies there already.
 func AllGather[T Number](ctx context.Context, g *Group, send, recv []T) error {
-	c, err := allGatherCall(g, send, recv)
-	if err != nil {
+	var c backend.Call
+	if err := allGatherCall(&c, g, send, recv); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
-func allGatherCall[T Number](g *Group, send, recv []T) (backend.Call, error) {
-	c := backend.Call{Kind: backend.AllGather, DType: dtypeOf[T](), Count: len(send), Send: pointer(send), Recv: pointer(recv)}
-	return c, g.blocks(&c, len(send), len(recv), "recv")
+func allGatherCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
+	*c = backend.Call{Kind: backend.AllGather, DType: dtypeOf[T](), Count: len(send), Send: pointer(send), Recv: pointer(recv)}
+	return g.blocks(c, len(send), len(recv), "recv")
 }
 
 // blocks sets Count where one buffer holds a block for each rank and the other, part, is one block or the same buffer.
@@ -130,19 +130,19 @@ func apart(c *backend.Call, part, whole, offset int) error {
 // ReduceScatter reduces send, of n × Size elements, over all ranks and gives rank r the r-th block of n in recv. In place: recv is send, and the
 // result replaces the own block there.
 func ReduceScatter[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
-	c, err := reduceScatterCall(g, send, recv, op)
-	if err != nil {
+	var c backend.Call
+	if err := reduceScatterCall(&c, g, send, recv, op); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
-func reduceScatterCall[T Number](g *Group, send, recv []T, op Op) (backend.Call, error) {
-	c := backend.Call{Kind: backend.ReduceScatter, DType: dtypeOf[T](), Op: op, Send: pointer(send), Recv: pointer(recv)}
+func reduceScatterCall[T Number](c *backend.Call, g *Group, send, recv []T, op Op) error {
+	*c = backend.Call{Kind: backend.ReduceScatter, DType: dtypeOf[T](), Op: op, Send: pointer(send), Recv: pointer(recv)}
 	if err := checkOp(op, c.DType); err != nil {
-		return c, wrong(c.Kind, "%v", err)
+		return wrong(c.Kind, "%v", err)
 	}
-	return c, g.blocks(&c, len(recv), len(send), "send")
+	return g.blocks(c, len(recv), len(send), "send")
 }
 
 // Gather is AllGather with the result on rank root only; recv of the others may be nil.
@@ -156,7 +156,7 @@ func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) e
 			return err
 		}
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // Scatter gives rank r the r-th block of root's send, which has n × Size elements, in recv of n. send of the others may be nil. In place at the
@@ -171,28 +171,28 @@ func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) 
 			return err
 		}
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // AllToAll gives rank r the r-th of the Size equal blocks of every rank's send; recv gets them in rank order. In place: recv is send.
 func AllToAll[T Number](ctx context.Context, g *Group, send, recv []T) error {
-	c, err := allToAllCall(g, send, recv)
-	if err != nil {
+	var c backend.Call
+	if err := allToAllCall(&c, g, send, recv); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
-func allToAllCall[T Number](g *Group, send, recv []T) (backend.Call, error) {
-	c := backend.Call{Kind: backend.AllToAll, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv)}
+func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
+	*c = backend.Call{Kind: backend.AllToAll, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv)}
 	if err := sameLength(c.Kind, len(send), len(recv)); err != nil {
-		return c, err
+		return err
 	}
 	if len(send)%g.size != 0 {
-		return c, wrong(c.Kind, "%d elements are no %d equal blocks", len(send), g.size)
+		return wrong(c.Kind, "%d elements are no %d equal blocks", len(send), g.size)
 	}
 	c.Count = len(send) / g.size
-	return c, nil
+	return nil
 }
 
 // Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data may be changed, which can be
@@ -202,7 +202,7 @@ func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // Recv receives what rank from sends with Send (or SendRecv), in the order in which it was sent.
@@ -211,7 +211,7 @@ func Recv[T Number](ctx context.Context, g *Group, data []T, from int) error {
 	if err := g.checkRank(c.Kind, "the sender", from); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // SendRecv sends and receives at once, so that ranks can exchange data in a circle without one having to begin. The buffers may not overlap.
@@ -226,5 +226,5 @@ func SendRecv[T Number](ctx context.Context, g *Group, send []T, to int, recv []
 	if err := g.checkRank(c.Kind, "the sender", from); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }

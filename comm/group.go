@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unsafe"
 
 	"gorun/comm/internal/backend"
+	"gorun/comm/internal/cpu"
 )
 
 // Group is this rank's membership in a group of ranks. Its functions can be called by several goroutines: calls run one after the other.
@@ -18,10 +20,13 @@ type Group struct {
 	device     int      // the GPU of this rank, -1 where nobody said
 	meeting    *meeting // where the world met, nil in groups made by Split
 
-	mu     sync.Mutex // held while a call runs
-	call   backend.Call
-	failed error
-	closed bool
+	onCPUs *cpu.Backend // back, where it is that
+
+	mu      sync.Mutex // held while a call runs
+	call    backend.Call
+	buffers [2]unsafe.Pointer
+	failed  error
+	closed  bool
 
 	queue queue
 }
@@ -40,25 +45,40 @@ func (g *Group) String() string {
 }
 
 // do makes the call that fill describes, after those that were begun before it.
-func (g *Group) do(ctx context.Context, c backend.Call) error {
+func (g *Group) do(ctx context.Context, c *backend.Call) error {
 	if g.queue.busy() {
-		w := g.start(ctx, c)
-		return w.Wait()
+		return g.start(ctx, *c).Wait()
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.run(ctx, &c)
+	err := g.run(ctx, c)
+	g.mu.Unlock()
+	return err
 }
 
 // run makes one call; mu is held.
 func (g *Group) run(ctx context.Context, c *backend.Call) error {
-	if err := g.usable(); err != nil {
-		return err
+	if g.closed || g.failed != nil {
+		return g.usable()
+	}
+	// On the heap: C gets the buffers' addresses as numbers, which a growing stack would not correct.
+	g.buffers = [2]unsafe.Pointer{c.Send, c.Recv}
+	err := g.through(ctx, c)
+	g.buffers = [2]unsafe.Pointer{}
+	if err == nil {
+		return nil
+	}
+	return g.ended(err)
+}
+
+// through makes the call by the back end. The CPUs' is called by its own type, so that the compiler sees that the call stays on the stack.
+func (g *Group) through(ctx context.Context, c *backend.Call) error {
+	if g.onCPUs != nil {
+		return g.onCPUs.Run(ctx, c)
 	}
 	g.call = *c
 	err := g.back.Run(ctx, &g.call)
-	g.call = backend.Call{} // let go of the buffers
-	return g.ended(err)
+	g.call = backend.Call{}
+	return err
 }
 
 func (g *Group) usable() error {

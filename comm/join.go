@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gorun/comm/internal/backend"
+	"gorun/comm/internal/cpu"
 	"gorun/env"
 )
 
@@ -103,6 +104,7 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	if g.back, err = open(ctx, s.backend, g, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
+	g.onCPUs, _ = any(g.back).(*cpu.Backend)
 	return g, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gorun/comm/internal/backend"
+	"gorun/comm/internal/cpu"
 )
 
 // Split makes a group of all ranks that give the same color, ranked by key and, where keys are equal, by their rank here. Every rank of g calls it; one
@@ -35,6 +36,7 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 		return nil, fmt.Errorf("comm: Split: %w", err)
 	}
 	part.back = back
+	part.onCPUs, _ = any(back).(*cpu.Backend)
 	return part, nil
 }
 

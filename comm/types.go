@@ -3,7 +3,7 @@ package comm
 import (
 	"fmt"
 	"math"
-	"reflect"
+	"unsafe"
 
 	"gorun/comm/internal/backend"
 )
@@ -75,44 +75,31 @@ const (
 	BXor = backend.BXor
 )
 
-// dtypeOf returns T's number.
+// dtypeOf returns T's number. The compiler knows size, sign and whether there are halves of each type, also of those that a program derived from
+// numbers, and leaves one constant of it.
 func dtypeOf[T Number]() backend.DType {
 	var zero T
-	switch any(zero).(type) {
-	case float32:
+	half, below := T(1)/2, zero-1
+	switch size := unsafe.Sizeof(zero); {
+	case size == 2:
+		return sixteen(any(zero))
+	case half != 0 && size == 4:
 		return backend.Float32
-	case float64:
+	case half != 0:
 		return backend.Float64
-	case Float16:
+	case below < 0:
+		return [...]backend.DType{1: backend.Int8, 4: backend.Int32, 8: backend.Int64}[size]
+	default:
+		return [...]backend.DType{1: backend.Uint8, 4: backend.Uint32, 8: backend.Uint64}[size]
+	}
+}
+
+// sixteen tells the types of 16 bits apart, which look alike.
+func sixteen(zero any) backend.DType {
+	if _, ok := zero.(Float16); ok {
 		return backend.Float16
-	case BFloat16:
-		return backend.BFloat16
 	}
-	return integerOf(zero)
-}
-
-var kinds = map[reflect.Kind]backend.DType{
-	reflect.Int8: backend.Int8, reflect.Uint8: backend.Uint8, reflect.Int32: backend.Int32, reflect.Uint32: backend.Uint32,
-	reflect.Int64: backend.Int64, reflect.Uint64: backend.Uint64, reflect.Float32: backend.Float32, reflect.Float64: backend.Float64,
-}
-
-// integerOf also serves types that a program derived from numbers.
-func integerOf[T Number](zero T) backend.DType {
-	switch any(zero).(type) {
-	case int8:
-		return backend.Int8
-	case uint8:
-		return backend.Uint8
-	case int32:
-		return backend.Int32
-	case uint32:
-		return backend.Uint32
-	case int64:
-		return backend.Int64
-	case uint64:
-		return backend.Uint64
-	}
-	return kinds[reflect.TypeFor[T]().Kind()]
+	return backend.BFloat16
 }
 
 // checkOp refuses reductions that the type does not have.

@@ -48,7 +48,7 @@ func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts 
 	if err := g.own(&c, len(send), len(recv)); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // ReduceScatterV is ReduceScatter with blocks of different lengths: counts says how many elements each rank gets, and is the same on all ranks.
@@ -60,7 +60,7 @@ func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, cou
 	if err := g.own(&c, len(recv), len(send)); err != nil {
 		return err
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // GatherV is Gather with blocks of different lengths. Only the root needs counts and recv.
@@ -75,7 +75,7 @@ func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []i
 			return err
 		}
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // ScatterV is Scatter with blocks of different lengths. Only the root needs counts and send.
@@ -90,7 +90,7 @@ func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []
 			return err
 		}
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
 
 // AllToAllV is AllToAll with blocks of different lengths: sendCounts says how many elements each rank gets from this one, recvCounts how many
@@ -114,5 +114,5 @@ func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []i
 	case sendCounts[g.rank] != recvCounts[g.rank]:
 		return wrong(c.Kind, "rank %d sends itself %d elements and expects %d", g.rank, sendCounts[g.rank], recvCounts[g.rank])
 	}
-	return g.do(ctx, c)
+	return g.do(ctx, &c)
 }
