@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/comm"
+	"gorun/internal/testneeds"
 )
 
 // A call that ended in time is not hit by the end of its context, whenever that comes, nor is the call behind it.
@@ -104,7 +105,7 @@ func TestLeavingAfterTheLastCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, n := range []int{2, 3, 4} {
-				for range 5 {
+				for range testneeds.Count(2, 20) {
 					failed := each(open(t, n), func(ctx context.Context, g *comm.Group) error { return errors.Join(act(ctx, g), g.Close()) })
 					require.NoError(t, errors.Join(failed...))
 				}
