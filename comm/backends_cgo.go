@@ -16,7 +16,7 @@ import (
 func open(ctx context.Context, name string, g *Group, _ int, exchange backend.Exchange) (backend.Backend, error) {
 	switch name {
 	case "auto", "cpu":
-		return cpu.Join(ctx, cpu.Config{Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout})
+		return cpu.Join(ctx, cpu.Config{Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near})
 	}
 	return nil, fmt.Errorf("%q is no back end: take cpu, nccl or auto", name)
 }

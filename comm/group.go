@@ -16,6 +16,8 @@ type Group struct {
 	back       backend.Backend
 	timeout    time.Duration
 	meeting    *meeting // where the world met, nil in groups made by Split
+	key        []byte   // for connections between hosts
+	near       string   // the store's address, by which the hosts' networks are chosen
 
 	mu     sync.Mutex // held while a call runs
 	call   backend.Call

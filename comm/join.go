@@ -20,6 +20,7 @@ type settings struct {
 	name       string
 	timeout    time.Duration
 	backend    string
+	key        []byte
 }
 
 // DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout says otherwise.
@@ -42,6 +43,11 @@ func WithTimeout(limit time.Duration) Option { return func(s *settings) { s.time
 // WithBackend chooses what runs the calls: "cpu", "nccl" (which RCCL is, too), or "auto", the default: nccl where every rank has a GPU of its own and
 // the libraries are there, cpu otherwise.
 func WithBackend(name string) Option { return func(s *settings) { s.backend = name } }
+
+// WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything else: at least 32 random
+// bytes, the same on every rank. Without one a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over
+// fresh random numbers of both sides; what is exchanged later is not encrypted.
+func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
 
 // joined counts the groups without a name: all ranks join them in the same order.
 var joined atomic.Int64
@@ -81,12 +87,15 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: self.Rank, size: self.WorldSize, timeout: s.timeout, meeting: m}
+	g := &Group{rank: self.Rank, size: self.WorldSize, timeout: s.timeout, meeting: m, key: s.wireKey(), near: self.Store}
 	if g.back, err = open(ctx, s.backend, g, self.LocalRank, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return g, nil
 }
+
+// wireKey is the key for connections between hosts. Only an option gives one so far; a launcher that starts ranks on several hosts will.
+func (s *settings) wireKey() []byte { return s.key }
 
 // self is who the process is, by option or environment.
 func (s *settings) self() (env.Rank, error) {

@@ -21,7 +21,7 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	if color < 0 {
 		return nil, nil
 	}
-	part := &Group{rank: rank, size: len(members), timeout: g.timeout, meeting: m}
+	part := &Group{rank: rank, size: len(members), timeout: g.timeout, meeting: m, key: g.key, near: g.near}
 	back, err := open(ctx, g.back.Name(), part, -1, m.exchange)
 	if err != nil {
 		return nil, fmt.Errorf("comm: Split: %w", err)
