@@ -14,7 +14,7 @@ struct net_header {
 
 enum {
 	NET_SMALL = 256,        // up to here header and bytes are one piece: one plain system call
-	NET_STEP = 256 << 10,   // at most so many bytes a system call, so that what came is used while it is in the cache
+	NET_STEP = 1 << 20,      // at most so many bytes a system call: where both ends send, less of them in a row is slower
 	NET_WINDOW = 1 << 20,   // room for what came and was not used yet
 	NET_CHUNK = 128 << 10   // used at once
 };
