@@ -34,6 +34,7 @@ type wire struct {
 	pending      chan struct{} // a token for each stranger whose proof is waited for
 
 	mu       sync.Mutex
+	unproven map[net.Conn]bool // they; nil when no more are wanted
 	wanted   map[slot]bool
 	made     map[slot]net.Conn
 	refused  map[int]error // by the rank that a stranger said to be
@@ -56,9 +57,10 @@ const (
 	// proofTime is how long a handshake may take, dialTime how long one address may take to answer.
 	proofTime = 10 * time.Second
 	dialTime  = 5 * time.Second
-	// strangers is how many may be in their handshake at once; dials is how many connections a rank makes at once.
+	// strangers is how many may be in their handshake at once, the next are sent away; dials is how many connections a rank makes at once.
 	strangers = 256
 	dials     = 32
+	attempts  = 16 // to reach a rank whose callers are too many
 
 	nonceSize = 32
 	helloSize = len(magic) + 4 + 4 + 1 + nonceSize
@@ -67,7 +69,8 @@ const (
 func newWire(rank int, key []byte) *wire {
 	return &wire{
 		rank: rank, key: key, pending: make(chan struct{}, strangers), wanted: map[slot]bool{}, made: map[slot]net.Conn{},
-		refused: map[int]error{}, complete: make(chan struct{}),
+		unproven: map[net.Conn]bool{},
+		refused:  map[int]error{}, complete: make(chan struct{}),
 	}
 }
 
@@ -131,10 +134,11 @@ func localAddress(near string) net.IP {
 
 // connect makes the connections to those ranks, of which some are dialled and the others dial us. addresses are every rank's.
 func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var working sync.WaitGroup
 	defer working.Wait()
+	defer w.dismiss()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	for _, rank := range ranks {
 		w.wanted[slot{rank, forData}], w.wanted[slot{rank, forControl}] = true, true
 	}
@@ -158,11 +162,32 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 	}
 	select {
 	case <-w.complete:
-		w.listener.Close()
 		return nil
 	case <-ctx.Done():
 		return w.incomplete(context.Cause(ctx))
 	}
+}
+
+// dismiss ends the handshakes that are still going on, and the listening.
+func (w *wire) dismiss() {
+	w.listener.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for conn := range w.unproven {
+		conn.Close()
+	}
+	w.unproven = nil
+}
+
+// meets notes a stranger; false where no more are wanted.
+func (w *wire) meets(conn net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unproven == nil {
+		return false
+	}
+	w.unproven[conn] = true
+	return true
 }
 
 // incomplete says who is missing and whether somebody was refused in their name.
@@ -201,14 +226,19 @@ func (w *wire) close() {
 
 func (w *wire) accept(working *sync.WaitGroup) {
 	for {
-		w.pending <- struct{}{}
 		conn, err := w.listener.Accept()
 		if err != nil {
 			return
 		}
+		select {
+		case w.pending <- struct{}{}:
+		default: // too many at once: a rank dials again
+			conn.Close()
+			continue
+		}
 		working.Go(func() {
 			defer func() { <-w.pending }()
-			if err := w.admit(conn); err != nil {
+			if !w.meets(conn) || w.admit(conn) != nil {
 				conn.Close()
 			}
 		})
@@ -265,6 +295,7 @@ func (w *wire) keep(s slot, conn net.Conn) bool {
 	}
 	conn.SetDeadline(time.Time{})
 	w.made[s] = conn
+	delete(w.unproven, conn)
 	if len(w.made) == len(w.wanted) {
 		close(w.complete)
 	}
@@ -275,6 +306,21 @@ func (w *wire) keep(s slot, conn net.Conn) bool {
 
 // reach tries the rank's addresses one after the other.
 func (w *wire) reach(ctx context.Context, s slot, addresses []string) error {
+	for attempt := 1; ; attempt++ {
+		err := w.tryAll(ctx, s, addresses)
+		var busy *brokenOff
+		if err == nil || !errors.As(err, &busy) || attempt == attempts {
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(attempt) * 100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (w *wire) tryAll(ctx context.Context, s slot, addresses []string) error {
 	var failed []error
 	for _, address := range addresses {
 		dialer := net.Dialer{Timeout: dialTime}
@@ -295,6 +341,9 @@ func (w *wire) reach(ctx context.Context, s slot, addresses []string) error {
 	return fmt.Errorf("rank %d cannot be reached: %w", s.rank, errors.Join(failed...))
 }
 
+// brokenOff is the error of a connection that ended before the other side proved anything.
+type brokenOff struct{ error }
+
 // introduce proves to the rank who we are, after it did.
 func (w *wire) introduce(conn net.Conn, s slot) error {
 	conn.SetDeadline(time.Now().Add(proofTime))
@@ -304,7 +353,7 @@ func (w *wire) introduce(conn net.Conn, s slot) error {
 	}
 	var answer [nonceSize + sha256.Size]byte
 	if _, err := io.ReadFull(conn, answer[:]); err != nil {
-		return fmt.Errorf("who answers there is not rank %d of this group: %w", s.rank, err)
+		return &brokenOff{fmt.Errorf("who answers there is not rank %d of this group, or has too many callers: %w", s.rank, err)}
 	}
 	nonce := answer[:nonceSize]
 	if !hmac.Equal(answer[nonceSize:], w.proof("dialled", hello, nonce)) {
