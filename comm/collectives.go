@@ -29,7 +29,8 @@ func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error
 //
 // Cost on one host for S bytes and P ranks: up to 56 bytes one cache line from each to each; up to 4 KiB (and for two ranks at any size) every rank
 // reads all others' data; beyond, each rank reduces the P-th part for all, in chunks that stay in cache: α + 2·S·β + S·γ, β and γ the
-// seconds a byte takes to copy and to reduce (see Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
+// seconds a byte takes to copy and to reduce. Over H hosts of L ranks each every rank drives a slice of S/L bytes: 2·(H-1)/H·S/L·β more, β now the
+// network's (see Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
 func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
 	c, err := allReduceCall(send, recv, op)
 	if err != nil {

@@ -188,7 +188,7 @@ static int net_nap(struct engine *e, int flows, struct patience *p) {
 
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. After the first ones the thread offers its
 // CPU to others between two looks: what it waits for may have to be computed, or carried by the kernel, on this very CPU.
-enum { NET_LOOKS = 400, NET_GREEDY = 40, NET_FEW = 8 };
+enum { NET_LOOKS = 400, NET_GREEDY = 4, NET_FEW = 8 };
 
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = e->spins && flows <= NET_FEW ? NET_LOOKS / flows : 0;
