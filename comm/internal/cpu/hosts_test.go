@@ -17,6 +17,7 @@ import (
 
 	"gorun/comm/internal/backend"
 	"gorun/comm/internal/cpu"
+	"gorun/internal/testneeds"
 )
 
 // board is where ranks that are goroutines exchange what they say.
@@ -266,4 +267,139 @@ func TestCancelReachesOtherHosts(t *testing.T) {
 	assert.ErrorContains(t, errs[0], "enough")
 	assert.ErrorContains(t, errs[1], "rank 0 ended the group")
 	assert.ErrorContains(t, errs[2], "rank 0 ended the group: Barrier was given up: enough")
+}
+
+// inOrder adds as doc.go promises: the ranks of each host in their order, then the hosts in the order of their lowest ranks.
+func inOrder(layout string, values [][]float32, i int) (sum float32) {
+	hosts, seen := []float32{}, map[byte]int{}
+	for rank := range layout {
+		at, known := seen[layout[rank]]
+		if !known {
+			seen[layout[rank]] = len(hosts)
+			hosts = append(hosts, values[rank][i])
+			continue
+		}
+		hosts[at] += values[rank][i]
+	}
+	sum = hosts[0]
+	for _, partial := range hosts[1:] {
+		sum += partial
+	}
+	return sum
+}
+
+func TestSumsOverHostsHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	random := testneeds.Rand(t)
+	for _, layout := range layouts {
+		backs := joined(t, layout, nil)
+		for _, count := range []int{100, 100_000} {
+			inputs := make([][]float32, len(layout))
+			for rank := range inputs {
+				for range count {
+					inputs[rank] = append(inputs[rank], float32(random.NormFloat64()))
+				}
+			}
+			errs := each(backs, func(rank int, b *cpu.Backend) error {
+				values := append([]float32{}, inputs[rank]...)
+				if err := allReduce(b, values); err != nil {
+					return err
+				}
+				for i, got := range values {
+					if want := inOrder(layout, inputs, i); got != want {
+						return fmt.Errorf("%s: rank %d has %v at %d of %d, not %v", layout, rank, got, i, count, want)
+					}
+				}
+				return nil
+			})
+			require.NoError(t, errors.Join(errs...))
+		}
+	}
+}
+
+// TestCallsThatNeverMeet: the one waits for the other's block, the other for one of its own, so that no message tells them apart.
+func TestCallsThatNeverMeet(t *testing.T) {
+	t.Parallel()
+	backs := joined(t, "ab", func(c *cpu.Config) { c.Timeout = 200 * time.Millisecond })
+	values := make([]float32, 20)
+	errs := each(backs, func(rank int, b *cpu.Backend) error {
+		call := backend.Call{Kind: backend.Gather, DType: backend.Float32, Count: 4}
+		if rank == 1 {
+			call.Kind = backend.Scatter
+		}
+		call.Send, call.Recv = unsafe.Pointer(&values[10*rank]), unsafe.Pointer(&values[10*rank])
+		return b.Run(context.Background(), &call)
+	})
+	for _, err := range errs {
+		var mismatch *backend.MismatchError
+		if assert.ErrorAs(t, err, &mismatch) {
+			assert.ElementsMatch(t, []string{"Gather of 4 float32 to rank 0", "Scatter of 4 float32 from rank 0"},
+				[]string{mismatch.CallA, mismatch.CallB})
+		}
+	}
+}
+
+func TestAllocateOverHosts(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []string{"aab", "abab"} {
+		errs := each(joined(t, layout, nil), func(_ int, b *cpu.Backend) error {
+			region, err := b.Allocate(context.Background(), 400_000)
+			if err != nil {
+				return err
+			}
+			values := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(region.Bytes()))), 100_000)
+			for i := range values {
+				values[i] = 1
+			}
+			if err := allReduce(b, values); err != nil {
+				return err
+			}
+			if want := float32(len(layout)); values[99_999] != want || values[0] != want {
+				return fmt.Errorf("%v and %v, not %v", values[0], values[99_999], want)
+			}
+			return region.Free(context.Background())
+		})
+		require.NoError(t, errors.Join(errs...))
+	}
+}
+
+func TestMessagesOverHosts(t *testing.T) {
+	t.Parallel()
+	backs := joined(t, "aab", nil)
+	errs := each(backs, func(rank int, b *cpu.Backend) error {
+		values := []float32{0, 0, 0}
+		if rank == 0 {
+			values = []float32{1, 2, 3}
+		}
+		call := backend.Call{DType: backend.Float32, Count: 3, Send: unsafe.Pointer(&values[0]), Recv: unsafe.Pointer(&values[0])}
+		if rank > 0 {
+			call.Kind, call.Root = backend.Recv, rank-1
+			if err := b.Run(context.Background(), &call); err != nil {
+				return err
+			}
+		}
+		if rank < 2 {
+			call.Kind, call.Root = backend.Send, rank+1
+			if err := b.Run(context.Background(), &call); err != nil {
+				return err
+			}
+		}
+		if values[2] != 3 {
+			return fmt.Errorf("rank %d has %v", rank, values)
+		}
+		return nil
+	})
+	require.NoError(t, errors.Join(errs...))
+	values := make([]float32, 8)
+	errs = each(backs[1:], func(i int, b *cpu.Backend) error {
+		call := backend.Call{Kind: backend.Send, DType: backend.Float32, Root: 2, Count: 3, Send: unsafe.Pointer(&values[0])}
+		if i == 1 {
+			call = backend.Call{Kind: backend.Recv, DType: backend.Float32, Root: 1, Count: 4, Recv: unsafe.Pointer(&values[4])}
+		}
+		return b.Run(context.Background(), &call)
+	})
+	var mismatch *backend.MismatchError
+	require.ErrorAs(t, errs[1], &mismatch)
+	assert.Equal(t, []any{2, "Recv of 4 float32 from rank 1", 1, "Send of 3 float32 to rank 2"},
+		[]any{mismatch.RankA, mismatch.CallA, mismatch.RankB, mismatch.CallB})
 }
