@@ -188,7 +188,7 @@ func allToAllCall[T Number](g *Group, send, recv []T) (backend.Call, error) {
 }
 
 // Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data may be changed, which can be
-// before the other has it.
+// before the other has it. Between ranks on different hosts it must be received before both take part in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {

@@ -188,12 +188,12 @@ static int net_nap(struct engine *e, int flows, struct patience *p) {
 
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. After the first ones the thread offers its
 // CPU to others between two looks: what it waits for may have to be computed, or carried by the kernel, on this very CPU.
-enum { NET_LOOKS = 400, NET_GREEDY = 4, NET_FEW = 8 };
+enum { NET_LOOKS = 400, NET_LOOKS_CROWDED = 20, NET_GREEDY = 4, NET_FEW = 8 };
 
 static int net_idle(struct engine *e, int flows, struct patience *p) {
-	int looks = e->spins && flows <= NET_FEW ? NET_LOOKS / flows : 0;
+	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
 	if (p->looks++ < looks) {
-		if (p->looks > NET_GREEDY) sched_yield();
+		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
 		return RUN_OK;
 	}
 	return net_nap(e, flows, p);

@@ -96,7 +96,7 @@ func (w *wire) addresses(near string, loopback bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := net.InterfaceAddrs()
+	all, err := interfaceAddresses()
 	if err != nil {
 		return nil, fmt.Errorf("the host's network interfaces: %w", err)
 	}
@@ -117,6 +117,25 @@ func (w *wire) addresses(near string, loopback bool) ([]string, error) {
 		found[i] = net.JoinHostPort(found[i], port)
 	}
 	return found, nil
+}
+
+// interfaceAddresses are those of all interfaces that are up.
+func interfaceAddresses() (all []net.Addr, err error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for i := range interfaces {
+		if interfaces[i].Flags&net.FlagUp == 0 {
+			continue
+		}
+		own, err := interfaces[i].Addrs()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, own...)
+	}
+	return all, nil
 }
 
 // localAddress is the address from which this host would talk to near; no packet is sent to find out.
