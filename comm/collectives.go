@@ -29,7 +29,8 @@ func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error
 //
 // Cost on one host for S bytes and P ranks: up to 56 bytes one cache line from each to each; up to 4 KiB (and for two ranks at any size) every rank
 // reads all others' data; beyond, each rank reduces the P-th part for all, in chunks that stay in cache: α + 2·S·β + S·γ, β and γ the
-// seconds a byte takes to copy and to reduce (see Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
+// seconds a byte takes to copy and to reduce. Over H hosts of L ranks each every rank drives a slice of S/L bytes: 2·(H-1)/H·S/L·β more, β now the
+// network's (see Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
 func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
 	var c backend.Call
 	if err := allReduceCall(&c, send, recv, op); err != nil {
@@ -196,7 +197,7 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 }
 
 // Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data may be changed, which can be
-// before the other has it.
+// before the other has it. Between ranks on different hosts it must be received before both take part in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {

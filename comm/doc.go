@@ -1,5 +1,5 @@
 // Package comm runs collectives among the ranks of a job from Go: AllReduce, Broadcast, AllGather and the others that a person knows from MPI or
-// torch.distributed, on CPUs through memory that a host's ranks share, on GPUs through NCCL or RCCL.
+// torch.distributed, on CPUs through memory that a host's ranks share and TCP between hosts, on GPUs through NCCL or RCCL.
 //
 //	g, err := comm.Join(ctx)
 //	if err != nil {
@@ -32,6 +32,15 @@
 //
 // On CPUs every element is reduced in rank order, whatever the timing: equal inputs on equal ranks give equal bits, on every rank. Float16 and
 // BFloat16 are accumulated in float32 and rounded once. Min and Max give NaN where an input is NaN.
+//
+// Over several hosts the ranks of each host are reduced first, in their order, then the hosts' results in the order of their lowest ranks: equal
+// inputs at equal places give equal bits. 16-bit floats are rounded once on each host that has several ranks, and once between the hosts.
+//
+// # Several hosts
+//
+// Ranks on different hosts are connected by TCP, at ports that the system chooses, over the network by which a host reaches the store where that is
+// possible. They prove to each other that they have the same key, which [WithKey] gives; without one a group over several hosts is refused. What
+// they exchange is not encrypted.
 //
 // # cgo
 //

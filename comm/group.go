@@ -19,6 +19,8 @@ type Group struct {
 	timeout    time.Duration
 	device     int      // the GPU of this rank, -1 where nobody said
 	meeting    *meeting // where the world met, nil in groups made by Split
+	key        []byte   // for connections between hosts
+	near       string   // the store's address, by which the hosts' networks are chosen
 
 	onCPUs *cpu.Backend // back, where it is that
 

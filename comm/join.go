@@ -21,6 +21,7 @@ type settings struct {
 	name       string
 	timeout    time.Duration
 	backend    string
+	key        []byte
 }
 
 // DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout says otherwise.
@@ -63,6 +64,11 @@ func groupName(self env.Rank, name string) string {
 	return fmt.Sprintf("%s/%d", name, joined.count[who])
 }
 
+// WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything else: at least 32 random
+// bytes, the same on every rank. Without one a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over
+// fresh random numbers of both sides; what is exchanged later is not encrypted.
+func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
+
 // Join makes this process a member of the group of all ranks of its job. Every rank calls it; it returns when all have come, and fails when
 // ctx ends or some have not come within the timeout.
 //
@@ -100,13 +106,18 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m}
+	g := &Group{
+		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: s.wireKey(), near: self.Store,
+	}
 	if g.back, err = open(ctx, s.backend, g, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	g.onCPUs, _ = any(g.back).(*cpu.Backend)
 	return g, nil
 }
+
+// wireKey is the key for connections between hosts. Only an option gives one so far; a launcher that starts ranks on several hosts will.
+func (s *settings) wireKey() []byte { return s.key }
 
 // self is who the process is, by option or environment.
 func (s *settings) self() (env.Rank, error) {

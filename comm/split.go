@@ -30,7 +30,9 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	}
 	ctx, cancel := within(ctx, g.timeout)
 	defer cancel()
-	part := &Group{rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m}
+	part := &Group{
+		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near,
+	}
 	back, err := open(ctx, g.back.Name(), part, exchange)
 	if err != nil {
 		return nil, fmt.Errorf("comm: Split: %w", err)

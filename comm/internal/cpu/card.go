@@ -1,12 +1,16 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"math/bits"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +19,7 @@ import (
 )
 
 // version is that of the memory's layout and of the protocol by which ranks meet. Ranks of one group need the same.
-const version = 1
+const version = 2
 
 // card is what a rank tells the others about itself before they share memory.
 type card struct {
@@ -25,10 +29,11 @@ type card struct {
 	Host      string
 	Socket    string // where this rank waits for its neighbours, should it be the lowest of its host
 	CPUs      []uint64
-	Expedited bool // it can call membarrier
+	Expedited bool   // it can call membarrier
+	Key       string // the fingerprint of its key, "" without one
 }
 
-func ownCard(l *links, expedited bool) (card, error) {
+func ownCard(l *links, c *Config, expedited bool) (card, error) {
 	socket, err := l.listen()
 	if err != nil {
 		return card{}, err
@@ -37,7 +42,7 @@ func ownCard(l *links, expedited bool) (card, error) {
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
 		return card{}, fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	own := card{Version: version, Host: host(), Socket: socket, Expedited: expedited}
+	own := card{Version: version, Host: cmp.Or(c.Host, host()), Socket: socket, Expedited: expedited, Key: fingerprint(c.Key)}
 	for _, word := range mask {
 		own.CPUs = append(own.CPUs, uint64(word))
 	}
@@ -54,7 +59,8 @@ func host() string {
 	return strings.TrimSpace(string(boot)) + " " + network
 }
 
-func exchangeCards(ctx context.Context, exchange backend.Exchange, own card) ([]card, error) {
+// exchangeAs gives what each rank says to all, and adds everything that was said to the digest.
+func exchangeAs[T any](ctx context.Context, exchange backend.Exchange, own T, digest hash.Hash) ([]T, error) {
 	blob, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
@@ -63,11 +69,23 @@ func exchangeCards(ctx context.Context, exchange backend.Exchange, own card) ([]
 	if err != nil {
 		return nil, err
 	}
-	cards := make([]card, len(blobs))
+	all := make([]T, len(blobs))
 	for rank, blob := range blobs {
-		if err := json.Unmarshal(blob, &cards[rank]); err != nil {
+		if err := json.Unmarshal(blob, &all[rank]); err != nil {
 			return nil, fmt.Errorf("what rank %d says about itself: %w", rank, err)
 		}
+		digest.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(blob))))
+		digest.Write(blob)
+	}
+	return all, nil
+}
+
+func exchangeCards(ctx context.Context, exchange backend.Exchange, own card, digest hash.Hash) ([]card, error) {
+	cards, err := exchangeAs(ctx, exchange, own, digest)
+	if err != nil {
+		return nil, err
+	}
+	for rank := range cards {
 		if cards[rank].Version != version {
 			return nil, fmt.Errorf("rank %d has version %d of gorun/comm's protocol, this rank version %d: build all from the same source",
 				rank, cards[rank].Version, version)
@@ -84,6 +102,47 @@ func neighbours(cards []card, rank int) (locals []int) {
 		}
 	}
 	return locals
+}
+
+// hostNumbers numbers the hosts by their lowest ranks and gives each rank's.
+func hostNumbers(cards []card) (numbers []int, count int) {
+	seen := map[string]int{}
+	for i := range cards {
+		number, known := seen[cards[i].Host]
+		if !known {
+			number = len(seen)
+			seen[cards[i].Host] = number
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, len(seen)
+}
+
+// sameKey refuses ranks of several hosts that do not have one key.
+func sameKey(cards []card, numbers []int) error {
+	var without, other []int
+	for rank := range cards {
+		switch cards[rank].Key {
+		case "":
+			without = append(without, rank)
+		case cards[0].Key:
+		default:
+			other = append(other, rank)
+		}
+	}
+	far := slices.IndexFunc(numbers, func(host int) bool { return host != 0 })
+	switch {
+	case len(without) == len(cards):
+		return fmt.Errorf("ranks 0 and %d are on different hosts, and connections between hosts need a key: give every rank the same "+
+			"%d random bytes with WithKey", far, KeySize)
+	case len(without) > 0:
+		return fmt.Errorf("%s brought no key for the connections between hosts, other ranks did: give every rank the same with WithKey",
+			backend.Ranks(without))
+	case len(other) > 0:
+		return fmt.Errorf("%s brought another key for the connections between hosts than rank 0: give every rank the same with WithKey",
+			backend.Ranks(other))
+	}
+	return nil
 }
 
 // crowded reports whether the ranks have fewer CPUs than they are.

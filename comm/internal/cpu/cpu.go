@@ -1,6 +1,6 @@
 //go:build cgo
 
-// Package cpu runs collectives on the CPUs of a host, in C, through memory that its ranks share.
+// Package cpu runs collectives on CPUs, in C: through memory that the ranks of a host share, and over TCP between hosts.
 //
 // The ranks meet by an exchange that the caller provides; the lowest of each host makes the memory, a file without a name (memfd) that nobody can
 // leave behind, and hands it to the others through a socket of the same host and user. The sockets stay: their end tells who died.
@@ -9,6 +9,7 @@ package cpu
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall -Wextra
 // #include <stdlib.h>
 // #include "do.h"
+// #include "hosts.h"
 // #cgo noescape gorun_engine_do
 // #cgo nocallback gorun_engine_do
 // #cgo noescape gorun_engine_do_blocks
@@ -17,8 +18,10 @@ import "C"
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"runtime"
 	"sync"
 	"time"
@@ -26,18 +29,6 @@ import (
 
 	"gorun/comm/internal/backend"
 )
-
-// Config says who joins which group.
-type Config struct {
-	Rank, Ranks int
-	Exchange    backend.Exchange
-	// Timeout is how long a rank may be waited for within a call, 0 for ever.
-	Timeout time.Duration
-	// Lost, if set, is told in a goroutine of its own when a rank's process ended.
-	Lost func(rank int)
-	// FirstCall is the sequence number before the first call's: tests begin near its wrap.
-	FirstCall uint64
-}
 
 // Backend is one rank of a group. It implements [backend.Backend].
 type Backend struct {
@@ -48,6 +39,9 @@ type Backend struct {
 	uncounted uint64
 	links     *links
 	memory    []byte
+	far       *far // nil where all ranks are on this host
+
+	digest hash.Hash // of what the ranks said while they met
 
 	mu     sync.Mutex // engine is in use or going away
 	engine *C.struct_engine
@@ -61,28 +55,44 @@ var _ backend.Backend = (*Backend)(nil)
 // Join makes this rank a member of the group; all ranks call it at the same time. Errors: of the exchange, of ranks that do not answer before ctx
 // ends, of a host without memory.
 func Join(ctx context.Context, c Config) (*Backend, error) {
-	b := &Backend{config: c}
+	b := &Backend{config: c, digest: sha256.New()}
+	if c.Key != nil && len(c.Key) < KeySize {
+		return nil, fmt.Errorf("join: a key of %d bytes is too short: it needs %d random ones", len(c.Key), KeySize)
+	}
 	b.links = newLinks(b.gone)
 	cards, err := b.introduce(ctx)
 	if err == nil {
 		err = b.share(ctx, cards)
 	}
+	if err == nil && len(b.locals) < len(cards) {
+		err = b.spread(ctx, cards)
+	}
 	if err != nil {
-		b.links.close()
+		b.giveUp()
 		return nil, fmt.Errorf("join: rank %d of %d: %w", c.Rank, c.Ranks, err)
 	}
 	return b, nil
 }
 
+// giveUp frees what a join made that failed.
+func (b *Backend) giveUp() {
+	if b.engine != nil {
+		b.Close()
+		return
+	}
+	b.links.close()
+	unmap(b.memory)
+}
+
 // introduce exchanges cards with all ranks.
 func (b *Backend) introduce(ctx context.Context) ([]card, error) {
-	own, err := ownCard(b.links, C.gorun_engine_can_expedite() != 0)
+	own, err := ownCard(b.links, &b.config, C.gorun_engine_can_expedite() != 0)
 	if err != nil {
 		return nil, err
 	}
 	cards := []card{own}
 	if b.config.Ranks > 1 {
-		if cards, err = exchangeCards(ctx, b.config.Exchange, own); err != nil {
+		if cards, err = exchangeCards(ctx, b.config.Exchange, own, b.digest); err != nil {
 			return nil, err
 		}
 	}
@@ -92,8 +102,8 @@ func (b *Backend) introduce(ctx context.Context) ([]card, error) {
 			b.me = i
 		}
 	}
-	if len(b.locals) != len(cards) {
-		return nil, fmt.Errorf("the %d ranks are on several hosts, which this version's CPU back end cannot connect", len(cards))
+	if numbers, count := hostNumbers(cards); count > 1 {
+		return cards, sameKey(cards, numbers)
 	}
 	return cards, nil
 }
@@ -197,6 +207,9 @@ func (b *Backend) Local() int { return b.me }
 
 // Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or about to make another one.
 func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
+	if b.far != nil { // hosts compare the calls that they run themselves; here it is enough that all come
+		return b.Run(ctx, &backend.Call{Kind: backend.Barrier})
+	}
 	return b.cancellable(ctx, c, func() C.int {
 		what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
 		return C.gorun_engine_do_agree(b.engine, what, C.int(c.Root), C.size_t(c.Count), first(c.Counts))
@@ -248,6 +261,8 @@ func (b *Backend) verdict(status C.int, call *backend.Call, ctx context.Context)
 		cause := context.Cause(ctx)
 		b.Abort(fmt.Errorf("%s was given up: %w", call.Kind, cause))
 		return fmt.Errorf("%s: %w", call.Kind, cause)
+	case C.RUN_LATE:
+		b.inquire()
 	}
 	return b.failure()
 }
@@ -258,14 +273,20 @@ func (b *Backend) failure() error {
 	if f == nil {
 		return errors.New("the group failed, and does not say why")
 	}
-	return explain(f, b.locals, b.uncounted)
+	b.far.tell(f)
+	return explain(f, b.uncounted)
 }
 
 // Abort fails the group for everybody.
 func (b *Backend) Abort(reason error) {
 	text := C.CString(reason.Error())
 	defer C.free(unsafe.Pointer(text))
-	b.locked(func() { C.gorun_engine_abort(b.engine, text) })
+	b.locked(func() {
+		C.gorun_engine_abort(b.engine, text)
+		if f := C.gorun_engine_failure(b.engine); f != nil {
+			b.far.tell(f)
+		}
+	})
 }
 
 // gone tells the engine, and by it all ranks of the host, that a rank ended (how = 1) or closed the group (2).
@@ -299,6 +320,7 @@ func (b *Backend) Close() error {
 		b.later.Stop()
 	}
 	b.links.close()
+	b.far.close()
 	for _, region := range b.shared {
 		region.unmap()
 	}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "hosts.h"
 
 static void *zeroed(size_t n, size_t size) { return calloc(n ? n : 1, size); }
 
@@ -86,6 +87,7 @@ struct engine *gorun_engine_new(void *base, const struct engine_options *o) {
 }
 
 void gorun_engine_free(struct engine *e) {
+	hosts_free(e->hosts);
 	free(e->rings);
 	free(e->to);
 	free(e->from);
@@ -215,7 +217,7 @@ static int run_collective(struct engine *e, const struct call *c) {
 	return vectors || need > LINE_PAYLOAD ? run_large(e, c, bytes) : run_small(e, c, need);
 }
 
-static int run(struct engine *e, const struct call *c) {
+int run_local(struct engine *e, const struct call *c) {
 	if (e->n == 1) return run_alone(e, c);
 	switch (c->kind) {
 	case K_BARRIER: return small_barrier(e);
@@ -231,7 +233,7 @@ static int run(struct engine *e, const struct call *c) {
 
 int gorun_engine_run(struct engine *e, const struct call *c) {
 	if (atomic_load_explicit(&e->header->failed, memory_order_relaxed)) return RUN_FAILED;
-	return run(e, c);
+	return e->hosts ? run_over_hosts(e, c) : run_local(e, c);
 }
 
 int gorun_engine_agree(struct engine *e, const struct call *c) {

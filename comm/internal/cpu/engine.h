@@ -1,4 +1,4 @@
-// The CPU back end: collectives among the ranks of one host through shared memory. One struct engine belongs to one rank of one group; its
+// The CPU back end: collectives among the ranks of one host through shared memory, and of several hosts (hosts.h) with TCP between them. One struct engine belongs to one rank of one group; its
 // functions are called by one thread at a time, apart from those marked "any thread".
 #ifndef GORUN_ENGINE_H
 #define GORUN_ENGINE_H
@@ -23,7 +23,7 @@ struct call {
 };
 
 // What a call ends with.
-enum status { RUN_OK, RUN_FAILED, RUN_CANCELLED };
+enum status { RUN_OK, RUN_FAILED, RUN_CANCELLED, RUN_LATE };
 
 struct engine;
 
@@ -45,7 +45,8 @@ void gorun_engine_prepare(void *base, int ranks, uint64_t first_call);
 struct engine *gorun_engine_new(void *base, const struct engine_options *options);
 void gorun_engine_free(struct engine *);
 
-// gorun_engine_run runs one call. After RUN_FAILED gorun_engine_failure says why.
+// gorun_engine_run runs one call. After RUN_FAILED gorun_engine_failure says why. RUN_LATE comes only in groups over several hosts: a rank was
+// waited for too long, and gorun_engine_late is to be called with who is to blame.
 int gorun_engine_run(struct engine *, const struct call *);
 // gorun_engine_agree returns when all ranks are about to make this call, by other means than this engine; it does nothing else.
 int gorun_engine_agree(struct engine *, const struct call *);

@@ -7,14 +7,15 @@ import "C"
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"gorun/comm/internal/backend"
 )
 
 // explain turns the group's record of a failure into an error that names ranks as the group counts them, and calls as its user does.
-func explain(f *C.struct_failure, locals []int, uncounted uint64) error {
-	rank := locals[f.rank]
+func explain(f *C.struct_failure, uncounted uint64) error {
+	rank := int(f.rank)
 	switch f.kind {
 	case C.FAIL_LOST:
 		return &backend.PeerError{Rank: rank, How: "its process ended", Call: describe(&f.call)}
@@ -22,19 +23,19 @@ func explain(f *C.struct_failure, locals []int, uncounted uint64) error {
 		return &backend.PeerError{Rank: rank, How: "it closed the group", Call: describe(&f.call)}
 	case C.FAIL_TIMEOUT:
 		after := time.Duration(f.after_ns).Round(time.Millisecond)
-		return &backend.TimeoutError{Ranks: late(f, locals), Call: describe(&f.call), After: after}
+		return &backend.TimeoutError{Ranks: late(f), Call: describe(&f.call), After: after}
 	case C.FAIL_MISMATCH:
 		return &backend.MismatchError{
-			Sequence: uint64(f.sequence) - uncounted, RankA: rank, CallA: describe(&f.call), RankB: locals[f.other], CallB: describe(&f.other_call),
+			Sequence: uint64(f.sequence) - uncounted, RankA: rank, CallA: describe(&f.call), RankB: int(f.other), CallB: describe(&f.other_call),
 		}
 	}
 	return fmt.Errorf("rank %d ended the group: %s", rank, C.GoString(&f.text[0]))
 }
 
-func late(f *C.struct_failure, locals []int) (ranks []int) {
-	for i, rank := range locals {
-		if i/64 < len(f.late) && f.late[i/64]>>(i%64)&1 == 1 {
-			ranks = append(ranks, rank)
+func late(f *C.struct_failure) (ranks []int) {
+	for i, word := range f.late {
+		for ; word != 0; word &= word - 1 {
+			ranks = append(ranks, 64*i+bits.TrailingZeros64(uint64(word)))
 		}
 	}
 	return ranks

@@ -9,10 +9,27 @@
 #define copy_fence gorun_cpu_copy_fence
 #define direct_call gorun_cpu_direct_call
 #define dtype_size gorun_cpu_dtype_size
+#define fail_between gorun_cpu_fail_between
 #define fail_gone gorun_cpu_fail_gone
 #define fail_mismatch gorun_cpu_fail_mismatch
+#define fail_with gorun_cpu_fail_with
 #define flat_allreduce gorun_cpu_flat_allreduce
 #define flat_reduce gorun_cpu_flat_reduce
+#define flow_from gorun_cpu_flow_from
+#define flow_to gorun_cpu_flow_to
+#define hosts_allgather gorun_cpu_hosts_allgather
+#define hosts_allreduce gorun_cpu_hosts_allreduce
+#define hosts_alltoall gorun_cpu_hosts_alltoall
+#define hosts_barrier gorun_cpu_hosts_barrier
+#define hosts_broadcast gorun_cpu_hosts_broadcast
+#define hosts_buffer gorun_cpu_hosts_buffer
+#define hosts_free gorun_cpu_hosts_free
+#define hosts_gather gorun_cpu_hosts_gather
+#define hosts_late gorun_cpu_hosts_late
+#define hosts_message gorun_cpu_hosts_message
+#define hosts_reduce gorun_cpu_hosts_reduce
+#define hosts_reducescatter gorun_cpu_hosts_reducescatter
+#define hosts_scatter gorun_cpu_hosts_scatter
 #define kernels_avx2 gorun_cpu_kernels_avx2
 #define kernels_avx512 gorun_cpu_kernels_avx512
 #define kernels_name gorun_cpu_kernels_name
@@ -21,6 +38,8 @@
 #define kernels_select gorun_cpu_kernels_select
 #define line_differs gorun_cpu_line_differs
 #define line_room gorun_cpu_line_room
+#define net_run gorun_cpu_net_run
+#define now_ns gorun_cpu_now_ns
 #define pair_alltoallv gorun_cpu_pair_alltoallv
 #define pair_gatherv gorun_cpu_pair_gatherv
 #define pair_recv gorun_cpu_pair_recv
@@ -35,6 +54,8 @@
 #define ring_reducescatter gorun_cpu_ring_reducescatter
 #define ring_room gorun_cpu_ring_room
 #define ring_scatter gorun_cpu_ring_scatter
+#define run_local gorun_cpu_run_local
+#define run_over_hosts gorun_cpu_run_over_hosts
 #define sliced_allreduce gorun_cpu_sliced_allreduce
 #define sliced_reduce gorun_cpu_sliced_reduce
 #define small_agree gorun_cpu_small_agree
@@ -51,5 +72,6 @@
 #define verify_until gorun_cpu_verify_until
 #define wait_slowly gorun_cpu_wait_slowly
 #define wake_waiting gorun_cpu_wake_waiting
+#define whole_differs gorun_cpu_whole_differs
 
 #endif

@@ -1,6 +1,7 @@
 // Messages from one rank to one other: Send, Recv, SendRecv and the collectives in which only the two know how much goes between them. Each ordered
 // pair of ranks has lines and a ring of its own; a message's line carries its type and length, and its data where that fits.
 #include "calls.h"
+#include "hosts.h"
 
 static inline struct announcement message_of(const struct call *c, size_t count) {
 	return (struct announcement){.kind = K_SEND, .dtype = (uint8_t)c->dtype, .count = count};
@@ -31,8 +32,8 @@ static int send_begin(struct engine *e, const struct call *c, int rank, const vo
 static int differs(struct engine *e, const struct call *c, int rank, const struct line *l, size_t count) {
 	struct announcement theirs;
 	announcement_read((uint32_t)(atomic_load(&l->head) >> 32), l, &theirs);
-	theirs.root = (uint32_t)e->me;
-	e->announced = (struct announcement){.kind = (uint8_t)c->kind, .dtype = (uint8_t)c->dtype, .root = (uint32_t)rank, .count = count};
+	theirs.root = (uint32_t)group_rank(e, e->me);
+	e->announced = (struct announcement){.kind = (uint8_t)c->kind, .dtype = (uint8_t)c->dtype, .root = (uint32_t)group_rank(e, rank), .count = count};
 	return fail_mismatch(e, rank, &theirs);
 }
 

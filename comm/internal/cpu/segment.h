@@ -36,12 +36,13 @@ struct announcement {
 // Why the group cannot go on. The first rank that notices writes it; nobody ever clears it.
 enum failure_kind { FAIL_NONE, FAIL_LOST, FAIL_LEFT, FAIL_TIMEOUT, FAIL_MISMATCH, FAIL_ABORTED };
 
+// Ranks in it are counted as the group counts them, over all its hosts.
 struct failure {
 	uint32_t kind, rank, other; // who noticed or is lost; FAIL_MISMATCH: rank against other
-	uint32_t unused;
+	uint32_t imported;          // 1: another host's ranks noticed it and told us
 	uint64_t sequence, after_ns;
 	struct announcement call, other_call;
-	uint64_t late[LATE_WORDS]; // FAIL_TIMEOUT: bit i: local rank i is late
+	uint64_t late[LATE_WORDS]; // FAIL_TIMEOUT: bit i: rank i is late
 	char text[256];            // FAIL_ABORTED: the reason
 };
 
@@ -51,8 +52,18 @@ struct header {
 	_Alignas(LINE_STRIDE) struct failure failure;
 };
 
-// Which of a rank's words somebody waits for, so that only posts of this sort wake it.
-enum channel { CH_LINE, CH_DONE, CH_RING, CH_TAKEN, CH_PAIR };
+// Which of a rank's words somebody waits for, so that only posts of this sort wake it. CH_NET is a wait for a rank of another host, by its number
+// in the group.
+enum channel { CH_LINE, CH_DONE, CH_RING, CH_TAKEN, CH_PAIR, CH_NET };
+
+// A call over hosts as its caller made it, beside the calls among local ranks of which it is made.
+struct whole_call {
+	_Atomic uint64_t sequence; // of the call; written last
+	_Atomic uint64_t what;     // kind | dtype << 8 | op << 16 | root << 32
+	_Atomic uint64_t count;
+};
+
+enum { WHOLE_CALLS = 8 };
 
 struct area {
 	struct line lines[LINES];
@@ -62,6 +73,8 @@ struct area {
 	struct counter waits;    // (local rank waited for + 1) << 8 | channel, while the slow part of a wait runs
 	struct counter pulse;    // counts while the slow part of a wait runs: it stands still in a rank that was stopped there
 	_Alignas(LINE_STRIDE) _Atomic uint32_t bell; // anybody: a futex; counts wake-ups
+	_Alignas(LINE_STRIDE) struct whole_call present;  // groups over hosts: the call that the rank is in, what = 0 between calls
+	_Alignas(LINE_STRIDE) struct whole_call wholes[WHOLE_CALLS]; // the last collectives, by sequence number
 	struct counter taken[]; // by ring: units that I need no more
 };
 

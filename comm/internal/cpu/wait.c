@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "wait.h"
+#include "hosts.h"
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -10,12 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-// A sleeping rank is rung as soon as its word changes; it looks up by itself now and then for what nobody rings for.
-enum { NAP_NS = 50 * 1000 * 1000 };
-
 static const uint64_t asleep = (uint64_t)1 << 63;
 
-static uint64_t now_ns(void) {
+uint64_t now_ns(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -72,17 +69,24 @@ static struct failure *described(struct engine *e, enum failure_kind kind, int r
 	if (!f) return NULL;
 	f->kind = kind;
 	f->rank = (uint32_t)rank;
-	f->sequence = e->call;
-	f->call = e->announced;
+	f->sequence = whole_sequence(e);
+	f->call = *whole_announcement(e);
 	return f;
 }
 
-int fail_mismatch(struct engine *e, int rank, const struct announcement *theirs) {
-	struct failure *f = described(e, FAIL_MISMATCH, e->me);
+int fail_between(struct engine *e, int rank, const struct announcement *ours, const struct announcement *theirs) {
+	struct failure *f = described(e, FAIL_MISMATCH, group_rank(e, e->me));
 	if (!f) return RUN_FAILED;
 	f->other = (uint32_t)rank;
+	f->call = *ours;
 	f->other_call = *theirs;
 	return settled(e);
+}
+
+int fail_mismatch(struct engine *e, int rank, const struct announcement *theirs) {
+	struct announcement whole;
+	if (whole_differs(e, rank, &whole)) return fail_between(e, group_rank(e, rank), whole_announcement(e), &whole);
+	return fail_between(e, group_rank(e, rank), &e->announced, theirs);
 }
 
 int fail_gone(struct engine *e, int rank, int how) {
@@ -90,11 +94,31 @@ int fail_gone(struct engine *e, int rank, int how) {
 	return f ? settled(e) : RUN_FAILED;
 }
 
-void gorun_engine_abort(struct engine *e, const char *reason) {
-	struct failure *f = described(e, FAIL_ABORTED, e->me);
-	if (!f) return;
+int fail_with(struct engine *e, const char *reason) {
+	struct failure *f = described(e, FAIL_ABORTED, group_rank(e, e->me));
+	if (!f) return RUN_FAILED;
 	snprintf(f->text, sizeof f->text, "%s", reason);
+	return settled(e);
+}
+
+void gorun_engine_import(struct engine *e, const struct failure *theirs) {
+	struct failure *f = claim(e);
+	if (!f) return;
+	*f = *theirs;
+	f->imported = 1;
 	settled(e);
+}
+
+void gorun_engine_late(struct engine *e, const uint64_t *late) {
+	struct failure *f = described(e, FAIL_TIMEOUT, group_rank(e, e->me));
+	if (!f) return;
+	f->after_ns = e->waited_ns;
+	memcpy(f->late, late, sizeof f->late);
+	settled(e);
+}
+
+void gorun_engine_abort(struct engine *e, const char *reason) {
+	fail_with(e, reason);
 }
 
 void gorun_engine_gone(struct engine *e, int rank, int how) {
@@ -159,6 +183,7 @@ static void blame(struct failure *f, int rank) {
 }
 
 static int fail_timeout(struct engine *e, int rank, uint64_t after_ns) {
+	if (e->hosts) return hosts_late(e, group_rank(e, rank), after_ns);
 	struct failure *f = described(e, FAIL_TIMEOUT, e->me);
 	if (!f) return RUN_FAILED;
 	f->after_ns = after_ns;
@@ -190,8 +215,8 @@ static int obstacle(struct engine *e, const struct awaited *a) {
 	if (reached(a)) return RUN_OK;
 	if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return RUN_CANCELLED;
 	if (failed) return RUN_FAILED;
-	if (gone) return fail_gone(e, a->rank, (int)gone);
-	if (disagrees(e, a->rank, &theirs)) return fail_mismatch(e, a->rank, &theirs);
+	if (gone) return fail_gone(e, group_rank(e, a->rank), (int)gone);
+	if (disagrees(e, a->rank, &theirs) || whole_differs(e, a->rank, &theirs)) return fail_mismatch(e, a->rank, &theirs);
 	return RUN_OK;
 }
 

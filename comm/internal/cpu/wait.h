@@ -51,6 +51,10 @@ struct engine {
 	uint64_t *pulses;    // every rank's half-way through a wait that may time out
 	struct region regions[MAX_REGIONS];
 	int region_count;
+
+	struct hosts *hosts; // NULL where all ranks are on this host
+	int waited_for;      // RUN_LATE: for which rank of the group, and for how long
+	uint64_t waited_ns;
 };
 
 #define TRY(step)                            \
@@ -131,8 +135,15 @@ static inline void post(struct engine *e, _Atomic uint64_t *word, uint64_t value
 // announcement_read says which call a line carries, given its signature.
 void announcement_read(uint32_t signature, const struct line *, struct announcement *);
 
-// Failures: the first one stands. Each returns RUN_FAILED.
+// Failures: the first one stands. Each returns RUN_FAILED. fail_mismatch counts ranks as the host does, the others as the group does.
 int fail_mismatch(struct engine *, int rank, const struct announcement *theirs);
+int fail_between(struct engine *, int rank, const struct announcement *ours, const struct announcement *theirs);
 int fail_gone(struct engine *, int rank, int how);
+int fail_with(struct engine *, const char *reason);
+
+uint64_t now_ns(void);
+
+// A sleeping rank is rung as soon as its word changes; it looks up by itself now and then for what nobody rings for.
+enum { NAP_NS = 50 * 1000 * 1000 };
 
 #endif

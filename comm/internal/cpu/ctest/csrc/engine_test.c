@@ -1,22 +1,26 @@
 // Ranks as threads of one process, so that ThreadSanitizer and AddressSanitizer see everything that they share: random calls of every kind, whose
 // results follow from a formula.
 //
-//   engine_test RANKS CALLS SEED FIRST_CALL MAX_BYTES
+//   engine_test RANKS CALLS SEED FIRST_CALL MAX_BYTES [HOSTS]
+//
+// HOSTS has a digit for each rank, its host: "0011" are four ranks on two, with pairs of sockets between them.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
-#include "../../engine.h"
+#include "../../hosts.h"
 #include "../../kernels.h"
 
 enum { MOST_RANKS = 16, GUARD = 64 };
 
 static int ranks, calls, most;
 static uint64_t seed, first_call;
-static void *segment, *region;
+static void *segments[MOST_RANKS], *region;
+static int host_of[MOST_RANKS], sockets[MOST_RANKS][MOST_RANKS], hosts = 1;
 static size_t part_size;
 
 static uint64_t mix(uint64_t x) {
@@ -253,17 +257,48 @@ static void one(struct rank_state *s, uint64_t call, const struct drawn *d) {
 	}
 }
 
+// locals_of counts the ranks below that are on the host.
+static int locals_of(int host, int below) {
+	int count = 0;
+	for (int i = 0; i < below; i++) count += host_of[i] == host;
+	return count;
+}
+
+// connect_hosts makes a connection between all ranks of different hosts.
+static int connect_hosts(const char *digits) {
+	if (strlen(digits) != (size_t)ranks) return -1;
+	for (int i = 0; i < ranks; i++) {
+		host_of[i] = digits[i] - '0';
+		if (host_of[i] < 0 || host_of[i] > hosts) return -1;
+		if (host_of[i] == hosts) hosts++;
+	}
+	for (int i = 0; i < ranks; i++)
+		for (int k = 0; k < i; k++) {
+			int pair[2] = {-1, -1};
+			if (host_of[i] != host_of[k] && socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return -1;
+			sockets[i][k] = pair[0];
+			sockets[k][i] = pair[1];
+		}
+	return 0;
+}
+
 static void *rank_main(void *argument) {
 	int me = (int)(intptr_t)argument;
 	size_t room = (size_t)most * (size_t)ranks + GUARD;
-	struct engine_options options = {.ranks = ranks, .rank = me, .crowded = 1, .timeout_ns = 5000000000u, .first_call = first_call};
-	struct rank_state s = {.engine = gorun_engine_new(segment, &options), .me = me};
-	char *own_send = malloc(room), *own_recv = malloc(room), *shared = (char *)region + part_size * (size_t)me;
+	struct engine_options options = {.ranks = locals_of(host_of[me], ranks), .rank = locals_of(host_of[me], me), .crowded = 1};
+	options.timeout_ns = 20000000000u;
+	options.first_call = first_call;
+	struct rank_state s = {.engine = gorun_engine_new(segments[host_of[me]], &options), .me = me};
+	char *own_send = malloc(room), *own_recv = malloc(room), *shared;
 	struct random r = {seed};
 	if (!s.engine || !own_send || !own_recv) abort();
+	if (hosts > 1 && gorun_engine_spread(s.engine, ranks, me, host_of, sockets[me], first_call)) abort();
+	char *host_region = region;
+	for (int h = 0; h < host_of[me]; h++) host_region += part_size * (size_t)locals_of(h, ranks);
+	shared = host_region + part_size * (size_t)options.rank;
 	for (int i = 0; i < calls; i++) {
 		struct drawn d = draw_call(&r);
-		if (i == calls / 2) gorun_engine_region(s.engine, region, part_size);
+		if (i == calls / 2) gorun_engine_region(s.engine, host_region, part_size);
 		s.send = i >= calls / 2 && d.shared ? shared : own_send;
 		s.recv = i >= calls / 2 && d.shared ? shared + part_size / 2 : own_recv;
 		one(&s, (uint64_t)i, &d);
@@ -276,19 +311,23 @@ static void *rank_main(void *argument) {
 }
 
 int main(int argc, char **argv) {
-	if (argc != 6) return 2;
+	if (argc != 6 && argc != 7) return 2;
 	ranks = atoi(argv[1]);
 	calls = atoi(argv[2]);
 	seed = strtoull(argv[3], NULL, 10);
 	first_call = strtoull(argv[4], NULL, 10);
 	most = atoi(argv[5]);
 	if (ranks < 1 || ranks > MOST_RANKS) return 2;
-	struct layout l = gorun_layout_for(ranks);
+	if (argc == 7 && connect_hosts(argv[6])) return 2;
 	part_size = ((size_t)most * (size_t)ranks + GUARD + 4095) / 4096 * 4096 * 2;
-	segment = mmap(NULL, l.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	for (int h = 0; h < hosts; h++) {
+		int locals = locals_of(h, ranks);
+		segments[h] = mmap(NULL, gorun_layout_for(locals).total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (segments[h] == MAP_FAILED) return 2;
+		if (first_call) gorun_engine_prepare(segments[h], locals, first_call);
+	}
 	region = mmap(NULL, part_size * (size_t)ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (segment == MAP_FAILED || region == MAP_FAILED) return 2;
-	if (first_call) gorun_engine_prepare(segment, ranks, first_call);
+	if (region == MAP_FAILED) return 2;
 	pthread_t threads[MOST_RANKS];
 	for (int i = 1; i < ranks; i++)
 		if (pthread_create(&threads[i], NULL, rank_main, (void *)(intptr_t)i)) return 2;

@@ -1,0 +1,58 @@
+// Streams between ranks of different hosts, over sockets that the calling thread drives itself.
+#ifndef GORUN_NET_H
+#define GORUN_NET_H
+
+#include "hosts.h"
+
+// What precedes a message's bytes. Both ends know what to expect, so it is only compared.
+struct net_header {
+	uint8_t kind, dtype, op, unused;
+	uint32_t root;
+	uint64_t count, sequence;
+	uint64_t bytes; // of this message, behind the header
+};
+
+enum {
+	NET_SMALL = 256,        // up to here header and bytes are one piece: one plain system call
+	NET_STEP = 1 << 20,      // at most so many bytes a system call: where both ends send, less of them in a row is slower
+	NET_WINDOW = 1 << 20,   // room for what came and was not used yet
+	NET_CHUNK = 128 << 10   // used at once
+};
+
+// A flow is one message to or from a rank.
+struct flow {
+	int rank, out;
+	char *data;
+	size_t bytes;
+	size_t moved;       // bytes of the message, without the header, that were sent or have come
+	size_t head;        // bytes of the header, with those of a small message, that were
+	size_t window;      // of one that comes: its bytes go round in so many, 0: they have room for all
+	const size_t *gate; // NULL, or how far it may go: of one that goes what is there to be sent, of one with a window what was used of it
+	struct net_header expected;
+	struct {
+		struct net_header header;
+		char small[NET_SMALL];
+	} frame;
+};
+
+// flow_to and flow_from add a message to the flows of the present call.
+struct flow *flow_to(struct engine *, int *n, int rank, const void *data, size_t bytes);
+struct flow *flow_from(struct engine *, int *n, int rank, void *data, size_t bytes);
+
+// net_run moves all flows. After each step that moved something use(state), where there is one, may take what came; it says in *used whether it did.
+typedef int (*net_use)(struct engine *, void *state, int *used);
+int net_run(struct engine *, int flows, net_use use, void *state);
+
+// The operations over hosts (hosts_reduce.c, hosts_move.c).
+int hosts_barrier(struct engine *);
+int hosts_allreduce(struct engine *, const struct call *);
+int hosts_reduce(struct engine *, const struct call *);
+int hosts_reducescatter(struct engine *, const struct call *);
+int hosts_broadcast(struct engine *, const struct call *);
+int hosts_allgather(struct engine *, const struct call *);
+int hosts_gather(struct engine *, const struct call *);
+int hosts_scatter(struct engine *, const struct call *);
+int hosts_alltoall(struct engine *, const struct call *);
+int hosts_message(struct engine *, const struct call *);
+
+#endif
