@@ -33,7 +33,7 @@ type card struct {
 	Key       string // the fingerprint of its key, "" without one
 }
 
-func ownCard(l *links, c *Config, expedited bool) (card, error) {
+func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error) {
 	socket, err := l.listen()
 	if err != nil {
 		return card{}, err
@@ -42,7 +42,7 @@ func ownCard(l *links, c *Config, expedited bool) (card, error) {
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
 		return card{}, fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	own := card{Version: version, Host: cmp.Or(c.Host, host()), Socket: socket, Expedited: expedited, Key: fingerprint(c.Key)}
+	own := card{Version: version, Host: cmp.Or(hostName, host()), Socket: socket, Expedited: expedited, Key: fingerprint(key)}
 	for _, word := range mask {
 		own.CPUs = append(own.CPUs, uint64(word))
 	}

@@ -86,7 +86,7 @@ func (b *Backend) giveUp() {
 
 // introduce exchanges cards with all ranks.
 func (b *Backend) introduce(ctx context.Context) ([]card, error) {
-	own, err := ownCard(b.links, &b.config, C.gorun_engine_can_expedite() != 0)
+	own, err := ownCard(b.links, b.config.Host, b.config.Key, C.gorun_engine_can_expedite() != 0)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -25,6 +27,7 @@ import (
 type far struct {
 	owner    *Backend
 	conns    map[int]*control // by rank
+	mates    [][]int          // by rank: who is on its host, ascending
 	watchers sync.WaitGroup
 	told     sync.Once
 
@@ -39,10 +42,10 @@ type control struct {
 	conn net.Conn
 }
 
-// answer is where a rank says to be.
+// answer is where a rank says that it and the others of its host are.
 type answer struct {
 	rank  int
-	where C.struct_whereabouts
+	where []C.struct_whereabouts
 }
 
 // The messages: a letter, and after some of them a number of bytes that both know.
@@ -50,7 +53,7 @@ const (
 	sayLeave  = 'B'
 	sayFailed = 'F' // struct failure
 	sayWhere  = 'Q' // number of the question
-	sayHere   = 'R' // number of the question, struct whereabouts
+	sayHere   = 'R' // number of the question, struct whereabouts of each rank of the host
 )
 
 // spread connects this rank with those of other hosts.
@@ -66,7 +69,7 @@ func (b *Backend) spread(ctx context.Context, cards []card) error {
 		w.close()
 		return err
 	}
-	b.far = &far{owner: b, conns: map[int]*control{}, answers: map[uint64]chan answer{}}
+	b.far = &far{owner: b, conns: map[int]*control{}, answers: map[uint64]chan answer{}, mates: matesOf(numbers)}
 	for s, conn := range w.made {
 		if s.purpose == forControl {
 			b.far.conns[s.rank] = &control{conn: conn}
@@ -76,6 +79,19 @@ func (b *Backend) spread(ctx context.Context, cards []card) error {
 		b.far.watchers.Go(func() { b.far.watch(rank, c) })
 	}
 	return nil
+}
+
+// matesOf lists for each rank who is on its host.
+func matesOf(numbers []int) [][]int {
+	mates := make([][]int, len(numbers))
+	for rank, host := range numbers {
+		for other, number := range numbers {
+			if number == host {
+				mates[rank] = append(mates[rank], other)
+			}
+		}
+	}
+	return mates
 }
 
 func (b *Backend) meetFar(ctx context.Context, w *wire, numbers []int) error {
@@ -194,17 +210,19 @@ func (f *far) watch(rank int, c *control) {
 var errLeft = errors.New("it closed the group")
 
 func (f *far) hear(rank int, c *control) error {
-	var buffer [C.sizeof_struct_failure]byte
-	if _, err := io.ReadFull(c.conn, buffer[:1]); err != nil {
+	var letter [1]byte
+	if _, err := io.ReadFull(c.conn, letter[:]); err != nil {
 		return err
 	}
-	sizes := map[byte]int{sayLeave: 0, sayFailed: C.sizeof_struct_failure, sayWhere: 8, sayHere: 8 + C.sizeof_struct_whereabouts}
-	say := buffer[0]
+	sizes := map[byte]int{
+		sayLeave: 0, sayFailed: C.sizeof_struct_failure, sayWhere: 8, sayHere: 8 + len(f.mates[rank])*C.sizeof_struct_whereabouts,
+	}
+	say := letter[0]
 	size, known := sizes[say]
 	if !known {
 		return fmt.Errorf("rank %d says %q", rank, say)
 	}
-	body := buffer[:size]
+	body := make([]byte, size)
 	if _, err := io.ReadFull(c.conn, body); err != nil {
 		return err
 	}
@@ -239,23 +257,32 @@ func (f *far) close() {
 
 // --- who is late ---
 
-// patience is how long ranks of other hosts may take to say where they are. A process that is stopped says nothing.
+// patience is how long ranks of other hosts may take to say where they are. A process that is stopped says nothing; others of its host say it.
 const patience = time.Second
 
-// where is what the host's memory says about one of its ranks.
-func (b *Backend) where(local int) (w C.struct_whereabouts) {
-	b.locked(func() { C.gorun_engine_where(b.engine, C.int(local), &w) })
-	return w
+// whereabouts is what the host's memory says about its ranks.
+func (b *Backend) whereabouts() []C.struct_whereabouts {
+	all := make([]C.struct_whereabouts, len(b.locals))
+	b.locked(func() {
+		for local := range all {
+			C.gorun_engine_where(b.engine, C.int(local), &all[local])
+		}
+	})
+	return all
+}
+
+// bytesOf is the memory in which they lie.
+func bytesOf(all []C.struct_whereabouts) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(all))), len(all)*C.sizeof_struct_whereabouts)
 }
 
 func (f *far) answer(c *control, question []byte) {
-	w := f.owner.where(f.owner.me)
-	c.send(sayHere, question, unsafe.Slice((*byte)(unsafe.Pointer(&w)), C.sizeof_struct_whereabouts))
+	c.send(sayHere, question, bytesOf(f.owner.whereabouts()))
 }
 
 func (f *far) answered(rank int, body []byte) {
-	a := answer{rank: rank}
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&a.where)), C.sizeof_struct_whereabouts), body[8:])
+	a := answer{rank, make([]C.struct_whereabouts, len(f.mates[rank]))}
+	copy(bytesOf(a.where), body[8:])
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if answers := f.answers[binary.LittleEndian.Uint64(body)]; answers != nil {
@@ -266,58 +293,79 @@ func (f *far) answered(rank int, body []byte) {
 	}
 }
 
-// ask collects where all ranks are; who does not answer is missing from the result.
-func (f *far) ask() map[int]C.struct_whereabouts {
+// A survey is what a rank knows that asked where all ranks are.
+type survey struct {
+	me     int
+	all    map[int]C.struct_whereabouts // without ranks of hosts from which nobody answered
+	silent map[int]bool                 // who did not answer itself
+}
+
+// late lists who has not come to the call that this rank is in, and waits for nobody.
+func (s *survey) late(ranks int) (late []int) {
+	own := s.all[s.me]
+	for rank := range ranks {
+		w, known := s.all[rank]
+		if !known || collective(own.what) && w.sequence < own.sequence && w.waits_for < 0 {
+			late = append(late, rank)
+		}
+	}
+	return late
+}
+
+// ask asks every rank of other hosts. It waits for all answers only as long as those that came don't say who is late.
+func (f *far) ask() *survey {
+	s := &survey{f.owner.config.Rank, map[int]C.struct_whereabouts{}, map[int]bool{}}
 	answers := make(chan answer, len(f.conns))
 	f.mu.Lock()
 	f.asked++
 	number := f.asked
 	f.answers[number] = answers
 	f.mu.Unlock()
-	for _, c := range f.conns {
+	for rank, c := range f.conns {
+		s.silent[rank] = true
 		c.send(sayWhere, binary.LittleEndian.AppendUint64(nil, number))
 	}
-	all := map[int]C.struct_whereabouts{}
-	for local, rank := range f.owner.locals {
-		all[rank] = f.owner.where(local)
+	for local, w := range f.owner.whereabouts() {
+		s.all[f.owner.locals[local]] = w
 	}
 	over := time.After(patience)
-	for range f.conns {
+	for waiting := true; waiting && len(s.silent) > 0; {
 		select {
 		case a := <-answers:
-			all[a.rank] = a.where
-			continue
+			delete(s.silent, a.rank)
+			for i, mate := range f.mates[a.rank] {
+				s.all[mate] = a.where[i]
+			}
+			waiting = len(s.all) < len(f.mates) || len(s.late(len(f.mates))) == 0
 		case <-over:
+			waiting = false
 		}
-		break
 	}
 	f.mu.Lock()
 	delete(f.answers, number)
 	f.mu.Unlock()
-	return all
+	return s
 }
 
 // inquire finds out who is to blame that this rank waited too long, and writes it down for all.
 func (b *Backend) inquire() {
-	all := b.far.ask()
-	own := all[b.config.Rank]
-	var late [C.LATE_WORDS]C.uint64_t
-	blame := func(rank int) { late[rank/64] |= 1 << (rank % 64) }
-	found := false
-	for rank := range b.config.Ranks {
-		w, answered := all[rank]
-		switch {
-		case rank == b.config.Rank:
-		case answered && disagrees(own, w):
+	s := b.far.ask()
+	for rank, w := range s.all {
+		if disagrees(s.all[b.config.Rank], w) {
 			b.locked(func() { C.gorun_engine_disagree(b.engine, C.int(rank), w.what, w.count) })
 			return
-		case !answered, w.sequence < own.sequence && w.waits_for < 0 && collective(own.what):
-			blame(rank)
-			found = true
 		}
 	}
-	if !found {
-		blame(culprit(all, int(C.gorun_engine_waited_for(b.engine)), b.config.Rank))
+	blamed := s.late(b.config.Ranks)
+	if len(blamed) == 0 {
+		blamed = slices.Collect(maps.Keys(s.silent))
+	}
+	if len(blamed) == 0 {
+		blamed = []int{culprit(s.all, int(C.gorun_engine_waited_for(b.engine)), b.config.Rank)}
+	}
+	var late [C.LATE_WORDS]C.uint64_t
+	for _, rank := range blamed {
+		late[rank/64] |= 1 << (rank % 64)
 	}
 	b.locked(func() { C.gorun_engine_late(b.engine, &late[0]) })
 }

@@ -164,6 +164,17 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 	working.Go(func() { w.accept(&working) })
 	stop := context.AfterFunc(ctx, func() { w.listener.Close() })
 	defer stop()
+	w.dial(ctx, cancel, &working, ranks, addresses)
+	select {
+	case <-w.complete:
+		return nil
+	case <-ctx.Done():
+		return w.incomplete(context.Cause(ctx))
+	}
+}
+
+// dial reaches the lower ones of those ranks, so many at once.
+func (w *wire) dial(ctx context.Context, cancel context.CancelCauseFunc, working *sync.WaitGroup, ranks []int, addresses [][]string) {
 	turns := make(chan struct{}, dials)
 	for _, rank := range ranks {
 		if rank > w.rank {
@@ -178,12 +189,6 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 				}
 			}
 		})
-	}
-	select {
-	case <-w.complete:
-		return nil
-	case <-ctx.Done():
-		return w.incomplete(context.Cause(ctx))
 	}
 }
 
