@@ -167,6 +167,6 @@ func TestStoppedRankInAnotherNamespace(t *testing.T) {
 		ranks[rank].tell(t)
 	}
 	for _, rank := range []int{0, 1, 3} {
-		assert.Regexp(t, `^end comm: AllReduce of 300000 float32 \(sum\): no answer from rank 2 within 2`, ranks[rank].says(t))
+		assert.Regexp(t, `^end comm: AllReduce of 300000 float32 \(sum\): no answer from rank 2 within `, ranks[rank].says(t))
 	}
 }

@@ -203,7 +203,8 @@ func TestTwins(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
 	for _, twin := range twins {
-		argv := append([]string{"-n", "2"}, strings.Fields(example(t, "torch/"+twin.command))...)
+		name, options, _ := strings.Cut(twin.command, " ")
+		argv := append([]string{"-n", "2", example(t, "torch/"+name)}, strings.Fields(options)...)
 		require.Regexp(t, twin.want, underGorun(python, argv...).with("OMP_NUM_THREADS=1").succeed(t), twin.command)
 	}
 }
