@@ -95,7 +95,7 @@ func driverLoaded() bool {
 
 func (b *guarded) join(ctx context.Context, g *Group, exchange backend.Exchange) error {
 	joined, err := b.library.Join(ctx, nccl.Config{
-		Rank: g.rank, Ranks: g.size, Device: b.device, Timeout: g.timeout, Exchange: nccl.Exchange(exchange),
+		Rank: g.rank, Ranks: g.size, Device: b.device, Timeout: g.timeout, Exchange: exchange,
 	})
 	if err != nil {
 		return err

@@ -50,6 +50,12 @@ static inline struct announcement announcement_of(const struct engine *e, const 
 	                             .root = agreed_root(c, e->n), .count = agreed_count(c, e->n)};
 }
 
+// call_finish is call_end after a call whose results may have gone past the caches.
+static inline int call_finish(struct engine *e, int streaming, int seen) {
+	if (streaming) copy_fence();
+	return call_end(e, seen);
+}
+
 static inline void reduce_inputs(struct engine *e, const struct call *c, void *out, void *out2, size_t bytes, int streaming) {
 	reduce(c->dtype, c->op, out, out2, e->inputs, e->n, bytes / dtype_size(c->dtype), e->n, streaming);
 }

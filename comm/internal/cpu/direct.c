@@ -108,13 +108,7 @@ int direct_call(struct engine *e, const struct call *c, int *done) {
 	// An all-to-all in place would write what others have yet to read; who does it so says it like one whose buffer is elsewhere.
 	a.send = c->kind == K_ALLTOALL && c->send == c->recv ? 0 : locate(e, send + own, x.send);
 	a.recv = locate(e, c->recv, x.recv);
-	TRY(announce_begin(e, &a));
-	for (int i = 0; i < e->n; i++) {
-		struct line *l;
-		if (i == e->me) continue;
-		TRY(line_get(e, i, &l));
-		TRY(announce_check(e, i));
-	}
+	TRY(announce_to_all(e, &a));
 	*done = possible(e, c);
 	if (*done) direct_move(e, c);
 	TRY(call_end(e, 1));

@@ -94,4 +94,16 @@ static inline int announce_check(struct engine *e, int rank) {
 	return RUN_OK;
 }
 
+// announce_to_all is announce_begin and the checks of everybody else's announcement: it returns when all ranks have come to the call.
+static inline int announce_to_all(struct engine *e, const struct announcement *a) {
+	TRY(announce_begin(e, a));
+	for (int i = 0; i < e->n; i++) {
+		struct line *l;
+		if (i == e->me) continue;
+		TRY(line_get(e, i, &l));
+		TRY(announce_check(e, i));
+	}
+	return RUN_OK;
+}
+
 #endif

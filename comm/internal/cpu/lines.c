@@ -32,13 +32,7 @@ int small_barrier(struct engine *e) {
 
 int small_agree(struct engine *e, const struct call *c) {
 	struct announcement a = announcement_of(e, c);
-	TRY(announce_begin(e, &a));
-	for (int i = 0; i < e->n; i++) {
-		struct line *l;
-		if (i == e->me) continue;
-		TRY(line_get(e, i, &l));
-		TRY(announce_check(e, i));
-	}
+	TRY(announce_to_all(e, &a));
 	return call_end(e, 1);
 }
 

@@ -9,11 +9,6 @@ static int put_chunk(struct engine *e, const void *data, size_t bytes) {
 	return RUN_OK;
 }
 
-static int finish(struct engine *e, int streaming, int seen) {
-	if (streaming) copy_fence();
-	return call_end(e, seen);
-}
-
 int ring_broadcast(struct engine *e, const struct call *c) {
 	size_t bytes = c->count * dtype_size(c->dtype), chunk = e->layout.chunk;
 	int streaming = bytes >= STREAMED_BYTES, root = c->root;
@@ -32,7 +27,7 @@ int ring_broadcast(struct engine *e, const struct call *c) {
 		copy(buffer + at, data, part, streaming);
 		ring_release(e, root);
 	}
-	return finish(e, streaming, 0);
+	return call_finish(e, streaming, 0);
 }
 
 // own_block is what the rank contributes to a gather: in place it lies where the result goes.
@@ -69,7 +64,7 @@ int ring_allgather(struct engine *e, const struct call *c) {
 		for (int k = 1; k < e->n && j >= LOOK_AHEAD; k++) TRY(take_chunk(e, c, &b, j - LOOK_AHEAD, (e->me + k) % e->n, streaming));
 	}
 	for (int i = 0; i < e->n; i++) all &= block_bytes(&b, i) > 0;
-	return finish(e, streaming, all);
+	return call_finish(e, streaming, all);
 }
 
 // pass_block passes a rank's whole block, which is for the root.
@@ -96,12 +91,12 @@ int ring_gather(struct engine *e, const struct call *c) {
 	TRY(announce_begin(e, &a));
 	if (e->me == c->root) {
 		TRY(gather_to_root(e, c, &b, streaming));
-		return finish(e, streaming, 1);
+		return call_finish(e, streaming, 1);
 	}
 	for (int i = 0; i < e->n; i++)
 		if (i != e->me && i != c->root) pass_block(e, i, bytes);
 	for (size_t at = 0; at < bytes; at += chunk) TRY(put_chunk(e, (const char *)c->send + at, smaller(chunk, bytes - at)));
-	return finish(e, 0, 0);
+	return call_finish(e, 0, 0);
 }
 
 // put_rows gives every other rank the chunk at this offset of its block in from.
@@ -139,7 +134,7 @@ int ring_scatter(struct engine *e, const struct call *c) {
 		else TRY(take_row(e, c->root, (char *)c->recv + at, part, streaming, at == 0));
 	}
 	if (e->me == c->root && c->send != c->recv) copy(c->recv, (const char *)c->send + block * (size_t)e->me, block, streaming);
-	return finish(e, streaming, 0);
+	return call_finish(e, streaming, 0);
 }
 
 // alltoall_step puts the chunk at this offset for everybody and moves our own.
@@ -166,5 +161,5 @@ int ring_alltoall(struct engine *e, const struct call *c) {
 			TRY(take_row(e, i, to, smaller(chunk, block - behind), streaming, behind == 0));
 		}
 	}
-	return finish(e, streaming, 1);
+	return call_finish(e, streaming, 1);
 }

@@ -26,11 +26,6 @@ static void release_all(struct engine *e) {
 		if (i != e->me) ring_release(e, i);
 }
 
-static int finish(struct engine *e, int streaming, int seen) {
-	if (streaming) copy_fence();
-	return call_end(e, seen);
-}
-
 // flat_allreduce: everybody puts everything and reduces everything, chunk by chunk. For two ranks that is the best at any size: each byte
 // crosses once in each direction, and no second phase waits.
 int flat_allreduce(struct engine *e, const struct call *c) {
@@ -51,7 +46,7 @@ int flat_allreduce(struct engine *e, const struct call *c) {
 		reduce_inputs(e, c, out + i * chunk, NULL, part, streaming);
 		release_all(e);
 	}
-	return finish(e, streaming, 1);
+	return call_finish(e, streaming, 1);
 }
 
 // A block is what the ranks reduce together in one step: a slice for each of them.
@@ -121,33 +116,38 @@ static int sliced_step(struct engine *e, const struct call *c, const struct slic
 }
 
 // collect_slices copies the others' slices of block b from their rings.
-static int collect_slices(struct engine *e, char *out, const struct slices *s, size_t b, int streaming) {
+static int collect_slices(struct engine *e, const struct call *c, const struct slices *s, size_t b, int streaming) {
 	for (int k = 1; k < e->n; k++) {
 		int i = (e->me + k) % e->n;
 		const char *data;
 		size_t offset, part = slice_in(s, b, i, &offset);
 		TRY(ring_take(e, i, part, &data));
 		if (b == 0 && part) TRY(announce_check(e, i));
-		if (part) copy(out + offset, data, part, streaming);
+		if (part) copy((char *)c->recv + offset, data, part, streaming);
 		ring_release(e, i);
 	}
 	return RUN_OK;
 }
 
-// sliced_allreduce: in each block every rank reduces the slice that it owns and gives the result to all, so that each element is reduced
-// once. Putting block b+1 overlaps with reducing b and collecting b-1.
-int sliced_allreduce(struct engine *e, const struct call *c) {
+// What a rank does with its slice of block b, and with the others' results of it.
+typedef int slice_work(struct engine *e, const struct call *c, const struct slices *s, size_t b, int streaming);
+
+// sliced works block by block: putting block b+1 overlaps with reducing b and collecting b-1.
+static int sliced(struct engine *e, const struct call *c, slice_work *step, slice_work *collect) {
 	struct slices s = slices_of(e, c->count * dtype_size(c->dtype));
 	int streaming = s.bytes >= STREAMED_BYTES;
 	struct announcement a = announcement_of(e, c);
 	TRY(announce_begin(e, &a));
 	for (size_t j = 0; j < s.blocks + 2 * LOOK_AHEAD; j++) {
 		if (j < s.blocks) TRY(put_slices(e, &s, c->send, j));
-		if (j >= LOOK_AHEAD && j - LOOK_AHEAD < s.blocks) TRY(sliced_step(e, c, &s, j - LOOK_AHEAD, streaming));
-		if (j >= 2 * LOOK_AHEAD) TRY(collect_slices(e, c->recv, &s, j - 2 * LOOK_AHEAD, streaming));
+		if (j >= LOOK_AHEAD && j - LOOK_AHEAD < s.blocks) TRY(step(e, c, &s, j - LOOK_AHEAD, streaming));
+		if (j >= 2 * LOOK_AHEAD) TRY(collect(e, c, &s, j - 2 * LOOK_AHEAD, streaming));
 	}
-	return finish(e, streaming, 1);
+	return call_finish(e, streaming, 1);
 }
+
+// sliced_allreduce: in each block every rank reduces the slice that it owns and gives the result to all, so that each element is reduced once.
+int sliced_allreduce(struct engine *e, const struct call *c) { return sliced(e, c, sliced_step, collect_slices); }
 
 // pass_others passes the bytes of all rings that only the root reads. Said at once: their writers may wait for the room.
 static void pass_others(struct engine *e, int root, size_t bytes) {
@@ -176,7 +176,7 @@ int flat_reduce(struct engine *e, const struct call *c) {
 		reduce_inputs(e, c, (char *)c->recv + j * chunk, NULL, part, streaming);
 		release_all(e);
 	}
-	return finish(e, streaming, e->me == c->root);
+	return call_finish(e, streaming, e->me == c->root);
 }
 
 // reduce_step is sliced_step for one receiver: the root keeps its slice, the others put theirs into their rings.
@@ -193,7 +193,7 @@ static int reduce_step(struct engine *e, const struct call *c, const struct slic
 }
 
 static int reduce_collect(struct engine *e, const struct call *c, const struct slices *s, size_t b, int streaming) {
-	if (e->me == c->root) return collect_slices(e, c->recv, s, b, streaming);
+	if (e->me == c->root) return collect_slices(e, c, s, b, streaming);
 	for (int i = 0; i < e->n; i++) {
 		size_t offset;
 		if (i == e->me || i == c->root) continue;
@@ -204,18 +204,7 @@ static int reduce_collect(struct engine *e, const struct call *c, const struct s
 }
 
 // sliced_reduce: every rank reduces its slice, the root collects. Nobody reduces (ranks-1) × the vector.
-int sliced_reduce(struct engine *e, const struct call *c) {
-	struct slices s = slices_of(e, c->count * dtype_size(c->dtype));
-	int streaming = s.bytes >= STREAMED_BYTES;
-	struct announcement a = announcement_of(e, c);
-	TRY(announce_begin(e, &a));
-	for (size_t j = 0; j < s.blocks + 2 * LOOK_AHEAD; j++) {
-		if (j < s.blocks) TRY(put_slices(e, &s, c->send, j));
-		if (j >= LOOK_AHEAD && j - LOOK_AHEAD < s.blocks) TRY(reduce_step(e, c, &s, j - LOOK_AHEAD, streaming));
-		if (j >= 2 * LOOK_AHEAD) TRY(reduce_collect(e, c, &s, j - 2 * LOOK_AHEAD, streaming));
-	}
-	return finish(e, streaming, 1);
-}
+int sliced_reduce(struct engine *e, const struct call *c) { return sliced(e, c, reduce_step, reduce_collect); }
 
 // put_row gives every other rank the j-th chunk of its block.
 static int put_row(struct engine *e, const struct call *c, const struct blocks *b, size_t j) {
@@ -261,5 +250,5 @@ int ring_reducescatter(struct engine *e, const struct call *c) {
 		if (part) reduce_inputs(e, c, out + i * chunk, NULL, part, streaming);
 		release_all(e);
 	}
-	return finish(e, streaming, own > 0);
+	return call_finish(e, streaming, own > 0);
 }

@@ -34,7 +34,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 struct layout gorun_layout_for(int n) {
 	struct layout l = {.chunk = chunk_for(n)};
-	// A rank has up to two blocks of n chunks and two results in its ring before it takes anything: see slices in allreduce.c.
+	// A rank has up to two blocks of n chunks and two results in its ring before it takes anything: see sliced in reductions.c.
 	size_t first = power_of_two(2 * (2 * (size_t)n + 2) * l.chunk);
 	size_t middle = larger(first, 1 << 20), last = larger(first, 4 << 20);
 	l.ring = grown(first, middle, last);

@@ -116,7 +116,7 @@ func newRound(ranks int) *round {
 	return &round{blobs: make([][]byte, ranks), all: make(chan struct{})}
 }
 
-func (r *round) exchange(rank int) Exchange {
+func (r *round) exchange(rank int) backend.Exchange {
 	return func(ctx context.Context, blob []byte) ([][]byte, error) {
 		r.mu.Lock()
 		r.blobs[rank] = blob

@@ -10,10 +10,11 @@
 package nccl
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	"gorun/comm/internal/backend"
 )
 
 // Options say where the libraries are. The zero value searches.
@@ -24,10 +25,6 @@ type Options struct {
 	Runtime string
 }
 
-// Exchange is an all-gather of small blobs among a group's ranks by other means than NCCL (comm's store): every rank gives one and gets
-// everyone's, in rank order.
-type Exchange func(ctx context.Context, blob []byte) (all [][]byte, err error)
-
 // Config describes one rank of a group to be.
 type Config struct {
 	Rank, Ranks int
@@ -36,7 +33,7 @@ type Config struct {
 	// Timeout is how long joining, and each call, may take; 0 is without limit.
 	Timeout time.Duration
 	// Exchange gives NCCL's unique ids to all.
-	Exchange Exchange
+	Exchange backend.Exchange
 	// Late, if set, says which ranks have not come when a call runs out of time: NCCL itself cannot tell. It must not call the Backend.
 	Late func() []int
 }
