@@ -237,11 +237,12 @@ func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func(
 // do makes the call in C. The slices lie on the heap, since Call holds them, and stay there until it returns.
 func (b *Backend) do(c *backend.Call) C.int {
 	what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
+	engine := C.uintptr_t(uintptr(unsafe.Pointer(b.engine)))
 	var status C.int
 	if c.Counts == nil && c.SendCounts == nil && c.Kind != backend.SendRecv {
-		status = C.gorun_engine_do(b.engine, what, C.int(c.Root), C.size_t(c.Count), C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)))
+		status = C.gorun_engine_do(engine, what, C.int(c.Root), C.size_t(c.Count), C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)))
 	} else {
-		status = C.gorun_engine_do_blocks(b.engine, what, C.int(c.Root), C.int(c.From), C.size_t(c.Count), C.size_t(c.RecvCount),
+		status = C.gorun_engine_do_blocks(engine, what, C.int(c.Root), C.int(c.From), C.size_t(c.Count), C.size_t(c.RecvCount),
 			C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)), first(c.Counts), first(c.SendCounts), first(c.RecvCounts))
 	}
 	runtime.KeepAlive(c)
