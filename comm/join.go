@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -75,6 +77,8 @@ func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
 // Who and how many the ranks are says the environment ([env.Self]); a process that no launcher started is a group of one. They meet in the
 // store that the launcher serves (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank 0 then serves it; ranks that mpirun or srun
 // started on one host need neither.
+//
+// A program that may use one CPU has GOMAXPROCS raised to 2, unless the environment sets it: calls then run beside Go code, not in its way.
 func Join(ctx context.Context, options ...Option) (*Group, error) {
 	s := settings{timeout: DefaultTimeout, backend: "auto"}
 	for _, option := range options {
@@ -113,7 +117,19 @@ func join(ctx context.Context, s settings) (*Group, error) {
 		return nil, errors.Join(err, m.close())
 	}
 	g.onCPUs, _ = any(g.back).(*cpu.Backend)
+	if g.size > 1 {
+		spareThread()
+	}
 	return g, nil
+}
+
+// spareThread lets Go run a second thread where it counted one CPU, unless the user chose the number. With one, the runtime takes the right to run Go
+// code away from every C call that lasts more than 20 µs, wakes a thread for it and looks again 20 µs later (retake in Go's proc.go): on the CPU
+// on which the call works. With a second one idle it leaves the call alone; and work that was begun is not late when the goroutine goes on computing.
+func spareThread() {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(2)
+	}
 }
 
 // wireKey is the key for connections between hosts. Only an option gives one so far; a launcher that starts ranks on several hosts will.

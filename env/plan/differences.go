@@ -18,7 +18,7 @@ var differences = [...]Difference{
 		"the CPUs that the rank is bound to, or its part of those that it shares (affinity, cgroup quota)",
 		"with 1, most CPUs of a large machine idle; left alone, a container's rank starts a thread for each CPU of the host",
 	},
-	{"GOMAXPROCS", "not set", "the rank's part of CPUs that several ranks share", "a Go program takes all CPUs that it may use, and cannot know of the other ranks"},
+	{"GOMAXPROCS", "not set", "the rank's part of CPUs that several ranks share, at least 2", "a Go program takes all CPUs that it may use, and cannot know of the other ranks"},
 	{"PYTHONUNBUFFERED", "not set", "`1`", "the last words of a killed rank are not lost in a buffer"},
 	{"GORUN_JOB", "not set", "marker of the job", "gorun finds every process of the job by it, and ends it"},
 	{"GORUN_JOB_STORE", "not set", "host:port of gorun's own store", "Go programs meet there even where MASTER_PORT is left to rank 0"},

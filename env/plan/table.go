@@ -149,7 +149,7 @@ var rules = [...]rule{
 	},
 	{
 		Row: Row{
-			env.VarGoMaxProcs, ClassSetting, "where ranks share CPUs or a quota: as OMP_NUM_THREADS; else left alone, since Go counts the CPUs that it is bound to and a quota of its own",
+			env.VarGoMaxProcs, ClassSetting, "where ranks share CPUs or a quota: as OMP_NUM_THREADS, but at least 2, so that a C or system call does not stop the rest; else left alone, since Go counts the CPUs that it is bound to and a quota of its own",
 			"its part of CPUs, or of a quota, that ranks share", "Go",
 		},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {

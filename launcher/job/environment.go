@@ -75,7 +75,8 @@ func (b *builder) threadsWhy(r *Rank) string {
 // goThreads is GOMAXPROCS for ranks that would get into each other's way without.
 // Go counts the CPUs that it may run on and, from 1.25 on, follows a quota even when
 // that changes. It knows nothing of other ranks which run on the same CPUs, or
-// have a part of the same quota.
+// have a part of the same quota. With one thread it would take that away from every C
+// and system call of more than 20 µs, and wake another one for it: two are the least.
 func (b *builder) goThreads(r *Rank) int {
 	cpus := r.CPUs.Len()
 	if cpus == 0 {
@@ -84,7 +85,7 @@ func (b *builder) goThreads(r *Rank) int {
 	if len(b.plan.Nodes[r.Node].Ranks) < 2 || r.threads >= cpus {
 		return 0
 	}
-	return r.threads
+	return max(2, r.threads)
 }
 
 func (s *Spec) exports() []plan.Export {
