@@ -116,17 +116,17 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 		local[i] = cards[rank]
 		expedited = expedited && local[i].Expedited
 	}
-	size := int(C.gorun_layout_for(C.int(len(local))).total)
+	spare := !crowded(local)
+	size := int(C.gorun_layout_for(C.int(len(local)), flag(!spare)).total)
 	memory, err := b.links.segment(ctx, local, b.me, size, func(fresh []byte) {
 		if b.config.FirstCall != 0 {
-			C.gorun_engine_prepare(unsafe.Pointer(&fresh[0]), C.int(len(local)), C.uint64_t(b.config.FirstCall))
+			C.gorun_engine_prepare(unsafe.Pointer(&fresh[0]), C.int(len(local)), flag(!spare), C.uint64_t(b.config.FirstCall))
 		}
 	})
 	if err != nil {
 		return b.missed(err)
 	}
 	b.memory = memory
-	spare := !crowded(local)
 	options := C.struct_engine_options{
 		ranks: C.int(len(local)), rank: C.int(b.me), crowded: flag(!spare), expedited: flag(expedited),
 		timeout_ns: C.uint64_t(b.config.Timeout.Nanoseconds()), first_call: C.uint64_t(b.config.FirstCall),

@@ -52,8 +52,8 @@ static void temper(struct engine *e, int crowded) {
 	e->yields = crowded ? 20 : 10000;
 }
 
-void gorun_engine_prepare(void *base, int ranks, uint64_t first_call) {
-	struct engine all = {.base = base, .n = ranks, .layout = gorun_layout_for(ranks)};
+void gorun_engine_prepare(void *base, int ranks, int crowded, uint64_t first_call) {
+	struct engine all = {.base = base, .n = ranks, .layout = gorun_layout_for(ranks, crowded)};
 	for (int i = 0; i < ranks; i++) {
 		atomic_store(&area_of(&all, i)->done.value, first_call);
 		for (int k = 0; k < LINES; k++) atomic_store(&area_of(&all, i)->lines[k].head, (uint32_t)first_call);
@@ -73,7 +73,7 @@ struct engine *gorun_engine_new(void *base, const struct engine_options *o) {
 	e->header = base;
 	e->n = o->ranks;
 	e->me = o->rank;
-	e->layout = gorun_layout_for(o->ranks);
+	e->layout = gorun_layout_for(o->ranks, o->crowded);
 	e->timeout_ns = o->timeout_ns;
 	e->expedited = o->expedited && !o->crowded;
 	e->call = e->settled = e->done_floor = o->first_call;

@@ -39,9 +39,9 @@ struct engine_options {
 // others' calls of it reach, and returns 0 where that worked; it takes some 10 ms in a process with threads.
 int gorun_engine_can_expedite(void);
 int gorun_engine_register(void);
-// gorun_engine_new joins the segment that lies at base (gorun_layout_for(ranks).total bytes, zero at first); NULL without memory.
+// gorun_engine_new joins the segment that lies at base (gorun_layout_for(ranks, crowded).total bytes, zero at first); NULL without memory.
 // gorun_engine_prepare makes a fresh segment one whose ranks start behind call first_call; not needed where that is 0.
-void gorun_engine_prepare(void *base, int ranks, uint64_t first_call);
+void gorun_engine_prepare(void *base, int ranks, int crowded, uint64_t first_call);
 struct engine *gorun_engine_new(void *base, const struct engine_options *options);
 void gorun_engine_free(struct engine *);
 

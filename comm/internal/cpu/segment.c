@@ -28,20 +28,26 @@ static struct geometry grown(size_t first, size_t second, size_t last) {
 	return g;
 }
 
-static size_t chunk_for(int n) { return n <= 4 ? 32 << 10 : n <= 16 ? 16 << 10 : 8 << 10; }
+// chunk_for: a chunk stays in the caches between writing and reading. Ranks that share CPUs take turns, so that less would go through the caches
+// anyway and each chunk costs a change of turns: theirs are larger.
+static size_t chunk_for(int n, int crowded) {
+	size_t chunk = n <= 4 ? 32 << 10 : n <= 16 ? 16 << 10 : 8 << 10;
+	return crowded ? 4 * chunk : chunk;
+}
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-struct layout gorun_layout_for(int n) {
-	struct layout l = {.chunk = chunk_for(n)};
+struct layout gorun_layout_for(int n, int crowded) {
+	struct layout l = {.chunk = chunk_for(n, crowded)};
 	// A rank has up to two blocks of n chunks and two results in its ring before it takes anything: see sliced in reductions.c.
 	size_t first = power_of_two(2 * (2 * (size_t)n + 2) * l.chunk);
 	size_t middle = larger(first, 1 << 20), last = larger(first, 4 << 20);
 	l.ring = grown(first, middle, last);
 	l.ring_size = first + middle + last;
-	size_t pair_last = n <= 64 ? 1 << 20 : 256 << 10;
-	l.pair_ring = grown(128 << 10, 256 << 10, pair_last);
-	l.pair_ring_size = (128 << 10) + (256 << 10) + pair_last;
+	size_t pair_first = larger(128 << 10, 4 * l.chunk), pair_middle = larger(256 << 10, pair_first);
+	size_t pair_last = larger(n <= 64 ? 1 << 20 : 256 << 10, pair_first);
+	l.pair_ring = grown(pair_first, pair_middle, pair_last);
+	l.pair_ring_size = pair_first + pair_middle + pair_last;
 	l.area_size = align(sizeof(struct area) + (size_t)n * sizeof(struct counter));
 	l.areas = align(sizeof(struct header));
 	l.pairs = l.areas + (size_t)n * l.area_size;

@@ -104,7 +104,7 @@ struct layout {
 	struct geometry ring, pair_ring;
 };
 
-// gorun_layout_for computes where everything is for n ranks.
-struct layout gorun_layout_for(int n);
+// gorun_layout_for computes where everything is for n ranks; crowded: they have fewer CPUs.
+struct layout gorun_layout_for(int n, int crowded);
 
 #endif
