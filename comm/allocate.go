@@ -21,7 +21,7 @@ type Shared[T Number] struct {
 }
 
 // Allocate makes n elements of shared memory at each rank, all zero. Every rank of the group calls it, with the same n. The memory is there until Free
-// or the group's Close.
+// or the group's Close. A group can have 256 such pieces at a time.
 func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error) {
 	if n < 0 {
 		return nil, &ArgumentError{"Allocate", fmt.Sprintf("%d elements", n)}

@@ -54,6 +54,9 @@ func (g *Group) allocate(ctx context.Context, size int) (memory, error) {
 	if !ok {
 		return nil, fmt.Errorf("Allocate: the %s back end has no shared memory: %w", g.back.Name(), errors.ErrUnsupported)
 	}
+	if b.Regions() == cpu.MaxRegions {
+		return nil, &ArgumentError{"Allocate", fmt.Sprintf("this group has %d pieces of memory already, as many as it can: free some", cpu.MaxRegions)}
+	}
 	region, err := b.Allocate(ctx, size)
 	if err != nil {
 		return nil, err

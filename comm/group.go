@@ -95,8 +95,9 @@ func (g *Group) usable() error {
 
 // ended notes how a call ended; mu is held.
 func (g *Group) ended(err error) error {
-	if err == nil {
-		return nil
+	var refused *ArgumentError // by this rank as by all others, before anything was sent
+	if err == nil || errors.As(err, &refused) {
+		return err
 	}
 	if !errors.Is(err, errors.ErrUnsupported) {
 		g.failed = err

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"gorun/comm/internal/backend"
@@ -24,9 +25,15 @@ type Region struct {
 
 const page = 4096
 
+// MaxRegions is how many regions a group can have at a time.
+const MaxRegions = C.MAX_REGIONS
+
+// Regions is how many it has; all ranks have the same, between calls.
+func (b *Backend) Regions() int { return len(b.shared) }
+
 // Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size.
 func (b *Backend) Allocate(ctx context.Context, size int) (*Region, error) {
-	if err := b.agree(ctx, size); err != nil {
+	if err := b.agree(ctx, "Allocate of %d bytes", size); err != nil {
 		return nil, fmt.Errorf("Allocate: %w", err)
 	}
 	part := (size + page - 1) / page * page
@@ -37,15 +44,15 @@ func (b *Backend) Allocate(ctx context.Context, size int) (*Region, error) {
 	r := &Region{own: memory[b.me*part : b.me*part+size : b.me*part+size], memory: memory, owner: b}
 	if C.gorun_engine_region(b.engine, unsafe.Pointer(&memory[0]), C.size_t(part)) != 0 {
 		r.unmap()
-		return nil, fmt.Errorf("Allocate: %d regions are in use: free some", C.MAX_REGIONS)
+		return nil, fmt.Errorf("Allocate: more than %d regions", MaxRegions)
 	}
 	b.shared = append(b.shared, r)
 	return r, b.Run(ctx, &backend.Call{Kind: backend.Barrier})
 }
 
-// agree makes sure that all ranks are there and want the same size.
-func (b *Backend) agree(ctx context.Context, size int) error {
-	own, all := []int64{int64(size)}, make([]int64, b.config.Ranks)
+// agree makes sure that all ranks are there and say the same number about what they do.
+func (b *Backend) agree(ctx context.Context, what string, number int) error {
+	own, all := []int64{int64(number)}, make([]int64, b.config.Ranks)
 	err := b.Run(ctx, &backend.Call{
 		Kind: backend.AllGather, DType: backend.Int64, Count: 1,
 		Send: unsafe.Pointer(unsafe.SliceData(own)), Recv: unsafe.Pointer(unsafe.SliceData(all)),
@@ -57,7 +64,7 @@ func (b *Backend) agree(ctx context.Context, size int) error {
 		if other != all[0] {
 			return &backend.MismatchError{
 				Sequence: uint64(C.gorun_engine_sequence(b.engine)), RankB: rank,
-				CallA: fmt.Sprintf("Allocate of %d bytes", all[0]), CallB: fmt.Sprintf("Allocate of %d bytes", other),
+				CallA: fmt.Sprintf(what, all[0]), CallB: fmt.Sprintf(what, other),
 			}
 		}
 	}
@@ -117,17 +124,13 @@ func (b *Backend) handOut(size int) (*os.File, error) {
 // Free gives the region back. All ranks call it.
 func (r *Region) Free(ctx context.Context) error {
 	b := r.owner
-	if err := b.Run(ctx, &backend.Call{Kind: backend.Barrier}); err != nil {
-		return err
+	i := slices.Index(b.shared, r)
+	if err := b.agree(ctx, "Free of piece %d of shared memory", i); err != nil {
+		return fmt.Errorf("Free: %w", err)
 	}
-	for i, other := range b.shared {
-		if other == r {
-			b.shared = append(b.shared[:i], b.shared[i+1:]...)
-			C.gorun_engine_region_drop(b.engine, unsafe.Pointer(&r.memory[0]))
-			r.unmap()
-			break
-		}
-	}
+	b.shared = slices.Delete(b.shared, i, i+1)
+	C.gorun_engine_region_drop(b.engine, unsafe.Pointer(&r.memory[0]))
+	r.unmap()
 	return nil
 }
 
