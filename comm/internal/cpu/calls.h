@@ -7,7 +7,6 @@
 
 enum {
 	LOOK_AHEAD = 1,          // chunks that are put before the first is taken
-	FLAT_BYTES = 4 << 10,    // up to here everybody reduces everything, beyond everybody reduces a slice for all
 	STREAMED_BYTES = 4 << 20 // results from here on go past the caches
 };
 
@@ -89,7 +88,8 @@ static inline size_t block_largest(const struct blocks *b, int n) {
 	return largest;
 }
 
-// Data in lines (lines.c); bytes is what one line has to hold.
+// Data in lines or on shelves (lines.c); bytes is what one rank has to put there, and shelf_open was called with it.
+void shelf_open(struct engine *, size_t bytes);
 int small_barrier(struct engine *);
 int small_agree(struct engine *, const struct call *); // a barrier of those who are about to make this call
 int small_nothing(struct engine *, const struct call *);

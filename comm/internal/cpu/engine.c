@@ -155,26 +155,16 @@ static int run_alone(struct engine *e, const struct call *c) {
 	}
 }
 
-static int allreduce(struct engine *e, const struct call *c, size_t bytes) {
-	if (e->n == 2 || bytes <= FLAT_BYTES) return flat_allreduce(e, c);
-	return sliced_allreduce(e, c);
-}
-
-static int reduce_to_root(struct engine *e, const struct call *c, size_t bytes) {
-	if (e->n == 2 || bytes <= FLAT_BYTES) return flat_reduce(e, c);
-	return sliced_reduce(e, c);
-}
-
-// run_large is for calls whose data goes through rings. bytes are those of Count elements.
-static int run_large(struct engine *e, const struct call *c, size_t bytes) {
+// run_large is for calls whose data goes through rings.
+static int run_large(struct engine *e, const struct call *c) {
 	if (e->region_count) {
 		int done = 0;
 		TRY(direct_call(e, c, &done));
 		if (done) return RUN_OK;
 	}
 	switch (c->kind) {
-	case K_ALLREDUCE: return allreduce(e, c, bytes);
-	case K_REDUCE: return reduce_to_root(e, c, bytes);
+	case K_ALLREDUCE: return e->n == 2 ? flat_allreduce(e, c) : sliced_allreduce(e, c);
+	case K_REDUCE: return e->n == 2 ? flat_reduce(e, c) : sliced_reduce(e, c);
 	case K_BROADCAST: return ring_broadcast(e, c);
 	case K_ALLGATHER:
 	case K_ALLGATHERV: return ring_allgather(e, c);
@@ -187,6 +177,7 @@ static int run_large(struct engine *e, const struct call *c, size_t bytes) {
 }
 
 static int run_small(struct engine *e, const struct call *c, size_t bytes) {
+	shelf_open(e, bytes);
 	switch (c->kind) {
 	case K_ALLREDUCE: return small_allreduce(e, c, bytes);
 	case K_REDUCE: return small_reduce(e, c, bytes);
@@ -199,7 +190,7 @@ static int run_small(struct engine *e, const struct call *c, size_t bytes) {
 	}
 }
 
-// line_need is what one rank's line has to hold for the call to travel in lines: a block, or a row of them.
+// line_need is what one rank's line or shelf has to hold for the call to travel so: a block, or a row of them.
 static size_t line_need(const struct engine *e, const struct call *c, size_t bytes) {
 	int row = c->kind == K_REDUCESCATTER || c->kind == K_SCATTER || c->kind == K_ALLTOALL;
 	return row ? bytes * (size_t)e->n : bytes;
@@ -214,7 +205,7 @@ static int run_collective(struct engine *e, const struct call *c) {
 	size_t bytes = c->count * dtype_size(c->dtype), need = line_need(e, c, bytes);
 	int vectors = c->kind == K_ALLGATHERV || c->kind == K_REDUCESCATTERV;
 	if (empty(e, c)) return small_nothing(e, c);
-	return vectors || need > LINE_PAYLOAD ? run_large(e, c, bytes) : run_small(e, c, need);
+	return vectors || need > SHELF_BYTES ? run_large(e, c) : run_small(e, c, need);
 }
 
 int run_local(struct engine *e, const struct call *c) {

@@ -4,6 +4,8 @@
 
 #include "hosts_team.h"
 
+enum { FLAT_BYTES = 4 << 10 }; // up to here every host reduces everything, beyond every host a slice for all
+
 // A merge reduces our vector with those that come from one rank of every other host.
 struct merge {
 	const struct call *call;

@@ -1,23 +1,48 @@
-// Calls whose data fits in lines: one store publishes sequence number, signature and data at once, and nobody waits for a second message.
+// Calls whose data fits in lines or on shelves: one store publishes sequence number, signature and data at once, and nobody waits for a second
+// message.
 #include "calls.h"
 
-// payload_copy is memcpy for what fits in a line, without a call for the commonest sizes.
+// shelf_open finds the place of a call's data that does not fit in a line: the same for all ranks, in use or not.
+void shelf_open(struct engine *e, size_t bytes) {
+	e->shelved = bytes > LINE_PAYLOAD;
+	if (!e->shelved) return;
+	uint64_t n = units(bytes), place = place_from(&e->layout.shelf, e->shelf, n);
+	e->shelf = place + n;
+	e->shelf_at = offset_at(&e->layout.shelf, place);
+}
+
+static char *shelf_of(const struct engine *e, int rank) {
+	return e->base + e->layout.shelves + (size_t)rank * e->layout.shelf_size + e->shelf_at;
+}
+
+// payload_copy is copy without a call for the commonest sizes.
 static inline void payload_copy(void *to, const void *from, size_t bytes) {
 	switch (bytes) {
 	case 4: memcpy(to, from, 4); break;
 	case 8: memcpy(to, from, 8); break;
-	default: memcpy(to, from, bytes);
+	default: copy(to, from, bytes, 0);
 	}
 }
 
-// begin announces the call with these bytes as payload.
+// begin announces the call with these bytes.
 static int begin(struct engine *e, const struct call *c, const void *data, size_t bytes) {
 	struct announcement a = announcement_of(e, c);
 	struct line *mine;
-	TRY(call_begin(e, &a, signature_small(&a), &mine));
-	if (bytes) payload_copy(mine->payload, data, bytes);
+	TRY(call_begin(e, &a, e->shelved ? signature_large(&a) : signature_small(&a), &mine));
+	if (e->shelved) memcpy(mine->payload, &a, sizeof a);
+	if (bytes) payload_copy(e->shelved ? shelf_of(e, e->me) : mine->payload, data, bytes);
 	line_post(e, mine);
 	return RUN_OK;
+}
+
+// arrived waits for rank's line and points to its data.
+static inline int arrived(struct engine *e, int rank, const char **data) {
+	struct line *theirs;
+	TRY(line_get(e, rank, &theirs));
+	*data = theirs->payload;
+	if (!e->shelved) return RUN_OK;
+	*data = shelf_of(e, rank);
+	return announce_check(e, rank);
 }
 
 int small_barrier(struct engine *e) {
@@ -37,6 +62,7 @@ int small_agree(struct engine *e, const struct call *c) {
 }
 
 int small_nothing(struct engine *e, const struct call *c) {
+	shelf_open(e, 0);
 	TRY(begin(e, c, NULL, 0));
 	return call_end(e, 0);
 }
@@ -44,13 +70,13 @@ int small_nothing(struct engine *e, const struct call *c) {
 // gather_inputs makes e->inputs point to every rank's contribution: own for ourselves, the lines of the others, behind offset.
 static int gather_inputs(struct engine *e, const void *own, size_t offset) {
 	for (int i = 0; i < e->n; i++) {
-		struct line *theirs;
+		const char *theirs;
 		if (i == e->me) {
 			e->inputs[i] = (const char *)own + offset;
 			continue;
 		}
-		TRY(line_get(e, i, &theirs));
-		e->inputs[i] = theirs->payload + offset;
+		TRY(arrived(e, i, &theirs));
+		e->inputs[i] = theirs + offset;
 	}
 	return RUN_OK;
 }
@@ -83,10 +109,10 @@ int small_broadcast(struct engine *e, const struct call *c, size_t bytes) {
 		TRY(begin(e, c, c->recv, bytes));
 		return call_end(e, e->n == 1);
 	}
-	struct line *l;
+	const char *data;
 	TRY(begin(e, c, NULL, 0));
-	TRY(line_get(e, c->root, &l));
-	payload_copy(c->recv, l->payload, bytes);
+	TRY(arrived(e, c->root, &data));
+	payload_copy(c->recv, data, bytes);
 	return call_end(e, 0);
 }
 
@@ -97,14 +123,14 @@ static void place_block(char *to, const void *from, size_t bytes) {
 
 static int collect_blocks(struct engine *e, const struct call *c, const void *own, size_t bytes) {
 	for (int i = 0; i < e->n; i++) {
-		struct line *theirs;
+		const char *theirs;
 		char *to = (char *)c->recv + bytes * (size_t)i;
 		if (i == e->me) {
 			place_block(to, own, bytes);
 			continue;
 		}
-		TRY(line_get(e, i, &theirs));
-		payload_copy(to, theirs->payload, bytes);
+		TRY(arrived(e, i, &theirs));
+		payload_copy(to, theirs, bytes);
 	}
 	return call_end(e, 1);
 }
@@ -136,10 +162,10 @@ int small_scatter(struct engine *e, const struct call *c, size_t bytes) {
 		if (c->send != c->recv) payload_copy(c->recv, (const char *)c->send + offset, own);
 		return call_end(e, 0);
 	}
-	struct line *l;
+	const char *data;
 	TRY(begin(e, c, NULL, 0));
-	TRY(line_get(e, c->root, &l));
-	payload_copy(c->recv, l->payload + offset, own);
+	TRY(arrived(e, c->root, &data));
+	payload_copy(c->recv, data + offset, own);
 	return call_end(e, 0);
 }
 
@@ -147,14 +173,14 @@ int small_alltoall(struct engine *e, const struct call *c, size_t bytes) {
 	size_t block = bytes / (size_t)e->n, offset = block * (size_t)e->me;
 	TRY(begin(e, c, c->send, bytes));
 	for (int i = 0; i < e->n; i++) {
-		struct line *theirs;
+		const char *theirs;
 		char *to = (char *)c->recv + block * (size_t)i;
 		if (i == e->me) {
 			place_block(to, (const char *)c->send + offset, block);
 			continue;
 		}
-		TRY(line_get(e, i, &theirs));
-		payload_copy(to, theirs->payload + offset, block);
+		TRY(arrived(e, i, &theirs));
+		payload_copy(to, theirs + offset, block);
 	}
 	return call_end(e, 1);
 }

@@ -54,6 +54,7 @@
 #define ring_reducescatter gorun_cpu_ring_reducescatter
 #define ring_room gorun_cpu_ring_room
 #define ring_scatter gorun_cpu_ring_scatter
+#define shelf_open gorun_cpu_shelf_open
 #define run_local gorun_cpu_run_local
 #define run_over_hosts gorun_cpu_run_over_hosts
 #define sliced_allreduce gorun_cpu_sliced_allreduce

@@ -48,10 +48,15 @@ struct layout gorun_layout_for(int n, int crowded) {
 	size_t pair_last = larger(n <= 64 ? 1 << 20 : 256 << 10, pair_first);
 	l.pair_ring = grown(pair_first, pair_middle, pair_last);
 	l.pair_ring_size = pair_first + pair_middle + pair_last;
+	size_t shelf_last = n <= 16 ? 4 << 20 : 1 << 20;
+	_Static_assert((LINES + 1) * SHELF_BYTES <= 512 << 10, "a place comes again when its line does, or later");
+	l.shelf = grown(512 << 10, 1 << 20, shelf_last);
+	l.shelf_size = (512 << 10) + (1 << 20) + shelf_last;
 	l.area_size = align(sizeof(struct area) + (size_t)n * sizeof(struct counter));
 	l.areas = align(sizeof(struct header));
 	l.pairs = l.areas + (size_t)n * l.area_size;
-	l.rings = l.pairs + (size_t)n * n * align(sizeof(struct pair));
+	l.shelves = l.pairs + (size_t)n * n * align(sizeof(struct pair));
+	l.rings = l.shelves + (size_t)n * l.shelf_size;
 	l.pair_rings = l.rings + (size_t)n * l.ring_size;
 	l.total = l.pair_rings + (size_t)n * n * l.pair_ring_size;
 	return l;

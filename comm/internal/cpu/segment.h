@@ -1,6 +1,6 @@
 // The memory that the ranks of one host share, and who writes what in it. Every word has exactly one writer, apart from those marked "anybody".
 //
-//   header | one area for each rank | one pair for each ordered pair of ranks | one ring for each rank | one ring for each pair
+//   header | one area for each rank | one pair for each ordered pair of ranks | one shelf for each rank | one ring for each rank | one ring for each pair
 //
 // The file behind it is sparse: a page costs memory once somebody writes it, so a group of 64 ranks that only meets in barriers stays small
 // however large its rings could grow.
@@ -96,12 +96,16 @@ struct geometry {
 	size_t base[STAGES];    // where the stage's memory begins, bytes
 };
 
+// A shelf holds what a line announces and is too long for it. All ranks put at the same place in the same call, so that the line is all that has to
+// be waited for. SHELF_BYTES is the most a call puts there: a lap is longer than the calls that can be in flight, LINES.
+enum { SHELF_BYTES = 4 << 10 };
+
 struct layout {
-	size_t areas, pairs, rings, pair_rings; // offsets
-	size_t area_size, ring_size, pair_ring_size;
+	size_t areas, pairs, shelves, rings, pair_rings; // offsets
+	size_t area_size, shelf_size, ring_size, pair_ring_size;
 	size_t total;
 	size_t chunk; // bytes that go into a ring at once, at most
-	struct geometry ring, pair_ring;
+	struct geometry shelf, ring, pair_ring;
 };
 
 // gorun_layout_for computes where everything is for n ranks; crowded: they have fewer CPUs.

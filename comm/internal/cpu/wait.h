@@ -42,6 +42,10 @@ struct engine {
 	uint64_t done_floor; // every rank verified its calls up to here, when we last looked
 	uint64_t settled, unverified; // calls up to here are verified by us; bit call % 64: nobody's line was looked at yet
 
+	uint64_t shelf;   // next free unit of every rank's shelf
+	size_t shelf_at;  // where in it the present call's data is
+	int shelved;      // the present call's data is there
+
 	struct writer ring;
 	struct reader *rings;                      // by source
 	struct writer *to;                         // by destination
