@@ -87,11 +87,11 @@ char *hosts_buffer(struct engine *e, int number, size_t bytes) {
 
 // --- calls as a whole ---
 
-static uint64_t what_of(const struct announcement *a) {
+uint64_t what_of(const struct announcement *a) {
 	return a->kind | (uint64_t)a->dtype << 8 | (uint64_t)a->op << 16 | (uint64_t)a->root << 32;
 }
 
-static struct announcement announcement_in(uint64_t what, uint64_t count) {
+struct announcement announcement_in(uint64_t what, uint64_t count) {
 	return (struct announcement){.kind = (uint8_t)what, .dtype = (uint8_t)(what >> 8), .op = (uint8_t)(what >> 16),
 	                             .root = (uint32_t)(what >> 32), .count = count};
 }
@@ -103,8 +103,6 @@ static void write_whole(struct whole_call *w, uint64_t sequence, uint64_t what, 
 	atomic_store_explicit(&w->count, count, memory_order_relaxed);
 	atomic_store_explicit(&w->sequence, sequence, memory_order_release);
 }
-
-static int is_message(int kind) { return kind == K_SEND || kind == K_RECV || kind == K_SENDRECV; }
 
 // whole_begin notes the call where the host's other ranks see it.
 static void whole_begin(struct engine *e, const struct call *c) {

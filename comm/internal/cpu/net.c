@@ -182,7 +182,7 @@ static int net_nap(struct engine *e, int flows, struct patience *p) {
 	atomic_store_explicit(waits, (uint64_t)(p->rank + 1) << 8 | CH_NET, memory_order_relaxed);
 	int ready = poll(h->polls, (nfds_t)n, NAP_NS / 1000000);
 	int status = ready > 0 ? RUN_OK : net_obstacle(e, p);
-	atomic_store_explicit(waits, 0, memory_order_relaxed);
+	if (status != RUN_LATE) atomic_store_explicit(waits, 0, memory_order_relaxed); // others may be asking what we waited for
 	return status;
 }
 
