@@ -32,6 +32,7 @@ struct hosts {
 	int64_t *counts;    // room for one number a local rank
 	struct buffer buffers[BUFFERS];
 	uint64_t sequence; // of the present collective
+	int loose;         // calls since the last one in which all waited for all
 	struct announcement announced;
 };
 
