@@ -22,7 +22,7 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 	}
 	gpu := &guarded{}
 	onCPUs, err := cpu.Join(ctx, cpu.Config{
-		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Lost: gpu.lost,
+		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host, Lost: gpu.lost,
 	})
 	if err != nil || name == "cpu" {
 		return onCPUs, err
