@@ -18,6 +18,7 @@ import (
 
 	"gorun/comm"
 	"gorun/comm/commtest"
+	"gorun/comm/internal/nccl/fake"
 )
 
 // roleVariable turns this test binary into a rank; the others say which and what it does.
@@ -51,7 +52,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
 		_ = flag.Set("test.parallel", "8") // tests that run beside each other mostly wait
-		goleak.VerifyTestMain(m)
+		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+			fake.Remove()
+			os.Exit(code)
+		}))
 	case "loop":
 		os.Exit(loop())
 	case "last":
