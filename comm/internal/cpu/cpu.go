@@ -33,8 +33,8 @@ import (
 // Backend is one rank of a group. It implements [backend.Backend].
 type Backend struct {
 	config Config
-	locals []int // the ranks of this host, ascending
-	me     int   // our index there
+	locals []int    // the ranks of this host, ascending
+	me     int      // our index there
 	notes  []string // by rank: what it said of itself
 	places []int    // by rank: the how-manieth of its host
 	links  *links
