@@ -143,7 +143,7 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 	if b.engine == nil {
 		return errors.New("no memory for the group's state")
 	}
-	if spare && expedited {
+	if spare && expedited && len(local) > 1 {
 		b.later = time.AfterFunc(settled, b.expedite)
 	}
 	b.links.watch()
