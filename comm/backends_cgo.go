@@ -12,8 +12,8 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// open joins the back end of that name. The CPUs' comes first in any case: the ranks agree through it what to take, and it tells who is late or
-// dead, which NCCL does not.
+// open joins the back end of that name. The CPUs' comes first in any case: the ranks tell each other through it what they have, and it tells who is
+// late or dead, which NCCL does not.
 func open(ctx context.Context, name string, g *Group, exchange backend.Exchange) (backend.Backend, error) {
 	switch name {
 	case "auto", "cpu", "nccl":
@@ -21,14 +21,15 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 		return nil, fmt.Errorf("%q is no back end: take cpu, nccl or auto", name)
 	}
 	gpu := &guarded{}
+	gpu.look(name, g.device)
 	onCPUs, err := cpu.Join(ctx, cpu.Config{
-		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Lost: gpu.lost,
+		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host, Lost: gpu.lost, Note: gpu.note(),
 	})
 	if err != nil || name == "cpu" {
 		return onCPUs, err
 	}
 	gpu.cpu = onCPUs
-	found, err := gpu.find(ctx, name, g)
+	found, err := gpu.find(name, g)
 	if err != nil {
 		return nil, errors.Join(err, onCPUs.Close())
 	}

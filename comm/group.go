@@ -21,6 +21,7 @@ type Group struct {
 	meeting    *meeting // where the world met, nil in groups made by Split
 	key        []byte   // for connections between hosts
 	near       string   // the store's address, by which the hosts' networks are chosen
+	host       string   // tests: ranks that give different names count as such on different hosts
 
 	onCPUs *cpu.Backend // back, where it is that
 

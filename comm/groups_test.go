@@ -1,6 +1,7 @@
 package comm_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,18 @@ func open(t *testing.T, n int, options ...comm.Option) []*comm.Group {
 
 func openAt(t *testing.T, address string, n int, options ...comm.Option) []*comm.Group {
 	t.Helper()
+	return openEach(t, address, n, func(int) []comm.Option { return options })
+}
+
+// openEach gives each rank options of its own.
+func openEach(t *testing.T, address string, n int, options func(rank int) []comm.Option) []*comm.Group {
+	t.Helper()
 	name := fmt.Sprint("test ", opened.Add(1))
 	groups, failed := make([]*comm.Group, n), make([]error, n)
 	var ranks sync.WaitGroup
 	for rank := range n {
 		ranks.Go(func() {
-			all := append([]comm.Option{comm.WithRank(rank, n), comm.WithStore(address), comm.WithName(name), comm.WithTimeout(patience)}, options...)
+			all := append([]comm.Option{comm.WithRank(rank, n), comm.WithStore(address), comm.WithName(name), comm.WithTimeout(patience)}, options(rank)...)
 			groups[rank], failed[rank] = comm.Join(t.Context(), all...)
 		})
 	}
@@ -73,4 +80,14 @@ func each(groups []*comm.Group, act func(ctx context.Context, g *comm.Group) err
 
 func TestCPU(t *testing.T) {
 	commtest.Run(t, func(t *testing.T, n int) []*comm.Group { return open(t, n, comm.WithBackend("cpu")) })
+}
+
+// Each rank is on a host of its own. (Where some share one, 16-bit sums are rounded there, too: comm/internal/cpu/ctest has those.)
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	commtest.Run(t, func(t *testing.T, n int) []*comm.Group {
+		return openEach(t, store(t), n, func(rank int) []comm.Option {
+			return []comm.Option{comm.WithBackend("cpu"), comm.WithKey(bytes.Repeat([]byte("k"), 32)), comm.WithHost(fmt.Sprint(rank))}
+		})
+	})
 }

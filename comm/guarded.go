@@ -20,33 +20,73 @@ import (
 type guarded struct {
 	cpu     *cpu.Backend
 	library *nccl.Library
+	own     sight
+	why     error // this rank has no GPU
 	device  int
 
 	mu   sync.Mutex
 	nccl *nccl.Backend
 }
 
-// find decides with the other ranks whether NCCL can be used: every rank needs a GPU of its own and the libraries. With "nccl" it is an error
+// sight is what a rank tells the others of its GPUs while they meet.
+type sight struct {
+	Devices int // that its process sees; 0 also where the libraries are not there
+	Device  int // of this rank, -1 where nobody said
+}
+
+// look opens the libraries. It costs nothing where no driver of a GPU is loaded and nobody insists.
+func (b *guarded) look(name string, device int) {
+	b.own = sight{Device: device}
+	if name == "cpu" {
+		return
+	}
+	if name == "auto" && !driverLoaded() {
+		b.why = errors.New("no GPU's driver is loaded")
+		return
+	}
+	library, err := nccl.Open(nccl.Options{})
+	if err == nil {
+		b.library = library
+		b.own.Devices, err = library.Devices()
+	}
+	b.why = err
+}
+
+// note is the sight as the ranks exchange it.
+func (b *guarded) note() string { return fmt.Sprintf("gpus %d %d", b.own.Devices, b.own.Device) }
+
+// deviceOf is the GPU of the local-th rank of a host that said this, with an error where it has none.
+func deviceOf(note string, local int) (device int, err error) {
+	var s sight
+	if _, err := fmt.Sscanf(note, "gpus %d %d", &s.Devices, &s.Device); err != nil {
+		return 0, fmt.Errorf("what it says of its GPUs, %q: %w", note, err)
+	}
+	switch device = s.Device; {
+	case s.Devices == 1:
+		return 0, nil // --isolate-gpus, or a host with one
+	case device < 0:
+		device = local
+	}
+	if device >= s.Devices {
+		return device, fmt.Errorf("local rank %d needs a GPU of its own, and this process sees %d", device, s.Devices)
+	}
+	return device, nil
+}
+
+// find says whether NCCL can be used, by what all ranks told: every rank needs a GPU of its own and the libraries. With "nccl" it is an error
 // where one has not, which names who and why.
-func (b *guarded) find(ctx context.Context, name string, g *Group) (bool, error) {
-	if b.device = g.device; g.device < 0 {
-		b.device = b.cpu.Local()
-	}
-	why := b.look(name)
-	g.device = b.device // groups made by Split keep it
-	mine, all := []int32{0}, make([]int32, g.size)
-	if why == nil {
-		mine[0] = 1
-	}
-	err := b.cpu.Run(ctx, &backend.Call{Kind: backend.AllGather, DType: backend.Int32, Count: 1, Send: pointer(mine), Recv: pointer(all)})
-	if err != nil {
-		return false, err
-	}
-	b.cpu.Uncounted()
+func (b *guarded) find(name string, g *Group) (bool, error) {
 	var without []int
-	for rank, has := range all {
-		if has == 0 {
+	for rank, note := range b.cpu.Notes() {
+		device, err := deviceOf(note, b.cpu.Local(rank))
+		if err != nil {
 			without = append(without, rank)
+		}
+		if rank == g.rank {
+			b.device, g.device = device, device // groups made by Split keep it
+			if b.why == nil {
+				b.why = err
+			}
 		}
 	}
 	switch {
@@ -54,33 +94,10 @@ func (b *guarded) find(ctx context.Context, name string, g *Group) (bool, error)
 		return true, nil
 	case name == "auto":
 		return false, nil
-	case why != nil:
-		return false, fmt.Errorf("the nccl back end: %w", why)
+	case b.why != nil:
+		return false, fmt.Errorf("the nccl back end: %w", b.why)
 	}
 	return false, fmt.Errorf("the nccl back end: %s cannot use it", backend.Ranks(without))
-}
-
-// look opens the libraries and says why they can't be used here. It costs nothing where no driver of a GPU is loaded.
-func (b *guarded) look(name string) error {
-	if name == "auto" && !driverLoaded() {
-		return errors.New("no GPU's driver is loaded")
-	}
-	library, err := nccl.Open(nccl.Options{})
-	if err != nil {
-		return err
-	}
-	devices, err := library.Devices()
-	if err != nil {
-		return err
-	}
-	if devices == 1 {
-		b.device = 0 // --isolate-gpus, or a host with one
-	}
-	if b.device >= devices {
-		return fmt.Errorf("local rank %d needs a GPU of its own, and this process sees %d", b.device, devices)
-	}
-	b.library = library
-	return nil
 }
 
 // driverLoaded tells by the devices that drivers of NVIDIA (also within WSL) and AMD make.

@@ -24,6 +24,7 @@ type settings struct {
 	timeout    time.Duration
 	backend    string
 	key        []byte
+	host       string
 }
 
 // DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout says otherwise.
@@ -111,7 +112,7 @@ func join(ctx context.Context, s settings) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{
-		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: s.wireKey(), near: self.Store,
+		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: s.wireKey(), near: self.Store, host: s.host,
 	}
 	if g.back, err = open(ctx, s.backend, g, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())

@@ -179,3 +179,54 @@ func TestMessageMismatch(t *testing.T) {
 		})
 	}
 }
+
+func send(n, to int) caller {
+	return func(ctx context.Context, g *comm.Group) error { return comm.Send(ctx, g, make([]int32, n), to) }
+}
+
+func recv(n, from int) caller {
+	return func(ctx context.Context, g *comm.Group) error { return comm.Recv(ctx, g, make([]int32, n), from) }
+}
+
+// Calls of which each waits for the other, and that never meet, fail long before the time limit.
+func TestCallsThatNeverMeet(t *testing.T) {
+	const large = 3_000_000 // more than a ring holds: Send has to wait for its receiver
+	both := func(first, second caller) []caller { return []caller{first, second} }
+	for name, row := range map[string]struct {
+		calls []caller // by rank
+		odd   int      // who is in every error
+		says  map[int]string
+	}{
+		"AllReduce, Recv": {both(allReduce[int32](1, comm.Sum), recv(1, 0)), 1, map[int]string{0: "AllReduce of 1 int32 (sum)", 1: "Recv of 1 int32 from rank 0"}},
+		"Recv, Barrier":   {both(recv(7, 1), barrier), 0, map[int]string{0: "Recv of 7 int32 from rank 1", 1: "Barrier"}},
+		"Send, AllReduce": {
+			both(send(large, 1), allReduce[int32](large, comm.Max)), 0,
+			map[int]string{0: "Send of 3000000 int32 to rank 1", 1: "AllReduce of 3000000 int32 (max)"},
+		},
+		"Barrier, Send": {both(barrier, send(large, 0)), 1, map[int]string{0: "Barrier", 1: "Send of 3000000 int32 to rank 0"}},
+		"SendRecv":      {both(circle(3), allGather(3)), 0, map[int]string{0: "SendRecv of 3 int32 to rank 1", 1: "AllGather of 3 int32"}},
+		"two Sends":     {both(send(large, 1), send(large, 0)), 0, map[int]string{0: "Send of 3000000 int32 to rank 1", 1: "Send of 3000000 int32 to rank 0"}},
+		"two Recvs":     {both(recv(2, 1), recv(2, 0)), 1, map[int]string{0: "Recv of 2 int32 from rank 1", 1: "Recv of 2 int32 from rank 0"}},
+		"AllReduce of four, Recv": {
+			[]caller{allReduce[int32](large, comm.Sum), allReduce[int32](large, comm.Sum), recv(1, 3), allReduce[int32](large, comm.Sum)},
+			2,
+			map[int]string{0: "AllReduce of 3", 1: "AllReduce of 3", 2: "Recv of 1 int32 from rank 3", 3: "AllReduce of 3"},
+		},
+		"Recvs of three in a circle": {[]caller{recv(1, 1), recv(1, 2), recv(1, 0)}, -1, map[int]string{0: "Recv", 1: "Recv", 2: "Recv"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := each(open(t, len(row.calls)), func(ctx context.Context, g *comm.Group) error {
+				return errors.Join(barrier(ctx, g), row.calls[g.Rank()](ctx, g))
+			})
+			for rank, err := range failed {
+				var m *comm.MismatchError
+				require.ErrorAs(t, err, &m, "rank %d", rank)
+				require.NotEqual(t, m.RankA, m.RankB)
+				require.Contains(t, []int{m.RankA, m.RankB, -1}, row.odd, "%v", err)
+				require.Contains(t, m.CallA, row.says[m.RankA])
+				require.Contains(t, m.CallB, row.says[m.RankB])
+			}
+		})
+	}
+}

@@ -6,30 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/comm/internal/nccl/fake"
 	"gorun/internal/testneeds"
 	"gorun/rendezvous/tcpstore"
 )
 
-// fakeLibraries builds the stand-ins for libnccl and the CUDA runtime that comm/internal/nccl is tested with, and makes them the ones that are found.
+// fakeLibraries makes the stand-ins with which comm/internal/nccl is tested the libraries that are found.
 func fakeLibraries(t *testing.T) {
-	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
-	dir := t.TempDir()
-	runtime := filepath.Join(dir, "libcudart.so.13")
-	compile := func(out, source string, more ...string) {
-		arguments := []string{"-shared", "-fPIC", "-o", out, filepath.Join("internal/nccl/testdata", source)}
-		said, err := exec.Command(gcc, append(append(arguments, more...), "-lpthread")...).CombinedOutput()
-		require.NoError(t, err, "%s", said)
-	}
-	compile(runtime, "fakecudart.c")
-	compile(filepath.Join(dir, "libnccl.so.2"), "fakenccl.c", runtime, "-Wl,-rpath,$ORIGIN")
+	dir := fake.Build(t)
 	t.Setenv("COMM_NCCL_LIBRARY", dir)
 	t.Setenv("COMM_CUDART_LIBRARY", dir)
 	t.Setenv("FAKE_CUDA_DEVICES", "4")
@@ -112,6 +102,7 @@ func TestNCCLDifferentCallsAreNamed(t *testing.T) {
 	}) {
 		var mismatch *MismatchError
 		require.ErrorAs(t, err, &mismatch)
+		require.EqualValues(t, 1, mismatch.Sequence)
 		require.ErrorContains(t, err, "AllReduce of 1 float32 (sum)")
 		require.ErrorContains(t, err, "AllReduce of 2 float32 (sum)")
 	}
@@ -134,6 +125,52 @@ func TestNCCLNeedsAGPUForEachRank(t *testing.T) {
 			require.ErrorContains(t, err, "local rank 2 needs a GPU of its own, and this process sees 2")
 		}
 	}
+}
+
+func TestDeviceOf(t *testing.T) {
+	for _, row := range []struct {
+		note   string
+		local  int
+		device int
+		says   string
+	}{
+		{"gpus 4 -1", 3, 3, ""},
+		{"gpus 4 2", 0, 2, ""},
+		{"gpus 1 -1", 5, 0, ""},
+		{"gpus 1 5", 5, 0, ""},
+		{"gpus 2 -1", 2, 2, "local rank 2 needs a GPU of its own, and this process sees 2"},
+		{"gpus 0 0", 0, 0, "this process sees 0"},
+		{"", 0, 0, "what it says of its GPUs"},
+	} {
+		device, err := deviceOf(row.note, row.local)
+		if row.says != "" {
+			require.ErrorContains(t, err, row.says)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, row.device, device, row.note)
+	}
+}
+
+// Ranks that want different back ends take what all have.
+func TestNCCLNotForAll(t *testing.T) {
+	fakeLibraries(t)
+	errs := together(t, 2, func(ctx context.Context, options []Option) error {
+		name := "nccl"
+		for _, option := range options {
+			var s settings
+			if option(&s); s.size > 0 && s.rank == 1 {
+				name = "cpu"
+			}
+		}
+		g, err := Join(ctx, append(options, WithBackend(name))...)
+		if err == nil {
+			err = errors.Join(g.Close())
+		}
+		return err
+	})
+	require.ErrorContains(t, errs[0], "rank 1 cannot use it")
+	require.NoError(t, errs[1])
 }
 
 func TestAutoTakesTheCPUWithoutADriver(t *testing.T) {

@@ -2,6 +2,7 @@ package comm_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"gorun/comm"
 	"gorun/comm/commtest"
+	"gorun/comm/internal/nccl/fake"
 )
 
 // roleVariable turns this test binary into a rank; the others say which and what it does.
@@ -33,6 +35,7 @@ type place struct {
 	Count      int
 	Seed       uint64
 	Timeout    time.Duration
+	Spread     bool // each rank on a host of its own
 }
 
 // outcome is what a rank tells in the end.
@@ -49,7 +52,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
 		_ = flag.Set("test.parallel", "8") // tests that run beside each other mostly wait
-		goleak.VerifyTestMain(m)
+		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+			fake.Remove()
+			os.Exit(code)
+		}))
 	case "loop":
 		os.Exit(loop())
 	case "last":
@@ -63,25 +69,38 @@ func TestMain(m *testing.M) {
 
 // calls are what ranks do in a loop, by name. Each takes a number of elements.
 var calls = map[string]func(n int) caller{
-	"Barrier":       func(int) caller { return barrier },
-	"AllReduce":     func(n int) caller { return allReduce[float32](n, comm.Sum) },
-	"Reduce":        func(n int) caller { return reduce(n, 0) },
-	"Broadcast":     func(n int) caller { return broadcast(n, 0) },
-	"AllGather":     allGather,
-	"AllGatherV":    func(n int) caller { return allGatherV(n, 2*n) },
-	"ReduceScatter": reduceScatter,
-	"Gather":        func(n int) caller { return gather(n, 0) },
-	"GatherV":       func(n int) caller { return blocksV(n, true) },
-	"Scatter":       func(n int) caller { return scatter(n, 0) },
-	"ScatterV":      func(n int) caller { return blocksV(n, false) },
-	"AllToAll":      allToAll,
-	"AllToAllV":     allToAllV,
-	"SendRecv":      circle,
+	"Barrier":        func(int) caller { return barrier },
+	"AllReduce":      func(n int) caller { return allReduce[float32](n, comm.Sum) },
+	"Reduce":         func(n int) caller { return reduce(n, 0) },
+	"Broadcast":      func(n int) caller { return broadcast(n, 0) },
+	"AllGather":      allGather,
+	"AllGatherV":     func(n int) caller { return allGatherV(n, 2*n) },
+	"ReduceScatter":  reduceScatter,
+	"ReduceScatterV": reduceScatterV,
+	"Gather":         func(n int) caller { return gather(n, 0) },
+	"GatherV":        func(n int) caller { return blocksV(n, true) },
+	"Scatter":        func(n int) caller { return scatter(n, 0) },
+	"ScatterV":       func(n int) caller { return blocksV(n, false) },
+	"AllToAll":       allToAll,
+	"AllToAllV":      allToAllV,
+	"SendRecv":       circle,
+	"Send":           chain,
 }
 
 func reduceScatter(n int) caller {
 	return func(ctx context.Context, g *comm.Group) error {
 		return comm.ReduceScatter(ctx, g, make([]int32, n*g.Size()), make([]int32, n), comm.Max)
+	}
+}
+
+func reduceScatterV(n int) caller {
+	return func(ctx context.Context, g *comm.Group) error {
+		counts, total := make([]int, g.Size()), 0
+		for rank := range counts {
+			counts[rank] = n + rank
+			total += n + rank
+		}
+		return comm.ReduceScatterV(ctx, g, make([]int32, total), make([]int32, counts[g.Rank()]), counts, comm.Sum)
 	}
 }
 
@@ -119,6 +138,20 @@ func circle(n int) caller {
 	}
 }
 
+// chain sends from rank to rank, and back from the last to the first, so that nobody is ahead of the others.
+func chain(n int) caller {
+	return func(ctx context.Context, g *comm.Group) error {
+		to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
+		if g.Rank() == 0 {
+			return errors.Join(send(n, to)(ctx, g), recv(n, from)(ctx, g))
+		}
+		if err := recv(n, from)(ctx, g); err != nil {
+			return err
+		}
+		return send(n, to)(ctx, g)
+	}
+}
+
 func told() (p place) {
 	if err := json.Unmarshal([]byte(os.Getenv(placeVariable)), &p); err != nil {
 		panic(err)
@@ -127,7 +160,11 @@ func told() (p place) {
 }
 
 func (p place) join() *comm.Group {
-	g, err := comm.Join(context.Background(), comm.WithRank(p.Rank, p.Size), comm.WithStore(p.Store), comm.WithTimeout(p.Timeout))
+	options := []comm.Option{comm.WithRank(p.Rank, p.Size), comm.WithStore(p.Store), comm.WithTimeout(p.Timeout)}
+	if p.Spread {
+		options = append(options, comm.WithHost(strconv.Itoa(p.Rank)), comm.WithKey(bytes.Repeat([]byte("k"), 32)))
+	}
+	g, err := comm.Join(context.Background(), options...)
 	if err != nil {
 		panic(err)
 	}
@@ -228,7 +265,8 @@ func leftover() (left []string) {
 			left = append(left, target)
 		}
 	}
-	if err := goleak.Find(goleak.IgnoreAnyFunction("gorun/comm_test.listen")); err != nil {
+	if err := goleak.Find(goleak.IgnoreAnyFunction("gorun/comm_test.listen"),
+		goleak.IgnoreAnyFunction("gorun/comm/internal/cpu._Cfunc_gorun_engine_register")); err != nil { // once a process, however long the kernel takes
 		left = append(left, err.Error())
 	}
 	return left

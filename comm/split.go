@@ -31,7 +31,7 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	ctx, cancel := within(ctx, g.timeout)
 	defer cancel()
 	part := &Group{
-		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near,
+		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near, host: g.host,
 	}
 	back, err := open(ctx, g.back.Name(), part, exchange)
 	if err != nil {

@@ -49,13 +49,20 @@ func (r Request) gpuSlots(m Machine) int {
 // checkGPUs refuses a wish for more GPUs than a node has.
 func (r Request) checkGPUs(node, ranks int, m Machine) error {
 	visible, remark := Visible(m.GPUs, r.Visible)
+	if r.GPUs.given() && ranks > 0 && len(visible) == 0 {
+		none := "no GPU"
+		if remark != "" {
+			none = "no GPU that may be used (" + remark + ")"
+		}
+		return fmt.Errorf("%s: node %d has %s: leave --gpus out to place ranks on CPUs", r.GPUs, node, none)
+	}
 	for _, index := range r.GPUs.Indices {
 		if ranks > 0 && !slices.ContainsFunc(visible, func(g GPU) bool { return g.Index == index }) {
 			return fmt.Errorf("%s: node %d has no GPU %d; it has %s%s", r.GPUs, node, index, plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
 		}
 	}
 	gpus, _ := r.gpus(m)
-	if r.GPUs.Free && ranks > 0 && len(gpus) == 0 && len(visible) > 0 {
+	if r.GPUs.Free && ranks > 0 && len(gpus) == 0 {
 		return fmt.Errorf("%s: none of the %s of node %d is free", r.GPUs, plural(len(visible), "GPU"), node)
 	}
 	if need := ranks * r.GPUsPerRank; need > len(gpus) {

@@ -3,29 +3,25 @@
 package bench
 
 import (
-	"os/exec"
-	"path/filepath"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gorun/comm"
-	"gorun/internal/testneeds"
+	"gorun/comm/internal/nccl/fake"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	fake.Remove()
+	os.Exit(code)
+}
 
 // onFakeGPU is a group of one rank on the stand-ins for NCCL and the CUDA runtime with which comm/internal/nccl is tested.
 func onFakeGPU(t *testing.T) *comm.Group {
 	t.Helper()
-	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
-	dir := t.TempDir()
-	compile := func(out, source string, more ...string) {
-		arguments := append([]string{"-shared", "-fPIC", "-o", out, filepath.Join("../internal/nccl/testdata", source)}, more...)
-		said, err := exec.Command(gcc, append(arguments, "-lpthread")...).CombinedOutput()
-		require.NoError(t, err, "%s", said)
-	}
-	runtime := filepath.Join(dir, "libcudart.so.13")
-	compile(runtime, "fakecudart.c")
-	compile(filepath.Join(dir, "libnccl.so.2"), "fakenccl.c", runtime, "-Wl,-rpath,$ORIGIN")
+	dir := fake.Build(t)
 	t.Setenv("COMM_NCCL_LIBRARY", dir)
 	t.Setenv("COMM_CUDART_LIBRARY", dir)
 	g, err := comm.Join(t.Context(), comm.WithRank(0, 1), comm.WithBackend("nccl"))

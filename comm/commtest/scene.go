@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"unsafe"
 
 	"gorun/comm"
 )
@@ -74,10 +75,16 @@ func (w wish) sized(r *rand.Rand, n int) wish {
 type typed interface {
 	fmt.Stringer
 	ops() []comm.Op
+	size() int // bytes of an element
 	scene(w wish) scene
 }
 
 func (e element[T]) String() string { return e.name }
+
+func (e element[T]) size() int {
+	var zero T
+	return int(unsafe.Sizeof(zero))
+}
 
 // scene is a call with its data, ready to be made by every rank.
 type scene interface {
@@ -109,15 +116,26 @@ func (e element[T]) scene(w wish) scene {
 	r := rand.New(rand.NewPCG(w.seed, 1))
 	for rank := range a.send {
 		a.send[rank] = make([]T, a.gives(rank))
-		for i := range a.send[rank] {
-			a.send[rank][i] = e.draw(r)
+		drawn := a.send[rank][:min(len(a.send[rank]), period)]
+		for i := range drawn {
+			drawn[i] = e.draw(r)
+		}
+		for done := len(drawn); done < len(a.send[rank]); done += period {
+			copy(a.send[rank][done:], drawn)
 		}
 	}
 	for rank := range a.want {
+		if same := a.kind == "AllReduce" || a.kind == "AllGather" || a.kind == "AllGatherV"; same && rank > 0 {
+			a.want[rank] = a.want[0]
+			continue
+		}
 		a.want[rank] = a.gets(rank)
 	}
 	return a
 }
+
+// period is after how many elements data repeats, since drawing takes longer than the calls do: a prime number, that no chunk has as its length.
+const period = 262_139
 
 // gives is how many elements rank has for the others.
 func (a *act[T]) gives(rank int) int {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -31,6 +32,7 @@ func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"every call":     everyCall,
 		"large":          largeCalls,
+		"large, typed":   typedLargeCalls,
 		"mixed":          mixedCalls,
 		"same bits":      sameBits,
 		"barrier":        barriers,
@@ -97,13 +99,14 @@ func everyCall(t *testing.T, open Open) {
 }
 
 // everyWish lists kind × type × reduction, and × size × in place × shift, of which a sample takes one arrangement each. The reference's time goes into
-// the large sizes: they are tried in one arrangement.
+// the large sizes: each is tried in one arrangement, which is drawn anew for every kind, type, reduction and number of ranks.
 func everyWish(r *rand.Rand, n int) (wishes []wish) {
 	for _, w := range kindsAndTypes(n) {
 		arrangements := len(sizes) * 2 * 2
 		chosen := []int{r.IntN(arrangements) * r.IntN(arrangements) / arrangements} // mostly small ones: what the suite itself costs is in the size
 		if testneeds.Soak() {
-			chosen = slices.DeleteFunc(r.Perm(arrangements), func(a int) bool { return sizes[a/4] > 1025 && a%4 != 3 })
+			only := r.Perm(len(sizes))
+			chosen = slices.DeleteFunc(r.Perm(arrangements), func(a int) bool { return sizes[a/4] > 1025 && a%4 != only[a/4]%4 })
 		}
 		for _, a := range chosen {
 			w.inPlace, w.shift = []byRank{nobody, everybody}[a%2], a/2%2*(1+r.IntN(7))
@@ -149,6 +152,28 @@ func largeCalls(t *testing.T, open Open) {
 	}
 }
 
+// typedLargeCalls make the calls of each kind, type and reduction with 64 MiB in the larger buffer, or some of them with a quarter of a MiB.
+func typedLargeCalls(t *testing.T, open Open) {
+	r := testneeds.Rand(t)
+	bytes := testneeds.Count(256<<10, 64<<20)
+	var groups [MostRanks + 1][]*comm.Group
+	wishes := kindsAndTypes(0)
+	r.Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
+	for _, w := range wishes[:testneeds.Count(24, len(wishes))] {
+		n := 2 + r.IntN(3)
+		if r.IntN(16) == 0 {
+			n = 1 + r.IntN(MostRanks)
+		}
+		if groups[n] == nil {
+			groups[n] = open(t, n)
+		}
+		w.ranks, w.root, w.seed = n, r.IntN(n), r.Uint64()
+		w.inPlace, w.shift = drawRanks(r), r.IntN(2)*(1+r.IntN(7))
+		elements := bytes / types[w.typ].size() / blocks(w.kind, n)
+		perform(t, groups[n], types[w.typ].scene(w.sized(r, elements+r.IntN(3)-1)))
+	}
+}
+
 // blocks is how many blocks the larger buffer of a call has.
 func blocks(kind string, n int) int {
 	if kind == "AllReduce" || kind == "Reduce" || kind == "Broadcast" || kind == "SendRecv" || kind == "Send" {
@@ -157,7 +182,8 @@ func blocks(kind string, n int) int {
 	return n
 }
 
-// sameBits repeats reductions whose result depends on the order of the operands, on several groups: all must have the same bits.
+// sameBits repeats reductions whose result depends on the order of the operands, or on which of several NaNs stays, on several groups: all must have
+// the same bits.
 func sameBits(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	inputs := make([][]float32, MostRanks)
@@ -165,29 +191,41 @@ func sameBits(t *testing.T, open Open) {
 		inputs[rank] = make([]float32, 30_001)
 		for i := range inputs[rank] {
 			inputs[rank][i] = float32(r.NormFloat64())
-		}
-	}
-	for _, n := range []int{2, 3, 5} {
-		results := make([][][]float32, n)
-		for range 2 {
-			each(t, open(t, n), func(ctx context.Context, g *comm.Group) error {
-				for range testneeds.Count(3, 20) {
-					result := make([]float32, len(inputs[0]))
-					if err := comm.AllReduce(ctx, g, inputs[g.Rank()], result, comm.Sum); err != nil {
-						return err
-					}
-					results[g.Rank()] = append(results[g.Rank()], result)
-				}
-				return nil
-			})
-		}
-		for rank := range results {
-			for i, result := range results[rank] {
-				require.True(t, slices.Equal(results[0][0], result), "rank %d of %d, repeat %d", rank, n, i)
+			if r.IntN(8) == 0 {
+				inputs[rank][i] = math.Float32frombits(0x7FC00000 | r.Uint32()&0x803FFFFF)
 			}
 		}
 	}
+	for _, n := range []int{2, 3, 5} {
+		for _, op := range float32s.ops() {
+			repeat(t, open, inputs[:n], op)
+		}
+	}
 }
+
+func repeat(t *testing.T, open Open, inputs [][]float32, op comm.Op) {
+	n := len(inputs)
+	results := make([][][]float32, n)
+	for range 2 {
+		each(t, open(t, n), func(ctx context.Context, g *comm.Group) error {
+			for range testneeds.Count(2, 20) {
+				result := make([]float32, len(inputs[0]))
+				if err := comm.AllReduce(ctx, g, inputs[g.Rank()], result, op); err != nil {
+					return err
+				}
+				results[g.Rank()] = append(results[g.Rank()], result)
+			}
+			return nil
+		})
+	}
+	for rank := range results {
+		for i, result := range results[rank] {
+			require.True(t, slices.EqualFunc(results[0][0], result, sameWord), "%v, rank %d of %d, repeat %d", op, rank, n, i)
+		}
+	}
+}
+
+func sameWord(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 
 // barriers: nobody passes before all have come.
 func barriers(t *testing.T, open Open) {

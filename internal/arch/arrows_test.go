@@ -58,6 +58,7 @@ var rooms = []room{
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},
 	{"comm/internal/backend", nil, "what the front and its back ends agree on is words, not machinery"},
 	{"comm/internal/nccl", []string{"comm/internal/backend"}, "a back end runs calls; how ranks find each other is passed to it as a function"},
+	{"comm/internal/nccl/fake", []string{"internal/testneeds"}, "stand-ins for libraries are built for tests alone"},
 	{"comm/internal/cpu", []string{"comm/internal/backend"}, "a back end runs calls; who makes them is not its business"},
 	{"comm/commtest", []string{"comm", "internal/testneeds"}, "the suite tests every back end by what users call"},
 	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},

@@ -1,7 +1,9 @@
 package interop
 
 import (
+	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
@@ -38,6 +41,12 @@ func sums(t *testing.T, n int, launch job) {
 	t.Helper()
 	got := launch.run(t)
 	require.Zero(t, got.code, "%s%s", got.stdout, got.stderr)
+	areSums(t, n, got.stdout)
+}
+
+// areSums compares what n ranks said.
+func areSums(t *testing.T, n int, stdout string) {
+	t.Helper()
 	var want []string
 	for rank := range n {
 		half := 0
@@ -46,7 +55,7 @@ func sums(t *testing.T, n int, launch job) {
 		}
 		want = append(want, fmt.Sprintf("rank %d of %d: sum %d, of its half %d", rank, n, n*(n-1)/2, half))
 	}
-	said := strings.Split(strings.TrimSpace(got.stdout), "\n")
+	said := strings.Split(strings.TrimSpace(stdout), "\n")
 	slices.Sort(said)
 	require.Equal(t, want, said)
 }
@@ -82,4 +91,53 @@ func TestCollectivesUnderLaunchers(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Launchers that are not here are known by the variables of which their ranks get these.
+func TestCollectivesByVariables(t *testing.T) {
+	program := collective(t)
+	local := func(t *testing.T) []string {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer listener.Close() // rank 0 serves there
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		require.NoError(t, err)
+		return []string{"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port}
+	}
+	nothing := func(*testing.T) []string { return nil }
+	for name, row := range map[string]struct {
+		common func(t *testing.T) []string
+		own    string // %[1]d is the rank, %[2]d their number
+	}{
+		"srun": {nothing, "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=%[1]d SLURM_NTASKS=%[2]d SLURM_STEP_NUM_TASKS=%[2]d SLURM_LOCALID=%[1]d " +
+			"SLURM_GTIDS=0,1,2 SLURM_NODEID=0 SLURM_STEP_NUM_NODES=1"},
+		"srun with an address": {local, "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_PROCID=%[1]d SLURM_STEP_NUM_TASKS=%[2]d SLURM_LOCALID=%[1]d"},
+		"srun --mpi=pmi2": {nothing, "SLURM_STEP_ID=2 SLURM_PROCID=%[1]d SLURM_STEP_NUM_TASKS=%[2]d SLURM_LOCALID=%[1]d SLURM_GTIDS=0,1,2 " +
+			"PMI_RANK=%[1]d PMI_SIZE=%[2]d"},
+		"bare PMI":  {nothing, "PMI_RANK=%[1]d PMI_SIZE=%[2]d"},
+		"Intel MPI": {nothing, "PMI_RANK=%[1]d PMI_SIZE=%[2]d MPI_LOCALRANKID=%[1]d MPI_LOCALNRANKS=%[2]d"},
+		"Open MPI": {nothing, "OMPI_COMM_WORLD_RANK=%[1]d OMPI_COMM_WORLD_SIZE=%[2]d OMPI_COMM_WORLD_LOCAL_RANK=%[1]d " +
+			"OMPI_COMM_WORLD_LOCAL_SIZE=%[2]d"},
+		"torch.distributed's env://": {local, "RANK=%[1]d WORLD_SIZE=%[2]d LOCAL_RANK=%[1]d"},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other: all have one parent, by which those without an address meet
+			const n = 3
+			common, said := row.common(t), make([]bytes.Buffer, n)
+			ranks := make([]*exec.Cmd, n)
+			for rank := range ranks {
+				cmd := exec.Command(program)
+				cmd.Env = append(append(os.Environ(), common...), strings.Fields(fmt.Sprintf(row.own, rank, n))...)
+				cmd.Stdout, cmd.Stderr = &said[rank], &said[rank]
+				require.NoError(t, cmd.Start())
+				t.Cleanup(func() { _ = cmd.Process.Kill() })
+				ranks[rank] = cmd
+			}
+			var all string
+			for rank, cmd := range ranks {
+				assert.NoError(t, cmd.Wait(), "rank %d: %s", rank, said[rank].String())
+				all += said[rank].String()
+			}
+			areSums(t, n, all)
+		})
+	}
 }

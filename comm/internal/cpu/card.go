@@ -19,7 +19,7 @@ import (
 )
 
 // version is that of the memory's layout and of the protocol by which ranks meet. Ranks of one group need the same.
-const version = 2
+const version = 3
 
 // card is what a rank tells the others about itself before they share memory.
 type card struct {
@@ -31,6 +31,7 @@ type card struct {
 	CPUs      []uint64
 	Expedited bool   // it can call membarrier
 	Key       string // the fingerprint of its key, "" without one
+	Note      string // of whom the group is made for
 }
 
 func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error) {

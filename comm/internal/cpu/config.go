@@ -17,6 +17,9 @@ type Config struct {
 	// FirstCall is the sequence number before the first call's: tests begin near its wrap.
 	FirstCall uint64
 
+	// Note is told to all ranks when they meet: see [Backend.Notes].
+	Note string
+
 	// Key is what ranks of different hosts prove to each other that they have, of at least KeySize bytes; nil where all are on one host.
 	Key []byte
 	// Near is an address that all hosts reach, "host:port": where the ranks met. Interfaces that lead there are preferred.

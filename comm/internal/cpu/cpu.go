@@ -33,13 +33,13 @@ import (
 // Backend is one rank of a group. It implements [backend.Backend].
 type Backend struct {
 	config Config
-	locals []int // the ranks of this host, ascending
-	me     int   // our index there
-	// uncounted is how many calls were made for the group before its user's first.
-	uncounted uint64
-	links     *links
-	memory    []byte
-	far       *far // nil where all ranks are on this host
+	locals []int    // the ranks of this host, ascending
+	me     int      // our index there
+	notes  []string // by rank: what it said of itself
+	places []int    // by rank: the how-manieth of its host
+	links  *links
+	memory []byte
+	far    *far // nil where all ranks are on this host
 
 	digest hash.Hash // of what the ranks said while they met
 
@@ -90,11 +90,17 @@ func (b *Backend) introduce(ctx context.Context) ([]card, error) {
 	if err != nil {
 		return nil, err
 	}
+	own.Note = b.config.Note
 	cards := []card{own}
 	if b.config.Ranks > 1 {
 		if cards, err = exchangeCards(ctx, b.config.Exchange, own, b.digest); err != nil {
 			return nil, err
 		}
+	}
+	before := map[string]int{}
+	for _, c := range cards {
+		b.notes, b.places = append(b.notes, c.Note), append(b.places, before[c.Host])
+		before[c.Host]++
 	}
 	b.locals = neighbours(cards, b.config.Rank)
 	for i, rank := range b.locals {
@@ -137,7 +143,7 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 	if b.engine == nil {
 		return errors.New("no memory for the group's state")
 	}
-	if spare && expedited {
+	if spare && expedited && len(local) > 1 {
 		b.later = time.AfterFunc(settled, b.expedite)
 	}
 	b.links.watch()
@@ -199,11 +205,11 @@ func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) err
 	return b.cancellable(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds())) })
 }
 
-// Uncounted says that the call before this one was none of the user's, so that errors don't count it.
-func (b *Backend) Uncounted() { b.uncounted++ }
+// Notes are, by rank, what the ranks' Config.Note said.
+func (b *Backend) Notes() []string { return b.notes }
 
-// Local is this rank's number among those of its host.
-func (b *Backend) Local() int { return b.me }
+// Local is the rank's number among those of its host.
+func (b *Backend) Local(rank int) int { return b.places[rank] }
 
 // Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or about to make another one.
 func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
@@ -275,7 +281,7 @@ func (b *Backend) failure() error {
 		return errors.New("the group failed, and does not say why")
 	}
 	b.far.tell(f)
-	return explain(f, b.uncounted)
+	return explain(f)
 }
 
 // Abort fails the group for everybody.

@@ -14,7 +14,7 @@ import (
 )
 
 // explain turns the group's record of a failure into an error that names ranks as the group counts them, and calls as its user does.
-func explain(f *C.struct_failure, uncounted uint64) error {
+func explain(f *C.struct_failure) error {
 	rank := int(f.rank)
 	switch f.kind {
 	case C.FAIL_LOST:
@@ -26,7 +26,7 @@ func explain(f *C.struct_failure, uncounted uint64) error {
 		return &backend.TimeoutError{Ranks: late(f), Call: describe(&f.call), After: after}
 	case C.FAIL_MISMATCH:
 		return &backend.MismatchError{
-			Sequence: uint64(f.sequence) - uncounted, RankA: rank, CallA: describe(&f.call), RankB: int(f.other), CallB: describe(&f.other_call),
+			Sequence: uint64(f.sequence), RankA: rank, CallA: describe(&f.call), RankB: int(f.other), CallB: describe(&f.other_call),
 		}
 	}
 	return fmt.Errorf("rank %d ended the group: %s", rank, C.GoString(&f.text[0]))

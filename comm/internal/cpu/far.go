@@ -297,7 +297,8 @@ func (f *far) answered(rank int, body []byte) {
 type survey struct {
 	me     int
 	all    map[int]C.struct_whereabouts // without ranks of hosts from which nobody answered
-	silent map[int]bool                 // who did not answer itself
+	silent map[int]bool                 // who of other hosts did not answer itself
+	heard  map[int]bool                 // who did
 }
 
 // late lists who has not come to the call that this rank is in, and waits for nobody.
@@ -305,16 +306,47 @@ func (s *survey) late(ranks int) (late []int) {
 	own := s.all[s.me]
 	for rank := range ranks {
 		w, known := s.all[rank]
-		if !known || collective(own.what) && w.sequence < own.sequence && w.waits_for < 0 {
+		if !known || collective(own.what) && w.sequence < own.sequence && awaits(w) < 0 {
 			late = append(late, rank)
 		}
 	}
 	return late
 }
 
+// awaits is the rank that a rank waits for, or is about to: the other one of its Send or Recv; -1 for none.
+func awaits(w C.struct_whereabouts) int {
+	switch {
+	case w.waits_for >= 0:
+		return int(w.waits_for)
+	case w.what&255 == C.K_SEND, w.what&255 == C.K_RECV:
+		return int(w.what >> 32)
+	}
+	return -1
+}
+
+// opposite finds, where the ranks that are waited for wait for each other in a circle, the nearest whose call never meets ours: one of the two is in a
+// Send or Recv that the other knows nothing of. Ranks on one host know it without waiting so long: see deadlock.h. A rank in a Send or Recv must have
+// answered itself: what it waits for may have come long ago to one that is stopped.
+func (s *survey) opposite(rank int) (odd int, found bool) {
+	own := s.all[s.me]
+	seen := map[int]bool{s.me: true}
+	for !seen[rank] {
+		w, known := s.all[rank]
+		next := awaits(w)
+		if !known || next < 0 || !collective(w.what) && !s.heard[rank] {
+			return 0, false
+		}
+		if !found && !(collective(w.what) && collective(own.what)) && (w.what != own.what || w.count != own.count) {
+			odd, found = rank, true
+		}
+		seen[rank], rank = true, next
+	}
+	return odd, found
+}
+
 // ask asks every rank of other hosts. It waits for all answers only as long as those that came don't say who is late.
 func (f *far) ask() *survey {
-	s := &survey{f.owner.config.Rank, map[int]C.struct_whereabouts{}, map[int]bool{}}
+	s := &survey{f.owner.config.Rank, map[int]C.struct_whereabouts{}, map[int]bool{}, map[int]bool{}}
 	answers := make(chan answer, len(f.conns))
 	f.mu.Lock()
 	f.asked++
@@ -333,6 +365,7 @@ func (f *far) ask() *survey {
 		select {
 		case a := <-answers:
 			delete(s.silent, a.rank)
+			s.heard[a.rank] = true
 			for i, mate := range f.mates[a.rank] {
 				s.all[mate] = a.where[i]
 			}
@@ -355,6 +388,11 @@ func (b *Backend) inquire() {
 			b.locked(func() { C.gorun_engine_disagree(b.engine, C.int(rank), w.what, w.count) })
 			return
 		}
+	}
+	if rank, found := s.opposite(int(C.gorun_engine_waited_for(b.engine))); found {
+		w := s.all[rank]
+		b.locked(func() { C.gorun_engine_disagree(b.engine, C.int(rank), w.what, w.count) })
+		return
 	}
 	blamed := s.late(b.config.Ranks)
 	if len(blamed) == 0 {

@@ -87,11 +87,11 @@ char *hosts_buffer(struct engine *e, int number, size_t bytes) {
 
 // --- calls as a whole ---
 
-static uint64_t what_of(const struct announcement *a) {
+uint64_t what_of(const struct announcement *a) {
 	return a->kind | (uint64_t)a->dtype << 8 | (uint64_t)a->op << 16 | (uint64_t)a->root << 32;
 }
 
-static struct announcement announcement_in(uint64_t what, uint64_t count) {
+struct announcement announcement_in(uint64_t what, uint64_t count) {
 	return (struct announcement){.kind = (uint8_t)what, .dtype = (uint8_t)(what >> 8), .op = (uint8_t)(what >> 16),
 	                             .root = (uint32_t)(what >> 32), .count = count};
 }
@@ -103,8 +103,6 @@ static void write_whole(struct whole_call *w, uint64_t sequence, uint64_t what, 
 	atomic_store_explicit(&w->count, count, memory_order_relaxed);
 	atomic_store_explicit(&w->sequence, sequence, memory_order_release);
 }
-
-static int is_message(int kind) { return kind == K_SEND || kind == K_RECV || kind == K_SENDRECV; }
 
 // whole_begin notes the call where the host's other ranks see it.
 static void whole_begin(struct engine *e, const struct call *c) {
@@ -189,9 +187,24 @@ static int run_whole(struct engine *e, const struct call *c) {
 	}
 }
 
+// In calls with a root some wait for nobody: what they send lies in the kernel's buffers, which take millions of small messages, and a rank that is
+// stuck would go unnoticed for as long. After so many of these calls all wait for all, as the lines of a host's ranks have them do, too.
+enum { LOOSE_CALLS = 32 };
+
+static int rooted(int kind) {
+	return kind == K_REDUCE || kind == K_BROADCAST || kind == K_GATHER || kind == K_GATHERV || kind == K_SCATTER || kind == K_SCATTERV;
+}
+
+static int keep_together(struct engine *e, int kind) {
+	if (!rooted(kind) || ++e->hosts->loose < LOOSE_CALLS) return RUN_OK;
+	e->hosts->loose = 0;
+	return hosts_barrier(e);
+}
+
 int run_over_hosts(struct engine *e, const struct call *c) {
 	whole_begin(e, c);
 	int status = run_whole(e, c);
+	if (status == RUN_OK) status = keep_together(e, c->kind);
 	if (status == RUN_OK) whole_end(e);
 	return status;
 }

@@ -32,6 +32,7 @@ struct hosts {
 	int64_t *counts;    // room for one number a local rank
 	struct buffer buffers[BUFFERS];
 	uint64_t sequence; // of the present collective
+	int loose;         // calls since the last one in which all waited for all
 	struct announcement announced;
 };
 
@@ -51,6 +52,12 @@ static inline int group_rank(const struct engine *e, int rank) {
 
 static inline uint64_t whole_sequence(const struct engine *e) { return e->hosts ? e->hosts->sequence : e->call; }
 static inline const struct announcement *whole_announcement(const struct engine *e) { return e->hosts ? &e->hosts->announced : &e->announced; }
+
+// A call in one word and its count: kind | dtype << 8 | op << 16 | root << 32.
+uint64_t what_of(const struct announcement *);
+struct announcement announcement_in(uint64_t what, uint64_t count);
+
+static inline int is_message(int kind) { return kind == K_SEND || kind == K_RECV || kind == K_SENDRECV; }
 
 // whole_differs says whether the rank of this host is known to make another call than ours, and which.
 int whole_differs(struct engine *, int rank, struct announcement *theirs);

@@ -341,6 +341,35 @@ func TestCallsThatNeverMeet(t *testing.T) {
 	}
 }
 
+// A message against a collective: within a host that is told at once, between hosts when the time is over.
+func TestMessageAgainstCollective(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		layout    string
+		odd, from int
+		timeout   time.Duration
+	}{{"ab", 0, 1, time.Second}, {"ab", 1, 0, time.Second}, {"aab", 0, 1, time.Minute}, {"abb", 1, 2, time.Minute}, {"abb", 2, 1, time.Minute}} {
+		backs := joined(t, row.layout, func(c *cpu.Config) { c.Timeout = row.timeout })
+		values := make([]float32, 10)
+		errs := each(backs, func(rank int, b *cpu.Backend) error {
+			if rank != row.odd {
+				return b.Run(context.Background(), &backend.Call{Kind: backend.Barrier})
+			}
+			return b.Run(context.Background(), &backend.Call{
+				Kind: backend.Recv, DType: backend.Float32, Root: row.from, Count: 3, Recv: unsafe.Pointer(&values[0]),
+			})
+		})
+		for rank, err := range errs {
+			var mismatch *backend.MismatchError
+			if assert.ErrorAs(t, err, &mismatch, "%v: rank %d", row, rank) {
+				assert.Contains(t, []int{mismatch.RankA, mismatch.RankB}, row.odd)
+				assert.ElementsMatch(t, []string{fmt.Sprintf("Recv of 3 float32 from rank %d", row.from), "Barrier"},
+					[]string{mismatch.CallA, mismatch.CallB})
+			}
+		}
+	}
+}
+
 func TestAllocateOverHosts(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []string{"aab", "abab"} {

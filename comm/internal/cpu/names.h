@@ -3,10 +3,13 @@
 #ifndef GORUN_NAMES_H
 #define GORUN_NAMES_H
 
+#define announcement_in gorun_cpu_announcement_in
 #define announcement_read gorun_cpu_announcement_read
 #define call_settle gorun_cpu_call_settle
 #define copy gorun_cpu_copy
 #define copy_fence gorun_cpu_copy_fence
+#define deadlock_check gorun_cpu_deadlock_check
+#define deadlock_say gorun_cpu_deadlock_say
 #define direct_call gorun_cpu_direct_call
 #define dtype_size gorun_cpu_dtype_size
 #define fail_between gorun_cpu_fail_between
@@ -73,6 +76,7 @@
 #define verify_until gorun_cpu_verify_until
 #define wait_slowly gorun_cpu_wait_slowly
 #define wake_waiting gorun_cpu_wake_waiting
+#define what_of gorun_cpu_what_of
 #define whole_differs gorun_cpu_whole_differs
 
 #endif

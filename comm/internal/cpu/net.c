@@ -166,24 +166,30 @@ static int net_obstacle(struct engine *e, struct patience *p) {
 	return RUN_OK;
 }
 
+static void say_waits(struct engine *e, uint64_t what) { atomic_store_explicit(&area_of(e, e->me)->waits.value, what, memory_order_relaxed); }
+
+// waited_for is a rank from which, or else to which, something has to move.
+static int waited_for(const struct engine *e, int flows) {
+	int rank = -1;
+	for (int i = 0; i < flows; i++) {
+		const struct flow *f = &e->hosts->flows[i];
+		if (movable(f) && (rank < 0 || !f->out)) rank = f->rank;
+	}
+	return rank;
+}
+
 static int net_nap(struct engine *e, int flows, struct patience *p) {
 	struct hosts *h = e->hosts;
-	_Atomic uint64_t *waits = &area_of(e, e->me)->waits.value;
 	int n = 0;
-	p->rank = -1;
+	p->rank = waited_for(e, flows);
 	for (int i = 0; i < flows; i++) {
 		struct flow *f = &h->flows[i];
-		if (!movable(f)) continue;
-		h->polls[n++] = (struct pollfd){.fd = h->fds[f->rank], .events = f->out ? POLLOUT : POLLIN};
-		if (p->rank < 0 || !f->out) p->rank = f->rank;
+		if (movable(f)) h->polls[n++] = (struct pollfd){.fd = h->fds[f->rank], .events = f->out ? POLLOUT : POLLIN};
 	}
 	if (!n) return fail_with(e, "nothing can move between the hosts: this is a bug in gorun/comm");
 	if (!p->since) p->since = now_ns();
-	atomic_store_explicit(waits, (uint64_t)(p->rank + 1) << 8 | CH_NET, memory_order_relaxed);
-	int ready = poll(h->polls, (nfds_t)n, NAP_NS / 1000000);
-	int status = ready > 0 ? RUN_OK : net_obstacle(e, p);
-	atomic_store_explicit(waits, 0, memory_order_relaxed);
-	return status;
+	say_waits(e, (uint64_t)(p->rank + 1) << 8 | CH_NET);
+	return poll(h->polls, (nfds_t)n, NAP_NS / 1000000) > 0 ? RUN_OK : net_obstacle(e, p);
 }
 
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. The first ones take as long as an answer
@@ -194,6 +200,7 @@ enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 20, NET_FEW = 8 };
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
 	if (p->looks++ < looks) {
+		if (p->looks == NET_GREEDY) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
 		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
 		return RUN_OK;
 	}
@@ -218,6 +225,7 @@ int net_run(struct engine *e, int flows, net_use use, void *state) {
 		TRY(step_all(e, flows, 1, &left, &moved)); // first what others wait for
 		TRY(step_all(e, flows, 0, &left, &moved));
 		if (use && (moved || !left)) TRY(use(e, state, &moved));
+		if (p.looks && (moved || !left)) say_waits(e, 0); // only then: after RUN_LATE others ask what we waited for
 		if (!left) return RUN_OK;
 		if (!moved) TRY(net_idle(e, flows, &p));
 		else p = (struct patience){0};

@@ -65,6 +65,15 @@ struct whole_call {
 
 enum { WHOLE_CALLS = 8 };
 
+// What a rank waits for that has waited long enough to sleep, for those who wonder whether it and they wait for each other. All but number is
+// written before it.
+struct wanted {
+	_Atomic uint64_t number;      // of the wait, 0: none
+	_Atomic uint64_t rank, half;  // whose word; whether it is the lower half of a line's head
+	_Atomic uint64_t word, least; // where in the segment it lies, and what it must reach
+	_Atomic uint64_t what, count; // the call, as in struct whole_call
+};
+
 struct area {
 	struct line lines[LINES];
 	struct counter done;     // calls up to here are verified: their lines may be written again
@@ -73,6 +82,7 @@ struct area {
 	struct counter waits;    // (local rank waited for + 1) << 8 | channel, while the slow part of a wait runs
 	struct counter pulse;    // counts while the slow part of a wait runs: it stands still in a rank that was stopped there
 	_Alignas(LINE_STRIDE) _Atomic uint32_t bell; // anybody: a futex; counts wake-ups
+	_Alignas(LINE_STRIDE) struct wanted wanted;
 	_Alignas(LINE_STRIDE) struct whole_call present;  // groups over hosts: the call that the rank is in, what = 0 between calls
 	_Alignas(LINE_STRIDE) struct whole_call wholes[WHOLE_CALLS]; // the last collectives, by sequence number
 	struct counter taken[]; // by ring: units that I need no more

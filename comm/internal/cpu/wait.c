@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "deadlock.h"
 #include "hosts.h"
 
 #include <linux/futex.h>
@@ -234,20 +235,22 @@ static void nap(struct engine *e, const struct awaited *a, uint64_t ns) {
 }
 
 static int wait_with_patience(struct engine *e, const struct awaited *a) {
-	uint64_t start = now_ns(), limit = e->timeout_ns ? e->timeout_ns : UINT64_MAX;
+	uint64_t start = now_ns(), limit = e->timeout_ns ? e->timeout_ns : UINT64_MAX, felt = 0;
 	uint64_t doze = limit / 8 < NAP_NS ? limit / 8 : NAP_NS; // several in the second half, in which pulses must change
-	for (int turn = 0, felt = 0;; turn++) {
+	for (int turn = 0;; turn++) {
 		TRY(obstacle(e, a));
 		if (reached(a)) return RUN_OK;
 		if (turn < e->yields) {
 			sched_yield();
 			continue;
 		}
+		if (turn == e->yields) deadlock_say(e, a);
 		uint64_t waited = now_ns() - start;
-		if (waited >= limit) return fail_timeout(e, a->rank, waited);
-		if (!felt && waited >= limit / 2) feel_pulses(e), felt = 1;
-		nap(e, a, limit - waited < doze ? limit - waited : doze);
+		if (!felt && waited >= limit / 2) feel_pulses(e), felt = waited;
+		if (waited >= limit && waited - felt >= 3 * doze) return fail_timeout(e, a->rank, waited); // we may have got no CPU meanwhile
+		nap(e, a, waited < limit && limit - waited < doze ? limit - waited : doze);
 		beat(e);
+		if (!reached(a)) TRY(deadlock_check(e, a));
 	}
 }
 
@@ -256,6 +259,7 @@ int wait_slowly(struct engine *e, const struct awaited *a) {
 	atomic_store_explicit(waits, (uint64_t)(a->rank + 1) << 8 | a->channel, memory_order_relaxed);
 	beat(e);
 	int status = wait_with_patience(e, a);
-	atomic_store_explicit(waits, 0, memory_order_relaxed);
+	deadlock_say(e, NULL);
+	if (status != RUN_LATE) atomic_store_explicit(waits, 0, memory_order_relaxed); // others may be asking what we waited for
 	return status;
 }

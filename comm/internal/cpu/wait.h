@@ -52,6 +52,7 @@ struct engine {
 	struct reader *from;                       // by source
 	struct messages *sent, *received;
 	const void **inputs; // room for one pointer a rank
+	uint64_t wait_number; // of the last wait that the others were told: see deadlock.h
 	uint64_t *pulses;    // every rank's half-way through a wait that may time out
 	struct region regions[MAX_REGIONS];
 	int region_count;

@@ -350,7 +350,7 @@ func (w *wire) tryAll(ctx context.Context, s slot, addresses []string) error {
 		dialer := net.Dialer{Timeout: dialTime}
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
-			stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+			stop := context.AfterFunc(ctx, func() { w.breakOff(s, conn) })
 			err = w.introduce(conn, s)
 			stop()
 		}
@@ -363,6 +363,15 @@ func (w *wire) tryAll(ctx context.Context, s slot, addresses []string) error {
 		failed = append(failed, fmt.Errorf("%s: %w", address, err))
 	}
 	return fmt.Errorf("rank %d cannot be reached: %w", s.rank, errors.Join(failed...))
+}
+
+// breakOff ends a handshake. ctx ends, too, when the last connection was made, of which who dialled may not have heard yet: what is kept stays.
+func (w *wire) breakOff(s slot, conn net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.made[s] != conn {
+		conn.SetDeadline(time.Unix(1, 0))
+	}
 }
 
 // brokenOff is the error of a connection that ended before the other side proved anything.

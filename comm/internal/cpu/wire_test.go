@@ -100,3 +100,17 @@ func TestWireRefusesAnEcho(t *testing.T) {
 	})
 	require.NoError(t, errors.Join(e.errors[:]...))
 }
+
+// The context of the handshakes ends with the last of them, whoever hears of that first.
+func TestHandshakesEndWithoutHarm(t *testing.T) {
+	e := wired(t, time.Minute, func(*wire) {}, nil)
+	require.NoError(t, errors.Join(e.errors[:]...))
+	dialler := e.wires[1]
+	for s, conn := range dialler.made {
+		dialler.breakOff(s, conn)
+		_, err := e.wires[0].made[slot{1, s.purpose}].Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = io.ReadFull(conn, make([]byte, 1))
+		require.NoError(t, err, "purpose %d", s.purpose)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,61 +17,23 @@ import (
 	"go.uber.org/goleak"
 
 	"gorun/comm/internal/backend"
-	"gorun/internal/testneeds"
-)
-
-// built holds the fakes' folders by their compiler flags; TestMain removes them.
-var (
-	built     = map[string]string{}
-	builtRoot string
+	ncclfake "gorun/comm/internal/nccl/fake"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		var err error
-		if builtRoot, err = os.MkdirTemp("", "fakenccl"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(builtRoot)
-		code := m.Run()
-		if err := goleak.Find(); err != nil && code == 0 {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return code
-	}())
-}
-
-// fakes compiles the two libraries with flags and returns their folder.
-func fakes(t *testing.T, flags ...string) string {
-	t.Helper()
-	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
-	key := strings.Join(flags, " ")
-	if folder, ok := built[key]; ok {
-		return folder
+	code := m.Run()
+	ncclfake.Remove()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
-	folder, err := os.MkdirTemp(builtRoot, "")
-	require.NoError(t, err)
-	runtime, library := filepath.Join(folder, "libcudart.so.13"), filepath.Join(folder, "libnccl.so.2")
-	if strings.Contains(key, "hip") {
-		runtime, library = filepath.Join(folder, "libamdhip64.so.6"), filepath.Join(folder, "librccl.so.1")
-	}
-	compile := func(out, source string, more ...string) {
-		arguments := append([]string{"-Wall", "-Wextra", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-o", out, "testdata/" + source}, flags...)
-		said, err := exec.Command(gcc, append(append(arguments, more...), "-lpthread")...).CombinedOutput()
-		require.NoError(t, err, "%s", said)
-	}
-	compile(runtime, "fakecudart.c")
-	compile(library, "fakenccl.c", runtime, "-Wl,-rpath,$ORIGIN")
-	built[key] = folder
-	return folder
+	os.Exit(code)
 }
 
 // fake opens the fakes.
 func fake(t *testing.T, flags ...string) *Library {
 	t.Helper()
-	folder := fakes(t, flags...)
+	folder := ncclfake.Build(t, flags...)
 	l, err := Open(Options{NCCL: folder, Runtime: folder})
 	require.NoError(t, err)
 	return l

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/comm/internal/backend"
+	ncclfake "gorun/comm/internal/nccl/fake"
 	"gorun/internal/testneeds"
 )
 
@@ -49,7 +50,7 @@ func TestLibrariesThatAreOfNoUse(t *testing.T) {
 		"another one?": {[]string{"-DOLD", "-DNO_RECV"}, "21400", " (NCCL 2.14.0) lacks the function ncclCommInitRankConfig; COMM_NCCL_LIBRARY can name another file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder := fakes(t, test.flags...)
+			folder := ncclfake.Build(t, test.flags...)
 			alone(t)
 			t.Setenv("FAKE_NCCL_VERSION", test.version)
 			_, err := Load(Options{NCCL: folder, Runtime: folder})
@@ -59,7 +60,7 @@ func TestLibrariesThatAreOfNoUse(t *testing.T) {
 }
 
 func TestNoLibrary(t *testing.T) {
-	folder := fakes(t)
+	folder := ncclfake.Build(t)
 	alone(t)
 	var missing *MissingError
 	gone := filepath.Join(t.TempDir(), "libnccl.so.2")
@@ -81,7 +82,7 @@ func TestNoLibrary(t *testing.T) {
 
 // Why there is no GPU.
 func TestDevices(t *testing.T) {
-	folder := fakes(t)
+	folder := ncclfake.Build(t)
 	runtime := filepath.Join(folder, "libcudart.so.13")
 	n, err := Devices(Options{Runtime: folder})
 	require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestRCCL(t *testing.T) {
 
 // The order of the search: who names a library gets that one; then the loader's; then what lies in Python's folders.
 func TestSearch(t *testing.T) {
-	folder := fakes(t)
+	folder := ncclfake.Build(t)
 	alone(t)
 	environment := t.TempDir()
 	site := filepath.Join(environment, "lib", "python3.11", "site-packages")
@@ -260,7 +261,7 @@ func TestRealLibrary(t *testing.T) {
 
 // Without a GPU joining ends with the real library's own words.
 func TestRealLibraryWithoutGPU(t *testing.T) {
-	site, folder := wheel(t), fakes(t)
+	site, folder := wheel(t), ncclfake.Build(t)
 	if n, err := Devices(Options{Runtime: filepath.Join(site, "nvidia/cu13/lib")}); err == nil {
 		t.Logf("there are %d GPUs: TestRealGPU tells more", n)
 		return
@@ -309,7 +310,7 @@ func groupOfOne(t *testing.T, l *Library) {
 
 // Our C compiles without a warning, and its functions run once under sanitizers against the fakes.
 func TestLibraryUnderSanitizers(t *testing.T) {
-	folder := fakes(t)
+	folder := ncclfake.Build(t)
 	program := filepath.Join(t.TempDir(), "life")
 	said, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
 		"-I.", "-o", program, "testdata/life.c", "library.c", "-ldl", "-lpthread").CombinedOutput()

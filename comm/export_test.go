@@ -1,0 +1,4 @@
+package comm
+
+// WithHost makes ranks with different names count as such on different hosts.
+func WithHost(name string) Option { return func(s *settings) { s.host = name } }
