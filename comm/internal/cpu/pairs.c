@@ -9,6 +9,21 @@ static inline struct announcement message_of(const struct call *c, size_t count)
 
 static uint64_t head_of(uint32_t signature, uint64_t sequence) { return (uint64_t)signature << 32 | (uint32_t)sequence; }
 
+// put_announced puts a message into the ring that the line will announce, as those on shelves are: the receiver waits for one word.
+static int put_announced(struct engine *e, int rank, const void *data, size_t bytes) {
+	char *room;
+	if (bytes <= LINE_PAYLOAD || bytes > SHELF_BYTES) return RUN_OK;
+	TRY(pair_put(e, rank, bytes, &room));
+	copy(room, data, bytes, 0);
+	return RUN_OK;
+}
+
+static void take_announced(struct engine *e, int rank, void *to, size_t bytes) {
+	if (bytes <= LINE_PAYLOAD || bytes > SHELF_BYTES) return;
+	copy(to, pair_announced(e, rank, bytes), bytes, 0);
+	pair_release(e, rank);
+}
+
 // send_begin writes the line of the next message to rank, with its data where that fits.
 static int send_begin(struct engine *e, const struct call *c, int rank, const void *data, size_t count) {
 	struct pair *p = pair_of(e, e->me, rank);
@@ -22,6 +37,7 @@ static int send_begin(struct engine *e, const struct call *c, int rank, const vo
 	}
 	struct line *l = &p->lines[k % PAIR_LINES];
 	int small = bytes <= LINE_PAYLOAD;
+	TRY(put_announced(e, rank, data, bytes));
 	if (bytes && small) memcpy(l->payload, data, bytes);
 	if (!small) memcpy(l->payload, &a, sizeof a);
 	post(e, &l->head, head_of(small ? signature_small(&a) : signature_large(&a), k), CH_PAIR);
@@ -51,6 +67,7 @@ static int recv_begin(struct engine *e, const struct call *c, int rank, void *da
 	if (head >> 32 != (small ? signature_small(&a) : signature_large(&a))) return differs(e, c, rank, l, count);
 	if (!small && ((const struct announcement *)l->payload)->count != count) return differs(e, c, rank, l, count);
 	if (bytes && small) memcpy(data, l->payload, bytes);
+	take_announced(e, rank, data, bytes);
 	if (k % (PAIR_LINES / 4) == 0) post(e, &p->acked.value, k, CH_PAIR);
 	return RUN_OK;
 }
@@ -75,12 +92,12 @@ static int recv_chunk(struct engine *e, int rank, char *to, size_t bytes, int st
 struct transfer {
 	int rank;
 	char *data;
-	size_t bytes; // that go through the ring: 0 where the line held everything
+	size_t bytes; // that go through the ring in chunks: 0 where the line held or announced everything
 };
 
 static struct transfer transfer_of(int rank, const void *data, size_t count, size_t size) {
 	size_t bytes = count * size;
-	return (struct transfer){rank, (char *)data, bytes > LINE_PAYLOAD ? bytes : 0};
+	return (struct transfer){rank, (char *)data, bytes > SHELF_BYTES ? bytes : 0};
 }
 
 // exchange moves the chunks of all transfers, a chunk of each in turn, so that no rank fills a ring whose reader waits for it.

@@ -62,15 +62,20 @@ static inline int ring_put(struct engine *e, size_t bytes, char **room) {
 
 static inline void ring_publish(struct engine *e) { publish(e, &e->ring, CH_RING); }
 
-static inline int read_next(struct engine *e, const struct geometry *g, struct reader *r, size_t bytes, int rank, enum channel channel,
-                            const char **data) {
+// pass_next passes the next bytes of a ring and returns where they lie, whether they are there yet or not.
+static inline const char *pass_next(const struct geometry *g, struct reader *r, size_t bytes) {
 	uint64_t n = units(bytes), place = place_from(g, r->position, n);
 	r->position = place + n;
+	return r->data + offset_at(g, place);
+}
+
+static inline int read_next(struct engine *e, const struct geometry *g, struct reader *r, size_t bytes, int rank, enum channel channel,
+                            const char **data) {
+	*data = pass_next(g, r, bytes);
 	if (r->seen < r->position) {
 		TRY(wait_counter(e, r->produced, r->position, rank, channel));
 		r->seen = atomic_load_explicit(r->produced, memory_order_acquire);
 	}
-	*data = r->data + offset_at(g, place);
 	return RUN_OK;
 }
 
@@ -81,9 +86,7 @@ static inline int ring_take(struct engine *e, int rank, size_t bytes, const char
 
 // ring_skip passes bytes of rank's ring that are for others, whether they are there yet or not.
 static inline void ring_skip(struct engine *e, int rank, size_t bytes) {
-	struct reader *r = &e->rings[rank];
-	uint64_t n = units(bytes);
-	r->position = place_from(&e->layout.ring, r->position, n) + n;
+	pass_next(&e->layout.ring, &e->rings[rank], bytes);
 }
 
 static inline void ring_release(struct engine *e, int rank) {
@@ -112,6 +115,11 @@ static inline void pair_publish(struct engine *e, int rank) { publish(e, &e->to[
 
 static inline int pair_take(struct engine *e, int rank, size_t bytes, const char **data) {
 	return read_next(e, &e->layout.pair_ring, &e->from[rank], bytes, rank, CH_PAIR, data);
+}
+
+// pair_announced returns the next bytes from rank, which are there since a line that was put later is.
+static inline const char *pair_announced(struct engine *e, int rank, size_t bytes) {
+	return pass_next(&e->layout.pair_ring, &e->from[rank], bytes);
 }
 
 static inline void pair_release(struct engine *e, int rank) {
