@@ -126,7 +126,7 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 		return b.missed(err)
 	}
 	b.memory = memory
-	spare := !crowded(local)
+	spare := !crowded(cards, b.config.Rank)
 	options := C.struct_engine_options{
 		ranks: C.int(len(local)), rank: C.int(b.me), crowded: flag(!spare), expedited: flag(expedited),
 		timeout_ns: C.uint64_t(b.config.Timeout.Nanoseconds()), first_call: C.uint64_t(b.config.FirstCall),
