@@ -2,6 +2,7 @@
 //
 //	go run ./internal/bench/comm -gorun bin/gorun -json build/bench/comm.json
 //	go run ./internal/bench/comm -quick -ops allreduce,barrier -ranks 2
+//	go run ./internal/bench/comm -quick -ranks "" -joins "" -hosts 1,2
 //
 // The ranks of all peers live at the same time and sleep at a socket while it is not their turn, so that one row's batches can be interleaved
 // within seconds. Every batch is the same loop in Go, C and Python (csrc/commloop.h draws it): each call has a float written into every cache
@@ -10,7 +11,13 @@
 // whether the machine is as fast as it can be; batches beside a slow probe are made again, and rows that stay slow are marked.
 //
 // With -n per CPU one rank every program's ranks are bound to a CPU each; with more ranks than CPUs Open MPI yields when idle (its documented
-// setting for that), MPICH has none. Where Debian's Open MPI comes without headers, build/openmpi may hold them:
+// setting for that), MPICH has none.
+//
+// With -stranger a process keeps one CPU busy beside every batch of everybody. With -hosts the ranks are on two hosts: network namespaces with a
+// cable between, made by this program, which needs root for it; there "raw" is one TCP connection and nothing else (csrc/commraw.c). With -overlap
+// examples/overlap runs. All three are part of a run without -quick. A run that SIGINT or SIGTERM ends leaves nothing behind.
+//
+// Where Debian's Open MPI comes without headers, build/openmpi may hold them:
 //
 //	apt-get download libopenmpi-dev && dpkg-deb -x libopenmpi-dev_*.deb build/openmpi
 package main
