@@ -199,7 +199,7 @@ static int much_to_come(const struct engine *e, int flows) {
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. The first ones take as long as an answer
 // from a rank that is there already. After them the thread offers its CPU to others between two looks: what it waits for may have to be
 // computed, or carried by the kernel, on this very CPU.
-enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 20, NET_FEW = 8 };
+enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 100, NET_FEW = 8 };
 
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
