@@ -267,7 +267,10 @@ func measureBesideStranger(o options, c *crew, p *probe, ranks int) ([]*row, err
 func (r results) tables() []*bench.Report {
 	var tables []*bench.Report
 	if len(r.rows) > 0 {
-		tables = append(tables, collectivesTable(r.rows), otherTable(r.rows))
+		tables = append(tables, collectivesTable(r.rows))
+		if other := otherTable(r.rows); len(other.Rows) > 0 {
+			tables = append(tables, other)
+		}
 	}
 	if len(r.hosts) > 0 {
 		tables = append(tables, hostsTable(r.hosts))
