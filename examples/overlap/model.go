@@ -50,6 +50,19 @@ func (m *model) calibrate() int64 {
 	return max(1, int64(turns*float64(m.compute)/float64(best)))
 }
 
+// layer computes one layer's gradients, here or elsewhere, where all but the last one cost this CPU nothing.
+func (m *model) layer(gradients []float32) {
+	if m.elsewhere {
+		time.Sleep(m.compute)
+		gradients = gradients[len(gradients)-1:]
+	} else {
+		m.work(m.turns)
+	}
+	for i := range gradients {
+		gradients[i] = float32(m.group.Rank())
+	}
+}
+
 // work multiplies and adds within the first cache, so that it competes with communication for CPUs but not for memory.
 func (m *model) work(turns int) {
 	for range turns {
@@ -62,10 +75,7 @@ func (m *model) work(turns int) {
 // backward computes all layers' gradients, the last one's first, and says of each that it is ready.
 func (m *model) backward(all [][]float32, ready func(layer int) error) error {
 	for layer, gradients := range all {
-		m.work(m.turns)
-		for i := range gradients {
-			gradients[i] = float32(m.group.Rank())
-		}
+		m.layer(gradients)
 		if err := ready(layer); err != nil {
 			return err
 		}

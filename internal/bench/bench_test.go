@@ -116,7 +116,8 @@ func TestDescendantsFindsChildren(t *testing.T) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), rankVariable+"=hang")
 	require.NoError(t, child.Start())
-	require.Contains(t, descendants(os.Getpid()), child.Process.Pid)
+	require.Contains(t, Descendants(os.Getpid()), child.Process.Pid)
+	require.Contains(t, Children(os.Getpid()), child.Process.Pid)
 	require.NoError(t, child.Process.Kill())
 	require.Error(t, child.Wait())
 }

@@ -82,7 +82,7 @@ func (s *Standing) Memory(rank string) (launcher, helpers Memory, err error) {
 	if launcher, err = MemoryOf(s.command.Process.Pid); err != nil {
 		return
 	}
-	for _, pid := range descendants(s.command.Process.Pid) {
+	for _, pid := range Descendants(s.command.Process.Pid) {
 		program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		memory, err := MemoryOf(pid)
 		if err == nil && program != rank {
@@ -102,8 +102,22 @@ func (s *Standing) End() {
 	_ = s.command.Wait()
 }
 
-// descendants returns all processes below pid.
-func descendants(pid int) []int {
+// Descendants returns all processes below pid.
+func Descendants(pid int) []int {
+	children := families()
+	var all []int
+	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {
+		all = append(all, queue[0])
+		queue = append(queue, children[queue[0]]...)
+	}
+	return all
+}
+
+// Children returns the processes whose parent is pid.
+func Children(pid int) []int { return families()[pid] }
+
+// families returns every process's children.
+func families() map[int][]int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -112,12 +126,7 @@ func descendants(pid int) []int {
 			children[parent] = append(children[parent], child)
 		}
 	}
-	var all []int
-	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {
-		all = append(all, queue[0])
-		queue = append(queue, children[queue[0]]...)
-	}
-	return all
+	return children
 }
 
 // family reads a process's own and its parent's id from /proc/PID/stat: "pid (name) state parent …", where name may hold anything.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"math/bits"
@@ -27,6 +26,7 @@ type card struct {
 	// Host is the same for two ranks that can share memory: same running kernel, same network namespace, since the sockets by which the memory
 	// is handed over have their names there.
 	Host      string
+	Machine   string // the same for two ranks under one kernel, whose CPUs have the same numbers
 	Socket    string // where this rank waits for its neighbours, should it be the lowest of its host
 	CPUs      []uint64
 	Expedited bool   // it can call membarrier
@@ -43,21 +43,30 @@ func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
 		return card{}, fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	own := card{Version: version, Host: cmp.Or(hostName, host()), Socket: socket, Expedited: expedited, Key: fingerprint(key)}
+	own := card{Version: version, Host: cmp.Or(hostName, host()), Machine: machine(), Socket: socket, Expedited: expedited, Key: fingerprint(key)}
 	for _, word := range mask {
 		own.CPUs = append(own.CPUs, uint64(word))
 	}
 	return own, nil
 }
 
-func host() string {
+// machine names the running kernel.
+func machine() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	network, err2 := os.Readlink("/proc/self/ns/net")
-	if errors.Join(err, err2) != nil {
+	if err != nil {
 		name, _ := os.Hostname()
 		return name
 	}
-	return strings.TrimSpace(string(boot)) + " " + network
+	return strings.TrimSpace(string(boot))
+}
+
+func host() string {
+	network, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		name, _ := os.Hostname()
+		return name
+	}
+	return machine() + " " + network
 }
 
 // exchangeAs gives what each rank says to all, and adds everything that was said to the digest.
@@ -146,11 +155,15 @@ func sameKey(cards []card, numbers []int) error {
 	return nil
 }
 
-// crowded reports whether the ranks have fewer CPUs than they are.
-func crowded(cards []card) bool {
+// crowded reports whether the ranks of rank's machine have fewer CPUs than they are. They may be on several hosts: containers with a network each.
+func crowded(cards []card, rank int) bool {
 	var all [len(unix.CPUSet{})]uint64
-	count := 0
+	count, ranks := 0, 0
 	for _, c := range cards {
+		if c.Machine != cards[rank].Machine {
+			continue
+		}
+		ranks++
 		for i, word := range c.CPUs {
 			all[i%len(all)] |= word
 		}
@@ -158,5 +171,5 @@ func crowded(cards []card) bool {
 	for _, word := range all {
 		count += bits.OnesCount64(word)
 	}
-	return count < len(cards)
+	return count < ranks
 }

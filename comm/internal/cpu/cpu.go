@@ -122,7 +122,7 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 		local[i] = cards[rank]
 		expedited = expedited && local[i].Expedited
 	}
-	spare := !crowded(local)
+	spare := !crowded(cards, b.config.Rank)
 	size := int(C.gorun_layout_for(C.int(len(local)), flag(!spare)).total)
 	memory, err := b.links.segment(ctx, local, b.me, size, func(fresh []byte) {
 		if b.config.FirstCall != 0 {

@@ -192,14 +192,24 @@ static int net_nap(struct engine *e, int flows, struct patience *p) {
 	return poll(h->polls, (nfds_t)n, NAP_NS / 1000000) > 0 ? RUN_OK : net_obstacle(e, p);
 }
 
+// much_to_come says whether a flow waits for more than NET_REST bytes. Who looks for them all the time takes them as they come, in small pieces, each
+// of which the kernel acknowledges: that takes up to twice as long as to sleep while they pile up.
+static int much_to_come(const struct engine *e, int flows) {
+	for (int i = 0; i < flows; i++) {
+		const struct flow *f = &e->hosts->flows[i];
+		if (!f->out && movable(f) && f->bytes - f->moved > NET_REST) return 1;
+	}
+	return 0;
+}
+
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. The first ones take as long as an answer
 // from a rank that is there already. After them the thread offers its CPU to others between two looks: what it waits for may have to be
 // computed, or carried by the kernel, on this very CPU.
-enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 20, NET_FEW = 8 };
+enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 100, NET_FEW = 8 };
 
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
-	if (p->looks++ < looks) {
+	if (p->looks++ < looks && !much_to_come(e, flows)) {
 		if (p->looks == NET_GREEDY) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
 		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
 		return RUN_OK;

@@ -14,7 +14,8 @@ struct net_header {
 
 enum {
 	NET_SMALL = 256,        // up to here header and bytes are one piece: one plain system call
-	NET_STEP = 1 << 20,      // at most so many bytes a system call: where both ends send, less of them in a row is slower
+	NET_STEP = 256 << 10,    // at most so many bytes a system call: what is copied in is copied out at the other end while caches have it
+	NET_REST = 512 << 10,    // of a message of which more is to come the receiver sleeps until there is some
 	NET_WINDOW = 1 << 20,   // room for what came and was not used yet
 	NET_CHUNK = 128 << 10   // used at once
 };

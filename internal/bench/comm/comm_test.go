@@ -17,9 +17,20 @@ import (
 // asRank as first argument makes this binary a rank of one, whose door is in the environment.
 const asRank = "as-rank"
 
+// Others make it a run that a signal ends, and what holds a host's namespaces.
+const (
+	asRun    = "as-run"
+	asHolder = "-hold"
+)
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == asRank {
-		if err := beRank(4096); err != nil {
+	roles := map[string]func() error{
+		asRank:   func() error { return beRank(4096) },
+		asRun:    func() error { return runForAWhile(os.Args[2]) },
+		asHolder: func() error { return hold(os.Args[2]) },
+	}
+	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
+		if err := roles[os.Args[1]](); err != nil {
 			log.Fatal(err)
 		}
 		return
@@ -31,7 +42,7 @@ func TestMain(m *testing.M) {
 func TestRankDoesEveryOperation(t *testing.T) {
 	binary, err := os.Executable()
 	require.NoError(t, err)
-	s, err := startSession(ours, []string{binary, asRank}, 1)
+	s, err := startSession("", ours, 1, program{Argv: []string{binary, asRank}})
 	require.NoError(t, err)
 	defer s.close()
 	for _, operation := range allOperations {
@@ -42,36 +53,49 @@ func TestRankDoesEveryOperation(t *testing.T) {
 		}
 	}
 	r := &row{Ranks: 1, Operation: "allreduce", Bytes: 64}
-	require.NoError(t, r.measure(options{rounds: 2, batch: time.Millisecond}, &crew{}, newProbe(0, 4*probeBytes), map[string]*session{ours: s}))
+	require.NoError(t, r.measure(options{rounds: 2, batch: time.Millisecond}, &crew{}, newProbe(0, 4*probeBytes), scene{ranks: 1, sessions: map[string]*session{ours: s}}))
 	require.GreaterOrEqual(t, len(r.Figures[ours].Samples), 2)
 	require.Positive(t, r.Figures[allocated].min())
 }
 
 func TestProgramsInCHaveNoWarnings(t *testing.T) {
 	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
-	source := filepath.Join(testneeds.Repository(t), "internal", "bench", "csrc", "commengine.c")
-	said, err := exec.Command(gcc, "-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror", source).CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	for _, name := range []string{"commengine.c", "commraw.c"} {
+		source := filepath.Join(testneeds.Repository(t), "internal", "bench", "csrc", name)
+		said, err := exec.Command(gcc, "-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror", source).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	}
 }
 
 func TestListsAreRead(t *testing.T) {
 	o := options{rounds: 1}
-	require.NoError(t, o.parse("barrier,reduce", "4,1024", "2", "", "mpich"))
+	require.NoError(t, o.parse(lists{operations: "barrier,reduce", sizes: "4,1024", ranks: "2", peers: "mpich", hosts: "1,2", hostSizes: "8", strangers: "4", overlaps: "2"}))
 	require.Equal(t, []string{"barrier", "reduce"}, o.operations)
 	require.Equal(t, []int{4, 1024}, o.sizes)
 	require.Empty(t, o.joins)
+	require.Equal(t, []int{1, 2}, o.hosts)
+	require.Equal(t, []int{8}, o.hostSizes)
+	require.Equal(t, []int{4}, o.strangers)
+	require.Equal(t, []int{2}, o.overlaps)
 }
 
 func TestListsAreRefused(t *testing.T) {
-	for _, row := range []struct{ operations, sizes, ranks, peers, problem string }{
-		{"reduce,scan", "4", "2", "", `-ops: "scan" is none of allreduce`},
-		{"reduce", "3", "2", "", `-sizes: "3" is no number from 4`},
-		{"reduce", "4", "two", "", `-ranks: "two" is no number`},
-		{"reduce", "4", "2", "nccl", `-peers: "nccl" is none of openmpi`},
-		{"reduce", "4", "2", "", "-rounds: 0"},
+	for _, row := range []struct {
+		lists   lists
+		problem string
+	}{
+		{lists{operations: "reduce,scan"}, `-ops: "scan" is none of allreduce`},
+		{lists{sizes: "3"}, `-sizes: "3" is no number from 4`},
+		{lists{ranks: "two"}, `-ranks: "two" is no number`},
+		{lists{peers: "nccl"}, `-peers: "nccl" is none of openmpi`},
+		{lists{strangers: "x"}, `-stranger: "x" is no number`},
+		{lists{hosts: "0"}, `-hosts: "0" is no number from 1`},
+		{lists{hostSizes: "2"}, `-host-sizes: "2" is no number from 4`},
+		{lists{overlaps: "1"}, `-overlap: "1" is no number from 2`},
+		{lists{}, "-rounds: 0"},
 	} {
 		var o options
-		require.ErrorContains(t, o.parse(row.operations, row.sizes, row.ranks, "", row.peers), row.problem)
+		require.ErrorContains(t, o.parse(row.lists), row.problem)
 	}
 }
 
@@ -102,6 +126,9 @@ func TestResultsAreKnown(t *testing.T) {
 		{"sendrecv", 0, 9, true},
 		{"sendrecv", 1, 7, true},
 		{"barrier", 0, 0, false},
+		{"pingpong", 0, 9, true},
+		{"pingpong", 1, 0, false},
+		{"pingpong", 2, 7, true},
 	} {
 		want, checked := task{operation: row.operation, calls: 8}.first(row.rank, 3)
 		require.Equal(t, row.checked, checked, "%+v", row)
@@ -207,8 +234,8 @@ func TestJoiningTable(t *testing.T) {
 func TestSessionsWithoutRanks(t *testing.T) {
 	binary, err := os.Executable()
 	require.NoError(t, err)
-	_, err = startSession("nobody", []string{binary, "-test.run=^$"}, 2)
+	_, err = startSession("", "nobody", 2, program{Argv: []string{binary, "-test.run=^$"}})
 	require.ErrorContains(t, err, "only 0 of 2 ranks came")
-	_, err = startSession("nobody", []string{"/nowhere/program"}, 2)
+	_, err = startSession("", "nobody", 2, program{Argv: []string{"/nowhere/program"}})
 	require.ErrorContains(t, err, "nobody: ")
 }

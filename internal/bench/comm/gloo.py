@@ -34,6 +34,15 @@ class Loop:
             dist.recv(got, before)
             sent.wait()
 
+        def pingpong():
+            last = self.ranks - 1
+            if self.rank == 0:
+                dist.send(one, last)
+            if self.rank in (0, last):
+                dist.recv(got, last - self.rank)
+            if self.rank == last:
+                dist.send(one, 0)
+
         call, given, result = {
             # In place: torch.distributed has no other.
             "allreduce": (lambda: dist.all_reduce(one), one, one),
@@ -43,6 +52,7 @@ class Loop:
             "reducescatter": (lambda: dist.reduce_scatter_tensor(got, all_sent), all_sent, got),
             "alltoall": (lambda: dist.all_to_all_single(all_got, all_sent), all_sent, all_got),
             "sendrecv": (sendrecv, one, got),
+            "pingpong": (pingpong, one, got),
             "barrier": (dist.barrier, self.send[:0], got),
         }[operation]
         return call, given[::FLOATS_PER_LINE], result

@@ -36,7 +36,7 @@ func measureJoining(c *crew, sizes []int) (all []joining, err error) {
 				if argv == nil {
 					continue
 				}
-				s, err := startSession(j.Peer, argv, ranks)
+				s, err := startSession(c.dir, j.Peer, ranks, program{Argv: argv})
 				if err != nil {
 					return nil, fmt.Errorf("joining: %w", err)
 				}

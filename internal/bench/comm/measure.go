@@ -7,9 +7,29 @@ import (
 	"time"
 )
 
+// scene is where rows are measured: the ranks of all peers, and what is beside them.
+type scene struct {
+	ranks    int
+	each     int       // ranks a host of two; 0: all on one host
+	stranger *stranger // nil: nobody
+	sessions map[string]*session
+}
+
+func (s scene) String() string {
+	switch {
+	case s.each > 0:
+		return fmt.Sprintf("2 hosts of %d ranks", s.each)
+	case s.stranger != nil:
+		return fmt.Sprintf("%d ranks and a stranger", s.ranks)
+	}
+	return fmt.Sprintf("%d ranks", s.ranks)
+}
+
 // row is one operation with one size on so many ranks, and what everybody took for it.
 type row struct {
 	Ranks     int                 `json:"ranks"`
+	Each      int                 `json:"ranks_a_host,omitempty"` // of two; 0: all on one host
+	Stranger  bool                `json:"stranger,omitempty"`     // one CPU is busy with something else
 	Operation string              `json:"operation"`
 	Bytes     int                 `json:"bytes"`
 	Figures   map[string]*figures `json:"figures"`
@@ -95,40 +115,49 @@ func (r *row) best(of func(*figures) float64) (least float64) {
 	return least
 }
 
-// measureAll measures all operations and sizes with one number of ranks.
-func measureAll(o options, c *crew, p *probe, ranks int) ([]*row, error) {
-	sessions, err := c.start(ranks, max(slices.Max(append(o.sizes, 0)), 4096))
+// measureOneHost measures all operations and sizes with one number of ranks on this host.
+func measureOneHost(o options, c *crew, p *probe, s scene) ([]*row, error) {
+	bytes := max(slices.Max(append(o.sizes, 0)), 4096)
+	s, err := c.start(s, func(name string) []program { return single(c.argv(name, s.ranks, bytes)) })
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(sessions)
-	var rows []*row
-	for _, operation := range o.operations {
-		sizes := o.sizes
+	defer closeAll(s.sessions)
+	return measureAll(o, c, p, s, o.operations, o.sizes)
+}
+
+// measureAll measures those operations and sizes.
+func measureAll(o options, c *crew, p *probe, s scene, operations []string, sizes []int) (rows []*row, err error) {
+	for _, operation := range operations {
+		own := sizes
 		if operation == "barrier" {
-			sizes = []int{0}
+			own = []int{0}
 		}
-		for _, size := range sizes {
-			r := &row{Ranks: ranks, Operation: operation, Bytes: size}
-			if err := r.measure(o, c, p, sessions); err != nil {
+		for _, size := range own {
+			r := s.row(operation, size)
+			if err := r.measure(o, c, p, s); err != nil {
 				return nil, err
 			}
 			rows = append(rows, r)
 		}
-		log.Printf("%d ranks: %s is done", ranks, operation)
+		log.Printf("%s: %s is done", s, operation)
 	}
-	return again(o, c, p, sessions, rows)
+	return again(o, c, p, s, rows)
+}
+
+func (s scene) row(operation string, size int) *row {
+	return &row{Ranks: s.ranks, Each: s.each, Stranger: s.stranger != nil, Operation: operation, Bytes: size}
 }
 
 // again measures the rows once more that fell into a slow spell.
-func again(o options, c *crew, p *probe, sessions map[string]*session, rows []*row) ([]*row, error) {
+func again(o options, c *crew, p *probe, s scene, rows []*row) ([]*row, error) {
 	for i, r := range rows {
 		if r.fast() >= enough(o.rounds) || p.patience <= 0 {
 			continue
 		}
 		begin := time.Now()
-		second := &row{Ranks: r.Ranks, Operation: r.Operation, Bytes: r.Bytes}
-		if err := second.measure(o, c, p, sessions); err != nil {
+		second := s.row(r.Operation, r.Bytes)
+		if err := second.measure(o, c, p, s); err != nil {
 			return nil, err
 		}
 		p.patience -= time.Since(begin)
@@ -146,26 +175,27 @@ func enough(rounds int) int { return (rounds + 1) / 2 }
 type contender struct {
 	name    string
 	session *session
+	beside  *stranger
 	task    task
 }
 
-func (r *row) contenders(sessions map[string]*session) (all []contender) {
-	for _, name := range append([]string{ours}, allPeers...) {
-		if s := sessions[name]; s != nil {
-			all = append(all, contender{name, s, task{operation: r.Operation, bytes: r.Bytes}})
+func (r *row) contenders(s scene) (all []contender) {
+	for _, name := range append([]string{ours, raw}, allPeers...) {
+		if one := s.sessions[name]; one != nil {
+			all = append(all, contender{name, one, s.stranger, task{operation: r.Operation, bytes: r.Bytes}})
 		}
 	}
-	if r.Operation == "allreduce" || r.Operation == "reducescatter" {
-		all = append(all, contender{allocated, sessions[ours], task{operation: r.Operation, bytes: r.Bytes, shared: true}})
+	if s.each == 0 && (r.Operation == "allreduce" || r.Operation == "reducescatter") {
+		all = append(all, contender{allocated, s.sessions[ours], s.stranger, task{operation: r.Operation, bytes: r.Bytes, shared: true}})
 	}
 	return all
 }
 
 // measure interleaves everybody's batches until all have enough that count, or twice as many rounds are over. A peer that fails is out from then
 // on; comm may not.
-func (r *row) measure(o options, c *crew, p *probe, sessions map[string]*session) error {
+func (r *row) measure(o options, c *crew, p *probe, s scene) error {
 	r.Figures = map[string]*figures{}
-	all := r.contenders(sessions)
+	sessions, all := s.sessions, r.contenders(s)
 	lose := func(peer contender, err error) error {
 		if peer.session == sessions[ours] {
 			return err
@@ -216,7 +246,7 @@ func (r *row) sample(peer contender, p *probe, before reading) (after reading, e
 	f := r.Figures[peer.name]
 	t := peer.task
 	t.calls, t.warm = f.Calls, f.Calls/10+1
-	a, err := peer.session.run(t)
+	a, err := peer.run(t)
 	if err != nil {
 		return reading{}, err
 	}
@@ -246,7 +276,7 @@ func calibrate(peer contender, length time.Duration) (calls int, err error) {
 	for range 6 {
 		t := peer.task
 		t.calls, t.warm = calls, 1
-		a, err := peer.session.run(t)
+		a, err := peer.run(t)
 		if err != nil {
 			return 0, fmt.Errorf("%d ranks: %w", len(peer.session.ranks), err)
 		}

@@ -18,6 +18,7 @@ const (
 	mpich     = "mpich"
 	gloo      = "gloo"
 	engine    = "engine"
+	raw       = "raw" // bare TCP, between hosts only
 )
 
 var (
@@ -31,12 +32,12 @@ type crew struct {
 	gorun, self, mpirun, mpiexec, python, script string
 	programs                                     map[string]string // compiled here: openmpi, mpich, engine
 	notes                                        []string
-	commands                                     map[string][]string // what was run, by peer and number of ranks
+	commands                                     map[string][]program // what was run, by peer and where
 }
 
-// findPeers compiles what has to be, in the repository's root; peers that cannot be had leave a note.
-func findPeers(gorun string, wanted []string) (*crew, error) {
-	c := &crew{programs: map[string]string{}, commands: map[string][]string{}}
+// findPeers compiles what has to be, in the repository's root and into dir; peers that cannot be had leave a note.
+func findPeers(dir, gorun string, wanted []string) (*crew, error) {
+	c := &crew{dir: dir, programs: map[string]string{}, commands: map[string][]program{}}
 	var err error
 	if c.gorun, err = filepath.Abs(gorun); err != nil {
 		return nil, err
@@ -47,11 +48,8 @@ func findPeers(gorun string, wanted []string) (*crew, error) {
 	if c.self, err = os.Executable(); err != nil {
 		return nil, err
 	}
-	if c.dir, err = os.MkdirTemp("", "comm-bench-"); err != nil {
-		return nil, err
-	}
-	finders := map[string]func() error{openMPI: c.findOpenMPI, mpich: c.findMPICH, gloo: c.findGloo, engine: c.buildEngine}
-	for _, name := range wanted {
+	finders := map[string]func() error{openMPI: c.findOpenMPI, mpich: c.findMPICH, gloo: c.findGloo, engine: c.buildEngine, raw: c.buildRaw}
+	for _, name := range append([]string{raw}, wanted...) {
 		if err := finders[name](); err != nil {
 			c.notes = append(c.notes, fmt.Sprintf("left out: %s: %v", name, err))
 		}
@@ -59,16 +57,14 @@ func findPeers(gorun string, wanted []string) (*crew, error) {
 	return c, nil
 }
 
-func (c *crew) close() { _ = os.RemoveAll(c.dir) }
-
 var sources = filepath.Join("internal", "bench", "csrc")
 
 // compile makes a program called name and keeps it if that works.
 func (c *crew) compile(name string, argv ...string) error {
 	path := filepath.Join(c.dir, name)
 	argv = append(argv, "-Wall", "-Wextra", "-Werror", "-o", path)
-	if said, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %.300s", argv[0], err, said)
+	if err := step(argv...); err != nil {
+		return err
 	}
 	c.programs[name] = path
 	return nil
@@ -91,6 +87,10 @@ func (c *crew) findMPICH() (err error) {
 		return err
 	}
 	return c.compile(mpich, "mpicc.mpich", "-O2", filepath.Join(sources, "commmpi.c"))
+}
+
+func (c *crew) buildRaw() error {
+	return c.compile(raw, "gcc", "-O2", "-std=gnu11", filepath.Join(sources, "commraw.c"))
 }
 
 func (c *crew) findGloo() (err error) {
@@ -176,27 +176,35 @@ func (c *crew) argv(name string, ranks, bytes int) []string {
 	return nil
 }
 
-// start begins all peers' sessions; who does not start leaves a note, comm must.
-func (c *crew) start(ranks, bytes int) (map[string]*session, error) {
-	sessions := map[string]*session{}
-	for _, name := range append([]string{ours}, allPeers...) {
-		argv := c.argv(name, ranks, bytes)
-		if argv == nil {
+// single is the one program that argv names, none where it names nothing.
+func single(argv []string) []program {
+	if argv == nil {
+		return nil
+	}
+	return []program{{Argv: argv}}
+}
+
+// start begins the sessions of all peers for which programs has any; who does not start leaves a note, comm must.
+func (c *crew) start(s scene, programs func(name string) []program) (scene, error) {
+	s.sessions = map[string]*session{}
+	for _, name := range append([]string{ours, raw}, allPeers...) {
+		wanted := programs(name)
+		if wanted == nil {
 			continue
 		}
-		c.commands[fmt.Sprintf("%s, %d ranks", name, ranks)] = argv
-		s, err := startSession(name, argv, ranks)
+		c.commands[fmt.Sprintf("%s, %s", name, s)] = wanted
+		started, err := startSession(c.dir, name, s.ranks, wanted...)
 		if err != nil && name == ours {
-			closeAll(sessions)
-			return nil, err
+			closeAll(s.sessions)
+			return s, err
 		}
 		if err != nil {
-			c.notes = append(c.notes, fmt.Sprintf("left out with %d ranks: %v", ranks, err))
+			c.notes = append(c.notes, fmt.Sprintf("left out with %s: %v", s, err))
 			continue
 		}
-		sessions[name] = s
+		s.sessions[name] = started
 	}
-	return sessions, nil
+	return s, nil
 }
 
 func closeAll(sessions map[string]*session) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -30,10 +31,34 @@ type job struct {
 	send, recv []float32
 }
 
+// memberVariable tells a rank that no launcher started who it is: "RANK SIZE STORE KEY", the key in hexadecimal digits.
+const memberVariable = "COMMBENCH_MEMBER"
+
+// parseMember returns how such a rank joins.
+func parseMember(text string) ([]comm.Option, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var rank, size int
+	var store, digits string
+	if _, err := fmt.Sscan(text, &rank, &size, &store, &digits); err != nil {
+		return nil, fmt.Errorf("%s=%q: %w", memberVariable, text, err)
+	}
+	key, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%q: the key: %w", memberVariable, text, err)
+	}
+	return []comm.Option{comm.WithRank(rank, size), comm.WithStore(store), comm.WithKey(key)}, nil
+}
+
 // beRank joins, meets the others once, says hello and works until the door closes.
 func beRank(bytes int) error {
 	ctx := context.Background()
-	group, err := comm.Join(ctx)
+	joining, err := parseMember(os.Getenv(memberVariable))
+	if err != nil {
+		return err
+	}
+	group, err := comm.Join(ctx, joining...)
 	if err != nil {
 		return err
 	}
@@ -68,6 +93,9 @@ func (l *loop) allocate(ctx context.Context, floats int) error {
 		l.send[i], l.recv[i] = make([]float32, floats), make([]float32, floats)
 	}
 	for _, buffer := range []*[]float32{&l.send[1], &l.recv[1]} {
+		if os.Getenv(memberVariable) != "" {
+			break // no memory is shared between hosts
+		}
 		shared, err := comm.Allocate[float32](ctx, l.group, floats)
 		if err != nil {
 			return err
@@ -154,7 +182,28 @@ func (l *loop) prepare(ctx context.Context, j *job) func() error {
 		return func() error { return comm.AllToAll(ctx, g, j.send, j.recv) }
 	case "sendrecv":
 		return func() error { return comm.SendRecv(ctx, g, j.send, next, j.recv, previous) }
+	case "pingpong":
+		return func() error { return pingPong(ctx, g, j.send, j.recv) }
 	}
 	j.send = nil
 	return func() error { return comm.Barrier(ctx, g) }
+}
+
+// pingPong: the first and the last rank send the vector there and back.
+func pingPong(ctx context.Context, g *comm.Group, send, recv []float32) error {
+	last := g.Size() - 1
+	if g.Rank() == 0 {
+		if err := comm.Send(ctx, g, send, last); err != nil {
+			return err
+		}
+	}
+	if g.Rank() == 0 || g.Rank() == last {
+		if err := comm.Recv(ctx, g, recv, last-g.Rank()); err != nil {
+			return err
+		}
+	}
+	if g.Rank() == last {
+		return comm.Send(ctx, g, send, 0)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,11 +23,11 @@ const patience = 90 * time.Second
 
 // session is a peer's job whose ranks wait for tasks.
 type session struct {
-	name    string
-	command *exec.Cmd
-	ended   chan error
-	ranks   []caller
-	joined  time.Duration // from before the launcher's start to the end of the slowest rank's first barrier
+	name     string
+	commands []*exec.Cmd
+	ended    chan struct{} // when all commands have
+	ranks    []caller
+	joined   time.Duration // from before the launcher's start to the end of the slowest rank's first barrier
 }
 
 // caller is one rank at the door.
@@ -41,9 +42,16 @@ func monotonic() int64 {
 	return t.Nano()
 }
 
-// startSession runs argv, which starts that many ranks, and returns when all have said hello.
-func startSession(name string, argv []string, ranks int) (*session, error) {
-	dir, err := os.MkdirTemp("", "comm-door-")
+// program is a command that starts ranks, and what it has in its environment beside ours.
+type program struct {
+	Argv    []string `json:"argv"`
+	Environ []string `json:"environ,omitempty"`
+}
+
+// startSession runs programs, which start that many ranks, and returns when all have said hello. Its files are in a folder in dir, "" for the
+// system's.
+func startSession(dir, name string, ranks int, programs ...program) (*session, error) {
+	dir, err := os.MkdirTemp(dir, "comm-door-")
 	if err != nil {
 		return nil, err
 	}
@@ -54,31 +62,49 @@ func startSession(name string, argv []string, ranks int) (*session, error) {
 		return nil, err
 	}
 	defer door.Close()
-
-	command := exec.Command(argv[0], argv[1:]...)
-	command.Env = append(os.Environ(), doorVariable+"="+path)
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	said, err := os.Create(filepath.Join(dir, "said"))
 	if err != nil {
 		return nil, err
 	}
 	defer said.Close()
-	command.Stdout, command.Stderr = said, said
-	s := &session{name: name, command: command, ended: make(chan error, 1), ranks: make([]caller, ranks)}
+	s := &session{name: name, ended: make(chan struct{}), ranks: make([]caller, ranks)}
 	begin := monotonic()
-	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	err = s.launch(programs, path, said, door)
+	if err == nil {
+		err = s.receive(door, begin)
 	}
-	go func() {
-		s.ended <- command.Wait()
-		door.Close() // nobody else will come
-	}()
-	if err := s.receive(door, begin); err != nil {
+	if err != nil {
 		s.close()
 		text, _ := os.ReadFile(said.Name())
 		return nil, fmt.Errorf("%s: %w\n%s", name, err, text)
 	}
 	return s, nil
+}
+
+// launch starts the programs. The door closes when one has ended: then somebody will not come.
+func (s *session) launch(programs []program, path string, said *os.File, door net.Listener) error {
+	var running sync.WaitGroup
+	defer func() {
+		go func() {
+			running.Wait()
+			close(s.ended)
+		}()
+	}()
+	for _, p := range programs {
+		command := exec.Command(p.Argv[0], p.Argv[1:]...)
+		command.Env = append(append(os.Environ(), doorVariable+"="+path), p.Environ...)
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		command.Stdout, command.Stderr = said, said
+		if err := command.Start(); err != nil {
+			return err
+		}
+		s.commands = append(s.commands, command)
+		running.Go(func() {
+			_ = command.Wait()
+			door.Close()
+		})
+	}
+	return nil
 }
 
 // receive waits for the ranks' hello.
@@ -146,7 +172,7 @@ func (s *session) run(t task) (slowest answer, err error) {
 		if err != nil {
 			return answer{}, fmt.Errorf("%s: rank %d: %w", s.name, rank, err)
 		}
-		if want, checked := t.first(rank, len(s.ranks)); checked && first != want {
+		if want, checked := t.first(rank, len(s.ranks)); checked && s.name != raw && first != want {
 			return answer{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g", s.name, rank, len(s.ranks), first, t.operation, t.bytes, want)
 		}
 		slowest.total, slowest.writing = max(slowest.total, one.total), max(slowest.writing, one.writing)
@@ -174,6 +200,8 @@ func (t task) first(rank, ranks int) (want float64, checked bool) {
 		return value, true
 	case "alltoall":
 		return value, rank == 0
+	case "pingpong":
+		return value + float64(ranks-1-rank), rank == 0 || rank == ranks-1
 	case "sendrecv":
 		return value + float64((rank+ranks-1)%ranks), true
 	}
@@ -190,7 +218,9 @@ func (s *session) close() {
 	select {
 	case <-s.ended:
 	case <-time.After(15 * time.Second):
-		_ = syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL)
+		for _, command := range s.commands {
+			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		}
 		<-s.ended
 	}
 }

@@ -19,6 +19,8 @@ type goal struct{ min, median float64 }
 func goalOf(r *row, shared bool) goal {
 	reduces := r.Operation == "allreduce" || r.Operation == "reducescatter"
 	switch {
+	case r.Stranger:
+		return goal{1, 1}
 	case r.Ranks > 2:
 		return goal{0.9, 1.2}
 	case shared && r.Bytes >= 64*kib:
@@ -73,10 +75,14 @@ func collectivesTable(rows []*row) *bench.Report {
 }
 
 func (r *row) title(name string) string {
+	title := r.Operation
 	if name == allocated {
-		return r.Operation + ", allocated"
+		title += ", allocated"
 	}
-	return r.Operation
+	if r.Stranger {
+		title += ", a stranger on one CPU"
+	}
+	return title
 }
 
 // remark marks rows of which few batches ran while the machine was as fast as it can be.
@@ -92,6 +98,9 @@ func (r *row) remark() string {
 func otherTable(rows []*row) *bench.Report {
 	table := bench.NewReport("other targets", "ranks", "operation", "bytes", "what", "minimum", "median", "target", "verdict")
 	for _, r := range rows {
+		if r.Stranger {
+			continue
+		}
 		add := func(what string, least, middle, limit float64, format string) {
 			if least != 0 {
 				verdict := bench.Judge(least <= limit, middle <= limit)

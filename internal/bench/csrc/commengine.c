@@ -27,10 +27,27 @@ static void meet(const struct loop *l) {
 	run((struct call){.kind = K_BARRIER});
 }
 
+/* The first and the last rank send the vector there and back. */
+static void ping_pong(const struct loop *l, const struct task *t) {
+	const int last = l->ranks - 1;
+	struct call out = {.kind = K_SEND, .root = last - l->rank, .count = t->count, .send = l->send[0]};
+	struct call in = {.kind = K_RECV, .root = last - l->rank, .count = t->count, .recv = l->recv[0]};
+	if (l->rank == 0)
+		run(out);
+	if (l->rank == 0 || l->rank == last)
+		run(in);
+	if (l->rank == last)
+		run(out);
+}
+
 static void call(const struct loop *l, const struct task *t) {
 	static const int kinds[OPERATIONS] = {
-		K_ALLREDUCE, K_REDUCE, K_BROADCAST, K_ALLGATHER, K_REDUCESCATTER, K_ALLTOALL, K_SENDRECV, K_BARRIER,
+		K_ALLREDUCE, K_REDUCE, K_BROADCAST, K_ALLGATHER, K_REDUCESCATTER, K_ALLTOALL, K_SENDRECV, K_BARRIER, K_SEND,
 	};
+	if (t->operation == PINGPONG) {
+		ping_pong(l, t);
+		return;
+	}
 	struct call c = {.kind = kinds[t->operation], .count = t->count, .recv_count = t->count, .send = l->send[0], .recv = l->recv[0]};
 	if (t->operation == BROADCAST)
 		c.recv = l->send[0];

@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum operation { ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, REDUCESCATTER, ALLTOALL, SENDRECV, BARRIER, OPERATIONS };
+enum operation { ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, REDUCESCATTER, ALLTOALL, SENDRECV, BARRIER, PINGPONG, OPERATIONS };
 
 static const char *const operation_names[OPERATIONS] = {
-	"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "sendrecv", "barrier",
+	"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "sendrecv", "barrier", "pingpong",
 };
 
 /* One task: count is MPI's, the number of float32 of one block where there is one for each rank. */

@@ -11,6 +11,17 @@ static void meet(const struct loop *l) {
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The first and the last rank send the vector there and back. */
+static void ping_pong(const struct loop *l, const struct task *t) {
+	const int last = l->ranks - 1, count = (int)t->count;
+	if (l->rank == 0)
+		MPI_Send(l->send[0], count, MPI_FLOAT, last, 0, MPI_COMM_WORLD);
+	if (l->rank == 0 || l->rank == last)
+		MPI_Recv(l->recv[0], count, MPI_FLOAT, last - l->rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (l->rank == last)
+		MPI_Send(l->send[0], count, MPI_FLOAT, 0, 0, MPI_COMM_WORLD);
+}
+
 static void call(const struct loop *l, const struct task *t) {
 	float *send = l->send[0], *recv = l->recv[0];
 	const int count = (int)t->count, next = (l->rank + 1) % l->ranks, previous = (l->rank + l->ranks - 1) % l->ranks;
@@ -23,6 +34,7 @@ static void call(const struct loop *l, const struct task *t) {
 	case ALLTOALL: MPI_Alltoall(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, MPI_COMM_WORLD); break;
 	case SENDRECV: MPI_Sendrecv(send, count, MPI_FLOAT, next, 0, recv, count, MPI_FLOAT, previous, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); break;
 	case BARRIER: MPI_Barrier(MPI_COMM_WORLD); break;
+	case PINGPONG: ping_pong(l, t); break;
 	case OPERATIONS: break;
 	}
 }
