@@ -210,7 +210,7 @@ enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 100, NET_FEW = 8 }
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
 	if (p->looks++ < looks && !much_to_come(e, flows)) {
-		if (p->looks == NET_GREEDY) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
+		if (p->looks == (e->spins ? NET_GREEDY : 1)) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
 		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
 		return RUN_OK;
 	}
