@@ -81,15 +81,17 @@ int main(int argc, char **argv) {
 	if (argc != 3)
 		return 2;
 	struct loop l = {.call = call, .meet = meet, .ranks = atoi(argv[1])};
-	void *segment = mmap(NULL, gorun_layout_for(l.ranks).total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (segment == MAP_FAILED)
-		give_up("mmap");
 	cpu_set_t cpus;
 	sched_getaffinity(0, sizeof cpus, &cpus);
+	int crowded = l.ranks > CPU_COUNT(&cpus);
+	size_t size = gorun_layout_for(l.ranks, crowded).total;
+	void *segment = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (segment == MAP_FAILED)
+		give_up("mmap");
 	for (l.rank = 0; l.rank < l.ranks; l.rank++) {
 		if (fork() == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			be_rank(&l, segment, (size_t)atoll(argv[2]), l.ranks > CPU_COUNT(&cpus));
+			be_rank(&l, segment, (size_t)atoll(argv[2]), crowded);
 			_exit(0);
 		}
 	}
