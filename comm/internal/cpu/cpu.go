@@ -41,6 +41,7 @@ type Backend struct {
 	memory []byte
 	far    *far // nil where all ranks are on this host
 
+	turns  turns     // of calls
 	digest hash.Hash // of what the ranks said while they met
 
 	mu     sync.Mutex // engine is in use or going away
@@ -189,10 +190,14 @@ func (b *Backend) Name() string { return "cpu" }
 
 // Run runs the call; see [backend.Backend].
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
+	var err error
 	if ctx.Done() == nil {
-		return b.verdict(b.do(call), call, nil)
+		err = b.verdict(b.do(call), call, nil)
+	} else {
+		err = b.cancellable(ctx, call, func() C.int { return b.do(call) })
 	}
-	return b.cancellable(ctx, call, func() C.int { return b.do(call) })
+	b.turns.over(call)
+	return err
 }
 
 func (b *Backend) cancel(on bool) {
