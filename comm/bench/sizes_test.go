@@ -42,3 +42,13 @@ func TestAvailableMemory(t *testing.T) {
 	require.True(t, known)
 	require.Greater(t, bytes, float64(1<<20))
 }
+
+// What is measured in place of a wished size is said.
+func TestRounded(t *testing.T) {
+	float := elementOf("float32")
+	require.Empty(t, operationOf("allreduce").rounded(Config{Begin: 8, End: 64, Factor: 2}, 4, float))
+	require.Empty(t, operationOf("barrier").rounded(Config{Begin: 5, End: 64, Factor: 2}, 4, float))
+	require.Equal(t, "whole elements (float32): 5 B is measured as 4 B", operationOf("allreduce").rounded(Config{Begin: 5, End: 9, Factor: 2}, 4, float))
+	require.Equal(t, "whole elements (float32), as many for each of 3 ranks: 8 B is measured as 12 B, and 2 other sizes likewise",
+		operationOf("allgather").rounded(Config{Begin: 8, End: 32, Factor: 2}, 3, float))
+}
