@@ -72,14 +72,19 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		return fmt.Errorf("%w: %w", ErrJoin, err)
 	}
 	defer g.Close()
-	err = runIn(ctx, g, c, out)
+	return settle(runIn(ctx, g, c, out), g.Rank(), func() error { return comm.Barrier(ctx, g) })
+}
+
+// settle ends a rank. After the last call it waits for the others, even if rank 0 then fails: who leaves before they have all that they wait for is lost
+// to them.
+func settle(err error, rank int, wait func() error) error {
 	var unwilling *WishError
 	switch {
 	case err == nil || errors.As(err, new(afterAll)):
-		if waited := comm.Barrier(ctx, g); err == nil {
+		if waited := wait(); err == nil {
 			err = waited
 		}
-	case g.Rank() != 0 && errors.As(err, &unwilling):
+	case rank != 0 && errors.As(err, &unwilling):
 		return nil // rank 0 says it, and it alone fails
 	}
 	return err

@@ -87,7 +87,7 @@ func (o *operation) rounded(c Config, ranks int, e *element) string {
 		}
 	}
 	if more > 0 {
-		text += fmt.Sprintf(", and %d other sizes likewise", more)
+		text += fmt.Sprintf(", and %d more like it", more)
 	}
 	return text
 }
