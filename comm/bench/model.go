@@ -117,7 +117,7 @@ func (r *Report) prediction(bytes int64) string {
 		return text + " (measured)"
 	}
 	if fit := r.fitAt(bytes); fit > poorFit || fit > 0 && fit < 1/poorFit {
-		text += fmt.Sprintf("; at the sizes next to it time/model is up to %.2f: the model fits badly there", fit)
+		text += fmt.Sprintf("; time/model is %.2f at a size next to it: the model fits badly there", fit)
 	}
 	if largest := r.Rows[len(r.Rows)-1].Bytes; bytes > farBeyond*largest {
 		text += fmt.Sprintf("; %.0f times the largest size measured, %s: a guess, for a better one give a larger -e", float64(bytes)/float64(largest), bytesText(largest))

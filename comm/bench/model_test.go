@@ -83,11 +83,11 @@ func TestPrediction(t *testing.T) {
 	require.Equal(t, "2 MiB takes 499.5 us", r.prediction(2<<20))
 	require.Contains(t, r.prediction(25<<20), "us; 25 times the largest size measured, 1 MiB: a guess, for a better one give a larger -e")
 	r.Rows[1].OutOfPlace.Median *= 2
-	require.Contains(t, r.prediction(2<<20), "499.5 us; at the sizes next to it time/model is up to 2.97: the model fits badly there")
-	require.Contains(t, r.prediction(64<<10), "up to 2.97")
-	require.Contains(t, r.prediction(16), "up to 2.97", "between the first two")
+	require.Contains(t, r.prediction(2<<20), "499.5 us; time/model is 2.97 at a size next to it: the model fits badly there")
+	require.Contains(t, r.prediction(64<<10), "time/model is 2.97")
+	require.Contains(t, r.prediction(16), "time/model is 2.97", "between the first two")
 	r.Rows[1].OutOfPlace.Median /= 8
-	require.Contains(t, r.prediction(64<<10), "up to 0.37")
+	require.Contains(t, r.prediction(64<<10), "time/model is 0.37")
 }
 
 // Without two sizes and two ranks there is no model.
