@@ -31,7 +31,7 @@ static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/gorun-linux-amd64 ./cmd/gorun
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/gorun-linux-arm64 ./cmd/gorun
 
-demo: gorun ## four Go ranks learn to read handwritten digits together (needs a C compiler, for package comm)
+demo: build ## four Go ranks learn to read handwritten digits together (needs a C compiler, for package comm)
 	bin/gorun -n 4 ./examples/trainer
 
 test: ## install what the tests need into .venv, then run them all with the race detector

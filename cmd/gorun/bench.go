@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,11 +33,33 @@ func startBench(inv dialect.Invocation, args []string, stderr io.Writer) int {
 		say(stderr, howToGetCollectives)
 		return job.ExitLauncher
 	}
-	if err := fillIn(&inv); err != nil {
+	err := fillIn(&inv)
+	if err == nil && inv.Action == dialect.Run {
+		err = withoutGPUs(inv.Bench.Backend, os.Getenv, exists)
+	}
+	if err != nil {
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}
 	return runJob(inv)
+}
+
+// drivers are the devices that drivers of NVIDIA (also within WSL) and AMD make.
+var drivers = []string{"/dev/nvidiactl", "/dev/dxg", "/dev/kfd"}
+
+// withoutGPUs says once, before each rank does, that this host has nothing for the nccl back end. A library that the environment names may be
+// another one, which needs no driver.
+func withoutGPUs(backend string, getenv func(string) string, there func(path string) bool) error {
+	if backend != "nccl" || getenv("COMM_NCCL_LIBRARY") != "" || slices.ContainsFunc(drivers, there) {
+		return nil
+	}
+	return errors.New("--backend nccl, which -g asks for, too, as each of its ranks has a GPU, finds none on this host: no driver is loaded (none of " +
+		strings.Join(drivers, ", ") + "); use --backend cpu, and -np in place of -g")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // howToGetCollectives is what to do where the program that has them is missing.

@@ -46,3 +46,13 @@ func TestWithCollectives(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// Where there is no GPU that is said once, with the way out.
+func TestWithoutGPUs(t *testing.T) {
+	unset := func(string) string { return "" }
+	none := func(string) bool { return false }
+	require.NoError(t, withoutGPUs("auto", unset, none))
+	require.NoError(t, withoutGPUs("nccl", unset, func(path string) bool { return path == "/dev/kfd" }))
+	require.NoError(t, withoutGPUs("nccl", func(string) string { return "libfake.so" }, none))
+	require.ErrorContains(t, withoutGPUs("nccl", unset, none), "use --backend cpu, and -np in place of -g")
+}

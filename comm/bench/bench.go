@@ -60,6 +60,11 @@ var (
 	ErrWrong = errors.New("wrong results")
 )
 
+// afterAll is an error of rank 0 after the last call: the other ranks have nothing to fear.
+type afterAll struct{ error }
+
+func (e afterAll) Unwrap() error { return e.error }
+
 // Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on rank 0 writes what came out.
 func Run(ctx context.Context, c Config, out io.Writer) error {
 	g, err := comm.Join(ctx, comm.WithBackend(c.Backend))
@@ -67,14 +72,22 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		return fmt.Errorf("%w: %w", ErrJoin, err)
 	}
 	defer g.Close()
-	if err := runIn(ctx, g, c, out); err != nil {
-		var unwilling *WishError
-		if g.Rank() != 0 && errors.As(err, &unwilling) {
-			return nil // rank 0 says it, and it alone fails
+	return settle(runIn(ctx, g, c, out), g.Rank(), func() error { return comm.Barrier(ctx, g) })
+}
+
+// settle ends a rank. After the last call it waits for the others, even if rank 0 then fails: who leaves before they have all that they wait for is lost
+// to them.
+func settle(err error, rank int, wait func() error) error {
+	var unwilling *WishError
+	switch {
+	case err == nil || errors.As(err, new(afterAll)):
+		if waited := wait(); err == nil {
+			err = waited
 		}
-		return err
+	case rank != 0 && errors.As(err, &unwilling):
+		return nil // rank 0 says it, and it alone fails
 	}
-	return comm.Barrier(ctx, g)
+	return err
 }
 
 // runIn measures in a group that was joined.
@@ -115,6 +128,9 @@ func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
 		return nil, wish("p2p needs two ranks, there is one: add -np 2")
 	}
 	b.sizes = b.operation.sizes(c, g.Size(), b.element.size)
+	if text := c.noModel(b.sizes, g.Size()); text != "" {
+		return nil, wish("%s", text)
+	}
 	if err := b.fits(ctx); err != nil {
 		return nil, err
 	}
@@ -127,6 +143,7 @@ func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
 		return nil, err
 	}
 	b.report = newReport(c, g, b.operation)
+	b.report.Rounded = b.operation.rounded(c, g.Size(), b.element)
 	return b, nil
 }
 
@@ -151,10 +168,10 @@ func (b *bench) measure(ctx context.Context, w writer) error {
 	}
 	b.report.conclude(b.Config)
 	if err := w.end(&b.report); err != nil {
-		return err
+		return afterAll{err}
 	}
 	if b.group.Rank() == 0 && b.report.Wrong > 0 {
-		return fmt.Errorf("%w: %d elements", ErrWrong, b.report.Wrong)
+		return afterAll{fmt.Errorf("%w: %d elements", ErrWrong, b.report.Wrong)}
 	}
 	return nil
 }

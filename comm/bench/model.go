@@ -89,6 +89,58 @@ func (r *Report) share(c Config) *Share {
 	return s
 }
 
+// noModel says why there will be nothing to predict with; "": there is, or nothing is to be predicted.
+func (c Config) noModel(sizes []size, ranks int) string {
+	switch {
+	case c.Predict == 0 || len(sizes) == 1 && sizes[0].bytes == c.Predict:
+		return ""
+	case ranks < 2:
+		return "--predict: one rank sends nothing of which a model could be made: add -np 2 or more"
+	case len(sizes) < 2:
+		return fmt.Sprintf("--predict: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are apart", sizes[0].bytes)
+	}
+	return ""
+}
+
+// farBeyond is how many times the largest size a predicted one may be without a remark, poorFit how far the times of sizes next to it may be
+// from the model's.
+const (
+	farBeyond = 8
+	poorFit   = 1.5
+)
+
+// prediction says how long a call of so many bytes takes, and how far that is to be trusted.
+func (r *Report) prediction(bytes int64) string {
+	time, measured := r.timeOf(bytes)
+	text := fmt.Sprintf("%s takes %s us", bytesText(bytes), number(time))
+	if measured {
+		return text + " (measured)"
+	}
+	if fit := r.fitAt(bytes); fit > poorFit || fit > 0 && fit < 1/poorFit {
+		text += fmt.Sprintf("; time/model is %.2f at a size next to it: the model fits badly there", fit)
+	}
+	if largest := r.Rows[len(r.Rows)-1].Bytes; bytes > farBeyond*largest {
+		text += fmt.Sprintf("; %.0f times the largest size measured, %s: a guess, for a better one give a larger -e", float64(bytes)/float64(largest), bytesText(largest))
+	}
+	return text
+}
+
+// fitAt is the time/model that is the farthest from 1 of the sizes next to so many bytes: one on each side, or the two at the end beyond which
+// they lie. 0 is not known.
+func (r *Report) fitAt(bytes int64) (worst float64) {
+	above := 0
+	for above < len(r.Rows) && r.Rows[above].Bytes < bytes {
+		above++
+	}
+	first := min(max(above-1, 0), max(len(r.Rows)-2, 0))
+	for _, row := range r.Rows[first:min(first+2, len(r.Rows))] {
+		if ratio := row.Ratio(); ratio > 0 && (worst == 0 || math.Abs(math.Log(ratio)) > math.Abs(math.Log(worst))) {
+			worst = ratio
+		}
+	}
+	return worst
+}
+
 // timeOf is how long a call of so many bytes takes: measured, in the faster place, or predicted.
 func (r *Report) timeOf(bytes int64) (microseconds float64, measured bool) {
 	for _, row := range r.Rows {
@@ -105,8 +157,12 @@ func (s *Share) String() string {
 	if !s.Measured {
 		how = "predicted"
 	}
+	what := bytesText(s.Bytes)
+	if s.Bytes == 0 {
+		what = "a barrier"
+	}
 	text := fmt.Sprintf("a step of %s us of computing and %s us for %s (%s): communication takes %.0f %% of it",
-		number(s.Compute), number(s.Communication), bytesText(s.Bytes), how, 100*s.Part)
+		number(s.Compute), number(s.Communication), what, how, 100*s.Part)
 	if !s.Warning {
 		return text
 	}

@@ -75,3 +75,27 @@ func TestTimesOf(t *testing.T) {
 	require.Equal(t, Times{Min: 5, Median: 5, Max: 5, Trials: 1, Batch: 1}, timesOf([]float64{5}, 1))
 	require.False(t, math.IsNaN(timesOf([]float64{0}, 1).Spread))
 }
+
+// A prediction says how far it is to be trusted.
+func TestPrediction(t *testing.T) {
+	r := sampleReport()
+	require.Equal(t, "1 MiB takes 200.0 us (measured)", r.prediction(1<<20))
+	require.Equal(t, "2 MiB takes 499.5 us", r.prediction(2<<20))
+	require.Contains(t, r.prediction(25<<20), "us; 25 times the largest size measured, 1 MiB: a guess, for a better one give a larger -e")
+	r.Rows[1].OutOfPlace.Median *= 2
+	require.Contains(t, r.prediction(2<<20), "499.5 us; time/model is 2.97 at a size next to it: the model fits badly there")
+	require.Contains(t, r.prediction(64<<10), "time/model is 2.97")
+	require.Contains(t, r.prediction(16), "time/model is 2.97", "between the first two")
+	r.Rows[1].OutOfPlace.Median /= 8
+	require.Contains(t, r.prediction(64<<10), "time/model is 0.37")
+}
+
+// Without two sizes and two ranks there is no model.
+func TestNoModel(t *testing.T) {
+	one, two := []size{{8, 2}}, []size{{8, 2}, {16, 4}}
+	require.Empty(t, Config{}.noModel(one, 1))
+	require.Empty(t, Config{Predict: 8}.noModel(one, 2), "measured")
+	require.Empty(t, Config{Predict: 32}.noModel(two, 2))
+	require.Contains(t, Config{Predict: 32}.noModel(one, 2), "one size, 8 bytes, makes no model")
+	require.Contains(t, Config{Predict: 32}.noModel(two, 1), "one rank")
+}

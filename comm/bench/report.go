@@ -13,10 +13,11 @@ type Report struct {
 	Ranks     int    `json:"ranks"`
 	DType     string `json:"dtype"`
 	Op        string `json:"op,omitempty"`
-	Root      int    `json:"root"` // -1: has none
+	Root      int    `json:"root"`              // -1: has none
+	Rounded   string `json:"rounded,omitempty"` // which sizes are measured as others; "": none
 	Rows      []Row  `json:"rows"`
 	// AverageBusBW is that of all rows and places, as nccl-tests has it.
-	AverageBusBW float64 `json:"average_busbw"`
+	AverageBusBW float64 `json:"average_busbw_GBps"`
 	Checked      bool    `json:"checked"`
 	Wrong        int64   `json:"wrong"`           // elements, of all rows
 	Model        *Model  `json:"model,omitempty"` // nil: a single size, or a single rank
@@ -29,15 +30,15 @@ type Row struct {
 	Count      int     `json:"count"` // elements that each rank gives to the call, or of one rank's part
 	OutOfPlace *Place  `json:"out_of_place,omitempty"`
 	InPlace    *Place  `json:"in_place,omitempty"`
-	Bound      float64 `json:"bound_busbw,omitempty"`  // what busbw cannot exceed; 0 is not known
-	Predicted  float64 `json:"predicted_us,omitempty"` // by the model; 0 without one
+	Bound      float64 `json:"bound_busbw_GBps,omitempty"` // what busbw cannot exceed; 0 is not known
+	Predicted  float64 `json:"predicted_us,omitempty"`     // by the model; 0 without one
 }
 
 // Place is one size in place or out of it.
 type Place struct {
 	Times
-	AlgBW float64 `json:"algbw"`
-	BusBW float64 `json:"busbw"`
+	AlgBW float64 `json:"algbw_GBps"`
+	BusBW float64 `json:"busbw_GBps"`
 	Wrong *int64  `json:"wrong,omitempty"` // elements; nil: not checked
 }
 

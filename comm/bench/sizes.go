@@ -43,18 +43,53 @@ func (o *operation) sizes(c Config, ranks, element int) (list []size) {
 	if o.name == "barrier" {
 		return []size{{}}
 	}
-	parts := 1
-	if o.parts {
-		parts = ranks
-	}
+	unit := o.unit(ranks, element)
 	for _, bytes := range series(c.Begin, c.End, c.Factor, c.Step) {
-		count := max(int(bytes)/(element*parts), 1)
-		s := size{int64(count) * int64(element*parts), count}
+		s := whole(bytes, unit)
 		if len(list) == 0 || list[len(list)-1] != s {
 			list = append(list, s)
 		}
 	}
 	return list
+}
+
+// unit is the bytes of which every size is a multiple.
+func (o *operation) unit(ranks, element int) int {
+	if o.parts {
+		return element * ranks
+	}
+	return element
+}
+
+// whole is the nearest size from below that consists of whole units, or one unit.
+func whole(bytes int64, unit int) size {
+	count := max(int(bytes)/unit, 1)
+	return size{int64(count) * int64(unit), count}
+}
+
+// rounded says which of the wished sizes are measured as others; "" if none is.
+func (o *operation) rounded(c Config, ranks int, e *element) string {
+	if o.name == "barrier" {
+		return ""
+	}
+	text, more, unit := "", 0, o.unit(ranks, e.size)
+	for _, bytes := range series(c.Begin, c.End, c.Factor, c.Step) {
+		switch s := whole(bytes, unit); {
+		case s.bytes == bytes:
+		case text == "":
+			text = fmt.Sprintf("whole elements (%s)", e.name)
+			if o.parts {
+				text += fmt.Sprintf(", as many for each of %d ranks", ranks)
+			}
+			text += fmt.Sprintf(": %d B is measured as %d B", bytes, s.bytes)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more like it", more)
+	}
+	return text
 }
 
 // buffers is how many buffers of the largest size a rank makes.

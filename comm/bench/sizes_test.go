@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"io"
 	"math"
 	"testing"
 
@@ -37,8 +38,32 @@ func TestSizesOfOperations(t *testing.T) {
 	require.Equal(t, []size{{}}, operationOf("barrier").sizes(c, 4, 4))
 }
 
+// Whatever rank 0 fails with after the last call, it waits for the others first.
+func TestSettle(t *testing.T) {
+	waits := 0
+	wait := func() error { waits++; return io.ErrClosedPipe }
+	require.ErrorIs(t, settle(nil, 1, wait), io.ErrClosedPipe)
+	require.EqualError(t, settle(afterAll{io.EOF}, 0, wait), "EOF")
+	require.ErrorIs(t, settle(afterAll{ErrWrong}, 0, wait), ErrWrong)
+	require.Equal(t, 3, waits)
+	require.ErrorIs(t, settle(io.EOF, 0, wait), io.EOF)
+	require.Error(t, settle(wish("p2p"), 0, wait))
+	require.NoError(t, settle(wish("p2p"), 1, wait))
+	require.Equal(t, 3, waits)
+}
+
 func TestAvailableMemory(t *testing.T) {
 	bytes, known := availableMemory()
 	require.True(t, known)
 	require.Greater(t, bytes, float64(1<<20))
+}
+
+// What is measured in place of a wished size is said.
+func TestRounded(t *testing.T) {
+	float := elementOf("float32")
+	require.Empty(t, operationOf("allreduce").rounded(Config{Begin: 8, End: 64, Factor: 2}, 4, float))
+	require.Empty(t, operationOf("barrier").rounded(Config{Begin: 5, End: 64, Factor: 2}, 4, float))
+	require.Equal(t, "whole elements (float32): 5 B is measured as 4 B", operationOf("allreduce").rounded(Config{Begin: 5, End: 9, Factor: 2}, 4, float))
+	require.Equal(t, "whole elements (float32), as many for each of 3 ranks: 8 B is measured as 12 B, and 2 more like it",
+		operationOf("allgather").rounded(Config{Begin: 8, End: 32, Factor: 2}, 3, float))
 }

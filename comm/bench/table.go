@@ -110,6 +110,9 @@ func above() string {
 func (t *table) begin(r *Report) error {
 	text := fmt.Sprintf("# gorun bench %s %s: %d ranks, back end %s\n", r.Operation, r.Version, r.Ranks, r.Backend)
 	text += "# time: median of the trials, each that of the slowest rank; spread: between the quartiles, of the median\n#\n"
+	if r.Rounded != "" {
+		text = strings.TrimSuffix(text, "#\n") + "# sizes: " + r.Rounded + "\n#\n"
+	}
 	text += above() + line("#", func(c column) string { return c.head }) + line("#", func(c column) string { return c.unit })
 	_, err := io.WriteString(t.out, text)
 	return err
@@ -152,9 +155,7 @@ func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
 		}
 	}
 	if t.config.Predict > 0 && (r.Model != nil || len(r.Rows) > 0) {
-		if time, measured := r.timeOf(t.config.Predict); measured || r.Model != nil {
-			note("predict: %s takes %s us", bytesText(t.config.Predict), number(time))
-		}
+		note("predict: %s", r.prediction(t.config.Predict))
 	}
 	if r.Share != nil {
 		note("%s", r.Share)

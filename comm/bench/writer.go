@@ -62,7 +62,7 @@ type asCSV struct {
 // csvHead are the columns, with their units.
 var csvHead = []string{
 	"operation", "backend", "ranks", "size_bytes", "count", "type", "redop", "root", "place", "trials", "calls_per_trial",
-	"min_us", "median_us", "max_us", "algbw_gbps", "busbw_gbps", "wrong", "bound_busbw_gbps", "predicted_us",
+	"min_us", "median_us", "max_us", "algbw_GBps", "busbw_GBps", "wrong", "bound_busbw_GBps", "predicted_us",
 }
 
 func (w *asCSV) begin(*Report) error { return w.write(csvHead) }

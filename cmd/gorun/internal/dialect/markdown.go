@@ -32,7 +32,8 @@ const markdownHead = `# Options
 Options end at the program: nothing after it is read as gorun's. A lone ` + "`--`" + ` ends them too.
 Names of one letter take one dash, longer ones two. In gorun's own dialect one dash is enough for all (` + "`-wdir`, `-np`" + `), and
 everywhere underscores may stand for the dashes between words (` + "`--nproc_per_node`" + `). A value follows as the next word or behind
-` + "`=`" + `; numbers may be glued to ` + "`-n`, `-np`, `-c`, `-r`, `-t`" + ` (` + "`-n4`" + `). A time is a number of seconds or a Go duration: ` + "`90`, `1.5`, `30m`" + `.
+` + "`=`" + `; numbers may be glued to ` + "`-n`, `-np`, `-c`, `-r`, `-t`" + ` (` + "`-n4`" + `)
+and, for gorun bench, ` + "`-b`, `-e`, `-f`, `-i`, `-g`, `-w`" + `. A time is a number of seconds or a Go duration: ` + "`90`, `1.5`, `30m`" + `.
 
 **Variables.** Each option has the variables in its row as default. An option beats ` + "`GORUN_*`" + `, which beats ` + "`PET_*`" + `, torchrun's own. A
 variable that is empty counts as not set; that of an option without a value is a number (0 is off) or true, false. A variable

@@ -22,14 +22,15 @@ var Bench = &Dialect{
 		{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
-	taken: without([][]Option{ownTable, endTable, placeTable, mpiTable, torchrunTable, foreignTable},
-		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f"),
+	taken: append(without([][]Option{ownTable, endTable, placeTable, mpiTable, torchrunTable, foreignTable},
+		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f", "redirects", "tee"),
+		longNames(torchrunTable, "redirects", "tee")...),
 	benches: true,
 	codes: []example{
 		{"0", "everything was measured"},
-		{"1", "--check found wrong results, or a rank failed"},
-		{"2", "a mistake on the command line"},
-		{"125", "no program with collectives (gorun-gpu), or none of its back ends"},
+		{"1", "--check found wrong results, a rank failed, or what was measured could not be written"},
+		{"2", "a mistake on the command line, or what these ranks cannot measure"},
+		{"125", "no program with collectives (gorun-gpu), none of its back ends, or no way to make the file of --svg"},
 		{"others", "as gorun --help has them"},
 	},
 	last: "gorun's own options on where and how ranks run are taken, too (gorun --help): -H, --map-by, --bind-to, --gpus, -x, --timeout and others. More: docs/bench.md.",
@@ -46,6 +47,16 @@ func without(tables [][]Option, names ...string) [][]Option {
 		}
 	}
 	return left
+}
+
+// longNames is rows of a table by their first names alone: the short ones mean something else.
+func longNames(table []Option, names ...string) (long [][]Option) {
+	for _, row := range rows(table, names...) {
+		o := row[0]
+		o.Names, o.attached = o.Names[:1], false
+		long = append(long, []Option{o})
+	}
+	return long
 }
 
 // BenchWish is what gorun bench is to measure. Its fields are those of bench.Config in package comm/bench.
@@ -101,8 +112,8 @@ var benchDTypeNames = map[string]string{
 var benchTable = []Option{
 	{
 		Names: []string{"np", "n", "world-size"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount,
-		Help: "number of ranks",
-		set:  (*parser).setRanks,
+		Help: "number of ranks (nccl-tests' -n, iterations, is --iters)",
+		set:  (*parser).setBenchRanks,
 	},
 	{
 		Names: []string{"ngpus", "g"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount, from: varNone,
@@ -111,40 +122,32 @@ var benchTable = []Option{
 	},
 	{
 		Names: []string{"operation"}, Group: GroupMeasured, Value: "NAME", Choices: benchOperations, from: varNone,
-		Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood (all_reduce_perf)",
+		Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood (all_reduce_perf, MPI_Allreduce)",
 		set:  (*parser).setOperation,
 	},
 	{
-		Names: []string{"minbytes", "b", "min-size"}, Group: GroupMeasured, Value: "SIZE", from: varNone,
-		Help: "smallest size; SIZE is 8, 4K, 64M, 1G (default: 8)",
-		set: func(p *parser, a arg) (err error) {
-			p.bench.beginFrom = a.from
-			p.bench.Begin, err = parseSize(a.value)
-			return err
-		},
+		Names: []string{"minbytes", "b", "min-size"}, Group: GroupMeasured, Value: "SIZE", attached: true, from: varNone,
+		Help: "smallest size; SIZE is 8 (bytes), 4K, 64M, 1G: 2^10, 2^20, 2^30 bytes, with or without B or iB (default: 8)",
+		set:  func(p *parser, a arg) error { return setBenchSize(&p.bench.Begin, &p.bench.beginFrom, a) },
 	},
 	{
-		Names: []string{"maxbytes", "e", "max-size"}, Group: GroupMeasured, Value: "SIZE", from: varNone,
+		Names: []string{"maxbytes", "e", "max-size"}, Group: GroupMeasured, Value: "SIZE", attached: true, from: varNone,
 		Help: "largest size (default: 64M)",
-		set: func(p *parser, a arg) (err error) {
-			p.bench.endFrom = a.from
-			p.bench.End, err = parseSize(a.value)
-			return err
-		},
+		set:  func(p *parser, a arg) error { return setBenchSize(&p.bench.End, &p.bench.endFrom, a) },
 	},
 	{
-		Names: []string{"stepfactor", "f"}, Group: GroupMeasured, Value: "N", from: varNone,
+		Names: []string{"stepfactor", "f"}, Group: GroupMeasured, Value: "N", attached: true, from: varNone,
 		Help: "from one size to the next (default: 2)",
 		set: func(p *parser, a arg) error {
 			n, err := parseAtLeast(a.value, 2)
-			p.bench.Factor = int64(n)
+			p.bench.Factor, p.bench.stepFrom = int64(n), a.from
 			return err
 		},
 	},
 	{
-		Names: []string{"stepbytes", "i"}, Group: GroupMeasured, Value: "SIZE", from: varNone,
+		Names: []string{"stepbytes", "i"}, Group: GroupMeasured, Value: "SIZE", attached: true, from: varNone,
 		Help: "add so many bytes from one size to the next instead",
-		set:  func(p *parser, a arg) (err error) { p.bench.Step, err = parseSize(a.value); return err },
+		set:  func(p *parser, a arg) error { return setBenchSize(&p.bench.Step, &p.bench.stepFrom, a) },
 	},
 	{
 		Names: []string{"dtype", "datatype", "d"}, Group: GroupMeasured, Value: "TYPE", Choices: benchDTypes, from: varNone,
@@ -182,7 +185,7 @@ var benchTable = []Option{
 		set:  func(p *parser, a arg) (err error) { p.bench.Trials, err = parseAtLeast(a.value, 1); return err },
 	},
 	{
-		Names: []string{"warmup", "warmup-iters", "w"}, Group: GroupMeasuring, Value: "N", from: varNone,
+		Names: []string{"warmup", "warmup-iters", "w"}, Group: GroupMeasuring, Value: "N", attached: true, from: varNone,
 		Help: "calls before the trials of a size (default: 5)",
 		set: func(p *parser, a arg) (err error) {
 			p.bench.warmupGiven = true
@@ -193,24 +196,27 @@ var benchTable = []Option{
 	{
 		Names: []string{"time-per-size"}, Group: GroupMeasuring, Value: "D", from: varNone,
 		Help: "time for the trials of a size, out of place and again in place (default: 0.1); D is 0.1 (seconds) or 100ms",
-		set:  func(p *parser, a arg) (err error) { p.bench.PerSize, err = parseDuration(a.value); return err },
+		set:  (*parser).setPerSize,
 	},
 	{
 		Names: []string{"check"}, Group: GroupMeasuring, from: varNone,
 		Help: "compare every element of one more call with what it must be, and count the #wrong ones",
-		set:  func(p *parser, a arg) error { p.bench.Check = a.on; return nil },
+		set:  func(p *parser, a arg) error { p.bench.Check, p.bench.checkFrom = a.on, a.from; return nil },
 	},
 	{
-		Names: []string{"c"}, Group: GroupMeasuring, Value: "0|1", Choices: []string{"0", "1"}, from: varNone,
+		Names: []string{"c"}, Group: GroupMeasuring, Value: "0|1", Choices: []string{"0", "1"}, attached: true, from: varNone,
 		Help: "the same, as nccl-tests has it",
-		set:  func(p *parser, a arg) error { p.bench.Check = a.value == "1"; return oneOf(a.value, "0", "1") },
+		set: func(p *parser, a arg) error {
+			p.bench.Check, p.bench.checkFrom = a.value == "1", a.from
+			return oneOf(a.value, "0", "1")
+		},
 	},
 	{
-		Names: []string{"link-bandwidth"}, Group: GroupShown, Value: "SIZE", from: varNone,
-		Help: "bytes a second between two ranks, for the bound beside each size: 25GB (default: what follows from copying in memory)",
-		set: func(p *parser, a arg) error {
-			n, err := parseModelSize(strings.TrimSuffix(a.value, "/s"))
-			p.bench.Link = float64(n)
+		Names: []string{"link-bandwidth"}, Group: GroupShown, Value: "RATE", from: varNone,
+		Help: "what goes from rank to rank in a second, for the bound beside each size: 25GB/s (10^9 bytes) or 200Gb/s (10^9 bits) (default: what follows from copying in memory)",
+		set: func(p *parser, a arg) (err error) {
+			p.bench.linkFrom = a.from
+			p.bench.Link, err = parseLink(a.value)
 			return err
 		},
 	},
@@ -221,23 +227,32 @@ var benchTable = []Option{
 	},
 	{
 		Names: []string{"predict"}, Group: GroupShown, Value: "SIZE", from: varNone,
-		Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is 1.3GB (10^9), 25MiB or 25M (2^20) (default: the largest)",
-		set:  func(p *parser, a arg) (err error) { p.bench.Predict, err = parsePredicted(a.value); return err },
+		Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is as above, or with a fraction: 1.3G (default: the largest)",
+		set:  (*parser).setPredicted,
 	},
 	{
 		Names: []string{"json"}, Group: GroupShown, from: varNone,
-		Help: "print everything as JSON in place of the table; with --dry-run the plan",
+		Help: "print everything as JSON on standard output, in place of the table; with --dry-run the plan",
 		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
 	},
 	{
 		Names: []string{"csv"}, Group: GroupShown, from: varNone,
-		Help: "print lines of comma-separated values in place of the table",
+		Help: "print lines of comma-separated values on standard output, in place of the table",
 		set:  func(p *parser, a arg) error { p.bench.CSV = a.on; return nil },
 	},
 	{
 		Names: []string{"svg"}, Group: GroupShown, Value: "FILE", from: varNone,
 		Help: "also draw bandwidth against size, with the bound, to FILE; - is standard output, without the table",
 		set:  func(p *parser, a arg) error { return text(&p.bench.SVG, a) },
+	},
+	// nccl-tests' names that mean something else to gorun.
+	{
+		Names: []string{"r"}, Group: GroupRefused, Value: "RANK", attached: true, from: varNone,
+		Help: "use --root RANK; gorun's own option for files of output is --redirects",
+	},
+	{
+		Names: []string{"nthreads", "t"}, Group: GroupRefused, Value: "N", attached: true, from: varNone,
+		Help: "use -np N, as ranks are processes here; gorun's own option for files of output is --tee",
 	},
 }
 
@@ -246,8 +261,11 @@ type benchGiven struct {
 	BenchWish
 	gpus                          int // for each rank of -np
 	warmupGiven                   bool
+	asNCCLTests                   bool // the operation's name is that of a program of nccl-tests
 	opFrom, rootFrom, backendFrom string
-	beginFrom, endFrom            string
+	beginFrom, endFrom, stepFrom  string
+	dtypeFrom, checkFrom          string
+	linkFrom, predictFrom         string
 }
 
 // benchCommand finds the operation among the words, wherever it stands: options may follow it.
@@ -259,53 +277,12 @@ func benchCommand(args []string, around Surroundings) (Invocation, error) {
 			break
 		}
 		if err := p.setOperation(arg{value: words[0]}); err != nil {
-			p.problem(fmt.Errorf("%s: %w", typed(words[:1]), err))
+			p.strayWord(args[:len(args)-len(words)], words[0], err)
 		}
 		args = slices.Concat(args[:len(args)-len(words)], words[1:])
 	}
 	p.parse(args)
 	return p.finish()
-}
-
-// setOperation reads the operation's name: all_reduce, AllReduce, all-reduce and all_reduce_perf are one.
-func (p *parser) setOperation(a arg) error {
-	name := strings.TrimSuffix(strings.ToLower(a.value), "_perf")
-	name = strings.NewReplacer("_", "", "-", "").Replace(name)
-	if name == "bcast" {
-		name = "broadcast"
-	}
-	if !slices.Contains(benchOperations, name) {
-		return fmt.Errorf("not an operation; there are %s", strings.Join(benchOperations, ", "))
-	}
-	if p.bench.Operation != "" && p.bench.Operation != name {
-		return fmt.Errorf("one operation at a time: there is %s already", p.bench.Operation)
-	}
-	p.bench.Operation = name
-	return nil
-}
-
-func (p *parser) setDType(a arg) error {
-	name := strings.TrimPrefix(strings.ToLower(a.value), "torch.")
-	if other, ok := benchDTypeNames[name]; ok {
-		name = other
-	}
-	p.bench.DType = name
-	return oneOf(name, benchDTypes...)
-}
-
-// parsePredicted reads a size with the units of links, or with the letters of --maxbytes alone.
-func parsePredicted(value string) (int64, error) {
-	if n, err := parseSize(value); err == nil && !strings.HasSuffix(strings.ToUpper(value), "B") {
-		return n, nil
-	}
-	return parseModelSize(value)
-}
-
-func (p *parser) setCompute(a arg) (err error) {
-	if p.bench.Compute, err = parseDuration(a.value); err == nil && p.bench.Compute == 0 {
-		err = errors.New("a step needs some time to compute; write 12ms or 0.5 (seconds)")
-	}
-	return err
 }
 
 // finishBench makes an Invocation of the options of gorun bench.
@@ -390,51 +367,6 @@ func (p *parser) benchDefaults() {
 	}
 	if b.PerSize == 0 {
 		b.PerSize = 100 * time.Millisecond
-	}
-}
-
-// mostSizes bounds the sizes of a measurement: more are a typing mistake.
-const mostSizes = 10_000
-
-// checkBench refuses what contradicts itself.
-func (p *parser) checkBench() {
-	b := &p.bench
-	refuse := func(when bool, format string, args ...any) {
-		if when {
-			p.problem(fmt.Errorf(format, args...))
-		}
-	}
-	refuse(b.Operation == "", "which operation? Write gorun bench allreduce, or one of %s", strings.Join(benchOperations[1:], ", "))
-	refuse(b.Begin > b.End, "%s is more than %s: the smallest size comes first", b.beginFrom, b.endFrom)
-	refuse(b.Factor > 0 && b.Step > 0, "--stepfactor and --stepbytes contradict each other: keep one")
-	refuse(b.Step > 0 && (b.End-b.Begin)/max(b.Step, 1) >= mostSizes, "--stepbytes %d: from %d to %d these are %d sizes, more than %d: take a larger step, or --stepfactor",
-		b.Step, b.Begin, b.End, (b.End-b.Begin)/max(b.Step, 1)+1, mostSizes)
-	if b.Operation == "" {
-		return
-	}
-	barrier := b.Operation == "barrier"
-	refuse(b.opFrom != "" && !slices.Contains(benchReduced, b.Operation), "%s: %s reduces nothing; leave it out", b.opFrom, b.Operation)
-	refuse(b.rootFrom != "" && !slices.Contains(benchRooted, b.Operation), "%s: %s has no root; leave it out", b.rootFrom, b.Operation)
-	refuse(slices.Contains(benchReductions[5:], b.Op) && strings.Contains(b.DType, "float"),
-		"%s works on the bits of integers, not on %s: add --dtype int32, for instance", b.opFrom, b.DType)
-	refuse(barrier && b.SVG != "", "--svg: a barrier moves nothing whose bandwidth could be drawn")
-	refuse(barrier && b.Predict > 0, "--predict: a barrier has no size")
-	p.oneBenchOutput()
-}
-
-// oneBenchOutput refuses several forms on standard output.
-func (p *parser) oneBenchOutput() {
-	var outputs []string
-	for _, o := range []struct {
-		wanted bool
-		name   string
-	}{{p.inv.JSON && !p.dryRun, "--json"}, {p.bench.CSV, "--csv"}, {p.bench.SVG == "-", "--svg -"}} {
-		if o.wanted {
-			outputs = append(outputs, o.name)
-		}
-	}
-	if len(outputs) > 1 {
-		p.problem(fmt.Errorf("%s and %s contradict each other: both want standard output", outputs[0], outputs[1]))
 	}
 }
 

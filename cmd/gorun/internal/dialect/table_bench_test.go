@@ -31,9 +31,15 @@ func TestBench(t *testing.T) {
 		"gorun bench allreduce --dtype int32 --op bxor -np 2":        func(w *BenchWish) { w.DType, w.Op = "int32", "bxor" },
 		"gorun bench bcast --root 1":                                 func(w *BenchWish) { w.Operation, w.Op, w.Root = "broadcast", "", 1 },
 		"gorun bench barrier":                                        func(w *BenchWish) { w.Operation, w.Op = "barrier", "" },
-		"gorun bench allreduce --compute 12ms --predict 1.3GB --csv": func(w *BenchWish) { w.Compute, w.Predict, w.CSV = 12*time.Millisecond, 1_300_000_000, true },
+		"gorun bench allreduce --compute 12ms --predict 1.3GB --csv": func(w *BenchWish) { w.Compute, w.Predict, w.CSV = 12*time.Millisecond, 1_395_864_371, true },
 		"gorun bench allreduce --predict 25M --svg - --json=false":   func(w *BenchWish) { w.Predict, w.SVG = 25<<20, "-" },
 		"gorun bench allreduce --link-bandwidth 25GB/s --json":       func(w *BenchWish) { w.Link, w.JSON = 25e9, true },
+		"gorun bench MPI_Allreduce -np2 -b8 -e64M -f2 -w5 -c0":       func(*BenchWish) {},
+		"gorun bench allreduce -b 64KB -e 64KiB --predict 64K":       func(w *BenchWish) { w.Begin, w.End, w.Predict = 64<<10, 64<<10, 64<<10 },
+		"gorun bench allreduce --link-bandwidth 200Gbit/s":           func(w *BenchWish) { w.Link = 25e9 },
+		"gorun bench MPI_Bcast -np 2 --root 1":                       func(w *BenchWish) { w.Operation, w.Op, w.Root = "broadcast", "", 1 },
+		"gorun bench MPI_Reduce_scatter_block":                       func(w *BenchWish) { w.Operation = "reducescatter" },
+		"gorun bench barrier --compute 1ms -c 0":                     func(w *BenchWish) { w.Operation, w.Op, w.Compute = "barrier", "", time.Millisecond },
 		"gorun bench allreduce --json --dry-run":                     func(*BenchWish) {},
 		"gorun bench allreduce --backend cpu --time-per-size 1":      func(w *BenchWish) { w.Backend, w.PerSize = "cpu", time.Second },
 		"gorun bench allreduce -g 8":                                 func(w *BenchWish) { w.Backend = "nccl" },
@@ -75,7 +81,7 @@ func TestBenchIsAJob(t *testing.T) {
 }
 
 func TestBenchProblems(t *testing.T) {
-	const size = "not a size; write 1000000 (bytes), 64K, 64M or 4G"
+	const size = "not a size from 1 on; write 8 (bytes), 64K, 64M or 4G"
 	for line, want := range map[string][]string{
 		"gorun bench":                            {"which operation? Write gorun bench allreduce, or one of reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
 		"gorun bench frob":                       {"frob: not an operation; there are allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
@@ -98,8 +104,36 @@ func TestBenchProblems(t *testing.T) {
 		"gorun bench allreduce --compute 0":                {"--compute 0: a step needs some time to compute; write 12ms or 0.5 (seconds)"},
 		"gorun bench allreduce --json --csv":               {"--json and --csv contradict each other: both want standard output"},
 		"gorun bench allreduce --csv --svg -":              {"--csv and --svg - contradict each other: both want standard output"},
-		"gorun bench barrier --svg x --predict 5": {
-			"--svg: a barrier moves nothing whose bandwidth could be drawn", "--predict: a barrier has no size",
+		"gorun bench barrier --svg x --predict 5":          {"--predict 5: a barrier has no size; leave it out", "--svg: a barrier moves nothing whose bandwidth could be drawn"},
+		"gorun bench barrier -e 8 -f 2 --check": {
+			"-e 8: a barrier has no size; leave it out", "-f 2: a barrier has no size; leave it out", "--check: a barrier has no result to check; leave it out",
+		},
+		"gorun bench allreduce -b 16M -e 16M --predict 25MiB": {
+			"--predict 25MiB: one size, 16777216 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart",
+		},
+		"gorun bench allreduce -b 8 -e 15 --predict 25M": {"--predict 25M: one size, 8 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart"},
+		"gorun bench allreduce -b 8 -e 9 -i 2 --predict 25M": {
+			"--predict 25M: one size, 8 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart",
+		},
+		"gorun bench allreduce -np 1 --predict 25M": {"--predict 25M: one rank sends nothing of which a model could be made: add -np 2 or more"},
+		"gorun bench allreduce --predict x":         {"--predict x: not a size; write 25M or 1.3G (2^20, 2^30 bytes, as --maxbytes has them) or a number of bytes"},
+		"gorun bench broadcast -r 1":                {"-r 1: use --root 1; gorun's own option for files of output is --redirects"},
+		"gorun bench broadcast -r 0":                {"-r 0: use --root 0; gorun's own option for files of output is --redirects"},
+		"gorun bench broadcast -t 2":                {"-t 2: use -np 2, as ranks are processes here; gorun's own option for files of output is --tee"},
+		"gorun bench all_reduce_perf -np 2 -n 20":   {"-n 20: contradicts -np 2; both are numbers of ranks: nccl-tests' iterations are --iters 20"},
+		"gorun bench all_reduce_perf -n20 -np 2":    {"-np 2: contradicts -n20; both are numbers of ranks: nccl-tests' iterations are --iters 20"},
+		"gorun bench broadcast -np 2 --root 5":      {"--root 5: the last of 2 ranks is rank 1"},
+		"gorun bench p2p -np 1":                     {"p2p goes between two ranks, and there is one: add -np 2"},
+		"gorun bench allreduce --json /x.json":      {"--json takes no file: write --json > /x.json"},
+		"gorun bench allreduce -m 2":                {"unknown option -m: gorun has it, gorun bench does not; call gorun for it"},
+		"gorun bench allreduce -z 0 --check":        {"unknown option -z"},
+		"gorun bench allreduce --check 1":           {"1: not an operation; there are allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
+		"gorun bench allreduce -b 0":                {"-b 0: " + size},
+		"gorun bench allreduce --time-per-size 0":   {"--time-per-size 0: not a time above 0; write 100ms or 0.1 (seconds)"},
+		"gorun bench allreduce --time-per-size 1x":  {"--time-per-size 1x: not a time above 0; write 100ms or 0.1 (seconds)"},
+		"gorun bench allreduce --compute 1x":        {"--compute 1x: not a time; write 12ms or 0.5 (seconds)"},
+		"gorun bench allreduce --link-bandwidth 25G": {
+			"--link-bandwidth 25G: bytes or bits a second, and how many? Write 25GB/s (10^9 bytes) or 25Gb/s (10^9 bits)",
 		},
 		"gorun bench allreduce --module":  {"unknown option --module: gorun has it, gorun bench does not; call gorun for it"},
 		"gorun bench allreduce --maxbyte": {"unknown option --maxbyte: did you mean --maxbytes?"},
@@ -107,4 +141,39 @@ func TestBenchProblems(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
 	}
+}
+
+// A small b is bits. Prefixes are decimal, but for those with an i.
+func TestLinkBandwidths(t *testing.T) {
+	for value, want := range map[string]float64{
+		"25GB": 25e9, "25 GB/s": 25e9, "25GBps": 25e9, "1GiB": 1 << 30, "1.5TiB/s": 1.5 * (1 << 40), "500kB/s": 500e3, "1e3MB/s": 1e9, "8B": 8,
+		"200Gb": 25e9, "200Gbit": 25e9, "200Gbps": 25e9, "200Gbit/s": 25e9, "200gbps": 25e9, "200Gbits/s": 25e9, "8Gib": 1 << 30, "8b": 1,
+	} {
+		got, err := parseLink(value)
+		require.NoError(t, err, value)
+		require.InEpsilon(t, want, got, 1e-12, value)
+	}
+	for _, value := range []string{"", "GB", "0GB", "-1GB", "x", "nan", "25", "25G", "25GHz", "25GB/m", "1.2.3GB"} {
+		_, err := parseLink(value)
+		require.Error(t, err, value)
+	}
+}
+
+// MPI's, NCCL's and nccl-tests' names mean the same operations.
+func TestOperationNames(t *testing.T) {
+	for typed, want := range map[string]string{
+		"MPI_Allreduce": "allreduce", "mpi_allreduce": "allreduce", "MPI_Bcast": "broadcast", "MPI_Allgather": "allgather", "MPI_Alltoall": "alltoall",
+		"MPI_Reduce_scatter_block": "reducescatter", "reduce_scatter_block": "reducescatter", "Reduce_Scatter": "reducescatter", "MPI_Sendrecv": "sendrecv",
+		"MPI_Barrier": "barrier", "alltoall_perf": "alltoall", "all_gather_perf": "allgather", "bcast": "broadcast",
+	} {
+		require.Equal(t, want, mustParse(t, "gorun bench "+typed).Bench.Operation)
+	}
+}
+
+// Who writes nccl-tests' -n for iterations hears what it is here.
+func TestIterations(t *testing.T) {
+	require.Equal(t, []string{"-n 20 is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters 20"},
+		mustParse(t, "gorun bench all_reduce_perf -n 20").Notes)
+	require.Empty(t, mustParse(t, "gorun bench all_reduce_perf -np 20").Notes)
+	require.Empty(t, mustParse(t, "gorun bench allreduce -n 20").Notes)
 }
