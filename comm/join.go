@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -128,7 +127,7 @@ func join(ctx context.Context, s settings) (*Group, error) {
 // code away from every C call that lasts more than 20 µs, wakes a thread for it and looks again 20 µs later (retake in Go's proc.go): on the CPU
 // on which the call works. With a second one idle it leaves the call alone; and work that was begun is not late when the goroutine goes on computing.
 func spareThread() {
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) == 1 {
+	if !env.ThreadsChosen() && runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
 	}
 }
