@@ -212,9 +212,9 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 }
 
 // Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data may be changed, which can be
-// before the other has it: about 1 MiB lies in memory between two ranks of a host, and what does not fit waits for the receiver. So a rank can send
-// itself what it receives later, up to that size; more waits for itself until the timeout. Between ranks on different hosts it must be received before
-// both take part in a later collective.
+// before the other has it: up to 128 KiB lie in memory between two ranks of a host, and what does not fit waits for the receiver. So a rank can send
+// itself, too, what it receives later, up to that size; more waits for itself until the timeout. Between ranks on different hosts it must be received
+// before both take part in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {

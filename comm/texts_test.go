@@ -251,3 +251,16 @@ func TestSentBeforeClose(t *testing.T) {
 		})
 	}
 }
+
+// What fits into the memory between ranks can be sent to oneself; more waits for itself, and says so.
+func TestSendToOneself(t *testing.T) {
+	t.Parallel()
+	g := open(t, 1, comm.WithTimeout(limit))[0]
+	sent, got := make([]byte, 128<<10), make([]byte, 128<<10)
+	sent[5] = 7
+	require.NoError(t, comm.Send(t.Context(), g, sent, 0))
+	require.NoError(t, comm.Recv(t.Context(), g, got, 0))
+	require.Equal(t, sent, got)
+	err := comm.Send(t.Context(), g, make([]byte, 4<<20), 0)
+	require.EqualError(t, err, "comm: Send of 4194304 uint8 to rank 0: no answer from this rank (0) within 2s")
+}
