@@ -26,6 +26,14 @@ func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error
 	if n < 0 {
 		return nil, &ArgumentError{"Allocate", fmt.Sprintf("%d elements", n)}
 	}
+	return allocateFor[T](ctx, g, "Allocate", n)
+}
+
+// allocateFor is Allocate for what the user called.
+func allocateFor[T Number](ctx context.Context, g *Group, caller string, n int) (*Shared[T], error) {
+	if g == nil {
+		return nil, noGroup(caller)
+	}
 	g.wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,7 +41,7 @@ func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error
 		return nil, err
 	}
 	var zero T
-	memory, err := g.allocate(ctx, max(n, 1)*int(unsafe.Sizeof(zero)))
+	memory, err := g.allocate(ctx, caller, max(n, 1)*int(unsafe.Sizeof(zero)))
 	if err != nil {
 		return nil, g.ended(err)
 	}

@@ -46,7 +46,7 @@ func (g *Group) start(ctx context.Context, c backend.Call) *Work {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
-		return finished(ErrClosed)
+		return finished(errClosed)
 	}
 	if q.works == nil {
 		q.works = make(chan *Work, depth)
@@ -98,6 +98,9 @@ func finished(err error) *Work {
 
 // begin starts a call whose arguments were checked.
 func (g *Group) begin(ctx context.Context, c backend.Call, err error) *Work {
+	if g == nil {
+		return finished(noGroup(c.Kind.String()))
+	}
 	if err != nil {
 		return finished(err)
 	}
@@ -148,5 +151,5 @@ func AllToAllAsync[T Number](ctx context.Context, g *Group, send, recv []T) *Wor
 
 // BarrierAsync begins a [Barrier].
 func BarrierAsync(ctx context.Context, g *Group) *Work {
-	return g.start(ctx, backend.Call{Kind: backend.Barrier})
+	return g.begin(ctx, backend.Call{Kind: backend.Barrier}, nil)
 }

@@ -20,10 +20,10 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 	default:
 		return nil, fmt.Errorf("%q is no back end: take cpu, nccl or auto", name)
 	}
-	gpu := &guarded{}
+	gpu := &guarded{reader: backend.Reader{Me: g.rank, Job: g.job}}
 	gpu.look(name, g.device)
 	onCPUs, err := cpu.Join(ctx, cpu.Config{
-		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host, Lost: gpu.lost, Note: gpu.note(),
+		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host, Job: g.job, Lost: gpu.lost, Note: gpu.note(),
 	})
 	if err != nil || name == "cpu" {
 		return onCPUs, err
@@ -49,16 +49,16 @@ func monitor(ctx context.Context, b backend.Backend, limit time.Duration) error 
 	}).MonitoredBarrier(ctx, limit)
 }
 
-// allocate gets memory that the host's ranks share.
-func (g *Group) allocate(ctx context.Context, size int) (memory, error) {
+// allocate gets memory that the host's ranks share. caller is what the user called.
+func (g *Group) allocate(ctx context.Context, caller string, size int) (memory, error) {
 	b, ok := g.back.(*cpu.Backend)
 	if !ok {
-		return nil, fmt.Errorf("Allocate: the %s back end has no shared memory: %w", g.back.Name(), errors.ErrUnsupported)
+		return nil, fmt.Errorf("%s: the %s back end has no shared memory: %w", caller, g.back.Name(), errors.ErrUnsupported)
 	}
 	if b.Regions() == cpu.MaxRegions {
-		return nil, &ArgumentError{"Allocate", fmt.Sprintf("this group has %d pieces of memory already, as many as it can: free some", cpu.MaxRegions)}
+		return nil, &ArgumentError{caller, fmt.Sprintf("this group has %d pieces of memory already, as many as it can: free some", cpu.MaxRegions)}
 	}
-	region, err := b.Allocate(ctx, size)
+	region, err := b.Allocate(ctx, caller, size)
 	if err != nil {
 		return nil, err
 	}

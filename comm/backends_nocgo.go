@@ -20,4 +20,4 @@ func monitor(context.Context, backend.Backend, time.Duration) error { return err
 
 func (g *Group) onDevice(int) (deviceMemory, error) { return nil, errNoCgo }
 
-func (g *Group) allocate(context.Context, int) (memory, error) { return nil, errNoCgo }
+func (g *Group) allocate(context.Context, string, int) (memory, error) { return nil, errNoCgo }

@@ -39,6 +39,9 @@ const firstBucketBytes = 1 << 20
 // which they are given, which should be the one in which they become ready: the last layer's first. Every rank of the group calls it, with
 // tensors of the same lengths. op is Avg in most programs.
 func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int, tensors ...[]T) (*Bucketer[T], error) {
+	if g == nil {
+		return nil, noGroup("NewBucketer")
+	}
 	if bucketBytes == 0 {
 		bucketBytes = DefaultBucketBytes
 	}
@@ -51,7 +54,7 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	b := &Bucketer[T]{group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)), at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
 	b.plan(bucketBytes / dtypeOf[T]().Size())
 	for i := range b.buckets {
-		if err := b.room(ctx, &b.buckets[i]); err != nil {
+		if err := b.room(ctx, i); err != nil {
 			return nil, err
 		}
 	}
@@ -78,9 +81,9 @@ func (b *Bucketer[T]) plan(capacity int) {
 	}
 }
 
-// room gets the bucket's memory: shared with the host's ranks where the back end can.
-func (b *Bucketer[T]) room(ctx context.Context, k *bucket[T]) error {
-	size := 0
+// room gets the memory of a bucket, which is the number-th: shared with the host's ranks where the back end can.
+func (b *Bucketer[T]) room(ctx context.Context, number int) error {
+	k, size := &b.buckets[number], 0
 	for _, i := range k.tensors {
 		size += len(b.tensors[i])
 	}
@@ -88,7 +91,7 @@ func (b *Bucketer[T]) room(ctx context.Context, k *bucket[T]) error {
 		k.data = make([]T, size)
 		return nil
 	}
-	memory, err := Allocate[T](ctx, b.group, size)
+	memory, err := allocateFor[T](ctx, b.group, fmt.Sprintf("NewBucketer, bucket %d", number), size)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ func Barrier(ctx context.Context, g *Group) error {
 // MonitoredBarrier is a Barrier with a time limit of its own, whose error names exactly the ranks that have not come when it is over. The
 // group cannot be used after that.
 func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
+	if g == nil {
+		return noGroup("MonitoredBarrier")
+	}
 	return g.monitored(ctx, limit)
 }
 
@@ -77,7 +80,8 @@ func reduceCall[T Number](c *backend.Call, g *Group, send, recv []T, op Op, root
 	return sameLength(c.Kind, len(send), len(recv))
 }
 
-// Broadcast copies buffer of rank root into every rank's buffer. The length is the same on all ranks.
+// Broadcast copies buffer of rank root into every rank's buffer. The length is the same on all ranks. The root waits for nobody where the buffer is
+// small: ranks that name different roots may notice it only in a later call.
 //
 // Cost on one host: the root copies S bytes once into shared memory, chunk by chunk, while the others copy them out.
 func Broadcast[T Number](ctx context.Context, g *Group, buffer []T, root int) error {
@@ -112,6 +116,9 @@ func allGatherCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 
 // blocks sets Count where one buffer holds a block for each rank and the other, part, is one block or the same buffer.
 func (g *Group) blocks(c *backend.Call, part, whole int, name string) error {
+	if g == nil {
+		return noGroup(c.Kind.String())
+	}
 	if whole%g.size != 0 {
 		return wrong(c.Kind, "%s has %d elements, which are no %d equal blocks", name, whole, g.size)
 	}
@@ -194,6 +201,9 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 	if err := sameLength(c.Kind, len(send), len(recv)); err != nil {
 		return err
 	}
+	if g == nil {
+		return noGroup(c.Kind.String())
+	}
 	if len(send)%g.size != 0 {
 		return wrong(c.Kind, "%d elements are no %d equal blocks", len(send), g.size)
 	}
@@ -202,7 +212,9 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 }
 
 // Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data may be changed, which can be
-// before the other has it. Between ranks on different hosts it must be received before both take part in a later collective.
+// before the other has it: up to 128 KiB lie in memory between two ranks of a host, and what does not fit waits for the receiver. So a rank can send
+// itself, too, what it receives later, up to that size; more waits for itself until the timeout. Between ranks on different hosts it must be received
+// before both take part in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {

@@ -28,6 +28,9 @@ type deviceMemory interface {
 
 // NewDeviceBuffer allocates n elements, whose values are undefined.
 func NewDeviceBuffer[T Number](g *Group, n int) (*DeviceBuffer[T], error) {
+	if g == nil {
+		return nil, noGroup("NewDeviceBuffer")
+	}
 	if n <= 0 {
 		return nil, &ArgumentError{"NewDeviceBuffer", fmt.Sprintf("%d elements", n)}
 	}

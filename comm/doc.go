@@ -18,14 +18,14 @@
 // which they were made, whichever goroutine made them; groups made by [Group.Split] are independent of each other.
 //
 // Buffers are Go slices of a [Number] type. Where an operation can be done in place, send and recv are the same slice. Buffers may not overlap
-// otherwise, and belong to the call until it ends.
+// otherwise, which is not looked for, and belong to the call until it ends.
 //
 // # Errors
 //
 // The first error ends a group: ranks that lost each other never find together again. Close works, and a new group can be joined. Arguments
 // that are wrong by themselves (lengths, an unknown rank) are refused before anything is sent, and the group goes on. The errors that name ranks
 // are [PeerError] (a process died), [TimeoutError] (ranks did not come within [WithTimeout]) and [MismatchError] (ranks made
-// different calls). A call whose root waits for nobody can end well on some ranks though another made a different one: they learn of it in the next
+// different calls), to be taken out by errors.As. A call whose root waits for nobody can end well on some ranks though another made a different one: they learn of it in the next
 // call that waits for all.
 //
 // # Same inputs, same bits

@@ -21,6 +21,7 @@ type Group struct {
 	meeting    *meeting // where the world met, nil in groups made by Split
 	key        []byte   // for connections between hosts
 	near       string   // the store's address, by which the hosts' networks are chosen
+	job        []int    // by rank: its number in the job, for errors; nil where that is the same
 	host       string   // tests: ranks that give different names count as such on different hosts
 
 	onCPUs *cpu.Backend // back, where it is that
@@ -34,21 +35,50 @@ type Group struct {
 	queue queue
 }
 
-// Rank is this process's number in the group, 0 to Size-1.
-func (g *Group) Rank() int { return g.rank }
+// Rank is this process's number in the group, 0 to Size-1; -1 in a nil *Group.
+func (g *Group) Rank() int {
+	if g == nil {
+		return -1
+	}
+	return g.rank
+}
 
-// Size is the number of ranks.
-func (g *Group) Size() int { return g.size }
+// Size is the number of ranks; 0 in a nil *Group.
+func (g *Group) Size() int {
+	if g == nil {
+		return 0
+	}
+	return g.size
+}
 
-// Backend is what runs the group's calls: "cpu" or "nccl".
-func (g *Group) Backend() string { return g.back.Name() }
+// Backend is what runs the group's calls: "cpu" or "nccl"; "" in a nil *Group.
+func (g *Group) Backend() string {
+	if g == nil {
+		return ""
+	}
+	return g.back.Name()
+}
+
+// jobRank is a rank's number in the job.
+func (g *Group) jobRank(rank int) int {
+	if g.job == nil {
+		return rank
+	}
+	return g.job[rank]
+}
 
 func (g *Group) String() string {
+	if g == nil {
+		return "no group"
+	}
 	return fmt.Sprintf("rank %d of %d (%s)", g.rank, g.size, g.back.Name())
 }
 
 // do makes the call that fill describes, after those that were begun before it.
 func (g *Group) do(ctx context.Context, c *backend.Call) error {
+	if g == nil {
+		return noGroup(c.Kind.String())
+	}
 	if g.queue.busy() {
 		return g.start(ctx, *c).Wait()
 	}
@@ -84,10 +114,13 @@ func (g *Group) through(ctx context.Context, c *backend.Call) error {
 	return err
 }
 
+// errClosed is ErrClosed as calls return it.
+var errClosed = fmt.Errorf("comm: %w", ErrClosed)
+
 func (g *Group) usable() error {
 	switch {
 	case g.closed:
-		return ErrClosed
+		return errClosed
 	case g.failed != nil:
 		return fmt.Errorf("comm: the group failed before: %w", g.failed)
 	}
@@ -107,8 +140,12 @@ func (g *Group) ended(err error) error {
 }
 
 // Close leaves the group: work that was begun is finished first, and ranks that still wait for this one get an error. It waits for nobody: call
-// [Barrier] before where others may still need this rank.
+// [Barrier] before where others may still need this rank. What this rank sent can still be received; between hosts that is sure only where this rank
+// received all that was sent to it. Closing again, or a nil *Group, does nothing.
 func (g *Group) Close() error {
+	if g == nil {
+		return nil
+	}
 	g.queue.stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,6 +162,9 @@ func (g *Group) Close() error {
 
 // checkRank refuses a rank that the group doesn't have.
 func (g *Group) checkRank(kind backend.Kind, what string, rank int) error {
+	if g == nil {
+		return noGroup(kind.String())
+	}
 	if rank < 0 || rank >= g.size {
 		return wrong(kind, "%s %d is not one of the ranks 0 to %d", what, rank, g.size-1)
 	}

@@ -23,6 +23,7 @@ type guarded struct {
 	own     sight
 	why     error // this rank has no GPU
 	device  int
+	reader  backend.Reader
 
 	mu   sync.Mutex
 	nccl *nccl.Backend
@@ -129,7 +130,7 @@ func (b *guarded) lost(rank int) {
 	joined := b.nccl
 	b.mu.Unlock()
 	if joined != nil {
-		joined.Abort(&PeerError{Rank: rank, How: "its process ended"})
+		joined.Abort(b.reader.For(&PeerError{Rank: rank, How: "its process ended"}))
 	}
 }
 

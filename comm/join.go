@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,8 +55,8 @@ var joined struct {
 	count map[string]int
 }
 
-// groupName tells the groups of one name apart.
-func groupName(self env.Rank, name string) string {
+// groupNumber tells the groups of one name apart.
+func groupNumber(self env.Rank, name string) int {
 	joined.Lock()
 	defer joined.Unlock()
 	if joined.count == nil {
@@ -63,7 +64,7 @@ func groupName(self env.Rank, name string) string {
 	}
 	who := fmt.Sprintf("rank %d of %d at %s: %s", self.Rank, self.WorldSize, self.Store, name)
 	joined.count[who]++
-	return fmt.Sprintf("%s/%d", name, joined.count[who])
+	return joined.count[who]
 }
 
 // WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything else: at least 32 random
@@ -76,7 +77,8 @@ func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
 //
 // Who and how many the ranks are says the environment ([env.Self]); a process that no launcher started is a group of one. They meet in the
 // store that the launcher serves (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank 0 then serves it; ranks that mpirun or srun
-// started on one host need neither.
+// started on one host need neither, also where a wrapper script stands between. WORLD_SIZE above 1 without RANK, and one of MASTER_ADDR and MASTER_PORT
+// without the other where no launcher is known, are errors.
 //
 // A program that may use one CPU has GOMAXPROCS raised to 2, unless the environment sets it: calls then run beside Go code, not in its way.
 func Join(ctx context.Context, options ...Option) (*Group, error) {
@@ -106,7 +108,7 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := meet(ctx, self, groupName(self, s.name))
+	m, err := meet(ctx, self, s.name, groupNumber(self, s.name))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func join(ctx context.Context, s settings) (*Group, error) {
 // code away from every C call that lasts more than 20 µs, wakes a thread for it and looks again 20 µs later (retake in Go's proc.go): on the CPU
 // on which the call works. With a second one idle it leaves the call alone; and work that was begun is not late when the goroutine goes on computing.
 func spareThread() {
-	if !env.ThreadsChosen() && runtime.GOMAXPROCS(0) == 1 {
+	if inherited(env.VarGoMaxProcs) == "" && runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
 	}
 }
@@ -151,7 +153,32 @@ func (s *settings) self() (env.Rank, error) {
 	if s.store != "" {
 		self.Store, self.Launcher = s.store, ""
 	}
+	if lack := lacking(); lack != "" && self.Store == "" && self.WorldSize > 1 && self.Launcher == "" && s.size == 0 {
+		return self, fmt.Errorf("%s: set both, or neither where all ranks are children of one process", lack)
+	}
 	return self, nil
+}
+
+// inherited is the value of a variable, "" where it is not set.
+func inherited(name string) string {
+	for _, entry := range env.Inherited() {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// lacking says which half of the store's address the environment lacks, "" where it has both or none.
+func lacking() string {
+	host, port := inherited(env.VarMasterAddr), inherited(env.VarMasterPort)
+	switch {
+	case host != "" && port == "":
+		return fmt.Sprintf("%s=%s is set, %s is not", env.VarMasterAddr, host, env.VarMasterPort)
+	case host == "" && port != "":
+		return fmt.Sprintf("%s=%s is set, %s is not", env.VarMasterPort, port, env.VarMasterAddr)
+	}
+	return ""
 }
 
 // monitored is a barrier that names who is late.

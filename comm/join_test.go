@@ -157,8 +157,8 @@ func TestLateJoin(t *testing.T) {
 	}
 	joins.Wait()
 	for _, rank := range []int{0, 2} {
-		require.ErrorContains(t, failed[rank], "ranks 1 and 3 did not come: ")
-		require.ErrorContains(t, failed[rank], "not all ranks came within 300ms")
+		require.EqualError(t, failed[rank], `comm: join: rank `+fmt.Sprint(rank)+` of 4: ranks 1 and 3 did not come: `+
+			`not all ranks came within 300ms to the group with the name "late"`)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 type meeting struct {
 	self   env.Rank
 	prefix string
+	name   string // the user's, "" for none
 	rounds int
 	splits int
 	client *tcpstore.Client
@@ -35,6 +36,8 @@ const asking = 2 * time.Second
 // lateError says who did not come to exchange something.
 type lateError struct {
 	missing []int
+	name    string // the group's, "" for none
+	cause   error  // why nobody waits for them any longer
 	err     error
 }
 
@@ -42,28 +45,33 @@ func (e *lateError) Error() string {
 	if len(e.missing) == 0 {
 		return e.err.Error()
 	}
-	return fmt.Sprintf("%s did not come: %v", backend.Ranks(e.missing), e.err)
+	text := fmt.Sprintf("%s did not come: %v", backend.Ranks(e.missing), e.cause)
+	if e.name != "" {
+		text += fmt.Sprintf(" to the group with the name %q", e.name)
+	}
+	return text
 }
 
 func (e *lateError) Unwrap() error { return e.err }
 
-// meet opens the store of the job. A group of one needs none.
-func meet(ctx context.Context, self env.Rank, name string) (*meeting, error) {
-	m := &meeting{self: self, prefix: fmt.Sprintf("gorun/comm/%s/%d/%s/", self.RunID, self.Attempt, name)}
+// meet opens the store of the job. A group of one needs none. name is the user's, "" for none, and number the how-manieth group of it this is.
+func meet(ctx context.Context, self env.Rank, name string, number int) (*meeting, error) {
+	place := fmt.Sprintf("%s/%d", name, number)
+	m := &meeting{self: self, name: name, prefix: fmt.Sprintf("gorun/comm/%s/%d/%s/", self.RunID, self.Attempt, place)}
 	if self.WorldSize == 1 {
 		return m, nil
 	}
-	err := m.open(ctx, name)
+	err := m.open(ctx, place)
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
 
-func (m *meeting) open(ctx context.Context, name string) (err error) {
+func (m *meeting) open(ctx context.Context, place string) (err error) {
 	address := m.self.Store
 	if address == "" {
-		address, err = m.neighboursStore(ctx, name)
+		address, err = m.neighboursStore(ctx, place)
 	} else {
 		err = m.serveIfNobody(ctx, address)
 	}
@@ -199,7 +207,8 @@ func (m *meeting) collect(ctx context.Context, prefix string) ([][]byte, error) 
 
 // late adds to an error of waiting who has not come.
 func (m *meeting) late(ctx context.Context, prefix string, err error) error {
-	if context.Cause(ctx) == nil {
+	cause := context.Cause(ctx)
+	if cause == nil {
 		return err
 	}
 	var missing []int
@@ -214,7 +223,7 @@ func (m *meeting) late(ctx context.Context, prefix string, err error) error {
 			missing = append(missing, rank)
 		}
 	}
-	return &lateError{missing, err}
+	return &lateError{missing, m.name, cause, err}
 }
 
 func (m *meeting) close() error {

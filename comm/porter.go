@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"gorun/env"
 	"gorun/rendezvous/tcpstore"
 )
 
@@ -34,7 +37,7 @@ func (m *meeting) neighboursStore(ctx context.Context, name string) (string, err
 	if m.self.Rank != 0 {
 		address, err := askPorter(ctx, door)
 		if err != nil {
-			return "", fmt.Errorf("rank 0 of this host is not found (without MASTER_ADDR, all ranks must be children of one launcher process): %w", err)
+			return "", m.unfound(err)
 		}
 		return address, nil
 	}
@@ -48,19 +51,71 @@ func (m *meeting) neighboursStore(ctx context.Context, name string) (string, err
 	return address, err
 }
 
-// familyName is the same for all children of this process's parent, and for no others: parents are told apart by when they started, too.
+// unfound explains that rank 0 has no door.
+func (m *meeting) unfound(err error) error {
+	text := "rank 0 did not come"
+	if m.name != "" {
+		text += fmt.Sprintf(" to the group with the name %q", m.name)
+	}
+	lack := lacking()
+	if lack == "" {
+		lack = "MASTER_ADDR and MASTER_PORT are not set"
+	}
+	return fmt.Errorf("%s: %w; %s, so ranks look for each other as children of one launcher process: "+
+		"in a wrapper script start the program by `exec ./prog`, or set both", text, err, lack)
+}
+
+// familyName is the same for all ranks that one process started, and for no others. Processes are told apart by when they started, too.
 func familyName(name string) (string, error) {
-	parent := os.Getppid()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", parent))
+	launcher, start, err := launcherOf(env.Inherited(), os.Getppid())
 	if err != nil {
 		return "", err
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the command in front may hold anything
-	const startTime = 19                                                      // the 22nd field of proc(5), counted from the 3rd
-	if len(fields) <= startTime {
-		return "", fmt.Errorf("/proc/%d/stat has %d fields", parent, len(fields))
+	return fmt.Sprintf("@gorun-comm-%d-%d-%s-%s", os.Geteuid(), launcher, start, name), nil
+}
+
+// launcherOf is the process that started this rank, and when that was started: the nearest of its forebears that was not itself started as this rank,
+// as a wrapper script is (`mpirun sh -c './prog; true'`).
+func launcherOf(environ []string, parent int) (pid int, start string, err error) {
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", parent))
+		if err != nil {
+			return 0, "", err
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the command in front may hold anything
+		const itsParent, startTime = 1, 19                                        // the 4th and 22nd field of proc(5), counted from the 3rd
+		if len(fields) <= startTime {
+			return 0, "", fmt.Errorf("/proc/%d/stat has %d fields", parent, len(fields))
+		}
+		next, err := strconv.Atoi(fields[itsParent])
+		if err != nil || next < 1 || !sameRank(environ, parent) {
+			return parent, fields[startTime], nil
+		}
+		parent = next
 	}
-	return fmt.Sprintf("@gorun-comm-%d-%d-%s-%s", os.Geteuid(), parent, fields[startTime], name), nil
+}
+
+// ofRanks is what the variables begin with by which launchers tell a rank who it is, and whose job.
+var ofRanks = []string{"RANK=", "WORLD_SIZE=", "OMPI_", "PMIX_", "PMI_", "MPI_", "MV2_", "SLURM_"}
+
+// sameRank says whether the process was started with every such variable of environ. A launcher that was itself started as a rank, of another job, has
+// others.
+func sameRank(environ []string, pid int) bool {
+	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false // another user's, as Slurm's are
+	}
+	theirs, found := strings.Split(string(block), "\x00"), false
+	for _, entry := range environ {
+		if !slices.ContainsFunc(ofRanks, func(prefix string) bool { return strings.HasPrefix(entry, prefix) }) {
+			continue
+		}
+		if !slices.Contains(theirs, entry) {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 func openPorter(door, address string) (*porter, error) {

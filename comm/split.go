@@ -11,8 +11,11 @@ import (
 )
 
 // Split makes a group of all ranks that give the same color, ranked by key and, where keys are equal, by their rank here. Every rank of g calls it; one
-// with a negative color gets nil. The new group is independent of g, which stays, and is closed by itself.
+// with a negative color gets nil, on which calls fail. Errors of the new group name ranks by both numbers, the group's and the job's. The new group is independent of g, which stays, and is closed by itself.
 func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
+	if g == nil {
+		return nil, noGroup("Split")
+	}
 	mine := []int64{int64(color), int64(key)}
 	all := make([]int64, 2*g.size)
 	if err := AllGather(ctx, g, mine, all); err != nil {
@@ -31,7 +34,7 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	ctx, cancel := within(ctx, g.timeout)
 	defer cancel()
 	part := &Group{
-		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near, host: g.host,
+		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near, host: g.host, job: g.jobRanks(members),
 	}
 	back, err := open(ctx, g.back.Name(), part, exchange)
 	if err != nil {
@@ -40,6 +43,19 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	part.back = back
 	part.onCPUs, _ = any(back).(*cpu.Backend)
 	return part, nil
+}
+
+// jobRanks are the numbers that the members, ranks of g, have in the job; nil where those are their numbers in the new group, too.
+func (g *Group) jobRanks(members []int) []int {
+	job, same := make([]int, len(members)), true
+	for i, member := range members {
+		job[i] = g.jobRank(member)
+		same = same && job[i] == i
+	}
+	if same {
+		return nil
+	}
+	return job
 }
 
 // membersOf lists the ranks of a color in their new order, given every rank's color and key.

@@ -8,6 +8,9 @@ import (
 
 // sumOf adds up the counts, one for each rank, and refuses what cannot be such.
 func (g *Group) sumOf(kind backend.Kind, name string, counts []int) (int, error) {
+	if g == nil {
+		return 0, noGroup(kind.String())
+	}
 	if len(counts) != g.size {
 		return 0, wrong(kind, "%s has %d numbers, not one for each of the %d ranks", name, len(counts), g.size)
 	}
@@ -100,6 +103,9 @@ func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []i
 		Kind: backend.AllToAllV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), SendCounts: sendCounts, RecvCounts: recvCounts,
 	}
 	out, err := g.sumOf(c.Kind, "sendCounts", sendCounts)
+	if err != nil {
+		return err
+	}
 	if err != nil {
 		return err
 	}

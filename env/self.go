@@ -51,7 +51,8 @@ type Rank struct {
 // RANK and WORLD_SIZE decide where they are set. Otherwise the variables of Open
 // MPI, of MVAPICH, of the launchers that speak PMI (MPICH, Intel MPI) and of a
 // Slurm step are tried in this order. An error names the variable and its value;
-// it is [ErrNotARank] where there is nothing to read.
+// it is [ErrNotARank] where there is nothing to read. WORLD_SIZE above 1 without RANK
+// is an error, except in a batch script of Slurm.
 func Self() (Rank, error) {
 	self, err := read(os.LookupEnv)
 	if err != nil {
@@ -65,7 +66,7 @@ func read(lookup func(string) (string, bool)) (Rank, error) {
 	r := reader{lookup: lookup}
 	f, ok := r.family()
 	if !ok {
-		return Rank{}, ErrNotARank
+		return Rank{}, r.alone()
 	}
 	self := r.place(f)
 	self.Launcher = r.launcher(f)
@@ -75,6 +76,16 @@ func read(lookup func(string) (string, bool)) (Rank, error) {
 	self.Store = r.store()
 	r.contradict(f, self)
 	return self, r.err
+}
+
+// alone tells a process that is no rank from one whose RANK was forgotten: that would take itself for a job of its own, and so would its peers. Batch
+// scripts of Slurm, which have SLURM_PROCID, export WORLD_SIZE for the steps that they start.
+func (r *reader) alone() error {
+	size := r.text(VarWorldSize)
+	if size == "" || size == "1" || r.has("SLURM_PROCID") {
+		return ErrNotARank
+	}
+	return fmt.Errorf("%s=%s is set, %s is not: give each process its number, 0 to %[1]s-1, or unset %[1]s to run one alone", VarWorldSize, size, VarRank)
 }
 
 // reader looks variables up and keeps the first error.

@@ -131,6 +131,11 @@ func TestSelfErrorsNameTheVariableAndItsValue(t *testing.T) {
 		want    string
 	}{
 		{"no size", []string{"RANK", "1"}, "WORLD_SIZE is not set, although other variables of a rank are"},
+		{
+			"no rank",
+			[]string{"WORLD_SIZE", "2", "MASTER_ADDR", "127.0.0.1", "MASTER_PORT", "29500"},
+			"WORLD_SIZE=2 is set, RANK is not: give each process its number, 0 to WORLD_SIZE-1, or unset WORLD_SIZE to run one alone",
+		},
 		{"empty size", []string{"RANK", "1", "WORLD_SIZE", ""}, "WORLD_SIZE is not set, although other variables of a rank are"},
 		{"not a number", []string{"RANK", "one", "WORLD_SIZE", "2"}, `RANK="one" is not a number from 0 on`},
 		{"negative", []string{"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "-1"}, `LOCAL_RANK="-1" is not a number from 0 on`},
@@ -155,6 +160,10 @@ func TestSelfOutsideOfAJob(t *testing.T) {
 	// A batch script of Slurm has SLURM_PROCID=0, but is no rank.
 	_, err := readFrom("WORLD_SIZE", "4", "SLURM_PROCID", "0", "SLURM_NTASKS", "5")
 	assert.ErrorIs(t, err, ErrNotARank)
+	for _, environ := range [][]string{nil, {"WORLD_SIZE", "1"}, {"WORLD_SIZE", ""}, {"MASTER_ADDR", "a", "MASTER_PORT", "1"}} {
+		_, err := readFrom(environ...)
+		assert.ErrorIs(t, err, ErrNotARank, "%v", environ)
+	}
 }
 
 // A launcher may export the names of others as aliases of its own.

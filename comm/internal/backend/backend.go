@@ -4,9 +4,7 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 )
 
@@ -192,69 +190,4 @@ type Backend interface {
 	Abort(reason error)
 	// Close frees what the group holds on this rank; it doesn't wait for others.
 	Close() error
-}
-
-// PeerError says that a rank died or left, so that nobody can go on.
-type PeerError struct {
-	Rank int    // who is lost
-	How  string // "its process ended", "closed the group", …
-	Call string // what was under way, "" for nothing
-}
-
-func (e *PeerError) Error() string {
-	text := fmt.Sprintf("rank %d is lost: %s", e.Rank, e.How)
-	if e.Call != "" {
-		text += " (during " + e.Call + ")"
-	}
-	return text
-}
-
-// TimeoutError says that ranks did not come within the group's CommTimeout.
-type TimeoutError struct {
-	Ranks []int // who is late, ascending
-	Call  string
-	After time.Duration
-}
-
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s: no answer from %s within %v", e.Call, Ranks(e.Ranks), e.After)
-}
-
-// Timeout makes the error a timeout for os.IsTimeout and net.Error's users.
-func (e *TimeoutError) Timeout() bool { return true }
-
-// MismatchError says that two ranks made different calls where all must make the same.
-type MismatchError struct {
-	Sequence     uint64 // the how-manieth call of the group, from 1
-	RankA, RankB int
-	CallA, CallB string
-}
-
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("ranks disagree about call %d of the group: rank %d called %s, rank %d called %s",
-		e.Sequence, e.RankA, e.CallA, e.RankB, e.CallB)
-}
-
-// ErrClosed says that the group was closed.
-var ErrClosed = errors.New("the group is closed")
-
-// Ranks writes rank numbers as people read them: "rank 3", "ranks 1, 4 and 7".
-func Ranks(ranks []int) string {
-	switch len(ranks) {
-	case 0:
-		return "no rank"
-	case 1:
-		return fmt.Sprintf("rank %d", ranks[0])
-	}
-	text := "ranks "
-	for i, rank := range ranks {
-		switch {
-		case i == len(ranks)-1:
-			text += " and "
-		case i > 0:
-			text += ", "
-		}
-		text += fmt.Sprint(rank)
-	}
-	return text
 }

@@ -9,7 +9,9 @@ import (
 // Config says who joins which group.
 type Config struct {
 	Rank, Ranks int
-	Exchange    backend.Exchange
+	// Job is, by rank, its number in the job, for errors; nil where that is the same.
+	Job      []int
+	Exchange backend.Exchange
 	// Timeout is how long a rank may be waited for within a call, 0 for ever.
 	Timeout time.Duration
 	// Lost, if set, is told in a goroutine of its own when a rank's process ended.

@@ -175,7 +175,7 @@ func (b *Backend) missed(err error) error {
 	if b.me != 0 || len(missing) == 0 {
 		return err
 	}
-	return fmt.Errorf("%s did not come: %w", backend.Ranks(missing), err)
+	return fmt.Errorf("%s did not come: %w", b.reader().Ranks(missing), err)
 }
 
 func flag(on bool) C.int {
@@ -276,17 +276,17 @@ func (b *Backend) verdict(status C.int, call *backend.Call, ctx context.Context)
 	case C.RUN_LATE:
 		b.inquire()
 	}
-	return b.failure()
+	return b.failure(call.Kind)
 }
 
-// failure is what the group's record says.
-func (b *Backend) failure() error {
+// failure is what the group's record says to a rank that was in a call of that kind.
+func (b *Backend) failure(during backend.Kind) error {
 	f := C.gorun_engine_failure(b.engine)
 	if f == nil {
 		return errors.New("the group failed, and does not say why")
 	}
 	b.far.tell(f)
-	return explain(f)
+	return b.explain(f, during)
 }
 
 // Abort fails the group for everybody.

@@ -93,7 +93,7 @@ func (b *Backend) one(ctx context.Context, kind backend.Kind, data []int64, rank
 // A region that ranks want in different sizes is a mismatch on all of them.
 func TestAllocateMismatch(t *testing.T) {
 	each(t, 3, 0, func(ctx context.Context, b *Backend, rank int) error {
-		_, err := b.Allocate(ctx, 100+rank/2)
+		_, err := b.Allocate(ctx, "Allocate", 100+rank/2)
 		var m *backend.MismatchError
 		if !errors.As(err, &m) || m.CallA != "Allocate of 100 bytes" || m.CallB != "Allocate of 101 bytes" || m.RankA != 0 || m.RankB != 2 {
 			return fmt.Errorf("rank %d got %w", rank, err)
@@ -136,7 +136,7 @@ func TestDeathBeforeSharing(t *testing.T) {
 func TestRegions(t *testing.T) {
 	each(t, 2, 0, func(ctx context.Context, b *Backend, rank int) error {
 		for range 300 {
-			r, err := b.Allocate(ctx, 10)
+			r, err := b.Allocate(ctx, "Allocate", 10)
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func TestRegions(t *testing.T) {
 			}
 		}
 		for {
-			if _, err := b.Allocate(ctx, 1); err != nil {
+			if _, err := b.Allocate(ctx, "Allocate", 1); err != nil {
 				if b.Regions() != MaxRegions || err.Error() != "Allocate: more than 256 regions" {
 					return err
 				}

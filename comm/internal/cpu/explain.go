@@ -13,23 +13,42 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// explain turns the group's record of a failure into an error that names ranks as the group counts them, and calls as its user does.
-func explain(f *C.struct_failure) error {
-	rank := int(f.rank)
+// explain turns the group's record of a failure into an error for a rank that was in a call of that kind. It names ranks as the group counts them,
+// and calls as their user does.
+func (b *Backend) explain(f *C.struct_failure, during backend.Kind) error {
+	by, kind := int(f.rank), backend.Kind(f.call.kind)
+	if f.kind == C.FAIL_LOST || f.kind == C.FAIL_LEFT {
+		by = int(f.other)
+	}
+	r := b.reader()
+	r.Apart = by != r.Me && (kind != during || message(kind))
+	call := describe(&f.call)
 	switch f.kind {
 	case C.FAIL_LOST:
-		return &backend.PeerError{Rank: rank, How: "its process ended", Call: describe(&f.call)}
+		return r.For(&backend.PeerError{Rank: int(f.rank), How: "its process ended", Call: call, By: by})
 	case C.FAIL_LEFT:
-		return &backend.PeerError{Rank: rank, How: "it closed the group", Call: describe(&f.call)}
+		return r.For(&backend.PeerError{Rank: int(f.rank), How: "it closed the group", Call: call, By: by})
 	case C.FAIL_TIMEOUT:
 		after := time.Duration(f.after_ns).Round(time.Millisecond)
-		return &backend.TimeoutError{Ranks: late(f), Call: describe(&f.call), After: after}
+		return r.For(&backend.TimeoutError{Ranks: late(f), Call: call, After: after, By: by})
 	case C.FAIL_MISMATCH:
-		return &backend.MismatchError{
-			Sequence: uint64(f.sequence), RankA: rank, CallA: describe(&f.call), RankB: int(f.other), CallB: describe(&f.other_call),
+		e := &backend.MismatchError{Sequence: uint64(f.sequence), RankA: by, CallA: call, RankB: int(f.other), CallB: describe(&f.other_call)}
+		if message(kind) || message(backend.Kind(f.other_call.kind)) {
+			e.Sequence = 0 // messages are not numbered
 		}
+		return r.For(e)
 	}
-	return fmt.Errorf("rank %d ended the group: %s", rank, C.GoString(&f.text[0]))
+	return fmt.Errorf("%s ended the group: %s", r.Rank(by), C.GoString(&f.text[0]))
+}
+
+// reader is this rank as the one that reads errors.
+func (b *Backend) reader() backend.Reader {
+	return backend.Reader{Me: b.config.Rank, Job: b.config.Job}
+}
+
+// message says whether a call is from one rank to one other.
+func message(kind backend.Kind) bool {
+	return kind == backend.Send || kind == backend.Recv || kind == backend.SendRecv
 }
 
 func late(f *C.struct_failure) (ranks []int) {

@@ -60,6 +60,7 @@ const (
 func (b *Backend) spread(ctx context.Context, cards []card) error {
 	numbers, _ := hostNumbers(cards)
 	w := newWire(b.config.Rank, b.config.Key)
+	w.reader = b.reader()
 	err := b.meetFar(ctx, w, numbers)
 	if err != nil {
 		w.close()

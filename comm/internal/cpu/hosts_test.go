@@ -374,7 +374,7 @@ func TestAllocateOverHosts(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []string{"aab", "abab"} {
 		errs := each(joined(t, layout, nil), func(_ int, b *cpu.Backend) error {
-			region, err := b.Allocate(context.Background(), 400_000)
+			region, err := b.Allocate(context.Background(), "Allocate", 400_000)
 			if err != nil {
 				return err
 			}

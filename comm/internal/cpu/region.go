@@ -31,20 +31,20 @@ const MaxRegions = C.MAX_REGIONS
 // Regions is how many it has; all ranks have the same, between calls.
 func (b *Backend) Regions() int { return len(b.shared) }
 
-// Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size.
-func (b *Backend) Allocate(ctx context.Context, size int) (*Region, error) {
-	if err := b.agree(ctx, "Allocate of %d bytes", size); err != nil {
-		return nil, fmt.Errorf("Allocate: %w", err)
+// Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size. caller is what the user called, for errors.
+func (b *Backend) Allocate(ctx context.Context, caller string, size int) (*Region, error) {
+	if err := b.agree(ctx, caller+" of %d bytes", size); err != nil {
+		return nil, fmt.Errorf("%s: %w", caller, err)
 	}
 	part := (size + page - 1) / page * page
 	memory, err := b.regionMemory(ctx, part*len(b.locals))
 	if err != nil {
-		return nil, fmt.Errorf("Allocate: %w", err)
+		return nil, fmt.Errorf("%s: %w", caller, err)
 	}
 	r := &Region{own: memory[b.me*part : b.me*part+size : b.me*part+size], memory: memory, owner: b}
 	if C.gorun_engine_region(b.engine, unsafe.Pointer(&memory[0]), C.size_t(part)) != 0 {
 		r.unmap()
-		return nil, fmt.Errorf("Allocate: more than %d regions", MaxRegions)
+		return nil, fmt.Errorf("%s: more than %d regions", caller, MaxRegions)
 	}
 	b.shared = append(b.shared, r)
 	return r, b.Run(ctx, &backend.Call{Kind: backend.Barrier})
@@ -62,10 +62,10 @@ func (b *Backend) agree(ctx context.Context, what string, number int) error {
 	}
 	for rank, other := range all {
 		if other != all[0] {
-			return &backend.MismatchError{
+			return b.reader().For(&backend.MismatchError{
 				Sequence: uint64(C.gorun_engine_sequence(b.engine)), RankB: rank,
 				CallA: fmt.Sprintf(what, all[0]), CallB: fmt.Sprintf(what, other),
-			}
+			})
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ enum failure_kind { FAIL_NONE, FAIL_LOST, FAIL_LEFT, FAIL_TIMEOUT, FAIL_MISMATCH
 
 // Ranks in it are counted as the group counts them, over all its hosts.
 struct failure {
-	uint32_t kind, rank, other; // who noticed or is lost; FAIL_MISMATCH: rank against other
+	uint32_t kind, rank, other; // who noticed, FAIL_MISMATCH against whom; FAIL_LOST and FAIL_LEFT: who is gone, and who noticed
 	uint32_t imported;          // 1: another host's ranks noticed it and told us
 	uint64_t sequence, after_ns;
 	struct announcement call, other_call;

@@ -92,7 +92,9 @@ int fail_mismatch(struct engine *e, int rank, const struct announcement *theirs)
 
 int fail_gone(struct engine *e, int rank, int how) {
 	struct failure *f = described(e, how == 1 ? FAIL_LOST : FAIL_LEFT, rank);
-	return f ? settled(e) : RUN_FAILED;
+	if (!f) return RUN_FAILED;
+	f->other = (uint32_t)group_rank(e, e->me);
+	return settled(e);
 }
 
 int fail_with(struct engine *e, const char *reason) {

@@ -28,6 +28,8 @@ const KeySize = 32
 //
 // Only who comes is proven. What goes over a connection later is neither hidden nor signed.
 type wire struct {
+	reader backend.Reader // for errors
+
 	rank         int
 	key, session []byte
 	listener     net.Listener
@@ -225,10 +227,10 @@ func (w *wire) incomplete(cause error) error {
 		}
 	}
 	slices.Sort(missing)
-	err := fmt.Errorf("no connection with %s: %w", backend.Ranks(missing), cause)
+	err := fmt.Errorf("no connection with %s: %w", w.reader.Ranks(missing), cause)
 	for _, rank := range missing {
 		if w.refused[rank] != nil {
-			return errors.Join(err, fmt.Errorf("somebody who said to be rank %d was refused: %w", rank, w.refused[rank]))
+			return errors.Join(err, fmt.Errorf("somebody who said to be %s was refused: %w", w.reader.Rank(rank), w.refused[rank]))
 		}
 	}
 	return err

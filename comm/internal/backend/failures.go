@@ -1,0 +1,151 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Reader is the rank that reads an error, on which depends how the text names ranks. The zero Reader is outside of the group.
+type Reader struct {
+	Me  int
+	Job []int // by rank of the group: its number in the job; nil where all have the same in both
+	// Apart says that the call that failed is another rank's, and none that this one was making, too.
+	Apart bool
+	known bool // it is no zero Reader
+}
+
+// For gives the error, of one of the types below and made just now, to its reader.
+func (r Reader) For(err error) error {
+	r.known = true
+	switch e := err.(type) {
+	case *PeerError:
+		e.reader = r
+	case *TimeoutError:
+		e.reader = r
+	case *MismatchError:
+		e.reader = r
+	}
+	return err
+}
+
+// Rank names one rank of the group.
+func (r Reader) Rank(rank int) string {
+	if rank < len(r.Job) {
+		return fmt.Sprintf("rank %d of the group (rank %d of the job)", rank, r.Job[rank])
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
+// Ranks names several, as [Ranks] does.
+func (r Reader) Ranks(ranks []int) string {
+	if len(ranks) == 1 {
+		return r.Rank(ranks[0])
+	}
+	text := Ranks(ranks)
+	if r.Job == nil || len(ranks) == 0 {
+		return text
+	}
+	in := make([]int, len(ranks))
+	for i, rank := range ranks {
+		in[i] = r.Job[rank]
+	}
+	return fmt.Sprintf("%s of the group (%s of the job)", text, Ranks(in))
+}
+
+// blamed names ranks to one that may be among them.
+func (r Reader) blamed(ranks []int) string {
+	switch {
+	case !r.known || !slices.Contains(ranks, r.Me):
+		return r.Ranks(ranks)
+	case len(ranks) > 1:
+		return fmt.Sprintf("%s, of which this is rank %d", r.Ranks(ranks), r.Me)
+	case r.Me < len(r.Job):
+		return fmt.Sprintf("this rank (%d of the group, %d of the job)", r.Me, r.Job[r.Me])
+	}
+	return fmt.Sprintf("this rank (%d)", r.Me)
+}
+
+// PeerError says that a rank died or left, so that nobody can go on.
+type PeerError struct {
+	Rank int    // who is lost
+	How  string // "its process ended", "it closed the group"
+	Call string // what was under way, "" for nothing
+	By   int    // the rank that noticed, during Call
+
+	reader Reader
+}
+
+func (e *PeerError) Error() string {
+	text := fmt.Sprintf("%s is lost: %s", e.reader.blamed([]int{e.Rank}), e.How)
+	switch {
+	case e.Call == "":
+		return text
+	case e.reader.Apart:
+		return fmt.Sprintf("%s (noticed by %s during %s)", text, e.reader.Rank(e.By), e.Call)
+	}
+	return fmt.Sprintf("%s (during %s)", text, e.Call)
+}
+
+// TimeoutError says that ranks did not come within the group's CommTimeout.
+type TimeoutError struct {
+	Ranks []int // who is late, ascending
+	Call  string
+	After time.Duration
+	By    int // the rank that waited, in Call
+
+	reader Reader
+}
+
+func (e *TimeoutError) Error() string {
+	r := e.reader
+	if r.known && e.By != r.Me && (r.Apart || slices.Contains(e.Ranks, r.Me)) {
+		return fmt.Sprintf("%s ended the group: it waited %v for %s in %s", r.Rank(e.By), e.After, r.blamed(e.Ranks), e.Call)
+	}
+	return fmt.Sprintf("%s: no answer from %s within %v", e.Call, r.blamed(e.Ranks), e.After)
+}
+
+// Timeout makes the error a timeout for os.IsTimeout and net.Error's users.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// MismatchError says that two ranks made different calls where all must make the same.
+type MismatchError struct {
+	Sequence     uint64 // the how-manieth call of the group, from 1; 0 where one is a message
+	RankA, RankB int
+	CallA, CallB string
+
+	reader Reader
+}
+
+func (e *MismatchError) Error() string {
+	about := "ranks made calls that never meet"
+	if e.Sequence > 0 {
+		about = fmt.Sprintf("ranks disagree about call %d of the group", e.Sequence)
+	}
+	return fmt.Sprintf("%s: %s called %s, %s called %s", about, e.reader.Rank(e.RankA), e.CallA, e.reader.Rank(e.RankB), e.CallB)
+}
+
+// ErrClosed says that the group was closed.
+var ErrClosed = errors.New("the group is closed")
+
+// Ranks writes rank numbers as people read them: "rank 3", "ranks 1, 4 and 7".
+func Ranks(ranks []int) string {
+	switch len(ranks) {
+	case 0:
+		return "no rank"
+	case 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	text := "ranks "
+	for i, rank := range ranks {
+		switch {
+		case i == len(ranks)-1:
+			text += " and "
+		case i > 0:
+			text += ", "
+		}
+		text += fmt.Sprint(rank)
+	}
+	return text
+}
