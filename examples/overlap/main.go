@@ -38,8 +38,6 @@ func main() {
 	flag.IntVar(&o.steps, "steps", 15, "steps of each kind; their median counts")
 	flag.BoolVar(&o.elsewhere, "elsewhere", false, "wait for --compute instead of computing, as a rank does whose GPU computes: its CPU is free")
 	flag.Parse()
-	// The group's calls run in a goroutine: with a single thread it would get its turn only when the one that computes is interrupted, after 10 ms.
-	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	if o.layers < 1 || o.size < 1 || o.steps < 1 || o.bucket < 1 {
 		log.Fatal("--layers, --size, --bucket and --steps: take 1 or more of each")
 	}
