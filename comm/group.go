@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	"unsafe"
 
 	"gorun/comm/internal/backend"
 	"gorun/comm/internal/cpu"
@@ -26,11 +25,10 @@ type Group struct {
 
 	onCPUs *cpu.Backend // back, where it is that
 
-	mu      sync.Mutex // held while a call runs
-	call    backend.Call
-	buffers [2]unsafe.Pointer
-	failed  error
-	closed  bool
+	mu     sync.Mutex // held while a call runs
+	call   backend.Call
+	failed error
+	closed bool
 
 	queue queue
 }
@@ -93,10 +91,7 @@ func (g *Group) run(ctx context.Context, c *backend.Call) error {
 	if g.closed || g.failed != nil {
 		return g.usable()
 	}
-	// On the heap: C gets the buffers' addresses as numbers, which a growing stack would not correct.
-	g.buffers = [2]unsafe.Pointer{c.Send, c.Recv}
 	err := g.through(ctx, c)
-	g.buffers = [2]unsafe.Pointer{}
 	if err == nil {
 		return nil
 	}

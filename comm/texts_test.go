@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +77,9 @@ func TestLateRankIsAddressed(t *testing.T) {
 			t.Parallel()
 			groups := open(t, 2, comm.WithTimeout(limit))
 			err := act(t.Context(), groups[0])
-			require.EqualError(t, err, "comm: "+name+": no answer from rank 1 within 2s")
+			require.ErrorContains(t, err, "comm: "+name+": no answer from rank 1 within ") // 2s, on a busy machine more
 			err = act(t.Context(), groups[1])
-			require.EqualError(t, err, "comm: rank 0 ended the group: it waited 2s for this rank (1) in "+name)
+			require.Regexp(t, `^comm: rank 0 ended the group: it waited [0-9.]+s for this rank \(1\) in `+regexp.QuoteMeta(name)+"$", err.Error())
 			var late *comm.TimeoutError
 			require.ErrorAs(t, err, &late)
 			require.Equal(t, []int{1}, late.Ranks)
@@ -262,5 +263,5 @@ func TestSendToOneself(t *testing.T) {
 	require.NoError(t, comm.Recv(t.Context(), g, got, 0))
 	require.Equal(t, sent, got)
 	err := comm.Send(t.Context(), g, make([]byte, 4<<20), 0)
-	require.EqualError(t, err, "comm: Send of 4194304 uint8 to rank 0: no answer from this rank (0) within 2s")
+	require.ErrorContains(t, err, "comm: Send of 4194304 uint8 to rank 0: no answer from this rank (0) within ") // 2s, on a busy machine more
 }

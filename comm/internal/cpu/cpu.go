@@ -41,8 +41,9 @@ type Backend struct {
 	memory []byte
 	far    *far // nil where all ranks are on this host
 
-	turns  turns     // of calls
-	digest hash.Hash // of what the ranks said while they met
+	turns   turns             // of calls
+	buffers [2]unsafe.Pointer // of the present call
+	digest  hash.Hash         // of what the ranks said while they met
 
 	mu     sync.Mutex // engine is in use or going away
 	engine *C.struct_engine
@@ -191,11 +192,14 @@ func (b *Backend) Name() string { return "cpu" }
 // Run runs the call; see [backend.Backend].
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	var err error
+	// That they are stored here puts them on the heap: C gets their addresses as numbers, which a stack that grows before the call would not correct.
+	b.buffers = [2]unsafe.Pointer{call.Send, call.Recv}
 	if ctx.Done() == nil {
 		err = b.verdict(b.do(call), call, nil)
 	} else {
 		err = b.cancellable(ctx, call, func() C.int { return b.do(call) })
 	}
+	b.buffers = [2]unsafe.Pointer{}
 	b.turns.over(call)
 	return err
 }
@@ -245,7 +249,7 @@ func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func(
 	return b.verdict(status, call, ctx)
 }
 
-// do makes the call in C. The slices lie on the heap, since Call holds them, and stay there until it returns.
+// do makes the call in C. The slices lie on the heap, since Run stores them there, and stay until it returns.
 func (b *Backend) do(c *backend.Call) C.int {
 	what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
 	engine := C.uintptr_t(uintptr(unsafe.Pointer(b.engine)))

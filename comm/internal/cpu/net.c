@@ -205,13 +205,21 @@ static int much_to_come(const struct engine *e, int flows) {
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. The first ones take as long as an answer
 // from a rank that is there already. After them the thread offers its CPU to others between two looks: what it waits for may have to be
 // computed, or carried by the kernel, on this very CPU.
-enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 100, NET_FEW = 8 };
+enum { NET_LOOKS = 2000, NET_LOOKS_CROWDED = 20, NET_GREEDY = 100, NET_FEW = 8, NET_A_TIME = 64, NET_LOOK_NS = 10 * 1000 * 1000 };
+
+// looked_enough looks at the clock: where others compute on this CPU each offer of it takes a time slice of milliseconds.
+static int looked_enough(struct patience *p) {
+	uint64_t now = now_ns();
+	if (!p->since) p->since = now;
+	return now - p->since > NET_LOOK_NS;
+}
 
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
 	if (p->looks++ < looks && !much_to_come(e, flows)) {
 		if (p->looks == (e->spins ? NET_GREEDY : 1)) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
 		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
+		if (p->looks % NET_A_TIME == 0 && looked_enough(p)) p->looks = looks;
 		return RUN_OK;
 	}
 	return net_nap(e, flows, p);
