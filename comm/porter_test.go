@@ -32,18 +32,25 @@ func TestNeighboursMeet(t *testing.T) {
 	unset(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ranks := make([]*process, 3)
-	for rank := range ranks {
-		cmd := exec.Command(self)
-		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank), "PMI_SIZE=3")
+	neighbours(t, exec.Command(self), exec.Command(self), exec.Command(self))
+}
+
+// neighbours runs a rank by each command, with the variables of mpiexec; they meet twice and add what each has, its rank and 1.
+func neighbours(t *testing.T, commands ...*exec.Cmd) {
+	t.Helper()
+	size, sum := len(commands), 0
+	ranks := make([]*process, size)
+	for rank, cmd := range commands {
+		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank), fmt.Sprint("PMI_SIZE=", size))
 		cmd.Stderr = os.Stderr
 		ranks[rank] = run(t, rank, cmd)
+		sum += rank + 1
 	}
 	for rank, p := range ranks {
 		for range 2 {
 			line, err := p.output.ReadString('\n')
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf("%d 3 6 <nil> <nil>\n", rank), line)
+			require.Equal(t, fmt.Sprintf("%d %d %d <nil> <nil>\n", rank, size, sum), line)
 		}
 		require.NoError(t, p.cmd.Wait())
 	}

@@ -202,24 +202,7 @@ func TestWrappedNeighboursMeet(t *testing.T) {
 	unset(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ranks := make([]*process, 2)
-	for rank := range ranks {
-		cmd := exec.Command(self)
-		if rank == 1 {
-			cmd = exec.Command("sh", "-c", `sh -c '"$0"; true' "$0"; true`, self)
-		}
-		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank), "PMI_SIZE=2")
-		cmd.Stderr = os.Stderr
-		ranks[rank] = run(t, rank, cmd)
-	}
-	for rank, p := range ranks {
-		for range 2 {
-			line, err := p.output.ReadString('\n')
-			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf("%d 2 3 <nil> <nil>\n", rank), line)
-		}
-		require.NoError(t, p.cmd.Wait())
-	}
+	neighbours(t, exec.Command(self), exec.Command("sh", "-c", `sh -c '"$0"; true' "$0"; true`, self))
 }
 
 // A rank without a family that it knows learns how ranks can meet.

@@ -241,7 +241,6 @@ static void nap(struct engine *e, const struct awaited *a, uint64_t ns) {
 enum { YIELD_NS = 10 * 1000 * 1000, YIELDS_A_LOOK = 16 };
 
 static int yielded_enough(int turn, uint64_t start) {
-	sched_yield();
 	return turn % YIELDS_A_LOOK == 0 && now_ns() - start > YIELD_NS;
 }
 
@@ -252,6 +251,7 @@ static int wait_with_patience(struct engine *e, const struct awaited *a) {
 		TRY(obstacle(e, a));
 		if (reached(a)) return RUN_OK;
 		if (turn < e->yields) {
+			sched_yield();
 			if (yielded_enough(turn, start)) turn = e->yields - 1;
 			continue;
 		}
