@@ -50,6 +50,11 @@ var rooms = []room{
 	{"launcher/internal/stacks", nil, "what a process is doing is asked of that process and of the kernel"},
 	{"launcher/internal/probe", nil, "addresses in, addresses out"},
 	{"launcher/internal/transport", []string{"launcher/internal/wire"}, "a transport reaches an agent; what is said there is not its business"},
+	{"launcher/internal/transport/remote", nil, "a command on another host is bytes in and bytes out, whoever carries them"},
+	{"launcher/internal/transport/ssh", []string{"launcher/internal/transport/remote", "internal/printable"}, "logging in knows nothing of what is run there"},
+	{"launcher/internal/transport/command", []string{"launcher/internal/transport/remote", "internal/printable"}, "a program that stands for ssh knows nothing of what is run there"},
+	{"launcher/internal/transport/bootstrap", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "bringing a program to a host needs a way to run commands there, and nothing else"},
+	{"launcher/internal/transport/join", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "who comes to a port is told apart before anything is said to him"},
 	{"launcher/internal/agent", []string{
 		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
 		"placement", "placement/sysfs", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",

@@ -41,6 +41,11 @@ type Host struct {
 	// User and Port are how to log in there; "" and 0: not said.
 	User string
 	Port int
+	// Address is how other nodes reach this one where that is not by Name (Hydra's
+	// ifhn=); "": not said.
+	Address string
+	// Here says that the host is the one that gorun runs on: nobody has to log in.
+	Here bool
 	// From says where the host was named first: "-H node1:4" or "hosts.txt:3".
 	From string
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -23,6 +24,19 @@ type Spec struct {
 	// "-H localhost:4".
 	HostsFrom string
 
+	// Reach is how gorun comes to other hosts than this one.
+	Reach ReachWish
+	// Join makes this process one node of a job whose nodes are all started by
+	// hand, or by somebody else's engine; nil: this process starts the others.
+	Join *JoinWish
+	// Oversubscribe allows more ranks than slots.
+	Oversubscribe bool
+	// ExportAll sends the whole environment to other hosts, instead of the
+	// documented list; what belongs to one host stays there all the same.
+	ExportAll bool
+	// Heartbeat is how often head and agents on other hosts hear of each other at
+	// least, 0 means DefaultHeartbeat. Who is not heard for Lease is lost.
+	Heartbeat time.Duration
 	// PerNode is the wished number of ranks on each node (--nproc-per-node).
 	PerNode Count
 	// NumNodes is the wished number of nodes (--nnodes); 0: not said.
@@ -77,6 +91,78 @@ type Spec struct {
 
 // DefaultGrace is the time that ranks get to end in order.
 const DefaultGrace = 10 * time.Second
+
+// DefaultHeartbeat is rare enough to cost nothing with thousands of nodes.
+const DefaultHeartbeat = 3 * time.Second
+
+// Beat is Heartbeat with its default.
+func (s *Spec) Beat() time.Duration { return cmp.Or(s.Heartbeat, DefaultHeartbeat) }
+
+// Lease is how long a node may not be heard of until it counts as lost, and how
+// long it goes on without the head.
+func (s *Spec) Lease() time.Duration { return leaseBeats * s.Beat() }
+
+// leaseBeats makes a lease of 15 s from the default heartbeat: a link that is away
+// for 5 s comes back within it, TCP's pauses between attempts included.
+const leaseBeats = 5
+
+// ReachWish is how agents on other hosts are started.
+type ReachWish struct {
+	// SSHConfig is the file that --ssh-config names, "" for the user's own.
+	SSHConfig string
+	// AcceptNew adds the keys of unknown hosts to the known ones, as OpenSSH's
+	// StrictHostKeyChecking=accept-new does. Changed keys are refused all the same.
+	AcceptNew bool
+	// Command is a program with arguments that stands for ssh (--ssh 'kubectl exec …');
+	// {host}, {user} and {port} in it are filled in, and host and command follow as
+	// with ssh where there is no {host}.
+	Command []string
+	// AtOnce bounds the hosts that are being reached at the same time, 0 means
+	// DefaultAtOnce.
+	AtOnce int
+	// Timeout is how long reaching one host may take, 0 means DefaultReachTimeout.
+	Timeout time.Duration
+	// Agent is the gorun on the other hosts that is used instead of a copy of this
+	// one.
+	Agent string
+	// Copy are files and directories that are sent to each host before the start.
+	Copy []string
+}
+
+// What a ReachWish leaves open.
+const (
+	DefaultAtOnce       = 256
+	DefaultReachTimeout = 30 * time.Second
+)
+
+// JoinWish is one node's view of a job whose nodes come together by themselves.
+type JoinWish struct {
+	// NodeRank is this node's number, -1: who owns the endpoint's address is node 0,
+	// the others are numbered.
+	NodeRank int
+	// NumNodes is the number of nodes that the job has.
+	NumNodes int
+	// Addr and Port are node 0's, where agents and ranks come together.
+	Addr string
+	Port int
+	// ID names the job (--rdzv-id); nodes that name another do not belong to it.
+	ID string
+	// Token is the secret that all nodes share, "" for none.
+	Token string
+	// NodeID is what the engine calls this node, where it said so.
+	NodeID string
+	// Host is this node as the others reach it (--local-addr), "": as its own
+	// interfaces say.
+	Host string
+	// Timeout is how long node 0 is waited for, and node 0 waits for the others; 0
+	// means DefaultJoinTimeout.
+	Timeout time.Duration
+	// From says in the user's words where this came from.
+	From string
+}
+
+// DefaultJoinTimeout is torchrun's.
+const DefaultJoinTimeout = 15 * time.Minute
 
 // App is one program of a job.
 type App struct {
@@ -284,6 +370,9 @@ type OutputWish struct {
 	// one of these strings also go to one file per attempt.
 	DuplicateStdout, DuplicateStderr []string
 
+	// LogsToHead has the files of all nodes written on the head's host; else each
+	// node writes those of its ranks.
+	LogsToHead bool
 	// PTY gives each rank a pseudo-terminal as its standard streams.
 	PTY bool
 }
