@@ -13,20 +13,30 @@ func (s *session) tellBindings() {
 	if !s.spec.Place.Report {
 		return
 	}
-	m := s.facts.Machine
+	for _, n := range s.nodes {
+		if len(s.nodes) > 1 {
+			s.settings.tell(n.name)
+		}
+		s.tellBindingsOf(n)
+	}
+}
+
+func (s *session) tellBindingsOf(n *node) {
+	m := n.facts.Machine
 	if m.Topology == nil { // it could not be read: CPUs have their numbers
 		m.Topology = &placement.Topology{}
 	}
-	text := draw.Seats(m, seats(s.plan), draw.Style{ASCII: s.settings.ascii})
+	text := draw.Seats(m, seats(s.plan, n.number), draw.Style{ASCII: s.settings.ascii})
 	for line := range strings.Lines(text) {
 		s.settings.tell(strings.TrimRight(line, "\n"))
 	}
 }
 
-func seats(p *job.Plan) []draw.Seat {
-	list := make([]draw.Seat, len(p.Ranks))
-	for i, r := range p.Ranks {
-		list[i] = draw.Seat{Rank: r.Rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason}
+// seats are those of a node's ranks.
+func seats(p *job.Plan, node int) (list []draw.Seat) {
+	for _, rank := range p.Nodes[node].Ranks {
+		r := p.Ranks[rank]
+		list = append(list, draw.Seat{Rank: r.Rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
 	}
 	return list
 }

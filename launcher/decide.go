@@ -3,7 +3,10 @@ package launcher
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -15,7 +18,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// decide asks the node for its facts, has it open the store, and makes the plan.
+// decide asks the nodes for their facts, has node 0 open the store, and makes the plan.
 func (s *session) decide() error {
 	if err := s.sendHello(); err != nil {
 		return err
@@ -68,7 +71,7 @@ func (s *session) planOnly() (*job.Plan, error) {
 }
 
 func (s *session) makePlan(opened job.Opened) (err error) {
-	if s.plan, err = job.NewPlan(&s.spec, []job.Facts{s.facts}, s.ids, opened); err != nil {
+	if s.plan, err = job.NewPlan(&s.spec, s.facts(), s.ids, opened); err != nil {
 		return usageErrors(err)
 	}
 	return nil
@@ -91,28 +94,50 @@ func (s *session) sayPlan() {
 	s.tellBindings()
 }
 
-// sendHello has the node measure itself and find the programs.
+// facts are those of all nodes.
+func (s *session) facts() []job.Facts {
+	list := make([]job.Facts, len(s.nodes))
+	for i, n := range s.nodes {
+		list[i] = n.facts
+	}
+	return list
+}
+
+// sendHello has the nodes measure themselves and find the programs.
 func (s *session) sendHello() error {
 	if err := s.wishFromEnvironment(); err != nil {
 		return err
 	}
 	hello := s.hello()
-	if err := s.link.Send(&hello); err != nil {
-		return s.agentError(err)
-	}
-	return nil
+	return s.each(func(n *node) error { return n.send(s.helloFor(n, hello)) })
 }
 
+// takeFacts hears what the nodes say of themselves.
 func (s *session) takeFacts() error {
-	var facts wire.Facts
-	if err := s.receive(&facts); err != nil {
+	if err := s.each(s.takeFactsOf); err != nil || len(s.nodes) == 1 {
 		return err
 	}
-	if facts.Limit != "" {
-		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
+	return s.reachable()
+}
+
+func (s *session) takeFactsOf(n *node) error {
+	var facts wire.Facts
+	if err := n.receive(&facts); err != nil {
+		return err
 	}
-	s.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes)}
-	return s.takePrograms(facts.Programs)
+	switch {
+	case facts.Version != wire.Version:
+		return &Error{
+			Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d", n.name, facts.Version, wire.Version),
+			Hint: "use the same gorun on all hosts; without --agent it is copied there",
+		}
+	case facts.Limit != "":
+		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
+	case facts.Dir != "":
+		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir), Hint: "--chdir DIR names a directory that each host has"}
+	}
+	n.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes)}
+	return n.takePrograms(facts.Programs)
 }
 
 // wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
@@ -164,24 +189,47 @@ func (s *session) hello() wire.Hello {
 	return h
 }
 
+// helloFor is what one node is asked.
+func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
+	if n.host.Here {
+		return &h
+	}
+	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
+	h.MayStay = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
+	h.Environ = slices.DeleteFunc(slices.Clone(h.Environ), func(v string) bool { return strings.HasPrefix(v, "HOME=") })
+	return &h
+}
+
+// workingDir is the launcher's own, by the name that its shell has for it.
+func (s *session) workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "/"
+	}
+	return dir
+}
+
 // takePrograms reports every program that cannot be started, before any rank is.
-func (s *session) takePrograms(resolved []wire.Resolved) error {
+func (n *node) takePrograms(resolved []wire.Resolved) error {
 	var all *multierror.Error
 	for _, r := range resolved {
 		if r.Error != "" {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
-		s.facts.Programs = append(s.facts.Programs, job.Program{
+		n.facts.Programs = append(n.facts.Programs, job.Program{
 			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine, Port: r.Port,
 		})
 	}
 	return all.ErrorOrNil()
 }
 
-// storeAddr is where the store should listen: loopback unless the user named an
-// address.
+// storeAddr is where the store should listen: at the address that all nodes reach, and
+// with one node on loopback unless the user named an address.
 func (s *session) storeAddr() string {
-	if s.spec.Store.Addr != "" {
+	switch {
+	case s.master != "":
+		return s.master
+	case s.spec.Store.Addr != "":
 		return s.spec.Store.Addr
 	}
 	return "127.0.0.1"
@@ -193,7 +241,7 @@ func (s *session) storeAddr() string {
 // program's text that rank 0 needs a port as well.
 func (s *session) openStore() (opened job.Opened, err error) {
 	wish := s.spec.Store
-	early := wish.Mode != job.StoreAuto || wish.Port == 0
+	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0)
 	if early {
 		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
 			return opened, err
@@ -202,7 +250,7 @@ func (s *session) openStore() (opened job.Opened, err error) {
 	if err := s.takeFacts(); err != nil {
 		return opened, err
 	}
-	mode, _ := s.spec.ChooseStore(s.facts)
+	mode, _ := s.spec.ChooseStore(s.nodes[0].facts)
 	s.adoptPort()
 	if early {
 		opened, err = s.takeOpened()
@@ -223,7 +271,7 @@ func (s *session) adoptPort() {
 	if store.Mode != job.StoreAuto || store.Port != 0 {
 		return
 	}
-	for _, p := range s.facts.Programs {
+	for _, p := range s.nodes[0].facts.Programs {
 		if p.Port != 0 {
 			store.Port, store.From, s.scriptsPort = p.Port, p.AssignsPort, true
 			return
@@ -232,17 +280,15 @@ func (s *session) adoptPort() {
 }
 
 func (s *session) sendOpen(rank0 bool) error {
-	wish := wire.Open{Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: s.spec.Store.Allow}
-	if err := s.link.Send(&wish); err != nil {
-		return s.agentError(err)
-	}
-	return nil
+	return s.nodes[0].send(&wire.Open{
+		Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
+	})
 }
 
 // takeOpened hears where the store is.
 func (s *session) takeOpened() (job.Opened, error) {
 	var opened wire.Opened
-	if err := s.receive(&opened); err != nil {
+	if err := s.nodes[0].receive(&opened); err != nil {
 		return job.Opened{}, err
 	}
 	if opened.Error != "" {
@@ -259,37 +305,6 @@ func (s *session) takeOpened() (job.Opened, error) {
 		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store + ", where no other host comes; name an address of this host by --master-addr")
 	}
 	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store}, nil
-}
-
-// receive waits for an answer; notices may come before it.
-func (s *session) receive(answer wire.Message) error {
-	for {
-		f, err := s.link.Read()
-		switch {
-		case err != nil:
-			return s.agentError(err)
-		case f.Type == answer.Type():
-			return f.Decode(answer)
-		case f.Type == wire.TypeNotice:
-			var n wire.Notice
-			if err := f.Decode(&n); err != nil {
-				return err
-			}
-			s.settings.tell(n.Text)
-		default:
-			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
-		}
-	}
-}
-
-// agentError says why the agent is gone, if it said so itself.
-func (s *session) agentError(err error) error {
-	_ = s.link.Close()
-	if served := <-s.served; served != nil {
-		err = served
-	}
-	s.served <- nil
-	return &Error{Code: job.ExitLauncher, Text: "the agent on this host is gone: " + err.Error()}
 }
 
 // findExecutable finds what the guard becomes when this process is killed.

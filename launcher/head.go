@@ -18,21 +18,26 @@ import (
 	"gorun/launcher/job"
 )
 
-// window is how much of each output stream may be under way between a rank's
-// pipe and our own standard output, in bytes.
-const window = 1 << 20
+// How much of each output stream may be under way between the pipes of a node's ranks
+// and our own standard output, in bytes.
+const (
+	maxWindow = 1 << 20  // of one node
+	allWindow = 16 << 20 // of all, as long as minWindow is left to each
+	minWindow = 32 << 10
+)
 
 // head drives one job: it carries events to the supervisor and its orders to the
-// node.
+// nodes.
 type head struct {
 	settings *settings
-	link     *wire.Link
+	nodes    []*node
 	plan     *job.Plan
-	start    wire.Start
+	start    func(*node) *wire.Start
+	stdio    wire.Stdio
 	output   job.OutputWish
 	sup      *job.Supervisor
 	console  *output.Console
-	credit   credit
+	credits  []credit // by node
 	stdin    *stdinPump
 	signals  chan os.Signal
 	hold     func() // keeps signals until listen, once
@@ -41,6 +46,8 @@ type head struct {
 	stall  atomic.Pointer[job.Stall]
 	hang   atomic.Pointer[job.Hang]
 	onHang job.OnHang
+
+	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
 	mu     sync.Mutex // guards sup and timers
 	timers []*time.Timer
@@ -60,12 +67,16 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.console = output.NewConsole(config)
 	h.settings.console = h.console
 	h.hold()
-	if err := h.link.Send(&h.start); err != nil {
-		return job.Result{}, err
-	}
 	h.stdin = h.pumpStdin()
+	for _, n := range h.nodes {
+		if err := h.begin(n); err != nil {
+			return job.Result{}, err
+		}
+	}
 	h.armFirst(orders)
-	go h.receive()
+	for _, n := range h.nodes {
+		go h.receive(n)
+	}
 	h.loop(ctx)
 	h.finish(ctx)
 	return h.result(), nil
@@ -159,58 +170,132 @@ func (h *head) loop(ctx context.Context) {
 	}
 }
 
-// receive reads the agent's frames: output goes to the console, all else to the
-// supervisor.
-func (h *head) receive() {
+// begin has a node start its ranks. What it says from now on is the job's.
+func (h *head) begin(n *node) error {
+	if !n.isDirect() {
+		hear := func(f wire.Frame) error { return h.frame(n, f) }
+		n.hear.Store(&hear)
+	}
+	return n.link.Send(h.start(n))
+}
+
+// receive hears of the end of a node's link and, where nobody does so yet, reads its
+// frames.
+func (h *head) receive(n *node) {
+	var err error
+	if n.isDirect() {
+		err = h.read(n)
+	} else {
+		select {
+		case <-n.lost:
+			err = n.err
+		case <-h.over:
+		}
+	}
+	if err != nil {
+		h.post(job.NodeLost{Node: n.number, Text: h.lost(n, err), At: time.Now()})
+	}
+}
+
+func (h *head) lost(n *node, err error) string {
+	if n.isDirect() {
+		return fmt.Sprintf("the agent is gone: %v", err)
+	}
+	return n.name + " is lost: " + n.why(err)
+}
+
+// read passes on the frames of the only node until its part of the job is over.
+func (h *head) read(n *node) error {
 	for {
-		f, err := h.link.Read()
+		f, err := n.link.Read()
 		if err == nil {
-			err = h.frame(f)
+			err = h.frame(n, f)
 		}
 		if err != nil {
-			h.post(job.NodeLost{Text: fmt.Sprintf("the agent is gone: %v", err), At: time.Now()})
-			return
+			return err
 		}
 		select {
 		case <-h.over: // what comes after Gone is not this attempt's
-			return
+			return nil
 		default:
 		}
 	}
 }
 
-func (h *head) frame(f wire.Frame) error {
+// frame takes what a node says: output goes to the console, all else to the
+// supervisor.
+func (h *head) frame(n *node, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeOutput:
 		h.listen()
 		rank, stream, p, err := f.Stream()
 		if err == nil {
-			h.console.Write(rank, stream, p)
+			err = h.print(n, rank, stream, p)
 		}
 		return err
 	case wire.TypeNotice:
-		return decode(f, func(n wire.Notice) { h.settings.tell(n.Text) })
+		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
 	case wire.TypeCredit:
 		return decode(f, func(c wire.Credit) { h.stdin.credit(c.Bytes) })
 	case wire.TypeRunning:
 		h.listenSoon()
-		return decode(f, func(r wire.Running) { h.post(running(r)) })
+		return decode(f, func(r wire.Running) { h.post(running(n, r)) })
 	case wire.TypeStartFailed:
-		return decode(f, func(s wire.StartFailed) {
-			h.post(job.StartFailed{Rank: s.Rank, Code: s.Code, Text: printable.Text(s.Text), Hint: printable.Text(s.Hint), At: s.At})
-		})
+		return decode(f, func(s wire.StartFailed) { h.post(h.startFailed(n, s)) })
 	case wire.TypeEnded:
-		return decode(f, h.ended)
-	case wire.TypeSuspend: // the ranks are stopped, now this process, as Ctrl-Z does to a program; SIGCONT comes back as a signal
-		return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+		return decode(f, func(e wire.Ended) { h.ended(n, e) })
+	case wire.TypeSuspend:
+		return h.suspended()
 	case wire.TypeHung:
-		return decode(f, h.hung)
+		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:
-		return decode(f, h.stalled)
+		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
 	case wire.TypeGone:
-		return decode(f, func(g wire.Gone) { h.post(job.Gone{Left: g.Left}) })
+		n.hear.Store(nil)
+		return decode(f, func(g wire.Gone) { h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)}) })
 	}
 	return nil // a later version's
+}
+
+// print shows what a rank wrote, if it is one of the node's.
+func (h *head) print(n *node, rank, stream int, p []byte) error {
+	if !h.has(n, rank) {
+		return fmt.Errorf("output of rank %d, which is none of the node's", rank)
+	}
+	h.console.Write(rank, stream, p)
+	return nil
+}
+
+// has reports whether a rank is one of the node's.
+func (h *head) has(n *node, rank int) bool {
+	return rank >= 0 && rank < len(h.plan.Ranks) && h.plan.Ranks[rank].Node == n.number
+}
+
+func (h *head) startFailed(n *node, s wire.StartFailed) job.StartFailed {
+	text := printable.Text(s.Text)
+	if len(h.nodes) > 1 {
+		text = n.name + ": " + text
+	}
+	return job.StartFailed{Node: n.number, Rank: s.Rank, Code: s.Code, Text: text, Hint: printable.Text(s.Hint), At: n.clock.ours(s.At)}
+}
+
+// leftOn says on which node processes are left, where there are several.
+func (h *head) leftOn(n *node, left []string) []string {
+	for i, text := range left {
+		if left[i] = printable.Text(text); len(h.nodes) > 1 {
+			left[i] = n.name + ": " + left[i]
+		}
+	}
+	return left
+}
+
+// suspended: when the ranks of all nodes are stopped this process stops, too, as
+// Ctrl-Z does to a program; SIGCONT comes back as a signal.
+func (h *head) suspended() error {
+	if h.running.Add(-1) > 0 {
+		return nil
+	}
+	return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 }
 
 func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
@@ -223,8 +308,8 @@ func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
 }
 
 // stalled passes on what the store of node 0 saw.
-func (h *head) stalled(s wire.Stalled) {
-	stall := &job.Stall{Waited: s.Waited, At: s.At}
+func (h *head) stalled(n *node, s wire.Stalled) {
+	stall := &job.Stall{Waited: s.Waited, At: n.clock.ours(s.At)}
 	for _, w := range s.Waiting {
 		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: w.Rank, Keys: printables(w.Keys), More: w.Missing - len(w.Keys)})
 	}
@@ -236,8 +321,8 @@ func (h *head) stalled(s wire.Stalled) {
 }
 
 // hung passes on what each rank did when nothing went on any more.
-func (h *head) hung(m wire.Hung) {
-	hang := &job.Hang{Quiet: m.Quiet, At: m.At}
+func (h *head) hung(n *node, m wire.Hung) {
+	hang := &job.Hang{Quiet: m.Quiet, At: n.clock.ours(m.At)}
 	for _, r := range m.Ranks {
 		rank := job.HangRank{
 			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
@@ -256,7 +341,7 @@ func (h *head) hung(m wire.Hung) {
 			h.settings.tell(line)
 		}
 	}
-	h.post(job.Hung{At: m.At})
+	h.post(job.Hung{At: hang.At})
 }
 
 func printables(texts []string) []string {
@@ -266,23 +351,26 @@ func printables(texts []string) []string {
 	return texts
 }
 
-func running(r wire.Running) job.Running {
-	ev := job.Running{PIDs: make(map[int]int, len(r.Ranks)), At: r.At}
+func running(n *node, r wire.Running) job.Running {
+	ev := job.Running{Node: n.number, PIDs: make(map[int]int, len(r.Ranks)), At: n.clock.ours(r.At)}
 	for _, rank := range r.Ranks {
 		ev.PIDs[rank.Rank] = rank.PID
 	}
 	return ev
 }
 
-func (h *head) ended(e wire.Ended) {
+func (h *head) ended(n *node, e wire.Ended) {
 	for _, s := range e.Streams {
 		h.console.End(s.Rank, s.Stream)
 	}
 	for _, r := range e.Ranks {
+		if !h.has(n, r.Rank) {
+			continue
+		}
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: r.At, RaisedAt: r.RaisedAt, ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last,
-			Hint: printable.Text(r.Hint),
+			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt),
+			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint),
 		})
 	}
 }
@@ -311,17 +399,29 @@ func (h *head) obey(orders []job.Order) (remarks []string) {
 func (h *head) carryOut(o job.Order) error {
 	switch o := o.(type) {
 	case job.Signal:
-		return h.link.Send(&wire.Signal{Signal: o.Signal, Group: o.Group})
+		return h.sendAll(&wire.Signal{Signal: o.Signal, Group: o.Group})
 	case job.Kill:
-		return h.link.Send(&wire.Kill{})
+		return h.sendAll(&wire.Kill{})
 	case job.End:
-		return h.link.Send(&wire.End{Grace: o.Grace})
+		return h.nodes[o.Node].link.Send(&wire.End{Grace: o.Grace})
 	case job.Arm:
 		h.arm(o.After, func() { h.post(job.Expired{Timer: o.Timer, At: time.Now()}) })
 	case job.Suspend:
-		return h.link.Send(&wire.Suspend{})
+		h.running.Store(int32(len(h.nodes)))
+		return h.sendAll(&wire.Suspend{})
 	case job.Resume:
-		return h.link.Send(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
+		return h.sendAll(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
+	}
+	return nil
+}
+
+// sendAll tells every node. One that is lost hears nothing, which its reader knows.
+func (h *head) sendAll(m wire.Message) error {
+	if len(h.nodes) == 1 {
+		return h.nodes[0].link.Send(m)
+	}
+	for _, n := range h.nodes {
+		_ = n.link.Send(m)
 	}
 	return nil
 }

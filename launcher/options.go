@@ -30,6 +30,7 @@ type settings struct {
 	wholeProcess   bool
 	adopts         bool
 	executable     string
+	reacher        reacher // to other hosts
 	nvml           nvml.Program
 	colour         bool
 	ascii          bool

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,8 +31,6 @@ import (
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/transport"
-	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -50,7 +49,7 @@ func (e *Error) Error() string { return e.Text }
 // that did begin, well or not, is in its Result. Cancelling ctx ends the job as
 // SIGTERM would.
 func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
-	s, err := begin(spec, options)
+	s, err := begin(ctx, spec, options)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +69,8 @@ func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 
 // Plan decides everything about a job, as Run would, and starts nothing. What
 // only a start can tell (free ports, the job's id) stands as "<at start>".
-func Plan(spec Spec, options ...Option) (*job.Plan, error) {
-	s, err := begin(spec, options)
+func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
+	s, err := begin(ctx, spec, options)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +78,17 @@ func Plan(spec Spec, options ...Option) (*job.Plan, error) {
 	return s.planOnly()
 }
 
-// session is one call of Run or Plan: the wish, and the agent that answers for
-// the node.
+// session is one call of Run or Plan: the wish, and the agents that answer for
+// the nodes.
 type session struct {
 	settings settings
 	spec     Spec
-	link     *wire.Link
-	served   chan error
-	facts    job.Facts
+	nodes    []*node
 	plan     *job.Plan
+	// master is the address of node 0 that all others reach, "" with one node; peers
+	// are where their ranks come from.
+	master string
+	peers  []netip.Prefix
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
@@ -97,11 +98,12 @@ type session struct {
 	signals chan os.Signal
 	hold    func() // keeps signals until listen, once
 	listen  func() // subscribes to signals, once
+	endBeat func() // ends the heartbeats
 }
 
-// begin checks the wish and starts the node's agent.
-func begin(spec Spec, options []Option) (*session, error) {
-	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}, served: make(chan error, 1)}
+// begin checks the wish and starts the nodes' agents.
+func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
+	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}, endBeat: func() {}}
 	for _, o := range options {
 		o(&s.settings)
 	}
@@ -122,9 +124,10 @@ func begin(spec Spec, options []Option) (*session, error) {
 	if err := s.takeProcess(); err != nil {
 		return nil, err
 	}
-	head, node := transport.Local()
-	s.link = head
-	go func() { s.served <- agent.Serve(node, s.agentConfig()) }()
+	if err := s.connect(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -174,10 +177,10 @@ func usageErrors(err error) error {
 	return all
 }
 
-// close ends the agent, which ends whatever of the job is left.
+// close ends the agents, which end whatever of the job is left.
 func (s *session) close() {
-	_ = s.link.Close()
-	<-s.served
+	s.endBeat()
+	_ = s.each(func(n *node) error { n.close(); return nil })
 }
 
 func (s *session) agentConfig() agent.Config {

@@ -124,7 +124,13 @@ func withRole(environ []string, role string) []string {
 
 func TestMain(m *testing.M) {
 	launcher.Main()
-	if role := os.Getenv(roleVariable); role != "" {
+	if role := os.Getenv(roleVariable); role == agentRole {
+		if err := launcher.ServeAgent(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "agent:", err)
+			os.Exit(1)
+		}
+		return
+	} else if role != "" {
 		self, err := env.Self()
 		if err != nil {
 			panic(err)
@@ -462,9 +468,9 @@ func TestJobsThatCannotBegin(t *testing.T) {
 
 func TestPlanStartsNothingAndIsTheSameTwice(t *testing.T) {
 	s := own(t, spec("hello", 3))
-	one, err := launcher.Plan(s)
+	one, err := launcher.Plan(t.Context(), s)
 	require.NoError(t, err)
-	two, err := launcher.Plan(s)
+	two, err := launcher.Plan(t.Context(), s)
 	require.NoError(t, err)
 	assert.Equal(t, one, two)
 	assert.Len(t, one.Ranks, 3)

@@ -21,20 +21,23 @@ const signalBurst = 16
 // head is what drives the decided job.
 func (s *session) head() *head {
 	h := &head{
-		settings: &s.settings, onHang: s.spec.OnHang, link: s.link, plan: s.plan, output: s.spec.Output,
-		start: s.startMessage(), signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
+		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.nodes, plan: s.plan, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
+		start: s.startMessage, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
+		credits: make([]credit, len(s.nodes)),
 	}
-	h.credit.link = s.link
+	for i, n := range s.nodes {
+		h.credits[i].link, h.credits[i].window = n.link, s.window()
+	}
 	return h
 }
 
-// startMessage tells the node everything that was decided.
-func (s *session) startMessage() wire.Start {
+// startMessage tells a node everything that was decided about it.
+func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
-	m := wire.Start{
-		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: window,
+	m := &wire.Start{
+		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: s.window(),
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
-		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: make([]wire.Row, len(p.Ranks)),
+		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
@@ -42,12 +45,6 @@ func (s *session) startMessage() wire.Start {
 			a.Build = i + 1
 		}
 		m.Apps = append(m.Apps, a)
-	}
-	for i, r := range p.Ranks {
-		m.Ranks[i] = wire.Row{
-			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
-			CPUs: r.CPUs, Memories: r.Memories, MemoryPolicy: int(r.MemoryPolicy),
-		}
 	}
 	if l := p.Logs; l != nil {
 		m.Logs = &wire.Logs{
@@ -58,6 +55,24 @@ func (s *session) startMessage() wire.Start {
 	}
 	return m
 }
+
+// rows are a node's ranks.
+func (s *session) rows(n *node) []wire.Row {
+	ranks := s.plan.Nodes[n.number].Ranks
+	rows := make([]wire.Row, len(ranks))
+	for i, rank := range ranks {
+		r := &s.plan.Ranks[rank]
+		rows[i] = wire.Row{
+			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
+			CPUs: r.CPUs, Memories: r.Memories, MemoryPolicy: int(r.MemoryPolicy),
+		}
+	}
+	return rows
+}
+
+// window is how much of each output stream may be under way from one node, in bytes:
+// with many nodes less, for all of it may lie here while nobody reads.
+func (s *session) window() int { return min(maxWindow, max(allWindow/len(s.nodes), minWindow)) }
 
 // wantsCgroup: Slurm knows the processes of a step by its own cgroups and does not
 // look below them.

@@ -38,19 +38,23 @@ func (s *session) stdio(numRanks int) wire.Stdio {
 	in := s.settings.stdin
 	switch {
 	case in == nil || wish.Kind == job.StdinNone:
-	case numRanks == 1 && s.wholeTerminal():
+	case numRanks == 1 && s.isHere(0) && s.wholeTerminal():
 		io.Terminal = true
 	case wish.Kind == job.StdinAll:
 		for rank := range numRanks {
 			io.Piped = append(io.Piped, rank)
 		}
-	case out.PTY, isTerminal(in) && (numRanks > 1 || !foreground(in)):
+	case out.PTY, !s.isHere(wish.Rank), isTerminal(in) && (numRanks > 1 || !foreground(in)):
 		io.Piped = []int{wish.Rank}
 	default:
 		io.Direct = wish.Rank
 	}
 	return io
 }
+
+// isHere reports whether a rank runs on this host, where it can have descriptors of
+// this process.
+func (s *session) isHere(rank int) bool { return s.nodes[s.plan.Ranks[rank].Node].served != nil }
 
 // wholeTerminal: one rank on a terminal gets the terminal itself, unless
 // something was asked for that needs its output to pass through here.
@@ -75,8 +79,8 @@ func terminalSize(w any) (cols, rows int) {
 func (h *head) resize() {
 	cols, rows := terminalSize(h.settings.stdout)
 	h.console.Resize(cols)
-	if h.start.Stdio.PTY {
-		_ = h.link.Send(&wire.Resize{Rows: rows, Cols: cols})
+	if h.stdio.PTY {
+		_ = h.sendAll(&wire.Resize{Rows: rows, Cols: cols})
 	}
 }
 
@@ -84,8 +88,9 @@ func (h *head) resize() {
 // several of them, or one of many on a terminal.
 type stdinPump struct {
 	in    *os.File
-	link  *wire.Link
 	ranks []int
+	// write hands bytes to a rank; none are the end.
+	write func(rank int, p []byte)
 	// entered tells the console that the user ended a line on the terminal.
 	entered func()
 
@@ -100,7 +105,8 @@ const stdinWindow = 256 << 10
 
 // pumpStdin starts the reading if some rank needs it.
 func (h *head) pumpStdin() *stdinPump {
-	p := &stdinPump{in: h.settings.stdin, link: h.link, ranks: h.start.Stdio.Piped, entered: func() {}}
+	p := &stdinPump{in: h.settings.stdin, ranks: h.stdio.Piped, entered: func() {}}
+	p.write = func(rank int, b []byte) { _ = h.nodes[h.plan.Ranks[rank].Node].link.Stdin(rank, b) } // or the job is over
 	if isTerminal(p.in) {
 		p.entered = h.console.Entered
 	}
@@ -157,7 +163,7 @@ func (p *stdinPump) send(b []byte) {
 	p.out += len(b) * len(p.ranks)
 	p.mu.Unlock()
 	for _, rank := range p.ranks {
-		_ = p.link.Stdin(rank, b) // the job is over
+		p.write(rank, b)
 	}
 }
 
@@ -181,18 +187,28 @@ func (p *stdinPump) stop() {
 	p.room.Signal()
 }
 
-// credit gives back to the node, in few frames, what the console has written.
-type credit struct {
-	link *wire.Link
-	mu   sync.Mutex
-	owed [3]int
+// consumed gives credit back to the node whose rank's bytes were written.
+func (h *head) consumed(rank, stream, n int) {
+	node := 0
+	if rank < len(h.plan.Ranks) {
+		node = h.plan.Ranks[rank].Node
+	}
+	h.credits[node].consumed(stream, n)
 }
 
-func (c *credit) consumed(_, stream, n int) {
+// credit gives back to the node, in few frames, what the console has written.
+type credit struct {
+	link   *wire.Link
+	window int
+	mu     sync.Mutex
+	owed   [3]int
+}
+
+func (c *credit) consumed(stream, n int) {
 	c.mu.Lock()
 	c.owed[stream] += n
 	give := 0
-	if c.owed[stream] >= window/4 {
+	if c.owed[stream] >= c.window/4 {
 		give, c.owed[stream] = c.owed[stream], 0
 	}
 	c.mu.Unlock()
@@ -219,7 +235,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 		Style:     tagStyles[o.Style],
 		Template:  template,
 		Show:      shows(o.ShowLocalRanks),
-		Consumed:  h.credit.consumed,
+		Consumed:  h.consumed,
 		Failed:    h.outputFailed,
 		TailLines: tailLines,
 	}

@@ -45,7 +45,7 @@ func runJob(inv dialect.Invocation) int {
 }
 
 func dryRun(inv dialect.Invocation, options []launcher.Option) int {
-	p, err := launcher.Plan(inv.Spec, options...)
+	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
 	if err != nil {
 		return beginFailed(err).ExitCode
 	}

@@ -34,6 +34,9 @@ type Config struct {
 	Executable string
 	// NVML is the program that asks NVIDIA's library.
 	NVML nvml.Program
+	// Environ is the agent's own environment where it is on another host than the
+	// head: it completes what the head sends.
+	Environ []string
 }
 
 // Agent is one node's side of one job.
@@ -45,19 +48,23 @@ type Agent struct {
 	checked  int // the number of ranks that limits were compared with
 	store    store
 	job      *running // nil until Start
+	lease    lease
 }
 
 // Serve answers the head's frames until the connection ends, and then ends
 // whatever of the job is left.
 func Serve(link *wire.Link, cfg Config) error {
 	a := &Agent{cfg: cfg, link: link}
+	a.lease.over = make(chan struct{})
 	defer link.Close() // a head that is still there has nobody to wait for
 	defer a.close()
+	defer close(a.lease.over)
 	for {
 		f, err := link.Read()
 		if err != nil {
-			return err
+			return a.lease.explain(err)
 		}
+		a.lease.renew()
 		if err := a.handle(f); err != nil {
 			return err
 		}
@@ -68,7 +75,7 @@ func Serve(link *wire.Link, cfg Config) error {
 // else because the head is gone.
 func (a *Agent) close() {
 	if a.job != nil {
-		a.job.abandon()
+		a.job.abandon(a.lease.grace())
 	}
 	a.store.close()
 }
@@ -81,6 +88,8 @@ func (a *Agent) handle(f wire.Frame) error {
 		return with(f, a.open)
 	case wire.TypeStart:
 		return with(f, a.start)
+	case wire.TypePing:
+		return with(f, a.pong)
 	}
 	if a.job == nil {
 		return fmt.Errorf("agent: %s frame before the ranks were started", f.Type)
@@ -102,7 +111,10 @@ func (j *running) handle(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeSignal:
 		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
+	case wire.TypeInspect:
+		return with(f, func(i wire.Inspect) error { go j.inspect(i); return nil })
 	case wire.TypeSuspend:
+		j.agent.lease.pause()
 		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
 		return j.agent.link.Send(&wire.Suspend{})
 	case wire.TypeKill:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"gorun/launcher/internal/process"
@@ -17,9 +18,10 @@ import (
 
 // hello measures what the head asked for and finds the programs.
 func (a *Agent) hello(h wire.Hello) error {
-	if h.Version != wire.Version {
-		return fmt.Errorf("agent: the head speaks version %d of the frames, this agent %d", h.Version, wire.Version)
+	if h.Version != wire.Version { // the head says what to do about it
+		return a.link.Send(&wire.Facts{Version: wire.Version})
 	}
+	a.lease.begin(h.Lease, a.link)
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
@@ -34,10 +36,33 @@ func (a *Agent) hello(h wire.Hello) error {
 	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
+	facts.Environ = a.hostEnviron()
+	if err := a.enter(h); err != nil {
+		facts.Dir = err.Error()
+		return a.link.Send(&facts)
+	}
+	environ := slices.Concat(a.cfg.Environ, h.Environ)
 	for _, p := range h.Programs {
-		facts.Programs = append(facts.Programs, a.resolve(p, h.Environ))
+		facts.Programs = append(facts.Programs, a.resolve(p, environ))
 	}
 	return a.link.Send(&facts)
+}
+
+// enter goes to the launcher's working directory, where programs are looked for and
+// ranks begin.
+func (a *Agent) enter(h wire.Hello) error {
+	if h.Dir == "" {
+		return nil
+	}
+	err := os.Chdir(h.Dir)
+	if err == nil || h.MayStay {
+		return nil
+	}
+	var why *os.PathError
+	if errors.As(err, &why) {
+		err = why.Err
+	}
+	return fmt.Errorf("the working directory %s: %w", h.Dir, err)
 }
 
 // machine reads what the head wants to know of this node. More ranks than CPUs are
@@ -92,6 +117,19 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 		}
 	}
 	return found
+}
+
+// hostBound are the variables of which each host has its own.
+var hostBound = []string{"HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR", "PATH", "LD_LIBRARY_PATH"}
+
+// hostEnviron is what belongs to this host of the agent's own environment.
+func (a *Agent) hostEnviron() (environ []string) {
+	for _, v := range a.cfg.Environ {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(hostBound, name) {
+			environ = append(environ, v)
+		}
+	}
+	return environ
 }
 
 // lookup returns the value of a variable, "" without one.

@@ -23,11 +23,14 @@ func (j *running) finish(grace time.Duration) {
 	j.ended.Do(func() { j.end(grace) })
 }
 
-// abandon ends the job because the head is gone, unless it has ended in order.
-func (j *running) abandon() {
+// abandon ends the job because the head is gone, unless it has ended in order. Ranks get
+// the grace to end in order.
+func (j *running) abandon(grace time.Duration) {
 	j.ended.Do(func() {
-		j.kill()
-		j.end(0)
+		if grace <= 0 {
+			j.kill()
+		}
+		j.end(grace)
 	})
 }
 

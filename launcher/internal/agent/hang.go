@@ -71,12 +71,23 @@ type look struct {
 // stacks cannot be seen are asked for them, which they may not survive: the ends of
 // ranks are told afterwards, so that none of them passes for the cause.
 func (j *running) reportHang(from, to cpuSample) {
-	m := wire.Hung{Quiet: j.start.HangTimeout}
+	j.report(wire.Inspect{Quiet: j.start.HangTimeout, Stop: j.start.HangStop}, from, to)
+}
+
+// inspect is for a job of several nodes, where the head alone knows that it hangs.
+func (j *running) inspect(wish wire.Inspect) {
+	<-j.spawned
+	from := sampleCPU(j.rankPIDs())
+	j.timers.after(usageTime, func() { j.report(wish, from, sampleCPU(j.rankPIDs())) })
+}
+
+func (j *running) report(wish wire.Inspect, from, to cpuSample) {
+	m := wire.Hung{Quiet: wish.Quiet}
 	list := j.lookIntoRanks(from, to)
 	j.endings.hold()
 	defer j.endings.release()
 	m.At = time.Now()
-	if j.start.HangStop {
+	if wish.Stop {
 		tell := j.ask(list)
 		defer tell()
 	}

@@ -72,6 +72,17 @@ func (s *stream) read(p []byte) (int, error) {
 	return n, nil
 }
 
+// take returns what was written and not read yet, waiting for something if need be;
+// nil at the end. It is valid until the next read or take.
+func (s *stream) take() []byte {
+	if s.next == len(s.reading) && !s.swap() {
+		return nil
+	}
+	p := s.reading[s.next:]
+	s.next = len(s.reading)
+	return p
+}
+
 // swap takes what was written since, waiting for something if need be.
 func (s *stream) swap() bool {
 	s.mu.Lock()

@@ -17,6 +17,7 @@ import (
 var messages = []Message{
 	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
+	&Ping{}, &Pong{}, &Inspect{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

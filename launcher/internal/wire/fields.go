@@ -21,6 +21,9 @@ func (m *Hello) fields(c *coder) {
 	c.flag(11, &m.GPUUsers)
 	c.flag(12, &m.GPUNames)
 	c.flag(13, &m.GPULinks)
+	text(c, 14, &m.Dir)
+	c.flag(15, &m.MayStay)
+	number(c, 16, &m.Lease)
 }
 
 func (p *Program) fields(c *coder) {
@@ -42,6 +45,8 @@ func (m *Facts) fields(c *coder) {
 	text(c, 5, &m.TempDir)
 	text(c, 6, &m.Limit)
 	c.texts(7, &m.Notes)
+	text(c, 8, &m.Dir)
+	c.texts(9, &m.Environ)
 }
 
 func (p *Resolved) fields(c *coder) {
@@ -276,4 +281,23 @@ func (r *HungRank) fields(c *coder) {
 	c.texts(6, &r.Stack)
 	text(c, 7, &r.Wait)
 	text(c, 8, &r.Last)
+}
+
+func (*Ping) Type() Type { return TypePing }
+
+func (m *Ping) fields(c *coder) { c.moment(1, &m.Sent) }
+
+func (*Pong) Type() Type { return TypePong }
+
+func (m *Pong) fields(c *coder) {
+	c.moment(1, &m.Sent)
+	c.moment(2, &m.At)
+	number(c, 3, &m.Signs)
+}
+
+func (*Inspect) Type() Type { return TypeInspect }
+
+func (m *Inspect) fields(c *coder) {
+	number(c, 1, &m.Quiet)
+	c.flag(2, &m.Stop)
 }

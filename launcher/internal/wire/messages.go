@@ -31,8 +31,15 @@ type Hello struct {
 	// Facts then say whether its limits allow it.
 	Ranks int
 	// Environ are the variables by which programs and interpreters are found,
-	// NAME=VALUE.
+	// NAME=VALUE. What is missing there is the agent's own.
 	Environ []string
+	// Dir is the launcher's working directory, to which an agent on another host
+	// goes; "": it stays. MayStay says that it need not exist, since every program has
+	// a directory of its own.
+	Dir     string
+	MayStay bool
+	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
+	Lease time.Duration
 }
 
 // Program is a program as the user named it.
@@ -53,6 +60,11 @@ type Facts struct {
 	Programs []Resolved
 	TempDir  string
 	Limit    string // which limit is too low for Hello's ranks; "" for none
+	// Dir is why Hello's working directory cannot be this node's; "": it is.
+	Dir string
+	// Environ is what belongs to the node itself of the agent's environment (HOME,
+	// USER and the like), NAME=VALUE; from an agent on another host.
+	Environ []string
 	// Notes are remarks on what could not be learned.
 	Notes []string
 }
@@ -254,6 +266,24 @@ type Notice struct {
 type Resize struct {
 	Rows int
 	Cols int
+}
+
+// Ping asks for Pong, and says that the head is there. Sent is by the head's clock.
+type Ping struct{ Sent time.Time }
+
+// Pong answers Ping: what it said, and the node's own clock then.
+type Pong struct {
+	Sent time.Time
+	At   time.Time
+	// Signs is different whenever something of the job has gone on at the node.
+	Signs int64
+}
+
+// Inspect asks what each rank does: Hung answers it. Stop says that the job ends
+// then, as Start.HangStop does.
+type Inspect struct {
+	Quiet time.Duration
+	Stop  bool
 }
 
 // Stalled says, once, that ranks wait in the store and nothing has come further

@@ -13,6 +13,9 @@
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
+// With an agent on another host Ping and Pong pass all the while: who is not heard
+// of for a lease is taken for lost, by either side.
+//
 // A frame is
 //
 //	0        4     5      6      8
@@ -68,6 +71,9 @@ const (
 	TypeStalled
 	TypeHung
 	TypeSuspend
+	TypePing
+	TypePong
+	TypeInspect
 )
 
 var typeNames = [...]string{
@@ -75,6 +81,7 @@ var typeNames = [...]string{
 	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
+	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 }
 
 // String returns the type's name, for messages.

@@ -1,0 +1,152 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// way is a stream of frames to an agent on another host.
+type way struct {
+	stream io.ReadWriteCloser
+	// end says what is known of why it ended, such as the agent's last words.
+	end func() string
+}
+
+// reacher starts an agent on another host.
+type reacher interface {
+	reach(ctx context.Context, h hosts.Host) (way, error)
+	close()
+}
+
+// thisHost is where ranks run if nobody says anything else.
+var thisHost = hosts.Host{Name: "localhost", Here: true}
+
+// connect starts the agents of all nodes, those on other hosts all at once.
+func (s *session) connect(ctx context.Context) error {
+	list := s.spec.Hosts
+	if len(list) == 0 {
+		list = []hosts.Host{thisHost}
+	}
+	for i, h := range list {
+		s.nodes = append(s.nodes, &node{number: i, host: h, name: h.Name, tell: s.settings.tell})
+	}
+	if len(list) == 1 && list[0].Here {
+		s.nodes[0].name = "this host"
+		s.serveHere(s.nodes[0])
+		return nil
+	}
+	if err := s.each(func(n *node) error { return s.connectTo(ctx, n) }); err != nil {
+		return err
+	}
+	s.beat()
+	return nil
+}
+
+func (s *session) connectTo(ctx context.Context, n *node) error {
+	n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
+	if n.host.Here {
+		s.serveHere(n)
+		n.listen()
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.spec.Reach.Timeout, job.DefaultReachTimeout))
+	defer cancel()
+	w, err := s.settings.reacher.reach(ctx, n.host)
+	if err != nil {
+		return err
+	}
+	n.link, n.end = wire.NewLink(transport.Queued(w.stream)), w.end
+	n.listen()
+	return n.send(&wire.Ping{Sent: time.Now()})
+}
+
+// serveHere starts the agent of this host.
+func (s *session) serveHere(n *node) {
+	head, side := transport.Local()
+	n.link, n.served = head, make(chan error, 1)
+	go func() { n.served <- agent.Serve(side, s.agentConfig()) }()
+}
+
+// each does something for every node at once, and reports what failed as one list in
+// the nodes' order: what is the same on several nodes once.
+func (s *session) each(do func(*node) error) error {
+	if len(s.nodes) == 1 && s.nodes[0].host.Here {
+		return do(s.nodes[0])
+	}
+	errs := make([]error, len(s.nodes))
+	var busy sync.WaitGroup
+	for i, n := range s.nodes {
+		busy.Go(func() { errs[i] = do(n) })
+	}
+	busy.Wait()
+	return s.join(errs)
+}
+
+// trouble is an error and the nodes that have it.
+type trouble struct {
+	Error
+	names []string
+}
+
+// join makes one list of what failed on the nodes.
+func (s *session) join(errs []error) error {
+	var troubles []*trouble
+	for i, err := range errs {
+		for _, e := range flatten(err) {
+			troubles = s.add(troubles, s.nodes[i], e)
+		}
+	}
+	var all *multierror.Error
+	for _, t := range troubles {
+		e := t.Error
+		if len(t.names) < len(s.nodes) || len(s.nodes) == 1 {
+			e.Text = fold(t.names) + ": " + e.Text
+		}
+		all = multierror.Append(all, &e)
+	}
+	return all.ErrorOrNil()
+}
+
+func (s *session) add(troubles []*trouble, n *node, e *Error) []*trouble {
+	for _, t := range troubles {
+		if t.Error == *e {
+			t.names = append(t.names, n.name)
+			return troubles
+		}
+	}
+	return append(troubles, &trouble{*e, []string{n.name}})
+}
+
+// flatten lists what an error consists of.
+func flatten(err error) (list []*Error) {
+	var several *multierror.Error
+	var one *Error
+	switch {
+	case err == nil:
+	case errors.As(err, &several):
+		for _, e := range several.Errors {
+			list = append(list, flatten(e)...)
+		}
+	case errors.As(err, &one):
+		list = append(list, one)
+	default:
+		list = append(list, &Error{Code: job.ExitLauncher, Text: err.Error()})
+	}
+	return list
+}
+
+// fold names hosts in few words.
+func fold(names []string) string { return strings.Join(names, ",") }

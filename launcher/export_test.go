@@ -1,0 +1,21 @@
+package launcher
+
+import (
+	"context"
+	"io"
+
+	"gorun/launcher/hosts"
+)
+
+// Reach is how tests come to agents.
+type Reach func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error)
+
+func (r Reach) reach(ctx context.Context, h hosts.Host) (way, error) {
+	stream, err := r(ctx, h)
+	return way{stream: stream}, err
+}
+
+func (Reach) close() {}
+
+// WithReach replaces SSH.
+func WithReach(r Reach) Option { return func(s *settings) { s.reacher = r } }

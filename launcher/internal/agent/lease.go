@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorun/launcher/internal/wire"
+)
+
+// lease is how long the agent goes on without hearing of the head. Frames are counted
+// in looks, not in time: an agent that was stopped and goes on has not been waiting
+// meanwhile, and what the head sent then is still to be read.
+type lease struct {
+	over    chan struct{} // closed at the end of the connection
+	once    sync.Once
+	quiet   atomic.Int32 // looks that saw nothing new
+	paused  atomic.Bool  // the head is suspended
+	expired atomic.Bool
+	limit   time.Duration
+}
+
+// leaseLooks is how often it is looked within a lease.
+const leaseLooks = 10
+
+// maxLostGrace bounds what ranks get to end in order when nobody is left to wait for
+// them.
+const maxLostGrace = 10 * time.Second
+
+// begin looks from now on whether the head is heard of; the link is closed when it is
+// not.
+func (l *lease) begin(limit time.Duration, link *wire.Link) {
+	if limit <= 0 {
+		return
+	}
+	l.once.Do(func() {
+		l.limit = limit
+		go l.watch(link)
+	})
+}
+
+func (l *lease) watch(link *wire.Link) {
+	tick := time.NewTicker(l.limit / leaseLooks)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.over:
+			return
+		case <-tick.C:
+		}
+		if !l.paused.Load() && l.quiet.Add(1) > leaseLooks {
+			l.expired.Store(true)
+			_ = link.Close()
+			return
+		}
+	}
+}
+
+func (l *lease) renew() {
+	l.quiet.Store(0)
+	l.paused.Store(false)
+}
+
+// pause: the head is about to be stopped, by Ctrl-Z, and says when it goes on.
+func (l *lease) pause() { l.paused.Store(true) }
+
+// grace is what ranks get when the connection has ended: none if somebody killed the
+// head, which has closed it; some if the network did.
+func (l *lease) grace() time.Duration {
+	if l.expired.Load() {
+		return maxLostGrace
+	}
+	return 0
+}
+
+// explain says why the connection has ended.
+func (l *lease) explain(err error) error {
+	if l.expired.Load() {
+		return errors.Join(fmt.Errorf("nothing was heard of the head for %s", l.limit), err)
+	}
+	return err
+}
+
+// pong answers a heartbeat.
+func (a *Agent) pong(p wire.Ping) error {
+	return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now(), Signs: a.signs()})
+}
+
+// signs is different whenever something of the job has gone on here.
+func (a *Agent) signs() (sum int64) {
+	if a.job == nil {
+		return 0
+	}
+	for _, sign := range a.job.signs() {
+		sum += sign
+	}
+	return sum
+}

@@ -1,0 +1,52 @@
+package transport
+
+import (
+	"bufio"
+	"io"
+	"sync"
+)
+
+// Queued makes writes to a stream that never wait: what the other side does not take is
+// kept, in order. Without it a link that was cut would hold up whoever has
+// something to say to that node, and soon to any. How much is under way is bounded
+// by those who write: output by its credit, all else is small.
+func Queued(rw io.ReadWriteCloser) io.ReadWriteCloser {
+	q := &queued{rw: rw, in: bufio.NewReader(rw), out: newStream()}
+	go q.flush()
+	return q
+}
+
+type queued struct {
+	rw   io.ReadWriteCloser
+	in   *bufio.Reader
+	out  *stream
+	once sync.Once
+	err  error // of Close
+}
+
+func (q *queued) Read(p []byte) (int, error)  { return q.in.Read(p) }
+func (q *queued) Write(p []byte) (int, error) { return q.out.write(p) }
+
+// flush writes what was queued. After an error everything is dropped: whoever reads
+// from the other side learns of its end.
+func (q *queued) flush() {
+	for {
+		p := q.out.take()
+		if p == nil {
+			return
+		}
+		if _, err := q.rw.Write(p); err != nil {
+			q.out.close()
+			return
+		}
+	}
+}
+
+// Close ends both directions at once; what was not written yet is lost.
+func (q *queued) Close() error {
+	q.once.Do(func() {
+		q.out.close()
+		q.err = q.rw.Close()
+	})
+	return q.err
+}

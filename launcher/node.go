@@ -1,0 +1,217 @@
+package launcher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// node is one node of a job as the head sees it: the way to its agent, and what that
+// said.
+type node struct {
+	number int
+	host   hosts.Host
+	name   string // for messages
+	link   *wire.Link
+	// served is how an agent in this process ended; nil for one elsewhere.
+	served chan error
+	// end says more of why a link ended, where somebody knows; nil for nobody.
+	end func() string
+
+	tell  func(string)
+	facts job.Facts
+
+	// What follows is for nodes whose frames are read beside everything else: all,
+	// unless the job has one node in this process.
+	answers chan wire.Frame
+	lost    chan struct{} // closed when the link has ended
+	err     error         // why, once lost is closed
+	hear    atomic.Pointer[func(wire.Frame) error]
+	beats   atomic.Int32 // heartbeats since something was heard
+	signs   atomic.Int64 // of Pong
+	silence atomic.Value // a text: it was given up for being silent
+	clock   clock
+}
+
+// isDirect reports whether frames of the node are read by whoever waits for them.
+func (n *node) isDirect() bool { return n.answers == nil }
+
+// answersAhead is how many answers a node may be ahead of who asks: one, as it is
+// asked one thing at a time, but for the store's.
+const answersAhead = 4
+
+// listen reads the node's frames from now on.
+func (n *node) listen() {
+	n.answers, n.lost = make(chan wire.Frame, answersAhead), make(chan struct{})
+	go n.read()
+}
+
+func (n *node) read() {
+	defer close(n.lost)
+	for n.err == nil {
+		var f wire.Frame
+		if f, n.err = n.link.Read(); n.err == nil {
+			n.beats.Store(0)
+			n.err = n.take(f)
+		}
+	}
+}
+
+// take passes a frame on: to the running job, else to who asked.
+func (n *node) take(f wire.Frame) error {
+	if f.Type == wire.TypePong {
+		return decode(f, n.pong)
+	}
+	if hear := n.hear.Load(); hear != nil {
+		return (*hear)(f)
+	}
+	if f.Type == wire.TypeNotice {
+		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
+	}
+	f.Body = bytes.Clone(f.Body) // the reader uses it again
+	select {
+	case n.answers <- f:
+		return nil
+	default:
+		return fmt.Errorf("an unexpected %s frame", f.Type)
+	}
+}
+
+func (n *node) pong(p wire.Pong) {
+	n.signs.Store(p.Signs)
+	n.clock.add(p.Sent, p.At, time.Now())
+}
+
+// next is the frame that comes next from the agent.
+func (n *node) next() (wire.Frame, error) {
+	if n.isDirect() {
+		return n.link.Read()
+	}
+	select {
+	case f := <-n.answers:
+		return f, nil
+	default:
+	}
+	select {
+	case f := <-n.answers:
+		return f, nil
+	case <-n.lost:
+		return wire.Frame{}, n.err
+	}
+}
+
+// ask sends a question and waits for its answer.
+func (n *node) ask(question, answer wire.Message) error {
+	if err := n.send(question); err != nil {
+		return err
+	}
+	return n.receive(answer)
+}
+
+func (n *node) send(m wire.Message) error {
+	if err := n.link.Send(m); err != nil {
+		return n.gone(err)
+	}
+	return nil
+}
+
+// receive waits for an answer; notices may come before it.
+func (n *node) receive(answer wire.Message) error {
+	for {
+		f, err := n.next()
+		switch {
+		case err != nil:
+			return n.gone(err)
+		case f.Type == answer.Type():
+			return f.Decode(answer)
+		case f.Type == wire.TypeNotice:
+			if err := decode(f, func(m wire.Notice) { n.tell(m.Text) }); err != nil {
+				return err
+			}
+		default:
+			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
+		}
+	}
+}
+
+// gone says why the agent is gone, if it said so itself.
+func (n *node) gone(err error) error {
+	text := "the agent is gone: "
+	if n.isDirect() {
+		text = "the agent on this host is gone: "
+	}
+	return &Error{Code: job.ExitLauncher, Text: text + n.why(err)}
+}
+
+func (n *node) why(err error) string {
+	_ = n.link.Close()
+	if n.served != nil {
+		if served := <-n.served; served != nil {
+			err = served
+		}
+		n.served <- nil
+	}
+	if silence, ok := n.silence.Load().(string); ok {
+		return silence
+	}
+	text := err.Error()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		text = "its connection has ended"
+	}
+	if n.end != nil {
+		if more := n.end(); more != "" {
+			text += ": " + more
+		}
+	}
+	return printable.Text(text)
+}
+
+// close ends the agent, which ends whatever of the job is left there.
+func (n *node) close() {
+	_ = n.link.Close()
+	if n.served != nil {
+		<-n.served
+	}
+}
+
+// clock estimates by how much a node's clock is ahead of the head's, from the fastest
+// answer so far: the time that a message takes is then the smallest. This is Cristian's
+// method, https://doi.org/10.1007/BF01784024.
+type clock struct {
+	mu     sync.Mutex
+	known  bool
+	travel time.Duration // both ways
+	ahead  time.Duration
+}
+
+// add takes up that a node's clock showed at between two moments of ours.
+func (c *clock) add(sent, at, received time.Time) {
+	travel := received.Sub(sent)
+	if sent.IsZero() || travel < 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known || travel < c.travel {
+		c.known, c.travel, c.ahead = true, travel, at.Sub(sent.Add(travel/2))
+	}
+}
+
+// ours is a moment of the node's clock by the head's.
+func (c *clock) ours(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return at.Add(-c.ahead)
+}
