@@ -46,6 +46,11 @@ type head struct {
 	stall  atomic.Pointer[job.Stall]
 	hang   atomic.Pointer[job.Hang]
 	onHang job.OnHang
+	// hangTimeout is watched here where the job has several nodes: one of them may be
+	// quiet while another is not.
+	hangTimeout time.Duration
+	inspected   chan inspected
+	endings     endings
 
 	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
@@ -74,6 +79,9 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 		}
 	}
 	h.armFirst(orders)
+	if h.hangTimeout > 0 && len(h.nodes) > 1 {
+		go h.watchHang()
+	}
 	for _, n := range h.nodes {
 		go h.receive(n)
 	}
@@ -243,7 +251,7 @@ func (h *head) frame(n *node, f wire.Frame) error {
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) { h.post(h.startFailed(n, s)) })
 	case wire.TypeEnded:
-		return decode(f, func(e wire.Ended) { h.ended(n, e) })
+		return decode(f, func(e wire.Ended) { h.endings.pass(func() { h.ended(n, e) }) })
 	case wire.TypeSuspend:
 		return h.suspended()
 	case wire.TypeHung:
@@ -318,30 +326,6 @@ func (h *head) stalled(n *node, s wire.Stalled) {
 	}
 	h.stall.Store(stall)
 	h.settings.tell(stall.String())
-}
-
-// hung passes on what each rank did when nothing went on any more.
-func (h *head) hung(n *node, m wire.Hung) {
-	hang := &job.Hang{Quiet: m.Quiet, At: n.clock.ours(m.At)}
-	for _, r := range m.Ranks {
-		rank := job.HangRank{
-			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
-			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),
-		}
-		for _, stream := range []int{1, 2} {
-			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
-				rank.Last = last[len(last)-1]
-			}
-		}
-		hang.Ranks = append(hang.Ranks, rank)
-	}
-	h.hang.Store(hang)
-	if h.onHang == job.HangReport {
-		for _, line := range hang.Lines() {
-			h.settings.tell(line)
-		}
-	}
-	h.post(job.Hung{At: hang.At})
 }
 
 func printables(texts []string) []string {

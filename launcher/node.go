@@ -63,6 +63,9 @@ func (n *node) read() {
 			n.beats.Store(0)
 			n.err = n.take(f)
 		}
+		if n.silence.Load() != nil { // what it still says is the consequence
+			n.err = io.EOF
+		}
 	}
 }
 

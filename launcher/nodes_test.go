@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +18,7 @@ import (
 	"gorun/env"
 	"gorun/launcher"
 	"gorun/launcher/hosts"
+	"gorun/launcher/job"
 )
 
 // agentRole makes the test binary an agent.
@@ -35,29 +38,50 @@ func (p *agentProcess) Close() error {
 
 // agents starts one for each host, and keeps their processes.
 func agents(t *testing.T, started map[string]*agentProcess) launcher.Option {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	lock := make(chan struct{}, 1)
 	return launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
-		cmd := exec.Command(self)
-		cmd.Env = withRole(os.Environ(), agentRole)
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			return nil, err
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return nil, err
-		}
-		p := &agentProcess{in, out, cmd}
-		lock <- struct{}{}
-		defer func() { <-lock }()
-		if started != nil {
-			started[h.Name] = p
-		}
-		return p, cmd.Start()
+		return startAgent(started, h)
 	})
+}
+
+var agentsLock sync.Mutex
+
+func startAgent(started map[string]*agentProcess, h hosts.Host) (*agentProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = withRole(os.Environ(), agentRole)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p := &agentProcess{in, out, cmd}
+	agentsLock.Lock()
+	defer agentsLock.Unlock()
+	if started != nil {
+		started[h.Name] = p
+	}
+	return p, cmd.Start()
+}
+
+// muted is an agent that hears nothing any more from a moment on.
+type muted struct {
+	*agentProcess
+	from <-chan struct{}
+}
+
+func (m *muted) Write(p []byte) (int, error) {
+	select {
+	case <-m.from:
+		return len(p), nil
+	default:
+		return m.agentProcess.Write(p)
+	}
 }
 
 func onHosts(s launcher.Spec, names ...string) launcher.Spec {
@@ -83,5 +107,146 @@ func TestSeveralNodes(t *testing.T) {
 func init() {
 	roles["place"] = func(r env.Rank) {
 		fmt.Printf("rank %d of %d, local rank %d of %d on node %d of %d\n", r.Rank, r.WorldSize, r.LocalRank, r.LocalWorldSize, r.Node, r.NumNodes)
+	}
+}
+
+// nodes starts a job of two nodes with two ranks each.
+func nodes(role string) launcher.Spec { return onHosts(spec(role, 2), "node1", "node2") }
+
+func TestAKilledAgentEndsTheJobEverywhere(t *testing.T) {
+	started := map[string]*agentProcess{}
+	s := nodes("wait")
+	s.Grace = time.Second
+	var out buffer
+	out.first = make(chan struct{})
+	go func() {
+		<-out.first
+		_ = started["node2"].cmd.Process.Kill()
+	}()
+	result, err := launcher.Run(t.Context(), own(t, s), agents(t, started), launcher.WithOutput(&out, io.Discard))
+	require.NoError(t, err)
+	assert.Equal(t, job.ExitLauncher, result.ExitCode)
+	assert.Equal(t, job.CauseNode, result.Cause)
+	assert.Contains(t, launcher.Explain(result), "node2 is lost")
+}
+
+// frozen is an agent whose answers are held back.
+type frozen struct {
+	*agentProcess
+	from <-chan struct{}
+	over chan struct{}
+}
+
+func (f *frozen) Read(p []byte) (int, error) {
+	n, err := f.agentProcess.Read(p)
+	select {
+	case <-f.from:
+		<-f.over
+		return 0, io.ErrClosedPipe
+	default:
+		return n, err
+	}
+}
+
+func (f *frozen) Close() error {
+	close(f.over)
+	_ = f.WriteCloser.Close()
+	_ = f.cmd.Wait()
+	return nil
+}
+
+func TestASilentNodeIsNoticedAndNamed(t *testing.T) {
+	started := map[string]*agentProcess{}
+	s := nodes("wait")
+	s.Grace, s.Heartbeat = time.Second, 400*time.Millisecond
+	var out buffer
+	out.first = make(chan struct{})
+	frozenReach := launcher.WithReach(func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+		p, err := startAgent(started, h)
+		if err != nil || h.Name != "node2" {
+			return p, err
+		}
+		return &frozen{p, out.first, make(chan struct{})}, nil
+	})
+	result, err := launcher.Run(t.Context(), own(t, s), frozenReach, launcher.WithOutput(&out, io.Discard))
+	require.NoError(t, err)
+	assert.Equal(t, job.CauseNode, result.Cause)
+	assert.Contains(t, launcher.Explain(result), "node2 is lost: not heard of for 2s")
+}
+
+func TestAnAgentWithoutAHeadEndsByItself(t *testing.T) {
+	started := map[string]*agentProcess{}
+	s := nodes("wait")
+	s.Heartbeat = 400 * time.Millisecond
+	var out buffer
+	out.first = make(chan struct{})
+	mute := launcher.WithReach(func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+		p, err := startAgent(started, h)
+		return &muted{p, out.first}, err
+	})
+	result, err := launcher.Run(t.Context(), own(t, s), mute, launcher.WithOutput(&out, io.Discard))
+	require.NoError(t, err)
+	assert.Equal(t, job.CauseNode, result.Cause)
+	for _, p := range started {
+		assert.Equal(t, 1, p.cmd.ProcessState.ExitCode(), "an agent that heard nothing for long says so")
+	}
+}
+
+func TestTheFirstFailureOfSeveralNodes(t *testing.T) {
+	result, _, _ := run(t, nodes("fail"), agents(t, nil))
+	assert.Equal(t, 17, result.ExitCode)
+	assert.Equal(t, 1, result.First.Rank)
+	assert.Contains(t, launcher.Explain(result), "node1")
+}
+
+func TestRestartsOverNodes(t *testing.T) {
+	s := nodes("flaky")
+	s.Restarts = job.Restarts{Max: 3, Delay: -1}
+	result, out, _ := run(t, s, agents(t, nil))
+	require.Zero(t, result.ExitCode, out.String())
+	for rank := range 4 { // of the others some were ended before they could say it
+		assert.Contains(t, out.String(), fmt.Sprintf("attempt 2: rank %d, found false\n", rank))
+	}
+}
+
+func TestStdinOfARankOnAnotherNode(t *testing.T) {
+	in, w, err := os.Pipe()
+	require.NoError(t, err)
+	go func() {
+		_, _ = w.WriteString("one line\n")
+		_ = w.Close()
+	}()
+	s := nodes("stdin")
+	s.Stdin = job.StdinWish{Rank: 3}
+	result, out, _ := run(t, s, agents(t, nil), launcher.WithStdin(in))
+	require.Zero(t, result.ExitCode)
+	assert.Contains(t, out.String(), `3 read "one line\n"`)
+	assert.Contains(t, out.String(), `0 read ""`)
+}
+
+func TestMuchOutputOfSeveralNodes(t *testing.T) {
+	result, out, _ := run(t, nodes("flood"), agents(t, nil))
+	require.Zero(t, result.ExitCode)
+	assert.Equal(t, 4<<22, out.Len())
+}
+
+func TestWhatIsMissingOnSomeHostsIsSaidOnce(t *testing.T) {
+	s := nodes("hello")
+	s.Apps[0].Program = "./no-such-program"
+	_, err := launcher.Run(t.Context(), s, agents(t, nil))
+	require.ErrorContains(t, err, "no-such-program")
+	assert.Equal(t, 1, strings.Count(err.Error(), "no-such-program"), err)
+}
+
+func TestAHangOfSeveralNodes(t *testing.T) {
+	s := nodes("wait")
+	s.HangTimeout, s.Grace = time.Second, time.Second
+	result, _, _ := run(t, s, agents(t, nil))
+	assert.Equal(t, job.ExitTimeout, result.ExitCode)
+	require.NotNil(t, result.Hang)
+	require.Len(t, result.Hang.Ranks, 4)
+	for rank, r := range result.Hang.Ranks {
+		assert.Equal(t, rank, r.Rank)
+		assert.Equal(t, "ready", r.Last)
 	}
 }

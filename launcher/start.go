@@ -23,7 +23,7 @@ func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.nodes, plan: s.plan, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessage, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
-		credits: make([]credit, len(s.nodes)),
+		credits: make([]credit, len(s.nodes)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.nodes)),
 	}
 	for i, n := range s.nodes {
 		h.credits[i].link, h.credits[i].window = n.link, s.window()
@@ -38,6 +38,9 @@ func (s *session) startMessage(n *node) *wire.Start {
 		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: s.window(),
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
 		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
+	}
+	if len(s.nodes) > 1 {
+		m.HangTimeout = 0 // the head sees all of them
 	}
 	for i, app := range p.Apps {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}

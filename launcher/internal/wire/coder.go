@@ -162,8 +162,9 @@ func (c *coder) flag(num int, p *bool) {
 	if *p {
 		v = 1
 	}
-	number(c, num, &v)
-	*p = v != 0
+	if number(c, num, &v); c.reading { // else others may be writing the same message
+		*p = v != 0
+	}
 }
 
 func (c *coder) float(num int, p *float64) {

@@ -1,0 +1,154 @@
+package launcher
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// Limits of watching several nodes.
+const (
+	hangLooks   = 4                // how often it is looked within the time-out
+	inspectTime = 15 * time.Second // how long a node has to say what its ranks do
+)
+
+// inspected is what a node said when it was asked.
+type inspected struct {
+	node *node
+	hung wire.Hung
+}
+
+// watchHang finds out that on no node anything goes on any more. It counts looks that
+// saw nothing new, and not the time between them, as an agent does for a job of one
+// node.
+func (h *head) watchHang() {
+	tick := time.NewTicker(h.hangTimeout / hangLooks)
+	defer tick.Stop()
+	var seen []int64
+	for same := 0; same < hangLooks; {
+		select {
+		case <-h.over:
+			return
+		case <-tick.C:
+		}
+		signs := h.signs()
+		if same++; !slices.Equal(signs, seen) {
+			seen, same = signs, 0
+		}
+	}
+	h.inspect()
+}
+
+// signs are different whenever something has gone on at a node. The answers to what is
+// asked here come for the next look.
+func (h *head) signs() (signs []int64) {
+	for _, n := range h.nodes {
+		signs = append(signs, n.signs.Load())
+		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // or it is lost, which others notice
+	}
+	return signs
+}
+
+// inspect asks all nodes what their ranks do.
+func (h *head) inspect() {
+	h.endings.hold()
+	_ = h.sendAll(&wire.Inspect{Quiet: h.hangTimeout, Stop: h.onHang == job.HangStop})
+	limit := time.NewTimer(inspectTime)
+	defer limit.Stop()
+	hang := &job.Hang{Quiet: h.hangTimeout, At: time.Now()}
+	for range h.nodes {
+		select {
+		case i := <-h.inspected:
+			hang.Ranks = append(hang.Ranks, h.hangRanks(i.node, i.hung)...)
+		case <-h.over:
+			return
+		case <-limit.C:
+		}
+	}
+	slices.SortFunc(hang.Ranks, func(a, b job.HangRank) int { return cmp.Compare(a.Rank, b.Rank) })
+	h.tellHang(hang)
+	h.endings.release()
+}
+
+// endings holds back how ranks ended while others are still asked what they do: none of
+// those which did not survive the question passes for the cause.
+type endings struct {
+	mu   sync.Mutex
+	held bool
+	list []func()
+}
+
+func (e *endings) hold() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = true
+}
+
+// pass does something now, or when the endings are released.
+func (e *endings) pass(do func()) {
+	e.mu.Lock()
+	if e.held {
+		e.list = append(e.list, do)
+		e.mu.Unlock()
+		return
+	}
+	e.mu.Unlock()
+	do()
+}
+
+func (e *endings) release() {
+	e.mu.Lock()
+	list := e.list
+	e.held, e.list = false, nil
+	e.mu.Unlock()
+	for _, do := range list {
+		do()
+	}
+}
+
+// hung passes on what each rank did when nothing went on any more.
+func (h *head) hung(n *node, m wire.Hung) {
+	if len(h.nodes) == 1 {
+		h.tellHang(&job.Hang{Quiet: m.Quiet, At: n.clock.ours(m.At), Ranks: h.hangRanks(n, m)})
+		return
+	}
+	select {
+	case h.inspected <- inspected{n, m}:
+	default: // nobody asked
+	}
+}
+
+func (h *head) tellHang(hang *job.Hang) {
+	h.hang.Store(hang)
+	if h.onHang == job.HangReport {
+		for _, line := range hang.Lines() {
+			h.settings.tell(line)
+		}
+	}
+	h.post(job.Hung{At: hang.At})
+}
+
+// hangRanks are what a node's ranks do, each with its last line.
+func (h *head) hangRanks(n *node, m wire.Hung) (ranks []job.HangRank) {
+	for _, r := range m.Ranks {
+		if !h.has(n, r.Rank) {
+			continue
+		}
+		rank := job.HangRank{
+			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
+			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),
+		}
+		for _, stream := range []int{1, 2} {
+			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
+				rank.Last = last[len(last)-1]
+			}
+		}
+		ranks = append(ranks, rank)
+	}
+	return ranks
+}
