@@ -39,6 +39,12 @@ type Request struct {
 	// SlotsFrom says in the user's words where Slots came from, such as
 	// "-H localhost:4".
 	SlotsFrom string
+	// MaxSlots are the numbers of ranks that the nodes must not exceed, in the
+	// machines' order. 0 or a missing entry: no limit.
+	MaxSlots []int
+	// Oversubscribe allows more ranks than slots on several nodes. One node takes as
+	// many ranks as are wished for either way, up to its MaxSlots.
+	Oversubscribe bool
 	// Visible are the variables that hide GPUs from the ranks.
 	Visible Visibility
 

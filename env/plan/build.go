@@ -26,6 +26,7 @@ func Build(in Inputs) (Environment, error) {
 		return Environment{}, err
 	}
 	b.set()
+	b.finish()
 	return b.out, nil
 }
 
@@ -46,19 +47,24 @@ func (in *Inputs) check() error {
 type builder struct {
 	in      *Inputs
 	out     Environment
-	index   map[string]int // of a name in out.Common
-	perNode []int          // ranks on each node
-	outer   string         // GORUN_JOB as inherited
-	nested  bool           // gorun runs inside another launcher's rank
-	hip     bool           // the user's list of GPUs is HIP_VISIBLE_DEVICES
+	index   map[string]int  // of a name in out.Common
+	perNode []int           // ranks on each node
+	onNode  []nodeVariables // what a node's ranks have beside Common
+	first   []int           // rank of each node, -1: none
+	outer   string          // GORUN_JOB as inherited
+	nested  bool            // gorun runs inside another launcher's rank
+	hip     bool            // the user's list of GPUs is HIP_VISIBLE_DEVICES
 	errs    []error
 }
 
 func newBuilder(in Inputs) *builder {
-	b := &builder{in: &in, index: make(map[string]int, len(in.Inherited)+len(rules)), perNode: make([]int, len(in.Nodes))}
+	b := &builder{in: &in, index: make(map[string]int, len(in.Inherited)+len(rules)), perNode: make([]int, len(in.Nodes)), onNode: make([]nodeVariables, len(in.Nodes))}
 	b.out.Common = make([]Variable, 0, len(in.Inherited)+len(rules))
-	for _, r := range in.Ranks {
-		b.perNode[r.Node]++
+	b.first = slices.Repeat([]int{-1}, len(in.Nodes))
+	for rank, r := range in.Ranks {
+		if b.perNode[r.Node]++; b.first[r.Node] < 0 {
+			b.first[r.Node] = rank
+		}
 	}
 	b.outer, _ = lookup(in.Inherited, env.VarJob)
 	hip, _ := lookup(in.Inherited, env.VarHIPVisibleDevices)
@@ -104,8 +110,11 @@ func (b *builder) note(format string, args ...any) {
 	b.out.Notes = append(b.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// inherit passes on what the launcher itself was given, without identities.
+// inherit passes on what the launcher itself was given, without identities, and
+// what nodes have of their own.
 func (b *builder) inherit() {
+	everywhere, here, away := b.audience()
+	passes := b.in.passes()
 	for _, entry := range b.in.Inherited {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok || name == "" {
@@ -116,7 +125,59 @@ func (b *builder) inherit() {
 			b.remove(name, b.removalReason(r))
 			continue
 		}
-		b.put(Variable{Name: name, Value: value, Origin: Inherited, Reason: "yours"})
+		v := Variable{Name: name, Value: value, Origin: Inherited, Reason: "yours"}
+		sent := len(away) > 0 && passes(name, value)
+		if len(away) > 0 && !sent && !slices.Contains(b.out.Withheld, name) {
+			b.out.Withheld = append(b.out.Withheld, name)
+		}
+		switch {
+		case everywhere && (sent || len(away) == 0):
+			b.put(v)
+		case sent:
+			b.putOn(away, v)
+			fallthrough
+		default:
+			b.putOn(here, v)
+		}
+	}
+	for node, n := range b.in.Nodes {
+		b.inheritOwn(node, n)
+	}
+}
+
+// audience tells which nodes inherit the launcher's environment, whole (here) or in
+// part (away), and whether these are all.
+func (b *builder) audience() (everywhere bool, here, away []int) {
+	everywhere = true
+	for node, n := range b.in.Nodes {
+		switch {
+		case n.Joined:
+			everywhere = false
+		case n.Remote:
+			away = append(away, node)
+		default:
+			here = append(here, node)
+		}
+	}
+	return everywhere, here, away
+}
+
+// inheritOwn gives the ranks of a node what they have from the node itself.
+func (b *builder) inheritOwn(node int, n Node) {
+	own, reason := n.Environ, "the node's own"
+	switch {
+	case n.Joined:
+	case n.Remote:
+		own, reason = OwnOfHost(own), "of that host"
+	default:
+		return
+	}
+	for _, entry := range own {
+		name, value, ok := strings.Cut(entry, "=")
+		if r := ruleFor(name); !ok || name == "" || r != nil && r.Class != ClassSetting {
+			continue
+		}
+		b.onNode[node].put(Variable{Name: name, Value: value, Origin: Inherited, Reason: reason})
 	}
 }
 
@@ -194,78 +255,20 @@ func (b *builder) exportOne(e Export) {
 // exported gives ranks a variable that -x named. A wish was heard already.
 func (b *builder) exported(name, value string, e Export) {
 	if r := ruleFor(name); r == nil || r.Class != ClassWish {
-		b.put(Variable{Name: name, Value: value, Origin: Exported, Reason: "-x " + e.Name})
+		b.putEverywhere(Variable{Name: name, Value: value, Origin: Exported, Reason: "-x " + e.Name})
 	}
 	b.restore(name)
 }
 
 // restore takes back the removal of a variable that -x named.
 func (b *builder) restore(name string) {
+	b.out.Withheld = slices.DeleteFunc(b.out.Withheld, func(n string) bool { return n == name })
 	for i, r := range b.out.Removed {
 		if r.Name == name {
 			b.out.Removed = slices.Delete(b.out.Removed, i, i+1)
 			return
 		}
 	}
-}
-
-// set adds what gorun gives the ranks.
-func (b *builder) set() {
-	b.out.Ranks = make([][]Variable, len(b.in.Ranks))
-	var varying []*rule
-	for i := range rules {
-		r := &rules[i]
-		if r.value == nil || r.Class == ClassSetting && !r.chosen && b.has(r.Name) {
-			continue
-		}
-		if r.perRank && !b.same(r) {
-			varying = append(varying, r)
-			continue
-		}
-		if value, ok := r.value(b, 0); ok {
-			b.put(b.variable(r, value))
-		}
-	}
-	b.setEach(varying)
-}
-
-// same reports whether a rule gives all ranks the same.
-func (b *builder) same(r *rule) bool {
-	value, ok := r.value(b, 0)
-	for rank := 1; rank < len(b.in.Ranks); rank++ {
-		if v, set := r.value(b, rank); v != value || set != ok {
-			return false
-		}
-	}
-	return true
-}
-
-// setEach gives every rank what only it has. One array backs all rows.
-func (b *builder) setEach(varying []*rule) {
-	inherited := make([]Variable, len(varying)) // for ranks that the rule leaves out
-	for i, r := range varying {
-		inherited[i] = b.drop(r.Name)
-	}
-	all := make([]Variable, 0, len(varying)*len(b.in.Ranks))
-	for rank := range b.in.Ranks {
-		begin := len(all)
-		for i, r := range varying {
-			if value, ok := r.value(b, rank); ok {
-				all = append(all, b.variable(r, value))
-			} else if inherited[i].Name != "" {
-				all = append(all, inherited[i])
-			}
-		}
-		b.out.Ranks[rank] = all[begin:len(all):len(all)]
-	}
-}
-
-func (b *builder) variable(r *rule, value string) Variable {
-	reason := r.Reason
-	if r.why != nil {
-		reason = r.why(b)
-	}
-	return Variable{Name: r.Name, Value: value, Origin: Gorun, Reason: reason}
 }
 
 // lookup finds a variable in an environment; of two the last counts.
@@ -399,4 +402,11 @@ func (b *builder) workingDir(rank int) (string, bool) {
 	}
 	own, _ := lookup(b.in.Inherited, "PWD")
 	return path.Join(own, dir), path.IsAbs(own)
+}
+
+// socketInterface is the network interface by which other nodes reach a rank's. NCCL
+// takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
+func (b *builder) socketInterface(rank int, exact string) (string, bool) {
+	name := b.in.Nodes[b.in.Ranks[rank].Node].Interface
+	return exact + name, name != "" && len(b.in.Nodes) > 1
 }

@@ -31,7 +31,7 @@ func build(t *testing.T, in Inputs) Environment {
 	require.Len(t, e.Ranks, len(in.Ranks))
 	for rank := range e.Ranks {
 		seen := map[string]bool{}
-		for _, v := range slices.Concat(e.Common, e.Ranks[rank]) {
+		for _, v := range e.all(in.Ranks[rank].Node, rank) {
 			assert.Falsef(t, seen[v.Name], "rank %d has %s twice", rank, v.Name)
 			assert.NotEmptyf(t, v.Reason, "%s has no reason", v.Name)
 			assert.NotEmptyf(t, v.Origin, "%s has no origin", v.Name)
@@ -41,12 +41,22 @@ func build(t *testing.T, in Inputs) Environment {
 	return e
 }
 
-// of returns what a rank finds under a name.
-func (e Environment) of(rank int, name string) (Variable, bool) {
-	for _, v := range slices.Concat(e.Common, e.Ranks[rank]) {
-		if v.Name == name {
-			return v, true
-		}
+// all is what a rank finds.
+func (e Environment) all(node, rank int) []Variable {
+	list := slices.Clone(e.Common)
+	if e.Nodes != nil {
+		list = append(list, e.Nodes[node]...)
+	}
+	return append(list, e.Ranks[rank]...)
+}
+
+// of returns what a rank finds under a name, in a job on one node.
+func (e Environment) of(rank int, name string) (Variable, bool) { return e.find(0, rank, name) }
+
+func (e Environment) find(node, rank int, name string) (Variable, bool) {
+	list := e.all(node, rank)
+	if i := slices.IndexFunc(list, func(v Variable) bool { return v.Name == name }); i >= 0 {
+		return list[i], true
 	}
 	return Variable{}, false
 }
@@ -155,7 +165,8 @@ func TestNodes(t *testing.T) {
 	e := build(t, in)
 	for rank, want := range [][5]string{{"0", "2", "0", "2", "4"}, {"1", "2", "0", "2", "4"}, {"0", "1", "1", "2", "2"}} {
 		for i, name := range []string{"LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "OMP_NUM_THREADS"} {
-			assert.Equal(t, want[i], value(t, e, rank, name), "rank %d, %s", rank, name)
+			v, _ := e.find(in.Ranks[rank].Node, rank, name)
+			assert.Equal(t, want[i], v.Value, "rank %d, %s", rank, name)
 		}
 	}
 	omp, _ := e.of(0, "OMP_NUM_THREADS")

@@ -42,6 +42,13 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 	}
 	table(&b, []string{"variable", "meaning", "defined by"}, rows)
 
+	b.WriteString(otherHosts)
+	passages(&b, "sent to other hosts", forwarded[:])
+	b.WriteString("\nFrom their own host ranks have:\n\n")
+	passages(&b, "variable", ownOfHost[:])
+	b.WriteString("\nNever sent, with `--export-all` neither, unless -x names it:\n\n")
+	passages(&b, "variable", bound[:])
+
 	b.WriteString("\n## Differences from torchrun\n\n" +
 		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")
 	rows = rows[:0]
@@ -50,6 +57,30 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 	}
 	table(&b, []string{"variable", "torchrun", "gorun", "why"}, rows)
 	return b.String()
+}
+
+const otherHosts = `
+## On other hosts
+
+Ranks on the host that gorun was started on inherit all of its environment. Ranks on hosts that gorun
+reaches by itself inherit from it what this table lists, but nothing that looks like a secret by its name or value
+(` + "`NCCL_…_KEY`, `http://user:password@…`" + `); ` + "`-x NAME`" + ` sends any variable, ` + "`-x 'PREFIX*'`" + ` all that begin so, and ` + "`--export-all`" + `
+all but what belongs to one host. What -x gives counts before what is inherited. ` + "`gorun --dry-run`" + ` names what is not sent.
+Where each host has its own gorun command line (` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
+
+`
+
+// passages writes a table of what ranks on other hosts inherit.
+func passages(b *strings.Builder, head string, list []Passage) {
+	rows := make([][]string, len(list))
+	for i, p := range list {
+		names := make([]string, len(p.Names))
+		for k, name := range p.Names {
+			names[k] = code(name)
+		}
+		rows[i] = []string{strings.Join(names, " "), p.Reason}
+	}
+	table(b, []string{head, "reason"}, rows)
 }
 
 // pick returns the rules of one part of the page.

@@ -19,6 +19,9 @@ type Inputs struct {
 	Inherited []string
 	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
 	Exports []Export
+	// ExportAll gives ranks on remote nodes all of Inherited but what belongs to one
+	// host, instead of the variables of [Forwarded].
+	ExportAll bool
 
 	// Job is the id of this job alone; Build puts it behind the marker of the job
 	// that gorun itself runs in.
@@ -58,6 +61,18 @@ type Node struct {
 	// how that came about: "8 CPUs ÷ 4 ranks". 0 threads: not known, and not set.
 	Threads int
 	Why     string
+
+	// Remote says that the node is another host than the launcher's: of Inherited its
+	// ranks get what [Forwarded] lists, and [OwnOfHost] of Environ.
+	Remote bool
+	// Joined says that the node's ranks inherit all of Environ and nothing of
+	// Inherited: somebody started gorun there by its own command line.
+	Joined bool
+	// Environ is the node's own environment, NAME=VALUE entries.
+	Environ []string
+	// Interface is the network interface by which other nodes reach this one ("eth0");
+	// "": not known.
+	Interface string
 }
 
 // Rank is what one rank has of its own.
@@ -86,8 +101,14 @@ type Rank struct {
 type Environment struct {
 	// Common is what all ranks share, inherited variables first.
 	Common []Variable `json:"common"`
-	// Ranks is what each rank has besides, Ranks[3] for rank 3. No name is in both.
+	// Nodes is what the ranks of each node share besides; with one node it is empty.
+	Nodes [][]Variable `json:"nodes,omitempty"`
+	// Ranks is what each rank has besides, Ranks[3] for rank 3. No rank has a name in
+	// two of the three.
 	Ranks [][]Variable `json:"ranks"`
+	// Withheld are the names of inherited variables that ranks on remote nodes do not
+	// get: -x gives them.
+	Withheld []string `json:"withheld,omitempty"`
 	// Removed are inherited variables that ranks do not get, or not with that value.
 	Removed []Removal `json:"removed,omitempty"`
 	// Notes are remarks that the user should see, one sentence each.

@@ -208,6 +208,19 @@ var rules = [...]rule{
 		perRank: true, chosen: true, value: (*builder).workingDir,
 	},
 
+	{
+		Row:     Row{"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node", "NCCL's own choice is often an interface that other nodes do not reach", "NCCL"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "=") },
+	},
+	{
+		Row:     Row{"GLOO_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "Gloo goes by the host's name, which is often 127.0.1.1", "PyTorch"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
+	},
+	{
+		Row:     Row{"TP_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "TensorPipe (torch.distributed.rpc) goes by the host's name, too", "PyTorch"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
+	},
+
 	{Row: Row{env.VarPython, ClassSetting, "as inherited", "the interpreter of this user's scripts", "gorun"}},
 	{Row: Row{env.VarToken, ClassLauncher, "", "a secret stays with the launcher", "gorun"}},
 	{Row: Row{"GORUN_*", ClassLauncher, "", "an option's default is meant for this gorun, not for one inside a rank; -x passes it on", "gorun"}},

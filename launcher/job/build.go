@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,10 +45,12 @@ func (s *Spec) Request() placement.Request {
 	}
 	for _, h := range s.Hosts {
 		r.Slots = append(r.Slots, h.Slots)
+		r.MaxSlots = append(r.MaxSlots, h.MaxSlots)
 	}
 	r.SlotsFrom = s.HostsFrom
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
+	r.Oversubscribe = s.Oversubscribe
 	return r
 }
 
@@ -84,16 +85,14 @@ func (s *Spec) KnownRanks() int {
 
 // NewPlan decides everything about a job from the wish and what the nodes said
 // of themselves. It reads nothing else: the same arguments give the same plan.
+// Facts are those of the wish's hosts, in their order; hosts that get no rank are
+// no nodes of the plan.
 func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
-	machines := make([]placement.Machine, len(facts))
-	for i, f := range facts {
-		machines[i] = f.Machine
+	facts, err := spec.chosen(facts)
+	if err != nil {
+		return nil, err
 	}
-	req := spec.Request()
-	for _, f := range facts {
-		req.Hosts = append(req.Hosts, f.Host)
-	}
-	layout, err := placement.Map(req, machines)
+	layout, err := spec.layout(facts)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +102,15 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := spec.Policy.check(len(layout.Ranks)); err != nil {
 		return nil, err
 	}
-	b := &builder{spec: spec, facts: facts, ids: ids, opened: opened, layout: layout}
+	b := &builder{spec: spec, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
-		Notes: slices.Concat(notesOf(facts), layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle()),
 	}
-	b.nodes()
-	b.apps()
+	b.nodes(facts)
+	b.plan.Notes = slices.Concat(notesOf(b.facts), layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle())
+	if err := b.apps(); err != nil {
+		return nil, err
+	}
 	b.store()
 	b.files()
 	if err := b.ranks(); err != nil {
@@ -213,23 +214,6 @@ type builder struct {
 	plan   Plan
 }
 
-func (b *builder) nodes() {
-	for _, f := range b.facts {
-		b.plan.Nodes = append(b.plan.Nodes, Node{Name: f.Host, CPUs: f.Machine.CPUs.String()})
-	}
-}
-
-func (b *builder) apps() {
-	for i, app := range b.spec.Apps {
-		p := b.facts[0].Programs[i]
-		run := AppRun{Path: p.Path, Argv: p.Argv, Dir: app.Dir, Kind: p.Kind, Build: p.Build}
-		if run.Dir == "" {
-			run.Dir = b.spec.Dir
-		}
-		b.plan.Apps = append(b.plan.Apps, run)
-	}
-}
-
 // ranks gives every rank its place, its program and its arguments.
 func (b *builder) ranks() error {
 	left := b.shares()
@@ -241,8 +225,8 @@ func (b *builder) ranks() error {
 		left[app]--
 		b.plan.Apps[app].NumRanks++
 		r := Rank{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}
-		r.Argv = b.argv(app, place.LocalRank)
-		r.ErrorFile = b.errorFile(place.LocalRank)
+		r.Argv = b.argv(app, place)
+		r.ErrorFile = b.errorFile(place)
 		b.place(&r, place)
 		if b.spec.VirtualLocalRank && !b.spec.isolates() {
 			gpu, err := b.device(place.LocalRank)
@@ -273,9 +257,12 @@ func (b *builder) shares() []int {
 const localRankText = "${local_rank}"
 
 // argv is a rank's own argument vector; nil where it is its program's.
-func (b *builder) argv(app, localRank int) []string {
-	wish, p := b.spec.Apps[app], b.facts[0].Programs[app]
-	number := strconv.Itoa(localRank)
+func (b *builder) argv(app int, at placement.Rank) []string {
+	wish, p := &b.spec.Apps[app], &b.facts[at.Node].Programs[app]
+	if !wish.LocalRankFlag && !wish.SubstituteLocalRank {
+		return nil
+	}
+	number := strconv.Itoa(at.LocalRank)
 	argv := append([]string(nil), p.Argv[:p.ScriptArg]...)
 	if wish.LocalRankFlag {
 		argv = append(argv, "--local-rank="+number)
@@ -291,56 +278,6 @@ func (b *builder) argv(app, localRank int) []string {
 		return nil
 	}
 	return argv
-}
-
-// nullDevice as a log directory means no files at all.
-const nullDevice = "/dev/null"
-
-// files decides which files a job writes. PyTorch's error files go beside the
-// logs, or to a private directory that is removed at the end.
-func (b *builder) files() {
-	o := b.spec.Output
-	switch {
-	case o.LogDir == "" && !o.Redirect.Any() && !o.Tee.Any():
-		if b.plan.Store.Mode == modeGorun {
-			b.plan.PrivateDir = path.Join(b.facts[0].TempDir, "gorun-"+b.ids.Dir)
-		}
-	default:
-		b.plan.Logs = b.logs(o)
-	}
-}
-
-// logs is torchrun's layout: LOGDIR/RUNID_RANDOM/attempt_N/LOCALRANK/.
-func (b *builder) logs(o OutputWish) *Logs {
-	l := &Logs{DuplicateStdout: o.DuplicateStdout, DuplicateStderr: o.DuplicateStderr}
-	dir := o.LogDir
-	switch dir {
-	case nullDevice:
-		l.Base, l.Dir = nullDevice, nullDevice
-	case "":
-		dir = path.Join(b.facts[0].TempDir, "torchelastic_"+b.ids.short())
-		fallthrough
-	default:
-		l.Base = path.Join(dir, strings.ReplaceAll(b.plan.RunID, "/", "_")+"_"+b.ids.short())
-		l.Dir = path.Join(l.Base, fmt.Sprintf("attempt_%d", b.ids.Attempt))
-	}
-	for localRank := range slices.Max(b.layout.PerNode) {
-		l.Redirect = append(l.Redirect, o.Redirect.Of(localRank))
-		l.Tee = append(l.Tee, o.Tee.Of(localRank))
-	}
-	return l
-}
-
-func (b *builder) errorFile(localRank int) string {
-	switch {
-	case b.plan.Store.Mode != modeGorun:
-		return ""
-	case b.plan.Logs == nil:
-		return fmt.Sprintf("%s/error.%d.json", b.plan.PrivateDir, localRank)
-	case b.plan.Logs.Dir == nullDevice:
-		return ""
-	}
-	return path.Join(b.plan.Logs.Dir, strconv.Itoa(localRank), "error.json")
 }
 
 // device is the GPU that a rank sees with --virtual-local-rank, as torchrun

@@ -10,23 +10,28 @@ import (
 // environment decides what each rank finds in its environment.
 func (b *builder) environment() error {
 	in := plan.Inputs{
-		Inherited: b.spec.Environ, Exports: b.spec.exports(), Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
+		Inherited: b.spec.Environ, Exports: b.spec.exports(), ExportAll: b.spec.ExportAll, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
 		Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 	}
 	for node := range b.plan.Nodes {
-		in.Nodes = append(in.Nodes, b.threads(node))
+		in.Nodes = append(in.Nodes, b.nodeInputs(node))
 	}
+	in.Ranks = make([]plan.Rank, len(b.plan.Ranks))
 	for i := range b.plan.Ranks {
-		in.Ranks = append(in.Ranks, b.rankInputs(&b.plan.Ranks[i]))
+		r := &b.plan.Ranks[i]
+		in.Ranks[i] = b.rankInputs(r, in.Nodes[r.Node])
 	}
 	b.showGPUs(&in)
 	environment, err := plan.Build(in)
 	if err != nil {
 		return err
 	}
-	b.plan.Common, b.plan.Removed = environment.Common, environment.Removed
+	b.plan.Common, b.plan.Removed, b.plan.Withheld = environment.Common, environment.Removed, environment.Withheld
+	for node, own := range environment.Nodes {
+		b.plan.Nodes[node].Env = own
+	}
 	b.plan.Notes = append(b.plan.Notes, environment.Notes...)
 	for i := range b.plan.Ranks {
 		b.plan.Ranks[i].Env = environment.Ranks[i]
@@ -34,10 +39,14 @@ func (b *builder) environment() error {
 	return nil
 }
 
-// threads divides a node's usable CPUs among its ranks.
-func (b *builder) threads(node int) plan.Node {
-	m, ranks := b.facts[node].Machine, len(b.plan.Nodes[node].Ranks)
-	n := plan.Node{Threads: placement.ThreadsPerRank(m, ranks)}
+// nodeInputs divides a node's usable CPUs among its ranks, and says what they
+// inherit from where.
+func (b *builder) nodeInputs(node int) plan.Node {
+	f, ranks := &b.facts[node], len(b.plan.Nodes[node].Ranks)
+	m := f.Machine
+	n := plan.Node{
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface,
+	}
 	if n.Threads > 0 {
 		n.Why = m.CPUReason()
 		if ranks > 1 {
@@ -47,10 +56,10 @@ func (b *builder) threads(node int) plan.Node {
 	return n
 }
 
-func (b *builder) rankInputs(r *Rank) plan.Rank {
+func (b *builder) rankInputs(r *Rank, node plan.Node) plan.Rank {
 	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: r.ErrorFile, Dir: b.plan.Apps[r.App].Dir}
 	if r.CPUs.Len() > 0 {
-		in.Threads, in.Why = r.threads, b.threadsWhy(r)
+		in.Threads, in.Why = r.threads, b.threadsWhy(r, node)
 	}
 	in.GoThreads = b.goThreads(r)
 	if b.spec.VirtualLocalRank && !b.spec.isolates() {
@@ -60,9 +69,8 @@ func (b *builder) rankInputs(r *Rank) plan.Rank {
 }
 
 // threadsWhy says how the number of a bound rank's threads came about.
-func (b *builder) threadsWhy(r *Rank) string {
+func (b *builder) threadsWhy(r *Rank, node plan.Node) string {
 	bound := "bound to " + plural(r.CPUs.Len(), "CPU")
-	node := b.threads(r.Node)
 	switch {
 	case r.threads >= r.CPUs.Len():
 		return bound

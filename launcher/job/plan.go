@@ -1,6 +1,8 @@
 package job
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"gorun/env/plan"
@@ -14,6 +16,19 @@ type Facts struct {
 	Programs []Program // as the node resolved Spec.Apps
 	TempDir  string
 	Notes    []string // remarks on what the node could not learn
+
+	// Away says that the node is another host than the launcher's, and Joined that
+	// somebody started gorun there by its own command line.
+	Away, Joined bool
+	// Address is how other nodes reach this one, Interface the network interface
+	// that has it ("eth0"); "": not known.
+	Address, Interface string
+	// Environ is the node's own environment, NAME=VALUE entries: all of it where
+	// Joined, else [plan.OwnOfHost] of it is enough.
+	Environ []string
+	// Ranks is how many ranks the command line of a joined node asks for there, 0: as
+	// the wish says.
+	Ranks int
 }
 
 // Program is how a node starts one of the wish's programs.
@@ -60,6 +75,10 @@ type Plan struct {
 	Grace   time.Duration `json:"grace_ns"`
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
+	// Unused are the hosts that have no rank and are no part of the job.
+	Unused []string `json:"unused_hosts,omitempty"`
+	// Withheld are inherited variables that ranks on other hosts do not get.
+	Withheld []string `json:"withheld,omitempty"`
 
 	// HangTimeout is how long nothing may be seen to go on, 0: for ever.
 	HangTimeout time.Duration `json:"hang_timeout_ns,omitempty"`
@@ -76,6 +95,27 @@ type Node struct {
 	Ranks []int  `json:"ranks"`
 	// CPUs are those that its ranks may use, as "0-3,8"; "" where nobody asked.
 	CPUs string `json:"cpus,omitempty"`
+	// Fact is the node's number among the facts: a host without ranks is no node.
+	Fact int `json:"-"`
+	// Away, Address and Interface are those of its facts.
+	Away      bool   `json:"away,omitempty"`
+	Address   string `json:"address,omitempty"`
+	Interface string `json:"interface,omitempty"`
+	// Apps are the programs as this node starts them, where it does so otherwise than
+	// Plan.Apps say.
+	Apps []AppRun `json:"apps,omitempty"`
+	// Env is what its ranks share beside Plan.Common.
+	Env []plan.Variable `json:"environment,omitempty"`
+	// Logs and PrivateDir are the node's own in a job on several.
+	Logs       *NodeLogs `json:"logs,omitempty"`
+	PrivateDir string    `json:"private_dir,omitempty"`
+}
+
+// NodeLogs are the directories of one node's log files, within the job's: hosts may
+// share a file system.
+type NodeLogs struct {
+	Dir  string `json:"dir"`  // of this attempt
+	Base string `json:"base"` // of the node
 }
 
 // AppRun is one program of a job.
@@ -135,6 +175,40 @@ type Logs struct {
 // Files reports whether there are log files: the null device as a log directory
 // means none.
 func (l *Logs) Files() bool { return l.Base != nullDevice }
+
+// CommonOf is what the ranks of a node share.
+func (p *Plan) CommonOf(node int) []plan.Variable {
+	own := p.Nodes[node].Env
+	if len(own) == 0 {
+		return p.Common
+	}
+	return slices.Concat(p.Common, own)
+}
+
+// AppsOf are the job's programs as a node starts them.
+func (p *Plan) AppsOf(node int) []AppRun {
+	if own := p.Nodes[node].Apps; own != nil {
+		return own
+	}
+	return p.Apps
+}
+
+// LogsOf is what a node writes to files and where; nil: nothing.
+func (p *Plan) LogsOf(node int) *Logs {
+	own := p.Nodes[node].Logs
+	if own == nil {
+		return p.Logs
+	}
+	l := *p.Logs
+	l.Dir, l.Base = own.Dir, own.Base
+	return &l
+}
+
+// PrivateDirOf is where the ranks of a node leave error files; "" for nowhere, or
+// beside their logs.
+func (p *Plan) PrivateDirOf(node int) string {
+	return cmp.Or(p.Nodes[node].PrivateDir, p.PrivateDir)
+}
 
 // AtStart stands for what only a start can tell.
 const AtStart = "<at start>"

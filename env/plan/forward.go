@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"strings"
+)
+
+// Passage is one line of the table that says what ranks on other hosts than the
+// launcher's inherit.
+type Passage struct {
+	// Names are variables, or the beginnings of several: "NCCL_*".
+	Names []string
+	// Reason is why, one short clause.
+	Reason string
+}
+
+// forwarded is what the launcher sends to other hosts unless it looks like a secret.
+var forwarded = [...]Passage{
+	{[]string{"PATH"}, "programs are found as here; shells that ssh starts often have a short one"},
+	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "so are libraries"},
+	{[]string{"PWD"}, "ranks run in the same directory"},
+	{[]string{"PYTHON*", "VIRTUAL_ENV", "CONDA_*", "UV_*", "GORUN_PYTHON"}, "the same Python with the same packages"},
+	{[]string{"CUDA_*", "NVIDIA_*", "CUBLAS_*", "CUDNN_*", "HIP_*", "ROCR_*", "ROCM_*", "HSA_*", "MIOPEN_*", "ZE_*", "SYCL_*", "ONEAPI_*"}, "settings of GPUs"},
+	{[]string{"NCCL_*", "RCCL_*", "CCL_*", "GLOO_*", "TP_*", "UCX_*", "UCC_*", "FI_*", "OMPI_MCA_*", "PMIX_MCA_*", "MPIR_CVAR_*"}, "settings of communication, which must often be the same everywhere"},
+	{[]string{"OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "MALLOC_*"}, "threads and memory"},
+	{[]string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK"}, "settings of Go programs"},
+	{[]string{"TORCH_*", "PYTORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "TRITON_*", "XLA_*", "JAX_*", "TF_*", "DS_*", "DEEPSPEED_*", "ACCELERATE_*", "FSDP_*"}, "settings of frameworks"},
+	{[]string{"HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "WANDB_*", "MLFLOW_*"}, "where data and models are, and how runs are recorded"},
+	{[]string{"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, "the way to the world"},
+	{[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"}, "how ranks write"},
+}
+
+// ownOfHost is what ranks have from the environment of their own host.
+var ownOfHost = [...]Passage{
+	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account there"},
+	{[]string{"HOSTNAME", "HOST"}, "the host's name"},
+	{[]string{"TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}, "directories there"},
+	{[]string{"KRB5CCNAME"}, "the ticket with which files there may be read"},
+}
+
+// bound is what belongs to one host, session or allocation, and is never sent
+// unless -x names it.
+var bound = [...]Passage{
+	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "a session on one host"},
+	{[]string{"SSH_*", "GPG_*"}, "sockets and connections of one host"},
+	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
+	{[]string{"SYSTEMD_*", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "WATCHDOG_*", "MEMORY_PRESSURE_*"}, "a service on one host"},
+	{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "KUBERNETES_*"}, "one task of a batch system or container engine"},
+}
+
+// names is a table of passages ready for many look-ups.
+type names struct {
+	whole  map[string]bool
+	begins []string
+}
+
+func namesOf(tables ...[]Passage) names {
+	n := names{whole: make(map[string]bool)}
+	for _, table := range tables {
+		for _, p := range table {
+			for _, name := range p.Names {
+				if begin, isPattern := strings.CutSuffix(name, "*"); isPattern {
+					n.begins = append(n.begins, begin)
+				} else {
+					n.whole[name] = true
+				}
+			}
+		}
+	}
+	return n
+}
+
+func (n names) has(name string) bool {
+	if n.whole[name] {
+		return true
+	}
+	for _, begin := range n.begins {
+		if strings.HasPrefix(name, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// passes decides about inherited variables of the launcher's: whether ranks on
+// other hosts get them, too.
+func (in *Inputs) passes() func(name, value string) bool {
+	if in.ExportAll {
+		stays := namesOf(ownOfHost[:], bound[:])
+		return func(name, _ string) bool { return !stays.has(name) }
+	}
+	list := namesOf(forwarded[:])
+	return func(name, value string) bool { return list.has(name) && !secretName(name) && !secretURL(value) }
+}
+
+// OwnOfHost returns the variables of an environment that ranks on its host have
+// from there when a launcher on another one starts them.
+func OwnOfHost(environ []string) []string {
+	list := namesOf(ownOfHost[:])
+	var own []string
+	for _, entry := range environ {
+		if name, _, ok := strings.Cut(entry, "="); ok && list.has(name) {
+			own = append(own, entry)
+		}
+	}
+	return own
+}
+
+// Forwarded, OfHost and Bound return the tables of what ranks on other hosts
+// inherit from the launcher, what they have from their own host, and what stays
+// where it is.
+func Forwarded() []Passage { return forwarded[:] }
+
+// OfHost is described at [Forwarded].
+func OfHost() []Passage { return ownOfHost[:] }
+
+// Bound is described at [Forwarded].
+func Bound() []Passage { return bound[:] }

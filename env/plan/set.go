@@ -1,0 +1,212 @@
+package plan
+
+import "slices"
+
+// nodeVariables are what the ranks of one node have in common beside what all
+// ranks have. There are few of them, so that looking through them is fast enough;
+// with a node's whole environment there are a hundred.
+type nodeVariables []Variable
+
+func (n nodeVariables) find(name string) int {
+	return slices.IndexFunc(n, func(v Variable) bool { return v.Name == name })
+}
+
+// put adds a variable, or replaces the one of that name.
+func (n *nodeVariables) put(v Variable) {
+	if i := n.find(v.Name); i >= 0 {
+		(*n)[i] = v
+		return
+	}
+	*n = append(*n, v)
+}
+
+// drop takes a variable away and returns it; the zero value for none.
+func (n *nodeVariables) drop(name string) Variable {
+	i := n.find(name)
+	if i < 0 {
+		return Variable{}
+	}
+	v := (*n)[i]
+	*n = slices.Delete(*n, i, i+1)
+	return v
+}
+
+// putOn gives some nodes a variable.
+func (b *builder) putOn(nodes []int, v Variable) {
+	for _, node := range nodes {
+		b.onNode[node].put(v)
+	}
+}
+
+// putEverywhere gives all ranks a variable, whatever some nodes have.
+func (b *builder) putEverywhere(v Variable) {
+	for node := range b.onNode {
+		b.onNode[node].drop(v.Name)
+	}
+	b.put(v)
+}
+
+// scope tells for whom the values of a rule are the same.
+type scope uint8
+
+const (
+	forJob  scope = iota // all ranks
+	forNode              // the ranks of a node
+	forRank              // each has its own
+)
+
+// setting is a rule at work: what is the same for all ranks is found once.
+type setting struct {
+	*rule
+	reason string
+	before Variable   // what all ranks inherited
+	onNode []Variable // what those of a node did, nil: nothing
+}
+
+// set adds what gorun gives the ranks.
+func (b *builder) set() {
+	b.out.Ranks = make([][]Variable, len(b.in.Ranks))
+	var varying []setting
+	for i := range rules {
+		r := &rules[i]
+		if r.value == nil || b.users(r) && b.has(r.Name) {
+			continue
+		}
+		switch b.scope(r) {
+		case forJob:
+			if value, ok := b.value(r, 0); ok {
+				b.putEverywhere(r.variable(b.reason(r), value))
+			}
+		case forNode:
+			b.setNodes(r)
+		case forRank:
+			varying = append(varying, setting{rule: r, reason: b.reason(r)})
+		}
+	}
+	b.setEach(varying)
+}
+
+// users reports whether a value of the user's wins.
+func (b *builder) users(r *rule) bool { return r.Class == ClassSetting && !r.chosen }
+
+// value is what a rule gives a rank; a setting of the user's on its node stays.
+func (b *builder) value(r *rule, rank int) (string, bool) {
+	if node := b.in.Ranks[rank].Node; b.users(r) && len(b.onNode[node]) > 0 && b.onNode[node].find(r.Name) >= 0 {
+		return "", false
+	}
+	return r.value(b, rank)
+}
+
+// scope finds for whom a rule's values are the same.
+func (b *builder) scope(r *rule) scope {
+	found := forJob
+	if !r.perRank && !b.users(r) {
+		return found
+	}
+	value, ok := b.value(r, 0)
+	for rank := range b.in.Ranks {
+		v, set := b.value(r, rank)
+		if v == value && set == ok {
+			continue
+		}
+		if found = forNode; len(b.in.Nodes) == 1 {
+			return forRank
+		}
+		first, has := b.value(r, b.first[b.in.Ranks[rank].Node])
+		if v != first || set != has {
+			return forRank
+		}
+	}
+	return found
+}
+
+func (b *builder) reason(r *rule) string {
+	if r.why != nil {
+		return r.why(b)
+	}
+	return r.Reason
+}
+
+func (r *rule) variable(reason, value string) Variable {
+	return Variable{Name: r.Name, Value: value, Origin: Gorun, Reason: reason}
+}
+
+// setNodes gives the ranks of each node what they have in common.
+func (b *builder) setNodes(r *rule) {
+	before, reason := b.drop(r.Name), b.reason(r)
+	for node, rank := range b.first {
+		if rank < 0 {
+			continue
+		}
+		if value, ok := b.value(r, rank); ok {
+			b.onNode[node].put(r.variable(reason, value))
+		} else if before.Name != "" && b.onNode[node].find(r.Name) < 0 {
+			b.onNode[node].put(before)
+		}
+	}
+}
+
+// setEach gives every rank what only it has. One array backs all rows.
+func (b *builder) setEach(varying []setting) {
+	for i := range varying {
+		b.takeInherited(&varying[i])
+	}
+	all := make([]Variable, 0, len(varying)*len(b.in.Ranks))
+	for rank := range b.in.Ranks {
+		begin := len(all)
+		for _, s := range varying {
+			if v := b.own(s, rank); v.Name != "" {
+				all = append(all, v)
+			}
+		}
+		b.out.Ranks[rank] = all[begin:len(all):len(all)]
+	}
+}
+
+// takeInherited takes what ranks inherited of a setting that each gets for itself;
+// who is left out by the rule keeps it.
+func (b *builder) takeInherited(s *setting) {
+	s.before = b.drop(s.Name)
+	for node := range b.onNode {
+		v := b.onNode[node].drop(s.Name)
+		if v.Name == "" {
+			continue
+		}
+		if s.onNode == nil {
+			s.onNode = make([]Variable, len(b.onNode))
+		}
+		s.onNode[node] = v
+	}
+}
+
+// own is what one rank has of a setting; the zero value for nothing.
+func (b *builder) own(s setting, rank int) Variable {
+	var inherited Variable
+	if s.onNode != nil {
+		inherited = s.onNode[b.in.Ranks[rank].Node]
+	}
+	if inherited.Name == "" || !b.users(s.rule) {
+		if value, ok := s.value(b, rank); ok {
+			return s.variable(s.reason, value)
+		}
+	}
+	if inherited.Name != "" {
+		return inherited
+	}
+	return s.before
+}
+
+// finish gives what nodes have to the result; with one node all ranks have it.
+func (b *builder) finish() {
+	switch {
+	case len(b.onNode) == 1:
+		for _, v := range b.onNode[0] {
+			b.put(v)
+		}
+	case slices.ContainsFunc(b.onNode, func(n nodeVariables) bool { return len(n) > 0 }):
+		b.out.Nodes = make([][]Variable, len(b.onNode))
+		for node, list := range b.onNode {
+			b.out.Nodes[node] = list
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/placement"
+)
+
+// chosen are the facts of the nodes that the wish wants: the first so many of its
+// hosts with --nnodes.
+func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
+	switch n := s.NumNodes; {
+	case n == 0 || n == len(facts) || len(s.Hosts) == 0:
+		return facts, nil
+	case n > len(facts):
+		return nil, fmt.Errorf("--nnodes %d: there are %s%s", n, plural(len(facts), "host"), inParentheses(s.HostsFrom))
+	default:
+		return facts[:n], nil
+	}
+}
+
+func inParentheses(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// layout has the ranks placed.
+func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
+	req, machines := s.Request(), make([]placement.Machine, len(facts))
+	own := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
+	if own { // nodes that were started by hand, each with its number
+		req.PerNode, req.Slots, req.SlotsFrom = placement.PerNode{}, nil, "as each node's own command line says"
+	}
+	for i, f := range facts {
+		machines[i] = f.Machine
+		req.Hosts = append(req.Hosts, f.Host)
+		if own {
+			req.Slots = append(req.Slots, f.Ranks)
+		}
+	}
+	return placement.Map(req, machines)
+}
+
+// HostOfRank0 is the number of the host on which rank 0 will be, where ranks meet:
+// the first but for rank files.
+func HostOfRank0(spec *Spec, facts []Facts) (int, error) {
+	facts, err := spec.chosen(facts)
+	if err != nil || spec.Place.RankFile == nil {
+		return 0, err
+	}
+	layout, err := spec.layout(facts)
+	if err != nil {
+		return 0, err
+	}
+	return layout.Ranks[0].Node, nil
+}
+
+// nodes makes a node of each host that has ranks. Where others have none, the layout
+// counts the nodes alone from here on.
+func (b *builder) nodes(facts []Facts) {
+	number := make([]int, len(facts))
+	var perNode []int
+	for i, f := range facts {
+		if b.layout.PerNode[i] == 0 && len(facts) > 1 {
+			b.plan.Unused = append(b.plan.Unused, f.Host)
+			continue
+		}
+		number[i] = len(b.facts)
+		b.facts = append(b.facts, f)
+		perNode = append(perNode, b.layout.PerNode[i])
+		b.plan.Nodes = append(b.plan.Nodes, Node{
+			Name: f.Host, CPUs: f.Machine.CPUs.String(), Fact: i, Ranks: make([]int, 0, b.layout.PerNode[i]),
+			Away: f.Away, Address: f.Address, Interface: f.Interface,
+		})
+	}
+	b.layout.PerNode = perNode
+	for i := range b.layout.Ranks {
+		b.layout.Ranks[i].Node = number[b.layout.Ranks[i].Node]
+	}
+}
+
+// apps decides how the programs are started; on most nodes as on the first.
+func (b *builder) apps() error {
+	if err := b.sameKinds(); err != nil {
+		return err
+	}
+	b.plan.Apps = b.appsOf(0)
+	for node := 1; node < len(b.facts); node++ {
+		if !sameStart(b.facts[0].Programs, b.facts[node].Programs) {
+			b.plan.Nodes[node].Apps = b.appsOf(node)
+		}
+	}
+	return nil
+}
+
+func (b *builder) appsOf(node int) []AppRun {
+	runs := make([]AppRun, 0, len(b.spec.Apps))
+	for i, app := range b.spec.Apps {
+		p := b.facts[node].Programs[i]
+		run := AppRun{Path: p.Path, Argv: p.Argv, Dir: app.Dir, Kind: p.Kind, Build: p.Build}
+		if run.Dir == "" {
+			run.Dir = b.spec.Dir
+		}
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+// sameStart reports whether programs are started alike.
+func sameStart(a, b []Program) bool {
+	return slices.EqualFunc(a, b, func(a, b Program) bool {
+		return a.Path == b.Path && a.Kind == b.Kind && a.Build == b.Build && slices.Equal(a.Argv, b.Argv)
+	})
+}
+
+// sameKinds refuses a program that is one thing on some hosts and another on others:
+// most likely one of them has an old copy.
+func (b *builder) sameKinds() error {
+	for i, app := range b.spec.Apps {
+		var kinds []string
+		hosts := make(map[string][]string)
+		for node, f := range b.facts {
+			kind := f.Programs[i].Kind
+			if _, known := hosts[kind]; !known {
+				kinds = append(kinds, kind)
+			}
+			hosts[kind] = append(hosts[kind], b.plan.Nodes[node].Name)
+		}
+		if len(kinds) < 2 {
+			continue
+		}
+		for k, kind := range kinds {
+			kinds[k] = fmt.Sprintf("%s on %s", kind, foldNames(hosts[kind]))
+		}
+		return fmt.Errorf("%s is not the same everywhere: %s; --copy sends this host's", app.Program, strings.Join(kinds, ", "))
+	}
+	return nil
+}
+
+// foldNames writes names of hosts for a message.
+func foldNames(names []string) string {
+	const most = 8
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ","), more)
+	}
+	return strings.Join(names, ",")
+}
