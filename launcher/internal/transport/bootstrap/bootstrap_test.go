@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
 		fmt.Printf("%q\n", os.Args[1:])
+		if slices.Contains(os.Args, "where") {
+			fmt.Println(os.Executable())
+			os.Exit(0)
+		}
 		io.Copy(os.Stdout, os.Stdin)
 		os.Exit(0)
 	}
@@ -49,10 +53,12 @@ func shells(t *testing.T, each func(t *testing.T, shell string)) {
 // machine is a host that is this one, with a home of its own and a login shell.
 type machine struct {
 	t       *testing.T
+	mu      sync.Mutex
 	shell   []string // what runs a line, which follows
 	home    string
 	environ []string // more variables
 	cut     int      // bytes that reach its standard input, 0: all
+	ran     []*process
 }
 
 func newMachine(t *testing.T, shell string) *machine {
@@ -74,8 +80,18 @@ func (m *machine) Start(_ context.Context, line string) (remote.Process, error) 
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	m.t.Cleanup(func() { p.Close(); p.cmd.Wait() })
+	m.mu.Lock()
+	m.ran = append(m.ran, p)
+	m.mu.Unlock()
+	m.t.Cleanup(func() { p.Close(); p.Wait() })
 	return p, nil
+}
+
+// settled waits until all that was started has ended, once its streams are closed.
+func (m *machine) settled() {
+	for _, p := range m.ran {
+		p.Wait()
+	}
 }
 
 // cached lists the files below the home's cache.
@@ -97,6 +113,8 @@ type process struct {
 	out    io.ReadCloser
 	stderr safeBuffer
 	left   int
+	wait   sync.Once
+	end    error
 }
 
 type safeBuffer struct {
@@ -135,7 +153,8 @@ func (p *process) CloseWrite() error { return p.in.Close() }
 func (p *process) Stderr() string    { return p.stderr.String() }
 
 func (p *process) Wait() error {
-	err := p.cmd.Wait()
+	p.wait.Do(func() { p.end = p.cmd.Wait() })
+	err := p.end
 	if e, ok := err.(*exec.ExitError); ok {
 		return &remote.ExitError{Code: e.ExitCode()}
 	}
@@ -144,8 +163,7 @@ func (p *process) Wait() error {
 
 func (p *process) Close() error {
 	p.in.Close()
-	p.out.Close()
-	return p.cmd.Process.Kill()
+	return p.out.Close()
 }
 
 // itself is this test program, as what is to be copied.

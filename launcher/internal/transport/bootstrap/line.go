@@ -89,11 +89,12 @@ func plainRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:=", r)
 }
 
-// octal is a text as printf's format writes it: letters, digits and escapes.
+// octal is a text as printf's format writes it: plain characters and escapes. A
+// hyphen in front would make it an option.
 func octal(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
-		if c := text[i]; plainRune(rune(c)) && c < 0x80 {
+		if c := text[i]; plainRune(rune(c)) && c != '-' {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, `\%03o`, c)
