@@ -89,7 +89,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, began time.Tim
 
 // decideAgain opens an empty store and makes the plan of the next attempt.
 func (s *session) decideAgain() error {
-	mode, _ := s.spec.ChooseStore(s.nodes[0].facts)
+	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
 	if err := s.sendOpen(mode == job.StoreRank0); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ func (s *session) tellBindings() {
 	if !s.spec.Place.Report {
 		return
 	}
-	for _, n := range s.nodes {
-		if len(s.nodes) > 1 {
+	for _, n := range s.active {
+		if len(s.active) > 1 {
 			s.settings.tell(n.name)
 		}
 		s.tellBindingsOf(n)

@@ -40,8 +40,8 @@ func (s *session) connect(ctx context.Context) error {
 	if len(list) == 0 {
 		list = []hosts.Host{thisHost}
 	}
-	for i, h := range list {
-		s.nodes = append(s.nodes, &node{number: i, host: h, name: h.Name, tell: s.settings.tell})
+	for _, h := range list {
+		s.nodes = append(s.nodes, &node{host: h, name: h.Name, tell: s.settings.tell})
 	}
 	if len(list) == 1 && list[0].Here {
 		s.nodes[0].name = "this host"

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"gorun/env"
+	"gorun/env/plan"
 	"gorun/internal/printable"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
@@ -74,6 +75,12 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 	if s.plan, err = job.NewPlan(&s.spec, s.facts(), s.ids, opened); err != nil {
 		return usageErrors(err)
 	}
+	s.active = s.active[:0]
+	for number, p := range s.plan.Nodes {
+		n := s.nodes[p.Fact]
+		n.number = number
+		s.active = append(s.active, n)
+	}
 	return nil
 }
 
@@ -117,6 +124,11 @@ func (s *session) takeFacts() error {
 	if err := s.each(s.takeFactsOf); err != nil || len(s.nodes) == 1 {
 		return err
 	}
+	first, err := job.HostOfRank0(&s.spec, s.facts())
+	if err != nil {
+		return usageErrors(err)
+	}
+	s.first = first
 	return s.reachable()
 }
 
@@ -136,7 +148,10 @@ func (s *session) takeFactsOf(n *node) error {
 	case facts.Dir != "":
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir), Hint: "--chdir DIR names a directory that each host has"}
 	}
-	n.facts = job.Facts{Host: facts.Host, Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes)}
+	n.facts = job.Facts{
+		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
+		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
+	}
 	return n.takePrograms(facts.Programs)
 }
 
@@ -250,7 +265,7 @@ func (s *session) openStore() (opened job.Opened, err error) {
 	if err := s.takeFacts(); err != nil {
 		return opened, err
 	}
-	mode, _ := s.spec.ChooseStore(s.nodes[0].facts)
+	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
 	s.adoptPort()
 	if early {
 		opened, err = s.takeOpened()
@@ -271,7 +286,7 @@ func (s *session) adoptPort() {
 	if store.Mode != job.StoreAuto || store.Port != 0 {
 		return
 	}
-	for _, p := range s.nodes[0].facts.Programs {
+	for _, p := range s.nodes[s.first].facts.Programs {
 		if p.Port != 0 {
 			store.Port, store.From, s.scriptsPort = p.Port, p.AssignsPort, true
 			return
@@ -280,7 +295,7 @@ func (s *session) adoptPort() {
 }
 
 func (s *session) sendOpen(rank0 bool) error {
-	return s.nodes[0].send(&wire.Open{
+	return s.nodes[s.first].send(&wire.Open{
 		Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
 	})
 }
@@ -288,7 +303,7 @@ func (s *session) sendOpen(rank0 bool) error {
 // takeOpened hears where the store is.
 func (s *session) takeOpened() (job.Opened, error) {
 	var opened wire.Opened
-	if err := s.nodes[0].receive(&opened); err != nil {
+	if err := s.nodes[s.first].receive(&opened); err != nil {
 		return job.Opened{}, err
 	}
 	if opened.Error != "" {

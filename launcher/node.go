@@ -18,7 +18,7 @@ import (
 // node is one node of a job as the head sees it: the way to its agent, and what that
 // said.
 type node struct {
-	number int
+	number int // in the plan
 	host   hosts.Host
 	name   string // for messages
 	link   *wire.Link
@@ -40,6 +40,15 @@ type node struct {
 	signs   atomic.Int64 // of Pong
 	silence atomic.Value // a text: it was given up for being silent
 	clock   clock
+}
+
+// hostName is the node's name in plans and labels: what it calls itself where it is this
+// host, else what the user called it, by which he can log in.
+func (n *node) hostName(own string) string {
+	if n.host.Here {
+		return own
+	}
+	return n.host.Name
 }
 
 // isDirect reports whether frames of the node are read by whoever waits for them.

@@ -83,7 +83,9 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 type session struct {
 	settings settings
 	spec     Spec
-	nodes    []*node
+	nodes    []*node // of the wish
+	active   []*node // those that have ranks, as the plan numbers them
+	first    int     // the number in nodes of the one that has rank 0
 	plan     *job.Plan
 	// master is the address of node 0 that all others reach, "" with one node; peers
 	// are where their ranks come from.

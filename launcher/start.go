@@ -21,11 +21,11 @@ const signalBurst = 16
 // head is what drives the decided job.
 func (s *session) head() *head {
 	h := &head{
-		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.nodes, plan: s.plan, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
+		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, plan: s.plan, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessage, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
-		credits: make([]credit, len(s.nodes)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.nodes)),
+		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
 	}
-	for i, n := range s.nodes {
+	for i, n := range s.active {
 		h.credits[i].link, h.credits[i].window = n.link, s.window()
 	}
 	return h
@@ -35,14 +35,14 @@ func (s *session) head() *head {
 func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
 	m := &wire.Start{
-		JobID: p.JobID, Common: assignments(p.Common), PrivateDir: p.PrivateDir, Window: s.window(),
+		JobID: p.JobID, Common: assignments(p.CommonOf(n.number)), PrivateDir: p.PrivateDirOf(n.number), Window: s.window(),
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
 		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
 	}
-	if len(s.nodes) > 1 {
+	if len(s.active) > 1 {
 		m.HangTimeout = 0 // the head sees all of them
 	}
-	for i, app := range p.Apps {
+	for i, app := range p.AppsOf(n.number) {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
 		if app.Build {
 			a.Build = i + 1
@@ -51,7 +51,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 	}
 	if l := p.Logs; l != nil {
 		m.Logs = &wire.Logs{
-			Base: l.Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
+			Base: p.LogsOf(n.number).Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
 			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr,
 		}
@@ -75,7 +75,7 @@ func (s *session) rows(n *node) []wire.Row {
 
 // window is how much of each output stream may be under way from one node, in bytes:
 // with many nodes less, for all of it may lie here while nobody reads.
-func (s *session) window() int { return min(maxWindow, max(allWindow/len(s.nodes), minWindow)) }
+func (s *session) window() int { return min(maxWindow, max(allWindow/len(s.active), minWindow)) }
 
 // wantsCgroup: Slurm knows the processes of a step by its own cgroups and does not
 // look below them.

@@ -54,7 +54,7 @@ func (s *session) stdio(numRanks int) wire.Stdio {
 
 // isHere reports whether a rank runs on this host, where it can have descriptors of
 // this process.
-func (s *session) isHere(rank int) bool { return s.nodes[s.plan.Ranks[rank].Node].served != nil }
+func (s *session) isHere(rank int) bool { return s.active[s.plan.Ranks[rank].Node].served != nil }
 
 // wholeTerminal: one rank on a terminal gets the terminal itself, unless
 // something was asked for that needs its output to pass through here.

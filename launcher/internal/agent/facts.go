@@ -36,7 +36,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
-	facts.Environ = a.hostEnviron()
+	facts.Environ = a.cfg.Environ
 	if err := a.enter(h); err != nil {
 		facts.Dir = err.Error()
 		return a.link.Send(&facts)
@@ -117,19 +117,6 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 		}
 	}
 	return found
-}
-
-// hostBound are the variables of which each host has its own.
-var hostBound = []string{"HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR", "PATH", "LD_LIBRARY_PATH"}
-
-// hostEnviron is what belongs to this host of the agent's own environment.
-func (a *Agent) hostEnviron() (environ []string) {
-	for _, v := range a.cfg.Environ {
-		if name, _, _ := strings.Cut(v, "="); slices.Contains(hostBound, name) {
-			environ = append(environ, v)
-		}
-	}
-	return environ
 }
 
 // lookup returns the value of a variable, "" without one.

@@ -62,8 +62,7 @@ type Facts struct {
 	Limit    string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
-	// Environ is what belongs to the node itself of the agent's environment (HOME,
-	// USER and the like), NAME=VALUE; from an agent on another host.
+	// Environ is the environment of an agent on another host, NAME=VALUE.
 	Environ []string
 	// Notes are remarks on what could not be learned.
 	Notes []string
