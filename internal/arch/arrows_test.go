@@ -51,6 +51,7 @@ var rooms = []room{
 	{"launcher/internal/probe", nil, "addresses in, addresses out"},
 	{"launcher/internal/transport", []string{"launcher/internal/wire"}, "a transport reaches an agent; what is said there is not its business"},
 	{"launcher/internal/transport/remote", nil, "a command on another host is bytes in and bytes out, whoever carries them"},
+	{"launcher/internal/transport/remote/remotetest", []string{"launcher/internal/transport/remote", "internal/testneeds"}, "the suite tests every way to a host by what they have in common"},
 	{"launcher/internal/transport/ssh", []string{"launcher/internal/transport/remote", "internal/printable"}, "logging in knows nothing of what is run there"},
 	{"launcher/internal/transport/command", []string{"launcher/internal/transport/remote", "internal/printable"}, "a program that stands for ssh knows nothing of what is run there"},
 	{"launcher/internal/transport/bootstrap", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "bringing a program to a host needs a way to run commands there, and nothing else"},

@@ -1,0 +1,169 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"gorun/launcher/internal/transport/remote"
+)
+
+// connect makes the connection that SSH is spoken over: TCP, by a proxy command, or
+// through jump hosts. under is what must be closed after it, nil for none.
+func (c *Client) connect(clock *clock, s *settings, chain []Target) (conn net.Conn, under io.Closer, err error) {
+	if len(chain) > 0 {
+		return c.through(clock, s, chain)
+	}
+	if s.proxyCommand != "" {
+		p, err := c.startProxy(s)
+		if err != nil {
+			return nil, nil, fail(remote.StepConnect, err, "proxy command %q: %v", s.proxyCommand, err)
+		}
+		return p, p, nil
+	}
+	conn, err = dialTCP(clock.ctx, s)
+	if err != nil {
+		return nil, nil, connectError(err, s, clock)
+	}
+	return conn, nil, nil
+}
+
+// dialTCP connects to the host itself; with several addresses to the one that
+// answers first.
+func dialTCP(ctx context.Context, s *settings) (net.Conn, error) {
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 6}}
+	if s.bindAddress != "" {
+		addr, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(s.bindAddress, "0"))
+		if err != nil {
+			return nil, err
+		}
+		dialer.LocalAddr = addr
+	}
+	network := map[string]string{"inet": "tcp4", "inet6": "tcp6"}[s.family]
+	if network == "" {
+		network = "tcp"
+	}
+	return dialer.DialContext(ctx, network, net.JoinHostPort(s.hostName, strconv.Itoa(s.port)))
+}
+
+// connectError says why there is no TCP connection.
+func connectError(err error, s *settings, clock *clock) error {
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) {
+		if unknown.IsNotFound {
+			return fail(remote.StepResolve, err, "no address for the name %s is known", s.hostName).
+				hint("getent hosts %s; a HostName line in ~/.ssh/config or a line in /etc/hosts gives one", quote(s.hostName))
+		}
+		return fail(remote.StepResolve, err, "looking up %s: %s", s.hostName, unknown.Err)
+	}
+	if clock.ctx.Err() != nil {
+		return timedOut(remote.StepConnect, s, clock)
+	}
+	for _, known := range []struct {
+		number syscall.Errno
+		text   string
+		hint   string
+	}{
+		{syscall.ECONNREFUSED, "connection to %s refused: nothing listens there", "is sshd running, and is it this port?"},
+		{syscall.EHOSTUNREACH, "no route to %s", "is the host up, and its address right?"},
+		{syscall.ENETUNREACH, "no route to the network of %s", "ip route get shows the way that is taken"},
+		{syscall.ETIMEDOUT, "%s does not answer", "is the host up? A firewall may drop packets"},
+	} {
+		if errors.Is(err, known.number) {
+			return fail(remote.StepConnect, err, known.text, s).hint("%s", known.hint)
+		}
+	}
+	return fail(remote.StepConnect, err, "connection to %s: %v", s, err)
+}
+
+// stepWords say what was being waited for when time ran out.
+var stepWords = map[remote.Step]string{
+	remote.StepConnect: "%s does not answer",
+	remote.StepKeys:    "%s takes connections but says nothing: its sshd or the host may be frozen",
+	remote.StepHostKey: "%s: the host's key was not checked in time",
+	remote.StepAuth:    "%s does not say whether it lets us in",
+	remote.StepStart:   "%s does not start commands",
+}
+
+// timedOut is a host that was waited for too long, or until the caller gave up.
+func timedOut(step remote.Step, s *settings, clock *clock) error {
+	cause := context.Cause(clock.ctx)
+	if limit, late := clock.late(); late {
+		format := stepWords[step]
+		if limit <= 0 {
+			return fail(step, cause, format, s)
+		}
+		return fail(step, cause, format+" (waited %s)", s, limit)
+	}
+	return fail(step, cause, "%s: given up: %v", s, cause)
+}
+
+// withProxyWords adds what a proxy command said to the error that followed from it.
+func withProxyWords(err error, under io.Closer) error {
+	p, ok := under.(*proxy)
+	if !ok {
+		return err
+	}
+	var dropped *droppedError
+	var failure *remote.Error
+	switch words := p.words(); {
+	case errors.As(err, &dropped) && words != "":
+		return fail(remote.StepConnect, err, "proxy command %q ended the connection: %s", p.line, words)
+	case errors.As(err, &failure) && words != "" && failure.Step <= remote.StepKeys:
+		return fail(failure.Step, err, "%s; proxy command: %s", failure.Text, words)
+	}
+	return err
+}
+
+// droppedError is a connection that the other side closed before the exchange of
+// keys was over.
+type droppedError struct{ cause error }
+
+func (d *droppedError) Error() string { return "closed early: " + d.cause.Error() }
+func (d *droppedError) Unwrap() error { return d.cause }
+
+// isDrop tells whether the other side closed the connection.
+func isDrop(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// handshake turns a connection into one that is logged in.
+func (c *Client) handshake(clock *clock, s *settings, conn net.Conn) (*ssh.Client, error) {
+	h := &handshake{client: c, settings: s, clock: clock}
+	h.step.Store(int32(remote.StepKeys))
+	type result struct {
+		client *ssh.Client
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		config, err := h.config()
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		sshConn, channels, requests, err := ssh.NewClientConn(conn, net.JoinHostPort(s.hostName, strconv.Itoa(s.port)), config)
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		done <- result{ssh.NewClient(sshConn, channels, requests), nil}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, h.explain(r.err)
+		}
+		return r.client, nil
+	case <-clock.ctx.Done():
+		// Who waits for an agent that says nothing is not reached by closing the connection: he is left to Client.Close.
+		_ = conn.Close()
+		return nil, timedOut(remote.Step(h.step.Load()), s, clock)
+	}
+}

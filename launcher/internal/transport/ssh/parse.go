@@ -1,0 +1,105 @@
+package ssh
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/kevinburke/ssh_config"
+)
+
+// systemConfig is read after the user's own file.
+const systemConfig = "/etc/ssh/ssh_config"
+
+// parse reads the configuration without OpenSSH. Some of its language is missing
+// there, and refused by the library that reads it (Match with other criteria than
+// host and all): a wrong guess might lead to another host.
+func (c *Client) parse(target Target) (map[string][]string, error) {
+	files := []string{c.config.ConfigFile}
+	if c.config.ConfigFile == "" {
+		files = []string{filepath.Join(c.environ["HOME"], ".ssh", "config"), systemConfig}
+	}
+	options := map[string][]string{}
+	for _, file := range files {
+		if err := parseFile(file, c.config.ConfigFile != "", target.Name, options); err != nil {
+			return nil, err
+		}
+	}
+	c.withDefaults(target, options)
+	return options, nil
+}
+
+// manyTimes are the keywords of which every occurrence counts, not only the first.
+var manyTimes = []string{"identityfile", "certificatefile"}
+
+// firstOnly are the others that settings look at.
+var firstOnly = []string{
+	"hostname", "user", "port", "addressfamily", "bindaddress", "connecttimeout", "identitiesonly", "identityagent", "proxyjump", "proxycommand",
+	"proxyusefdpass", "userknownhostsfile", "globalknownhostsfile", "hostkeyalias", "hostkeyalgorithms", "stricthostkeychecking", "hashknownhosts",
+}
+
+// parseFile adds what one file says of a host.
+func parseFile(file string, must bool, name string, options map[string][]string) error {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && !must {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	config, err := ssh_config.Decode(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w; where OpenSSH's ssh is installed it reads the file instead", file, err)
+	}
+	for _, key := range manyTimes {
+		values, err := config.GetAll(name, key)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		options[key] = append(options[key], values...)
+	}
+	for _, key := range firstOnly {
+		if len(options[key]) > 0 {
+			continue
+		}
+		value, err := config.Get(name, key)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if value != "" {
+			options[key] = []string{value}
+		}
+	}
+	return nil
+}
+
+// withDefaults completes options as ssh does, the target's own wishes first.
+func (c *Client) withDefaults(target Target, options map[string][]string) {
+	set := func(key string, values ...string) {
+		if len(options[key]) == 0 {
+			options[key] = values
+		}
+	}
+	if target.User != "" {
+		options["user"] = []string{target.User}
+	}
+	if target.Port != 0 {
+		options["port"] = []string{strconv.Itoa(target.Port)}
+	}
+	if name := options["hostname"]; len(name) > 0 { // here %h is the name that was asked for
+		options["hostname"] = []string{strings.NewReplacer("%%", "%", "%h", target.Name).Replace(name[0])}
+	}
+	if list := options["hostkeyalgorithms"]; len(list) > 0 && strings.ContainsAny(list[0][:1], "+-^") {
+		delete(options, "hostkeyalgorithms") // changes to a default that is OpenSSH's
+	}
+	set("user", cmp.Or(c.environ["USER"], c.environ["LOGNAME"], "root"))
+	set("identityfile", "~/.ssh/id_rsa", defaultIdentity, "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk")
+	set("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+	set("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
+}

@@ -1,0 +1,256 @@
+package ssh
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorun/internal/printable"
+)
+
+// settings are what the user's configuration says of one host, with ~ and tokens
+// expanded.
+type settings struct {
+	target     Target
+	configFile string // as the user named it, "" for the usual ones
+
+	hostName, user string
+	port           int
+	family         string // "any", "inet" or "inet6"
+	bindAddress    string
+	connectTimeout time.Duration // 0 for none
+
+	identities, certificates []string
+	identitiesOnly           bool
+	defaultIdentities        bool   // nobody named them
+	agent                    string // the agent's socket, "" for none
+
+	proxyJump, proxyCommand string // "" for none
+
+	userKnown, globalKnown []string
+	hostKeyAlias           string
+	hostKeyAlgorithms      []string // empty: no wish
+	strict                 string   // "yes", "no", "accept-new" or "ask"
+	hashKnown              bool
+}
+
+// parallelReads bounds the processes that read configurations at once.
+func parallelReads() int { return max(2, runtime.NumCPU()) }
+
+// settings reads the configuration of a host: by OpenSSH itself, which knows all of
+// its language, where it is installed, else by a parser of the usual part of it.
+func (c *Client) settings(ctx context.Context, target Target) (*settings, error) {
+	if target.Name == "" || strings.ContainsAny(target.Name, " \t\n\x00") {
+		return nil, fmt.Errorf("%q is no name of a host", target.Name)
+	}
+	var options map[string][]string
+	var err error
+	if program := c.lookPath("ssh"); program != "" {
+		options, err = c.askOpenSSH(ctx, program, target)
+	} else {
+		options, err = c.parse(target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.fromOptions(target, options)
+}
+
+// lookPath finds a program by the user's PATH; "" where there is none.
+func (c *Client) lookPath(name string) string {
+	for _, dir := range filepath.SplitList(c.environ["PATH"]) {
+		path := filepath.Join(cmp.Or(dir, "."), name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// askOpenSSH runs ssh -G: 4 to 7 ms.
+func (c *Client) askOpenSSH(ctx context.Context, program string, target Target) (map[string][]string, error) {
+	select {
+	case c.reading <- struct{}{}:
+		defer func() { <-c.reading }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	arguments := []string{"-G", "-T"}
+	if c.config.ConfigFile != "" {
+		arguments = append(arguments, "-F", c.config.ConfigFile)
+	}
+	if target.User != "" {
+		arguments = append(arguments, "-l", target.User)
+	}
+	if target.Port != 0 {
+		arguments = append(arguments, "-p", strconv.Itoa(target.Port))
+	}
+	command := exec.CommandContext(ctx, program, append(arguments, "--", target.Name)...)
+	var out, problems bytes.Buffer
+	command.Stdout, command.Stderr, command.Env = &out, &problems, c.config.Environ
+	command.WaitDelay = time.Second
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, errors.New("ssh -G did not end in time: a command after 'Match exec' may hang")
+		}
+		return nil, fmt.Errorf("ssh -G: %s", cmp.Or(lastLines(problems.String()), err.Error()))
+	}
+	return parseDump(out.String()), nil
+}
+
+// lastLines is what a program said, on one line.
+func lastLines(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) > 3 {
+		lines = lines[len(lines)-3:]
+	}
+	return printable.Text(strings.Join(lines, "; "))
+}
+
+// parseDump takes apart what ssh -G prints: a keyword in lower case and its value, a
+// line each; some keywords come several times.
+func parseDump(text string) map[string][]string {
+	options := map[string][]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		options[key] = append(options[key], value)
+	}
+	return options
+}
+
+// fromOptions makes settings of keywords (in lower case) and their values.
+func (c *Client) fromOptions(target Target, options map[string][]string) (*settings, error) {
+	one := func(key string) string {
+		if values := options[key]; len(values) > 0 && !strings.EqualFold(values[0], "none") {
+			return strings.TrimSpace(values[0])
+		}
+		return ""
+	}
+	s := &settings{target: target, configFile: c.config.ConfigFile, user: one("user"), family: one("addressfamily")}
+	s.bindAddress, s.hostKeyAlias, s.proxyJump = one("bindaddress"), one("hostkeyalias"), one("proxyjump")
+	s.hostName = cmp.Or(one("hostname"), target.Name)
+	s.identitiesOnly, s.hashKnown = isYes(one("identitiesonly")), isYes(one("hashknownhosts"))
+	s.strict = strictness(one("stricthostkeychecking"))
+	if list := one("hostkeyalgorithms"); list != "" {
+		s.hostKeyAlgorithms = strings.Split(list, ",")
+	}
+	var err error
+	if s.port, err = strconv.Atoi(cmp.Or(one("port"), "22")); err != nil || s.port < 1 || s.port > 65535 {
+		return nil, fmt.Errorf("port %q is no number from 1 to 65535", one("port"))
+	}
+	if wait := one("connecttimeout"); wait != "" {
+		seconds, err := strconv.Atoi(wait)
+		if err != nil {
+			return nil, fmt.Errorf("ConnectTimeout %q is no number of seconds", wait)
+		}
+		s.connectTimeout = time.Duration(seconds) * time.Second
+	}
+	if isYes(one("proxyusefdpass")) && one("proxycommand") != "" {
+		return nil, errors.New("ProxyUseFdpass is not supported; --ssh ssh reaches the host with OpenSSH itself")
+	}
+	return s, c.expandAll(s, options, one("proxycommand"), one("identityagent"))
+}
+
+// expandAll fills in what has ~, tokens or variables in it.
+func (c *Client) expandAll(s *settings, options map[string][]string, proxyCommand, agent string) error {
+	var problems []error
+	expand := func(text string) string {
+		expanded, err := c.expand(s, text)
+		problems = append(problems, err)
+		return expanded
+	}
+	files := func(key string) (paths []string) {
+		for _, value := range options[key] {
+			if value = strings.Trim(value, `"`); !strings.EqualFold(value, "none") {
+				paths = append(paths, c.tilde(expand(value)))
+			}
+		}
+		return paths
+	}
+	lists := func(key string) (paths []string) {
+		for _, value := range options[key] {
+			for _, word := range splitQuoted(value) {
+				if !strings.EqualFold(word, "none") {
+					paths = append(paths, c.tilde(expand(word)))
+				}
+			}
+		}
+		return paths
+	}
+	s.identities, s.certificates = files("identityfile"), files("certificatefile")
+	s.defaultIdentities = slices.Contains(options["identityfile"], defaultIdentity)
+	s.userKnown, s.globalKnown = lists("userknownhostsfile"), lists("globalknownhostsfile")
+	if proxyCommand != "" {
+		s.proxyCommand = expand(proxyCommand)
+	}
+	switch named, set := options["identityagent"]; {
+	case !set || agent == "SSH_AUTH_SOCK":
+		s.agent = c.environ["SSH_AUTH_SOCK"]
+	case strings.EqualFold(named[0], "none"):
+	case strings.HasPrefix(agent, "$") && !strings.HasPrefix(agent, "${"):
+		s.agent = c.environ[agent[1:]]
+	default:
+		s.agent = c.tilde(expand(strings.Trim(agent, `"`)))
+	}
+	return errors.Join(problems...)
+}
+
+// defaultIdentity is among the identities exactly where nobody named any.
+const defaultIdentity = "~/.ssh/id_ecdsa"
+
+func isYes(value string) bool {
+	return value == "yes" || value == "true"
+}
+
+// strictness folds the spellings of StrictHostKeyChecking.
+func strictness(value string) string {
+	switch value {
+	case "yes", "true":
+		return "yes"
+	case "no", "false", "off":
+		return "no"
+	case "accept-new":
+		return "accept-new"
+	}
+	return "ask"
+}
+
+// tilde puts the home directory in the place of a leading ~/.
+func (c *Client) tilde(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(c.environ["HOME"], rest)
+	}
+	return path
+}
+
+// splitQuoted splits at blanks outside double quotation marks.
+func splitQuoted(text string) (words []string) {
+	var quoted, inside bool
+	var word strings.Builder
+	for _, r := range text + " " {
+		switch {
+		case r == '"':
+			quoted, inside = !quoted, true
+		case (r == ' ' || r == '\t') && !quoted:
+			if inside {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			inside = false
+		default:
+			word.WriteRune(r)
+			inside = true
+		}
+	}
+	return words
+}
