@@ -18,16 +18,10 @@ package bootstrap
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"io"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
-	"gorun/internal/printable"
 	"gorun/launcher/internal/transport/remote"
 )
 
@@ -65,86 +59,44 @@ type State struct {
 // first byte that the program itself writes. Ending ctx ends the start, and has no
 // effect afterwards. Errors are *remote.Error.
 func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
-	s := &starting{host: host, config: c, began: time.Now()}
+	s := &starting{talk: newTalk(host, c.Progress), config: c}
 	line, err := s.line()
 	if err != nil {
 		return nil, s.fail(remote.StepConfig, err.Error(), "", nil)
 	}
-	s.report(State{Step: remote.StepStart})
-	process, err := host.Start(ctx, line)
-	if err != nil {
-		return nil, s.unreached(ctx, err)
-	}
-	stop := context.AfterFunc(ctx, func() { process.Close() })
-	s.process, s.answers = process, newAnswers(process, s.mark)
-	failed := s.converse(ctx)
-	if !stop() && failed == nil {
-		failed = s.fail(s.step(), "it was not started in time", "", context.Cause(ctx))
-	}
-	if failed != nil {
-		process.Close()
-		return nil, failed
+	if err := s.hold(ctx, line, s.answer); err != nil {
+		return nil, err
 	}
 	s.report(State{Step: remote.StepStart, Sent: s.sent, Total: s.sent, Running: true})
-	return &Stream{Process: process, rest: s.answers.rest(), host: host.Name(), began: s.began}, nil
+	return &Stream{Process: s.process, rest: s.answers.rest(), host: host.Name(), began: s.began}, nil
 }
 
 // starting is one call of Start.
 type starting struct {
-	host    remote.Host
+	*talk
 	config  Config
-	began   time.Time
-	mark    string
 	parcels []parcel
-	process remote.Process
-	answers *answers
-	places  []string // the places where nothing could be put, each with its reason
-	copying bool
-	sent    int64
 }
 
-func (s *starting) report(now State) {
-	if s.config.Progress != nil {
-		s.config.Progress(now)
+// answer is what follows from one answer of the host.
+func (s *starting) answer(ctx context.Context, word, text string) (done bool, err error) {
+	switch word {
+	case "run":
+		return true, nil
+	case "need":
+		return false, s.send(text)
 	}
+	return false, s.refused(word, text)
 }
 
-// step is where the start stands.
-func (s *starting) step() remote.Step {
-	if s.copying {
-		return remote.StepCopy
-	}
-	return remote.StepStart
-}
-
-// fail is an error of this start.
-func (s *starting) fail(step remote.Step, text, hint string, cause error) *remote.Error {
-	return &remote.Error{Host: s.host.Name(), Step: step, After: time.Since(s.began), Text: printable.Text(text), Hint: hint, Err: cause}
-}
-
-// unreached is the failure of the way to the host, which names its own step where it
-// knows one.
-func (s *starting) unreached(ctx context.Context, err error) error {
-	var known *remote.Error
-	if errors.As(err, &known) {
-		return err
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return s.fail(remote.StepStart, err.Error(), "", err)
-}
-
-// line is the command line for the host; it sets the mark and the parcels.
+// line is the command line for the host; it sets the parcels.
 func (s *starting) line() (string, error) {
-	first, second := nonce(), nonce()
-	s.mark = first + second
 	if err := s.checkTexts(); err != nil {
 		return "", err
 	}
 	var w words
 	args := w.list(s.config.Args)
-	fill := []string{"@MARK1@", first, "@MARK2@", second, "@ARGS@", args}
+	fill := []string{"@ARGS@", args}
 	script := agentScript
 	if s.config.Agent != "" {
 		fill = append(fill, "@AGENT@", w.add(s.config.Agent))
@@ -156,8 +108,7 @@ func (s *starting) line() (string, error) {
 		}
 		fill = append(fill, "@BUILDS@", builds, "@CHECK@", w.list(s.check()), "@PLACES@", joined(placeScript))
 	}
-	fill = append(fill, "@WORDS@", w.lines())
-	return commandLine(strings.NewReplacer(fill...).Replace(joined(script))), nil
+	return s.fill(script, &w, fill...), nil
 }
 
 func (s *starting) check() []string {
@@ -215,34 +166,8 @@ func (s *starting) choose(arms *strings.Builder, arch string, files []file) {
 	arms.WriteString(`gr_k=` + p.key + `; gr_f="` + p.list() + `"; `)
 }
 
-// converse hears the host's answers, and sends what it needs, until the program
-// runs. It returns an *remote.Error, nil for none.
-func (s *starting) converse(ctx context.Context) error {
-	for {
-		word, text, err := s.answers.next()
-		if err != nil {
-			return s.ended(ctx, err)
-		}
-		switch word {
-		case "run":
-			return nil
-		case "place":
-			s.copying = true
-			s.places = append(s.places, text)
-		case "need":
-			if err := s.send(ctx, text); err != nil {
-				return err
-			}
-		default:
-			return s.refused(word, text)
-		}
-	}
-}
-
-// send writes the files of a parcel while the answer is awaited: a host that cannot
-// take them says so before their end.
-func (s *starting) send(ctx context.Context, key string) error {
-	s.copying = true
+// send writes the files of a parcel.
+func (s *starting) send(key string) error {
 	i := slices.IndexFunc(s.parcels, func(p parcel) bool { return p.key == key })
 	if i < 0 {
 		return s.fail(remote.StepCopy, "it asks for "+key+", which nobody offered", "", nil)
@@ -250,46 +175,9 @@ func (s *starting) send(ctx context.Context, key string) error {
 	total := s.parcels[i].size()
 	s.report(State{Step: remote.StepCopy, Total: total})
 	for _, f := range s.parcels[i].files {
-		if err := s.sendFile(f, total); err != nil {
+		if err := s.sendFile(f.Path, f.Size, total); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// chunk is how many bytes are sent at once, and what progress is told by.
-const chunk = 256 << 10
-
-// sendFile writes one file's bytes, exactly as many as were announced. A host that
-// takes no more has said why, or says it when it is read next.
-func (s *starting) sendFile(f file, total int64) error {
-	from, err := os.Open(f.Path)
-	if err != nil {
-		return s.fail(remote.StepCopy, err.Error(), "", err)
-	}
-	defer from.Close()
-	buffer := make([]byte, chunk)
-	for left := f.Size; left > 0; {
-		n, err := from.Read(buffer[:min(left, chunk)])
-		if n == 0 {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return s.fail(remote.StepCopy, f.Path+" was changed while it was being sent: "+err.Error(), "", err)
-		}
-		if _, err := s.process.Write(buffer[:n]); err != nil {
-			return nil // converse reads the host's own words about it
-		}
-		left -= int64(n)
-		s.sent += int64(n)
-		s.report(State{Step: remote.StepCopy, Sent: s.sent, Total: total})
-	}
-	return nil
-}
-
-// nonce is half a mark: 64 random bits.
-func nonce() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return "m" + hex.EncodeToString(b[:])
 }

@@ -188,9 +188,9 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// talk sees that the stream is that of the agent with these arguments, and nothing
+// echoes sees that the stream is that of the agent with these arguments, and nothing
 // else.
-func talk(t *testing.T, s *Stream, args ...string) {
+func echoes(t *testing.T, s *Stream, args ...string) {
 	t.Helper()
 	want := fmt.Sprintf("%q\n\x00\xff frame\n", append([]string{"agent"}, args...))
 	_, err := s.Write([]byte("\x00\xff frame\n"))
@@ -223,7 +223,7 @@ func TestColdThenWarm(t *testing.T) {
 			states = nil
 			s, err := Start(deadline(t), m, c)
 			require.NoError(t, err)
-			talk(t, s)
+			echoes(t, s)
 			copied := slices.ContainsFunc(states, func(s State) bool { return s.Step == remote.StepCopy && s.Sent == s.Total })
 			require.Equal(t, cold, copied, states)
 			require.True(t, states[len(states)-1].Running)

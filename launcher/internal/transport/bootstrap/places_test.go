@@ -88,7 +88,7 @@ func TestOldVersionsGo(t *testing.T) {
 	require.NoError(t, err, string(out))
 	s, err := Start(deadline(t), m, config(t))
 	require.NoError(t, err)
-	talk(t, s)
+	echoes(t, s)
 	cmd = exec.Command("sh", "-c", `ls -A "$HOME/.cache/gorun"`)
 	cmd.Env = m.env()
 	out, err = cmd.Output()
@@ -96,4 +96,27 @@ func TestOldVersionsGo(t *testing.T) {
 	left := strings.Fields(string(out))
 	require.Len(t, left, 5, left)
 	require.Subset(t, left, []string{".new-fresh", "keep", "v2", "v5"})
+}
+
+// /bin/sh is another program on other systems: bash, or busybox, whose commands
+// are its own too.
+func TestOtherKindsOfSh(t *testing.T) {
+	for name, setup := range map[string]string{
+		"bash":    "true",
+		"zsh":     "true",
+		"busybox": `mkdir /mnt/bin && busybox --install -s /mnt/bin && export PATH=/mnt/bin`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			shell := testneeds.Program(t, layerShells, name)
+			m := apartFrom(t, setup+" && mount --bind "+shell+` "$(readlink -f /bin/sh)"`)
+			odd := []string{"it's", "-$(x)\n!"}
+			s, err := Start(deadline(t), m, config(t, odd...))
+			require.NoError(t, err)
+			echoes(t, s, odd...)
+
+			m = apartFrom(t, setup+" && mount -o remount,ro /mnt && mount -o remount,size=64k /tmp && mount -o remount,noexec /dev/shm && mount --bind "+shell+` "$(readlink -f /bin/sh)"`)
+			_, err = Start(deadline(t), m, config(t))
+			hasStep(t, err, remote.StepCopy, "/mnt/.cache/gorun: ", "Read-only file system", "/tmp/gorun-0: ", "there is no room for ", "/dev/shm/gorun-0: ", "noexec")
+		})
+	}
 }

@@ -63,32 +63,32 @@ func (s *starting) unfit(text string) error {
 }
 
 // ended is a command whose output ended, or became senseless, before the program ran.
-func (s *starting) ended(ctx context.Context, err error) error {
+func (t *talk) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return s.fail(s.step(), "it was not started in time"+s.lastWords(": it says "), "", context.Cause(ctx))
+		return t.late(ctx)
 	}
 	if !errors.Is(err, io.EOF) {
-		return s.fail(s.step(), err.Error()+s.lastWords(": "), "", err)
+		return t.fail(t.step(), err.Error()+t.lastWords(": "), "", err)
 	}
-	end := s.process.Wait()
-	if len(s.places) > 0 && end == nil {
-		slices.Sort(s.places)
-		return s.fail(remote.StepCopy, "gorun can be copied to no place there: "+strings.Join(slices.Compact(s.places), "; "),
-			"make room in one of these places, or install gorun there and name it with --agent", nil)
+	end := t.process.Wait()
+	if len(t.places) > 0 && end == nil {
+		slices.Sort(t.places)
+		return t.fail(remote.StepCopy, "there is no place for a copy: "+strings.Join(slices.Compact(t.places), "; "),
+			"make room in one of these places", nil)
 	}
 	how := "without a word"
 	if end != nil {
 		how = "with " + end.Error()
 	}
-	return s.fail(s.step(), "the shell there ended "+how+" before gorun ran"+s.lastWords(": "), "", end)
+	return t.fail(t.step(), "the shell there ended "+how+" before gorun ran"+t.lastWords(": "), "", end)
 }
 
 // lastWords is what the command wrote last, on standard error or else before the
 // mark, behind prefix; "" for nothing.
-func (s *starting) lastWords(prefix string) string {
-	words := lastLines(s.process.Stderr())
+func (t *talk) lastWords(prefix string) string {
+	words := lastLines(t.process.Stderr())
 	if words == "" {
-		words = lastLines(string(s.answers.said))
+		words = lastLines(string(t.answers.said))
 	}
 	if words == "" {
 		return ""

@@ -17,7 +17,7 @@ places start
 
 # No copy is there: find a place, and hold the room for it before any byte is sent.
 drop() { rm -rf "$gr_x"; exit 1; }
-reserve() { for gr_i in $gr_f; do head -c "${gr_i##*:}" /dev/zero >"$gr_x/${gr_i%%:*}" || return; done; }
+reserve() { for gr_i in $gr_f; do head -c "${gr_i##*:}" /dev/zero >"$gr_x/${gr_i%%:*}" || { echo "- there is no room for ${gr_i##*:} bytes"; return 1; }; done; }
 place() {
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; usable "$1" "$2" && reserve || { [ "$gr_x" ] && rm -rf "$gr_x"; exit 1; }) && gr_d=$2 && gr_x=$2/.new-$gr_n && return
 say place "$2:" $gr_w

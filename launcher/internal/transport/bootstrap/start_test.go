@@ -23,7 +23,7 @@ func TestArgumentsAreNeverShell(t *testing.T) {
 		m := newMachine(t, shell)
 		s, err := Start(deadline(t), m, config(t, odd...))
 		require.NoError(t, err)
-		talk(t, s, odd...)
+		echoes(t, s, odd...)
 		require.NoFileExists(t, filepath.Join(m.home, "owned"))
 	})
 }
@@ -37,14 +37,14 @@ func TestInstalledAgent(t *testing.T) {
 		require.NoError(t, os.Symlink(exe, odd))
 		s, err := Start(deadline(t), m, Config{Agent: odd, Args: []string{"agent"}})
 		require.NoError(t, err)
-		talk(t, s)
+		echoes(t, s)
 		require.Empty(t, m.cached())
 
 		m.environ = []string{"PATH=" + m.home + ":" + os.Getenv("PATH")}
 		require.NoError(t, os.Symlink(exe, filepath.Join(m.home, "gorun")))
 		s, err = Start(deadline(t), m, Config{Agent: "gorun", Args: []string{"agent"}})
 		require.NoError(t, err)
-		talk(t, s)
+		echoes(t, s)
 
 		_, err = Start(deadline(t), m, Config{Agent: "/no\n/gorun"})
 		hasStep(t, err, remote.StepStart, `there is no program "/no\n/gorun" (--agent)`)
@@ -63,7 +63,7 @@ func TestTwoStartsAtOnce(t *testing.T) {
 	all.Wait()
 	for i := range streams {
 		require.NoError(t, errs[i])
-		talk(t, streams[i])
+		echoes(t, streams[i])
 	}
 	require.Len(t, m.cached(), 1)
 }
@@ -78,7 +78,7 @@ func TestTransferThatIsCutOff(t *testing.T) {
 	m.cut = 0
 	s, err := Start(deadline(t), m, config(t))
 	require.NoError(t, err)
-	talk(t, s)
+	echoes(t, s)
 }
 
 // Without sha256sum the length tells that something is missing.
@@ -96,7 +96,7 @@ func TestHostWithoutSha256sum(t *testing.T) {
 	m.cut = 0
 	s, err := Start(deadline(t), m, config(t))
 	require.NoError(t, err)
-	talk(t, s)
+	echoes(t, s)
 }
 
 func TestFileThatChangedSinceItWasHashed(t *testing.T) {
@@ -133,7 +133,7 @@ func TestChattyShells(t *testing.T) {
 			for range 2 {
 				s, err := Start(deadline(t), m, config(t))
 				require.NoError(t, err)
-				talk(t, s)
+				echoes(t, s)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestHostsThatCannot(t *testing.T) {
 }
 
 func TestForeignHosts(t *testing.T) {
-	s := &starting{host: newMachine(t, "sh")}
+	s := &starting{talk: newTalk(newMachine(t, "sh"), nil)}
 	hasStep(t, s.foreign("Darwin arm64"), remote.StepStart, "it runs Darwin; gorun runs on Linux")
 	hasStep(t, s.foreign("riscv64"), remote.StepStart, `"riscv64"; gorun is made for amd64 and arm64`)
 	err := s.foreign("aarch64")
@@ -177,7 +177,7 @@ func TestDeadlineEndsAStart(t *testing.T) {
 	c := config(t)
 	c.Progress = func(State) { cancel(why) }
 	_, err := Start(ctx, m, c)
-	hasStep(t, err, remote.StepStart, "not started in time")
+	hasStep(t, err, remote.StepStart, "not ready in time")
 	require.ErrorIs(t, err, why)
 }
 
@@ -214,13 +214,13 @@ func TestFilesBesideTheProgram(t *testing.T) {
 	c.Extra = []Extra{{Name: "gorun-gpu", Build: b, If: there}}
 	s, err := Start(deadline(t), m, c)
 	require.NoError(t, err)
-	talk(t, s)
+	echoes(t, s)
 	require.Len(t, m.cached(), 1)
 	require.NoError(t, os.WriteFile(there, nil, 0o600))
 	for range 2 {
 		s, err := Start(deadline(t), m, c)
 		require.NoError(t, err)
-		talk(t, s)
+		echoes(t, s)
 		require.Len(t, m.cached(), 3)
 	}
 }
@@ -241,7 +241,7 @@ func TestAgentInheritsNoTraces(t *testing.T) {
 	require.NotContains(t, string(got), "gr_")
 	s, err = Start(deadline(t), m, c)
 	require.NoError(t, err)
-	talk(t, s)
+	echoes(t, s)
 	info, err := os.Stat(filepath.Join(m.home, ".cache", "gorun"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
