@@ -39,7 +39,6 @@ func TestSlots(t *testing.T) {
 		"no number, one per slot":  {Request{Slots: []int{1, 3}}, 2, []int{1, 3}, nil, ""},
 		"no slots, divided":        {Request{Ranks: 16}, 2, []int{8, 8}, nil, ""},
 		"a number on each":         {Request{PerNode: PerNode{Kind: PerNodeFixed, N: 2}, Slots: four}, 4, []int{2, 2, 2, 2}, nil, ""},
-		"ppr":                      {Request{Ranks: 3, MapBy: MapBy{Object: ByNode, PPR: 2}, Slots: []int{4, 4}}, 2, []int{2, 1}, nil, ""},
 		"more than slots":          {Request{Ranks: 20, RanksFrom: "-n 20", Slots: four, SlotsFrom: "-H node[1-4]:4"}, 4, nil, nil, "-n 20 is more than the 16 slots of 4 nodes (-H node[1-4]:4): use -n 16 or --oversubscribe"},
 		"oversubscribed":           {Request{Ranks: 6, Slots: []int{1, 3}, Oversubscribe: true}, 2, []int{2, 4}, []string{"6 ranks share 4 slots"}, ""},
 		"oversubscribed by map-by": {Request{Ranks: 6, Slots: []int{1, 3}, MapBy: MapBy{Object: BySlot, Oversubscribe: true}}, 2, []int{2, 4}, []string{"6 ranks share 4 slots"}, ""},
