@@ -35,6 +35,9 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	if req.Ranks > 0 {
 		counts, err = req.limit(counts)
 	}
+	if err == nil {
+		err = req.checkSlots(counts)
+	}
 	for _, n := range counts.PerNode {
 		counts.Total += n
 	}
@@ -234,17 +237,23 @@ func inParentheses(text string) string {
 }
 
 // limit fits the numbers per node to the wished total: nodes are filled in their
-// order; what is left over goes round, which a number per node forbids.
+// order; what is left over goes round, which a number per node forbids, and so do
+// slots of several nodes unless they may be oversubscribed.
 func (r Request) limit(room Counts) (Counts, error) {
 	capacity := 0
 	for _, n := range room.PerNode {
 		capacity += n
 	}
-	if wish := r.roomWish(); wish != "" && r.Ranks > capacity {
-		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(),
-			wish, plural(capacity, "rank"), plural(len(room.PerNode), "node"))
+	nodes, wish := len(room.PerNode), r.roomWish()
+	switch {
+	case r.Ranks <= capacity:
+	case wish != "":
+		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(), wish, plural(capacity, "rank"), plural(nodes, "node"))
+	case r.slotsLimit(nodes):
+		return Counts{}, fmt.Errorf("%s is more than the %s of %s%s: use %s or --oversubscribe", r.ranksWish(),
+			plural(capacity, "slot"), plural(nodes, "node"), inParentheses(r.SlotsFrom), r.ranksInstead(capacity))
 	}
-	counts := Counts{PerNode: make([]int, len(room.PerNode)), Reason: r.ranksWish()}
+	counts := Counts{PerNode: make([]int, nodes), Reason: r.ranksWish()}
 	left := r.Ranks
 	if r.MapBy.Object == ByNode && r.MapBy.PPR == 0 || r.MapBy.Span {
 		left = balance(left, room.PerNode, counts.PerNode)
@@ -254,11 +263,62 @@ func (r Request) limit(room Counts) (Counts, error) {
 		counts.PerNode[node] += more
 		left -= more
 	}
-	for node := 0; left > 0; node, left = (node+1)%len(counts.PerNode), left-1 {
-		counts.PerNode[node]++
+	if err := r.goRound(left, counts.PerNode); err != nil {
+		return Counts{}, err
 	}
-	counts.Notes = r.slotNotes(capacity)
+	if wish == "" {
+		counts.Notes = r.slotNotes(capacity)
+	}
 	return counts, nil
+}
+
+// goRound gives each node one more rank after the other, up to what it takes at most.
+func (r Request) goRound(left int, perNode []int) error {
+	for left > 0 {
+		before := left
+		for node := range perNode {
+			if most := r.maxSlots(node); left > 0 && (most == 0 || perNode[node] < most) {
+				perNode[node]++
+				left--
+			}
+		}
+		if left == before {
+			most := r.Ranks - left
+			return fmt.Errorf("%s is more than the %s that max-slots allows on %s%s: use %s", r.ranksWish(),
+				plural(most, "rank"), plural(len(perNode), "node"), inParentheses(r.SlotsFrom), r.ranksInstead(most))
+		}
+	}
+	return nil
+}
+
+// ranksInstead is the wished total as the user writes it, with another number.
+func (r Request) ranksInstead(n int) string {
+	option, isOption := strings.CutSuffix(r.ranksWish(), fmt.Sprint(r.Ranks))
+	if last := len(option) - 1; !isOption || last < 0 || option[last] != ' ' && option[last] != '=' || strings.Contains(option, ",") {
+		option = "-np "
+	}
+	return option + fmt.Sprint(n)
+}
+
+// slotsLimit reports whether nodes take no more ranks than they have slots. On one
+// node a number of slots is what a rank count is without -np, and no more.
+func (r Request) slotsLimit(nodes int) bool {
+	return nodes > 1 && r.hasSlots() && !r.Oversubscribe && !r.MapBy.Oversubscribe
+}
+
+// checkSlots refuses more ranks on a node than it may take.
+func (r Request) checkSlots(counts Counts) error {
+	limited := r.slotsLimit(len(counts.PerNode))
+	for node, n := range counts.PerNode {
+		if most := r.maxSlots(node); most > 0 && n > most {
+			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", counts.Reason, areMore(n, "rank"), most, r.nodeName(node), inParentheses(r.SlotsFrom))
+		}
+		if limited && node < len(r.Slots) && r.Slots[node] > 0 && n > r.Slots[node] {
+			return fmt.Errorf("%s: %s the %s of %s%s: --oversubscribe allows that", counts.Reason, areMore(n, "rank"),
+				plural(r.Slots[node], "slot"), r.nodeName(node), inParentheses(r.SlotsFrom))
+		}
+	}
+	return nil
 }
 
 // balance gives each node one rank after the other while there is room and returns
@@ -314,7 +374,7 @@ func (r Request) slotNotes(slots int) []string {
 	case r.Ranks > slots:
 		return []string{fmt.Sprintf("%s share %s%s", plural(r.Ranks, "rank"), plural(slots, "slot"), inParentheses(r.SlotsFrom))}
 	case r.Ranks < slots:
-		return []string{fmt.Sprintf("%d of %s stay idle%s", slots-r.Ranks, plural(slots, "slot"), inParentheses(r.SlotsFrom))}
+		return []string{fmt.Sprintf("%d of %s stay idle: did you mean %s?", slots-r.Ranks, plural(slots, "slot"), r.ranksInstead(slots))}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package placement
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Layout says where every rank of a job goes.
@@ -59,9 +58,9 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	decide, by := req.policy()
-	nodes := make([]mapped, len(machines))
+	nodes, trees := make([]mapped, len(machines)), forest{}
 	for node, n := range counts.PerNode {
-		if nodes[node], err = req.seatNode(decide, node, n, machines[node]); err != nil {
+		if nodes[node], err = req.seatNode(decide, node, n, machines[node], &trees); err != nil {
 			return Layout{}, err
 		}
 	}
@@ -89,7 +88,7 @@ func Map(req Request, machines []Machine) (Layout, error) {
 
 // seatNode seats the n ranks of one node. A node of unknown topology has seats
 // without CPUs, which is an error where there is a wish for them.
-func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error) {
+func (r Request) seatNode(decide policy, node, n int, m Machine, trees *forest) (mapped, error) {
 	if err := errors.Join(r.checkGPUs(node, n, m), r.checkSubscription(node, n, m)); err != nil {
 		return mapped{}, err
 	}
@@ -100,7 +99,7 @@ func (r Request) seatNode(decide policy, node, n int, m Machine) (mapped, error)
 		}
 		return r.seated(nil, n, gpus), nil
 	}
-	t := newTree(node, m)
+	t := trees.tree(node, m)
 	if len(t.cores) == 0 {
 		if r.Places() {
 			return mapped{}, fmt.Errorf("%s: no usable CPU of node %d is known", r.placeWish(), node)
@@ -191,35 +190,50 @@ func (l *Layout) finish(nodes []mapped, machines []Machine) {
 			rank.Memories = t.memories(rank.CPUs)
 		}
 	}
+	ofNode := l.ranksByNode()
+	seen := make(map[string]bool)
+	for _, note := range l.Notes {
+		seen[note] = true
+	}
 	for node, m := range machines {
-		l.countThreads(node, m)
+		l.countThreads(ofNode[node], m)
 		if t := nodes[node].tree; t != nil {
 			for _, note := range t.remarks() {
-				if !slices.Contains(l.Notes, note) {
+				if !seen[note] {
 					l.Notes = append(l.Notes, note)
 				}
+				seen[note] = true
 			}
 		}
 	}
 }
 
-// countThreads gives each rank of a node the CPUs that it has, divided where
-// several ranks are bound to one, and no more than its part of the quota.
-func (l *Layout) countThreads(node int, m Machine) {
-	busy := make(map[int]int) // CPU: ranks that are bound to it
-	for _, rank := range l.Ranks {
-		if rank.Node == node {
-			for _, cpu := range rank.CPUs.list() {
-				busy[cpu]++
-			}
-		}
+// ranksByNode are the ranks of each node. One array backs all rows.
+func (l *Layout) ranksByNode() [][]int {
+	rows, all := make([][]int, len(l.PerNode)), make([]int, len(l.Ranks))
+	for node, n := range l.PerNode {
+		rows[node], all = all[:0:n], all[n:]
 	}
 	for i := range l.Ranks {
-		rank := &l.Ranks[i]
-		if rank.Node != node {
-			continue
+		node := l.Ranks[i].Node
+		rows[node] = append(rows[node], i)
+	}
+	return rows
+}
+
+// countThreads gives each rank of a node the CPUs that it has, divided where
+// several ranks are bound to one, and no more than its part of the quota.
+func (l *Layout) countThreads(ranks []int, m Machine) {
+	busy := make(map[int]int) // CPU: ranks that are bound to it
+	for _, i := range ranks {
+		for _, cpu := range l.Ranks[i].CPUs.list() {
+			busy[cpu]++
 		}
-		rank.Threads = ThreadsPerRank(m, l.PerNode[node])
+	}
+	each := ThreadsPerRank(m, len(ranks))
+	for _, i := range ranks {
+		rank := &l.Ranks[i]
+		rank.Threads = each
 		if rank.CPUs.Len() == 0 {
 			continue
 		}
@@ -229,7 +243,7 @@ func (l *Layout) countThreads(node int, m Machine) {
 		}
 		threads := int(share + 1e-9)
 		if m.Quota > 0 {
-			threads = min(threads, int(m.Quota/float64(l.PerNode[node])))
+			threads = min(threads, int(m.Quota/float64(len(ranks))))
 		}
 		rank.Threads = max(1, threads)
 	}

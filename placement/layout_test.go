@@ -69,11 +69,11 @@ func TestCount(t *testing.T) {
 			[]Machine{{}, {}},
 			[]int{4, 0},
 			"4 ranks: -np 4",
-			[]string{"4 of 8 slots stay idle (-H a:4,b:4)"},
+			[]string{"4 of 8 slots stay idle: did you mean -np 8?"},
 		},
 		{
 			"-np above the slots",
-			Request{Ranks: 7, RanksFrom: "-n 7", Slots: []int{3, 1}},
+			Request{Ranks: 7, RanksFrom: "-n 7", Slots: []int{3, 1}, Oversubscribe: true},
 			[]Machine{{}, {}},
 			[]int{5, 2},
 			"7 ranks: -n 7",

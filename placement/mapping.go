@@ -201,12 +201,13 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 		object = BySlot
 	}
 	var stops []stop
+	ofNode := make([][]stop, len(nodes))
 	for node := range nodes {
-		more, err := r.stops(node, nodes[node], object, m)
-		if err != nil {
+		var err error
+		if ofNode[node], err = r.stops(node, nodes[node], object, m); err != nil {
 			return nil, err
 		}
-		stops = append(stops, more...)
+		stops = append(stops, ofNode[node]...)
 	}
 	w := walk{taken: make([][]bool, len(nodes)), nodes: nodes}
 	for node := range nodes {
@@ -222,8 +223,8 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 	case r.Order == RankSpan || object == ByNode:
 		w.around(stops)
 	default:
-		for node := range nodes {
-			w.around(slices.DeleteFunc(slices.Clone(stops), func(s stop) bool { return s.node != node }))
+		for _, stops := range ofNode {
+			w.around(stops)
 		}
 	}
 	w.rest()

@@ -98,6 +98,9 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 		l.Ranks = append(l.Ranks, rank)
 	}
 	for node, m := range machines {
+		if most := req.maxSlots(node); most > 0 && l.PerNode[node] > most {
+			return Layout{}, fmt.Errorf("%s: %s max-slots=%d of %s allows", f.From, areMore(l.PerNode[node], "rank"), most, req.nodeName(node))
+		}
 		if err := req.checkGPUs(node, l.PerNode[node], m); err != nil {
 			return Layout{}, err
 		}

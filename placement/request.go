@@ -1,5 +1,7 @@
 package placement
 
+import "fmt"
+
 // PerNodeKind tells the ways to wish for a number of ranks per node.
 type PerNodeKind uint8
 
@@ -132,4 +134,20 @@ func (r Request) slots(node int) int {
 		return r.Slots[node]
 	}
 	return 1
+}
+
+// maxSlots is the number of ranks that a node must not exceed; 0: no limit.
+func (r Request) maxSlots(node int) int {
+	if node < len(r.MaxSlots) {
+		return r.MaxSlots[node]
+	}
+	return 0
+}
+
+// nodeName is how messages call a machine.
+func (r Request) nodeName(node int) string {
+	if node < len(r.Hosts) && len(r.Hosts) > 1 && r.Hosts[node] != "" {
+		return r.Hosts[node]
+	}
+	return fmt.Sprint("node ", node)
 }

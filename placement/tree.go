@@ -58,6 +58,20 @@ func newTree(node int, m Machine) *tree {
 	return t
 }
 
+// forest makes trees of machines; one that is like the last, as those of a cluster
+// are, has that one's.
+type forest struct{ last *tree }
+
+func (f *forest) tree(node int, m Machine) *tree {
+	if f.last == nil || f.last.machine.Topology != m.Topology || !f.last.machine.CPUs.equal(m.CPUs) || len(f.last.notes) > 0 {
+		last := *newTree(node, m)
+		f.last = &last
+	}
+	t := *f.last
+	t.machine, t.node = m, node
+	return &t
+}
+
 func (t *tree) findCores() {
 	at := make(map[int]int)
 	for _, cpu := range t.cpus {

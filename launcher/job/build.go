@@ -124,15 +124,23 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	return &b.plan, nil
 }
 
-// notesOf are the remarks of all nodes, with the node's name where there are several.
+// notesOf are the remarks of all nodes, with the nodes' names where there are
+// several; what many say is said once.
 func notesOf(facts []Facts) (notes []string) {
+	if len(facts) == 1 {
+		return slices.Clone(facts[0].Notes)
+	}
+	from := make(map[string][]string)
 	for _, f := range facts {
 		for _, note := range f.Notes {
-			if len(facts) > 1 {
-				note = f.Host + ": " + note
+			if from[note] == nil {
+				notes = append(notes, note)
 			}
-			notes = append(notes, note)
+			from[note] = append(from[note], f.Host)
 		}
+	}
+	for i, note := range notes {
+		notes[i] = foldNames(from[note]) + ": " + note
 	}
 	return notes
 }

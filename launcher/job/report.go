@@ -29,7 +29,12 @@ func (r *Result) Report(name SignalNamer) string {
 		b.rankFailed(r, name)
 	case r.First != nil && r.Cause == CauseDone:
 		b.headline(r.enough())
-	case r.Cause == CauseStart, r.Cause == CauseNode, r.Cause == CauseEarly:
+	case r.Cause == CauseNode:
+		b.headline(r.Text)
+		if r.First == nil {
+			b.others(r)
+		}
+	case r.Cause == CauseStart, r.Cause == CauseEarly:
 		b.headline(r.Text)
 	case r.Cause == CauseHang && r.Hang != nil:
 		b.hung(r)
@@ -39,7 +44,7 @@ func (r *Result) Report(name SignalNamer) string {
 		n, _ := name(r.Signal)
 		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.After)))
 	}
-	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly) {
+	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly || r.Cause == CauseNode) {
 		b.rankFailed(r, name) // before something else ended the job (--on-failure continue)
 	}
 	b.killed(r)
@@ -64,7 +69,15 @@ func (r *Result) Brief(name SignalNamer) string {
 	if r.First == nil {
 		return fmt.Sprintf("the job failed after %s", round(r.After))
 	}
-	return fmt.Sprintf("rank %d failed after %s, %s", r.First.Rank, round(r.After), how(r.First.RankEnd, name))
+	return fmt.Sprintf("%s failed after %s, %s", r.First.who(), round(r.After), how(r.First.RankEnd, name))
+}
+
+// who is the rank, with its host where there are several.
+func (e RankEnd) who() string {
+	if e.Host == "" {
+		return fmt.Sprintf("rank %d", e.Rank)
+	}
+	return fmt.Sprintf("rank %d (%s)", e.Rank, e.Host)
 }
 
 // reportBuilder collects the lines of a report.
@@ -146,18 +159,44 @@ func how(e RankEnd, name SignalNamer) string {
 // others says what became of the other ranks, a line for each fate.
 func (b *reportBuilder) others(r *Result) {
 	label := "others"
+	if r.First == nil {
+		label = "ranks"
+	}
 	for fate := FateSucceeded; fate <= FateUnknown; fate++ {
 		var ranks []int
 		for _, e := range r.Ranks {
-			if e.Fate == fate && e.Rank != r.First.Rank {
+			if e.Fate == fate && (r.First == nil || e.Rank != r.First.Rank) {
 				ranks = append(ranks, e.Rank)
 			}
 		}
 		if len(ranks) > 0 {
-			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), fateText[fate], foldShort(ranks)))
+			text := fateText[fate]
+			if fate == FateUnknown {
+				text += r.lostHosts()
+			}
+			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), text, foldShort(ranks)))
 			label = ""
 		}
 	}
+}
+
+// lostHosts names the hosts of which nobody knows what became of their ranks.
+func (r *Result) lostHosts() string {
+	var hosts []string
+	seen := map[string]bool{"": true}
+	for _, e := range r.Ranks {
+		if e.Fate == FateUnknown && !seen[e.Host] {
+			hosts = append(hosts, e.Host)
+			seen[e.Host] = true
+		}
+	}
+	switch len(hosts) {
+	case 0:
+		return ""
+	case 1:
+		return ", " + hosts[0] + " was lost"
+	}
+	return ", " + foldNames(hosts) + " were lost"
 }
 
 // killed names the ranks whose grace was too short, or that ignored what they were
@@ -196,7 +235,7 @@ func (b *reportBuilder) attempts(r *Result) {
 	}
 	for _, a := range list {
 		if a.First != nil {
-			b.row("before", fmt.Sprintf("attempt %d: rank %d failed after %s, %s", a.Attempt, a.First.Rank, round(a.After), a.how))
+			b.row("before", fmt.Sprintf("attempt %d: %s failed after %s, %s", a.Attempt, a.First.who(), round(a.After), a.how))
 		}
 	}
 }

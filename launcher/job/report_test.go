@@ -43,6 +43,29 @@ exit 137
 			},
 			"gorun: the program failed (pid 8812) after 1s\n  how      killed by signal 15, from outside: not by gorun\nexit 143\n",
 		},
+		{
+			"several hosts",
+			Result{
+				Cause: CauseRank, ExitCode: 3, After: time.Second,
+				Ranks: []RankEnd{
+					{Rank: 0, Fate: FateStopped, Host: "node1"},
+					{Rank: 1, PID: 4711, Code: 3, Fate: FateFailed, Host: "node2"},
+					{Rank: 2, Fate: FateUnknown, Host: "node3"},
+					{Rank: 3, Fate: FateUnknown, Host: "node3"},
+				},
+				First: &Failure{RankEnd: RankEnd{Rank: 1, PID: 4711, Code: 3, Fate: FateFailed, Host: "node2"}},
+			},
+			"gorun: rank 1 failed first (node2, pid 4711) after 1s\n  how      exit code 3\n  others   1 rank stopped by gorun: [0]\n" +
+				"           2 ranks unknown, node3 was lost: [2-3]\nexit 3\n",
+		},
+		{
+			"a host is lost",
+			Result{
+				Cause: CauseNode, ExitCode: 125, Text: "node2 is lost: not heard of for 15s",
+				Ranks: []RankEnd{{Rank: 0, Fate: FateStopped, Host: "node1"}, {Rank: 1, Fate: FateUnknown, Host: "node2"}},
+			},
+			"gorun: node2 is lost: not heard of for 15s\n  ranks    1 rank stopped by gorun: [0]\n           1 rank unknown, node2 was lost: [1]\nexit 125\n",
+		},
 		{"single program", Result{
 			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},

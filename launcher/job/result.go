@@ -277,6 +277,20 @@ func (r *Result) Name(name SignalNamer) {
 	}
 }
 
+// NameHosts fills in on which hosts ranks were, where the plan has several.
+func (r *Result) NameHosts(p *Plan) {
+	if len(p.Nodes) < 2 {
+		return
+	}
+	host := func(rank int) string { return p.Nodes[p.Ranks[rank].Node].Name }
+	for i := range r.Ranks {
+		r.Ranks[i].Host = host(r.Ranks[i].Rank)
+	}
+	if r.First != nil {
+		r.First.Host = host(r.First.Rank)
+	}
+}
+
 func (e *Exited) exitCode() int {
 	if e.Signal != 0 {
 		return 128 + int(e.Signal)
