@@ -4,6 +4,8 @@
 //	head                        agent
 //	  | -- Hello{needs} ---------> |
 //	  | <-- Facts{machine} ------- |   what this node has
+//	  | -- Probe{targets} -------> |   several nodes only: who reaches whom, a few times
+//	  | <-- Reached{answers} ----- |
 //	  | -- Open{wish} -----------> |   node 0 only: the store
 //	  | <-- Opened{address} ------ |
 //	  | -- Start{rows} ----------> |   all decisions made
@@ -68,6 +70,8 @@ const (
 	TypeStalled
 	TypeHung
 	TypeSuspend
+	TypeProbe
+	TypeReached
 )
 
 var typeNames = [...]string{
@@ -75,6 +79,7 @@ var typeNames = [...]string{
 	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
+	TypeProbe: "probe", TypeReached: "reached",
 }
 
 // String returns the type's name, for messages.
