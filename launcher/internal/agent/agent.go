@@ -46,6 +46,7 @@ type Agent struct {
 
 	programs []program.Resolved
 	checked  int // the number of ranks that limits were compared with
+	probing  probing
 	store    store
 	job      *running // nil until Start
 	lease    lease
@@ -74,6 +75,7 @@ func Serve(link *wire.Link, cfg Config) error {
 // close is the end of every job: in order, when nothing is left to end, and
 // else because the head is gone.
 func (a *Agent) close() {
+	a.probing.close()
 	if a.job != nil {
 		a.job.abandon(a.lease.grace())
 	}
@@ -84,9 +86,13 @@ func (a *Agent) handle(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeHello:
 		return with(f, a.hello)
+	case wire.TypeProbe:
+		return with(f, a.probe)
 	case wire.TypeOpen:
+		a.probing.close()
 		return with(f, a.open)
 	case wire.TypeStart:
+		a.probing.close()
 		return with(f, a.start)
 	case wire.TypePing:
 		return with(f, a.pong)

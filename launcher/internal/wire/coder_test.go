@@ -18,6 +18,7 @@ var messages = []Message{
 	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
+	&Probe{}, &Reached{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two
@@ -30,6 +31,9 @@ func fill(v reflect.Value, next *int) {
 		return
 	case netip.Prefix:
 		v.Set(reflect.ValueOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(*next), 0, 0}), 16)))
+		return
+	case netip.Addr:
+		v.Set(reflect.ValueOf(netip.AddrFrom4([4]byte{10, byte(*next), 0, 1})))
 		return
 	case placement.CPUSet:
 		v.Set(reflect.ValueOf(placement.CPUSetOf([]uint64{5, uint64(*next)})))

@@ -328,3 +328,64 @@ type HungRank struct {
 	Wait      string   // the kernel's function in which that sleeps
 	Last      string   // its last line, where that did not go to the head
 }
+
+// Probe asks a node about the network between the nodes; see package probe. Each is
+// answered by a Reached, in order. A node may be asked before and after Hello.
+type Probe struct {
+	// Key is the job's, for this purpose alone: 16 bytes or more.
+	Key []byte
+	// Node is the number by which this node proves itself.
+	Node int
+	// Listen has the node tell its addresses and answer probes at all of them, at Port
+	// (at a free one where that is 0 or taken), until it is to open the store or start
+	// ranks.
+	Listen bool
+	Port   int
+	// Names are names or addresses that the user gave this node.
+	Names []string
+	// Targets are dialed, all at once. Timeout is for each; Patience is how much longer
+	// the others get when one answered, 0: all of Timeout.
+	Targets  []ProbeTarget
+	Timeout  time.Duration
+	Patience time.Duration
+}
+
+// ProbeTarget is an address at which a node answers probes.
+type ProbeTarget struct {
+	Node int
+	Addr netip.Addr
+	Port int
+}
+
+// Reached answers Probe.
+type Reached struct {
+	// Candidates are the node's addresses, the most plausible first; Port is where it
+	// answers probes there.
+	Candidates []ProbeCandidate
+	Port       int
+	// Notes are remarks for the user; Error says why the node cannot listen.
+	Notes []string
+	Error string
+	// Answers are in the order of Probe's Targets.
+	Answers []ProbeAnswer
+}
+
+// ProbeCandidate is probe.Candidate.
+type ProbeCandidate struct {
+	Addr      netip.Addr
+	Bits      int
+	Interface string
+	Kind      string
+	Mbps      int
+	Named     bool
+	Passing   bool
+}
+
+// ProbeAnswer is probe.Answer.
+type ProbeAnswer struct {
+	Target    int
+	RTT       time.Duration
+	Local     netip.Addr
+	Interface string
+	Problem   string
+}

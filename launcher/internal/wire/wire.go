@@ -4,6 +4,8 @@
 //	head                        agent
 //	  | -- Hello{needs} ---------> |
 //	  | <-- Facts{machine} ------- |   what this node has
+//	  | -- Probe{targets} -------> |   several nodes only: who reaches whom, a few times
+//	  | <-- Reached{answers} ----- |
 //	  | -- Open{wish} -----------> |   node 0 only: the store
 //	  | <-- Opened{address} ------ |
 //	  | -- Start{rows} ----------> |   all decisions made
@@ -74,6 +76,8 @@ const (
 	TypePing
 	TypePong
 	TypeInspect
+	TypeProbe
+	TypeReached
 )
 
 var typeNames = [...]string{
@@ -82,6 +86,7 @@ var typeNames = [...]string{
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
+	TypeProbe: "probe", TypeReached: "reached",
 }
 
 // String returns the type's name, for messages.

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/wire"
+)
+
+// probing is how a node learns who reaches whom, before anything of the job is
+// opened. Answers take their time beside the loop that reads frames.
+type probing struct {
+	// ctx ends with the probing; last is closed when the last answer is sent. Both are
+	// of the loop that reads frames.
+	ctx    context.Context
+	cancel context.CancelFunc
+	last   chan struct{}
+	closed bool
+
+	making   sync.Mutex // held while an answer is made
+	listener *probe.Listener
+	own      []probe.Candidate
+}
+
+// probe answers the head's Probes one after the other.
+func (a *Agent) probe(p wire.Probe) error {
+	b := &a.probing
+	if b.closed {
+		return fmt.Errorf("agent: %s frame after the probing has ended", p.Type())
+	}
+	if b.ctx == nil {
+		b.ctx, b.cancel = context.WithCancel(context.Background())
+	}
+	before, sent := b.last, make(chan struct{})
+	b.last = sent
+	go func() {
+		defer close(sent)
+		if before != nil {
+			<-before
+		}
+		if r, ok := b.make(p); ok {
+			_ = a.link.Send(&r) // a head that is gone is noticed where frames are read
+		}
+	}()
+	return nil
+}
+
+// make makes an answer, unless the probing has ended.
+func (b *probing) make(p wire.Probe) (r wire.Reached, ok bool) {
+	b.making.Lock()
+	defer b.making.Unlock()
+	if b.ctx.Err() != nil {
+		return r, false
+	}
+	if err := b.answer(p, &r); err != nil {
+		r = wire.Reached{Error: err.Error()}
+	}
+	return r, true
+}
+
+func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
+	if p.Listen || b.own == nil {
+		if err := b.look(r, p.Names); err != nil {
+			return err
+		}
+	}
+	if p.Listen {
+		if err := b.listen(p); err != nil {
+			return err
+		}
+		r.Port = b.listener.Port()
+		for _, c := range b.own {
+			r.Candidates = append(r.Candidates, wire.ProbeCandidate(c))
+		}
+	}
+	targets := make([]probe.Target, 0, len(p.Targets))
+	for _, t := range p.Targets {
+		targets = append(targets, probe.Target(t))
+	}
+	for _, answer := range probe.Dial(b.ctx, p.Key, targets, b.own, probe.Haste{Timeout: p.Timeout, Patience: p.Patience}) {
+		r.Answers = append(r.Answers, wire.ProbeAnswer(answer))
+	}
+	return nil
+}
+
+// look lists this node's addresses and finds those that the user meant.
+func (b *probing) look(r *wire.Reached, names []string) (err error) {
+	if b.own, err = probe.Candidates(os.DirFS("/")); err != nil {
+		return err
+	}
+	for _, name := range names {
+		var note string
+		if b.own, note, err = probe.Name(b.ctx, b.own, name); err != nil {
+			return err
+		}
+		if note != "" {
+			r.Notes = append(r.Notes, note)
+		}
+	}
+	return nil
+}
+
+func (b *probing) listen(p wire.Probe) (err error) {
+	if b.listener != nil {
+		b.listener.Close()
+	}
+	b.listener, err = probe.Listen(p.Key, p.Node, p.Port)
+	if err != nil && p.Port != 0 { // whoever has the port may be ours, or is told of when the store opens
+		b.listener, err = probe.Listen(p.Key, p.Node, 0)
+	}
+	return err
+}
+
+// close ends the probing for good: nobody listens any more when it returns.
+func (b *probing) close() {
+	b.closed = true
+	if b.cancel == nil {
+		return
+	}
+	b.cancel()
+	b.making.Lock()
+	defer b.making.Unlock()
+	if b.listener != nil {
+		b.listener.Close()
+		b.listener = nil
+	}
+}

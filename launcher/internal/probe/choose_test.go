@@ -1,0 +1,320 @@
+package probe
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// port is an interface of a made-up host: it is plugged into a network ("" for none)
+// and has an address there.
+type port struct {
+	name, network, addr string
+	kind                string
+	mbps                int
+	named               bool
+}
+
+// made is what a made-up set of hosts is.
+type made struct {
+	hosts [][]port
+	// deaf says that packets from one host to an address of another vanish.
+	deaf func(from int, to netip.Addr) bool
+	wish Wish
+	slow map[string]time.Duration // networks with a round trip that is not 200 µs
+}
+
+// nodes lets every node dial what the head would have it dial.
+func (m made) nodes() []Node {
+	nodes := make([]Node, len(m.hosts))
+	for i, ports := range m.hosts {
+		nodes[i] = Node{Name: fmt.Sprintf("node%d", i), Port: 1000 + i}
+		for _, p := range ports {
+			prefix := netip.MustParsePrefix(p.addr)
+			nodes[i].Own = append(nodes[i].Own, Candidate{Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name, Kind: p.kind, Mbps: p.mbps, Named: p.named})
+		}
+		Sort(nodes[i].Own, false)
+	}
+	order := Order(nodes, m.wish)
+	for count := FirstTry(nodes, order); ; count = len(order) {
+		for i := range nodes[1:] {
+			nodes[1+i].Reached = nil
+			for _, index := range order[:count] {
+				a := m.dial(1+i, 0, nodes[0].Own[index].Addr)
+				a.Target = index
+				nodes[1+i].Reached = append(nodes[1+i].Reached, a)
+			}
+		}
+		if len(Agreed(nodes, m.wish)) > 0 || count == len(order) {
+			break
+		}
+	}
+	agreed := Agreed(nodes, m.wish)
+	for i := range nodes {
+		for k, target := range NextTargets(nodes, agreed, i) {
+			a := m.dial(i, target.Node, target.Addr)
+			a.Target = k
+			nodes[i].Next = append(nodes[i].Next, a)
+		}
+	}
+	return nodes
+}
+
+// dial goes by the first interface that is plugged into a network in which the other
+// host has the address.
+func (m made) dial(from, to int, addr netip.Addr) Answer {
+	for _, own := range m.hosts[from] {
+		if netip.MustParsePrefix(own.addr).Addr() == addr { // its own docker0
+			return Answer{Problem: refused}
+		}
+	}
+	if m.deaf != nil && m.deaf(from, addr) {
+		return Answer{Problem: noAnswer}
+	}
+	for _, theirs := range m.hosts[to] {
+		if netip.MustParsePrefix(theirs.addr).Addr() != addr || theirs.network == "" {
+			continue
+		}
+		for _, own := range m.hosts[from] {
+			if own.network == theirs.network {
+				rtt := 200 * time.Microsecond
+				if m.slow[own.network] > 0 {
+					rtt = m.slow[own.network]
+				}
+				return Answer{RTT: rtt, Local: netip.MustParsePrefix(own.addr).Addr(), Interface: own.name}
+			}
+		}
+	}
+	return Answer{Problem: noAnswer}
+}
+
+func lan(name string, i int) port {
+	return port{name: name, network: "lan", addr: fmt.Sprintf("10.0.0.%d/24", i+1), kind: Ordinary, mbps: 1000}
+}
+
+func docker() port {
+	return port{name: "docker0", addr: "172.17.0.1/16", kind: HostOnly, network: ""}
+}
+
+// hosts makes n hosts.
+func hosts(n int, ports func(i int) []port) (all [][]port) {
+	for i := range n {
+		all = append(all, ports(i))
+	}
+	return all
+}
+
+func TestChoose(t *testing.T) {
+	for name, row := range map[string]struct {
+		made       made
+		addr       string
+		interfaces []string
+		warning    string
+	}{
+		"one network": {
+			made: made{hosts: hosts(3, func(i int) []port { return []port{lan("eth0", i)} })},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"names differ per host": {
+			made: made{hosts: hosts(3, func(i int) []port { return []port{lan(fmt.Sprintf("enp%ds0", i), i)} })},
+			addr: "10.0.0.1", interfaces: []string{"enp0s0", "enp1s0", "enp2s0"},
+		},
+		"docker0 on every host": {
+			made: made{hosts: hosts(3, func(i int) []port { return []port{docker(), lan("eth0", i)} })},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"a bridge with the same address everywhere and an innocent name": {
+			made: made{hosts: hosts(3, func(i int) []port {
+				return []port{{name: "lanbr", addr: "192.168.122.1/24", kind: Ordinary, mbps: 100000}, lan("eth0", i)}
+			})},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"a VPN that works is second": {
+			made: made{hosts: hosts(3, func(i int) []port {
+				return []port{{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel}, lan("eth0", i)}
+			})},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"a VPN is all that leads there": {
+			made: made{hosts: hosts(2, func(i int) []port {
+				return []port{
+					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel},
+					{name: "eth0", network: fmt.Sprint("home", i), addr: fmt.Sprintf("192.168.%d.7/24", i), kind: Ordinary},
+				}
+			})},
+			addr: "10.9.0.1", interfaces: []string{"wg0", "wg0"},
+		},
+		"the faster of two networks": {
+			made: made{hosts: hosts(3, func(i int) []port {
+				return []port{lan("eth0", i), {name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}}
+			})},
+			addr: "10.1.0.1", interfaces: []string{"ib0", "ib0", "ib0"},
+		},
+		"the nearer of two networks": {
+			made: made{
+				slow: map[string]time.Duration{"far": 40 * time.Millisecond},
+				hosts: hosts(3, func(i int) []port {
+					return []port{lan("eth0", i), {name: "eth1", network: "far", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}}
+				}),
+			},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"one host is not in the faster network": {
+			made: made{hosts: hosts(3, func(i int) []port {
+				fast := port{name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}
+				if i == 2 {
+					fast.network = ""
+				}
+				return []port{fast, lan("eth0", i)}
+			})},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"a network that leads to node 0 alone is not taken": {
+			made: made{
+				deaf: func(from int, to netip.Addr) bool { return from > 0 && to != addr("10.1.0.1") && to.As4()[1] == 1 },
+				hosts: hosts(3, func(i int) []port {
+					return []port{{name: "eth1", network: "star", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}, lan("eth0", i)}
+				}),
+			},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+		},
+		"nothing else leads there": {
+			made: made{
+				deaf:  func(from int, to netip.Addr) bool { return from == 1 && to == addr("10.0.0.3") },
+				hosts: hosts(3, func(i int) []port { return []port{lan("eth0", i)} }),
+			},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"}, warning: "node1 does not reach node2 at 10.0.0.3 (no answer)",
+		},
+		"IPv6 alone": {
+			made: made{hosts: hosts(2, func(i int) []port {
+				return []port{{name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary}}
+			})},
+			addr: "2001:db8::1", interfaces: []string{"eth0", "eth0"},
+		},
+		"both families": {
+			made: made{hosts: hosts(2, func(i int) []port {
+				return []port{{name: "eth0", network: "lan", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary}, lan("eth0", i)}
+			})},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0"},
+		},
+		"both families, the nodes were named by IPv6 addresses": {
+			made: made{wish: Wish{PreferIPv6: true}, hosts: hosts(2, func(i int) []port {
+				return []port{lan("eth0", i), {name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary}}
+			})},
+			addr: "2001:db8::1", interfaces: []string{"eth0", "eth0"},
+		},
+		"IPv6 of the link alone": {
+			made: made{hosts: hosts(2, func(i int) []port {
+				return []port{{name: "eth0", network: "link", addr: fmt.Sprintf("fe80::%d/64", i+1), kind: Ordinary}}
+			})},
+			addr: "fe80::1%eth0", interfaces: []string{"eth0", "eth0"},
+		},
+		"the user's address beats all others": {
+			made: made{wish: Wish{Asked: "--master-addr 10.9.0.1"}, hosts: hosts(2, func(i int) []port {
+				return []port{{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0}, lan("eth0", i)}
+			})},
+			addr: "10.9.0.1", interfaces: []string{"wg0", "wg0"},
+		},
+		"the user named another node's address": {
+			made: made{hosts: hosts(3, func(i int) []port {
+				return []port{{name: "eth1", network: "two", addr: fmt.Sprintf("10.2.0.%d/24", i+1), kind: Ordinary, named: i == 1}, lan("eth0", i)}
+			})},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth1", "eth0"},
+		},
+		"all nodes on one host without a network": {
+			made: made{hosts: hosts(2, func(i int) []port {
+				return []port{{name: "lo", network: "lo", addr: fmt.Sprintf("127.0.0.%d/8", i+1), kind: Loopback}}
+			})},
+			addr: "127.0.0.1", interfaces: []string{"lo", "lo"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := row.made.nodes()
+			choice, err := Choose(nodes, row.made.wish)
+			require.NoError(t, err)
+			require.Equal(t, row.addr, choice.Addr.String())
+			var interfaces []string
+			for _, p := range choice.Nodes {
+				interfaces = append(interfaces, p.Interface)
+			}
+			require.Equal(t, row.interfaces, interfaces)
+			require.Equal(t, choice.Addr, choice.Nodes[0].Addr)
+			require.Contains(t, choice.Reason, choice.Addr.WithZone("").String())
+			if row.warning == "" {
+				require.Empty(t, choice.Warning)
+			}
+			require.Contains(t, choice.Warning, row.warning)
+		})
+	}
+}
+
+func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+func TestReason(t *testing.T) {
+	m := made{hosts: hosts(4, func(i int) []port { return []port{lan("eth0", i)} }), slow: map[string]time.Duration{"lan": 3500 * time.Microsecond}}
+	choice, err := Choose(m.nodes(), Wish{})
+	require.NoError(t, err)
+	require.Equal(t, "10.0.0.1 (eth0) of node0: the other 3 nodes reach it within 4ms", choice.Reason)
+}
+
+func TestNobodyReachesAll(t *testing.T) {
+	m := made{hosts: [][]port{
+		{lan("eth0", 0), docker(), {name: "eth1", network: "side", addr: "10.2.0.1/24", kind: Ordinary}},
+		{lan("eth0", 1), docker()},
+		{docker(), {name: "eth1", network: "side", addr: "10.2.0.3/24", kind: Ordinary}},
+		{docker(), {name: "eth0", network: "elsewhere", addr: "10.7.0.4/24", kind: Ordinary}},
+	}}
+	_, err := Choose(m.nodes(), Wish{})
+	var unreached *UnreachedError
+	require.ErrorAs(t, err, &unreached)
+	require.Equal(t, `no address of node0 is reached by every other node:
+  10.0.0.1 (eth0)              reached from node1; no answer from node2,node3
+  10.2.0.1 (eth1)              reached from node2; no answer from node1,node3
+  172.17.0.1 (docker0)         refused from node1,node2,node3
+node3: none of them is reached from there`, err.Error())
+	require.Contains(t, unreached.Hint(), "--master-addr")
+}
+
+func TestTheUsersAddressIsNotReached(t *testing.T) {
+	wish := Wish{Asked: "--master-addr 10.2.0.1"}
+	m := made{wish: wish, hosts: [][]port{
+		{lan("eth0", 0), {name: "eth1", network: "side", addr: "10.2.0.1/24", kind: Ordinary, named: true}},
+		{lan("eth0", 1)},
+	}}
+	_, err := Choose(m.nodes(), wish)
+	require.EqualError(t, err, "not every other node reaches node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
+	var unreached *UnreachedError
+	require.ErrorAs(t, err, &unreached)
+	require.Contains(t, unreached.Hint(), "leave --master-addr 10.2.0.1 out")
+}
+
+// The message stays short whatever there is.
+func TestManyAddressesOfManyNodes(t *testing.T) {
+	m := made{hosts: hosts(300, func(i int) (all []port) {
+		for k := range 40 {
+			all = append(all, port{name: fmt.Sprintf("eth%d", k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary})
+		}
+		return all
+	})}
+	_, err := Choose(m.nodes(), Wish{})
+	require.Error(t, err)
+	require.Less(t, len(err.Error()), 1500)
+	require.Contains(t, err.Error(), "and 34 more addresses")
+	require.Contains(t, err.Error(), "and 291 more")
+}
+
+func TestFirstTryIsSmall(t *testing.T) {
+	many := func(n int) []Node {
+		return made{hosts: hosts(n, func(i int) (all []port) {
+			for k := range 9 {
+				all = append(all, port{name: fmt.Sprintf("rail%d", k), network: fmt.Sprint(k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary})
+			}
+			return append(all, docker())
+		})}.nodes()
+	}
+	require.Len(t, many(4)[1].Reached, 3)
+	require.Len(t, many(1200)[1].Reached, 1)
+}

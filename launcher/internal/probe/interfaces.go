@@ -1,0 +1,132 @@
+package probe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxCandidates bounds what a node tells of itself: a host of containers can have
+// hundreds of addresses.
+const maxCandidates = 64
+
+// Candidates lists the addresses of this host's interfaces that are up, the most
+// plausible first. Root is the root of the file system, for what sysfs tells of
+// interfaces ("sys/class/net"); where that is missing, names and flags tell.
+func Candidates(root fs.FS) ([]Candidate, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("the network interfaces of this host cannot be listed: %w", err)
+	}
+	rib, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC) // net's Addrs asks for all of them once for each interface
+	if err != nil {
+		return nil, fmt.Errorf("the addresses of this host cannot be listed: %w", err)
+	}
+	messages, err := syscall.ParseNetlinkMessage(rib)
+	if err != nil {
+		return nil, fmt.Errorf("the addresses of this host cannot be read: %w", err)
+	}
+	byIndex := map[int]Candidate{}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp != 0 {
+			byIndex[i.Index] = describe(root, i)
+		}
+	}
+	var all []Candidate
+	for _, m := range messages {
+		if c, ok := candidate(m, byIndex); ok {
+			all = append(all, c)
+		}
+	}
+	Sort(all, false)
+	return all[:min(len(all), maxCandidates)], nil
+}
+
+// candidate reads one address; see rtnetlink(7).
+func candidate(m syscall.NetlinkMessage, byIndex map[int]Candidate) (c Candidate, ok bool) {
+	const header = 8 // struct ifaddrmsg: family, prefix length, flags, scope, index
+	if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < header {
+		return c, false
+	}
+	if c, ok = byIndex[int(binary.NativeEndian.Uint32(m.Data[4:]))]; !ok {
+		return c, false
+	}
+	attributes, err := syscall.ParseNetlinkRouteAttr(&m)
+	if err != nil {
+		return c, false
+	}
+	flags := uint32(m.Data[2])
+	for _, a := range attributes {
+		switch {
+		case a.Attr.Type == unix.IFA_ADDRESS && !c.Addr.IsValid(), a.Attr.Type == unix.IFA_LOCAL: // ADDRESS is the peer's where both are given
+			c.Addr, _ = netip.AddrFromSlice(a.Value)
+		case a.Attr.Type == unix.IFA_FLAGS && len(a.Value) >= 4:
+			flags = binary.NativeEndian.Uint32(a.Value)
+		}
+	}
+	c.Bits = int(m.Data[1])
+	c.Passing = flags&unix.IFA_F_DEPRECATED != 0 || m.Data[0] == syscall.AF_INET6 && flags&unix.IFA_F_TEMPORARY != 0
+	unusable := flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 && flags&unix.IFA_F_OPTIMISTIC == 0
+	return c, c.Addr.IsValid() && !unusable
+}
+
+// describe tells of an interface what all its addresses have in common.
+func describe(root fs.FS, i net.Interface) Candidate {
+	f := facts{
+		name:         i.Name,
+		loopback:     i.Flags&net.FlagLoopback != 0,
+		pointToPoint: i.Flags&net.FlagPointToPoint != 0,
+		running:      i.Flags&net.FlagRunning != 0,
+	}
+	dir := path.Join("sys/class/net", i.Name)
+	f.hardware = hardware(root, dir, maxLayers)
+	f.bridge = exists(root, dir+"/bridge")
+	f.tunnel = exists(root, dir+"/tun_flags") || slices.Contains(tunnelTypes, number(root, dir+"/type"))
+	return Candidate{Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed"))}
+}
+
+// tunnelTypes are ARPHRD_PPP, TUNNEL, TUNNEL6, SIT, IPGRE, IP6GRE and NONE (tun,
+// WireGuard).
+var tunnelTypes = []int{512, 768, 769, 776, 778, 823, 65534}
+
+// maxLayers of bonds, VLANs and bridges are looked through.
+const maxLayers = 4
+
+// hardware reports whether an interface, or one that it is made of, is a device.
+func hardware(root fs.FS, dir string, layers int) bool {
+	if exists(root, dir+"/device") {
+		return true
+	}
+	entries, err := fs.ReadDir(root, dir)
+	if err != nil || layers == 0 {
+		return false
+	}
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		name, is := strings.CutPrefix(e.Name(), "lower_")
+		return is && hardware(root, path.Join("sys/class/net", name), layers-1)
+	})
+}
+
+func exists(root fs.FS, name string) bool {
+	_, err := fs.Stat(root, name)
+	return err == nil
+}
+
+// number reads a file with a number, 0 without one.
+func number(root fs.FS, name string) int {
+	b, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return n
+}

@@ -1,0 +1,117 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// UnreachedError says that no address of node 0 is reached by all other nodes.
+type UnreachedError struct {
+	nodes []Node
+	wish  Wish
+}
+
+// maxRows bounds the addresses that a message lists.
+const maxRows = 6
+
+// Error is a few lines: what was tried, who was reached there, who reaches nothing.
+func (e *UnreachedError) Error() string {
+	var b strings.Builder
+	zero := e.nodes[0].Name
+	tried := e.tried()
+	switch {
+	case len(tried) == 0:
+		return fmt.Sprintf("%s has no address that other nodes could reach", zero)
+	case e.wish.Asked != "" && e.nodes[0].Own[tried[0]].Named:
+		fmt.Fprintf(&b, "not every other node reaches %s at %s:", zero, e.wish.Asked)
+	default:
+		fmt.Fprintf(&b, "no address of %s is reached by every other node:", zero)
+	}
+	for i, index := range tried {
+		if i == maxRows {
+			fmt.Fprintf(&b, "\n  and %d more addresses", len(tried)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %-28s %s", e.nodes[0].Own[index], e.row(index))
+	}
+	if none := e.isolated(); len(none) > 0 && len(none) < len(e.nodes)-1 {
+		fmt.Fprintf(&b, "\n%s: none of them is reached from there", e.fold(none))
+	}
+	return b.String()
+}
+
+// Hint says what can be done.
+func (e *UnreachedError) Hint() string {
+	if e.wish.Asked != "" {
+		return "leave " + e.wish.Asked + " out to have every address tried, or let the hosts' firewalls pass TCP between them"
+	}
+	return "let the hosts' firewalls pass TCP between them, or name an address of " + e.nodes[0].Name +
+		" that all others reach: --master-addr ADDRESS, or ifhn=ADDRESS in the host file"
+}
+
+// tried are the indexes of node 0's addresses that some node dialed, in the order of
+// plausibility; all of them where nobody dialed any.
+func (e *UnreachedError) tried() []int {
+	order := Order(e.nodes, e.wish)
+	tried := slices.DeleteFunc(slices.Clone(order), func(index int) bool {
+		return !slices.ContainsFunc(e.nodes[1:], func(n Node) bool { _, dialed := n.answer(index); return dialed })
+	})
+	if len(tried) == 0 {
+		return order
+	}
+	return tried
+}
+
+// row says who reaches an address, and who does not for which reason.
+func (e *UnreachedError) row(index int) string {
+	var reached []string
+	var problems []string // in the order in which they occur
+	nodes := map[string][]string{}
+	for _, n := range e.nodes[1:] {
+		a, dialed := n.answer(index)
+		switch {
+		case !dialed:
+			a.Problem = "not tried"
+		case a.OK() && isZoned(e.nodes[0].Own[index].Addr) && a.Interface != e.nodes[0].Own[index].Interface:
+			a.Problem = "only by " + a.Interface
+		case a.OK():
+			reached = append(reached, n.Name)
+			continue
+		}
+		if nodes[a.Problem] == nil {
+			problems = append(problems, a.Problem)
+		}
+		nodes[a.Problem] = append(nodes[a.Problem], n.Name)
+	}
+	var words []string
+	if len(reached) > 0 {
+		words = append(words, "reached from "+e.fold(reached))
+	}
+	for _, p := range problems {
+		words = append(words, p+" from "+e.fold(nodes[p]))
+	}
+	return strings.Join(words, "; ")
+}
+
+// isolated are the nodes that reach no address of node 0.
+func (e *UnreachedError) isolated() (names []string) {
+	for _, n := range e.nodes[1:] {
+		if !slices.ContainsFunc(n.Reached, Answer.OK) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// fold writes names, as many as fit.
+func (e *UnreachedError) fold(names []string) string {
+	if e.wish.Fold != nil {
+		return e.wish.Fold(names)
+	}
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ",") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ",")
+}

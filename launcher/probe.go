@@ -1,0 +1,203 @@
+package launcher
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/wire"
+)
+
+// prober is a node that can be asked who reaches whom.
+type prober interface {
+	Ask(ctx context.Context, p wire.Probe) (wire.Reached, error)
+}
+
+// probeWish is what the user said of the network between the nodes.
+type probeWish struct {
+	// Names are the nodes' names, for messages.
+	Names []string
+	// Addresses are what the user named a node by (ifhn=, --master-addr for node 0),
+	// nil or "" where he did not.
+	Addresses []string
+	// Asked is how node 0's address was named: "--master-addr 10.0.0.1".
+	Asked string
+	// Port is MASTER_PORT where that is fixed, else 0: a firewall may let nothing else
+	// pass.
+	Port       int
+	PreferIPv6 bool
+	Fold       func(names []string) string
+}
+
+// patience is how much longer other addresses of node 0 are waited for when a first
+// one answered. Those that need more are tried again where it turns out that the
+// nodes need them.
+const patience = 50 * time.Millisecond
+
+// probeSession asks all nodes of a job.
+type probeSession struct {
+	probers []prober
+	nodes   []probe.Node
+	key     []byte
+	wish    probe.Wish
+	notes   []string
+}
+
+// chooseAddress finds which address of node 0 all other nodes reach and by which
+// interface each node talks to the others. Every node is asked two or three things:
+// for its addresses, to dial node 0's most plausible ones, and to dial the node after
+// it. Where that does not do, all of node 0's addresses are dialed with all of the
+// time. Notes are remarks for the user.
+func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string, err error) {
+	if len(probers) < 2 {
+		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
+	}
+	s := newProbeSession(probers, wish)
+	if err := s.listen(ctx, wish); err != nil {
+		return probe.Choice{}, s.notes, err
+	}
+	order := probe.Order(s.nodes, s.wish)
+	choice, err = s.try(ctx, order[:probe.FirstTry(s.nodes, order)], patience)
+	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
+		choice, err = s.try(ctx, order, 0)
+	}
+	return choice, s.notes, err
+}
+
+// try chooses among some of node 0's addresses.
+func (s *probeSession) try(ctx context.Context, indexes []int, patience time.Duration) (probe.Choice, error) {
+	if err := s.dialZero(ctx, indexes, patience); err != nil {
+		return probe.Choice{}, err
+	}
+	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
+		if err := s.dialNext(ctx, agreed, patience); err != nil {
+			return probe.Choice{}, err
+		}
+	}
+	return probe.Choose(s.nodes, s.wish)
+}
+
+func newProbeSession(probers []prober, wish probeWish) *probeSession {
+	s := &probeSession{
+		probers: probers,
+		nodes:   make([]probe.Node, len(probers)),
+		key:     make([]byte, 2*probe.MinKey),
+		wish:    probe.Wish{PreferIPv6: wish.PreferIPv6, Asked: wish.Asked, Fold: wish.Fold},
+	}
+	rand.Read(s.key) // never fails
+	for i := range s.nodes {
+		s.nodes[i].Name = wish.Names[i]
+	}
+	return s
+}
+
+// ask asks all nodes at once; question returns nil for a node that is not asked. The
+// error is the first node's that has one.
+func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
+	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
+	var all sync.WaitGroup
+	for i, prober := range s.probers {
+		p := question(i)
+		if p == nil {
+			continue
+		}
+		p.Key, p.Node = s.key, i
+		all.Go(func() {
+			r, err := prober.Ask(ctx, *p)
+			replies[i], errs[i] = &r, err
+		})
+	}
+	all.Wait()
+	for i, r := range replies {
+		switch {
+		case errs[i] != nil:
+			return fmt.Errorf("%s: %w", s.nodes[i].Name, errs[i])
+		case r != nil && r.Error != "":
+			return fmt.Errorf("%s: %s", s.nodes[i].Name, printable.Text(r.Error))
+		case r != nil:
+			for _, note := range r.Notes {
+				s.notes = append(s.notes, s.nodes[i].Name+": "+printable.Text(note))
+			}
+			heard(i, *r)
+		}
+	}
+	return nil
+}
+
+// listen has every node tell its addresses and answer there.
+func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
+	return s.ask(ctx, func(node int) *wire.Probe {
+		p := &wire.Probe{Listen: true}
+		if node < len(wish.Addresses) && wish.Addresses[node] != "" {
+			p.Names = []string{wish.Addresses[node]}
+		}
+		if node == 0 {
+			p.Port = wish.Port
+		}
+		return p
+	}, func(node int, r wire.Reached) {
+		s.nodes[node].Port = r.Port
+		for _, c := range r.Candidates {
+			c.Interface, c.Kind = printable.Text(c.Interface), printable.Text(c.Kind)
+			s.nodes[node].Own = append(s.nodes[node].Own, probe.Candidate(c))
+		}
+	})
+}
+
+// dialZero has all others dial some of node 0's addresses, by their indexes.
+func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience time.Duration) error {
+	targets := make([]wire.ProbeTarget, 0, len(indexes))
+	for _, i := range indexes {
+		targets = append(targets, wire.ProbeTarget{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
+	}
+	return s.ask(ctx, func(node int) *wire.Probe {
+		if node == 0 {
+			return nil
+		}
+		return &wire.Probe{Targets: targets, Patience: patience}
+	}, func(node int, r wire.Reached) {
+		s.nodes[node].Next = nil
+		s.nodes[node].Reached = answers(r, func(a *probe.Answer) bool {
+			if a.Target < 0 || a.Target >= len(indexes) {
+				return false
+			}
+			a.Target = indexes[a.Target]
+			return true
+		})
+	})
+}
+
+// dialNext has every node dial the one after it, at its place for each agreed address.
+func (s *probeSession) dialNext(ctx context.Context, agreed []int, patience time.Duration) error {
+	return s.ask(ctx, func(node int) *wire.Probe {
+		targets := probe.NextTargets(s.nodes, agreed, node)
+		if len(targets) == 0 {
+			return nil
+		}
+		p := &wire.Probe{Patience: patience}
+		for _, t := range targets {
+			p.Targets = append(p.Targets, wire.ProbeTarget(t))
+		}
+		return p
+	}, func(node int, r wire.Reached) {
+		s.nodes[node].Next = answers(r, func(*probe.Answer) bool { return true })
+	})
+}
+
+// answers are those of a Reached that keep takes.
+func answers(r wire.Reached, keep func(*probe.Answer) bool) (all []probe.Answer) {
+	for _, a := range r.Answers {
+		answer := probe.Answer(a)
+		answer.Interface, answer.Problem = printable.Text(a.Interface), printable.Text(a.Problem)
+		if keep(&answer) {
+			all = append(all, answer)
+		}
+	}
+	return slices.Clip(all)
+}

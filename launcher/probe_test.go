@@ -1,0 +1,211 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/wire"
+)
+
+// linkProber asks an agent at the other end of a link.
+type linkProber struct{ link *wire.Link }
+
+func (p linkProber) Ask(_ context.Context, question wire.Probe) (r wire.Reached, err error) {
+	if err := p.link.Send(&question); err != nil {
+		return r, err
+	}
+	f, err := p.link.Read()
+	if err != nil {
+		return r, err
+	}
+	if f.Type != wire.TypeReached {
+		return r, fmt.Errorf("a %s frame came for Reached", f.Type)
+	}
+	return r, f.Decode(&r)
+}
+
+// names are node0 to n.
+func nodeNames(n int) (all []string) {
+	for i := range n {
+		all = append(all, "node"+strconv.Itoa(i))
+	}
+	return all
+}
+
+// agentsHere starts agents in this process.
+func agentsHere(t *testing.T, n int) (all []prober) {
+	var running sync.WaitGroup
+	for range n {
+		head, node := transport.Local()
+		running.Go(func() { _ = agent.Serve(node, agent.Config{}) })
+		t.Cleanup(func() { _ = head.Close() })
+		all = append(all, linkProber{head})
+	}
+	t.Cleanup(func() {
+		for _, p := range all {
+			_ = p.(linkProber).link.Close()
+		}
+		running.Wait()
+	})
+	return all
+}
+
+// Several agents on this host have the same addresses, and tell each other apart all
+// the same.
+func TestAddressAmongAgentsHere(t *testing.T) {
+	choice, notes, err := chooseAddress(t.Context(), agentsHere(t, 4), probeWish{Names: nodeNames(4)})
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.Empty(t, choice.Warning)
+	require.Len(t, choice.Nodes, 4)
+	for _, p := range choice.Nodes {
+		require.Equal(t, choice.Nodes[0].Interface, p.Interface)
+		require.NotEmpty(t, p.Interface)
+	}
+	ln, err := net.Listen("tcp", netip.AddrPortFrom(choice.Addr, 0).String())
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+}
+
+func TestNamedAddressAmongAgentsHere(t *testing.T) {
+	for _, row := range []struct{ name, addr, interfaceName string }{
+		{"127.0.0.1", "127.0.0.1", "lo"},
+		{"localhost", "127.0.0.1", "lo"},
+		{"127.0.0.9", "127.0.0.9", "lo"},
+	} {
+		choice, _, err := chooseAddress(t.Context(), agentsHere(t, 2), probeWish{
+			Names: nodeNames(2), Addresses: []string{row.name, ""}, Asked: "--master-addr " + row.name,
+		})
+		require.NoError(t, err)
+		require.Equal(t, row.addr, choice.Addr.String())
+		require.Equal(t, row.interfaceName, choice.Nodes[0].Interface)
+		require.Contains(t, choice.Reason, "named by --master-addr "+row.name)
+	}
+	_, _, err := chooseAddress(t.Context(), agentsHere(t, 2), probeWish{Names: nodeNames(2), Addresses: []string{"192.0.2.77"}, Asked: "--master-addr 192.0.2.77"})
+	require.ErrorContains(t, err, "node0: 192.0.2.77 is no address of this host")
+}
+
+// The port that a firewall lets pass is where node 0 answers, and it is free for the
+// store afterwards; where it is taken another one serves.
+func TestProbesAtTheMasterPort(t *testing.T) {
+	free, err := net.Listen("tcp", ":0")
+	require.NoError(t, err)
+	port := free.Addr().(*net.TCPAddr).Port
+	listen := func() int {
+		agents := agentsHere(t, 2)
+		s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
+		require.NoError(t, s.listen(t.Context(), probeWish{Port: port}))
+		_, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 0)
+		require.NoError(t, err)
+		return s.nodes[0].Port
+	}
+	require.NotEqual(t, port, listen())
+	require.NoError(t, free.Close())
+	require.Equal(t, port, listen())
+}
+
+// The store can be opened where node 0 answered probes the moment before.
+func TestOpenAfterProbing(t *testing.T) {
+	agents := agentsHere(t, 2)
+	s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
+	require.NoError(t, s.listen(t.Context(), probeWish{}))
+	choice, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 0)
+	require.NoError(t, err)
+	link := agents[0].(linkProber).link
+	require.NoError(t, link.Send(&wire.Open{Addr: choice.Addr.WithZone("").String(), Port: s.nodes[0].Port}))
+	f, err := link.Read()
+	require.NoError(t, err)
+	var opened wire.Opened
+	require.NoError(t, f.Decode(&opened))
+	require.Empty(t, opened.Error)
+	require.Equal(t, s.nodes[0].Port, opened.Port)
+}
+
+// scripted is a node that answers as a test wishes.
+type scripted func(p wire.Probe) (wire.Reached, error)
+
+func (f scripted) Ask(_ context.Context, p wire.Probe) (wire.Reached, error) { return f(p) }
+
+// reachable is a node with addresses, of which others reach some.
+func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p wire.Probe)) scripted {
+	return func(p wire.Probe) (r wire.Reached, err error) {
+		asked(p)
+		if p.Listen {
+			r.Port = 1
+			for _, a := range addrs {
+				r.Candidates = append(r.Candidates, wire.ProbeCandidate{Addr: netip.MustParseAddr(a), Bits: 24, Interface: "eth" + a[3:4], Kind: probe.Ordinary})
+			}
+		}
+		for i, target := range p.Targets {
+			a := wire.ProbeAnswer{Target: i, Problem: "no answer"}
+			if reach(target.Addr) {
+				a = wire.ProbeAnswer{Target: i, RTT: 1, Local: netip.MustParseAddr(addrs[0]), Interface: "eth" + addrs[0][3:4]}
+			}
+			r.Answers = append(r.Answers, a)
+		}
+		return r, nil
+	}
+}
+
+// What is most plausible is dialed first, all of it only where that does not do.
+func TestOneOfManyAddresses(t *testing.T) {
+	zero := []string{"10.0.0.1", "10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"}
+	var mu sync.Mutex
+	dials := 0
+	count := func(p wire.Probe) {
+		mu.Lock()
+		defer mu.Unlock()
+		dials += len(p.Targets)
+	}
+	nodes := func(works string) (all []prober) {
+		dials = 0
+		reach := func(addr netip.Addr) bool { return addr.String() == works || addr.String()[:7] == "10.9.0." }
+		all = append(all, reachable(zero, reach, count))
+		for i := range 9 {
+			all = append(all, reachable([]string{fmt.Sprintf("10.9.0.%d", i+1)}, reach, count))
+		}
+		return all
+	}
+	choice, _, err := chooseAddress(t.Context(), nodes("10.1.0.1"), probeWish{Names: nodeNames(10)})
+	require.NoError(t, err)
+	require.Equal(t, "10.1.0.1", choice.Addr.String())
+	require.Equal(t, 9*3+9, dials)
+	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9"}, choice.Nodes[4])
+
+	choice, _, err = chooseAddress(t.Context(), nodes("10.4.0.1"), probeWish{Names: nodeNames(10)})
+	require.NoError(t, err)
+	require.Equal(t, "10.4.0.1", choice.Addr.String())
+	require.Equal(t, 9*3+9*5+9, dials)
+
+	_, _, err = chooseAddress(t.Context(), nodes("nothing"), probeWish{Names: nodeNames(10)})
+	var unreached *probe.UnreachedError
+	require.ErrorAs(t, err, &unreached)
+}
+
+func TestProbeErrorsNameTheNode(t *testing.T) {
+	quiet := func(wire.Probe) {}
+	fine := reachable([]string{"10.0.0.1"}, func(netip.Addr) bool { return true }, quiet)
+	gone := scripted(func(wire.Probe) (wire.Reached, error) { return wire.Reached{}, errors.New("the agent is gone") })
+	_, _, err := chooseAddress(t.Context(), []prober{fine, gone}, probeWish{Names: nodeNames(2)})
+	require.EqualError(t, err, "node1: the agent is gone")
+	broken := scripted(func(wire.Probe) (wire.Reached, error) { return wire.Reached{Error: "no sockets\x1b[31m"}, nil })
+	_, _, err = chooseAddress(t.Context(), []prober{broken, fine}, probeWish{Names: nodeNames(2)})
+	require.EqualError(t, err, "node0: no sockets^[[31m")
+	// A node that answers nonsense is a node that reached nothing.
+	liar := scripted(func(p wire.Probe) (wire.Reached, error) {
+		return wire.Reached{Port: -1, Answers: []wire.ProbeAnswer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}, nil
+	})
+	_, _, err = chooseAddress(t.Context(), []prober{fine, liar}, probeWish{Names: nodeNames(2)})
+	require.ErrorContains(t, err, "no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
+}
