@@ -43,12 +43,24 @@ func (l *loop) full() bool {
 		l.acceptReady = false
 		return true
 	}
-	if first := l.unknownFirst; first != nil && time.Now().Add(l.cfg.Limits.Greeting-crowdPause).After(first.until) {
-		l.fail(first, faultCrowd, fmt.Errorf("no greeting of a store client, and there are %d connections", l.open))
+	if l.giveUpFirst() {
 		l.bury()
 		return false
 	}
 	l.stopAccepting("that is the limit", l.cfg.Limits.Connections == connectionsFor(descriptors()))
+	return true
+}
+
+// giveUpFirst dooms the first of those who should have greeted by now, if there is one.
+func (l *loop) giveUpFirst() bool {
+	first := l.unknownFirst
+	for first != nil && first.dead {
+		first = first.after
+	}
+	if first == nil || !time.Now().Add(l.cfg.Limits.Greeting-crowdPause).After(first.until) {
+		return false
+	}
+	l.fail(first, faultCrowd, fmt.Errorf("no greeting of a store client, and there are %d connections", l.open))
 	return true
 }
 
@@ -94,17 +106,17 @@ func (l *loop) restartAccepting() {
 	}
 }
 
-// admit makes a connection of an accepted socket.
-func (l *loop) admit(fd int, peer netip.AddrPort) {
+// admit makes a connection of an accepted socket; nil if it is not accepted here.
+func (l *loop) admit(fd int, peer netip.AddrPort) *conn {
 	if !l.allowed(fd, peer.Addr()) {
 		unix.Close(fd)
 		l.refuse(peer.Addr())
-		return
+		return nil
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		unix.Close(fd)
 		l.complaints.say(netip.Addr{}, 0, faultCrowd, "the store cannot take a connection: %v", err)
-		return
+		return nil
 	}
 	c := &conn{fd: fd, peer: peer, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
 	c.waiter.Wake = func() { l.woken(c) }
@@ -114,6 +126,7 @@ func (l *loop) admit(fd int, peer netip.AddrPort) {
 	l.conns[fd] = c
 	l.open++
 	l.meet(c)
+	return c
 }
 
 // refuse says that a peer is not accepted, and how it would be.

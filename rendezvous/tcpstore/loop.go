@@ -25,7 +25,7 @@ type loop struct {
 	server   *Server
 	cfg      Config
 	epoll    int
-	listener int
+	listener int // -1: none, connections are handed over
 	engine   *rendezvous.Engine
 	over     bool
 
@@ -54,7 +54,7 @@ type loop struct {
 func newLoop(s *Server, cfg Config, listener int) (*loop, error) {
 	epoll, err := s.prepare(listener)
 	if err != nil {
-		unix.Close(listener)
+		closeSocket(listener)
 		return nil, err
 	}
 	return &loop{
@@ -69,9 +69,9 @@ func (l *loop) run() {
 	runtime.LockOSThread() // the thread that comes back from epoll_wait goes on: one in twenty cycles less. It ends with the goroutine.
 	l.in = make([]byte, chunk)
 	events := make([]unix.EpollEvent, batch)
-	err := l.watch(unix.EPOLL_CTL_ADD, l.listener, unix.EPOLLIN)
-	if err == nil {
-		err = l.watch(unix.EPOLL_CTL_ADD, l.server.bell, unix.EPOLLIN)
+	err := l.watch(unix.EPOLL_CTL_ADD, l.server.bell, unix.EPOLLIN)
+	if err == nil && l.listener >= 0 {
+		err = l.watch(unix.EPOLL_CTL_ADD, l.listener, unix.EPOLLIN)
 	}
 	for err == nil && !l.over {
 		var n int
@@ -159,7 +159,7 @@ func (l *loop) bury() {
 
 // close ends everything that the loop owns.
 func (l *loop) close() {
-	unix.Close(l.listener)
+	closeSocket(l.listener)
 	for _, c := range l.conns {
 		if c != nil {
 			unix.Close(c.fd)
@@ -167,6 +167,21 @@ func (l *loop) close() {
 	}
 	unix.Close(l.epoll)
 	unix.Close(l.server.bell)
+}
+
+// closeSocket closes a socket, if there is one.
+func closeSocket(fd int) {
+	if fd >= 0 {
+		unix.Close(fd)
+	}
+}
+
+// comers is the descriptor that becomes readable when the first peer comes.
+func (l *loop) comers() int {
+	if l.listener < 0 {
+		return l.server.bell
+	}
+	return l.listener
 }
 
 func (l *loop) snapshot() Snapshot {

@@ -46,16 +46,21 @@ type Server struct {
 
 // Listen opens a server. It can answer from the moment on that its port can be connected to.
 func Listen(cfg Config) (*Server, error) {
-	if cfg.Logf == nil {
-		cfg.Logf = func(string, ...any) {}
-	}
-	cfg.Limits = cfg.Limits.withDefaults()
 	fd, addr, err := bind(cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, err
 	}
+	return start(cfg, fd, addr)
+}
+
+// start has a server serve; it takes the listening socket, also when it fails.
+func start(cfg Config, listener int, addr netip.AddrPort) (*Server, error) {
+	if cfg.Logf == nil {
+		cfg.Logf = func(string, ...any) {}
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
 	s := &Server{addr: addr, ended: make(chan struct{})}
-	l, err := newLoop(s, cfg, fd)
+	l, err := newLoop(s, cfg, listener)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens.
+// Addr is where the server listens, or who hands connections to it by [Server.Take].
 func (s *Server) Addr() netip.AddrPort { return s.addr }
 
 // Clients counts the connections so far that proved to be a store client's.
@@ -128,12 +133,12 @@ func (s *Server) Waits() []Wait {
 	}
 }
 
-// ask has the server's goroutine run question, unless that is ending.
-func (s *Server) ask(question func(*loop), last bool) {
+// ask has the server's goroutine run question, unless that is ending; a loop that is over by then runs it, too.
+func (s *Server) ask(question func(*loop), last bool) (asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
-		return
+		return false
 	}
 	s.ending = last
 	s.questions = append(s.questions, question)
@@ -142,6 +147,7 @@ func (s *Server) ask(question func(*loop), last bool) {
 	if s.first != nil {
 		_ = s.first.SetReadDeadline(time.Unix(1, 0))
 	}
+	return true
 }
 
 func (s *Server) asked() []func(*loop) {
@@ -156,18 +162,21 @@ func (s *Server) asked() []func(*loop) {
 
 func (s *Server) serve(l *loop) {
 	defer close(s.ended)
-	s.firstPeer(l.listener)
+	s.firstPeer(l.comers())
 	l.run()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ending = true
+	s.ending, l.over = true, true
+	for _, question := range s.questions { // there are some where the kernel failed the loop
+		question(l)
+	}
 	l.close()
 }
 
 // firstPeer waits in Go's own poller until there is something to do. A blocked system call would hold a thread, and starting that
 // costs a job that never meets in the store more than everything else here.
-func (s *Server) firstPeer(listener int) {
-	if !s.poll(listener) {
+func (s *Server) firstPeer(comers int) {
+	if !s.poll(comers) {
 		return // the loop finds out what is wrong
 	}
 	if raw, err := s.first.SyscallConn(); err == nil {
@@ -182,14 +191,14 @@ func (s *Server) firstPeer(listener int) {
 	s.first = nil
 }
 
-// poll gives Go's poller a descriptor of its own for the listener, unless there is a question already.
-func (s *Server) poll(listener int) bool {
+// poll gives Go's poller a descriptor of its own for the one that tells of comers, unless there is a question already.
+func (s *Server) poll(comers int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.questions) > 0 {
 		return false
 	}
-	copied, err := unix.FcntlInt(uintptr(listener), unix.F_DUPFD_CLOEXEC, 0)
+	copied, err := unix.FcntlInt(uintptr(comers), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
@@ -197,13 +206,15 @@ func (s *Server) poll(listener int) bool {
 	return true
 }
 
-// prepare opens what the loop needs around the listening socket, which it owns from then on.
+// prepare opens what the loop needs around the listening socket, which it owns from then on; -1 is none.
 func (s *Server) prepare(listener int) (epoll int, err error) {
-	if err = inherited(listener); err == nil {
-		err = unix.Listen(listener, backlog)
-	}
-	if err != nil {
-		return -1, fmt.Errorf("listen: %w", err)
+	if listener >= 0 {
+		if err = inherited(listener); err == nil {
+			err = unix.Listen(listener, backlog)
+		}
+		if err != nil {
+			return -1, fmt.Errorf("listen: %w", err)
+		}
 	}
 	if epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return -1, fmt.Errorf("epoll_create1: %w", err)
@@ -219,9 +230,9 @@ func (s *Server) prepare(listener int) (epoll int, err error) {
 // net.core.somaxconn where that is less.
 const backlog = 1 << 16
 
-// inherited sets the options that connections take over from the socket that accepts them: answers leave at once, and a host that died
+// inherited sets the options of connections, on each or on the socket that accepts them, which hands them on: answers leave at once, and a host that died
 // is noticed within two minutes, since clients neither ask for keepalive nor say anything while they wait.
-func inherited(listener int) error {
+func inherited(socket int) error {
 	for _, option := range []struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
@@ -229,7 +240,7 @@ func inherited(listener int) error {
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 10},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 6},
 	} {
-		if err := unix.SetsockoptInt(listener, option.level, option.name, option.value); err != nil {
+		if err := unix.SetsockoptInt(socket, option.level, option.name, option.value); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,77 @@
+package job
+
+import (
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// TokenSize is the size of a token's secret in bytes.
+const TokenSize = 32
+
+// Token is the secret that all nodes of a job which come together by themselves
+// share. It is written
+//
+//	gorun1_ and 58 characters a–z, 2–7: base32 of the secret and of the CRC-32
+//	(IEEE, big-endian) of the prefix and the secret
+//
+// so that a typo is told from a token of another job. It prints as its prefix alone:
+// the secret is for files and standard input.
+type Token [TokenSize]byte
+
+const (
+	tokenPrefix = "gorun1_"
+	tokenDigits = 58 // of 5 bits: 32 bytes of secret, 4 of checksum, and 2 bits that are zero
+)
+
+var tokenBase = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Text is the token as its file holds it.
+func (t Token) Text() string {
+	return tokenPrefix + tokenBase.EncodeToString(binary.BigEndian.AppendUint32(t[:], tokenSum(t[:])))
+}
+
+// String hides the secret.
+func (t Token) String() string { return tokenPrefix + "…" }
+
+// GoString hides it from %#v.
+func (t Token) GoString() string { return t.String() }
+
+// tokenSum tells a typo; it is no protection.
+func tokenSum(secret []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE([]byte(tokenPrefix)), crc32.IEEETable, secret)
+}
+
+// ParseToken reads a token as Token.Text writes it; blanks and newlines around it, as
+// files have them, do not count. Errors say what is wrong and never repeat it.
+func ParseToken(text string) (t Token, err error) {
+	text = strings.TrimSpace(text)
+	digits, ok := strings.CutPrefix(text, tokenPrefix)
+	switch {
+	case text == "":
+		return t, errors.New("the token is empty; gorun token makes one")
+	case !ok:
+		return t, errors.New("this is no token: one begins with " + tokenPrefix + "; gorun token makes one")
+	case strings.ContainsAny(digits, " \t\r\n"):
+		return t, errors.New("there is more than a token: blanks or lines stand within it")
+	case len(digits) != tokenDigits:
+		return t, fmt.Errorf("the token has %d characters after %s and should have %d: was a part of it lost, or doubled, in copying?", len(digits), tokenPrefix, tokenDigits)
+	}
+	for i, c := range []byte(digits) {
+		if (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return t, fmt.Errorf("character %d of the token is none that tokens have (a to z, 2 to 7)", len(tokenPrefix)+i+1)
+		}
+	}
+	raw, err := tokenBase.DecodeString(digits)
+	if err != nil {
+		return t, errors.New("the token cannot be read: " + err.Error())
+	}
+	copy(t[:], raw)
+	if t.Text() != text {
+		return Token{}, errors.New("the token has a typo: its checksum does not fit")
+	}
+	return t, nil
+}
