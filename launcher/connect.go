@@ -1,11 +1,8 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,19 +14,6 @@ import (
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
-
-// way is a stream of frames to an agent on another host.
-type way struct {
-	stream io.ReadWriteCloser
-	// end says what is known of why it ended, such as the agent's last words.
-	end func() string
-}
-
-// reacher starts an agent on another host.
-type reacher interface {
-	reach(ctx context.Context, h hosts.Host) (way, error)
-	close()
-}
 
 // thisHost is where ranks run if nobody says anything else.
 var thisHost = hosts.Host{Name: "localhost", Here: true}
@@ -48,6 +32,9 @@ func (s *session) connect(ctx context.Context) error {
 		s.serveHere(s.nodes[0])
 		return nil
 	}
+	if s.settings.reacher == nil {
+		s.settings.reacher = s.newShell()
+	}
 	if err := s.each(func(n *node) error { return s.connectTo(ctx, n) }); err != nil {
 		return err
 	}
@@ -62,7 +49,7 @@ func (s *session) connectTo(ctx context.Context, n *node) error {
 		n.listen()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.spec.Reach.Timeout, job.DefaultReachTimeout))
+	ctx, cancel := context.WithTimeout(ctx, s.reachTimeout())
 	defer cancel()
 	w, err := s.settings.reacher.reach(ctx, n.host)
 	if err != nil {
@@ -113,7 +100,7 @@ func (s *session) join(errs []error) error {
 	for _, t := range troubles {
 		e := t.Error
 		if len(t.names) < len(s.nodes) || len(s.nodes) == 1 {
-			e.Text = fold(t.names) + ": " + e.Text
+			e.Text = hosts.Fold(t.names) + ": " + e.Text
 		}
 		all = multierror.Append(all, &e)
 	}
@@ -147,6 +134,3 @@ func flatten(err error) (list []*Error) {
 	}
 	return list
 }
-
-// fold names hosts in few words.
-func fold(names []string) string { return strings.Join(names, ",") }

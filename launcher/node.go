@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,8 @@ type node struct {
 
 	tell  func(string)
 	facts job.Facts
+	// addresses are those that the node said it has.
+	addresses []netip.Addr
 
 	// What follows is for nodes whose frames are read beside everything else: all,
 	// unless the job has one node in this process.
@@ -189,6 +192,9 @@ func (n *node) why(err error) string {
 
 // close ends the agent, which ends whatever of the job is left there.
 func (n *node) close() {
+	if n.link == nil { // it was never reached
+		return
+	}
 	_ = n.link.Close()
 	if n.served != nil {
 		<-n.served

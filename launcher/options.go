@@ -31,6 +31,7 @@ type settings struct {
 	adopts         bool
 	executable     string
 	reacher        reacher // to other hosts
+	ask            func(prompt string) (string, error)
 	nvml           nvml.Program
 	colour         bool
 	ascii          bool
@@ -80,6 +81,12 @@ func WithExecutable(path string) Option { return func(s *settings) { s.executabl
 // gorun-gpu beside the program of [WithExecutable], or else beside this one, or in
 // PATH.
 func WithNVML(p nvml.Program) Option { return func(s *settings) { s.nvml = p } }
+
+// WithSecrets asks for what only a person knows, such as the passphrase of a key; the
+// function is called once at a time. Without this option such keys are not used.
+func WithSecrets(ask func(prompt string) (string, error)) Option {
+	return func(s *settings) { s.ask = ask }
+}
 
 // WithColour colours labels on terminals.
 func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }

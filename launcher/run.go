@@ -183,6 +183,9 @@ func usageErrors(err error) error {
 func (s *session) close() {
 	s.endBeat()
 	_ = s.each(func(n *node) error { n.close(); return nil })
+	if s.settings.reacher != nil {
+		s.settings.reacher.close()
+	}
 }
 
 func (s *session) agentConfig() agent.Config {

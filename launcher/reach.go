@@ -1,0 +1,148 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"gorun/internal/version"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/transport/bootstrap"
+	"gorun/launcher/internal/transport/command"
+	"gorun/launcher/internal/transport/remote"
+	"gorun/launcher/internal/transport/ssh"
+	"gorun/launcher/job"
+)
+
+// way is a stream of frames to an agent on another host.
+type way struct {
+	stream io.ReadWriteCloser
+	// end says what is known of why it ended, such as the agent's last words; nil for
+	// nothing.
+	end func() string
+}
+
+// reacher starts agents on other hosts.
+type reacher interface {
+	reach(ctx context.Context, h hosts.Host) (way, error)
+	close()
+}
+
+// AgentVerb is the word by which a program that calls [ServeAgent] for it is asked to
+// be an agent.
+const AgentVerb = "agent"
+
+// shell starts agents by command lines on the hosts, as ssh does.
+type shell struct {
+	wish    job.ReachWish
+	dial    func(ctx context.Context, h hosts.Host) (remote.Host, error)
+	end     func()
+	program func() (bootstrap.Program, error)
+	places  chan struct{} // bounds the hosts that are being reached
+}
+
+// newShell is how other hosts are reached unless a test says otherwise.
+func (s *session) newShell() *shell {
+	wish := s.spec.Reach
+	sh := &shell{wish: wish, end: func() {}, places: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
+	sh.program = sync.OnceValues(s.ownProgram)
+	if len(wish.Command) > 0 {
+		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
+			return command.Dial(wish.Command, command.Target{Name: h.Name, User: h.User, Port: h.Port}, s.spec.Environ)
+		}
+		return sh
+	}
+	client := ssh.NewClient(ssh.Config{
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.settings.ask, Timeout: s.reachTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
+	})
+	sh.end = client.Close
+	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {
+		return client.Dial(ctx, ssh.Target{Name: h.Name, User: h.User, Port: h.Port})
+	}
+	return sh
+}
+
+func (s *session) reachTimeout() time.Duration {
+	return cmp.Or(s.spec.Reach.Timeout, job.DefaultReachTimeout)
+}
+
+// ownProgram is what is copied to other hosts.
+func (s *session) ownProgram() (bootstrap.Program, error) {
+	path := s.settings.executable
+	if path == "" {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return bootstrap.Program{}, err
+		}
+	}
+	return bootstrap.Find(path, version.String())
+}
+
+func (sh *shell) close() { sh.end() }
+
+func (sh *shell) reach(ctx context.Context, h hosts.Host) (way, error) {
+	select {
+	case sh.places <- struct{}{}:
+		defer func() { <-sh.places }()
+	case <-ctx.Done():
+		return way{}, reachError(ctx.Err())
+	}
+	if sh.wish.Agent == "" {
+		go sh.program() // it takes some milliseconds to read
+	}
+	host, err := sh.dial(ctx, h)
+	if err != nil {
+		return way{}, reachError(err)
+	}
+	w, err := sh.start(ctx, host)
+	if err != nil {
+		_ = host.Close()
+		return way{}, reachError(err)
+	}
+	return w, nil
+}
+
+// start brings gorun to the host, where it isn't yet, and starts it.
+func (sh *shell) start(ctx context.Context, host remote.Host) (way, error) {
+	c := bootstrap.Config{Agent: sh.wish.Agent, Args: []string{AgentVerb}}
+	if sh.wish.Agent == "" {
+		program, err := sh.program()
+		if err != nil {
+			return way{}, &Error{Code: job.ExitLauncher, Text: err.Error()}
+		}
+		c.Program = program
+	}
+	stream, err := bootstrap.Start(ctx, host, c)
+	if err != nil {
+		return way{}, err
+	}
+	return way{stream: hosted{stream, host}, end: stream.Stderr}, nil
+}
+
+// hosted is an agent's stream with the connection that carries it.
+type hosted struct {
+	*bootstrap.Stream
+	host remote.Host
+}
+
+func (h hosted) Close() error {
+	return errors.Join(h.Stream.Close(), h.host.Close())
+}
+
+// reachError is why a host could not be reached, as an error of the launcher's. It does
+// not name the host: who makes one list of what failed on the nodes does.
+func reachError(err error) error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	var r *remote.Error
+	if !errors.As(err, &r) {
+		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+	}
+	return &Error{Code: job.ExitLauncher, Text: r.Step.String() + ": " + r.Text, Hint: r.Hint}
+}
