@@ -140,7 +140,7 @@ func notesOf(facts []Facts) (notes []string) {
 		}
 	}
 	for i, note := range notes {
-		notes[i] = foldNames(from[note]) + ": " + note
+		notes[i] = FoldHosts(from[note]) + ": " + note
 	}
 	return notes
 }

@@ -134,15 +134,15 @@ func (b *builder) sameKinds() error {
 			continue
 		}
 		for k, kind := range kinds {
-			kinds[k] = fmt.Sprintf("%s on %s", kind, foldNames(hosts[kind]))
+			kinds[k] = fmt.Sprintf("%s on %s", kind, FoldHosts(hosts[kind]))
 		}
 		return fmt.Errorf("%s is not the same everywhere: %s; --copy sends this host's", app.Program, strings.Join(kinds, ", "))
 	}
 	return nil
 }
 
-// foldNames writes names of hosts for a message.
-func foldNames(names []string) string {
+// FoldHosts writes names of hosts for a message or a table.
+func FoldHosts(names []string) string {
 	const most = 8
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ","), more)
