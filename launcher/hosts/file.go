@@ -7,12 +7,27 @@ import (
 	"strings"
 )
 
-// ParseFile reads a host file: the union of what Open MPI and Hydra take. Name
-// is only for messages. Notes tell what of the file has no meaning here, one line
-// each; all mistakes are reported, joined, each with file and line.
-func ParseFile(name, text string) (all []Host, notes []string, err error) {
-	var mistakes []error
-	number := 0
+// File is what a host file says.
+type File struct {
+	Hosts []Host
+	// Dialect is whose way of writing it has, for the user: "Open MPI", "MPICH",
+	// "Open MPI or DeepSpeed", "plain names", or "Open MPI and MPICH" where it mixes
+	// them. DeepSpeed's files are told from Open MPI's by nothing.
+	Dialect string
+	// Notes tell what of the file has no meaning here, one line each.
+	Notes []string
+}
+
+// ParseFile reads a host file: the union of what Open MPI, MPICH and DeepSpeed
+// take, with ranges. Name is only for messages. All mistakes are reported, joined,
+// each with file and line.
+func ParseFile(name, text string) (File, error) {
+	var (
+		f        File
+		mistakes []error
+		style    fileStyle
+		number   int
+	)
 	for line := range strings.Lines(text) {
 		number++
 		line, _, _ = strings.Cut(line, "#")
@@ -21,49 +36,102 @@ func ParseFile(name, text string) (all []Host, notes []string, err error) {
 			continue
 		}
 		at := name + ":" + strconv.Itoa(number)
-		h, unused, err := parseLine(words)
+		some, unused, err := parseLine(words, maxHosts-len(f.Hosts))
 		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: %w", at, err))
+			mistakes = append(mistakes, eachMistake(at, err)...)
 			continue
 		}
+		style.see(words)
 		for _, word := range unused {
-			notes = append(notes, fmt.Sprintf("%s: %s has no meaning here", at, word))
+			f.Notes = append(f.Notes, fmt.Sprintf("%s: %s has no meaning here", at, word))
 		}
-		h.From = at
-		all = append(all, h)
+		for _, h := range some {
+			h.From = at
+			f.Hosts = append(f.Hosts, h)
+		}
 	}
+	f.Dialect = style.String()
 	switch {
 	case len(mistakes) > 0:
-		return nil, notes, errors.Join(mistakes...)
-	case len(all) == 0:
-		return nil, notes, fmt.Errorf("%s names no host", name)
+		return File{Notes: f.Notes}, errors.Join(mistakes...)
+	case len(f.Hosts) == 0:
+		return f, fmt.Errorf("%s names no host", name)
 	}
-	return Merge(all), notes, nil
+	f.Hosts = Merge(f.Hosts)
+	return f, nil
 }
 
-// parseLine reads the words of one line: a host and key=value pairs.
-func parseLine(words []string) (h Host, unused []string, err error) {
-	h, err = parseEntry(words[0])
-	if err != nil {
-		return Host{}, nil, err
+// fileStyle collects by what the writers of host files can be told apart.
+type fileStyle struct {
+	openMPI bool // a key that only Open MPI has, or a user or port
+	slots   bool // slots=, which DeepSpeed has too
+	mpich   bool // a number behind a colon, or a key of MPICH's
+}
+
+// see takes the words of a line that was read without a mistake.
+func (s *fileStyle) see(words []string) {
+	if _, numbers, _, _ := cutNumbers(words[0][strings.IndexByte(words[0], '@')+1:]); len(numbers) > 0 {
+		s.mpich = true
 	}
+	for _, word := range words[1:] {
+		switch key, _, _ := strings.Cut(word, "="); fileKey(key) {
+		case "slots":
+			s.slots = true
+		case "ifhn", "binding", "user":
+			s.mpich = true
+		case "cpu", "count", "max-slots", "slots-max", "cpu-max", "count-max", "username", "port":
+			s.openMPI = true
+		}
+	}
+}
+
+// String names the dialect for users.
+func (s fileStyle) String() string {
+	switch {
+	case s.mpich && (s.slots || s.openMPI):
+		return "Open MPI and MPICH"
+	case s.mpich:
+		return "MPICH"
+	case s.openMPI:
+		return "Open MPI"
+	case s.slots:
+		return "Open MPI or DeepSpeed"
+	}
+	return "plain names"
+}
+
+// fileKey is a key as set knows it.
+func fileKey(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "-")) }
+
+// parseLine reads the words of one line: a host, or a range of room hosts at most,
+// and key=value pairs.
+func parseLine(words []string, room int) (all []Host, unused []string, err error) {
+	all, err = parseEntry(words[0], room)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := all[0] // all others differ from it by their names alone
 	for _, word := range words[1:] {
 		key, value, found := strings.Cut(word, "=")
 		if !found {
-			return Host{}, nil, fmt.Errorf("%q: after a host come key=value pairs, such as slots=4", word)
+			return nil, nil, fmt.Errorf("%q: after a host come key=value pairs, such as slots=4", word)
 		}
-		known, err := h.set(strings.ToLower(strings.ReplaceAll(key, "_", "-")), value)
+		known, err := h.set(fileKey(key), value)
 		if err != nil {
-			return Host{}, nil, fmt.Errorf("%s: %w", word, err)
+			return nil, nil, fmt.Errorf("%s: %w", word, err)
 		}
 		if !known {
 			unused = append(unused, word)
 		}
 	}
-	if h.MaxSlots > 0 && h.Slots > h.MaxSlots {
-		return Host{}, nil, fmt.Errorf("slots=%d is more than max-slots=%d", h.Slots, h.MaxSlots)
+	switch {
+	case h.MaxSlots > 0 && h.Slots > h.MaxSlots:
+		return nil, nil, fmt.Errorf("slots=%d is more than max-slots=%d", h.Slots, h.MaxSlots)
+	case h.Address != "" && len(all) > 1:
+		return nil, nil, fmt.Errorf("ifhn=%s is one host's, and %s names %d: write a line for each", h.Address, words[0], len(all))
 	}
-	return h, unused, nil
+	all, err = h.each(Names(all))
+	return all, unused, err
 }
 
 // set takes one key=value pair; it reports whether it knows the key.
@@ -81,9 +149,16 @@ func (h *Host) set(key, value string) (known bool, err error) {
 			err = fmt.Errorf("%q is no user's name", value)
 		}
 	case "port":
-		h.Port, err = strconv.Atoi(value)
-		if err != nil || h.Port < 1 || h.Port > 65535 {
-			err = fmt.Errorf("%q is no port", value)
+		if h.Port != 0 {
+			return true, errors.New("the port is given twice")
+		}
+		h.Port, err = parsePort(value)
+	case "ifhn":
+		name, isAddress := address(value)
+		if h.Address = name; !isAddress && strings.Contains(name, ":") {
+			err = fmt.Errorf("%q is neither an address nor a name", value)
+		} else if !isAddress {
+			err = checkName(name)
 		}
 	default:
 		return false, nil

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,12 +19,14 @@ func requireSound(t *testing.T, all []Host) {
 		require.False(t, strings.HasPrefix(h.User, "-"))
 		require.GreaterOrEqual(t, h.Slots, 0)
 		require.GreaterOrEqual(t, h.MaxSlots, 0)
+		require.True(t, h.Port >= 0 && h.Port <= 65535)
+		require.False(t, strings.HasPrefix(h.Address, "-"))
 		require.False(t, seen[h.Name], "%q comes twice", h.Name)
 		seen[h.Name] = true
 	}
 }
 
-// The seeds of both lie in testdata/fuzz.
+// The seeds of all lie in testdata/fuzz.
 
 func FuzzParseList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string) {
@@ -37,10 +40,28 @@ func FuzzParseList(f *testing.F) {
 
 func FuzzParseFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
-		all, _, err := ParseFile("hosts.txt", text)
+		f, err := ParseFile("hosts.txt", text)
 		if err == nil {
-			require.NotEmpty(t, all)
+			require.NotEmpty(t, f.Hosts)
+			require.NotEmpty(t, f.Dialect)
 		}
-		requireSound(t, all)
+		requireSound(t, f.Hosts)
+	})
+}
+
+// What Fold writes Expand reads back, in whichever order and however often the
+// names come.
+func FuzzFold(f *testing.F) {
+	f.Fuzz(func(t *testing.T, list string) {
+		names, err := Expand(list)
+		if err != nil {
+			return
+		}
+		folded := Fold(names)
+		again, err := Expand(folded)
+		require.NoError(t, err, folded)
+		slices.Sort(names)
+		slices.Sort(again)
+		require.Equal(t, slices.Compact(names), again, folded)
 	})
 }

@@ -1,21 +1,27 @@
 // Package hosts knows the ways in which users say where ranks may run: the lists
-// behind -H and --host, and the host files of Open MPI and Hydra, whose union it
-// reads.
+// behind -H and --host, and the host files of Open MPI, MPICH and DeepSpeed, whose
+// union it reads.
 //
-// A list is what mpirun takes: names separated by commas, each with an optional
-// number of slots.
+// A list is what mpirun takes, with Slurm's ranges: names separated by commas, each
+// with an optional number of slots.
 //
-//	node1            one host, number of slots not said
-//	node1:4,node2:4  four slots each
-//	node1,node1      the same as node1:2
-//	[::1]:3, ::1     an IPv6 address needs brackets before a number
+//	node1                one host, number of slots not said
+//	node1:4,node2:4      four slots each
+//	node1,node1          the same as node1:2
+//	node[01-16,20]:8     seventeen hosts, eight slots each
+//	alice@node2:2222:4   who logs in, and at which port, before the slots
+//	[::1]:3, ::1         an IPv6 address needs brackets before numbers
 //
-// A file has one host on a line:
+// One number behind a name is the slots, as every mpirun reads it: a port has the
+// slots behind it (node2:2222:1), or stands in a file (port=2222) or in the
+// configuration of ssh.
+//
+// A file has one host, or one range, on a line:
 //
 //	# comment
-//	node1                          Open MPI, Hydra
-//	node2 slots=4 max-slots=8      Open MPI
-//	node3:4                        Hydra
+//	node1                          all
+//	node2 slots=4 max-slots=8      Open MPI; DeepSpeed without max-slots
+//	node3:4 ifhn=node3-ib          MPICH
 //	alice@node4 port=2222          Open MPI
 //
 // What is named twice has the sum of its slots. The package reads no file and
@@ -25,7 +31,6 @@ package hosts
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -75,9 +80,11 @@ func TotalSlots(all []Host) int {
 // again, as in Open MPI and Hydra.
 func Merge(all []Host) []Host {
 	var merged []Host
+	place := make(map[string]int, len(all))
 	for _, h := range all {
-		at := slices.IndexFunc(merged, func(m Host) bool { return m.Name == h.Name })
-		if at < 0 {
+		at, found := place[h.Name]
+		if !found {
+			place[h.Name] = len(merged)
 			merged = append(merged, h)
 			continue
 		}
@@ -103,24 +110,69 @@ func sum(a, b Host) Host {
 	} else {
 		a.MaxSlots = 0
 	}
-	a.User, a.Port = cmp.Or(a.User, b.User), cmp.Or(a.Port, b.Port)
+	a.User, a.Port, a.Address = cmp.Or(a.User, b.User), cmp.Or(a.Port, b.Port), cmp.Or(a.Address, b.Address)
 	return a
 }
 
 // Select returns the hosts of wanted, each with what all says about it: where a
-// list and a host file are given, the list chooses from the file. A number of
-// slots in wanted counts more than the file's. A host that all lacks is an error.
+// list and a host file are given, the list chooses from the file. What wanted says
+// of slots, user and port counts more than the file. Hosts that all lacks are an
+// error.
 func Select(all, wanted []Host) ([]Host, error) {
-	selected := make([]Host, 0, len(wanted))
+	place := make(map[string]int, len(all))
+	for i, h := range all {
+		place[h.Name] = i
+	}
+	var (
+		selected = make([]Host, 0, len(wanted))
+		missing  []string
+		from     string
+	)
 	for _, w := range wanted {
-		at := slices.IndexFunc(all, func(h Host) bool { return h.Name == w.Name })
-		if at < 0 {
-			return nil, fmt.Errorf("%s: the host file does not have %s", w.From, w.Name)
+		at, found := place[w.Name]
+		if !found {
+			missing, from = append(missing, w.Name), cmp.Or(from, w.From)
+			continue
 		}
 		h := all[at]
-		h.Slots = cmp.Or(w.Slots, h.Slots)
+		h.Slots, h.User, h.Port = cmp.Or(w.Slots, h.Slots), cmp.Or(w.User, h.User), cmp.Or(w.Port, h.Port)
 		h.From = w.From
 		selected = append(selected, h)
 	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s: the host file does not have %s", from, Fold(missing))
+	}
 	return selected, nil
+}
+
+// Exclude returns the hosts that names leave, and the names that none of all has.
+// Those that isHere knows, and those that mean it by themselves, are the host with
+// Here.
+func Exclude(all []Host, names []string, isHere func(name string) bool) (left []Host, unknown []string) {
+	gone := make([]bool, len(all))
+	place := make(map[string]int, len(all))
+	here := -1
+	for i, h := range all {
+		place[h.Name] = i
+		if h.Here {
+			here = i
+		}
+	}
+	for _, name := range names {
+		at, found := place[name]
+		if !found && here >= 0 && (Host{Name: name}.IsLoopback() || isHere(name)) {
+			at, found = here, true
+		}
+		if !found {
+			unknown = append(unknown, name)
+			continue
+		}
+		gone[at] = true
+	}
+	for i, h := range all {
+		if !gone[i] {
+			left = append(left, h)
+		}
+	}
+	return left, unknown
 }

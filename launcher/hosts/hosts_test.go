@@ -21,6 +21,16 @@ func TestParseList(t *testing.T) {
 		"fe80::1%eth0,10.0.0.1:2": {{Name: "fe80::1%eth0"}, {Name: "10.0.0.1", Slots: 2}},
 		"alice@a:2":               {{Name: "a", Slots: 2, User: "alice"}},
 		"a, b:2":                  {{Name: "a"}, {Name: "b", Slots: 2}},
+		"a:2222:4":                {{Name: "a", Port: 2222, Slots: 4}},
+		"a:2222":                  {{Name: "a", Slots: 2222}},
+		"u@a:22:1,[::1]:22:2":     {{Name: "a", User: "u", Port: 22, Slots: 1}, {Name: "::1", Port: 22, Slots: 2}},
+		"[fe80::1%eth0]:4":        {{Name: "fe80::1%eth0", Slots: 4}},
+		"dead:22:4":               {{Name: "dead", Port: 22, Slots: 4}},
+		"n[08-10,3]:2":            {{Name: "n08", Slots: 2}, {Name: "n09", Slots: 2}, {Name: "n10", Slots: 2}, {Name: "n3", Slots: 2}},
+		"u@r[1-2]n[3-4]-ib":       {{Name: "r1n3-ib", User: "u"}, {Name: "r1n4-ib", User: "u"}, {Name: "r2n3-ib", User: "u"}, {Name: "r2n4-ib", User: "u"}},
+		"n[1-2]:22:3":             {{Name: "n1", Port: 22, Slots: 3}, {Name: "n2", Port: 22, Slots: 3}},
+		"n[1-2],n[2]":             {{Name: "n1"}, {Name: "n2", Slots: 2}},
+		"[1-2]":                   {{Name: "1"}, {Name: "2"}},
 		`DOM\bob@gpu-1_x.site`:    {{Name: "gpu-1_x.site", User: `DOM\bob`}},
 	} {
 		t.Run(list, func(t *testing.T) {
@@ -36,27 +46,43 @@ func TestParseList(t *testing.T) {
 
 func TestParseListMistakes(t *testing.T) {
 	for list, want := range map[string][]string{
-		"":             {"a host's name is empty"},
-		"a,,b":         {"a host's name is empty"},
-		"a:x":          {`"a:x": the number of slots is "x"`},
-		"a:0":          {`the number of slots is "0"`},
-		"a:-1":         {`the number of slots is "-1"`},
-		"a:+1":         {`the number of slots is "+1"`},
-		"a:*":          {`the number of slots is "*"`},
-		"a:9999999":    {"not a number from 1 to 1048576"},
-		"a:":           {`the number of slots is ""`},
-		"node[01-64]":  {"not yet: host ranges"},
-		"n[1,2]:4":     {"not yet: host ranges"},
-		"[::1":         {"a bracket is not closed"},
-		"[::1]4":       {"after an address in brackets"},
-		"-oProxy=x":    {`"-oProxy=x" is no host's name: it begins with a dash`},
-		"-o@a":         {`"-o" is no user's name`},
-		"@a":           {`"" is no user's name`},
-		"a b":          {`' ' does not belong there`},
-		"a;rm":         {`';' does not belong there`},
-		"$(x)":         {`'$' does not belong there`},
-		"+n0":          {"relative and excluded hosts"},
-		"a:x,b:y,good": {`"a:x"`, `"b:y"`},
+		"":                           {"a host's name is empty"},
+		"a,,b":                       {"a host's name is empty"},
+		"a:x":                        {`"a:x": the number of slots is "x"`},
+		"a:0":                        {`the number of slots is "0"`},
+		"a:-1":                       {`the number of slots is "-1"`},
+		"a:+1":                       {`the number of slots is "+1"`},
+		"a:*":                        {`the number of slots is "*"`},
+		"a:9999999":                  {"not a number from 1 to 1048576"},
+		"a:":                         {`the number of slots is ""`},
+		"a:1:2:3":                    {"behind a name come :SLOTS or :PORT:SLOTS"},
+		"a:0:2":                      {`"0" is no port`},
+		"a:70000:2":                  {`"70000" is no port`},
+		"n[1-3:2]":                   {"[1-3:2] is no number or range", "there are no steps"},
+		"n[]":                        {"[] is no number or range"},
+		"n[1,]":                      {"[] is no number or range"},
+		"n[a-b]":                     {"[a-b] is no number or range"},
+		"n[[1]]":                     {"[[1] is no number or range"},
+		"n[3-1]":                     {"[3-1] runs backwards: write [1-3]"},
+		"n[1":                        {`"n[1": a bracket is not closed`},
+		"n1]":                        {"a bracket is closed that was not opened"},
+		"n[1-2]$":                    {`'$' does not belong there`},
+		"[a::z]:2":                   {"[a::z] is neither an IPv6 address nor a range"},
+		"n[1-999999999]":             {"[1-999999999] makes more than 65536 hosts"},
+		"n[1-65537]":                 {"more than 65536 hosts"},
+		"n[1-300]m[1-300]":           {"more than 65536 hosts"},
+		"n[1-65536],x":               {`"x": these are more than 65536 hosts`},
+		"n[0-999999999999999999999]": {"is no number or range"},
+		"[::1":                       {"a bracket is not closed"},
+		"[::1]4":                     {"after an address in brackets come :SLOTS, :PORT:SLOTS or nothing"},
+		"-oProxy=x":                  {`"-oProxy=x" is no host's name: it begins with a dash`},
+		"-o@a":                       {`"-o" is no user's name`},
+		"@a":                         {`"" is no user's name`},
+		"a b":                        {`' ' does not belong there`},
+		"a;rm":                       {`';' does not belong there`},
+		"$(x)":                       {`'$' does not belong there`},
+		"+n0":                        {"relative and excluded hosts"},
+		"a:x,b:y,good":               {`"a:x"`, `"b:y"`},
 	} {
 		t.Run(list, func(t *testing.T) {
 			_, err := ParseList(list, "-H "+list)
@@ -84,9 +110,9 @@ bob@node6 username=carol
 `
 
 func TestParseFile(t *testing.T) {
-	got, notes, err := ParseFile("hosts.txt", hostFile)
+	got, err := ParseFile("hosts.txt", hostFile)
 	require.NoError(t, err)
-	require.Empty(t, notes)
+	require.Empty(t, got.Notes)
 	require.Equal(t, []Host{
 		{Name: "node1", From: "hosts.txt:2"},
 		{Name: "node2", Slots: 6, From: "hosts.txt:3"},
@@ -95,24 +121,44 @@ func TestParseFile(t *testing.T) {
 		{Name: "node5", Slots: 3, MaxSlots: 6, From: "hosts.txt:7"},
 		{Name: "node6", User: "carol", From: "hosts.txt:9"},
 		{Name: "::1", Slots: 3, From: "hosts.txt:10"},
-	}, got)
+	}, got.Hosts)
+	require.Equal(t, "Open MPI and MPICH", got.Dialect)
+}
+
+// TestDialects shows one file of each, and what is told of it.
+func TestDialects(t *testing.T) {
+	for text, want := range map[string]File{
+		"a\nb # fast\n":                            {Dialect: "plain names", Hosts: []Host{{Name: "a", From: "h:1"}, {Name: "b", From: "h:2"}}},
+		"worker-1 slots=4\nworker-2 slots=4":       {Dialect: "Open MPI or DeepSpeed", Hosts: []Host{{Name: "worker-1", Slots: 4, From: "h:1"}, {Name: "worker-2", Slots: 4, From: "h:2"}}},
+		"a slots=2 max_slots=4":                    {Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 2, MaxSlots: 4, From: "h:1"}}},
+		"u@a port=22":                              {Dialect: "Open MPI", Hosts: []Host{{Name: "a", User: "u", Port: 22, From: "h:1"}}},
+		"a:4 ifhn=a-ib\nb:2 ifhn=[fd00::2]":        {Dialect: "MPICH", Hosts: []Host{{Name: "a", Slots: 4, Address: "a-ib", From: "h:1"}, {Name: "b", Slots: 2, Address: "fd00::2", From: "h:2"}}},
+		"a user=bob":                               {Dialect: "MPICH", Hosts: []Host{{Name: "a", User: "bob", From: "h:1"}}},
+		"n[1-2] slots=3 max-slots=4\n[::1]:22:1\n": {Dialect: "Open MPI and MPICH", Hosts: []Host{{Name: "n1", Slots: 3, MaxSlots: 4, From: "h:1"}, {Name: "n2", Slots: 3, MaxSlots: 4, From: "h:1"}, {Name: "::1", Port: 22, Slots: 1, From: "h:2"}}},
+	} {
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseFile("h", text)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
 }
 
 func TestParseFileSumsRepeatedLines(t *testing.T) {
-	got, _, err := ParseFile("h", "a\na\r\na\n")
+	got, err := ParseFile("h", "a\na\r\na\n")
 	require.NoError(t, err)
-	require.Equal(t, []Host{{Name: "a", Slots: 3, From: "h:1"}}, got)
+	require.Equal(t, []Host{{Name: "a", Slots: 3, From: "h:1"}}, got.Hosts)
 
-	got, _, err = ParseFile("h", "a slots=1 max-slots=2\na slots=1 max-slots=3")
+	got, err = ParseFile("h", "a slots=1 max-slots=2\na slots=1 max-slots=3")
 	require.NoError(t, err)
-	require.Equal(t, []Host{{Name: "a", Slots: 2, MaxSlots: 5, From: "h:1"}}, got)
+	require.Equal(t, []Host{{Name: "a", Slots: 2, MaxSlots: 5, From: "h:1"}}, got.Hosts)
 }
 
 func TestParseFileNotes(t *testing.T) {
-	got, notes, err := ParseFile("h", "a:2 binding=user:0+1 ifhn=eth0\n")
+	got, err := ParseFile("h", "a:2 binding=user:0+1 weight=3\n")
 	require.NoError(t, err)
-	require.Equal(t, []Host{{Name: "a", Slots: 2, From: "h:1"}}, got)
-	require.Equal(t, []string{"h:1: binding=user:0+1 has no meaning here", "h:1: ifhn=eth0 has no meaning here"}, notes)
+	require.Equal(t, []Host{{Name: "a", Slots: 2, From: "h:1"}}, got.Hosts)
+	require.Equal(t, []string{"h:1: binding=user:0+1 has no meaning here", "h:1: weight=3 has no meaning here"}, got.Notes)
 }
 
 func TestParseFileMistakes(t *testing.T) {
@@ -130,9 +176,15 @@ func TestParseFileMistakes(t *testing.T) {
 		"-l root":                      "it begins with a dash",
 		"^a":                           "relative and excluded hosts",
 		"a slots=x\nok\nb max-slots=y": "h:3: max-slots=y",
+		"a:22:4 port=22":               "h:1: port=22: the port is given twice",
+		"n[1-2] ifhn=x":                "h:1: ifhn=x is one host's, and n[1-2] names 2: write a line for each",
+		"a ifhn=x:1":                   `"x:1" is neither an address nor a name`,
+		"a ifhn=-x":                    "it begins with a dash",
+		"n[1-65536]\nm":                `h:2: "m": these are more than 65536 hosts`,
+		"+n0":                          "relative and excluded hosts",
 	} {
 		t.Run(text, func(t *testing.T) {
-			_, _, err := ParseFile("h", text)
+			_, err := ParseFile("h", text)
 			require.ErrorContains(t, err, want)
 		})
 	}
@@ -165,6 +217,22 @@ func TestSelect(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Host{{Name: "b", From: "-H"}, {Name: "a", Slots: 2, User: "u", From: "-H"}}, got)
 
-	_, err = Select(all, []Host{{Name: "c", From: "-H c"}})
-	require.EqualError(t, err, "-H c: the host file does not have c")
+	got, err = Select(all, []Host{{Name: "a", User: "v", Port: 22, From: "-H"}})
+	require.NoError(t, err)
+	require.Equal(t, []Host{{Name: "a", Slots: 4, User: "v", Port: 22, From: "-H"}}, got)
+
+	_, err = Select(all, []Host{{Name: "c1", From: "-H c[1-2]"}, {Name: "b"}, {Name: "c2", From: "-H c[1-2]"}})
+	require.EqualError(t, err, "-H c[1-2]: the host file does not have c[1-2]")
+}
+
+func TestExclude(t *testing.T) {
+	all := []Host{{Name: "a"}, {Name: "me", Here: true}, {Name: "b"}}
+	isMe := func(name string) bool { return name == "10.0.0.1" }
+	for name, want := range map[string]string{"a": "me,b", "me": "a,b", "localhost": "a,b", "10.0.0.1": "a,b", "none": "a,me,b"} {
+		left, unknown := Exclude(all, []string{name}, isMe)
+		require.Equal(t, want, strings.Join(Names(left), ","))
+		require.Equal(t, name == "none", len(unknown) == 1)
+	}
+	_, unknown := Exclude(all[:1], []string{"localhost", "a"}, isMe)
+	require.Equal(t, []string{"localhost"}, unknown, "this host is none of them")
 }

@@ -3,6 +3,7 @@ package hosts
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -19,13 +20,15 @@ func ParseList(list, from string) ([]Host, error) {
 		mistakes []error
 	)
 	for _, entry := range splitList(list) {
-		h, err := parseEntry(strings.TrimSpace(entry))
+		some, err := parseEntry(strings.TrimSpace(entry), maxHosts-len(all))
 		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: %w", from, err))
+			mistakes = append(mistakes, eachMistake(from, err)...)
 			continue
 		}
-		h.From = from
-		all = append(all, h)
+		for _, h := range some {
+			h.From = from
+			all = append(all, h)
+		}
 	}
 	if len(mistakes) > 0 {
 		return nil, errors.Join(mistakes...)
@@ -33,76 +36,166 @@ func ParseList(list, from string) ([]Host, error) {
 	return Merge(all), nil
 }
 
+// eachMistake says of each joined mistake where it is.
+func eachMistake(where string, err error) []error {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for i := range all {
+		all[i] = fmt.Errorf("%s: %w", where, all[i])
+	}
+	return all
+}
+
 // splitList cuts at commas outside brackets, which belong to addresses and
 // ranges.
 func splitList(list string) []string {
-	var (
-		entries []string
-		depth   int
-		start   int
-	)
-	for i := range len(list) {
-		switch list[i] {
-		case '[':
-			depth++
-		case ']':
-			depth--
-		case ',':
-			if depth <= 0 {
-				entries = append(entries, list[start:i])
-				start, depth = i+1, 0
-			}
-		}
+	var entries []string
+	start := 0
+	for _, at := range outside(list, ',') {
+		entries = append(entries, list[start:at])
+		start = at + 1
 	}
 	return append(entries, list[start:])
 }
 
-// parseEntry reads [user@]host[:slots].
-func parseEntry(entry string) (Host, error) {
+// parseEntry reads [user@]host[:slots] and [user@]host:port:slots; ranges in the
+// host's name make it several, room at most.
+func parseEntry(entry string, room int) ([]Host, error) {
 	if entry == "" {
-		return Host{}, errors.New("a host's name is empty")
+		return nil, errors.New("a host's name is empty")
 	}
 	var h Host
 	rest := entry
 	if user, host, found := strings.Cut(entry, "@"); found {
 		if !isUser(user) {
-			return Host{}, fmt.Errorf("%q is no user's name", user)
+			return nil, fmt.Errorf("%q is no user's name", user)
 		}
 		h.User, rest = user, host
 	}
-	name, slots, err := cutSlots(rest)
+	name, numbers, isAddress, err := cutNumbers(rest)
+	if err == nil {
+		err = h.setNumbers(numbers)
+	}
 	if err != nil {
-		return Host{}, fmt.Errorf("%q: %w", entry, err)
+		return nil, fmt.Errorf("%q: %w", entry, err)
 	}
-	if err := checkName(name); err != nil {
-		return Host{}, err
+	names := []string{name}
+	if !isAddress {
+		if names, err = expandName(name, room); err != nil {
+			return nil, err
+		}
+	} else if room < 1 {
+		return nil, errTooMany(entry)
 	}
-	h.Name, h.Slots = name, slots
-	return h, nil
+	return h.each(names)
 }
 
-// cutSlots separates the number of slots from a name. More than one colon
-// outside brackets is an IPv6 address without a number.
-func cutSlots(text string) (name string, slots int, err error) {
-	name, number, found := text, "", false
-	if inner, ok := strings.CutPrefix(text, "["); ok && strings.Contains(inner, ":") {
-		address, after, closed := strings.Cut(inner, "]")
-		if !closed {
-			return "", 0, errors.New("a bracket is not closed")
+// each is h under each of several names.
+func (h Host) each(names []string) ([]Host, error) {
+	all := make([]Host, len(names))
+	for i, name := range names {
+		if err := checkName(name); err != nil {
+			return nil, err
 		}
-		if name = address; after != "" {
-			if number, found = strings.CutPrefix(after, ":"); !found {
-				return "", 0, errors.New("after an address in brackets comes :SLOTS or nothing")
+		all[i] = h
+		all[i].Name = name
+	}
+	return all, nil
+}
+
+// setNumbers takes what stands behind a name: the slots, or port and slots. One
+// number alone is the slots, as every mpirun reads it.
+func (h *Host) setNumbers(numbers []string) (err error) {
+	switch len(numbers) {
+	case 0:
+		return nil
+	case 1:
+		h.Slots, err = parseSlots(numbers[0])
+		return err
+	case 2:
+		if h.Port, err = parsePort(numbers[0]); err == nil {
+			h.Slots, err = parseSlots(numbers[1])
+		}
+		return err
+	}
+	return errors.New("behind a name come :SLOTS or :PORT:SLOTS; an IPv6 address with numbers behind it stands in brackets")
+}
+
+// cutNumbers separates a name from the numbers behind it. An IPv6 address stands
+// in brackets before numbers, and may stand without them else; brackets without a
+// colon are ranges.
+func cutNumbers(text string) (name string, numbers []string, isAddress bool, err error) {
+	if name, ok := address(text); ok {
+		return name, nil, true, nil
+	}
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		inside, after, closed := strings.Cut(inner, "]")
+		if strings.Contains(inside, ":") {
+			return cutBracketed(inside, after, closed)
+		}
+	}
+	at := outside(text, ':')
+	if len(at) == 0 {
+		return text, nil, false, nil
+	}
+	return text[:at[0]], strings.Split(text[at[0]+1:], ":"), false, nil
+}
+
+// cutBracketed reads an IPv6 address that stood in brackets, and the numbers after
+// it.
+func cutBracketed(inside, after string, closed bool) (name string, numbers []string, isAddress bool, err error) {
+	name, ok := address(inside)
+	switch {
+	case !closed:
+		return "", nil, false, errors.New("a bracket is not closed")
+	case !ok:
+		return "", nil, false, fmt.Errorf("[%s] is neither an IPv6 address nor a range of numbers such as [01-16]", inside)
+	case after == "":
+		return name, nil, true, nil
+	case after[0] != ':':
+		return "", nil, false, errors.New("after an address in brackets come :SLOTS, :PORT:SLOTS or nothing")
+	}
+	return name, strings.Split(after[1:], ":"), true, nil
+}
+
+// address reads an IPv6 address, in brackets or without; it is ok if it is one.
+func address(text string) (name string, ok bool) {
+	if inner, found := strings.CutPrefix(text, "["); found {
+		if text, found = strings.CutSuffix(inner, "]"); !found {
+			return "", false
+		}
+	}
+	ip, err := netip.ParseAddr(text)
+	return text, err == nil && ip.Is6() && strings.IndexFunc(text, notInName) < 0
+}
+
+// outside lists where c stands outside of brackets.
+func outside(text string, c byte) (at []int) {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '[':
+			depth++
+		case ']':
+			depth = max(depth-1, 0)
+		case c:
+			if depth == 0 {
+				at = append(at, i)
 			}
 		}
-	} else if strings.Count(text, ":") == 1 {
-		name, number, found = strings.Cut(text, ":")
 	}
-	if !found {
-		return name, 0, nil
+	return at
+}
+
+// parsePort reads the TCP port of an SSH server.
+func parsePort(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is no port, which is a number from 1 to 65535", text)
 	}
-	slots, err = parseSlots(number)
-	return name, slots, err
+	return int(n), nil
 }
 
 // parseSlots reads a number of slots. Open MPI's * (all cores) needs facts of
@@ -121,10 +214,8 @@ func checkName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("a host's name is empty")
-	case strings.ContainsAny(name, "[]"):
-		return fmt.Errorf("%q: not yet: host ranges; write the names out", name)
 	case strings.HasPrefix(name, "+"), strings.HasPrefix(name, "^"):
-		return fmt.Errorf("%q: relative and excluded hosts are not supported; write the names out", name)
+		return fmt.Errorf("%q: relative and excluded hosts are not supported: write the names out, and --exclude NAME for hosts to leave out", name)
 	case strings.HasPrefix(name, "-"):
 		return fmt.Errorf("%q is no host's name: it begins with a dash", name)
 	}

@@ -1,0 +1,153 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxHosts bounds the hosts of one list or file: node[1-999999999] is a typing
+// mistake, or somebody's way to take all memory.
+const maxHosts = 1 << 16
+
+// maxDigits is the longest number of a range: it fits into an int64 with room for
+// one more.
+const maxDigits = 18
+
+// Expand returns the names that a list in Slurm's hostlist grammar means, in its
+// order; what comes twice stays twice.
+//
+//	list   := elem ("," elem)*              commas inside brackets do not cut
+//	elem   := text ("[" ranges "]" text)*   several brackets: each with each, the first one slowest
+//	ranges := range ("," range)*
+//	range  := number | number "-" number    padded with zeros as wide as the first one
+//
+// Text behind the last bracket is taken, which scontrol refuses: gpu-[1,3]-ib. An
+// IPv6 address stands for itself. More than 65536 names are refused. All mistakes
+// are reported, joined.
+func Expand(list string) ([]string, error) {
+	var (
+		names    []string
+		mistakes []error
+	)
+	for _, entry := range splitList(list) {
+		some, err := expandEntry(strings.TrimSpace(entry), maxHosts-len(names))
+		if err != nil {
+			mistakes = append(mistakes, err)
+		}
+		names = append(names, some...)
+	}
+	if len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	return names, nil
+}
+
+func expandEntry(entry string, room int) ([]string, error) {
+	if name, ok := address(entry); ok {
+		return []string{name}, nil
+	}
+	names, err := expandName(entry, room)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.Contains(name, ":") {
+			return nil, fmt.Errorf("%q is no host's name: ':' does not belong there", name)
+		}
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// expandName returns the names that text with brackets means, room at most.
+func expandName(text string, room int) ([]string, error) {
+	names := []string{""}
+	for rest := text; rest != ""; {
+		before, after, found := strings.Cut(rest, "[")
+		if strings.Contains(before, "]") {
+			return nil, fmt.Errorf("%q: a bracket is closed that was not opened", text)
+		}
+		each := []string{before}
+		rest = ""
+		if found {
+			ranges, behind, closed := strings.Cut(after, "]")
+			if !closed {
+				return nil, fmt.Errorf("%q: a bracket is not closed", text)
+			}
+			numbers, err := expandRanges(ranges, room/len(names))
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", text, err)
+			}
+			for i := range numbers {
+				numbers[i] = before + numbers[i]
+			}
+			each, rest = numbers, behind
+		}
+		names = product(names, each)
+	}
+	if len(names) > room {
+		return nil, errTooMany(text)
+	}
+	return names, nil
+}
+
+func errTooMany(text string) error {
+	return fmt.Errorf("%q: these are more than %d hosts, the most that one list or file may have", text, maxHosts)
+}
+
+// product puts each of tails behind each of heads.
+func product(heads, tails []string) []string {
+	all := make([]string, 0, len(heads)*len(tails))
+	for _, head := range heads {
+		for _, tail := range tails {
+			all = append(all, head+tail)
+		}
+	}
+	return all
+}
+
+// expandRanges reads what stands in brackets: 01-16,20.
+func expandRanges(ranges string, room int) ([]string, error) {
+	var numbers []string
+	for _, text := range strings.Split(ranges, ",") {
+		low, high, isRange := strings.Cut(text, "-")
+		first, err := rangeNumber(low, text)
+		if err != nil {
+			return nil, err
+		}
+		if !isRange {
+			high = low
+		}
+		last, err := rangeNumber(high, text)
+		switch {
+		case err != nil:
+			return nil, err
+		case last < first:
+			return nil, fmt.Errorf("[%s] runs backwards: write [%s-%s]", text, high, low)
+		case last-first >= int64(room-len(numbers)):
+			return nil, fmt.Errorf("[%s] makes more than %d hosts, the most that one list or file may have", text, maxHosts)
+		}
+		for n := first; n <= last; n++ {
+			numbers = append(numbers, pad(n, len(low)))
+		}
+	}
+	return numbers, nil
+}
+
+// rangeNumber reads one number of the range text.
+func rangeNumber(number, text string) (int64, error) {
+	if number == "" || len(number) > maxDigits || strings.Trim(number, "0123456789") != "" {
+		return 0, fmt.Errorf("[%s] is no number or range of numbers such as 01-16; there are no steps, letters or brackets in brackets", text)
+	}
+	return strconv.ParseInt(number, 10, 64)
+}
+
+// pad is n with zeros before it up to width.
+func pad(n int64, width int) string {
+	text := strconv.FormatInt(n, 10)
+	return strings.Repeat("0", max(width-len(text), 0)) + text
+}
