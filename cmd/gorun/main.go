@@ -74,7 +74,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
-	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, IsThisHost: isThisHost}
+	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost}
 }
 
 // variableNames are the names in the environment.

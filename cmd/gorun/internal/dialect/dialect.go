@@ -36,6 +36,7 @@ type Dialect struct {
 	subcommands bool          // the first word may be one
 	serves      bool          // there is no program: gorun serves a store for others
 	shows       bool          // there is no program: gorun shows a machine
+	checks      bool          // gorun looks at hosts; a program may be named
 	benches     bool          // the program is gorun's own, which measures
 	store       job.StoreMode // what --store=auto means
 	count       int           // ranks per node where nothing says it; 0 leaves it open
@@ -59,8 +60,9 @@ var (
 			{"gorun --nproc-per-node auto -m pkg.train", "a Python module, a rank per GPU or CPU"},
 			{"gorun -n 2 --dry-run ./trainer", "what would be started, and why"},
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
+			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{ownTable, endTable, placeTable, mpiTable, torchrunTable, foreignTable},
+		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, foreignTable},
 		fallbacks: []fallback{
 			{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
@@ -82,7 +84,7 @@ var (
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
-		tables: [][]Option{torchrunTable, ownTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
+		tables: [][]Option{torchrunTable, ownTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
 		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 	// Launch has those of python -m torch.distributed.launch.
@@ -93,7 +95,7 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
-		tables: [][]Option{torchrunTable, launchTable, ownTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
+		tables: [][]Option{torchrunTable, launchTable, ownTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
 		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 )
@@ -180,12 +182,18 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "store", "topo", "bench", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
 	case "launch":
 		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
+	case "hosts":
+		return &command{name, "hosts check: look at hosts as a job on them would find them", hostsCommand}
+	case "token":
+		return &command{name, "print a new secret for nodes that join each other", tokenCommand}
+	case "agent": // gorun's own, and in no help
+		return &command{name, "be a node of somebody else's job", agentCommand}
 	case "store":
 		return &command{name, "serve a store alone, for scripts and other launchers", Store.parse}
 	case "topo":
@@ -195,7 +203,7 @@ func subcommand(name string) *command {
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, store, topo and bench too", helpCommand}
+		return &command{name, "print help, of launch, hosts, store, topo and bench too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -226,12 +234,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Store, Topo, Bench} {
+	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, store, topo and bench", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, topo and bench", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

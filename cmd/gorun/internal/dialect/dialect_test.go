@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,10 +43,20 @@ func around(variables ...string) Surroundings {
 				return []byte("here\nthere slots=x\n"), nil
 			case "ranks.txt":
 				return []byte("rank 0=here slot=0\nrank 1=here slot=1\n"), nil
+			case "cluster.txt":
+				return []byte("node[1-4] slots=2\n"), nil
 			case "odd.txt":
 				return []byte("here:2 binding=rr\n"), nil
 			}
 			return nil, fs.ErrNotExist
+		},
+		ReadToken: func(name string) ([]byte, fs.FileMode, error) {
+			mode, found := map[string]fs.FileMode{"token": 0o600, "pod": 0o440, "open": 0o644, "shared": 0o660, "empty": 0o600, "long": 0o600}[name]
+			content := map[string]string{"empty": " \n", "long": "two words"}[name]
+			if !found {
+				return nil, 0, fs.ErrNotExist
+			}
+			return []byte(cmp.Or(content, " s3cret\n")), mode, nil
 		},
 		IsThisHost: func(name string) bool { return name == "here" },
 	}
@@ -99,11 +110,11 @@ func TestSpec(t *testing.T) {
 		"gorun --nproc-per-node 2 --nnodes 1:1 ": {PerNode: fixed(2, "--nproc-per-node 2"), NumNodes: 1},
 		"gorun -np 2 --nproc-per-node 2 x":       {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", PerNode: fixed(2, "--nproc-per-node 2")},
 
-		"gorun -H localhost:4 x":               {Hosts: []hosts.Host{{Name: "localhost", Slots: 4, From: "-H localhost:4"}}, HostsFrom: "-H localhost:4"},
-		"gorun -host here,127.0.0.1:2 x":       {Hosts: []hosts.Host{{Name: "here", Slots: 3, From: "-host here,127.0.0.1:2"}}, HostsFrom: "-host here,127.0.0.1:2"},
-		"gorun --hosts [::1] -H ::1 x":         {Hosts: []hosts.Host{{Name: "::1", Slots: 2, From: "--hosts [::1]"}}, HostsFrom: "--hosts [::1] -H ::1"},
-		"gorun --hostfile here.txt x":          {Hosts: []hosts.Host{{Name: "here", Slots: 3, From: "here.txt:1"}}, HostsFrom: "--hostfile here.txt"},
-		"gorun -machinefile here.txt -H here ": {Hosts: []hosts.Host{{Name: "here", Slots: 2, MaxSlots: 4, From: "-H here"}}, HostsFrom: "-H here -machinefile here.txt"},
+		"gorun -H localhost:4 x":               {Hosts: []hosts.Host{{Name: "localhost", Slots: 4, Here: true, From: "-H localhost:4"}}, HostsFrom: "-H localhost:4"},
+		"gorun -host here,127.0.0.1:2 x":       {Hosts: []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "-host here,127.0.0.1:2"}}, HostsFrom: "-host here,127.0.0.1:2"},
+		"gorun --hosts [::1] -H ::1 x":         {Hosts: []hosts.Host{{Name: "::1", Slots: 2, Here: true, From: "--hosts [::1]"}}, HostsFrom: "--hosts [::1] -H ::1"},
+		"gorun --hostfile here.txt x":          {Hosts: []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "here.txt:1"}}, HostsFrom: "--hostfile here.txt"},
+		"gorun -machinefile here.txt -H here ": {Hosts: []hosts.Host{{Name: "here", Slots: 2, MaxSlots: 4, Here: true, From: "-H here"}}, HostsFrom: "-H here -machinefile here.txt"},
 		"gorun --node-rank 0 --nnodes=1 x":     {NumNodes: 1},
 
 		"gorun -m x":                  {Apps: []job.App{{Start: job.StartModule}}},
@@ -177,7 +188,7 @@ func TestSpec(t *testing.T) {
 		"gorun --signals-to-handle SIGUSR1,term x": {SignalsToHandle: []string{"SIGUSR1", "SIGTERM"}},
 
 		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null x": {},
-		"gorun -oversubscribe --allow-run-as-root -genvall x":                                          {},
+		"gorun -use-hwthread-cpus --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x":               {},
 		"gorun -bind-to none -map-by slot x": {Place: job.PlaceWish{
 			BindTo: placement.BindTo{Given: true, From: "-bind-to none"}, MapBy: placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
 		}},

@@ -72,13 +72,17 @@ func (p *parser) finish() (Invocation, error) {
 		return p.finishServe()
 	case p.dialect.shows:
 		return p.finishShow()
+	case p.dialect.checks:
+		return p.finishHostsCheck()
 	case p.dialect.benches:
 		return p.finishBench()
 	}
 	p.checkPrograms()
-	p.finishCounts()
 	p.finishHosts()
 	p.finishStore()
+	p.finishNodes()
+	p.finishCounts()
+	p.finishReach()
 	p.finishOutput()
 	p.finishAction()
 	p.noteStrangers()
@@ -122,15 +126,16 @@ func howToCount(i int, program string) string {
 	return strings.Replace(writeColon, "PROGRAM", program, 1)
 }
 
-// finishCounts compares what the counts say about each other: one host has
-// NumRanks or PerNode ranks, and both can only be said if they are equal.
+// finishCounts compares what the counts say about each other: one node has
+// NumRanks or PerNode ranks, and both can only be said if they are equal; on
+// several nodes PerNode is what each has at most.
 func (p *parser) finishCounts() {
 	spec := &p.inv.Spec
 	total := 0
 	for _, app := range spec.Apps {
 		total += app.NumRanks
 	}
-	perNode := spec.PerNode
+	perNode, nodes := spec.PerNode, max(len(spec.Hosts), 1)
 	switch {
 	case total == 0 && perNode.Kind == job.CountUnset:
 		if p.dialect.count > 0 {
@@ -141,6 +146,9 @@ func (p *parser) finishCounts() {
 		p.problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
 	case perNode.Kind != job.CountFixed:
 		p.problem(fmt.Errorf("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From))
+	case nodes > 1 && total <= perNode.N*nodes:
+	case nodes > 1:
+		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes, nodes))
 	case total != perNode.N && p.nodesFrom != "":
 		p.problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N))
 	case total != perNode.N:
@@ -168,7 +176,7 @@ func (p *parser) finishStore() {
 		}
 	default:
 		addr := p.master
-		if addr.addrFrom == "" {
+		if addr.addrFrom == "" && !p.joins() { // of a node that joins it is what others reach it by
 			addr.addr, addr.addrFrom = p.local.addr, p.local.addrFrom
 		}
 		store.Addr, store.Port, store.From = addr.addr, addr.port, joinWords(addr.addrFrom, addr.portFrom)

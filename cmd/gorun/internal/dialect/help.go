@@ -64,6 +64,9 @@ func (d *Dialect) synopsis() string {
 	if d.benches {
 		return d.Name + " OPERATION [options]"
 	}
+	if d.checks {
+		return d.Name + " check [options] [PROGRAM]"
+	}
 	return d.Name + " [options] PROGRAM [ARGS...]"
 }
 
@@ -85,7 +88,7 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 		}
 		b.row(o.Usage(), o.Help)
 	}
-	if g == GroupRanks && !d.serves {
+	if g == GroupRanks && !d.serves && !d.checks {
 		b.paragraph("  ", d.countDefault())
 	}
 }

@@ -31,7 +31,7 @@ func TestHelp(t *testing.T) {
 		}
 		require.NotRegexp(t, `--\w+_`, help, "underscores are no second spelling to show")
 		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, --help"))
-		require.Equal(t, !d.serves, strings.Contains(help, "How many ranks:"))
+		require.Equal(t, !d.serves && !d.checks, strings.Contains(help, "How many ranks:"))
 		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
 	}
 }

@@ -1,13 +1,16 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorun/launcher/hosts"
 )
 
-// finishHosts reads the lists and the file of hosts. For now every host has to be
-// this one, whatever name it goes by.
+// finishHosts reads the lists and the file of hosts. The names of this host become
+// one, to which nobody logs in.
 func (p *parser) finishHosts() {
 	listed, ok := p.listedHosts()
 	filed, fileOK := p.filedHosts()
@@ -25,15 +28,16 @@ func (p *parser) finishHosts() {
 	case len(filed) > 0:
 		all = filed
 	case len(listed) == 0:
+		p.refuseExclude()
 		return
 	}
-	if p.refuseOthers(all) {
-		return
-	}
-	here := hosts.Sum(all)
-	p.checkMaxSlots(here)
-	p.inv.Spec.Hosts, p.inv.Spec.HostsFrom = []hosts.Host{here}, from
+	all = p.exclude(p.mergeHere(all), from)
+	p.inv.Spec.Hosts, p.inv.Spec.HostsFrom = p.firstHosts(all, from), from
+	p.checkMaxSlots(p.inv.Spec.Hosts)
 }
+
+// hostsGiven reports whether the hosts were named, or meant to be.
+func (p *parser) hostsGiven() bool { return len(p.hostLists) > 0 || p.hostFile.from != "" }
 
 // listedHosts joins the lists of all -H options.
 func (p *parser) listedHosts() (all []hosts.Host, ok bool) {
@@ -59,14 +63,18 @@ func (p *parser) filedHosts() ([]hosts.Host, bool) {
 		p.problem(fmt.Errorf("%s: %w", p.hostFile.from, err))
 		return nil, false
 	}
-	all, notes, err := hosts.ParseFile(p.hostFile.value, string(content))
-	for _, note := range notes {
+	file, err := hosts.ParseFile(p.hostFile.value, string(content))
+	for _, note := range file.Notes {
 		p.note(note)
 	}
 	if err != nil {
 		p.problem(err)
+		return nil, false
 	}
-	return all, err == nil
+	if p.inv.Verbose > 0 {
+		p.note(p.hostFile.value + ": the host file's dialect: " + file.Dialect)
+	}
+	return file.Hosts, true
 }
 
 // hostsFrom says in the user's words where the hosts came from.
@@ -78,28 +86,127 @@ func (p *parser) hostsFrom() string {
 	return joinWords(from, p.hostFile.from)
 }
 
-// refuseOthers reports whether some host is not this one.
-func (p *parser) refuseOthers(all []hosts.Host) (refused bool) {
+// isHere reports whether a name means this host.
+func (p *parser) isHere(name string) bool {
+	return hosts.Host{Name: name}.IsLoopback() || p.around.IsThisHost(name)
+}
+
+// mergeHere sums the names of this host, where the first of them stands.
+func (p *parser) mergeHere(all []hosts.Host) []hosts.Host {
+	var here []hosts.Host
+	at := 0
+	merged := make([]hosts.Host, 0, len(all))
 	for _, h := range all {
-		if h.IsLoopback() || p.around.IsThisHost(h.Name) {
+		if !p.isHere(h.Name) {
+			merged = append(merged, h)
 			continue
 		}
-		p.problem(fmt.Errorf("%s: %s: not yet: other hosts come with SSH support; start gorun on %s itself, or use -H localhost:N", h.From, h.Name, h.Name))
-		refused = true
+		if h.User != "" || h.Port != 0 {
+			p.note(fmt.Sprintf("%s: %s is this host, to which nobody logs in: its user and port do not count", h.From, h.Name))
+		}
+		if here = append(here, h); len(here) == 1 {
+			at = len(merged)
+		}
 	}
-	return refused
+	if here == nil {
+		return merged
+	}
+	sum := hosts.Sum(here)
+	sum.Here, sum.User, sum.Port = true, "", 0
+	return slices.Insert(merged, at, sum)
+}
+
+// exclude leaves out what --exclude names. Who types a name that is not there
+// learns of it; a variable may name the broken hosts of a whole site.
+func (p *parser) exclude(all []hosts.Host, from string) []hosts.Host {
+	for _, list := range p.excluded {
+		names, err := hosts.Expand(list.value)
+		if err != nil {
+			p.problem(excludeError(list, err))
+			continue
+		}
+		left, unknown := hosts.Exclude(all, names, p.around.IsThisHost)
+		if len(unknown) > 0 && !isVariable(list.from) {
+			p.problem(fmt.Errorf("%s: %s: not among the hosts of %s", list.from, hosts.Fold(unknown), from))
+		}
+		if len(left) == 0 && len(all) > 0 {
+			p.problem(fmt.Errorf("%s leaves none of the hosts of %s", list.from, from))
+			return all
+		}
+		all = left
+	}
+	return all
+}
+
+// excludeError says of DeepSpeed's lists of GPUs (host:0,1@host:2) what they are.
+func excludeError(list arg, err error) error {
+	if strings.ContainsAny(list.value, ":@") {
+		return fmt.Errorf("%s: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, which are chosen by --gpus, no users, no ports", list.from)
+	}
+	return fmt.Errorf("%s: %w", list.from, err)
+}
+
+// refuseExclude: without hosts there is nothing to leave out.
+func (p *parser) refuseExclude() {
+	for _, list := range p.excluded {
+		if !p.hostsGiven() && !isVariable(list.from) {
+			p.problem(fmt.Errorf("%s leaves out hosts, and none were named: add -H or --hostfile", list.from))
+		}
+	}
+}
+
+// isVariable reports whether a value came from the environment.
+func isVariable(from string) bool { return !strings.HasPrefix(from, "-") }
+
+// firstHosts are as many as --nnodes says.
+func (p *parser) firstHosts(all []hosts.Host, from string) []hosts.Host {
+	switch wanted := p.inv.Spec.NumNodes; {
+	case p.standalone && len(all) > 1:
+		p.problem(fmt.Errorf("--standalone is one node, and %s names %d: keep one of them", from, len(all)))
+	case wanted > len(all):
+		p.problem(fmt.Errorf("%s: there are %d hosts in %s", p.nodesFrom, len(all), joinWords(from, p.excludedFrom())))
+	case wanted > 0:
+		return all[:wanted]
+	}
+	return all
+}
+
+func (p *parser) excludedFrom() (from string) {
+	for _, list := range p.excluded {
+		from = joinWords(from, list.from)
+	}
+	return from
 }
 
 // checkMaxSlots: slots are a wish, max-slots a limit.
-func (p *parser) checkMaxSlots(here hosts.Host) {
-	wanted := 0
+func (p *parser) checkMaxSlots(all []hosts.Host) {
+	wanted, limit := 0, 0
 	for _, app := range p.inv.Spec.Apps {
 		wanted += app.NumRanks
 	}
-	if wanted == 0 {
-		wanted = p.inv.Spec.PerNode.N
+	open := false
+	for _, h := range all {
+		each := p.inv.Spec.PerNode.N
+		if wanted == 0 && h.MaxSlots > 0 && each > h.MaxSlots {
+			p.problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", each, h.MaxSlots, h.Name, h.From))
+		}
+		limit += h.MaxSlots
+		open = open || h.MaxSlots == 0
 	}
-	if here.MaxSlots > 0 && wanted > here.MaxSlots {
-		p.problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", wanted, here.MaxSlots, here.Name, here.From))
+	switch {
+	case open || wanted <= limit:
+	case len(all) == 1:
+		p.problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From))
+	default:
+		p.problem(fmt.Errorf("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit, hosts.Fold(hosts.Names(all)), p.hostsFrom()))
 	}
+}
+
+// setExclude adds to the hosts to leave out.
+func (p *parser) setExclude(a arg) error {
+	if a.value == "" {
+		return errors.New("the value is empty")
+	}
+	p.excluded = append(p.excluded, a)
+	return nil
 }

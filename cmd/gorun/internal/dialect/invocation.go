@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"io/fs"
 	"net/netip"
 	"strings"
 
@@ -22,6 +23,9 @@ const (
 	Serve                    // serve the store of Invocation.Store alone
 	Show                     // show the machine of Invocation.Topo
 	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
+	HostsCheck               // look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
+	Token                    // print a new secret for nodes that join each other
+	Agent                    // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
 	BenchRank                // measure as one rank what Invocation.Wished says
 )
 
@@ -43,7 +47,7 @@ type Invocation struct {
 	Verbose int    // how often -v was given
 	Report  string // file for the result as JSON; "" writes none
 	Shell   string // with Completion: bash, zsh or fish
-	Wished  string // with AskNVML a version, "" is any; with BenchRank JSON
+	Wished  string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string
@@ -69,6 +73,8 @@ type Surroundings struct {
 	Names func() []string
 	// ReadFile returns the content of a host file or a rank file.
 	ReadFile func(name string) ([]byte, error)
+	// ReadToken returns the content of a file with a secret, and who may read it.
+	ReadToken func(name string) (content []byte, mode fs.FileMode, err error)
 	// IsThisHost reports whether a name or address that is not a loopback one
 	// means the host that the launcher runs on.
 	IsThisHost func(name string) bool

@@ -9,6 +9,7 @@ type Group uint8
 const (
 	GroupRanks Group = iota
 	GroupHosts
+	GroupReach
 	GroupMachine
 	GroupPlaces
 	GroupMeasured
@@ -39,7 +40,7 @@ func (g Group) String() string {
 		return "Refused, with what to use instead"
 	}
 	return [...]string{
-		"How many ranks", "Where they run", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
+		"How many ranks", "Where they run", "How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
 		"What it takes", "Output", "How the job ends", "Looking before and after",
 	}[g]
 }

@@ -63,6 +63,13 @@ type parser struct {
 	endpoint, master, local place
 	hostLists               []arg
 	hostFile                arg
+	excluded                []arg
+	nodeRank                nodeRankWish
+	backend                 string
+	conf                    rdzvConf
+	freePort                bool // port 0 was asked for
+	tokenFile               arg
+	reach                   reachGiven
 	grace                   graceWish
 	start                   startWish // of the current program
 	bench                   benchGiven

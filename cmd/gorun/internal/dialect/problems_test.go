@@ -13,7 +13,6 @@ func TestProblems(t *testing.T) {
 		notRanks = "not a number from 1 to 1048576"
 		notTime  = "not a time; write 90 (seconds), 1.5, 30m or 2h45m"
 		binding  = "not yet: binding to cores and GPUs; leave it out, ranks then share all CPUs that you may use"
-		nodes    = "not yet: more than one node; other hosts come with SSH support, use 1"
 		streams  = "not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2"
 	)
 	for line, want := range map[string][]string{
@@ -39,21 +38,18 @@ func TestProblems(t *testing.T) {
 		"gorun -np 3 --nproc-per-node gpu x":          {"-np 3 and --nproc-per-node gpu both give the number of ranks: keep one"},
 
 		// hosts
-		"gorun -H there:4 x":                                     {"-H there:4: there: not yet: other hosts come with SSH support; start gorun on there itself, or use -H localhost:N"},
-		"gorun -H a,here,b x":                                    {"-H a,here,b: a: not yet: other hosts come with SSH support; start gorun on a itself, or use -H localhost:N", "-H a,here,b: b: not yet: other hosts come with SSH support; start gorun on b itself, or use -H localhost:N"},
 		"gorun -H localhost:x,:2 x":                              {`-H localhost:x,:2: "localhost:x": the number of slots is "x", not a number from 1 to 1048576`, "-H localhost:x,:2: a host's name is empty"},
 		"gorun --hostfile missing.txt x":                         {"--hostfile missing.txt: file does not exist"},
 		"gorun --hostfile there.txt x":                           {`there.txt:2: slots=x: the number of slots is "x", not a number from 1 to 1048576`},
 		"gorun -H other --hostfile here.txt x":                   {"-H other: the host file does not have other"},
 		"gorun -H here --hostfile here.txt -n 5 x":               {"5 ranks are more than max-slots=4 of here (-H here)"},
 		"gorun -H here --hostfile here.txt --nproc-per-node 5 x": {"5 ranks are more than max-slots=4 of here (-H here)"},
-		"gorun --nnodes 2 x":                                     {"--nnodes 2: " + nodes},
-		"gorun --nnodes 1:4 x":                                   {"--nnodes 1:4: " + nodes},
+		"gorun --nnodes 1:4 x":                                   {"--nnodes 1:4: elastic jobs, with 1 to 4 nodes: not yet; give a fixed number, --nnodes 4"},
 		"gorun --nnodes 2:1 x":                                   {"--nnodes 2:1: 1 nodes at most are fewer than 2 at least"},
 		"gorun --nnodes 0 x":                                     {"--nnodes 0: " + notRanks},
 		"gorun --nnodes 1:2:3 x":                                 {"--nnodes 1:2:3: " + notRanks},
-		"gorun --node-rank 1 x":                                  {"--node-rank 1: not yet: more than one node; leave it out"},
-		"gorun --node-rank x x":                                  {"--node-rank x: not a number from 0 up"},
+		"gorun --node-rank 1 x":                                  {"--node-rank 1: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR --master-port PORT"},
+		"gorun --node-rank x x":                                  {"--node-rank x: not a number from 0 on"},
 
 		// programs
 		"gorun -m --no-python x":     {"--module and --no-python contradict each other: a module needs Python"},
@@ -81,7 +77,7 @@ func TestProblems(t *testing.T) {
 		"gorun --master-port -1 x":            {"--master-port -1: not a port from 0 to 65535"},
 		"gorun --rdzv-id a/b x":               {"--rdzv-id a/b: the id becomes part of a directory's name, so it cannot have a slash"},
 		"gorun --rdzv-conf timeout x":         {`--rdzv-conf timeout: "timeout" is not key=value`},
-		"gorun --rdzv-conf is_host=0 x":       {"--rdzv-conf is_host=0: is_host: not yet: a store on another host; leave it out"},
+		"gorun --rdzv-conf is_host=0 x":       {"--rdzv-conf is_host=0: is_host: gorun hosts the store of this job; leave it out"},
 		"gorun --rdzv-conf store_type=file x": {"--rdzv-conf store_type=file: store_type: gorun's store is TCP; leave it out"},
 		"gorun --rdzv-conf speed=1 x":         {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous; leave it out"},
 
@@ -140,10 +136,10 @@ func TestProblems(t *testing.T) {
 		"gorun --display-map x":          {"--display-map: use --report-bindings, or --dry-run to see the plan"},
 
 		// all at once
-		"gorun --bogus -n x --timeout y -H there --max-restarts -1": {
+		"gorun --bogus -n x --timeout y -H there:y --max-restarts -1": {
 			"unknown option --bogus", "-n x: " + notRanks, "--timeout y: " + notTime, "--max-restarts -1: not a number from 0 on",
 			"no program given: gorun [options] PROGRAM [ARGS...]",
-			"-H there: there: not yet: other hosts come with SSH support; start gorun on there itself, or use -H localhost:N",
+			`-H there:y: "there:y": the number of slots is "y", not a number from 1 to 1048576`,
 		},
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })

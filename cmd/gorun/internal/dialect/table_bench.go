@@ -22,7 +22,7 @@ var Bench = &Dialect{
 		{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
-	taken: append(without([][]Option{ownTable, endTable, placeTable, mpiTable, torchrunTable, foreignTable},
+	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, torchrunTable, foreignTable},
 		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f", "redirects", "tee"),
 		longNames(torchrunTable, "redirects", "tee")...),
 	benches: true,
@@ -288,9 +288,11 @@ func benchCommand(args []string, around Surroundings) (Invocation, error) {
 // finishBench makes an Invocation of the options of gorun bench.
 func (p *parser) finishBench() (Invocation, error) {
 	p.benchRanks()
-	p.finishCounts()
 	p.finishHosts()
 	p.finishStore()
+	p.finishNodes()
+	p.finishCounts()
+	p.finishReach()
 	p.finishOutput()
 	p.finishAction()
 	if p.problems == nil { // what was refused says nothing about the rest

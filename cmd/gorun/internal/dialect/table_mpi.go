@@ -17,13 +17,13 @@ var mpiTable = []Option{
 		set:  (*parser).setRanks,
 	},
 	{
-		Names: []string{"host", "hosts", "H"}, Group: GroupHosts, Value: "HOST[:N],...", family: familyHosts,
-		Help: "hosts and how many ranks each is meant to take; for now this host only",
+		Names: []string{"host", "hosts", "H"}, Group: GroupHosts, Value: "[USER@]HOST[[:PORT]:N],...", family: familyHosts,
+		Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
 		set:  (*parser).setHosts,
 	},
 	{
 		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", family: familyHosts,
-		Help: "the same from a file, as Open MPI or Hydra reads it",
+		Help: "the same from a file, as Open MPI, MPICH or DeepSpeed reads it",
 		set:  func(p *parser, a arg) error { p.hostFile = a; return nil },
 	},
 	{
@@ -47,18 +47,13 @@ var mpiTable = []Option{
 		set:  func(p *parser, a arg) error { p.tagOutput = a.on; return nil },
 	},
 	{
-		Names: []string{"oversubscribe", "use-hwthread-cpus"}, Group: GroupAccepted, from: varNone,
-		Help: "gorun never refuses ranks for want of slots or cores",
+		Names: []string{"use-hwthread-cpus"}, Group: GroupAccepted, from: varNone,
+		Help: "gorun never refuses ranks for want of cores",
 		set:  func(*parser, arg) error { return nil },
 	},
 	{
 		Names: []string{"allow-run-as-root"}, Group: GroupAccepted, from: varNone,
 		Help: "gorun runs as root as it does as anybody else",
-		set:  func(*parser, arg) error { return nil },
-	},
-	{
-		Names: []string{"genvall", "envall"}, Group: GroupAccepted, from: varNone,
-		Help: "ranks inherit the whole environment anyway",
 		set:  func(*parser, arg) error { return nil },
 	},
 }

@@ -21,8 +21,8 @@ import (
 // dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Torchrun, Launch}
 
-// allDialects are those, and those of gorun store, gorun topo and gorun bench.
-var allDialects = append(slices.Clone(dialects), Store, Topo, Bench)
+// allDialects are those, and those of gorun hosts, gorun store, gorun topo and gorun bench.
+var allDialects = append(slices.Clone(dialects), Hosts, Store, Topo, Bench)
 
 func TestRowsAreComplete(t *testing.T) {
 	for _, d := range allDialects {
@@ -96,6 +96,7 @@ var sample = map[string]string{
 	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
 	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
+	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
 	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2", "rankfile": "ranks.txt",
 }
@@ -123,7 +124,7 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 					require.ErrorContains(t, err, o.refusal(valueIn(line)))
 					continue
 				}
-				if needs := (map[string]string{"json": "--dry-run", "no-python": "--use-env"})[o.Names[0]]; needs != "" && err != nil {
+				if needs := (map[string]string{"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile"})[o.Names[0]]; needs != "" && err != nil {
 					require.ErrorContains(t, err, needs)
 					continue
 				}

@@ -2,8 +2,6 @@ package dialect
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -12,7 +10,7 @@ import (
 var torchrunTable = []Option{
 	{
 		Names: []string{"nnodes"}, Group: GroupHosts, Value: "N", from: varBoth,
-		Help: "number of nodes; for now 1",
+		Help: "number of nodes; with -H or --hostfile the first N of the hosts, without them this is one of N, each started by itself",
 		set:  (*parser).setNodes,
 	},
 	{
@@ -27,11 +25,11 @@ var torchrunTable = []Option{
 	{
 		Names: []string{"rdzv-backend"}, Group: GroupMeeting, Value: "static|c10d", Choices: []string{"static", "c10d"}, from: varBoth,
 		Help: "accepted as torchrun has it; gorun serves the rendezvous either way",
-		set:  func(_ *parser, a arg) error { return checkBackend(a.value) },
+		set:  func(p *parser, a arg) error { p.backend = a.value; return checkBackend(a.value) },
 	},
 	{
 		Names: []string{"rdzv-endpoint"}, Group: GroupMeeting, Value: "HOST[:PORT]", from: varBoth,
-		Help: "where the store listens; stronger than the two below",
+		Help: "where the store listens, and several nodes meet (port: 29400 with c10d, else 29500; on one node a free one); stronger than the two below",
 		set:  (*parser).setEndpoint,
 	},
 	{
@@ -41,8 +39,8 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"rdzv-conf"}, Group: GroupMeeting, Value: "KEY=VALUE,...", from: varBoth,
-		Help: "torchrun's time limits for nodes to arrive; on one host nobody has to wait",
-		set:  func(_ *parser, a arg) error { return checkRdzvConf(a.value) },
+		Help: "timeout or join_timeout: seconds for all nodes to arrive (default: 900); is_host=1: this is node 0; torchrun's other keys have no effect",
+		set:  (*parser).setRdzvConf,
 	},
 	{
 		Names: []string{"standalone"}, Group: GroupMeeting, from: varBoth,
@@ -145,12 +143,12 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"node-rank"}, Group: GroupHosts, Value: "N", from: varBoth,
-		Help: "rank of this node; for now 0",
-		set:  func(_ *parser, a arg) error { return onlyZero(a.value, "not yet: more than one node; leave it out") },
+		Help: "number of this node among those that join each other, from 0 on (default: JOB_COMPLETION_INDEX of Kubernetes, else who owns the address is node 0, and the others are numbered)",
+		set:  (*parser).setNodeRank,
 	},
 	{
 		Names: []string{"master-addr"}, Group: GroupMeeting, Value: "ADDR", from: varBoth,
-		Help: "address or name where the store listens (default: 127.0.0.1)",
+		Help: "address or name where the store listens, and several nodes meet: one of node 0 (default: 127.0.0.1 on one node)",
 		set: func(p *parser, a arg) (err error) {
 			p.master.addr, err = parseAddr(a.value)
 			p.master.addrFrom = a.from
@@ -159,16 +157,17 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"master-port"}, Group: GroupMeeting, Value: "PORT", from: varBoth,
-		Help: "TCP port of the store (default: a free one)",
+		Help: "TCP port of it (default: a free one on one node, else 29500)",
 		set: func(p *parser, a arg) (err error) {
 			p.master.port, err = parsePort(a.value)
 			p.master.portFrom = a.from
+			p.freePort = p.freePort || err == nil && p.master.port == 0
 			return err
 		},
 	},
 	{
 		Names: []string{"local-addr"}, Group: GroupHosts, Value: "ADDR", from: varBoth,
-		Help: "address of this node for others: the store listens there, unless an option names another place",
+		Help: "address of this node for others: of one that joins; on one node the store listens there, unless an option names another place",
 		set: func(p *parser, a arg) (err error) {
 			p.local.addr, err = parseAddr(a.value)
 			p.local.addrFrom = a.from
@@ -204,25 +203,6 @@ var torchrunTable = []Option{
 	},
 }
 
-// setNodes takes N and torchrun's MIN:MAX.
-func (p *parser) setNodes(a arg) error {
-	low, high, elastic := strings.Cut(a.value, ":")
-	if !elastic {
-		high = low
-	}
-	least, err := parseRanks(low)
-	if err == nil {
-		var most int
-		if most, err = parseRanks(high); err == nil && most < least {
-			err = fmt.Errorf("%d nodes at most are fewer than %d at least", most, least)
-		} else if err == nil && most > 1 {
-			err = errors.New("not yet: more than one node; other hosts come with SSH support, use 1")
-		}
-	}
-	p.inv.Spec.NumNodes, p.nodesFrom = 1, a.from
-	return err
-}
-
 // setEndpoint takes host[:port]. Without a port a free one is taken: on one host
 // nobody has to guess it.
 func (p *parser) setEndpoint(a arg) (err error) {
@@ -232,6 +212,7 @@ func (p *parser) setEndpoint(a arg) (err error) {
 	}
 	p.endpoint.addr, p.endpoint.port, err = parseEndpoint(a.value)
 	p.endpoint.addrFrom = a.from
+	p.freePort = err == nil && p.endpoint.port == 0 && hasPort(a.value)
 	return err
 }
 
@@ -256,18 +237,6 @@ func (p *parser) setCompletion(a arg) error {
 func checkBackend(name string) error {
 	if name != "static" && name != "c10d" {
 		return errors.New("gorun serves the rendezvous itself and needs no etcd or plug-in; leave it out")
-	}
-	return nil
-}
-
-// onlyZero accepts 0, and refuses other numbers for a reason.
-func onlyZero(value, why string) error {
-	n, err := strconv.Atoi(value)
-	switch {
-	case err != nil, n < 0:
-		return errors.New("not a number from 0 up")
-	case n > 0:
-		return errors.New(why)
 	}
 	return nil
 }

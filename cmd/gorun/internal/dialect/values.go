@@ -249,37 +249,6 @@ func parsePort(value string) (int, error) {
 	return int(n), nil
 }
 
-// rdzvKeys are the keys of --rdzv-conf that limit how long torchrun waits for
-// other nodes.
-var rdzvKeys = []string{
-	"timeout", "join_timeout", "last_call_timeout", "close_timeout", "heartbeat_timeout", "keep_alive_interval",
-	"keep_alive_max_attempt", "read_timeout", "cas_backoff_max_seconds",
-}
-
-// checkRdzvConf accepts what torchrun's own backends take where it has no effect
-// on one host, and refuses what asks for another place to meet.
-func checkRdzvConf(value string) error {
-	for _, pair := range strings.Split(value, ",") {
-		key, v, found := strings.Cut(strings.TrimSpace(pair), "=")
-		switch {
-		case value == "":
-		case !found || key == "" || v == "":
-			return fmt.Errorf("%s is not key=value", strconv.Quote(pair))
-		case key == "is_host":
-			if on, err := parseSwitch(v); err != nil || !on {
-				return errors.New("is_host: not yet: a store on another host; leave it out")
-			}
-		case key == "store_type":
-			if v != "tcp" {
-				return errors.New("store_type: gorun's store is TCP; leave it out")
-			}
-		case !slices.Contains(rdzvKeys, key):
-			return fmt.Errorf("%s is no key of torchrun's own rendezvous; leave it out", key)
-		}
-	}
-	return nil
-}
-
 // oneOf checks a value against a list.
 func oneOf(value string, list ...string) error {
 	if slices.Contains(list, value) {

@@ -1,0 +1,212 @@
+package dialect
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+)
+
+// TestOtherHosts shows which hosts a command line comes to, this one with a star.
+func TestOtherHosts(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorun -H a:4,b x":                                 "a:4 b",
+		"gorun -H a,here,b,localhost:2,127.0.0.1 x":        "a here:4* b",
+		"gorun -H node[01-03,20]:8 x":                      "node01:8 node02:8 node03:8 node20:8",
+		"gorun -H n[1-9]:2 --exclude n[2-8] x":             "n1:2 n9:2",
+		"gorun -H n1,here,n2 --exclude localhost x":        "n1 n2",
+		"gorun -H n1,n2 --exclude n1 --exclude n3 x":       "! --exclude n3: n3: not among the hosts of -H n1,n2",
+		"gorun --hostfile cluster.txt --exclude node[2] x": "node1:2 node3:2 node4:2",
+		"gorun --hostfile cluster.txt --nnodes 2 x":        "node1:2 node2:2",
+		"gorun --hostfile cluster.txt -H node[2-3]:7 x":    "node2:7 node3:7",
+		"gorun -H n[1-4] --nnodes 2 --exclude n1 x":        "n2 n3",
+		"gorun -H a -H b,a x":                              "a:2 b",
+		"gorun -H a,b -n 3 --nproc-per-node 2 x":           "a b",
+
+		"gorun -H a,b --nnodes 3 x":               "! --nnodes 3: there are 2 hosts in -H a,b",
+		"gorun -H a,b --exclude a --nnodes 2 x":   "! --nnodes 2: there are 1 hosts in -H a,b --exclude a",
+		"gorun -H a --exclude a x":                "! --exclude a leaves none of the hosts of -H a",
+		"gorun -H a --exclude a:0,1 x":            "! --exclude a:0,1: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, which are chosen by --gpus, no users, no ports",
+		"gorun -H a --exclude n[2-1] x":           "! --exclude n[2-1]: \"n[2-1]\": [2-1] runs backwards: write [1-2]",
+		"gorun --exclude a x":                     "! --exclude a leaves out hosts, and none were named: add -H or --hostfile",
+		"gorun --exclude= -H a x":                 "! --exclude=: the value is empty",
+		"gorun -H n[1-999999999] x":               "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] makes more than 65536 hosts, the most that one list or file may have",
+		"gorun -H a,b --standalone x":             "! --standalone is one node, and -H a,b names 2: keep one of them",
+		"gorun -H a,b --node-rank 1 x":            "! --node-rank 1 is for nodes that are started one by one, and gorun starts those of -H a,b itself: keep one of them",
+		"gorun -H a,b -n 5 --nproc-per-node 2 x":  "! -n 5 contradicts --nproc-per-node 2, which makes 4 on 2 hosts",
+		"gorun --hostfile cluster.txt -H node9 x": "! -H node9: the host file does not have node9",
+	} {
+		t.Run(line, func(t *testing.T) {
+			inv, err := parse(line)
+			if problem, wrong := strings.CutPrefix(want, "! "); wrong {
+				require.EqualError(t, err, problem)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, want, listed(inv.Spec.Hosts))
+			require.Empty(t, inv.Notes)
+		})
+	}
+	inv, err := parse("gorun -H a,b x", "GORUN_EXCLUDE=b,c[1-9]")
+	require.NoError(t, err, "a variable may name what is broken anywhere")
+	require.Equal(t, "a", listed(inv.Spec.Hosts))
+	require.Empty(t, mustParse(t, "gorun x", "GORUN_EXCLUDE=b").Notes)
+}
+
+// listed writes hosts as -H has them, this one with a star.
+func listed(all []hosts.Host) string {
+	words := make([]string, len(all))
+	for i, h := range all {
+		words[i] = h.Name
+		if h.Slots > 0 {
+			words[i] += ":" + strconv.Itoa(h.Slots)
+		}
+		if h.Here {
+			words[i] += "*"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestHostsWithUsersAndPorts(t *testing.T) {
+	inv := mustParse(t, "gorun -H user@node2:2222:4,[fe80::1%eth0]:4,bob@localhost:22:2 x")
+	from := "-H user@node2:2222:4,[fe80::1%eth0]:4,bob@localhost:22:2"
+	require.Equal(t, []hosts.Host{
+		{Name: "node2", User: "user", Port: 2222, Slots: 4, From: from},
+		{Name: "fe80::1%eth0", Slots: 4, From: from},
+		{Name: "localhost", Slots: 2, Here: true, From: from},
+	}, inv.Spec.Hosts)
+	require.Equal(t, []string{from + ": localhost is this host, to which nobody logs in: its user and port do not count"}, inv.Notes)
+}
+
+func TestMaxSlotsOfSeveralHosts(t *testing.T) {
+	around := around()
+	around.ReadFile = func(string) ([]byte, error) { return []byte("n[1-2] slots=1 max-slots=2\n"), nil }
+	_, err := Parse("gorun", []string{"--hostfile", "h", "-n", "5", "x"}, around)
+	require.EqualError(t, err, "5 ranks are more than the max-slots=4 of n[1-2] together (--hostfile h)")
+	_, err = Parse("gorun", []string{"--hostfile", "h", "--nproc-per-node", "3", "x"}, around)
+	require.EqualError(t, err, "3 ranks are more than max-slots=2 of n1 (h:1)\n3 ranks are more than max-slots=2 of n2 (h:1)")
+	_, err = Parse("gorun", []string{"--hostfile", "h", "-n", "4", "x"}, around)
+	require.NoError(t, err)
+}
+
+// The dialect of a host file is said to who wants to know.
+func TestHostFileDialect(t *testing.T) {
+	require.Equal(t, []string{"cluster.txt: the host file's dialect: Open MPI or DeepSpeed"}, mustParse(t, "gorun -v --hostfile cluster.txt x").Notes)
+}
+
+// TestReach shows what becomes of each option on other hosts.
+func TestReach(t *testing.T) {
+	for line, want := range map[string]job.Spec{
+		"gorun --ssh-config f --ssh-accept-new x":         {Reach: job.ReachWish{SSHConfig: "f", AcceptNew: true}},
+		"gorun --ssh-at-once 8 --ssh-timeout 90 x":        {Reach: job.ReachWish{AtOnce: 8, Timeout: 90 * time.Second}},
+		"gorun --agent /opt/gorun --copy a --copy=b/ x":   {Reach: job.ReachWish{Agent: "/opt/gorun", Copy: []string{"a", "b/"}}},
+		"gorun --ssh kubectl x":                           {Reach: job.ReachWish{Command: []string{"kubectl"}}},
+		"gorun --export-all --oversubscribe x":            {ExportAll: true, Oversubscribe: true},
+		"gorun -genvall x":                                {ExportAll: true},
+		"gorun --heartbeat 500ms --logs-to head x":        {Heartbeat: 500 * time.Millisecond, Output: job.OutputWish{LogsToHead: true}},
+		"gorun --logs-to head --logs-to node x":           {},
+		"gorun --ssh-accept-new=0 --export-all=false x":   {},
+		"mpirun --ssh-config f -oversubscribe -envall x":  {Reach: job.ReachWish{SSHConfig: "f"}, Oversubscribe: true, ExportAll: true, Store: job.StoreWish{Mode: job.StoreRank0}},
+		"gorun --ssh docker --ssh-timeout 1 --agent ./g ": {Reach: job.ReachWish{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"}},
+	} {
+		t.Run(line, func(t *testing.T) {
+			inv := mustParse(t, strings.TrimSuffix(strings.TrimSuffix(line, "x"), " ")+" x")
+			want.Apps = []job.App{{Program: "x", Args: []string{}}}
+			require.Equal(t, want, inv.Spec)
+		})
+	}
+	for line, want := range map[string]string{
+		"gorun --heartbeat 0 x":                "--heartbeat 0: not a time from 100ms to 10m0s",
+		"gorun --heartbeat 1h x":               "--heartbeat 1h: not a time from 100ms to 10m0s",
+		"gorun --ssh-timeout 0 x":              "--ssh-timeout 0: not a time from 100ms to 24h0m0s",
+		"gorun --ssh-at-once 0 x":              "--ssh-at-once 0: not a number from 1 to 1048576",
+		"gorun --logs-to me x":                 "--logs-to me: not one of node, head",
+		"gorun --agent=-x x":                   "--agent=-x: a path that begins with a dash would be taken for an option there: write ./ before it",
+		"gorun --copy= x":                      "--copy=: the value is empty",
+		"gorun --ssh ssh --ssh-config f x":     "--ssh-config f is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -F FILE'",
+		"gorun --ssh ssh --ssh-accept-new x":   "--ssh-accept-new is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
+		"gorun --nolocal x":                    "--nolocal: use --exclude localhost",
+		"gorun --iface eth0 x":                 "--iface eth0: gorun finds the interface of each host by itself; for the ranks use -x NCCL_SOCKET_IFNAME=eth0 -x GLOO_SOCKET_IFNAME=eth0",
+		"gorun --launcher ssh x":               "--launcher ssh: gorun reaches other hosts by its own SSH; leave it out, or use --ssh 'CMD ...' for another program",
+		"gorun --prefix /opt/mpi x":            "--prefix /opt/mpi: gorun sends itself to other hosts, so none has to be installed there; for libraries use -x LD_LIBRARY_PATH=/opt/mpi/lib",
+		"gorun --launch-agent /opt/bin/prte x": "--launch-agent /opt/bin/prte: use --agent /opt/bin/prte",
+	} {
+		require.Equal(t, []string{want}, problems(t, line))
+	}
+}
+
+func TestSplitCommand(t *testing.T) {
+	for line, want := range map[string][]string{
+		"ssh -K":                            {"ssh", "-K"},
+		" kubectl  exec -i {host} -- ":      {"kubectl", "exec", "-i", "{host}", "--"},
+		`ssh -o 'ProxyCommand nc %h %p' ""`: {"ssh", "-o", "ProxyCommand nc %h %p", ""},
+		`ssh -o "User $x"`:                  nil,
+		`a "b\"c\d"e\ f`:                    {"a", `b"c\de f`},
+		`a 'it'\''s'`:                       {"a", "it's"},
+		"a '$HOME | x'":                     {"a", "$HOME | x"},
+		"":                                  nil, " ": nil, "''": nil, "a 'b": nil, `a "b`: nil, `a b\`: nil, "a | b": nil, "a $(b)": nil, "a > b": nil, "a; b": nil, "a `b`": nil,
+	} {
+		got, err := splitCommand(line)
+		require.Equal(t, want == nil, err != nil, line)
+		require.Equal(t, want, got, line)
+	}
+	_, err := Parse("gorun", []string{"--ssh", "ssh 'x", "p"}, around())
+	require.EqualError(t, err, "--ssh ssh 'x: a ' is not closed")
+	_, err = Parse("gorun", []string{"--ssh", "a | b", "p"}, around())
+	require.EqualError(t, err, "--ssh a | b: '|' is a shell's, and no shell reads this command: put it in single quotes, or the command into a script")
+}
+
+// What was split and quoted again is split the same; the seeds lie in testdata/fuzz.
+func FuzzSplitCommand(f *testing.F) {
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := splitCommand(line)
+		if err != nil {
+			return
+		}
+		quoted := make([]string, len(words))
+		for i, w := range words {
+			quoted[i] = shellWord(w)
+		}
+		again, err := splitCommand(strings.Join(quoted, " "))
+		require.NoError(t, err)
+		require.Equal(t, words, again)
+	})
+}
+
+func TestHostsCheck(t *testing.T) {
+	inv := mustParse(t, "gorun hosts check -H node[1-2],here --ssh-config f --exclude node1 --json ./x a")
+	require.Equal(t, HostsCheck, inv.Action)
+	require.Same(t, Hosts, inv.Dialect)
+	require.Equal(t, "node2 here*", listed(inv.Spec.Hosts))
+	require.Equal(t, "f", inv.Spec.Reach.SSHConfig)
+	require.Equal(t, []job.App{{Program: "./x", Args: []string{"a"}}}, inv.Spec.Apps)
+	require.True(t, inv.JSON)
+	require.Nil(t, mustParse(t, "gorun hosts check -H a").Spec.Apps)
+	require.Equal(t, Help, mustParse(t, "gorun hosts --help").Action)
+	require.Equal(t, Invocation{Action: Help, Dialect: Hosts}, mustParse(t, "gorun help hosts"))
+	for line, want := range map[string]string{
+		"gorun hosts":             "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name",
+		"gorun hosts list":        "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name",
+		"gorun hosts check":       "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
+		"gorun hosts check -n 3 ": "unknown option -n: gorun has it, gorun hosts does not; call gorun for it\nno hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
+	} {
+		_, err := parse(line)
+		require.EqualError(t, err, want)
+	}
+	require.Equal(t, "hosts", mustParse(t, "gorun -n 2 hosts check").Spec.Apps[0].Program)
+}
+
+func TestTokenAndAgent(t *testing.T) {
+	require.Equal(t, Invocation{Action: Token, Dialect: Gorun}, mustParse(t, "gorun token"))
+	require.Equal(t, Invocation{Action: Agent, Dialect: Gorun}, mustParse(t, "gorun agent"))
+	require.Equal(t, "how", mustParse(t, "gorun agent how").Wished)
+	require.Len(t, problems(t, "gorun token 3"), 1)
+	require.Len(t, problems(t, "gorun agent a b"), 1)
+	require.NotContains(t, Gorun.Help(), "agent  ", "it is gorun's own")
+}

@@ -1,0 +1,326 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorun/launcher/job"
+)
+
+// torchrun's ports where none is given: of its static rendezvous, and of c10d.
+const (
+	staticPort = 29500
+	c10dPort   = 29400
+)
+
+// completionIndex is what Kubernetes gives the pods of an indexed Job: 0, 1, …
+const completionIndex = "JOB_COMPLETION_INDEX"
+
+// maxToken bounds a token in bytes: 256 bits are 64 of them.
+const maxToken = 1024
+
+// nodeRankWish is --node-rank.
+type nodeRankWish struct {
+	rank int
+	from string // "": not given
+}
+
+// setNodes takes N and torchrun's MIN:MAX.
+func (p *parser) setNodes(a arg) error {
+	low, high, ranged := strings.Cut(a.value, ":")
+	if !ranged {
+		high = low
+	}
+	least, err := parseRanks(low)
+	if err != nil {
+		return err
+	}
+	most, err := parseRanks(high)
+	switch {
+	case err != nil:
+		return err
+	case most < least:
+		return fmt.Errorf("%d nodes at most are fewer than %d at least", most, least)
+	case most > least:
+		return fmt.Errorf("elastic jobs, with %d to %d nodes: not yet; give a fixed number, --nnodes %d", least, most, most)
+	}
+	p.inv.Spec.NumNodes, p.nodesFrom = least, a.from
+	return nil
+}
+
+func (p *parser) setNodeRank(a arg) (err error) {
+	p.nodeRank = nodeRankWish{from: a.from}
+	p.nodeRank.rank, err = parseAtLeast(a.value, 0)
+	return err
+}
+
+// joins reports whether this process is one of several that somebody else starts.
+func (p *parser) joins() bool { return p.inv.Spec.NumNodes > 1 && !p.hostsGiven() && !p.standalone }
+
+// finishNodes settles which nodes the job has: the hosts that were named, those
+// that join each other, or this one.
+func (p *parser) finishNodes() {
+	switch {
+	case p.joins():
+		p.finishJoin()
+		return
+	case p.standalone && p.inv.Spec.NumNodes > 1:
+		p.problem(fmt.Errorf("--standalone is one node, and %s are %d: keep one of them", p.nodesFrom, p.inv.Spec.NumNodes))
+	case p.nodeRank.rank > 0 && p.hostsGiven():
+		p.problem(fmt.Errorf("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one of them", p.nodeRank.from, p.hostsFrom()))
+	case p.nodeRank.rank > 0:
+		p.problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR --master-port PORT", p.nodeRank.from))
+	}
+	if p.conf.isHost == hostNo {
+		p.problem(fmt.Errorf("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from))
+	}
+	if p.tokenFile.from != "" && !isVariable(p.tokenFile.from) {
+		p.note(p.tokenFile.from + " has no effect: it is the secret of nodes that join each other by --nnodes and --master-addr or --rdzv-endpoint")
+	}
+}
+
+// finishJoin makes the wish of one node that joins others.
+func (p *parser) finishJoin() {
+	spec := &p.inv.Spec
+	j := &job.JoinWish{NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr, Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom}
+	p.joinRank(j)
+	p.joinPlace(j)
+	p.joinToken(j)
+	spec.Join = j
+	p.joinCounts()
+}
+
+// joinRank: without a number, which torchrun's static rendezvous takes for 0 on
+// every node, the owner of the address is node 0 and the others are numbered.
+func (p *parser) joinRank(j *job.JoinWish) {
+	wish := p.nodeRank
+	if wish.from == "" {
+		wish = p.completionIndex()
+	}
+	if wish.from == "" && p.conf.isHost == hostYes {
+		wish = nodeRankWish{0, p.conf.from}
+	}
+	switch {
+	case wish.from == "" && p.conf.isHost == hostNo:
+		p.problem(fmt.Errorf("%s: is_host: who owns the address of the endpoint is node 0; leave it out, or say by --node-rank which node this is", p.conf.from))
+	case wish.from == "":
+		j.NodeRank = -1
+		return
+	case wish.rank >= j.NumNodes:
+		p.problem(fmt.Errorf("%s: the last of %d nodes (%s) is node %d", wish.from, j.NumNodes, p.nodesFrom, j.NumNodes-1))
+	case p.conf.isHost == hostYes && wish.rank > 0, p.conf.isHost == hostNo && wish.rank == 0:
+		p.problem(fmt.Errorf("%s contradicts %s: node 0 hosts the store", p.conf.from, wish.from))
+	}
+	j.NodeRank = wish.rank
+	if wish.from != p.conf.from {
+		j.From = joinWords(j.From, wish.from)
+	}
+}
+
+// completionIndex is the number of this pod in an indexed Job of Kubernetes.
+func (p *parser) completionIndex() (w nodeRankWish) {
+	value, _ := p.around.Lookup(completionIndex)
+	if value == "" {
+		return w
+	}
+	w.from = completionIndex + "=" + value
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil {
+		p.problem(fmt.Errorf("%s: not a number from 0 on; say by --node-rank which node this is", w.from))
+	}
+	w.rank = int(n)
+	return w
+}
+
+// joinPlace moves to the join where, for a node alone, the store would listen.
+func (p *parser) joinPlace(j *job.JoinWish) {
+	store := &p.inv.Spec.Store
+	j.Addr, j.Port = store.Addr, store.Port
+	from := store.From
+	if j.Addr == "" && from == "" {
+		from = p.placeOfEnvironment(j)
+	}
+	j.From = joinWords(j.From, from)
+	store.Addr, store.Port, store.From = "", 0, ""
+	switch {
+	case j.Addr == "":
+		p.problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or --rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and gorun starts the other nodes", p.nodesFrom))
+	case j.Port == 0 && p.freePort:
+		p.problem(fmt.Errorf("%s: port 0 is a free one, which the other nodes could not know: write another", from))
+	case j.Port == 0 && p.backend == "c10d" && p.endpoint.addrFrom != "":
+		j.Port = c10dPort
+	case j.Port == 0:
+		j.Port = staticPort
+	}
+}
+
+// placeOfEnvironment takes MASTER_ADDR and MASTER_PORT as manifests set them; those
+// that an outer launcher left are none.
+func (p *parser) placeOfEnvironment(j *job.JoinWish) (from string) {
+	for _, outer := range []string{"GORUN_JOB", "TORCHELASTIC_RUN_ID"} {
+		if _, found := p.around.Lookup(outer); found {
+			return ""
+		}
+	}
+	addr, _ := p.around.Lookup("MASTER_ADDR")
+	if addr == "" {
+		return ""
+	}
+	var err error
+	from = "MASTER_ADDR=" + addr
+	if j.Addr, err = parseAddr(addr); err != nil {
+		p.problem(fmt.Errorf("%s: %w", from, err))
+	}
+	if port, _ := p.around.Lookup("MASTER_PORT"); port != "" {
+		if j.Port, err = parsePort(port); err != nil {
+			p.problem(fmt.Errorf("MASTER_PORT=%s: %w", port, err))
+		}
+		p.freePort = err == nil && j.Port == 0
+		from = joinWords(from, "MASTER_PORT="+port)
+	}
+	return from
+}
+
+// hasPort reports whether an endpoint names its port, if only 0.
+func hasPort(endpoint string) bool {
+	_, port, err := net.SplitHostPort(endpoint)
+	return err == nil && port != ""
+}
+
+// joinCounts: a node that joins says its own number of ranks, not the job's.
+func (p *parser) joinCounts() {
+	spec := &p.inv.Spec
+	if len(spec.Apps) > 1 {
+		p.problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun starts the other nodes"))
+		return
+	}
+	ranks := spec.Apps[0].NumRanks
+	switch {
+	case ranks == 0:
+		return
+	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*spec.NumNodes == ranks: // both say the same
+	case spec.PerNode.Kind != job.CountUnset:
+		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From, p.nodesFrom))
+	default:
+		p.problem(fmt.Errorf("%s counts the ranks of the whole job, and of nodes that join each other each says its own: use --nproc-per-node", p.ranksFrom))
+	}
+	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
+}
+
+// joinToken reads the secret, from the file or from the variable.
+func (p *parser) joinToken(j *job.JoinWish) {
+	from, token := "GORUN_TOKEN", ""
+	if p.tokenFile.from != "" {
+		content, mode, err := p.around.ReadToken(p.tokenFile.value)
+		from, token = p.tokenFile.from, string(content)
+		if err == nil {
+			err = checkTokenMode(p.tokenFile.value, mode)
+		}
+		if err != nil {
+			p.problem(fmt.Errorf("%s: %w", from, err))
+			return
+		}
+	} else if token, _ = p.around.Lookup(from); token == "" {
+		return
+	}
+	j.Token = strings.TrimSpace(token)
+	if j.Token == "" || len(j.Token) > maxToken || strings.IndexFunc(j.Token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+		j.Token = ""
+		p.problem(fmt.Errorf("%s: holds no token, which is one word of at most %d printable bytes: gorun token makes one", from, maxToken))
+	}
+}
+
+// checkTokenMode refuses a secret that other users can read. A group may read it,
+// as Kubernetes has it where a pod's user is not root, and nobody else write it.
+func checkTokenMode(name string, mode fs.FileMode) error {
+	if mode.Perm()&0o027 != 0 {
+		return fmt.Errorf("others may read or write this secret (mode %#o): chmod 600 %s", mode.Perm(), shellWord(name))
+	}
+	return nil
+}
+
+// hostWish is is_host of --rdzv-conf.
+type hostWish uint8
+
+const (
+	hostOpen hostWish = iota
+	hostYes
+	hostNo
+)
+
+// rdzvConf is what of --rdzv-conf matters: how long nodes wait for each other, by
+// the name that each of torchrun's backends has for it, and who hosts the store.
+type rdzvConf struct {
+	static, c10d time.Duration
+	isHost       hostWish
+	from         string
+}
+
+// joinTimeout is that of the backend, or else the one that was given.
+func (c rdzvConf) joinTimeout(backend string) time.Duration {
+	if backend == "c10d" && c.c10d > 0 || c.static == 0 {
+		return c.c10d
+	}
+	return c.static
+}
+
+// rdzvKeys are the keys of --rdzv-conf that have no effect: gorun has no second
+// phase of joining, and heartbeats of its own.
+var rdzvKeys = []string{
+	"last_call_timeout", "close_timeout", "heartbeat_timeout", "keep_alive_interval", "keep_alive_max_attempt", "read_timeout", "cas_backoff_max_seconds",
+}
+
+// setRdzvConf reads KEY=VALUE,....
+func (p *parser) setRdzvConf(a arg) error {
+	p.conf = rdzvConf{from: a.from}
+	if a.value == "" {
+		return nil
+	}
+	for _, pair := range strings.Split(a.value, ",") {
+		key, value, found := strings.Cut(strings.TrimSpace(pair), "=")
+		if !found || key == "" || value == "" {
+			return fmt.Errorf("%q is not key=value", pair)
+		}
+		if err := p.conf.set(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *rdzvConf) set(key, value string) (err error) {
+	switch {
+	case key == "timeout":
+		c.static, err = parseWithin(value, time.Second, maxJoinTimeout)
+	case key == "join_timeout":
+		c.c10d, err = parseWithin(value, time.Second, maxJoinTimeout)
+	case key == "is_host":
+		var on bool
+		on, err = parseSwitch(value)
+		switch {
+		case on:
+			c.isHost = hostYes
+		case err == nil:
+			c.isHost = hostNo
+		}
+	case key == "store_type":
+		if value != "tcp" {
+			err = errors.New("gorun's store is TCP; leave it out")
+		}
+	case !slices.Contains(rdzvKeys, key):
+		return fmt.Errorf("%s is no key of torchrun's own rendezvous; leave it out", key)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// maxJoinTimeout is longer than any queue.
+const maxJoinTimeout = 30 * 24 * time.Hour

@@ -1,0 +1,151 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gorun/launcher/job"
+)
+
+// reachTable holds what gorun's own dialect has on other hosts that it starts
+// ranks on.
+var reachTable = []Option{
+	{
+		Names: []string{"exclude"}, Group: GroupHosts, Value: "HOST,...",
+		Help: "hosts of -H or --hostfile to leave out, ranges too; localhost is this one",
+		set:  (*parser).setExclude,
+	},
+	{
+		Names: []string{"oversubscribe"}, Group: GroupHosts,
+		Help: "allow more ranks than the hosts have slots",
+		set:  func(p *parser, a arg) error { p.inv.Spec.Oversubscribe = a.on; return nil },
+	},
+	{
+		Names: []string{"ssh-config"}, Group: GroupReach, Value: "FILE",
+		Help: "configuration of ssh to use in place of your own, as ssh -F",
+		set: func(p *parser, a arg) error {
+			p.reach.config = a.from
+			return text(&p.inv.Spec.Reach.SSHConfig, a)
+		},
+	},
+	{
+		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'",
+		Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, {port} filled in",
+		set:  (*parser).setSSH,
+	},
+	{
+		Names: []string{"ssh-accept-new"}, Group: GroupReach,
+		Help: "add the keys of hosts that are not known yet to the known ones; changed keys are refused all the same",
+		set: func(p *parser, a arg) error {
+			if p.inv.Spec.Reach.AcceptNew = a.on; a.on {
+				p.reach.acceptNew = a.from
+			}
+			return nil
+		},
+	},
+	{
+		Names: []string{"ssh-at-once"}, Group: GroupReach, Value: "N",
+		Help: fmt.Sprintf("hosts that are being reached at the same time (default: %d)", job.DefaultAtOnce),
+		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Reach.AtOnce, err = parseRanks(a.value); return err },
+	},
+	{
+		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D",
+		Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f)", job.DefaultReachTimeout.Seconds()),
+		set: func(p *parser, a arg) (err error) {
+			p.inv.Spec.Reach.Timeout, err = parseWithin(a.value, minReachTimeout, maxReachTimeout)
+			return err
+		},
+	},
+	{
+		Names: []string{"agent"}, Group: GroupReach, Value: "PATH",
+		Help: "gorun on the other hosts, to use in place of a copy of this one",
+		set:  func(p *parser, a arg) error { return remotePath(&p.inv.Spec.Reach.Agent, a) },
+	},
+	{
+		Names: []string{"copy"}, Group: GroupReach, Value: "PATH", from: varNone,
+		Help: "file or directory to send to each other host before the start; may be repeated",
+		set: func(p *parser, a arg) error {
+			var path string
+			err := text(&path, a)
+			p.inv.Spec.Reach.Copy = append(p.inv.Spec.Reach.Copy, path)
+			return err
+		},
+	},
+	{
+		Names: []string{"export-all", "genvall", "envall"}, Group: GroupReach,
+		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in docs/environment.md, and -x)",
+		set:  func(p *parser, a arg) error { p.inv.Spec.ExportAll = a.on; return nil },
+	},
+}
+
+// nodesTable holds what every dialect has on jobs of several nodes.
+var nodesTable = []Option{
+	{
+		Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE",
+		Help: "file with the secret of nodes that join each other, the same on all of them; gorun token makes one (default: the variable GORUN_TOKEN)",
+		set:  func(p *parser, a arg) error { p.tokenFile = a; return text(new(string), a) },
+	},
+	{
+		Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
+		Help: fmt.Sprintf("nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)", job.DefaultHeartbeat.Seconds()),
+		set: func(p *parser, a arg) (err error) {
+			p.inv.Spec.Heartbeat, err = parseWithin(a.value, minHeartbeat, maxHeartbeat)
+			return err
+		},
+	},
+	{
+		Names: []string{"logs-to"}, Group: GroupOutput, Value: "node|head", Choices: []string{"node", "head"},
+		Help: "whose disk has the files of --tee and --redirects: each node's own, or node 0's for all (default: node)",
+		set: func(p *parser, a arg) error {
+			p.inv.Spec.Output.LogsToHead = a.value == "head"
+			return oneOf(a.value, "node", "head")
+		},
+	},
+}
+
+// Bounds of times: below, the machinery takes longer by itself; above, nobody waits
+// for the end of it.
+const (
+	minHeartbeat, maxHeartbeat       = 100 * time.Millisecond, 10 * time.Minute
+	minReachTimeout, maxReachTimeout = 100 * time.Millisecond, 24 * time.Hour
+)
+
+// reachGiven is what named options that exclude each other.
+type reachGiven struct{ command, config, acceptNew string }
+
+// parseWithin reads a time between two bounds.
+func parseWithin(value string, least, most time.Duration) (time.Duration, error) {
+	d, err := parseDuration(value)
+	if err == nil && (d < least || d > most) {
+		err = fmt.Errorf("not a time from %v to %v", least, most)
+	}
+	return d, err
+}
+
+// remotePath takes a path on another host, where it stands in a command.
+func remotePath(into *string, a arg) error {
+	if a.value != "" && a.value[0] == '-' {
+		return errors.New("a path that begins with a dash would be taken for an option there: write ./ before it")
+	}
+	return text(into, a)
+}
+
+// setSSH splits the command as a shell would.
+func (p *parser) setSSH(a arg) (err error) {
+	p.reach.command = a.from
+	p.inv.Spec.Reach.Command, err = splitCommand(a.value)
+	return err
+}
+
+// finishReach: an external program knows nothing of gorun's own SSH.
+func (p *parser) finishReach() {
+	if p.reach.command == "" {
+		return
+	}
+	for option, instead := range map[string]string{p.reach.config: "--ssh 'ssh -F FILE'", p.reach.acceptNew: "--ssh 'ssh -o StrictHostKeyChecking=accept-new'"} {
+		if option != "" {
+			p.problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such as %s", option, p.reach.command, instead))
+		}
+	}
+}
