@@ -114,12 +114,12 @@ func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) strin
 func TestPlanOfHosts(t *testing.T) {
 	text := hostsTable(t, 4, job.PlaceWish{}, "dgx-h100")
 	assert.Regexp(t, `(?m)^program +/opt/app +\(executable, on node4\)$`, text)
-	assert.Regexp(t, `(?m)^0,8,16 +node1,node2,node3 +0 +0 +0-13,112-125 .* app$`, text)
+	assert.Regexp(t, `(?m)^0,8,16 +node\[1-3\] +0 +0 +0-13,112-125 .* app$`, text)
 	assert.Regexp(t, `(?m)^31 +node4 +7 +7 +98-111,210-223 .* /opt/app$`, text)
 	assert.Regexp(t, `(?m)^NCCL_SOCKET_IFNAME +=eth0 =eth1 =eth2 =eth3 \(by host\) +gorun`, text)
 	assert.Contains(t, text, "other hosts do not get 2 inherited ones")
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
 	text = hostsTable(t, 4, job.PlaceWish{BindTo: none}, "two-socket-intel")
-	assert.Regexp(t, `(?m)^0-23 +node1,node2,node3 +0-7 +- +0-127 .* app$`, text)
+	assert.Regexp(t, `(?m)^0-23 +node\[1-3\] +0-7 +- +0-127 .* app$`, text)
 }

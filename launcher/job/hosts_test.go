@@ -149,7 +149,7 @@ func TestProgramsOfHosts(t *testing.T) {
 
 	facts[2].Programs = []Program{{Path: "/work/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2, Kind: "Python script"}}
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
-	assert.EqualError(t, err, "./trainer is not the same everywhere: executable on node1,node2, Python script on node3; --copy sends this host's")
+	assert.EqualError(t, err, "./trainer is not the same everywhere: executable on node[1-2], Python script on node3; --copy sends this host's")
 }
 
 // Nodes that were started by hand have each the number of its own command line.
