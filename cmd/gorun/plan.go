@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,7 +39,10 @@ func withoutSecrets(p job.Plan) *job.Plan {
 		}
 		return shown
 	}
-	p.Common, p.Ranks = mask(p.Common), slices.Clone(p.Ranks)
+	p.Common, p.Ranks, p.Nodes = mask(p.Common), slices.Clone(p.Ranks), slices.Clone(p.Nodes)
+	for i := range p.Nodes {
+		p.Nodes[i].Env = mask(p.Nodes[i].Env)
+	}
 	for i := range p.Ranks {
 		p.Ranks[i].Env = mask(p.Ranks[i].Env)
 	}
@@ -66,6 +68,7 @@ func (t planTable) job(p *job.Plan) {
 			t.row("directory", app.Dir)
 		}
 	}
+	t.nodes(p)
 	t.row("stdin", p.Stdin)
 	if p.Logs != nil {
 		t.row("logs", p.Logs.Dir)
@@ -84,28 +87,40 @@ func (t planTable) job(p *job.Plan) {
 	t.row("")
 }
 
-// manyRanks is the number from which on ranks that differ in nothing are one line.
-const manyRanks = 16
+// nodes says where programs are started otherwise than on the first node, and which
+// hosts are left out.
+func (t planTable) nodes(p *job.Plan) {
+	shown := make(map[string]int) // number of the row's hosts
+	var rows [][2]string
+	hosts := make(map[string][]string)
+	for _, n := range p.Nodes {
+		for _, app := range n.Apps {
+			key := quoted(app.Argv)
+			if _, known := shown[key]; !known {
+				shown[key], rows = len(rows), append(rows, [2]string{key, app.Kind})
+			}
+			hosts[key] = append(hosts[key], n.Name)
+		}
+	}
+	for _, r := range rows {
+		t.row("program", r[0], fmt.Sprintf("(%s, on %s)", r[1], job.FoldHosts(hosts[r[0]])))
+	}
+	if len(p.Unused) > 0 {
+		t.row("left out", job.FoldHosts(p.Unused), "(no rank is there)")
+	}
+}
 
-// ranks has a line for each rank: what it runs, where, and why there.
+// ranks has a line for each rank: what it runs, where, and why there. Many ranks that
+// differ in nothing are one line, and so are those of many hosts.
 func (t planTable) ranks(p *job.Plan) {
 	columns := []string{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACE", "PROGRAM"}
 	var rows [][]string
-	for i, r := range p.Ranks {
-		n := p.Nodes[r.Node]
-		argv := r.Argv
-		if argv == nil {
-			argv = p.Apps[r.App].Argv
+	if len(p.Ranks) > manyRanks {
+		rows = foldedRows(p)
+	} else {
+		for i := range p.Ranks {
+			rows = append(rows, rankRow(p, i))
 		}
-		row := []string{
-			fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)),
-			memory(r), orDash(r.Reason), quoted(argv),
-		}
-		if last := len(rows) - 1; i > 0 && len(p.Ranks) > manyRanks && follows(p.Ranks[i-1], r) && alike(rows[last], row) {
-			rows[last][0], rows[last][2] = through(rows[last][0], row[0]), through(rows[last][2], row[2])
-			continue
-		}
-		rows = append(rows, row)
 	}
 	for _, column := range []int{6, 5} { // nothing to say of any rank
 		if !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "-" }) {
@@ -130,20 +145,6 @@ func memory(r job.Rank) string {
 	return fmt.Sprintf("%s %s", r.MemoryPolicy, r.Memories)
 }
 
-// follows reports whether a rank is the next one of the same node.
-func follows(before, r job.Rank) bool {
-	return before.Node == r.Node && before.LocalRank+1 == r.LocalRank
-}
-
-// alike reports whether two rows say the same of their ranks.
-func alike(a, b []string) bool { return a[1] == b[1] && slices.Equal(a[3:], b[3:]) }
-
-// through is a range of numbers with another one at its end.
-func through(numbers, last string) string {
-	first, _, _ := strings.Cut(numbers, "-")
-	return first + "-" + last
-}
-
 func (t planTable) environment(p *job.Plan) {
 	t.row("VARIABLE", "VALUE", "FROM", "WHY")
 	inherited := 0
@@ -154,6 +155,9 @@ func (t planTable) environment(p *job.Plan) {
 		}
 		t.row(v.Name, orDash(v.Shown()), string(v.Origin), v.Reason)
 	}
+	for _, v := range nodesVariables(p) {
+		t.row(v.Name, nodesValues(p, v.Name), string(v.Origin), v.Reason)
+	}
 	for _, v := range ownVariables(p) {
 		t.row(v.Name, values(p, v.Name), string(v.Origin), v.Reason)
 	}
@@ -162,6 +166,9 @@ func (t planTable) environment(p *job.Plan) {
 	}
 	if inherited > 0 {
 		t.row("", fmt.Sprintf("and %d inherited ones, unchanged (--json lists them)", inherited))
+	}
+	if n := len(p.Withheld); n > 0 {
+		t.row("", fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)", n))
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,4 +84,42 @@ func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
 		assert.Regexp(t, `(?m)^PWD +(/tmp -|- /tmp) +gorun`, out.String())
 		spec.Apps[0].Dir, spec.Apps[1].Dir = spec.Apps[1].Dir, spec.Apps[0].Dir
 	}
+}
+
+// hostsTable is what --dry-run prints of eight ranks on each of some hosts.
+func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) string {
+	t.Helper()
+	m, err := placement.Example(last)
+	require.NoError(t, err)
+	var facts []job.Facts
+	for i := range hosts {
+		facts = append(facts, job.Facts{
+			Host: fmt.Sprint("node", i+1), Machine: m, Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1, Kind: "executable"}}, TempDir: "/tmp",
+			Away: i > 0, Interface: fmt.Sprint("eth", i), Environ: []string{"HOME=/home/there"},
+		})
+	}
+	facts[hosts-1].Programs = []job.Program{{Path: "/opt/app", Argv: []string{"/opt/app"}, ScriptArg: 1, Kind: "executable"}}
+	spec := job.Spec{
+		Apps: []job.App{{Program: "app"}}, PerNode: job.Count{Kind: job.CountFixed, N: 8}, Place: place,
+		Environ: []string{"PATH=/bin", "HOME=/home/here", "WANDB_API_KEY=1234", "MINE=1"},
+	}
+	p, err := job.NewPlan(&spec, facts, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, job.Opened{Addr: "10.0.0.1"})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, writePlan(&out, p, false))
+	return out.String()
+}
+
+// Hosts that are alike are one line for each of their ranks.
+func TestPlanOfHosts(t *testing.T) {
+	text := hostsTable(t, 4, job.PlaceWish{}, "dgx-h100")
+	assert.Regexp(t, `(?m)^program +/opt/app +\(executable, on node4\)$`, text)
+	assert.Regexp(t, `(?m)^0,8,16 +node\[1-3\] +0 +0 +0-13,112-125 .* app$`, text)
+	assert.Regexp(t, `(?m)^31 +node4 +7 +7 +98-111,210-223 .* /opt/app$`, text)
+	assert.Regexp(t, `(?m)^NCCL_SOCKET_IFNAME +=eth0 =eth1 =eth2 =eth3 \(by host\) +gorun`, text)
+	assert.Contains(t, text, "other hosts do not get 2 inherited ones")
+	none, err := placement.ParseBindTo("none")
+	require.NoError(t, err)
+	text = hostsTable(t, 4, job.PlaceWish{BindTo: none}, "two-socket-intel")
+	assert.Regexp(t, `(?m)^0-23 +node\[1-3\] +0-7 +- +0-127 .* app$`, text)
 }

@@ -114,7 +114,7 @@ func (b *builder) note(format string, args ...any) {
 // what nodes have of their own.
 func (b *builder) inherit() {
 	everywhere, here, away := b.audience()
-	passes := b.in.passes()
+	passes, stays := b.in.passes(), namesOf(ownOfHost[:], bound[:])
 	for _, entry := range b.in.Inherited {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok || name == "" {
@@ -127,7 +127,7 @@ func (b *builder) inherit() {
 		}
 		v := Variable{Name: name, Value: value, Origin: Inherited, Reason: "yours"}
 		sent := len(away) > 0 && passes(name, value)
-		if len(away) > 0 && !sent && !slices.Contains(b.out.Withheld, name) {
+		if len(away) > 0 && !sent && !stays.has(name) && !slices.Contains(b.out.Withheld, name) {
 			b.out.Withheld = append(b.out.Withheld, name)
 		}
 		switch {

@@ -107,7 +107,7 @@ type Environment struct {
 	// two of the three.
 	Ranks [][]Variable `json:"ranks"`
 	// Withheld are the names of inherited variables that ranks on remote nodes do not
-	// get: -x gives them.
+	// get unless -x names them; those of [OfHost] and [Bound] are not listed.
 	Withheld []string `json:"withheld,omitempty"`
 	// Removed are inherited variables that ranks do not get, or not with that value.
 	Removed []Removal `json:"removed,omitempty"`

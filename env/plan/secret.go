@@ -20,8 +20,13 @@ func (v Variable) Shown() string {
 func secretName(name string) bool {
 	for word := range strings.SplitSeq(strings.ToUpper(name), "_") {
 		switch word {
-		case "TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "KEY", "APIKEY", "CREDENTIAL", "CREDENTIALS", "COOKIE":
+		case "SECRETS", "PASS", "PASSPHRASE", "KEY", "KEYS", "TOKENS", "PASSWORDS", "APIKEY", "CREDENTIAL", "CREDENTIALS", "COOKIE":
 			return true
+		}
+		for _, end := range [...]string{"TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY"} {
+			if strings.HasSuffix(word, end) { // PGPASSWORD, AUTHTOKEN
+				return true
+			}
 		}
 	}
 	return false

@@ -53,6 +53,10 @@ func TestShown(t *testing.T) {
 		{Name: "HF_TOKEN", Value: "hf_x"},
 		{Name: "AWS_SECRET_ACCESS_KEY", Value: "x"},
 		{Name: "db_password", Value: "x"},
+		{Name: "PGPASSWORD", Value: "x"},
+		{Name: "AWS_ACCESS_KEY_ID", Value: "x"},
+		{Name: "NPM_AUTHTOKEN", Value: "x"},
+		{Name: "API_KEYS", Value: "x"},
 		{Name: "HTTPS_PROXY", Value: "http://user:pw@proxy:3128/"},
 	} {
 		assert.Equal(t, "<hidden>", v.Shown(), v.Name)

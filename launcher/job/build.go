@@ -140,7 +140,7 @@ func notesOf(facts []Facts) (notes []string) {
 		}
 	}
 	for i, note := range notes {
-		notes[i] = foldNames(from[note]) + ": " + note
+		notes[i] = FoldHosts(from[note]) + ": " + note
 	}
 	return notes
 }
@@ -232,6 +232,9 @@ func (b *builder) ranks() error {
 		}
 		left[app]--
 		b.plan.Apps[app].NumRanks++
+		if own := b.plan.Nodes[place.Node].Apps; own != nil {
+			own[app].NumRanks++
+		}
 		r := Rank{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}
 		r.Argv = b.argv(app, place)
 		r.ErrorFile = b.errorFile(place)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/launcher/hosts"
 	"gorun/placement"
 )
 
@@ -122,30 +123,33 @@ func sameStart(a, b []Program) bool {
 func (b *builder) sameKinds() error {
 	for i, app := range b.spec.Apps {
 		var kinds []string
-		hosts := make(map[string][]string)
+		names := make(map[string][]string)
 		for node, f := range b.facts {
 			kind := f.Programs[i].Kind
-			if _, known := hosts[kind]; !known {
+			if _, known := names[kind]; !known {
 				kinds = append(kinds, kind)
 			}
-			hosts[kind] = append(hosts[kind], b.plan.Nodes[node].Name)
+			names[kind] = append(names[kind], b.plan.Nodes[node].Name)
 		}
 		if len(kinds) < 2 {
 			continue
 		}
 		for k, kind := range kinds {
-			kinds[k] = fmt.Sprintf("%s on %s", kind, foldNames(hosts[kind]))
+			kinds[k] = fmt.Sprintf("%s on %s", kind, FoldHosts(names[kind]))
 		}
 		return fmt.Errorf("%s is not the same everywhere: %s; --copy sends this host's", app.Program, strings.Join(kinds, ", "))
 	}
 	return nil
 }
 
-// foldNames writes names of hosts for a message.
-func foldNames(names []string) string {
-	const most = 8
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ","), more)
+// FoldHosts writes names of hosts for a line of a message or a table, node[1-3]; what
+// is too long is cut.
+func FoldHosts(names []string) string {
+	const most = 100
+	text := hosts.Fold(names)
+	if len(text) <= most {
+		return text
 	}
-	return strings.Join(names, ",")
+	cut := strings.LastIndexByte(text[:most], ',')
+	return text[:max(cut, 0)] + fmt.Sprintf(",… (%s)", plural(len(names), "host"))
 }

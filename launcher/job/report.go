@@ -196,7 +196,7 @@ func (r *Result) lostHosts() string {
 	case 1:
 		return ", " + hosts[0] + " was lost"
 	}
-	return ", " + foldNames(hosts) + " were lost"
+	return ", " + FoldHosts(hosts) + " were lost"
 }
 
 // killed names the ranks whose grace was too short, or that ignored what they were
