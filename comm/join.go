@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func groupNumber(self env.Rank, name string) int {
 }
 
 // WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything else: at least 32 random
-// bytes, the same on every rank. Without one a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over
+// bytes, the same on every rank. Ranks that gorun starts on several hosts have one without it. Without any a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over
 // fresh random numbers of both sides; what is exchanged later is not encrypted.
 func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
 
@@ -108,12 +109,16 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := s.wireKey()
+	if err != nil {
+		return nil, err
+	}
 	m, err := meet(ctx, self, s.name, groupNumber(self, s.name))
 	if err != nil {
 		return nil, err
 	}
 	g := &Group{
-		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: s.wireKey(), near: self.Store, host: s.host,
+		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: key, near: self.Store, host: s.host,
 	}
 	if g.back, err = open(ctx, s.backend, g, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -134,8 +139,18 @@ func spareThread() {
 	}
 }
 
-// wireKey is the key for connections between hosts. Only an option gives one so far; a launcher that starts ranks on several hosts will.
-func (s *settings) wireKey() []byte { return s.key }
+// wireKey is the key for connections between hosts: that of an option, else the one that the launcher gave the ranks of this job.
+func (s *settings) wireKey() ([]byte, error) {
+	file := inherited(env.VarJobKey)
+	if s.key != nil || file == "" {
+		return s.key, nil
+	}
+	key, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the job's key, which %s names: %w", env.VarJobKey, err)
+	}
+	return key, nil
+}
 
 // self is who the process is, by option or environment.
 func (s *settings) self() (env.Rank, error) {

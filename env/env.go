@@ -88,6 +88,9 @@ const (
 	// VarJobStore is host:port of gorun's own store, which runs in every mode:
 	// with --store=rank0 the store at MASTER_ADDR:MASTER_PORT is another one.
 	VarJobStore = "GORUN_JOB_STORE"
+	// VarJobKey names the file, readable by its owner alone, with the 32 bytes by which
+	// ranks on several hosts prove to each other that they are of one job.
+	VarJobKey = "GORUN_JOB_KEY"
 	// VarToken is the secret of a job whose agents dial in. It stays in the
 	// launcher's environment; ranks never get it.
 	VarToken = "GORUN_TOKEN"

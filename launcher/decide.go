@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"os"
@@ -31,6 +32,8 @@ func (s *session) decide() error {
 	if s.ids, err = newIDs(); err != nil {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
+	s.key = make([]byte, keySize)
+	_, _ = rand.Read(s.key) // never fails
 	if err := s.makePlan(opened); err != nil {
 		return err
 	}
@@ -40,6 +43,9 @@ func (s *session) decide() error {
 	}
 	return nil
 }
+
+// keySize is that of the job's key in bytes, as package comm wants it.
+const keySize = 32
 
 // newIDs makes names that nobody can guess: for the job's marker, for its ranks,
 // and for its private files.

@@ -91,6 +91,9 @@ type session struct {
 	// are where their ranks come from.
 	master string
 	peers  []netip.Prefix
+	// key is what ranks on several nodes prove to each other that they have; a new one
+	// for each job.
+	key []byte
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.

@@ -40,6 +40,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
 	}
 	if len(s.active) > 1 {
+		m.Key, m.KeyFile = s.key, p.KeyFileOf(n.number)
 		m.HangTimeout = 0 // the head sees all of them
 	}
 	for i, app := range p.AppsOf(n.number) {

@@ -20,7 +20,7 @@ func (b *builder) files() {
 	if o.LogDir != "" || o.Redirect.Any() || o.Tee.Any() {
 		b.plan.Logs = b.logs(o)
 	}
-	if b.keepsErrorsApart() {
+	if b.keepsErrorsApart() || b.several() {
 		b.privateDirs()
 	}
 }
@@ -36,15 +36,15 @@ func (b *builder) logsToHead() bool { return b.spec.Output.LogsToHead && b.sever
 // several reports whether the job is on more than one node.
 func (b *builder) several() bool { return len(b.facts) > 1 }
 
-// privateDirs gives nodes their directories of error files, which have the same
-// name where the temporary directory does.
+// privateDirs gives nodes directories of their own, also where they share a file
+// system.
 func (b *builder) privateDirs() {
-	private := func(node int) string { return path.Join(b.facts[node].TempDir, "gorun-"+b.ids.Dir) }
-	b.plan.PrivateDir = private(0)
+	if !b.several() {
+		b.plan.PrivateDir = path.Join(b.facts[0].TempDir, "gorun-"+b.ids.Dir)
+		return
+	}
 	for node := range b.facts {
-		if dir := private(node); dir != b.plan.PrivateDir {
-			b.plan.Nodes[node].PrivateDir = dir
-		}
+		b.plan.Nodes[node].PrivateDir = path.Join(b.facts[node].TempDir, fmt.Sprintf("gorun-%s-%d", b.ids.Dir, node))
 	}
 }
 
@@ -112,7 +112,7 @@ func (b *builder) errorFile(at placement.Rank) string {
 	switch {
 	case b.plan.Store.Mode != modeGorun:
 		return ""
-	case b.plan.PrivateDir != "":
+	case b.keepsErrorsApart():
 		return b.plan.PrivateDirOf(at.Node) + "/error." + strconv.Itoa(at.LocalRank) + ".json"
 	case !b.plan.Logs.Files():
 		return ""

@@ -67,7 +67,8 @@ type Plan struct {
 	Common  []plan.Variable `json:"environment"` // what all ranks share
 	Removed []plan.Removal  `json:"removed,omitempty"`
 	Logs    *Logs           `json:"logs,omitempty"`
-	// PrivateDir is where ranks leave error files when no log files are wished.
+	// PrivateDir is where ranks leave error files when no log files are wished, and find
+	// the job's key when there are several nodes.
 	PrivateDir string `json:"private_dir,omitempty"`
 	// Stdin says which ranks read the launcher's standard input.
 	Stdin string `json:"stdin"`
@@ -208,6 +209,14 @@ func (p *Plan) LogsOf(node int) *Logs {
 // beside their logs.
 func (p *Plan) PrivateDirOf(node int) string {
 	return cmp.Or(p.Nodes[node].PrivateDir, p.PrivateDir)
+}
+
+// KeyFileOf is where the ranks of a node find the job's key; "" with one node.
+func (p *Plan) KeyFileOf(node int) string {
+	if dir := p.PrivateDirOf(node); len(p.Nodes) > 1 {
+		return dir + "/key"
+	}
+	return ""
 }
 
 // AtStart stands for what only a start can tell.

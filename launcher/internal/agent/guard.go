@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -42,13 +43,31 @@ func (g *guard) begin(j *running) {
 // before it exists: a SIGKILL may come in between.
 func (j *running) makePrivateDir() {
 	dir := string(j.start.PrivateDir)
-	if dir == "" {
+	if dir == "" || len(j.start.Key) > 0 { // it is there
 		return
 	}
 	j.guard.addPath(dir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		j.agent.notice("no place for ranks' error files, so none are read: %v", err)
 	}
+}
+
+// writeKey makes the place with the job's key, which ranks may need at once.
+func (j *running) writeKey() error {
+	if len(j.start.Key) == 0 {
+		return nil
+	}
+	j.guard.begin(j)
+	<-j.guard.began
+	j.guard.addPath(j.start.PrivateDir)
+	err := os.Mkdir(j.start.PrivateDir, 0o700)
+	if err == nil {
+		err = os.WriteFile(j.start.KeyFile, j.start.Key, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the job's key: %w; TMPDIR names a directory that can be written to", err)
+	}
+	return nil
 }
 
 func (g *guard) start(j *running) {

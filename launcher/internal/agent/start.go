@@ -115,6 +115,9 @@ func (j *running) startRanks() (err error) {
 	if err = j.build(); err != nil {
 		return err
 	}
+	if err = j.writeKey(); err != nil {
+		return err
+	}
 	if err = j.openLogs(); err != nil {
 		return err
 	}

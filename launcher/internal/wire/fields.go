@@ -112,6 +112,8 @@ func (m *Start) fields(c *coder) {
 	number(c, 12, &m.HangTimeout)
 	c.flag(13, &m.Cgroup)
 	c.flag(14, &m.HangStop)
+	c.blob(15, &m.Key)
+	text(c, 16, &m.KeyFile)
 }
 
 func (a *App) fields(c *coder) {

@@ -112,6 +112,10 @@ type Start struct {
 	// PrivateDir is made before a rank could write into it and removed when the
 	// job has ended.
 	PrivateDir string
+	// Key is written to KeyFile, in PrivateDir, before the first rank is started; none
+	// in a job of one node.
+	Key     []byte
+	KeyFile string
 	// Window is the number of bytes of each stream that may be under way.
 	Window int
 	// TorchHint has the agent look, once, for PyTorch ranks that never come to
