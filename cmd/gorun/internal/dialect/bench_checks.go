@@ -47,7 +47,7 @@ func (p *parser) ranksGiven() int {
 		return n
 	}
 	if p.inv.Spec.PerNode.Kind == job.CountFixed {
-		return p.inv.Spec.PerNode.N
+		return p.inv.Spec.PerNode.N * max(len(p.inv.Spec.Hosts), p.inv.Spec.NumNodes, 1)
 	}
 	return 0
 }

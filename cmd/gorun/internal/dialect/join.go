@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,10 +186,10 @@ func (p *parser) placeOfEnvironment(j *job.JoinWish) (from string) {
 	return from
 }
 
-// hasPort reports whether an endpoint names its port, if only 0.
+// hasPort reports whether an endpoint that was read names its port, if only 0.
 func hasPort(endpoint string) bool {
-	_, port, err := net.SplitHostPort(endpoint)
-	return err == nil && port != ""
+	at := strings.LastIndexByte(endpoint, ':')
+	return at > 0 && at+1 < len(endpoint) && (strings.Count(endpoint, ":") == 1 || endpoint[at-1] == ']')
 }
 
 // joinCounts: a node that joins says its own number of ranks, not the job's.

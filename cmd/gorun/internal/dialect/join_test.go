@@ -25,6 +25,7 @@ func TestJoin(t *testing.T) {
 			NodeRank: 3, NumNodes: 4, Addr: "n1", Port: 7, From: "--nnodes 4:4 --node-rank 3 --rdzv-endpoint n1:7",
 		},
 		"gorun --nnodes 2 --rdzv-endpoint n1 x":                         {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 29500, From: "--nnodes 2 --rdzv-endpoint n1"},
+		"gorun --nnodes 2 --rdzv-endpoint fe80::0 x":                    {NodeRank: -1, NumNodes: 2, Addr: "fe80::0", Port: 29500, From: "--nnodes 2 --rdzv-endpoint fe80::0"},
 		"gorun --nnodes 2 --rdzv-endpoint n1:1 --local-addr 10.0.0.2 x": {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 1, Host: "10.0.0.2", From: "--nnodes 2 --rdzv-endpoint n1:1"},
 		"gorun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-conf timeout=9 x": {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 9 * time.Second, From: "--nnodes 2 --rdzv-endpoint n1:1"},
 		"gorun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --rdzv-conf timeout=9,join_timeout=600,read_timeout=60,is_host=1 x": {
@@ -76,6 +77,7 @@ func TestJoinProblems(t *testing.T) {
 		"gorun --nnodes 2 --node-rank 2 --master-addr a x":                       {"--node-rank 2: the last of 2 nodes (--nnodes 2) is node 1"},
 		"gorun --nnodes 2 --master-addr a --master-port 0 x":                     {"--master-addr a --master-port 0: port 0 is a free one, which the other nodes could not know: write another"},
 		"gorun --nnodes 2 --rdzv-endpoint a:0 x":                                 {"--rdzv-endpoint a:0: port 0 is a free one, which the other nodes could not know: write another"},
+		"gorun --nnodes 2 --rdzv-endpoint [::1]:0 x":                             {"--rdzv-endpoint [::1]:0: port 0 is a free one, which the other nodes could not know: write another"},
 		"gorun --nnodes 2 --standalone x":                                        {"--standalone is one node, and --nnodes 2 are 2: keep one of them"},
 		"gorun --nnodes 2 --master-addr a -n 4 x":                                {"-n 4 counts the ranks of the whole job, and of nodes that join each other each says its own: use --nproc-per-node"},
 		"gorun --nnodes 2 --master-addr a -n 3 --nproc-per-node 2 x":             {"-n 3 and --nproc-per-node 2 with --nnodes 2 both give the number of ranks: keep one"},

@@ -46,6 +46,18 @@ PYTHON_EXEC names the interpreter (GORUN_PYTHON is stronger), TORCH_ELASTIC_SHUT
 ` + "`torch.distributed.launch`" + `, is that with ` + "`--local-rank=N`" + ` before the script's arguments unless ` + "`--use-env`" + `. Called ` + "`mpirun` or `mpiexec`" + ` it
 takes gorun's own dialect, and rank 0 hosts the store.
 
+**Hosts.** ` + "`-H`" + ` takes names or addresses with commas between them, each with the ranks that the host is meant to take behind a colon: ` + "`node1:4`" + `.
+` + "`node[01-16,20]:8`" + ` is a range, padded as its first number is; several brackets are each with each. Before the name may stand a user, between name and
+slots a port: ` + "`user@node2:2222:4`" + `. One number alone is the slots, as every mpirun reads it. IPv6 addresses stand in brackets before numbers:
+` + "`[fe80::1%eth0]:4`" + `. A name that comes again adds its slots. ` + "`--hostfile`" + ` has such a name or range on each line, with the keys of Open MPI
+(` + "`slots=` `max-slots=` `user=` `port=`" + `, which DeepSpeed's files are a part of) or of MPICH (` + "`node1:4 ifhn=ADDR`" + `: how other nodes reach it) behind it; ` + "`-v`" + ` says
+whose file it was read as. With both, ` + "`-H`" + ` chooses from the file. All names of this host are one, and nobody logs in there.
+
+**Nodes that join.** With ` + "`--nnodes N`" + `, and no hosts, gorun is one of N nodes that somebody starts, as torchrun is: ` + "`--master-addr`" + ` and ` + "`--master-port`" + `, or
+` + "`--rdzv-endpoint`" + `, say where they meet (else MASTER_ADDR and MASTER_PORT, if no outer launcher set them), ` + "`--node-rank`" + ` which node this is. Without it,
+which torchrun's static rendezvous takes for node 0 everywhere, JOB_COMPLETION_INDEX of a Kubernetes Job says it, or node 0 is who owns the
+address. A token, from ` + "`--token-file`" + ` or GORUN_TOKEN, has nodes trust each other; its file may be read by its owner and its group alone.
+
 **Several programs.** ` + "`gorun -n 1 ./server : -n 3 ./client`" + ` starts one job, whose ranks number through the programs. Each needs its ` + "`-n`" + `;
 ` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows, all others for the job, before the first program. A
 lone ` + "`:`" + ` begins another program if options of gorun follow it, ` + "`-n`" + ` among them in any order; if such options follow without ` + "`-n`" + `, gorun

@@ -324,6 +324,10 @@ func (p *parser) benchRanks() {
 		p.problem(fmt.Errorf("-g %d does not go with %s: give the number of ranks", p.bench.gpus, perNode.From))
 	case p.bench.Backend == "cpu":
 		p.problem(fmt.Errorf("-g %d counts GPUs, which %s has none of: use -np", p.bench.gpus, p.bench.backendFrom))
+	case app.NumRanks == 0 && (p.hostsGiven() || p.inv.Spec.NumNodes > 1):
+		from := strings.TrimSpace(fmt.Sprintf("%s -g %d", perNode.From, p.bench.gpus))
+		*perNode = job.Count{Kind: job.CountFixed, N: max(perNode.N, 1) * p.bench.gpus, From: from}
+		p.bench.Backend = "nccl"
 	default:
 		app.NumRanks = max(app.NumRanks, perNode.N, 1) * p.bench.gpus
 		perNode.Kind, perNode.N = job.CountUnset, 0

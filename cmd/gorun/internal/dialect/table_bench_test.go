@@ -75,6 +75,16 @@ func TestBenchIsAJob(t *testing.T) {
 	spec = mustParse(t, "gorun bench allreduce --nproc-per-node 2 -g 4").Spec
 	require.Equal(t, 8, spec.Apps[0].NumRanks)
 	require.Equal(t, job.CountUnset, spec.PerNode.Kind)
+	for line, want := range map[string]job.Count{
+		"gorun bench p2p -H a,b --nproc-per-node 1":                   fixed(1, "--nproc-per-node 1"),
+		"gorun bench allreduce -H a,b -g 4":                           fixed(4, "-g 4"),
+		"gorun bench allreduce -H a,b --nproc-per-node 2 -g 4":        fixed(8, "--nproc-per-node 2 -g 4"),
+		"gorun bench bcast --nnodes 2 --master-addr a -g 4 --root=7 ": fixed(4, "-g 4"),
+	} {
+		spec = mustParse(t, line).Spec
+		require.Equal(t, want, spec.PerNode, line)
+		require.Zero(t, spec.Apps[0].NumRanks, "of each host")
+	}
 	got := mustParse(t, "gorun -n 2 bench allreduce")
 	require.Nil(t, got.Bench, "a program of that name")
 	require.Equal(t, "bench", got.Spec.Apps[0].Program)

@@ -143,9 +143,11 @@ func (p *parser) finishReach() {
 	if p.reach.command == "" {
 		return
 	}
-	for option, instead := range map[string]string{p.reach.config: "--ssh 'ssh -F FILE'", p.reach.acceptNew: "--ssh 'ssh -o StrictHostKeyChecking=accept-new'"} {
-		if option != "" {
-			p.problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such as %s", option, p.reach.command, instead))
+	for _, o := range []struct{ option, instead string }{
+		{p.reach.config, "--ssh 'ssh -F FILE'"}, {p.reach.acceptNew, "--ssh 'ssh -o StrictHostKeyChecking=accept-new'"},
+	} {
+		if o.option != "" {
+			p.problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such as %s", o.option, p.reach.command, o.instead))
 		}
 	}
 }
