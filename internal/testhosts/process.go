@@ -260,7 +260,10 @@ func (s *Set) Crash(host string) error {
 	if err := errors.Join(s.Cut(host), h.kill()); err != nil {
 		return err
 	}
-	return until("crash "+host, func() (bool, error) { return killWithin([]*space{h.space}) })
+	return until("crash "+host, func() (bool, error) {
+		gone, err := killWithin([]*space{h.space})
+		return gone && !h.alive(), err
+	})
 }
 
 // Boot starts a host again that crashed, with the same name, address, keys, users and homes. Interfaces and mounts that were added are gone.
@@ -275,8 +278,10 @@ func (s *Set) Boot(host string) error {
 	if err := s.Slow(host, 0); err != nil {
 		return err
 	}
-	if err := s.links.ip("link del " + h.cable + "\n"); err != nil {
-		return err
+	if s.links.ip("link show dev "+h.cable+"\n") == nil { // it goes some time after the last who held the host's network
+		if err := s.links.ip("link del " + h.cable + "\n"); err != nil && s.links.ip("link show dev "+h.cable+"\n") == nil {
+			return err
+		}
 	}
 	h.close()
 	if err := os.WriteFile(s.own(host, "etc", "boot_id"), []byte(bootID()), 0o644); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gorun/internal/testneeds"
 )
@@ -476,4 +477,11 @@ func TestSlow(t *testing.T) {
 	requireSSH(t, set, "h1", "h1", "hostname")
 	require.NoError(t, set.Slow("h1", 0))
 	requireSSH(t, set, "h1", "h1", "hostname")
+}
+
+// A thread with another network must never be the one by which /proc shows the process: Down would take that for one of the hosts'.
+func TestOwnThreadIsNotTheFirst(t *testing.T) {
+	for range 200 {
+		onOwnThread(func() { require.NotEqual(t, unix.Getpid(), unix.Gettid()) })
+	}
 }

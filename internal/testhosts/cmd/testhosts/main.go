@@ -42,12 +42,7 @@ func main() {
 	if len(os.Args) > 1 {
 		verb, args = os.Args[1], os.Args[2:]
 	}
-	err := run(verb, args)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
-		os.Exit(exit.ExitCode())
-	}
-	if err != nil {
+	if err := run(verb, args); err != nil {
 		fmt.Fprintln(os.Stderr, "testhosts:", err)
 		os.Exit(1)
 	}

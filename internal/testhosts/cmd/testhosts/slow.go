@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -29,7 +30,14 @@ func slow(set *testhosts.Set, host, milliseconds string) error {
 	}
 	relay := set.Helper(self, relayVerb, host, milliseconds)
 	relay.Env = append(os.Environ(), "TESTHOSTS_DIR="+set.Dir())
-	relay.Stderr, relay.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Setsid: true}
+	relay.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// A file, not standard error: whoever reads that waits for the last one who has it.
+	log, err := os.Create(filepath.Join(set.Dir(), host, "relay.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	relay.Stderr = log
 	out, err := relay.StdoutPipe()
 	if err != nil {
 		return err
@@ -38,7 +46,8 @@ func slow(set *testhosts.Set, host, milliseconds string) error {
 		return err
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return fmt.Errorf("slow: the relay ended: %w", relay.Wait())
+		said, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("slow: the relay ended: %w: %s", relay.Wait(), said)
 	}
 	return nil
 }
