@@ -60,7 +60,8 @@ fi
 rmdir /run/under
 ip link set lo up
 
-echo ready
+[ "$host" != head ] || trap '' PIPE # it has to clean up even if nobody reads this any more
+echo ready || :
 exec >/dev/null 2>&1
 cd /
 # With SIGCHLD ignored, the kernel itself reaps what becomes an orphan on the host.
@@ -68,6 +69,7 @@ cd /
 # Standard input ends when the process that made the set does, however that dies: then the host goes, too.
 [ "$host" = head ] || exec env --ignore-signal=CHLD cat
 cat
+set +e # processes end meanwhile
 network=$(readlink /proc/self/ns/net)
 for process in /proc/[0-9]*; do
 	if [ "$(readlink "$process/ns/net")" = "$network" ] && [ "$process" != "/proc/$$" ]; then kill -9 "${process#/proc/}"; fi

@@ -19,6 +19,9 @@ const (
 
 // ip runs lines of iproute2's batch language in a space's network.
 func (s *space) ip(lines string) error {
+	if !s.alive() { // its number may be another process's now
+		return fmt.Errorf("ip -batch: the host is down: process %d is gone", s.pid)
+	}
 	cmd := exec.Command("nsenter", "--net="+s.file("ns/net"), "ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(lines)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -57,17 +60,17 @@ func (h *host) ethernet() string {
 
 // Cut pulls a host's cable: eth0 loses its carrier. Heal undoes it.
 func (s *Set) Cut(host string) error {
-	return s.atCable(host, "link set %s down\n")
+	return s.atCable(host, "link set %[1]s down\n")
 }
 
 // Blackhole makes every packet from and to a host vanish, while its carrier stays. Heal undoes it.
 func (s *Set) Blackhole(host string) error {
-	return s.atCable(host, "link set %s nomaster\n")
+	return s.atCable(host, "link set %[1]s nomaster\n")
 }
 
 // Heal undoes Cut and Blackhole.
 func (s *Set) Heal(host string) error {
-	return s.atCable(host, "link set %[1]s up\nlink set %[1]s master "+mainBridge+"\n")
+	return s.atCable(host, "link set %[1]s up\nlink set %[1]s master %[2]s\n")
 }
 
 // atCable does something with the bridge's end of a host's cable.
@@ -76,7 +79,8 @@ func (s *Set) atCable(name, format string) error {
 	if err != nil {
 		return err
 	}
-	return s.links.ip(fmt.Sprintf(format, h.cable))
+	format += "%.0[2]s" // not every format says which bridge
+	return s.links.ip(fmt.Sprintf(format, h.cable, h.bridge()))
 }
 
 // Interface is one that a host gets beside eth0.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,7 +15,7 @@ import (
 )
 
 // patience is how long the kernel and sshd may take for what takes milliseconds.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // pause is how long nothing is done between two looks at /proc or a file.
 const pause = 2 * time.Millisecond
@@ -26,6 +27,9 @@ func (s *Set) Command(host string, argv ...string) *exec.Cmd {
 	h, err := s.host(host)
 	if err != nil {
 		return &exec.Cmd{Err: err}
+	}
+	if !h.alive() { // its number may be another process's now
+		return &exec.Cmd{Err: fmt.Errorf("%s is down: %s", host, strings.Join(argv, " "))}
 	}
 	enter := "-t " + strconv.Itoa(h.pid) + " -n -u -i -m"
 	if h.name != Head {
@@ -43,6 +47,26 @@ func (s *Set) run(host string, argv ...string) error {
 		return fmt.Errorf("%s on %s: %w: %s", strings.Join(argv, " "), host, err, bytes.TrimSpace(out))
 	}
 	return nil
+}
+
+// Helper is a command beside the bridges, which ends with Down; EndHelpers kills those whose arguments begin with these words.
+func (s *Set) Helper(argv ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--net=" + s.links.file("ns/net"), "--"}, argv...)...)
+}
+
+// EndHelpers is the way to end what Helper started in another process.
+func (s *Set) EndHelpers(words ...string) error {
+	return until("end "+strings.Join(words, " "), func() (bool, error) {
+		all, err := within(s.links)
+		done := true
+		for _, p := range all {
+			if len(p.Args) > len(words) && slices.Equal(p.Args[1:len(words)+1], words) {
+				done = false
+				err = errors.Join(err, p.signal(syscall.SIGKILL))
+			}
+		}
+		return done, err
+	})
 }
 
 // Mount runs mount(8) on a host, which alone sees the result: "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/data". It goes with the host.
@@ -217,6 +241,7 @@ func (s *Set) killAll() error {
 // killWithin kills what runs in the spaces' networks, and reports whether there was nothing.
 func killWithin(spaces []*space) (bool, error) {
 	left, err := within(spaces...)
+	left = slices.DeleteFunc(left, func(p found) bool { return p.PID == os.Getpid() }) // of a program that runs on the head itself
 	for _, p := range left {
 		err = errors.Join(err, p.signal(syscall.SIGKILL))
 	}
@@ -235,7 +260,10 @@ func (s *Set) Crash(host string) error {
 	if err := errors.Join(s.Cut(host), h.kill()); err != nil {
 		return err
 	}
-	return until("crash "+host, func() (bool, error) { return killWithin([]*space{h.space}) })
+	return until("crash "+host, func() (bool, error) {
+		gone, err := killWithin([]*space{h.space})
+		return gone && !h.alive(), err
+	})
 }
 
 // Boot starts a host again that crashed, with the same name, address, keys, users and homes. Interfaces and mounts that were added are gone.
@@ -247,8 +275,13 @@ func (s *Set) Boot(host string) error {
 	if h.alive() {
 		return fmt.Errorf("boot %s: it runs", host)
 	}
-	if err := s.links.ip("link del " + h.cable + "\n"); err != nil {
+	if err := s.Slow(host, 0); err != nil {
 		return err
+	}
+	if s.links.ip("link show dev "+h.cable+"\n") == nil { // it goes some time after the last who held the host's network
+		if err := s.links.ip("link del " + h.cable + "\n"); err != nil && s.links.ip("link show dev "+h.cable+"\n") == nil {
+			return err
+		}
 	}
 	h.close()
 	if err := os.WriteFile(s.own(host, "etc", "boot_id"), []byte(bootID()), 0o644); err != nil {

@@ -49,6 +49,8 @@ type host struct {
 	cable   string // the end of its eth0 that the bridge has
 	port    int    // of its sshd
 	extra   int    // how many interfaces were added
+	slow    bool
+	relay   *relay // what makes it slow, if this process does
 
 	*space
 }
@@ -182,6 +184,12 @@ func digit(yes bool) string {
 
 // Down kills, by its id, every process of the hosts and removes what they had. It may be called again.
 func (s *Set) Down() error {
+	for _, h := range s.all() {
+		if h.relay != nil {
+			h.relay.close()
+			h.relay = nil
+		}
+	}
 	err := s.killAll()
 	for _, space := range s.spaces() {
 		space.close()
@@ -218,6 +226,12 @@ func (s *Set) host(name string) (*host, error) {
 // Hosts lists the names h1 to hN.
 func (s *Set) Hosts() []string { return slices.Clone(s.names[1:]) }
 
+// Detached reports whether the set was made to outlive the process that made it.
+func (s *Set) Detached() bool { return s.config.Detached }
+
+// Alive reports whether a host is there and has not crashed.
+func (s *Set) Alive(host string) bool { return s.hosts[host] != nil && s.hosts[host].alive() }
+
 // Address is the IPv4 address of a host's eth0. It panics where there is no such host.
 func (s *Set) Address(host string) string {
 	h, err := s.host(host)
@@ -227,18 +241,20 @@ func (s *Set) Address(host string) string {
 	return h.address
 }
 
-// State is what a set looks like in the file that Load reads.
+// state is what a set looks like in the file that Load reads.
 type state struct {
 	Config Config
 	Links  process
 	Hosts  []process // in the order of names
 }
 
+// process is the first one of a space, and what else a host remembers.
 type process struct {
 	PID     int
 	Started string
 	Port    int
 	Extra   int
+	Slow    bool
 }
 
 // save writes the file that Load reads.
@@ -247,30 +263,30 @@ func (s *Set) save() error {
 	defer s.mu.Unlock()
 	now := state{Config: s.config, Links: process{PID: s.links.pid, Started: s.links.started}}
 	for _, h := range s.all() {
-		now.Hosts = append(now.Hosts, process{PID: h.pid, Started: h.started, Port: h.port, Extra: h.extra})
+		now.Hosts = append(now.Hosts, process{PID: h.pid, Started: h.started, Port: h.port, Extra: h.extra, Slow: h.slow})
 	}
 	text, err := json.Marshal(now)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(s.path(stateFile), text, 0o600)
+	return os.WriteFile(s.path(StateFile), text, 0o600)
 }
 
 const (
-	// Prefix begins the name of every state folder, in the folder for temporary files.
+	// Prefix begins the name of every state folder, in the folder for temporary files; StateFile is what Load reads there.
 	Prefix    = "testhosts-"
-	stateFile = "state.json"
+	StateFile = "state.json"
 )
 
 // Load returns the set whose state folder dir is, as another process made it.
 func Load(dir string) (*Set, error) {
-	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	text, err := os.ReadFile(filepath.Join(dir, StateFile))
 	if err != nil {
 		return nil, err
 	}
 	var was state
 	if err := json.Unmarshal(text, &was); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, StateFile), err)
 	}
 	s := &Set{config: was.Config, dir: dir, hosts: map[string]*host{}}
 	if s.links, err = was.Links.open(); err != nil {
@@ -278,7 +294,7 @@ func Load(dir string) (*Set, error) {
 	}
 	for i, p := range was.Hosts {
 		h := newHost(i)
-		h.port, h.extra = p.Port, p.Extra
+		h.port, h.extra, h.slow = p.Port, p.Extra, p.Slow
 		if h.space, err = p.open(); err != nil { // crashed
 			h.space = &space{pid: p.PID, started: p.Started}
 		}

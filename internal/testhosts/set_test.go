@@ -1,6 +1,7 @@
 package testhosts
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gorun/internal/testneeds"
 )
@@ -380,7 +382,7 @@ func TestUsersAndShells(t *testing.T) {
 	out, err := ssh(t, set, "-l", "ada", "h2", "true")
 	require.Error(t, err, out)
 
-	shell := testneeds.Program(t, "tcsh", "tcsh")
+	shell := testneeds.Program(t, testneeds.LayerHosts, "tcsh")
 	require.NoError(t, set.SetShell("h1", "root", shell))
 	requireSSH(t, set, "tcsh", "h1", "ps -o comm= -p $$")
 	require.Error(t, set.SetShell("h1", "nobody-of-that-name", shell))
@@ -451,4 +453,35 @@ func TestMount(t *testing.T) {
 	out, err = ssh(t, set, "h2", "touch "+data+"/file")
 	require.Error(t, err)
 	require.Contains(t, out, "Read-only")
+}
+
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	set := Up(t, Config{Hosts: 2})
+	roundTrip := func() time.Duration {
+		begun := time.Now()
+		out, err := set.Command("h2", "bash", "-c", "exec 3<>/dev/tcp/"+set.Address("h1")+"/22 && head -c 4 <&3").CombinedOutput()
+		require.NoError(t, err, string(out))
+		return time.Since(begun)
+	}
+	if err := set.Slow("h1", 300*time.Millisecond); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		testneeds.Skip(t, testneeds.LayerHosts, err.Error())
+	} else {
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, roundTrip(), 600*time.Millisecond, "the least that light needs: it may take longer")
+	require.NoError(t, set.Cut("h1"))
+	require.NoError(t, set.Heal("h1"))
+	require.GreaterOrEqual(t, roundTrip(), 600*time.Millisecond, "still slow")
+	require.NoError(t, set.Slow("h1", time.Millisecond))
+	requireSSH(t, set, "h1", "h1", "hostname")
+	require.NoError(t, set.Slow("h1", 0))
+	requireSSH(t, set, "h1", "h1", "hostname")
+}
+
+// A thread with another network must never be the one by which /proc shows the process: Down would take that for one of the hosts'.
+func TestOwnThreadIsNotTheFirst(t *testing.T) {
+	for range 200 {
+		onOwnThread(func() { require.NotEqual(t, unix.Getpid(), unix.Gettid()) })
+	}
 }

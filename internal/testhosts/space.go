@@ -130,12 +130,15 @@ func (s *space) close() {
 	}
 }
 
-// startTime is field 22 of /proc/PID/stat.
+// startTime is field 22 of /proc/PID/stat, of a process that has not ended.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return "", err
 	}
-	_, after, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(" ")) // the name may hold spaces
-	return strings.Fields(string(after))[19], nil
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on; the name before may hold spaces
+	if state := fields[0]; state == "Z" || state == "X" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
+	return fields[19], nil
 }
