@@ -1,0 +1,175 @@
+package testhosts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Slow delays every packet from and to a host, each way; 0 undoes it. Its cable then leads to a bridge of its own, and this process
+// carries the frames between that and the other one, by two TAP devices:
+//
+//	eth0 === cable - slow bridge - near tap --- this process --- far tap - br0
+//
+// Few kernels of virtual machines have netem, which would do the same. It holds for as long as this process lives.
+func (s *Set) Slow(host string, delay time.Duration) error {
+	h, err := s.host(host)
+	if err != nil {
+		return err
+	}
+	if h.slow {
+		h.slow = false
+		if h.relay != nil {
+			h.relay.close()
+			h.relay = nil
+		}
+		err = s.links.ip(fmt.Sprintf("link set %s master %s\nlink del %s\n", h.cable, mainBridge, h.slowBridge()))
+	}
+	if err != nil || delay == 0 {
+		return errors.Join(err, s.save())
+	}
+	near, far := h.cable+"near", h.cable+"far"
+	if h.relay, err = startRelay(s.links, near, far, delay); err != nil {
+		return fmt.Errorf("slow %s: %w", host, err)
+	}
+	h.slow = true
+	return errors.Join(s.links.ip(bridgeLines(h.slowBridge())+fmt.Sprintf(
+		"link set %s master %s up\nlink set %s master %s up\nlink set %s master %s\n",
+		near, h.slowBridge(), far, mainBridge, h.cable, h.slowBridge())), s.save())
+}
+
+// slowBridge is the bridge of a host that is slow, bridge the one that its cable belongs to.
+func (h *host) slowBridge() string { return h.cable + "slow" }
+
+func (h *host) bridge() string {
+	if h.slow {
+		return h.slowBridge()
+	}
+	return mainBridge
+}
+
+// relay carries frames between two TAP devices, which are there until it is closed.
+type relay struct {
+	taps    [2]*os.File
+	stopped chan struct{}
+	work    sync.WaitGroup
+}
+
+// frame is one on its way, and when it may go on.
+type frame struct {
+	bytes []byte
+	due   time.Time
+}
+
+// framesUnderway is how many a cable holds; a reader then waits, and the kernel drops what does not fit its own queue.
+const framesUnderway = 4096
+
+// startRelay makes the devices in a space's network.
+func startRelay(where *space, near, far string, delay time.Duration) (*relay, error) {
+	r := &relay{stopped: make(chan struct{})}
+	for i, name := range []string{near, far} {
+		tap, err := openTap(where, name)
+		if err != nil {
+			return nil, errors.Join(err, r.taps[0].Close())
+		}
+		r.taps[i] = tap
+	}
+	r.carry(r.taps[0], r.taps[1], delay)
+	r.carry(r.taps[1], r.taps[0], delay)
+	return r, nil
+}
+
+// carry brings frames one way.
+func (r *relay) carry(from, to *os.File, delay time.Duration) {
+	underway := make(chan frame, framesUnderway)
+	r.work.Go(func() {
+		defer close(underway)
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := from.Read(buffer)
+			if errors.Is(err, os.ErrClosed) {
+				return
+			}
+			if err != nil { // a device that is down says so, until it is up
+				select {
+				case <-r.stopped:
+					return
+				case <-time.After(pause):
+				}
+				continue
+			}
+			select {
+			case underway <- frame{append([]byte(nil), buffer[:n]...), time.Now().Add(delay)}:
+			case <-r.stopped:
+				return
+			}
+		}
+	})
+	r.work.Go(func() {
+		for f := range underway {
+			select {
+			case <-r.stopped:
+				return
+			case <-time.After(time.Until(f.due)):
+				_, _ = to.Write(f.bytes) // a frame that cannot be sent is lost, as on any cable
+			}
+		}
+	})
+}
+
+// close ends the relay and its devices.
+func (r *relay) close() {
+	close(r.stopped)
+	_ = errors.Join(r.taps[0].Close(), r.taps[1].Close())
+	r.work.Wait()
+}
+
+// openTap makes a TAP device in a space's network; it goes when the file is closed.
+func openTap(where *space, name string) (tap *os.File, err error) {
+	onOwnThread(func() {
+		if err = unix.Setns(int(where.network.Fd()), unix.CLONE_NEWNET); err == nil {
+			tap, err = makeTap(name)
+		}
+	})
+	return tap, err
+}
+
+// onOwnThread calls do on a thread that ends afterwards, and that is not the process's first one: whose network that has, the process
+// seems to be, to Down as well.
+func onOwnThread(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			do()
+			return // locked: the thread ends with this goroutine
+		}
+		onOwnThread(do) // on another one, as this one is taken
+		runtime.UnlockOSThread()
+	}()
+	<-done
+}
+
+// makeTap makes the device in the calling thread's network.
+func makeTap(name string) (*os.File, error) {
+	const device = "/dev/net/tun"
+	fd, err := unix.Open(device, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: device, Err: err}
+	}
+	request, err := unix.NewIfreq(name)
+	if err == nil {
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make the device %s: %w", name, err), unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}

@@ -1,0 +1,144 @@
+package testhosts
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+//go:embed host.sh
+var hostScript string
+
+// switchScript is the first process of the namespace that holds the bridges.
+const switchScript = `echo ready; exec >/dev/null 2>&1; cd /; [ "$1" = 0 ] || exec sleep infinity; exec cat`
+
+// namespaces of a host; the head has all but the last, so that a process that is started there is the command itself.
+const (
+	headNamespaces = syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNS
+	hostNamespaces = headNamespaces | syscall.CLONE_NEWPID
+)
+
+// space is a process with namespaces of its own, which keeps them there.
+type space struct {
+	pid      int      // as the machine numbers it
+	started  string   // when, in clock ticks since boot: with the pid this names a process for good
+	network  *os.File // held open: the number of a namespace that is gone may be another one's
+	pids     *os.File // its PID namespace
+	lifeline *os.File // nil of a detached one
+	ended    chan struct{}
+}
+
+// startSpace runs a script with new namespaces until it says "ready". log gets what it says on standard error.
+func startSpace(flags uintptr, detached bool, log, script string, args ...string) (*space, error) {
+	says, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer says.Close()
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "testhosts"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Setsid: true}
+	cmd.Stderr = says
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd.Stdout = in
+	s := &space{ended: make(chan struct{})}
+	var stdin *os.File
+	if !detached {
+		if stdin, s.lifeline, err = os.Pipe(); err != nil {
+			return nil, errors.Join(err, in.Close())
+		}
+		cmd.Stdin = stdin
+	}
+	err = cmd.Start()
+	_, _ = in.Close(), stdin.Close() // a nil file's Close is an error without effect
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make namespaces: %w", err), s.lifeline.Close())
+	}
+	s.pid = cmd.Process.Pid
+	go func() {
+		_ = cmd.Wait() // it is killed in the end
+		close(s.ended)
+	}()
+	return s, s.awaitReady(out, log)
+}
+
+// awaitReady reads the script's word, and opens what identifies the space.
+func (s *space) awaitReady(out io.Reader, log string) error {
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		said, _ := os.ReadFile(log)
+		return errors.Join(fmt.Errorf("the first process ended: %s", bytes.TrimSpace(said)), s.kill())
+	}
+	if err := s.identify(); err != nil {
+		return errors.Join(err, s.kill())
+	}
+	return nil
+}
+
+// identify opens the namespaces of a space whose pid is known.
+func (s *space) identify() (err error) {
+	if s.started, err = startTime(s.pid); err != nil {
+		return err
+	}
+	if s.network, err = os.Open(s.file("ns/net")); err != nil {
+		return err
+	}
+	s.pids, err = os.Open(s.file("ns/pid"))
+	return err
+}
+
+// file is the path of a file that /proc has of the space's first process.
+func (s *space) file(name string) string { return filepath.Join("/proc", strconv.Itoa(s.pid), name) }
+
+// alive reports whether the first process is there.
+func (s *space) alive() bool {
+	now, err := startTime(s.pid)
+	return err == nil && now == s.started
+}
+
+// kill ends the first process, and with it the PID namespace where it has one.
+func (s *space) kill() error {
+	process, err := os.FindProcess(s.pid) // holds a pidfd
+	if err != nil {
+		return err
+	}
+	defer process.Release()
+	if s.started != "" && !s.alive() {
+		return nil
+	}
+	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill process %d: %w", s.pid, err)
+	}
+	return nil
+}
+
+// close lets the namespaces go.
+func (s *space) close() {
+	for _, file := range []*os.File{s.network, s.pids, s.lifeline} {
+		_ = file.Close()
+	}
+}
+
+// startTime is field 22 of /proc/PID/stat, of a process that has not ended.
+func startTime(pid int) (string, error) {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on; the name before may hold spaces
+	if state := fields[0]; state == "Z" || state == "X" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
+	return fields[19], nil
+}

@@ -1,0 +1,145 @@
+package testhosts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gorun/internal/testneeds"
+)
+
+// SSHD is the sshd of a host.
+type SSHD struct {
+	set  *Set
+	host string
+}
+
+// SSHD names the sshd of a host.
+func (s *Set) SSHD(host string) SSHD { return SSHD{s, host} }
+
+// Start starts it again if it was stopped, else anew, with options as sshd_config spells them, which come before all others: "Port 2222" (ssh_config
+// and known_hosts follow), "Banner /path", "MaxStartups 1", "TrustedUserCAKeys /path", "PasswordAuthentication yes".
+func (d SSHD) Start(options ...string) error {
+	h, err := d.set.host(d.host)
+	if err != nil {
+		return err
+	}
+	if err := d.Stop(); err != nil {
+		return err
+	}
+	return errors.Join(d.set.startSSHD(h, options...), d.set.writeClientFiles(), d.set.save())
+}
+
+// Stop kills the listener; sessions live on.
+func (d SSHD) Stop() error {
+	return d.each(syscall.SIGKILL, func(p Process, listener int) bool { return p.HostPID == listener })
+}
+
+// Kill kills the listener and what serves the sessions; what those run lives on if it can.
+func (d SSHD) Kill() error {
+	return d.each(syscall.SIGKILL, func(Process, int) bool { return true })
+}
+
+// Freeze stops the listener: connections are accepted by the kernel and never answered. Thaw undoes it.
+func (d SSHD) Freeze() error {
+	return d.each(syscall.SIGSTOP, func(p Process, listener int) bool { return p.HostPID == listener })
+}
+
+// Thaw lets a frozen listener go on.
+func (d SSHD) Thaw() error {
+	return d.each(syscall.SIGCONT, func(p Process, listener int) bool { return p.HostPID == listener })
+}
+
+// each signals those of sshd's processes that wanted takes, and waits until the killed ones are gone.
+func (d SSHD) each(sig syscall.Signal, wanted func(p Process, listener int) bool) error {
+	listener := d.set.listener(d.host)
+	return until("signal sshd of "+d.host, func() (bool, error) {
+		all, err := d.set.list(d.host, found.sshd)
+		left := 0
+		for _, p := range all {
+			if wanted(p, listener) {
+				left++
+				err = errors.Join(err, d.set.Signal(d.host, p, sig))
+			}
+		}
+		return left == 0 || sig != syscall.SIGKILL, err
+	})
+}
+
+// Log is what a host's sshd said.
+func (d SSHD) Log() string {
+	text, _ := os.ReadFile(d.set.own(d.host, "sshd.log"))
+	return string(text)
+}
+
+// listener is the pid of the sshd that accepts connections, as the host numbers it; 0 if there was none.
+func (s *Set) listener(host string) int {
+	text, _ := os.ReadFile(s.own(host, "sshd.pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+// startSSHD starts a host's sshd and returns when it listens.
+func (s *Set) startSSHD(h *host, options ...string) error {
+	sshd, err := testneeds.SSHD()
+	if err != nil {
+		return err
+	}
+	options = append(options, s.config.SSHD...)
+	if h.port = portOf(options); h.port == 0 {
+		h.port = 22
+		options = append(options, "Port 22")
+	}
+	config, pidFile, log := s.own(h.name, "sshd_config"), s.own(h.name, "sshd.pid"), s.own(h.name, "sshd.log")
+	if err := os.Remove(pidFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(config, []byte(s.serverConfig(h, options)), 0o644); err != nil {
+		return err
+	}
+	if err := s.Command(h.name, sshd, "-f", config, "-E", log).Run(); err != nil {
+		return fmt.Errorf("start sshd: %w: %s", err, s.SSHD(h.name).Log())
+	}
+	err = until("start sshd", func() (bool, error) { // it writes its pid when it listens
+		text, _ := os.ReadFile(pidFile)
+		return strings.HasSuffix(string(text), "\n"), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, s.SSHD(h.name).Log())
+	}
+	return nil
+}
+
+// portOf is the port that options ask for, 0 if none.
+func portOf(options []string) int {
+	for _, option := range options {
+		if words := strings.Fields(option); len(words) == 2 && strings.EqualFold(words[0], "Port") {
+			if port, err := strconv.Atoi(words[1]); err == nil {
+				return port
+			}
+		}
+	}
+	return 0
+}
+
+// serverConfig is a host's sshd_config: the first value of an option counts. sshd listens on every address of its host.
+func (s *Set) serverConfig(h *host, options []string) string {
+	return strings.Join(options, "\n") + fmt.Sprintf(`
+HostKey %s
+PidFile %s
+AuthorizedKeysFile /run/authorized_keys
+StrictModes no
+UsePAM no
+UseDNS no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PrintMotd no
+PrintLastLog no
+AcceptEnv LANG LC_*
+Subsystem sftp internal-sftp
+`, s.HostKey(h.name), s.own(h.name, "sshd.pid"))
+}

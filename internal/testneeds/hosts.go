@@ -1,0 +1,55 @@
+package testneeds
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// LayerHosts is what hosts of internal/testhosts need: root, namespaces, iproute2, util-linux and OpenSSH.
+const LayerHosts Layer = "hosts"
+
+// Hosts skips unless this machine can have hosts of internal/testhosts.
+func Hosts(t testing.TB) {
+	t.Helper()
+	if err := FindHosts(); err != nil {
+		Skip(t, LayerHosts, err.Error())
+	}
+}
+
+// FindHosts says what hosts of internal/testhosts lack here; it is asked once per process.
+var FindHosts = sync.OnceValue(func() error {
+	if uid := os.Geteuid(); uid != 0 {
+		return fmt.Errorf("runs as user id %d, and namespaces need 0", uid)
+	}
+	for _, program := range []string{"ip", "nsenter", "unshare", "mount", "getent", "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w; .ci/setup installs it as root on Debian", err)
+		}
+	}
+	if _, err := SSHD(); err != nil {
+		return err
+	}
+	const network = "link add probe0 type bridge\nlink add probe1 type veth peer name probe2\nlink set probe1 master probe0 up\n"
+	probe := exec.Command("unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc", "ip", "-batch", "-")
+	probe.Stdin = strings.NewReader(network)
+	if out, err := probe.CombinedOutput(); err != nil {
+		return fmt.Errorf("make namespaces with a bridge and a veth: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+})
+
+// SSHD returns the path of OpenSSH's server, which PATH often lacks.
+func SSHD() (string, error) {
+	for _, path := range []string{"sshd", "/usr/sbin/sshd", "/sbin/sshd"} {
+		if found, err := exec.LookPath(path); err == nil {
+			return found, nil
+		}
+	}
+	return "", errors.New("no sshd in PATH, /usr/sbin or /sbin; .ci/setup installs it as root on Debian")
+}
