@@ -2,6 +2,7 @@ package ssh_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,15 @@ const (
 	interval = 5 * time.Millisecond
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if words := strings.Fields(os.Getenv(loginVariable)); len(words) > 0 {
+		if err := loginEverywhere(os.Stdout, words[0], words[1:]); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A login shell may be any, and may say something before it runs a command.
 func TestContractWithOtherShells(t *testing.T) {
