@@ -185,9 +185,9 @@ func (c *Client) try(clock *clock, s *settings, chain []Target) (*login, error) 
 	}
 	client, err := c.handshake(short, s, conn)
 	if err != nil {
+		err = withProxyWords(err, under)
 		_ = conn.Close()
 		if under != nil {
-			err = withProxyWords(err, under)
 			_ = under.Close()
 		}
 		return nil, err

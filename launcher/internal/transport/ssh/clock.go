@@ -16,7 +16,8 @@ type clock struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	limit  time.Duration
-	outer  *clock // stands still too
+	outer  *clock   // stands still too
+	above  []string // of a jump host's: those that wait for it, by their keys
 
 	mu      sync.Mutex
 	timer   *time.Timer // nil without a limit

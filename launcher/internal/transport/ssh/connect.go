@@ -25,7 +25,7 @@ func (c *Client) connect(clock *clock, s *settings, chain []Target) (conn net.Co
 		if err != nil {
 			return nil, nil, fail(remote.StepConnect, err, "proxy command %q: %v", s.proxyCommand, err)
 		}
-		return p, p, nil
+		return p, ending{p}, nil
 	}
 	conn, err = dialTCP(clock.ctx, s)
 	if err != nil {
@@ -106,19 +106,25 @@ func timedOut(step remote.Step, s *settings, clock *clock) error {
 
 // withProxyWords adds what a proxy command said to the error that followed from it.
 func withProxyWords(err error, under io.Closer) error {
-	p, ok := under.(*proxy)
+	end, ok := under.(ending)
 	if !ok {
 		return err
 	}
+	p := end.proxy
 	var dropped *droppedError
 	var failure *remote.Error
-	switch words := p.words(); {
-	case errors.As(err, &dropped) && words != "":
-		return fail(remote.StepConnect, err, "proxy command %q ended the connection: %s", p.line, words)
-	case errors.As(err, &failure) && words != "" && failure.Step <= remote.StepKeys:
-		return fail(failure.Step, err, "%s; proxy command: %s", failure.Text, words)
+	drop := errors.As(err, &dropped)
+	if !drop && (!errors.As(err, &failure) || failure.Step > remote.StepKeys) {
+		return err // the command has done its part
 	}
-	return err
+	words := p.words()
+	switch {
+	case words == "":
+		return err
+	case drop:
+		return fail(remote.StepConnect, err, "proxy command %q ended the connection: %s", p.line, words)
+	}
+	return fail(failure.Step, err, "%s; proxy command: %s", failure.Text, words)
 }
 
 // droppedError is a connection that the other side closed before the exchange of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,9 +15,6 @@ import (
 
 	"gorun/launcher/internal/transport/remote"
 )
-
-// longestChain bounds jump hosts behind jump hosts: a configuration may lead in a circle.
-const longestChain = 8
 
 // jumps are the jump hosts that are logged in: one connection each, whatever the
 // number of hosts behind it.
@@ -135,12 +133,16 @@ func (j *jumps) take(key string) (one *jump, fresh bool) {
 
 // share logs in to the last jump host of a chain, or waits for who does.
 func (c *Client) share(clock *clock, chain []Target) (*share, error) {
-	key := fmt.Sprint(chain)
+	key, above := fmt.Sprint(chain), clock.outermost().above
+	if slices.Contains(above, key) {
+		return nil, fail(remote.StepConfig, nil, "ProxyJump leads in a circle")
+	}
 	one, fresh := c.jumps.take(key)
 	s := &share{client: c, key: key, jump: one}
 	if fresh {
 		go func() {
 			own := newClock(context.WithoutCancel(clock.ctx), clock.outermost().limit) // others may wait for it, too
+			own.above = append(slices.Clone(above), key)
 			defer own.stop()
 			one.login, one.err = c.reachJump(own, chain)
 			if one.err != nil {
@@ -174,9 +176,6 @@ func (j *jumps) forget(key string, one *jump) {
 // reachJump logs in to the last of a chain through the ones before it. The first one
 // may have jump hosts of its own by its configuration, as with ssh -J.
 func (c *Client) reachJump(clock *clock, chain []Target) (*login, error) {
-	if len(chain) > longestChain {
-		return nil, fail(remote.StepConfig, nil, "more than %d jump hosts: ProxyJump may lead in a circle", longestChain)
-	}
 	before, last := chain[:len(chain)-1], chain[len(chain)-1]
 	s, err := c.settings(clock.ctx, last)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -56,10 +57,30 @@ func (c *Client) startProxy(s *settings) (*proxy, error) {
 func (p *proxy) Read(b []byte) (int, error)  { return p.out.Read(b) }
 func (p *proxy) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close ends the command.
+// Close closes the streams, at which the command should end. What it says then may be
+// the reason for all of it: end makes sure.
 func (p *proxy) Close() error {
+	return errors.Join(notClosed(p.in.Close()), notClosed(p.out.Close()))
+}
+
+// notClosed lets a second Close pass.
+func notClosed(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// ending is what is left to do with a proxy command after its connection.
+type ending struct{ proxy *proxy }
+
+// Close ends the command.
+func (e ending) Close() error { return e.proxy.end() }
+
+// end ends the command.
+func (p *proxy) end() error {
 	p.once.Do(func() {
-		_, _ = p.in.Close(), p.out.Close()
+		_ = p.Close()
 		select {
 		case <-p.ended:
 		default:
@@ -71,9 +92,19 @@ func (p *proxy) Close() error {
 	return nil
 }
 
+// lastWords is how long a command that closed its standard output may take to say why.
+const lastWords = 500 * time.Millisecond
+
 // words are what the command said on its standard error, once it is over.
 func (p *proxy) words() string {
 	_ = p.Close()
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+	}
+	_ = p.end()
 	if said := lastLines(p.said.String()); said != "" {
 		return said
 	}
@@ -97,5 +128,5 @@ func (p *proxy) SetWriteDeadline(t time.Time) error { return p.in.SetWriteDeadli
 
 var (
 	_ net.Conn  = (*proxy)(nil)
-	_ io.Closer = (*proxy)(nil)
+	_ io.Closer = ending{}
 )
