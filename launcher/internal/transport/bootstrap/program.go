@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -159,7 +160,7 @@ func nameable(version string) string {
 		}
 		return '_'
 	}, version)
-	return strings.TrimLeft(name[:min(len(name), 64)], ".-")
+	return cmp.Or(strings.TrimLeft(name[:min(len(name), 64)], ".-"), "unknown")
 }
 
 // list says a parcel's files in the form that the script reads: name:hash:size, the

@@ -197,7 +197,7 @@ func TestCopyThatDoesNotRunThere(t *testing.T) {
 	c.Program.Builds = []Build{c.Program.Builds[0]}
 	c.Program.Builds[0].Loader = "/lib64/ld.so"
 	_, err := Start(deadline(t), m, c)
-	hasStep(t, err, remote.StepStart, "exit code 2", "not static: it needs /lib64/ld.so")
+	hasStep(t, err, remote.StepStart, "exit code 3", "not static: it needs /lib64/ld.so")
 	require.Contains(t, err.(*remote.Error).Hint, "make static")
 	require.Empty(t, m.cached())
 }
