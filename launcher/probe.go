@@ -40,6 +40,10 @@ type probeWish struct {
 // nodes need them.
 const patience = 50 * time.Millisecond
 
+// firstTimeout is how long the most plausible addresses are given at first. The second
+// attempt, with all of the time, sees a lost packet's repetition.
+const firstTimeout = time.Second
+
 // probeSession asks all nodes of a job.
 type probeSession struct {
 	probers []prober
@@ -63,20 +67,20 @@ func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choic
 		return probe.Choice{}, s.notes, err
 	}
 	order := probe.Order(s.nodes, s.wish)
-	choice, err = s.try(ctx, order[:probe.FirstTry(s.nodes, order)], patience)
+	choice, err = s.try(ctx, order[:probe.FirstTry(s.nodes, order)], probe.Haste{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
-		choice, err = s.try(ctx, order, 0)
+		choice, err = s.try(ctx, order, probe.Haste{})
 	}
 	return choice, s.notes, err
 }
 
 // try chooses among some of node 0's addresses.
-func (s *probeSession) try(ctx context.Context, indexes []int, patience time.Duration) (probe.Choice, error) {
-	if err := s.dialZero(ctx, indexes, patience); err != nil {
+func (s *probeSession) try(ctx context.Context, indexes []int, haste probe.Haste) (probe.Choice, error) {
+	if err := s.dialZero(ctx, indexes, haste); err != nil {
 		return probe.Choice{}, err
 	}
 	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
-		if err := s.dialNext(ctx, agreed, patience); err != nil {
+		if err := s.dialNext(ctx, agreed, haste); err != nil {
 			return probe.Choice{}, err
 		}
 	}
@@ -151,7 +155,7 @@ func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
 }
 
 // dialZero has all others dial some of node 0's addresses, by their indexes.
-func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience time.Duration) error {
+func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.Haste) error {
 	targets := make([]wire.ProbeTarget, 0, len(indexes))
 	for _, i := range indexes {
 		targets = append(targets, wire.ProbeTarget{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
@@ -160,7 +164,7 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience tim
 		if node == 0 {
 			return nil
 		}
-		return &wire.Probe{Targets: targets, Patience: patience}
+		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
 		s.nodes[node].Next = nil
 		s.nodes[node].Reached = answers(r, func(a *probe.Answer) bool {
@@ -174,13 +178,13 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience tim
 }
 
 // dialNext has every node dial the one after it, at its place for each agreed address.
-func (s *probeSession) dialNext(ctx context.Context, agreed []int, patience time.Duration) error {
+func (s *probeSession) dialNext(ctx context.Context, agreed []int, haste probe.Haste) error {
 	return s.ask(ctx, func(node int) *wire.Probe {
 		targets := probe.NextTargets(s.nodes, agreed, node)
 		if len(targets) == 0 {
 			return nil
 		}
-		p := &wire.Probe{Patience: patience}
+		p := &wire.Probe{Timeout: haste.Timeout, Patience: haste.Patience}
 		for _, t := range targets {
 			p.Targets = append(p.Targets, wire.ProbeTarget(t))
 		}
