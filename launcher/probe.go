@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -66,12 +67,18 @@ func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choic
 	if err := s.listen(ctx, wish); err != nil {
 		return probe.Choice{}, s.notes, err
 	}
-	order := probe.Order(s.nodes, s.wish)
-	choice, err = s.try(ctx, order[:probe.FirstTry(s.nodes, order)], probe.Haste{Timeout: firstTimeout, Patience: patience})
-	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
-		choice, err = s.try(ctx, order, probe.Haste{})
-	}
+	choice, err = s.choose(ctx)
 	return choice, s.notes, err
+}
+
+// choose tries node 0's most plausible addresses, then all of them.
+func (s *probeSession) choose(ctx context.Context) (probe.Choice, error) {
+	order := probe.Order(s.nodes, s.wish)
+	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], probe.Haste{Timeout: firstTimeout, Patience: patience})
+	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
+		return s.try(ctx, order, probe.Haste{})
+	}
+	return choice, err
 }
 
 // try chooses among some of node 0's addresses.
@@ -204,4 +211,57 @@ func answers(r wire.Reached, keep func(*probe.Answer) bool) (all []probe.Answer)
 		}
 	}
 	return slices.Clip(all)
+}
+
+// reachMatrix finds which nodes reach which, for hosts check: all pairs of up to 64
+// nodes, of more those that probe.Partners names. A node is dialed where it is placed
+// when all reach node 0, else at its most plausible addresses; what became of choosing
+// an address for node 0 is told beside it.
+func reachMatrix(ctx context.Context, probers []prober, wish probeWish) (matrix probe.Matrix, choice probe.Choice, err error) {
+	matrix.Names = wish.Names
+	if len(probers) < 2 {
+		return matrix, choice, nil
+	}
+	s := newProbeSession(probers, wish)
+	if err := s.listen(ctx, wish); err != nil {
+		return matrix, choice, err
+	}
+	choice, chosen := s.choose(ctx)
+	if unreached := (*probe.UnreachedError)(nil); chosen != nil && !errors.As(chosen, &unreached) {
+		return matrix, choice, chosen
+	}
+	places := make([][]netip.Addr, len(probers))
+	for i := range places {
+		if chosen == nil {
+			places[i] = []netip.Addr{choice.Nodes[i].Addr.WithZone("")}
+			continue
+		}
+		for _, c := range probe.Likely(s.nodes[i], s.wish) {
+			places[i] = append(places[i], c.Addr)
+		}
+	}
+	if err := s.dialPartners(ctx, places, &matrix); err != nil {
+		return matrix, choice, err
+	}
+	return matrix, choice, chosen
+}
+
+// dialPartners has every node dial its partners at all of their places.
+func (s *probeSession) dialPartners(ctx context.Context, places [][]netip.Addr, matrix *probe.Matrix) error {
+	targets := func(node int) (all []wire.ProbeTarget) {
+		for _, partner := range probe.Partners(len(s.nodes), node) {
+			for _, addr := range places[partner] {
+				all = append(all, wire.ProbeTarget{Node: partner, Addr: addr, Port: s.nodes[partner].Port})
+			}
+		}
+		return all
+	}
+	return s.ask(ctx, func(node int) *wire.Probe {
+		return &wire.Probe{Targets: targets(node)}
+	}, func(node int, r wire.Reached) {
+		dialed := targets(node)
+		for _, a := range answers(r, func(a *probe.Answer) bool { return a.Target >= 0 && a.Target < len(dialed) }) {
+			matrix.Add(node, dialed[a.Target].Node, a)
+		}
+	})
 }

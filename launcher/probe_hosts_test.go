@@ -291,7 +291,18 @@ func TestHostThatIsCutOff(t *testing.T) {
 	_, _, err := chooseAddress(t.Context(), agents, probeWish{Names: set.Hosts()})
 	var unreached *probe.UnreachedError
 	require.ErrorAs(t, err, &unreached)
-	require.ErrorContains(t, err, "10.77.1.1 (eth0)             reached from h2; no")
+	require.ErrorContains(t, err, "10.77.1.1 (eth0)             reached from h2; ")
 	require.ErrorContains(t, err, "172.17.0.1 (docker0)         refused from h2,h3")
 	require.ErrorContains(t, err, "h3: none of them is reached from there")
+
+	matrix, _, err := reachMatrix(t.Context(), agents, probeWish{Names: set.Hosts()})
+	require.ErrorAs(t, err, &unreached)
+	require.Equal(t, []int{2, 2, 2}, []int{len(matrix.Answers[0]), len(matrix.Answers[1]), len(matrix.Answers[2])})
+	require.Contains(t, matrix.Summary(), "2 of 6 ways between 3 hosts work")
+	require.Contains(t, strings.Join(matrix.Problems(probe.Wish{}), "\n"), "h1 does not reach h3: ")
+	require.NoError(t, set.Heal("h3"))
+	matrix, choice, err := reachMatrix(t.Context(), agents, probeWish{Names: set.Hosts()})
+	require.NoError(t, err)
+	require.Equal(t, set.Address("h1"), choice.Addr.String())
+	require.Contains(t, matrix.Summary(), "6 of 6 ways")
 }
