@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,10 @@ type probeWish struct {
 // nodes need them.
 const patience = 50 * time.Millisecond
 
+// firstTimeout is how long the most plausible addresses are given at first. The second
+// attempt, with all of the time, sees a lost packet's repetition.
+const firstTimeout = time.Second
+
 // probeSession asks all nodes of a job.
 type probeSession struct {
 	probers []prober
@@ -62,21 +67,27 @@ func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choic
 	if err := s.listen(ctx, wish); err != nil {
 		return probe.Choice{}, s.notes, err
 	}
-	order := probe.Order(s.nodes, s.wish)
-	choice, err = s.try(ctx, order[:probe.FirstTry(s.nodes, order)], patience)
-	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
-		choice, err = s.try(ctx, order, 0)
-	}
+	choice, err = s.choose(ctx)
 	return choice, s.notes, err
 }
 
+// choose tries node 0's most plausible addresses, then all of them.
+func (s *probeSession) choose(ctx context.Context) (probe.Choice, error) {
+	order := probe.Order(s.nodes, s.wish)
+	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], probe.Haste{Timeout: firstTimeout, Patience: patience})
+	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
+		return s.try(ctx, order, probe.Haste{})
+	}
+	return choice, err
+}
+
 // try chooses among some of node 0's addresses.
-func (s *probeSession) try(ctx context.Context, indexes []int, patience time.Duration) (probe.Choice, error) {
-	if err := s.dialZero(ctx, indexes, patience); err != nil {
+func (s *probeSession) try(ctx context.Context, indexes []int, haste probe.Haste) (probe.Choice, error) {
+	if err := s.dialZero(ctx, indexes, haste); err != nil {
 		return probe.Choice{}, err
 	}
 	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
-		if err := s.dialNext(ctx, agreed, patience); err != nil {
+		if err := s.dialNext(ctx, agreed, haste); err != nil {
 			return probe.Choice{}, err
 		}
 	}
@@ -151,7 +162,7 @@ func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
 }
 
 // dialZero has all others dial some of node 0's addresses, by their indexes.
-func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience time.Duration) error {
+func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.Haste) error {
 	targets := make([]wire.ProbeTarget, 0, len(indexes))
 	for _, i := range indexes {
 		targets = append(targets, wire.ProbeTarget{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
@@ -160,7 +171,7 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience tim
 		if node == 0 {
 			return nil
 		}
-		return &wire.Probe{Targets: targets, Patience: patience}
+		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
 		s.nodes[node].Next = nil
 		s.nodes[node].Reached = answers(r, func(a *probe.Answer) bool {
@@ -174,13 +185,13 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, patience tim
 }
 
 // dialNext has every node dial the one after it, at its place for each agreed address.
-func (s *probeSession) dialNext(ctx context.Context, agreed []int, patience time.Duration) error {
+func (s *probeSession) dialNext(ctx context.Context, agreed []int, haste probe.Haste) error {
 	return s.ask(ctx, func(node int) *wire.Probe {
 		targets := probe.NextTargets(s.nodes, agreed, node)
 		if len(targets) == 0 {
 			return nil
 		}
-		p := &wire.Probe{Patience: patience}
+		p := &wire.Probe{Timeout: haste.Timeout, Patience: haste.Patience}
 		for _, t := range targets {
 			p.Targets = append(p.Targets, wire.ProbeTarget(t))
 		}
@@ -200,4 +211,57 @@ func answers(r wire.Reached, keep func(*probe.Answer) bool) (all []probe.Answer)
 		}
 	}
 	return slices.Clip(all)
+}
+
+// reachMatrix finds which nodes reach which, for hosts check: all pairs of up to 64
+// nodes, of more those that probe.Partners names. A node is dialed where it is placed
+// when all reach node 0, else at its most plausible addresses; what became of choosing
+// an address for node 0 is told beside it.
+func reachMatrix(ctx context.Context, probers []prober, wish probeWish) (matrix probe.Matrix, choice probe.Choice, err error) {
+	matrix.Names = wish.Names
+	if len(probers) < 2 {
+		return matrix, choice, nil
+	}
+	s := newProbeSession(probers, wish)
+	if err := s.listen(ctx, wish); err != nil {
+		return matrix, choice, err
+	}
+	choice, chosen := s.choose(ctx)
+	if unreached := (*probe.UnreachedError)(nil); chosen != nil && !errors.As(chosen, &unreached) {
+		return matrix, choice, chosen
+	}
+	places := make([][]netip.Addr, len(probers))
+	for i := range places {
+		if chosen == nil {
+			places[i] = []netip.Addr{choice.Nodes[i].Addr.WithZone("")}
+			continue
+		}
+		for _, c := range probe.Likely(s.nodes[i], s.wish) {
+			places[i] = append(places[i], c.Addr)
+		}
+	}
+	if err := s.dialPartners(ctx, places, &matrix); err != nil {
+		return matrix, choice, err
+	}
+	return matrix, choice, chosen
+}
+
+// dialPartners has every node dial its partners at all of their places.
+func (s *probeSession) dialPartners(ctx context.Context, places [][]netip.Addr, matrix *probe.Matrix) error {
+	targets := func(node int) (all []wire.ProbeTarget) {
+		for _, partner := range probe.Partners(len(s.nodes), node) {
+			for _, addr := range places[partner] {
+				all = append(all, wire.ProbeTarget{Node: partner, Addr: addr, Port: s.nodes[partner].Port})
+			}
+		}
+		return all
+	}
+	return s.ask(ctx, func(node int) *wire.Probe {
+		return &wire.Probe{Targets: targets(node)}
+	}, func(node int, r wire.Reached) {
+		dialed := targets(node)
+		for _, a := range answers(r, func(a *probe.Answer) bool { return a.Target >= 0 && a.Target < len(dialed) }) {
+			matrix.Add(node, dialed[a.Target].Node, a)
+		}
+	})
 }

@@ -44,7 +44,7 @@ func nodeNames(n int) (all []string) {
 }
 
 // agentsHere starts agents in this process.
-func agentsHere(t *testing.T, n int) (all []prober) {
+func agentsHere(t testing.TB, n int) (all []prober) {
 	var running sync.WaitGroup
 	for range n {
 		head, node := transport.Local()
@@ -106,7 +106,7 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 		agents := agentsHere(t, 2)
 		s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
 		require.NoError(t, s.listen(t.Context(), probeWish{Port: port}))
-		_, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 0)
+		_, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), probe.Haste{})
 		require.NoError(t, err)
 		return s.nodes[0].Port
 	}
@@ -120,7 +120,7 @@ func TestOpenAfterProbing(t *testing.T) {
 	agents := agentsHere(t, 2)
 	s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
 	require.NoError(t, s.listen(t.Context(), probeWish{}))
-	choice, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 0)
+	choice, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), probe.Haste{})
 	require.NoError(t, err)
 	link := agents[0].(linkProber).link
 	require.NoError(t, link.Send(&wire.Open{Addr: choice.Addr.WithZone("").String(), Port: s.nodes[0].Port}))
@@ -208,4 +208,17 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 	})
 	_, _, err = chooseAddress(t.Context(), []prober{fine, liar}, probeWish{Names: nodeNames(2)})
 	require.ErrorContains(t, err, "no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
+}
+
+// BenchmarkChooseAddress is the whole of the probing, with agents that all run here.
+func BenchmarkChooseAddress(b *testing.B) {
+	for _, n := range []int{2, 64, 1000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			agents := agentsHere(b, n)
+			for b.Loop() {
+				_, _, err := chooseAddress(b.Context(), agents, probeWish{Names: nodeNames(n)})
+				require.NoError(b, err)
+			}
+		})
+	}
 }

@@ -108,7 +108,7 @@ func surroundings(nodes []Node) (twins []bool, neighbours []int) {
 // FirstTry returns how many addresses of the order are tried at first: those that are
 // as plausible as the best, and few, since every node dials each of them.
 func FirstTry(nodes []Node, order []int) int {
-	const few, many, manyNodes = 1, 3, 1000
+	const few, many, manyNodes = 1, 3, 256
 	own := nodes[0].Own
 	most := many
 	if len(nodes) > manyNodes {

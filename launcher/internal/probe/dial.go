@@ -56,12 +56,13 @@ const maxDials = 256
 
 // The words for what went wrong.
 const (
-	noAnswer   = "no answer"
-	otherHost  = "another host answers there"
-	refused    = "refused"
-	noRoute    = "no route"
-	notWaited  = "slower than others"
-	notStarted = "cancelled"
+	noAnswer    = "no answer"
+	otherHost   = "another host answers there"
+	refused     = "refused"
+	noRoute     = "no route"
+	unreachable = "unreachable"
+	notWaited   = "slower than others"
+	notStarted  = "cancelled"
 )
 
 // Dial tries all targets at once and returns when each has answered or failed:
@@ -184,8 +185,10 @@ func problem(ctx context.Context, err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return refused
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return noRoute
+	case errors.Is(err, syscall.EHOSTUNREACH):
+		return unreachable
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, errStranger):
 		return otherHost
 	case errors.Is(context.Cause(ctx), errPatience):
