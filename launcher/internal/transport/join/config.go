@@ -35,6 +35,8 @@ type Config struct {
 	// Tell gets a line for the user, of any goroutine, with no control byte in it;
 	// it should not block. nil tells nobody.
 	Tell func(text string)
+
+	patience time.Duration // how long a connection may take to show who it is, and then once more to say its hello; 0: firstWithin
 }
 
 // DefaultTimeout is torchrun's.
@@ -51,6 +53,7 @@ func (c Config) complete() (Config, error) {
 		c.Self.Host, _ = os.Hostname() // "" is seen in messages, no more
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.patience = cmp.Or(c.patience, firstWithin)
 	tell := c.Tell
 	c.Tell = func(text string) {
 		if tell != nil {

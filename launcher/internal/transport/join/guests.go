@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxUnknown is how many connections there may be of which nobody knows whose they
@@ -18,7 +20,21 @@ const crowdPause = time.Second
 // guests are connections in the order in which they came. The head's lock guards them.
 type guests struct {
 	order list.List // of *guest
+	most  int
 	left  chan struct{}
+}
+
+func newGuests() guests { return guests{most: unknownFor(descriptors()), left: make(chan struct{}, 1)} }
+
+// unknownFor leaves a process three quarters of its descriptors.
+func unknownFor(descriptors uint64) int { return int(max(min(descriptors/4, maxUnknown), 1)) }
+
+func descriptors() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024 // what Linux gives when nobody says otherwise
+	}
+	return limit.Cur
 }
 
 func (u *guests) add(g *guest) { u.order.PushBack(g) }
@@ -47,7 +63,7 @@ func (u *guests) closeAll() {
 func (u *guests) room(mu *sync.Mutex, over <-chan struct{}) bool {
 	for {
 		mu.Lock()
-		full := u.order.Len() >= maxUnknown
+		full := u.order.Len() >= u.most
 		wait := time.Duration(0)
 		if full {
 			first := u.order.Front().Value.(*guest)

@@ -46,7 +46,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	}
 	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, over: make(chan struct{})}
 	h.meeting.changed = make(chan struct{}, 1)
-	h.unknown.left = make(chan struct{}, 1)
+	h.unknown = newGuests()
 	if cfg.Secret != nil {
 		if h.tls, err = tlsFor(cfg.Secret, forHead, forNode); err != nil {
 			return nil, err
@@ -204,21 +204,21 @@ func (h *Head) leave(g *guest) {
 	h.unknown.remove(g)
 }
 
-// firstWithin is how long a connection may take to show who it is, and then once more
-// until it has said its hello.
+// firstWithin is how long a connection may take for each step of showing who it is,
+// and how long a peer may take to take what it is told.
 const firstWithin = 10 * time.Second
 
 // receive does with a connection what its beginning asks for. It is the connection's
 // owner until somebody else takes it.
 func (h *Head) receive(g *guest) {
 	defer h.leave(g)
-	_ = g.SetDeadline(time.Now().Add(firstWithin))
+	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
 	who, first, err := listenTo(g)
 	if err != nil {
 		g.Close() // a port scan, mostly: nothing to tell
 		return
 	}
-	_ = g.SetDeadline(time.Now().Add(firstWithin))
+	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
 	switch who {
 	case storeClient:
 		h.serveStore(g, first)
