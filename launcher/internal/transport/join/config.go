@@ -1,0 +1,193 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/printable"
+	"gorun/internal/version"
+)
+
+// Config is one node's part in a meeting. All nodes need the same Addr, Port, Secret
+// and Self.ID and Self.NumNodes.
+type Config struct {
+	// Addr is the address or the name of node 0; Port its TCP port.
+	Addr string
+	Port int
+	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
+	Secret []byte
+	// Self is what this node says of itself. An empty Version is this gorun's, an
+	// empty Host this host's.
+	Self Hello
+	// Timeout bounds how long a node waits for node 0, and node 0 for the others;
+	// 0 is DefaultTimeout.
+	Timeout time.Duration
+	// Tell gets a line for the user, of any goroutine, with no control byte in it;
+	// it should not block. nil tells nobody.
+	Tell func(text string)
+
+	patience time.Duration // how long a connection may take to show who it is, and then once more to say its hello; 0: firstWithin
+}
+
+// DefaultTimeout is torchrun's.
+const DefaultTimeout = 15 * time.Minute
+
+// WeakRules is the one warning where nodes have no token.
+const WeakRules = "nodes come together without a token: whoever reaches node 0's port and says the job's id can take a node's place there; " +
+	"`gorun token --out FILE` makes a token, --token-file FILE uses it on all nodes"
+
+// complete fills in what was left open.
+func (c Config) complete() (Config, error) {
+	c.Self.Version = cmp.Or(c.Self.Version, version.String())
+	if c.Self.Host == "" {
+		c.Self.Host, _ = os.Hostname() // "" is seen in messages, no more
+	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.patience = cmp.Or(c.patience, firstWithin)
+	tell := c.Tell
+	c.Tell = func(text string) {
+		if tell != nil {
+			tell(printable.Text(printable.Short(text)))
+		}
+	}
+	if err := c.Self.check(); err != nil {
+		return c, fmt.Errorf("join: %w", err)
+	}
+	if c.Self.NodeRank >= c.Self.NumNodes {
+		return c, fmt.Errorf("join: node rank %d, but the job has %d nodes: 0 to %d", c.Self.NodeRank, c.Self.NumNodes, c.Self.NumNodes-1)
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		return c, fmt.Errorf("join: port %d: ports are 0 to 65535", c.Port)
+	}
+	return c, nil
+}
+
+// endpoint is node 0's address, as messages name it.
+func (c *Config) endpoint() string { return net.JoinHostPort(c.Addr, fmt.Sprint(c.Port)) }
+
+// lookupLimit is how long a name server may take.
+const lookupLimit = 5 * time.Second
+
+// IsEndpointHere reports whether addr, a name or an IP address, is one of this host's:
+// the kernel lets a socket be bound to it. Loopback addresses are every host's own.
+func IsEndpointHere(ctx context.Context, addr string) (bool, error) {
+	found, err := lookup(ctx, addr)
+	for _, ip := range found {
+		if isHere(ctx, ip) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// lookup finds the addresses of a name.
+func lookup(ctx context.Context, addr string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(addr); err == nil {
+		return []netip.Addr{ip.Unmap()}, nil
+	}
+	if addr == "localhost" {
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", addr)
+	if err != nil {
+		return nil, fmt.Errorf("find the address of %s: %w", addr, err)
+	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	return found, nil
+}
+
+// nonlocalBind says that the kernel binds sockets to any address, so that binding
+// proves nothing.
+var nonlocalBind = map[bool]string{true: "/proc/sys/net/ipv4/ip_nonlocal_bind", false: "/proc/sys/net/ipv6/ip_nonlocal_bind"}
+
+func isHere(ctx context.Context, ip netip.Addr) bool {
+	if setting, err := os.ReadFile(nonlocalBind[ip.Is4()]); err == nil && strings.TrimSpace(string(setting)) != "0" {
+		return onInterface(ip)
+	}
+	l, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", netip.AddrPortFrom(ip, 0).String())
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+func onInterface(ip netip.Addr) bool {
+	if ip.IsLoopback() {
+		return true
+	}
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip.WithZone("").AsSlice()) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLoopback reports whether addr, as it is written, means each host itself.
+func isLoopback(addr string) bool {
+	ip, err := netip.ParseAddr(addr)
+	return addr == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// listenHost is where node 0 listens: at an address of its own precisely there. A
+// name, which may mean another address here than elsewhere (127.0.1.1, often), and an
+// address that leads here by translation, as a service's does, are every address.
+func listenHost(ctx context.Context, addr string) string {
+	if addr == "localhost" {
+		return "127.0.0.1"
+	}
+	if ip, err := netip.ParseAddr(addr); err == nil && isHere(ctx, ip) {
+		return ip.String()
+	}
+	return ""
+}
+
+// PortTakenError is that somebody else listens at node 0's port on this host.
+type PortTakenError struct {
+	Port int
+	Err  error
+}
+
+func (e *PortTakenError) Error() string {
+	return fmt.Sprintf("node 0 cannot listen: port %d is taken", e.Port)
+}
+
+// Unwrap returns the kernel's word.
+func (e *PortTakenError) Unwrap() error { return e.Err }
+
+// open listens.
+func open(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
+	host := listenHost(ctx, c.Addr)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(c.Port)))
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, netip.AddrPort{}, &PortTakenError{Port: c.Port, Err: err}
+	}
+	if err != nil {
+		return nil, netip.AddrPort{}, fmt.Errorf("node 0 cannot listen at %s: %w", c.endpoint(), err)
+	}
+	defer l.Close()
+	addr := l.Addr().(*net.TCPAddr).AddrPort()
+	socket, err := l.(*net.TCPListener).File()
+	return socket, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), err
+}
+
+// isReset reports whether the kernel says that the other end is gone.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

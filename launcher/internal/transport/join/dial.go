@@ -1,0 +1,239 @@
+package join
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"time"
+
+	"gorun/internal/printable"
+)
+
+// Joined is a node's own side of a meeting, once all have come.
+type Joined struct {
+	// Conn is the stream to node 0: TLS where there is a token.
+	Conn net.Conn
+	// NodeRank is this node's number.
+	NodeRank int
+	// Host is node 0's own name, which may hold control bytes.
+	Host string
+}
+
+// RefusedError is that node 0 does not take this node: trying again is of no use.
+type RefusedError struct {
+	// Endpoint is where node 0 listens, Host its name where it said that.
+	Endpoint, Host string
+	// Why is printable.
+	Why string
+}
+
+func (e *RefusedError) Error() string {
+	if e.Host == "" {
+		return fmt.Sprintf("node 0 at %s refused this node: %s", e.Endpoint, e.Why)
+	}
+	return fmt.Sprintf("node 0 at %s (%s) refused this node: %s", e.Endpoint, e.Host, e.Why)
+}
+
+// How long a node waits between attempts, the first time and at most.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// dialWithin bounds one attempt to connect, and then one to prove the token: packets
+// may vanish.
+const dialWithin = 10 * time.Second
+
+// dialer is what a node needs of the world.
+type dialer struct {
+	cfg  Config
+	tls  *tls.Config
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	told bool // that node 0 is waited for
+}
+
+// Dial comes to node 0, which may start later, and returns when all nodes have come.
+// Names are looked up anew each time. It fails when ctx ends, after cfg.Timeout, or
+// at once with a *RefusedError.
+func Dial(ctx context.Context, cfg Config) (*Joined, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{cfg: cfg, dial: (&net.Dialer{Timeout: dialWithin}).DialContext}
+	if cfg.Secret != nil {
+		if d.tls, err = tlsFor(cfg.Secret, forNode, forHead); err != nil {
+			return nil, err
+		}
+	}
+	return d.come(ctx)
+}
+
+// come tries until it is taken, refused, or too late.
+func (d *dialer) come(parent context.Context) (*Joined, error) {
+	ctx, cancel := context.WithTimeout(parent, d.cfg.Timeout)
+	defer cancel()
+	begun, wait := time.Now(), firstPause
+	for {
+		joined, err := d.try(ctx)
+		if err == nil {
+			return joined, nil
+		}
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			return nil, err
+		}
+		if !d.told && time.Since(begun) >= remarkAfter/2 {
+			d.told = true
+			d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v", d.cfg.endpoint(), reason(err), d.cfg.Timeout))
+		}
+		if !sleep(ctx, wait/2+rand.N(wait/2)) {
+			return nil, d.late(parent, err)
+		}
+		wait = min(2*wait, lastPause)
+	}
+}
+
+// late is the error of a node that could not join.
+func (d *dialer) late(parent context.Context, last error) error {
+	if err := context.Cause(parent); err != nil {
+		return fmt.Errorf("stopped waiting for node 0 at %s (%v): %w", d.cfg.endpoint(), reason(last), err)
+	}
+	return fmt.Errorf("node 0 at %s did not take this node within %v: %s", d.cfg.endpoint(), d.cfg.Timeout, reason(last))
+}
+
+// reason is an error in words for the user.
+func reason(err error) string {
+	var text string
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text = "connection refused"
+	case endOfStream(err):
+		text = "it closes connections: does gorun listen there?"
+	default:
+		text = err.Error()
+	}
+	return printable.Text(printable.Short(text))
+}
+
+// errWaits is that node 0 knows this node and waits for others.
+var errWaits = errors.New("it waits for other nodes")
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// try is one attempt.
+func (d *dialer) try(ctx context.Context) (joined *Joined, err error) {
+	raw, err := d.dial(ctx, "tcp", d.cfg.endpoint())
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			raw.Close()
+			joined = nil
+		}
+	}()
+	_ = raw.SetDeadline(time.Now().Add(dialWithin))
+	c, err := d.secure(ctx, raw)
+	if err == nil {
+		err = writeMessage(c, &d.cfg.Self)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = raw.SetDeadline(time.Time{})
+	return d.hear(c)
+}
+
+// secure proves the token, where there is one, and has node 0 prove it.
+func (d *dialer) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
+	if d.tls == nil {
+		return raw, nil
+	}
+	c := tls.Client(raw, d.tls)
+	err := c.HandshakeContext(ctx)
+	switch {
+	case err == nil:
+		return c, nil
+	case tokenTrouble(err):
+		return nil, d.refused("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
+	case answeredPlain(err):
+		return nil, d.refused("", "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
+	}
+	return nil, err
+}
+
+// hear waits for node 0's answer, which comes when all nodes have come.
+func (d *dialer) hear(c net.Conn) (*Joined, error) {
+	var w Welcome
+	err := readMessage(c, &w)
+	if errors.Is(err, net.ErrClosed) {
+		return nil, errWaits // it is our time that is over
+	}
+	var other *versionError
+	switch {
+	case errors.As(err, &other):
+		return nil, d.refused("", err.Error())
+	case tokenTrouble(err): // node 0 reads our key after its own handshake is done
+		return nil, d.refused("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
+	case err != nil:
+		return nil, err
+	case w.Refusal != "" && w.Again:
+		return nil, errors.New(w.Refusal)
+	case w.Refusal != "":
+		return nil, d.refused(w.Host, w.Refusal)
+	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 && w.NodeRank != d.cfg.Self.NodeRank:
+		return nil, d.refused(w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
+	}
+	return &Joined{Conn: c, NodeRank: w.NodeRank, Host: w.Host}, nil
+}
+
+func (d *dialer) refused(host, why string) error {
+	return &RefusedError{Endpoint: d.cfg.endpoint(), Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(why))}
+}
+
+// endOfStream reports whether the other end closed, or the kernel says that it is gone.
+func endOfStream(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
+}
+
+// Come is Listen where this node is node 0, and Dial elsewhere. A node without a rank is
+// node 0 if it is on the endpoint's host and nobody listens there yet: of several nodes
+// on that host, the first.
+func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
+	listen := cfg.Self.NodeRank == 0
+	if cfg.Self.NodeRank < 0 {
+		here, err := IsEndpointHere(ctx, cfg.Addr)
+		if err != nil && cfg.Tell != nil {
+			cfg.Tell(printable.Text(err.Error()))
+		}
+		listen = here
+	}
+	if listen {
+		h, err := Listen(ctx, cfg)
+		var taken *PortTakenError
+		if err == nil || cfg.Self.NodeRank == 0 || !errors.As(err, &taken) {
+			return h, nil, err
+		}
+	}
+	j, err := Dial(ctx, cfg)
+	return nil, j, err
+}

@@ -1,0 +1,91 @@
+package join
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func FuzzHello(f *testing.F) {
+	var b bytes.Buffer
+	require.NoError(f, writeMessage(&b, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "h", Wish: []byte{0, 1}}))
+	f.Add(b.Bytes())
+	f.Add([]byte(message(`{"nnodes":-1}`)))
+	f.Add([]byte("gorun\x01\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		r := bytes.NewReader(p)
+		h, err := readHello(r)
+		slowly, failed := readHello(iotest.OneByteReader(bytes.NewReader(p)))
+		require.Equal(t, err == nil, failed == nil, "how bytes come must not matter")
+		if err != nil {
+			return
+		}
+		require.Equal(t, h, slowly)
+		var again bytes.Buffer
+		require.NoError(t, writeMessage(&again, &h))
+		back, err := readHello(&again)
+		require.NoError(t, err)
+		require.Equal(t, h, back)
+		require.Empty(t, again.Bytes())
+	})
+}
+
+// The beginning of a connection is told alike however its bytes come, and none is
+// lost on the way to who is there for it.
+func FuzzSniff(f *testing.F) {
+	for _, b := range beginnings {
+		f.Add(append(bytes.Clone(b.bytes), "and more"...))
+	}
+	f.Add([]byte("\x03\x05\x00\x00"))
+	f.Add([]byte("gorum"))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		want, _ := identify(p)
+		at := bytes.NewReader(p)
+		who, first, err := listenTo(stream{r: iotest.OneByteReader(at)})
+		if err != nil {
+			require.Equal(t, undecided, who)
+			require.Equal(t, undecided, want)
+			return
+		}
+		require.LessOrEqual(t, len(first), longestBeginning)
+		if want != undecided {
+			require.Equal(t, want, who)
+		}
+		rest := make([]byte, at.Len())
+		_, _ = at.Read(rest)
+		require.Equal(t, p, append(first, rest...))
+	})
+}
+
+// stream is a connection that is read from.
+type stream struct {
+	net.Conn
+	r interface{ Read([]byte) (int, error) }
+}
+
+func (s stream) Read(p []byte) (int, error) { return s.r.Read(p) }
+
+func TestIdentify(t *testing.T) {
+	for said, want := range map[string]kind{
+		"":                             undecided,
+		"\x00\xCE\xF7\x85\x3C\x0d":     storeClient,
+		"\x00\xCE\xF7\x85":             undecided,
+		"\x00\x01":                     stranger,
+		"\x16\x03\x01":                 secureNode,
+		"\x16\x02":                     stranger,
+		"gorun\x01":                    plainNode,
+		"goru":                         undecided,
+		"\x03\x05\x00\x00\x00\x00\x00": undecided,
+		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init/\x01": oldClient,
+		"\x03\x06":             stranger,
+		strings.Repeat("a", 9): stranger,
+	} {
+		who, more := identify([]byte(said))
+		require.Equal(t, want, who, "%q", said)
+		require.Equal(t, want == undecided, more > 0, "%q", said)
+	}
+}

@@ -1,0 +1,140 @@
+package join
+
+import (
+	"container/list"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxUnknown is how many connections there may be of which nobody knows whose they
+// are. The next one then waits in the kernel's queue until the first of these has had
+// crowdPause, which is much for the few bytes that it should have sent.
+const maxUnknown = 1024
+
+const crowdPause = time.Second
+
+// guests are connections in the order in which they came. The head's lock guards them.
+type guests struct {
+	order list.List // of *guest
+	most  int
+	left  chan struct{}
+}
+
+func newGuests() guests { return guests{most: unknownFor(descriptors()), left: make(chan struct{}, 1)} }
+
+// unknownFor leaves a process three quarters of its descriptors.
+func unknownFor(descriptors uint64) int { return int(max(min(descriptors/4, maxUnknown), 1)) }
+
+func descriptors() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024 // what Linux gives when nobody says otherwise
+	}
+	return limit.Cur
+}
+
+func (u *guests) add(g *guest) { u.order.PushBack(g) }
+
+func (u *guests) remove(g *guest) {
+	for e := u.order.Front(); e != nil; e = e.Next() {
+		if e.Value == g {
+			u.order.Remove(e)
+			break
+		}
+	}
+	select {
+	case u.left <- struct{}{}:
+	default:
+	}
+}
+
+// closeAll closes them; each is removed by its own goroutine.
+func (u *guests) closeAll() {
+	for e := u.order.Front(); e != nil; e = e.Next() {
+		e.Value.(*guest).Close()
+	}
+}
+
+// room waits until one more may come, and reports whether the head goes on.
+func (u *guests) room(mu *sync.Mutex, over <-chan struct{}) bool {
+	for {
+		mu.Lock()
+		full := u.order.Len() >= u.most
+		wait := time.Duration(0)
+		if full {
+			first := u.order.Front().Value.(*guest)
+			if wait = crowdPause - time.Since(first.came); wait <= 0 {
+				first.Close()
+				u.order.Remove(u.order.Front())
+				full = false
+			}
+		}
+		mu.Unlock()
+		if !full {
+			return true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-over:
+			timer.Stop()
+			return false
+		case <-u.left:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// pause waits, and reports whether the head goes on.
+func pause(over <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// maxTold is how many lines about peers are told: who cannot come in must not fill
+// somebody's screen.
+const maxTold = 32
+
+// talk tells each thing once.
+type talk struct {
+	tell func(string)
+	mu   sync.Mutex
+	said map[string]bool
+}
+
+// once tells a thing of this kind once per address.
+func (t *talk) once(peer netip.Addr, format string, args ...any) {
+	t.say(peer.String()+format, fmt.Sprintf(format, args...))
+}
+
+// node tells of a node, which may be refused for one thing after another.
+func (t *talk) node(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.say(text, text)
+}
+
+func (t *talk) say(key, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.said[key] || len(t.said) > maxTold {
+		return
+	}
+	if t.said == nil {
+		t.said = map[string]bool{}
+	}
+	t.said[key] = true
+	if len(t.said) > maxTold {
+		text = "more peers were turned away at node 0's port; no more of them are named"
+	}
+	t.tell(text)
+}

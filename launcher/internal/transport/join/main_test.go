@@ -1,0 +1,123 @@
+package join
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// logbook collects what the user is told.
+type logbook struct {
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{}
+}
+
+func newLog() *logbook { return &logbook{more: make(chan struct{}, 1)} }
+
+func (b *logbook) tell(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, line)
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+func (b *logbook) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.lines, "\n")
+}
+
+// await waits until a line has the text.
+func (b *logbook) await(t *testing.T, text string) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for !strings.Contains(b.text(), text) {
+		select {
+		case <-b.more:
+		case <-limit:
+			t.Fatalf("nobody said %q, but\n%s", text, b.text())
+		}
+	}
+}
+
+// secret is a token's.
+var secret = []byte("0123456789abcdef0123456789ABCDEF")
+
+// settings is a node's part in a meeting of n nodes at port.
+func settings(port, n, rank int, key []byte) Config {
+	return Config{
+		Addr: "127.0.0.1", Port: port, Secret: key, Timeout: time.Minute,
+		Self: Hello{Version: "v1", ID: "job", NumNodes: n, NodeRank: rank, Host: "host" + string(rune('a'+rank+1))},
+	}
+}
+
+// listen listens at a free port.
+func listen(t *testing.T, n int, key []byte) (*Head, *logbook) {
+	t.Helper()
+	log := newLog()
+	cfg := settings(0, n, 0, key)
+	cfg.Tell = log.tell
+	h, err := Listen(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h, log
+}
+
+func port(h *Head) int { return int(h.Addr().Port()) }
+
+// coming is a node that is under way.
+type coming struct {
+	joined *Joined
+	err    error
+	done   chan struct{}
+}
+
+func come(t *testing.T, ctx context.Context, cfg Config) *coming {
+	c := &coming{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.joined, c.err = Dial(ctx, cfg)
+	}()
+	t.Cleanup(func() {
+		<-c.done
+		if c.joined != nil {
+			c.joined.Conn.Close()
+		}
+	})
+	return c
+}
+
+// wait returns the members, whose connections end with the test.
+func wait(t *testing.T, h *Head) []*Member {
+	t.Helper()
+	members, err := h.Wait(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, m := range members {
+			m.Conn.Close()
+		}
+	})
+	return members
+}
+
+// raw is a connection of somebody who is no node.
+func raw(t *testing.T, h *Head) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), h.Addr().Port()).String())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}

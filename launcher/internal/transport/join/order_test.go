@@ -1,0 +1,144 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sort"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+func TestNumberingIsTheSameInAnyOrder(t *testing.T) {
+	member := func(rank int, id, host, addr, peer string) *Member {
+		return &Member{NodeRank: rank, Hello: Hello{NodeID: id, Host: host, Addr: addr}, Peer: netip.MustParseAddrPort(peer)}
+	}
+	r := testneeds.Rand(t)
+	for name, row := range map[string]struct{ in, want []*Member }{
+		"ids":   {want: []*Member{member(-1, "2", "z", "", "1.1.1.1:9"), member(-1, "10", "a", "", "1.1.1.1:8"), member(-1, "10", "b", "", "1.1.1.1:7")}},
+		"hosts": {want: []*Member{member(-1, "5", "node2", "", "1.1.1.1:9"), member(-1, "", "node10", "", "1.1.1.1:8"), member(-1, "1", "node10", "", "1.1.1.2:7")}},
+		"addrs": {want: []*Member{member(-1, "", "h", "a2", "2.1.1.1:9"), member(-1, "", "h", "a10", "1.1.1.1:8")}},
+		"mixed": {want: []*Member{member(-1, "", "a", "", "1.1.1.1:9"), member(2, "", "a", "", "1.1.1.1:8"), member(-1, "", "b", "", "1.1.1.1:7")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				var in []*Member
+				for _, i := range r.Perm(len(row.want)) {
+					m := *row.want[i]
+					in = append(in, &m)
+				}
+				number(in, len(in)+1)
+				for i, m := range in {
+					require.Equal(t, i+1, m.NodeRank)
+					require.Equal(t, row.want[i].Hello, m.Hello)
+				}
+			}
+		})
+	}
+}
+
+func TestNatural(t *testing.T) {
+	want := []string{"", "a", "a1", "a01", "a2", "a10", "a10b", "a99999999999999999999999", "b", "node2x", "node10x"}
+	got := append([]string{}, want...)
+	r := testneeds.Rand(t)
+	r.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+	sort.Slice(got, func(i, j int) bool { return natural(got[i], got[j]) < 0 })
+	require.ElementsMatch(t, want, got)
+	require.Less(t, natural("a2", "a10"), 0)
+	require.Less(t, natural("node2x", "node10x"), 0)
+	require.NotZero(t, natural("a1", "a01"))
+	require.Equal(t, natural("a1", "a01"), -natural("a01", "a1"))
+}
+
+// Attempts begin 50 ms apart and end a second apart, and one line tells of them.
+func TestBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		cfg := settings(1, 2, 1, nil)
+		cfg.Timeout, cfg.Tell = 20*time.Second, log.tell
+		cfg, err := cfg.complete()
+		require.NoError(t, err)
+		var at []time.Time
+		d := &dialer{cfg: cfg, dial: func(context.Context, string, string) (net.Conn, error) {
+			at = append(at, time.Now())
+			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		}}
+		begun := time.Now()
+		_, err = d.come(t.Context())
+		require.ErrorContains(t, err, "did not take this node within 20s: connection refused")
+		require.Equal(t, 20*time.Second, time.Since(begun))
+		for i := 1; i < len(at); i++ {
+			most := min(firstPause<<min(i-1, 10), lastPause)
+			gap := at[i].Sub(at[i-1])
+			require.LessOrEqual(t, gap, most)
+			require.GreaterOrEqual(t, gap, most/2)
+		}
+		require.Len(t, log.lines, 1)
+	})
+}
+
+// A name that cannot be found now may be found later.
+func TestNameThatComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := settings(1, 2, 1, nil)
+		cfg.Addr = "job-0.svc"
+		cfg, err := cfg.complete()
+		require.NoError(t, err)
+		tries := 0
+		d := &dialer{cfg: cfg, dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			require.Equal(t, "job-0.svc:1", address)
+			if tries++; tries < 5 {
+				return nil, &net.DNSError{Err: "no such host", Name: "job-0.svc", IsNotFound: true}
+			}
+			node, head := net.Pipe()
+			go func() {
+				_ = readMessage(head, &Hello{})
+				_ = writeMessage(head, &Welcome{NodeRank: 1})
+			}()
+			return node, nil
+		}}
+		joined, err := d.come(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, joined.NodeRank)
+		joined.Conn.Close()
+	})
+}
+
+func TestIsEndpointHere(t *testing.T) {
+	for addr, want := range map[string]bool{"127.0.0.1": true, "127.3.4.5": true, "localhost": true, "192.0.2.1": false, "2001:db8::1": false} {
+		here, err := IsEndpointHere(t.Context(), addr)
+		require.NoError(t, err)
+		require.Equal(t, want, here, addr)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := IsEndpointHere(ctx, "nobody.invalid")
+	require.Error(t, err)
+	require.ErrorContains(t, err, "nobody.invalid")
+	require.False(t, errors.Is(err, os.ErrNotExist))
+	require.False(t, onInterface(netip.MustParseAddr("192.0.2.1")))
+	require.True(t, onInterface(netip.MustParseAddr("127.0.0.1")))
+}
+
+func TestSettingsThatCannotBe(t *testing.T) {
+	for says, change := range map[string]func(*Config){
+		"node rank 2, but the job has 2 nodes": func(c *Config) { c.Self.NodeRank = 2 },
+		"node_rank is -2":                      func(c *Config) { c.Self.NodeRank = -2 },
+		"nnodes is 0":                          func(c *Config) { c.Self.NumNodes = 0 },
+		"port 70000":                           func(c *Config) { c.Port = 70000 },
+		"id has 300 bytes":                     func(c *Config) { c.Self.ID = string(make([]byte, 300)) },
+	} {
+		cfg := settings(1, 2, 1, nil)
+		change(&cfg)
+		_, err := Dial(t.Context(), cfg)
+		require.ErrorContains(t, err, says)
+	}
+}

@@ -1,0 +1,172 @@
+package join
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/rendezvous/tcpstore"
+)
+
+// serve opens an empty store behind the head's port.
+func serve(t *testing.T, h *Head) *tcpstore.Server {
+	t.Helper()
+	s, err := tcpstore.ListenNowhere(tcpstore.Config{}, h.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	require.NoError(t, h.ServeStore(s.Take))
+	return s
+}
+
+func dialStore(t *testing.T, h *Head) *tcpstore.Client {
+	t.Helper()
+	c, err := tcpstore.Dial(t.Context(), h.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestStoreBehindThePort(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		h, _ := listen(t, 2, key)
+		stillWorks(t, h, key)
+		s := serve(t, h)
+		require.Equal(t, h.Addr(), s.Addr())
+		require.NoError(t, dialStore(t, h).Set(t.Context(), "k", []byte("v")))
+		value, err := dialStore(t, h).Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, "v", string(value))
+		late := come(t, t.Context(), settings(port(h), 2, 1, key)) // nodes and clients beside each other
+		<-late.done
+		require.ErrorContains(t, late.err, "started already")
+	})
+}
+
+// hello of a client, and a request that it does not wait for: SET "/stale" "1".
+const staleSet = "\x00\xCE\xF7\x85\x3C" + "\x01\x06\x00\x00\x00\x00\x00\x00\x00/stale\x01\x00\x00\x00\x00\x00\x00\x001"
+
+// What clients of an attempt that is gone still say reaches no later store.
+func TestStoreOfEachAttempt(t *testing.T) {
+	h, log := listen(t, 1, secret)
+	first := serve(t, h)
+	require.NoError(t, dialStore(t, h).Set(t.Context(), "old", nil))
+	slow := raw(t, h) // its first bytes come when the next attempt's store is there
+	_, err := slow.Write([]byte(staleSet[:1]))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.unknown.order.Len() == 1
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, h.ServeStore(nil))
+	require.NoError(t, first.Close())
+	none := raw(t, h)
+	_, err = none.Write([]byte(staleSet))
+	require.NoError(t, err)
+	closed(t, none)
+	serve(t, h)
+	_, err = slow.Write([]byte(staleSet[1:]))
+	require.NoError(t, err)
+	closed(t, slow)
+	n, err := dialStore(t, h).NumKeys(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Empty(t, log.text())
+}
+
+// A connection that waits in the kernel's queue belongs to the attempt in which it
+// came.
+func TestStoreDrainsTheQueue(t *testing.T) {
+	h, _ := listen(t, 1, secret)
+	first := serve(t, h)
+	h.mu.Lock() // nobody is accepted meanwhile
+	queued := raw(t, h)
+	_, err := queued.Write([]byte(staleSet))
+	require.NoError(t, err)
+	h.mu.Unlock()
+	serve(t, h) // either it was accepted before this, and is the first store's, or it is closed by this
+	require.NoError(t, first.Close())
+	closed(t, queued)
+	n, err := dialStore(t, h).NumKeys(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// A client that comes before any rank is somebody else's.
+func TestStoreClientThatIsNoRank(t *testing.T) {
+	h, log := listen(t, 2, secret)
+	c := raw(t, h)
+	_, err := c.Write([]byte(staleSet))
+	require.NoError(t, err)
+	require.Empty(t, closed(t, c))
+	log.await(t, "a PyTorch client dialled in from 127.0.0.1, where no rank of this job runs yet: a torchrun")
+	stillWorks(t, h, secret)
+}
+
+// python runs PyTorch's, and ends it with the test.
+func python(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, testneeds.Torch(t), args...)
+	cmd.Env = append(os.Environ(), "TORCH_CPP_LOG_LEVEL=FATAL", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Cancel = func() error { return cmd.Process.Kill() }
+	cmd.WaitDelay = time.Second
+	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+	return cmd
+}
+
+func TestTorchrunAgentDials(t *testing.T) {
+	for name, args := range map[string][]string{
+		"static": {"--node-rank", "1", "--master-addr", "127.0.0.1", "--master-port"},
+		"c10d":   {"--rdzv-backend", "c10d", "--rdzv-conf", "is_host=0,join_timeout=60", "--rdzv-endpoint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, log := listen(t, 2, nil)
+			where := strconv.Itoa(port(h))
+			if name == "c10d" {
+				where = net.JoinHostPort("127.0.0.1", where)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			args := append([]string{"-m", "torch.distributed.run", "--nnodes", "2"}, append(args, where, "--no-python", "true")...)
+			agent := python(t, ctx, args...)
+			require.NoError(t, agent.Start())
+			log.await(t, "a torchrun, or a script without a launcher; start gorun there instead")
+			cancel()
+			require.Error(t, agent.Wait())
+			stillWorks(t, h, nil)
+		})
+	}
+}
+
+func TestTorchClientAtThePort(t *testing.T) {
+	h, _ := listen(t, 1, secret)
+	serve(t, h)
+	const program = `
+import sys
+from datetime import timedelta
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", int(sys.argv[1]), 2, is_master=False, timeout=timedelta(seconds=60))
+store.set("from torch", "x")
+assert store.get("from go") == b"y"
+other = store.clone() if hasattr(store, "clone") else store
+assert other.add("n", 2) == 2
+`
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	client := python(t, ctx, "-c", program, strconv.Itoa(port(h)))
+	require.NoError(t, client.Start())
+	c := dialStore(t, h)
+	require.NoError(t, c.Set(ctx, "from go", []byte("y")))
+	value, err := c.Get(ctx, "from torch")
+	require.NoError(t, err)
+	require.Equal(t, "x", string(value))
+	require.NoError(t, client.Wait())
+}

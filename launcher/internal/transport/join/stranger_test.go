@@ -1,0 +1,315 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// closed waits until the other end has closed and returns what it said before.
+func closed(t *testing.T, c net.Conn) []byte {
+	t.Helper()
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	said, err := io.ReadAll(c)
+	var late net.Error
+	require.False(t, errors.As(err, &late) && late.Timeout(), "nobody closed it")
+	return said
+}
+
+// stillWorks has a whole job of two nodes come together.
+func stillWorks(t *testing.T, h *Head, key []byte) {
+	t.Helper()
+	node := come(t, t.Context(), settings(port(h), 2, 1, key))
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+}
+
+func TestTokensThatDiffer(t *testing.T) {
+	other := bytes.Repeat([]byte("x"), 32)
+	for name, row := range map[string]struct {
+		head, node         []byte
+		headSays, nodeSays string
+	}{
+		"another":  {secret, other, "its token is not that of node 0", "its token is not that of this node"},
+		"none":     {secret, nil, "node 0 wants a token", "node 0 wants a token: give this node the same one"},
+		"needless": {nil, secret, "node 0 has no token", "node 0 has no token: give it the one that this node has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, log := listen(t, 2, row.head)
+			node := come(t, t.Context(), settings(port(h), 2, 1, row.node))
+			<-node.done
+			var refused *RefusedError
+			require.ErrorAs(t, node.err, &refused)
+			require.ErrorContains(t, node.err, row.nodeSays)
+			log.await(t, row.headSays)
+			stillWorks(t, h, row.head)
+		})
+	}
+}
+
+func TestShortSecret(t *testing.T) {
+	_, err := Listen(t.Context(), settings(0, 2, 0, []byte("short")))
+	require.ErrorContains(t, err, "a secret of 5 bytes")
+	_, err = Dial(t.Context(), settings(1, 2, 1, []byte{}))
+	require.ErrorContains(t, err, "a secret of 0 bytes")
+}
+
+func TestGarbage(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		h, log := listen(t, 2, key)
+		for _, said := range []string{
+			"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n", "\x00\x00\x00\x00\x00", "\x03\x05\x00garbage", "\x1b[2J", "gorum",
+			"\x03\x05\x00\x00\x00\x00\x00\x00\x00init/", "\x16\x03\x01\xff\xff\x00", "\x16\x03",
+		} {
+			c := raw(t, h)
+			_, err := c.Write([]byte(said))
+			require.NoError(t, err)
+			_ = c.(*net.TCPConn).CloseWrite() // it may be closed by now
+			if answer := closed(t, c); said[0] != 0x16 {
+				require.Empty(t, answer)
+			}
+		}
+		log.await(t, "a stranger dialled")
+		log.await(t, "PyTorch before 2.2")
+		require.NotContains(t, log.text(), "\x1b")
+		stillWorks(t, h, key)
+	})
+}
+
+// Connections that say nothing, or stop in the middle, are given up and hold up nobody.
+func TestIdlePeers(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		cfg := settings(0, 2, 0, key)
+		cfg.patience = 300 * time.Millisecond
+		h, err := Listen(t.Context(), cfg)
+		require.NoError(t, err)
+		defer h.Close()
+		var idle []net.Conn
+		for _, said := range []string{"", "g", "gorun", "gorun\x01\x00\x10\x00\x00{", "\x16\x03\x01\x00\xff", "\x00\xCE"} {
+			c := raw(t, h)
+			_, err := c.Write([]byte(said))
+			require.NoError(t, err)
+			idle = append(idle, c)
+		}
+		for _, c := range idle {
+			closed(t, c)
+		}
+		stillWorks(t, h, key)
+	})
+}
+
+// More than may wait are no more than a wait for those who come after them.
+func TestCrowdOfIdlePeers(t *testing.T) {
+	h, _ := listen(t, 2, secret)
+	h.mu.Lock()
+	h.unknown.most = 200
+	h.mu.Unlock()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 60 {
+				c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port(h)))
+				if err == nil {
+					t.Cleanup(func() { c.Close() })
+				}
+			}
+		})
+	}
+	all.Wait()
+	stillWorks(t, h, secret)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	require.LessOrEqual(t, h.unknown.order.Len(), 200)
+}
+
+func TestUnknownPeersLeaveDescriptors(t *testing.T) {
+	for descriptors, want := range map[uint64]int{3: 1, 64: 16, 1024: 256, 1 << 20: maxUnknown} {
+		require.Equal(t, want, unknownFor(descriptors))
+	}
+}
+
+// between passes bytes on between a node and node 0, and keeps those of the node.
+func between(t *testing.T, h *Head) (where int, said func() []byte) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var kept bytes.Buffer
+	var work sync.WaitGroup
+	work.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		on, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port(h)))
+		if err != nil {
+			c.Close()
+			return
+		}
+		work.Go(func() { _, _ = io.Copy(c, on); c.Close() })
+		p := make([]byte, 4096)
+		for {
+			n, err := c.Read(p)
+			mu.Lock()
+			kept.Write(p[:n])
+			mu.Unlock()
+			if _, failed := on.Write(p[:n]); err != nil || failed != nil {
+				on.Close()
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { l.Close(); work.Wait() })
+	return l.Addr().(*net.TCPAddr).Port, func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Clone(kept.Bytes())
+	}
+}
+
+// All that a node said, said again by somebody who only listened, proves nothing where
+// there is a token; nor does it when it ends early.
+func TestReplayWithToken(t *testing.T) {
+	h, _ := listen(t, 2, secret)
+	where, said := between(t, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	node := come(t, ctx, settings(where, 2, 1, secret))
+	awaitMembers(t, h, 1)
+	cancel()
+	<-node.done
+	awaitMembers(t, h, 0)
+	recorded := said()
+	require.Greater(t, len(recorded), 1000)
+	for _, length := range []int{len(recorded), len(recorded) - 1, len(recorded) / 2, 300, 6} {
+		c := raw(t, h)
+		_, err := c.Write(recorded[:length])
+		require.NoError(t, err)
+		_ = c.(*net.TCPConn).CloseWrite() // it may be closed by now
+		closed(t, c)
+		awaitMembers(t, h, 0)
+	}
+	stillWorks(t, h, secret)
+}
+
+// Without a token a recorded hello takes a place, but never one that somebody has.
+func TestReplayWithoutToken(t *testing.T) {
+	h, log := listen(t, 3, nil)
+	where, said := between(t, h)
+	come(t, t.Context(), settings(where, 3, 1, nil))
+	awaitMembers(t, h, 1)
+	c := raw(t, h)
+	_, err := c.Write(said())
+	require.NoError(t, err)
+	require.Contains(t, string(closed(t, c)), "node rank 1 is here twice")
+	log.await(t, "node rank 1 is here twice")
+	awaitMembers(t, h, 1)
+	come(t, t.Context(), settings(port(h), 3, 2, nil))
+	wait(t, h)
+}
+
+// Who sends node 0's own words back to it, or a node's to that node, proves nothing.
+func TestReflection(t *testing.T) {
+	own, err := tlsFor(secret, forHead, forNode)
+	require.NoError(t, err)
+	theirs, err := tlsFor(secret, forNode, forHead)
+	require.NoError(t, err)
+	require.NotEqual(t, own.Certificates[0].Certificate, theirs.Certificates[0].Certificate)
+	h, log := listen(t, 2, secret)
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a node 0 with the keys of a node
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, _ = io.Copy(c, c)
+			c.Close()
+		}
+	}()
+	cfg := settings(l.Addr().(*net.TCPAddr).Port, 2, 1, secret)
+	cfg.Timeout = 300 * time.Millisecond
+	_, err = Dial(t.Context(), cfg)
+	require.Error(t, err)
+	d := &dialer{cfg: settings(port(h), 2, 1, secret), tls: own, dial: (&net.Dialer{}).DialContext} // a node with node 0's key
+	d.cfg.Tell = func(string) {}
+	d.tls.VerifyConnection = nil
+	_, err = d.come(t.Context())
+	require.ErrorContains(t, err, "its token is not that of this node")
+	log.await(t, "its token is not that of node 0")
+	awaitMembers(t, h, 0)
+}
+
+func TestWrongProtocol(t *testing.T) {
+	h, log := listen(t, 2, nil)
+	c := raw(t, h)
+	_, err := c.Write([]byte("gorun\x02\x02\x00\x00\x00{}"))
+	require.NoError(t, err)
+	require.Contains(t, string(closed(t, c)), "speaks version 2 of joining, node 0 speaks 1")
+	log.await(t, "it speaks version 2 of joining")
+
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a node 0 of a later version
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write([]byte("gorun\x03"))
+			c.Close()
+		}
+	}()
+	_, err = Dial(t.Context(), settings(l.Addr().(*net.TCPAddr).Port, 2, 1, nil))
+	require.ErrorContains(t, err, "it speaks version 3 of joining, this gorun speaks 1")
+}
+
+// A head that is none cannot fill this node's memory or terminal.
+func TestHostileHead(t *testing.T) {
+	for name, row := range map[string]struct{ said, says string }{
+		"long":    {"gorun\x01\xff\xff\xff\x7f", "a message of 2147483647 bytes"},
+		"escapes": {message(`{"refusal":"\u001b[2J","host":"\u001b"}`), "^[[2J"},
+		"number":  {message(`{"node_rank":7}`), "it calls this node 7"},
+		"other":   {message(`{"node_rank":2}`), "it calls this node 2"},
+		"garbage": {"HTTP/1.1 400 Bad Request\r\n", "no message of gorun's"},
+		"no JSON": {message(`{"node_rank":`), "no message of gorun's"},
+		"nothing": {"", "does gorun listen there?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_ = readMessage(c, &Hello{})
+					_, _ = c.Write([]byte(row.said))
+					c.Close()
+				}
+			}()
+			cfg := settings(l.Addr().(*net.TCPAddr).Port, 3, 1, nil)
+			cfg.Timeout = 200 * time.Millisecond
+			_, err = Dial(t.Context(), cfg)
+			require.ErrorContains(t, err, row.says)
+			require.NotContains(t, err.Error(), "\x1b")
+			l.Close()
+			<-over
+		})
+	}
+}
+
+// message is JSON as it is sent.
+func message(body string) string {
+	return magic + "\x01" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(body)))) + body
+}
