@@ -98,7 +98,7 @@ func TestWayBackToGPUs(t *testing.T) {
 				req.MapBy = MapBy{Object: ByGPU}
 				layout, err := Map(req, []Machine{m})
 				require.NoError(t, err, name)
-				nodes := []mapped{{tree: newTree(0, m)}}
+				nodes := []mapped{{tree: newTree(numbered(0), m)}}
 				if !strings.Contains(strings.Join(layout.Notes, "\n"), "too few cores") { // which has a remark of its own
 					req.MapBy = MapBy{}
 					assert.Empty(t, req.bound(layout.Ranks, nodes), "%s: %d ranks by %s", name, n, object)

@@ -89,7 +89,7 @@ func (t *tree) checkPE(m MapBy, threads bool) error {
 	}
 	for i, set := range t.objects(m.Object) {
 		if n := t.units(set, threads); n < m.PE {
-			return fmt.Errorf("%s: pe=%d is more than the %d %s of %s %d of node %d", m, m.PE, n, unit, nouns[cmp.Or(m.Object, ByBoard)], i, t.node)
+			return fmt.Errorf("%s: pe=%d is more than the %d %s of %s %d of %s", m, m.PE, n, unit, nouns[cmp.Or(m.Object, ByBoard)], i, t.name)
 		}
 	}
 	return nil
@@ -163,8 +163,8 @@ func (b *binder) full(at int) error {
 	if b.cpus > 1 {
 		each = fmt.Sprintf(" with %d CPUs each", b.cpus)
 	}
-	err := fmt.Errorf("%s: more ranks%s than room on node %d: %s %d takes %d; fewer ranks, :overload-allowed or --bind-to none",
-		b.option, each, b.tree.node, nouns[b.kind], at, b.room[at])
+	err := fmt.Errorf("%s: more ranks%s than room on %s: %s %d takes %d; fewer ranks, :overload-allowed or --bind-to none",
+		b.option, each, b.tree.name, nouns[b.kind], at, b.room[at])
 	if b.strict {
 		return err
 	}
@@ -176,7 +176,7 @@ func (t *tree) bindLists(on *mapped, wish BindTo) error {
 	for j := range on.seats {
 		list := wish.Lists[j%len(wish.Lists)]
 		if missing := list.without(t.machine.CPUs); missing.Len() > 0 {
-			return fmt.Errorf("%s: the CPUs %s are not allowed on node %d; allowed are %s", wish, missing, t.node, t.machine.CPUs)
+			return fmt.Errorf("%s: the CPUs %s are not allowed on %s; allowed are %s", wish, missing, t.name, t.machine.CPUs)
 		}
 		on.seats[j].cpus = list
 	}

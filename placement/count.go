@@ -113,10 +113,10 @@ func (r Request) perObject(machines []Machine) (Counts, error) {
 	counts := Counts{Reason: r.MapBy.String()}
 	for node, m := range machines {
 		if m.Topology == nil {
-			return Counts{}, fmt.Errorf("%s: the topology of node %d is not known", r.MapBy, node)
+			return Counts{}, fmt.Errorf("%s: the topology of %s is not known", r.MapBy, r.nodeName(node))
 		}
 		gpus, _ := r.gpus(m)
-		places, err := newTree(node, m).places(r.MapBy, gpus, r.GPUsPerRank)
+		places, err := newTree(r.nodeName(node), m).places(r.MapBy, gpus, r.GPUsPerRank)
 		if err != nil {
 			return Counts{}, err
 		}
@@ -150,7 +150,7 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	for node, m := range machines {
 		n := m.UsableCPUs()
 		if n == 0 {
-			return Counts{}, fmt.Errorf("%s: the usable CPUs of node %d are not known; give a number", r.perNodeWish(), node)
+			return Counts{}, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeWish(), r.nodeName(node))
 		}
 		counts.PerNode = append(counts.PerNode, n)
 	}

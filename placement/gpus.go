@@ -54,23 +54,23 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 		if remark != "" {
 			none = "no GPU that may be used (" + remark + ")"
 		}
-		return fmt.Errorf("%s: node %d has %s: leave --gpus out to place ranks on CPUs", r.GPUs, node, none)
+		return fmt.Errorf("%s: %s has %s: leave --gpus out to place ranks on CPUs", r.GPUs, r.nodeName(node), none)
 	}
 	for _, index := range r.GPUs.Indices {
 		if ranks > 0 && !slices.ContainsFunc(visible, func(g GPU) bool { return g.Index == index }) {
-			return fmt.Errorf("%s: node %d has no GPU %d; it has %s%s", r.GPUs, node, index, plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
+			return fmt.Errorf("%s: %s has no GPU %d; it has %s%s", r.GPUs, r.nodeName(node), index, plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
 		}
 	}
 	gpus, _ := r.gpus(m)
 	if r.GPUs.Free && ranks > 0 && len(gpus) == 0 {
-		return fmt.Errorf("%s: none of the %s of node %d is free", r.GPUs, plural(len(visible), "GPU"), node)
+		return fmt.Errorf("%s: none of the %s of %s is free", r.GPUs, plural(len(visible), "GPU"), r.nodeName(node))
 	}
 	if need := ranks * r.GPUsPerRank; need > len(gpus) {
-		return fmt.Errorf("--gpus-per-rank %d: %s × %d %s %s, node %d has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
-			r.GPUsPerRank, verb(need), plural(need, "GPU"), node, len(gpus), inParentheses(r.whyFewer(visible)))
+		return fmt.Errorf("--gpus-per-rank %d: %s × %d %s %s, %s has %d%s", r.GPUsPerRank, plural(ranks, "rank"),
+			r.GPUsPerRank, verb(need), plural(need, "GPU"), r.nodeName(node), len(gpus), inParentheses(r.whyFewer(visible)))
 	}
 	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
-		return fmt.Errorf("%s: %s the %s of node %d%s", r.GPUs, areMore(ranks, "rank"), plural(len(gpus), "GPU"), node,
+		return fmt.Errorf("%s: %s the %s of %s%s", r.GPUs, areMore(ranks, "rank"), plural(len(gpus), "GPU"), r.nodeName(node),
 			inParentheses(r.whyFewer(visible)))
 	}
 	return nil
@@ -162,8 +162,8 @@ func (t *tree) strand(device string, node, near int) {
 func (t *tree) remarks() []string {
 	notes := t.notes
 	for _, s := range t.stranded {
-		notes = append(notes, fmt.Sprintf("no CPU of NUMA node %d may be used on node %d: the ranks of %s run on NUMA node %d, the nearest",
-			s.node, t.node, strings.Join(s.devices, ", "), s.near))
+		notes = append(notes, fmt.Sprintf("no CPU of NUMA node %d may be used on %s: the ranks of %s run on NUMA node %d, the nearest",
+			s.node, t.name, strings.Join(s.devices, ", "), s.near))
 	}
 	return notes
 }

@@ -117,10 +117,10 @@ func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 		isInstance := func(g GPU) bool { return strings.HasPrefix(g.UUID, migPrefix) }
 		switch {
 		case len(gpus) == 0:
-			return fmt.Errorf("--isolate-gpus: node %d has no GPU that its ranks could see%s", rank.Node, inParentheses(remark))
+			return fmt.Errorf("--isolate-gpus: %s has no GPU that its ranks could see%s", r.nodeName(rank.Node), inParentheses(remark))
 		case len(rank.GPUs) == 0:
-			return fmt.Errorf("--isolate-gpus: %s the %s of node %d%s; with --map-by gpu ranks share them",
-				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), rank.Node, inParentheses(remark))
+			return fmt.Errorf("--isolate-gpus: %s the %s of %s%s; with --map-by gpu ranks share them",
+				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(remark))
 		case len(rank.GPUs) > 1 && slices.ContainsFunc(rank.GPUs, isInstance):
 			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process one MIG instance only", r.GPUsPerRank)
 		}

@@ -95,14 +95,14 @@ func (r Request) seatNode(decide policy, node, n int, m Machine, trees *forest) 
 	gpus, _ := r.gpus(m)
 	if m.Topology == nil || n == 0 {
 		if r.Places() && n > 0 {
-			return mapped{}, fmt.Errorf("%s: the topology of node %d is not known", r.placeWish(), node)
+			return mapped{}, fmt.Errorf("%s: the topology of %s is not known", r.placeWish(), r.nodeName(node))
 		}
 		return r.seated(nil, n, gpus), nil
 	}
-	t := trees.tree(node, m)
+	t := trees.tree(r.nodeName(node), m)
 	if len(t.cores) == 0 {
 		if r.Places() {
-			return mapped{}, fmt.Errorf("%s: no usable CPU of node %d is known", r.placeWish(), node)
+			return mapped{}, fmt.Errorf("%s: no usable CPU of %s is known", r.placeWish(), r.nodeName(node))
 		}
 		return r.seated(t, n, gpus), nil
 	}
@@ -131,9 +131,9 @@ func (r Request) checkSubscription(node, n int, m Machine) error {
 	case !r.MapBy.NoOversubscribe:
 		return nil
 	case cpus > 0 && n > cpus:
-		return fmt.Errorf("%s: %s the %s of node %d", r.MapBy, areMore(n, "rank"), plural(cpus, "CPU"), node)
+		return fmt.Errorf("%s: %s the %s of %s", r.MapBy, areMore(n, "rank"), plural(cpus, "CPU"), r.nodeName(node))
 	case r.hasSlots() && n > r.slots(node):
-		return fmt.Errorf("%s: %s the %s of node %d%s", r.MapBy, areMore(n, "rank"), plural(r.slots(node), "slot"), node, inParentheses(r.SlotsFrom))
+		return fmt.Errorf("%s: %s the %s of %s%s", r.MapBy, areMore(n, "rank"), plural(r.slots(node), "slot"), r.nodeName(node), inParentheses(r.SlotsFrom))
 	}
 	return nil
 }

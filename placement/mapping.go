@@ -41,7 +41,7 @@ func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapped, error
 		return mapped{}, err
 	}
 	if room := m.PPR * len(places); m.PPR > 0 && n > room {
-		return mapped{}, fmt.Errorf("%s: %s %d on each of %s of node %d: %d", m, areMore(n, "rank"), m.PPR, m.Object.noun(len(places)), t.node, room)
+		return mapped{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n, "rank"), m.PPR, m.Object.noun(len(places)), t.name, room)
 	}
 	result := mapped{tree: t}
 	for _, p := range places {
@@ -89,9 +89,9 @@ func (t *tree) places(m MapBy, gpus []GPU, gpusPerRank int) ([]place, error) {
 func (t *tree) gpuPlaces(m MapBy, gpus []GPU, each int) ([]place, error) {
 	switch {
 	case len(gpus) == 0:
-		return nil, fmt.Errorf("%s: node %d has no GPU that may be used", m, t.node)
+		return nil, fmt.Errorf("%s: %s has no GPU that may be used", m, t.name)
 	case len(gpus) < each:
-		return nil, fmt.Errorf("--gpus-per-rank %d: node %d has %d that may be used", each, t.node, len(gpus))
+		return nil, fmt.Errorf("--gpus-per-rank %d: %s has %d that may be used", each, t.name, len(gpus))
 	}
 	var places []place
 	for group := range slices.Chunk(gpus[:len(gpus)/each*each], each) {
@@ -131,7 +131,7 @@ func (t *tree) nicPlaces(m MapBy) ([]place, error) {
 		places = plain
 	}
 	if len(places) == 0 {
-		return nil, fmt.Errorf("%s: node %d has no NIC that is up, of %d", m, t.node, len(t.machine.Topology.NICs))
+		return nil, fmt.Errorf("%s: %s has no NIC that is up, of %d", m, t.name, len(t.machine.Topology.NICs))
 	}
 	return places, nil
 }
@@ -140,11 +140,11 @@ func (t *tree) nicPlaces(m MapBy) ([]place, error) {
 func (t *tree) distancePlaces(m MapBy, gpus []GPU) ([]place, error) {
 	device, bus := t.device(m.Device, gpus)
 	if bus == nil {
-		return nil, fmt.Errorf("%s: node %d has no device %q to be near to; its NICs are %s", m, t.node, cmp.Or(m.Device, "auto"), t.nicNames())
+		return nil, fmt.Errorf("%s: %s has no device %q to be near to; its NICs are %s", m, t.name, cmp.Or(m.Device, "auto"), t.nicNames())
 	}
 	home := t.home(device, bus)
 	if home < 0 {
-		return nil, fmt.Errorf("%s: the NUMA node of %s is not known on node %d", m, device, t.node)
+		return nil, fmt.Errorf("%s: the NUMA node of %s is not known on %s", m, device, t.name)
 	}
 	var places []place
 	for _, node := range t.nearestFirst(home) {

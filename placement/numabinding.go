@@ -44,7 +44,7 @@ func (on *mapped) homesOrBlocks() []int {
 		}
 	}
 	if len(homes) < len(on.seats) {
-		on.tree.note(fmt.Sprintf("the NUMA nodes of GPUs are not known for all ranks of node %d: --numa-binding spreads the ranks over its NUMA nodes", on.tree.node))
+		on.tree.note(fmt.Sprintf("the NUMA nodes of GPUs are not known for all ranks of %s: --numa-binding spreads the ranks over its NUMA nodes", on.tree.name))
 		return blocks
 	}
 	return homes
@@ -87,7 +87,7 @@ func (t *tree) bindExclusive(homes []int, on *mapped) error {
 		ranks := guests[home]
 		cores := t.coresIn(t.nodeCPUs(home))
 		if len(ranks) > len(cores) {
-			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of node %d", plural(len(ranks), "rank"), plural(len(cores), "core"), home, t.node)
+			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of %s", plural(len(ranks), "rank"), plural(len(cores), "core"), home, t.name)
 		}
 		lowest := t.lowest(CPU.core)
 		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })

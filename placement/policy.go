@@ -175,8 +175,8 @@ func (r Request) cpusPerRank(t *tree, n int, gpus []GPU) (mapped, error) {
 	on := r.seated(t, n, gpus)
 	each := t.coresFor(r.CPUsPerRank)
 	if n*each > len(t.cores) {
-		return on, fmt.Errorf("--cpus-per-rank %d: %s × %d are %s, node %d has %d (%s)", r.CPUsPerRank, plural(n, "rank"),
-			each, plural(n*each, "core"), t.node, len(t.cores), plural(len(t.cpus), "CPU"))
+		return on, fmt.Errorf("--cpus-per-rank %d: %s × %d are %s, %s has %d (%s)", r.CPUsPerRank, plural(n, "rank"),
+			each, plural(n*each, "core"), t.name, len(t.cores), plural(len(t.cpus), "CPU"))
 	}
 	if homes, known := on.homes(); known {
 		on.bindNear(homes, each)

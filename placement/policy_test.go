@@ -173,7 +173,7 @@ func TestShareIsFair(t *testing.T) {
 		if len(m.GPUs) > 0 && m.GPUs[0].Bus.Node >= 0 {
 			continue
 		}
-		tr := newTree(0, m)
+		tr := newTree(numbered(0), m)
 		for n := 2; n <= len(tr.cores); n++ {
 			layout, err := Map(Request{Ranks: n}, []Machine{m})
 			require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestShareNearGPUsIsFair(t *testing.T) {
 		if len(m.GPUs) == 0 || m.GPUs[0].Bus.Node < 0 {
 			continue
 		}
-		tr := newTree(0, m)
+		tr := newTree(numbered(0), m)
 		for _, each := range []int{1, 2, 3} {
 			for n := 2; n*each <= len(m.GPUs) && n <= len(tr.cores); n++ {
 				layout, err := Map(Request{Ranks: n, GPUsPerRank: each}, []Machine{m})
@@ -249,7 +249,7 @@ func checkBoundaries(t *testing.T, name string, tr *tree, layout Layout, low int
 func TestRanksAreNearTheirGPUs(t *testing.T) {
 	for _, name := range []string{"DGX A100", "DGX H100"} {
 		m := sampleMachines(t)[name]
-		tr := newTree(0, m)
+		tr := newTree(numbered(0), m)
 		for _, each := range []int{1, 2, 4} {
 			for n := 2; n*each <= len(m.GPUs); n++ {
 				layout, err := Map(Request{Ranks: n, GPUsPerRank: each}, []Machine{m})

@@ -122,9 +122,9 @@ func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes [
 	}
 	if nodes[node].tree == nil {
 		if machines[node].Topology == nil {
-			return Rank{}, fmt.Errorf("the topology of node %d is not known", node)
+			return Rank{}, fmt.Errorf("the topology of %s is not known", req.nodeName(node))
 		}
-		nodes[node].tree = newTree(node, machines[node])
+		nodes[node].tree = newTree(req.nodeName(node), machines[node])
 	}
 	cpus, err := nodes[node].tree.slotCPUs(line.Slots)
 	return Rank{Node: node, CPUs: cpus, Reason: fmt.Sprintf("%s line %d", f.From, line.Line)}, err
@@ -159,7 +159,7 @@ func (t *tree) slotCPUs(slots string) (CPUSet, error) {
 				packages := t.objects(ByPackage)
 				n, err := strconv.Atoi(strings.TrimLeft(number, "sS"))
 				if err != nil || n < 0 || n >= len(packages) {
-					return CPUSet{}, fmt.Errorf("slot=%s: package %q is none of the %d of node %d (0-%d)", slots, number, len(packages), t.node, len(packages)-1)
+					return CPUSet{}, fmt.Errorf("slot=%s: package %q is none of the %d of %s (0-%d)", slots, number, len(packages), t.name, len(packages)-1)
 				}
 				cores, name, part = coreSets(t.coresIn(packages[n])), fmt.Sprintf("package %d", n), strings.TrimLeft(list, "cC")
 			}
@@ -196,7 +196,7 @@ func (l Layout) RankFile(hosts []string, machines []Machine) (string, error) {
 			return "", fmt.Errorf("rank %d: the topology or the name of node %d is not known", rank, r.Node)
 		}
 		if trees[r.Node] == nil {
-			trees[r.Node] = newTree(r.Node, machines[r.Node])
+			trees[r.Node] = newTree(numbered(r.Node), machines[r.Node])
 		}
 		var numbers []int
 		var covered CPUSet

@@ -149,5 +149,8 @@ func (r Request) nodeName(node int) string {
 	if node < len(r.Hosts) && len(r.Hosts) > 1 && r.Hosts[node] != "" {
 		return r.Hosts[node]
 	}
-	return fmt.Sprint("node ", node)
+	return numbered(node)
 }
+
+// numbered is a machine whose name is not known.
+func numbered(node int) string { return fmt.Sprint("node ", node) }

@@ -37,7 +37,7 @@ func newBindingCase(m Machine, mode NUMABinding) bindingCase {
 // plain reports whether torchrun can answer for a machine: all is told of it, and
 // each GPU's NUMA node has an allowed CPU. It knows nothing of isolated ones.
 func plain(m Machine) bool {
-	t := newTree(0, m)
+	t := newTree(numbered(0), m)
 	for _, cpu := range m.Topology.CPUs {
 		if cpu.Core < 0 || cpu.L3 < 0 || cpu.Package < 0 {
 			return false

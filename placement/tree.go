@@ -10,7 +10,7 @@ import (
 // order.
 type tree struct {
 	machine Machine
-	node    int // number of the machine, for messages
+	name    string // of the machine, for messages
 	cpus    []CPU
 	all     CPUSet
 	cores   []*core
@@ -29,13 +29,13 @@ type core struct {
 
 // newTree reads a machine. Isolated CPUs are left out unless only they are
 // allowed: the kernel moves nothing away from where it starts there.
-func newTree(node int, m Machine) *tree {
-	t := &tree{machine: m, node: node}
+func newTree(name string, m Machine) *tree {
+	t := &tree{machine: m, name: name}
 	allowed := m.CPUs
 	if general := allowed.without(m.Topology.Isolated); general.Len() > 0 {
 		allowed = general
 	} else if allowed.Len() > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed on node %d (%s): ranks go there", node, allowed))
+		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed on %s (%s): ranks go there", name, allowed))
 	}
 	var all []int
 	for _, cpu := range m.Topology.CPUs {
@@ -62,13 +62,13 @@ func newTree(node int, m Machine) *tree {
 // are, has that one's.
 type forest struct{ last *tree }
 
-func (f *forest) tree(node int, m Machine) *tree {
+func (f *forest) tree(name string, m Machine) *tree {
 	if f.last == nil || f.last.machine.Topology != m.Topology || !f.last.machine.CPUs.equal(m.CPUs) || len(f.last.notes) > 0 {
-		last := *newTree(node, m)
+		last := *newTree(name, m)
 		f.last = &last
 	}
 	t := *f.last
-	t.machine, t.node = m, node
+	t.machine, t.name = m, name
 	return &t
 }
 
@@ -130,7 +130,7 @@ func (t *tree) objects(kind Object) []CPUSet {
 func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
 	sets := t.objects(kind)
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("%s: node %d tells of no %s; it has %s, %s, %s, %s", option, t.node, nouns[kind]+"s",
+		return nil, fmt.Errorf("%s: %s tells of no %s; it has %s, %s, %s, %s", option, t.name, nouns[kind]+"s",
 			t.count(ByPackage), t.count(ByNUMA), t.count(ByCore), t.count(ByThread))
 	}
 	return sets, nil
@@ -216,7 +216,7 @@ func (m Machine) Memories() CPUSet {
 	if m.Topology == nil {
 		return CPUSet{}
 	}
-	t := newTree(0, m)
+	t := newTree(numbered(0), m)
 	return t.memories(t.all)
 }
 
