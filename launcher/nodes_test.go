@@ -85,6 +85,7 @@ func (m *muted) Write(p []byte) (int, error) {
 }
 
 func onHosts(s launcher.Spec, names ...string) launcher.Spec {
+	s.Exports = append(s.Exports, job.Export{Name: roleVariable}) // other hosts do not inherit it
 	for _, name := range names {
 		s.Hosts = append(s.Hosts, hosts.Host{Name: name, Slots: 2, From: "-H " + name})
 	}

@@ -85,17 +85,17 @@ func greet(others []string) string {
 	return "ok"
 }
 
-// remote is a process of this test on a host.
-type remote struct {
+// distant is a process of this test on a host.
+type distant struct {
 	in    io.WriteCloser
 	lines *bufio.Reader
 }
 
-func (r remote) Read(p []byte) (int, error)  { return r.lines.Read(p) }
-func (r remote) Write(p []byte) (int, error) { return r.in.Write(p) }
-func (r remote) Close() error                { return r.in.Close() }
+func (r distant) Read(p []byte) (int, error)  { return r.lines.Read(p) }
+func (r distant) Write(p []byte) (int, error) { return r.in.Write(p) }
+func (r distant) Close() error                { return r.in.Close() }
 
-func (r remote) line(t *testing.T) string {
+func (r distant) line(t *testing.T) string {
 	text, err := r.lines.ReadString('\n')
 	require.NoError(t, err)
 	return strings.TrimSpace(text)
@@ -103,7 +103,7 @@ func (r remote) line(t *testing.T) string {
 
 // onHost starts the test binary on a host; it ends with its input, at the latest when
 // the test does.
-func onHost(t *testing.T, set *testhosts.Set, host, role string, args ...string) remote {
+func onHost(t *testing.T, set *testhosts.Set, host, role string, args ...string) distant {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := set.Command(host, append([]string{self}, args...)...)
@@ -112,7 +112,7 @@ func onHost(t *testing.T, set *testhosts.Set, host, role string, args ...string)
 	return startRemote(t, cmd)
 }
 
-func startRemote(t *testing.T, cmd *exec.Cmd) remote {
+func startRemote(t *testing.T, cmd *exec.Cmd) distant {
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -122,7 +122,7 @@ func startRemote(t *testing.T, cmd *exec.Cmd) remote {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	return remote{in, bufio.NewReader(out)}
+	return distant{in, bufio.NewReader(out)}
 }
 
 // topology is a made-up network of a set of hosts, drawn by lot, in which one network
@@ -230,7 +230,7 @@ func (n *topology) decoys() {
 // requireConnected has every host connect to every other one at the place that was
 // chosen for it.
 func requireConnected(t *testing.T, set *testhosts.Set, hosts []string, places []probe.Place) {
-	peers, targets := make([]remote, len(hosts)), make([]string, len(hosts))
+	peers, targets := make([]distant, len(hosts)), make([]string, len(hosts))
 	for i, h := range hosts {
 		peers[i] = onHost(t, set, h, "peer", h, places[i].Addr.String())
 		at := peers[i].line(t)

@@ -124,6 +124,10 @@ func withRole(environ []string, role string) []string {
 
 func TestMain(m *testing.M) {
 	launcher.Main()
+	if os.Getenv(roleVariable) == "" && os.Getenv(env.VarRank) != "" { // a rank that ran the tests would start ranks that do
+		fmt.Fprintln(os.Stderr, "a rank without", roleVariable)
+		os.Exit(3)
+	}
 	if role := os.Getenv(roleVariable); role == agentRole {
 		if err := launcher.ServeAgent(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "agent:", err)
