@@ -224,9 +224,13 @@ func (l *Layout) ranksByNode() [][]int {
 // countThreads gives each rank of a node the CPUs that it has, divided where
 // several ranks are bound to one, and no more than its part of the quota.
 func (l *Layout) countThreads(ranks []int, m Machine) {
-	busy := make(map[int]int) // CPU: ranks that are bound to it
+	var bound CPUSet
 	for _, i := range ranks {
-		for _, cpu := range l.Ranks[i].CPUs.list() {
+		bound = union(bound, l.Ranks[i].CPUs)
+	}
+	busy := make([]int, 64*len(bound.words)) // by CPU: ranks that are bound to it
+	for _, i := range ranks {
+		for cpu := range l.Ranks[i].CPUs.each {
 			busy[cpu]++
 		}
 	}
@@ -238,7 +242,7 @@ func (l *Layout) countThreads(ranks []int, m Machine) {
 			continue
 		}
 		share := 0.0
-		for _, cpu := range rank.CPUs.list() {
+		for cpu := range rank.CPUs.each {
 			share += 1 / float64(busy[cpu])
 		}
 		threads := int(share + 1e-9)

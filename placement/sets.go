@@ -64,6 +64,12 @@ func (s CPUSet) within(other CPUSet) bool {
 // equal reports whether both sets have the same CPUs.
 func (s CPUSet) equal(other CPUSet) bool { return s.within(other) && other.within(s) }
 
+// each is a loop over the numbers of the CPUs in ascending order.
+func (s CPUSet) each(yield func(cpu int) bool) {
+	for cpu := s.next(0); cpu >= 0 && yield(cpu); cpu = s.next(cpu + 1) {
+	}
+}
+
 // list returns the numbers of the CPUs in ascending order.
 func (s CPUSet) list() []int {
 	var cpus []int

@@ -68,6 +68,9 @@ func Visible(gpus []GPU, v Visibility) (visible []GPU, remark string) {
 }
 
 func ofVendor(gpus []GPU, vendor Vendor) []GPU {
+	if !slices.ContainsFunc(gpus, func(g GPU) bool { return g.Vendor != vendor }) {
+		return slices.Clip(gpus)
+	}
 	var own []GPU
 	for _, gpu := range gpus {
 		if gpu.Vendor == vendor {
