@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -47,6 +48,10 @@ func (s *session) beatTo(n *node) {
 
 // silent gives a node up that was not heard of.
 func (n *node) silent(lease time.Duration) {
-	n.silence.Store(fmt.Sprintf("not heard of for %s: its link is cut, or the host hangs", lease))
-	_ = n.link.Close()
+	if n.silence.CompareAndSwap(nil, fmt.Sprintf("not heard of for %s: its link is cut, or the host hangs", lease)) {
+		n.lose(errSilent)
+		go n.link.Close()
+	}
 }
+
+var errSilent = errors.New("silent")

@@ -37,7 +37,8 @@ type node struct {
 	// unless the job has one node in this process.
 	answers chan wire.Frame
 	lost    chan struct{} // closed when the link has ended
-	err     error         // why, once lost is closed
+	losing  sync.Once
+	err     error // why, once lost is closed
 	hear    atomic.Pointer[func(wire.Frame) error]
 	beats   atomic.Int32 // heartbeats since something was heard
 	signs   atomic.Int64 // of Pong
@@ -68,17 +69,28 @@ func (n *node) listen() {
 }
 
 func (n *node) read() {
-	defer close(n.lost)
-	for n.err == nil {
-		var f wire.Frame
-		if f, n.err = n.link.Read(); n.err == nil {
-			n.beats.Store(0)
-			n.err = n.take(f)
-		}
+	for {
+		f, err := n.link.Read()
 		if n.silence.Load() != nil { // what it still says is the consequence
-			n.err = io.EOF
+			return
+		}
+		if err == nil {
+			n.beats.Store(0)
+			err = n.take(f)
+		}
+		if err != nil {
+			n.lose(err)
+			return
 		}
 	}
+}
+
+// lose gives the node up.
+func (n *node) lose(err error) {
+	n.losing.Do(func() {
+		n.err = err
+		close(n.lost)
+	})
 }
 
 // take passes a frame on: to the running job, else to who asked.
@@ -168,8 +180,8 @@ func (n *node) gone(err error) error {
 }
 
 func (n *node) why(err error) string {
-	_ = n.link.Close()
 	if n.served != nil {
+		_ = n.link.Close()
 		if served := <-n.served; served != nil {
 			err = served
 		}
@@ -190,14 +202,34 @@ func (n *node) why(err error) string {
 	return printable.Text(text)
 }
 
+// closeLimit is how long the end of a connection may take: one that was cut may never
+// end in order.
+const closeLimit = time.Second
+
 // close ends the agent, which ends whatever of the job is left there.
 func (n *node) close() {
-	if n.link == nil { // it was never reached
-		return
-	}
-	_ = n.link.Close()
-	if n.served != nil {
+	switch {
+	case n.link == nil: // it was never reached
+	case n.served != nil:
+		_ = n.link.Close()
 		<-n.served
+	default:
+		n.hangUp(closeLimit)
+	}
+}
+
+// hangUp ends the connection and waits so long until that is done.
+func (n *node) hangUp(limit time.Duration) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = n.link.Close()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
 	}
 }
 

@@ -136,6 +136,7 @@ type frozen struct {
 	*agentProcess
 	from <-chan struct{}
 	over chan struct{}
+	once *sync.Once
 }
 
 func (f *frozen) Read(p []byte) (int, error) {
@@ -150,7 +151,7 @@ func (f *frozen) Read(p []byte) (int, error) {
 }
 
 func (f *frozen) Close() error {
-	close(f.over)
+	f.once.Do(func() { close(f.over) })
 	_ = f.WriteCloser.Close()
 	_ = f.cmd.Wait()
 	return nil
@@ -167,7 +168,7 @@ func TestASilentNodeIsNoticedAndNamed(t *testing.T) {
 		if err != nil || h.Name != "node2" {
 			return p, err
 		}
-		return &frozen{p, out.first, make(chan struct{})}, nil
+		return &frozen{p, out.first, make(chan struct{}), new(sync.Once)}, nil
 	})
 	result, err := launcher.Run(t.Context(), own(t, s), frozenReach, launcher.WithOutput(&out, io.Discard))
 	require.NoError(t, err)

@@ -130,6 +130,7 @@ func (h *head) result() job.Result {
 		h.explain(r.First)
 	}
 	r.Name(diagnosis.SignalName)
+	r.NameHosts(h.plan)
 	return r
 }
 
@@ -144,7 +145,7 @@ func (h *head) explain(f *job.Failure) {
 		f.Hint = diagnosis.Hint(f.Traceback)
 	}
 	if l := h.plan.Logs; l != nil && l.Files() {
-		f.Log = path.Join(l.Dir, strconv.Itoa(h.plan.Ranks[f.Rank].LocalRank))
+		f.Log = path.Join(h.plan.LogsOf(h.plan.Ranks[f.Rank].Node).Dir, strconv.Itoa(h.plan.Ranks[f.Rank].LocalRank))
 	}
 }
 
