@@ -107,7 +107,7 @@ func onHost(t *testing.T, set *testhosts.Set, host, role string, args ...string)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := set.Command(host, append([]string{self}, args...)...)
-	cmd.Env = append(os.Environ(), onHostVariable+"="+role)
+	cmd.Env = append(os.Environ(), onHostVariable+"="+role, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	return startRemote(t, cmd)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -130,6 +131,46 @@ func TestOpenAfterProbing(t *testing.T) {
 	require.NoError(t, f.Decode(&opened))
 	require.Empty(t, opened.Error)
 	require.Equal(t, s.nodes[0].Port, opened.Port)
+}
+
+// A head that goes away while addresses are dialed is not waited for, and neither is
+// somebody who never answers.
+func TestHeadGoesWhileNodesDial(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	head, node := transport.Local()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = agent.Serve(node, agent.Config{})
+	}()
+	key := make([]byte, probe.MinKey)
+	target := wire.ProbeTarget{Addr: netip.MustParseAddr("127.0.0.1"), Port: silent.Addr().(*net.TCPAddr).Port}
+	require.NoError(t, head.Send(&wire.Probe{Key: key, Listen: true, Targets: []wire.ProbeTarget{target}, Timeout: time.Hour}))
+	require.NoError(t, head.Send(&wire.Probe{Key: key, Targets: []wire.ProbeTarget{target}})) // waits for the first
+	conn, err := silent.Accept()                                                              // the agent is dialing
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, head.Close())
+	<-over
+}
+
+// Answers come in the order of the questions, however long each takes.
+func TestAnswersStayInOrder(t *testing.T) {
+	head := agentsHere(t, 1)[0].(linkProber).link
+	key := make([]byte, probe.MinKey)
+	for i := range 8 {
+		require.NoError(t, head.Send(&wire.Probe{Key: key, Listen: i%2 == 0, Node: i, Targets: make([]wire.ProbeTarget, i)}))
+	}
+	for i := range 8 {
+		f, err := head.Read()
+		require.NoError(t, err)
+		var r wire.Reached
+		require.NoError(t, f.Decode(&r))
+		require.Len(t, r.Answers, i)
+		require.Equal(t, i%2 == 0, r.Port > 0)
+	}
 }
 
 // scripted is a node that answers as a test wishes.
