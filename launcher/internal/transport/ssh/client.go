@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +80,12 @@ func NewClient(config Config) *Client {
 	for _, pair := range config.Environ {
 		name, value, _ := strings.Cut(pair, "=")
 		c.environ[name] = value
+	}
+	if c.environ["HOME"] == "" { // never the current folder: it may be anybody's
+		c.environ["HOME"] = "/"
+		if me, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && filepath.IsAbs(me.HomeDir) {
+			c.environ["HOME"] = me.HomeDir
+		}
 	}
 	c.keys.ask = config.Ask
 	return c

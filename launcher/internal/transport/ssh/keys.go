@@ -31,14 +31,31 @@ type keyring struct {
 // for a private key in the agent.
 type keyFile struct {
 	path   string
-	public ssh.PublicKey       // nil if unknown
-	signer ssh.AlgorithmSigner // nil without a private key that can be used
+	signer ssh.AlgorithmSigner // nil without a private key that can be used as it is
 	text   []byte              // of a locked key
 	locked bool
 	err    error // why the file is of no use, nil if it is not there either
 
+	mu    sync.Mutex
+	known ssh.PublicKey // nil if unknown, as an old form of locked keys leaves it
+
 	unlock sync.Once
-	failed error // what unlock came to
+	opened ssh.AlgorithmSigner // what unlock came to
+	failed error
+}
+
+// public is the public half, nil as long as nobody knows it.
+func (f *keyFile) public() ssh.PublicKey {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known
+}
+
+// setPublic says what the public half is.
+func (f *keyFile) setPublic(public ssh.PublicKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = public
 }
 
 // agentLink is a connection to an agent; x/crypto's client may be shared.
@@ -147,14 +164,14 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 			continue
 		}
 		for _, file := range files {
-			if signer := k.signer(file, o, clock); signer != nil && file.public != nil && sameKey(file.public, cert.Key) {
+			if signer := k.signer(file, o, clock); signer != nil && sameKey(signer.PublicKey(), cert.Key) {
 				o.certified(cert, signer, file.path)
 				break
 			}
 		}
 	}
 	for _, file := range files {
-		if key := inAgent(file.public); key != nil {
+		if key := inAgent(file.public()); key != nil {
 			o.add(key, key.comment)
 		}
 	}
@@ -164,7 +181,7 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 		}
 	}
 	for _, file := range files {
-		if inAgent(file.public) == nil {
+		if inAgent(file.public()) == nil {
 			if signer := k.signer(file, o, clock); signer != nil {
 				o.add(signer, file.path)
 			}
@@ -246,8 +263,8 @@ func (k *keyring) agentKeys(socket string) ([]*agentKey, error) {
 				comment = one.Comment
 			}
 		}
-		if able, ok := signer.(ssh.AlgorithmSigner); ok {
-			keys = append(keys, &agentKey{able, comment + " (agent)"})
+		if signer, ok := signer.(ssh.AlgorithmSigner); ok {
+			keys = append(keys, &agentKey{signer, comment + " (agent)"})
 		}
 	}
 	return keys, nil
@@ -292,10 +309,10 @@ func readKey(path string) *keyFile {
 	f := &keyFile{path: path}
 	text, err := os.ReadFile(path)
 	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
-		f.public = public
+		f.known = public
 		return f
 	}
-	f.public = readPublic(path + ".pub")
+	f.known = readPublic(path + ".pub")
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			f.err = errors.Unwrap(err)
@@ -308,26 +325,25 @@ func readKey(path string) *keyFile {
 	case errors.As(err, &locked):
 		f.locked, f.text = true, text
 		if locked.PublicKey != nil {
-			f.public = locked.PublicKey
+			f.known = locked.PublicKey
 		}
-	case err != nil && f.public != nil && strings.HasPrefix(f.public.Type(), "sk-"):
+	case err != nil && f.known != nil && strings.HasPrefix(f.known.Type(), "sk-"):
 		f.err = errors.New("a key of a security token works through the agent alone: ssh-add it")
 	case err != nil:
 		f.err = errors.New(strings.TrimPrefix(err.Error(), "ssh: "))
 	default:
-		f.take(signer)
+		f.signer, f.err = able(signer)
+		f.known = signer.PublicKey()
 	}
 	return f
 }
 
-// take makes a parsed key the file's.
-func (f *keyFile) take(signer ssh.Signer) {
-	able, ok := signer.(ssh.AlgorithmSigner)
-	if !ok {
-		f.err = fmt.Errorf("keys of type %s are not supported", signer.PublicKey().Type())
-		return
+// able is a signer that can be told by which algorithm to sign.
+func able(signer ssh.Signer) (ssh.AlgorithmSigner, error) {
+	if signer, ok := signer.(ssh.AlgorithmSigner); ok {
+		return signer, nil
 	}
-	f.signer, f.public = able, signer.PublicKey()
+	return nil, fmt.Errorf("keys of type %s are not supported", signer.PublicKey().Type())
 }
 
 func readPublic(path string) ssh.PublicKey {
@@ -353,7 +369,7 @@ func (k *keyring) signer(f *keyFile, o *offer, clock *clock) ssh.AlgorithmSigner
 		o.note(fmt.Sprintf("%s needs a passphrase, and there is no terminal to ask for it", f.path))
 		return nil
 	}
-	if f.public == nil { // an old form that hides even the public half
+	if f.public() == nil { // an old form that hides even the public half
 		if err := k.open(f, clock); err != nil {
 			o.note(err.Error())
 			return nil
@@ -370,7 +386,7 @@ type lockedSigner struct {
 }
 
 // PublicKey is known without the passphrase.
-func (l *lockedSigner) PublicKey() ssh.PublicKey { return l.file.public }
+func (l *lockedSigner) PublicKey() ssh.PublicKey { return l.file.public() }
 
 // Sign signs by the key's usual algorithm.
 func (l *lockedSigner) Sign(random io.Reader, data []byte) (*ssh.Signature, error) {
@@ -382,7 +398,7 @@ func (l *lockedSigner) SignWithAlgorithm(random io.Reader, data []byte, algorith
 	if err := l.keyring.open(l.file, l.clock); err != nil {
 		return nil, err
 	}
-	return l.file.signer.SignWithAlgorithm(random, data, algorithm)
+	return l.file.opened.SignWithAlgorithm(random, data, algorithm)
 }
 
 // passphraseTries is how often one may mistype, as with ssh.
@@ -404,8 +420,8 @@ func (k *keyring) open(f *keyFile, clock *clock) error {
 			}
 			signer, err := ssh.ParsePrivateKeyWithPassphrase(f.text, []byte(secret))
 			if err == nil {
-				f.take(signer)
-				f.failed = f.err
+				f.opened, f.failed = able(signer)
+				f.setPublic(signer.PublicKey())
 				return
 			}
 			f.failed = &askError{f.path, errors.New("wrong passphrase")}

@@ -87,6 +87,13 @@ Host *
 	}
 }
 
+// Without HOME no file of the current folder is taken for the user's own.
+func TestHomeIsNeverTheCurrentFolder(t *testing.T) {
+	c := NewClient(Config{})
+	defer c.Close()
+	require.True(t, filepath.IsAbs(c.tilde("~/.ssh/known_hosts")))
+}
+
 func word(is bool) string {
 	if is {
 		return "true"
