@@ -55,7 +55,7 @@ func (s *session) connectTo(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	n.link, n.end = wire.NewLink(transport.Queued(w.stream)), w.end
+	n.link, n.end, n.copied = wire.NewLink(transport.Queued(w.stream)), w.end, w.copied
 	n.listen()
 	return n.send(&wire.Ping{Sent: time.Now()})
 }

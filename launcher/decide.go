@@ -217,6 +217,14 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	}
 	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
 	h.MayStay = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
+	if n.copied != nil {
+		h.Spare, h.Programs = n.copied.Dir, slices.Clone(h.Programs)
+		for i := range h.Programs {
+			if file, ok := n.copied.Find(h.Programs[i].Name); ok {
+				h.Programs[i].Name = file
+			}
+		}
+	}
 	h.Environ = slices.DeleteFunc(slices.Clone(h.Environ), func(v string) bool { return strings.HasPrefix(v, "HOME=") })
 	return &h
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/transport/bootstrap"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -27,6 +29,9 @@ type node struct {
 	served chan error
 	// end says more of why a link ended, where somebody knows; nil for nobody.
 	end func() string
+
+	// copied is what --copy sent there; nil for nothing.
+	copied *bootstrap.Copied
 
 	tell  func(string)
 	facts job.Facts
@@ -214,8 +219,19 @@ func (n *node) close() {
 		_ = n.link.Close()
 		<-n.served
 	default:
+		n.tidy()
 		n.hangUp(closeLimit)
 	}
+}
+
+// tidy removes what --copy sent; where that takes long the host goes on by itself.
+func (n *node) tidy() {
+	if n.copied == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	_ = n.copied.Remove(ctx)
 }
 
 // hangUp ends the connection and waits so long until that is done.

@@ -24,6 +24,8 @@ type way struct {
 	// end says what is known of why it ended, such as the agent's last words; nil for
 	// nothing.
 	end func() string
+	// copied is what --copy sent there; nil for nothing.
+	copied *bootstrap.Copied
 }
 
 // reacher starts agents on other hosts.
@@ -42,7 +44,8 @@ type shell struct {
 	dial    func(ctx context.Context, h hosts.Host) (remote.Host, error)
 	end     func()
 	program func() (bootstrap.Program, error)
-	places  chan struct{} // bounds the hosts that are being reached
+	bundle  func() (*bootstrap.Bundle, error) // of --copy
+	places  chan struct{}                     // bounds the hosts that are being reached
 }
 
 // newShell is how other hosts are reached unless a test says otherwise.
@@ -50,6 +53,7 @@ func (s *session) newShell() *shell {
 	wish := s.spec.Reach
 	sh := &shell{wish: wish, end: func() {}, places: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
 	sh.program = sync.OnceValues(s.ownProgram)
+	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) { return bootstrap.Gather(s.workingDir(), wish.Copy) })
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
 			return command.Dial(wish.Command, command.Target{Name: h.Name, User: h.User, Port: h.Port}, s.spec.Environ)
@@ -98,12 +102,28 @@ func (sh *shell) reach(ctx context.Context, h hosts.Host) (way, error) {
 	if err != nil {
 		return way{}, reachError(err)
 	}
-	w, err := sh.start(ctx, host)
-	if err != nil {
-		_ = host.Close()
-		return way{}, reachError(err)
+	copied, err := sh.copy(ctx, host)
+	if err == nil {
+		var w way
+		if w, err = sh.start(ctx, host); err == nil {
+			w.copied = copied
+			return w, nil
+		}
 	}
-	return w, nil
+	_ = host.Close()
+	return way{}, reachError(err)
+}
+
+// copy sends what --copy names.
+func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.Copied, error) {
+	if len(sh.wish.Copy) == 0 {
+		return nil, nil
+	}
+	bundle, err := sh.bundle()
+	if err != nil {
+		return nil, &Error{Code: job.ExitUsage, Text: "--copy: " + err.Error()}
+	}
+	return bootstrap.Copy(ctx, host, bundle, nil)
 }
 
 // start brings gorun to the host, where it isn't yet, and starts it.

@@ -55,8 +55,12 @@ func (a *Agent) enter(h wire.Hello) error {
 		return nil
 	}
 	err := os.Chdir(h.Dir)
-	if err == nil || h.MayStay {
+	switch {
+	case err == nil, h.MayStay:
 		return nil
+	case h.Spare != "":
+		a.notice("there is no directory %s here, ranks begin in %s with what --copy sent", h.Dir, h.Spare)
+		return os.Chdir(h.Spare)
 	}
 	var why *os.PathError
 	if errors.As(err, &why) {
