@@ -22,6 +22,7 @@ const (
 	Serve                    // serve the store of Invocation.Store alone
 	Show                     // show the machine of Invocation.Topo
 	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
+	MakeToken                // write a new token to the file Invocation.Wished, "" is standard output
 	BenchRank                // measure as one rank what Invocation.Wished says
 )
 
@@ -43,7 +44,7 @@ type Invocation struct {
 	Verbose int    // how often -v was given
 	Report  string // file for the result as JSON; "" writes none
 	Shell   string // with Completion: bash, zsh or fish
-	Wished  string // with AskNVML a version, "" is any; with BenchRank JSON
+	Wished  string // with AskNVML a version, "" is any; with BenchRank JSON; with MakeToken a file, "" is standard output
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string
