@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -130,6 +131,25 @@ func TestCrowdOfIdlePeers(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	require.LessOrEqual(t, h.unknown.order.Len(), 200)
+}
+
+// A scan from everywhere fills neither the screen, nor what may be said of nodes.
+func TestTalkIsBounded(t *testing.T) {
+	log := newLog()
+	strangers := talk{tell: log.tell}
+	for i := range 1000 {
+		strangers.once(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
+		strangers.once(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
+	}
+	require.Len(t, log.lines, maxTold+1)
+	require.Contains(t, log.lines[maxTold], "no more of them are named")
+	h, log := listen(t, 2, secret)
+	for i := range 100 {
+		h.seen.once(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a stranger")
+	}
+	node := come(t, t.Context(), settings(port(h), 2, 1, bytes.Repeat([]byte("x"), 32)))
+	<-node.done
+	log.await(t, "its token is not that of node 0")
 }
 
 func TestUnknownPeersLeaveDescriptors(t *testing.T) {
