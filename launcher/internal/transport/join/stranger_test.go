@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
 )
 
 // closed waits until the other end has closed and returns what it said before.
@@ -84,6 +86,43 @@ func TestGarbage(t *testing.T) {
 		log.await(t, "PyTorch before 2.2")
 		require.NotContains(t, log.text(), "\x1b")
 		stillWorks(t, h, key)
+	})
+}
+
+// Any bytes behind any beginning, cut off or left open anywhere, change nothing for those who come together meanwhile.
+func TestRandomPeers(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		r := testneeds.Rand(t)
+		h, _ := listen(t, 4, key)
+		var hello bytes.Buffer
+		require.NoError(t, writeMessage(&hello, &Hello{Version: "v1", ID: "job", NumNodes: 4, NodeRank: 9, Host: "stranger"}))
+		nodes := make([]*coming, 4)
+		scans := testneeds.Count(100, 1000)
+		for i := range scans {
+			said := bytes.Clone(hello.Bytes())
+			if b := beginnings[r.IntN(len(beginnings))].bytes; r.IntN(3) > 0 {
+				said = append(bytes.Clone(b), make([]byte, r.IntN(300))...)
+			}
+			for range r.IntN(20) {
+				said[r.IntN(len(said))] = byte(r.IntN(256))
+			}
+			c := raw(t, h)
+			_, _ = c.Write(said[:r.IntN(len(said)+1)]) // it may be closed by now
+			if r.IntN(2) == 0 {
+				c.Close()
+			}
+			if i%(scans/3) == 1 && i/(scans/3) < 3 {
+				rank := i/(scans/3) + 1
+				nodes[rank] = come(t, t.Context(), settings(port(h), 4, rank, key))
+			}
+		}
+		members := wait(t, h)
+		require.Len(t, members, 3)
+		for i, m := range members {
+			<-nodes[i+1].done
+			require.NoError(t, nodes[i+1].err)
+			require.Equal(t, settings(0, 4, i+1, nil).Self, m.Hello)
+		}
 	})
 }
 
