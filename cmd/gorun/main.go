@@ -59,6 +59,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	switch inv.Action {
 	case dialect.Serve:
 		return serveStore(inv.Store, stdout, stderr)
+	case dialect.MakeToken:
+		return makeToken(inv.Wished, stdout, stderr)
 	case dialect.AskNVML:
 		return answerNVML(inv, stdout, stderr)
 	case dialect.Show:

@@ -35,6 +35,7 @@ type Dialect struct {
 	colons      bool          // every lone `:` does
 	subcommands bool          // the first word may be one
 	serves      bool          // there is no program: gorun serves a store for others
+	tokens      bool          // there is no program: gorun makes a token
 	shows       bool          // there is no program: gorun shows a machine
 	checks      bool          // gorun looks at hosts; a program may be named
 	benches     bool          // the program is gorun's own, which measures
@@ -190,8 +191,6 @@ func subcommand(name string) *command {
 		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
 	case "hosts":
 		return &command{name, "hosts check: look at hosts as a job on them would find them", hostsCommand}
-	case "token":
-		return &command{name, "print a new secret for nodes that join each other", tokenCommand}
 	case "agent": // gorun's own, and in no help
 		return &command{name, "be a node of somebody else's job", agentCommand}
 	case "store":
@@ -200,10 +199,12 @@ func subcommand(name string) *command {
 		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
 	case "bench":
 		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
+	case "token":
+		return &command{name, "make a token by which nodes that are started one by one know each other", Token.parse}
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, hosts, store, topo and bench too", helpCommand}
+		return &command{name, "print help, of launch, hosts, store, token, topo and bench too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -234,12 +235,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench} {
+	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Token} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, topo and bench", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo and bench", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

@@ -56,7 +56,7 @@ func around(variables ...string) Surroundings {
 			if !found {
 				return nil, 0, fs.ErrNotExist
 			}
-			return []byte(cmp.Or(content, " s3cret\n")), mode, nil
+			return []byte(cmp.Or(content, " "+fileToken+"\n")), mode, nil
 		},
 		IsThisHost: func(name string) bool { return name == "here" },
 	}
@@ -411,3 +411,9 @@ func TestUsageErrorUnwraps(t *testing.T) {
 	require.True(t, errors.As(err, &usage))
 	require.Equal(t, "run gorun --help", usage.Hint())
 }
+
+// Two tokens for tests alone.
+const (
+	fileToken  = "gorun1_bsvytpibgiqz7nt5gl44quew63zb26czjrgztibhef5ovd5yo2abdz2yee"
+	otherToken = "gorun1_y4wuhfw55uoj425hj6zs33bhkfbfaxfp5imypuxo7vipmoc2mrpnpc7jui"
+)

@@ -68,6 +68,8 @@ func (p *parser) finish() (Invocation, error) {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
 	switch {
+	case p.dialect.tokens:
+		return p.finishToken()
 	case p.dialect.serves:
 		return p.finishServe()
 	case p.dialect.shows:

@@ -203,7 +203,7 @@ func TestHostsCheck(t *testing.T) {
 }
 
 func TestTokenAndAgent(t *testing.T) {
-	require.Equal(t, Invocation{Action: Token, Dialect: Gorun}, mustParse(t, "gorun token"))
+	require.Equal(t, Invocation{Action: MakeToken, Dialect: Token}, mustParse(t, "gorun token"))
 	require.Equal(t, Invocation{Action: Agent, Dialect: Gorun}, mustParse(t, "gorun agent"))
 	require.Equal(t, "how", mustParse(t, "gorun agent how").Wished)
 	require.Len(t, problems(t, "gorun token 3"), 1)

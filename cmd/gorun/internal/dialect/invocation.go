@@ -24,7 +24,7 @@ const (
 	Show                     // show the machine of Invocation.Topo
 	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
 	HostsCheck               // look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
-	Token                    // print a new secret for nodes that join each other
+	MakeToken                // write a new token to the file Invocation.Wished, "" is standard output
 	Agent                    // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
 	BenchRank                // measure as one rank what Invocation.Wished says
 )
@@ -47,7 +47,7 @@ type Invocation struct {
 	Verbose int    // how often -v was given
 	Report  string // file for the result as JSON; "" writes none
 	Shell   string // with Completion: bash, zsh or fish
-	Wished  string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON
+	Wished  string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON; with MakeToken a file, "" is standard output
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string

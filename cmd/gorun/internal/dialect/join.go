@@ -21,8 +21,6 @@ const (
 // completionIndex is what Kubernetes gives the pods of an indexed Job: 0, 1, …
 const completionIndex = "JOB_COMPLETION_INDEX"
 
-// maxToken bounds a token in bytes: 256 bits are 64 of them.
-const maxToken = 1024
 
 // nodeRankWish is --node-rank.
 type nodeRankWish struct {
@@ -228,11 +226,12 @@ func (p *parser) joinToken(j *job.JoinWish) {
 	} else if token, _ = p.around.Lookup(from); token == "" {
 		return
 	}
-	j.Token = strings.TrimSpace(token)
-	if j.Token == "" || len(j.Token) > maxToken || strings.IndexFunc(j.Token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
-		j.Token = ""
-		p.problem(fmt.Errorf("%s: holds no token, which is one word of at most %d printable bytes: gorun token makes one", from, maxToken))
+	secret, err := job.ParseToken(strings.TrimSpace(token))
+	if err != nil {
+		p.problem(fmt.Errorf("%s: %w", from, err))
+		return
 	}
+	j.Token = secret.Text()
 }
 
 // checkTokenMode refuses a secret that other users can read. A group may read it,

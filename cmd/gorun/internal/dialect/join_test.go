@@ -32,8 +32,8 @@ func TestJoin(t *testing.T) {
 			NodeRank: 0, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 10 * time.Minute, From: "--nnodes 2 --rdzv-endpoint n1:1",
 		},
 		"gorun --nnodes 2 --node-rank 1 --rdzv-endpoint n1:1 --rdzv-conf is_host=0 x": {NodeRank: 1, NumNodes: 2, Addr: "n1", Port: 1, From: "--nnodes 2 --node-rank 1 --rdzv-endpoint n1:1"},
-		"gorun --nnodes 2 --master-addr a --token-file token x":                       {NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: "s3cret", From: "--nnodes 2 --master-addr a"},
-		"gorun --nnodes 2 --master-addr a --token-file pod x":                         {NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: "s3cret", From: "--nnodes 2 --master-addr a"},
+		"gorun --nnodes 2 --master-addr a --token-file token x":                       {NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: fileToken, From: "--nnodes 2 --master-addr a"},
+		"gorun --nnodes 2 --master-addr a --token-file pod x":                         {NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: fileToken, From: "--nnodes 2 --master-addr a"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			inv := mustParse(t, line)
@@ -61,9 +61,9 @@ func TestJoinFromVariables(t *testing.T) {
 		problems(t, "gorun --nnodes 4 --master-addr a x", "JOB_COMPLETION_INDEX=x"))
 	require.Nil(t, mustParse(t, "gorun x", "JOB_COMPLETION_INDEX=x").Spec.Join, "one node asks nobody")
 
-	j = mustParse(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=7", "GORUN_TOKEN=t").Spec.Join
-	require.Equal(t, &job.JoinWish{NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: "t", From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7"}, j)
-	require.Equal(t, "s3cret", mustParse(t, "gorun --nnodes 2 --master-addr a --token-file token x", "GORUN_TOKEN=t").Spec.Join.Token, "an option is stronger")
+	j = mustParse(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=7", "GORUN_TOKEN="+otherToken).Spec.Join
+	require.Equal(t, &job.JoinWish{NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: otherToken, From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7"}, j)
+	require.Equal(t, fileToken, mustParse(t, "gorun --nnodes 2 --master-addr a --token-file token x", "GORUN_TOKEN="+otherToken).Spec.Join.Token, "an option is stronger")
 	require.Len(t, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "TORCHELASTIC_RUN_ID=outer"), 1, "an outer launcher's address is none")
 	require.Equal(t, []string{"MASTER_PORT=x: not a port from 0 to 65535"}, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=x"))
 }
@@ -89,8 +89,8 @@ func TestJoinProblems(t *testing.T) {
 		"gorun --nnodes 2 --master-addr a --token-file open x":                   {"--token-file open: others may read or write this secret (mode 0644): chmod 600 open"},
 		"gorun --nnodes 2 --master-addr a --token-file shared x":                 {"--token-file shared: others may read or write this secret (mode 0660): chmod 600 shared"},
 		"gorun --nnodes 2 --master-addr a --token-file none x":                   {"--token-file none: file does not exist"},
-		"gorun --nnodes 2 --master-addr a --token-file empty x":                  {"--token-file empty: holds no token, which is one word of at most 1024 printable bytes: gorun token makes one"},
-		"gorun --nnodes 2 --master-addr a --token-file long x":                   {"--token-file long: holds no token, which is one word of at most 1024 printable bytes: gorun token makes one"},
+		"gorun --nnodes 2 --master-addr a --token-file empty x":                  {"--token-file empty: the token is empty; gorun token makes one"},
+		"gorun --nnodes 2 --master-addr a --token-file long x":                   {"--token-file long: this is no token: one begins with gorun1_; gorun token makes one"},
 		"gorun --token-file= x":                                                  {"--token-file=: the value is empty"},
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })

@@ -54,14 +54,6 @@ func (p *parser) finishHostsCheck() (Invocation, error) {
 	return p.inv, nil
 }
 
-// tokenCommand has no options.
-func tokenCommand(args []string, _ Surroundings) (Invocation, error) {
-	if len(args) > 0 {
-		return Invocation{}, usage(Gorun, errors.New("gorun token takes no arguments: it prints a new secret, for gorun token >FILE; gorun ./token starts a program of that name"))
-	}
-	return Invocation{Action: Token, Dialect: Gorun}, nil
-}
-
 // agentCommand is what a head starts on another host; it may say how.
 func agentCommand(args []string, _ Surroundings) (Invocation, error) {
 	inv := Invocation{Action: Agent, Dialect: Gorun}

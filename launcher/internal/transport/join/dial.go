@@ -79,7 +79,7 @@ func (d *dialer) come(parent context.Context) (*Joined, error) {
 	ctx, cancel := context.WithTimeout(parent, d.cfg.Timeout)
 	defer cancel()
 	begun, wait := time.Now(), firstPause
-	for {
+	for last := error(nil); ; {
 		joined, err := d.try(ctx)
 		if err == nil {
 			return joined, nil
@@ -88,12 +88,15 @@ func (d *dialer) come(parent context.Context) (*Joined, error) {
 		if errors.As(err, &refused) {
 			return nil, err
 		}
+		if ctx.Err() == nil || last == nil || errors.Is(err, errWaits) {
+			last = err // what an attempt fails with because time is over says nothing
+		}
 		if !d.told && time.Since(begun) >= remarkAfter/2 {
 			d.told = true
 			d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v", d.cfg.endpoint(), reason(err), d.cfg.Timeout))
 		}
 		if !sleep(ctx, wait/2+rand.N(wait/2)) {
-			return nil, d.late(parent, err)
+			return nil, d.late(parent, last)
 		}
 		wait = min(2*wait, lastPause)
 	}

@@ -101,8 +101,8 @@ func pause(over <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// maxTold is how many lines about peers are told: who cannot come in must not fill
-// somebody's screen.
+// maxTold is how many lines about strangers, and about nodes, are told: who cannot
+// come in must not fill somebody's screen.
 const maxTold = 32
 
 // talk tells each thing once.

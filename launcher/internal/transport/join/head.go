@@ -22,7 +22,8 @@ type Head struct {
 	port *os.File // the listening socket: a net.Listener cannot be asked without waiting
 	raw  syscall.RawConn
 	tls  *tls.Config // nil: no token
-	told talk
+	told talk        // of nodes
+	seen talk        // of strangers, who must not use up what may be told of nodes
 	work sync.WaitGroup
 	over chan struct{} // closed by Close
 
@@ -44,7 +45,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, over: make(chan struct{})}
+	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, seen: talk{tell: cfg.Tell}, over: make(chan struct{})}
 	h.meeting.changed = make(chan struct{}, 1)
 	h.unknown = newGuests()
 	if cfg.Secret != nil {
@@ -137,7 +138,7 @@ func (h *Head) accept() {
 		case <-h.over:
 			return
 		default:
-			h.told.once(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
+			h.seen.once(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
 		}
 		if !pause(h.over, crowdPause) {
 			return
@@ -223,14 +224,14 @@ func (h *Head) receive(g *guest) {
 	case storeClient:
 		h.serveStore(g, first)
 	case oldClient:
-		h.told.once(g.peer.Addr(), "PyTorch before 2.2, which gorun cannot serve, dialled in from %v", g.peer.Addr())
+		h.seen.once(g.peer.Addr(), "PyTorch before 2.2, which gorun cannot serve, dialled in from %v", g.peer.Addr())
 		g.Close()
 	case secureNode:
 		h.receiveSecure(g, first)
 	case plainNode:
 		h.receivePlain(g, first)
 	default:
-		h.told.once(g.peer.Addr(), "a stranger dialled node 0's port from %v and was turned away: it began with %q", g.peer.Addr(), first)
+		h.seen.once(g.peer.Addr(), "a stranger dialled node 0's port from %v and was turned away: it began with %q", g.peer.Addr(), first)
 		g.Close()
 	}
 }
@@ -242,7 +243,7 @@ func (h *Head) serveStore(g *guest, first []byte) {
 	h.mu.Unlock()
 	switch {
 	case attempt == 0:
-		h.told.once(g.peer.Addr(), "a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, or a script without a launcher; start gorun there instead, as on this node", g.peer.Addr())
+		h.seen.once(g.peer.Addr(), "a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, or a script without a launcher; start gorun there instead, as on this node", g.peer.Addr())
 	case store != nil && attempt == g.attempt:
 		_ = g.SetDeadline(time.Time{})
 		_ = store(g.TCPConn, first) // the store is gone: so is the connection
@@ -262,7 +263,7 @@ func (h *Head) receiveSecure(g *guest, first []byte) {
 		if tokenTrouble(err) {
 			h.told.node("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)", g.peer.Addr())
 		} else {
-			h.told.once(g.peer.Addr(), "a connection from %v ended before it had proven its token: %v", g.peer.Addr(), err)
+			h.seen.once(g.peer.Addr(), "a connection from %v ended before it had proven its token: %v", g.peer.Addr(), err)
 		}
 		g.Close()
 		return

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
 )
 
 // closed waits until the other end has closed and returns what it said before.
@@ -86,6 +89,43 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
+// Any bytes behind any beginning, cut off or left open anywhere, change nothing for those who come together meanwhile.
+func TestRandomPeers(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		r := testneeds.Rand(t)
+		h, _ := listen(t, 4, key)
+		var hello bytes.Buffer
+		require.NoError(t, writeMessage(&hello, &Hello{Version: "v1", ID: "job", NumNodes: 4, NodeRank: 9, Host: "stranger"}))
+		nodes := make([]*coming, 4)
+		scans := testneeds.Count(100, 1000)
+		for i := range scans {
+			said := bytes.Clone(hello.Bytes())
+			if b := beginnings[r.IntN(len(beginnings))].bytes; r.IntN(3) > 0 {
+				said = append(bytes.Clone(b), make([]byte, r.IntN(300))...)
+			}
+			for range r.IntN(20) {
+				said[r.IntN(len(said))] = byte(r.IntN(256))
+			}
+			c := raw(t, h)
+			_, _ = c.Write(said[:r.IntN(len(said)+1)]) // it may be closed by now
+			if r.IntN(2) == 0 {
+				c.Close()
+			}
+			if i%(scans/3) == 1 && i/(scans/3) < 3 {
+				rank := i/(scans/3) + 1
+				nodes[rank] = come(t, t.Context(), settings(port(h), 4, rank, key))
+			}
+		}
+		members := wait(t, h)
+		require.Len(t, members, 3)
+		for i, m := range members {
+			<-nodes[i+1].done
+			require.NoError(t, nodes[i+1].err)
+			require.Equal(t, settings(0, 4, i+1, nil).Self, m.Hello)
+		}
+	})
+}
+
 // Connections that say nothing, or stop in the middle, are given up and hold up nobody.
 func TestIdlePeers(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
@@ -130,6 +170,25 @@ func TestCrowdOfIdlePeers(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	require.LessOrEqual(t, h.unknown.order.Len(), 200)
+}
+
+// A scan from everywhere fills neither the screen, nor what may be said of nodes.
+func TestTalkIsBounded(t *testing.T) {
+	log := newLog()
+	strangers := talk{tell: log.tell}
+	for i := range 1000 {
+		strangers.once(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
+		strangers.once(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
+	}
+	require.Len(t, log.lines, maxTold+1)
+	require.Contains(t, log.lines[maxTold], "no more of them are named")
+	h, log := listen(t, 2, secret)
+	for i := range 100 {
+		h.seen.once(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a stranger")
+	}
+	node := come(t, t.Context(), settings(port(h), 2, 1, bytes.Repeat([]byte("x"), 32)))
+	<-node.done
+	log.await(t, "its token is not that of node 0")
 }
 
 func TestUnknownPeersLeaveDescriptors(t *testing.T) {

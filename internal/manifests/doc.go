@@ -1,0 +1,2 @@
+// Package manifests holds the check of what examples/ has for Kubernetes.
+package manifests
