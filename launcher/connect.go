@@ -20,6 +20,9 @@ var thisHost = hosts.Host{Name: "localhost", Here: true}
 
 // connect starts the agents of all nodes, those on other hosts all at once.
 func (s *session) connect(ctx context.Context) error {
+	if s.spec.Join != nil {
+		return s.meet(ctx)
+	}
 	list := s.spec.Hosts
 	if len(list) == 0 {
 		list = []hosts.Host{thisHost}

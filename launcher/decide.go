@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -158,6 +159,12 @@ func (s *session) takeFactsOf(n *node) error {
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
 		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
 	}
+	if s.spec.Join != nil {
+		n.facts.Joined, n.facts.Environ, n.facts.Ranks = n.joined, facts.Environ, facts.Ranks
+		if !n.joined {
+			n.facts.Ranks = s.own().Ranks
+		}
+	}
 	return n.takePrograms(facts.Programs)
 }
 
@@ -169,6 +176,9 @@ func (s *session) wishFromEnvironment() error {
 		return &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	store := &s.spec.Store
+	if s.spec.Join != nil { // it has been heard: nodes and ranks meet there
+		return nil
+	}
 	if store.Addr == "" && addr != "" {
 		store.Addr, store.From = addr, origin
 	}
@@ -212,7 +222,8 @@ func (s *session) hello() wire.Hello {
 
 // helloFor is what one node is asked.
 func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
-	if n.host.Here {
+	if n.host.Here || n.joined {
+		h.Lease = s.leaseOf(n)
 		return &h
 	}
 	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
@@ -227,6 +238,15 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	}
 	h.Environ = slices.DeleteFunc(slices.Clone(h.Environ), func(v string) bool { return strings.HasPrefix(v, "HOME=") })
 	return &h
+}
+
+// leaseOf is how long a node's agent goes on without the head; one in this process ends
+// with it.
+func (s *session) leaseOf(n *node) time.Duration {
+	if n.served != nil {
+		return 0
+	}
+	return s.spec.Lease()
 }
 
 // workingDir is the launcher's own, by the name that its shell has for it.

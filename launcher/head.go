@@ -254,6 +254,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(e wire.Ended) { h.endings.pass(func() { h.ended(n, e) }) })
 	case wire.TypeSuspend:
 		return h.suspended()
+	case wire.TypeSignal: // it came to a node that joined
+		return decode(f, func(m wire.Signal) { h.post(job.Signalled{Signal: m.Signal, At: time.Now()}) })
 	case wire.TypeHung:
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:

@@ -7,6 +7,7 @@ import (
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/transport/join"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -31,6 +32,11 @@ func (s *session) reachable() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
 	defer cancel()
+	if j := s.spec.Join; j != nil {
+		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here { // else it is a service's, which leads here
+			wish.Addresses[0], wish.Asked = j.Addr, j.From
+		}
+	}
 	choice, notes, err := chooseAddress(ctx, probers, wish)
 	for _, note := range notes {
 		s.settings.detail(note)

@@ -24,6 +24,7 @@ type node struct {
 	number int // in the plan
 	host   hosts.Host
 	name   string // for messages
+	joined bool   // it was started by a command line of its own
 	link   *wire.Link
 	// served is how an agent in this process ended; nil for one elsewhere.
 	served chan error

@@ -31,6 +31,7 @@ import (
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/transport/join"
 	"gorun/launcher/job"
 )
 
@@ -54,11 +55,22 @@ func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 		return nil, err
 	}
 	defer s.close()
+	if s.joined != nil {
+		return s.follow(ctx)
+	}
+	r, err := s.run(ctx)
+	if s.spec.Join != nil {
+		s.announce(r, err)
+	}
+	return r, err
+}
+
+func (s *session) run(ctx context.Context) (*Result, error) {
 	if err := s.decide(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("run %s: %w", spec.Apps[0].Program, err)
+		return nil, fmt.Errorf("run %s: %w", s.spec.Apps[0].Program, err)
 	}
 	result, err := s.attempts(ctx)
 	if err != nil {
@@ -70,6 +82,12 @@ func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 // Plan decides everything about a job, as Run would, and starts nothing. What
 // only a start can tell (free ports, the job's id) stands as "<at start>".
 func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
+	if spec.Join != nil {
+		return nil, &Error{
+			Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they have come",
+			Hint: "-H HOST,... asks hosts for a plan without their being started",
+		}
+	}
 	s, err := begin(ctx, spec, options)
 	if err != nil {
 		return nil, err
@@ -94,6 +112,9 @@ type session struct {
 	// key is what ranks on several nodes prove to each other that they have; a new one
 	// for each job.
 	key []byte
+	// joined is set where another node is the head, door where others come to this one.
+	joined *join.Joined
+	door   *join.Head
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
@@ -189,6 +210,12 @@ func (s *session) close() {
 	if s.settings.reacher != nil {
 		s.settings.reacher.close()
 	}
+	if s.door != nil {
+		_ = s.door.Close()
+	}
+	if s.joined != nil {
+		_ = s.joined.Conn.Close()
+	}
 }
 
 func (s *session) agentConfig() agent.Config {
@@ -196,10 +223,14 @@ func (s *session) agentConfig() agent.Config {
 	if nvml.Beside == "" {
 		nvml.Beside = s.settings.executable
 	}
-	return agent.Config{
+	cfg := agent.Config{
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
 		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml,
 	}
+	if s.door != nil {
+		cfg.Door = door{s.door}
+	}
+	return cfg
 }
 
 // file is the file behind a writer, nil if there is none.

@@ -35,7 +35,7 @@ func (s *session) head() *head {
 func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
 	m := &wire.Start{
-		JobID: p.JobID, Common: assignments(p.CommonOf(n.number)), PrivateDir: p.PrivateDirOf(n.number), Window: s.window(),
+		JobID: p.MarkerOf(n.number), Common: assignments(p.CommonOf(n.number)), PrivateDir: p.PrivateDirOf(n.number), Window: s.window(),
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
 		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
 	}

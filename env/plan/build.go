@@ -350,12 +350,17 @@ func (b *builder) signals() string {
 	return strings.Join(b.in.SignalsToHandle, ",")
 }
 
-// marker is the job's id behind that of the job around it.
-func (b *builder) marker() string {
-	if b.outer == "" {
-		return b.in.Job
+// marker is the job's id behind that of the job around it, and before that of its part
+// on the rank's node.
+func (b *builder) marker(rank int) string {
+	marker := b.in.Job
+	if b.outer != "" {
+		marker = b.outer + ":" + marker
 	}
-	return b.outer + ":" + b.in.Job
+	if part := b.in.Nodes[b.in.Ranks[rank].Node].Part; part != "" {
+		marker += ":" + part
+	}
+	return marker
 }
 
 func (b *builder) threads(rank int) (string, bool) {

@@ -70,6 +70,8 @@ type Node struct {
 	Joined bool
 	// Environ is the node's own environment, NAME=VALUE entries.
 	Environ []string
+	// Part marks the job's processes on this node; "" with one node.
+	Part string
 	// KeyFile is where the ranks of the node find the job's key; "" with one node.
 	KeyFile string
 	// Interface is the network interface by which other nodes reach this one ("eth0");

@@ -132,8 +132,8 @@ var rules = [...]rule{
 		value: func(b *builder, _ int) (string, bool) { return b.signals(), b.agentStore() },
 	},
 	{
-		Row:   Row{env.VarJob, ClassIdentity, "marker of the job; `outer:inner` for a job inside a rank", "tells which processes belong to this job", "gorun"},
-		value: func(b *builder, _ int) (string, bool) { return b.marker(), true },
+		Row:     Row{env.VarJob, ClassIdentity, "marker of the job; `outer:inner` for a job inside a rank, and behind it in a job of several nodes its part on this one", "tells which processes belong to this job", "gorun"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.marker(rank), true },
 	},
 	{
 		Row:   Row{env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode", "gorun's own store", "gorun"},
@@ -271,6 +271,10 @@ const defaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
 // ruleFor returns the rule that holds for a variable; nil means that gorun leaves
 // it alone.
+// Decides reports whether a variable is one that [Build] sets, or takes away from what
+// ranks inherit.
+func Decides(name string) bool { return ruleFor(name) != nil }
+
 func ruleFor(name string) *rule {
 	for i := range rules {
 		if rules[i].fits(name) {

@@ -45,7 +45,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	f, ranks := &b.facts[node], len(b.plan.Nodes[node].Ranks)
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, KeyFile: b.plan.KeyFileOf(node),
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node),
 	}
 	if n.Threads > 0 {
 		n.Why = m.CPUReason()

@@ -70,9 +70,9 @@ func TestNodesOfAPlan(t *testing.T) {
 	spec, facts := onHosts(2, 1)
 	facts[1].TempDir = "/scratch"
 	p := planOf(t, spec, facts)
-	assert.Equal(t, "/tmp/gorun-0123456789abcdef", p.PrivateDirOf(0))
-	assert.Equal(t, "/scratch/gorun-0123456789abcdef", p.PrivateDirOf(1))
-	assert.Equal(t, "/scratch/gorun-0123456789abcdef/error.0.json", p.Ranks[2].ErrorFile)
+	assert.Equal(t, "/tmp/gorun-0123456789abcdef-0", p.PrivateDirOf(0))
+	assert.Equal(t, "/scratch/gorun-0123456789abcdef-1", p.PrivateDirOf(1))
+	assert.Equal(t, "/scratch/gorun-0123456789abcdef-1/error.0.json", p.Ranks[2].ErrorFile)
 	assert.Equal(t, "10.0.0.2", p.Nodes[1].Address)
 	for _, r := range p.Ranks {
 		assert.Len(t, r.Env, 4, "RANK, LOCAL_RANK, ROLE_RANK and the error file")
@@ -91,12 +91,12 @@ func TestLogsOfHosts(t *testing.T) {
 	assert.Equal(t, "/logs/run_01234567/node1/attempt_0", p.LogsOf(0).Dir)
 	assert.Equal(t, "/logs/run_01234567/node2/attempt_0/0/error.json", p.Ranks[2].ErrorFile)
 	assert.Equal(t, "/logs/run_01234567/node2_2", p.LogsOf(2).Base)
-	assert.Empty(t, p.PrivateDirOf(0))
+	assert.Equal(t, "/tmp/gorun-0123456789abcdef-0", p.PrivateDirOf(0), "for the key")
 
 	spec.Output = OutputWish{Redirect: StreamMap{All: Stdout}, LogsToHead: true}
 	p = planOf(t, spec, facts)
 	assert.Equal(t, "/tmp/torchelastic_01234567/run_01234567/node2_2/attempt_0", p.LogsOf(2).Dir, "on the head's host")
-	assert.Equal(t, "/scratch/gorun-0123456789abcdef/error.0.json", p.Ranks[3].ErrorFile, "on its own")
+	assert.Equal(t, "/scratch/gorun-0123456789abcdef-2/error.0.json", p.Ranks[3].ErrorFile, "on its own")
 
 	spec.Output = OutputWish{LogDir: "/dev/null"}
 	p = planOf(t, spec, facts)

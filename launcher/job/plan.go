@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -209,6 +210,20 @@ func (p *Plan) LogsOf(node int) *Logs {
 // beside their logs.
 func (p *Plan) PrivateDirOf(node int) string {
 	return cmp.Or(p.Nodes[node].PrivateDir, p.PrivateDir)
+}
+
+// MarkerOf is the id that a node's processes carry: two nodes may be one host, and each
+// ends its own.
+func (p *Plan) MarkerOf(node int) string { return cmp.Or(p.partOf(node), p.JobID) }
+
+// partOf is the id of the job's part on a node, as unguessable as the job's own; "" with
+// one node.
+func (p *Plan) partOf(node int) string {
+	const digits = 8
+	if len(p.Nodes) < 2 || len(p.JobID) <= digits || p.JobID == AtStart {
+		return ""
+	}
+	return fmt.Sprintf("%s%0*x", p.JobID[:len(p.JobID)-digits], digits, node)
 }
 
 // KeyFileOf is where the ranks of a node find the job's key; "" with one node.

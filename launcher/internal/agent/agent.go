@@ -37,6 +37,13 @@ type Config struct {
 	// Environ is the agent's own environment where it is on another host than the
 	// head: it completes what the head sends.
 	Environ []string
+	// Own is set where somebody started this node by a command line of its own.
+	Own *Own
+	// Door is where store clients come to a port that others come to as well; nil: the
+	// store has a port of its own.
+	Door Door
+	// Signals has those that this process got and that are for the head; nil: none.
+	Signals <-chan syscall.Signal
 }
 
 // Agent is one node's side of one job.
@@ -60,6 +67,7 @@ func Serve(link *wire.Link, cfg Config) error {
 	defer link.Close() // a head that is still there has nobody to wait for
 	defer a.close()
 	defer close(a.lease.over)
+	go a.passSignals()
 	for {
 		f, err := link.Read()
 		if err != nil {
@@ -96,6 +104,8 @@ func (a *Agent) handle(f wire.Frame) error {
 		return with(f, a.start)
 	case wire.TypePing:
 		return with(f, a.pong)
+	case wire.TypeOver:
+		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text} })
 	}
 	if a.job == nil {
 		return fmt.Errorf("agent: %s frame before the ranks were started", f.Type)

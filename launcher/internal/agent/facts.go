@@ -22,6 +22,9 @@ func (a *Agent) hello(h wire.Hello) error {
 		return a.link.Send(&wire.Facts{Version: wire.Version})
 	}
 	a.lease.begin(h.Lease, a.link)
+	if a.cfg.Own != nil {
+		a.cfg.Own.replace(&h)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
@@ -37,6 +40,9 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Limit = err.Error()
 	}
 	facts.Environ = a.cfg.Environ
+	if own := a.cfg.Own; own != nil {
+		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
+	}
 	if err := a.enter(h); err != nil {
 		facts.Dir = err.Error()
 		return a.link.Send(&facts)

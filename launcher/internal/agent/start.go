@@ -67,6 +67,9 @@ func (a *Agent) start(s wire.Start) error {
 	if a.job != nil && !a.job.isOver() {
 		return errors.New("agent: the ranks were started already")
 	}
+	if err := a.keepOwn(&s); err != nil {
+		return err
+	}
 	j := &running{
 		agent: a, start: s, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
 		ranks: make(map[int]*rank, len(s.Ranks)), guard: newGuard(),

@@ -17,9 +17,22 @@ import (
 type store struct {
 	server   *tcpstore.Server
 	reserved *tcpstore.Reservation
+	door     Door
+}
+
+// Door is a port to which others come, too: it tells store clients from them, and hands
+// them over.
+type Door interface {
+	// Addr is where it is.
+	Addr() netip.AddrPort
+	// ServeStore hands over store clients that connect from now on; nil refuses them.
+	ServeStore(take func(c *net.TCPConn, first []byte) error) error
 }
 
 func (s *store) close() {
+	if s.door != nil {
+		_ = s.door.ServeStore(nil)
+	}
 	if s.server != nil {
 		s.server.Close()
 	}
@@ -59,7 +72,7 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 		}
 	}
 	if a.store.server == nil {
-		if a.store.server, err = tcpstore.Listen(own); err != nil {
+		if err = a.openServer(own); err != nil {
 			return opened, err
 		}
 	}
@@ -69,6 +82,25 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 		opened.Port = int(a.store.reserved.Addr().Port())
 	}
 	return opened, nil
+}
+
+// openServer opens our own store, at the door where there is one.
+func (a *Agent) openServer(cfg tcpstore.Config) (err error) {
+	door := a.cfg.Door
+	if door == nil {
+		a.store.server, err = tcpstore.Listen(cfg)
+		return err
+	}
+	host, err := netip.ParseAddr(cfg.Host)
+	if err != nil {
+		return err
+	}
+	server, err := tcpstore.ListenNowhere(cfg, netip.AddrPortFrom(host, door.Addr().Port()))
+	if err != nil {
+		return err
+	}
+	a.store.server, a.store.door = server, door
+	return door.ServeStore(server.Take)
 }
 
 // lookupLimit is how long a name server may take to find the address that the

@@ -18,7 +18,7 @@ var messages = []Message{
 	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
-	&Probe{}, &Reached{},
+	&Probe{}, &Reached{}, &Over{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

@@ -48,6 +48,7 @@ func (m *Facts) fields(c *coder) {
 	c.texts(7, &m.Notes)
 	text(c, 8, &m.Dir)
 	c.texts(9, &m.Environ)
+	number(c, 10, &m.Ranks)
 }
 
 func (p *Resolved) fields(c *coder) {
@@ -303,4 +304,11 @@ func (*Inspect) Type() Type { return TypeInspect }
 func (m *Inspect) fields(c *coder) {
 	number(c, 1, &m.Quiet)
 	c.flag(2, &m.Stop)
+}
+
+func (*Over) Type() Type { return TypeOver }
+
+func (m *Over) fields(c *coder) {
+	number(c, 1, &m.Code)
+	text(c, 2, &m.Text)
 }

@@ -64,7 +64,11 @@ type Facts struct {
 	Limit    string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
-	// Environ is the environment of an agent on another host, NAME=VALUE.
+	// Ranks is how many the own command line of a node wants there that joined; 0: as the
+	// head's says.
+	Ranks int
+	// Environ is the environment of an agent on another host, NAME=VALUE; of a node that
+	// joined only what the head decides about.
 	Environ []string
 	// Notes are remarks on what could not be learned.
 	Notes []string
@@ -289,6 +293,12 @@ type Pong struct {
 type Inspect struct {
 	Quiet time.Duration
 	Stop  bool
+}
+
+// Over says to a node that joined how the job ended.
+type Over struct {
+	Code int    // the launcher's exit code
+	Text string // a line that says more; "" if all is well
 }
 
 // Stalled says, once, that ranks wait in the store and nothing has come further

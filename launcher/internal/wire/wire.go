@@ -78,6 +78,7 @@ const (
 	TypeInspect
 	TypeProbe
 	TypeReached
+	TypeOver
 )
 
 var typeNames = [...]string{
@@ -86,7 +87,7 @@ var typeNames = [...]string{
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
-	TypeProbe: "probe", TypeReached: "reached",
+	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 }
 
 // String returns the type's name, for messages.

@@ -1,0 +1,203 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"gorun/env/plan"
+	"gorun/internal/printable"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/transport/join"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+	"gorun/rendezvous/tcpstore"
+)
+
+// meet brings this node together with the others of a job whose nodes are all started
+// by somebody else: as its head, or as one of those that follow.
+func (s *session) meet(ctx context.Context) error {
+	cfg, err := s.meeting()
+	if err != nil {
+		return err
+	}
+	head, joined, err := join.Come(ctx, cfg)
+	if err != nil {
+		return meetError(err)
+	}
+	if s.joined = joined; joined != nil {
+		return nil
+	}
+	s.door = head
+	members, err := head.Wait(ctx)
+	if err != nil {
+		return meetError(err)
+	}
+	return s.takeMembers(members)
+}
+
+func (s *session) meeting() (join.Config, error) {
+	j := s.spec.Join
+	cfg := join.Config{
+		Addr: j.Addr, Port: j.Port, Timeout: j.Timeout, Tell: s.settings.tell,
+		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
+	}
+	if j.Token == "" {
+		s.settings.tell(join.WeakRules)
+		return cfg, nil
+	}
+	token, err := job.ParseToken(j.Token)
+	if err != nil {
+		return cfg, &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	cfg.Secret = token[:]
+	return cfg, nil
+}
+
+// meetError is an error of the launcher's; of a port that is taken it says by whom.
+func meetError(err error) error {
+	var taken *join.PortTakenError
+	text := err.Error()
+	if errors.As(err, &taken) {
+		if pid, name, ok := tcpstore.Holder(taken.Port); ok {
+			text += fmt.Sprintf(" by %s (pid %d)", name, pid)
+		}
+	}
+	return &Error{Code: job.ExitLauncher, Text: printable.Text(text)}
+}
+
+// takeMembers makes nodes of those that have come; this one is node 0.
+func (s *session) takeMembers(members []*join.Member) error {
+	here := &node{host: thisHost, name: ownName(), tell: s.settings.tell}
+	s.nodes = append(s.nodes, here)
+	s.serveHere(here)
+	here.listen()
+	for _, m := range members {
+		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
+		n.name = n.host.Name
+		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
+		n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
+		n.link = wire.NewLink(transport.Queued(m.Conn))
+		n.listen()
+		s.nodes = append(s.nodes, n)
+	}
+	s.beat()
+	return s.each(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
+}
+
+func ownName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return thisHost.Name
+	}
+	return printable.Text(name)
+}
+
+// door is the port to which nodes and ranks come, for the agent that serves the store.
+type door struct{ *join.Head }
+
+func (d door) ServeStore(take func(c *net.TCPConn, first []byte) error) error {
+	return d.Head.ServeStore(take)
+}
+
+// follow has this node do its part of a job of which another is the head.
+func (s *session) follow(ctx context.Context) (*Result, error) {
+	j := s.joined
+	host := printable.Text(j.Host)
+	s.settings.tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", j.NodeRank, s.spec.Join.NumNodes, host))
+	signals := make(chan syscall.Signal)
+	cfg := s.agentConfig()
+	cfg.Stdin, cfg.Stdout, cfg.Stderr, cfg.Environ, cfg.Own, cfg.Signals = nil, nil, nil, s.spec.Environ, s.own(), signals
+	link := wire.NewLink(transport.Queued(j.Conn))
+	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
+	over := make(chan struct{})
+	defer close(over)
+	s.hold()
+	s.listen()
+	go s.passSignals(signals, over)
+	err := agent.Serve(link, cfg)
+	var end *agent.OverError
+	if !errors.As(err, &end) {
+		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("node 0 (%s) is lost: %s", host, printable.Text(err.Error()))}
+	}
+	r := &Result{ExitCode: end.Code}
+	if end.Text != "" {
+		r.Cause, r.Text = job.CauseNode, fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
+	}
+	return r, nil
+}
+
+func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case sig := <-s.signals:
+			number, ok := sig.(syscall.Signal)
+			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT {
+				continue
+			}
+			select {
+			case to <- number:
+			case <-over:
+				return
+			}
+		}
+	}
+}
+
+// own is what this node's command line wants to run.
+func (s *session) own() *agent.Own {
+	o := &agent.Own{
+		Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogDir,
+		Decides: func(name string) bool { return plan.Decides(name) },
+	}
+	if s.spec.PerNode.Kind == job.CountFixed {
+		o.Ranks = s.spec.PerNode.N
+	}
+	if o.LogDir != "" {
+		o.LogDir = path.Clean(o.LogDir)
+	}
+	return o
+}
+
+// announce tells the nodes that joined how the job ended, and waits until they have
+// heard it.
+func (s *session) announce(r *Result, err error) {
+	over := wire.Over{Code: job.ExitLauncher}
+	var first *Error
+	switch {
+	case r != nil:
+		over.Code, over.Text = r.ExitCode, headline(r)
+	case errors.As(err, &first):
+		over.Code, over.Text = first.Code, first.Text
+	default:
+		over.Text = err.Error()
+	}
+	_ = s.each(func(n *node) error {
+		if n.joined && n.link.Send(&over) == nil {
+			timer := time.NewTimer(closeLimit)
+			defer timer.Stop()
+			select {
+			case <-n.lost:
+			case <-timer.C:
+			}
+		}
+		return nil
+	})
+}
+
+// headline is the first line of a report.
+func headline(r *Result) string {
+	line, _, _ := bytes.Cut([]byte(Explain(r)), []byte("\n"))
+	return strings.TrimPrefix(string(line), "gorun: ")
+}

@@ -1,0 +1,114 @@
+package launcher_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// freePort is one that nobody had a moment ago.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// part is what one node of a job that joined came to.
+type part struct {
+	result      *launcher.Result
+	err         error
+	out, notice buffer
+}
+
+// together runs a job of nodes that join each other, all in this process, and returns
+// what each came to. Wish changes a node's command line.
+func together(t *testing.T, role string, nodes int, wish func(node int, s *launcher.Spec)) []*part {
+	port := freePort(t)
+	parts := make([]*part, nodes)
+	var all sync.WaitGroup
+	for node := range nodes {
+		p := &part{}
+		parts[node] = p
+		s := own(t, spec(role, 2))
+		s.Grace = time.Second
+		s.Join = &job.JoinWish{NodeRank: node, NumNodes: nodes, Addr: "127.0.0.1", Port: port, Timeout: time.Minute}
+		if wish != nil {
+			wish(node, &s)
+		}
+		all.Go(func() {
+			tell := func(n launcher.Notice) string { return n.Text }
+			p.result, p.err = launcher.Run(t.Context(), s, launcher.WithOutput(&p.out, &p.notice), launcher.WithNotices(tell))
+		})
+	}
+	all.Wait()
+	return parts
+}
+
+func TestNodesThatJoin(t *testing.T) {
+	token := job.Token{1, 2, 3}
+	for _, secret := range []string{"", token.Text()} {
+		parts := together(t, "place", 3, func(_ int, s *launcher.Spec) { s.Join.Token = secret })
+		for node, p := range parts {
+			require.NoError(t, p.err, "node %d", node)
+			require.Zero(t, p.result.ExitCode, "node %d: %s", node, p.notice.String())
+			assert.Equal(t, secret == "", strings.Contains(p.notice.String(), "without a token"))
+		}
+		lines := strings.Split(strings.TrimSpace(parts[0].out.String()), "\n")
+		slices.Sort(lines)
+		require.Len(t, lines, 6, "node 0 shows what all ranks print")
+		for rank, line := range lines {
+			assert.Equal(t, fmt.Sprintf("rank %d of 6, local rank %d of 2 on node %d of 3", rank, rank%2, rank/2), line)
+		}
+	}
+}
+
+func TestAFailureEndsAllNodesThatJoined(t *testing.T) {
+	parts := together(t, "fail", 2, nil)
+	for node, p := range parts {
+		require.NoError(t, p.err)
+		assert.Equal(t, 17, p.result.ExitCode, "node %d", node)
+	}
+	assert.Contains(t, launcher.Explain(parts[1].result), "says: rank 1 failed first")
+}
+
+func TestANodeThatJoinedRunsItsOwnCommandLine(t *testing.T) {
+	parts := together(t, "bytes", 2, func(node int, s *launcher.Spec) {
+		s.PerNode.N = node + 1
+		s.Apps[0].Args = []string{fmt.Sprintf("argument of node %d", node)}
+		s.Environ = append(s.Environ, fmt.Sprintf("LAUNCHER_TEST_BYTES=variable of node %d", node))
+	})
+	require.NoError(t, parts[0].err)
+	out := parts[0].out.String()
+	assert.Equal(t, 1, strings.Count(out, `["argument of node 0"] "variable of node 0"`), out)
+	assert.Equal(t, 2, strings.Count(out, `["argument of node 1"] "variable of node 1"`), out)
+}
+
+func TestAttemptsOfNodesThatJoined(t *testing.T) {
+	parts := together(t, "flaky", 2, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
+	for _, p := range parts {
+		require.NoError(t, p.err)
+		require.Zero(t, p.result.ExitCode, p.notice.String())
+	}
+	for rank := range 4 {
+		assert.Contains(t, parts[0].out.String(), fmt.Sprintf("attempt 2: rank %d, found false\n", rank))
+	}
+}
+
+func TestNodesThatDoNotAgree(t *testing.T) {
+	parts := together(t, "place", 2, func(node int, s *launcher.Spec) {
+		s.Join.NumNodes, s.Join.Timeout = 2+node, 2*time.Second
+	})
+	require.ErrorContains(t, parts[1].err, "it expects 3 nodes, node 0")
+	require.ErrorContains(t, parts[0].err, "1 of 2")
+}
