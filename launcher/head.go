@@ -72,12 +72,13 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.console = output.NewConsole(config)
 	h.settings.console = h.console
 	h.hold()
-	h.stdin = h.pumpStdin()
+	h.stdin = h.newStdinPump()
 	for _, n := range h.nodes {
 		if err := h.begin(n); err != nil {
 			return job.Result{}, err
 		}
 	}
+	h.stdin.begin() // nodes hear of their ranks before they hear of input
 	h.armFirst(orders)
 	if h.hangTimeout > 0 && len(h.nodes) > 1 {
 		go h.watchHang()
