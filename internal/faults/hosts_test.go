@@ -46,7 +46,7 @@ const (
 
 // hostFaults are all cases over hosts. Names are unique.
 func hostFaults() []hostFault {
-	return slices.Concat(linkFaults(), farProcessFaults(), farRankFaults(), farEndFaults(), unreachableFaults())
+	return slices.Concat(linkFaults(), farProcessFaults(), farRankFaults(), farEndFaults(), seamFaults(), unreachableFaults())
 }
 
 // Jobs over hosts are struck in every way. This is a sample; make soak runs all, with more random ones.
@@ -118,7 +118,10 @@ func (f hostFault) play(s *hostScene) string {
 
 // job starts ranks, one on each host unless the options say otherwise.
 func (s *hostScene) job(program []string, options ...string) {
-	s.launch(work{around: s.set.Command(testhosts.Head).Args, options: append([]string{"-H", "h1:1,h2:1,h3:1"}, options...), program: program})
+	if !slices.Contains(options, "-H") {
+		options = append([]string{"-H", "h1:1,h2:1,h3:1"}, options...)
+	}
+	s.launch(work{around: s.set.Command(testhosts.Head).Args, options: options, program: program})
 }
 
 // brief makes the lease of a job short, but not in make soak.
