@@ -72,12 +72,13 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.console = output.NewConsole(config)
 	h.settings.console = h.console
 	h.hold()
-	h.stdin = h.pumpStdin()
+	h.stdin = h.newStdinPump()
 	for _, n := range h.nodes {
 		if err := h.begin(n); err != nil {
 			return job.Result{}, err
 		}
 	}
+	h.stdin.begin() // nodes hear of their ranks before they hear of input
 	h.armFirst(orders)
 	if h.hangTimeout > 0 && len(h.nodes) > 1 {
 		go h.watchHang()
@@ -355,7 +356,7 @@ func (h *head) ended(n *node, e wire.Ended) {
 		}
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt),
+			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt), AskedAt: n.clock.ours(r.AskedAt),
 			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint),
 		})
 	}

@@ -103,18 +103,22 @@ type stdinPump struct {
 // stdinWindow bounds the input under way to a rank, in bytes.
 const stdinWindow = 256 << 10
 
-// pumpStdin starts the reading if some rank needs it.
-func (h *head) pumpStdin() *stdinPump {
+// newStdinPump makes the pump; begin starts it once ranks are there to be written to.
+func (h *head) newStdinPump() *stdinPump {
 	p := &stdinPump{in: h.settings.stdin, ranks: h.stdio.Piped, entered: func() {}}
 	p.write = func(rank int, b []byte) { _ = h.nodes[h.plan.Ranks[rank].Node].link.Stdin(rank, b) } // or the job is over
 	if isTerminal(p.in) {
 		p.entered = h.console.Entered
 	}
 	p.room.L = &p.mu
+	return p
+}
+
+// begin starts the reading if some rank needs it.
+func (p *stdinPump) begin() {
 	if len(p.ranks) > 0 {
 		go p.run()
 	}
-	return p
 }
 
 func (p *stdinPump) run() {

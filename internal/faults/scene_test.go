@@ -78,8 +78,11 @@ func role(name string, args ...string) []string {
 func shell(line string) []string { return []string{"/bin/sh", "-c", line, "sh"} }
 
 // openScene makes the place where ranks report.
-func openScene(l launcher) (*scene, error) {
-	dir, err := os.MkdirTemp("", "faults-")
+func openScene(l launcher) (*scene, error) { return openSceneIn(l, "") }
+
+// openSceneIn makes it in a folder; "" is that for temporary files.
+func openSceneIn(l launcher, parent string) (*scene, error) {
+	dir, err := os.MkdirTemp(parent, "faults-")
 	if err != nil {
 		return nil, err
 	}

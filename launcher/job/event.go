@@ -38,6 +38,9 @@ type Exited struct {
 	// RaisedAt is when the rank itself recorded the error that ended it (the time
 	// of PyTorch's error file); zero when it recorded none.
 	RaisedAt time.Time
+	// AskedAt is when its node had asked it to end, by the same clock as At, which
+	// others' differ from; zero when it had not.
+	AskedAt time.Time
 	// PeerLost says that its last words complain about a peer that went away: it may
 	// be the victim of one that is still on its way out.
 	PeerLost bool

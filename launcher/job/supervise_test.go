@@ -154,7 +154,7 @@ func (v values) event(name string) Event {
 	case "start-failed":
 		return StartFailed{Node: v.int("node"), Rank: v.int("rank"), Code: v.int("code"), Text: v.m["text"], At: at}
 	case "exited":
-		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised"), PeerLost: v.m["peer"] == "lost"}
+		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost"}
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":

@@ -404,8 +404,12 @@ func later(a, b bool) int {
 	return -1
 }
 
-// byItself reports whether a rank's end was its own doing.
+// byItself reports whether a rank's end was its own doing. Whether it came after the
+// node's signal its node knows best: clocks of other hosts are estimated.
 func (s *Supervisor) byItself(e *Exited) bool {
+	if !e.AskedAt.IsZero() && e.when().After(e.AskedAt) {
+		return false
+	}
 	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)
 }
 

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
@@ -158,6 +160,22 @@ type signals struct {
 	starting bool
 	sent     []wire.Signal
 	killed   bool
+	// asked is when ranks were first asked to end; nil: not yet. Whoever notes their
+	// ends must not wait for mu.
+	asked atomic.Pointer[time.Time]
+}
+
+// ask notes that ranks are asked to end, before they can hear of it.
+func (s *signals) ask() {
+	now := time.Now()
+	s.asked.CompareAndSwap(nil, &now)
+}
+
+func (s *signals) askedAt() time.Time {
+	if at := s.asked.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 func (j *running) signal(s wire.Signal) {
@@ -165,6 +183,9 @@ func (j *running) signal(s wire.Signal) {
 	defer j.signals.mu.Unlock()
 	if j.signals.starting {
 		j.signals.sent = append(j.signals.sent, s)
+	}
+	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
+		j.signals.ask()
 	}
 	j.deliver(s)
 }
@@ -186,6 +207,7 @@ func (j *running) kill() {
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
 	j.signals.killed = true
+	j.signals.ask()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
 	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)

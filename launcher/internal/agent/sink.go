@@ -64,7 +64,7 @@ func (j *running) streamEnded() {
 
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.ranks[id]
-	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core, At: at}
+	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core, At: at, AskedAt: s.signals.askedAt()}
 	if e.Code != 0 || e.Signal != 0 {
 		(*running)(s).explain(&e, r.row)
 	}

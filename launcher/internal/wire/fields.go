@@ -203,6 +203,7 @@ func (e *RankExit) fields(c *coder) {
 	text(c, 9, &e.OOM)
 	c.texts(10, &e.Last)
 	text(c, 11, &e.Hint)
+	c.moment(12, &e.AskedAt)
 }
 
 func (*Signal) Type() Type { return TypeSignal }

@@ -231,6 +231,7 @@ type RankExit struct {
 	Core      bool
 	At        time.Time
 	RaisedAt  time.Time
+	AskedAt   time.Time // when its node had first asked ranks to end, zero if it had not
 	ErrorFile []byte
 	OOM       string
 	Last      []string // lines of a failed rank that did not pass through here

@@ -1,0 +1,191 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"gorun/internal/testhosts"
+)
+
+// Deadlines of promises: a cut link or a frozen host, a killed launcher or agent on other hosts, an orderly end with our grace of 2 s.
+const (
+	cutDeadline    = 30 * time.Second
+	killedDeadline = 5 * time.Second
+	orderDeadline  = 4 * time.Second
+)
+
+// linkFaults are about links and whole hosts.
+func linkFaults() []hostFault {
+	all := []hostFault{
+		linkAway("cut", (*testhosts.Set).Cut),
+		linkAway("blackhole", (*testhosts.Set).Blackhole),
+		{
+			name: "host frozen", soak: true, deadline: cutDeadline,
+			criterion: "exit code 125, the host named as silent; when it goes on nothing is left there, too",
+			act: func(s *hostScene) {
+				s.spread("setsid", "default")
+				s.mute = []string{"h2"}
+				s.strike(func() error { return s.set.Freeze("h2") }, func() error { return s.set.Thaw("h2") })
+			}, check: lost("h2", "not heard of for "+lease()),
+		},
+		{
+			name: "host crash", deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+			act: func(s *hostScene) {
+				s.spread("none", "default")
+				s.strike(func() error { return s.set.Crash("h3") }, func() error { return s.set.Boot("h3") })
+				s.mute = []string{"h3"}
+			}, check: lost("h3", "not heard of for "+lease()),
+		},
+		{
+			name: "head's link cut", soak: true, deadline: cutDeadline,
+			criterion: "exit code 125, a host named as silent; every host cleans up by itself",
+			act: func(s *hostScene) {
+				s.spread("daemon", "default")
+				s.cut(testhosts.Head)
+			}, check: says(125, "is lost: not heard of for "+lease()),
+		},
+	}
+	for _, way := range []string{"cut", "blackhole"} {
+		for _, manner := range []string{"default", "ignore"} {
+			all = append(all, hostFault{
+				name: fmt.Sprintf("link %s, daemon, %s", way, manner), soak: way != "cut" || manner != "ignore", deadline: cutDeadline,
+				criterion: fmt.Sprintf("exit code 125, the host named as silent, nothing left on both sides (%s; %s)", shapes["daemon"], manners[manner]),
+				act: func(s *hostScene) {
+					s.spread("daemon", manner)
+					s.sever("h2", way)
+				}, check: lost("h2", "not heard of for "+lease()),
+			})
+		}
+	}
+	return append(all, hostFault{
+		name: "link cut while a rank there floods, and the reader is slow", soak: true, deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+		act: func(s *hostScene) {
+			for _, rank := range s.spread("none", "default") {
+				s.order(rank, "say 2000000")
+			}
+			s.until("much output", func() bool { return len(s.text("stdout")) > 1<<20 })
+			s.cut("h2")
+		}, check: lost("h2", "not heard of for "+lease()),
+	})
+}
+
+func (s *hostScene) cut(host string) { s.sever(host, "cut") }
+
+// sever takes a host from the network until the end of the case.
+func (s *hostScene) sever(host, way string) {
+	do := s.set.Cut
+	if way == "blackhole" {
+		do = s.set.Blackhole
+	}
+	s.strike(func() error { return do(host) }, func() error { return s.set.Heal(host) })
+}
+
+// awayTime is how long a link may be away so that nobody notices.
+const awayTime = 5 * time.Second
+
+// linkAway takes a link away while ranks write, and gives it back.
+func linkAway(way string, do func(*testhosts.Set, string) error) hostFault {
+	const lines = 20000
+	return hostFault{
+		name: "link away for 5 s, " + way, soak: way != "cut", criterion: "exit code 0, and every line of every rank has come",
+		act: func(s *hostScene) {
+			s.job(role("rank", "default", "none")) // with the lease as it is
+			ranks := s.await("rank", hostsOfSet)
+			for _, rank := range ranks {
+				s.order(rank, "say %d", lines)
+			}
+			s.strike(func() error { return do(s.set, "h2") }, func() error { return s.set.Heal("h2") })
+			time.Sleep(awayTime) // the fault itself, not a synchronisation
+			err := s.set.Heal("h2")
+			s.require(err == nil, "%v", err)
+			for _, rank := range ranks {
+				s.order(rank, "exit 0")
+			}
+		}, check: func(s *hostScene, got outcome) {
+			s.require(got.code == 0, "exit code %d: %s", got.code, s.said())
+			for rank := range hostsOfSet {
+				next := 0
+				for text := range strings.Lines(got.stdout) {
+					if text == fmt.Sprintf("rank %d says line %d\n", rank, next) {
+						next++
+					}
+				}
+				s.require(next == lines, "line %d of rank %d is missing, or not in order", next, rank)
+			}
+		},
+	}
+}
+
+// farProcessFaults are about gorun's own processes on other hosts, and those of sshd.
+func farProcessFaults() []hostFault {
+	all := []hostFault{
+		{
+			name: "sshd killed with its sessions", deadline: killedDeadline, criterion: "exit code 125, the host named as lost",
+			act: func(s *hostScene) {
+				s.spread("daemon", "default")
+				s.strike(func() error { return s.set.SSHD("h2").Kill() }, func() error { return s.set.SSHD("h2").Start() })
+			}, check: lost("h2", "its connection has ended"),
+		},
+		{
+			name: "agent SIGSTOP", deadline: cutDeadline, soak: true, criterion: "exit code 125, the host named as silent; when it goes on nothing is left there, too",
+			act: func(s *hostScene) {
+				s.spread("daemon", "default")
+				agent := s.agent("h2")
+				s.strike(func() error { return s.set.Signal("h2", agent, syscall.SIGSTOP) }, nil)
+				s.result()
+				_ = s.set.Signal("h2", agent, syscall.SIGCONT) // it may be gone
+			}, check: lost("h2", "not heard of for "+lease()),
+		},
+		{
+			name: "agent SIGSTOP for 5 s", soak: true, criterion: "exit code 0: nobody notices",
+			act: func(s *hostScene) {
+				s.job(role("rank", "default", "none"))
+				ranks := s.await("rank", hostsOfSet)
+				s.signalAgent("h2", syscall.SIGSTOP)
+				time.Sleep(awayTime) // the fault itself, not a synchronisation
+				s.signalAgent("h2", syscall.SIGCONT)
+				s.stay(ranks)
+			}, check: says(0),
+		},
+		{
+			name: "launcher SIGSTOP, longer than a lease, then SIGCONT", soak: true, criterion: "every host ends the job by itself, and the launcher says which hosts are lost",
+			act: func(s *hostScene) {
+				s.spread("setsid", "default")
+				s.signal(s.command.Process.Pid, syscall.SIGSTOP)
+				s.until("the end of all ranks", func() bool {
+					return !slices.ContainsFunc(s.kind("rank"), func(m *member) bool { return m.self.lives() })
+				})
+				s.signal(s.command.Process.Pid, syscall.SIGCONT)
+			}, check: says(125, "is lost", "nothing was heard of the head for "+lease()),
+		},
+	}
+	for _, shape := range []string{"none", "daemon", "bare", "stopped"} {
+		all = append(all, hostFault{
+			name: "agent SIGKILL, " + shape, soak: shape != "bare", deadline: killedDeadline,
+			criterion: "exit code 125, the host named as lost (" + shapes[shape] + ")",
+			act: func(s *hostScene) {
+				s.spread(shape, "default")
+				s.signalAgent("h2", syscall.SIGKILL)
+			}, check: lost("h2", "its connection has ended"),
+		}, hostFault{
+			name: "launcher SIGKILL, " + shape, soak: shape != "daemon", deadline: killedDeadline,
+			criterion: "nothing left (" + shapes[shape] + "; they ignore signals)",
+			act: func(s *hostScene) {
+				s.spread(shape, "ignore")
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}, check: says(137),
+		})
+	}
+	return append(all, hostFault{
+		name: "launcher and an agent SIGKILL at once", soak: true, deadline: killedDeadline, criterion: "nothing left",
+		act: func(s *hostScene) {
+			s.spread("daemon", "ignore")
+			agent := s.agent("h1")
+			s.strike(func() error { return s.set.Signal("h1", agent, syscall.SIGKILL) }, nil)
+			s.signal(s.command.Process.Pid, syscall.SIGKILL)
+		}, check: says(137),
+	})
+}

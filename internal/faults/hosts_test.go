@@ -1,0 +1,284 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+)
+
+// hostFault is one case of the matrix over hosts: a job on h1, h2 and h3, whose launcher is on the head.
+type hostFault struct {
+	name      string
+	criterion string
+	// soak cases are not in the sample that make test runs.
+	soak bool
+	// deadline is how long after the fault everything has to be gone where the machine is idle; 0: none is promised.
+	deadline time.Duration
+	act      func(s *hostScene)
+	check    func(s *hostScene, got outcome)
+}
+
+// hostScene is a scene whose processes are on hosts of a set.
+type hostScene struct {
+	*scene
+	set    *testhosts.Set
+	before map[string]string // files of each host at the begin
+	undo   []func() error    // what makes the hosts good again
+	struck time.Time         // when the fault came; zero: with the end of act
+	// mute hosts cannot do anything before they are good again.
+	mute []string
+}
+
+const (
+	// hostsAtOnce is how many sets there are, each for a case at a time, and hostsOfSet how many hosts each has.
+	hostsAtOnce = 3
+	hostsOfSet  = 3
+	// sampleBeat makes a lease of five seconds, for cases that wait for its end; make soak has the real one.
+	sampleBeat = "1"
+)
+
+// hostFaults are all cases over hosts. Names are unique.
+func hostFaults() []hostFault {
+	return slices.Concat(linkFaults(), farProcessFaults(), farRankFaults(), farEndFaults(), seamFaults(), unreachableFaults())
+}
+
+// Jobs over hosts are struck in every way. This is a sample; make soak runs all, with more random ones.
+func TestHosts(t *testing.T) {
+	testneeds.Hosts(t)
+	random := testneeds.Rand(t)
+	cases := slices.DeleteFunc(hostFaults(), func(f hostFault) bool { return f.soak && !testneeds.Soak() })
+	for n := range testneeds.Count(5, 50) {
+		cases = append(cases, drawCut(random).asFault(n))
+	}
+	sets := make(chan *testhosts.Set, hostsAtOnce)
+	for range hostsAtOnce {
+		sets <- testhosts.Up(t, testhosts.Config{Hosts: hostsOfSet, PrivateTmp: true, PrivateHome: true, Keep: []string{bin}})
+	}
+	for _, f := range cases {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			set := <-sets
+			defer func() { sets <- set }()
+			v := f.try(known(t, "gorun"), set)
+			report(t, fault{criterion: f.criterion}, v)
+			if testneeds.Soak() && f.deadline > 0 && v.took > f.deadline {
+				t.Errorf("the promise is %v", f.deadline)
+			}
+		})
+	}
+}
+
+// try runs a case on a set, and makes the set good again.
+func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
+	l.argv = []string{built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable, "--grace", "2"}
+	inner, err := openSceneIn(l, set.Dir())
+	if err != nil {
+		return verdict{why: err.Error()}
+	}
+	s := &hostScene{scene: inner, set: set}
+	defer s.close()
+	if s.before, err = s.list(); err != nil {
+		return verdict{why: err.Error()}
+	}
+	v.why = f.play(s)
+	v.left, v.took = s.gone(v.why != "")
+	if s.command != nil {
+		_ = s.command.Process.Kill() // usually it has ended
+		<-s.ended
+	}
+	if err := s.mend(); err != nil {
+		v.left = append(v.left, err.Error())
+	}
+	return v
+}
+
+// play acts and checks, and returns why the criterion is not met.
+func (f hostFault) play(s *hostScene) string {
+	return fault{
+		act: func(*scene) {
+			f.act(s)
+			if s.struck.IsZero() {
+				s.struck = time.Now()
+			}
+		},
+		check: func(_ *scene, got outcome) {
+			if f.check != nil {
+				f.check(s, got)
+			}
+		},
+	}.play(s.scene)
+}
+
+// job starts ranks, one on each host unless the options say otherwise.
+func (s *hostScene) job(program []string, options ...string) {
+	if !slices.Contains(options, "-H") {
+		options = append([]string{"-H", "h1:1,h2:1,h3:1"}, options...)
+	}
+	s.launch(work{around: s.set.Command(testhosts.Head).Args, options: options, program: program})
+}
+
+// brief makes the lease of a job short, but not in make soak.
+func brief() []string {
+	if testneeds.Soak() {
+		return nil
+	}
+	return []string{"--heartbeat", sampleBeat}
+}
+
+// lease is how long a lost host is waited for, as messages say it.
+func lease() string {
+	if testneeds.Soak() {
+		return "15s"
+	}
+	return "5s"
+}
+
+// spread starts a rank of a shape and manner on each host, and returns them when all their processes are there: rank r is on host r+1.
+func (s *hostScene) spread(shape, manner string, options ...string) []*member {
+	s.job(role("rank", manner, shape), append(brief(), options...)...)
+	ranks := s.await("rank", hostsOfSet)
+	if shape != "none" {
+		s.await("child", hostsOfSet)
+	}
+	return ranks
+}
+
+// strike does something terrible to hosts now, and undoes it in the end.
+func (s *hostScene) strike(do, undo func() error) {
+	s.struck = time.Now()
+	if undo != nil {
+		s.undo = append(s.undo, undo)
+	}
+	err := do()
+	s.require(err == nil, "%v", err)
+}
+
+// gone waits until nothing of the job is left on any host, neither a process nor a file, and returns what is.
+func (s *hostScene) gone(failed bool) (left []string, took time.Duration) {
+	for _, host := range s.mute { // they do what they would have done
+		_ = s.set.Thaw(host)
+	}
+	began := time.Now()
+	if s.struck.IsZero() {
+		s.struck = began
+	}
+	limit := s.launcher.leaving
+	if failed {
+		limit = peerLeaving
+	}
+	for {
+		left = s.remains()
+		if len(left) == 0 || time.Since(began) > limit {
+			return left, time.Since(s.struck)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// remains lists what is left of the job.
+func (s *hostScene) remains() (left []string) {
+	for _, p := range s.present() {
+		left = append(left, p.String())
+	}
+	for _, host := range s.everywhere() {
+		all, err := s.set.Processes(host)
+		if err != nil {
+			left = append(left, err.Error())
+		}
+		for _, p := range all {
+			left = append(left, host+": "+p.String())
+		}
+	}
+	if len(left) > 0 { // files go with the last process
+		return left
+	}
+	files, err := s.list()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for host, now := range files {
+		if now != s.before[host] {
+			left = append(left, fmt.Sprintf("%s: files %q, before %q", host, now, s.before[host]))
+		}
+	}
+	return left
+}
+
+func (s *hostScene) everywhere() []string { return append(s.set.Hosts(), testhosts.Head) }
+
+// list is what each host has in the folders for temporary files; a host that has crashed has nothing.
+func (s *hostScene) list() (map[string]string, error) {
+	files := map[string]string{}
+	for _, host := range s.everywhere() {
+		if slices.Contains(s.mute, host) {
+			continue
+		}
+		out, err := s.set.Command(host, "ls", "-A", "/tmp", "/dev/shm").CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("list the files of %s: %w: %s", host, err, out)
+		}
+		files[host] = string(out)
+	}
+	return files, nil
+}
+
+// mend makes the hosts good again, and ends what is left there.
+func (s *hostScene) mend() (err error) {
+	for _, undo := range slices.Backward(s.undo) {
+		err = errors.Join(err, undo())
+	}
+	for _, host := range s.everywhere() {
+		all, listed := s.set.Processes(host)
+		err = errors.Join(err, listed)
+		for _, p := range all {
+			err = errors.Join(err, s.set.Signal(host, p, syscall.SIGKILL))
+		}
+	}
+	return err
+}
+
+// agent is the process of gorun on a host, which may have to come first.
+func (s *hostScene) agent(host string) (agent testhosts.Process) {
+	s.until("an agent on "+host, func() (found bool) {
+		agent, found = s.findAgent(host)
+		return found
+	})
+	return agent
+}
+
+// findAgent looks for it once.
+func (s *hostScene) findAgent(host string) (agent testhosts.Process, found bool) {
+	all, _ := s.set.Processes(host)
+	for _, p := range all {
+		if len(p.Args) > 1 && strings.HasSuffix(p.Args[0], "/gorun") && p.Args[1] == "agent" {
+			return p, true
+		}
+	}
+	return agent, false
+}
+
+// signalAgent sends a signal to the process of gorun on a host.
+func (s *hostScene) signalAgent(host string, number syscall.Signal) {
+	agent := s.agent(host)
+	s.strike(func() error { return s.set.Signal(host, agent, number) }, nil)
+}
+
+// says is the check that a job ended with a code and that standard error holds all these words.
+func says(code int, words ...string) func(*hostScene, outcome) {
+	return func(s *hostScene, got outcome) {
+		s.require(got.code == code, "exit code %d, wanted %d: %s", got.code, code, s.said())
+		for _, word := range words {
+			s.require(strings.Contains(got.stderr, word), "no word of %q: %s", word, s.said())
+		}
+	}
+}
+
+// lost is the check that a host is named as lost, and why.
+func lost(host, why string) func(*hostScene, outcome) { return says(125, host+" is lost", why) }
