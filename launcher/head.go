@@ -318,19 +318,6 @@ func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
 	return nil
 }
 
-// stalled passes on what the store of node 0 saw.
-func (h *head) stalled(n *node, s wire.Stalled) {
-	stall := &job.Stall{Waited: s.Waited, At: n.clock.ours(s.At)}
-	for _, w := range s.Waiting {
-		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: w.Rank, Keys: printables(w.Keys), More: w.Missing - len(w.Keys)})
-	}
-	for _, a := range s.Absent {
-		stall.Missing = append(stall.Missing, job.StallAbsence{Rank: a.Rank, PID: a.PID, Standing: printable.Text(a.Standing), CPU: a.CPU})
-	}
-	h.stall.Store(stall)
-	h.settings.tell(stall.String())
-}
-
 func printables(texts []string) []string {
 	for i, t := range texts {
 		texts[i] = printable.Text(t)

@@ -252,3 +252,21 @@ func TestAHangOfSeveralNodes(t *testing.T) {
 		assert.Equal(t, "ready", r.Last)
 	}
 }
+
+// The absent ranks 2 and 3 are on the other node than the store.
+func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := nodes("meet")
+	s.Store.Report = time.Second
+	var said string
+	_, err := launcher.Run(ctx, own(t, s), agents(t, nil), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
+		if strings.HasPrefix(n.Text, "waiting ") {
+			said = n.Text
+			cancel()
+		}
+		return ""
+	}))
+	require.NoError(t, err)
+	assert.Regexp(t, `2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 \(pid \d+, on node2\)$`, said)
+}

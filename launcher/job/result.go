@@ -172,6 +172,9 @@ func (s *Supervisor) enough() bool {
 	return s.cfg.Policy.MinSuccess > 0 && well >= s.cfg.Policy.MinSuccess
 }
 
+// PID is a rank's process, 0 if it was not started.
+func (s *Supervisor) PID(rank int) int { return s.pids[rank] }
+
 // Exit returns how a rank's process ended, as its node told; false if it has not.
 func (s *Supervisor) Exit(rank int) (Exited, bool) {
 	if e := s.exits[rank]; e != nil {

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -38,12 +40,30 @@ func (j *running) watchStore() {
 // storeWaits are the connections that wait in the store, by rank.
 func (j *running) storeWaits(server *tcpstore.Server) (list []wire.StoreWait) {
 	waits := server.Waits()
-	owner := j.owners(server, waits)
+	owner, own := j.owners(server, waits), ownAddresses()
 	for _, wait := range waits {
-		list = append(list, wire.StoreWait{Rank: owner(wait), Keys: wait.Keys, Missing: wait.Missing})
+		w := wire.StoreWait{Rank: -1, Keys: wait.Keys, Missing: wait.Missing, PID: wait.PID}
+		if peer := wait.Peer.Addr().Unmap(); peer.IsLoopback() || own[peer.WithZone("")] {
+			w.Rank = owner(wait)
+		} else {
+			w.Peer = peer.WithZone("").String()
+		}
+		list = append(list, w)
 	}
 	slices.SortStableFunc(list, func(a, b wire.StoreWait) int { return a.Rank - b.Rank })
 	return list
+}
+
+// ownAddresses are those of this host's interfaces.
+func ownAddresses() map[netip.Addr]bool {
+	own := map[netip.Addr]bool{}
+	list, _ := net.InterfaceAddrs() // without it, whoever does not come by loopback is taken for another host's
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own[p.Addr().Unmap().WithZone("")] = true
+		}
+	}
+	return own
 }
 
 // owners tells the rank of a connection, -1 for none: by the process id that the

@@ -260,6 +260,8 @@ func (w *StoreWait) fields(c *coder) {
 	number(c, 1, &w.Rank)
 	c.texts(2, &w.Keys)
 	number(c, 3, &w.Missing)
+	text(c, 4, &w.Peer)
+	number(c, 5, &w.PID)
 }
 
 func (a *AbsentRank) fields(c *coder) {

@@ -314,9 +314,13 @@ type Stalled struct {
 
 // StoreWait is a rank that waits in the store.
 type StoreWait struct {
-	Rank    int      // -1: the connection is of none
+	Rank    int      // -1: the connection is of none on this node
 	Keys    []string // some of what it waits for
 	Missing int      // how many keys that is
+	// Peer is the address of another host from which the connection comes; "": it is of
+	// this host. PID is the process that made it, 0 where it did not say.
+	Peer string
+	PID  int
 }
 
 // AbsentRank is what a rank does that does not wait in the store.

@@ -1,0 +1,77 @@
+package launcher
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// stalled passes on what the store of node 0 saw, and completes it by what is known here
+// of ranks on other nodes.
+func (h *head) stalled(n *node, s wire.Stalled) {
+	stall := &job.Stall{Waited: s.Waited, At: n.clock.ours(s.At)}
+	for _, w := range s.Waiting {
+		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: h.waiter(w), Keys: printables(w.Keys), More: w.Missing - len(w.Keys)})
+	}
+	for _, a := range s.Absent {
+		stall.Missing = append(stall.Missing, job.StallAbsence{Rank: a.Rank, PID: a.PID, Standing: printable.Text(a.Standing), CPU: a.CPU})
+	}
+	for _, other := range h.nodes {
+		if other != n {
+			stall.Missing = append(stall.Missing, h.absentees(other, stall)...)
+		}
+	}
+	h.stall.Store(stall)
+	h.settings.tell(stall.String())
+}
+
+// waiter is the rank that waits, -1 if it is none. Two nodes may be one host, whose
+// agent knows its own ranks alone.
+func (h *head) waiter(w wire.StoreWait) int {
+	if w.Rank >= 0 {
+		return w.Rank
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range h.nodes {
+		if w.Peer != "" && !n.hasAddress(w.Peer) {
+			continue
+		}
+		ranks := h.plan.Nodes[n.number].Ranks
+		if i := slices.IndexFunc(ranks, func(r int) bool { return h.sup.PID(r) == w.PID }); i >= 0 {
+			return ranks[i]
+		}
+		if w.Peer != "" && len(ranks) == 1 { // a child of it
+			return ranks[0]
+		}
+	}
+	return -1
+}
+
+func (n *node) hasAddress(addr string) bool {
+	return slices.ContainsFunc(n.addresses, func(a netip.Addr) bool { return a.Unmap().String() == addr })
+}
+
+// absentees are a node's ranks that do not wait in the store.
+func (h *head) absentees(n *node, stall *job.Stall) (list []job.StallAbsence) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, rank := range h.plan.Nodes[n.number].Ranks {
+		if slices.ContainsFunc(stall.Waiting, func(w job.StallWait) bool { return w.Rank == rank }) {
+			continue
+		}
+		a := job.StallAbsence{Rank: rank, PID: h.sup.PID(rank), Standing: "on " + n.name, CPU: -1}
+		if exit, ended := h.sup.Exit(rank); ended {
+			a.Standing = fmt.Sprintf("ended on %s", n.name)
+			if exit.Signal == 0 {
+				a.Standing += fmt.Sprintf(" with exit code %d", exit.Code)
+			}
+		}
+		list = append(list, a)
+	}
+	return list
+}
