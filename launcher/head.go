@@ -37,7 +37,8 @@ type head struct {
 	output   job.OutputWish
 	sup      *job.Supervisor
 	console  *output.Console
-	credits  []credit // by node
+	credits  []credit  // by node
+	logs     *headLogs // nil: nodes write their own
 	stdin    *stdinPump
 	signals  chan os.Signal
 	hold     func() // keeps signals until listen, once
@@ -67,6 +68,9 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.sup = sup
 	config, err := h.consoleConfig()
 	if err != nil {
+		return job.Result{}, err
+	}
+	if h.logs, err = h.openHeadLogs(); err != nil {
 		return job.Result{}, err
 	}
 	h.console = output.NewConsole(config)
@@ -109,6 +113,9 @@ func (h *head) finish(ctx context.Context) {
 		h.console.EndStderr()
 	}
 	h.closeConsole(ctx)
+	if h.logs != nil {
+		h.logs.close(context.WithoutCancel(ctx))
+	}
 }
 
 // impatience is how long a reader that does not read may hold up the end of a job
@@ -273,7 +280,9 @@ func (h *head) print(n *node, rank, stream int, p []byte) error {
 	if !h.has(n, rank) {
 		return fmt.Errorf("output of rank %d, which is none of the node's", rank)
 	}
-	h.console.Write(rank, stream, p)
+	if h.logs == nil || h.logs.write(n, rank, stream, p) {
+		h.console.Write(rank, stream, p)
+	}
 	return nil
 }
 
@@ -335,7 +344,7 @@ func running(n *node, r wire.Running) job.Running {
 
 func (h *head) ended(n *node, e wire.Ended) {
 	for _, s := range e.Streams {
-		h.console.End(s.Rank, s.Stream)
+		h.endStream(n, s)
 	}
 	for _, r := range e.Ranks {
 		if !h.has(n, r.Rank) {
@@ -346,6 +355,16 @@ func (h *head) ended(n *node, e wire.Ended) {
 			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt), AskedAt: n.clock.ours(r.AskedAt),
 			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint),
 		})
+	}
+}
+
+func (h *head) endStream(n *node, s wire.StreamEnd) {
+	if !h.has(n, s.Rank) || s.Stream != output.Stdout && s.Stream != output.Stderr {
+		return
+	}
+	h.console.End(s.Rank, s.Stream)
+	if h.logs != nil {
+		h.logs.end(n, s.Rank, s.Stream)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -269,4 +270,22 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	assert.Regexp(t, `2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 \(pid \d+, on node2\)$`, said)
+}
+
+func TestLogsOfAllNodesAtTheHead(t *testing.T) {
+	s := nodes("place")
+	s.RunID = "run"
+	s.Output = job.OutputWish{LogDir: t.TempDir(), LogsToHead: true, Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: job.Stdout}}, Tee: job.StreamMap{Ranks: map[int]job.Streams{1: job.Stdout}}}
+	result, out, errs := run(t, s, agents(t, nil))
+	require.Zero(t, result.ExitCode, errs.String())
+	for rank := range 4 {
+		want := fmt.Sprintf("rank %d of 4, local rank %d of 2 on node %d of 2\n", rank, rank%2, rank/2)
+		files, err := filepath.Glob(filepath.Join(s.Output.LogDir, "run_*", fmt.Sprintf("node%d", 1+rank/2), "attempt_0", fmt.Sprint(rank%2), "stdout.log"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		text, err := os.ReadFile(files[0])
+		require.NoError(t, err)
+		assert.Equal(t, want, string(text))
+		assert.Equal(t, rank%2 == 1, strings.Contains(out.String(), want), "local rank 1 is shown, too")
+	}
 }

@@ -50,7 +50,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		}
 		m.Apps = append(m.Apps, a)
 	}
-	if l := p.Logs; l != nil {
+	if l := p.Logs; l != nil && (len(s.active) < 2 || !s.spec.Output.LogsToHead) {
 		m.Logs = &wire.Logs{
 			Base: p.LogsOf(n.number).Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
@@ -152,6 +152,9 @@ func (h *head) explain(f *job.Failure) {
 // lastLines are a rank's, of its standard error if there are any, else those that
 // it wrote into a file.
 func (h *head) lastLines(rank int, logged []string) []string {
+	if h.logs != nil {
+		logged = h.logs.last(rank)
+	}
 	for _, last := range [][]string{h.console.Tail(rank, 2), logged, h.console.Tail(rank, 1)} {
 		if len(last) > 0 {
 			return last

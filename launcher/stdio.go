@@ -221,6 +221,13 @@ func (c *credit) consumed(stream, n int) {
 	}
 }
 
+// owes: bytes are to be given back once more than they came.
+func (c *credit) owes(stream, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owed[stream] -= n
+}
+
 // tailLines are the last lines kept of each stream: tracebacks of PyTorch are
 // long, and the user's own frame stands at their beginning.
 const tailLines = 60

@@ -1,0 +1,114 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/job"
+)
+
+// headLogs are the log files of several nodes where they are all written here
+// (--logs-to head): the nodes then write none, and send everything.
+type headLogs struct {
+	head  *head
+	nodes []*output.Logs // as the plan numbers them
+}
+
+// openHeadLogs makes the files of this attempt; nil where the nodes write their own.
+func (h *head) openHeadLogs() (*headLogs, error) {
+	l := h.plan.Logs
+	if l == nil || !l.Files() || !h.output.LogsToHead || len(h.nodes) < 2 {
+		return nil, nil
+	}
+	x := &headLogs{head: h}
+	for _, n := range h.nodes {
+		logs, err := x.open(n)
+		if err != nil {
+			x.close(context.Background())
+			return nil, &Error{Code: job.ExitLauncher, Text: err.Error()}
+		}
+		x.nodes = append(x.nodes, logs)
+	}
+	return x, nil
+}
+
+func (x *headLogs) open(n *node) (*output.Logs, error) {
+	h := x.head
+	l := h.plan.LogsOf(n.number)
+	if h.plan.Attempt == 0 {
+		if err := os.MkdirAll(filepath.Dir(l.Base), 0o700); err != nil {
+			return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
+		}
+		if err := os.Mkdir(l.Base, 0o700); err != nil {
+			return nil, fmt.Errorf("make log directory: %w", err)
+		}
+	}
+	template, err := output.ParseTemplate(h.output.Template)
+	if err != nil {
+		return nil, err
+	}
+	return output.OpenLogs(output.LogPlan{
+		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
+		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(h.output.ShowLocalRanks),
+		Consumed: func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) },
+		Failed: func(path string, err error) {
+			h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
+		},
+	})
+}
+
+// both are the streams that are written to files, whether they are shown or not: here
+// every one of them passes through.
+func both(redirect, tee []job.Streams) output.StreamMap {
+	m := make(output.StreamMap, len(tee))
+	for localRank := range tee {
+		m[localRank] = output.Streams(redirect[localRank] | tee[localRank])
+	}
+	return m
+}
+
+func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
+	for _, rank := range h.plan.Nodes[n.number].Ranks {
+		infos = append(infos, output.RankInfo{Rank: rank, LocalRank: h.plan.Ranks[rank].LocalRank, Host: n.name, Role: h.plan.Role})
+	}
+	return infos
+}
+
+// write takes what a rank wrote into its file, and reports whether it is also to be
+// shown.
+func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
+	localRank := x.head.plan.Ranks[rank].LocalRank
+	file := x.nodes[n.number].Tee(localRank, stream)
+	if file == nil {
+		return true
+	}
+	if shown = x.head.plan.Logs.Tee[localRank]&job.Streams(stream) != 0; shown {
+		x.head.credits[n.number].owes(stream, len(p)) // it is given back when it is shown and when it is in the file
+	}
+	_, _ = file.Write(p) // never fails: a broken disk is reported once
+	return shown
+}
+
+// end closes a rank's file.
+func (x *headLogs) end(n *node, rank, stream int) {
+	if file := x.nodes[n.number].Tee(x.head.plan.Ranks[rank].LocalRank, stream); file != nil {
+		_ = file.Close()
+	}
+}
+
+// last are the last lines that a rank wrote into its files.
+func (x *headLogs) last(rank int) []string {
+	r := x.head.plan.Ranks[rank]
+	return x.nodes[r.Node].Last(r.LocalRank, tailLines)
+}
+
+func (x *headLogs) close(ctx context.Context) {
+	for _, logs := range x.nodes {
+		if err := logs.Close(ctx); err != nil {
+			x.head.settings.tell(err.Error())
+		}
+	}
+}
