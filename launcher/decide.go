@@ -140,7 +140,7 @@ func (s *session) takeFacts() error {
 
 func (s *session) takeFactsOf(n *node) error {
 	var facts wire.Facts
-	if err := n.receive(&facts); err != nil {
+	if err := n.receive(facts.Sharing(&s.shared)); err != nil {
 		return err
 	}
 	switch {

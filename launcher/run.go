@@ -31,6 +31,7 @@ import (
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -94,6 +95,8 @@ type session struct {
 	// key is what ranks on several nodes prove to each other that they have; a new one
 	// for each job.
 	key []byte
+	// shared is what several nodes are alike in.
+	shared wire.Shared
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
