@@ -141,7 +141,7 @@ func (s *session) takeFacts() error {
 
 func (s *session) takeFactsOf(n *node) error {
 	var facts wire.Facts
-	if err := n.receive(&facts); err != nil {
+	if err := n.receive(facts.Sharing(&s.shared)); err != nil {
 		return err
 	}
 	switch {
@@ -329,16 +329,26 @@ func (s *session) adoptPort() {
 }
 
 func (s *session) sendOpen(rank0 bool) error {
-	return s.nodes[s.first].send(&wire.Open{
+	return s.atFirst(s.nodes[s.first].send(&wire.Open{
 		Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
-	})
+	}))
+}
+
+// atFirst is an error of the node that has rank 0, with its name if there are others.
+func (s *session) atFirst(err error) error {
+	if err == nil || len(s.nodes) == 1 {
+		return err
+	}
+	errs := make([]error, len(s.nodes))
+	errs[s.first] = err
+	return s.join(errs)
 }
 
 // takeOpened hears where the store is.
 func (s *session) takeOpened() (job.Opened, error) {
 	var opened wire.Opened
 	if err := s.nodes[s.first].receive(&opened); err != nil {
-		return job.Opened{}, err
+		return job.Opened{}, s.atFirst(err)
 	}
 	if opened.Error != "" {
 		text := "open the store"
@@ -348,7 +358,7 @@ func (s *session) takeOpened() (job.Opened, error) {
 		if s.scriptsPort {
 			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; --store=rank0 starts it all the same`
 		}
-		return job.Opened{}, &Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint}
+		return job.Opened{}, s.atFirst(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})
 	}
 	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() && len(s.spec.Store.Allow) > 0 {
 		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store + ", where no other host comes; name an address of this host by --master-addr")

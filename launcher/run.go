@@ -32,6 +32,7 @@ import (
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/transport/join"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -115,6 +116,8 @@ type session struct {
 	// joined is set where another node is the head, door where others come to this one.
 	joined *join.Joined
 	door   *join.Head
+	// shared is what several nodes are alike in.
+	shared wire.Shared
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.

@@ -42,6 +42,8 @@ type coder struct {
 	number int64  // of kind varint or fixed64
 	bytes  []byte // of kind sized; not ours to keep
 	err    error  // of a message within this one
+
+	shared *Shared // nil: everything that is read has memory of its own
 }
 
 // kind is protocol buffers' wire type.
@@ -66,13 +68,17 @@ func appendMessage(b []byte, m fielder) []byte {
 // readMessage sets the fields of m from what appendMessage wrote.
 func readMessage(b []byte, m fielder) error {
 	c := coder{reading: true}
+	return c.read(b, m)
+}
+
+func (c *coder) read(b []byte, m fielder) error {
 	for len(b) > 0 {
 		n := c.next(b)
 		if n <= 0 {
 			return errBroken
 		}
 		b = b[n:]
-		if m.fields(&c); c.err != nil {
+		if m.fields(c); c.err != nil {
 			return fmt.Errorf("field %d: %w", c.num, c.err)
 		}
 	}
@@ -229,7 +235,8 @@ func (c *coder) blob(num int, p *[]byte) {
 func (c *coder) part(num int, m fielder) {
 	switch {
 	case c.is(num, sized):
-		c.err = readMessage(c.bytes, m)
+		part := coder{reading: true, shared: c.shared}
+		c.err = part.read(c.bytes, m)
 	case !c.reading:
 		c.writePart(num, m)
 	}

@@ -108,3 +108,21 @@ func TestBrokenMessages(t *testing.T) {
 	facts.writeText(3, string(bad.out))
 	assert.ErrorContains(t, readMessage(facts.out, &Facts{}), "runs backwards")
 }
+
+func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
+	machine, err := placement.Example("dgx-h100")
+	require.NoError(t, err)
+	var s Shared
+	var read [2]Facts
+	for i := range read {
+		machine.GPUs[0].UUID = string(rune('a' + i))
+		require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), read[i].Sharing(&s)))
+		assert.Equal(t, machine, read[i].Machine)
+	}
+	assert.Same(t, read[0].Machine.Topology, read[1].Machine.Topology)
+	assert.Same(t, read[0].Machine.GPUs[0].Bus, read[1].Machine.GPUs[0].Bus)
+	machine.Topology.NICs[0].Up = !machine.Topology.NICs[0].Up
+	var other Facts
+	require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), other.Sharing(&s)))
+	assert.Equal(t, machine.Topology, other.Machine.Topology)
+}

@@ -21,6 +21,10 @@ func NewLink(rw io.ReadWriteCloser) *Link {
 	return &Link{Reader: NewReader(rw), rw: rw}
 }
 
+// keptControl is how much of the memory for a control frame is kept for the next, in
+// bytes: the few long ones come once, and there may be thousands of links.
+const keptControl = 1 << 10
+
 // Send writes a control frame.
 func (l *Link) Send(m Message) error {
 	return l.write(func(b []byte) []byte { return AppendControl(b, 0, m) })
@@ -44,6 +48,9 @@ func (l *Link) write(appendFrame func([]byte) []byte) error {
 		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are sent at once", Type(l.buf[4]), size, MaxBody)
 	}
 	_, err := l.rw.Write(l.buf)
+	if t := Type(l.buf[4]); t.isControl() && cap(l.buf) > keptControl {
+		l.buf = nil
+	}
 	return err
 }
 

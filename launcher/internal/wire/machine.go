@@ -26,7 +26,7 @@ func (m *machine) fields(c *coder) {
 	number(c, 3, &m.MemoryLimit)
 	foreign(c, 4, &m.GPUs, func(g *placement.GPU) fielder { return (*gpu)(g) })
 	c.texts(5, &m.Notes)
-	perhaps(c, 6, &m.Topology, func(t *placement.Topology) fielder { return (*topology)(t) })
+	c.topology(6, &m.Topology)
 }
 
 func (g *gpu) fields(c *coder) {
@@ -56,7 +56,19 @@ func (l *link) fields(c *coder) {
 }
 
 func (c *coder) bus(num int, p **placement.Bus) {
+	if c.is(num, sized) && c.shared != nil {
+		*p, c.err = shared(c.shared, &c.shared.buses, c.bytes, func(b *placement.Bus) fielder { return (*bus)(b) })
+		return
+	}
 	perhaps(c, num, p, func(b *placement.Bus) fielder { return (*bus)(b) })
+}
+
+func (c *coder) topology(num int, p **placement.Topology) {
+	if c.is(num, sized) && c.shared != nil {
+		*p, c.err = shared(c.shared, &c.shared.topologies, c.bytes, func(t *placement.Topology) fielder { return (*topology)(t) })
+		return
+	}
+	perhaps(c, num, p, func(t *placement.Topology) fielder { return (*topology)(t) })
 }
 
 func (b *bus) fields(c *coder) {

@@ -98,6 +98,9 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint8(t))
 }
 
+// isControl reports whether frames of the type are rare, and no bytes of a stream.
+func (t Type) isControl() bool { return t != TypeOutput && t != TypeStdin }
+
 // Frame is one message. Body is valid until the next Read of the Reader it
 // came from.
 type Frame struct {
@@ -170,6 +173,7 @@ type Reader struct {
 	r    io.Reader
 	head [headerSize]byte
 	body []byte
+	last Type // of the frame whose body that is
 }
 
 // NewReader reads frames from r, which should be buffered if reads are dear.
@@ -179,6 +183,9 @@ func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
 // A stream that ends between frames gives io.EOF, one that ends inside a frame
 // io.ErrUnexpectedEOF.
 func (r *Reader) Read() (Frame, error) {
+	if r.last.isControl() && cap(r.body) > keptControl {
+		r.body = nil
+	}
 	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
 		return Frame{}, err
 	}
@@ -187,7 +194,7 @@ func (r *Reader) Read() (Frame, error) {
 		return Frame{}, fmt.Errorf("wire: not a frame: % x", r.head[:])
 	}
 	err := r.readBody(int(size))
-	f.Body = r.body
+	f.Body, r.last = r.body, f.Type
 	return f, err
 }
 

@@ -1,0 +1,111 @@
+package launcher_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// simFault is what happens to the link of one simulated node.
+type simFault struct {
+	name string
+	// strike is when it happens.
+	strike func(a *simAgent)
+	// survives: the job goes on.
+	survives bool
+}
+
+var simFaults = []simFault{
+	{name: "cut", strike: func(a *simAgent) { a.down.lose(); a.up.lose() }},
+	{name: "cut towards the agent", strike: func(a *simAgent) { a.down.lose() }},
+	{name: "cut towards the head", strike: func(a *simAgent) { a.up.lose() }},
+	{name: "ended by the agent", strike: func(a *simAgent) { _ = a.link.Close() }},
+	{name: "half closed towards the head", strike: func(a *simAgent) { a.up.end() }},
+	{name: "half closed towards the agent", strike: func(a *simAgent) { a.down.end() }},
+	{name: "slow", survives: true, strike: func(a *simAgent) { a.down.slow(2 * time.Second); a.up.slow(2 * time.Second) }},
+	{name: "very slow", strike: func(a *simAgent) { a.down.slow(time.Minute); a.up.slow(time.Minute) }},
+}
+
+// slow makes what is written from now on arrive later.
+func (f *flight) slow(delay time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.delay = delay
+}
+
+// The real head in virtual time, with links that break at any moment: while nodes are
+// asked, while ranks are started, while they run. It must return, in time, and name the
+// node; and whatever it started has ended then, which synctest sees to.
+func TestSimulatedFaults(t *testing.T) {
+	random := testneeds.Rand(t)
+	for range testneeds.Count(100, 5000) {
+		seed := random.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { simulateFault(t, rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+func simulateFault(t *testing.T, r *rand.Rand) {
+	nodes := 2 + r.IntN(6)
+	s := newSimulation(t, nodes, time.Duration(1+r.IntN(20))*time.Millisecond)
+	for _, a := range s.agents {
+		a.stubborn = time.Duration(r.IntN(3)) * time.Second
+	}
+	fault, victim := simFaults[r.IntN(len(simFaults))], s.agents[r.IntN(nodes)]
+	at := time.Duration(r.IntN(300)) * time.Millisecond
+	if r.IntN(2) == 0 { // in the middle of the job
+		at = time.Duration(r.IntN(30)) * time.Second
+	}
+	var struck time.Time
+	time.AfterFunc(at, func() { struck = time.Now(); fault.strike(victim) })
+	lasts := time.AfterFunc(5*time.Minute, s.finish)
+	defer lasts.Stop()
+
+	spec := s.spec()
+	spec.Grace = 5 * time.Second
+	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard))
+	what := fmt.Sprintf("%s after %s, %s of %d", fault.name, at, victim, nodes)
+	took := time.Since(struck)
+	for _, a := range s.agents { // as their leases do
+		a.down.end()
+		a.up.end()
+	}
+	s.over.Wait()
+	switch {
+	case fault.survives:
+		assert.NoError(t, err, what)
+		assert.Zero(t, result.ExitCode, "%s: %s", what, launcher.Explain(result))
+		return
+	case err != nil:
+		assert.ErrorContains(t, err, victim.String(), what)
+	default:
+		assert.Equal(t, job.CauseNode, result.Cause, what)
+		assert.Contains(t, launcher.Explain(result), victim.String()+" is lost", what)
+	}
+	limit := spec.Lease() + spec.Beat() + spec.Grace + 2*time.Second
+	assert.Less(t, took, limit, "%s: %s", what, spec.Lease())
+}
+
+// String is the node's name.
+func (a *simAgent) String() string { return fmt.Sprintf("node%d", a.index) }
+
+// asked has ranks end that were asked to, in their own time, or at once.
+func (a *simAgent) asked(sig syscall.Signal) {
+	if a.stubborn == 0 || sig == syscall.SIGKILL {
+		a.end(sig)
+		return
+	}
+	time.AfterFunc(a.stubborn, func() { a.end(sig) })
+}

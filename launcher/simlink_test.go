@@ -1,0 +1,137 @@
+package launcher_test
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// flight is one direction of a link in memory: what is written can be read a while
+// later. Writes never wait.
+type flight struct {
+	mu      sync.Mutex
+	arrived sync.Cond
+	delay   time.Duration
+	flying  []parcel
+	ready   []byte
+	timer   *time.Timer
+	cut     bool   // what is written is lost
+	ended   bool   // no more comes
+	marked  bool   // a mark was written
+	taken   func() // called once the mark was read and more is wanted
+}
+
+// parcel is what was written at once; nil is the end.
+type parcel struct {
+	due  time.Time
+	data []byte
+}
+
+func newFlight(delay time.Duration) *flight {
+	f := &flight{delay: delay}
+	f.arrived.L = &f.mu
+	return f
+}
+
+func (f *flight) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return 0, io.ErrClosedPipe
+	}
+	f.send(append([]byte{}, p...))
+	return len(p), nil
+}
+
+// mark has it known when all that was written so far was read and dealt with.
+func (f *flight) mark() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.marked = true
+}
+
+// close lets what was written arrive, and then the end.
+func (f *flight) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.send(nil)
+}
+
+func (f *flight) send(p []byte) {
+	if f.cut {
+		return
+	}
+	f.flying = append(f.flying, parcel{time.Now().Add(f.delay), p})
+	switch {
+	case f.timer == nil:
+		f.timer = time.AfterFunc(f.delay, f.land)
+	case len(f.flying) == 1:
+		f.timer.Reset(f.delay)
+	}
+}
+
+// land makes readable what is due.
+func (f *flight) land() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for len(f.flying) > 0 && !f.flying[0].due.After(now) {
+		if f.ready = append(f.ready, f.flying[0].data...); f.flying[0].data == nil {
+			f.ended = true
+		}
+		f.flying = f.flying[1:]
+	}
+	if len(f.flying) == 0 {
+		f.flying = nil
+	} else {
+		f.timer.Reset(f.flying[0].due.Sub(now))
+	}
+	f.arrived.Broadcast()
+}
+
+func (f *flight) Read(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.ready) == 0 && !f.ended {
+		if f.marked && len(f.flying) == 0 && f.taken != nil {
+			f.marked = false
+			f.taken()
+		}
+		f.arrived.Wait()
+	}
+	if len(f.ready) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, f.ready)
+	if f.ready = f.ready[n:]; len(f.ready) == 0 {
+		f.ready = nil
+	}
+	return n, nil
+}
+
+// lose loses what is under way and what is written from now on.
+func (f *flight) lose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cut, f.flying = true, nil
+}
+
+// end is what reading gives from now on.
+func (f *flight) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	f.arrived.Broadcast()
+}
+
+// linkEnd is one end of a link.
+type linkEnd struct{ in, out *flight }
+
+func (l linkEnd) Read(p []byte) (int, error)  { return l.in.Read(p) }
+func (l linkEnd) Write(p []byte) (int, error) { return l.out.Write(p) }
+
+func (l linkEnd) Close() error {
+	l.out.close()
+	l.in.end()
+	return nil
+}
