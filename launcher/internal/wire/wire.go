@@ -4,6 +4,8 @@
 //	head                        agent
 //	  | -- Hello{needs} ---------> |
 //	  | <-- Facts{machine} ------- |   what this node has
+//	  | -- Check{files} ---------> |   only where hosts are checked and nothing is started
+//	  | <-- Checked{limits} ------ |
 //	  | -- Probe{targets} -------> |   several nodes only: who reaches whom, a few times
 //	  | <-- Reached{answers} ----- |
 //	  | -- Open{wish} -----------> |   node 0 only: the store
@@ -78,6 +80,8 @@ const (
 	TypeInspect
 	TypeProbe
 	TypeReached
+	TypeCheck
+	TypeChecked
 )
 
 var typeNames = [...]string{
@@ -86,7 +90,7 @@ var typeNames = [...]string{
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
-	TypeProbe: "probe", TypeReached: "reached",
+	TypeProbe: "probe", TypeReached: "reached", TypeCheck: "check", TypeChecked: "checked",
 }
 
 // String returns the type's name, for messages.
