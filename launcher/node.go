@@ -20,6 +20,7 @@ import (
 // said.
 type node struct {
 	number int // in the plan
+	place  int // in the wish
 	host   hosts.Host
 	name   string // for messages
 	link   *wire.Link

@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/env"
+	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
@@ -40,6 +41,8 @@ type Error struct {
 	Code int
 	Text string
 	Hint string // something to try; "" for none
+
+	step string // of reaching a host; "" elsewhere
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -98,6 +101,9 @@ type session struct {
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
 	nothingStarts bool
+
+	progress *Progress // of reaching the hosts, nil with this one alone
+	asking   asking
 
 	ids     job.IDs
 	signals chan os.Signal
@@ -198,7 +204,7 @@ func (s *session) agentConfig() agent.Config {
 	}
 	return agent.Config{
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
-		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml,
+		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml, Version: version.String(),
 	}
 }
 
