@@ -48,7 +48,12 @@ func (s *session) beatTo(n *node) {
 
 // silent gives a node up that was not heard of.
 func (n *node) silent(lease time.Duration) {
-	if n.silence.CompareAndSwap(nil, fmt.Sprintf("not heard of for %s: its link is cut, or the host hangs", lease)) {
+	n.giveUp(fmt.Sprintf("not heard of for %s: its link is cut, or the host hangs", lease))
+}
+
+// giveUp waits for the node no longer.
+func (n *node) giveUp(why string) {
+	if n.silence.CompareAndSwap(nil, why) {
 		n.lose(errSilent)
 		go n.link.Close()
 	}

@@ -27,8 +27,8 @@ func (s *session) connect(ctx context.Context) error {
 	if len(list) == 0 {
 		list = []hosts.Host{thisHost}
 	}
-	for _, h := range list {
-		s.nodes = append(s.nodes, &node{host: h, name: h.Name, tell: s.settings.tell})
+	for i, h := range list {
+		s.nodes = append(s.nodes, &node{place: i, host: h, name: h.Name, tell: s.settings.tell})
 	}
 	if len(list) == 1 && list[0].Here {
 		s.nodes[0].name = "this host"
@@ -38,21 +38,33 @@ func (s *session) connect(ctx context.Context) error {
 	if s.settings.reacher == nil {
 		s.settings.reacher = s.newShell()
 	}
-	if err := s.each(func(n *node) error { return s.connectTo(ctx, n) }); err != nil {
+	end := s.showProgress(list)
+	err := s.each(func(n *node) error { return s.connectTo(ctx, n) })
+	if end(); err != nil {
 		return err
 	}
 	s.beat()
 	return nil
 }
 
-func (s *session) connectTo(ctx context.Context, n *node) error {
+// showProgress lets the user see how far the hosts are until end is called.
+func (s *session) showProgress(list []hosts.Host) (end func()) {
+	s.progress = newProgress(list)
+	if s.settings.progress == nil {
+		return func() {}
+	}
+	return s.settings.progress(s.progress)
+}
+
+func (s *session) connectTo(ctx context.Context, n *node) (err error) {
+	defer func() { s.progress.ended(n.place, err) }()
 	n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
 	if n.host.Here {
 		s.serveHere(n)
 		n.listen()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.reachTimeout())
+	ctx, cancel := s.asking.limit(s.progress.watched(ctx, n.place), s.reachTimeout())
 	defer cancel()
 	w, err := s.settings.reacher.reach(ctx, n.host)
 	if err != nil {

@@ -146,10 +146,7 @@ func (s *session) takeFactsOf(n *node) error {
 	}
 	switch {
 	case facts.Version != wire.Version:
-		return &Error{
-			Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d", n.name, facts.Version, wire.Version),
-			Hint: "use the same gorun on all hosts; without --agent it is copied there",
-		}
+		return otherVersion(n, facts.Version)
 	case facts.Limit != "":
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
 	case facts.Dir != "":
@@ -166,6 +163,14 @@ func (s *session) takeFactsOf(n *node) error {
 		}
 	}
 	return n.takePrograms(facts.Programs)
+}
+
+// otherVersion is an agent that does not understand this gorun.
+func otherVersion(n *node, version int) error {
+	return &Error{
+		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d", n.name, version, wire.Version),
+		Hint: "use the same gorun on all hosts; without --agent it is copied there",
+	}
 }
 
 // wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and

@@ -22,6 +22,7 @@ import (
 // said.
 type node struct {
 	number int // in the plan
+	place  int // in the wish
 	host   hosts.Host
 	name   string // for messages
 	joined bool   // it was started by a command line of its own

@@ -32,6 +32,7 @@ type settings struct {
 	executable     string
 	reacher        reacher // to other hosts
 	ask            func(prompt string) (string, error)
+	progress       func(*Progress) (end func())
 	nvml           nvml.Program
 	colour         bool
 	ascii          bool

@@ -61,7 +61,7 @@ func (s *session) newShell() *shell {
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.settings.ask, Timeout: s.reachTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask), Timeout: s.reachTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close
 	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {
@@ -93,7 +93,7 @@ func (sh *shell) reach(ctx context.Context, h hosts.Host) (way, error) {
 	case sh.places <- struct{}{}:
 		defer func() { <-sh.places }()
 	case <-ctx.Done():
-		return way{}, reachError(ctx.Err())
+		return way{}, reachError(context.Cause(ctx))
 	}
 	if sh.wish.Agent == "" {
 		go sh.program() // it takes some milliseconds to read
@@ -128,7 +128,7 @@ func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.Copied,
 
 // start brings gorun to the host, where it isn't yet, and starts it.
 func (sh *shell) start(ctx context.Context, host remote.Host) (way, error) {
-	c := bootstrap.Config{Agent: sh.wish.Agent, Args: []string{AgentVerb}}
+	c := bootstrap.Config{Agent: sh.wish.Agent, Args: []string{AgentVerb}, Progress: stateOf(ctx)}
 	if sh.wish.Agent == "" {
 		program, err := sh.program()
 		if err != nil {
@@ -164,5 +164,5 @@ func reachError(err error) error {
 	if !errors.As(err, &r) {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
-	return &Error{Code: job.ExitLauncher, Text: r.Step.String() + ": " + r.Text, Hint: r.Hint}
+	return &Error{Code: job.ExitLauncher, Text: r.Step.String() + ": " + r.Text, Hint: r.Hint, step: r.Step.String()}
 }

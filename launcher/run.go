@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/env"
+	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
@@ -42,6 +43,8 @@ type Error struct {
 	Code int
 	Text string
 	Hint string // something to try; "" for none
+
+	step string // of reaching a host; "" elsewhere
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -122,6 +125,9 @@ type session struct {
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
 	nothingStarts bool
+
+	progress *Progress // of reaching the hosts, nil with this one alone
+	asking   asking
 
 	ids     job.IDs
 	signals chan os.Signal
@@ -228,7 +234,7 @@ func (s *session) agentConfig() agent.Config {
 	}
 	cfg := agent.Config{
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
-		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml,
+		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml, Version: version.String(),
 	}
 	if s.door != nil {
 		cfg.Door = door{s.door}

@@ -65,6 +65,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return answerNVML(inv, stdout, stderr)
 	case dialect.Show:
 		return showTopo(inv, stdout, stderr)
+	case dialect.HostsCheck:
+		return checkHosts(inv, stdout, stderr)
 	case dialect.Agent:
 		return serveAgent(inv, stderr)
 	case dialect.BenchRank:

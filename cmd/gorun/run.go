@@ -21,10 +21,9 @@ import (
 
 // runJob runs the wished job, or prints its plan, and returns the exit code.
 func runJob(inv dialect.Invocation) int {
-	options := []launcher.Option{
-		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr), launcher.WithNotices(notices(inv)),
-		launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)),
-	}
+	options := append(hostOptions(inv),
+		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
+		launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}

@@ -57,7 +57,7 @@ var rooms = []room{
 	{"launcher/internal/transport/bootstrap", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "bringing a program to a host needs a way to run commands there, and nothing else"},
 	{"launcher/internal/transport/join", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "who comes to a port is told apart before anything is said to him"},
 	{"launcher/internal/agent", []string{
-		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
+		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/process/inherited", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
 		"placement", "placement/sysfs", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version", "internal/printable"}, "the public face wires the parts below it"},

@@ -36,6 +36,8 @@ type Config struct {
 	Executable string
 	// NVML is the program that asks NVIDIA's library.
 	NVML nvml.Program
+	// Version is gorun's.
+	Version string
 	// Environ is the agent's own environment where it is on another host than the
 	// head: it completes what the head sends.
 	Environ []string
@@ -98,6 +100,8 @@ func (a *Agent) handle(f wire.Frame) error {
 		return with(f, a.hello)
 	case wire.TypeProbe:
 		return with(f, a.probe)
+	case wire.TypeCheck:
+		return with(f, a.check)
 	case wire.TypeOpen:
 		a.probing.close()
 		return with(f, a.open)

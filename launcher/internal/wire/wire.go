@@ -4,6 +4,8 @@
 //	head                        agent
 //	  | -- Hello{needs} ---------> |
 //	  | <-- Facts{machine} ------- |   what this node has
+//	  | -- Check{files} ---------> |   only where hosts are checked and nothing is started
+//	  | <-- Checked{limits} ------ |
 //	  | -- Probe{targets} -------> |   several nodes only: who reaches whom, a few times
 //	  | <-- Reached{answers} ----- |
 //	  | -- Open{wish} -----------> |   node 0 only: the store
@@ -79,6 +81,8 @@ const (
 	TypeProbe
 	TypeReached
 	TypeOver
+	TypeCheck
+	TypeChecked
 )
 
 var typeNames = [...]string{
@@ -88,6 +92,7 @@ var typeNames = [...]string{
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
+	TypeCheck: "check", TypeChecked: "checked",
 }
 
 // String returns the type's name, for messages.

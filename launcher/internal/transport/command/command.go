@@ -143,6 +143,7 @@ func (h *host) Close() error {
 
 // Start starts the program.
 func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
+	remote.Begin(ctx, remote.StepConnect)
 	began := time.Now()
 	p, err := h.start(ctx, line)
 	if err != nil {

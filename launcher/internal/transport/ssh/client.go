@@ -132,6 +132,7 @@ func (c *Client) asError(err error, name string, after time.Duration) error {
 
 // reach reads the configuration and logs in.
 func (c *Client) reach(clock *clock, target Target) (*login, error) {
+	remote.Begin(clock.ctx, remote.StepConfig)
 	s, err := c.settings(clock.ctx, target)
 	if err != nil {
 		return nil, fail(remote.StepConfig, err, "%v", err)
@@ -188,6 +189,7 @@ func (c *Client) login(clock *clock, s *settings, chain []Target) (*login, error
 func (c *Client) try(clock *clock, s *settings, chain []Target) (*login, error) {
 	short := clock.within(s.connectTimeout)
 	defer short.stop()
+	remote.Begin(short.ctx, remote.StepConnect)
 	conn, under, err := c.connect(short, s, chain)
 	if err != nil {
 		return nil, err

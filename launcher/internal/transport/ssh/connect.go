@@ -142,7 +142,7 @@ func isDrop(err error) bool {
 // handshake turns a connection into one that is logged in.
 func (c *Client) handshake(clock *clock, s *settings, conn net.Conn) (*ssh.Client, error) {
 	h := &handshake{client: c, settings: s, clock: clock}
-	h.step.Store(int32(remote.StepKeys))
+	h.begin(remote.StepKeys)
 	type result struct {
 		client *ssh.Client
 		err    error

@@ -28,6 +28,11 @@ type handshake struct {
 	offer   *offer
 }
 
+func (h *handshake) begin(step remote.Step) {
+	h.step.Store(int32(step))
+	remote.Begin(h.clock.ctx, step)
+}
+
 // config is what x/crypto needs to know.
 func (h *handshake) config() (*ssh.ClientConfig, error) {
 	db, err := h.client.known.read(h.settings.userKnown, h.settings.globalKnown)
@@ -46,14 +51,14 @@ func (h *handshake) config() (*ssh.ClientConfig, error) {
 
 // checkHostKey is called once keys are exchanged, and again when they are renewed.
 func (h *handshake) checkHostKey(_ string, _ net.Addr, key ssh.PublicKey) error {
-	h.step.Store(int32(remote.StepHostKey))
+	h.begin(remote.StepHostKey)
 	if err := h.client.checkHostKey(h.settings, key); err != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.refused = err
 		return err
 	}
-	h.step.Store(int32(remote.StepAuth))
+	h.begin(remote.StepAuth)
 	return nil
 }
 

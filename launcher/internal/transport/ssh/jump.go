@@ -141,7 +141,7 @@ func (c *Client) share(clock *clock, chain []Target) (*share, error) {
 	s := &share{client: c, key: key, jump: one}
 	if fresh {
 		go func() {
-			own := newClock(context.WithoutCancel(clock.ctx), clock.outermost().limit) // others may wait for it, too
+			own := newClock(remote.Unwatched(context.WithoutCancel(clock.ctx)), clock.outermost().limit) // others may wait for it, too
 			own.above = append(slices.Clone(above), key)
 			defer own.stop()
 			one.login, one.err = c.reachJump(own, chain)

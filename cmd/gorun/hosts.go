@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// exitHostsProblem is gorun hosts check's exit code when something is wrong with a host.
+const exitHostsProblem = 1
+
+// checkHosts looks at hosts, prints what it found, and returns the exit code.
+func checkHosts(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	options := append(hostOptions(inv), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(stdout, stderr))
+	report, err := launcher.CheckHosts(context.Background(), inv.Spec, options...)
+	if err != nil {
+		return beginFailed(err).ExitCode
+	}
+	text := hostsText(report, inv.Quiet)
+	if inv.JSON {
+		text, err = hostsJSON(report)
+	}
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	if code := write(stdout, stderr, text); code != 0 {
+		return code
+	}
+	if !report.OK() {
+		return exitHostsProblem
+	}
+	return 0
+}
+
+// hostOptions are those of everything that reaches hosts.
+func hostOptions(inv dialect.Invocation) []launcher.Option {
+	options := []launcher.Option{launcher.WithNotices(notices(inv))}
+	if !reachesOthers(inv.Spec) {
+		return options
+	}
+	screen := newProgressScreen(inv, os.Stderr, os.Getenv)
+	options = []launcher.Option{launcher.WithNotices(screen.around(notices(inv))), launcher.WithProgress(screen.begin)}
+	if ask := askOnTerminal(screen); ask != nil {
+		options = append(options, launcher.WithSecrets(ask))
+	}
+	return options
+}
+
+// reachesOthers reports whether some host is not this one.
+func reachesOthers(spec launcher.Spec) bool {
+	for _, h := range spec.Hosts {
+		if !h.Here {
+			return true
+		}
+	}
+	return false
+}
+
+func hostsJSON(r *launcher.HostsReport) (string, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	return string(text) + "\n", err
+}
+
+// hostsText is a report for people: the hosts, those that are alike in one row; what is
+// the same everywhere; who reaches whom; and last what is wrong.
+func hostsText(r *launcher.HostsReport, problemsOnly bool) string {
+	var parts []string
+	if !problemsOnly {
+		table := newHostTable(r)
+		parts = append(parts, table.rows(), table.same())
+		if n := r.Network; n != nil {
+			parts = append(parts, networkText(n))
+		}
+	}
+	parts = append(parts, problemsText(r, problemsOnly))
+	var all []string
+	for _, p := range parts {
+		if p != "" {
+			all = append(all, p)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func networkText(n *launcher.NetworkReport) string {
+	var b strings.Builder
+	if grid := n.Grid(); grid != "" && len(n.Ways) > 2 {
+		fmt.Fprintf(&b, "round trips by TCP in ms\n%s\n", grid)
+	}
+	if n.Summary != "" {
+		fmt.Fprintf(&b, "%s\n", n.Summary)
+	}
+	if n.Address != "" {
+		fmt.Fprintf(&b, "MASTER_ADDR would be %s\n", strings.TrimPrefix(n.Reason, "MASTER_ADDR "))
+	}
+	return b.String()
+}
+
+// problemsText lists what is wrong with what to do, then remarks.
+func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
+	var b strings.Builder
+	var wrong, remarks []launcher.HostsProblem
+	for _, p := range r.Problems {
+		if p.Remark {
+			remarks = append(remarks, p)
+		} else {
+			wrong = append(wrong, p)
+		}
+	}
+	if len(remarks) > 0 && !problemsOnly {
+		writeProblems(&b, counted(len(remarks), "remark"), remarks)
+		b.WriteString("\n")
+	}
+	if len(wrong) > 0 {
+		writeProblems(&b, counted(len(wrong), "problem"), wrong)
+	} else if !problemsOnly {
+		b.WriteString("nothing is wrong\n")
+	}
+	return b.String()
+}
+
+func writeProblems(b *strings.Builder, title string, list []launcher.HostsProblem) {
+	fmt.Fprintf(b, "%s\n", title)
+	for _, p := range list {
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(p.String(), "\n", "\n    "))
+		if p.Hint != "" {
+			fmt.Fprintf(b, "    hint: %s\n", p.Hint)
+		}
+	}
+}
+
+// counted is "1 problem", "2 problems".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,286 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gorun/env"
+	"gorun/internal/printable"
+	"gorun/internal/version"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// Bounds of a check, so that no host can make it last for ever.
+const (
+	checkedBytes = 1 << 30          // that are read of a program
+	filePatience = 20 * time.Second // for a file system to answer
+	askLimit     = 60 * time.Second // for a host to answer one question
+)
+
+// CheckHosts looks at the hosts of a wish as a job would find them, at all of them at
+// once, and starts no rank. Of the wish, Hosts, Reach, Environ, Dir and the first of
+// Apps, if there is one, count. What is wrong with the hosts is in the report; an error
+// is an *Error, and means that nothing was looked at.
+func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport, error) {
+	c := &hostsCheck{session: &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}, endBeat: func() {}}}
+	for _, o := range options {
+		o(&c.settings)
+	}
+	if c.spec.Environ == nil {
+		c.spec.Environ = env.Inherited()
+	}
+	if len(spec.Hosts) == 0 {
+		return nil, &Error{Code: job.ExitUsage, Text: "no hosts given"}
+	}
+	if err := c.findExecutable(); err != nil {
+		return nil, err
+	}
+	defer c.close()
+	c.reach(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		for _, n := range c.nodes {
+			n.giveUp("the check was ended")
+		}
+	})
+	defer stop()
+	c.askAll()
+	c.tryNetwork(ctx)
+	c.judge()
+	return &c.report, nil
+}
+
+// hostsCheck is one call of CheckHosts.
+type hostsCheck struct {
+	*session
+	report HostsReport
+	found  problems
+}
+
+// reach starts agents on all hosts; nodes are those of the hosts that are reached.
+func (c *hostsCheck) reach(ctx context.Context) {
+	if c.settings.reacher == nil {
+		c.settings.reacher = c.newShell()
+	}
+	c.report = HostsReport{Version: version.String(), Hosts: make([]HostReport, len(c.spec.Hosts))}
+	if len(c.spec.Apps) > 0 {
+		c.report.Program = c.spec.Apps[0].Program
+	}
+	all, errs := make([]*node, len(c.spec.Hosts)), make([]error, len(c.spec.Hosts))
+	end := c.showProgress(c.spec.Hosts)
+	var busy sync.WaitGroup
+	for i, h := range c.spec.Hosts {
+		all[i] = &node{place: i, host: h, name: h.Name}
+		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
+	}
+	busy.Wait()
+	end()
+	for i, n := range all {
+		r := c.of(n)
+		p := c.progress.host(i)
+		*r = HostReport{Name: n.name, Here: n.host.Here, Reached: errs[i] == nil, Seconds: p.took.Seconds(), Copied: p.Sent > 0}
+		if errs[i] != nil {
+			r.Step = p.Step
+			if e := (*Error)(nil); errors.As(errs[i], &e) && e.step != "" { // what failed may have a name of its own
+				r.Step = e.step
+			}
+			c.fail(n, errs[i])
+			continue
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	c.beat()
+}
+
+// of is the report on a node.
+func (c *hostsCheck) of(n *node) *HostReport { return &c.report.Hosts[n.place] }
+
+// fail notes errors of a node.
+func (c *hostsCheck) fail(n *node, err error) {
+	for _, e := range flatten(err) {
+		c.found.add(HostsProblem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint})
+	}
+}
+
+// askAll has all nodes say what they are and have.
+func (c *hostsCheck) askAll() {
+	errs := make([]error, len(c.nodes))
+	hello, check := c.questions()
+	var busy sync.WaitGroup
+	for i, n := range c.nodes {
+		busy.Go(func() { errs[i] = c.ask(n, hello, check) })
+	}
+	busy.Wait()
+	for i, n := range c.nodes {
+		if errs[i] != nil {
+			c.fail(n, errs[i])
+		}
+	}
+}
+
+// questions are what nodes are asked.
+func (c *hostsCheck) questions() (wire.Hello, wire.Check) {
+	check := wire.Check{Most: checkedBytes, Patience: filePatience}
+	hello := c.hello()
+	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology = true, true, true, true
+	hello.Ranks = 0
+	if len(c.spec.Apps) > 0 {
+		check.Programs = true
+		check.Dir = c.spec.Apps[0].Dir
+	}
+	if check.Dir == "" {
+		check.Dir = c.spec.Dir
+	}
+	return hello, check
+}
+
+// ask has one node say it. The clock is looked at when the node has nothing else to do.
+func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
+	h := c.helloFor(n, hello)
+	h.MayStay = filepath.IsAbs(check.Dir)
+	var facts wire.Facts
+	if err := n.inTime("what it has", func() error { return n.ask(h, &facts) }); err != nil {
+		return err
+	}
+	if facts.Version != wire.Version {
+		return otherVersion(n, facts.Version)
+	}
+	for range clockSamples {
+		if err := n.send(&wire.Ping{Sent: time.Now()}); err != nil {
+			return err
+		}
+	}
+	var checked wire.Checked
+	if err := n.inTime("what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
+		return err
+	}
+	c.take(n, facts, checked)
+	if check.Dir == "" {
+		check.Dir = c.workingDir()
+	}
+	c.of(n).Dir = check.Dir
+	return nil
+}
+
+// clockSamples is how often a clock is read; the fastest answer counts.
+const clockSamples = 4
+
+// take completes the report on a node.
+func (c *hostsCheck) take(n *node, facts wire.Facts, checked wire.Checked) {
+	r := c.of(n)
+	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), printable.Text(checked.Version), printable.Text(checked.Executable)
+	r.Architecture, r.Kernel = printable.Text(checked.Architecture), printable.Text(checked.Kernel)
+	r.CPUs, r.GPUs, r.InfiniBand = facts.Machine.CPUs.Len(), facts.Machine.GPUs, checked.InfiniBand
+	for i := range r.GPUs {
+		r.GPUs[i].Name = printable.Text(r.GPUs[i].Name)
+	}
+	if !n.host.Here {
+		r.Clock = n.clock.report()
+	}
+	r.Missing = printable.Text(facts.Dir)
+	if r.Missing == "" {
+		r.Missing = printable.Text(checked.Dir)
+	}
+	for _, room := range checked.Rooms {
+		room.Path, room.Error = printable.Text(room.Path), printable.Text(room.Error)
+		r.Rooms = append(r.Rooms, RoomReport(room))
+	}
+	for _, l := range checked.Limits {
+		r.Limits = append(r.Limits, LimitReport(l))
+	}
+	r.Program = programReport(facts.Programs, checked.Files)
+	r.Notes = append(printables(facts.Notes), printables(facts.Machine.Notes)...)
+}
+
+// programReport is what a node said of the first program; nil for nothing.
+func programReport(resolved []wire.Resolved, files []wire.Sum) *ProgramReport {
+	if len(resolved) == 0 {
+		return nil
+	}
+	p := &ProgramReport{Kind: printable.Text(resolved[0].Kind), Path: printable.Text(resolved[0].Path), Error: printable.Text(resolved[0].Error)}
+	p.Hint = printable.Text(resolved[0].Hint)
+	if len(files) > 0 && p.Error == "" {
+		f := files[0]
+		p.Path, p.Size, p.SHA256, p.Error = printable.Text(f.Path), f.Size, printable.Text(f.SHA256), printable.Text(f.Error)
+	}
+	return p
+}
+
+// report is what is known of the clock.
+func (c *clock) report() *ClockReport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return nil
+	}
+	return &ClockReport{Ahead: c.ahead.Seconds(), Uncertainty: (c.travel / 2).Seconds()}
+}
+
+// inTime gives the node up that does not answer.
+func (n *node) inTime(what string, do func() error) error {
+	timer := time.AfterFunc(askLimit, func() { n.giveUp("it did not say " + what + " within " + askLimit.String()) })
+	defer timer.Stop()
+	return do()
+}
+
+// tryNetwork finds out which of the nodes reach which.
+func (c *hostsCheck) tryNetwork(ctx context.Context) {
+	var wish probeWish
+	var probers []prober
+	for _, n := range c.nodes {
+		select {
+		case <-n.lost:
+			continue
+		default:
+		}
+		probers = append(probers, n)
+		wish.Names, wish.Addresses = append(wish.Names, n.name), append(wish.Addresses, n.host.Address)
+	}
+	if len(probers) < 2 {
+		return
+	}
+	wish.Fold = hosts.Fold
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		for _, n := range c.nodes {
+			n.giveUp("it did not say whom it reaches")
+		}
+	})
+	defer stop()
+	matrix, choice, err := reachMatrix(ctx, probers, wish)
+	c.takeNetwork(matrix, choice, err)
+}
+
+// takeNetwork notes who reaches whom, and what is wrong with it.
+func (c *hostsCheck) takeNetwork(matrix probe.Matrix, choice probe.Choice, err error) {
+	r := &NetworkReport{matrix: matrix}
+	c.report.Network = r
+	for from, answers := range matrix.Answers {
+		for to, name := range matrix.Names {
+			if a, dialed := answers[to]; dialed {
+				r.Ways = append(r.Ways, Way{From: matrix.Names[from], To: name, Seconds: a.RTT.Seconds(), Problem: a.Problem})
+			}
+		}
+	}
+	if len(matrix.Answers) > 0 {
+		r.Summary = matrix.Summary()
+	}
+	var unreached *probe.UnreachedError
+	switch {
+	case errors.As(err, &unreached):
+		c.found.add(HostsProblem{Hosts: matrix.Names, Text: err.Error(), Hint: unreached.Hint()})
+	case err != nil:
+		r.Error = err.Error()
+		c.found.add(HostsProblem{Hosts: matrix.Names, Text: "who reaches whom is not known: " + err.Error()})
+	default:
+		r.Address, r.Reason = choice.Addr.String(), choice.Reason
+	}
+	c.unreached(matrix)
+}

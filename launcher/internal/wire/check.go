@@ -1,0 +1,96 @@
+package wire
+
+import "time"
+
+// Check asks a node for what a job would find there beside Facts. It comes after Hello
+// and is answered by Checked, beside everything else.
+type Check struct {
+	// Dir is looked for; "" is none.
+	Dir string
+	// Programs has the files of Hello's programs read, the first Most bytes of each.
+	Programs bool
+	Most     int64
+	// Patience is how long one file system may take to answer.
+	Patience time.Duration
+}
+
+// Checked answers Check.
+type Checked struct {
+	Version      string // gorun's
+	Executable   string // its file
+	Kernel       string // "6.8.0-45-generic"
+	Architecture string // "x86_64"
+	Dir          string // what is wrong with Check's directory; "": nothing
+	Rooms        []Room
+	Limits       []Limit
+	Files        []Sum // by program
+	InfiniBand   bool  // there are such adapters
+}
+
+// Room is the free space of a directory that a job needs.
+type Room struct {
+	Purpose string // "cache", "temporary files"
+	Path    string
+	Free    int64 // bytes, for this user
+	Total   int64
+	Error   string
+}
+
+// Limit is a limit of what ranks may take, -1: none.
+type Limit struct {
+	Name string // as ulimit and limits.conf call it: "memlock"
+	Soft int64
+	Hard int64
+}
+
+// Sum tells whether two files are the same.
+type Sum struct {
+	Path   string
+	Size   int64
+	SHA256 string // of its first bytes, hexadecimal
+	Error  string
+}
+
+func (*Check) Type() Type { return TypeCheck }
+
+func (m *Check) fields(c *coder) {
+	text(c, 1, &m.Dir)
+	c.flag(2, &m.Programs)
+	number(c, 3, &m.Most)
+	number(c, 4, &m.Patience)
+}
+
+func (*Checked) Type() Type { return TypeChecked }
+
+func (m *Checked) fields(c *coder) {
+	text(c, 1, &m.Version)
+	text(c, 2, &m.Executable)
+	text(c, 3, &m.Kernel)
+	text(c, 4, &m.Architecture)
+	text(c, 5, &m.Dir)
+	parts(c, 6, &m.Rooms)
+	parts(c, 7, &m.Limits)
+	parts(c, 8, &m.Files)
+	c.flag(9, &m.InfiniBand)
+}
+
+func (r *Room) fields(c *coder) {
+	text(c, 1, &r.Purpose)
+	text(c, 2, &r.Path)
+	number(c, 3, &r.Free)
+	number(c, 4, &r.Total)
+	text(c, 5, &r.Error)
+}
+
+func (l *Limit) fields(c *coder) {
+	text(c, 1, &l.Name)
+	number(c, 2, &l.Soft)
+	number(c, 3, &l.Hard)
+}
+
+func (s *Sum) fields(c *coder) {
+	text(c, 1, &s.Path)
+	number(c, 2, &s.Size)
+	text(c, 3, &s.SHA256)
+	text(c, 4, &s.Error)
+}
