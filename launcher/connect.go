@@ -3,6 +3,9 @@ package launcher
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,12 +117,34 @@ func (s *session) join(errs []error) error {
 	var all *multierror.Error
 	for _, t := range troubles {
 		e := t.Error
-		if len(t.names) < len(s.nodes) || len(s.nodes) == 1 {
+		if e.Code == job.ExitNotFound && e.Hint == "" {
+			e.Hint = s.copyHint(e.Text)
+		}
+		if len(t.names) < len(s.nodes) || e.Code != job.ExitUsage && !s.ranksHere() {
 			e.Text = hosts.Fold(t.names) + ": " + e.Text
 		}
 		all = multierror.Append(all, &e)
 	}
 	return all.ErrorOrNil()
+}
+
+// ranksHere reports whether this host is among the job's: what holds for all of them
+// holds for the one where the user reads it.
+func (s *session) ranksHere() bool {
+	return slices.ContainsFunc(s.nodes, func(n *node) bool { return n.host.Here })
+}
+
+// copyHint is the way out where a program is missing on other hosts and is here.
+func (s *session) copyHint(text string) string {
+	for _, app := range s.spec.Apps {
+		if !strings.HasPrefix(text, app.Program+": ") || !strings.Contains(app.Program, "/") {
+			continue
+		}
+		if info, err := os.Stat(app.Program); err == nil && info.Mode().IsRegular() {
+			return "--copy " + app.Program + " sends this host's to the others"
+		}
+	}
+	return ""
 }
 
 func (s *session) add(troubles []*trouble, n *node, e *Error) []*trouble {

@@ -374,7 +374,11 @@ func (r Request) slotNotes(slots int) []string {
 	case r.Ranks > slots:
 		return []string{fmt.Sprintf("%s share %s%s", plural(r.Ranks, "rank"), plural(slots, "slot"), inParentheses(r.SlotsFrom))}
 	case r.Ranks < slots:
-		return []string{fmt.Sprintf("%d of %s stay idle: did you mean %s?", slots-r.Ranks, plural(slots, "slot"), r.ranksInstead(slots))}
+		idle, stay := slots-r.Ranks, "stay"
+		if idle == 1 {
+			stay = "stays"
+		}
+		return []string{fmt.Sprintf("%d of %s %s idle: did you mean %s?", idle, plural(slots, "slot"), stay, r.ranksInstead(slots))}
 	}
 	return nil
 }

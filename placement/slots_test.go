@@ -35,7 +35,7 @@ func TestSlots(t *testing.T) {
 		},
 		"by node, uneven":          {Request{Ranks: 8, Slots: []int{1, 2, 5}, MapBy: byNode}, 3, []int{1, 2, 5}, nil, ""},
 		"the option's own name":    {Request{Ranks: 1, RanksFrom: "--np=1", Slots: []int{2, 1}}, 2, []int{1, 0}, []string{"2 of 3 slots stay idle: did you mean --np=3?"}, ""},
-		"several programs":         {Request{Ranks: 3, RanksFrom: "-n 1, -n 2", Slots: []int{2, 2}}, 2, []int{2, 1}, []string{"1 of 4 slots stay idle: did you mean -np 4?"}, ""},
+		"several programs":         {Request{Ranks: 3, RanksFrom: "-n 1, -n 2", Slots: []int{2, 2}}, 2, []int{2, 1}, []string{"1 of 4 slots stays idle: did you mean -np 4?"}, ""},
 		"no number, one per slot":  {Request{Slots: []int{1, 3}}, 2, []int{1, 3}, nil, ""},
 		"no slots, divided":        {Request{Ranks: 16}, 2, []int{8, 8}, nil, ""},
 		"a number on each":         {Request{PerNode: PerNode{Kind: PerNodeFixed, N: 2}, Slots: four}, 4, []int{2, 2, 2, 2}, nil, ""},

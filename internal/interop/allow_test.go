@@ -59,8 +59,12 @@ const knockVariable = "INTEROP_KNOCK_FROM"
 
 // knock reports whether the store at port of loopback accepts a client that comes from an address.
 func knock(from string, port string) (accepted bool, err error) {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	conn, err := dialer.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+	return knockAt(net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}, net.JoinHostPort("127.0.0.1", port))
+}
+
+// knockAt is knock for a store anywhere.
+func knockAt(dialer net.Dialer, address string) (accepted bool, err error) {
+	conn, err := dialer.Dial("tcp", address)
 	if err != nil {
 		return false, err
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testhosts"
 )
 
 const (
@@ -61,6 +63,7 @@ type job struct {
 	environ []string // added to the clean environment
 	without []string // taken out of it
 	user    *syscall.Credential
+	hosts   *testhosts.Set // on whose head it is started
 	stdin   io.Reader
 	stdout  *os.File // where output goes instead of being kept
 }
@@ -102,6 +105,9 @@ func (j job) start(t *testing.T) *running {
 	r := &running{mark: markOf(t), ended: make(chan struct{})}
 	r.stdout.changed, r.stderr.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	r.command = exec.Command(j.argv[0], j.argv[1:]...)
+	if j.hosts != nil {
+		r.command = j.hosts.Command(testhosts.Head, j.argv...)
+	}
 	r.command.Dir = j.dir
 	r.command.Env = append(append(slices.DeleteFunc(cleanEnvironment(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

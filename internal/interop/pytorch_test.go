@@ -42,10 +42,17 @@ func train(t *testing.T, launch func(args ...string) job, args ...string) traini
 	t.Helper()
 	losses := filepath.Join(t.TempDir(), "losses")
 	args = append([]string{"--nproc-per-node", "4", example(t, "torch/digits_ddp.py"), "--losses", losses}, args...)
-	got := launch(args...).with("OMP_NUM_THREADS=1").run(t)
+	return readTraining(t, launch(args...), losses)
+}
+
+// readTraining runs the digits example, which writes its losses to a file.
+func readTraining(t *testing.T, j job, losses string) training {
+	t.Helper()
+	j = j.with("OMP_NUM_THREADS=1")
+	got := j.run(t)
 	if strings.Contains(got.stderr, abortAtExit) {
 		t.Log("once more: ", got.stderr)
-		got = launch(args...).with("OMP_NUM_THREADS=1").run(t)
+		got = j.run(t)
 	}
 	require.Zero(t, got.code, "%s%s", got.stdout, got.stderr)
 

@@ -33,6 +33,16 @@ func play(role string) int {
 		return playDeaf()
 	case "chatter":
 		return chatter()
+	case "bytes":
+		return tellBytes()
+	case "lines":
+		return playLines()
+	case "digest":
+		return playDigest()
+	case "stay":
+		return playStay()
+	case "outsider":
+		return playOutsider()
 	case "closed":
 		return execWithClosedDescriptors()
 	}

@@ -1,0 +1,65 @@
+package interop
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+)
+
+// collectives: Go programs with package comm meet over hosts without anything that the user would have to say.
+func collectives(t *testing.T, f fleet) {
+	sums(t, 4, f.gorun("-H", "h[1-4]:1", collective(t)))
+	sums(t, 8, f.gorun("-H", "h1:3,h2:2,h3:2,localhost:1", collective(t)))
+	boxes := f.gorun("-H", "h1:2,h2:2", program(t, "allreduce"), "--op", "avg").succeed(t)
+	require.Equal(t, gorun("-n", "4", program(t, "allreduce"), "--op", "avg").succeed(t), boxes)
+	losses, _ := epochs(t, f.gorun("-H", "h[1-4]:1", program(t, "trainer"), "--epochs", "2").succeed(t))
+	require.Less(t, losses[1], losses[0])
+}
+
+// pytorchOverHosts: the digits example over two hosts gives the losses of one, although each host has an address in common with the other.
+func pytorchOverHosts(t *testing.T, f fleet) {
+	python := testneeds.Torch(t)
+	launch := func(args ...string) job { return underGorun(python, args...) }
+	one := trainOn(t, launch, t.TempDir(), "--nproc-per-node", "4")
+	several := trainOn(t, func(args ...string) job { return f.gorun(args...).with("GORUN_PYTHON=" + python) }, f.Dir(), "-H", "h1:2,h2:2")
+	require.Equal(t, one, several)
+	require.Greater(t, one.accuracy, 90.0)
+}
+
+// trainOn trains three epochs; dir is one that all hosts see.
+func trainOn(t *testing.T, launch func(args ...string) job, dir string, options ...string) training {
+	t.Helper()
+	losses := filepath.Join(dir, "losses")
+	return readTraining(t, launch(append(options, example(t, "torch/digits_ddp.py"), "--epochs", "3", "--losses", losses)...), losses)
+}
+
+// TestSixteenHosts runs one job over many: numbers, output and the end are right.
+func TestSixteenHosts(t *testing.T) {
+	t.Parallel()
+	f := raise(t, testhosts.Config{Hosts: 16})
+	got := f.gorun(append(words("-H h[1-16]:2 --bind-to none"), where...)...).run(t)
+	require.Zero(t, got.code, got.stderr)
+	var want []string
+	for _, host := range f.Hosts() {
+		want = append(want, host, host)
+	}
+	require.Equal(t, strings.Join(want, " "), whereabouts(t, got))
+	require.Equal(t, slots(32, "-H h[1-16]:2"), saidBy(got))
+
+	got = f.gorun("--hostfile", f.HostFile(), "--exclude", "h[2-16]", "sh", "-c", "echo $WORLD_SIZE").run(t)
+	require.Equal(t, "1\n", got.stdout, got.stderr)
+
+	got = f.gorun("--hostfile", f.HostFile(), self(t)).with(roleVariable + "=lines").run(t)
+	require.Zero(t, got.code)
+	requireLines(t, got, 16)
+
+	got = f.gorun("-H", "h[1-16]", "sh", "-c", "[ $RANK != 11 ] || exit 5; exec sleep 60").run(t)
+	require.Equal(t, 5, got.code, got.stderr)
+	require.Contains(t, got.stderr, "rank 11 failed first (h12, pid ")
+	require.Contains(t, got.stderr, "15 ranks stopped by gorun: [0-10,12-15]")
+}
