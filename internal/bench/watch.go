@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Memory is what a process holds, in KiB, from /proc/PID/status.
@@ -91,6 +93,25 @@ func (s *Standing) Memory(rank string) (launcher, helpers Memory, err error) {
 		}
 	}
 	return launcher, helpers, nil
+}
+
+// CPU returns the CPU time that the launcher itself and its helpers, all of its descendants, have taken so far. Of those of a job
+// on other hosts none is a rank.
+func (s *Standing) CPU() (time.Duration, error) {
+	all, err := cpuTime(s.command.Process.Pid)
+	for _, pid := range Descendants(s.command.Process.Pid) {
+		helper, _ := cpuTime(pid) // it may have ended
+		all += helper
+	}
+	return all, err
+}
+
+// cpuTime reads a process's clock, whose number clock_getcpuclockid(3) makes of its id.
+func cpuTime(pid int) (time.Duration, error) {
+	const sched = 2
+	var now unix.Timespec
+	err := unix.ClockGettime(int32(^pid<<3|sched), &now)
+	return time.Duration(now.Nano()), err
 }
 
 // End asks the launcher to end its job, and makes it after a while.
