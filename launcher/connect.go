@@ -103,7 +103,8 @@ func (s *session) each(do func(*node) error) error {
 // trouble is an error and the nodes that have it.
 type trouble struct {
 	Error
-	names []string
+	general Error
+	names   []string
 }
 
 // join makes one list of what failed on the nodes.
@@ -117,10 +118,13 @@ func (s *session) join(errs []error) error {
 	var all *multierror.Error
 	for _, t := range troubles {
 		e := t.Error
+		if len(t.names) > 1 {
+			e.Text = t.general.Text
+		}
 		if e.Code == job.ExitNotFound && e.Hint == "" {
 			e.Hint = s.copyHint(e.Text)
 		}
-		if len(t.names) < len(s.nodes) || e.Code != job.ExitUsage && !s.ranksHere() {
+		if len(t.names) < len(s.nodes) || t.target != "" || e.Code != job.ExitUsage && !s.ranksHere() {
 			e.Text = hosts.Fold(t.names) + ": " + e.Text
 		}
 		all = multierror.Append(all, &e)
@@ -148,13 +152,14 @@ func (s *session) copyHint(text string) string {
 }
 
 func (s *session) add(troubles []*trouble, n *node, e *Error) []*trouble {
+	general := e.general()
 	for _, t := range troubles {
-		if t.Error == *e {
+		if t.general == general {
 			t.names = append(t.names, n.name)
 			return troubles
 		}
 	}
-	return append(troubles, &trouble{*e, []string{n.name}})
+	return append(troubles, &trouble{*e, general, []string{n.name}})
 }
 
 // flatten lists what an error consists of.

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,7 +22,7 @@ import (
 const (
 	checkedBytes = 1 << 30          // that are read of a program
 	filePatience = 20 * time.Second // for a file system to answer
-	askLimit     = 60 * time.Second // for a host to answer one question
+	checkLimit   = 60 * time.Second // for a host to answer one question
 )
 
 // CheckHosts looks at the hosts of a wish as a job would find them, at all of them at
@@ -29,7 +30,7 @@ const (
 // Apps, if there is one, count. What is wrong with the hosts is in the report; an error
 // is an *Error, and means that nothing was looked at.
 func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport, error) {
-	c := &hostsCheck{session: &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}, endBeat: func() {}}}
+	c := &hostsCheck{session: &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr, askLimit: checkLimit}, endBeat: func() {}}}
 	for _, o := range options {
 		o(&c.settings)
 	}
@@ -104,7 +105,7 @@ func (c *hostsCheck) of(n *node) *HostReport { return &c.report.Hosts[n.place] }
 // fail notes errors of a node.
 func (c *hostsCheck) fail(n *node, err error) {
 	for _, e := range flatten(err) {
-		c.found.add(HostsProblem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint})
+		c.found.add(HostsProblem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint, general: e.general().Text})
 	}
 }
 
@@ -145,7 +146,7 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	h := c.helloFor(n, hello)
 	h.MayStay = filepath.IsAbs(check.Dir)
 	var facts wire.Facts
-	if err := n.inTime("what it has", func() error { return n.ask(h, &facts) }); err != nil {
+	if err := c.inTime(n, "what it has", func() error { return n.ask(h, &facts) }); err != nil {
 		return err
 	}
 	if facts.Version != wire.Version {
@@ -157,7 +158,7 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 		}
 	}
 	var checked wire.Checked
-	if err := n.inTime("what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
+	if err := c.inTime(n, "what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
 		return err
 	}
 	c.take(n, facts, checked)
@@ -223,8 +224,9 @@ func (c *clock) report() *ClockReport {
 }
 
 // inTime gives the node up that does not answer.
-func (n *node) inTime(what string, do func() error) error {
-	timer := time.AfterFunc(askLimit, func() { n.giveUp("it did not say " + what + " within " + askLimit.String()) })
+func (c *hostsCheck) inTime(n *node, what string, do func() error) error {
+	limit := c.settings.askLimit
+	timer := time.AfterFunc(limit, func() { n.giveUp(fmt.Sprintf("it did not say %s within %s", what, limit)) })
 	defer timer.Stop()
 	return do()
 }
@@ -246,7 +248,7 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 		return
 	}
 	wish.Fold = hosts.Fold
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, c.settings.askLimit)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {

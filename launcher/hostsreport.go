@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"slices"
 
 	"gorun/launcher/hosts"
@@ -31,6 +32,8 @@ type HostsProblem struct {
 	Hint  string   `json:"hint,omitempty"`
 	// Remark says that a job would run all the same.
 	Remark bool `json:"remark,omitempty"`
+
+	general string // Text without what is of one host alone; "": Text
 }
 
 // String names the hosts, folded, and what they have.
@@ -128,9 +131,10 @@ type Way struct {
 type problems []HostsProblem
 
 func (list *problems) add(p HostsProblem) {
+	p.general = cmp.Or(p.general, p.Text)
 	for i, q := range *list {
-		if q.Text == p.Text && q.Hint == p.Hint {
-			(*list)[i].Hosts = append(q.Hosts, p.Hosts...)
+		if q.general == p.general && q.Remark == p.Remark && (q.Hint == p.Hint || q.Text != p.Text) {
+			(*list)[i].Hosts, (*list)[i].Text = append(q.Hosts, p.Hosts...), p.general
 			return
 		}
 	}

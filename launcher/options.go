@@ -3,6 +3,7 @@ package launcher
 import (
 	"io"
 	"os"
+	"time"
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
@@ -32,6 +33,7 @@ type settings struct {
 	executable     string
 	reacher        reacher // to other hosts
 	ask            func(prompt string) (string, error)
+	askLimit       time.Duration // for a host to answer one question of a check
 	progress       func(*Progress) (end func())
 	nvml           nvml.Program
 	colour         bool

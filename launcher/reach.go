@@ -164,5 +164,5 @@ func reachError(err error) error {
 	if !errors.As(err, &r) {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
-	return &Error{Code: job.ExitLauncher, Text: r.Step.String() + ": " + r.Text, Hint: r.Hint, step: r.Step.String()}
+	return &Error{Code: job.ExitLauncher, Text: r.Step.String() + ": " + r.Text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
 }

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sys/unix"
@@ -44,7 +45,18 @@ type Error struct {
 	Text string
 	Hint string // something to try; "" for none
 
-	step string // of reaching a host; "" elsewhere
+	step   string // of reaching a host; "" elsewhere
+	target string // what Text calls that host
+}
+
+// general is the error without what is of one host alone.
+func (e *Error) general() Error {
+	g := *e
+	if g.target != "" {
+		g.Text, g.Hint = strings.ReplaceAll(g.Text, g.target, "the host"), ""
+		g.target = ""
+	}
+	return g
 }
 
 func (e *Error) Error() string { return e.Text }

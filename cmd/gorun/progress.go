@@ -95,6 +95,7 @@ func (s *progressScreen) run(over <-chan struct{}) {
 			signal.Stop(ended)
 			signal.Reset(sig)
 			_ = unix.Kill(unix.Getpid(), sig.(syscall.Signal))
+			return
 		case <-tick.C:
 		}
 	}
@@ -162,7 +163,7 @@ func (s *progressScreen) end(p *launcher.Progress) {
 		}
 	}
 	if len(copied) > 0 {
-		s.write("gorun: gorun was copied to " + hosts.Fold(copied) + "\n")
+		s.write("gorun: copied itself to " + hosts.Fold(copied) + "\n")
 	}
 }
 

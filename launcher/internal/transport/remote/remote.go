@@ -83,6 +83,9 @@ type Error struct {
 	// Hint is something to try, a command that works; "" for none.
 	Hint string
 	Err  error // the cause, nil for none
+	// Target is what Text calls the host, "root@10.0.0.1:22": texts of several hosts may
+	// differ in that alone.
+	Target string
 }
 
 func (e *Error) Error() string {

@@ -137,7 +137,12 @@ func (c *Client) reach(clock *clock, target Target) (*login, error) {
 	if err != nil {
 		return nil, fail(remote.StepConfig, err, "%v", err)
 	}
-	return c.login(clock, s, jumpsOf(s))
+	l, err := c.login(clock, s, jumpsOf(s))
+	var failure *remote.Error
+	if errors.As(err, &failure) {
+		failure.Target = s.String()
+	}
+	return l, err
 }
 
 // login is one connection that is logged in, and what it stands upon.
