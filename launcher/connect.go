@@ -35,11 +35,8 @@ func (s *session) connect(ctx context.Context) error {
 	if s.settings.reacher == nil {
 		s.settings.reacher = s.newShell()
 	}
-	if err := s.each(func(n *node) error { return s.connectTo(ctx, n) }); err != nil {
-		return err
-	}
-	s.beat()
-	return nil
+	s.beat() // others may take long, or ask for a password
+	return s.each(func(n *node) error { return s.connectTo(ctx, n) })
 }
 
 func (s *session) connectTo(ctx context.Context, n *node) error {
@@ -57,7 +54,7 @@ func (s *session) connectTo(ctx context.Context, n *node) error {
 	}
 	n.link, n.end = wire.NewLink(transport.Queued(w.stream)), w.end
 	n.listen()
-	return n.send(&wire.Ping{Sent: time.Now()})
+	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 
 // serveHere starts the agent of this host.

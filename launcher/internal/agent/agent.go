@@ -39,6 +39,9 @@ type Config struct {
 	// Environ is the agent's own environment where it is on another host than the
 	// head: it completes what the head sends.
 	Environ []string
+	// Lease is how long the agent goes on without a frame of the head until that says
+	// another time; 0: for ever.
+	Lease time.Duration
 }
 
 // Agent is one node's side of one job.
@@ -62,6 +65,7 @@ func Serve(link *wire.Link, cfg Config) error {
 	defer link.Close() // a head that is still there has nobody to wait for
 	defer a.close()
 	defer close(a.lease.over)
+	a.lease.begin(cfg.Lease, link)
 	for {
 		f, err := link.Read()
 		if err != nil {
