@@ -3,6 +3,7 @@ package launcher
 import (
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,13 +26,17 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 		return err
 	}
 	cfg := s.agentConfig()
-	cfg.Environ = s.spec.Environ
+	cfg.Environ, cfg.Lease = s.spec.Environ, firstLease
 	err := agent.Serve(wire.NewLink(transport.Queued(pair{pollable(in), pollable(out)})), cfg)
 	if err == io.EOF { // the head needs it no longer
 		return nil
 	}
 	return err
 }
+
+// firstLease is how long an agent waits for the first word of its head, which speaks at
+// once: a link may be cut before that.
+const firstLease = 15 * time.Second
 
 // pair is a stream of two files.
 type pair struct{ in, out *os.File }

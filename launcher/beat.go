@@ -35,6 +35,9 @@ func (s *session) beat() {
 }
 
 func (s *session) beatTo(n *node) {
+	if !n.listens.Load() { // it has not been reached yet
+		return
+	}
 	if n.served != nil { // it ends with this process, and only then
 		_ = n.link.Send(&wire.Ping{})
 		return

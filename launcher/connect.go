@@ -41,13 +41,10 @@ func (s *session) connect(ctx context.Context) error {
 	if s.settings.reacher == nil {
 		s.settings.reacher = s.newShell()
 	}
+	s.beat() // others may take long, or ask for a password
 	end := s.showProgress(list)
-	err := s.each(func(n *node) error { return s.connectTo(ctx, n) })
-	if end(); err != nil {
-		return err
-	}
-	s.beat()
-	return nil
+	defer end()
+	return s.each(func(n *node) error { return s.connectTo(ctx, n) })
 }
 
 // showProgress lets the user see how far the hosts are until end is called.
@@ -75,7 +72,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	}
 	n.link, n.end, n.copied = wire.NewLink(transport.Queued(w.stream)), w.end, w.copied
 	n.listen()
-	return n.send(&wire.Ping{Sent: time.Now()})
+	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 
 // serveHere starts the agent of this host.

@@ -42,6 +42,7 @@ type node struct {
 
 	// What follows is for nodes whose frames are read beside everything else: all,
 	// unless the job has one node in this process.
+	listens atomic.Bool // there is a link
 	answers chan wire.Frame
 	lost    chan struct{} // closed when the link has ended
 	losing  sync.Once
@@ -72,6 +73,7 @@ const answersAhead = 4
 // listen reads the node's frames from now on.
 func (n *node) listen() {
 	n.answers, n.lost = make(chan wire.Frame, answersAhead), make(chan struct{})
+	n.listens.Store(true)
 	go n.read()
 }
 

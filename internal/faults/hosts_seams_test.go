@@ -150,7 +150,10 @@ func stalledFaults() []hostFault {
 
 // viaProgramFaults are the same with a program of the user's as the way to the hosts.
 func viaProgramFaults() []hostFault {
-	spread := func(s *hostScene) { s.spread("daemon", "ignore", "--ssh", s.set.SSH()) }
+	spread := func(s *hostScene) {
+		s.launcher.argv = slices.Replace(slices.Clone(s.launcher.argv), 1, 3, "--ssh", s.set.SSH())
+		s.spread("daemon", "ignore")
+	}
 	var all []hostFault
 	for _, way := range []string{"cut", "blackhole"} {
 		all = append(all, hostFault{

@@ -63,8 +63,17 @@ func unreachableFaults() []hostFault {
 			}, check: says(125, "h3: authentication: "),
 		},
 		{
+			name: "link cut when an agent has just begun", soak: true, deadline: cutDeadline, criterion: "host named; exit code 125; the agent ends by itself",
+			act: func(s *hostScene) {
+				s.job(role("rank", "default", "none"), append(brief(), "--ssh-timeout", startLimit)...)
+				s.agent("h2")
+				s.cut("h2")
+			}, check: says(125, "h2"),
+		},
+		{
 			name: "link cut while gorun is copied", soak: true, criterion: "host named; exit code 125",
 			act: func(s *hostScene) {
+				s.forget("h2")
 				s.job(role("print"), "--ssh-timeout", startLimit)
 				s.until("a session", func() bool { all, _ := s.set.Sessions("h2"); return len(all) > 0 })
 				s.cut("h2")
@@ -108,7 +117,10 @@ func differentHosts() []hostFault {
 				s.mount("h2", "/dev/shm", "size=64k")
 				s.strike(func() error { return s.set.Mount("h2", "-o", "remount,size=64k", "/tmp") }, func() error { return s.set.Mount("h2", "-o", "remount,size=50%", "/tmp") })
 				s.job([]string{"true"})
-			}, check: says(125, "h2: copy: ", "/root"),
+			}, check: func(s *hostScene, got outcome) {
+				says(125, "h2: copy: ", "/root")(s, got)
+				s.on("h2", "sh", "-c", "rmdir /tmp/gorun-* /dev/shm/gorun-*") // where it was tried nothing is left
+			},
 		},
 		{
 			name: "home of a host is read-only", soak: true, criterion: "exit code 0",

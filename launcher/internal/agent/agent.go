@@ -48,6 +48,9 @@ type Config struct {
 	Door Door
 	// Signals has those that this process got and that are for the head; nil: none.
 	Signals <-chan syscall.Signal
+	// Lease is how long the agent goes on without a frame of the head until that says
+	// another time; 0: for ever.
+	Lease time.Duration
 }
 
 // Agent is one node's side of one job.
@@ -72,6 +75,7 @@ func Serve(link *wire.Link, cfg Config) error {
 	defer a.close()
 	defer close(a.lease.over)
 	go a.passSignals()
+	a.lease.begin(cfg.Lease, link)
 	for {
 		f, err := link.Read()
 		if err != nil {

@@ -19,7 +19,7 @@ type lease struct {
 	quiet   atomic.Int32 // looks that saw nothing new
 	paused  atomic.Bool  // the head is suspended
 	expired atomic.Bool
-	limit   time.Duration
+	limit   atomic.Int64 // a time.Duration
 }
 
 // leaseLooks is how often it is looked within a lease.
@@ -30,25 +30,24 @@ const leaseLooks = 10
 const maxLostGrace = 10 * time.Second
 
 // begin looks from now on whether the head is heard of; the link is closed when it is
-// not.
+// not. Another limit replaces the one before.
 func (l *lease) begin(limit time.Duration, link *wire.Link) {
 	if limit <= 0 {
 		return
 	}
-	l.once.Do(func() {
-		l.limit = limit
-		go l.watch(link)
-	})
+	l.limit.Store(int64(limit))
+	l.once.Do(func() { go l.watch(link) })
 }
 
 func (l *lease) watch(link *wire.Link) {
-	tick := time.NewTicker(l.limit / leaseLooks)
-	defer tick.Stop()
+	look := time.NewTimer(0)
+	defer look.Stop()
 	for {
+		look.Reset(time.Duration(l.limit.Load()) / leaseLooks)
 		select {
 		case <-l.over:
 			return
-		case <-tick.C:
+		case <-look.C:
 		}
 		if !l.paused.Load() && l.quiet.Add(1) > leaseLooks {
 			l.expired.Store(true)
@@ -78,13 +77,14 @@ func (l *lease) grace() time.Duration {
 // explain says why the connection has ended.
 func (l *lease) explain(err error) error {
 	if l.expired.Load() {
-		return errors.Join(fmt.Errorf("nothing was heard of the head for %s", l.limit), err)
+		return errors.Join(fmt.Errorf("nothing was heard of the head for %s", time.Duration(l.limit.Load())), err)
 	}
 	return err
 }
 
 // pong answers a heartbeat.
 func (a *Agent) pong(p wire.Ping) error {
+	a.lease.begin(p.Lease, a.link)
 	return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now(), Signs: a.signs()})
 }
 

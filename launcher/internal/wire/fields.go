@@ -292,7 +292,10 @@ func (r *HungRank) fields(c *coder) {
 
 func (*Ping) Type() Type { return TypePing }
 
-func (m *Ping) fields(c *coder) { c.moment(1, &m.Sent) }
+func (m *Ping) fields(c *coder) {
+	c.moment(1, &m.Sent)
+	number(c, 2, &m.Lease)
+}
 
 func (*Pong) Type() Type { return TypePong }
 

@@ -278,8 +278,12 @@ type Resize struct {
 	Cols int
 }
 
-// Ping asks for Pong, and says that the head is there. Sent is by the head's clock.
-type Ping struct{ Sent time.Time }
+// Ping asks for Pong, and says that the head is there. Sent is by the head's clock; Lease
+// is Hello's, for an agent that has to wait for it.
+type Ping struct {
+	Sent  time.Time
+	Lease time.Duration
+}
 
 // Pong answers Ping: what it said, and the node's own clock then.
 type Pong struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -41,7 +42,7 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		p, err := start(h.login.client, line)
+		p, err := start(h.login, line)
 		done <- result{p, err}
 	}()
 	select {
@@ -76,14 +77,16 @@ func (h *host) startError(err error, began time.Time) error {
 
 // process is a command in a session.
 type process struct {
-	io.Reader
-	io.WriteCloser
+	stdout  io.Reader
+	stdin   io.WriteCloser
 	session *ssh.Session
 	said    remote.Tail
+	hangUp  func() error // ends the connection
+	busy    atomic.Int32 // calls under way
 }
 
-func start(client *ssh.Client, line string) (_ *process, err error) {
-	session, err := client.NewSession()
+func start(l *login, line string) (_ *process, err error) {
+	session, err := l.client.NewSession()
 	if err != nil {
 		return nil, err
 	}
@@ -92,25 +95,51 @@ func start(client *ssh.Client, line string) (_ *process, err error) {
 			_ = session.Close()
 		}
 	}()
-	p := &process{session: session}
+	p := &process{session: session, hangUp: l.Close}
 	session.Stderr = &p.said
-	if p.Reader, err = session.StdoutPipe(); err != nil {
+	if p.stdout, err = session.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	if p.WriteCloser, err = session.StdinPipe(); err != nil {
+	if p.stdin, err = session.StdinPipe(); err != nil {
 		return nil, err
 	}
 	return p, session.Start(line)
 }
 
+func (p *process) Read(b []byte) (int, error) {
+	defer p.enter()()
+	return p.stdout.Read(b)
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	defer p.enter()()
+	return p.stdin.Write(b)
+}
+
+// enter notes a call that may wait for the host, leave its end.
+func (p *process) enter() (leave func()) {
+	p.busy.Add(1)
+	return func() { p.busy.Add(-1) }
+}
+
 // CloseWrite ends its standard input.
-func (p *process) CloseWrite() error { return p.WriteCloser.Close() }
+func (p *process) CloseWrite() error { return p.stdin.Close() }
 
 // Stderr is the end of what it has written to standard error.
 func (p *process) Stderr() string { return p.said.String() }
 
-// Close ends the session.
+// closeTime is how long a host may take to answer the end of a session.
+const closeTime = 2 * time.Second
+
+// Close ends the session, which the host has to answer. Where it does not, as its link
+// is cut, whoever still reads or writes would wait for ever: then the connection ends.
 func (p *process) Close() error {
+	defer p.enter()()
+	time.AfterFunc(closeTime, func() {
+		if p.busy.Load() > 0 {
+			_ = p.hangUp()
+		}
+	})
 	if err := p.session.Close(); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
