@@ -16,6 +16,7 @@ import (
 	"gorun/launcher/internal/transport/remote"
 	"gorun/launcher/internal/transport/ssh"
 	"gorun/launcher/job"
+	nvml "gorun/placement/nvml/worker"
 )
 
 // way is a stream of frames to an agent on another host.
@@ -45,6 +46,7 @@ type shell struct {
 	end     func()
 	program func() (bootstrap.Program, error)
 	bundle  func() (*bootstrap.Bundle, error) // of --copy
+	extra   func() []bootstrap.Extra          // what belongs beside the program
 	places  chan struct{}                     // bounds the hosts that are being reached
 }
 
@@ -53,6 +55,7 @@ func (s *session) newShell() *shell {
 	wish := s.spec.Reach
 	sh := &shell{wish: wish, end: func() {}, places: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
 	sh.program = sync.OnceValues(s.ownProgram)
+	sh.extra = sync.OnceValue(s.extraPrograms)
 	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) { return bootstrap.Gather(s.workingDir(), wish.Copy) })
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
@@ -84,6 +87,27 @@ func (s *session) ownProgram() (bootstrap.Program, error) {
 		}
 	}
 	return bootstrap.Find(path, version.String())
+}
+
+// nvidiaDriver is on hosts whose GPUs NVIDIA's library knows.
+const nvidiaDriver = "/proc/driver/nvidia/version"
+
+// extraPrograms is the program that asks NVIDIA's library, where the job depends on what
+// only that knows. Without it such hosts say what is missing.
+func (s *session) extraPrograms() []bootstrap.Extra {
+	h := s.hello()
+	if !h.GPUUsers && !h.GPUNames && !h.GPULinks {
+		return nil
+	}
+	path, err := s.settings.nvml.Find()
+	if err != nil {
+		return nil
+	}
+	build, err := bootstrap.ReadBuild(path)
+	if err != nil {
+		return nil
+	}
+	return []bootstrap.Extra{{Name: nvml.Name, Build: build, If: nvidiaDriver}}
 }
 
 func (sh *shell) close() { sh.end() }
@@ -134,7 +158,7 @@ func (sh *shell) start(ctx context.Context, host remote.Host) (way, error) {
 		if err != nil {
 			return way{}, &Error{Code: job.ExitLauncher, Text: err.Error()}
 		}
-		c.Program = program
+		c.Program, c.Extra = program, sh.extra()
 	}
 	stream, err := bootstrap.Start(ctx, host, c)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"gorun/cmd/gorun/internal/early"
 	"gorun/comm/bench"
 	"gorun/internal/version"
+	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 	"gorun/placement/nvml/worker"
 )
@@ -34,7 +35,7 @@ func startBench(inv dialect.Invocation, args []string, stderr io.Writer) int {
 		return job.ExitLauncher
 	}
 	err := fillIn(&inv)
-	if err == nil && inv.Action == dialect.Run {
+	if err == nil && inv.Action == dialect.Run && !isAway(inv.Spec.Hosts) {
 		err = withoutGPUs(inv.Bench.Backend, os.Getenv, exists)
 	}
 	if err != nil {
@@ -102,7 +103,15 @@ func fillIn(inv *dialect.Invocation) error {
 	text, err := json.Marshal(bench.Config(wish))
 	app := &inv.Spec.Apps[0]
 	app.Program, app.Args = own, []string{"bench-rank", string(text)}
+	if isAway(inv.Spec.Hosts) {
+		inv.Spec.Reach.Copy = append(inv.Spec.Reach.Copy, own)
+	}
 	return err
+}
+
+// isAway reports whether some host is another than this one.
+func isAway(list []hosts.Host) bool {
+	return slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here })
 }
 
 // benchRank is one rank of a measurement.

@@ -138,7 +138,8 @@ var rules = [...]rule{
 	{
 		Row:   Row{env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode", "gorun's own store", "gorun"},
 		value: func(b *builder, _ int) (string, bool) { return b.in.JobStore, b.in.JobStore != "" },
-	}, {
+	},
+	{
 		Row:     Row{env.VarJobKey, ClassIdentity, "with several nodes a file of the rank's own host, which only its user can read: the key by which ranks of package comm know each other; gone with the job", "ranks on other hosts prove that they are of this job", "gorun"},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {
 			file := b.in.Nodes[b.in.Ranks[rank].Node].KeyFile
