@@ -94,7 +94,7 @@ func TestNamedAddressAmongAgentsHere(t *testing.T) {
 		require.Contains(t, choice.Reason, "named by --master-addr "+row.name)
 	}
 	_, _, err := chooseAddress(t.Context(), agentsHere(t, 2), probeWish{Names: nodeNames(2), Addresses: []string{"192.0.2.77"}, Asked: "--master-addr 192.0.2.77"})
-	require.ErrorContains(t, err, "node0: 192.0.2.77 is no address of this host")
+	require.ErrorContains(t, err, "node0: 192.0.2.77 is not one of its addresses")
 }
 
 // The port that a firewall lets pass is where node 0 answers, and it is free for the

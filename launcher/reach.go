@@ -145,7 +145,7 @@ func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.Copied,
 	}
 	bundle, err := sh.bundle()
 	if err != nil {
-		return nil, &Error{Code: job.ExitUsage, Text: "--copy: " + err.Error()}
+		return nil, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	return bootstrap.Copy(ctx, host, bundle, nil)
 }

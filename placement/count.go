@@ -163,16 +163,16 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 }
 
 // perGPU counts one rank per visible GPU; without answers for a node that has none.
-func (r Request) perGPU(machines []Machine, without func(Machine) (int, error)) (Counts, error) {
+func (r Request) perGPU(machines []Machine, without func(node int, m Machine) (int, error)) (Counts, error) {
 	var counts Counts
 	var gpus int
-	for _, m := range machines {
+	for node, m := range machines {
 		n := r.gpuSlots(m)
 		chosen, _ := r.gpus(m)
 		gpus += len(chosen)
 		if n == 0 {
 			var err error
-			if n, err = without(m); err != nil {
+			if n, err = without(node, m); err != nil {
 				return Counts{}, err
 			}
 		}
@@ -216,18 +216,21 @@ func (r Request) withoutGPU(machines []Machine) (why string, none bool) {
 }
 
 // noGPU refuses a node without GPUs, where torchrun says "Cuda is not available.".
-func (r Request) noGPU(m Machine) (int, error) {
-	why := "none found"
+func (r Request) noGPU(node int, m Machine) (int, error) {
+	why, where := "none found", "here"
+	if len(r.Hosts) > 1 {
+		where = "on " + r.nodeName(node)
+	}
 	if _, remark := r.gpus(m); remark != "" {
 		why = remark
 	} else if len(m.Notes) > 0 {
 		why = strings.Join(m.Notes, "; ")
 	}
-	return 0, fmt.Errorf("%s: no GPU is usable here (%s); give a number, cpu or auto", r.perNodeWish(), why)
+	return 0, fmt.Errorf("%s: no GPU is usable %s (%s); give a number, cpu or auto", r.perNodeWish(), where, why)
 }
 
 // oneRank keeps a node without GPUs among others that have some.
-func oneRank(Machine) (int, error) { return 1, nil }
+func oneRank(int, Machine) (int, error) { return 1, nil }
 
 func inParentheses(text string) string {
 	if text == "" {

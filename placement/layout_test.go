@@ -147,6 +147,7 @@ func TestCountErrors(t *testing.T) {
 	}{
 		{"no node", Request{}, nil, "no node to place ranks on"},
 		{"numbers", Request{Ranks: -1, PerNode: PerNode{Kind: PerNodeFixed}}, []Machine{{}}, "-np -1: a job has at least one rank\n--nproc-per-node 0: a node gets at least one rank"},
+		{"gpu without, on several nodes", Request{PerNode: gpu, Hosts: []string{"a", "b"}}, []Machine{{}, {}}, "PET_NPROC_PER_NODE=gpu: no GPU is usable on a (none found); give a number, cpu or auto"},
 		{"gpu without", Request{PerNode: gpu}, []Machine{{}}, "PET_NPROC_PER_NODE=gpu: no GPU is usable here (none found); give a number, cpu or auto"},
 		{
 			"gpu, hidden",

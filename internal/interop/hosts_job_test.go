@@ -158,6 +158,15 @@ func missing(t *testing.T, f fleet) {
 	require.Equal(t, 127, got.code)
 	require.Equal(t, missing, got.stderr, "all of the hosts, but this one has it")
 
+	for _, host := range words("h1 h2") {
+		require.NoError(t, f.Command(host, "sh", "-c", "mkdir -p /tmp/tools && ln -s /bin/hostname /tmp/tools/a-tool").Run())
+	}
+	got = f.gorun("-H", "h1,h2", "a-tool").with("PATH=/tmp/tools:" + os.Getenv("PATH")).run(t)
+	require.Zero(t, got.code, "programs are found by the PATH of the terminal, not by that of ssh: %s", got.stderr)
+	got = f.gorun("-H", "h1,h2", "a-tool").run(t)
+	require.Equal(t, 127, got.code)
+	require.Contains(t, got.stderr, "gorun: h[1-2]: a-tool: not found in PATH or the working directory\n")
+
 	within := f.gorun("-H", "h[1-3]", "--", "true")
 	within.argv = slices.Concat([]string{"sh", "-c", `cd /tmp/only/here && exec "$@"`, "sh"}, within.argv)
 	got = within.run(t)

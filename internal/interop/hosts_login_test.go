@@ -155,7 +155,7 @@ func throughShells(t *testing.T, f fleet) {
 	line := []string{}
 	for i, user := range []testhosts.User{
 		{Name: "basher", Shell: "/bin/bash", Files: map[string]string{".bashrc": "echo hello from bash; echo warning >&2\ncd /\n"}},
-		{Name: "fisher", Shell: "/usr/bin/fish", Files: map[string]string{".config/fish/config.fish": "echo hello from fish\nset -gx PATH /nowhere\n"}},
+		{Name: "fisher", Shell: "/usr/bin/fish", Files: map[string]string{".config/fish/config.fish": "echo hello from fish\nset -gx PATH /usr/bin /bin\n"}},
 		{Name: "turtle", Shell: "/usr/bin/tcsh", Files: map[string]string{".tcshrc": "echo hello from tcsh\n"}},
 	} {
 		host := f.Hosts()[i]
@@ -229,6 +229,8 @@ func withoutHomes(t *testing.T, f fleet) {
 		out, err := f.Command(host, "find", "/tmp/gorun-0", "-name", "gorun", "-type", "f").Output()
 		require.NoError(t, err)
 		require.Equal(t, 1, strings.Count(string(out), "\n"), "%s: %s", host, out)
-		require.Error(t, f.Command(host, "test", "-e", path+"/.cache/gorun").Run())
+		out, err = f.Command(host, "find", path, "-type", "f").Output()
+		require.NoError(t, err)
+		require.Empty(t, string(out), "nothing half is left on %s", host)
 	}
 }

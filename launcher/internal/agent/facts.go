@@ -47,7 +47,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Dir = err.Error()
 		return a.link.Send(&facts)
 	}
-	environ := slices.Concat(a.cfg.Environ, h.Environ)
+	environ := slices.Concat(h.Environ, a.cfg.Environ) // the first counts: shells that ssh starts often have a short PATH, and ranks get the head's
 	for _, p := range h.Programs {
 		facts.Programs = append(facts.Programs, a.resolve(p, environ))
 	}

@@ -60,7 +60,7 @@ func mark(all []Candidate, name string, addrs []netip.Addr) (marked []Candidate,
 	case loops == len(addrs) && loops > 0:
 		return marked, fmt.Sprintf("%s is %s there, which no other host reaches: all of its addresses are tried", name, addrs[0]), nil
 	}
-	return marked, "", fmt.Errorf("%s is no address of this host, which has %s", meaning(name, addrs), inWords(all))
+	return marked, "", fmt.Errorf("%s is not one of its addresses, which are %s", meaning(name, addrs), inWords(all))
 }
 
 // meaning is a name with its addresses.
