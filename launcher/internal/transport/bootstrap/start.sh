@@ -15,9 +15,10 @@ case ${gr_a#Linux } in @BUILDS@ *) say arch "$gr_a"; exit 0;; esac
 start() { [ -x "$2/$gr_k/gorun" ] && private "$1" "$2" && say run && exec "$2/$gr_k/gorun" @ARGS@; }
 places start
 
-# No copy is there: find a place, and hold the room for it before any byte is sent.
+# No copy is there: find a place, and hold the room for it before any byte is sent, without writing where that can be.
 drop() { rm -rf "$gr_x"; exit 1; }
-reserve() { for gr_i in $gr_f; do head -c "${gr_i##*:}" /dev/zero >"$gr_x/${gr_i%%:*}" || { echo "- there is no room for ${gr_i##*:} bytes"; return 1; }; done; }
+hold() { fallocate -l "$1" "$2" 2>/dev/null || head -c "$1" /dev/zero >"$2"; }
+reserve() { for gr_i in $gr_f; do hold "${gr_i##*:}" "$gr_x/${gr_i%%:*}" || { echo "- there is no room for ${gr_i##*:} bytes"; return 1; }; done; }
 place() {
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; usable "$1" "$2" && reserve || { [ "$gr_x" ] && rm -rf "$gr_x"; exit 1; }) && gr_d=$2 && gr_x=$2/.new-$gr_n && return
 say place "$2:" $gr_w
@@ -31,10 +32,11 @@ say need $gr_k
 arrive() {
 command -v sha256sum >/dev/null || : >"$gr_x/$1"
 head -c "$3" 1<>"$gr_x/$1" || return
-[ "$(wc -c <"$gr_x/$1")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
 if command -v sha256sum >/dev/null; then
 gr_h=$(sha256sum <"$gr_x/$1")
 [ "${gr_h%% *}" = "$2" ] || { echo "what arrived of $1 is not what was sent"; return 1; }
+else
+[ "$(wc -c <"$gr_x/$1")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
 fi
 chmod 700 "$gr_x/$1"
 }
