@@ -91,7 +91,7 @@ func (t *hostTable) differs(p property) bool {
 func (t *hostTable) key(h launcher.HostReport) string {
 	words := []string{fmt.Sprint(h.Reached, answered(h)), h.Step, fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1)}
 	for _, p := range t.report.Problems {
-		if !p.Remark && slices.Contains(p.Hosts, h.Name) && p.Hint != "" {
+		if !p.Remark && slices.Contains(p.Hosts, h.Name) {
 			words = append(words, p.Text)
 		}
 	}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+)
+
+// ownGorun is a copy of the test binary under the name by which TestMain makes it gorun,
+// which is what other hosts start, too.
+func ownGorun(t *testing.T) string {
+	self, err := os.Open("/proc/self/exe")
+	require.NoError(t, err)
+	defer self.Close()
+	path := filepath.Join(t.TempDir(), "gorun")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	require.NoError(t, err)
+	_, err = io.Copy(f, self)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	return path
+}
+
+// onHead is gorun's command line on the set's head, with a gorun on each host.
+func onHead(set *testhosts.Set, gorun, config string, words ...string) *exec.Cmd {
+	var options []string
+	if words[0] == "hosts" {
+		options, words = words[:2], words[2:]
+	}
+	line := append(append([]string{gorun}, options...), "--ssh-config", config, "--agent", gorun)
+	cmd := set.Command(testhosts.Head, append(line, words...)...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "TERM=xterm", "LC_ALL=C.UTF-8", "NO_COLOR=1")
+	return cmd
+}
+
+func TestHostsCheckOverSSH(t *testing.T) {
+	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
+	dir := t.TempDir()
+	program, old := filepath.Join(dir, "trainer"), filepath.Join(dir, "old")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n: new\n"), 0o755))
+	require.NoError(t, os.WriteFile(old, []byte("#!/bin/sh\n: old\n"), 0o755))
+	require.NoError(t, set.Mount("h2", "--bind", old, program))
+	require.NoError(t, set.SSHD("h3").Stop())
+	cmd := onHead(set, ownGorun(t), set.SSHConfig(), "hosts", "check", "-H", "h[1-3]", program)
+	out, err := cmd.CombinedOutput()
+	assert.Equal(t, exitHostsProblem, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
+	for _, line := range []string{
+		`h3 +no: connect \(\d+\.\d s\)`,
+		`2 of 2 ways between 2 hosts work; .*`,
+		`MASTER_ADDR would be 10\..* of h1: h2 reaches it within \d+ms`,
+		`2 problems`,
+		`  h3: connect: connection to root@10.* refused: nothing listens there`,
+		`    hint: is sshd running, and is it this port\?`,
+		`  h2: ` + program + ` is not the same as on the other host: its SHA-256 begins with [0-9a-f]{12}, there with [0-9a-f]{12}`,
+	} {
+		assert.Regexp(t, regexp.MustCompile(`(?m)^`+line+`$`), string(out))
+	}
+}
+
+// The passphrase of a key is asked for once, and neither it nor the line that tells how
+// far the hosts are is left on the terminal.
+func TestPassphraseAndProgressOnATerminal(t *testing.T) {
+	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
+	key := filepath.Join(t.TempDir(), "key")
+	text, err := os.ReadFile(set.Key())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(key, text, 0o600))
+	said, err := exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", key).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	text, err = os.ReadFile(set.SSHConfig())
+	require.NoError(t, err)
+	config := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), set.Key(), key)), 0o600))
+	require.NoError(t, set.Slow("h3", 60*time.Millisecond)) // so that the line is drawn
+
+	seen := onTerminal(t, onHead(set, ownGorun(t), config, "-H", "h1,h2,h3", "hostname"), "passphrase", "open sesame\n")
+	assert.Contains(t, seen, "Reaching ")
+	assert.Equal(t, 1, strings.Count(seen, "Enter passphrase"), seen)
+	assert.NotContains(t, seen, "sesame")
+	left := leftOnScreen(seen)
+	assert.NotContains(t, left, "Reaching")
+	for rank := range 3 {
+		assert.Contains(t, left, fmt.Sprintf("[%d] h%d\n", rank, rank+1))
+	}
+}
+
+// onTerminal runs a command on a terminal of its own, answers once when it is asked, and
+// returns all that came to the terminal.
+func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
+	t.Helper()
+	head, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		testneeds.Skip(t, "devices", err.Error())
+	}
+	defer head.Close()
+	require.NoError(t, unix.IoctlSetPointerInt(int(head.Fd()), unix.TIOCSPTLCK, 0))
+	require.NoError(t, unix.IoctlSetWinsize(int(head.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 100}))
+	number, err := unix.IoctlGetInt(int(head.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, tty.Close())
+	var seen strings.Builder
+	buf := make([]byte, 4096)
+	for {
+		n, err := head.Read(buf)
+		seen.Write(buf[:n])
+		if answer != "" && strings.Contains(seen.String(), question) {
+			_, err = head.WriteString(answer)
+			answer = ""
+		}
+		if err != nil { // EIO: nobody has the terminal open any more
+			break
+		}
+	}
+	assert.NoError(t, cmd.Wait(), "%s", seen.String())
+	return seen.String()
+}
+
+// leftOnScreen is what can be read on the terminal in the end.
+func leftOnScreen(seen string) string {
+	var lines []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(seen, "\r\n", "\n"), "\n") {
+		shown := ""
+		for _, part := range strings.Split(line, "\r") {
+			rest, erased := strings.CutSuffix(part, "\x1b[K")
+			switch {
+			case erased || strings.HasPrefix(part, "\x1b[K"):
+				shown = strings.TrimPrefix(rest, "\x1b[K")
+			case part != "":
+				shown = part
+			}
+		}
+		lines = append(lines, shown)
+	}
+	return strings.Join(lines, "\n")
+}
