@@ -41,7 +41,7 @@ func unreachable(t *testing.T, set *Set, host string) {
 
 func TestEveryHostAnswers(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 4})
+	set := Up(t, Config{Hosts: 4, PrivateHome: true})
 	require.Equal(t, []string{"h1", "h2", "h3", "h4"}, set.Hosts())
 	for _, host := range append(set.Hosts(), Head) {
 		requireSSH(t, set, host, host, "hostname")
@@ -54,7 +54,7 @@ func TestEveryHostAnswers(t *testing.T) {
 
 func TestHostsDiffer(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	for _, what := range []string{"cat /proc/sys/kernel/random/boot_id", "cat /etc/machine-id", "readlink /proc/self/ns/ipc", "ls -di /dev/shm /run", "hostname"} {
 		one, err := ssh(t, set, "h1", what)
 		require.NoError(t, err, one)
@@ -75,7 +75,7 @@ func TestHostsDiffer(t *testing.T) {
 
 func TestCommandOnTheHeadIsTheProcess(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 1})
+	set := Up(t, Config{Hosts: 1, PrivateHome: true})
 	cmd := set.Command(Head, "sh", "-c", "echo $$; pwd; exec cat")
 	cmd.Dir = t.TempDir()
 	stdin, err := cmd.StdinPipe()
@@ -127,7 +127,7 @@ func waitForProcess(t *testing.T, set *Set, host, args string) Process {
 
 func TestWhatAJobLeftBehindIsListed(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	requireSSH(t, set, "", "h1", "setsid sleep 4242 </dev/null >/dev/null 2>&1 &")
 	left := waitForProcess(t, set, "h1", "sleep 4242")
 	require.NotEqual(t, left.PID, left.HostPID)
@@ -145,7 +145,7 @@ func TestWhatAJobLeftBehindIsListed(t *testing.T) {
 
 func TestCutAndHeal(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	require.NoError(t, set.Cut("h1"))
 	carrier, err := set.Command("h1", "cat", "/sys/class/net/eth0/carrier").Output()
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestCutAndHeal(t *testing.T) {
 
 func TestBlackhole(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 1})
+	set := Up(t, Config{Hosts: 1, PrivateHome: true})
 	require.NoError(t, set.Blackhole("h1"))
 	carrier, err := set.Command("h1", "cat", "/sys/class/net/eth0/carrier").Output()
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestBlackhole(t *testing.T) {
 
 func TestCrashAndBoot(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	requireSSH(t, set, "", "h1", "setsid sleep 4242 </dev/null >/dev/null 2>&1 &")
 	require.NoError(t, set.Crash("h1"))
 	left, err := within(set.hosts["h1"].space)
@@ -185,7 +185,7 @@ func TestCrashAndBoot(t *testing.T) {
 
 func TestFreezeAndThaw(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 1})
+	set := Up(t, Config{Hosts: 1, PrivateHome: true})
 	require.NoError(t, set.Freeze("h1"))
 	unreachable(t, set, "h1")
 	require.NoError(t, set.Thaw("h1"))
@@ -262,7 +262,7 @@ func TestHostsGoWithTheProcessThatMadeThem(t *testing.T) {
 
 func TestTwoSetsDoNotMeet(t *testing.T) {
 	t.Parallel()
-	one, two := Up(t, Config{Hosts: 2}), Up(t, Config{Hosts: 2})
+	one, two := Up(t, Config{Hosts: 2, PrivateHome: true}), Up(t, Config{Hosts: 2})
 	requireSSH(t, one, "", "h1", "touch /run/first")
 	requireSSH(t, two, "", "h1", "test ! -e /run/first")
 	out, err := one.Command(Head, "ssh", "-F", two.SSHConfig(), "h1", "true").CombinedOutput()
@@ -272,7 +272,7 @@ func TestTwoSetsDoNotMeet(t *testing.T) {
 
 func TestSixteenHosts(t *testing.T) {
 	begun := time.Now()
-	set := Up(t, Config{Hosts: 16})
+	set := Up(t, Config{Hosts: 16, PrivateHome: true})
 	t.Logf("16 hosts in %v", time.Since(begun))
 	for _, host := range set.Hosts() {
 		requireSSH(t, set, host, host, "hostname")
@@ -342,7 +342,7 @@ func TestAnotherPort(t *testing.T) {
 
 func TestSSHDStopsAndStarts(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 1})
+	set := Up(t, Config{Hosts: 1, PrivateHome: true})
 	session := set.Command(Head, "ssh", "-F", set.SSHConfig(), "h1", "exec sleep 4242")
 	require.NoError(t, session.Start())
 	waitForProcess(t, set, "h1", "sleep 4242")
@@ -396,7 +396,7 @@ func TestUsersAndShells(t *testing.T) {
 
 func TestUserCA(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 1})
+	set := Up(t, Config{Hosts: 1, PrivateHome: true})
 	ca, key := filepath.Join(set.Dir(), "ca"), filepath.Join(set.Dir(), "certified")
 	require.NoError(t, makeKey(ca, "ca"))
 	require.NoError(t, makeKey(key, "user"))
@@ -411,7 +411,7 @@ func TestUserCA(t *testing.T) {
 
 func TestInterfaces(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	for i, host := range set.Hosts() {
 		number := strconv.Itoa(i + 1)
 		for _, one := range []Interface{
@@ -441,7 +441,7 @@ func TestInterfaces(t *testing.T) {
 
 func TestMount(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	data := t.TempDir()
 	require.NoError(t, set.Mount("h1", "-t", "tmpfs", "-o", "size=64k", "tmpfs", data))
 	out, err := ssh(t, set, "h1", "head -c 100000 /dev/zero >"+data+"/big")
@@ -457,7 +457,7 @@ func TestMount(t *testing.T) {
 
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	set := Up(t, Config{Hosts: 2})
+	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	roundTrip := func() time.Duration {
 		begun := time.Now()
 		out, err := set.Command("h2", "bash", "-c", "exec 3<>/dev/tcp/"+set.Address("h1")+"/22 && head -c 4 <&3").CombinedOutput()
