@@ -13,5 +13,7 @@
 //	go test ./internal/faults -run TestMatrix -v -launcher torchrun
 //	go test ./internal/faults -run TestMatrix -v -launcher 'srun -n {n}'
 //
+// TestHosts does the same to jobs over hosts of internal/testhosts, whose links are cut, which are frozen, or crash (hostFault).
+//
 // `make test-faults` runs the matrix for gorun, `make soak` for its peers as well.
 package faults

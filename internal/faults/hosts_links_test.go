@@ -23,7 +23,7 @@ func linkFaults() []hostFault {
 		linkAway("cut", (*testhosts.Set).Cut),
 		linkAway("blackhole", (*testhosts.Set).Blackhole),
 		{
-			name: "host frozen", soak: true, deadline: cutDeadline,
+			name: "host frozen", deadline: cutDeadline,
 			criterion: "exit code 125, the host named as silent; when it goes on nothing is left there, too",
 			act: func(s *hostScene) {
 				s.spread("setsid", "default")
@@ -130,7 +130,7 @@ func farProcessFaults() []hostFault {
 			}, check: lost("h2", "its connection has ended"),
 		},
 		{
-			name: "agent SIGSTOP", deadline: cutDeadline, soak: true, criterion: "exit code 125, the host named as silent; when it goes on nothing is left there, too",
+			name: "agent SIGSTOP", deadline: cutDeadline, criterion: "exit code 125, the host named as silent; when it goes on nothing is left there, too",
 			act: func(s *hostScene) {
 				s.spread("daemon", "default")
 				agent := s.agent("h2")

@@ -119,7 +119,7 @@ func stalledFaults() []hostFault {
 			}, check: says(0),
 		},
 		{
-			name: "a reader that stalls, and a host cut", soak: true, criterion: "all ranks end though nobody reads; exit code 125, the host named as silent",
+			name: "a reader that stalls, and a host cut", criterion: "all ranks end though nobody reads; exit code 125, the host named as silent",
 			act: func(s *hostScene) {
 				reader, ranks := flood(s)
 				defer reader.Close()
@@ -166,7 +166,7 @@ func viaProgramFaults() []hostFault {
 	}
 	for _, number := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		all = append(all, hostFault{
-			name: "--ssh program, launcher " + signalName(number), soak: true, deadline: killedDeadline,
+			name: "--ssh program, launcher " + signalName(number), soak: number != syscall.SIGKILL, deadline: killedDeadline,
 			criterion: fmt.Sprintf("exit code %d; no ssh is left", 128+int(number)),
 			act: func(s *hostScene) {
 				spread(s)
@@ -202,7 +202,7 @@ func withThisHostFaults() []hostFault {
 	}
 	return []hostFault{
 		{
-			name: "ranks on this host, too: link cut", soak: true, deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+			name: "ranks on this host, too: link cut", deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
 			act: func(s *hostScene) {
 				spread(s, "ignore")
 				s.cut("h2")

@@ -40,6 +40,8 @@ const (
 	// hostsAtOnce is how many sets there are, each for a case at a time, and hostsOfSet how many hosts each has.
 	hostsAtOnce = 3
 	hostsOfSet  = 3
+	// exitDeadline is when a launcher has ended that has lost a host: noticed within 20 s, then our grace of 2 s and 2 s more.
+	exitDeadline = 24 * time.Second
 	// sampleBeat makes a lease of five seconds, for cases that wait for its end; make soak has the real one.
 	sampleBeat = "1"
 )
@@ -75,6 +77,16 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+func TestNamesOfHostFaultsAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range hostFaults() {
+		if seen[f.name] || f.criterion == "" || f.act == nil || f.check == nil {
+			t.Errorf("case %q: its name is taken, or it has no criterion, act or check", f.name)
+		}
+		seen[f.name] = true
+	}
+}
+
 // try runs a case on a set, and makes the set good again.
 func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 	l.argv = []string{built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable, "--grace", "2"}
@@ -88,6 +100,9 @@ func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 		return verdict{why: err.Error()}
 	}
 	v.why = f.play(s)
+	if exited := time.Since(s.struck); testneeds.Soak() && v.why == "" && f.deadline == cutDeadline && exited > exitDeadline {
+		v.why = fmt.Sprintf("the launcher ended after %v, promised were %v", exited, exitDeadline)
+	}
 	v.left, v.took = s.gone(v.why != "")
 	if s.command != nil {
 		_ = s.command.Process.Kill() // usually it has ended
