@@ -200,7 +200,7 @@ func (n *node) why(err error) string {
 		return silence
 	}
 	text := err.Error()
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) {
 		text = "its connection has ended"
 	}
 	if n.end != nil {
