@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -24,6 +25,8 @@ type simFault struct {
 	strike func(a *simAgent)
 	// survives: the job goes on.
 	survives bool
+	// reach is what reaching it gives instead.
+	reach func(ctx context.Context) error
 }
 
 var simFaults = []simFault{
@@ -34,6 +37,8 @@ var simFaults = []simFault{
 	{name: "half closed towards the head", strike: func(a *simAgent) { a.up.end() }},
 	{name: "half closed towards the agent", strike: func(a *simAgent) { a.down.end() }},
 	{name: "slow", survives: true, strike: func(a *simAgent) { a.down.slow(2 * time.Second); a.up.slow(2 * time.Second) }},
+	{name: "refused", strike: func(*simAgent) {}, reach: func(context.Context) error { return errors.New("refused") }},
+	{name: "never reached", strike: func(*simAgent) {}, reach: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 	{name: "very slow", strike: func(a *simAgent) { a.down.slow(time.Minute); a.up.slow(time.Minute) }},
 }
 
@@ -45,8 +50,9 @@ func (f *flight) slow(delay time.Duration) {
 }
 
 // The real head in virtual time, with links that break at any moment: while nodes are
-// asked, while ranks are started, while they run. It must return, in time, and name the
-// node; and whatever it started has ended then, which synctest sees to.
+// reached and asked, while ranks are started, while they run, while they end. It must
+// return, in time, and name the node; and whatever it started has ended then, which
+// synctest sees to.
 func TestSimulatedFaults(t *testing.T) {
 	random := testneeds.Rand(t)
 	for range testneeds.Count(100, 5000) {
@@ -64,38 +70,50 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 		a.stubborn = time.Duration(r.IntN(3)) * time.Second
 	}
 	fault, victim := simFaults[r.IntN(len(simFaults))], s.agents[r.IntN(nodes)]
-	at := time.Duration(r.IntN(300)) * time.Millisecond
-	if r.IntN(2) == 0 { // in the middle of the job
-		at = time.Duration(r.IntN(30)) * time.Second
-	}
+	victim.refuses = fault.reach
+	at, length := moments(r)
 	var struck time.Time
-	time.AfterFunc(at, func() { struck = time.Now(); fault.strike(victim) })
-	lasts := time.AfterFunc(5*time.Minute, s.finish)
+	strikes := time.AfterFunc(at, func() { struck = time.Now(); fault.strike(victim) })
+	defer strikes.Stop()
+	lasts := time.AfterFunc(length, s.finish)
 	defer lasts.Stop()
 
 	spec := s.spec()
 	spec.Grace = 5 * time.Second
 	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard))
-	what := fmt.Sprintf("%s after %s, %s of %d", fault.name, at, victim, nodes)
 	took := time.Since(struck)
 	for _, a := range s.agents { // as their leases do
 		a.down.end()
 		a.up.end()
 	}
 	s.over.Wait()
+	what := fmt.Sprintf("%s after %s of %s, %s of %d", fault.name, at, length, victim, nodes)
+	harmless := fault.survives || at > length && err == nil && result.ExitCode == 0 // too late
 	switch {
-	case fault.survives:
-		assert.NoError(t, err, what)
-		assert.Zero(t, result.ExitCode, "%s: %s", what, launcher.Explain(result))
-		return
 	case err != nil:
+		assert.False(t, fault.survives, what)
 		assert.ErrorContains(t, err, victim.String(), what)
+	case harmless:
+		assert.Zero(t, result.ExitCode, "%s: %s", what, launcher.Explain(result))
 	default:
 		assert.Equal(t, job.CauseNode, result.Cause, what)
 		assert.Contains(t, launcher.Explain(result), victim.String()+" is lost", what)
 	}
-	limit := spec.Lease() + spec.Beat() + spec.Grace + 2*time.Second
-	assert.Less(t, took, limit, "%s: %s", what, spec.Lease())
+	if fault.reach == nil && !harmless {
+		assert.Less(t, took, spec.Lease()+spec.Beat()+spec.Grace+2*time.Second, what)
+	}
+}
+
+// moments are when a fault comes and how long the job lasts without.
+func moments(r *rand.Rand) (at, length time.Duration) {
+	const long, short = 5 * time.Minute, 10 * time.Second
+	switch r.IntN(3) {
+	case 0: // in the middle
+		return time.Duration(r.IntN(30)) * time.Second, long
+	case 1: // at the end
+		return short + time.Duration(r.IntN(200)-50)*time.Millisecond, short
+	}
+	return time.Duration(r.IntN(300)) * time.Millisecond, long
 }
 
 // String is the node's name.

@@ -52,7 +52,8 @@ type simAgent struct {
 	up    *flight
 	link  *wire.Link
 
-	stubborn time.Duration // how long its ranks take to end
+	stubborn time.Duration                   // how long its ranks take to end
+	refuses  func(ctx context.Context) error // nil: it is reached
 
 	mu    sync.Mutex
 	ranks []int // that run
@@ -81,12 +82,15 @@ func (s *simulation) agent(index int) *simAgent {
 }
 
 // reach connects the head with an agent.
-func (s *simulation) reach(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+func (s *simulation) reach(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 	index, err := strconv.Atoi(strings.TrimPrefix(h.Name, "node"))
 	if err != nil {
 		return nil, err
 	}
 	a := s.agents[index]
+	if a.refuses != nil {
+		return nil, a.refuses(ctx)
+	}
 	s.over.Go(a.serve)
 	return linkEnd{a.up, a.down}, nil
 }
