@@ -30,6 +30,7 @@ type keyring struct {
 // keyFile is what a file of an identity holds. A file with a public key alone stands
 // for a private key in the agent.
 type keyFile struct {
+	mu     sync.Mutex // guards public
 	path   string
 	public ssh.PublicKey       // nil if unknown
 	signer ssh.AlgorithmSigner // nil without a private key that can be used
@@ -147,14 +148,14 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 			continue
 		}
 		for _, file := range files {
-			if signer := k.signer(file, o, clock); signer != nil && file.public != nil && sameKey(file.public, cert.Key) {
+			if signer := k.signer(file, o, clock); signer != nil && file.half() != nil && sameKey(file.half(), cert.Key) {
 				o.certified(cert, signer, file.path)
 				break
 			}
 		}
 	}
 	for _, file := range files {
-		if key := inAgent(file.public); key != nil {
+		if key := inAgent(file.half()); key != nil {
 			o.add(key, key.comment)
 		}
 	}
@@ -164,7 +165,7 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 		}
 	}
 	for _, file := range files {
-		if inAgent(file.public) == nil {
+		if inAgent(file.half()) == nil {
 			if signer := k.signer(file, o, clock); signer != nil {
 				o.add(signer, file.path)
 			}
@@ -327,7 +328,17 @@ func (f *keyFile) take(signer ssh.Signer) {
 		f.err = fmt.Errorf("keys of type %s are not supported", signer.PublicKey().Type())
 		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.signer, f.public = able, signer.PublicKey()
+}
+
+// half is the public half, nil while it is not known: a key may be unlocked for one
+// host while another one looks.
+func (f *keyFile) half() ssh.PublicKey {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.public
 }
 
 func readPublic(path string) ssh.PublicKey {
@@ -353,7 +364,7 @@ func (k *keyring) signer(f *keyFile, o *offer, clock *clock) ssh.AlgorithmSigner
 		o.note(fmt.Sprintf("%s needs a passphrase, and there is no terminal to ask for it", f.path))
 		return nil
 	}
-	if f.public == nil { // an old form that hides even the public half
+	if f.half() == nil { // an old form that hides even the public half
 		if err := k.open(f, clock); err != nil {
 			o.note(err.Error())
 			return nil
@@ -370,7 +381,7 @@ type lockedSigner struct {
 }
 
 // PublicKey is known without the passphrase.
-func (l *lockedSigner) PublicKey() ssh.PublicKey { return l.file.public }
+func (l *lockedSigner) PublicKey() ssh.PublicKey { return l.file.half() }
 
 // Sign signs by the key's usual algorithm.
 func (l *lockedSigner) Sign(random io.Reader, data []byte) (*ssh.Signature, error) {
