@@ -12,7 +12,7 @@ var Hosts = &Dialect{
 		{"gorun hosts check -H node[1-4]", "four hosts"},
 		{"gorun hosts check -H n1,n2 ./trainer", "and whether each has the program"},
 	},
-	tables: append(append(rows(mpiTable, "host", "hostfile"), reachTable), rows(ownTable, "chdir", "json", "quiet", "verbose", "version", "help")...),
+	tables: append(append(rows(mpiTable, "host", "hostfile"), reachTable), append([][]Option{checkTable}, rows(ownTable, "chdir", "verbose", "version", "help")...)...),
 	checks: true,
 	codes: []example{
 		{"0", "nothing is wrong"},
@@ -21,6 +21,20 @@ var Hosts = &Dialect{
 		{"125", "gorun's own error"},
 	},
 	last: "Every option has a variable: GORUN_HOSTFILE gives the default of --hostfile.",
+}
+
+// checkTable are the options that mean something else than for a job.
+var checkTable = []Option{
+	{
+		Names: []string{"json"}, Group: GroupLook, from: varNone,
+		Help: "print everything as JSON in place of the tables",
+		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
+	},
+	{
+		Names: []string{"quiet", "q"}, Group: GroupLook, family: familyLoudness,
+		Help: "print problems alone, and nothing where nothing is wrong",
+		set:  func(p *parser, a arg) error { p.inv.Quiet = a.on; return nil },
+	},
 }
 
 // hostsCommand takes the one thing that can be done with hosts.
