@@ -121,7 +121,9 @@ func (a rally) launcher(t *testing.T, host string) testhosts.Process {
 	t.Helper()
 	all, err := a.Processes(host)
 	require.NoError(t, err)
-	at := slices.IndexFunc(all, func(p testhosts.Process) bool { return len(p.Args) > 1 && p.Args[0] == built("gorun") && p.Args[1] == "--nnodes" })
+	at := slices.IndexFunc(all, func(p testhosts.Process) bool {
+		return len(p.Args) > 1 && p.Args[0] == built("gorun") && p.Args[1] == "--nnodes"
+	})
 	require.GreaterOrEqual(t, at, 0, "%s: %v", host, all)
 	return all[at]
 }
@@ -137,8 +139,10 @@ func (a rally) standing(t *testing.T, options ...string) map[string]*running {
 	t.Helper()
 	all := map[string]*running{}
 	for i, host := range a.Hosts() {
-		line := slices.Concat([]string{built("gorun"), "--nnodes", fmt.Sprint(len(a.Hosts())), "--node-rank", fmt.Sprint(i), "--master-addr", "h1",
-			"--grace", "2", "--heartbeat", "1", "--nproc-per-node", "1"}, options, []string{"sh", "-c", `echo rank $RANK is ready; exec sleep 300`})
+		line := slices.Concat([]string{
+			built("gorun"), "--nnodes", fmt.Sprint(len(a.Hosts())), "--node-rank", fmt.Sprint(i), "--master-addr", "h1",
+			"--grace", "2", "--heartbeat", "1", "--nproc-per-node", "1",
+		}, options, []string{"sh", "-c", `echo rank $RANK is ready; exec sleep 300`})
 		all[host] = a.on(host, line...).start(t)
 	}
 	require.True(t, all["h1"].until(t, &all["h1"].stdout, "is ready\n", len(all)), "%s", all["h1"].stderr.String())
@@ -228,23 +232,28 @@ func TestJoinedHostsEndTogether(t *testing.T) {
 	}{
 		{
 			"SIGTERM at node 2", func(map[string]*running) { a.strike(t, "h3", syscall.SIGTERM) },
-			map[string]int{"": 143}, map[string]string{"h1": "SIGTERM", "h2": "SIGTERM", "h3": "SIGTERM", "h4": "SIGTERM"},
+			map[string]int{"": 143},
+			map[string]string{"h1": "SIGTERM", "h2": "SIGTERM", "h3": "SIGTERM", "h4": "SIGTERM"},
 		},
 		{
 			"SIGINT at node 0", func(map[string]*running) { a.strike(t, "h1", syscall.SIGINT) },
-			map[string]int{"": 130}, map[string]string{"h1": "SIGINT", "h4": "SIGINT"},
+			map[string]int{"": 130},
+			map[string]string{"h1": "SIGINT", "h4": "SIGINT"},
 		},
 		{
 			"node 3 killed", func(map[string]*running) { a.strike(t, "h4", syscall.SIGKILL) },
-			map[string]int{"": 125, "h4": 137}, map[string]string{"h1": "h4 is lost", "h2": "node 0 (h1) says: h4 is lost", "h3": "h4 is lost"},
+			map[string]int{"": 125, "h4": 137},
+			map[string]string{"h1": "h4 is lost", "h2": "node 0 (h1) says: h4 is lost", "h3": "h4 is lost"},
 		},
 		{
 			"node 0 killed", func(map[string]*running) { a.strike(t, "h1", syscall.SIGKILL) },
-			map[string]int{"": 125, "h1": 137}, map[string]string{"h2": headKilled, "h3": headKilled, "h4": headKilled},
+			map[string]int{"": 125, "h1": 137},
+			map[string]string{"h2": headKilled, "h3": headKilled, "h4": headKilled},
 		},
 		{
 			"h2 cut", func(map[string]*running) { require.NoError(t, a.Cut("h2")) },
-			map[string]int{"": 125}, map[string]string{"h1": "h2 is lost", "h2": "node 0 (h1) is lost: nothing was heard of the head for 5s: its link is cut, or its host hangs\n", "h3": "h2 is lost", "h4": "h2 is lost"},
+			map[string]int{"": 125},
+			map[string]string{"h1": "h2 is lost", "h2": "node 0 (h1) is lost: nothing was heard of the head for 5s: its link is cut, or its host hangs\n", "h3": "h2 is lost", "h4": "h2 is lost"},
 		},
 	} {
 		all := a.standing(t)
@@ -257,7 +266,7 @@ func TestJoinedHostsEndTogether(t *testing.T) {
 			}
 			assert.Equal(t, code, got.code, "%s on %s: %s", c.name, host, got.stderr)
 			assert.Contains(t, got.stderr, c.says[host], "%s on %s", c.name, host)
-			}
+		}
 		a.empty(t)
 	}
 }

@@ -33,6 +33,8 @@ func play(role string) int {
 		return playDeaf()
 	case "chatter":
 		return chatter()
+	case "guests":
+		return playGuests()
 	case "closed":
 		return execWithClosedDescriptors()
 	}
