@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path"
@@ -127,13 +128,21 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	err := agent.Serve(link, cfg)
 	var end *agent.OverError
 	if !errors.As(err, &end) {
-		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("node 0 (%s) is lost: %s", host, printable.Text(err.Error()))}
+		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("node 0 (%s) is lost: %s", host, printable.Text(headLost(err)))}
 	}
 	r := &Result{ExitCode: end.Code}
 	if end.Text != "" {
 		r.Cause, r.Text = job.CauseNode, fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
 	}
 	return r, nil
+}
+
+// headLost says in words why the connection to node 0 is over.
+func headLost(err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		return "its connection has ended: gorun was killed there, or the host went down"
+	}
+	return err.Error()
 }
 
 func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {

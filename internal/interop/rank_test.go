@@ -43,6 +43,8 @@ func play(role string) int {
 		return playStay()
 	case "outsider":
 		return playOutsider()
+	case "guests":
+		return playGuests()
 	case "closed":
 		return execWithClosedDescriptors()
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
@@ -55,6 +56,8 @@ type dialer struct {
 	tls  *tls.Config
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	told bool // that node 0 is waited for
+
+	waits sync.Once // that other nodes are waited for is told
 }
 
 // Dial comes to node 0, which may start later, and returns when all nodes have come.
@@ -186,6 +189,8 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
 
 // hear waits for node 0's answer, which comes when all nodes have come.
 func (d *dialer) hear(c net.Conn) (*Joined, error) {
+	remark := time.AfterFunc(remarkAfter, func() { d.waits.Do(d.tellWaits) })
+	defer remark.Stop()
 	var w Welcome
 	err := readMessage(c, &w)
 	if errors.Is(err, net.ErrClosed) {
@@ -207,6 +212,11 @@ func (d *dialer) hear(c net.Conn) (*Joined, error) {
 		return nil, d.refused(w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
 	}
 	return &Joined{Conn: c, NodeRank: w.NodeRank, Host: w.Host}, nil
+}
+
+// tellWaits: node 0 says for whom it waits, once, on its own host.
+func (d *dialer) tellWaits() {
+	d.cfg.Tell(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
 }
 
 func (d *dialer) refused(host, why string) error {

@@ -27,6 +27,10 @@ type Head struct {
 	work sync.WaitGroup
 	over chan struct{} // closed by Close
 
+	// elsewhere says that the endpoint is no address of this host: one that leads here by
+	// translation, or a mistake.
+	elsewhere bool
+
 	mu      sync.Mutex
 	closed  bool
 	attempt int    // counts calls of ServeStore: connections of one belong to no later one
@@ -47,6 +51,9 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	}
 	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, seen: talk{tell: cfg.Tell}, over: make(chan struct{})}
 	h.meeting.changed = make(chan struct{}, 1)
+	if here, err := IsEndpointHere(ctx, cfg.Addr); err == nil {
+		h.elsewhere = !here
+	}
 	h.unknown = newGuests()
 	if cfg.Secret != nil {
 		if h.tls, err = tlsFor(cfg.Secret, forHead, forNode); err != nil {

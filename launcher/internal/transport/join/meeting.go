@@ -226,6 +226,8 @@ func (h *Head) whoCame() string {
 	text += ")" + missing(members, n)
 	if isLoopback(h.cfg.Addr) {
 		text += "; " + h.cfg.Addr + " is each host's own address: nodes on other hosts cannot come there"
+	} else if h.elsewhere {
+		text += "; " + h.cfg.Addr + " is not an address of this host: is --node-rank 0 meant for another one?"
 	}
 	return text
 }

@@ -1,0 +1,165 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// tellScript is a script of somebody who uses torchrun. It fails in its first attempt if it is told to.
+const tellScript = `
+import os, sys
+e = os.environ
+if "--fail-once" in sys.argv and e["TORCHELASTIC_RESTART_COUNT"] == "0" and e["RANK"] == "3":
+    sys.exit(5)
+names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT"
+print(*[e[name] for name in names.split()], os.uname().nodename, *sys.argv[1:], flush=True)
+`
+
+// torchLine is a command line of torchrun's documentation, typed on two hosts.
+type torchLine struct {
+	name    string
+	program string
+	line    string // $NODE is the number of the host
+	environ []string
+	port    int
+	id      string
+	attempt int
+	args    string
+	says    string // on h1
+}
+
+// someID is a job id that gorun made; torchrun has "none" there.
+const someID = "ID"
+
+var madeID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+
+// The command lines of torchrun's documentation, with the word replaced.
+var torchLines = []torchLine{
+	{
+		name: "static", line: "--nnodes=2 --nproc-per-node=2 --node-rank=$NODE --master-addr=h1 --master-port=1234 $SCRIPT --arg1 --arg2 2",
+		port: 1234, id: someID, args: "--arg1 --arg2 2",
+	},
+	{
+		name: "static with underscores", line: "--nnodes=2 --nproc_per_node=2 --node_rank=$NODE --rdzv-backend=static --rdzv_endpoint=h1:1234 $SCRIPT",
+		port: 1234, id: someID,
+	},
+	{
+		name: "c10d", line: "--nnodes=2 --nproc-per-node=2 --rdzv-id=100 --rdzv-backend=c10d --rdzv-endpoint=h1:29400 $SCRIPT",
+		port: 29400, id: "100",
+	},
+	{
+		name: "c10d by the name of torchrun", program: "torchrun", port: 29400, id: "job7",
+		line: "--nnodes 2 --nproc-per-node 2 --rdzv-id job7 --rdzv-backend c10d --rdzv-endpoint h1 $SCRIPT",
+	},
+	{
+		name: "restarts", line: "--nnodes=2 --nproc-per-node=2 --max-restarts=3 --rdzv-id=100 --rdzv-backend=c10d --rdzv-endpoint=h1:29400 $SCRIPT --fail-once",
+		port: 29400, id: "100", attempt: 1, args: "--fail-once", says: "rank 3",
+	},
+	{
+		name: "variables", program: "torchrun", line: "$SCRIPT", port: 29511, id: someID,
+		environ: strings.Fields("PET_NNODES=2 PET_NPROC_PER_NODE=2 PET_NODE_RANK=$NODE PET_MASTER_ADDR=10.77.1.1 PET_MASTER_PORT=29511"),
+	},
+	{
+		name: "MASTER_ADDR of a manifest", line: "--nnodes 2 --nproc-per-node 2 $SCRIPT", port: 29512, id: someID,
+		environ: strings.Fields("MASTER_ADDR=h1 MASTER_PORT=29512 JOB_COMPLETION_INDEX=$NODE"),
+	},
+}
+
+func TestTorchrunLinesOfTwoHosts(t *testing.T) {
+	t.Parallel()
+	testneeds.Program(t, testneeds.LayerPython, "python3")
+	a := rallyAt(t, 2)
+	script := a.file(t, "script.py", tellScript)
+	for _, c := range torchLines {
+		program := c.program
+		if program == "" {
+			program = "gorun"
+		}
+		all := map[string]*running{}
+		for node, host := range a.Hosts() {
+			fill := strings.NewReplacer("$NODE", fmt.Sprint(node), "$SCRIPT", script)
+			j := a.on(host, append([]string{built(program)}, strings.Fields(fill.Replace(c.line))...)...)
+			for _, v := range c.environ {
+				j = j.with(fill.Replace(v))
+			}
+			all[host] = j.start(t)
+		}
+		came := results(t, all, 0)
+		said := came["h1"].stdout
+		if made := madeID.FindString(said); made != "" {
+			said = strings.ReplaceAll(said, made, someID) // the same one everywhere
+		}
+		lines := strings.Split(strings.TrimSpace(said), "\n")
+		slices.Sort(lines)
+		var want []string
+		for rank := range 4 {
+			line := fmt.Sprintf("%d 4 %d 2 %d 2 %d %s %d h%d %s", rank, rank%2, rank/2, c.port, c.id, c.attempt, rank/2+1, c.args)
+			want = append(want, strings.TrimSpace(line))
+		}
+		assert.Equal(t, want, lines[max(0, len(lines)-4):], "%s: %s", c.name, came["h1"].stderr)
+		assert.Contains(t, came["h1"].stderr, c.says, c.name)
+	}
+}
+
+// manifestLine is the command line of examples/kubernetes, without what only a pod has.
+func manifestLine(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(example(t, "kubernetes/job.yaml"))
+	require.NoError(t, err)
+	_, args, found := strings.Cut(string(text), "args:\n")
+	require.True(t, found)
+	var line []string
+	entry := regexp.MustCompile(`^ +- "?([^"\s]+)"?`)
+	for text := range strings.Lines(args) {
+		found := entry.FindStringSubmatch(text)
+		if found == nil {
+			break
+		}
+		line = append(line, found[1])
+	}
+	require.Contains(t, line, "./trainer")
+	return line
+}
+
+// Pods of an indexed Job find each other by the manifest's own command line.
+func TestTheManifestsCommandLine(t *testing.T) {
+	t.Parallel()
+	a := rallyAt(t, 4)
+	file, _ := a.token(t, "token")
+	trainer := a.file(t, "trainer", "#!/bin/sh\necho $RANK of $WORLD_SIZE on $(hostname), node $GROUP_RANK\n")
+	require.NoError(t, os.Chmod(trainer, 0o755))
+	for index, host := range a.Hosts() { // what the headless service does
+		names := filepath.Join(a.Dir(), host, "etc", "hosts")
+		text, err := os.ReadFile(names)
+		require.NoError(t, err)
+		text = append(text, "\n10.77.1.3 trainer-0.trainer\n"...)
+		require.NoError(t, os.WriteFile(names, text, 0o644), "%d", index)
+	}
+	fill := strings.NewReplacer("/etc/gorun/token", file, "./trainer", trainer)
+	all := map[string]*running{}
+	for at, host := range a.Hosts() {
+		line := []string{built("gorun")}
+		for _, word := range manifestLine(t) {
+			line = append(line, fill.Replace(word))
+		}
+		index := (at + 2) % 4 // h3 is pod 0
+		all[host] = a.on(host, line...).with(fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index)).start(t)
+	}
+	came := results(t, all, 0)
+	lines := strings.Split(strings.TrimSpace(came["h3"].stdout), "\n")
+	require.Len(t, lines, 32)
+	for rank := range 32 {
+		node := rank / 8
+		assert.Contains(t, lines, fmt.Sprintf("%d of 32 on h%d, node %d", rank, (node+2)%4+1, node))
+	}
+}
