@@ -53,10 +53,25 @@ func askSilently(tty *os.File, prompt string) (string, error) {
 			_ = unix.Kill(unix.Getpid(), sig.(syscall.Signal))
 		}
 	}()
+	if err := hideTyping(fd); err != nil {
+		return "", err
+	}
+	defer func() { _ = term.Restore(fd, before) }()
 	if _, err := tty.WriteString(prompt); err != nil {
 		return "", err
 	}
 	secret, err := term.ReadPassword(fd)
 	_, _ = tty.WriteString("\n") // the one that was typed was not shown
 	return string(secret), err
+}
+
+// hideTyping has a terminal show nothing of what is typed. It comes before the prompt: who
+// answers at once, or pastes, would have the secret on the screen otherwise.
+func hideTyping(fd int) error {
+	settings, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	settings.Lflag &^= unix.ECHO
+	return unix.IoctlSetTermios(fd, unix.TCSETS, settings)
 }
