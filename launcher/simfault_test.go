@@ -72,8 +72,8 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 	fault, victim := simFaults[r.IntN(len(simFaults))], s.agents[r.IntN(nodes)]
 	victim.refuses = fault.reach
 	at, length := moments(r)
-	var struck time.Time
-	strikes := time.AfterFunc(at, func() { struck = time.Now(); fault.strike(victim) })
+	began := time.Now()
+	strikes := time.AfterFunc(at, func() { fault.strike(victim) })
 	defer strikes.Stop()
 	lasts := time.AfterFunc(length, s.finish)
 	defer lasts.Stop()
@@ -81,7 +81,7 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 	spec := s.spec()
 	spec.Grace = 5 * time.Second
 	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard))
-	took := time.Since(struck)
+	took := time.Since(began) - at // in virtual time
 	for _, a := range s.agents { // as their leases do
 		a.down.end()
 		a.up.end()
