@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,6 +130,7 @@ func TestMain(m *testing.M) {
 		os.Exit(3)
 	}
 	if role := os.Getenv(roleVariable); role == agentRole {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as gorun agent does
 		if err := launcher.ServeAgent(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "agent:", err)
 			os.Exit(1)
