@@ -83,7 +83,7 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 	spec.Grace = 5 * time.Second
 	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard))
 	took := time.Since(began) - at // in virtual time
-	for _, a := range s.agents { // as their leases do
+	for _, a := range s.agents {   // as their leases do
 		a.down.end()
 		a.up.end()
 	}
