@@ -144,6 +144,7 @@ func (s *session) takeFactsOf(n *node) error {
 	if err := n.receive(facts.Sharing(&s.shared)); err != nil {
 		return err
 	}
+	n.askTime()
 	switch {
 	case facts.Version != wire.Version:
 		return otherVersion(n, facts.Version)

@@ -276,6 +276,14 @@ func (c *clock) add(sent, at, received time.Time) {
 	}
 }
 
+// askTime asks what time it is on a host that has just answered: the ping by which it was
+// connected to has waited until its agent ran, which makes a poor estimate.
+func (n *node) askTime() {
+	if !n.isDirect() && n.served == nil {
+		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // a link that has ended is noticed by who reads
+	}
+}
+
 // ours is a moment of the node's clock by the head's.
 func (c *clock) ours(at time.Time) time.Time {
 	if at.IsZero() {

@@ -15,6 +15,7 @@ import (
 
 	"gorun/internal/testneeds"
 	"gorun/launcher"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -82,7 +83,7 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 	spec.Grace = 5 * time.Second
 	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard))
 	took := time.Since(began) - at // in virtual time
-	for _, a := range s.agents { // as their leases do
+	for _, a := range s.agents {   // as their leases do
 		a.down.end()
 		a.up.end()
 	}
@@ -126,4 +127,29 @@ func (a *simAgent) asked(sig syscall.Signal) {
 		return
 	}
 	time.AfterFunc(a.stubborn, func() { a.end(sig) })
+}
+
+// fail has the node's first rank fail.
+func (a *simAgent) fail(code int) {
+	a.mu.Lock()
+	rank := a.ranks[0]
+	a.ranks = a.ranks[1:]
+	a.mu.Unlock()
+	_ = a.link.Send(&wire.Ended{Ranks: []wire.RankExit{{Rank: rank, PID: 1000, Code: code, At: time.Now()}}})
+}
+
+// What the head asks an agent first waits until that runs, which says nothing about its
+// clock: ranks that were ended for another's failure do not pass for the first.
+func TestSimulatedAgentThatBeginsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 3, time.Millisecond)
+		s.agents[2].begins = time.Second
+		go func() {
+			<-s.running
+			s.agents[1].fail(17)
+		}()
+		result := s.run(t, s.spec())
+		assert.Equal(t, 17, result.ExitCode, launcher.Explain(result))
+		assert.Equal(t, simRanks, result.First.Rank, launcher.Explain(result))
+	})
 }

@@ -53,6 +53,7 @@ type simAgent struct {
 	link  *wire.Link
 
 	stubborn time.Duration                   // how long its ranks take to end
+	begins   time.Duration                   // how long it takes to begin
 	refuses  func(ctx context.Context) error // nil: it is reached
 
 	mu    sync.Mutex
@@ -129,6 +130,7 @@ func (s *simulation) finish() {
 // serve answers the head until that is gone.
 func (a *simAgent) serve() {
 	defer a.link.Close()
+	<-time.After(a.begins)
 	for {
 		f, err := a.link.Read()
 		if err == nil {
