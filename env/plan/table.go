@@ -138,7 +138,8 @@ var rules = [...]rule{
 	{
 		Row:   Row{env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode", "gorun's own store", "gorun"},
 		value: func(b *builder, _ int) (string, bool) { return b.in.JobStore, b.in.JobStore != "" },
-	}, {
+	},
+	{
 		Row:     Row{env.VarJobKey, ClassIdentity, "with several nodes a file of the rank's own host, which only its user can read: the key by which ranks of package comm know each other; gone with the job", "ranks on other hosts prove that they are of this job", "gorun"},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {
 			file := b.in.Nodes[b.in.Ranks[rank].Node].KeyFile
@@ -269,12 +270,21 @@ var rules = [...]rule{
 // defaultSignals is torchrun's default of --signals-to-handle.
 const defaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
+// Decides reports whether a variable is one that [Build] sets, or takes away from what
+// ranks inherit; one of which it only says that it is inherited is none.
+func Decides(name string) bool {
+	r := ruleFor(name)
+	return r != nil && (r.value != nil || r.Value == "")
+}
+
+// Sets reports whether a variable is one to which [Build] may give a value of its own.
+func Sets(name string) bool {
+	r := ruleFor(name)
+	return r != nil && r.value != nil
+}
+
 // ruleFor returns the rule that holds for a variable; nil means that gorun leaves
 // it alone.
-// Decides reports whether a variable is one that [Build] sets, or takes away from what
-// ranks inherit.
-func Decides(name string) bool { return ruleFor(name) != nil }
-
 func ruleFor(name string) *rule {
 	for i := range rules {
 		if rules[i].fits(name) {
