@@ -21,7 +21,6 @@ const (
 // completionIndex is what Kubernetes gives the pods of an indexed Job: 0, 1, …
 const completionIndex = "JOB_COMPLETION_INDEX"
 
-
 // nodeRankWish is --node-rank.
 type nodeRankWish struct {
 	rank int
