@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"gorun/env"
 	"gorun/env/plan"
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
@@ -117,7 +119,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	s.settings.tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", j.NodeRank, s.spec.Join.NumNodes, host))
 	signals := make(chan syscall.Signal)
 	cfg := s.agentConfig()
-	cfg.Stdin, cfg.Stdout, cfg.Stderr, cfg.Environ, cfg.Own, cfg.Signals = nil, nil, nil, s.spec.Environ, s.own(), signals
+	cfg.Stdin, cfg.Stdout, cfg.Stderr, cfg.Environ, cfg.Own, cfg.Signals = nil, nil, nil, s.ownEnviron(), s.own(), signals
 	link := wire.NewLink(transport.Queued(j.Conn))
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	over := make(chan struct{})
@@ -164,11 +166,41 @@ func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
 	}
 }
 
+// ownEnviron is what ranks of this node inherit, with what its own command line adds.
+func (s *session) ownEnviron() []string {
+	environ := slices.Clone(s.spec.Environ)
+	for _, e := range s.spec.Exports {
+		if e.HasValue {
+			environ = slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, e.Name+"=") })
+			environ = append(environ, e.Name+"="+e.Value)
+		}
+	}
+	return environ
+}
+
+// ownExports are options of a gorun inside a rank, which ranks inherit by -x alone.
+func (s *session) ownExports() (list []string) {
+	for _, v := range s.ownEnviron() {
+		name, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "GORUN_") && plan.Decides(name) && !plan.Sets(name) && name != env.VarToken && s.exports(name) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func (s *session) exports(name string) bool {
+	return slices.ContainsFunc(s.spec.Exports, func(e job.Export) bool {
+		prefix, isPattern := strings.CutSuffix(e.Name, "*")
+		return e.Name == name || isPattern && strings.HasPrefix(name, prefix)
+	})
+}
+
 // own is what this node's command line wants to run.
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
 		Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogDir,
-		Decides: func(name string) bool { return plan.Decides(name) },
+		Decides: plan.Decides, Sets: plan.Sets, Exports: s.ownExports(),
 	}
 	if s.spec.PerNode.Kind == job.CountFixed {
 		o.Ranks = s.spec.PerNode.N

@@ -270,12 +270,21 @@ var rules = [...]rule{
 // defaultSignals is torchrun's default of --signals-to-handle.
 const defaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
+// Decides reports whether a variable is one that [Build] sets, or takes away from what
+// ranks inherit; one of which it only says that it is inherited is none.
+func Decides(name string) bool {
+	r := ruleFor(name)
+	return r != nil && (r.value != nil || r.Value == "")
+}
+
+// Sets reports whether a variable is one to which [Build] may give a value of its own.
+func Sets(name string) bool {
+	r := ruleFor(name)
+	return r != nil && r.value != nil
+}
+
 // ruleFor returns the rule that holds for a variable; nil means that gorun leaves
 // it alone.
-// Decides reports whether a variable is one that [Build] sets, or takes away from what
-// ranks inherit.
-func Decides(name string) bool { return ruleFor(name) != nil }
-
 func ruleFor(name string) *rule {
 	for i := range rules {
 		if rules[i].fits(name) {

@@ -17,10 +17,12 @@ import (
 
 // tellScript is a script of somebody who uses torchrun. It fails in its first attempt if it is told to.
 const tellScript = `
-import os, sys
+import os, sys, time
 e = os.environ
-if "--fail-once" in sys.argv and e["TORCHELASTIC_RESTART_COUNT"] == "0" and e["RANK"] == "3":
-    sys.exit(5)
+if "--fail-once" in sys.argv and e["TORCHELASTIC_RESTART_COUNT"] == "0":
+    if e["RANK"] == "3":
+        sys.exit(5)
+    time.sleep(60)  # it is ended
 names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT"
 print(*[e[name] for name in names.split()], os.uname().nodename, *sys.argv[1:], flush=True)
 `
@@ -109,6 +111,34 @@ func TestTorchrunLinesOfTwoHosts(t *testing.T) {
 		assert.Equal(t, want, lines[max(0, len(lines)-4):], "%s: %s", c.name, came["h1"].stderr)
 		assert.Contains(t, came["h1"].stderr, c.says, c.name)
 	}
+}
+
+// What -x gives holds on each node for its own ranks; where files would be has to be the same for all.
+func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
+	t.Parallel()
+	a := rallyAt(t, 2)
+	file, _ := a.token(t, "token")
+	both := func(code int, options func(host string) []string) result {
+		all := map[string]*running{}
+		for _, host := range a.Hosts() {
+			line := []string{built("gorun"), "--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "h1", "--token-file", file, "--tee", "3"}
+			line = slices.Concat(line, options(host), []string{"sh", "-c", `echo $RANK $WORD $GORUN_WORD $PMIX_PREFIX`})
+			all[host] = a.on(host, line...).with("GORUN_WORD=outer-"+host, "WORD=outer", "PMIX_PREFIX=/"+host).start(t)
+		}
+		came := results(t, all, code)
+		if code != 0 {
+			for host, got := range came {
+				assert.Contains(t, got.stderr, "give all nodes the same --log-dir\n", host)
+			}
+		}
+		return came["h1"]
+	}
+	logs := filepath.Join(a.Dir(), "logs")
+	got := both(0, func(host string) []string {
+		return []string{"-x", "WORD=inner-" + host, "-x", "GORUN_WORD", "--log-dir", logs}
+	})
+	assert.ElementsMatch(t, []string{"[default0]:0 inner-h1 outer-h1 /h1", "[default0]:1 inner-h2 outer-h2 /h2"}, strings.Split(strings.TrimSpace(got.stdout), "\n"))
+	both(125, func(host string) []string { return []string{"--log-dir", logs + host} })
 }
 
 // manifestLine is the command line of examples/kubernetes, without what only a pod has.

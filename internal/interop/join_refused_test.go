@@ -30,9 +30,9 @@ type intruder struct {
 // Who does not belong to a job is told why, on both sides, and the job goes on without him.
 func TestNodesThatDoNotBelong(t *testing.T) {
 	t.Parallel()
+	a := rallyAt(t, 4)
 	other, err := otherGorun()
 	require.NoError(t, err)
-	a := rallyAt(t, 4)
 	_, secret := a.token(t, "token")
 	otherToken, _ := a.token(t, "other-token")
 	line := func(program string, options ...string) []string {
@@ -167,23 +167,26 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	hold, holder, err := os.Pipe()
 	require.NoError(t, err)
 	defer holder.Close()
-	guests := func(times int) {
+	guests := func() *running {
 		j := a.on("h3", self(t)).with(roleVariable+"=guests", "INTEROP_DOOR=10.77.1.1:29500")
 		j.stdin = hold
 		r := j.start(t)
-		require.True(t, r.until(t, &r.stdout, "said", times), "%s", r.stderr.String())
+		require.True(t, r.until(t, &r.stdout, "said", 1), "%s", r.stderr.String())
+		return r
 	}
 	all := map[string]*running{"h1": line("h1").start(t)}
 	require.True(t, all["h1"].until(t, &all["h1"].stderr, "waits at", 1))
-	guests(1)
+	early := guests()
 	all["h2"] = line("h2").start(t)
 	require.True(t, all["h1"].until(t, &all["h1"].stdout, "at work\n", 4), "%s", all["h1"].stderr.String())
-	guests(1)
+	late := guests()
 	a.nobodyKnows(t, secret)
 	_, err = door.WriteString("\n\n\n\n") // each rank reads one
 	require.NoError(t, err)
-	require.NoError(t, holder.Close())
 	came := results(t, all, 0)
+	require.NoError(t, holder.Close())
+	require.Zero(t, early.wait(t).code)
+	require.Zero(t, late.wait(t).code)
 	assert.Less(t, strings.Count(came["h1"].stderr, "stranger"), 4, came["h1"].stderr)
 	for host, got := range came {
 		assert.NotContains(t, got.stdout+got.stderr, secret, host)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,9 +25,13 @@ type Own struct {
 	Dir string
 	// LogDir is where log files may be, "" for the temporary directory.
 	LogDir string
-	// Decides reports whether a variable is one of the launcher's, which the head may
-	// set; all others ranks have from Config.Environ.
-	Decides func(name string) bool
+	// Decides reports whether a variable is one of the launcher's; all others ranks have
+	// from Config.Environ. Sets reports whether the head may set it: it may not have
+	// ranks inherit what a launcher in them, or a library, would take for a program.
+	Decides, Sets func(name string) bool
+	// Exports has the launcher's variables that ranks get nevertheless (-x GORUN_…),
+	// NAME=VALUE.
+	Exports []string
 }
 
 // localRankFlag is the argument that torch.distributed.launch adds.
@@ -48,7 +53,7 @@ func (o *Own) replace(h *wire.Hello) {
 // told is what of this node's environment the head has to know.
 func (o *Own) told(environ []string) (told []string) {
 	for _, v := range environ {
-		if name, _, _ := strings.Cut(v, "="); o.Decides(name) {
+		if name, _, _ := strings.Cut(v, "="); o.Sets(name) {
 			told = append(told, v)
 		}
 	}
@@ -71,7 +76,10 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 			s.Apps[i].Build = i + 1
 		}
 	}
-	s.Common = append(own.inherited(a.cfg.Environ), own.decided(s.Common)...)
+	if own.Ranks > 0 && len(s.Ranks) > own.Ranks {
+		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), own.Ranks)
+	}
+	s.Common = slices.Concat(own.inherited(a.cfg.Environ), own.Exports, own.decided(s.Common))
 	for i := range s.Ranks {
 		r := &s.Ranks[i]
 		r.Env = own.decided(r.Env)
@@ -97,7 +105,7 @@ func (o *Own) inherited(environ []string) []string {
 func (o *Own) decided(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return !o.Decides(name)
+		return !o.Sets(name)
 	})
 }
 
@@ -120,14 +128,11 @@ func isOwnArgv(argv []string, p program.Resolved, localRank int) bool {
 
 // checkPlaces refuses files elsewhere than where this node's command line wants them.
 func (a *Agent) checkPlaces(own *Own, s *wire.Start) error {
-	logs := own.LogDir
-	if logs == "" {
-		logs = a.cfg.TempDir
+	logs := cmp.Or(own.LogDir, a.cfg.TempDir)
+	if s.Logs != nil && s.Logs.Base != os.DevNull && !within(s.Logs.Base, logs) {
+		return fmt.Errorf("log files would be at %s, and this node's own command line has them below %s: give all nodes the same --log-dir", s.Logs.Base, logs)
 	}
 	places := map[string]string{s.PrivateDir: a.cfg.TempDir, s.KeyFile: s.PrivateDir}
-	if s.Logs != nil && s.Logs.Base != os.DevNull {
-		places[s.Logs.Base] = logs
-	}
 	for _, r := range s.Ranks {
 		if !within(r.ErrorFile, s.PrivateDir) && (s.Logs == nil || !within(r.ErrorFile, s.Logs.Base)) {
 			return fmt.Errorf("the head wants rank %d's error file at %s", r.Rank, r.ErrorFile)
@@ -135,8 +140,11 @@ func (a *Agent) checkPlaces(own *Own, s *wire.Start) error {
 	}
 	for place, in := range places {
 		if !within(place, in) {
-			return fmt.Errorf("the head wants files at %s, this node's command line below %s", place, in)
+			return fmt.Errorf("the head wants files at %s, and this node allows them below %s alone", place, cmp.Or(in, "no directory"))
 		}
+	}
+	if _, err := os.Lstat(s.PrivateDir); err == nil && s.PrivateDir != "" { // it is removed in the end
+		return fmt.Errorf("the head wants private files at %s, which is there already", s.PrivateDir)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 type running struct {
 	agent   *Agent
 	start   wire.Start
+	refused error         // why this node does not do what the head wishes
 	began   process.Ticks // before the first rank
 	group   *process.Group
 	guard   *guard
@@ -67,11 +68,12 @@ func (a *Agent) start(s wire.Start) error {
 	if a.job != nil && !a.job.isOver() {
 		return errors.New("agent: the ranks were started already")
 	}
-	if err := a.keepOwn(&s); err != nil {
-		return err
+	refused := a.keepOwn(&s)
+	if refused != nil { // the head hears why, as of a program that cannot be started
+		s = wire.Start{Window: s.Window}
 	}
 	j := &running{
-		agent: a, start: s, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
+		agent: a, start: s, refused: refused, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
 		ranks: make(map[int]*rank, len(s.Ranks)), guard: newGuard(),
 	}
 	for _, row := range s.Ranks {
@@ -112,6 +114,9 @@ func (j *running) startRanks() (err error) {
 		return err
 	}
 	j.credit = newCredit(j.start.Window, j.group)
+	if j.refused != nil {
+		return j.refused
+	}
 	if err = j.agent.checkLimits(len(j.start.Ranks)); err != nil {
 		return err
 	}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/plan"
+	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/wire"
+)
+
+// ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
+func ownAgent(temp string) *Agent {
+	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/work", Decides: plan.Decides, Sets: plan.Sets}
+	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
+		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_RANK=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
+	}}}
+	a.programs = []program.Resolved{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py", "--lr", "${local_rank}"}, ScriptArg: 3}}
+	return a
+}
+
+// ordinary is what a head sends.
+func ordinary(temp string) wire.Start {
+	private := filepath.Join(temp, "gorun-private")
+	return wire.Start{
+		Apps: []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/work"}}, Common: []string{"WORLD_SIZE=4"},
+		Ranks: []wire.Row{
+			{Rank: 2, LocalRank: 0, Env: []string{"RANK=2"}, ErrorFile: filepath.Join(private, "error.0.json")},
+			{Rank: 3, LocalRank: 1, Env: []string{"RANK=3"}, Args: []string{"python3", "-u", "train.py", "--lr", "1"}},
+		},
+		PrivateDir: private, Key: []byte{1}, KeyFile: filepath.Join(private, "key"),
+	}
+}
+
+func TestWhatAHeadMayNotDo(t *testing.T) {
+	temp := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(temp, "precious"), 0o700))
+	for name, c := range map[string]struct {
+		change func(s *wire.Start)
+		want   string
+	}{
+		"another program":      {func(s *wire.Start) { s.Apps = append(s.Apps, wire.App{Path: "/bin/sh"}) }, "the head names 2 programs"},
+		"no program":           {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
+		"a program beyond":     {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
+		"a program before":     {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
+		"other arguments":      {func(s *wire.Start) { s.Ranks[0].Args = []string{"python3", "-c", "evil"} }, "run another command line"},
+		"no arguments at all":  {func(s *wire.Start) { s.Ranks[0].Args = []string{} }, "run another command line"},
+		"another local rank's": {func(s *wire.Start) { s.Ranks[0].Args = s.Ranks[1].Args }, "run another command line"},
+		"more ranks":           {func(s *wire.Start) { s.Ranks = append(s.Ranks, s.Ranks...) }, "the head wants 4 ranks, this node's command line 2"},
+		"log files elsewhere":  {func(s *wire.Start) { s.Logs = &wire.Logs{Base: "/etc/cron.d"} }, "log files would be at /etc/cron.d, and this node's own command line has them below " + temp},
+		"log files above":      {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp + "/../x"} }, "log files would be at"},
+		"log files at the top": {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp} }, "log files would be at"},
+		"a key elsewhere":      {func(s *wire.Start) { s.KeyFile = "/root/.ssh/authorized_keys" }, "the head wants files at /root/.ssh/authorized_keys"},
+		"a key without place":  {func(s *wire.Start) { s.PrivateDir = ""; s.Ranks[0].ErrorFile = "" }, "alone"},
+		"private files away":   {func(s *wire.Start) { s.PrivateDir = "/root"; s.KeyFile = "/root/key"; s.Ranks[0].ErrorFile = "" }, "the head wants files at /root"},
+		"what others have":     {func(s *wire.Start) { s.PrivateDir = temp + "/precious"; s.KeyFile = ""; s.Ranks[0].ErrorFile = "" }, "which is there already"},
+		"an error file":        {func(s *wire.Start) { s.Ranks[0].ErrorFile = "/root/.bashrc" }, "the head wants rank 2's error file at /root/.bashrc"},
+	} {
+		s := ordinary(temp)
+		c.change(&s)
+		assert.ErrorContains(t, ownAgent(temp).keepOwn(&s), c.want, name)
+	}
+}
+
+func TestWhatAHeadSaysInVain(t *testing.T) {
+	temp := t.TempDir()
+	a := ownAgent(temp)
+	hello := wire.Hello{
+		Dir: "/evil", Spare: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100,
+		Programs: []wire.Program{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil", ScanStore: true}},
+	}
+	a.cfg.Own.replace(&hello)
+	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []wire.Program{{Name: "train.py", ScanStore: true}}}, hello)
+	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Own.told(a.cfg.Environ), "what the head need not know stays here")
+
+	s := ordinary(temp)
+	evil := []string{"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil", "PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil"}
+	s.Apps[0] = wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: 1}
+	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
+	require.NoError(t, a.keepOwn(&s))
+	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/work"}}, s.Apps)
+	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "WORLD_SIZE=4"}, s.Common)
+	assert.Equal(t, []string{"RANK=2"}, s.Ranks[0].Env)
+}
+
+// An agent that refuses says so to the head, and starts nothing.
+func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
+	ours, theirs := net.Pipe()
+	head := wire.NewLink(ours)
+	served := make(chan error, 1)
+	go func() {
+		cfg := ownAgent(t.TempDir()).cfg
+		cfg.Own.Programs[0].Name = "true"
+		served <- Serve(wire.NewLink(theirs), cfg)
+	}()
+	go func() {
+		_ = head.Send(&wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh"}}})
+		_ = head.Send(&wire.Start{Window: 1 << 16, Apps: []wire.App{{Path: "/bin/sh"}}, Ranks: []wire.Row{{Args: []string{"sh", "-c", "exit 3"}}}})
+	}()
+	for {
+		frame, err := head.Read()
+		require.NoError(t, err)
+		var running wire.Running
+		if frame.Type == wire.TypeRunning {
+			require.NoError(t, frame.Decode(&running))
+			require.Empty(t, running.Ranks)
+		}
+		if frame.Type == wire.TypeStartFailed {
+			var failed wire.StartFailed
+			require.NoError(t, frame.Decode(&failed))
+			require.Equal(t, 125, failed.Code)
+			require.Contains(t, failed.Text, "the head has rank 0 run another command line than this node's")
+			break
+		}
+	}
+	require.NoError(t, head.Close())
+	require.Error(t, <-served)
+}
+
+// Whatever a head sends, what is left of it is this node's own program, environment and places.
+func FuzzHeadOfANodeThatJoined(f *testing.F) {
+	s := ordinary("/tmp")
+	f.Add(wire.AppendControl(nil, 0, &s))
+	s.Ranks[0].Args, s.Common = []string{"sh"}, []string{"LD_PRELOAD=x", "RANK"}
+	f.Add(wire.AppendControl(nil, 0, &s))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		got, err := wire.NewReader(strings.NewReader(string(frame))).Read()
+		var s wire.Start
+		if err != nil || got.Type != wire.TypeStart || got.Decode(&s) != nil {
+			return
+		}
+		a := ownAgent("/tmp")
+		if a.keepOwn(&s) != nil {
+			return
+		}
+		own := a.programs[0]
+		require.Equal(t, []wire.App{{Path: own.Path, Argv: own.Argv, Dir: "/work"}}, s.Apps)
+		require.LessOrEqual(t, len(s.Ranks), 2)
+		requireOwnEnvironment(t, a, s.Common)
+		for _, r := range s.Ranks {
+			requireOwnEnvironment(t, a, r.Env)
+			require.Zero(t, r.App)
+			if r.Args != nil {
+				require.Equal(t, own.Argv[:own.ScriptArg], r.Args[:own.ScriptArg])
+			}
+		}
+		for _, place := range []string{s.PrivateDir, s.KeyFile} {
+			require.True(t, place == "" || strings.HasPrefix(filepath.Clean(place), "/tmp/"), place)
+		}
+	})
+}
+
+func requireOwnEnvironment(t *testing.T, a *Agent, entries []string) {
+	for _, entry := range entries {
+		name, _, _ := strings.Cut(entry, "=")
+		require.True(t, plan.Sets(name) || slices.Contains(a.cfg.Environ, entry), "%q", entry)
+	}
+}
