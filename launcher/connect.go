@@ -30,6 +30,9 @@ func (s *session) connect(ctx context.Context) error {
 	if len(list) == 0 {
 		list = []hosts.Host{thisHost}
 	}
+	if err := s.buildHere(ctx, list); err != nil {
+		return err
+	}
 	for i, h := range list {
 		s.nodes = append(s.nodes, &node{place: i, host: h, name: h.Name, tell: s.settings.tell})
 	}

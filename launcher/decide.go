@@ -235,9 +235,12 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
 	h.MayStay = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
 	if n.copied != nil {
-		h.Spare, h.Programs = n.copied.Dir, slices.Clone(h.Programs)
-		for i := range h.Programs {
-			if file, ok := n.copied.Find(h.Programs[i].Name); ok {
+		if len(s.spec.Reach.Copy) > 0 {
+			h.Dir, h.MayStay = n.copied.Dir, false
+		}
+		h.Programs = slices.Clone(h.Programs)
+		for i, p := range h.Programs {
+			if file, ok := n.copied.Find(p.Name); ok && job.Start(p.Start) != job.StartModule { // a module is looked for where ranks begin
 				h.Programs[i].Name = file
 			}
 		}

@@ -41,6 +41,9 @@ func (s *session) meet(ctx context.Context) error {
 		return nil
 	}
 	s.door = head
+	if cfg.Secret == nil {
+		s.settings.tell(join.WeakRules)
+	}
 	members, err := head.Wait(ctx)
 	if err != nil {
 		return meetError(err)
@@ -55,7 +58,6 @@ func (s *session) meeting() (join.Config, error) {
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" {
-		s.settings.tell(join.WeakRules)
 		return cfg, nil
 	}
 	token, err := job.ParseToken(j.Token)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +58,9 @@ func (s *session) newShell() *shell {
 	sh := &shell{wish: wish, end: func() {}, places: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
-	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) { return bootstrap.Gather(s.workingDir(), wish.Copy) })
+	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) {
+		return bootstrap.Gather(s.workingDir(), slices.Concat(wish.Copy, wish.Programs))
+	})
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
 			return command.Dial(wish.Command, command.Target{Name: h.Name, User: h.User, Port: h.Port}, s.spec.Environ)
@@ -88,6 +92,9 @@ func (s *session) ownProgram() (bootstrap.Program, error) {
 	}
 	return bootstrap.Find(path, version.String())
 }
+
+// worthTelling is from when on a time is said.
+const worthTelling = time.Second
 
 // nvidiaDriver is on hosts whose GPUs NVIDIA's library knows.
 const nvidiaDriver = "/proc/driver/nvidia/version"
@@ -140,7 +147,7 @@ func (sh *shell) reach(ctx context.Context, h hosts.Host) (way, error) {
 
 // copy sends what --copy names.
 func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.Copied, error) {
-	if len(sh.wish.Copy) == 0 {
+	if len(sh.wish.Copy)+len(sh.wish.Programs) == 0 {
 		return nil, nil
 	}
 	bundle, err := sh.bundle()
@@ -179,6 +186,9 @@ func (h hosted) Close() error {
 
 // reachError is why a host could not be reached, as an error of the launcher's. It does
 // not name the host: who makes one list of what failed on the nodes does.
+//
+// How long it took is said where somebody waited for it; the same failure of several
+// hosts is told once, so it is said in seconds.
 func reachError(err error) error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -188,5 +198,9 @@ func reachError(err error) error {
 	if !errors.As(err, &r) {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
-	return &Error{Code: job.ExitLauncher, Text: r.Step.String() + ": " + r.Text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
+	text := r.Step.String() + ": " + r.Text
+	if r.After >= worthTelling {
+		text += fmt.Sprintf(" (after %s)", r.After.Round(time.Second))
+	}
+	return &Error{Code: job.ExitLauncher, Text: text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
 }

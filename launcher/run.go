@@ -133,6 +133,8 @@ type session struct {
 	door   *join.Head
 	// shared is what several nodes are alike in.
 	shared wire.Shared
+	// built is where Go programs for other hosts were built; "": none were.
+	built string
 	// scriptsPort: the store's port is the one that a script's own text assigns.
 	scriptsPort bool
 	// nothingStarts: the plan is all that is wanted.
@@ -233,6 +235,9 @@ func (s *session) close() {
 	}
 	if s.door != nil {
 		_ = s.door.Close()
+	}
+	if s.built != "" {
+		_ = os.RemoveAll(s.built)
 	}
 	if s.joined != nil {
 		_ = s.joined.Conn.Close()

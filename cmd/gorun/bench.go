@@ -104,7 +104,7 @@ func fillIn(inv *dialect.Invocation) error {
 	app := &inv.Spec.Apps[0]
 	app.Program, app.Args = own, []string{"bench-rank", string(text)}
 	if isAway(inv.Spec.Hosts) {
-		inv.Spec.Reach.Copy = append(inv.Spec.Reach.Copy, own)
+		inv.Spec.Reach.Programs = append(inv.Spec.Reach.Programs, own)
 	}
 	return err
 }

@@ -61,9 +61,13 @@ func check(t *testing.T, text string) (said string, ok bool) {
 
 func example(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "examples", "kubernetes", "job.yaml"))
-	require.NoError(t, err)
-	return string(text)
+	var all []string
+	for _, name := range []string{"job.yaml", "secret.yaml"} {
+		text, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "examples", "kubernetes", name))
+		require.NoError(t, err)
+		all = append(all, string(text))
+	}
+	return strings.Join(all, "---\n")
 }
 
 func TestKubernetesExample(t *testing.T) {

@@ -125,8 +125,12 @@ type ReachWish struct {
 	// Agent is the gorun on the other hosts that is used instead of a copy of this
 	// one.
 	Agent string
-	// Copy are files and directories that are sent to each host before the start.
+	// Copy are files and directories that are sent to each host before the start; ranks
+	// begin there beside them.
 	Copy []string
+	// Programs are files that are sent, too, for ranks that begin where they would
+	// without.
+	Programs []string
 }
 
 // What a ReachWish leaves open.

@@ -61,12 +61,8 @@ func (a *Agent) enter(h wire.Hello) error {
 		return nil
 	}
 	err := os.Chdir(h.Dir)
-	switch {
-	case err == nil, h.MayStay:
+	if err == nil || h.MayStay {
 		return nil
-	case h.Spare != "":
-		a.notice("there is no directory %s here, ranks begin in %s with what --copy sent", h.Dir, h.Spare)
-		return os.Chdir(h.Spare)
 	}
 	var why *os.PathError
 	if errors.As(err, &why) {

@@ -40,7 +40,7 @@ const localRankFlag = "--local-rank="
 // replace has the node find what its own command line names.
 func (o *Own) replace(h *wire.Hello) {
 	scan := slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return p.ScanStore })
-	h.Dir, h.Spare, h.Environ = "", "", nil
+	h.Dir, h.Environ = "", nil
 	h.Programs = slices.Clone(o.Programs)
 	for i := range h.Programs {
 		h.Programs[i].ScanStore = scan

@@ -73,7 +73,7 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	temp := t.TempDir()
 	a := ownAgent(temp)
 	hello := wire.Hello{
-		Dir: "/evil", Spare: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100,
+		Dir: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100,
 		Programs: []wire.Program{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil", ScanStore: true}},
 	}
 	a.cfg.Own.replace(&hello)

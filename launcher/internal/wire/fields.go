@@ -24,7 +24,6 @@ func (m *Hello) fields(c *coder) {
 	text(c, 14, &m.Dir)
 	c.flag(15, &m.MayStay)
 	number(c, 16, &m.Lease)
-	text(c, 17, &m.Spare)
 }
 
 func (p *Program) fields(c *coder) {

@@ -38,8 +38,6 @@ type Hello struct {
 	// a directory of its own.
 	Dir     string
 	MayStay bool
-	// Spare is where the agent goes if there is no such directory; "": nowhere.
-	Spare string
 	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
 	Lease time.Duration
 }

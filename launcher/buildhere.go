@@ -1,0 +1,73 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gorun/internal/printable"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/program"
+	"gorun/launcher/job"
+)
+
+// buildHere builds the Go programs of a job on other hosts: once, where sources, modules
+// and compilers are, and sends them along.
+func (s *session) buildHere(ctx context.Context, list []hosts.Host) error {
+	if !slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here }) {
+		return nil
+	}
+	apps := slices.Clone(s.spec.Apps) // the wish is the caller's
+	for i := range apps {
+		if err := s.buildApp(ctx, &apps[i]); err != nil {
+			return err
+		}
+	}
+	s.spec.Apps = apps
+	return nil
+}
+
+func (s *session) buildApp(ctx context.Context, app *job.App) error {
+	r, err := program.Resolve(program.Wish{
+		Name: app.Program, Args: app.Args, Start: program.Start(app.Start), Python: app.Interpreter,
+		Lookup: func(name string) string { v, _ := find(s.spec.Environ, name); return v },
+	})
+	if err != nil || r.Build == nil { // whatever it is, the hosts look for it themselves
+		return nil
+	}
+	if s.built == "" {
+		if s.built, err = os.MkdirTemp(s.tempDir(), "gorun-build-"); err != nil {
+			return &Error{Code: job.ExitLauncher, Text: "build " + app.Program + ": " + err.Error()}
+		}
+	}
+	s.settings.detail("building " + app.Program + " for all hosts")
+	file := filepath.Join(s.built, r.Build.Name)
+	if err := r.Build.Run(ctx, file, append(slices.Clone(s.spec.Environ), "GOTMPDIR="+s.built), toldLines{s}); err != nil {
+		return buildError(err)
+	}
+	app.Program, app.Args, app.Start = file, r.Argv[1:], job.StartExec
+	s.spec.Reach.Programs = append(slices.Clip(s.spec.Reach.Programs), file)
+	return nil
+}
+
+// toldLines passes a compiler's messages on to the user.
+type toldLines struct{ s *session }
+
+func (w toldLines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		w.s.settings.tell(printable.Text(strings.TrimRight(line, "\n")))
+	}
+	return len(p), nil
+}
+
+// buildError is the error of a program that does not compile.
+func buildError(err error) error {
+	var e *program.Error
+	if errors.As(err, &e) {
+		return &Error{Code: e.Code, Text: printable.Text(e.Error()), Hint: printable.Text(e.Hint)}
+	}
+	return &Error{Code: job.ExitLauncher, Text: printable.Text(err.Error())}
+}
