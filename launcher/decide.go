@@ -131,12 +131,26 @@ func (s *session) takeFacts() error {
 	if err := s.each(s.takeFactsOf); err != nil || len(s.nodes) == 1 {
 		return err
 	}
+	s.tellTwins()
 	first, err := job.HostOfRank0(&s.spec, s.facts())
 	if err != nil {
 		return usageErrors(err)
 	}
 	s.first = first
 	return s.reachable()
+}
+
+// tellTwins remarks on one machine that was named twice: its CPUs and GPUs would be given
+// out twice. Nodes that were started one by one may be meant to be on one.
+func (s *session) tellTwins() {
+	first := map[string]*node{}
+	for _, n := range s.nodes {
+		if twin := first[n.boot]; twin != nil && n.boot != "" && s.spec.Join == nil {
+			s.settings.tell(fmt.Sprintf("%s and %s are one machine: its CPUs and GPUs are given out twice", twin.name, n.name))
+			continue
+		}
+		first[n.boot] = n
+	}
 }
 
 func (s *session) takeFactsOf(n *node) error {
@@ -152,6 +166,9 @@ func (s *session) takeFactsOf(n *node) error {
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
 	case facts.Dir != "":
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir), Hint: "--chdir DIR names a directory that each host has"}
+	}
+	if facts.Boot != "" {
+		n.boot = facts.Boot + " " + facts.Host // containers of one machine have names of their own
 	}
 	n.facts = job.Facts{
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),

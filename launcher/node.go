@@ -37,6 +37,7 @@ type node struct {
 
 	tell  func(string)
 	facts job.Facts
+	boot  string // of Facts, with the host's own name
 	// addresses are those that the node said it has.
 	addresses []netip.Addr
 

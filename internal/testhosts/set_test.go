@@ -2,6 +2,7 @@ package testhosts
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -286,7 +287,7 @@ func TestPrivateFolders(t *testing.T) {
 	requireSSH(t, set, ".hushlogin", "h1", "ls -A ~")
 	here, err := os.Getwd()
 	require.NoError(t, err)
-	requireSSH(t, set, "", "h1", "test -e "+here+"/set_test.go && test -e "+os.Args[0]+" && test -r "+set.Key())
+	requireSSH(t, set, "", "h1", fmt.Sprintf("test -e %q/set_test.go && test -e %q && test -r %q", here, os.Args[0], set.Key()))
 	other := t.TempDir() // in /tmp, as a rule
 	if strings.HasPrefix(other, "/tmp/") {
 		requireSSH(t, set, "", "h1", "test ! -e "+other)

@@ -39,7 +39,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
-	facts.Environ = a.cfg.Environ
+	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
 	if own := a.cfg.Own; own != nil {
 		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
 	}
@@ -52,6 +52,15 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Programs = append(facts.Programs, a.resolve(p, environ))
 	}
 	return a.link.Send(&facts)
+}
+
+// bootID is the kernel's random name for its present run, "" where it is not to be seen.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // enter goes to the launcher's working directory, where programs are looked for and

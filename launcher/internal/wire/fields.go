@@ -48,6 +48,7 @@ func (m *Facts) fields(c *coder) {
 	text(c, 8, &m.Dir)
 	c.texts(9, &m.Environ)
 	number(c, 10, &m.Ranks)
+	text(c, 11, &m.Boot)
 }
 
 func (p *Resolved) fields(c *coder) {

@@ -65,6 +65,9 @@ type Facts struct {
 	// Ranks is how many the own command line of a node wants there that joined; 0: as the
 	// head's says.
 	Ranks int
+	// Boot is what the kernel calls its present run: two nodes that say the same are one
+	// machine.
+	Boot string
 	// Environ is the environment of an agent on another host, NAME=VALUE; of a node that
 	// joined only what the head decides about.
 	Environ []string
