@@ -185,20 +185,31 @@ func ownVariables(p *job.Plan) (own []plan.Variable) {
 	return own
 }
 
+// shownFirst is how many ranks, or hosts, a row shows the values of.
+const shownFirst = 4
+
 // values are what the first ranks have for a variable of their own.
 func values(p *job.Plan, name string) string {
-	const most = 4
+	var first [][]plan.Variable
+	for _, r := range p.Ranks[:min(len(p.Ranks), shownFirst)] {
+		first = append(first, r.Env)
+	}
+	return shown(first, name, len(p.Ranks))
+}
+
+// shown are the values that a variable has in the first of so many environments.
+func shown(first [][]plan.Variable, name string, of int) string {
 	var list []string
-	for _, r := range p.Ranks[:min(len(p.Ranks), most)] {
-		shown := "-"
-		for _, v := range r.Env {
+	for _, environ := range first {
+		text := "-"
+		for _, v := range environ {
 			if v.Name == name {
-				shown = v.Shown()
+				text = v.Shown()
 			}
 		}
-		list = append(list, shown)
+		list = append(list, text)
 	}
-	if len(p.Ranks) > most {
+	if of > len(first) {
 		list = append(list, "…")
 	}
 	return strings.Join(list, " ")

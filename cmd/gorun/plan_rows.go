@@ -130,20 +130,9 @@ func nodesVariables(p *job.Plan) (own []plan.Variable) {
 
 // nodesValues are what the ranks of the first nodes have for such a variable.
 func nodesValues(p *job.Plan, name string) string {
-	const most = 4
-	var list []string
-	for _, n := range p.Nodes[:min(len(p.Nodes), most)] {
-		shown := "-"
-		for _, v := range n.Env {
-			if v.Name == name {
-				shown = v.Shown()
-			}
-		}
-		list = append(list, shown)
+	var first [][]plan.Variable
+	for _, n := range p.Nodes[:min(len(p.Nodes), shownFirst)] {
+		first = append(first, n.Env)
 	}
-	text := strings.Join(list, " ")
-	if len(p.Nodes) > most {
-		text += " …"
-	}
-	return text + " (by host)"
+	return shown(first, name, len(p.Nodes)) + " (by host)"
 }

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"gorun/internal/testhosts"
@@ -183,7 +184,10 @@ func (s *hostScene) on(host string, argv ...string) {
 }
 
 // forget removes what gorun has copied to a host.
-func (s *hostScene) forget(host string) { s.on(host, "rm", "-rf", "/root/.cache") }
+func (s *hostScene) forget(host string) {
+	err := os.RemoveAll(filepath.Join(s.set.Home(host), ".cache")) // the set's own home, whatever the host has at its place
+	s.require(err == nil, "forget gorun's copy on %s: %v", host, err)
+}
 
 // mount puts a file system over a folder of a host until the end of the case.
 func (s *hostScene) mount(host, dir, options string) {

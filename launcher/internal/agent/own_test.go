@@ -57,11 +57,15 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 		"log files elsewhere":  {func(s *wire.Start) { s.Logs = &wire.Logs{Base: "/etc/cron.d"} }, "log files would be at /etc/cron.d, and this node's own command line has them below " + temp},
 		"log files above":      {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp + "/../x"} }, "log files would be at"},
 		"log files at the top": {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp} }, "log files would be at"},
-		"a key elsewhere":      {func(s *wire.Start) { s.KeyFile = "/root/.ssh/authorized_keys" }, "the head wants files at /root/.ssh/authorized_keys"},
+		"a key elsewhere":      {func(s *wire.Start) { s.KeyFile = "/elsewhere/authorized_keys" }, "the head wants files at /elsewhere/authorized_keys"},
 		"a key without place":  {func(s *wire.Start) { s.PrivateDir = ""; s.Ranks[0].ErrorFile = "" }, "alone"},
-		"private files away":   {func(s *wire.Start) { s.PrivateDir = "/root"; s.KeyFile = "/root/key"; s.Ranks[0].ErrorFile = "" }, "the head wants files at /root"},
-		"what others have":     {func(s *wire.Start) { s.PrivateDir = temp + "/precious"; s.KeyFile = ""; s.Ranks[0].ErrorFile = "" }, "which is there already"},
-		"an error file":        {func(s *wire.Start) { s.Ranks[0].ErrorFile = "/root/.bashrc" }, "the head wants rank 2's error file at /root/.bashrc"},
+		"private files away": {func(s *wire.Start) {
+			s.PrivateDir = "/elsewhere"
+			s.KeyFile = "/elsewhere/key"
+			s.Ranks[0].ErrorFile = ""
+		}, "the head wants files at /elsewhere"},
+		"what others have": {func(s *wire.Start) { s.PrivateDir = temp + "/precious"; s.KeyFile = ""; s.Ranks[0].ErrorFile = "" }, "which is there already"},
+		"an error file":    {func(s *wire.Start) { s.Ranks[0].ErrorFile = "/elsewhere/error.json" }, "the head wants rank 2's error file at /elsewhere/error.json"},
 	} {
 		s := ordinary(temp)
 		c.change(&s)
