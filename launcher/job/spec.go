@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorun/launcher/hosts"
+	"gorun/launcher/hosts/engine"
 )
 
 // Spec is what a user wishes for. Its zero value plus one App is a valid job:
@@ -131,6 +132,9 @@ type ReachWish struct {
 	// Programs are files that are sent, too, for ranks that begin where they would
 	// without.
 	Programs []string
+	// Engine starts the agents of all hosts, those of this one too, where its Once says
+	// so; nil: no resource manager does.
+	Engine *engine.Start
 }
 
 // What a ReachWish leaves open.
@@ -163,6 +167,18 @@ type JoinWish struct {
 	Timeout time.Duration
 	// From says in the user's words where this came from.
 	From string
+	// Ports are others than Port: node 0 takes the first of all that is free, the others
+	// try them in turn. The job's id tells it from other jobs that are there.
+	Ports []int
+	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog.
+	Seat *Seat
+}
+
+// Seat is the place of a process that is one rank, as a resource manager gave it.
+type Seat struct {
+	Rank, NumRanks        int
+	LocalRank, LocalRanks int
+	Node, NumNodes        int
 }
 
 // DefaultJoinTimeout is torchrun's.

@@ -1,0 +1,132 @@
+// Package engine knows the resource managers in whose allocations gorun runs: Slurm,
+// Flux, PBS, LSF and others. It reads what they say in the environment, and in files
+// that the environment names, and tells which hosts the job has, with how many slots,
+// whether this process is one of several that the engine started, and by which command
+// of the engine's agents come to the hosts.
+//
+// Each engine is a row of one table and a file of its own. The package is pure: it
+// starts nothing, and what it wants to know of the world comes through [World].
+package engine
+
+import (
+	"gorun/launcher/hosts"
+)
+
+// World is what an engine may depend on.
+type World struct {
+	// Lookup returns a variable of the environment.
+	Lookup func(name string) (value string, found bool)
+	// Names returns the names of all variables, in any order.
+	Names func() []string
+	// ReadFile returns the content of a file that the engine wrote.
+	ReadFile func(name string) ([]byte, error)
+	// IsThisHost reports whether a name means the host that this process runs on.
+	IsThisHost func(name string) bool
+	// LookPath finds a command as exec.LookPath does.
+	LookPath func(name string) (path string, err error)
+}
+
+// Found is what an engine said.
+type Found struct {
+	// Engine is its name, as --engine takes it: "slurm".
+	Engine string
+	// Job names the job for people: "Slurm job 17". JobID is the engine's own word,
+	// which is the same in all processes of the job.
+	Job, JobID string
+	// Why says by which variables it was found, for -v.
+	Why string
+
+	// Hosts are those of the allocation, or of the step that Task is one of, in the
+	// engine's order. Slots is 0 where the engine does not say, or where its number
+	// does not count ranks. Address and Here are open.
+	Hosts []hosts.Host
+	// From says where they came from, in the user's words: "SLURM_JOB_NODELIST=n[1-2]".
+	From string
+	// CPUsPerRank is what the user asked the engine for, for each of its tasks; 0: nothing.
+	CPUsPerRank int
+
+	// Task is set where the engine started several of this process: it is one of them.
+	Task *Task
+	// Notes are remarks that the user should see, one sentence each.
+	Notes []string
+
+	// start makes the command by which agents come to some of Hosts.
+	start func(wanted []hosts.Host) Start
+}
+
+// Task is this process's place among those that the engine started.
+type Task struct {
+	// Rank is its number, from 0, of NumTasks; LocalRank that on its node, of LocalTasks.
+	Rank, NumTasks        int
+	LocalRank, LocalTasks int
+	// Node is the number of its node, from 0, of NumNodes, and NodeID what the engine calls it.
+	Node, NumNodes int
+	NodeID         string
+	// Addr is the name or address of node 0, "" where the engine does not say.
+	Addr string
+	// Step tells this group of tasks from others of the same job: "17.0".
+	Step string
+}
+
+// OnePerNode reports whether no node has two of the tasks: each of them can then have
+// ranks of its own. Otherwise each task is one rank.
+func (t *Task) OnePerNode() bool { return t.NumTasks == t.NumNodes }
+
+// Start is how agents come to hosts.
+type Start struct {
+	// Engine and Job are those of Found.
+	Engine, Job string
+	// Once is one command that starts an agent on each host of the job, all at once;
+	// the agent's own words follow it. Its standard input reaches every agent, unless
+	// ByFile. nil: there is none.
+	Once []string
+	// ByFile says that the agents read nothing: their secret lies in a file.
+	ByFile bool
+	// Drop are variables that Once must not see, "SLURM_CPU_BIND*" is several; Set are
+	// NAME=VALUE for it alone.
+	Drop, Set []string
+	// NodeIDs are variables by the first of which an agent knows what the engine calls
+	// its node, which is the Name of a host. None: its host's own name.
+	NodeIDs []string
+	// Bcast are words of Once's that have the engine bring the agent's program to the
+	// nodes first; they go before the program, and nil says that it cannot.
+	Bcast []string
+
+	// PerHost is a command that stands for ssh where Once is nil, as job.ReachWish's
+	// Command; nil: ssh itself.
+	PerHost []string
+}
+
+// Start returns how agents come to some of the hosts.
+func (f *Found) Start(wanted []hosts.Host) Start {
+	if f.start == nil {
+		return Start{Engine: f.Engine, Job: f.Job}
+	}
+	s := f.start(wanted)
+	s.Engine, s.Job = f.Engine, f.Job
+	return s
+}
+
+// kind is one engine.
+type kind struct {
+	name  string // as --engine takes it
+	title string // as people write it
+	// find returns nil where this process is in no job of the engine's.
+	find func(w World) (*Found, error)
+}
+
+// kinds are the engines in the order in which they are looked for: those that wrap
+// others come first.
+var kinds = []kind{}
+
+// None is the name that stands for no engine.
+const None = "none"
+
+// Names are the engines' names, for --engine.
+func Names() []string {
+	names := make([]string, 0, len(kinds)+1)
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return append(names, None)
+}
