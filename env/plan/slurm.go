@@ -38,6 +38,7 @@ func SlurmNode(environ []string) string {
 type slurm struct {
 	names        []string // of the nodes
 	tasksPerNode string   // of all nodes: "4(x2),1"
+	room         string   // as inherited outside of steps, else tasksPerNode
 	ranks        []string // of each node: "0,1,2"
 	perNode      string   // where it is the same everywhere and the job has such a number
 	cpusPerTask  int      // as inherited, 0: not
@@ -64,6 +65,10 @@ func (b *builder) slurmStep() *slurm {
 	}
 	if _, has := lookup(b.in.Inherited, varSlurmTasksPerNode); has && !strings.Contains(s.tasksPerNode, ",") {
 		s.perNode, _, _ = strings.Cut(s.tasksPerNode, "(")
+	}
+	s.room, _ = lookup(b.in.Inherited, "SLURM_TASKS_PER_NODE")
+	if _, inStep := lookup(b.in.Inherited, "SLURM_STEP_ID"); inStep {
+		s.room = s.tasksPerNode
 	}
 	text, _ := lookup(b.in.Inherited, varSlurmCPUsPerTask)
 	s.cpusPerTask, _ = strconv.Atoi(text) // what is no number is not passed on
@@ -153,8 +158,11 @@ var slurmRules = []rule{
 		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.ranks[b.in.Ranks[rank].Node] }),
 	},
 	{
-		Row:   Row{"SLURM_TASKS_PER_NODE", ClassIdentity, "the ranks of each node: `4(x2),1`", "ranks of this job", slurmSource},
-		value: says(tasksPerNode),
+		Row: Row{
+			"SLURM_TASKS_PER_NODE", ClassIdentity, "in a step the ranks of each node: `4(x2),1`; else as inherited",
+			"launchers inside a rank read it beside SLURM_NODELIST, as what each node of the allocation has room for; a step has put its own tasks there", slurmSource,
+		},
+		value: says(func(b *builder, _ int) string { return b.slurm.room }),
 	},
 	{
 		Row:   Row{"SLURM_STEP_TASKS_PER_NODE", ClassIdentity, "the ranks of each node: `4(x2),1`", "ranks of this job", slurmSource},

@@ -35,7 +35,7 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 			e := build(t, in)
 			for name, want := range map[string]string{
 				"SLURM_PROCID": "3", "SLURM_LOCALID": "3", "SLURM_NODEID": "0", "SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_STEP_NUM_TASKS": "4",
-				"SLURM_GTIDS": "0,1,2,3", "SLURM_TASKS_PER_NODE": "4", "SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_NTASKS_PER_NODE": "4",
+				"SLURM_GTIDS": "0,1,2,3", "SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_NTASKS_PER_NODE": "4",
 				"SLURM_NNODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NODELIST": "n1", "SLURMD_NODENAME": "n1", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
 				"SLURM_JOB_ID": "17", "SLURM_JOBID": "17", "SLURM_CONF": "/etc/slurm.conf", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_NODELIST": "n[1-3]",
 				"SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_ON_NODE": "4", "SLURM_JOB_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_TOPOLOGY_ADDR": "n1",
@@ -50,6 +50,8 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 				_, has := e.of(3, name)
 				assert.False(t, has, name)
 			}
+			room := map[string]string{"in a batch script": "2(x3)", "in a step": "4"}
+			assert.Equal(t, room[name], value(t, e, 3, "SLURM_TASKS_PER_NODE"))
 			assert.Equal(t, "of the script or step that gorun is in; ranks get what is true of them", e.removed("SLURM_NTASKS"))
 		})
 	}
@@ -97,7 +99,7 @@ func TestEngineNodesInherit(t *testing.T) {
 				"PATH": {"/here", "/here", "/here"}, "EDITOR": {"emacs", "emacs", "emacs"}, "HF_TOKEN": {"secret", "secret", "secret"}, "DISPLAY": {first, "-", "-"},
 				"CUDA_VISIBLE_DEVICES": {"n1", "n2", "-"}, "SLURM_CPUS_ON_NODE": {"9", "9", "9"}, "SLURM_TOPOLOGY_ADDR": {"n1", "n2", "n3"},
 				"SLURM_JOB_GPUS": {"-", "-", "-"}, "SLURM_JOB_ID": {"17", "17", "17"}, "PBS_JOBID": {"3", "3", "3"},
-				"SLURM_NODEID": {"0", "1", "2"}, "SLURM_GTIDS": {"0,1", "2,3", "4"}, "SLURM_TASKS_PER_NODE": {"2(x2),1", "2(x2),1", "2(x2),1"},
+				"SLURM_NODEID": {"0", "1", "2"}, "SLURM_GTIDS": {"0,1", "2,3", "4"}, "SLURM_STEP_TASKS_PER_NODE": {"2(x2),1", "2(x2),1", "2(x2),1"}, "SLURM_TASKS_PER_NODE": {"2(x3)", "2(x3)", "2(x3)"},
 				"SLURM_NTASKS_PER_NODE": {"-", "-", "-"}, "SLURMD_NODENAME": {"n1", "n2", "n3"}, "SLURM_STEP_NODELIST": {"n[1-3]", "n[1-3]", "n[1-3]"},
 				"SLURM_STEP_ID": {"-", "-", "-"}, "SLURM_CPUS_PER_TASK": {"2", "3", "3"}, "SLURM_NNODES": {"3", "3", "3"},
 			} {
