@@ -36,10 +36,10 @@ func SlurmNode(environ []string) string {
 // slurm is what srun would say of the job's ranks, were they the tasks of one of its
 // steps; nil where they are not inside Slurm.
 type slurm struct {
-	names        []string // of the nodes
+	names        []string // of the nodes, which may be processes on one of Slurm's
 	tasksPerNode string   // of all nodes: "4(x2),1"
 	room         string   // as inherited outside of steps, else tasksPerNode
-	ranks        []string // of each node: "0,1,2"
+	ranks        []string // of each of Slurm's nodes: "0,1,2"
 	perNode      string   // where it is the same everywhere and the job has such a number
 	cpusPerTask  int      // as inherited, 0: not
 }
@@ -48,7 +48,8 @@ func (b *builder) slurmStep() *slurm {
 	if b.in.SlurmNodes == "" {
 		return nil
 	}
-	s := &slurm{tasksPerNode: repeated(b.perNode), ranks: make([]string, len(b.in.Nodes))}
+	groups := b.seat(0).NumGroups
+	s, tasks := &slurm{ranks: make([]string, groups)}, make([]int, groups)
 	here := SlurmNode(b.in.Inherited)
 	for _, n := range b.in.Nodes {
 		name := SlurmNode(n.Environ)
@@ -57,12 +58,17 @@ func (b *builder) slurmStep() *slurm {
 		}
 		s.names = append(s.names, name)
 	}
-	for rank, r := range b.in.Ranks {
-		if s.ranks[r.Node] != "" {
-			s.ranks[r.Node] += ","
+	for rank := range b.in.Ranks {
+		group := b.seat(rank).Group
+		if group < 0 || group >= groups { // a process that says what cannot be
+			return nil
 		}
-		s.ranks[r.Node] += strconv.Itoa(rank)
+		if tasks[group]++; tasks[group] > 1 {
+			s.ranks[group] += ","
+		}
+		s.ranks[group] += strconv.Itoa(rank)
 	}
+	s.tasksPerNode = repeated(tasks)
 	if _, has := lookup(b.in.Inherited, varSlurmTasksPerNode); has && !strings.Contains(s.tasksPerNode, ",") {
 		s.perNode, _, _ = strings.Cut(s.tasksPerNode, "(")
 	}
@@ -104,7 +110,7 @@ func says(value func(b *builder, rank int) string) func(b *builder, rank int) (s
 }
 
 func numRanks(b *builder, _ int) string     { return strconv.Itoa(len(b.in.Ranks)) }
-func numNodes(b *builder, _ int) string     { return strconv.Itoa(len(b.in.Nodes)) }
+func numNodes(b *builder, rank int) string  { return strconv.Itoa(b.seat(rank).NumGroups) }
 func tasksPerNode(b *builder, _ int) string { return b.slurm.tasksPerNode }
 
 // slurmCPUs are those that were asked for, for each task, and no more than the rank has:
@@ -139,7 +145,7 @@ var slurmRules = []rule{
 	},
 	{
 		Row:     Row{"SLURM_NODEID", ClassIdentity, "equals GROUP_RANK", "which node this is", slurmSource},
-		perRank: true, value: says(func(b *builder, rank int) string { return strconv.Itoa(b.in.Ranks[rank].Node) }),
+		perRank: true, value: says(func(b *builder, rank int) string { return strconv.Itoa(b.seat(rank).Group) }),
 	},
 	{
 		Row:   Row{"SLURM_NTASKS", ClassIdentity, "equals WORLD_SIZE", "ranks of this job; an srun inside a rank starts as many unless it says otherwise", slurmSource},
@@ -155,7 +161,7 @@ var slurmRules = []rule{
 	},
 	{
 		Row:     Row{"SLURM_GTIDS", ClassIdentity, "the ranks of this node: `0,1,2,3`", "which ranks are neighbours", slurmSource},
-		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.ranks[b.in.Ranks[rank].Node] }),
+		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.ranks[b.seat(rank).Group] }),
 	},
 	{
 		Row: Row{

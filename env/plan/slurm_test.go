@@ -139,3 +139,23 @@ func TestWhereSlurmIs(t *testing.T) {
 	assert.False(t, Decides("SLURM_JOB_ID"))
 	assert.Equal(t, []string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0"}, OwnInEngine([]string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0", "SLURM_JOB_ID=1", "PATH=/bin"}))
 }
+
+// Processes that are one rank each, dealt round two hosts.
+func TestSlurmOfSeats(t *testing.T) {
+	in := job(0, step...)
+	in.SlurmNodes, in.Nodes, in.Ranks = "n[1-2]", nil, nil
+	for rank := range 3 {
+		in.Nodes = append(in.Nodes, Node{
+			Joined: true, Environ: []string{"SLURMD_NODENAME=" + []string{"n1", "n2"}[rank%2]},
+			Seat: &Seat{Group: rank % 2, NumGroups: 2, LocalRanks: 2 - rank%2},
+		})
+		in.Ranks = append(in.Ranks, Rank{Node: rank, LocalRank: rank / 2})
+	}
+	e := build(t, in)
+	for name, want := range map[string][]string{
+		"SLURM_PROCID": {"0", "1", "2"}, "SLURM_LOCALID": {"0", "0", "1"}, "SLURM_NODEID": {"0", "1", "0"}, "SLURM_GTIDS": {"0,2", "1", "0,2"},
+		"SLURM_STEP_TASKS_PER_NODE": {"2,1", "2,1", "2,1"}, "SLURM_NNODES": {"2", "2", "2"}, "SLURMD_NODENAME": {"n1", "n2", "n1"}, "GROUP_RANK": {"0", "1", "0"},
+	} {
+		assert.Equal(t, want, values(e, in, name), name)
+	}
+}

@@ -113,6 +113,7 @@ func (b *builder) goThreads(r *Rank) int {
 // inside a job of Slurm's.
 func (b *builder) slurmNodes() string {
 	var names []string
+	seen := make(map[string]bool)
 	for node, f := range b.facts {
 		own := b.spec.Environ
 		if f.Joined || f.Away && !b.spec.byEngine() {
@@ -124,7 +125,9 @@ func (b *builder) slurmNodes() string {
 		if b.spec.byEngine() {
 			own = f.Environ
 		}
-		names = append(names, cmp.Or(plan.SlurmNode(own), b.plan.Nodes[node].Name))
+		if name := cmp.Or(plan.SlurmNode(own), b.plan.Nodes[node].Name); !seen[name] { // several processes may be on one
+			seen[name], names = true, append(names, name)
+		}
 	}
 	folded := hosts.Fold(names)
 	if back, err := hosts.Expand(folded); err != nil || !slices.Equal(back, names) { // the first is that of rank 0
