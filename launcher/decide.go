@@ -178,6 +178,9 @@ func (s *session) takeFactsOf(n *node) error {
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
 		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
 	}
+	if engine := s.spec.Reach.Engine; engine != nil && len(engine.Once) > 0 {
+		n.facts.Environ = plan.OwnInEngine(facts.Environ)
+	}
 	if s.spec.Join != nil {
 		n.facts.Joined, n.facts.Environ, n.facts.Ranks = n.joined, facts.Environ, facts.Ranks
 		if !n.joined {

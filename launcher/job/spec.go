@@ -80,6 +80,13 @@ type Spec struct {
 	OnHang      OnHang
 	// Place says where on its host a rank runs.
 	Place PlaceWish
+	// CPUsPerRank is what the user asked a resource manager for, for each rank (Slurm's
+	// --cpus-per-task); 0: nothing. It binds nobody: a rank runs as many threads by
+	// default where its CPUs are more.
+	CPUsPerRank int
+	// CPUsFrom says in the user's words where CPUsPerRank came from, such as
+	// "--cpus-per-task of the Slurm job".
+	CPUsFrom string
 	// NoCgroup keeps ranks in the launcher's own cgroup.
 	NoCgroup bool
 
