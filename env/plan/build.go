@@ -325,6 +325,15 @@ func (b *builder) cudaDevices(rank int) (string, bool) {
 	return device, device != ""
 }
 
+// seat is where a rank's node is among the job's.
+func (b *builder) seat(rank int) Seat {
+	node := b.in.Ranks[rank].Node
+	if s := b.in.Nodes[node].Seat; s != nil {
+		return *s
+	}
+	return Seat{Group: node, NumGroups: len(b.in.Nodes), LocalRanks: b.perNode[node]}
+}
+
 func (b *builder) role() string {
 	if b.in.Role == "" {
 		return "default"

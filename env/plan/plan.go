@@ -77,6 +77,15 @@ type Node struct {
 	// Interface is the network interface by which other nodes reach this one ("eth0");
 	// "": not known.
 	Interface string
+	// Seat is set where the node is one process of a host that may have several.
+	Seat *Seat
+}
+
+// Seat is where a process with one rank sits, as a resource manager says.
+type Seat struct {
+	// Group is the number of its host, of NumGroups, and LocalRanks how many ranks that
+	// has.
+	Group, NumGroups, LocalRanks int
 }
 
 // Rank is what one rank has of its own.

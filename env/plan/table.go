@@ -66,15 +66,15 @@ var rules = [...]rule{
 	},
 	{
 		Row:     Row{env.VarLocalWorldSize, ClassIdentity, "number of ranks on this node", "ranks of this node", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.perNode[b.in.Ranks[rank].Node]), true },
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).LocalRanks), true },
 	},
 	{
 		Row:     Row{env.VarGroupRank, ClassIdentity, "number of the node, from 0", "which node this is", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.in.Ranks[rank].Node), true },
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).Group), true },
 	},
 	{
 		Row:   Row{env.VarGroupWorldSize, ClassIdentity, "number of nodes", "nodes of this job", "torchrun"},
-		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Nodes)), true },
+		value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).NumGroups), true },
 	},
 	{
 		Row:   Row{env.VarRoleName, ClassIdentity, "`--role`, else `default`", "--role", "torchrun"},

@@ -42,12 +42,16 @@ func (b *builder) environment() error {
 // nodeInputs divides a node's usable CPUs among its ranks, and says what they
 // inherit from where.
 func (b *builder) nodeInputs(node int) plan.Node {
-	f, ranks := &b.facts[node], len(b.plan.Nodes[node].Ranks)
+	f, ranks := &b.facts[node], b.sharers[node]
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node),
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface,
+		KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
 	}
-	if n.Threads > 0 {
+	switch wish := b.spec.Place.CPUsPerRank; {
+	case f.Seat != nil && wish > 0:
+		n.Threads, n.Why = b.plan.Ranks[node].threads, plural(wish, "CPU")+" for each rank, as was wished"
+	case n.Threads > 0:
 		n.Why = m.CPUReason()
 		if ranks > 1 {
 			n.Why += fmt.Sprintf(" ÷ %d ranks", ranks)
@@ -90,7 +94,7 @@ func (b *builder) goThreads(r *Rank) int {
 	if cpus == 0 {
 		cpus = b.facts[r.Node].Machine.CPUs.Len()
 	}
-	if len(b.plan.Nodes[r.Node].Ranks) < 2 || r.threads >= cpus {
+	if b.sharers[r.Node] < 2 || r.threads >= cpus {
 		return 0
 	}
 	return max(2, r.threads)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	nvml "gorun/placement/nvml/worker"
@@ -43,6 +44,9 @@ type Config struct {
 	Environ []string
 	// Own is set where somebody started this node by a command line of its own.
 	Own *Own
+	// Console is how this process shows what its ranks print; nil: the head does. Ranks,
+	// Consumed and Failed are open.
+	Console *output.Config
 	// Door is where store clients come to a port that others come to as well; nil: the
 	// store has a port of its own.
 	Door Door
@@ -194,6 +198,7 @@ func (j *running) signal(s wire.Signal) {
 	}
 	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
 		j.signals.ask()
+		j.display.asked()
 	}
 	j.deliver(s)
 }
@@ -216,6 +221,7 @@ func (j *running) kill() {
 	defer j.signals.mu.Unlock()
 	j.signals.killed = true
 	j.signals.ask()
+	j.display.asked()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
 	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)

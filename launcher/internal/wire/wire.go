@@ -83,6 +83,7 @@ const (
 	TypeOver
 	TypeCheck
 	TypeChecked
+	TypeOutputLost
 )
 
 var typeNames = [...]string{
@@ -92,7 +93,7 @@ var typeNames = [...]string{
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
-	TypeCheck: "check", TypeChecked: "checked",
+	TypeCheck: "check", TypeChecked: "checked", TypeOutputLost: "output-lost",
 }
 
 // String returns the type's name, for messages.
