@@ -20,6 +20,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/transport"
 	"gorun/launcher/internal/transport/join"
 	"gorun/launcher/internal/wire"
@@ -104,7 +105,7 @@ func (s *session) takeMembers(members []*join.Member) error {
 		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
 		if n.name = n.host.Name; s.isSeated() {
 			n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
-			n.name = fmt.Sprintf("gorun of rank %d on %s", len(s.nodes), n.host.Name)
+			n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
 		}
 		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 		n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
@@ -164,7 +165,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 // headName is what messages call node 0.
 func (s *session) headName(host string) string {
 	if s.isSeated() {
-		return fmt.Sprintf("gorun of rank 0 (%s)", host)
+		return fmt.Sprintf("rank 0's gorun (%s)", host)
 	}
 	return fmt.Sprintf("node 0 (%s)", host)
 }
@@ -184,8 +185,14 @@ func (s *session) showOwn(cfg *agent.Config) error {
 	if !s.isSeated() {
 		return nil
 	}
-	console, err := s.settings.consoleConfig(s.spec.Output)
-	cfg.Console = &console
+	o := s.spec.Output
+	console, err := s.settings.consoleConfig(o)
+	cfg.Display = &agent.Display{Console: console, Role: cmp.Or(s.spec.Role, "default")}
+	if o.LogDir != os.DevNull {
+		localRank := s.spec.Join.Seat.LocalRank
+		cfg.Display.Tee = output.Streams(o.Tee.Of(localRank))
+		cfg.Display.Hidden = output.Streams(o.Redirect.Of(localRank) &^ o.Tee.Of(localRank))
+	}
 	return err
 }
 

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,4 +88,51 @@ func TestSeatsThatDoNotAgree(t *testing.T) {
 	parts := seats(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Seat.Node, s.Join.Seat.LocalRanks = 0, 1 })
 	require.ErrorContains(t, parts[0].err, "ranks 0 and 1 say both that they are local rank 0 on host 0")
 	require.Equal(t, 2, parts[1].result.ExitCode)
+}
+
+// What comes from an engine that reaches all processes by itself is not passed on again,
+// but for what ends the job: a process may have been signalled alone.
+func TestSignalsOfAnEngine(t *testing.T) {
+	const ranks = 3
+	var all [ranks]chan<- os.Signal
+	var subscribed, done sync.WaitGroup
+	subscribed.Add(ranks)
+	parts, port := [ranks]part{}, freePort(t)
+	for rank := range ranks {
+		parts[rank].out.first = make(chan struct{})
+		s := own(t, spec("wink", 0))
+		s.PerNode, s.Grace = job.Count{}, time.Minute
+		s.Join = &job.JoinWish{
+			Addr: "127.0.0.1", Port: port, EngineSignals: true,
+			Seat: &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank, LocalRanks: ranks, NumNodes: 1},
+		}
+		done.Go(func() {
+			p := &parts[rank]
+			p.result, p.err = launcher.Run(t.Context(), s, launcher.WithOutput(&p.out, &p.notice),
+				launcher.WithSignals(func(ch chan<- os.Signal) { all[rank] = ch; subscribed.Done() }))
+		})
+	}
+	subscribed.Wait()
+	for rank := range parts {
+		<-parts[rank].out.first
+	}
+	for _, ch := range all {
+		ch <- syscall.SIGUSR1
+	}
+	all[1] <- syscall.SIGTERM
+	done.Wait()
+	for rank := range parts {
+		require.NoError(t, parts[rank].err)
+		assert.Equal(t, 143, parts[rank].result.ExitCode)
+		assert.Equal(t, fmt.Sprintf("ready\n%d heard terminated\n", rank), parts[rank].out.String())
+	}
+}
+
+func TestAttemptsOfProcessesThatAreRanks(t *testing.T) {
+	parts := seats(t, "flaky", 3, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
+	for rank, p := range parts {
+		require.NoError(t, p.err)
+		require.Zero(t, p.result.ExitCode, p.notice.String())
+		assert.Contains(t, p.out.String(), fmt.Sprintf("attempt 2: rank %d, found false\n", rank))
+	}
 }

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	nvml "gorun/placement/nvml/worker"
@@ -44,9 +43,8 @@ type Config struct {
 	Environ []string
 	// Own is set where somebody started this node by a command line of its own.
 	Own *Own
-	// Console is how this process shows what its ranks print; nil: the head does. Ranks,
-	// Consumed and Failed are open.
-	Console *output.Config
+	// Display is how this process shows what its rank prints; nil: the head does.
+	Display *Display
 	// Door is where store clients come to a port that others come to as well; nil: the
 	// store has a port of its own.
 	Door Door

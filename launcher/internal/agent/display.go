@@ -15,6 +15,7 @@ import (
 // error. The head hears the last lines of ranks that fail, and no more.
 type display struct {
 	*output.Console
+	hidden  output.Streams
 	closing context.Context
 	hurry   context.CancelFunc
 }
@@ -23,25 +24,33 @@ type display struct {
 // were asked to end.
 const impatience = time.Second
 
+// Display is how a process that is one rank shows what that prints.
+type Display struct {
+	// Console leaves Ranks, Consumed and Failed open.
+	Console output.Config
+	// Role is the ranks' role, for labels, and Tee are the streams that go to a file, too.
+	Role string
+	Tee  output.Streams
+	// Hidden are the streams that go to a file alone, also where the head writes that.
+	Hidden output.Streams
+}
+
 // newDisplay returns nil where the head shows what ranks print.
 func (j *running) newDisplay() *display {
-	if j.agent.cfg.Console == nil {
+	wish := j.agent.cfg.Display
+	if wish == nil {
 		return nil
 	}
-	cfg := *j.agent.cfg.Console
+	cfg := wish.Console
 	host, _ := os.Hostname() // "" is seen in labels, no more
 	for _, row := range j.start.Ranks {
-		r := output.RankInfo{Rank: row.Rank, LocalRank: row.LocalRank, Host: host}
-		if l := j.start.Logs; l != nil && l.Base != os.DevNull {
-			r.Role, r.Tee = l.Role, streamMap(l.Tee).Of(row.LocalRank)
-		}
-		cfg.Ranks = append(cfg.Ranks, r)
+		cfg.Ranks = append(cfg.Ranks, output.RankInfo{Rank: row.Rank, LocalRank: row.LocalRank, Host: host, Role: wish.Role, Tee: wish.Tee})
 	}
 	cfg.Consumed = func(_, stream, n int) { j.credit.add(stream, n) }
 	cfg.Failed = func(stream int, err error) {
 		_ = j.agent.link.Send(&wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE), Text: err.Error()})
 	}
-	d := &display{Console: output.NewConsole(cfg)}
+	d := &display{Console: output.NewConsole(cfg), hidden: wish.Hidden}
 	d.closing, d.hurry = context.WithCancel(context.Background())
 	return d
 }

@@ -38,12 +38,12 @@ func (s *sink) Output(id, stream int, p []byte) {
 
 // pass shows bytes to the user, here or at the head.
 func (j *running) pass(id, stream int, p []byte) {
-	if j.display != nil {
+	if j.display != nil && !j.display.hidden.Has(stream) {
 		j.credit.take(stream, len(p))
 		j.display.Write(id, stream, p)
-		if !j.start.Stdio.Sent {
-			return
-		}
+	}
+	if j.display != nil && !j.start.Stdio.Sent {
+		return
 	}
 	j.credit.take(stream, len(p))
 	_ = j.agent.link.Output(id, stream, p) // without a head there is nobody to tell
