@@ -24,6 +24,9 @@ type World struct {
 	IsThisHost func(name string) bool
 	// LookPath finds a command as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
+	// Output runs a command of the engine's that only reads, and returns its standard
+	// output: Flux says by a command what others say by variables. nil: none can be run.
+	Output func(argv ...string) ([]byte, error)
 }
 
 // Found is what an engine said.
