@@ -120,7 +120,18 @@ type kind struct {
 
 // kinds are the engines in the order in which they are looked for: those that wrap
 // others come first.
-var kinds = []kind{}
+var kinds = []kind{
+	{"flux", "Flux", findFlux}, // it runs in allocations of Slurm's and others', and removes SLURM_* from its own
+	{"pals", "PALS", findPALS}, // its tasks have PBS_* or SLURM_*, too
+	{"pbs", "PBS", findPBS},
+	{"lsf", "LSF", findLSF},
+	{"sge", "Grid Engine", findSGE},
+	{"cobalt", "Cobalt", findCobalt},
+	{"loadleveler", "LoadLeveler", findLoadLeveler},
+	{"mpi-operator", "MPI Operator", findMPIOperator},
+	{"aws-batch", "AWS Batch", findBatch},
+	{"sagemaker", "SageMaker", findSageMaker},
+}
 
 // None is the name that stands for no engine.
 const None = "none"
