@@ -141,8 +141,12 @@ func (s *session) takeFacts() error {
 }
 
 // tellTwins remarks on one machine that was named twice: its CPUs and GPUs would be given
-// out twice. Nodes that were started one by one may be meant to be on one.
+// out twice. Nodes that were started one by one may be meant to be on one, and what a
+// resource manager calls nodes is its own business.
 func (s *session) tellTwins() {
+	if s.engine != nil {
+		return
+	}
 	first := map[string]*node{}
 	for _, n := range s.nodes {
 		if twin := first[n.boot]; twin != nil && n.boot != "" && s.spec.Join == nil {
