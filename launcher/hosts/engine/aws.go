@@ -36,12 +36,13 @@ func findBatch(w World) (*Found, error) {
 	t.Rank, t.NodeID = t.Node, strconv.Itoa(index)
 	f := &Found{Job: "AWS Batch job " + id, JobID: id, Why: r.from("AWS_BATCH_JOB_NODE_INDEX") + " and " + r.from("AWS_BATCH_JOB_NUM_NODES"), Task: t}
 	if index == main {
-		return f, r.check(t)
+		t.Addr = r.text("HOSTNAME") // a name stands for all addresses of the host
+		return f, r.check(f)
 	}
 	if t.Addr = r.text("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"); t.Addr == "" {
 		return nil, r.wrong("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node (index %d)", main)
 	}
-	return f, r.check(t)
+	return f, r.check(f)
 }
 
 // oneOf is one of a number of tasks, each alone on its node.

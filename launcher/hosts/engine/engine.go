@@ -112,8 +112,9 @@ func (f *Found) Start(wanted []hosts.Host) Start {
 
 // kind is one engine.
 type kind struct {
-	name  string // as --engine takes it
-	title string // as people write it
+	name  string   // as --engine takes it
+	title string   // as people write it
+	vars  []string // by which a job of the engine's is known, for messages
 	// find returns nil where this process is in no job of the engine's.
 	find func(w World) (*Found, error)
 }
@@ -121,16 +122,18 @@ type kind struct {
 // kinds are the engines in the order in which they are looked for: those that wrap
 // others come first.
 var kinds = []kind{
-	{"flux", "Flux", findFlux}, // it runs in allocations of Slurm's and others', and removes SLURM_* from its own
-	{"pals", "PALS", findPALS}, // its tasks have PBS_* or SLURM_*, too
-	{"pbs", "PBS", findPBS},
-	{"lsf", "LSF", findLSF},
-	{"sge", "Grid Engine", findSGE},
-	{"cobalt", "Cobalt", findCobalt},
-	{"loadleveler", "LoadLeveler", findLoadLeveler},
-	{"mpi-operator", "MPI Operator", findMPIOperator},
-	{"aws-batch", "AWS Batch", findBatch},
-	{"sagemaker", "SageMaker", findSageMaker},
+	// It runs in allocations of Slurm's and others', and removes SLURM_* from its own.
+	{name: "flux", title: "Flux", vars: []string{"FLUX_URI"}, find: findFlux},
+	// Its tasks have PBS_* or SLURM_*, too.
+	{name: "pals", title: "PALS", vars: []string{"PALS_RANKID"}, find: findPALS},
+	{name: "pbs", title: "PBS", vars: []string{"PBS_JOBID", "PBS_NODEFILE"}, find: findPBS},
+	{name: "lsf", title: "LSF", vars: []string{"LSB_JOBID", "LSB_MCPU_HOSTS"}, find: findLSF},
+	{name: "sge", title: "Grid Engine", vars: []string{"SGE_ROOT", "JOB_ID", "PE_HOSTFILE"}, find: findSGE},
+	{name: "cobalt", title: "Cobalt", vars: []string{"COBALT_JOBID", "COBALT_NODEFILE"}, find: findCobalt},
+	{name: "loadleveler", title: "LoadLeveler", vars: []string{"LOADL_STEP_ID", "LOADL_PROCESSOR_LIST"}, find: findLoadLeveler},
+	{name: "mpi-operator", title: "MPI Operator", vars: []string{"KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_default_hostfile"}, find: findMPIOperator},
+	{name: "aws-batch", title: "AWS Batch", vars: []string{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"}, find: findBatch},
+	{name: "sagemaker", title: "SageMaker", vars: []string{"SM_HOSTS", "SM_CURRENT_HOST"}, find: findSageMaker},
 }
 
 // None is the name that stands for no engine.

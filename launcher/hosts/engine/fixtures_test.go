@@ -145,7 +145,7 @@ func describe(f *Found, err error) string {
 		say("hosts  from %s", f.From)
 	}
 	for _, h := range f.Hosts {
-		say("       %s slots=%d at %s", h.Name, h.Slots, h.From)
+		say("       %s slots=%d at %s%s", h.Name, h.Slots, h.From, map[bool]string{true: ", here"}[h.Here])
 	}
 	if task := f.Task; task != nil {
 		say("task   rank %d of %d, %d of %d on node %d of %d, which is %q; node 0 is at %q; step %q",
@@ -155,6 +155,10 @@ func describe(f *Found, err error) string {
 		say("note   %s", note)
 	}
 	if f.Task != nil {
+		return b.String()
+	}
+	if len(f.Hosts) == 1 && f.Hosts[0].Here {
+		say("start  nothing, since the only host is this one")
 		return b.String()
 	}
 	say("start  %s", describeStart(f.Start(f.Hosts)))

@@ -42,9 +42,10 @@ func findFlux(w World) (*Found, error) {
 	}
 	// Flux counts cores, not ranks: an instance has no number of tasks.
 	f.Hosts = open(hosts.Merge(all))
-	path := r.command(f, "flux")
-	f.start = func(wanted []hosts.Host) Start {
-		return Start{Once: fluxExec(path, len(all), wanted, ranks)}
+	if path := r.command(f, "flux"); path != "" {
+		f.start = func(wanted []hosts.Host) Start {
+			return Start{Once: fluxExec(path, len(all), wanted, ranks)}
+		}
 	}
 	return f, nil
 }
@@ -116,7 +117,7 @@ func (r reader) fluxTask() (*Found, error) {
 	}
 	if t.NumNodes == 1 {
 		t.LocalTasks = t.NumTasks
-		return f, r.check(t)
+		return f, r.check(f)
 	}
 	if err := r.fluxPlace(t); err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (r reader) fluxTask() (*Found, error) {
 		return nil, r.wrong("%s, and %s names %d hosts", r.from("FLUX_JOB_NNODES"), f.From, len(f.Hosts))
 	}
 	t.Addr, t.NodeID = f.Hosts[0].Name, f.Hosts[min(t.Node, t.NumNodes-1)].Name
-	return f, r.check(t)
+	return f, r.check(f)
 }
 
 // fluxNodes are the hosts of a job: those of the instance that FLUX_URI names are more.

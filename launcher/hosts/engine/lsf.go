@@ -130,7 +130,7 @@ func (r reader) jsmTask(f *Found) error {
 		t.Step += "." + r.text("JSM_NAMESPACE_ID")
 	}
 	if t.NumTasks%t.LocalTasks != 0 || t.Rank%t.LocalTasks != t.LocalRank {
-		return r.wrong("task %d is number %d of %d on its node, of %d tasks in all: which node it is on cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank, t.LocalTasks, t.NumTasks)
+		return r.wrong("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank, t.LocalTasks, t.NumTasks)
 	}
 	if len(f.Hosts) > 0 {
 		t.Addr = f.Hosts[0].Name
@@ -139,5 +139,5 @@ func (r reader) jsmTask(f *Found) error {
 		t.NodeID = f.Hosts[t.Node].Name
 	}
 	f.Task = t
-	return r.check(t)
+	return r.check(f)
 }

@@ -1,9 +1,5 @@
 package engine
 
-import (
-	"slices"
-)
-
 // findPALS knows the tasks of PALS, HPE Cray's application launcher behind its mpiexec
 // and aprun. It runs in an allocation of PBS, or of Slurm, which comes after it.
 //
@@ -36,14 +32,14 @@ func findPALS(w World) (*Found, error) {
 		return nil, err
 	}
 	r.palsHosts(f)
-	return f, r.check(t)
+	return f, r.check(f)
 }
 
 // palsNodes is the number of nodes, which nothing says: all have as many tasks as this
 // one, or there is just one.
 func (r reader) palsNodes(t *Task) (int, error) {
 	if t.NumTasks%t.LocalTasks != 0 {
-		return 0, r.wrong("%d tasks, and %d of them on this node: how many nodes there are cannot be told where they have different numbers of tasks", t.NumTasks, t.LocalTasks)
+		return 0, r.wrong("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they have different numbers of tasks", t.NumTasks, t.LocalTasks)
 	}
 	return t.NumTasks / t.LocalTasks, nil
 }
@@ -58,6 +54,6 @@ func (r reader) palsHosts(f *Found) {
 	if err != nil || len(all) < f.Task.NumNodes {
 		return
 	}
-	f.Hosts, f.From = slices.Clip(open(all)[:f.Task.NumNodes]), r.from("PBS_NODEFILE")
+	f.Hosts, f.From = open(all)[:f.Task.NumNodes:f.Task.NumNodes], r.from("PBS_NODEFILE")
 	f.Task.Addr, f.Task.NodeID = f.Hosts[0].Name, f.Hosts[min(f.Task.Node, len(f.Hosts)-1)].Name
 }

@@ -45,10 +45,8 @@ func (r reader) first(names ...string) string {
 	return ""
 }
 
-// wrong is a mistake in what the engine says, with the way out.
-func (r reader) wrong(format string, values ...any) error {
-	return fmt.Errorf("%w; this is what %s says, and --engine none goes on without it", fmt.Errorf(format, values...), r.title)
-}
+// wrong is a mistake in what the engine says; [Find] adds the way out.
+func (r reader) wrong(format string, values ...any) error { return fmt.Errorf(format, values...) }
 
 // number reads a variable that is a number from least on.
 func (r reader) number(name string, least int) (int, error) {
@@ -183,22 +181,24 @@ func checkHost(name string) error {
 // from is a variable as the user would see it.
 func (r reader) from(name string) string { return name + "=" + r.text(name) }
 
-// alone reports whether this process needs nobody to start agents: the only host is
-// this one.
+// alone reports whether the only host is this one.
 func (r reader) alone(all []hosts.Host) bool {
 	return len(all) == 1 && r.IsThisHost(all[0].Name)
 }
 
-// command finds a command of the engine's, and notes where it is missing and wanted.
+// command finds the command by which agents come to hosts, and notes where it is
+// missing. "": there is none, or none is wanted since the only host is this one.
 func (r reader) command(f *Found, names ...string) (path string) {
+	if r.alone(f.Hosts) {
+		f.Hosts[0].Here = true
+		return ""
+	}
 	for _, name := range names {
 		if path, err := r.LookPath(name); err == nil {
 			return path
 		}
 	}
-	if !r.alone(f.Hosts) {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s is not in PATH: gorun reaches the hosts of the %s by SSH", names[len(names)-1], f.Job))
-	}
+	f.Notes = append(f.Notes, names[len(names)-1]+" is not in PATH: hosts are reached by SSH")
 	return ""
 }
 
@@ -220,17 +220,18 @@ func once(all []hosts.Host) bool {
 	return true
 }
 
-// check looks whether a task's numbers go together.
-func (r reader) check(t *Task) error {
+// check looks whether the numbers of the task go together.
+func (r reader) check(f *Found) error {
+	t := f.Task
 	switch {
 	case t.Rank >= t.NumTasks:
-		return r.wrong("task %d of %d tasks: the last one is %d", t.Rank, t.NumTasks, t.NumTasks-1)
+		return r.wrong("%s: task %d of %d: the last one is %d", f.Why, t.Rank, t.NumTasks, t.NumTasks-1)
 	case t.LocalRank >= t.LocalTasks:
-		return r.wrong("task %d has the number %d on its node, where %d tasks are", t.Rank, t.LocalRank, t.LocalTasks)
+		return r.wrong("%s: task %d has the number %d on its node, where %d tasks are", f.Why, t.Rank, t.LocalRank, t.LocalTasks)
 	case t.Node >= t.NumNodes:
-		return r.wrong("task %d is on node %d of %d nodes: the last one is %d", t.Rank, t.Node, t.NumNodes, t.NumNodes-1)
+		return r.wrong("%s: task %d is on node %d of %d nodes: the last one is %d", f.Why, t.Rank, t.Node, t.NumNodes, t.NumNodes-1)
 	case t.NumNodes > t.NumTasks:
-		return r.wrong("%d tasks are on %d nodes", t.NumTasks, t.NumNodes)
+		return r.wrong("%s: %d tasks are on %d nodes", f.Why, t.NumTasks, t.NumNodes)
 	}
 	return nil
 }
