@@ -170,15 +170,20 @@ type JoinWish struct {
 	// Ports are others than Port: node 0 takes the first of all that is free, the others
 	// try them in turn. The job's id tells it from other jobs that are there.
 	Ports []int
-	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog.
+	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog. The
+	// processes are then what joins: NodeRank is Seat.Rank, NumNodes is Seat.NumRanks.
 	Seat *Seat
+	// EngineSignals says that whoever started this process signals its ranks, too, as
+	// Slurm does with all processes of a step. Signals that do not end the job are then
+	// not passed on: ranks have them already.
+	EngineSignals bool
 }
 
 // Seat is the place of a process that is one rank, as a resource manager gave it.
 type Seat struct {
-	Rank, NumRanks        int
-	LocalRank, LocalRanks int
-	Node, NumNodes        int
+	Rank, NumRanks        int // in the job
+	LocalRank, LocalRanks int // on its host
+	Node, NumNodes        int // its host among those of the job
 }
 
 // DefaultJoinTimeout is torchrun's.

@@ -41,7 +41,8 @@ type Found struct {
 
 	// Hosts are those of the allocation, or of the step that Task is one of, in the
 	// engine's order. Slots is 0 where the engine does not say, or where its number
-	// does not count ranks. Address and Here are open.
+	// does not count ranks. Address is open; Here is, too, but where no agent comes to
+	// the only host, which is then this one.
 	Hosts []hosts.Host
 	// From says where they came from, in the user's words: "SLURM_JOB_NODELIST=n[1-2]".
 	From string
@@ -69,6 +70,8 @@ type Task struct {
 	Addr string
 	// Step tells this group of tasks from others of the same job: "17.0".
 	Step string
+	// Signals says that the engine signals all processes of a task, ranks too.
+	Signals bool
 }
 
 // OnePerNode reports whether no node has two of the tasks: each of them can then have
@@ -126,6 +129,7 @@ var kinds = []kind{
 	{name: "flux", title: "Flux", vars: []string{"FLUX_URI"}, find: findFlux},
 	// Its tasks have PBS_* or SLURM_*, too.
 	{name: "pals", title: "PALS", vars: []string{"PALS_RANKID"}, find: findPALS},
+	{name: "slurm", title: "Slurm", vars: []string{"SLURM_JOB_ID"}, find: findSlurm},
 	{name: "pbs", title: "PBS", vars: []string{"PBS_JOBID", "PBS_NODEFILE"}, find: findPBS},
 	{name: "lsf", title: "LSF", vars: []string{"LSB_JOBID", "LSB_MCPU_HOSTS"}, find: findLSF},
 	{name: "sge", title: "Grid Engine", vars: []string{"SGE_ROOT", "JOB_ID", "PE_HOSTFILE"}, find: findSGE},

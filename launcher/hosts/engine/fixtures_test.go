@@ -35,7 +35,7 @@ func TestFixtures(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, archive.Comment, "the fixture names no source")
 			w := worldOf(t, archive)
-			got := describe(findAny(w))
+			got := describe(Find(w, ""))
 			at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
 			if *update {
 				if at < 0 {
@@ -63,21 +63,6 @@ func TestEachEngineHasFixtures(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, broken, "no broken fixture of %s", k.name)
 	}
-}
-
-// findAny asks the engines in their order.
-func findAny(w World) (*Found, error) {
-	for _, k := range kinds {
-		f, err := k.find(w)
-		if err != nil {
-			return nil, err
-		}
-		if f != nil {
-			f.Engine = k.name
-			return f, nil
-		}
-	}
-	return nil, nil
 }
 
 // worldOf is the world that an archive describes.

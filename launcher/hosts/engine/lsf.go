@@ -65,7 +65,7 @@ func (r reader) pairs(variable string) ([]hosts.Host, error) {
 		if err := checkHost(words[i]); err != nil {
 			return nil, r.wrong("%s: %w", r.from(variable), err)
 		}
-		slots, err := count(words[i+1], 1)
+		slots, err := parseCount(words[i+1], 1)
 		if err != nil {
 			return nil, r.wrong("%s: %s: %w", r.from(variable), words[i], err)
 		}

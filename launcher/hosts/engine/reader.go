@@ -54,7 +54,7 @@ func (r reader) number(name string, least int) (int, error) {
 	if value == "" {
 		return 0, r.wrong("%s is not set", name)
 	}
-	n, err := count(value, least)
+	n, err := parseCount(value, least)
 	if err != nil {
 		return 0, r.wrong("%s=%s: %w", name, value, err)
 	}
@@ -79,8 +79,8 @@ type numberWish struct {
 	least int
 }
 
-// count reads a number of slots, tasks or nodes.
-func count(text string, least int) (int, error) {
+// parseCount reads a number of slots, tasks or nodes.
+func parseCount(text string, least int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > maxSlots {
 		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, maxSlots)

@@ -56,7 +56,7 @@ func queueOf(words []string) (h hosts.Host, err error) {
 		return h, err
 	}
 	h.Name = words[0]
-	h.Slots, err = count(words[1], 0)
+	h.Slots, err = parseCount(words[1], 0)
 	return h, err
 }
 
