@@ -81,7 +81,9 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
-	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath}
+	return dialect.Surroundings{
+		Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf,
+	}
 }
 
 // variableNames are the names in the environment.

@@ -80,6 +80,9 @@ type Surroundings struct {
 	IsThisHost func(name string) bool
 	// LookPath finds a command, as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
+	// Output runs a command of a resource manager's that only reads, and returns its
+	// standard output.
+	Output func(argv ...string) ([]byte, error)
 }
 
 // UsageError holds every problem of one command line. The command exits with
