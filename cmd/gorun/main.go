@@ -73,6 +73,9 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	case dialect.BenchRank:
 		return benchRank(inv.Wished, stdout, stderr)
 	}
+	if inv.Batch != nil {
+		return submit(inv, stdout, stderr)
+	}
 	if inv.Bench != nil {
 		return startBench(inv, args, stderr)
 	}
