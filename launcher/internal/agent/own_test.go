@@ -167,3 +167,19 @@ func requireOwnEnvironment(t *testing.T, a *Agent, entries []string) {
 		require.True(t, plan.Sets(name) || slices.Contains(a.cfg.Environ, entry), "%q", entry)
 	}
 }
+
+// A process that is one rank runs no other rank.
+func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
+	temp := t.TempDir()
+	for name, want := range map[string]wire.Seat{"": {Rank: 2}, "the head wants rank 2 here, this process is rank 3": {Rank: 3}, "the head wants rank 2 here": {Rank: 2, LocalRank: 1}} {
+		a := ownAgent(temp)
+		a.cfg.Own.Ranks, a.cfg.Own.Seat = 1, &want
+		s := ordinary(temp)
+		s.Ranks = s.Ranks[:1]
+		if err := a.keepOwn(&s); name == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, name)
+		}
+	}
+}
