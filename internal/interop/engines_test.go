@@ -20,6 +20,7 @@ func TestEngines(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 3, Keep: []string{filepath.Dir(self(t))}})
 	for name, test := range map[string]func(*testing.T, fleet){
 		"LSF": lsfJob, "Grid Engine": sgeJob, "Flux": fluxJob, "OpenPBS": pbsJob, "Torque": torqueJob, "none": noEngine,
+		"nodes of a step": nodeSteps, "ranks of a step": rankSteps,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, f) })
 	}

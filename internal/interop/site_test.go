@@ -23,6 +23,8 @@ const (
 	siteSSH   = "INTEROP_SITE_SSH"   // the program that stands for ssh
 	siteCalls = "INTEROP_SITE_CALLS" // the file to which each call is added
 	siteHosts = "INTEROP_SITE_HOSTS" // the hosts of Flux's brokers, in order
+	// siteTaskmap is where the tasks of a Flux job are.
+	siteTaskmap = "INTEROP_SITE_TASKMAP"
 )
 
 // call is one call of a command of a resource manager's.
@@ -175,7 +177,8 @@ func onEach(hosts []string, environ func(i int) string, words []string, stdin io
 	return errors.Join(all...)
 }
 
-// playFlux is `flux getattr NAME` and `flux exec [--rank=SET] COMMAND …`.
+// playFlux is `flux getattr NAME`, `flux job taskmap|info ID` and `flux exec [--rank=SET]
+// COMMAND …`.
 func playFlux(args []string) error {
 	hosts := strings.Fields(os.Getenv(siteHosts))
 	switch strings.Join(args[:min(2, len(args))], " ") {
@@ -184,6 +187,12 @@ func playFlux(args []string) error {
 		return nil
 	case "getattr jobid":
 		fmt.Println("ƒJqUHUCzX9")
+		return nil
+	case "job taskmap":
+		fmt.Println(os.Getenv(siteTaskmap))
+		return nil
+	case "job info":
+		fmt.Printf(`{"version": 1, "execution": {"nodelist": ["%s"]}}`+"\n", strings.Join(hosts, ","))
 		return nil
 	}
 	if args[0] != "exec" {
