@@ -23,6 +23,8 @@ const (
 	siteSSH   = "INTEROP_SITE_SSH"   // the program that stands for ssh
 	siteCalls = "INTEROP_SITE_CALLS" // the file to which each call is added
 	siteHosts = "INTEROP_SITE_HOSTS" // the hosts of Flux's brokers, in order
+	// siteWithout is a host on which gorun is missing.
+	siteWithout = "INTEROP_SITE_WITHOUT"
 	// siteTaskmap is where the tasks of a Flux job are.
 	siteTaskmap = "INTEROP_SITE_TASKMAP"
 )
@@ -206,6 +208,10 @@ func playFlux(args []string) error {
 	if err := (call{Argv: os.Args[1:], Line: line}).note(); err != nil {
 		return err
 	}
+	if rank := slices.Index(hosts, os.Getenv(siteWithout)); rank >= 0 {
+		fmt.Fprintf(os.Stderr, "flux-exec: Error: rank %d: %s: No such file or directory\n", rank, args[1])
+		hosts = slices.Delete(hosts, rank, rank+1)
+	}
 	words := args[1:]
 	if set, found := strings.CutPrefix(words[0], "--rank="); found {
 		words = words[1:]
@@ -234,6 +240,10 @@ func playPBSdsh(args []string) error {
 		return err
 	}
 	hosts := strings.Fields(string(text))
+	if os.Getenv(siteWithout) != "" { // whatever becomes of its tasks, pbsdsh's own exit code is 0
+		fmt.Println("pbsdsh: task 0x00000000 exit status 127")
+		return nil
+	}
 	switch args[0] {
 	case "-n":
 		i, err := strconv.Atoi(args[1])
