@@ -63,7 +63,7 @@ var ofEngine = [...]Passage{
 
 // ofBatch are the variables that [bound] keeps from hosts which the launcher reaches by
 // itself, and that the nodes of a resource manager's job have in common.
-var ofBatch = [...]Passage{{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*"}, ""}}
+var ofBatch = [...]Passage{{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "LOADL_*", "COBALT_*", "JOB_ID", "PE_HOSTFILE"}, ""}}
 
 // names is a table of passages ready for many look-ups.
 type names struct {

@@ -19,7 +19,8 @@ import (
 func TestEngines(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 3, Keep: []string{filepath.Dir(self(t))}})
 	for name, test := range map[string]func(*testing.T, fleet){
-		"LSF": lsfJob, "Grid Engine": sgeJob, "Flux": fluxJob, "OpenPBS": pbsJob, "Torque": torqueJob, "none": noEngine,
+		"LSF": lsfJob, "Grid Engine": sgeJob, "Flux": fluxJob, "OpenPBS": pbsJob, "Torque": torqueJob, "none": noEngine, "no gorun there": noProgram,
+		"nodes of a step": nodeSteps, "ranks of a step": rankSteps,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, f) })
 	}
@@ -116,4 +117,18 @@ func noEngine(t *testing.T, f fleet) {
 	require.Zero(t, got.code, got.stderr)
 	require.Equal(t, "head head", whereabouts(t, got))
 	require.NoFileExists(t, s.calls)
+}
+
+// noProgram: where gorun's program is not on a host, the engine's command says so, and
+// gorun says what to do, long before it would have waited in vain.
+func noProgram(t *testing.T, f fleet) {
+	flux := []string{"FLUX_URI=local:///run/flux/local", siteHosts + "=h1 h2 h3", siteWithout + "=h2"}
+	got := newSite(t, f, "flux").gorun(flux, where...).run(t)
+	require.Equal(t, 125, got.code, got.stderr)
+	require.Contains(t, got.stderr, "flux-exec: Error: rank 1: "+built("gorun")+": No such file or directory")
+	require.Contains(t, got.stderr, "gorun: hint: "+built("gorun")+" is not on a node as it is here")
+	pbs := append(pbsFile(t, f, "19.pbs1", "h1\nh2\n"), siteWithout+"=h2")
+	got = newSite(t, f, "pbsdsh").gorun(pbs, where...).run(t)
+	require.Equal(t, 125, got.code, got.stderr)
+	require.Contains(t, got.stderr, "pbsdsh: task 0x00000000 exit status 127")
 }

@@ -23,6 +23,10 @@ const (
 	siteSSH   = "INTEROP_SITE_SSH"   // the program that stands for ssh
 	siteCalls = "INTEROP_SITE_CALLS" // the file to which each call is added
 	siteHosts = "INTEROP_SITE_HOSTS" // the hosts of Flux's brokers, in order
+	// siteWithout is a host on which gorun is missing.
+	siteWithout = "INTEROP_SITE_WITHOUT"
+	// siteTaskmap is where the tasks of a Flux job are.
+	siteTaskmap = "INTEROP_SITE_TASKMAP"
 )
 
 // call is one call of a command of a resource manager's.
@@ -175,7 +179,8 @@ func onEach(hosts []string, environ func(i int) string, words []string, stdin io
 	return errors.Join(all...)
 }
 
-// playFlux is `flux getattr NAME` and `flux exec [--rank=SET] COMMAND …`.
+// playFlux is `flux getattr NAME`, `flux job taskmap|info ID` and `flux exec [--rank=SET]
+// COMMAND …`.
 func playFlux(args []string) error {
 	hosts := strings.Fields(os.Getenv(siteHosts))
 	switch strings.Join(args[:min(2, len(args))], " ") {
@@ -184,6 +189,12 @@ func playFlux(args []string) error {
 		return nil
 	case "getattr jobid":
 		fmt.Println("ƒJqUHUCzX9")
+		return nil
+	case "job taskmap":
+		fmt.Println(os.Getenv(siteTaskmap))
+		return nil
+	case "job info":
+		fmt.Printf(`{"version": 1, "execution": {"nodelist": ["%s"]}}`+"\n", strings.Join(hosts, ","))
 		return nil
 	}
 	if args[0] != "exec" {
@@ -196,6 +207,10 @@ func playFlux(args []string) error {
 	}
 	if err := (call{Argv: os.Args[1:], Line: line}).note(); err != nil {
 		return err
+	}
+	if rank := slices.Index(hosts, os.Getenv(siteWithout)); rank >= 0 {
+		fmt.Fprintf(os.Stderr, "flux-exec: Error: rank %d: %s: No such file or directory\n", rank, args[1])
+		hosts = slices.Delete(hosts, rank, rank+1)
 	}
 	words := args[1:]
 	if set, found := strings.CutPrefix(words[0], "--rank="); found {
@@ -225,6 +240,10 @@ func playPBSdsh(args []string) error {
 		return err
 	}
 	hosts := strings.Fields(string(text))
+	if os.Getenv(siteWithout) != "" { // whatever becomes of its tasks, pbsdsh's own exit code is 0
+		fmt.Println("pbsdsh: task 0x00000000 exit status 127")
+		return nil
+	}
 	switch args[0] {
 	case "-n":
 		i, err := strconv.Atoi(args[1])

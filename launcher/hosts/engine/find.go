@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -34,13 +35,22 @@ func Find(w World, wanted string) (*Found, error) {
 			found.Engine = k.name
 			return found, nil
 		case wanted != "":
-			return nil, fmt.Errorf("this process is in no job of %s: %s not set", k.title, isAre(k.vars))
+			return nil, fmt.Errorf("this process is in no job of %s: %s", k.title, w.lack(k.vars))
 		}
 	}
 	if wanted != "" {
 		return nil, fmt.Errorf("there is no engine %q: it is one of %s", wanted, strings.Join(Names(), ", "))
 	}
 	return nil, nil
+}
+
+// lack says which of an engine's variables are missing.
+func (w *World) lack(names []string) string {
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return w.get(name) != "" })
+	if len(missing) == 0 {
+		return isAre(names) + " not as its jobs have them"
+	}
+	return isAre(missing) + " not set"
 }
 
 // isAre is "A is", "A and B are" or "A, B and C are".

@@ -42,7 +42,9 @@ func findPBS(w World) (*Found, error) {
 	if torque && r.set("PBS_NP") && r.text("PBS_NP") != strconv.Itoa(total) {
 		f.Notes = append(f.Notes, r.from("PBS_NP")+", and PBS_NODEFILE has "+strconv.Itoa(total)+" lines: gorun goes by the file")
 	}
-	if path := r.command(f, "pbsdsh"); path != "" {
+	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh goes by it
+		f.Notes = append(f.Notes, "PBS_ENVIRONMENT is not set, which pbsdsh goes by: hosts are reached by SSH")
+	} else if path := r.command(f, "pbsdsh"); path != "" {
 		f.start = func(wanted []hosts.Host) Start {
 			return Start{Once: pbsdsh(path, torque, all, wanted, lines, total), ByFile: true}
 		}
@@ -62,7 +64,8 @@ func (r reader) pbsTask() error {
 
 // pbsdsh starts a command once on each wanted host. Without options it does so for each
 // line of the node file, with Torque's -u for each host, with -n for one line (pbsdsh(1B)
-// of OpenPBS 20 and of Torque 2.4). `--` is needed by OpenPBS and taken by Torque.
+// of OpenPBS 20 and of Torque 2.4). `--` is needed by OpenPBS and taken by Torque. Its
+// exit code says nothing of its tasks', which it prints.
 func pbsdsh(path string, torque bool, all, wanted []hosts.Host, lines map[string]int, total int) []string {
 	everywhere := len(wanted) == len(all)
 	switch {

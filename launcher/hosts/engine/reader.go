@@ -169,6 +169,9 @@ func (r reader) names(variable string) ([]hosts.Host, error) {
 
 // checkHost refuses what is no host's name or address: it becomes a word of a command.
 func checkHost(name string) error {
+	if name == "" {
+		return errors.New("an empty text is no host's name")
+	}
 	for i, c := range name {
 		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !alnum && (i == 0 || !strings.ContainsRune(".-_:", c)) {

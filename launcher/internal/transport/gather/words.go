@@ -76,6 +76,14 @@ var meanings = []struct {
 	{[]string{"task", "Killed"}, AgentEnds},
 	{[]string{"task", "Terminated"}, AgentEnds},
 	{[]string{"task", "Aborted"}, AgentEnds},
+	// Flux 0.60's flux exec.
+	{[]string{"Error: rank ", "No such file or directory"}, NoProgram},
+	{[]string{"Error: rank ", "Permission denied"}, NoProgram},
+	{[]string{"Error: rank ", "No route to host"}, NoNode},
+	// OpenPBS 20's pbsdsh, whose own exit code is 0 all the same.
+	{[]string{"spawn failed on node "}, NoNode},
+	{[]string{"error ", " on spawn"}, NoNode},
+	{[]string{"task 0x", "exit status "}, AgentEnds},
 }
 
 // noise are beginnings of lines that say nothing that another line has not said.
@@ -269,6 +277,9 @@ func hint(w Word, cfg *Config, command string) string {
 	case NoNode:
 		if w.Node != "" {
 			return fmt.Sprintf("gorun --exclude %s … does without that node", w.Node)
+		}
+		if cfg.Start.Engine != "slurm" {
+			return "gorun --exclude HOST … does without a host"
 		}
 		return "sinfo -R says which node is down; gorun --exclude NODE … does without it"
 	case NoStep:
