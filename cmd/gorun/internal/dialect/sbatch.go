@@ -24,8 +24,8 @@ type BatchWish struct {
 	Program, Dir string
 }
 
-// perNode is gorun's count for each node. Beside a number of all ranks it is the most that Slurm may place on a node, and Slurm's
-// own count of tasks says to gorun how many each has.
+// perNode is gorun's count for each node. Beside a number of all ranks it is the most that Slurm may place on a node, and Slurm's own
+// count of tasks says to gorun how many each has.
 const perNode = "nproc-per-node"
 
 // stays are the options that gorun sbatch itself obeys, beside Slurm's.
@@ -89,8 +89,8 @@ func (p *parser) finishBatch() (Invocation, error) {
 	return p.inv, nil
 }
 
-// batchCounts tells Slurm how many ranks there will be. -n is Slurm's tasks, which gorun finds in the allocation;
-// --nproc-per-node is gorun's, and Slurm's tasks per node unless the user counts those.
+// batchCounts tells Slurm how many ranks there will be. -n is Slurm's tasks, which gorun finds in the allocation; --nproc-per-node is
+// gorun's, and Slurm's tasks per node unless the user counts those.
 func (p *parser) batchCounts() {
 	total := 0
 	for _, app := range p.inv.Spec.Apps {
@@ -103,6 +103,7 @@ func (p *parser) batchCounts() {
 	}
 	if total > 0 {
 		_ = p.askSlurm("--ntasks", fmt.Sprintf("=%d", total))
+		p.countOnLine(total, nodes)
 	}
 	switch {
 	case each.Kind == job.CountUnset:
@@ -116,6 +117,18 @@ func (p *parser) batchCounts() {
 		p.problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, each.From, p.nodesFrom, each.N*nodes))
 	case !p.asksFor("ntasks-per-node"):
 		_ = p.askSlurm("--ntasks-per-node", fmt.Sprintf("=%d", each.N))
+	}
+}
+
+// countOnLine says the number of ranks on gorun's line, too: one task on each node may be meant for a launcher with a rank per GPU, but not
+// where somebody has counted the ranks.
+func (p *parser) countOnLine(total, nodes int) {
+	switch {
+	case len(p.inv.Spec.Apps) > 1: // each has its own there
+	case total == nodes:
+		p.batch.Line = append([]string{"--" + perNode, "1"}, p.batch.Line...)
+	default:
+		p.batch.Line = append([]string{"-n", fmt.Sprint(total)}, p.batch.Line...)
 	}
 }
 

@@ -11,15 +11,16 @@ import (
 func TestSbatch(t *testing.T) {
 	for typed, want := range map[string][2]string{
 		"gorun sbatch x":                                                   {"", "x"},
-		"gorun sbatch -n 8 x a b":                                          {"--ntasks=8", "x a b"},
-		"gorun sbatch -np 8 x":                                             {"--ntasks=8", "x"},
+		"gorun sbatch -n 8 x a b":                                          {"--ntasks=8", "-n 8 x a b"},
+		"gorun sbatch -np 8 x":                                             {"--ntasks=8", "-n 8 x"},
 		"gorun sbatch -N2 --nproc-per-node 4 x":                            {"--nodes=2 --ntasks-per-node=4", "--nproc-per-node 4 x"},
 		"gorun sbatch --nnodes 2:2 --nproc_per_node=4 x":                   {"--nodes=2 --ntasks-per-node=4", "--nproc-per-node 4 x"},
 		"gorun sbatch --nodes 2-4 x":                                       {"--nodes=2-4", "x"},
-		"gorun sbatch -n 8 --nproc-per-node 4 x":                           {"--nodes=2 --ntasks=8 --ntasks-per-node=4", "x"},
-		"gorun sbatch -n 10 --nproc-per-node 4 x":                          {"--nodes=3 --ntasks=10 --ntasks-per-node=4", "x"},
+		"gorun sbatch -n 8 --nproc-per-node 4 x":                           {"--nodes=2 --ntasks=8 --ntasks-per-node=4", "-n 8 x"},
+		"gorun sbatch -n 10 --nproc-per-node 4 x":                          {"--nodes=3 --ntasks=10 --ntasks-per-node=4", "-n 10 x"},
 		"gorun sbatch -N 2 --ntasks-per-node 1 -c 32 --nproc-per-node 4 x": {"--nodes=2 --ntasks-per-node=1 --cpus-per-task=32", "--nproc-per-node 4 x"},
 		"gorun sbatch --nproc-per-node gpu --gpus-per-node 8 -c 64 x":      {"--gpus-per-node=8 --cpus-per-task=64", "--nproc-per-node gpu x"},
+		"gorun sbatch -N 2 -n 2 --gpus-per-node 4 x":                       {"--nodes=2 --gpus-per-node=4 --ntasks=2", "--nproc-per-node 1 x"},
 		"gorun sbatch -t 5 -t 10 x":                                        {"--time=10", "x"},
 		"gorun sbatch -G 2 --gpus a100:4 x":                                {"--gpus=a100:4", "x"},
 		"gorun sbatch --exclusive x":                                       {"--exclusive", "x"},
@@ -31,9 +32,9 @@ func TestSbatch(t *testing.T) {
 		"gorun sbatch -m -t3 pkg.train":                     {"--time=3", "--module pkg.train"},
 		"gorun sbatch --tee 3 --log-dir l x -n 3":           {"", "--tee 3 --log-dir l x -n 3"},
 		"gorun sbatch --engine=slurm x":                     {"", "--engine slurm x"},
-		"gorun sbatch -n 2 x : y":                           {"--ntasks=2", "x : y"},
+		"gorun sbatch -n 2 x : y":                           {"--ntasks=2", "-n 2 x : y"},
 		"gorun sbatch -n 1 x : -n 3 --wdir d y":             {"--ntasks=4", "-n 1 x : -n 3 --wdir d y"},
-		"gorun sbatch -n 2 -- x : -n 1":                     {"--ntasks=2", "-- x : -n 1"},
+		"gorun sbatch -n 2 -- x : -n 1":                     {"--ntasks=2", "-n 2 -- x : -n 1"},
 	} {
 		if strings.Contains(typed, "--engine") && Gorun.exact("--engine") == nil {
 			continue
