@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,12 +19,15 @@ import (
 	"gorun/internal/version"
 )
 
-// Config is one node's part in a meeting. All nodes need the same Addr, Port, Secret
-// and Self.ID and Self.NumNodes.
+// Config is one node's part in a meeting. All nodes need the same Addr, Port, Ports,
+// Secret and Self.ID and Self.NumNodes.
 type Config struct {
 	// Addr is the address or the name of node 0; Port its TCP port.
 	Addr string
 	Port int
+	// Ports are others than Port: node 0 takes the first of all that is free, and nodes
+	// look at all of them. Whoever else is at one, another job of gorun's too, is passed by.
+	Ports []int
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
 	// Self is what this node says of itself. An empty Version is this gorun's, an
@@ -66,14 +70,27 @@ func (c Config) complete() (Config, error) {
 	if c.Self.NodeRank >= c.Self.NumNodes {
 		return c, fmt.Errorf("join: node rank %d, but the job has %d nodes: 0 to %d", c.Self.NodeRank, c.Self.NumNodes, c.Self.NumNodes-1)
 	}
-	if c.Port < 0 || c.Port > 65535 {
-		return c, fmt.Errorf("join: port %d: ports are 0 to 65535", c.Port)
+	for _, port := range c.ports() {
+		if port < 0 || port > 65535 {
+			return c, fmt.Errorf("join: port %d: ports are 0 to 65535", port)
+		}
 	}
 	return c, nil
 }
 
+// ports are all ports at which node 0 may be, the likeliest first.
+func (c *Config) ports() []int { return append([]int{c.Port}, c.Ports...) }
+
+// at is node 0's address at one of them.
+func (c *Config) at(port int) string { return net.JoinHostPort(c.Addr, strconv.Itoa(port)) }
+
 // endpoint is node 0's address, as messages name it.
-func (c *Config) endpoint() string { return net.JoinHostPort(c.Addr, fmt.Sprint(c.Port)) }
+func (c *Config) endpoint() string {
+	if n := len(c.Ports); n > 0 {
+		return fmt.Sprintf("%s (or another of %d ports)", c.at(c.Port), n+1)
+	}
+	return c.at(c.Port)
+}
 
 // lookupLimit is how long a name server may take.
 const lookupLimit = 5 * time.Second
@@ -158,25 +175,39 @@ func listenHost(ctx context.Context, addr string) string {
 	return ""
 }
 
-// PortTakenError is that somebody else listens at node 0's port on this host.
+// PortTakenError is that somebody else listens at node 0's port on this host, and at all
+// of Ports where there are any.
 type PortTakenError struct {
-	Port int
-	Err  error
+	Port  int
+	Ports []int
+	Err   error
 }
 
 func (e *PortTakenError) Error() string {
+	if n := len(e.Ports); n > 0 {
+		return fmt.Sprintf("node 0 cannot listen: all %d ports of this job are taken, and --master-port names another; port %d is taken", n+1, e.Port)
+	}
 	return fmt.Sprintf("node 0 cannot listen: port %d is taken", e.Port)
 }
 
 // Unwrap returns the kernel's word.
 func (e *PortTakenError) Unwrap() error { return e.Err }
 
-// open listens.
+// open listens at the first port that is free.
 func open(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
 	host := listenHost(ctx, c.Addr)
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(c.Port)))
+	var (
+		l   net.Listener
+		err error
+	)
+	for _, port := range c.ports() {
+		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if !errors.Is(err, unix.EADDRINUSE) {
+			break
+		}
+	}
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, netip.AddrPort{}, &PortTakenError{Port: c.Port, Err: err}
+		return nil, netip.AddrPort{}, &PortTakenError{Port: c.Port, Ports: c.Ports, Err: err}
 	}
 	if err != nil {
 		return nil, netip.AddrPort{}, fmt.Errorf("node 0 cannot listen at %s: %w", c.endpoint(), err)

@@ -63,6 +63,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	if h.port, h.addr, err = open(ctx, &h.cfg); err != nil {
 		return nil, err
 	}
+	h.cfg.Port, h.cfg.Ports = int(h.addr.Port()), nil
 	if h.raw, err = h.port.SyscallConn(); err != nil {
 		h.port.Close()
 		return nil, err
@@ -289,7 +290,7 @@ func (h *Head) receivePlain(g *guest, first []byte) {
 // turnAway refuses a node before anything of it was read beyond its first bytes.
 func (h *Head) turnAway(g *guest, why string) {
 	h.told.node("a node at %v was refused: %s", g.peer.Addr(), why)
-	if writeMessage(g, &Welcome{Refusal: why, Host: h.cfg.Self.Host}) == nil {
+	if writeMessage(g, &Welcome{Refusal: why, Host: h.cfg.Self.Host, Other: true}) == nil {
 		linger(g.TCPConn)
 	}
 	g.Close()
@@ -315,7 +316,7 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	if err != nil {
 		var other *versionError
 		if errors.As(err, &other) {
-			_ = writeMessage(c, &Welcome{Host: h.cfg.Self.Host, Refusal: fmt.Sprintf("this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes", other.theirs, Protocol, h.cfg.Self.Version)})
+			_ = writeMessage(c, &Welcome{Host: h.cfg.Self.Host, Other: true, Refusal: fmt.Sprintf("this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes", other.theirs, Protocol, h.cfg.Self.Version)})
 			linger(g.TCPConn)
 		}
 		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)

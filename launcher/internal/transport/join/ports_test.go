@@ -1,0 +1,143 @@
+package join
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// occupied is a port at which somebody listens who takes connections, reads what comes
+// and answers nothing, and one that is free.
+func occupied(t *testing.T) (taken, free int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	return l.Addr().(*net.TCPAddr).Port, other.Addr().(*net.TCPAddr).Port
+}
+
+// listenAmong listens as node 0 of a job that has some ports.
+func listenAmong(t *testing.T, cfg Config) *Head {
+	t.Helper()
+	h, err := Listen(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// Node 0 takes the first port that is free, and nodes find it, whoever is at the others
+// and says nothing.
+func TestOtherPorts(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		taken, free := occupied(t)
+		head := settings(taken, 2, 0, key)
+		head.Ports = []int{free}
+		h := listenAmong(t, head)
+		require.Equal(t, free, port(h))
+		require.Contains(t, h.waiting(), h.Addr().String(), "the one that it has")
+
+		cfg := settings(taken, 2, 1, key)
+		cfg.Ports = []int{free}
+		node := come(t, t.Context(), cfg)
+		wait(t, h)
+		<-node.done
+		require.NoError(t, node.err)
+	})
+}
+
+// Another job of gorun's at the first port is passed by, with a token of its own or
+// without.
+func TestPortOfAnotherJob(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		for name, strangerKey := range map[string][]byte{"token": []byte("another secret, of another job!!"), "plain": nil} {
+			t.Run(name, func(t *testing.T) {
+				stranger := settings(0, 2, 0, strangerKey)
+				stranger.Self.ID, stranger.Self.Version = "another", "v2"
+				first := port(listenAmong(t, stranger))
+				head := settings(first, 2, 0, key)
+				_, free := occupied(t)
+				head.Ports = []int{free}
+				h := listenAmong(t, head)
+				cfg := settings(first, 2, 1, key)
+				cfg.Ports = head.Ports
+				node := come(t, t.Context(), cfg)
+				wait(t, h)
+				<-node.done
+				require.NoError(t, node.err)
+			})
+		}
+	})
+}
+
+// What node 0 of the job itself says is the end of it, whatever other ports there are.
+func TestRefusedAtOneOfThePorts(t *testing.T) {
+	taken, free := occupied(t)
+	head := settings(taken, 2, 0, nil)
+	head.Ports = []int{free}
+	listenAmong(t, head)
+	cfg := settings(taken, 3, 1, nil)
+	cfg.Ports = head.Ports
+	node := come(t, t.Context(), cfg)
+	<-node.done
+	var refused *RefusedError
+	require.ErrorAs(t, node.err, &refused)
+	require.Contains(t, node.err.Error(), "it expects 3 nodes, node 0 expects 2")
+}
+
+// A script has one job after the other in the same step: the next one's node may come
+// while node 0 of the last one is still there.
+func TestNextJobOfTheSameID(t *testing.T) {
+	_, where := occupied(t)
+	_, spare := occupied(t)
+	cfg := func(rank int) Config {
+		c := settings(where, 2, rank, nil)
+		c.Ports = []int{spare}
+		return c
+	}
+	last := listenAmong(t, cfg(0))
+	come(t, t.Context(), cfg(1))
+	wait(t, last)
+
+	log := newLog()
+	second := cfg(1)
+	second.Tell = log.tell
+	node := come(t, t.Context(), second)
+	log.await(t, "the job has started already")
+	require.NoError(t, last.Close())
+	h := listenAmong(t, cfg(0))
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+}
+
+func TestAllPortsTaken(t *testing.T) {
+	first, _ := occupied(t)
+	second, _ := occupied(t)
+	cfg := settings(first, 2, 0, nil)
+	cfg.Ports = []int{second}
+	_, err := Listen(t.Context(), cfg)
+	var taken *PortTakenError
+	require.ErrorAs(t, err, &taken)
+	require.Contains(t, err.Error(), "all 2 ports of this job are taken")
+
+	cfg.Ports = []int{70000}
+	_, err = Listen(t.Context(), cfg)
+	require.EqualError(t, err, "join: port 70000: ports are 0 to 65535")
+}
