@@ -85,14 +85,16 @@ func (s *slurm) stepTasks(nodes int) (tasks []int, name string, err error) {
 	if err != nil {
 		return nil, name, err
 	}
-	total, ok, err := s.number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")
+	totals := []string{"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}
+	total, ok, err := s.number(totals...)
 	switch {
 	case err != nil:
 		return nil, name, err
 	case tasks == nil:
 		return nil, name, errors.New("SLURM_STEP_TASKS_PER_NODE is not set, and SLURM_STEP_ID is")
 	case ok && total != sum(tasks):
-		return nil, name, fmt.Errorf("%s=%s makes %d tasks, and SLURM_STEP_NUM_TASKS is %d", name, list, sum(tasks), total)
+		totalName, text := s.first(totals...)
+		return nil, name, fmt.Errorf("%s=%s contradicts %s=%s", name, list, totalName, text)
 	case slices.Contains(tasks, 0):
 		return nil, name, fmt.Errorf("%s=%s: a node without a task", name, list)
 	}

@@ -198,7 +198,7 @@ func TestSlurmBrokenValues(t *testing.T) {
 		{"step-n2-1", "SLURM_NODEID=2", "SLURM_NODEID=2: there are 2 nodes in the step, numbered from 0"},
 		{"step-n2-1", "SLURM_PROCID=", "SLURM_PROCID is not set, and SLURM_STEP_ID is"},
 		{"step-n2-1", "SLURM_LOCALID=1", "SLURM_LOCALID=1: there are 1 tasks of the step on this node, numbered from 0"},
-		{"step-n2-1", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_TASKS_PER_NODE=1(x2) makes 2 tasks, and SLURM_STEP_NUM_TASKS is 3"},
+		{"step-n2-1", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_TASKS_PER_NODE=1(x2) contradicts SLURM_STEP_NUM_TASKS=3"},
 	} {
 		_, err := Find(world(t, version+c.file, c.change), "")
 		require.EqualError(t, err, c.want+"; --engine none does without Slurm", c.change)
