@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gorun/launcher/hosts"
 )
@@ -69,12 +70,36 @@ func (s *slurm) readStep() error {
 	if err := s.place(task, tasks); err != nil {
 		return err
 	}
+	if !task.OnePerNode() && strings.HasPrefix(s.get("SLURM_DISTRIBUTION"), "arbitrary") {
+		task.Addr = s.firstOfFile(nodes)
+	}
 	s.found.Task, s.found.From = task, name+"="+list
 	s.why = append(s.why, tasksName+"="+s.get(tasksName))
 	for i, node := range nodes {
 		s.found.Hosts = append(s.found.Hosts, hosts.Host{Name: node, Slots: tasks[i], From: s.found.From})
 	}
 	return nil
+}
+
+// firstOfFile is the node of task 0 where a file of the user's deals tasks to nodes, a
+// name for each, while the nodes are numbered in their own order. "": it cannot be read.
+func (s *slurm) firstOfFile(nodes []string) string {
+	content, err := s.ReadFile(s.get("SLURM_HOSTFILE"))
+	if err != nil {
+		return ""
+	}
+	for _, line := range strings.Split(string(content), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ",")
+		name, _, _ = strings.Cut(name, "*") // n1*2 is n1 twice
+		if names, err := hosts.Expand(name); name != "" && err == nil && slices.Contains(nodes, names[0]) {
+			return names[0]
+		}
+		if name != "" {
+			return ""
+		}
+	}
+	return ""
 }
 
 // stepTasks are the tasks of each node. A step says the numbers of its own; those of

@@ -122,6 +122,20 @@ func TestSlurmSteps(t *testing.T) {
 	}
 }
 
+// A file deals tasks to nodes in any order: task 0 is where its first line says.
+func TestSlurmArbitraryDistribution(t *testing.T) {
+	for content, want := range map[string]string{"n3\nn1\nn3\n": "n3", "# first\n n2*2,n1\n": "n2", "n9\n": "", "": "", "n[\n": ""} {
+		w := world(t, version+"step-uneven-4", "SLURM_DISTRIBUTION=arbitrary", "SLURM_HOSTFILE=f")
+		w.ReadFile = func(string) ([]byte, error) { return []byte(content), nil }
+		f, err := Find(w, "")
+		require.NoError(t, err)
+		require.Equal(t, want, f.Task.Addr, content)
+	}
+	f, err := Find(world(t, version+"step-uneven-4", "SLURM_DISTRIBUTION=arbitrary"), "")
+	require.NoError(t, err)
+	require.Empty(t, f.Task.Addr)
+}
+
 // Some of the nodes: what the step may ask for changes with them.
 func TestSlurmStartsOnSomeNodes(t *testing.T) {
 	for _, c := range []struct {
