@@ -66,7 +66,7 @@ func (s *slurm) readStep() error {
 	if err != nil {
 		return err
 	}
-	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: nodes[0], Step: s.found.JobID + "." + id, Signals: true}
+	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
 	if err := s.place(task, tasks); err != nil {
 		return err
 	}
@@ -81,6 +81,24 @@ func (s *slurm) readStep() error {
 	return nil
 }
 
+// address is how a node is reached: by its name, unless Slurm has another address for it,
+// as in clouds: SLURM_NODE_ALIASES=name:address:hostname,... with IPv6 in brackets.
+func (s *slurm) address(node string) string {
+	for _, entry := range strings.Split(s.get("SLURM_NODE_ALIASES"), ",") {
+		rest, found := strings.CutPrefix(entry, node+":")
+		if !found {
+			continue
+		}
+		if inner, ok := strings.CutPrefix(rest, "["); ok {
+			rest, _, _ = strings.Cut(inner, "]")
+			return rest
+		}
+		address, _, _ := strings.Cut(rest, ":")
+		return address
+	}
+	return node
+}
+
 // firstOfFile is the node of task 0 where a file of the user's deals tasks to nodes, a
 // name for each, while the nodes are numbered in their own order. "": it cannot be read.
 func (s *slurm) firstOfFile(nodes []string) string {
@@ -93,7 +111,7 @@ func (s *slurm) firstOfFile(nodes []string) string {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ",")
 		name, _, _ = strings.Cut(name, "*") // n1*2 is n1 twice
 		if names, err := hosts.Expand(name); name != "" && err == nil && slices.Contains(nodes, names[0]) {
-			return names[0]
+			return s.address(names[0])
 		}
 		if name != "" {
 			return ""

@@ -122,6 +122,15 @@ func TestSlurmSteps(t *testing.T) {
 	}
 }
 
+// Nodes of clouds have addresses that their names do not lead to.
+func TestSlurmNodeAliases(t *testing.T) {
+	for aliases, want := range map[string]string{"n1:10.0.0.7:ec1,n2:10.0.0.8:ec2": "10.0.0.7", "n2:10.0.0.8:ec2,n1:[fd00::1]:h": "fd00::1", "(null)": "n1"} {
+		f, err := Find(world(t, version+"step-n2-1", "SLURM_NODE_ALIASES="+aliases), "")
+		require.NoError(t, err)
+		require.Equal(t, want, f.Task.Addr)
+	}
+}
+
 // A file deals tasks to nodes in any order: task 0 is where its first line says.
 func TestSlurmArbitraryDistribution(t *testing.T) {
 	for content, want := range map[string]string{"n3\nn1\nn3\n": "n3", "# first\n n2*2,n1\n": "n2", "n9\n": "", "": "", "n[\n": ""} {

@@ -122,6 +122,7 @@ func TestSteps(t *testing.T) {
 		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinWish{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
 		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
 		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: 29500, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: ports[0], ID: "slurm-17.0"}},
 		{"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
 		{"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"}},
 		{"gorun --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
@@ -144,6 +145,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, "n2", spec.Join.Addr)
 	require.Equal(t, 9, spec.Join.Port)
 	require.Equal(t, 0, spec.Join.NodeRank)
+	require.Equal(t, 1, mustParse(t, "gorun x", append(step("1"), "SLURM_NODE_ALIASES=n1:10.0.0.7:e1,n2:10.0.0.8:e2")...).Spec.Join.NodeRank)
 	require.Nil(t, mustParse(t, "gorun --standalone x", step("1")...).Spec.Join)
 	require.Nil(t, mustParse(t, "torchrun x.py", step("1")...).Spec.Join, "torchrun is one node unless told otherwise")
 	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1")...).Spec.Join, "a rank of another gorun")

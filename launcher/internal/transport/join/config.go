@@ -26,7 +26,7 @@ type Config struct {
 	Addr string
 	Port int
 	// Ports are others than Port: node 0 takes the first of all that is free, and nodes
-	// look at all of them. Whoever else is at one, another job of gorun's too, is passed by.
+	// look at all of them. Whoever else is at one, another job of gorun's too, is passed by. Nodes that do not know their rank have Port alone.
 	Ports []int
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte

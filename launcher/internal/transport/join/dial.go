@@ -336,8 +336,12 @@ func endOfStream(err error) bool {
 
 // Come is Listen where this node is node 0, and Dial elsewhere. A node without a rank is
 // node 0 if it is on the endpoint's host and nobody listens there yet: of several nodes
-// on that host, the first.
+// on that host, the first. It looks at Port alone, since at several ports each of those
+// could be node 0.
 func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
+	if cfg.Self.NodeRank < 0 {
+		cfg.Ports = nil
+	}
 	listen := cfg.Self.NodeRank == 0
 	if cfg.Self.NodeRank < 0 {
 		here, err := IsEndpointHere(ctx, cfg.Addr)

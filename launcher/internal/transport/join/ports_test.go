@@ -141,3 +141,31 @@ func TestAllPortsTaken(t *testing.T) {
 	_, err = Listen(t.Context(), cfg)
 	require.EqualError(t, err, "join: port 70000: ports are 0 to 65535")
 }
+
+// Several nodes on node 0's host that do not know their rank have one port: with several
+// each would be node 0 at its own.
+func TestComeWithoutRankHasOnePort(t *testing.T) {
+	_, first := occupied(t)
+	_, second := occupied(t)
+	cfg := settings(first, 2, -1, nil)
+	cfg.Ports = []int{second}
+	h, joined, err := Come(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Nil(t, joined)
+	t.Cleanup(func() { _ = h.Close() })
+	type came struct {
+		head   *Head
+		joined *Joined
+		err    error
+	}
+	other := make(chan came, 1)
+	go func() {
+		head, joined, err := Come(t.Context(), cfg)
+		other <- came{head, joined, err}
+	}()
+	wait(t, h)
+	c := <-other
+	require.NoError(t, c.err)
+	require.Nil(t, c.head)
+	c.joined.Conn.Close()
+}
