@@ -66,7 +66,8 @@ type Task struct {
 	// Node is the number of its node, from 0, of NumNodes, and NodeID what the engine calls it.
 	Node, NumNodes int
 	NodeID         string
-	// Addr is the name or address of node 0, "" where the engine does not say.
+	// Addr is the name or address of node 0, where each node has one task; else of the
+	// node that task 0 is on. "": the engine does not say.
 	Addr string
 	// Step tells this group of tasks from others of the same job: "17.0".
 	Step string

@@ -185,8 +185,9 @@ var gpuVariables = []string{
 	"SLURM_STEP_GPUS", "SLURM_GRES", "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU", "SLURM_NTASKS_PER_GPU",
 }
 
-// openSlots leaves the number of ranks open where each node has one task and GPUs: who
-// writes --ntasks-per-node=1 for torchrun means one launcher a node, and a rank per GPU.
+// openSlots leaves the number of ranks open where each node has one task, and GPUs or
+// --ntasks-per-node=1: who writes that for torchrun means one launcher a node, and a rank
+// per GPU. (salloc says nothing of GPUs that came by --gres.)
 func (s *slurm) openSlots() {
 	for _, p := range s.parts {
 		if p.tasks == nil || slices.ContainsFunc(p.tasks, func(n int) bool { return n != 1 }) {
@@ -196,12 +197,14 @@ func (s *slurm) openSlots() {
 	name, value := s.first(gpuVariables...)
 	isTRES := name == "SLURM_GRES" || name == "SLURM_TRES_PER_TASK"
 	if value == "" || isTRES && !strings.Contains(value, "gpu") {
-		return
+		if name, value = "SLURM_NTASKS_PER_NODE", s.get("SLURM_NTASKS_PER_NODE"); value == "" {
+			return
+		}
 	}
 	for i := range s.parts {
 		s.parts[i].open = true
 	}
-	s.why = append(s.why, fmt.Sprintf("each node has one task and GPUs (%s=%s), so the task is the launcher: a rank for each GPU", name, value))
+	s.why = append(s.why, fmt.Sprintf("one task on each node (%s=%s) is a launcher: a rank for each GPU, or one", name, value))
 }
 
 // hosts are the nodes of all components, in order; one that is in several has the sum

@@ -27,9 +27,10 @@ var srunWords = []string{
 // srunDrop are variables that srun takes for options, or for the shape of a step
 // (srun(1), INPUT ENVIRONMENT VARIABLES): salloc and sbatch set some of them to what
 // the job was asked for, and users the others for their own steps. What does not change
-// which resources a step has, or where its streams go, stays.
+// which resources a step has, or where its streams go, stays; and so does
+// SLURM_NNODES_HET_GROUP_0, by which srun knows all nodes of a component.
 var srunDrop = []string{
-	"SLURM_NTASKS*", "SLURM_NPROCS*", "SLURM_TASKS_PER_NODE*", "SLURM_NNODES*", "SLURM_JOB_NUM_NODES*", "SLURM_HOSTFILE", "SLURM_MULTI_PROG",
+	"SLURM_NTASKS*", "SLURM_NPROCS*", "SLURM_TASKS_PER_NODE*", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_HOSTFILE", "SLURM_MULTI_PROG",
 	"SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_MEM_PER_*", "SLURM_HINT", "SLURM_THREADS*",
 	"SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVERCOMMIT",
 	"SLURM_WHOLE", "SLURM_SPREAD_JOB", "SLURM_USE_MIN_NODES", "SLURM_CONSTRAINT", "SLURM_NETWORK", "SLURM_RESV_PORTS",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gorun/launcher/hosts"
 )
@@ -65,9 +66,12 @@ func (s *slurm) readStep() error {
 	if err != nil {
 		return err
 	}
-	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: nodes[0], Step: s.found.JobID + "." + id, Signals: true}
+	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
 	if err := s.place(task, tasks); err != nil {
 		return err
+	}
+	if !task.OnePerNode() && strings.HasPrefix(s.get("SLURM_DISTRIBUTION"), "arbitrary") {
+		task.Addr = s.firstOfFile(nodes)
 	}
 	s.found.Task, s.found.From = task, name+"="+list
 	s.why = append(s.why, tasksName+"="+s.get(tasksName))
@@ -75,6 +79,45 @@ func (s *slurm) readStep() error {
 		s.found.Hosts = append(s.found.Hosts, hosts.Host{Name: node, Slots: tasks[i], From: s.found.From})
 	}
 	return nil
+}
+
+// address is how a node is reached: by its name, unless Slurm has another address for it,
+// as in clouds: SLURM_NODE_ALIASES=name:address:hostname,... with IPv6 in brackets.
+func (s *slurm) address(node string) string {
+	for _, entry := range strings.Split(s.get("SLURM_NODE_ALIASES"), ",") {
+		rest, found := strings.CutPrefix(entry, node+":")
+		if !found {
+			continue
+		}
+		if inner, ok := strings.CutPrefix(rest, "["); ok {
+			rest, _, _ = strings.Cut(inner, "]")
+			return rest
+		}
+		address, _, _ := strings.Cut(rest, ":")
+		return address
+	}
+	return node
+}
+
+// firstOfFile is the node of task 0 where a file of the user's deals tasks to nodes, a
+// name for each, while the nodes are numbered in their own order. "": it cannot be read.
+func (s *slurm) firstOfFile(nodes []string) string {
+	content, err := s.ReadFile(s.get("SLURM_HOSTFILE"))
+	if err != nil {
+		return ""
+	}
+	for _, line := range strings.Split(string(content), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ",")
+		name, _, _ = strings.Cut(name, "*") // n1*2 is n1 twice
+		if names, err := hosts.Expand(name); name != "" && err == nil && slices.Contains(nodes, names[0]) {
+			return s.address(names[0])
+		}
+		if name != "" {
+			return ""
+		}
+	}
+	return ""
 }
 
 // stepTasks are the tasks of each node. A step says the numbers of its own; those of
@@ -85,14 +128,16 @@ func (s *slurm) stepTasks(nodes int) (tasks []int, name string, err error) {
 	if err != nil {
 		return nil, name, err
 	}
-	total, ok, err := s.number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")
+	totals := []string{"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}
+	total, ok, err := s.number(totals...)
 	switch {
 	case err != nil:
 		return nil, name, err
 	case tasks == nil:
 		return nil, name, errors.New("SLURM_STEP_TASKS_PER_NODE is not set, and SLURM_STEP_ID is")
 	case ok && total != sum(tasks):
-		return nil, name, fmt.Errorf("%s=%s makes %d tasks, and SLURM_STEP_NUM_TASKS is %d", name, list, sum(tasks), total)
+		totalName, text := s.first(totals...)
+		return nil, name, fmt.Errorf("%s=%s contradicts %s=%s", name, list, totalName, text)
 	case slices.Contains(tasks, 0):
 		return nil, name, fmt.Errorf("%s=%s: a node without a task", name, list)
 	}

@@ -23,8 +23,11 @@ var engineOption = Option{
 	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(),
 	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") + " (default: the one whose variables are set)",
 	set: func(p *parser, a arg) error {
-		p.engine.name, p.engine.from = a.value, a.from
-		return oneOf(a.value, engine.Names()...)
+		err := oneOf(a.value, engine.Names()...)
+		if err == nil {
+			p.engine.name, p.engine.from = a.value, a.from
+		}
+		return err
 	},
 }
 

@@ -35,7 +35,9 @@ func (p *parser) finishTasks(t *engine.Task) {
 	case each:
 		j.NumNodes = t.NumTasks
 		p.stepPlace(j, t)
-		p.joinRank(j)
+		if p.joinRank(j); j.NodeRank < 0 {
+			j.Ports = nil // which is for nodes that know their rank
+		}
 		p.joinCounts()
 	case t.OnePerNode():
 		p.stepPlace(j, t)
@@ -106,11 +108,16 @@ func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
 		return
 	}
 	head := p.nodeNamed(j.Addr)
+	if j.Addr == t.Addr { // which may be no name
+		head = 0
+	}
 	from := fmt.Sprintf("node %d of step %s", t.Node, t.Step)
 	switch {
 	case head < 0: // an address, or another name
 		p.remark(fmt.Sprintf("%s: %s is no node's name in %s: the node that has this address is node 0", p.engine.found.Job, j.Addr, p.engine.found.From))
-		p.joinRank(j)
+		if p.joinRank(j); j.NodeRank < 0 {
+			j.Ports = nil
+		}
 		return
 	case head > 0:
 		p.remark(fmt.Sprintf("%s: %s is node %d of the step, and node 0 of this job, because the nodes meet there", p.engine.found.Job, j.Addr, head))

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,14 +19,14 @@ import (
 	"gorun/internal/version"
 )
 
-// Config is one node's part in a meeting. All nodes need the same Addr, Port, Secret
-// and Self.ID and Self.NumNodes.
+// Config is one node's part in a meeting. All nodes need the same Addr, Port, Ports,
+// Secret and Self.ID and Self.NumNodes.
 type Config struct {
 	// Addr is the address or the name of node 0; Port its TCP port.
 	Addr string
 	Port int
-	// Ports are others: node 0 takes the first of all that is free, and nodes that dial try
-	// all. Other jobs may have some of them, which Self.ID tells apart.
+	// Ports are others than Port: node 0 takes the first of all that is free, and nodes
+	// look at all of them. Whoever else is at one, another job of gorun's too, is passed by. Nodes that do not know their rank have Port alone.
 	Ports []int
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
@@ -69,7 +70,7 @@ func (c Config) complete() (Config, error) {
 	if c.Self.NodeRank >= c.Self.NumNodes {
 		return c, fmt.Errorf("join: node rank %d, but the job has %d nodes: 0 to %d", c.Self.NodeRank, c.Self.NumNodes, c.Self.NumNodes-1)
 	}
-	for _, port := range append([]int{c.Port}, c.Ports...) {
+	for _, port := range c.ports() {
 		if port < 0 || port > 65535 {
 			return c, fmt.Errorf("join: port %d: ports are 0 to 65535", port)
 		}
@@ -77,8 +78,19 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
+// ports are all ports at which node 0 may be, the likeliest first.
+func (c *Config) ports() []int { return append([]int{c.Port}, c.Ports...) }
+
+// at is node 0's address at one of them.
+func (c *Config) at(port int) string { return net.JoinHostPort(c.Addr, strconv.Itoa(port)) }
+
 // endpoint is node 0's address, as messages name it.
-func (c *Config) endpoint() string { return net.JoinHostPort(c.Addr, fmt.Sprint(c.Port)) }
+func (c *Config) endpoint() string {
+	if n := len(c.Ports); n > 0 {
+		return fmt.Sprintf("%s (or another of %d ports)", c.at(c.Port), n+1)
+	}
+	return c.at(c.Port)
+}
 
 // lookupLimit is how long a name server may take.
 const lookupLimit = 5 * time.Second
@@ -163,16 +175,17 @@ func listenHost(ctx context.Context, addr string) string {
 	return ""
 }
 
-// PortTakenError is that somebody else listens at node 0's port on this host.
+// PortTakenError is that somebody else listens at node 0's port on this host, and at all
+// of Ports where there are any.
 type PortTakenError struct {
-	Port   int
-	Others int // that were taken, too
-	Err    error
+	Port  int
+	Ports []int
+	Err   error
 }
 
 func (e *PortTakenError) Error() string {
-	if e.Others > 0 {
-		return fmt.Sprintf("node 0 cannot listen: %d ports were tried and none is free; port %d is taken", e.Others+1, e.Port)
+	if n := len(e.Ports); n > 0 {
+		return fmt.Sprintf("node 0 cannot listen: all %d ports of this job are taken, and --master-port names another; port %d is taken", n+1, e.Port)
 	}
 	return fmt.Sprintf("node 0 cannot listen: port %d is taken", e.Port)
 }
@@ -181,26 +194,20 @@ func (e *PortTakenError) Error() string {
 func (e *PortTakenError) Unwrap() error { return e.Err }
 
 // open listens at the first port that is free.
-func open(ctx context.Context, c *Config) (socket *os.File, addr netip.AddrPort, err error) {
-	var first error
-	for _, c.Port = range append([]int{c.Port}, c.Ports...) {
-		socket, addr, err = openAt(ctx, c)
-		var taken *PortTakenError
-		if err == nil || !errors.As(err, &taken) {
-			return socket, addr, err
-		}
-		if first == nil {
-			taken.Others, first = len(c.Ports), taken
+func open(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
+	host := listenHost(ctx, c.Addr)
+	var (
+		l   net.Listener
+		err error
+	)
+	for _, port := range c.ports() {
+		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if !errors.Is(err, unix.EADDRINUSE) {
+			break
 		}
 	}
-	return nil, netip.AddrPort{}, first
-}
-
-func openAt(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
-	host := listenHost(ctx, c.Addr)
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(c.Port)))
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, netip.AddrPort{}, &PortTakenError{Port: c.Port, Err: err}
+		return nil, netip.AddrPort{}, &PortTakenError{Port: c.Port, Ports: c.Ports, Err: err}
 	}
 	if err != nil {
 		return nil, netip.AddrPort{}, fmt.Errorf("node 0 cannot listen at %s: %w", c.endpoint(), err)

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -32,7 +33,8 @@ type RefusedError struct {
 	// Why is printable.
 	Why string
 
-	elsewhere bool // another job may be there, and this one at another port
+	stranger bool // nobody knows whether this is the job's node 0: another may be at another port
+	started  bool // the job runs already
 }
 
 func (e *RefusedError) Error() string {
@@ -52,14 +54,18 @@ const (
 // may vanish.
 const dialWithin = 10 * time.Second
 
+// startedWithin is how long a node believes that a job of the same id, which has started
+// already, may be the last one of the same script, of which node 0 is about to end.
+const startedWithin = 10 * time.Second
+
 // dialer is what a node needs of the world.
 type dialer struct {
 	cfg  Config
 	tls  *tls.Config
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
-	told bool // that node 0 is waited for
 
-	waits sync.Once // that other nodes are waited for is told
+	told  sync.Once // that node 0 is waited for
+	waits sync.Once // that other nodes are waited for
 }
 
 // Dial comes to node 0, which may start later, and returns when all nodes have come.
@@ -70,88 +76,126 @@ func Dial(ctx context.Context, cfg Config) (*Joined, error) {
 	if err != nil {
 		return nil, err
 	}
-	var secure *tls.Config
+	d := &dialer{cfg: cfg, dial: (&net.Dialer{Timeout: dialWithin}).DialContext}
 	if cfg.Secret != nil {
-		if secure, err = tlsFor(cfg.Secret, forNode, forHead); err != nil {
+		if d.tls, err = tlsFor(cfg.Secret, forNode, forHead); err != nil {
 			return nil, err
 		}
 	}
-	ports := append([]int{cfg.Port}, cfg.Ports...)
-	dialers := make([]*dialer, len(ports))
-	for i, port := range ports {
-		d := &dialer{cfg: cfg, tls: secure, dial: (&net.Dialer{Timeout: dialWithin}).DialContext, told: i > 0}
-		d.cfg.Port = port
-		dialers[i] = d
-	}
-	return comeToAny(ctx, dialers)
+	return d.come(ctx)
 }
 
-// comeToAny has all try at once: who listens at a port that is another's may be silent for
-// ever. The error is that of the node 0 that refused this node, else of the first port.
-func comeToAny(parent context.Context, dialers []*dialer) (joined *Joined, err error) {
-	if len(dialers) == 1 {
-		return dialers[0].come(parent)
-	}
-	ctx, cancel := context.WithCancel(parent)
-	defer cancel()
-	came, errs := make([]*Joined, len(dialers)), make([]error, len(dialers))
-	ended := make(chan int, len(dialers))
-	for i, d := range dialers {
-		go func() {
-			came[i], errs[i] = d.come(ctx)
-			ended <- i
-		}()
-	}
-	for range dialers {
-		i := <-ended
-		var refused *RefusedError
-		switch {
-		case came[i] != nil && joined == nil:
-			joined = came[i]
-		case came[i] != nil: // two node 0 of one job, one of which will wait in vain
-			came[i].Conn.Close()
-		case errors.As(errs[i], &refused) && err == nil:
-			err = refused
-		}
-		if joined != nil || err != nil {
-			cancel()
-		}
-	}
-	switch {
-	case joined != nil:
-		return joined, nil
-	case err == nil:
-		err = errs[0]
-	}
-	return nil, err
-}
-
-// come tries until it is taken, refused, or too late.
+// come tries all ports until it is taken at one, refused, or too late.
 func (d *dialer) come(parent context.Context) (*Joined, error) {
 	ctx, cancel := context.WithTimeout(parent, d.cfg.Timeout)
 	defer cancel()
+	ports := d.cfg.ports()
+	endings := make(chan ending, len(ports))
+	failed := make(chan struct{}) // node 0 is not at the first port, or not yet
+	failure := sync.OnceFunc(func() { close(failed) })
+	go func() { endings <- d.knock(ctx, ports[0], failure) }()
+	for _, port := range ports[1:] {
+		go func() {
+			await(ctx, failed, otherPortsAfter)
+			e := d.knock(ctx, port, func() {})
+			if !isRefused(e.last) {
+				e.last = nil // that nobody is there says something of the first port alone
+			}
+			endings <- e
+		}()
+	}
+	return d.settle(parent, cancel, endings, len(ports))
+}
+
+// otherPortsAfter is how long a node looks at the first port alone: who is there may be
+// no gorun, and say nothing.
+const otherPortsAfter = time.Second
+
+// await waits until ready is closed, ctx ends, or for a time.
+func await(ctx context.Context, ready <-chan struct{}, limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-ready:
+	case <-timer.C:
+	}
+}
+
+// ending is what became of one port.
+type ending struct {
+	joined *Joined
+	final  error // a *RefusedError of this job's node 0
+	last   error // what was wrong when time was over
+}
+
+// settle waits for the port that decides, and then until all others are left alone.
+func (d *dialer) settle(parent context.Context, cancel context.CancelFunc, endings <-chan ending, n int) (*Joined, error) {
+	var total ending
+	for range n {
+		e := <-endings
+		switch {
+		case e.joined != nil && total.joined != nil:
+			e.joined.Conn.Close()
+		case e.joined != nil || e.final != nil:
+			total.joined, total.final = cmp.Or(total.joined, e.joined), cmp.Or(total.final, e.final)
+			cancel()
+		}
+		if isRefused(e.last) || total.last == nil {
+			total.last = e.last
+		}
+	}
+	switch {
+	case total.joined != nil:
+		return total.joined, nil
+	case total.final != nil:
+		return nil, total.final
+	}
+	return nil, d.late(parent, total.last)
+}
+
+func isRefused(err error) bool {
+	var refused *RefusedError
+	return errors.As(err, &refused)
+}
+
+// knock tries one port, and calls failed whenever that was in vain.
+func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) {
 	begun, wait := time.Now(), firstPause
-	for last := error(nil); ; {
-		joined, err := d.try(ctx)
+	for ctx.Err() == nil || e.last == nil {
+		joined, err := d.try(ctx, port)
 		if err == nil {
-			return joined, nil
+			return ending{joined: joined}
 		}
-		var refused *RefusedError
-		if errors.As(err, &refused) && !(refused.elsewhere && len(d.cfg.Ports) > 0) {
-			return nil, err
+		if d.isFinal(err, time.Since(begun)) {
+			return ending{final: err}
 		}
-		if ctx.Err() == nil || last == nil || errors.Is(err, errWaits) {
-			last = err // what an attempt fails with because time is over says nothing
+		if ctx.Err() == nil || e.last == nil || errors.Is(err, errWaits) {
+			e.last = err // what an attempt fails with because time is over says nothing
 		}
-		if !d.told && time.Since(begun) >= remarkAfter/2 {
-			d.told = true
-			d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v", d.cfg.endpoint(), reason(err), d.cfg.Timeout))
+		failed()
+		tells := port == d.cfg.Port || isRefused(err) // that nobody is at another port says nothing
+		if tells && time.Since(begun) >= remarkAfter/2 && ctx.Err() == nil {
+			d.told.Do(func() {
+				d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v", d.cfg.endpoint(), reason(err), d.cfg.Timeout))
+			})
 		}
 		if !sleep(ctx, wait/2+rand.N(wait/2)) {
-			return nil, d.late(parent, last)
+			return e
 		}
 		wait = min(2*wait, lastPause)
 	}
+	return e
+}
+
+// isFinal reports whether trying again is of no use. With one port every refusal is; with
+// several one of this job's node 0: others are at their own.
+func (d *dialer) isFinal(err error, after time.Duration) bool {
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	return len(d.cfg.Ports) == 0 || !refused.stranger && (!refused.started || after >= startedWithin)
 }
 
 // late is the error of a node that could not join.
@@ -191,8 +235,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // try is one attempt.
-func (d *dialer) try(ctx context.Context) (joined *Joined, err error) {
-	raw, err := d.dial(ctx, "tcp", d.cfg.endpoint())
+func (d *dialer) try(ctx context.Context, port int) (joined *Joined, err error) {
+	raw, err := d.dial(ctx, "tcp", d.cfg.at(port))
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +251,7 @@ func (d *dialer) try(ctx context.Context) (joined *Joined, err error) {
 		}
 	}()
 	_ = raw.SetDeadline(time.Now().Add(dialWithin))
-	c, err := d.secure(ctx, raw)
+	c, err := d.secure(ctx, raw, port)
 	if err == nil {
 		err = writeMessage(c, &d.cfg.Self)
 	}
@@ -215,11 +259,11 @@ func (d *dialer) try(ctx context.Context) (joined *Joined, err error) {
 		return nil, err
 	}
 	_ = raw.SetDeadline(time.Time{})
-	return d.hear(c)
+	return d.hear(c, port)
 }
 
 // secure proves the token, where there is one, and has node 0 prove it.
-func (d *dialer) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
+func (d *dialer) secure(ctx context.Context, raw net.Conn, port int) (net.Conn, error) {
 	if d.tls == nil {
 		return raw, nil
 	}
@@ -229,15 +273,15 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	case err == nil:
 		return c, nil
 	case tokenTrouble(err):
-		return nil, d.another("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
+		return nil, d.stranger(port, "its token is not that of this node (--token-file, GORUN_TOKEN)")
 	case answeredPlain(err):
-		return nil, d.another("", "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
+		return nil, d.stranger(port, "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
 	}
 	return nil, err
 }
 
 // hear waits for node 0's answer, which comes when all nodes have come.
-func (d *dialer) hear(c net.Conn) (*Joined, error) {
+func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
 	remark := time.AfterFunc(remarkAfter, func() { d.waits.Do(d.tellWaits) })
 	defer remark.Stop()
 	var w Welcome
@@ -248,37 +292,41 @@ func (d *dialer) hear(c net.Conn) (*Joined, error) {
 	var other *versionError
 	switch {
 	case errors.As(err, &other):
-		return nil, d.another("", err.Error())
+		return nil, d.stranger(port, err.Error())
 	case tokenTrouble(err): // node 0 reads our key after its own handshake is done
-		return nil, d.another("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
+		return nil, d.stranger(port, "its token is not that of this node (--token-file, GORUN_TOKEN)")
 	case err != nil:
 		return nil, err
 	case w.Refusal != "" && w.Again:
 		return nil, errors.New(w.Refusal)
-	case w.Refusal != "" && w.AnotherJob:
-		return nil, d.another(w.Host, w.Refusal)
 	case w.Refusal != "":
-		return nil, d.refused(w.Host, w.Refusal)
+		refused := d.refused(port, w.Host, w.Refusal)
+		refused.stranger, refused.started = w.Other, w.Started
+		return nil, refused
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 && w.NodeRank != d.cfg.Self.NodeRank:
-		return nil, d.refused(w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
+		return nil, d.refused(port, w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
 	}
 	return &Joined{Conn: c, NodeRank: w.NodeRank, Host: w.Host}, nil
 }
 
 // tellWaits: node 0 says for whom it waits, once, on its own host.
 func (d *dialer) tellWaits() {
+	if len(d.cfg.Ports) > 0 { // who has taken it may be no gorun
+		d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, or for other nodes, which it names there; giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
+		return
+	}
 	d.cfg.Tell(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
 }
 
-// another is a refusal by what may be another job.
-func (d *dialer) another(host, why string) error {
-	e := d.refused(host, why)
-	e.elsewhere = true
-	return e
+// stranger is a refusal by whoever is at a port before he says which job is his.
+func (d *dialer) stranger(port int, why string) error {
+	refused := d.refused(port, "", why)
+	refused.stranger = true
+	return refused
 }
 
-func (d *dialer) refused(host, why string) *RefusedError {
-	return &RefusedError{Endpoint: d.cfg.endpoint(), Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(why))}
+func (d *dialer) refused(port int, host, why string) *RefusedError {
+	return &RefusedError{Endpoint: d.cfg.at(port), Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(why))}
 }
 
 // endOfStream reports whether the other end closed, or the kernel says that it is gone.
@@ -288,8 +336,12 @@ func endOfStream(err error) bool {
 
 // Come is Listen where this node is node 0, and Dial elsewhere. A node without a rank is
 // node 0 if it is on the endpoint's host and nobody listens there yet: of several nodes
-// on that host, the first.
+// on that host, the first. It looks at Port alone, since at several ports each of those
+// could be node 0.
 func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
+	if cfg.Self.NodeRank < 0 {
+		cfg.Ports = nil
+	}
 	listen := cfg.Self.NodeRank == 0
 	if cfg.Self.NodeRank < 0 {
 		here, err := IsEndpointHere(ctx, cfg.Addr)
@@ -299,11 +351,7 @@ func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
 		listen = here
 	}
 	if listen {
-		at := cfg
-		if cfg.Self.NodeRank < 0 { // at another port a second node of this host would be node 0, too
-			at.Ports = nil
-		}
-		h, err := Listen(ctx, at)
+		h, err := Listen(ctx, cfg)
 		var taken *PortTakenError
 		if err == nil || cfg.Self.NodeRank == 0 || !errors.As(err, &taken) {
 			return h, nil, err

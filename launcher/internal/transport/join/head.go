@@ -63,6 +63,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	if h.port, h.addr, err = open(ctx, &h.cfg); err != nil {
 		return nil, err
 	}
+	h.cfg.Port, h.cfg.Ports = int(h.addr.Port()), nil
 	if h.raw, err = h.port.SyscallConn(); err != nil {
 		h.port.Close()
 		return nil, err
@@ -269,7 +270,7 @@ func (h *Head) receiveSecure(g *guest, first []byte) {
 	if err := c.Handshake(); err != nil {
 		if tokenTrouble(err) {
 			h.told.node("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)", g.peer.Addr())
-		} else if !endOfStream(err) || len(h.cfg.Ports) == 0 { // a node of another job has found that elsewhere
+		} else {
 			h.seen.once(g.peer.Addr(), "a connection from %v ended before it had proven its token: %v", g.peer.Addr(), err)
 		}
 		g.Close()
@@ -289,7 +290,7 @@ func (h *Head) receivePlain(g *guest, first []byte) {
 // turnAway refuses a node before anything of it was read beyond its first bytes.
 func (h *Head) turnAway(g *guest, why string) {
 	h.told.node("a node at %v was refused: %s", g.peer.Addr(), why)
-	if writeMessage(g, &Welcome{Refusal: why, Host: h.cfg.Self.Host}) == nil {
+	if writeMessage(g, &Welcome{Refusal: why, Host: h.cfg.Self.Host, Other: true}) == nil {
 		linger(g.TCPConn)
 	}
 	g.Close()
@@ -315,7 +316,7 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	if err != nil {
 		var other *versionError
 		if errors.As(err, &other) {
-			_ = writeMessage(c, &Welcome{Host: h.cfg.Self.Host, Refusal: fmt.Sprintf("this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes", other.theirs, Protocol, h.cfg.Self.Version)})
+			_ = writeMessage(c, &Welcome{Host: h.cfg.Self.Host, Other: true, Refusal: fmt.Sprintf("this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes", other.theirs, Protocol, h.cfg.Self.Version)})
 			linger(g.TCPConn)
 		}
 		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)
@@ -325,9 +326,7 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	_ = g.SetDeadline(time.Time{})
 	if refusal := h.take(&Member{Conn: c, Hello: hello, NodeRank: hello.NodeRank, Peer: g.peer}); refusal != nil {
 		refusal.Host = h.cfg.Self.Host
-		if !refusal.AnotherJob || len(h.cfg.Ports) == 0 { // else such nodes are to be expected
-			h.told.node("the node %s at %v was refused: %s", hello.name(), g.peer.Addr(), refusal.Refusal)
-		}
+		h.told.node("the node %s at %v was refused: %s", hello.name(), g.peer.Addr(), refusal.Refusal)
 		_ = c.SetWriteDeadline(time.Now().Add(firstWithin))
 		_ = writeMessage(c, refusal)
 		linger(g.TCPConn)

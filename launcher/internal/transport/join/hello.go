@@ -58,8 +58,12 @@ type Welcome struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Again is that the node may try again: what is wrong may pass.
 	Again bool `json:"again,omitempty"`
-	// AnotherJob is that the node belongs to another job, which may listen elsewhere.
-	AnotherJob bool `json:"another_job,omitempty"`
+	// Other is that node 0 is, or may be, that of another job: the node's own may be at
+	// another port.
+	Other bool `json:"other,omitempty"`
+	// Started is that the job runs already, with all of its nodes; another of the same id
+	// may follow.
+	Started bool `json:"started,omitempty"`
 }
 
 // check refuses what no gorun says.

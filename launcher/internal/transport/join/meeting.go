@@ -76,9 +76,9 @@ func (h *Head) refusal(m *Member) *Welcome {
 	own, said := &h.cfg.Self, &m.Hello
 	refuse := func(format string, args ...any) *Welcome { return &Welcome{Refusal: fmt.Sprintf(format, args...)} }
 	switch {
-	case said.ID != own.ID:
+	case said.ID != own.ID: // first: of another job nothing else matters
 		w := refuse("it belongs to job %q, node 0 to job %q (--rdzv-id)", said.ID, own.ID)
-		w.AnotherJob = true
+		w.Other = true
 		return w
 	case said.Version != own.Version:
 		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", said.Version, own.Version)
@@ -105,7 +105,9 @@ func (h *Head) noPlace(m *Member, refuse func(string, ...any) *Welcome) *Welcome
 	}
 	switch {
 	case h.meeting.complete && h.meeting.started:
-		return refuse("the job has started already, with all of its %d nodes", h.cfg.Self.NumNodes)
+		w := refuse("the job has started already, with all of its %d nodes", h.cfg.Self.NumNodes)
+		w.Started = true
+		return w
 	case h.meeting.complete || len(members) >= h.cfg.Self.NumNodes-1:
 		w := refuse("all %d nodes have come already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.name(), names(members))
 		w.Again = h.meeting.complete // one of them may turn out to be gone

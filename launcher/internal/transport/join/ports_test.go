@@ -1,66 +1,171 @@
 package join
 
 import (
+	"io"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// taken is a port at which somebody listens who never says a word.
-func taken(t *testing.T) int {
+// occupied is a port at which somebody listens who takes connections, reads what comes
+// and answers nothing, and one that is free.
+func occupied(t *testing.T) (taken, free int) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().(*net.TCPAddr).Port
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	return l.Addr().(*net.TCPAddr).Port, other.Addr().(*net.TCPAddr).Port
 }
 
-// Of several ports node 0 takes the first that is free, and the others find it there, past
-// a stranger who keeps silent and past another job.
-func TestSeveralPorts(t *testing.T) {
+// listenAmong listens as node 0 of a job that has some ports.
+func listenAmong(t *testing.T, cfg Config) *Head {
+	t.Helper()
+	h, err := Listen(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// Node 0 takes the first port that is free, and nodes find it, whoever is at the others
+// and says nothing.
+func TestOtherPorts(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		other, log := listen(t, 2, key)
-		other.cfg.Self.ID, other.cfg.Ports = "another job", []int{1}
-		silent := taken(t)
-		head := settings(silent, 3, 0, key)
-		head.Ports = []int{port(other), 0}
-		h, err := Listen(t.Context(), head)
-		require.NoError(t, err)
-		defer h.Close()
-		var nodes []*coming
-		for rank := range 2 {
-			cfg := settings(silent, 3, rank+1, key)
-			cfg.Ports = []int{port(other), port(h)}
-			nodes = append(nodes, come(t, t.Context(), cfg))
-		}
-		require.Len(t, wait(t, h), 2)
-		for _, n := range nodes {
-			<-n.done
-			require.NoError(t, n.err)
-		}
-		require.Empty(t, log.text(), "it is to be expected that others try")
+		taken, free := occupied(t)
+		head := settings(taken, 2, 0, key)
+		head.Ports = []int{free}
+		h := listenAmong(t, head)
+		require.Equal(t, free, port(h))
+		require.Contains(t, h.waiting(), h.Addr().String(), "the one that it has")
+
+		cfg := settings(taken, 2, 1, key)
+		cfg.Ports = []int{free}
+		node := come(t, t.Context(), cfg)
+		wait(t, h)
+		<-node.done
+		require.NoError(t, node.err)
 	})
 }
 
-func TestNoPortIsFree(t *testing.T) {
-	cfg := settings(taken(t), 2, 0, nil)
-	cfg.Ports = []int{taken(t), taken(t)}
-	_, err := Listen(t.Context(), cfg)
-	var first *PortTakenError
-	require.ErrorAs(t, err, &first)
-	require.Equal(t, cfg.Port, first.Port)
-	require.ErrorContains(t, err, "3 ports were tried and none is free")
+// Another job of gorun's at the first port is passed by, with a token of its own or
+// without.
+func TestPortOfAnotherJob(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		for name, strangerKey := range map[string][]byte{"token": []byte("another secret, of another job!!"), "plain": nil} {
+			t.Run(name, func(t *testing.T) {
+				stranger := settings(0, 2, 0, strangerKey)
+				stranger.Self.ID, stranger.Self.Version = "another", "v2"
+				first := port(listenAmong(t, stranger))
+				head := settings(first, 2, 0, key)
+				_, free := occupied(t)
+				head.Ports = []int{free}
+				h := listenAmong(t, head)
+				cfg := settings(first, 2, 1, key)
+				cfg.Ports = head.Ports
+				node := come(t, t.Context(), cfg)
+				wait(t, h)
+				<-node.done
+				require.NoError(t, node.err)
+			})
+		}
+	})
 }
 
-// Node 0's own refusal counts, whoever else is silent; without one, the first port's.
-func TestRefusedAtSomePort(t *testing.T) {
-	h, _ := listen(t, 3, nil)
-	cfg := settings(taken(t), 4, 1, nil)
-	cfg.Ports = []int{port(h)}
-	_, err := Dial(t.Context(), cfg)
-	require.ErrorContains(t, err, "it expects 4 nodes, node 0 expects 3")
-	cfg.Self.NumNodes, cfg.Self.ID, cfg.Timeout = 3, "another job", 200*time.Millisecond
-	_, err = Dial(t.Context(), cfg)
-	require.ErrorContains(t, err, "did not take this node within 200ms")
+// What node 0 of the job itself says is the end of it, whatever other ports there are.
+func TestRefusedAtOneOfThePorts(t *testing.T) {
+	taken, free := occupied(t)
+	head := settings(taken, 2, 0, nil)
+	head.Ports = []int{free}
+	listenAmong(t, head)
+	cfg := settings(taken, 3, 1, nil)
+	cfg.Ports = head.Ports
+	node := come(t, t.Context(), cfg)
+	<-node.done
+	var refused *RefusedError
+	require.ErrorAs(t, node.err, &refused)
+	require.Contains(t, node.err.Error(), "it expects 3 nodes, node 0 expects 2")
+}
+
+// A script has one job after the other in the same step: the next one's node may come
+// while node 0 of the last one is still there.
+func TestNextJobOfTheSameID(t *testing.T) {
+	_, where := occupied(t)
+	_, spare := occupied(t)
+	cfg := func(rank int) Config {
+		c := settings(where, 2, rank, nil)
+		c.Ports = []int{spare}
+		return c
+	}
+	last := listenAmong(t, cfg(0))
+	come(t, t.Context(), cfg(1))
+	wait(t, last)
+
+	log := newLog()
+	second := cfg(1)
+	second.Tell = log.tell
+	node := come(t, t.Context(), second)
+	log.await(t, "the job has started already")
+	require.NoError(t, last.Close())
+	h := listenAmong(t, cfg(0))
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+}
+
+func TestAllPortsTaken(t *testing.T) {
+	first, _ := occupied(t)
+	second, _ := occupied(t)
+	cfg := settings(first, 2, 0, nil)
+	cfg.Ports = []int{second}
+	_, err := Listen(t.Context(), cfg)
+	var taken *PortTakenError
+	require.ErrorAs(t, err, &taken)
+	require.Contains(t, err.Error(), "all 2 ports of this job are taken")
+
+	cfg.Ports = []int{70000}
+	_, err = Listen(t.Context(), cfg)
+	require.EqualError(t, err, "join: port 70000: ports are 0 to 65535")
+}
+
+// Several nodes on node 0's host that do not know their rank have one port: with several
+// each would be node 0 at its own.
+func TestComeWithoutRankHasOnePort(t *testing.T) {
+	_, first := occupied(t)
+	_, second := occupied(t)
+	cfg := settings(first, 2, -1, nil)
+	cfg.Ports = []int{second}
+	h, joined, err := Come(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Nil(t, joined)
+	t.Cleanup(func() { _ = h.Close() })
+	type came struct {
+		head   *Head
+		joined *Joined
+		err    error
+	}
+	other := make(chan came, 1)
+	go func() {
+		head, joined, err := Come(t.Context(), cfg)
+		other <- came{head, joined, err}
+	}()
+	wait(t, h)
+	c := <-other
+	require.NoError(t, c.err)
+	require.Nil(t, c.head)
+	c.joined.Conn.Close()
 }

@@ -1,0 +1,218 @@
+package dialect
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+)
+
+// allocation is what salloc -N4 --ntasks-per-node=2 sets.
+var allocation = []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8", "SLURM_TASKS_PER_NODE=2(x4)"}
+
+// step is what the task on node n of srun -N2 --ntasks-per-node=1 has.
+func step(n string) []string {
+	return []string{
+		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=1(x2)",
+		"SLURM_PROCID=" + n, "SLURM_NODEID=" + n, "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",
+	}
+}
+
+// TestAllocation shows which hosts a command line has in a job of Slurm, and how they
+// are reached.
+func TestAllocation(t *testing.T) {
+	for line, want := range map[string]struct{ hosts, start string }{
+		"gorun x":                              {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"mpirun x":                             {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"gorun --engine slurm x":               {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"gorun --nnodes 2 x":                   {"n1:2 n2:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
+		"gorun --exclude n[1,3] x":             {"n2:2 n4:2", "--nodes=2 --ntasks=2 --nodelist=n[2,4]"},
+		"gorun -H n2,n1 x":                     {"n2:2 n1:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
+		"gorun -H n2:1 x":                      {"n2:1", "--nodes=1 --ntasks=1 --nodelist=n2"},
+		"gorun -H n1,n2 --nnodes 1 x":          {"n1:2", "--nodes=1 --ntasks=1 --nodelist=n1"},
+		"gorun hosts check":                    {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"gorun hosts check -H n3":              {"n3:2", "--nodes=1 --ntasks=1 --nodelist=n3"},
+		"gorun bench allreduce -np 4":          {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"torchrun --nnodes 2 x.py":             {"n1:2 n2:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
+		"torchrun --engine slurm x.py":         {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"gorun --ssh ssh x":                    {"n1:2 n2:2 n3:2 n4:2", ""},
+		"gorun -H n1,elsewhere x":              {"n1 elsewhere", "-"},
+		"gorun -H me@n1 x":                     {"n1", "-"},
+		"gorun --engine none -H n1 x":          {"n1", "-"},
+		"gorun --engine none x":                {"", "-"},
+		"gorun --standalone x":                 {"", "-"},
+		"torchrun x.py":                        {"", "-"},
+		"torchrun --nproc-per-node 2 x":        {"", "-"},
+		"torchrun --nnodes 1 --role r x":       {"", "-"},
+		"gorun --hostfile cluster.txt x":       {"node1:2 node2:2 node3:2 node4:2", "-"},
+		"gorun launch --nnodes 1 --tee 3 x.py": {"", "-"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			inv := mustParse(t, line, allocation...)
+			require.Equal(t, want.hosts, slotted(inv.Spec.Hosts))
+			require.Nil(t, inv.Spec.Join)
+			require.Empty(t, inv.Notes)
+			start := inv.Spec.Reach.Engine
+			if want.start == "-" {
+				require.Nil(t, start)
+				return
+			}
+			require.Equal(t, "Slurm job 17", start.Job)
+			require.Equal(t, want.start != "", len(start.Once) > 0)
+			require.Contains(t, strings.Join(start.Once, " "), want.start)
+			for _, h := range inv.Spec.Hosts {
+				require.False(t, h.Here, "agents come everywhere")
+			}
+		})
+	}
+}
+
+// listed writes hosts as -H has them.
+func slotted(all []hosts.Host) string {
+	var words []string
+	for _, h := range all {
+		if h.Slots > 0 {
+			h.Name += ":" + string(rune('0'+h.Slots))
+		}
+		words = append(words, h.Name)
+	}
+	return strings.Join(words, " ")
+}
+
+// What was found is said to those who ask.
+func TestAllocationVerbose(t *testing.T) {
+	notes := mustParse(t, "gorun -v x", allocation...).Notes
+	require.Equal(t, "Slurm job 17: SLURM_JOB_ID=17; SLURM_TASKS_PER_NODE=2(x4)", notes[0])
+	require.Contains(t, notes[1], "Slurm job 17: agents are started by srun --overlap ")
+	notes = mustParse(t, "gorun -v -H n1,b x", allocation...).Notes
+	require.Equal(t, "Slurm job 17: not all hosts of -H n1,b are its own (SLURM_JOB_NODELIST=n[1-4]): all are reached by SSH", notes[1])
+	notes = mustParse(t, "gorun x", append([]string{"PATH="}, allocation...)...).Notes
+	require.Contains(t, notes[0], "Slurm job 17: srun is not in PATH, so the job's nodes are reached by SSH")
+	notes = mustParse(t, "gorun --nnodes 2 --master-addr n1 x", allocation...).Notes
+	require.Equal(t, []string{"Slurm job 17: --nnodes 2 --master-addr n1 says that gorun is started on each node; without it gorun starts all nodes of the job itself"}, notes)
+}
+
+// A job of one node that is this host needs no srun.
+func TestAllocationWithoutSrun(t *testing.T) {
+	spec := mustParse(t, "gorun x", "PATH=", "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=here").Spec
+	require.True(t, spec.Hosts[0].Here)
+	require.Nil(t, spec.Reach.Engine.Once)
+}
+
+// TestSteps shows which node each gorun of a step is, and where they meet.
+func TestSteps(t *testing.T) {
+	ports := stepPorts("slurm-17.0")
+	require.NotEqual(t, ports, stepPorts("slurm-18.0"))
+	for _, p := range ports {
+		require.True(t, p >= 20000 && p < 32000)
+	}
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ports))), stepPortTries)
+	for _, c := range []struct {
+		line, node string
+		want       job.JoinWish
+	}{
+		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
+		{"gorun x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
+		{"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"}},
+		{"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1", job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17"}},
+		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinWish{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: 29500, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: ports[0], ID: "slurm-17.0"}},
+		{"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			inv := mustParse(t, c.line, step(c.node)...)
+			require.Empty(t, inv.Notes)
+			require.Equal(t, 2, inv.Spec.NumNodes)
+			require.Empty(t, inv.Spec.Hosts)
+			require.Equal(t, job.StoreWish{}, inv.Spec.Store)
+			got := *inv.Spec.Join
+			require.Contains(t, got.From, "SLURM_STEP_NODELIST=n[1-2]")
+			got.From, c.want.NumNodes, c.want.NodeID, c.want.EngineSignals = "", 2, "n1", true
+			require.Equal(t, c.want, got)
+			require.Equal(t, got.ID, inv.Spec.RunID)
+		})
+	}
+	spec := mustParse(t, "gorun x", append(step("1"), "MASTER_ADDR=n2", "MASTER_PORT=9")...).Spec
+	require.Equal(t, "n2", spec.Join.Addr)
+	require.Equal(t, 9, spec.Join.Port)
+	require.Equal(t, 0, spec.Join.NodeRank)
+	require.Equal(t, 1, mustParse(t, "gorun x", append(step("1"), "SLURM_NODE_ALIASES=n1:10.0.0.7:e1,n2:10.0.0.8:e2")...).Spec.Join.NodeRank)
+	require.Nil(t, mustParse(t, "gorun --standalone x", step("1")...).Spec.Join)
+	require.Nil(t, mustParse(t, "torchrun x.py", step("1")...).Spec.Join, "torchrun is one node unless told otherwise")
+	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1")...).Spec.Join, "a rank of another gorun")
+	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint n2 x", step("1")...).Notes, "\n"), "n2 is node 1 of the step, and node 0 of this job, because the nodes meet there")
+	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"), "the node that has this address is node 0")
+}
+
+// A step of one task is a job on one host, and options still make it one of several.
+func TestStepOfOneTask(t *testing.T) {
+	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
+	spec := mustParse(t, "gorun -n 3 x", one...).Spec
+	require.Nil(t, spec.Join)
+	require.Empty(t, spec.Hosts)
+	require.Nil(t, spec.Reach.Engine)
+	require.Equal(t, 2, mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr n1 x", one...).Spec.Join.NumNodes)
+	require.Equal(t, "a b", slotted(mustParse(t, "gorun -H a,b x", one...).Spec.Hosts))
+}
+
+// seats is what task 3 of srun -n4 on two nodes has.
+var seats = []string{
+	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=2(x2)",
+	"SLURM_PROCID=3", "SLURM_NODEID=1", "SLURM_LOCALID=1", "SLURMD_NODENAME=n2",
+}
+
+// With several tasks on a node each is a rank.
+func TestSeats(t *testing.T) {
+	ports := stepPorts("slurm-17.2")
+	for _, line := range []string{"gorun x", "gorun -n 4 x", "gorun --nproc-per-node 2 x", "gorun --nnodes 2 x", "gorun --nproc-per-node 1 x"} {
+		spec := mustParse(t, line, seats...).Spec
+		require.Equal(t, &job.Seat{Rank: 3, NumRanks: 4, LocalRank: 1, LocalRanks: 2, Node: 1, NumNodes: 2}, spec.Join.Seat)
+		require.Equal(t, job.Count{Kind: job.CountFixed, N: 1, From: "step 17.2"}, spec.PerNode)
+		require.Equal(t, 0, spec.Apps[0].NumRanks)
+		require.Equal(t, "n1", spec.Join.Addr)
+		require.Equal(t, ports[0], spec.Join.Port)
+		require.Equal(t, 3, spec.Join.NodeRank)
+		require.Equal(t, 4, spec.Join.NumNodes)
+	}
+	j := mustParse(t, "gorun --nnodes 4 --nproc-per-node 1 --rdzv-endpoint n1:29500 --rdzv-id 1 x", seats...).Spec.Join
+	require.Nil(t, j.Seat, "each task is a node, as torchrun has it")
+	require.Equal(t, 4, j.NumNodes)
+	require.Equal(t, -1, j.NodeRank)
+	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", seats...).Spec.Join.Addr, "rank 0 is there")
+}
+
+func TestEngineProblems(t *testing.T) {
+	const instead = ": start gorun once per node (srun --ntasks-per-node=1 gorun ...), and it starts ranks itself"
+	const has = ": step 17.2 has 4 tasks, 2 of them on this node, and each is one rank" + instead
+	for _, c := range []struct {
+		line      string
+		variables []string
+		want      []string
+	}{
+		{"gorun --engine magic x", nil, []string{"--engine magic: not one of " + engineNames()}},
+		{"gorun --engine slurm x", nil, []string{"--engine slurm: this process is in no job of Slurm: SLURM_JOB_ID is not set"}},
+		{"gorun --nnodes 5 x", allocation, []string{"--nnodes 5: there are 4 hosts in SLURM_JOB_NODELIST=n[1-4]"}},
+		{"gorun --exclude n9 x", allocation, []string{"--exclude n9: n9: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"}},
+		{"gorun x", []string{"SLURM_JOB_ID=1"}, []string{"SLURM_JOB_NODELIST is not set, and SLURM_JOB_ID is; --engine none does without Slurm"}},
+		{"gorun --nnodes 3 x", step("0"), []string{"--nnodes 3 contradicts step 17.0, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
+		{"gorun --nnodes 1 x", step("0"), []string{"--nnodes 1 contradicts step 17.0, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
+		{"gorun -n 3 x", seats, []string{"-n 3" + has}},
+		{"gorun --nproc-per-node 4 x", seats, []string{"--nproc-per-node 4" + has}},
+		{"gorun --nproc-per-node gpu x", seats, []string{"--nproc-per-node gpu" + has}},
+		{"gorun -n 1 x : -n 3 y", seats, []string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" + instead}},
+		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out"}},
+	} {
+		t.Run(c.line, func(t *testing.T) { require.Equal(t, c.want, problems(t, c.line, c.variables...)) })
+	}
+}
+
+func engineNames() string { return strings.Join(engineOption.Choices, ", ") }
