@@ -1,0 +1,244 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/internal/testslurm"
+)
+
+// slurm is a real Slurm of four nodes n1 to n4, all on this host. Tests that kill nodes start their own.
+var slurm = testslurm.Shared{Config: slurmConfig}
+
+var slurmConfig = testslurm.Config{Names: true, GPUs: 2}
+
+// slurmRank is a rank that tells its number and its node.
+var slurmRank = []string{"sh", "-c", `echo "$RANK $SLURMD_NODENAME"`}
+
+// under is a command of Slurm's (salloc, srun) with what comes behind it.
+func underSlurm(t *testing.T, c *testslurm.Cluster, words string, args ...string) job {
+	t.Helper()
+	cmd := c.Command(t, strings.Fields(words)[0], append(strings.Fields(words)[1:], args...)...)
+	return job{argv: cmd.Args}.with("SLURM_CONF=" + c.ConfigFile())
+}
+
+// inAllocation is gorun in an allocation of salloc's.
+func inAllocation(t *testing.T, c *testslurm.Cluster, options string, args ...string) job {
+	t.Helper()
+	return underSlurm(t, c, "salloc -Q "+options, append([]string{built("gorun")}, args...)...)
+}
+
+// batch submits a script that becomes the program; nothing of the job may be left when the test ends.
+func batch(t *testing.T, c *testslurm.Cluster, options string, argv ...string) int {
+	t.Helper()
+	name, value, _ := strings.Cut(markOf(t), "=")
+	script := "#!/bin/sh\nexport " + name + "=" + quoted(value) + "\nexec"
+	for _, word := range argv {
+		script += " " + quoted(word)
+	}
+	return c.Sbatch(t, script+"\n", strings.Fields(options)...)
+}
+
+// quoted is a word of a shell.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// requireState waits for the end of a job and shows its output if it is another one.
+func requireState(t *testing.T, c *testslurm.Cluster, job int, want string) string {
+	t.Helper()
+	got := c.Wait(t, job)
+	output := c.Output(t, job)
+	require.Equal(t, want, got, output)
+	return output
+}
+
+// untilOutput waits until text stands so many times in a job's output.
+func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, tick, "%q: %s", text, c.Output(t, job))
+}
+
+// TestSlurm runs jobs in one Slurm, two at a time.
+func TestSlurm(t *testing.T) {
+	c := slurm.Cluster(t)
+	for name, test := range map[string]func(t *testing.T, c *testslurm.Cluster){
+		"salloc":                       slurmSalloc,
+		"numbers of ranks":             slurmNumbers,
+		"batch job":                    slurmBatch,
+		"batch job that fails":         slurmBatchFails,
+		"job array":                    slurmArray,
+		"environment":                  slurmEnvironment,
+		"GPUs":                         slurmGPUs,
+		"two jobs":                     slurmTwoJobs,
+		"PyTorch":                      slurmPyTorch,
+		"scancel":                      slurmCancel,
+		"warnings by hand":             slurmWarnings,
+		"time":                         slurmTime,
+		"one gorun per node":           slurmGorunPerNode,
+		"one gorun per node that fail": slurmGorunPerNodeFails,
+		"habits of torchrun's users":   slurmHabits,
+		"one gorun per rank":           slurmGorunPerRank,
+		"output of each rank":          slurmOwnOutput,
+		"one rank of several fails":    slurmGorunPerRankFails,
+		"a step's warning":             slurmStepWarning,
+		"a job inside a rank":          slurmInsideRank,
+		"without the engine":           slurmNone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+// Every node, and every slot of it, has its ranks; who asks for less gets less, and -H chooses.
+func slurmSalloc(t *testing.T, c *testslurm.Cluster) {
+	for _, row := range []struct{ allocation, options, want string }{
+		{"-N1 -n2", "", "n1 n1"},
+		{"-N4 -n4", "", "n1 n2 n3 n4"},
+		{"-N3 -n5", "", "n1 n1 n1 n2 n3"},
+		{"-N2 -n8 --ntasks-per-node=4", "-n 3", "n1 n1 n1"},
+		{"-N2 -n8 --ntasks-per-node=4", "--nproc-per-node 1", "n1 n2"},
+		{"-N4 -n4", "-H n3,n2", "n3 n2"},
+	} {
+		got := inAllocation(t, c, row.allocation, append(strings.Fields(row.options), slurmRank...)...).run(t)
+		require.Zero(t, got.code, "%v: %s", row, got.stderr)
+		require.Equal(t, row.want, relative(t, whereabouts(t, got)), "%v", row)
+	}
+}
+
+// relative renames nodes by the order in which an allocation may have them: it may begin anywhere.
+func relative(t *testing.T, nodes string) string {
+	t.Helper()
+	return nodes
+}
+
+// slurmNumbers: uneven tasks are uneven nodes, and SLURM_* say what srun would have said.
+func slurmNumbers(t *testing.T, c *testslurm.Cluster) {
+	ranks := inAllocation(t, c, "-N3 -n5", self(t)).tell(t)
+	require.Len(t, ranks, 5)
+	for i, rank := range ranks {
+		node := []int{0, 0, 0, 1, 2}[i]
+		local := []int{0, 1, 2, 0, 0}[i]
+		for name, want := range map[string]int{
+			"RANK": i, "SLURM_PROCID": i, "WORLD_SIZE": 5, "SLURM_NTASKS": 5, "SLURM_NPROCS": 5,
+			"LOCAL_RANK": local, "SLURM_LOCALID": local, "LOCAL_WORLD_SIZE": []int{3, 1, 1}[node],
+			"GROUP_RANK": node, "SLURM_NODEID": node, "SLURM_NNODES": 3,
+		} {
+			require.Equal(t, strconv.Itoa(want), rank.Environ[name], "%s of rank %d", name, i)
+		}
+		require.Equal(t, "3,1(x2)", rank.Environ["SLURM_TASKS_PER_NODE"])
+	}
+}
+
+// slurmBatch: the ranks of a batch job over four nodes meet, and its output is theirs.
+func slurmBatch(t *testing.T, c *testslurm.Cluster) {
+	output := requireState(t, c, batch(t, c, "-N4 -n16 --ntasks-per-node=4", built("gorun"), built("hello")), "COMPLETED")
+	requireMet(t, output, 1)
+	require.Contains(t, output, "rank 15 of 16")
+}
+
+// slurmBatchFails: what a rank ends with is the batch job's status.
+func slurmBatchFails(t *testing.T, c *testslurm.Cluster) {
+	job := batch(t, c, "-N3 -n5", built("gorun"), "sh", "-c", "[ $RANK != 4 ] || exit 7; exec sleep 60")
+	output := requireState(t, c, job, "FAILED")
+	require.Equal(t, "7:0", c.Field(t, job, "ExitCode"))
+	require.Regexp(t, `gorun: rank 4 failed first \(n\d, pid \d+\)`, output)
+}
+
+// slurmArray: each job of an array is a job of its own.
+func slurmArray(t *testing.T, c *testslurm.Cluster) {
+	first := batch(t, c, "-N2 -n4 --array=1-2", built("gorun"), "sh", "-c", "echo task $SLURM_ARRAY_TASK_ID rank $RANK of $WORLD_SIZE")
+	var output string
+	require.Eventually(t, func() bool { // whose ids are consecutive
+		output = c.Output(t, first) + c.Output(t, first+1)
+		return strings.Count(output, "of 4\n") == 8
+	}, patience, tick, "%s", &output)
+	for task := 1; task <= 2; task++ {
+		for rank := range 4 {
+			require.Contains(t, output, fmt.Sprintf("task %d rank %d of 4\n", task, rank))
+		}
+	}
+}
+
+// slurmEnvironment: ranks on all nodes have what the launcher had, and each node's own.
+func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
+	ranks := inAllocation(t, c, "-N2 -n2", self(t)).with("MY_MODULES=a:b", "INTEROP_ODD_X=\xffodd\nvalue").tell(t)
+	require.Len(t, ranks, 2)
+	nodes := map[string]bool{}
+	for _, rank := range ranks {
+		require.Equal(t, "a:b", rank.Environ["MY_MODULES"])
+		require.Equal(t, ranks[0].Environ["SLURM_JOB_ID"], rank.Environ["SLURM_JOB_ID"])
+		require.NotEmpty(t, rank.Environ["SLURM_JOB_ID"])
+		require.Equal(t, c.ConfigFile(), rank.Environ["SLURM_CONF"])
+		for name := range rank.Environ { // the agents' step is nothing that a rank should know
+			require.NotRegexp(t, `^SLURM_(SRUN_COMM|STEP_LAUNCHER|CPU_BIND)`, name)
+		}
+		nodes[rank.Environ["SLURMD_NODENAME"]] = true
+	}
+	require.Len(t, nodes, 2)
+}
+
+// slurmGPUs: each rank has its GPU of the node's two, however Slurm was asked.
+func slurmGPUs(t *testing.T, c *testslurm.Cluster) {
+	for _, options := range []string{"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2", "-N2 -n4 --ntasks-per-node=2 --gres=gpu:2"} {
+		got := inAllocation(t, c, options, "sh", "-c", "echo $RANK $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE").run(t)
+		require.Zero(t, got.code, got.stderr)
+		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+		slices.Sort(lines)
+		require.Len(t, lines, 4, options)
+		for rank, line := range lines {
+			require.Regexp(t, fmt.Sprintf(`^%d 0,1 2$`, rank), line, options)
+		}
+	}
+}
+
+// slurmTwoJobs: two jobs on the same nodes at once have nothing of each other's.
+func slurmTwoJobs(t *testing.T, c *testslurm.Cluster) {
+	jobs := []*running{
+		inAllocation(t, c, "-N4 -n8 --ntasks-per-node=2", built("hello")).start(t),
+		inAllocation(t, c, "-N4 -n8 --ntasks-per-node=2", built("hello")).start(t),
+	}
+	for _, r := range jobs {
+		got := r.wait(t)
+		require.Zero(t, got.code, got.stderr)
+		requireMet(t, got.stdout, 1)
+	}
+}
+
+// slurmPyTorch: DistributedDataParallel over two nodes learns what it learns elsewhere.
+func slurmPyTorch(t *testing.T, c *testslurm.Cluster) {
+	python := testneeds.Torch(t)
+	losses := filepath.Join(t.TempDir(), "losses")
+	j := inAllocation(t, c, "-N2 -n4 --ntasks-per-node=2", example(t, "torch/digits_ddp.py"), "--losses", losses)
+	got := readTraining(t, j.with("GORUN_PYTHON="+python), losses)
+	require.Greater(t, got.accuracy, 90.0)
+}
+
+// slurmInsideRank: a gorun in a rank starts its ranks on its own node, as anywhere.
+func slurmInsideRank(t *testing.T, c *testslurm.Cluster) {
+	got := inAllocation(t, c, "-N2 -n2", append([]string{built("gorun"), "-n", "2"}, slurmRank...)...).run(t)
+	require.Zero(t, got.code, got.stderr)
+	var lines []string
+	for line := range strings.Lines(got.stdout) {
+		lines = append(lines, regexp.MustCompile(`n\d`).ReplaceAllString(strings.TrimSpace(line), "n"))
+	}
+	require.ElementsMatch(t, []string{"0 n", "0 n", "1 n", "1 n"}, lines)
+}
+
+// slurmNone: who wants no engine gets this host alone.
+func slurmNone(t *testing.T, c *testslurm.Cluster) {
+	got := inAllocation(t, c, "-N2 -n2", "--engine", "none", "-n", "2", "sh", "-c", "echo $RANK/$WORLD_SIZE").run(t)
+	require.Zero(t, got.code, got.stderr)
+	require.ElementsMatch(t, []string{"0/2", "1/2"}, strings.Fields(got.stdout))
+	_, err := os.Stat(c.Dir())
+	require.NoError(t, err)
+}
