@@ -1,8 +1,12 @@
 package launcher
 
 import (
+	"context"
+	"errors"
 	"io"
+	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +14,7 @@ import (
 	"gorun/env"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/transport/gather"
 	"gorun/launcher/internal/wire"
 )
 
@@ -32,6 +37,62 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 		return nil
 	}
 	return err
+}
+
+// JoinAgent makes this process the agent of one node that a resource manager started,
+// together with those of all other nodes: file, or else standard input, says where its
+// head is. Otherwise it is as [ServeAgent]. Signals that [WithSignals] passes on are told
+// to the head, since the resource manager sends them to ranks, too.
+func JoinAgent(in *os.File, file string, options ...Option) error {
+	s := &session{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
+	for _, o := range options {
+		o(&s.settings)
+	}
+	if err := s.takeProcess(); err != nil {
+		return err
+	}
+	signals := s.reportedSignals()
+	conn, err := s.comeToHead(in, file)
+	if err != nil {
+		return err
+	}
+	cfg := s.agentConfig()
+	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, true
+	err = agent.Serve(wire.NewLink(transport.Queued(conn)), cfg)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) { // the head needs it no longer
+		return nil
+	}
+	return err
+}
+
+// comeToHead reads where the head is and goes there.
+func (s *session) comeToHead(in *os.File, file string) (net.Conn, error) {
+	read := func() (*gather.Invitation, error) { return gather.ReadInvitation(in) }
+	if file != "" {
+		read = func() (*gather.Invitation, error) { return gather.ReadInvitationFile(file) }
+	}
+	invitation, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return gather.Come(context.Background(), invitation, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+}
+
+// reportedSignals are those that this process gets from now on.
+func (s *session) reportedSignals() <-chan syscall.Signal {
+	if s.settings.subscribe == nil {
+		return nil
+	}
+	heard, numbers := make(chan os.Signal, signalBurst), make(chan syscall.Signal, signalBurst)
+	s.settings.subscribe(heard)
+	go func() {
+		for sig := range heard {
+			if number, ok := sig.(syscall.Signal); ok {
+				numbers <- number
+			}
+		}
+	}()
+	return numbers
 }
 
 // firstLease is how long an agent waits for the first word of its head, which speaks at

@@ -33,21 +33,36 @@ func (s *session) connect(ctx context.Context) error {
 	if err := s.buildHere(ctx, list); err != nil {
 		return err
 	}
+	byEngine := s.gathersByEngine()
 	for i, h := range list {
+		if byEngine {
+			h.Here = false // it comes as all others do: as a part of the manager's job
+		}
 		s.nodes = append(s.nodes, &node{place: i, host: h, name: h.Name, tell: s.settings.tell})
 	}
-	if len(list) == 1 && list[0].Here {
+	if len(list) == 1 && s.nodes[0].host.Here {
 		s.nodes[0].name = "this host"
 		s.serveHere(s.nodes[0])
 		return nil
 	}
-	if s.settings.reacher == nil {
-		s.settings.reacher = s.newShell()
-	}
 	s.beat() // others may take long, or ask for a password
 	end := s.showProgress(list)
 	defer end()
+	if byEngine {
+		return s.connectByEngine(ctx, list)
+	}
+	if s.settings.reacher == nil {
+		s.settings.reacher = s.newShell()
+	}
 	return s.each(func(n *node) error { return s.connectTo(ctx, n) })
+}
+
+// connectByEngine has a resource manager start all agents.
+func (s *session) connectByEngine(ctx context.Context, list []hosts.Host) error {
+	if err := s.gatherByEngine(ctx, list); err != nil {
+		return err
+	}
+	return s.engine.explain(s.each(func(n *node) error { return s.connectTo(ctx, n) }))
 }
 
 // showProgress lets the user see how far the hosts are until end is called.

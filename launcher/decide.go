@@ -141,8 +141,12 @@ func (s *session) takeFacts() error {
 }
 
 // tellTwins remarks on one machine that was named twice: its CPUs and GPUs would be given
-// out twice. Nodes that were started one by one may be meant to be on one.
+// out twice. Nodes that were started one by one may be meant to be on one, and what a
+// resource manager calls nodes is its own business.
 func (s *session) tellTwins() {
+	if s.engine != nil {
+		return
+	}
 	first := map[string]*node{}
 	for _, n := range s.nodes {
 		if twin := first[n.boot]; twin != nil && n.boot != "" && s.spec.Join == nil {
@@ -173,6 +177,9 @@ func (s *session) takeFactsOf(n *node) error {
 	n.facts = job.Facts{
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
 		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
+	}
+	if engine := s.spec.Reach.Engine; engine != nil && len(engine.Once) > 0 {
+		n.facts.Environ = plan.OwnInEngine(facts.Environ)
 	}
 	if s.spec.Join != nil {
 		n.facts.Joined, n.facts.Environ, n.facts.Ranks = n.joined, facts.Environ, facts.Ranks

@@ -111,6 +111,16 @@ func stateOf(ctx context.Context) func(bootstrap.State) {
 	return watch
 }
 
+// came notes that a host's agent has come to its head, or has to come again.
+func (p *Progress) came(number int, here bool) {
+	p.change(number, func(h *hostProgress) {
+		h.Reached, h.Ready, h.Step = here, here, stepWaiting
+		if here {
+			h.Step, h.took = stepReady, time.Since(p.began)
+		}
+	})
+}
+
 // ended notes how reaching a host has ended.
 func (p *Progress) ended(number int, err error) {
 	p.change(number, func(h *hostProgress) {

@@ -131,6 +131,8 @@ type session struct {
 	// joined is set where another node is the head, door where others come to this one.
 	joined *join.Joined
 	door   *join.Head
+	// engine has the agents that a resource manager's command started; nil: none did.
+	engine *engineAgents
 	// shared is what several nodes are alike in.
 	shared wire.Shared
 	// built is where Go programs for other hosts were built; "": none were.

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -80,7 +81,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
-	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost}
+	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath}
 }
 
 // variableNames are the names in the environment.

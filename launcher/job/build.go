@@ -56,14 +56,45 @@ func (s *Spec) Request() placement.Request {
 
 // rankEnviron is the inherited environment with what -x sets behind it, where it
 // counts.
-func (s *Spec) rankEnviron() []string {
-	environ := slices.Clip(s.Environ)
+func (s *Spec) rankEnviron() []string { return s.withExports(s.Environ) }
+
+func (s *Spec) withExports(environ []string) []string {
+	environ = slices.Clip(environ)
 	for _, e := range s.Exports {
 		if e.HasValue {
 			environ = append(environ, e.Name+"="+e.Value)
 		}
 	}
 	return environ
+}
+
+// byEngine reports whether one command of a resource manager's starts all agents.
+func (s *Spec) byEngine() bool {
+	return s.Join == nil && s.Reach.Engine != nil && len(s.Reach.Engine.Once) > 0
+}
+
+// ownGPUs reports whether the node itself says by variables which GPUs ranks see there:
+// a resource manager gives each node other ones, and who joins brings his own.
+func (s *Spec) ownGPUs(f Facts) bool { return f.Joined || s.byEngine() }
+
+// gpuEnviron has these variables of a node.
+func (s *Spec) gpuEnviron(f Facts) []string {
+	if s.ownGPUs(f) {
+		return s.withExports(f.Environ)
+	}
+	return s.rankEnviron()
+}
+
+// hidden adds to the facts which GPUs are hidden by variables of the nodes' own.
+func (s *Spec) hidden(facts []Facts) []Facts {
+	facts = slices.Clone(facts)
+	for i, f := range facts {
+		if s.ownGPUs(f) {
+			visible := placement.VisibilityOf(s.gpuEnviron(f))
+			facts[i].Machine.Hidden = &visible
+		}
+	}
+	return facts
 }
 
 // totalRanks is the wished number of ranks of all programs; 0: not said.
@@ -92,6 +123,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	facts = spec.hidden(facts)
 	layout, err := spec.layout(facts)
 	if err != nil {
 		return nil, err
@@ -240,7 +272,7 @@ func (b *builder) ranks() error {
 		r.ErrorFile = b.errorFile(place)
 		b.place(&r, place)
 		if b.spec.VirtualLocalRank && !b.spec.isolates() {
-			gpu, err := b.device(place.LocalRank)
+			gpu, err := b.device(place)
 			if err != nil {
 				return err
 			}
@@ -294,9 +326,10 @@ func (b *builder) argv(app int, at placement.Rank) []string {
 // device is the GPU that a rank sees with --virtual-local-rank, as torchrun
 // chooses it: the entry of its local rank in the list of visible devices, or
 // that number itself where there is no list.
-func (b *builder) device(localRank int) (string, error) {
+func (b *builder) device(at placement.Rank) (string, error) {
+	localRank, environ := at.LocalRank, b.spec.gpuEnviron(b.facts[at.Node])
 	for _, name := range []string{env.VarHIPVisibleDevices, env.VarCUDAVisibleDevices} {
-		list, ok := lookup(b.spec.rankEnviron(), name)
+		list, ok := lookup(environ, name)
 		if !ok || list == "" {
 			continue
 		}

@@ -53,7 +53,7 @@ func HostOfRank0(spec *Spec, facts []Facts) (int, error) {
 	if err != nil || spec.Place.RankFile == nil {
 		return 0, err
 	}
-	layout, err := spec.layout(facts)
+	layout, err := spec.layout(spec.hidden(facts))
 	if err != nil {
 		return 0, err
 	}

@@ -38,7 +38,8 @@ type Found struct {
 
 	// Hosts are those of the allocation, or of the step that Task is one of, in the
 	// engine's order. Slots is 0 where the engine does not say, or where its number
-	// does not count ranks. Address and Here are open.
+	// does not count ranks. Address is open; Here is, too, but where no agent comes to
+	// the only host, which is then this one.
 	Hosts []hosts.Host
 	// From says where they came from, in the user's words: "SLURM_JOB_NODELIST=n[1-2]".
 	From string
@@ -66,6 +67,8 @@ type Task struct {
 	Addr string
 	// Step tells this group of tasks from others of the same job: "17.0".
 	Step string
+	// Signals says that the engine signals all processes of a task, ranks too.
+	Signals bool
 }
 
 // OnePerNode reports whether no node has two of the tasks: each of them can then have
@@ -109,15 +112,18 @@ func (f *Found) Start(wanted []hosts.Host) Start {
 
 // kind is one engine.
 type kind struct {
-	name  string // as --engine takes it
-	title string // as people write it
+	name  string   // as --engine takes it
+	title string   // as people write it
+	vars  []string // by which a job of the engine's is known, for messages
 	// find returns nil where this process is in no job of the engine's.
 	find func(w World) (*Found, error)
 }
 
 // kinds are the engines in the order in which they are looked for: those that wrap
 // others come first.
-var kinds = []kind{}
+var kinds = []kind{
+	{name: "slurm", title: "Slurm", vars: []string{"SLURM_JOB_ID"}, find: findSlurm},
+}
 
 // None is the name that stands for no engine.
 const None = "none"

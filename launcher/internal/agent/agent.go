@@ -48,6 +48,9 @@ type Config struct {
 	Door Door
 	// Signals has those that this process got and that are for the head; nil: none.
 	Signals <-chan syscall.Signal
+	// Engine says that a resource manager started this agent and sends Signals to ranks,
+	// too: they are told of and not passed on.
+	Engine bool
 	// Lease is how long the agent goes on without a frame of the head until that says
 	// another time; 0: for ever.
 	Lease time.Duration
@@ -64,6 +67,7 @@ type Agent struct {
 	store    store
 	job      *running // nil until Start
 	lease    lease
+	engine   engineSignals
 }
 
 // Serve answers the head's frames until the connection ends, and then ends
@@ -171,6 +175,8 @@ type signals struct {
 	// asked is when ranks were first asked to end; nil: not yet. Whoever notes their
 	// ends must not wait for mu.
 	asked atomic.Pointer[time.Time]
+	// engine has those that a resource manager sends; nil: none does.
+	engine *engineSignals
 }
 
 // ask notes that ranks are asked to end, before they can hear of it.
@@ -180,6 +186,9 @@ func (s *signals) ask() {
 }
 
 func (s *signals) askedAt() time.Time {
+	if at := s.engine.askedAt(); !at.IsZero() {
+		return at
+	}
 	if at := s.asked.Load(); at != nil {
 		return *at
 	}
@@ -194,6 +203,9 @@ func (j *running) signal(s wire.Signal) {
 	}
 	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
 		j.signals.ask()
+		if !j.signals.starting && j.signals.engine.has(s.Signal) {
+			return
+		}
 	}
 	j.deliver(s)
 }

@@ -169,6 +169,10 @@ func (e *OverError) Error() string { return e.Text }
 // passSignals tells the head of the signals that this process got. A second one that
 // ends a job ends this node at once, whatever the head does.
 func (a *Agent) passSignals() {
+	if a.cfg.Engine {
+		a.reportSignals()
+		return
+	}
 	asked := false
 	for {
 		select {

@@ -81,7 +81,7 @@ func (a *Agent) start(s wire.Start) error {
 	}
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
-	j.signals.starting = true
+	j.signals.starting, j.signals.engine = true, &a.engine
 	j.open.Store(1) // until all ranks are started
 	a.job = j
 	go j.spawn()

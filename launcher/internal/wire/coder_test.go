@@ -18,7 +18,7 @@ var messages = []Message{
 	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
-	&Probe{}, &Reached{}, &Over{},
+	&Probe{}, &Reached{}, &Over{}, &Signalled{},
 	&Check{}, &Checked{},
 }
 

@@ -312,6 +312,13 @@ func (m *Inspect) fields(c *coder) {
 	c.flag(2, &m.Stop)
 }
 
+func (*Signalled) Type() Type { return TypeSignalled }
+
+func (m *Signalled) fields(c *coder) {
+	number(c, 1, &m.Signal)
+	c.moment(2, &m.At)
+}
+
 func (*Over) Type() Type { return TypeOver }
 
 func (m *Over) fields(c *coder) {

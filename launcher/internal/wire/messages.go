@@ -245,6 +245,13 @@ type Signal struct {
 	Group  bool
 }
 
+// Signalled says that an agent has got a signal from the resource manager that started
+// it, which sends it to ranks, too.
+type Signalled struct {
+	Signal syscall.Signal
+	At     time.Time
+}
+
 // Kill ends every process of a node's ranks at once.
 type Kill struct{}
 

@@ -14,6 +14,7 @@
 //	  | <-- Running{pids} -------- |   or StartFailed
 //	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
+//	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -83,6 +84,7 @@ const (
 	TypeOver
 	TypeCheck
 	TypeChecked
+	TypeSignalled
 )
 
 var typeNames = [...]string{
@@ -92,7 +94,7 @@ var typeNames = [...]string{
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
-	TypeCheck: "check", TypeChecked: "checked",
+	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled",
 }
 
 // String returns the type's name, for messages.

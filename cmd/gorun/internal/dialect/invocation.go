@@ -78,6 +78,8 @@ type Surroundings struct {
 	// IsThisHost reports whether a name or address that is not a loopback one
 	// means the host that the launcher runs on.
 	IsThisHost func(name string) bool
+	// LookPath finds a command, as exec.LookPath does.
+	LookPath func(name string) (path string, err error)
 }
 
 // UsageError holds every problem of one command line. The command exits with

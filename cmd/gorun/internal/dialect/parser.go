@@ -64,6 +64,7 @@ type parser struct {
 	hostLists               []arg
 	hostFile                arg
 	excluded                []arg
+	engine                  engineWish
 	nodeRank                nodeRankWish
 	backend                 string
 	conf                    rdzvConf

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/wire"
+)
+
+// engineSignals are those that a resource manager has sent to this agent and, as it does,
+// to every process of its ranks.
+type engineSignals struct {
+	mu    sync.Mutex
+	sent  map[syscall.Signal]bool
+	asked time.Time // when one of them first asked ranks to end
+}
+
+func (e *engineSignals) add(sig syscall.Signal, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sent == nil {
+		e.sent = map[syscall.Signal]bool{}
+	}
+	e.sent[sig] = true
+	if e.asked.IsZero() && endsRanks(sig) {
+		e.asked = at
+	}
+}
+
+// endsRanks reports whether programs take a signal for a wish that they end.
+func endsRanks(sig syscall.Signal) bool {
+	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGHUP
+}
+
+// has reports whether ranks have got a signal already. One that ends them they need not
+// get twice: some take the second for impatience.
+func (e *engineSignals) has(sig syscall.Signal) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sent[sig] && endsRanks(sig)
+}
+
+// askedAt is when ranks were first asked to end, zero if they were not.
+func (e *engineSignals) askedAt() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked
+}
+
+// reportSignals tells the head what a resource manager sends. One that stops processes is
+// followed by another that nobody hears of: the agent does not hold that against the head.
+func (a *Agent) reportSignals() {
+	for {
+		select {
+		case <-a.lease.over:
+			return
+		case sig := <-a.cfg.Signals:
+			now := time.Now()
+			a.engine.add(sig, now)
+			_ = a.link.Send(&wire.Signalled{Signal: sig, At: now})
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package gather
+
+import (
+	"bufio"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// command is the engine's command while it runs.
+type command struct {
+	name     string
+	cmd      *exec.Cmd
+	in       io.WriteCloser // kept open: its end tells agents that the head is gone
+	said     said
+	hear     func(Word)
+	ended    chan struct{} // closed once it was waited for and its words were read
+	err      error         // how it ended, then
+	hopeless chan struct{} // closed when it said that an agent will not come
+	once     sync.Once
+}
+
+// nameWord is the part of a word of engine.Start.Bcast in whose place a name comes that
+// nobody can guess.
+const nameWord = "{name}"
+
+// startCommand starts the engine's command and tells it where the head is.
+func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *command, remove func(), err error) {
+	words, agent := slices.Clone(cfg.Start.Once), slices.Clone(cfg.Agent)
+	if bring {
+		i.Brought = "gorun-" + rand.Text()
+		for _, word := range cfg.Start.Bcast {
+			words = append(words, strings.ReplaceAll(word, nameWord, i.Brought))
+		}
+	}
+	line, err := i.line()
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() {}
+	if cfg.Start.ByFile {
+		file := ""
+		if file, remove, err = writeFile(cfg.Dir, line); err != nil {
+			return nil, nil, fmt.Errorf("write the file by which agents find the head: %w", err)
+		}
+		agent[len(agent)-1] += ":" + file
+		line = nil
+	}
+	c = &command{name: filepath.Base(words[0]), hear: hear, ended: make(chan struct{}), hopeless: make(chan struct{})}
+	words = append(words, agent...)
+	c.cmd = exec.Command(words[0], words[1:]...)
+	c.cmd.Env = environ(cfg)
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C on the terminal is gorun's, who ends the job in order
+	if err := c.start(line); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return c, remove, nil
+}
+
+// environ is what the command sees.
+func environ(cfg *Config) []string {
+	list := slices.DeleteFunc(slices.Clone(cfg.Environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(cfg.Start.Drop, func(drop string) bool {
+			prefix, several := strings.CutSuffix(drop, "*")
+			return name == drop || several && strings.HasPrefix(name, prefix)
+		}) || slices.ContainsFunc(cfg.Start.Set, func(set string) bool { return strings.HasPrefix(set, name+"=") })
+	})
+	return append(list, cfg.Start.Set...)
+}
+
+// start starts the command, and hears what it says from then on.
+func (c *command) start(line []byte) error {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		theirIn.Close()
+		in.Close()
+		return err
+	}
+	c.in = in
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, theirOut
+	err = c.cmd.Start()
+	theirIn.Close()
+	theirOut.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		return err
+	}
+	if len(line) > 0 {
+		_, _ = in.Write(line) // a pipe holds it; a command that is gone says more than this error would
+	}
+	go c.listen(out)
+	return nil
+}
+
+// keptWords is how long after its end something else may hold the command's output.
+const keptWords = 200 * time.Millisecond
+
+// listen reads what the command says, to its end.
+func (c *command) listen(out *os.File) {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		lines := bufio.NewReaderSize(out, maxLine)
+		for {
+			line, err := lines.ReadSlice('\n')
+			if len(line) > 0 {
+				c.take(string(line))
+			}
+			if err != nil && err != bufio.ErrBufferFull {
+				return
+			}
+		}
+	}()
+	c.err = c.cmd.Wait()
+	timer := time.NewTimer(keptWords)
+	defer timer.Stop()
+	select {
+	case <-read:
+	case <-timer.C:
+	}
+	_ = out.Close()
+	<-read
+	close(c.ended)
+}
+
+// take hears one line.
+func (c *command) take(line string) {
+	w := understand(line)
+	if w.Text == "" {
+		return
+	}
+	c.said.add(w)
+	if w.Kind.hopeless() {
+		c.once.Do(func() { time.AfterFunc(moreWords, func() { close(c.hopeless) }) })
+	}
+	c.hear(w)
+}
+
+// moreWords is how long a command that said that an agent will not come may go on to
+// say why, or of which others.
+const moreWords = 100 * time.Millisecond
+
+// end waits so long for the command's end, then asks it to end, and then kills it, with
+// what it has started in its session's first group.
+func (c *command) end(limit time.Duration) {
+	for _, step := range []struct {
+		signal syscall.Signal
+		after  time.Duration
+	}{{0, limit}, {syscall.SIGTERM, EndLimit}, {syscall.SIGKILL, 0}} {
+		if step.signal != 0 {
+			_ = syscall.Kill(-c.cmd.Process.Pid, step.signal)
+		}
+		timer := time.NewTimer(step.after)
+		select {
+		case <-c.ended:
+			timer.Stop()
+			_ = c.in.Close()
+			return
+		case <-timer.C:
+		}
+	}
+	<-c.ended
+	_ = c.in.Close()
+}

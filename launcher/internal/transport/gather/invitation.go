@@ -1,0 +1,112 @@
+package gather
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// protocol is the version of the invitation and the messages. It changes when an older
+// peer could no longer follow.
+const protocol = 1
+
+// Invitation is what an agent has to know to come to its head. It holds a secret.
+type Invitation struct {
+	Protocol int `json:"gather"`
+	// Version is the head's gorun.
+	Version string `json:"version"`
+	// Token proves both ends to each other, 32 bytes.
+	Token []byte `json:"token"`
+	// Addrs are where the head may be reached, the most plausible first, at Port.
+	Addrs []netip.Addr `json:"addrs"`
+	Port  int          `json:"port"`
+	// NodeIDs are variables by the first of which an agent knows its node.
+	NodeIDs []string `json:"node_ids,omitempty"`
+	// Within bounds how long an agent tries, and then waits for the others.
+	Within time.Duration `json:"within"`
+	// Brought is the name of the agent's program where the engine brought it to the node
+	// for this job alone: it is removed in the end.
+	Brought string `json:"brought,omitempty"`
+}
+
+// maxInvitation bounds an invitation in bytes.
+const maxInvitation = 64 << 10
+
+func (i *Invitation) line() ([]byte, error) {
+	line, err := json.Marshal(i)
+	return append(line, '\n'), err
+}
+
+// ReadInvitation reads one line.
+func ReadInvitation(r io.Reader) (*Invitation, error) {
+	in := bufio.NewReaderSize(io.LimitReader(r, maxInvitation), maxInvitation)
+	line, err := in.ReadBytes('\n')
+	if err != nil && len(line) == 0 {
+		return nil, fmt.Errorf("nobody said on standard input where the head is: %w", err)
+	}
+	var i Invitation
+	if err := json.Unmarshal(line, &i); err != nil {
+		return nil, fmt.Errorf("what standard input says of the head cannot be read: %w", err)
+	}
+	if i.Protocol != protocol {
+		return nil, fmt.Errorf("the head speaks version %d of gathering (gorun %s), this gorun %d", i.Protocol, i.Version, protocol)
+	}
+	if len(i.Addrs) == 0 || i.Port <= 0 || i.Port > 65535 {
+		return nil, errors.New("the head did not say where it is")
+	}
+	return &i, nil
+}
+
+// ReadInvitationFile reads the file in which an invitation lies. It has to be the user's
+// own, whom alone it is for.
+func ReadInvitationFile(name string) (*Invitation, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || int(s.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s is not a file that only its user can read", name)
+	}
+	i, err := ReadInvitation(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return i, nil
+}
+
+// writeFile puts a line into a new file in a new directory below dir, which both are the
+// user's alone. remove removes them.
+func writeFile(dir string, line []byte) (name string, remove func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, err
+	}
+	own, err := os.MkdirTemp(dir, "join-") // 0700
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(own) }
+	name = filepath.Join(own, "head")
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	_, err = f.Write(line)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil { // others read it on other hosts
+		remove()
+		return "", nil, err
+	}
+	return name, remove, nil
+}

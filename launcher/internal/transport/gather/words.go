@@ -1,0 +1,287 @@
+package gather
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"gorun/internal/printable"
+)
+
+// Kind is what a word of an engine means for the job.
+type Kind uint8
+
+// The kinds.
+const (
+	Talk      Kind = iota // nothing
+	NoProgram             // gorun is not there
+	NoNode                // a node is down, or not to be had
+	NoStep                // the engine does not start the agents
+	NoJob                 // the job is over
+	AgentEnds             // an agent has ended by itself
+	Cancelled             // somebody ended the job
+	TimeLimit             // the job's time is over
+	Preempted             // another job wants the nodes
+	NodeFails             // the engine has lost a node
+	StepLost              // what the engine has on a node is gone, and the agent with it
+)
+
+// hopeless reports whether not all agents will come.
+func (k Kind) hopeless() bool { return k >= NoProgram && k <= NodeFails }
+
+// ends reports whether the engine ends the job.
+func (k Kind) ends() bool { return k >= Cancelled && k <= NodeFails }
+
+// Word is a line that the engine's command, or what it started, has said.
+type Word struct {
+	Kind Kind
+	// Node is the node that it is about, as the engine calls it; "": none that is known.
+	Node string
+	// Text is printable.
+	Text string
+}
+
+// maxLine bounds a line in bytes; what is longer counts as several.
+const maxLine = 4 << 10
+
+// meanings are pieces of lines that tell what they mean; the first that fits counts.
+// They are Slurm's unless said otherwise: src/srun, src/slurmd/slurmstepd and
+// src/common/slurm_errno.c of Slurm 20.11 to 24.11.
+var meanings = []struct {
+	pieces []string // all of them, in this order
+	kind   Kind
+}{
+	{[]string{"CANCELLED AT", "DUE TO TIME LIMIT"}, TimeLimit},
+	{[]string{"CANCELLED AT", "DUE TO PREEMPTION"}, Preempted},
+	{[]string{"CANCELLED AT", "DUE TO NODE FAILURE"}, NodeFails},
+	{[]string{"CANCELLED AT"}, Cancelled},
+	{[]string{"FAILED", "DUE TO NODE FAILURE"}, NodeFails},
+	{[]string{"Node failure on "}, NodeFails},
+	{[]string{"error with slurmstepd on node"}, StepLost},
+	{[]string{"execve():", "No such file or directory"}, NoProgram},
+	{[]string{"execve():", "Permission denied"}, NoProgram},
+	{[]string{"execve():", "Exec format error"}, NoProgram},
+	{[]string{"command not found"}, NoProgram},
+	{[]string{"Required node not available"}, NoNode},
+	{[]string{"Requested nodes are busy"}, NoStep},
+	{[]string{"Requested node configuration is not available"}, NoStep},
+	{[]string{"Invalid job id"}, NoJob},
+	{[]string{"already completing or completed"}, NoJob},
+	{[]string{"Unable to create step"}, NoStep},
+	{[]string{"Task launch for", "failed on node"}, NoNode},
+	{[]string{"task", "Exited with exit code"}, AgentEnds},
+	{[]string{"task", "Killed"}, AgentEnds},
+	{[]string{"task", "Terminated"}, AgentEnds},
+	{[]string{"task", "Aborted"}, AgentEnds},
+}
+
+// noise are beginnings of lines that say nothing that another line has not said.
+var noise = []string{
+	"Job step aborted", "Terminating StepId", "Terminating task", "got SIGCONT", "forcing job termination", "launch/slurm:", "Waiting up to",
+}
+
+// understand reads one line.
+func understand(line string) Word {
+	text := strings.TrimSpace(printable.Text(printable.Short(strings.TrimRight(line, "\r\n"))))
+	w := Word{Text: text}
+	rest := text
+	if label, after, ok := strings.Cut(rest, ": "); ok && isNumber(label) { // srun --label
+		rest = after
+	}
+	if after, ok := strings.CutPrefix(rest, "slurmstepd-"); ok { // several daemons on one host
+		w.Node, rest, _ = strings.Cut(after, ": ")
+	}
+	for _, prefix := range []string{"slurmstepd: ", "srun: ", "error: "} {
+		rest = strings.TrimPrefix(rest, prefix)
+	}
+	for _, m := range meanings {
+		if inOrder(rest, m.pieces) {
+			w.Kind = m.kind
+			break
+		}
+	}
+	if name, _, ok := strings.Cut(rest, ": task"); ok && !strings.Contains(name, " ") {
+		w.Node = name
+	}
+	for _, before := range []string{"Node failure on ", "failed on node "} {
+		if _, after, ok := strings.Cut(rest, before); ok {
+			w.Node, _, _ = strings.Cut(after, ":")
+		}
+	}
+	return w
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func inOrder(text string, pieces []string) bool {
+	for _, p := range pieces {
+		_, after, ok := strings.Cut(text, p)
+		if !ok {
+			return false
+		}
+		text = after
+	}
+	return true
+}
+
+// keptLines is how many lines are kept.
+const keptLines = 64
+
+// said are the last lines.
+type said struct {
+	mu    sync.Mutex
+	words []Word
+}
+
+func (s *said) add(w Word) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.ContainsFunc(noise, func(n string) bool { return strings.Contains(w.Text, n) }) {
+		return
+	}
+	if len(s.words) >= keptLines { // the first are about the start, which the last may follow from
+		s.words = slices.Delete(s.words, keptLines/2, keptLines/2+1)
+	}
+	s.words = append(s.words, w)
+}
+
+func (s *said) all() []Word {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.words)
+}
+
+// last is the last line, "" if there is none.
+func (s *said) last() string {
+	if all := s.all(); len(all) > 0 {
+		return all[len(all)-1].Text
+	}
+	return ""
+}
+
+// of is what was last said of a node.
+func (s *said) of(node string) string {
+	for _, w := range slices.Backward(s.all()) {
+		if w.Node == node {
+			return w.Text
+		}
+	}
+	return ""
+}
+
+// Ending is what an engine has said of its ending the job.
+type Ending struct {
+	// Kind is why, Talk if it has said nothing.
+	Kind Kind
+	// Nodes are those that it is about: with NodeFails.
+	Nodes []string
+}
+
+func (e *Ending) add(w Word) {
+	if !w.Kind.ends() {
+		return
+	}
+	if e.Kind == Talk || e.Kind == Cancelled {
+		e.Kind = w.Kind
+	}
+	if strings.Contains(w.Text, "Node failure on ") && !slices.Contains(e.Nodes, w.Node) {
+		e.Nodes = append(e.Nodes, w.Node)
+	}
+}
+
+// String says why in words for the user, "" where it is not known.
+func (e Ending) String() string {
+	switch e.Kind {
+	case TimeLimit:
+		return "time limit"
+	case Preempted:
+		return "preempted"
+	case NodeFails:
+		if len(e.Nodes) > 0 {
+			return "node failure: " + strings.Join(e.Nodes, ", ")
+		}
+		return "node failure"
+	case Cancelled:
+		return "cancelled (scancel)"
+	}
+	return ""
+}
+
+// explainedLines is how many lines of a command an error has.
+const explainedLines = 3
+
+// explain says why the command has ended, or why its agents will not come.
+func (c *command) explain(cfg *Config) *Error {
+	words := c.said.all()
+	slices.SortStableFunc(words, func(a, b Word) int { return rank(a.Kind) - rank(b.Kind) }) // what says most comes first
+	e := &Error{Text: c.how()}
+	for i, w := range words {
+		if i == explainedLines {
+			break
+		}
+		e.Text += [...]string{": ", "; "}[min(i, 1)] + w.Text
+	}
+	for _, w := range words {
+		if e.Hint == "" {
+			e.Hint = hint(w, cfg, c.name)
+		}
+		e.again = e.again || w.Kind == NoProgram
+	}
+	return e
+}
+
+// rank is how much a word says of why agents did not come.
+func rank(k Kind) int {
+	switch k {
+	case Talk:
+		return 2
+	case AgentEnds, Cancelled:
+		return 3
+	}
+	return 1
+}
+
+// how is how the command has ended.
+func (c *command) how() string {
+	select {
+	case <-c.ended:
+	default:
+		return c.name + " did not start all agents"
+	}
+	state := "exit code 0"
+	if exit, ok := c.err.(*exec.ExitError); ok {
+		state = fmt.Sprintf("exit code %d", exit.ExitCode())
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			state = "killed by " + status.Signal().String()
+		}
+	}
+	return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, state)
+}
+
+// hint is something to try.
+func hint(w Word, cfg *Config, command string) string {
+	switch w.Kind {
+	case NoProgram:
+		return fmt.Sprintf("%s is not on %s as it is here: install it where all nodes see it", cfg.Agent[0], nodeOr(w.Node, "a node"))
+	case NoNode:
+		if w.Node != "" {
+			return fmt.Sprintf("gorun --exclude %s … does without that node", w.Node)
+		}
+		return "sinfo -R says which node is down; gorun --exclude NODE … does without it"
+	case NoStep:
+		return fmt.Sprintf("another %s of this job may hold its CPUs or GPUs: squeue -s shows it", command)
+	case NoJob:
+		return "the allocation has ended: exit leaves its shell, salloc or sbatch gets another"
+	}
+	return ""
+}
+
+func nodeOr(node, or string) string {
+	if node == "" {
+		return or
+	}
+	return node
+}
