@@ -59,6 +59,7 @@ bench: build ## gorun against its peers on this machine, interleaved; ratios bes
 	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json
 	$(GO) run ./internal/bench/output -gorun bin/gorun -json build/bench/output.json
 	$(GO) run ./internal/bench/pytorch -gorun bin/gorun -json build/bench/pytorch.json
+	$(GO) run ./internal/bench/slurm -gorun bin/gorun -json build/bench/slurm.json
 	$(GO) run ./internal/bench/store -gorun bin/gorun -json build/bench/store.json
 
 soak: ## the tests with full counts, then fuzzing: hours

@@ -45,6 +45,7 @@ var bound = [...]Passage{
 	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
 	{[]string{"SYSTEMD_*", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "WATCHDOG_*", "MEMORY_PRESSURE_*"}, "a service on one host"},
 	{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "KUBERNETES_*"}, "one task of a batch system or container engine"},
+	{[]string{"LSF_PM_*", "LS_JOBPID", "JSM_*", "PALS_*", "LOADL_*", "COBALT_*", "PE_HOSTFILE", "JOB_ID", "AWS_BATCH_JOB_*", "SM_CURRENT_HOST", "JOB_COMPLETION_INDEX"}, "one task, or one node's part, of others"},
 }
 
 // ofEngine is what ranks have from the agent of their node where one command of a

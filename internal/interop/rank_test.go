@@ -47,6 +47,8 @@ func play(role string) int {
 		return playGuests()
 	case "heed":
 		return playHeed()
+	case "site":
+		return playSite()
 	case "closed":
 		return execWithClosedDescriptors()
 	}

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gorun/env"
 	"gorun/placement"
 )
 
@@ -139,7 +138,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
 	}
 	b.nodes(facts)
-	b.plan.Notes = slices.Concat(notesOf(b.facts), layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle())
+	b.plan.Notes = slices.Concat(notesOf(b.facts), layout.Notes, spec.Output.strays(b.localRanks()), spec.idle())
 	if err := b.apps(); err != nil {
 		return nil, err
 	}
@@ -148,7 +147,9 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := b.ranks(); err != nil {
 		return nil, err
 	}
+	b.countSharers()
 	b.plan.Notes = append(b.plan.Notes, b.homeless()...)
+	b.noteOwnGPUs()
 	if err := b.environment(); err != nil {
 		return nil, err
 	}
@@ -252,6 +253,8 @@ type builder struct {
 	opened Opened
 	layout placement.Layout
 	plan   Plan
+	// sharers are the numbers of ranks that use the CPUs of each node.
+	sharers []int
 }
 
 // ranks gives every rank its place, its program and its arguments.
@@ -325,21 +328,19 @@ func (b *builder) argv(app int, at placement.Rank) []string {
 
 // device is the GPU that a rank sees with --virtual-local-rank, as torchrun
 // chooses it: the entry of its local rank in the list of visible devices, or
-// that number itself where there is no list.
+// that number itself where there is no list. A process that is one rank may have
+// been given one of its own.
 func (b *builder) device(at placement.Rank) (string, error) {
-	localRank, environ := at.LocalRank, b.spec.gpuEnviron(b.facts[at.Node])
-	for _, name := range []string{env.VarHIPVisibleDevices, env.VarCUDAVisibleDevices} {
-		list, ok := lookup(environ, name)
-		if !ok || list == "" {
-			continue
-		}
-		devices := strings.Split(list, ",")
-		if localRank >= len(devices) {
-			return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, list, localRank)
-		}
-		return strings.TrimSpace(devices[localRank]), nil
+	devices, name := b.visible(at.Node)
+	switch {
+	case devices == nil:
+		return strconv.Itoa(at.LocalRank), nil
+	case len(devices) == 1 && b.facts[at.Node].Seat != nil:
+		return strings.TrimSpace(devices[0]), nil
+	case at.LocalRank >= len(devices):
+		return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, strings.Join(devices, ","), at.LocalRank)
 	}
-	return strconv.Itoa(localRank), nil
+	return strings.TrimSpace(devices[at.LocalRank]), nil
 }
 
 // lookup finds a variable in an environment; the last entry counts.

@@ -46,12 +46,16 @@ func (b *builder) environment() error {
 // nodeInputs divides a node's usable CPUs among its ranks, and says what they
 // inherit from where.
 func (b *builder) nodeInputs(node int) plan.Node {
-	f, ranks := &b.facts[node], len(b.plan.Nodes[node].Ranks)
+	f, ranks := &b.facts[node], b.sharers[node]
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node),
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface,
+		KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
 	}
-	if n.Threads > 0 {
+	switch wish := b.spec.Place.CPUsPerRank; {
+	case f.Seat != nil && wish > 0:
+		n.Threads, n.Why = b.plan.Ranks[node].threads, plural(wish, "CPU")+" for each rank, as was wished"
+	case n.Threads > 0:
 		n.Why = m.CPUReason()
 		if ranks > 1 {
 			n.Why += fmt.Sprintf(" ÷ %d ranks", ranks)
@@ -100,7 +104,7 @@ func (b *builder) goThreads(r *Rank) int {
 	threads, wish := r.threads, b.spec.CPUsPerRank
 	if wish > 0 {
 		threads = min(threads, wish)
-	} else if len(b.plan.Nodes[r.Node].Ranks) < 2 {
+	} else if b.sharers[r.Node] < 2 {
 		return 0
 	}
 	if threads >= cpus {

@@ -31,6 +31,9 @@ func inParentheses(text string) string {
 
 // layout has the ranks placed.
 func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
+	if slices.ContainsFunc(facts, func(f Facts) bool { return f.Seat != nil }) {
+		return s.seated(facts)
+	}
 	req, machines := s.Request(), make([]placement.Machine, len(facts))
 	own := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
 	if own { // nodes that were started by hand, each with its number

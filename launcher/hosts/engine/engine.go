@@ -24,6 +24,9 @@ type World struct {
 	IsThisHost func(name string) bool
 	// LookPath finds a command as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
+	// Output runs a command of the engine's that only reads, and returns its standard
+	// output: Flux says by a command what others say by variables. nil: none can be run.
+	Output func(argv ...string) ([]byte, error)
 }
 
 // Found is what an engine said.
@@ -122,7 +125,19 @@ type kind struct {
 // kinds are the engines in the order in which they are looked for: those that wrap
 // others come first.
 var kinds = []kind{
+	// It runs in allocations of Slurm's and others', and removes SLURM_* from its own.
+	{name: "flux", title: "Flux", vars: []string{"FLUX_URI"}, find: findFlux},
+	// Its tasks have PBS_* or SLURM_*, too.
+	{name: "pals", title: "PALS", vars: []string{"PALS_RANKID"}, find: findPALS},
 	{name: "slurm", title: "Slurm", vars: []string{"SLURM_JOB_ID"}, find: findSlurm},
+	{name: "pbs", title: "PBS", vars: []string{"PBS_JOBID", "PBS_NODEFILE"}, find: findPBS},
+	{name: "lsf", title: "LSF", vars: []string{"LSB_JOBID", "LSB_MCPU_HOSTS"}, find: findLSF},
+	{name: "sge", title: "Grid Engine", vars: []string{"SGE_ROOT", "JOB_ID", "PE_HOSTFILE"}, find: findSGE},
+	{name: "cobalt", title: "Cobalt", vars: []string{"COBALT_JOBID", "COBALT_NODEFILE"}, find: findCobalt},
+	{name: "loadleveler", title: "LoadLeveler", vars: []string{"LOADL_STEP_ID", "LOADL_PROCESSOR_LIST"}, find: findLoadLeveler},
+	{name: "mpi-operator", title: "MPI Operator", vars: []string{"KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_default_hostfile"}, find: findMPIOperator},
+	{name: "aws-batch", title: "AWS Batch", vars: []string{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"}, find: findBatch},
+	{name: "sagemaker", title: "SageMaker", vars: []string{"SM_HOSTS", "SM_CURRENT_HOST"}, find: findSageMaker},
 }
 
 // None is the name that stands for no engine.
