@@ -21,12 +21,12 @@ func inStep(t *testing.T, c *testslurm.Cluster, options string, args ...string) 
 
 // slurmGorunPerNode: gorun in each of a step's tasks is a node of one job, and knows from Slurm which.
 func slurmGorunPerNode(t *testing.T, c *testslurm.Cluster) {
-	ranks := tellInSlurm(t, inStep(t, c, "-N3 --ntasks-per-node=1 -c2", "--nproc-per-node", "2", self(t)))
+	ranks := tellInSlurm(t, inStep(t, c, "-N3 --ntasks-per-node=1 -c2", "--nproc-per-node", "2"))
 	requireNumbers(t, ranks, []int{2, 2, 2})
 	got := inStep(t, c, "-N2 --ntasks-per-node=1", "--nproc-per-node", "4", built("hello")).run(t)
 	require.Zero(t, got.code, got.stderr)
 	requireMet(t, got.stdout, 1)
-	ranks = tellInSlurm(t, inStep(t, c, "-N1 -n1", "--nproc-per-node", "2", self(t)))
+	ranks = tellInSlurm(t, inStep(t, c, "-N1 -n1", "--nproc-per-node", "2"))
 	requireNumbers(t, ranks, []int{2})
 }
 
@@ -73,7 +73,7 @@ exec srun -N2 --ntasks-per-node=1 %s --nnodes $SLURM_NNODES --nproc-per-node 2 -
 
 // slurmGorunPerRank: gorun in each of many tasks is one rank each, with the numbers that Slurm gave them.
 func slurmGorunPerRank(t *testing.T, c *testslurm.Cluster) {
-	ranks := tellInSlurm(t, inStep(t, c, "-N3 -n5", self(t)))
+	ranks := tellInSlurm(t, inStep(t, c, "-N3 -n5"))
 	requireNumbers(t, ranks, []int{3, 1, 1})
 	got := inStep(t, c, "-N2 -n8 --ntasks-per-node=4", built("hello")).run(t)
 	require.Zero(t, got.code, got.stderr)

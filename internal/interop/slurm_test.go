@@ -20,7 +20,8 @@ import (
 // slurm is a real Slurm of four nodes n1 to n4, all on this host. Tests that kill nodes start their own.
 var slurm = testslurm.Shared{Config: slurmConfig}
 
-var slurmConfig = testslurm.Config{Names: true, GPUs: 2}
+// slurmConfig has nodes with so many CPUs that no job waits for another, or is spread otherwise because of it.
+var slurmConfig = testslurm.Config{Names: true, GPUs: 2, CPUs: 64}
 
 // glance is between two looks at what a job wrote.
 const glance = 20 * time.Millisecond
@@ -70,12 +71,23 @@ func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times
 	require.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, glance, "%q: %s", text, c.Output(t, job))
 }
 
-// tellInSlurm is job.tell where gorun and Slurm may remark on something.
+// tellInSlurm runs ranks of role "tell" and returns what they saw, sorted by rank. Each writes to a file of its own: srun mixes the lines
+// of its tasks.
 func tellInSlurm(t *testing.T, j job) []seen {
 	t.Helper()
+	dir := t.TempDir()
+	j.argv = append(j.argv, "sh", "-c", `exec "$1" >"$2/$RANK"`, "sh", self(t), dir)
 	got := j.with(roleVariable + "=tell").run(t)
 	require.Zero(t, got.code, got.stderr)
-	return parseSeen(t, got.stdout)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var text strings.Builder
+	for _, file := range files {
+		one, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		require.NoError(t, err)
+		text.Write(one)
+	}
+	return parseSeen(t, text.String())
 }
 
 // TestSlurm runs jobs in one Slurm, two at a time.
@@ -143,7 +155,7 @@ func inOrder(nodes string) string {
 
 // slurmNumbers: uneven tasks are uneven nodes, and SLURM_* say what srun would have said.
 func slurmNumbers(t *testing.T, c *testslurm.Cluster) {
-	requireNumbers(t, tellInSlurm(t, inAllocation(t, c, "-N3 -n5", self(t))), []int{3, 1, 1})
+	requireNumbers(t, tellInSlurm(t, inAllocation(t, c, "-N3 -n5")), []int{3, 1, 1})
 }
 
 // slurmBatch: the ranks of a batch job over four nodes meet, and its output is theirs.
@@ -180,7 +192,7 @@ func slurmArray(t *testing.T, c *testslurm.Cluster) {
 
 // slurmEnvironment: ranks on all nodes have what the launcher had, and each node's own.
 func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
-	ranks := tellInSlurm(t, inAllocation(t, c, "-N2 -n2", self(t)).with("MY_MODULES=a:b"))
+	ranks := tellInSlurm(t, inAllocation(t, c, "-N2 -n2").with("MY_MODULES=a:b"))
 	require.Len(t, ranks, 2)
 	nodes := map[string]bool{}
 	for _, rank := range ranks {

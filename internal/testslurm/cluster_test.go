@@ -121,7 +121,7 @@ func TestTimeLimit(t *testing.T) {
 
 func TestNodesAreKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
-	c := Start(t, Config{Nodes: 2})
+	c := Start(t, Config{Nodes: 2, Names: true})
 	job := c.Sbatch(t, "#!/bin/sh\nexec srun sleep 600\n", "-N2", "--no-requeue")
 	sleeping := func(node string) bool {
 		all, err := c.Processes()
@@ -136,6 +136,7 @@ func TestNodesAreKilledAndStartedAgain(t *testing.T) {
 	}
 	await(t, c, "both ranks", func() bool { return sleeping("n1") && sleeping("n2") })
 	c.KillNode(t, "n2")
+	await(t, c, "the end of slurmd", func() bool { return c.ended("n2") })
 	require.True(t, sleeping("n2"), "steps survive their slurmd")
 	c.CrashNode(t, "n2")
 	require.False(t, sleeping("n2"))

@@ -195,10 +195,10 @@ func (p Process) Daemon() bool {
 	return slices.Contains([]string{"munged", "slurmctld", "slurmd", "slurmstepd"}, p.program())
 }
 
-// program is the name of the file that the process runs.
+// program is the name of the file that the process runs. What runs in another mount namespace has no path here.
 func (p Process) program() string {
-	path, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe"))
-	return filepath.Base(path)
+	name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "comm"))
+	return strings.TrimSpace(string(name))
 }
 
 // Processes lists all processes of the cluster and its jobs: those with its SLURM_CONF in the environment that they were started with,
