@@ -36,6 +36,7 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
+	defer slurm.Close()
 	return m.Run()
 }
 

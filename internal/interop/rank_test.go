@@ -45,6 +45,8 @@ func play(role string) int {
 		return playOutsider()
 	case "guests":
 		return playGuests()
+	case "heed":
+		return playHeed()
 	case "site":
 		return playSite()
 	case "closed":

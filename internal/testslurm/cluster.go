@@ -34,6 +34,7 @@ type Config struct {
 	Nodes    int      // n1 to nN; 0: 4
 	CPUs     int      // that each node claims, whatever the host has; 0: 4
 	GPUs     int      // fake ones of each node, for --gpus-per-node and the like
+	Names    bool     // n1 to nN resolve, to 127.0.0.1, for all that Command starts and for jobs; needs a mount namespace
 	KillWait int      // seconds from SIGTERM to SIGKILL when a job's time is over; 0: 5
 	Lines    []string // of slurm.conf: "JobRequeue=0"; one replaces a line of the same key
 }
@@ -187,13 +188,26 @@ func (c *Cluster) Environ() []string {
 	return append(environ, "SLURM_CONF="+c.ConfigFile())
 }
 
-// Command runs a program with Environ, such as salloc, srun or scancel. When the test ends, it gets SIGTERM.
+// Command runs a program with Environ, such as salloc, srun or scancel; the process is the program itself. When the test ends, it gets
+// SIGTERM.
 func (c *Cluster) Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	return c.command(t.Context(), name, args...)
 }
 
+// inside is argv of a program that sees the nodes' names, in the current folder.
+func (c *Cluster) inside(name string, args ...string) []string {
+	argv := append([]string{name}, args...)
+	if !c.config.Names {
+		return argv
+	}
+	// The folder is named again inside: entering a mount namespace leads to its root.
+	script := `exec nsenter --mount=/proc/` + strconv.Itoa(c.guard.Process.Pid) + `/ns/mnt -- /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"`
+	return append([]string{"/bin/sh", "-c", script, "testslurm"}, argv...)
+}
+
 func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
+	argv := c.inside(name, args...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = c.Environ()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // SIGKILL would leave what salloc allocated
 	cmd.WaitDelay = 10 * time.Second

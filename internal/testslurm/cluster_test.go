@@ -98,6 +98,16 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, "CANCELLED", c.Wait(t, job))
 }
 
+func TestNamesOfNodesResolve(t *testing.T) {
+	t.Parallel()
+	c := Start(t, Config{Nodes: 2, Names: true})
+	require.Equal(t, []string{"127.0.0.1", "127.0.0.1"}, words(t, c, "srun", "-N2", "sh", "-c", `getent ahostsv4 n2 | awk 'NR == 1 { print $1 }'`))
+	require.Error(t, exec.Command("grep", "-qw", "n2", "/etc/hosts").Run(), "the machine's own file stays as it is")
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.Equal(t, []string{here}, words(t, c, "pwd"))
+}
+
 // Slurm looks at time limits every 30 seconds.
 func TestTimeLimit(t *testing.T) {
 	t.Parallel()
@@ -111,7 +121,7 @@ func TestTimeLimit(t *testing.T) {
 
 func TestNodesAreKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
-	c := Start(t, Config{Nodes: 2})
+	c := Start(t, Config{Nodes: 2, Names: true})
 	job := c.Sbatch(t, "#!/bin/sh\nexec srun sleep 600\n", "-N2", "--no-requeue")
 	sleeping := func(node string) bool {
 		all, err := c.Processes()
@@ -126,6 +136,7 @@ func TestNodesAreKilledAndStartedAgain(t *testing.T) {
 	}
 	await(t, c, "both ranks", func() bool { return sleeping("n1") && sleeping("n2") })
 	c.KillNode(t, "n2")
+	await(t, c, "the end of slurmd", func() bool { return c.ended("n2") })
 	require.True(t, sleeping("n2"), "steps survive their slurmd")
 	c.CrashNode(t, "n2")
 	require.False(t, sleeping("n2"))

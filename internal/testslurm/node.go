@@ -68,10 +68,10 @@ func (c *Cluster) DownNode(t testing.TB, node string) {
 	require.NoError(t, err)
 }
 
-// RestartNode starts the slurmd of a node again, and waits until it takes jobs.
+// RestartNode starts the slurmd of a node again that was killed, and waits until it takes jobs.
 func (c *Cluster) RestartNode(t testing.TB, node string) {
 	t.Helper()
-	require.True(t, c.ended(node), "the slurmd of %s runs", node)
+	require.NoError(t, c.until("the slurmd of "+node+" has ended", func() (bool, error) { return c.ended(node), nil }))
 	require.NoError(t, c.startNode(node))
 	state, err := c.run("sinfo", "-h", "-N", "-o", "%t", "-n", node)
 	require.NoError(t, err)

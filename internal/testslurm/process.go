@@ -1,6 +1,7 @@
 package testslurm
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -20,8 +21,11 @@ import (
 const nodeVariable = "TESTSLURM_NODE"
 
 // guardScript waits for the end of its standard input, which comes when the process that started the cluster ends, however that dies.
-// Then it kills every process with the cluster's SLURM_CONF and removes the folder. Arguments: slurm.conf, folder.
+// Then it kills every process with the cluster's SLURM_CONF and removes the folder. Its mount namespace is its own where names resolve.
+// Arguments: slurm.conf, folder, names (true or false).
 const guardScript = `trap '' HUP INT TERM
+[ "$3" = false ] || mount --bind "$2/hosts" /etc/hosts || exit
+echo ready
 cat
 cd /
 while :; do
@@ -48,17 +52,41 @@ func (c *Cluster) portTaken() bool {
 
 // startGuard starts what cleans up behind this process. It alone doesn't know SLURM_CONF.
 func (c *Cluster) startGuard() error {
-	guard := exec.Command("/bin/sh", "-c", guardScript, "testslurm-guard", c.ConfigFile(), c.dir)
+	guard := exec.Command("/bin/sh", "-c", guardScript, "testslurm-guard", c.ConfigFile(), c.dir, strconv.FormatBool(c.config.Names))
 	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.config.Names {
+		guard.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+		if err := c.writeNames(); err != nil {
+			return err
+		}
+	}
+	var complaint bytes.Buffer
+	guard.Stderr = &complaint
 	lifeline, err := guard.StdinPipe()
 	if err != nil {
 		return err
 	}
-	if err := guard.Start(); err != nil {
+	says, err := guard.StdoutPipe()
+	if err != nil {
 		return err
 	}
+	if err := guard.Start(); err != nil {
+		return fmt.Errorf("start the guard: %w", err)
+	}
 	c.guard, c.lifeline = guard, lifeline
+	if line, _ := bufio.NewReader(says).ReadString('\n'); line != "ready\n" {
+		return fmt.Errorf("start the guard: %w: %s", errors.Join(lifeline.Close(), guard.Wait()), &complaint)
+	}
 	return nil
+}
+
+// writeNames makes what /etc/hosts is to be for the cluster.
+func (c *Cluster) writeNames() error {
+	text, err := os.ReadFile("/etc/hosts")
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return os.WriteFile(c.path("hosts"), append(text, "\n127.0.0.1 "+strings.Join(c.Nodes(), " ")+"\n"...), 0o644)
 }
 
 // daemon is a child of this process.
@@ -77,7 +105,8 @@ func (c *Cluster) startDaemon(name, program string, args ...string) error {
 		return err
 	}
 	defer says.Close()
-	cmd := exec.Command(path, args...)
+	argv := c.inside(path, args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(c.Environ(), nodeVariable+"="+name)
 	cmd.Stdout, cmd.Stderr = says, says
 	cmd.Dir = c.dir
@@ -166,10 +195,10 @@ func (p Process) Daemon() bool {
 	return slices.Contains([]string{"munged", "slurmctld", "slurmd", "slurmstepd"}, p.program())
 }
 
-// program is the name of the file that the process runs.
+// program is the name of the file that the process runs. What runs in another mount namespace has no path here.
 func (p Process) program() string {
-	path, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe"))
-	return filepath.Base(path)
+	name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "comm"))
+	return strings.TrimSpace(string(name))
 }
 
 // Processes lists all processes of the cluster and its jobs: those with its SLURM_CONF in the environment that they were started with,

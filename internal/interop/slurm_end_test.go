@@ -1,0 +1,112 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testslurm"
+)
+
+// playHeed prints "up" and then each signal that comes, after the rank's number, until one is SIGTERM.
+func playHeed() int {
+	come := make(chan os.Signal, 16)
+	signal.Notify(come, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM)
+	fmt.Printf("rank %s up on %s\n", os.Getenv("RANK"), os.Getenv("SLURMD_NODENAME"))
+	for got := range come {
+		fmt.Printf("rank %s: %v\n", os.Getenv("RANK"), got)
+		if got == syscall.SIGTERM {
+			return 0
+		}
+	}
+	return 0
+}
+
+// heeding submits a batch job of gorun's with such ranks, and waits until all are up.
+func heeding(t *testing.T, c *testslurm.Cluster, options string, ranks int) (job int) {
+	t.Helper()
+	job = batch(t, c, options+" --export=ALL,"+roleVariable+"=heed", built("gorun"), self(t))
+	untilOutput(t, c, job, " up on n", ranks)
+	return job
+}
+
+// told requires that each of the ranks has heard a signal just once.
+func told(t *testing.T, output string, ranks int, what syscall.Signal) {
+	t.Helper()
+	for rank := range ranks {
+		require.Equal(t, 1, strings.Count(output, fmt.Sprintf("rank %d: %v\n", rank, what)), output)
+	}
+}
+
+// slurmCancel: scancel ends a job, everywhere, and what gorun says calls nobody's rank guilty.
+func slurmCancel(t *testing.T, c *testslurm.Cluster) {
+	job := heeding(t, c, "-N3 -n5", 5)
+	c.Cancel(t, job)
+	output := requireState(t, c, job, "CANCELLED")
+	require.NotContains(t, output, "failed first")
+
+	in := inAllocation(t, c, "-N2 -n2 --kill-command=TERM", "sh", "-c", "echo job $SLURM_JOB_ID; exec sleep 60").start(t)
+	require.True(t, in.until(t, &in.stdout, "job ", 2), in.stderr.String())
+	_, err := fmt.Sscanf(in.stdout.String(), "job %d\n", &job)
+	require.NoError(t, err)
+	c.Cancel(t, job)
+	require.NotZero(t, in.wait(t).code)
+}
+
+// slurmWarnings: a warning reaches every rank once, whether Slurm tells all steps or the batch script alone.
+func slurmWarnings(t *testing.T, c *testslurm.Cluster) {
+	job := heeding(t, c, "-N2 -n4", 4)
+	c.Cancel(t, job, "--signal=USR1")
+	untilOutput(t, c, job, syscall.SIGUSR1.String(), 4)
+	c.Cancel(t, job, "--batch", "--signal=USR2")
+	untilOutput(t, c, job, syscall.SIGUSR2.String(), 4)
+	c.Cancel(t, job)
+	output := requireState(t, c, job, "CANCELLED")
+	told(t, output, 4, syscall.SIGUSR1)
+	told(t, output, 4, syscall.SIGUSR2)
+}
+
+// slurmTime: the time limit is told as what it is, and --signal comes before. Slurm looks at times every 30 seconds, so all jobs that
+// wait for that run at once.
+func slurmTime(t *testing.T, c *testslurm.Cluster) {
+	steps := heeding(t, c, "-N2 -n2 --time=1 --signal=USR1@60", 2)
+	script := heeding(t, c, "-N2 -n2 --time=1 --signal=B:USR1@60", 2)
+	expires := heeding(t, c, "-N2 -n2", 2)
+	c.Expire(t, expires)
+	untilOutput(t, c, expires, "killed by Slurm: time limit", 1)
+	requireState(t, c, expires, "TIMEOUT")
+	for _, job := range []int{steps, script} {
+		untilOutput(t, c, job, syscall.SIGUSR1.String(), 2)
+		c.Cancel(t, job)
+		told(t, requireState(t, c, job, "CANCELLED"), 2, syscall.SIGUSR1)
+	}
+}
+
+// TestSlurmNodeDies: the loss of a node ends the job and is told; the loss of its slurmd alone ends nothing.
+func TestSlurmNodeDies(t *testing.T) {
+	t.Parallel()
+	c := testslurm.Start(t, slurmConfig)
+	release := filepath.Join(t.TempDir(), "release")
+	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o644) })
+	script := fmt.Sprintf("echo up on $SLURMD_NODENAME; until [ -e %s ]; do sleep 0.1; done", quoted(release))
+	goesOn := batch(t, c, "-N4 -n4 --no-requeue", built("gorun"), "sh", "-c", script)
+	untilOutput(t, c, goesOn, "up on", 4)
+	require.NotEqual(t, "n3", c.Field(t, goesOn, "BatchHost"))
+	c.KillNode(t, "n3")
+	require.NoError(t, os.WriteFile(release, nil, 0o644))
+	require.Contains(t, []string{"COMPLETED"}, c.Wait(t, goesOn), c.Output(t, goesOn))
+	c.RestartNode(t, "n3")
+
+	ends := heeding(t, c, "-N4 -n4 --no-requeue", 4)
+	require.NotEqual(t, "n3", c.Field(t, ends, "BatchHost"))
+	c.CrashNode(t, "n3")
+	output := requireState(t, c, ends, "FAILED")
+	require.Regexp(t, `gorun: .*n3`, output)
+	c.RestartNode(t, "n3")
+}

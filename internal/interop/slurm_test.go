@@ -1,0 +1,263 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/internal/testslurm"
+)
+
+// slurm is a real Slurm of four nodes n1 to n4, all on this host. Tests that kill nodes start their own.
+var slurm = testslurm.Shared{Config: slurmConfig}
+
+// slurmConfig has nodes with so many CPUs that no job waits for another, or is spread otherwise because of it.
+var slurmConfig = testslurm.Config{Names: true, GPUs: 2, CPUs: 64}
+
+// glance is between two looks at what a job wrote.
+const glance = 20 * time.Millisecond
+
+// slurmRank is a rank that tells its number and its node.
+var slurmRank = []string{"sh", "-c", `echo "$RANK $SLURMD_NODENAME"`}
+
+// under is a command of Slurm's (salloc, srun) with what comes behind it.
+func underSlurm(t *testing.T, c *testslurm.Cluster, words string, args ...string) job {
+	t.Helper()
+	cmd := c.Command(t, strings.Fields(words)[0], append(strings.Fields(words)[1:], args...)...)
+	return job{argv: cmd.Args}.with("SLURM_CONF=" + c.ConfigFile())
+}
+
+// inAllocation is gorun in an allocation of salloc's.
+func inAllocation(t *testing.T, c *testslurm.Cluster, options string, args ...string) job {
+	t.Helper()
+	return underSlurm(t, c, "salloc -Q "+options, append([]string{built("gorun")}, args...)...)
+}
+
+// batch submits a script that becomes the program; nothing of the job may be left when the test ends.
+func batch(t *testing.T, c *testslurm.Cluster, options string, argv ...string) int {
+	t.Helper()
+	name, value, _ := strings.Cut(markOf(t), "=")
+	script := "#!/bin/sh\nexport " + name + "=" + quoted(value) + "\nexec"
+	for _, word := range argv {
+		script += " " + quoted(word)
+	}
+	return c.Sbatch(t, script+"\n", strings.Fields(options)...)
+}
+
+// quoted is a word of a shell.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// requireState waits for the end of a job and shows its output if it is another one.
+func requireState(t *testing.T, c *testslurm.Cluster, job int, want string) string {
+	t.Helper()
+	got := c.Wait(t, job)
+	output := c.Output(t, job)
+	require.Equal(t, want, got, output)
+	return output
+}
+
+// untilOutput waits until text stands so many times in a job's output.
+func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, glance, "%q: %s", text, c.Output(t, job))
+}
+
+// tellInSlurm runs ranks of role "tell" and returns what they saw, sorted by rank. Each writes to a file of its own: srun mixes the lines
+// of its tasks.
+func tellInSlurm(t *testing.T, j job) []seen {
+	t.Helper()
+	dir := t.TempDir()
+	j.argv = append(j.argv, "sh", "-c", `exec "$1" >"$2/$RANK"`, "sh", self(t), dir)
+	got := j.with(roleVariable + "=tell").run(t)
+	require.Zero(t, got.code, got.stderr)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var text strings.Builder
+	for _, file := range files {
+		one, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		require.NoError(t, err)
+		text.Write(one)
+	}
+	return parseSeen(t, text.String())
+}
+
+// TestSlurm runs jobs in one Slurm, two at a time.
+func TestSlurm(t *testing.T) {
+	c := slurm.Cluster(t)
+	for name, test := range map[string]func(t *testing.T, c *testslurm.Cluster){
+		"salloc":                       slurmSalloc,
+		"numbers of ranks":             slurmNumbers,
+		"batch job":                    slurmBatch,
+		"batch job that fails":         slurmBatchFails,
+		"job array":                    slurmArray,
+		"environment":                  slurmEnvironment,
+		"GPUs":                         slurmGPUs,
+		"two jobs":                     slurmTwoJobs,
+		"PyTorch":                      slurmPyTorch,
+		"scancel":                      slurmCancel,
+		"warnings by hand":             slurmWarnings,
+		"time":                         slurmTime,
+		"one gorun per node":           slurmGorunPerNode,
+		"one gorun per node that fail": slurmGorunPerNodeFails,
+		"habits of torchrun's users":   slurmHabits,
+		"one gorun per rank":           slurmGorunPerRank,
+		"output of each rank":          slurmOwnOutput,
+		"one rank of several fails":    slurmGorunPerRankFails,
+		"a step's warning":             slurmStepWarning,
+		"a job inside a rank":          slurmInsideRank,
+		"without the engine":           slurmNone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+// Every node, and every slot of it, has its ranks; who asks for less gets less, and -H chooses.
+func slurmSalloc(t *testing.T, c *testslurm.Cluster) {
+	for _, row := range []struct{ allocation, options, want string }{
+		{"-N1 -n2", "", "a a"},
+		{"-N4 -n4", "", "a b c d"},
+		{"-N3 -n5", "", "a a a b c"},
+		{"-N2 -n8 --ntasks-per-node=4", "-n 3", "a a a"},
+		{"-N2 -n8 --ntasks-per-node=4", "--nproc-per-node 1", "a b"},
+	} {
+		got := inAllocation(t, c, row.allocation, append(strings.Fields(row.options), slurmRank...)...).run(t)
+		require.Zero(t, got.code, "%v: %s", row, got.stderr)
+		require.Equal(t, row.want, inOrder(whereabouts(t, got)), "%v", row)
+	}
+	got := inAllocation(t, c, "-N4 -n4", append([]string{"-H", "n3,n2"}, slurmRank...)...).run(t)
+	require.Zero(t, got.code, got.stderr)
+	require.Equal(t, "n3 n2", whereabouts(t, got))
+}
+
+// inOrder renames nodes by their place: Slurm chooses the least busy ones. "n3 n3 n4" is "a a b".
+func inOrder(nodes string) string {
+	names, letters := strings.Fields(nodes), map[string]string{}
+	for i, name := range names {
+		if letters[name] == "" {
+			letters[name] = string(rune('a' + len(letters)))
+		}
+		names[i] = letters[name]
+	}
+	return strings.Join(names, " ")
+}
+
+// slurmNumbers: uneven tasks are uneven nodes, and SLURM_* say what srun would have said.
+func slurmNumbers(t *testing.T, c *testslurm.Cluster) {
+	requireNumbers(t, tellInSlurm(t, inAllocation(t, c, "-N3 -n5")), []int{3, 1, 1})
+}
+
+// slurmBatch: the ranks of a batch job over four nodes meet, and its output is theirs.
+func slurmBatch(t *testing.T, c *testslurm.Cluster) {
+	output := requireState(t, c, batch(t, c, "-N4 -n16 --ntasks-per-node=4", built("gorun"), built("hello")), "COMPLETED")
+	requireMet(t, output, 1)
+	require.Contains(t, output, "rank 15 of 16")
+}
+
+// slurmBatchFails: what a rank ends with is the batch job's status.
+func slurmBatchFails(t *testing.T, c *testslurm.Cluster) {
+	job := batch(t, c, "-N3 -n5", built("gorun"), "sh", "-c", "[ $RANK != 4 ] || exit 7; exec sleep 60")
+	output := requireState(t, c, job, "FAILED")
+	require.Equal(t, "7:0", c.Field(t, job, "ExitCode"))
+	require.Regexp(t, `gorun: rank 4 failed first \(n\d, pid \d+\)`, output)
+}
+
+// slurmArray: each job of an array is a job of its own.
+func slurmArray(t *testing.T, c *testslurm.Cluster) {
+	dir := t.TempDir()
+	script := "echo task $SLURM_ARRAY_TASK_ID rank $RANK of $WORLD_SIZE"
+	batch(t, c, "-N2 -n4 --array=1-2 --output="+dir+"/%a", built("gorun"), "sh", "-c", script)
+	for task := 1; task <= 2; task++ {
+		said := func() string {
+			text, _ := os.ReadFile(filepath.Join(dir, strconv.Itoa(task))) // it comes when the job does
+			return string(text)
+		}
+		require.Eventually(t, func() bool { return strings.Count(said(), " of 4\n") == 4 }, patience, glance)
+		for rank := range 4 {
+			require.Contains(t, said(), fmt.Sprintf("task %d rank %d of 4\n", task, rank))
+		}
+	}
+}
+
+// slurmEnvironment: ranks on all nodes have what the launcher had, and each node's own.
+func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
+	ranks := tellInSlurm(t, inAllocation(t, c, "-N2 -n2").with("MY_MODULES=a:b"))
+	require.Len(t, ranks, 2)
+	nodes := map[string]bool{}
+	for _, rank := range ranks {
+		require.Equal(t, "a:b", rank.Environ["MY_MODULES"])
+		require.Equal(t, ranks[0].Environ["SLURM_JOB_ID"], rank.Environ["SLURM_JOB_ID"])
+		require.NotEmpty(t, rank.Environ["SLURM_JOB_ID"])
+		require.Equal(t, c.ConfigFile(), rank.Environ["SLURM_CONF"])
+		for name := range rank.Environ { // the agents' step is nothing that a rank should know
+			require.NotRegexp(t, `^SLURM_(SRUN_COMM|STEP_LAUNCHER|CPU_BIND)`, name)
+		}
+		nodes[rank.Environ["SLURMD_NODENAME"]] = true
+	}
+	require.Len(t, nodes, 2)
+}
+
+// slurmGPUs: each rank has its GPU of the node's two, however Slurm was asked.
+func slurmGPUs(t *testing.T, c *testslurm.Cluster) {
+	for _, options := range []string{"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2", "-N2 -n4 --ntasks-per-node=2 --gres=gpu:2"} {
+		got := inAllocation(t, c, options, "sh", "-c", "echo $RANK $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE").run(t)
+		require.Zero(t, got.code, got.stderr)
+		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+		slices.Sort(lines)
+		require.Len(t, lines, 4, options)
+		for rank, line := range lines {
+			require.Regexp(t, fmt.Sprintf(`^%d 0,1 2$`, rank), line, options)
+		}
+	}
+}
+
+// slurmTwoJobs: two jobs on the same nodes at once have nothing of each other's.
+func slurmTwoJobs(t *testing.T, c *testslurm.Cluster) {
+	jobs := []*running{
+		inAllocation(t, c, "-N4 -n8 --ntasks-per-node=2", built("hello")).start(t),
+		inAllocation(t, c, "-N4 -n8 --ntasks-per-node=2", built("hello")).start(t),
+	}
+	for _, r := range jobs {
+		got := r.wait(t)
+		require.Zero(t, got.code, got.stderr)
+		requireMet(t, got.stdout, 1)
+	}
+}
+
+// slurmPyTorch: DistributedDataParallel over two nodes learns what it learns elsewhere.
+func slurmPyTorch(t *testing.T, c *testslurm.Cluster) {
+	python := testneeds.Torch(t)
+	losses := filepath.Join(t.TempDir(), "losses")
+	j := inAllocation(t, c, "-N2 -n2", example(t, "torch/digits_ddp.py"), "--losses", losses)
+	got := readTraining(t, j.with("GORUN_PYTHON="+python), losses)
+	require.Greater(t, got.accuracy, 90.0)
+}
+
+// slurmInsideRank: a gorun in a rank starts its ranks on its own node, as anywhere.
+func slurmInsideRank(t *testing.T, c *testslurm.Cluster) {
+	got := inAllocation(t, c, "-N2 -n2", append([]string{built("gorun"), "-n", "2"}, slurmRank...)...).run(t)
+	require.Zero(t, got.code, got.stderr)
+	var lines []string
+	for line := range strings.Lines(got.stdout) {
+		lines = append(lines, regexp.MustCompile(`n\d`).ReplaceAllString(strings.TrimSpace(line), "n"))
+	}
+	require.ElementsMatch(t, []string{"0 n", "0 n", "1 n", "1 n"}, lines)
+}
+
+// slurmNone: who wants no engine gets this host alone.
+func slurmNone(t *testing.T, c *testslurm.Cluster) {
+	got := inAllocation(t, c, "-N2 -n2", "--engine", "none", "-n", "2", "sh", "-c", "echo $RANK/$WORLD_SIZE").run(t)
+	require.Zero(t, got.code, got.stderr)
+	require.ElementsMatch(t, []string{"0/2", "1/2"}, strings.Fields(got.stdout))
+}
