@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -67,15 +68,34 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 
 // comeToHead reads where the head is and goes there.
 func (s *session) comeToHead(in *os.File, file string) (net.Conn, error) {
-	read := func() (*gather.Invitation, error) { return gather.ReadInvitation(in) }
+	var invitation *gather.Invitation
+	var err error
+	gone := make(chan struct{})
 	if file != "" {
-		read = func() (*gather.Invitation, error) { return gather.ReadInvitationFile(file) }
+		invitation, err = gather.ReadInvitationFile(file)
+	} else if invitation, err = gather.ReadInvitation(in); err == nil {
+		go func() { // the head keeps its end open
+			defer close(gone)
+			_, _ = io.Copy(io.Discard, in)
+		}()
 	}
-	invitation, err := read()
 	if err != nil {
 		return nil, err
 	}
-	return gather.Come(context.Background(), invitation, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+	conn, err := gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+	if err == nil {
+		removeBrought(invitation)
+	}
+	return conn, err
+}
+
+// removeBrought removes this program where the resource manager has brought it here for
+// this job alone. Now that all agents have come each of them runs.
+func removeBrought(i *gather.Invitation) {
+	own, err := os.Executable()
+	if err == nil && i.Brought != "" && filepath.Base(own) == i.Brought {
+		_ = os.Remove(own)
+	}
 }
 
 // reportedSignals are those that this process gets from now on.

@@ -1,12 +1,15 @@
 package gather
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/internal/printable"
 )
@@ -32,8 +35,8 @@ const (
 // hopeless reports whether not all agents will come.
 func (k Kind) hopeless() bool { return k >= NoProgram && k <= NodeFails }
 
-// ends reports whether the engine ends the job.
-func (k Kind) ends() bool { return k >= Cancelled && k <= NodeFails }
+// Ends reports whether the engine ends the job.
+func (k Kind) Ends() bool { return k >= Cancelled && k <= NodeFails }
 
 // Word is a line that the engine's command, or what it started, has said.
 type Word struct {
@@ -181,7 +184,7 @@ type Ending struct {
 }
 
 func (e *Ending) add(w Word) {
-	if !w.Kind.ends() {
+	if !w.Kind.Ends() {
 		return
 	}
 	if e.Kind == Talk || e.Kind == Cancelled {
@@ -251,14 +254,19 @@ func (c *command) how() string {
 	default:
 		return c.name + " did not start all agents"
 	}
-	state := "exit code 0"
-	if exit, ok := c.err.(*exec.ExitError); ok {
-		state = fmt.Sprintf("exit code %d", exit.ExitCode())
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			state = "killed by " + status.Signal().String()
-		}
+	return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, c.state())
+}
+
+// state is how the command, which has ended, did so.
+func (c *command) state() string {
+	var exit *exec.ExitError
+	if !errors.As(c.err, &exit) {
+		return "exit code 0"
 	}
-	return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, state)
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return "killed by " + unix.SignalName(status.Signal())
+	}
+	return fmt.Sprintf("exit code %d", exit.ExitCode())
 }
 
 // hint is something to try.
