@@ -110,6 +110,14 @@ func TestSelfOfEachLauncher(t *testing.T) {
 			Rank{Rank: 3, WorldSize: 4, LocalRank: 1, LocalWorldSize: 2, Node: 1, NumNodes: 2, Launcher: "srun"},
 		},
 		{
+			"gorun inside Slurm, which says of its ranks what srun would, but no step",
+			[]string{
+				"RANK", "3", "WORLD_SIZE", "4", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "1", "GROUP_WORLD_SIZE", "2", "GORUN_JOB", "7f3a",
+				"SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS", "4", "SLURM_LOCALID", "1", "SLURM_GTIDS", "2,3", "SLURM_NODEID", "1", "SLURM_STEP_NUM_NODES", "2",
+			},
+			Rank{Rank: 3, WorldSize: 4, LocalRank: 1, LocalWorldSize: 2, Node: 1, NumNodes: 2, Job: "7f3a", Launcher: "gorun"},
+		},
+		{
 			"a bare PMI launcher",
 			[]string{"PMI_RANK", "1", "PMI_SIZE", "2"},
 			Rank{Rank: 1, WorldSize: 2, LocalRank: -1, Node: -1, Launcher: "mpiexec"},

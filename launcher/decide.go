@@ -178,13 +178,25 @@ func (s *session) takeFactsOf(n *node) error {
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
 		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
 	}
+	if engine := s.spec.Reach.Engine; engine != nil && len(engine.Once) > 0 {
+		n.facts.Environ = plan.OwnInEngine(facts.Environ)
+	}
 	if s.spec.Join != nil {
-		n.facts.Joined, n.facts.Environ, n.facts.Ranks = n.joined, facts.Environ, facts.Ranks
-		if !n.joined {
-			n.facts.Ranks = s.own().Ranks
-		}
+		s.takeJoined(n, &facts)
 	}
 	return n.takePrograms(facts.Programs)
+}
+
+// takeJoined takes what a node's own command line says; for this one, ours.
+func (s *session) takeJoined(n *node, facts *wire.Facts) {
+	n.facts.Joined, n.facts.Environ, n.facts.Ranks, n.facts.Seat = n.joined, facts.Environ, facts.Ranks, (*job.Seat)(facts.Seat)
+	if n.joined {
+		return
+	}
+	n.facts.Ranks, n.facts.Seat = s.own().Ranks, s.spec.Join.Seat
+	if j := s.spec.Join; j.Seat != nil && j.NodeID != "" {
+		n.facts.Host = printable.Text(j.NodeID)
+	}
 }
 
 // otherVersion is an agent that does not understand this gorun.
@@ -220,7 +232,7 @@ func (s *session) hello() wire.Hello {
 	_, ompSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
-		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && s.spec.KnownRanks() != 1, GPUs: r.NeedsGPUs(),
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.isSeated()), GPUs: r.NeedsGPUs(),
 		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
 		NICs:       r.NeedsNICs() || s.spec.Place.Report || s.nothingStarts,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,

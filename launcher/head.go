@@ -48,6 +48,10 @@ type head struct {
 	stall  atomic.Pointer[job.Stall]
 	hang   atomic.Pointer[job.Hang]
 	onHang job.OnHang
+	// ownRanks: each process of the job shows what its own ranks print, this one, too.
+	ownRanks bool
+	// engineSignals: ranks hear by themselves of signals that come to this process.
+	engineSignals bool
 	// hangTimeout is watched here where the job has several nodes: one of them may be
 	// quiet while another is not.
 	hangTimeout time.Duration
@@ -273,6 +277,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Signal) { h.post(job.Signalled{Signal: m.Signal, At: time.Now()}) })
 	case wire.TypeSignalled:
 		return decode(f, func(m wire.Signalled) { h.engine.signalled(n, m) })
+	case wire.TypeOutputLost:
+		return decode(f, func(m wire.OutputLost) { h.outputLost(n, m) })
 	case wire.TypeHung:
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:
@@ -381,7 +387,7 @@ func (h *head) signalled(s os.Signal) {
 	if s == syscall.SIGWINCH {
 		h.resize()
 	}
-	if sig, ok := s.(syscall.Signal); ok {
+	if sig, ok := s.(syscall.Signal); ok && (!h.engineSignals || job.Ends(sig)) {
 		h.post(job.Signalled{Signal: sig, At: time.Now()})
 	}
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/transport"
 	"gorun/launcher/internal/transport/join"
 	"gorun/launcher/internal/wire"
@@ -51,10 +53,23 @@ func (s *session) meet(ctx context.Context) error {
 	return s.takeMembers(members)
 }
 
+// isSeated reports whether this process is one rank of a job, as others are.
+func (s *session) isSeated() bool { return s.spec.Join != nil && s.spec.Join.Seat != nil }
+
+// takeSeat completes the wish of such a process.
+func (s *session) takeSeat() {
+	if !s.isSeated() {
+		return
+	}
+	j := *s.spec.Join
+	j.NodeRank, j.NumNodes = j.Seat.Rank, j.Seat.NumRanks
+	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
+}
+
 func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
-		Addr: j.Addr, Port: j.Port, Timeout: j.Timeout, Tell: s.settings.tell,
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" {
@@ -88,7 +103,10 @@ func (s *session) takeMembers(members []*join.Member) error {
 	here.listen()
 	for _, m := range members {
 		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
-		n.name = n.host.Name
+		if n.name = n.host.Name; s.isSeated() {
+			n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
+			n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
+		}
 		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 		n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
 		n.link = wire.NewLink(transport.Queued(m.Conn))
@@ -118,10 +136,13 @@ func (d door) ServeStore(take func(c *net.TCPConn, first []byte) error) error {
 func (s *session) follow(ctx context.Context) (*Result, error) {
 	j := s.joined
 	host := printable.Text(j.Host)
-	s.settings.tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", j.NodeRank, s.spec.Join.NumNodes, host))
+	s.sayFollowed(host)
 	signals := make(chan syscall.Signal)
 	cfg := s.agentConfig()
 	cfg.Stdin, cfg.Stdout, cfg.Stderr, cfg.Environ, cfg.Own, cfg.Signals = nil, nil, nil, s.ownEnviron(), s.own(), signals
+	if err := s.showOwn(&cfg); err != nil {
+		return nil, err
+	}
 	link := wire.NewLink(transport.Queued(j.Conn))
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	over := make(chan struct{})
@@ -132,13 +153,47 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	err := agent.Serve(link, cfg)
 	var end *agent.OverError
 	if !errors.As(err, &end) {
-		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("node 0 (%s) is lost: %s", host, printable.Text(headLost(err)))}
+		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
 	}
 	r := &Result{ExitCode: end.Code}
-	if end.Text != "" {
+	if end.Text != "" && !s.isSeated() { // there, all write to one place, and node 0 has said it
 		r.Cause, r.Text = job.CauseNode, fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
 	}
 	return r, nil
+}
+
+// headName is what messages call node 0.
+func (s *session) headName(host string) string {
+	if s.isSeated() {
+		return fmt.Sprintf("rank 0's gorun (%s)", host)
+	}
+	return fmt.Sprintf("node 0 (%s)", host)
+}
+
+// sayFollowed tells who is the head.
+func (s *session) sayFollowed(host string) {
+	rank, of := s.joined.NodeRank, s.spec.Join.NumNodes
+	if s.isSeated() { // as many lines as ranks
+		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
+		return
+	}
+	s.settings.tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
+}
+
+// showOwn has a process that is one rank show what that prints.
+func (s *session) showOwn(cfg *agent.Config) error {
+	if !s.isSeated() {
+		return nil
+	}
+	o := s.spec.Output
+	console, err := s.settings.consoleConfig(o)
+	cfg.Display = &agent.Display{Console: console, Role: cmp.Or(s.spec.Role, "default")}
+	if o.LogDir != os.DevNull {
+		localRank := s.spec.Join.Seat.LocalRank
+		cfg.Display.Tee = output.Streams(o.Tee.Of(localRank))
+		cfg.Display.Hidden = output.Streams(o.Redirect.Of(localRank) &^ o.Tee.Of(localRank))
+	}
+	return err
 }
 
 // headLost says in words why the connection to node 0 is over.
@@ -156,7 +211,7 @@ func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
 			return
 		case sig := <-s.signals:
 			number, ok := sig.(syscall.Signal)
-			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT {
+			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT || s.spec.Join.EngineSignals && !job.Ends(number) {
 				continue
 			}
 			select {
@@ -201,7 +256,7 @@ func (s *session) exports(name string) bool {
 // own is what this node's command line wants to run.
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
-		Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogDir,
+		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogDir,
 		Decides: plan.Decides, Sets: plan.Sets, Exports: s.ownExports(),
 	}
 	if s.spec.PerNode.Kind == job.CountFixed {

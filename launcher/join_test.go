@@ -47,7 +47,12 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 			wish(node, &s)
 		}
 		all.Go(func() {
-			tell := func(n launcher.Notice) string { return n.Text }
+			tell := func(n launcher.Notice) string {
+				if n.Detail {
+					return ""
+				}
+				return n.Text
+			}
 			p.result, p.err = launcher.Run(t.Context(), s, launcher.WithOutput(&p.out, &p.notice), launcher.WithNotices(tell))
 		})
 	}

@@ -165,6 +165,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	if err := s.spec.Validate(); err != nil {
 		return nil, usageErrors(err)
 	}
+	s.takeSeat()
 	if _, err := output.ParseTemplate(s.spec.Output.Template); err != nil {
 		return nil, usageErrors(err)
 	}

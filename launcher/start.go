@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorun/env/plan"
+	"gorun/internal/printable"
 	"gorun/launcher/internal/diagnosis"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -24,6 +25,9 @@ func (s *session) head() *head {
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, plan: s.plan, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessage, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
+	}
+	if j := s.spec.Join; j != nil {
+		h.ownRanks, h.engineSignals = j.Seat != nil, j.EngineSignals
 	}
 	for i, n := range s.active {
 		h.credits[i].link, h.credits[i].window = n.link, s.window()
@@ -107,15 +111,24 @@ func streams(list []job.Streams) []uint8 {
 
 // outputFailed hears from the console that our own output cannot be written.
 func (h *head) outputFailed(stream int, err error) {
+	h.lostOutput(h.settings.tell, wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE), Text: err.Error()})
+}
+
+// outputLost hears that a node cannot show what its ranks print.
+func (h *head) outputLost(n *node, m wire.OutputLost) {
+	m.Text = printable.Text(m.Text)
+	h.lostOutput(n.tell, m)
+}
+
+func (h *head) lostOutput(tell func(string), m wire.OutputLost) {
 	name := "standard output"
-	if stream == 2 {
+	if m.Stream == 2 {
 		name = "standard error"
 	}
-	gone := errors.Is(err, syscall.EPIPE)
-	if !gone {
-		h.settings.tell(fmt.Sprintf("%s cannot be written, what ranks print is lost: %v", name, err))
+	if !m.ReaderGone {
+		tell(fmt.Sprintf("%s cannot be written, what ranks print is lost: %s", name, m.Text))
 	}
-	h.post(job.OutputLost{Stream: stream, ReaderGone: gone, Text: fmt.Sprintf("%s: %v", name, err), At: time.Now()})
+	h.post(job.OutputLost{Stream: m.Stream, ReaderGone: m.ReaderGone, Text: name + ": " + m.Text, At: time.Now()})
 }
 
 // result is the supervisor's, with what passed through here: the last lines of

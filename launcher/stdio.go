@@ -31,7 +31,7 @@ func foreground(f *os.File) bool {
 // stdio decides what the ranks' standard streams are.
 func (s *session) stdio(numRanks int) wire.Stdio {
 	wish, out := s.spec.Stdin, s.spec.Output
-	io := wire.Stdio{Direct: -1, PTY: out.PTY}
+	io := wire.Stdio{Direct: -1, PTY: out.PTY, Sent: out.LogsToHead && s.plan.Logs != nil}
 	if out.PTY {
 		io.Cols, io.Rows = terminalSize(s.settings.stdout)
 	}
@@ -232,30 +232,40 @@ func (c *credit) owes(stream, n int) {
 // long, and the user's own frame stands at their beginning.
 const tailLines = 60
 
-// consoleConfig is how the ranks' output is shown.
+// consoleConfig is how the ranks' output is shown: all of it or, where each process
+// shows that of its own rank, this one's.
 func (h *head) consoleConfig() (output.Config, error) {
-	s, o := h.settings, h.output
+	c, err := h.settings.consoleConfig(h.output)
+	if err != nil {
+		return c, err
+	}
+	c.Consumed, c.Failed = h.consumed, h.outputFailed
+	for _, r := range h.plan.Ranks {
+		if h.ownRanks && h.nodes[r.Node].joined {
+			continue
+		}
+		c.Ranks = append(c.Ranks, output.RankInfo{
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Nodes[r.Node].Name, Role: h.plan.Role, Tee: h.teed(r.LocalRank),
+		})
+	}
+	return c, nil
+}
+
+// consoleConfig is how this process shows what any ranks print.
+func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 	template, err := output.ParseTemplate(o.Template)
 	if err != nil {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
-	c := output.Config{
+	return output.Config{
 		Stdout:    destination(s.stdout, s.colour),
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
 		Style:     tagStyles[o.Style],
 		Template:  template,
 		Show:      shows(o.ShowLocalRanks),
-		Consumed:  h.consumed,
-		Failed:    h.outputFailed,
 		TailLines: tailLines,
-	}
-	for _, r := range h.plan.Ranks {
-		c.Ranks = append(c.Ranks, output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Nodes[r.Node].Name, Role: h.plan.Role, Tee: h.teed(r.LocalRank),
-		})
-	}
-	return c, nil
+	}, nil
 }
 
 // tagStyles are the console's names for what the user wished.

@@ -20,7 +20,7 @@ func (r Request) gpus(m Machine) (chosen []GPU, remark string) {
 
 // wholeGPUs are these GPUs, those that are divided as one.
 func (r Request) wholeGPUs(m Machine) (chosen []GPU, remark string) {
-	visible, remark := Visible(m.GPUs, r.Visible)
+	visible, remark := Visible(m.GPUs, r.VisibilityOn(m))
 	if !r.GPUs.given() {
 		return visible, remark
 	}
@@ -48,7 +48,7 @@ func (r Request) gpuSlots(m Machine) int {
 
 // checkGPUs refuses a wish for more GPUs than a node has.
 func (r Request) checkGPUs(node, ranks int, m Machine) error {
-	visible, remark := Visible(m.GPUs, r.Visible)
+	visible, remark := Visible(m.GPUs, r.VisibilityOn(m))
 	if r.GPUs.given() && ranks > 0 && len(visible) == 0 {
 		none := "no GPU"
 		if remark != "" {

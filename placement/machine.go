@@ -21,6 +21,9 @@ type Machine struct {
 	// GPUs are those that a program can use here, in the order of their PCI
 	// addresses, before any variable such as CUDA_VISIBLE_DEVICES hides some.
 	GPUs []GPU `json:"gpus,omitempty"`
+	// Hidden are the variables that hide GPUs here, where the ranks of this machine have
+	// their own from a batch system; nil: those of the request.
+	Hidden *Visibility `json:"-"`
 	// Topology is what the node consists of; nil: not asked.
 	Topology *Topology `json:"topology,omitempty"`
 	// Notes are remarks on what was strange, one sentence each.

@@ -47,7 +47,8 @@ type Request struct {
 	// Oversubscribe allows more ranks than slots on several nodes. One node takes as
 	// many ranks as are wished for either way, up to its MaxSlots.
 	Oversubscribe bool
-	// Visible are the variables that hide GPUs from the ranks.
+	// Visible are the variables that hide GPUs from the ranks, but of machines that have
+	// their own.
 	Visible Visibility
 
 	// What follows are wishes where on its node a rank runs; they need the machines'
@@ -73,6 +74,14 @@ type Request struct {
 	RankFile *RankFile
 	// Hosts are the names of the machines, in their order, for rank files.
 	Hosts []string
+}
+
+// VisibilityOn is what hides GPUs of a machine from the ranks there.
+func (r Request) VisibilityOn(m Machine) Visibility {
+	if m.Hidden != nil {
+		return *m.Hidden
+	}
+	return r.Visible
 }
 
 // Places reports whether there is a wish where on its node a rank runs, for which

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -72,6 +73,9 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	case dialect.BenchRank:
 		return benchRank(inv.Wished, stdout, stderr)
 	}
+	if inv.Batch != nil {
+		return submit(inv, stdout, stderr)
+	}
 	if inv.Bench != nil {
 		return startBench(inv, args, stderr)
 	}
@@ -80,7 +84,9 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
-	return dialect.Surroundings{Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost}
+	return dialect.Surroundings{
+		Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf,
+	}
 }
 
 // variableNames are the names in the environment.

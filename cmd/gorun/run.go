@@ -28,6 +28,9 @@ func runJob(inv dialect.Invocation) int {
 		return dryRun(inv, options)
 	}
 	hurry(&inv.Spec)
+	if j := inv.Spec.Join; j != nil && j.Seat != nil && j.Seat.Rank > 0 { // rank 0's gorun writes that file
+		inv.Report = ""
+	}
 	if err := canWrite(inv.Report); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
 	}

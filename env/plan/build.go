@@ -54,6 +54,7 @@ type builder struct {
 	outer   string          // GORUN_JOB as inherited
 	nested  bool            // gorun runs inside another launcher's rank
 	hip     bool            // the user's list of GPUs is HIP_VISIBLE_DEVICES
+	slurm   *slurm          // nil: the ranks are not inside Slurm
 	errs    []error
 }
 
@@ -70,6 +71,7 @@ func newBuilder(in Inputs) *builder {
 	hip, _ := lookup(in.Inherited, env.VarHIPVisibleDevices)
 	b.hip = hip != ""
 	b.nested = isNested(in.Inherited)
+	b.slurm = b.slurmStep()
 	return b
 }
 
@@ -114,7 +116,11 @@ func (b *builder) note(format string, args ...any) {
 // what nodes have of their own.
 func (b *builder) inherit() {
 	everywhere, here, away := b.audience()
-	passes, stays := b.in.passes(), namesOf(ownOfHost[:], bound[:])
+	passes, stays := b.in.passes(), b.in.stays()
+	fromAgents := names{}
+	if b.in.Engine {
+		fromAgents = namesOf(ofEngine[:])
+	}
 	for _, entry := range b.in.Inherited {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok || name == "" {
@@ -123,6 +129,9 @@ func (b *builder) inherit() {
 		}
 		if r := ruleFor(name); r != nil && r.Class != ClassSetting {
 			b.remove(name, b.removalReason(r))
+			continue
+		}
+		if fromAgents.has(name) {
 			continue
 		}
 		v := Variable{Name: name, Value: value, Origin: Inherited, Reason: "yours"}
@@ -168,7 +177,9 @@ func (b *builder) inheritOwn(node int, n Node) {
 	switch {
 	case n.Joined:
 	case n.Remote:
-		own, reason = OwnOfHost(own), "of that host"
+		own, reason = b.in.ofHost(own), "of that host"
+	case b.in.Engine:
+		own, reason = namesOf(ofEngine[:]).of(own), "of this node"
 	default:
 		return
 	}
@@ -203,6 +214,10 @@ func (b *builder) removalReason(r *rule) string {
 		return "" // it was heard: the store listens there
 	case r.Name == env.VarJob:
 		return "" // ranks get it with this job's id behind
+	case r.Source == slurmSource && r.value != nil && b.slurm == nil:
+		return "of Slurm, in whose job not all of the ranks are"
+	case r.Source == slurmSource && r.value != nil:
+		return "of the script or step that gorun is in; ranks get what is true of them"
 	case r.value != nil:
 		return "an outer launcher's; every rank gets its own"
 	}
@@ -323,6 +338,15 @@ func (b *builder) cudaDevices(rank int) (string, bool) {
 	}
 	device := b.in.Ranks[rank].Device
 	return device, device != ""
+}
+
+// seat is where a rank's node is among the job's.
+func (b *builder) seat(rank int) Seat {
+	node := b.in.Ranks[rank].Node
+	if s := b.in.Nodes[node].Seat; s != nil {
+		return *s
+	}
+	return Seat{Group: node, NumGroups: len(b.in.Nodes), LocalRanks: b.perNode[node]}
 }
 
 func (b *builder) role() string {

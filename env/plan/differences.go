@@ -35,7 +35,11 @@ var differences = [...]Difference{
 		"PMI_*, PMIX_*, OMPI_COMM_* and others of the table", "passed on", "removed",
 		"a rank that reads them would be the same rank of an outer job as all others",
 	},
-	{"SLURM_PROCID, SLURM_LOCALID", "passed on", "removed", "they number the one task that the launcher is; programs that read them would all be rank 0"},
+	{
+		"SLURM_PROCID, SLURM_NTASKS and others of the table", "passed on", "what srun would say of the ranks, in a job of Slurm's; else removed",
+		"they number the one task that the launcher is; programs that read them would all be rank 0",
+	},
+	{"SLURM_CPU_BIND*, SLURM_DISTRIBUTION, SLURM_DIST_*, SLURM_LABELIO", "passed on", "removed, unless -x names them", "an srun inside a rank would take them for options"},
 	{"PWD", "passed on", "passed on; the working directory with --chdir", "torchrun has no such option"},
 	{"LC_CTYPE", "`C.UTF-8` where the locale is C", "passed on", "torchrun's own Python sets it for its children; each rank's Python does so for itself"},
 	{"_", "set by the shell to torchrun's path", "set by the shell to gorun's path", "it is the shell's"},

@@ -45,7 +45,25 @@ var bound = [...]Passage{
 	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
 	{[]string{"SYSTEMD_*", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "WATCHDOG_*", "MEMORY_PRESSURE_*"}, "a service on one host"},
 	{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "KUBERNETES_*"}, "one task of a batch system or container engine"},
+	{[]string{"LSF_PM_*", "LS_JOBPID", "JSM_*", "PALS_*", "LOADL_*", "COBALT_*", "PE_HOSTFILE", "JOB_ID", "AWS_BATCH_JOB_*", "SM_CURRENT_HOST", "JOB_COMPLETION_INDEX"}, "one task, or one node's part, of others"},
 }
+
+// ofEngine is what ranks have from the agent of their node where one command of a
+// resource manager's started it: what that says of this node alone.
+var ofEngine = [...]Passage{
+	{[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"}, "which node this is"},
+	{[]string{"SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"}, "what of this node is the job's"},
+	{
+		[]string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "CUDA_MPS_*"},
+		"which GPUs of this node are the job's; a batch script has those of the first node",
+	},
+	{[]string{"SLURM_TMPDIR", "PBS_JOBDIR", "LSB_JOBTMPDIR", "SGE_JOB_SPOOL_DIR"}, "directories there"},
+	{[]string{"FLUX_URI"}, "the socket of Flux on this node"},
+}
+
+// ofBatch are the variables that [bound] keeps from hosts which the launcher reaches by
+// itself, and that the nodes of a resource manager's job have in common.
+var ofBatch = [...]Passage{{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*"}, ""}}
 
 // names is a table of passages ready for many look-ups.
 type names struct {
@@ -84,34 +102,65 @@ func (n names) has(name string) bool {
 // passes decides about inherited variables of the launcher's: whether ranks on
 // other hosts get them, too.
 func (in *Inputs) passes() func(name, value string) bool {
-	if in.ExportAll {
-		stays := namesOf(ownOfHost[:], bound[:])
+	switch stays := in.stays(); {
+	case in.Engine:
+		common := namesOf(ofBatch[:])
+		own := namesOf(ofEngine[:])
+		return func(name, _ string) bool { return !own.has(name) && (common.has(name) || !stays.has(name)) }
+	case in.ExportAll:
 		return func(name, _ string) bool { return !stays.has(name) }
 	}
 	list := namesOf(forwarded[:])
 	return func(name, value string) bool { return list.has(name) && !secretName(name) && !secretURL(value) }
 }
 
+// stays are the variables that belong to one host.
+func (in *Inputs) stays() names {
+	if in.Engine {
+		return namesOf(ownOfHost[:], bound[:], ofEngine[:])
+	}
+	return namesOf(ownOfHost[:], bound[:])
+}
+
+// ofHost is what ranks have of the environment of a host that is another one than the
+// launcher's.
+func (in *Inputs) ofHost(environ []string) []string {
+	if in.Engine {
+		return OwnInEngine(environ)
+	}
+	return OwnOfHost(environ)
+}
+
 // OwnOfHost returns the variables of an environment that ranks on its host have
 // from there when a launcher on another one starts them.
 func OwnOfHost(environ []string) []string {
-	list := namesOf(ownOfHost[:])
-	var own []string
-	for _, entry := range environ {
-		if name, _, ok := strings.Cut(entry, "="); ok && list.has(name) {
-			own = append(own, entry)
-		}
-	}
-	return own
+	return namesOf(ownOfHost[:]).of(environ)
 }
 
-// Forwarded, OfHost and Bound return the tables of what ranks on other hosts
-// inherit from the launcher, what they have from their own host, and what stays
-// where it is.
+// OwnInEngine is [OwnOfHost] where a resource manager's command started the process:
+// with what that says of the node alone.
+func OwnInEngine(environ []string) []string { return namesOf(ownOfHost[:], ofEngine[:]).of(environ) }
+
+// of returns the variables of an environment that have one of the names.
+func (n names) of(environ []string) (some []string) {
+	for _, entry := range environ {
+		if name, _, ok := strings.Cut(entry, "="); ok && n.has(name) {
+			some = append(some, entry)
+		}
+	}
+	return some
+}
+
+// Forwarded, OfHost, OfEngine and Bound return the tables of what ranks on other hosts
+// inherit from the launcher, what they have from their own host, what beside that where
+// a resource manager's command started the agent there, and what stays where it is.
 func Forwarded() []Passage { return forwarded[:] }
 
 // OfHost is described at [Forwarded].
 func OfHost() []Passage { return ownOfHost[:] }
+
+// OfEngine is described at [Forwarded].
+func OfEngine() []Passage { return ofEngine[:] }
 
 // Bound is described at [Forwarded].
 func Bound() []Passage { return bound[:] }

@@ -22,7 +22,7 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 `)
 	rows := make([][]string, 0, len(rules))
-	for _, r := range pick(func(r *rule) bool { return r.value != nil }) {
+	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source != slurmSource }) {
 		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
 	}
 	table(&b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
@@ -30,7 +30,7 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 	b.WriteString("\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
 		"Everything else is passed on, byte for byte.\n\n")
 	rows = rows[:0]
-	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Class != ClassSetting }) {
+	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Class != ClassSetting && r.Source != slurmSource }) {
 		rows = append(rows, []string{code(r.Name), string(r.Class), r.Reason, r.Source})
 	}
 	table(&b, []string{"variable", "kind", "reason", "defined by"}, rows)
@@ -42,12 +42,15 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 	}
 	table(&b, []string{"variable", "meaning", "defined by"}, rows)
 
+	insideSlurm(&b)
 	b.WriteString(otherHosts)
 	passages(&b, "sent to other hosts", forwarded[:])
 	b.WriteString("\nFrom their own host ranks have:\n\n")
 	passages(&b, "variable", ownOfHost[:])
 	b.WriteString("\nNever sent, with `--export-all` neither, unless -x names it:\n\n")
 	passages(&b, "variable", bound[:])
+	b.WriteString(inEngines)
+	passages(&b, "variable", ofEngine[:])
 
 	b.WriteString("\n## Differences from torchrun\n\n" +
 		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")
@@ -69,6 +72,36 @@ all but what belongs to one host. What -x gives counts before what is inherited.
 Where each host has its own gorun command line (` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
 
 `
+
+const inEngines = `
+Where gorun has a resource manager such as Slurm start its agents by one command, ranks on all nodes inherit gorun's whole environment, as that
+manager's own command has it, the manager's variables too; what the second and third table list, but for that last row, stays with its host. From
+the agent on their own node they have what the second table lists, and what the manager says of this node alone:
+
+`
+
+// insideSlurm writes what ranks find of Slurm's variables.
+func insideSlurm(b *strings.Builder) {
+	b.WriteString(`
+## Inside Slurm
+
+Where gorun runs in a job of Slurm's and all nodes of its own job do, ranks find what srun would say of them, had it
+started them as the tasks of a step (identities: -x cannot set them). Outside these variables are removed. All others of Slurm's are passed on,
+SLURM_JOB_ID and SLURM_CONF among them: srun, sbatch, scontrol and other launchers work inside a rank.
+
+`)
+	var rows [][]string
+	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source == slurmSource }) {
+		rows = append(rows, []string{code(r.Name), r.Value, r.Reason})
+	}
+	table(b, []string{"variable", "value", "reason"}, rows)
+	b.WriteString("\nRemoved:\n\n")
+	rows = rows[:0]
+	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Source == slurmSource }) {
+		rows = append(rows, []string{code(r.Name), string(r.Class), r.Reason})
+	}
+	table(b, []string{"variable", "kind", "reason"}, rows)
+}
 
 // passages writes a table of what ranks on other hosts inherit.
 func passages(b *strings.Builder, head string, list []Passage) {

@@ -23,6 +23,14 @@ type Inputs struct {
 	// host, instead of the variables of [Forwarded].
 	ExportAll bool
 
+	// Engine says that one command of a resource manager's started all agents. Ranks
+	// inherit as with ExportAll, for so such commands do it, the manager's own variables
+	// too; and what [OfEngine] lists from the Environ of their node.
+	Engine bool
+	// SlurmNodes are the job's nodes, in their order, as Slurm writes a list ("n[1-3]");
+	// "" where not all of them are in a job of Slurm's.
+	SlurmNodes string
+
 	// Job is the id of this job alone; Build puts it behind the marker of the job
 	// that gorun itself runs in.
 	Job string
@@ -63,7 +71,7 @@ type Node struct {
 	Why     string
 
 	// Remote says that the node is another host than the launcher's: of Inherited its
-	// ranks get what [Forwarded] lists, and [OwnOfHost] of Environ.
+	// ranks get what [Forwarded] lists, and [OwnOfHost] or [OwnInEngine] of Environ.
 	Remote bool
 	// Joined says that the node's ranks inherit all of Environ and nothing of
 	// Inherited: somebody started gorun there by its own command line.
@@ -77,6 +85,15 @@ type Node struct {
 	// Interface is the network interface by which other nodes reach this one ("eth0");
 	// "": not known.
 	Interface string
+	// Seat is set where the node is one process of a host that may have several.
+	Seat *Seat
+}
+
+// Seat is where a process with one rank sits, as a resource manager says.
+type Seat struct {
+	// Group is the number of its host, of NumGroups, and LocalRanks how many ranks that
+	// has.
+	Group, NumGroups, LocalRanks int
 }
 
 // Rank is what one rank has of its own.

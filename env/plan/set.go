@@ -69,7 +69,7 @@ func (b *builder) set() {
 	var varying []setting
 	for i := range rules {
 		r := &rules[i]
-		if r.value == nil || b.users(r) && b.has(r.Name) {
+		if r.value == nil || b.users(r) && b.has(r.Name) || b.slurm == nil && r.Source == slurmSource {
 			continue
 		}
 		switch b.scope(r) {

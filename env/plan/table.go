@@ -51,7 +51,10 @@ type rule struct {
 
 // rules is the table. The first rule that fits a name holds, so exceptions stand
 // before the pattern that they are exceptions of.
-var rules = [...]rule{
+var rules = append(ownRules[:], slurmRules...)
+
+// ownRules are those that hold in every job.
+var ownRules = [...]rule{
 	{
 		Row:     Row{env.VarRank, ClassIdentity, "rank in the whole job, from 0", "which rank this is", "torchrun"},
 		perRank: true, value: func(_ *builder, rank int) (string, bool) { return strconv.Itoa(rank), true },
@@ -66,15 +69,15 @@ var rules = [...]rule{
 	},
 	{
 		Row:     Row{env.VarLocalWorldSize, ClassIdentity, "number of ranks on this node", "ranks of this node", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.perNode[b.in.Ranks[rank].Node]), true },
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).LocalRanks), true },
 	},
 	{
 		Row:     Row{env.VarGroupRank, ClassIdentity, "number of the node, from 0", "which node this is", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.in.Ranks[rank].Node), true },
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).Group), true },
 	},
 	{
 		Row:   Row{env.VarGroupWorldSize, ClassIdentity, "number of nodes", "nodes of this job", "torchrun"},
-		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Nodes)), true },
+		value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).NumGroups), true },
 	},
 	{
 		Row:   Row{env.VarRoleName, ClassIdentity, "`--role`, else `default`", "--role", "torchrun"},
@@ -149,14 +152,14 @@ var rules = [...]rule{
 
 	{
 		Row: Row{
-			env.VarOMPNumThreads, ClassSetting, "the CPUs that the rank is bound to, divided where others are bound to them; else the node's, divided by its ranks; never more than its part of a cgroup quota",
+			env.VarOMPNumThreads, ClassSetting, "the CPUs that the rank is bound to, divided where others are bound to them; else the node's, divided by its ranks; never more than its part of a cgroup quota, or than a resource manager was asked for (`--cpus-per-task`)",
 			"this node's usable CPUs ÷ its ranks", "OpenMP",
 		},
 		perRank: true, value: (*builder).threads, why: (*builder).threadsReason,
 	},
 	{
 		Row: Row{
-			env.VarGoMaxProcs, ClassSetting, "where ranks share CPUs or a quota: as OMP_NUM_THREADS, but at least 2, so that a C or system call does not stop the rest; else left alone, since Go counts the CPUs that it is bound to and a quota of its own",
+			env.VarGoMaxProcs, ClassSetting, "where ranks share CPUs or a quota, or `--cpus-per-task` asks for fewer: as OMP_NUM_THREADS, but at least 2, so that a C or system call does not stop the rest; else left alone, since Go counts the CPUs that it is bound to and a quota of its own",
 			"its part of CPUs, or of a quota, that ranks share", "Go",
 		},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {
@@ -258,8 +261,6 @@ var rules = [...]rule{
 	{Row: Row{"OMPI_MCA_orte_ess_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_ess_base_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"PRTE_LAUNCHED", ClassIdentity, "", "an outer mpirun's; MPICH refuses to start alone with it", "Open MPI"}},
-	{Row: Row{"SLURM_PROCID", ClassIdentity, "", "the number of the one task that gorun is; SLURM_JOB_ID and all others stay", "Slurm"}},
-	{Row: Row{"SLURM_LOCALID", ClassIdentity, "", "the number of the one task that gorun is", "Slurm"}},
 	{Row: Row{"FLUX_TASK_RANK", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
 	{Row: Row{"FLUX_TASK_LOCAL_ID", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
 	{Row: Row{"PALS_RANKID", ClassIdentity, "", "the number of the one task that gorun is", "PALS"}},

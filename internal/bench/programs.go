@@ -28,7 +28,7 @@ func FindPrograms(gorun string, flags ...string) (*Programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Programs{dir: dir, Hydra: lookup("mpiexec.hydra", "mpiexec.mpich"), OpenMPI: lookup("mpirun.openmpi", "mpiexec.openmpi"), True: lookup("true")}
+	p := &Programs{dir: dir, Hydra: Lookup("mpiexec.hydra", "mpiexec.mpich"), OpenMPI: Lookup("mpirun.openmpi", "mpiexec.openmpi"), True: Lookup("true")}
 	if err := p.fill(gorun, flags); err != nil {
 		p.Close()
 		return nil, err
@@ -52,7 +52,7 @@ func (p *Programs) fill(gorun string, flags []string) error {
 		}
 	}
 	if bin, err := filepath.Abs(".venv/bin"); err == nil {
-		p.Torchrun, p.Python = lookup(filepath.Join(bin, "torchrun")), lookup(filepath.Join(bin, "python"))
+		p.Torchrun, p.Python = Lookup(filepath.Join(bin, "torchrun")), Lookup(filepath.Join(bin, "python"))
 	}
 	return nil
 }
@@ -75,8 +75,8 @@ func (p *Programs) Missing() []string {
 	return missing
 }
 
-// lookup returns the first of the programs that exists, as an absolute path.
-func lookup(names ...string) string {
+// Lookup returns the first of the programs that exists, as an absolute path.
+func Lookup(names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path

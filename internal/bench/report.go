@@ -38,6 +38,15 @@ func Judge(minimum, median bool) Verdict {
 	return Miss
 }
 
+// JudgeRatio says whether ours takes no longer than ratio times what other does.
+func JudgeRatio(ours, other Series, ratio float64) Verdict {
+	if len(ours.Walls) == 0 || len(other.Walls) == 0 {
+		return NoFigure
+	}
+	reached := func(a, b time.Duration) bool { return float64(a) <= ratio*float64(b) }
+	return Judge(reached(ours.Min(), other.Min()), reached(ours.Median(), other.Median()))
+}
+
 // Report is a table of figures: what is printed as text and written as JSON.
 type Report struct {
 	Title   string     `json:"title"`

@@ -45,6 +45,8 @@ func play(role string) int {
 		return playOutsider()
 	case "guests":
 		return playGuests()
+	case "site":
+		return playSite()
 	case "closed":
 		return execWithClosedDescriptors()
 	}

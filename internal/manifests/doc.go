@@ -1,2 +1,2 @@
-// Package manifests holds the check of what examples/ has for Kubernetes.
+// Package manifests holds the check of what examples/ has for Kubernetes and for Slurm.
 package manifests

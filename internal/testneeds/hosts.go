@@ -2,7 +2,6 @@ package testneeds
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,11 +44,4 @@ var FindHosts = sync.OnceValue(func() error {
 })
 
 // SSHD returns the path of OpenSSH's server, which PATH often lacks.
-func SSHD() (string, error) {
-	for _, path := range []string{"sshd", "/usr/sbin/sshd", "/sbin/sshd"} {
-		if found, err := exec.LookPath(path); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no sshd in PATH, /usr/sbin or /sbin; .ci/setup installs it as root on Debian")
-}
+func SSHD() (string, error) { return Daemon("sshd") }

@@ -23,7 +23,8 @@ const maxDigits = 18
 //	ranges := range ("," range)*
 //	range  := number | number "-" number    padded with zeros as wide as the first one
 //
-// Text behind the last bracket is taken, which scontrol refuses: gpu-[1,3]-ib. An
+// Text behind the last bracket is taken, which scontrol refuses: gpu-[1,3]-ib. It
+// orders names with three brackets and more in another way, and takes [1-]. An
 // IPv6 address stands for itself. More than 65536 names are refused. All mistakes
 // are reported, joined.
 func Expand(list string) ([]string, error) {

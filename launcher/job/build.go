@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gorun/env"
 	"gorun/placement"
 )
 
@@ -56,14 +55,45 @@ func (s *Spec) Request() placement.Request {
 
 // rankEnviron is the inherited environment with what -x sets behind it, where it
 // counts.
-func (s *Spec) rankEnviron() []string {
-	environ := slices.Clip(s.Environ)
+func (s *Spec) rankEnviron() []string { return s.withExports(s.Environ) }
+
+func (s *Spec) withExports(environ []string) []string {
+	environ = slices.Clip(environ)
 	for _, e := range s.Exports {
 		if e.HasValue {
 			environ = append(environ, e.Name+"="+e.Value)
 		}
 	}
 	return environ
+}
+
+// byEngine reports whether one command of a resource manager's starts all agents.
+func (s *Spec) byEngine() bool {
+	return s.Join == nil && s.Reach.Engine != nil && len(s.Reach.Engine.Once) > 0
+}
+
+// ownGPUs reports whether the node itself says by variables which GPUs ranks see there:
+// a resource manager gives each node other ones, and who joins brings his own.
+func (s *Spec) ownGPUs(f Facts) bool { return f.Joined || s.byEngine() }
+
+// gpuEnviron has these variables of a node.
+func (s *Spec) gpuEnviron(f Facts) []string {
+	if s.ownGPUs(f) {
+		return s.withExports(f.Environ)
+	}
+	return s.rankEnviron()
+}
+
+// hidden adds to the facts which GPUs are hidden by variables of the nodes' own.
+func (s *Spec) hidden(facts []Facts) []Facts {
+	facts = slices.Clone(facts)
+	for i, f := range facts {
+		if s.ownGPUs(f) {
+			visible := placement.VisibilityOf(s.gpuEnviron(f))
+			facts[i].Machine.Hidden = &visible
+		}
+	}
+	return facts
 }
 
 // totalRanks is the wished number of ranks of all programs; 0: not said.
@@ -92,6 +122,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	facts = spec.hidden(facts)
 	layout, err := spec.layout(facts)
 	if err != nil {
 		return nil, err
@@ -107,7 +138,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
 	}
 	b.nodes(facts)
-	b.plan.Notes = slices.Concat(notesOf(b.facts), layout.Notes, spec.Output.strays(slices.Max(layout.PerNode)), spec.idle())
+	b.plan.Notes = slices.Concat(notesOf(b.facts), layout.Notes, spec.Output.strays(b.localRanks()), spec.idle())
 	if err := b.apps(); err != nil {
 		return nil, err
 	}
@@ -116,7 +147,9 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := b.ranks(); err != nil {
 		return nil, err
 	}
+	b.countSharers()
 	b.plan.Notes = append(b.plan.Notes, b.homeless()...)
+	b.noteOwnGPUs()
 	if err := b.environment(); err != nil {
 		return nil, err
 	}
@@ -220,6 +253,8 @@ type builder struct {
 	opened Opened
 	layout placement.Layout
 	plan   Plan
+	// sharers are the numbers of ranks that use the CPUs of each node.
+	sharers []int
 }
 
 // ranks gives every rank its place, its program and its arguments.
@@ -240,7 +275,7 @@ func (b *builder) ranks() error {
 		r.ErrorFile = b.errorFile(place)
 		b.place(&r, place)
 		if b.spec.VirtualLocalRank && !b.spec.isolates() {
-			gpu, err := b.device(place.LocalRank)
+			gpu, err := b.device(place)
 			if err != nil {
 				return err
 			}
@@ -293,20 +328,19 @@ func (b *builder) argv(app int, at placement.Rank) []string {
 
 // device is the GPU that a rank sees with --virtual-local-rank, as torchrun
 // chooses it: the entry of its local rank in the list of visible devices, or
-// that number itself where there is no list.
-func (b *builder) device(localRank int) (string, error) {
-	for _, name := range []string{env.VarHIPVisibleDevices, env.VarCUDAVisibleDevices} {
-		list, ok := lookup(b.spec.rankEnviron(), name)
-		if !ok || list == "" {
-			continue
-		}
-		devices := strings.Split(list, ",")
-		if localRank >= len(devices) {
-			return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, list, localRank)
-		}
-		return strings.TrimSpace(devices[localRank]), nil
+// that number itself where there is no list. A process that is one rank may have
+// been given one of its own.
+func (b *builder) device(at placement.Rank) (string, error) {
+	devices, name := b.visible(at.Node)
+	switch {
+	case devices == nil:
+		return strconv.Itoa(at.LocalRank), nil
+	case len(devices) == 1 && b.facts[at.Node].Seat != nil:
+		return strings.TrimSpace(devices[0]), nil
+	case at.LocalRank >= len(devices):
+		return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, strings.Join(devices, ","), at.LocalRank)
 	}
-	return strconv.Itoa(localRank), nil
+	return strings.TrimSpace(devices[at.LocalRank]), nil
 }
 
 // lookup finds a variable in an environment; the last entry counts.

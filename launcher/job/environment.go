@@ -1,9 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorun/env/plan"
+	"gorun/launcher/hosts"
 	"gorun/placement"
 )
 
@@ -13,7 +17,7 @@ func (b *builder) environment() error {
 		Inherited: b.spec.Environ, Exports: b.spec.exports(), ExportAll: b.spec.ExportAll, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
-		Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
+		Engine: b.spec.byEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 	}
 	for node := range b.plan.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
@@ -42,12 +46,16 @@ func (b *builder) environment() error {
 // nodeInputs divides a node's usable CPUs among its ranks, and says what they
 // inherit from where.
 func (b *builder) nodeInputs(node int) plan.Node {
-	f, ranks := &b.facts[node], len(b.plan.Nodes[node].Ranks)
+	f, ranks := &b.facts[node], b.sharers[node]
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node),
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface,
+		KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
 	}
-	if n.Threads > 0 {
+	switch wish := b.spec.Place.CPUsPerRank; {
+	case f.Seat != nil && wish > 0:
+		n.Threads, n.Why = b.plan.Ranks[node].threads, plural(wish, "CPU")+" for each rank, as was wished"
+	case n.Threads > 0:
 		n.Why = m.CPUReason()
 		if ranks > 1 {
 			n.Why += fmt.Sprintf(" ÷ %d ranks", ranks)
@@ -58,7 +66,10 @@ func (b *builder) nodeInputs(node int) plan.Node {
 
 func (b *builder) rankInputs(r *Rank, node plan.Node) plan.Rank {
 	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: r.ErrorFile, Dir: b.plan.Apps[r.App].Dir}
-	if r.CPUs.Len() > 0 {
+	switch wish := b.spec.CPUsPerRank; {
+	case wish > 0 && wish < r.threads:
+		in.Threads, in.Why = wish, b.spec.CPUsFrom
+	case r.CPUs.Len() > 0:
 		in.Threads, in.Why = r.threads, b.threadsWhy(r, node)
 	}
 	in.GoThreads = b.goThreads(r)
@@ -90,10 +101,43 @@ func (b *builder) goThreads(r *Rank) int {
 	if cpus == 0 {
 		cpus = b.facts[r.Node].Machine.CPUs.Len()
 	}
-	if len(b.plan.Nodes[r.Node].Ranks) < 2 || r.threads >= cpus {
+	threads, wish := r.threads, b.spec.CPUsPerRank
+	if wish > 0 {
+		threads = min(threads, wish)
+	} else if b.sharers[r.Node] < 2 {
 		return 0
 	}
-	return max(2, r.threads)
+	if threads >= cpus {
+		return 0
+	}
+	return max(2, threads)
+}
+
+// slurmNodes are the plan's nodes as Slurm writes a list; "" where not all of them are
+// inside a job of Slurm's.
+func (b *builder) slurmNodes() string {
+	var names []string
+	seen := make(map[string]bool)
+	for node, f := range b.facts {
+		own := b.spec.Environ
+		if f.Joined || f.Away && !b.spec.byEngine() {
+			own = f.Environ
+		}
+		if !plan.InSlurm(own) {
+			return ""
+		}
+		if b.spec.byEngine() {
+			own = f.Environ
+		}
+		if name := cmp.Or(plan.SlurmNode(own), b.plan.Nodes[node].Name); !seen[name] { // several processes may be on one
+			seen[name], names = true, append(names, name)
+		}
+	}
+	folded := hosts.Fold(names)
+	if back, err := hosts.Expand(folded); err != nil || !slices.Equal(back, names) { // the first is that of rank 0
+		return strings.Join(names, ",")
+	}
+	return folded
 }
 
 func (s *Spec) exports() []plan.Export {

@@ -61,7 +61,7 @@ func (b *builder) logs(o OutputWish) *Logs {
 	default:
 		l.Dir = b.attemptDir(l.Base)
 	}
-	for localRank := range slices.Max(b.layout.PerNode) {
+	for localRank := range b.localRanks() {
 		l.Redirect = append(l.Redirect, o.Redirect.Of(localRank))
 		l.Tee = append(l.Tee, o.Tee.Of(localRank))
 	}

@@ -44,7 +44,7 @@ func (b *builder) showGPUs(in *plan.Inputs) {
 		if !isolated {
 			gpus = req.GPUsOf(machine)
 		}
-		vars, numbers := req.Visible.Only(gpus, machine.GPUs)
+		vars, numbers := req.VisibilityOn(machine).Only(gpus, machine.GPUs)
 		byIndex = byIndex || numbers
 		in.Ranks[i].Visible = make(map[string]string, len(vars))
 		for _, v := range vars {

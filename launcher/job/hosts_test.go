@@ -51,18 +51,23 @@ func TestPlansOfHosts(t *testing.T) {
 			spec, facts := onHosts(slots...)
 			last := &facts[len(facts)-1]
 			last.TempDir, last.Programs = "/scratch", []Program{{Path: "/opt/trainer", Argv: []string{"/opt/trainer"}, ScriptArg: 1, Kind: "executable"}}
-			text, err := json.MarshalIndent(planOf(t, spec, facts), "", " ")
-			require.NoError(t, err)
-			file := filepath.Join("testdata", "plans", name+".json")
-			if *writeGoldens {
-				require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-				require.NoError(t, os.WriteFile(file, append(text, '\n'), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), string(text)+"\n")
+			compareGolden(t, name, planOf(t, spec, facts))
 		})
 	}
+}
+
+func compareGolden(t *testing.T, name string, p *Plan) {
+	t.Helper()
+	text, err := json.MarshalIndent(p, "", " ")
+	require.NoError(t, err)
+	file := filepath.Join("testdata", "plans", name+".json")
+	if *writeGoldens {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, append(text, '\n'), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(text)+"\n")
 }
 
 // What is a node's own stands with the node; what differs by rank is little.

@@ -31,6 +31,9 @@ func inParentheses(text string) string {
 
 // layout has the ranks placed.
 func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
+	if slices.ContainsFunc(facts, func(f Facts) bool { return f.Seat != nil }) {
+		return s.seated(facts)
+	}
 	req, machines := s.Request(), make([]placement.Machine, len(facts))
 	own := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
 	if own { // nodes that were started by hand, each with its number
@@ -53,7 +56,7 @@ func HostOfRank0(spec *Spec, facts []Facts) (int, error) {
 	if err != nil || spec.Place.RankFile == nil {
 		return 0, err
 	}
-	layout, err := spec.layout(facts)
+	layout, err := spec.layout(spec.hidden(facts))
 	if err != nil {
 		return 0, err
 	}

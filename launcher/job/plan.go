@@ -30,6 +30,9 @@ type Facts struct {
 	// Ranks is how many ranks the command line of a joined node asks for there, 0: as
 	// the wish says.
 	Ranks int
+	// Seat is set where the node is one process with one rank, as it says itself: several
+	// of them may be on one host.
+	Seat *Seat
 }
 
 // Program is how a node starts one of the wish's programs.

@@ -187,6 +187,11 @@ func (r *Result) lostHosts() string {
 	var hosts []string
 	seen := map[string]bool{"": true}
 	for _, e := range r.Ranks {
+		if e.Fate != FateUnknown { // then the host is there, and only one of its launchers is not
+			seen[e.Host] = true
+		}
+	}
+	for _, e := range r.Ranks {
 		if e.Fate == FateUnknown && !seen[e.Host] {
 			hosts = append(hosts, e.Host)
 			seen[e.Host] = true

@@ -80,6 +80,13 @@ type Spec struct {
 	OnHang      OnHang
 	// Place says where on its host a rank runs.
 	Place PlaceWish
+	// CPUsPerRank is what the user asked a resource manager for, for each rank (Slurm's
+	// --cpus-per-task); 0: nothing. It binds nobody: a rank runs as many threads by
+	// default where its CPUs are more.
+	CPUsPerRank int
+	// CPUsFrom says in the user's words where CPUsPerRank came from, such as
+	// "--cpus-per-task of the Slurm job".
+	CPUsFrom string
 	// NoCgroup keeps ranks in the launcher's own cgroup.
 	NoCgroup bool
 
@@ -170,15 +177,20 @@ type JoinWish struct {
 	// Ports are others than Port: node 0 takes the first of all that is free, the others
 	// try them in turn. The job's id tells it from other jobs that are there.
 	Ports []int
-	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog.
+	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog. The
+	// processes are then what joins: NodeRank is Seat.Rank, NumNodes is Seat.NumRanks.
 	Seat *Seat
+	// EngineSignals says that whoever started this process signals its ranks, too, as
+	// Slurm does with all processes of a step. Signals that do not end the job are then
+	// not passed on: ranks have them already.
+	EngineSignals bool
 }
 
 // Seat is the place of a process that is one rank, as a resource manager gave it.
 type Seat struct {
-	Rank, NumRanks        int
-	LocalRank, LocalRanks int
-	Node, NumNodes        int
+	Rank, NumRanks        int // in the job
+	LocalRank, LocalRanks int // on its host
+	Node, NumNodes        int // its host among those of the job
 }
 
 // DefaultJoinTimeout is torchrun's.

@@ -29,6 +29,9 @@ func (s *Spec) Validate() error {
 	if s.PerNode.Kind == CountFixed && s.PerNode.N < 1 {
 		wrong("%d ranks per node: at least one is needed", s.PerNode.N)
 	}
+	for _, err := range s.oneRank() {
+		wrong("%v", err)
+	}
 	if s.Store.Port < 0 || s.Store.Port > 65535 {
 		wrong("port %d: ports are 0 to 65535", s.Store.Port)
 	}

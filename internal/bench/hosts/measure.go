@@ -68,7 +68,7 @@ func (m *measuring) launches(s size) error {
 			row[5], row[6] = bench.Ratio(ours.Min(), peer.Min()), bench.Ratio(ours.Median(), peer.Median())
 		}
 		if peer.Name == best {
-			row[7], row[8] = fmt.Sprintf("≤ %g", launchRatio), string(judge(ours, peer, launchRatio))
+			row[7], row[8] = fmt.Sprintf("≤ %g", launchRatio), string(bench.JudgeRatio(ours, peer, launchRatio))
 		}
 		m.report.Row(row...)
 		if peer.Cut+peer.Failed > 0 {
@@ -87,14 +87,6 @@ func fastest(series []bench.Series) string {
 		}
 	}
 	return name
-}
-
-func judge(ours, other bench.Series, ratio float64) bench.Verdict {
-	if len(ours.Walls) == 0 || len(other.Walls) == 0 {
-		return bench.NoFigure
-	}
-	reached := func(a, b time.Duration) bool { return float64(a) <= ratio*float64(b) }
-	return bench.Judge(reached(ours.Min(), other.Min()), reached(ours.Median(), other.Median()))
 }
 
 // cold measures gorun with its copies gone from all hosts, each time beside a launch that has them.
@@ -120,7 +112,7 @@ func (m *measuring) cold(s size, gorun bench.Peer, warm bench.Series) error {
 	slices.Sort(empty.Walls)
 	slices.Sort(warm.Walls)
 	m.report.Row(strconv.Itoa(s.hosts), empty.Name, strconv.Itoa(len(empty.Walls)), bench.Millis(empty.Min()), bench.Millis(empty.Median()),
-		bench.Ratio(warm.Min(), empty.Min()), bench.Ratio(warm.Median(), empty.Median()), fmt.Sprintf("≤ %d × warm", coldRatio), string(judge(empty, warm, coldRatio)))
+		bench.Ratio(warm.Min(), empty.Min()), bench.Ratio(warm.Median(), empty.Median()), fmt.Sprintf("≤ %d × warm", coldRatio), string(bench.JudgeRatio(empty, warm, coldRatio)))
 	return nil
 }
 

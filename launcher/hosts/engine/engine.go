@@ -24,6 +24,9 @@ type World struct {
 	IsThisHost func(name string) bool
 	// LookPath finds a command as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
+	// Output runs a command of the engine's that only reads, and returns its standard
+	// output: Flux says by a command what others say by variables. nil: none can be run.
+	Output func(argv ...string) ([]byte, error)
 }
 
 // Found is what an engine said.
@@ -38,7 +41,8 @@ type Found struct {
 
 	// Hosts are those of the allocation, or of the step that Task is one of, in the
 	// engine's order. Slots is 0 where the engine does not say, or where its number
-	// does not count ranks. Address and Here are open.
+	// does not count ranks. Address is open; Here is, too, but where no agent comes to
+	// the only host, which is then this one.
 	Hosts []hosts.Host
 	// From says where they came from, in the user's words: "SLURM_JOB_NODELIST=n[1-2]".
 	From string
@@ -66,6 +70,8 @@ type Task struct {
 	Addr string
 	// Step tells this group of tasks from others of the same job: "17.0".
 	Step string
+	// Signals says that the engine signals all processes of a task, ranks too.
+	Signals bool
 }
 
 // OnePerNode reports whether no node has two of the tasks: each of them can then have
@@ -109,15 +115,30 @@ func (f *Found) Start(wanted []hosts.Host) Start {
 
 // kind is one engine.
 type kind struct {
-	name  string // as --engine takes it
-	title string // as people write it
+	name  string   // as --engine takes it
+	title string   // as people write it
+	vars  []string // by which a job of the engine's is known, for messages
 	// find returns nil where this process is in no job of the engine's.
 	find func(w World) (*Found, error)
 }
 
 // kinds are the engines in the order in which they are looked for: those that wrap
 // others come first.
-var kinds = []kind{}
+var kinds = []kind{
+	// It runs in allocations of Slurm's and others', and removes SLURM_* from its own.
+	{name: "flux", title: "Flux", vars: []string{"FLUX_URI"}, find: findFlux},
+	// Its tasks have PBS_* or SLURM_*, too.
+	{name: "pals", title: "PALS", vars: []string{"PALS_RANKID"}, find: findPALS},
+	{name: "slurm", title: "Slurm", vars: []string{"SLURM_JOB_ID"}, find: findSlurm},
+	{name: "pbs", title: "PBS", vars: []string{"PBS_JOBID", "PBS_NODEFILE"}, find: findPBS},
+	{name: "lsf", title: "LSF", vars: []string{"LSB_JOBID", "LSB_MCPU_HOSTS"}, find: findLSF},
+	{name: "sge", title: "Grid Engine", vars: []string{"SGE_ROOT", "JOB_ID", "PE_HOSTFILE"}, find: findSGE},
+	{name: "cobalt", title: "Cobalt", vars: []string{"COBALT_JOBID", "COBALT_NODEFILE"}, find: findCobalt},
+	{name: "loadleveler", title: "LoadLeveler", vars: []string{"LOADL_STEP_ID", "LOADL_PROCESSOR_LIST"}, find: findLoadLeveler},
+	{name: "mpi-operator", title: "MPI Operator", vars: []string{"KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_default_hostfile"}, find: findMPIOperator},
+	{name: "aws-batch", title: "AWS Batch", vars: []string{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"}, find: findBatch},
+	{name: "sagemaker", title: "SageMaker", vars: []string{"SM_HOSTS", "SM_CURRENT_HOST"}, find: findSageMaker},
+}
 
 // None is the name that stands for no engine.
 const None = "none"

@@ -43,6 +43,8 @@ type Config struct {
 	Environ []string
 	// Own is set where somebody started this node by a command line of its own.
 	Own *Own
+	// Display is how this process shows what its rank prints; nil: the head does.
+	Display *Display
 	// Door is where store clients come to a port that others come to as well; nil: the
 	// store has a port of its own.
 	Door Door
@@ -203,6 +205,7 @@ func (j *running) signal(s wire.Signal) {
 	}
 	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
 		j.signals.ask()
+		j.display.asked()
 		if !j.signals.starting && j.signals.engine.has(s.Signal) {
 			return
 		}
@@ -228,6 +231,7 @@ func (j *running) kill() {
 	defer j.signals.mu.Unlock()
 	j.signals.killed = true
 	j.signals.ask()
+	j.display.asked()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
 	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)

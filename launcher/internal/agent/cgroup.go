@@ -7,9 +7,10 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 )
 
-// makeCgroup gives the job a cgroup of its own if that is wished and can be done.
+// makeCgroup gives the job a cgroup of its own if that is wished and can be done. Slurm
+// knows the processes of a step by its own cgroups, whatever the head's host knows of it.
 func (j *running) makeCgroup() {
-	if !j.start.Cgroup {
+	if !j.start.Cgroup || lookup(j.agent.cfg.Environ, "SLURM_JOB_ID") != "" {
 		return
 	}
 	group, err := cgroup.Make(rand.Text())

@@ -42,6 +42,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
 	if own := a.cfg.Own; own != nil {
 		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
+		facts.Seat = own.Seat
 	}
 	if err := a.enter(h); err != nil {
 		facts.Dir = err.Error()

@@ -58,6 +58,7 @@ func (j *running) end(grace time.Duration) {
 	j.leaveCgroup()
 	j.oom.close()
 	j.closeLogs()
+	j.display.close()
 	j.endings.flush()
 	j.gone.Store(true)
 	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})

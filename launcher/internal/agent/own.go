@@ -21,6 +21,8 @@ type Own struct {
 	Programs []wire.Program
 	// Ranks is how many the node is to have, 0: as the head says.
 	Ranks int
+	// Seat is set where the node is one rank of the job's.
+	Seat *wire.Seat
 	// Dir is the ranks' working directory, "": the agent's.
 	Dir string
 	// LogDir is where log files may be, "" for the temporary directory.
@@ -78,6 +80,9 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 	}
 	if own.Ranks > 0 && len(s.Ranks) > own.Ranks {
 		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), own.Ranks)
+	}
+	if seat := own.Seat; seat != nil && len(s.Ranks) > 0 && (s.Ranks[0].Rank != seat.Rank || s.Ranks[0].LocalRank != seat.LocalRank) {
+		return fmt.Errorf("the head wants rank %d here, this process is rank %d", s.Ranks[0].Rank, seat.Rank)
 	}
 	s.Common = slices.Concat(own.inherited(a.cfg.Environ), own.Exports, own.decided(s.Common))
 	for i := range s.Ranks {

@@ -36,8 +36,15 @@ func (s *sink) Output(id, stream int, p []byte) {
 	(*running)(s).pass(id, stream, p)
 }
 
-// pass shows bytes to the head.
+// pass shows bytes to the user, here or at the head.
 func (j *running) pass(id, stream int, p []byte) {
+	if j.display != nil && !j.display.hidden.Has(stream) {
+		j.credit.take(stream, len(p))
+		j.display.Write(id, stream, p)
+	}
+	if j.display != nil && !j.start.Stdio.Sent {
+		return
+	}
 	j.credit.take(stream, len(p))
 	_ = j.agent.link.Output(id, stream, p) // without a head there is nobody to tell
 }
@@ -51,6 +58,7 @@ func (s *sink) Closed(id, stream int) {
 	if q := s.ranks[id].asked.Load(); q != nil {
 		q.rest(stream)
 	}
+	s.display.end(id, stream)
 	s.endings.stream(wire.StreamEnd{Rank: id, Stream: stream})
 	(*running)(s).streamEnded()
 }
@@ -79,6 +87,9 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	}
 	if j.logs != nil {
 		e.Last = j.logs.Last(row.LocalRank, lastLines)
+	}
+	if len(e.Last) == 0 {
+		e.Last = j.display.last(row.Rank)
 	}
 	if e.Signal == syscall.SIGKILL && !j.killed() {
 		j.oom.explain(e, len(j.ranks))

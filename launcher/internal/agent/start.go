@@ -31,6 +31,7 @@ type running struct {
 	guard   *guard
 	cgroup  *cgroup.Group // nil: none
 	logs    *output.Logs
+	display *display   // nil: the head shows what ranks print
 	files   []*os.File // of redirected streams, the ranks' by now
 	stdin   *stdin
 	credit  *credit
@@ -79,6 +80,7 @@ func (a *Agent) start(s wire.Start) error {
 	for _, row := range s.Ranks {
 		j.ranks[row.Rank] = &rank{row: row}
 	}
+	j.display = j.newDisplay()
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
 	j.signals.starting, j.signals.engine = true, &a.engine

@@ -19,7 +19,7 @@ var messages = []Message{
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
 	&Probe{}, &Reached{}, &Over{}, &Signalled{},
-	&Check{}, &Checked{},
+	&Check{}, &Checked{}, &OutputLost{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two
@@ -43,7 +43,9 @@ func fill(v reflect.Value, next *int) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(v.Field(i), next)
+			if v.Type().Field(i).Tag.Get("json") != "-" { // the head adds these itself
+				fill(v.Field(i), next)
+			}
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

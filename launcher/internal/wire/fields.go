@@ -49,6 +49,16 @@ func (m *Facts) fields(c *coder) {
 	c.texts(9, &m.Environ)
 	number(c, 10, &m.Ranks)
 	text(c, 11, &m.Boot)
+	optional(c, 12, &m.Seat)
+}
+
+func (s *Seat) fields(c *coder) {
+	number(c, 1, &s.Rank)
+	number(c, 2, &s.NumRanks)
+	number(c, 3, &s.LocalRank)
+	number(c, 4, &s.LocalRanks)
+	number(c, 5, &s.Node)
+	number(c, 6, &s.NumNodes)
 }
 
 func (p *Resolved) fields(c *coder) {
@@ -144,6 +154,7 @@ func (s *Stdio) fields(c *coder) {
 	number(c, 4, &s.Cols)
 	number(c, 5, &s.Direct)
 	numbers(c, 6, &s.Piped)
+	c.flag(7, &s.Sent)
 }
 
 func (l *Logs) fields(c *coder) {
@@ -317,6 +328,14 @@ func (*Signalled) Type() Type { return TypeSignalled }
 func (m *Signalled) fields(c *coder) {
 	number(c, 1, &m.Signal)
 	c.moment(2, &m.At)
+}
+
+func (*OutputLost) Type() Type { return TypeOutputLost }
+
+func (m *OutputLost) fields(c *coder) {
+	number(c, 1, &m.Stream)
+	c.flag(2, &m.ReaderGone)
+	text(c, 3, &m.Text)
 }
 
 func (*Over) Type() Type { return TypeOver }

@@ -73,6 +73,15 @@ type Facts struct {
 	Environ []string
 	// Notes are remarks on what could not be learned.
 	Notes []string
+	// Seat is set where a node that joined is one rank.
+	Seat *Seat
+}
+
+// Seat is the place of a process that is one rank, as whoever started it says.
+type Seat struct {
+	Rank, NumRanks        int // in the job
+	LocalRank, LocalRanks int // on its host
+	Node, NumNodes        int // its host among those of the job
 }
 
 // Resolved is how a program starts on a node, or why it cannot.
@@ -177,6 +186,8 @@ type Stdio struct {
 	// those that get Stdin frames; all others read /dev/null.
 	Direct int
 	Piped  []int
+	// Sent says that the head wants what ranks write, although the node itself shows it.
+	Sent bool
 }
 
 // Logs is where and what a node writes to files.
@@ -312,6 +323,13 @@ type Inspect struct {
 type Over struct {
 	Code int    // the launcher's exit code
 	Text string // a line that says more; "" if all is well
+}
+
+// OutputLost says that a node which shows what its ranks print cannot do so any more.
+type OutputLost struct {
+	Stream     int
+	ReaderGone bool // nobody reads it any more
+	Text       string
 }
 
 // Stalled says, once, that ranks wait in the store and nothing has come further

@@ -85,6 +85,7 @@ const (
 	TypeCheck
 	TypeChecked
 	TypeSignalled
+	TypeOutputLost
 )
 
 var typeNames = [...]string{
@@ -94,7 +95,7 @@ var typeNames = [...]string{
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
-	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled",
+	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
 }
 
 // String returns the type's name, for messages.

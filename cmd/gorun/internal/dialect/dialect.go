@@ -39,6 +39,7 @@ type Dialect struct {
 	shows       bool          // there is no program: gorun shows a machine
 	checks      bool          // gorun looks at hosts; a program may be named
 	benches     bool          // the program is gorun's own, which measures
+	batches     bool          // the job is submitted to Slurm
 	store       job.StoreMode // what --store=auto means
 	count       int           // ranks per node where nothing says it; 0 leaves it open
 	grace       time.Duration
@@ -183,7 +184,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "sbatch", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -199,12 +200,14 @@ func subcommand(name string) *command {
 		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
 	case "bench":
 		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
+	case "sbatch":
+		return &command{name, "write a batch script for Slurm and submit it", Sbatch.parse}
 	case "token":
 		return &command{name, "make a token by which nodes that are started one by one know each other", Token.parse}
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, hosts, store, token, topo and bench too", helpCommand}
+		return &command{name, "print help, of launch, hosts, store, token, topo, bench and sbatch too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -235,12 +238,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Token} {
+	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Sbatch, Token} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo and bench", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, bench and sbatch", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,12 @@ func around(variables ...string) Surroundings {
 			return []byte(cmp.Or(content, " "+fileToken+"\n")), mode, nil
 		},
 		IsThisHost: func(name string) bool { return name == "here" },
+		LookPath: func(name string) (string, error) {
+			if slices.Contains(variables, "PATH=") {
+				return "", fs.ErrNotExist
+			}
+			return "/usr/bin/" + name, nil
+		},
 	}
 }
 

@@ -78,6 +78,8 @@ func (p *parser) finish() (Invocation, error) {
 		return p.finishHostsCheck()
 	case p.dialect.benches:
 		return p.finishBench()
+	case p.dialect.batches:
+		return p.finishBatch()
 	}
 	p.checkPrograms()
 	p.finishHosts()

@@ -98,6 +98,9 @@ func (d *Dialect) countDefault() string {
 	if d.benches {
 		return "Without either, nor gorun's --nproc-per-node: one rank per GPU, else one per CPU."
 	}
+	if d.batches {
+		return "Without any of them: on each node one rank per GPU, else one."
+	}
 	if d.shows {
 		return "Without any of these two, nor a wish for who sits where: nobody is seated."
 	}

@@ -17,6 +17,7 @@ func (p *parser) finishHosts() {
 	if !ok || !fileOK {
 		return
 	}
+	p.findEngine()
 	all, from := listed, p.hostsFrom()
 	switch {
 	case len(filed) > 0 && len(listed) > 0:
@@ -28,7 +29,11 @@ func (p *parser) finishHosts() {
 	case len(filed) > 0:
 		all = filed
 	case len(listed) == 0:
+		p.engineHosts()
 		p.refuseExclude()
+		return
+	}
+	if p.chosenFromEngine(all, from) {
 		return
 	}
 	all = p.exclude(p.mergeHere(all), from)
@@ -149,7 +154,7 @@ func excludeError(list arg, err error) error {
 // refuseExclude: without hosts there is nothing to leave out.
 func (p *parser) refuseExclude() {
 	for _, list := range p.excluded {
-		if !p.hostsGiven() && !isVariable(list.from) {
+		if !p.hostsGiven() && !p.engine.hosts && !isVariable(list.from) {
 			p.problem(fmt.Errorf("%s leaves out hosts, and none were named: add -H or --hostfile", list.from))
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	MakeToken                // write a new token to the file Invocation.Wished, "" is standard output
 	Agent                    // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
 	BenchRank                // measure as one rank what Invocation.Wished says
+	Submit                   // submit the batch job of Invocation.Batch
 )
 
 // Invocation is a command line that was understood.
@@ -41,6 +42,8 @@ type Invocation struct {
 	Topo TopoWish
 	// Bench is what to measure, with Run and DryRun: the program of Spec is then to be filled in. Nil: a job.
 	Bench *BenchWish
+	// Batch is the job to submit, with Submit and DryRun. Nil: no batch job.
+	Batch *BatchWish
 
 	JSON    bool   // print the plan as JSON, with DryRun, or the machine, with Show, or what was measured
 	Quiet   bool   // no remarks
@@ -78,6 +81,11 @@ type Surroundings struct {
 	// IsThisHost reports whether a name or address that is not a loopback one
 	// means the host that the launcher runs on.
 	IsThisHost func(name string) bool
+	// LookPath finds a command, as exec.LookPath does.
+	LookPath func(name string) (path string, err error)
+	// Output runs a command of a resource manager's that only reads, and returns its
+	// standard output.
+	Output func(argv ...string) ([]byte, error)
 }
 
 // UsageError holds every problem of one command line. The command exits with

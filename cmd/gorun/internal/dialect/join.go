@@ -57,12 +57,18 @@ func (p *parser) setNodeRank(a arg) (err error) {
 }
 
 // joins reports whether this process is one of several that somebody else starts.
-func (p *parser) joins() bool { return p.inv.Spec.NumNodes > 1 && !p.hostsGiven() && !p.standalone }
+func (p *parser) joins() bool {
+	several := p.inv.Spec.NumNodes > 1 || p.tasks() != nil
+	return several && !p.hostsGiven() && !p.engine.hosts && !p.standalone
+}
 
 // finishNodes settles which nodes the job has: the hosts that were named, those
 // that join each other, or this one.
 func (p *parser) finishNodes() {
-	switch {
+	switch t := p.tasks(); {
+	case p.joins() && t != nil:
+		p.finishTasks(t)
+		return
 	case p.joins():
 		p.finishJoin()
 		return

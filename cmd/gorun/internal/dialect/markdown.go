@@ -53,6 +53,11 @@ slots a port: ` + "`user@node2:2222:4`" + `. One number alone is the slots, as e
 (` + "`slots=` `max-slots=` `user=` `port=`" + `, which DeepSpeed's files are a part of) or of MPICH (` + "`node1:4 ifhn=ADDR`" + `: how other nodes reach it) behind it; ` + "`-v`" + ` says
 whose file it was read as. With both, ` + "`-H`" + ` chooses from the file. All names of this host are one, and nobody logs in there.
 
+**Resource managers.** In a job of one (` + "`salloc`, `sbatch`" + `) hosts and slots are the job's, and it starts gorun's agents there; ` + "`--nnodes`" + ` and ` + "`--exclude`" + ` choose
+among them, and so does ` + "`-H`" + ` where it names no others. In a step of several tasks (` + "`srun -N2 --ntasks-per-node=1 gorun ...`" + `) each gorun is one node, and finds
+the others without an option; with several tasks on a node (` + "`srun -n8 gorun ./prog`" + `) each is one rank. Called torchrun it does so with ` + "`--nnodes`" + ` above 1
+alone. ` + "`--engine none`" + ` looks for none, and ` + "`--standalone`" + ` takes this host alone; ` + "`-v`" + ` says what was found, and why.
+
 **Nodes that join.** With ` + "`--nnodes N`" + `, and no hosts, gorun is one of N nodes that somebody starts, as torchrun is: ` + "`--master-addr`" + ` and ` + "`--master-port`" + `, or
 ` + "`--rdzv-endpoint`" + `, say where they meet (else MASTER_ADDR and MASTER_PORT, if no outer launcher set them), ` + "`--node-rank`" + ` which node this is. Without it,
 which torchrun's static rendezvous takes for node 0 everywhere, JOB_COMPLETION_INDEX of a Kubernetes Job says it, or node 0 is who owns the
@@ -65,13 +70,15 @@ refuses the line; before any other word (` + "`: echo`" + `) it is an argument. 
 program. With ` + "`--`" + ` before the first program each is an argument: ` + "`gorun -n 2 -- ./app : -n 1`" + `.
 
 The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone, s gorun store alone, m gorun topo alone,
-b gorun bench alone. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
+b gorun bench alone, q gorun sbatch alone. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
+gorun sbatch takes what gorun knows and writes it onto gorun's line of the script, but for ` + "`--json`, `--print-completion`" + ` and what names hosts; where both have a name
+it means the row with q.
 `
 
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, benchTable}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, benchTable, sbatchTable}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
@@ -105,6 +112,8 @@ func knownBy(o *Option) string {
 		return "m"
 	case Bench.exact(Spelling(o.Names[0])) == o:
 		return "b"
+	case Sbatch.exact(Spelling(o.Names[0])) == o:
+		return "q"
 	}
 	return "l"
 }

@@ -9,6 +9,8 @@ type Group uint8
 const (
 	GroupRanks Group = iota
 	GroupHosts
+	GroupSlurm
+	GroupHandled
 	GroupReach
 	GroupMachine
 	GroupPlaces
@@ -21,6 +23,7 @@ const (
 	GroupLimits
 	GroupOutput
 	GroupEnd
+	GroupSubmitted
 	GroupLook
 	groups // their number
 
@@ -40,8 +43,8 @@ func (g Group) String() string {
 		return "Refused, with what to use instead"
 	}
 	return [...]string{
-		"How many ranks", "Where they run", "How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
-		"What it takes", "Output", "How the job ends", "Looking before and after",
+		"How many ranks", "Where they run", "What Slurm gives them", "How Slurm treats the job", "How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
+		"What it takes", "Output", "How the job ends", "How it is submitted", "Looking before and after",
 	}[g]
 }
 
@@ -87,6 +90,7 @@ type Option struct {
 
 	words    int  // words of the value; 0 is one. Two are joined by "="
 	attached bool // -n4 is -n 4: a digit may follow the name
+	optional bool // a flag that may have a value behind "=": its setter gets "true" where it has none
 	counts   bool // a flag that may be repeated; its variable holds the number
 	dirs     bool // the value is a directory, for completion
 	from     variables

@@ -64,6 +64,7 @@ type parser struct {
 	hostLists               []arg
 	hostFile                arg
 	excluded                []arg
+	engine                  engineWish
 	nodeRank                nodeRankWish
 	backend                 string
 	conf                    rdzvConf
@@ -73,6 +74,7 @@ type parser struct {
 	grace                   graceWish
 	start                   startWish // of the current program
 	bench                   benchGiven
+	batch                   BatchWish
 }
 
 // problem adds to what is wrong with the command line; joined errors count one
@@ -112,6 +114,9 @@ func (p *parser) program(r rewritten, first bool) {
 		r.options = p.onlyBlock(r.options)
 	}
 	p.flags(r)
+	if p.dialect.batches {
+		p.batchLine(r, first)
+	}
 	p.defaults(first)
 	p.addApp(r.program)
 }
@@ -208,7 +213,7 @@ func (p *parser) apply(o *Option, value, from string) {
 // call calls the option's setter, or refuses the option.
 func (p *parser) call(o *Option, a arg) (err error) {
 	number := o.counts && p.level != levelFlags
-	if !o.TakesValue() && !number {
+	if !o.TakesValue() && !number && !o.optional {
 		if a.on, err = parseSwitch(a.value); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ type occurrence struct {
 type rewritten struct {
 	options  []occurrence
 	program  []string // the program and its arguments, never touched
+	ended    bool     // by "--", before the program
 	more     bool     // a `:` ended them
 	next     []string // what followed it
 	problems []error
@@ -38,7 +39,7 @@ func (d *Dialect) rewrite(args []string) rewritten {
 	var r rewritten
 	for len(args) > 0 && isOption(args[0]) {
 		if args[0] == "--" {
-			r.program = args[1:]
+			r.program, r.ended = args[1:], true
 			return r
 		}
 		args = args[d.take(&r, args):]

@@ -287,6 +287,7 @@ func benchCommand(args []string, around Surroundings) (Invocation, error) {
 
 // finishBench makes an Invocation of the options of gorun bench.
 func (p *parser) finishBench() (Invocation, error) {
+	p.findEngine()
 	p.benchRanks()
 	p.finishHosts()
 	p.finishStore()
@@ -324,7 +325,7 @@ func (p *parser) benchRanks() {
 		p.problem(fmt.Errorf("-g %d does not go with %s: give the number of ranks", p.bench.gpus, perNode.From))
 	case p.bench.Backend == "cpu":
 		p.problem(fmt.Errorf("-g %d counts GPUs, which %s has none of: use -np", p.bench.gpus, p.bench.backendFrom))
-	case app.NumRanks == 0 && (p.hostsGiven() || p.inv.Spec.NumNodes > 1):
+	case app.NumRanks == 0 && (p.hostsGiven() || p.isAllocation() || p.inv.Spec.NumNodes > 1):
 		from := strings.TrimSpace(fmt.Sprintf("%s -g %d", perNode.From, p.bench.gpus))
 		*perNode = job.Count{Kind: job.CountFixed, N: max(perNode.N, 1) * p.bench.gpus, From: from}
 		p.bench.Backend = "nccl"

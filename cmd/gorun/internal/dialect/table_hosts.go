@@ -12,7 +12,7 @@ var Hosts = &Dialect{
 		{"gorun hosts check -H node[1-4]", "four hosts"},
 		{"gorun hosts check -H n1,n2 ./trainer", "and whether each has the program"},
 	},
-	tables: append(append(rows(mpiTable, "host", "hostfile"), reachTable), append([][]Option{checkTable}, rows(ownTable, "chdir", "verbose", "version", "help")...)...),
+	tables: append(append(rows(mpiTable, "host", "hostfile"), reachTable), append([][]Option{{engineOption}, checkTable}, rows(ownTable, "chdir", "verbose", "version", "help")...)...),
 	checks: true,
 	codes: []example{
 		{"0", "nothing is wrong"},
@@ -52,7 +52,7 @@ func hostsCommand(args []string, around Surroundings) (Invocation, error) {
 func (p *parser) finishHostsCheck() (Invocation, error) {
 	p.finishHosts()
 	p.finishReach()
-	if !p.hostsGiven() {
+	if !p.hostsGiven() && !p.engine.hosts {
 		p.problem(errors.New("no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE"))
 	}
 	if app := &p.inv.Spec.Apps[0]; app.Program == "" {

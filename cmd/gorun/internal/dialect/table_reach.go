@@ -13,7 +13,7 @@ import (
 var reachTable = []Option{
 	{
 		Names: []string{"exclude"}, Group: GroupHosts, Value: "HOST,...",
-		Help: "hosts of -H or --hostfile to leave out, ranges too; localhost is this one",
+		Help: "hosts of -H, of --hostfile or of the resource manager to leave out, ranges too; localhost is this one",
 		set:  (*parser).setExclude,
 	},
 	{
@@ -81,6 +81,7 @@ var reachTable = []Option{
 
 // nodesTable holds what every dialect has on jobs of several nodes.
 var nodesTable = []Option{
+	engineOption,
 	{
 		Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE",
 		Help: "file with the secret of nodes that join each other, the same on all of them; gorun token makes one (default: the variable GORUN_TOKEN)",

@@ -96,14 +96,14 @@ var sample = map[string]string{
 	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
 	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
-	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head",
+	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
 	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2", "rankfile": "ranks.txt",
 }
 
 // satisfied are options beside those of GroupAccepted whose good value asks for
 // what a job on one host does anyway.
-var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone"}
+var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone", "engine"}
 
 // TestNoOptionIsSilentlyIgnored: in each of its spellings an option changes what
 // is done, or says why not, or is on one of the two lists of those that have

@@ -10,7 +10,7 @@ import (
 var torchrunTable = []Option{
 	{
 		Names: []string{"nnodes"}, Group: GroupHosts, Value: "N", from: varBoth,
-		Help: "number of nodes; with -H or --hostfile the first N of the hosts, without them this is one of N, each started by itself",
+		Help: "number of nodes; with -H or --hostfile, or in a resource manager's job, the first N of the hosts, else this is one of N, each started by itself",
 		set:  (*parser).setNodes,
 	},
 	{

@@ -24,6 +24,9 @@ type Config struct {
 	// Addr is the address or the name of node 0; Port its TCP port.
 	Addr string
 	Port int
+	// Ports are others: node 0 takes the first of all that is free, and nodes that dial try
+	// all. Other jobs may have some of them, which Self.ID tells apart.
+	Ports []int
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
 	// Self is what this node says of itself. An empty Version is this gorun's, an
@@ -66,8 +69,10 @@ func (c Config) complete() (Config, error) {
 	if c.Self.NodeRank >= c.Self.NumNodes {
 		return c, fmt.Errorf("join: node rank %d, but the job has %d nodes: 0 to %d", c.Self.NodeRank, c.Self.NumNodes, c.Self.NumNodes-1)
 	}
-	if c.Port < 0 || c.Port > 65535 {
-		return c, fmt.Errorf("join: port %d: ports are 0 to 65535", c.Port)
+	for _, port := range append([]int{c.Port}, c.Ports...) {
+		if port < 0 || port > 65535 {
+			return c, fmt.Errorf("join: port %d: ports are 0 to 65535", port)
+		}
 	}
 	return c, nil
 }
@@ -160,19 +165,38 @@ func listenHost(ctx context.Context, addr string) string {
 
 // PortTakenError is that somebody else listens at node 0's port on this host.
 type PortTakenError struct {
-	Port int
-	Err  error
+	Port   int
+	Others int // that were taken, too
+	Err    error
 }
 
 func (e *PortTakenError) Error() string {
+	if e.Others > 0 {
+		return fmt.Sprintf("node 0 cannot listen: %d ports were tried and none is free; port %d is taken", e.Others+1, e.Port)
+	}
 	return fmt.Sprintf("node 0 cannot listen: port %d is taken", e.Port)
 }
 
 // Unwrap returns the kernel's word.
 func (e *PortTakenError) Unwrap() error { return e.Err }
 
-// open listens.
-func open(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
+// open listens at the first port that is free.
+func open(ctx context.Context, c *Config) (socket *os.File, addr netip.AddrPort, err error) {
+	var first error
+	for _, c.Port = range append([]int{c.Port}, c.Ports...) {
+		socket, addr, err = openAt(ctx, c)
+		var taken *PortTakenError
+		if err == nil || !errors.As(err, &taken) {
+			return socket, addr, err
+		}
+		if first == nil {
+			taken.Others, first = len(c.Ports), taken
+		}
+	}
+	return nil, netip.AddrPort{}, first
+}
+
+func openAt(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
 	host := listenHost(ctx, c.Addr)
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(c.Port)))
 	if errors.Is(err, unix.EADDRINUSE) {

@@ -31,6 +31,8 @@ type RefusedError struct {
 	Endpoint, Host string
 	// Why is printable.
 	Why string
+
+	elsewhere bool // another job may be there, and this one at another port
 }
 
 func (e *RefusedError) Error() string {
@@ -68,13 +70,60 @@ func Dial(ctx context.Context, cfg Config) (*Joined, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dialer{cfg: cfg, dial: (&net.Dialer{Timeout: dialWithin}).DialContext}
+	var secure *tls.Config
 	if cfg.Secret != nil {
-		if d.tls, err = tlsFor(cfg.Secret, forNode, forHead); err != nil {
+		if secure, err = tlsFor(cfg.Secret, forNode, forHead); err != nil {
 			return nil, err
 		}
 	}
-	return d.come(ctx)
+	ports := append([]int{cfg.Port}, cfg.Ports...)
+	dialers := make([]*dialer, len(ports))
+	for i, port := range ports {
+		d := &dialer{cfg: cfg, tls: secure, dial: (&net.Dialer{Timeout: dialWithin}).DialContext, told: i > 0}
+		d.cfg.Port = port
+		dialers[i] = d
+	}
+	return comeToAny(ctx, dialers)
+}
+
+// comeToAny has all try at once: who listens at a port that is another's may be silent for
+// ever. The error is that of the node 0 that refused this node, else of the first port.
+func comeToAny(parent context.Context, dialers []*dialer) (joined *Joined, err error) {
+	if len(dialers) == 1 {
+		return dialers[0].come(parent)
+	}
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	came, errs := make([]*Joined, len(dialers)), make([]error, len(dialers))
+	ended := make(chan int, len(dialers))
+	for i, d := range dialers {
+		go func() {
+			came[i], errs[i] = d.come(ctx)
+			ended <- i
+		}()
+	}
+	for range dialers {
+		i := <-ended
+		var refused *RefusedError
+		switch {
+		case came[i] != nil && joined == nil:
+			joined = came[i]
+		case came[i] != nil: // two node 0 of one job, one of which will wait in vain
+			came[i].Conn.Close()
+		case errors.As(errs[i], &refused) && err == nil:
+			err = refused
+		}
+		if joined != nil || err != nil {
+			cancel()
+		}
+	}
+	switch {
+	case joined != nil:
+		return joined, nil
+	case err == nil:
+		err = errs[0]
+	}
+	return nil, err
 }
 
 // come tries until it is taken, refused, or too late.
@@ -88,7 +137,7 @@ func (d *dialer) come(parent context.Context) (*Joined, error) {
 			return joined, nil
 		}
 		var refused *RefusedError
-		if errors.As(err, &refused) {
+		if errors.As(err, &refused) && !(refused.elsewhere && len(d.cfg.Ports) > 0) {
 			return nil, err
 		}
 		if ctx.Err() == nil || last == nil || errors.Is(err, errWaits) {
@@ -180,9 +229,9 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	case err == nil:
 		return c, nil
 	case tokenTrouble(err):
-		return nil, d.refused("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
+		return nil, d.another("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
 	case answeredPlain(err):
-		return nil, d.refused("", "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
+		return nil, d.another("", "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
 	}
 	return nil, err
 }
@@ -199,13 +248,15 @@ func (d *dialer) hear(c net.Conn) (*Joined, error) {
 	var other *versionError
 	switch {
 	case errors.As(err, &other):
-		return nil, d.refused("", err.Error())
+		return nil, d.another("", err.Error())
 	case tokenTrouble(err): // node 0 reads our key after its own handshake is done
-		return nil, d.refused("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
+		return nil, d.another("", "its token is not that of this node (--token-file, GORUN_TOKEN)")
 	case err != nil:
 		return nil, err
 	case w.Refusal != "" && w.Again:
 		return nil, errors.New(w.Refusal)
+	case w.Refusal != "" && w.AnotherJob:
+		return nil, d.another(w.Host, w.Refusal)
 	case w.Refusal != "":
 		return nil, d.refused(w.Host, w.Refusal)
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 && w.NodeRank != d.cfg.Self.NodeRank:
@@ -219,7 +270,14 @@ func (d *dialer) tellWaits() {
 	d.cfg.Tell(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
 }
 
-func (d *dialer) refused(host, why string) error {
+// another is a refusal by what may be another job.
+func (d *dialer) another(host, why string) error {
+	e := d.refused(host, why)
+	e.elsewhere = true
+	return e
+}
+
+func (d *dialer) refused(host, why string) *RefusedError {
 	return &RefusedError{Endpoint: d.cfg.endpoint(), Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(why))}
 }
 
@@ -241,7 +299,11 @@ func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
 		listen = here
 	}
 	if listen {
-		h, err := Listen(ctx, cfg)
+		at := cfg
+		if cfg.Self.NodeRank < 0 { // at another port a second node of this host would be node 0, too
+			at.Ports = nil
+		}
+		h, err := Listen(ctx, at)
 		var taken *PortTakenError
 		if err == nil || cfg.Self.NodeRank == 0 || !errors.As(err, &taken) {
 			return h, nil, err

@@ -27,6 +27,10 @@
 // with length in bytes, little-endian, at most 64 KiB. A node sends nothing between
 // its hello and the welcome; that its connection ends tells node 0 that it went away.
 //
+// Where several ports are given, node 0 listens at the first that is free and nodes dial
+// all of them at once: those of other jobs refuse them by their id, and who is no gorun
+// may keep silent.
+//
 // # Who may come
 //
 // With a token, both ends prove that they have it before anything else is read:

@@ -269,7 +269,7 @@ func (h *Head) receiveSecure(g *guest, first []byte) {
 	if err := c.Handshake(); err != nil {
 		if tokenTrouble(err) {
 			h.told.node("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)", g.peer.Addr())
-		} else {
+		} else if !endOfStream(err) || len(h.cfg.Ports) == 0 { // a node of another job has found that elsewhere
 			h.seen.once(g.peer.Addr(), "a connection from %v ended before it had proven its token: %v", g.peer.Addr(), err)
 		}
 		g.Close()
@@ -325,7 +325,9 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	_ = g.SetDeadline(time.Time{})
 	if refusal := h.take(&Member{Conn: c, Hello: hello, NodeRank: hello.NodeRank, Peer: g.peer}); refusal != nil {
 		refusal.Host = h.cfg.Self.Host
-		h.told.node("the node %s at %v was refused: %s", hello.name(), g.peer.Addr(), refusal.Refusal)
+		if !refusal.AnotherJob || len(h.cfg.Ports) == 0 { // else such nodes are to be expected
+			h.told.node("the node %s at %v was refused: %s", hello.name(), g.peer.Addr(), refusal.Refusal)
+		}
 		_ = c.SetWriteDeadline(time.Now().Add(firstWithin))
 		_ = writeMessage(c, refusal)
 		linger(g.TCPConn)

@@ -58,6 +58,8 @@ type Welcome struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Again is that the node may try again: what is wrong may pass.
 	Again bool `json:"again,omitempty"`
+	// AnotherJob is that the node belongs to another job, which may listen elsewhere.
+	AnotherJob bool `json:"another_job,omitempty"`
 }
 
 // check refuses what no gorun says.

@@ -76,10 +76,12 @@ func (h *Head) refusal(m *Member) *Welcome {
 	own, said := &h.cfg.Self, &m.Hello
 	refuse := func(format string, args ...any) *Welcome { return &Welcome{Refusal: fmt.Sprintf(format, args...)} }
 	switch {
+	case said.ID != own.ID:
+		w := refuse("it belongs to job %q, node 0 to job %q (--rdzv-id)", said.ID, own.ID)
+		w.AnotherJob = true
+		return w
 	case said.Version != own.Version:
 		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", said.Version, own.Version)
-	case said.ID != own.ID:
-		return refuse("it belongs to job %q, node 0 to job %q (--rdzv-id)", said.ID, own.ID)
 	case said.NumNodes != own.NumNodes:
 		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", said.NumNodes, own.NumNodes)
 	case said.NodeRank >= own.NumNodes:

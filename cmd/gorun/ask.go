@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"gorun/internal/printable"
+)
+
+// patience is how long a resource manager may take to answer.
+const patience = 30 * time.Second
+
+// outputOf runs a command and returns what it prints, or what it said of its failure.
+func outputOf(argv ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
+		said := strings.TrimSpace(string(exit.Stderr))
+		return nil, errors.New(printable.Text(printable.Short(strings.TrimPrefix(said+" ("+exit.String()+")", " "))))
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("no answer within %s", patience)
+	}
+	return out, err
+}

@@ -1,0 +1,150 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/hosts/engine"
+)
+
+// engineWish is --engine, and what was found.
+type engineWish struct {
+	name, from string
+	looked     bool
+	found      *engine.Found
+	hosts      bool // the job's hosts are the engine's
+}
+
+// engineOption stands in the tables of all dialects that start ranks.
+var engineOption = Option{
+	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(),
+	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") + " (default: the one whose variables are set)",
+	set: func(p *parser, a arg) error {
+		p.engine.name, p.engine.from = a.value, a.from
+		return oneOf(a.value, engine.Names()...)
+	},
+}
+
+// findEngine looks for the resource manager in whose job this is.
+func (p *parser) findEngine() {
+	if p.engine.looked || p.standalone || p.engine.from == "" && p.torchrunAlone() {
+		return
+	}
+	p.engine.looked = true
+	found, err := engine.Find(engine.World{
+		Lookup: p.around.Lookup, Names: p.around.Names, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
+		Output: p.around.Output,
+	}, p.engine.name)
+	if err != nil {
+		if p.engine.from != "" {
+			err = fmt.Errorf("%s: %w", p.engine.from, err)
+		}
+		p.problem(err)
+		return
+	}
+	p.engine.found = found
+	if found == nil {
+		return
+	}
+	p.remark(found.Job + ": " + found.Why)
+	if t := found.Task; t != nil && t.NumTasks == 1 {
+		p.remark(found.Job + ": this step has one task, so the job has this host alone")
+	}
+}
+
+// remark adds a note for those who ask for more.
+func (p *parser) remark(text string) {
+	if p.inv.Verbose > 0 {
+		p.note(text)
+	}
+}
+
+// torchrunAlone reports whether torchrun would start ranks on this host alone, and not
+// ask who else is there.
+func (p *parser) torchrunAlone() bool { return p.dialect.strict && p.inv.Spec.NumNodes <= 1 }
+
+// tasks are the places of the processes that an engine started, nil where it started
+// this one alone, or none.
+func (p *parser) tasks() *engine.Task {
+	if p.engine.found == nil || p.engine.found.Task == nil || p.engine.found.Task.NumTasks == 1 {
+		return nil
+	}
+	return p.engine.found.Task
+}
+
+// isAllocation reports whether an engine gave hosts to this process, to start the others
+// on.
+func (p *parser) isAllocation() bool { return p.engine.found != nil && p.engine.found.Task == nil }
+
+// meetsByOptions reports whether options say that this is one of several nodes, and where
+// those meet: somebody starts gorun on each of them.
+func (p *parser) meetsByOptions() bool {
+	return p.inv.Spec.NumNodes > 1 && (p.nodeRank.from != "" || p.endpoint.addrFrom != "" || p.master.addrFrom != "")
+}
+
+// engineHosts has the ranks run on the hosts of the engine's job, if nobody says
+// otherwise.
+func (p *parser) engineHosts() {
+	found := p.engine.found
+	switch {
+	case !p.isAllocation() || p.nodeRank.rank > 0 && !p.meetsByOptions():
+		return
+	case p.meetsByOptions():
+		p.note(fmt.Sprintf("%s: %s says that gorun is started on each node; without it gorun starts all nodes of the job itself", found.Job,
+			joinWords(p.nodesFrom, cmp.Or(p.nodeRank.from, p.endpoint.addrFrom, p.master.addrFrom))))
+		return
+	}
+	p.takeEngineHosts(slices.Clone(found.Hosts), found.From)
+}
+
+// chosenFromEngine reports whether hosts that the user named are all the engine's, and
+// has them reached by it; what is said of slots there counts.
+func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
+	if t := p.tasks(); t != nil {
+		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out", from, t.NumTasks, t.Step))
+		return true
+	}
+	if !p.isAllocation() {
+		return false
+	}
+	chosen, err := hosts.Select(p.engine.found.Hosts, named)
+	if err != nil || slices.ContainsFunc(named, func(h hosts.Host) bool { return h.User != "" || h.Port != 0 }) {
+		p.remark(fmt.Sprintf("%s: not all hosts of %s are its own (%s): all are reached by SSH", p.engine.found.Job, from, p.engine.found.From))
+		return false
+	}
+	p.takeEngineHosts(chosen, from)
+	return true
+}
+
+// takeEngineHosts settles on which of the engine's hosts the job is, and how agents come
+// there.
+func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
+	found, spec := p.engine.found, &p.inv.Spec
+	p.engine.hosts = true
+	for _, note := range found.Notes {
+		p.note(found.Job + ": " + note)
+	}
+	all = p.firstHosts(p.exclude(all, from), from)
+	start := found.Start(all)
+	switch {
+	case p.reach.command != "" || p.reach.config != "":
+		p.remark(fmt.Sprintf("%s: its hosts are reached by SSH, as %s says", found.Job, cmp.Or(p.reach.command, p.reach.config)))
+		start = engine.Start{Engine: start.Engine, Job: start.Job}
+	case start.Once != nil:
+		p.remark(fmt.Sprintf("%s: agents are started by %s", found.Job, strings.Join(start.Once, " ")))
+	case start.PerHost != nil:
+		spec.Reach.Command = start.PerHost
+		p.remark(fmt.Sprintf("%s: hosts are reached by %s", found.Job, strings.Join(start.PerHost, " ")))
+	default:
+		p.remark(found.Job + ": its hosts are reached by SSH")
+	}
+	if start.Once == nil {
+		all = p.mergeHere(all)
+	}
+	spec.Reach.Engine = &start
+	spec.Hosts, spec.HostsFrom = all, from
+	p.checkMaxSlots(all)
+}

@@ -1,0 +1,174 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/hosts/engine"
+	"gorun/launcher/job"
+)
+
+// finishTasks makes the wish of one of several processes that an engine started: a node,
+// where each has a host to itself; else a rank. What options say of how they meet counts
+// more than what the engine says.
+func (p *parser) finishTasks(t *engine.Task) {
+	spec, found := &p.inv.Spec, p.engine.found
+	each := p.eachIsNode(t)
+	if n := spec.NumNodes; n > 0 && n != t.NumNodes && !each {
+		p.problem(fmt.Errorf("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a job of each task, and --engine none knows of no step", p.nodesFrom, t.Step, t.NumNodes, found.From))
+		return
+	}
+	if spec.RunID == "" {
+		spec.RunID = found.Engine + "-" + t.Step
+	}
+	j := &job.JoinWish{
+		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, EngineSignals: t.Signals,
+		Timeout: p.conf.joinTimeout(p.backend), From: joinWords(p.nodesFrom, found.From),
+	}
+	spec.Join = j
+	switch {
+	case each:
+		j.NumNodes = t.NumTasks
+		p.stepPlace(j, t)
+		p.joinRank(j)
+		p.joinCounts()
+	case t.OnePerNode():
+		p.stepPlace(j, t)
+		p.stepRank(j, t)
+		p.joinCounts()
+	default:
+		p.stepPlace(j, t)
+		p.seat(j, t)
+	}
+	spec.NumNodes = j.NumNodes
+	p.joinToken(j)
+}
+
+// eachIsNode reports whether each of several tasks on a host is meant as a node, as
+// torchrun has it of whoever starts it: their number says so.
+func (p *parser) eachIsNode(t *engine.Task) bool {
+	return !t.OnePerNode() && p.inv.Spec.NumNodes == t.NumTasks && p.meetsByOptions()
+}
+
+// stepPlace is where the nodes meet: at the step's first node, and at ports that no other
+// step has, as far as nobody says otherwise.
+func (p *parser) stepPlace(j *job.JoinWish, t *engine.Task) {
+	store := &p.inv.Spec.Store
+	j.Addr, j.Port = store.Addr, store.Port
+	from := store.From
+	if j.Addr == "" && from == "" {
+		from = p.placeOfEnvironment(j)
+	}
+	j.From = joinWords(j.From, from)
+	store.Addr, store.Port, store.From = "", 0, ""
+	if j.Addr == "" {
+		j.Addr = t.Addr
+	}
+	if j.Addr == "" {
+		p.problem(fmt.Errorf("%s does not say where its first node is: add --master-addr ADDR, an address of that node", p.engine.found.Job))
+	}
+	if j.Port == 0 {
+		ports := stepPorts(p.inv.Spec.RunID)
+		j.Port, j.Ports = ports[0], ports[1:]
+	}
+}
+
+// The ports at which the nodes of a step meet: below those that the kernel gives to
+// connections (32768 and up), and above those of services.
+const (
+	firstStepPort = 20000
+	numStepPorts  = 12000
+	stepPortTries = 8
+	stepPortLeap  = 997 // has no divisor in common with their number
+)
+
+// stepPorts are the same ones for the same id, and others for most others.
+func stepPorts(id string) []int {
+	h := fnv.New32a()
+	h.Write([]byte(id))
+	ports := make([]int, stepPortTries)
+	for i := range ports {
+		ports[i] = firstStepPort + int((uint64(h.Sum32())+uint64(i)*stepPortLeap)%numStepPorts)
+	}
+	return ports
+}
+
+// stepRank numbers the nodes as the engine does, but for the one that the endpoint names:
+// it is node 0, because node 0 listens there.
+func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
+	if p.nodeRank.from != "" {
+		p.joinRank(j)
+		return
+	}
+	head := p.nodeNamed(j.Addr)
+	from := fmt.Sprintf("node %d of step %s", t.Node, t.Step)
+	switch {
+	case head < 0: // an address, or another name
+		p.remark(fmt.Sprintf("%s: %s is no node's name in %s: the node that has this address is node 0", p.engine.found.Job, j.Addr, p.engine.found.From))
+		p.joinRank(j)
+		return
+	case head > 0:
+		p.remark(fmt.Sprintf("%s: %s is node %d of the step, and node 0 of this job, because the nodes meet there", p.engine.found.Job, j.Addr, head))
+	}
+	rank := t.Node
+	switch {
+	case rank == head:
+		rank = 0
+	case rank < head:
+		rank++
+	}
+	p.nodeRank = nodeRankWish{rank, from}
+	p.joinRank(j)
+}
+
+// nodeNamed is the number of the step's node with this name, -1 if there is none. The
+// domain does not count where one of the names has none.
+func (p *parser) nodeNamed(addr string) int {
+	short := func(name string) string { name, _, _ = strings.Cut(name, "."); return name }
+	all := p.engine.found.Hosts
+	if _, err := netip.ParseAddr(addr); err == nil { // 10.0.0.1 has no domain
+		return slices.IndexFunc(all, func(h hosts.Host) bool { return h.Name == addr })
+	}
+	if i := slices.IndexFunc(all, func(h hosts.Host) bool { return strings.EqualFold(h.Name, addr) }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(all, func(h hosts.Host) bool {
+		return strings.EqualFold(short(h.Name), short(addr)) && (short(h.Name) == h.Name || short(addr) == addr)
+	})
+}
+
+// seat makes this process the rank that it is as a task.
+func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
+	if head := p.nodeNamed(j.Addr); head > 0 && t.Addr != "" {
+		p.remark(fmt.Sprintf("%s: ranks meet at %s, where task 0 is, and not at %s", p.engine.found.Job, t.Addr, j.Addr))
+		j.Addr = t.Addr
+	}
+	j.Seat = &job.Seat{Rank: t.Rank, NumRanks: t.NumTasks, LocalRank: t.LocalRank, LocalRanks: t.LocalTasks, Node: t.Node, NumNodes: t.NumNodes}
+	j.NodeRank, j.NumNodes = t.Rank, t.NumTasks
+	p.seatCounts(t)
+}
+
+// seatCounts refuses numbers of ranks that are not the step's.
+func (p *parser) seatCounts(t *engine.Task) {
+	spec := &p.inv.Spec
+	const instead = "start gorun once per node (srun --ntasks-per-node=1 gorun ...), and it starts ranks itself"
+	if len(spec.Apps) > 1 {
+		p.problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is one rank: " + instead))
+		return
+	}
+	perNode, total := spec.PerNode, spec.Apps[0].NumRanks
+	has := fmt.Sprintf("step %s has %d tasks, %d of them on this node, and each is one rank", t.Step, t.NumTasks, t.LocalTasks)
+	if total != 0 && total != t.NumTasks {
+		p.problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
+	}
+	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || perNode.N != t.LocalTasks && perNode.N != 1) {
+		p.problem(fmt.Errorf("%s: %s: %s", perNode.From, has, instead))
+	}
+	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
+	spec.PerNode = job.Count{Kind: job.CountFixed, N: 1, From: "step " + t.Step}
+}

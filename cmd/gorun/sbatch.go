@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/env"
+	"gorun/launcher/job"
+)
+
+// submit becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's own. It returns
+// where that cannot be.
+func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	gorun, err := os.Executable()
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	if path := filepath.Join(inv.Batch.Dir, inv.Batch.Program); isBatchScript(path) || isBatchScript(inv.Batch.Program) {
+		say(stderr, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs into it, before the program that the ranks run",
+			inv.Batch.Program, shellQuote(inv.Batch.Program)))
+		return job.ExitUsage
+	}
+	script := batchScript(*inv.Batch, gorun)
+	if inv.Action == dialect.DryRun {
+		return write(stdout, stderr, script)
+	}
+	say(stderr, becomeSbatch(inv.Batch, script).Error())
+	return job.ExitLauncher
+}
+
+// isBatchScript reports whether a file has lines for sbatch, in the beginning where they count.
+func isBatchScript(path string) bool {
+	const most = 64 << 10
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, most))
+	return bytes.HasPrefix(text, []byte("#!")) && bytes.Contains(text, []byte("\n#SBATCH "))
+}
+
+// becomeSbatch executes sbatch in place of this program. What was typed is on its command line, too, as it is stronger there than
+// variables SBATCH_*, which are stronger than the script.
+func becomeSbatch(b *dialect.BatchWish, script string) error {
+	path, err := exec.LookPath("sbatch")
+	if err != nil {
+		return errors.New("sbatch was not found in PATH, by which jobs are submitted to Slurm: log in where it is installed, or see the script by --dry-run")
+	}
+	if err := readFrom(script); err != nil {
+		return fmt.Errorf("hand the script to sbatch: %w", err)
+	}
+	words := slices.Concat([]string{"sbatch"}, b.Asked, b.Submission)
+	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, ofNoJob(os.Environ())))
+}
+
+// readFrom makes a text what this process reads from its standard input, without a file on any disk.
+func readFrom(text string) error {
+	fd, err := unix.MemfdCreate("gorun-sbatch", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), "script")
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return unix.Dup3(fd, 0, 0)
+}
+
+// slurmSettings are Slurm's variables that say how its commands work, and not which job somebody is in.
+var slurmSettings = []string{
+	"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_DEBUG_FLAGS", "SLURM_EXIT_ERROR", "SLURM_EXIT_IMMEDIATE", "SLURM_JWT", "SLURM_TIME_FORMAT", "SLURM_UMASK",
+}
+
+// ofNoJob leaves out what tells of the job in which somebody submits another one, as sbatch hands everything on: the new job's gorun
+// would take itself for a part of the old one.
+func ofNoJob(environ []string) []string {
+	return slices.DeleteFunc(environ, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		slurms := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_")
+		return slurms && !slices.Contains(slurmSettings, name) || slices.Contains([]string{env.VarJob, env.VarJobKey, env.VarJobStore}, name)
+	})
+}

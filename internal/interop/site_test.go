@@ -1,0 +1,242 @@
+package interop
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Variables of a site, whose commands are this test binary.
+const (
+	siteSSH   = "INTEROP_SITE_SSH"   // the program that stands for ssh
+	siteCalls = "INTEROP_SITE_CALLS" // the file to which each call is added
+	siteHosts = "INTEROP_SITE_HOSTS" // the hosts of Flux's brokers, in order
+)
+
+// call is one call of a command of a resource manager's.
+type call struct {
+	Argv []string
+	// Line is the first line of standard input, where the command reads one itself.
+	Line string
+	// Environ is what the command saw.
+	Environ []string
+}
+
+// site is a resource manager's commands, as far as documentation says what they do: they
+// note how they were called, and run on a fleet's hosts what they were given.
+type site struct {
+	fleet fleet
+	bin   string // the folder of the commands
+	calls string
+}
+
+// newSite makes the commands.
+func newSite(t *testing.T, f fleet, commands ...string) site {
+	t.Helper()
+	dir, err := os.MkdirTemp(f.Dir(), "site-")
+	require.NoError(t, err)
+	s := site{f, filepath.Join(dir, "bin"), filepath.Join(dir, "calls")}
+	require.NoError(t, os.Mkdir(s.bin, 0o755))
+	for _, name := range commands {
+		script := fmt.Sprintf("#!/bin/sh\n%s=site exec %s %s \"$@\"\n", roleVariable, self(t), name)
+		require.NoError(t, os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o755))
+	}
+	return s
+}
+
+// gorun is a job in an allocation of the site's.
+func (s site) gorun(environ []string, args ...string) job {
+	j := gorun(append([]string{"-v", "-x", "INTEROP_*"}, args...)...)
+	j.hosts = s.fleet.Set
+	return j.with(environ...).with("PATH="+s.bin+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Dir(s.bin), siteSSH+"="+s.fleet.SSH(), siteCalls+"="+s.calls)
+}
+
+// made are the calls.
+func (s site) made(t *testing.T) (all []call) {
+	t.Helper()
+	text, err := os.ReadFile(s.calls)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var one call
+		require.NoError(t, json.Unmarshal([]byte(line), &one))
+		all = append(all, one)
+	}
+	return all
+}
+
+// playSite is one of the commands.
+func playSite() int {
+	name, args := os.Args[1], os.Args[2:]
+	err := errors.New("no such command")
+	switch name {
+	case "blaunch": // [-n] HOST COMMAND …, which a shell reads
+		err = perHost(args[0], args[1:], call{Argv: os.Args[1:]})
+	case "qrsh": // -inherit [-nostdin] HOST COMMAND …, which a login shell reads
+		if args[0] != "-inherit" {
+			err = fmt.Errorf("%s is not -inherit", args[0])
+			break
+		}
+		err = perHost(args[1], args[2:], call{Argv: os.Args[1:]})
+	case "flux":
+		err = playFlux(args)
+	case "pbsdsh":
+		err = playPBSdsh(args)
+	}
+	if err == nil {
+		return 0
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", name, err)
+	return 96
+}
+
+// note adds a call.
+func (c call) note() error {
+	c.Environ = os.Environ()
+	line, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(os.Getenv(siteCalls), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// on is a command on a host; its words are joined by blanks and read by a shell.
+func on(host string, words ...string) *exec.Cmd {
+	c := exec.Command(os.Getenv(siteSSH), host, strings.Join(words, " "))
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	return c
+}
+
+func perHost(host string, words []string, c call) error {
+	if err := c.note(); err != nil {
+		return err
+	}
+	command := on(host, words...)
+	command.Stdin = os.Stdin
+	return command.Run()
+}
+
+// onEach runs a command on several hosts at once. Standard input, where there is any,
+// reaches all of them.
+func onEach(hosts []string, environ func(i int) string, words []string, stdin io.Reader) error {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = "'" + word + "'"
+	}
+	var (
+		all    = make([]error, len(hosts))
+		inputs []io.Writer
+		ends   []io.Closer
+		work   sync.WaitGroup
+	)
+	for i, host := range hosts {
+		c := on(host, slices.Concat([]string{environ(i)}, quoted)...)
+		if stdin != nil {
+			in, err := c.StdinPipe()
+			if err != nil {
+				return err
+			}
+			inputs, ends = append(inputs, in), append(ends, in)
+		}
+		if err := c.Start(); err != nil {
+			return err
+		}
+		work.Go(func() { all[i] = c.Wait() })
+	}
+	if stdin != nil {
+		go func() {
+			_, _ = io.Copy(io.MultiWriter(inputs...), stdin) // what ended does not read
+			for _, end := range ends {
+				_ = end.Close()
+			}
+		}()
+	}
+	work.Wait()
+	return errors.Join(all...)
+}
+
+// playFlux is `flux getattr NAME` and `flux exec [--rank=SET] COMMAND …`.
+func playFlux(args []string) error {
+	hosts := strings.Fields(os.Getenv(siteHosts))
+	switch strings.Join(args[:min(2, len(args))], " ") {
+	case "getattr hostlist":
+		fmt.Println(strings.Join(hosts, ","))
+		return nil
+	case "getattr jobid":
+		fmt.Println("ƒJqUHUCzX9")
+		return nil
+	}
+	if args[0] != "exec" {
+		return fmt.Errorf("%q is no command", args)
+	}
+	in := bufio.NewReader(os.Stdin)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if err := (call{Argv: os.Args[1:], Line: line}).note(); err != nil {
+		return err
+	}
+	words := args[1:]
+	if set, found := strings.CutPrefix(words[0], "--rank="); found {
+		words = words[1:]
+		var some []string
+		for rank := range strings.SplitSeq(set, ",") {
+			n, err := strconv.Atoi(rank)
+			if err != nil {
+				return err
+			}
+			some = append(some, hosts[n])
+		}
+		hosts = some
+	}
+	return onEach(hosts, func(int) string { return "" }, words, io.MultiReader(strings.NewReader(line), in))
+}
+
+// playPBSdsh is `pbsdsh [-n INDEX | -u] -- COMMAND …`: for each line of the node file,
+// that one, or each host (-u is Torque's). Tasks read nothing, and have the job's
+// environment with their own numbers.
+func playPBSdsh(args []string) error {
+	if err := (call{Argv: os.Args[1:]}).note(); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(os.Getenv("PBS_NODEFILE"))
+	if err != nil {
+		return err
+	}
+	hosts := strings.Fields(string(text))
+	switch args[0] {
+	case "-n":
+		i, err := strconv.Atoi(args[1])
+		if err != nil {
+			return err
+		}
+		hosts, args = hosts[i:i+1], args[2:]
+	case "-u":
+		hosts, args = slices.Compact(slices.Sorted(slices.Values(hosts))), args[1:]
+	}
+	if args[0] != "--" {
+		return fmt.Errorf("%q does not begin with --", args)
+	}
+	return onEach(hosts, func(i int) string { return "PBS_TASKNUM=" + strconv.Itoa(i+2) }, args[1:], nil)
+}

@@ -1,0 +1,264 @@
+package testslurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// patience is how long daemons and jobs may take for what takes seconds; pause is between two looks.
+const (
+	patience = time.Minute
+	pause    = 20 * time.Millisecond
+)
+
+// maxAttempts bounds the starts of a cluster whose ports others took meanwhile.
+const maxAttempts = 5
+
+// Config says what cluster to make. The zero value is a good start.
+type Config struct {
+	Nodes    int      // n1 to nN; 0: 4
+	CPUs     int      // that each node claims, whatever the host has; 0: 4
+	GPUs     int      // fake ones of each node, for --gpus-per-node and the like
+	KillWait int      // seconds from SIGTERM to SIGKILL when a job's time is over; 0: 5
+	Lines    []string // of slurm.conf: "JobRequeue=0"; one replaces a line of the same key
+}
+
+// Cluster is a running Slurm. Its methods may be called concurrently.
+type Cluster struct {
+	config   Config
+	dir      string
+	lifeline io.Closer
+	guard    *exec.Cmd
+
+	mu      sync.Mutex
+	daemons map[string]*daemon // "munged", "slurmctld", "n1"
+}
+
+// Start makes a cluster and stops it when the test ends; a test that failed shows the daemons' last words. It skips the test where the
+// machine cannot have one.
+func Start(t testing.TB, config Config) *Cluster {
+	t.Helper()
+	testneeds.Slurm(t)
+	c, err := Open(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	c.logFailure(t)
+	return c
+}
+
+// logFailure shows the logs if the test fails.
+func (c *Cluster) logFailure(t testing.TB) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+	})
+}
+
+// Open is Start where there is no test, as in TestMain (after testneeds.FindSlurm) or a program. The caller has to call Close.
+func Open(config Config) (*Cluster, error) {
+	for _, n := range []struct {
+		value     *int
+		otherwise int
+	}{{&config.Nodes, 4}, {&config.CPUs, 4}, {&config.KillWait, 5}} {
+		if *n.value == 0 {
+			*n.value = n.otherwise
+		}
+	}
+	var mistakes []error
+	for range maxAttempts {
+		c, err := open(config)
+		if err == nil {
+			return c, nil
+		}
+		mistakes = append(mistakes, err)
+		if !errors.Is(err, errPort) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("start a Slurm of %d nodes: %w", config.Nodes, errors.Join(mistakes...))
+}
+
+// open tries once.
+func open(config Config) (*Cluster, error) {
+	dir, err := makeDir()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{config: config, dir: dir, daemons: map[string]*daemon{}}
+	if err := c.start(); err != nil {
+		if c.portTaken() {
+			err = errPort
+		}
+		return nil, errors.Join(err, errors.New(c.Logs()), c.Close())
+	}
+	return c, nil
+}
+
+// start starts the guard first, so that nothing is left when this process dies meanwhile.
+func (c *Cluster) start() error {
+	if err := c.startGuard(); err != nil {
+		return err
+	}
+	if err := c.writeFiles(); err != nil {
+		return err
+	}
+	if err := c.startMunge(); err != nil {
+		return err
+	}
+	if err := c.startDaemon("slurmctld", "slurmctld", "-D", "-c", "-f", c.ConfigFile()); err != nil {
+		return err
+	}
+	if err := c.until("slurmctld answers", func() (bool, error) {
+		out, _ := c.command(context.Background(), "scontrol", "ping").Output()
+		return strings.Contains(string(out), " is UP"), nil
+	}); err != nil {
+		return err
+	}
+	for _, node := range c.Nodes() {
+		if err := c.startNode(node); err != nil {
+			return err
+		}
+	}
+	return c.awaitNodes(c.Nodes()...)
+}
+
+// Close kills every process of the cluster and its jobs, and removes its folder. It may be called again.
+func (c *Cluster) Close() error {
+	err := c.until("end all processes", func() (bool, error) {
+		left, err := c.Processes()
+		for _, p := range left {
+			err = errors.Join(err, p.kill())
+		}
+		return len(left) == 0, err
+	})
+	c.mu.Lock()
+	for _, d := range c.daemons {
+		<-d.ended
+	}
+	c.mu.Unlock()
+	err = errors.Join(err, os.RemoveAll(c.dir))
+	if c.guard != nil {
+		err = errors.Join(err, c.lifeline.Close(), c.guard.Wait())
+		c.guard = nil
+	}
+	return err
+}
+
+// Dir is the cluster's folder, which goes with it.
+func (c *Cluster) Dir() string { return c.dir }
+
+// ConfigFile is the path of slurm.conf: the value of SLURM_CONF for all that belongs to the cluster.
+func (c *Cluster) ConfigFile() string { return filepath.Join(c.dir, "slurm.conf") }
+
+// Nodes lists the names n1 to nN.
+func (c *Cluster) Nodes() []string {
+	names := make([]string, c.config.Nodes)
+	for i := range names {
+		names[i] = "n" + strconv.Itoa(i+1)
+	}
+	return names
+}
+
+// Environ is this process's environment for commands that use the cluster: with its SLURM_CONF, and without the other variables
+// of Slurm's, so that tests may themselves run in a job.
+func (c *Cluster) Environ() []string {
+	var environ []string
+	for _, pair := range new(exec.Cmd).Environ() { // of os.Environ
+		if !strings.HasPrefix(pair, "SLURM") && !strings.HasPrefix(pair, "SALLOC_") && !strings.HasPrefix(pair, "SBATCH_") {
+			environ = append(environ, pair)
+		}
+	}
+	return append(environ, "SLURM_CONF="+c.ConfigFile())
+}
+
+// Command runs a program with Environ, such as salloc, srun or scancel. When the test ends, it gets SIGTERM.
+func (c *Cluster) Command(t testing.TB, name string, args ...string) *exec.Cmd {
+	return c.command(t.Context(), name, args...)
+}
+
+func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = c.Environ()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // SIGKILL would leave what salloc allocated
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// run is Command for what has to succeed; it returns the output without blanks around it.
+func (c *Cluster) run(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var complaint strings.Builder
+	cmd := c.command(ctx, name, args...)
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// until looks again and again until done says yes, or a daemon has ended that nobody killed.
+func (c *Cluster) until(what string, done func() (bool, error)) error {
+	for limit := time.Now().Add(patience); ; time.Sleep(pause) {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// Shared is one cluster for the tests of a package, which the first that asks for it starts.
+//
+//	var slurm = testslurm.Shared{Config: testslurm.Config{GPUs: 2}}
+//
+//	func TestMain(m *testing.M) { code := m.Run(); _ = slurm.Close(); os.Exit(code) }
+type Shared struct {
+	Config Config
+
+	mu      sync.Mutex
+	cluster *Cluster
+	err     error
+}
+
+// Cluster returns it, or skips the test where the machine cannot have one.
+func (s *Shared) Cluster(t testing.TB) *Cluster {
+	t.Helper()
+	testneeds.Slurm(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil && s.err == nil {
+		s.cluster, s.err = Open(s.Config)
+	}
+	require.NoError(t, s.err)
+	s.cluster.logFailure(t)
+	return s.cluster
+}
+
+// Close stops it, if it was started.
+func (s *Shared) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Close()
+}

@@ -1,0 +1,83 @@
+package testslurm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startNode starts the slurmd of a node.
+func (c *Cluster) startNode(node string) error {
+	return c.startDaemon(node, "slurmd", "-D", "-N", node, "-f", c.ConfigFile())
+}
+
+// awaitNodes waits until nodes take jobs.
+func (c *Cluster) awaitNodes(nodes ...string) error {
+	return c.until(strings.Join(nodes, ", ")+" ready", func() (bool, error) {
+		for _, name := range append([]string{"slurmctld"}, nodes...) {
+			if c.ended(name) {
+				return false, fmt.Errorf("the daemon of %s has ended", name)
+			}
+		}
+		out, err := c.run("sinfo", "-h", "-N", "-o", "%N %t", "-n", strings.Join(nodes, ","))
+		if err != nil {
+			return false, err
+		}
+		lines := strings.Split(out, "\n")
+		return len(lines) == len(nodes) && !slices.ContainsFunc(lines, func(line string) bool {
+			_, state, _ := strings.Cut(line, " ")
+			return !slices.Contains([]string{"idle", "mix", "alloc", "comp"}, state)
+		}), nil
+	})
+}
+
+// KillNode kills the slurmd of a node with SIGKILL. Steps go on, and Slurm hears nothing: it calls the node down after SlurmdTimeout,
+// or when told so by DownNode.
+func (c *Cluster) KillNode(t testing.TB, node string) {
+	t.Helper()
+	c.killOn(t, node, func(p Process) bool { return p.program() == "slurmd" })
+}
+
+// CrashNode kills all that runs on a node at once, as a loss of power does: slurmd, slurmstepds, batch scripts and ranks.
+func (c *Cluster) CrashNode(t testing.TB, node string) {
+	t.Helper()
+	c.killOn(t, node, func(Process) bool { return true })
+}
+
+// killOn kills processes of a node until there is none.
+func (c *Cluster) killOn(t testing.TB, node string, which func(Process) bool) {
+	t.Helper()
+	require.NoError(t, c.until("kill "+node, func() (bool, error) {
+		left, err := c.Processes()
+		left = slices.DeleteFunc(left, func(p Process) bool { return p.Node != node || !which(p) })
+		for _, p := range left {
+			err = errors.Join(err, p.kill())
+		}
+		return len(left) == 0, err
+	}))
+}
+
+// DownNode tells Slurm that a node is lost: jobs on it end at once with NODE_FAIL, or are queued again.
+func (c *Cluster) DownNode(t testing.TB, node string) {
+	t.Helper()
+	_, err := c.run("scontrol", "update", "NodeName="+node, "State=DOWN", "Reason=test")
+	require.NoError(t, err)
+}
+
+// RestartNode starts the slurmd of a node again, and waits until it takes jobs.
+func (c *Cluster) RestartNode(t testing.TB, node string) {
+	t.Helper()
+	require.True(t, c.ended(node), "the slurmd of %s runs", node)
+	require.NoError(t, c.startNode(node))
+	state, err := c.run("sinfo", "-h", "-N", "-o", "%t", "-n", node)
+	require.NoError(t, err)
+	if strings.HasPrefix(state, "down") {
+		_, err = c.run("scontrol", "update", "NodeName="+node, "State=RESUME")
+		require.NoError(t, err)
+	}
+	require.NoError(t, c.awaitNodes(node))
+}

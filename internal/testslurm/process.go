@@ -1,0 +1,222 @@
+package testslurm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gorun/internal/testneeds"
+)
+
+// nodeVariable tells a node's slurmd, and its slurmstepds, from those of other nodes.
+const nodeVariable = "TESTSLURM_NODE"
+
+// guardScript waits for the end of its standard input, which comes when the process that started the cluster ends, however that dies.
+// Then it kills every process with the cluster's SLURM_CONF and removes the folder. Arguments: slurm.conf, folder.
+const guardScript = `trap '' HUP INT TERM
+cat
+cd /
+while :; do
+	killed=
+	for environ in $(grep -lzxF "SLURM_CONF=$1" /proc/[0-9]*/environ 2>/dev/null); do
+		process=${environ#/proc/}
+		kill -9 "${process%/environ}" 2>/dev/null && killed=1
+	done
+	[ -n "$killed" ] || break
+done
+rm -rf --one-file-system "$2"
+`
+
+// saysSuffix is that of files with what daemons say beside their logs.
+const saysSuffix = ".says"
+
+// errPort says that a port was taken between the search for free ones and its use.
+var errPort = errors.New("a port was taken meanwhile")
+
+// portTaken reports whether that is why a daemon did not come up.
+func (c *Cluster) portTaken() bool {
+	return strings.Contains(c.Logs(), "Address already in use")
+}
+
+// startGuard starts what cleans up behind this process. It alone doesn't know SLURM_CONF.
+func (c *Cluster) startGuard() error {
+	guard := exec.Command("/bin/sh", "-c", guardScript, "testslurm-guard", c.ConfigFile(), c.dir)
+	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	lifeline, err := guard.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := guard.Start(); err != nil {
+		return err
+	}
+	c.guard, c.lifeline = guard, lifeline
+	return nil
+}
+
+// daemon is a child of this process.
+type daemon struct {
+	ended chan struct{} // closed when it was waited for
+}
+
+// startDaemon starts a daemon in the foreground, with a session of its own. What it says apart from its log comes into a file.
+func (c *Cluster) startDaemon(name, program string, args ...string) error {
+	path, err := testneeds.Daemon(program)
+	if err != nil {
+		return err
+	}
+	says, err := os.OpenFile(c.path("log", name+saysSuffix), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer says.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(c.Environ(), nodeVariable+"="+name)
+	cmd.Stdout, cmd.Stderr = says, says
+	cmd.Dir = c.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	d := &daemon{ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // it is killed in the end
+		close(d.ended)
+	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.daemons[name] = d
+	return nil
+}
+
+// ended reports whether a daemon has.
+func (c *Cluster) ended(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.daemons[name].ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// startMunge starts the cluster's own munged, and waits for its socket.
+func (c *Cluster) startMunge() error {
+	args := []string{"--foreground", "--force", "--num-threads=2"} // --force: as root, and below /tmp
+	for _, file := range []string{"key", "pid", "seed"} {
+		args = append(args, "--"+file+"-file="+c.path("munge", file))
+	}
+	socket := c.path("munge", "socket")
+	if err := c.startDaemon("munged", "munged", append(args, "--socket="+socket)...); err != nil {
+		return err
+	}
+	return c.until("munged answers", func() (bool, error) {
+		if c.ended("munged") {
+			return false, errors.New("munged has ended")
+		}
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
+	})
+}
+
+// Logs are the last lines that each daemon wrote.
+func (c *Cluster) Logs() string {
+	const most = 30 // lines of each
+	var text strings.Builder
+	for _, name := range append([]string{"munged", "slurmctld"}, c.Nodes()...) {
+		file := c.path("log", name)
+		content, err := os.ReadFile(file)
+		if err != nil || len(content) == 0 {
+			file += saysSuffix // it ended before it had a log
+			if content, err = os.ReadFile(file); err != nil || len(content) == 0 {
+				continue
+			}
+		}
+		lines := strings.SplitAfter(strings.TrimSuffix(string(content), "\n"), "\n")
+		fmt.Fprintf(&text, "--- %s\n%s\n", filepath.Base(file), strings.Join(lines[max(len(lines)-most, 0):], ""))
+	}
+	return text.String()
+}
+
+// Process is one that belongs to a cluster.
+type Process struct {
+	PID  int
+	Node string   // on which it runs: "n1"; "" of commands such as salloc and srun
+	Args []string // its argv; empty of one that is ending
+}
+
+// String is for messages of tests.
+func (p Process) String() string {
+	return strconv.Itoa(p.PID) + " " + p.Node + " " + strings.Join(p.Args, " ")
+}
+
+// Daemon reports whether it is part of Slurm itself: a daemon, or what stands between slurmd and a task.
+func (p Process) Daemon() bool {
+	return slices.Contains([]string{"munged", "slurmctld", "slurmd", "slurmstepd"}, p.program())
+}
+
+// program is the name of the file that the process runs.
+func (p Process) program() string {
+	path, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe"))
+	return filepath.Base(path)
+}
+
+// Processes lists all processes of the cluster and its jobs: those with its SLURM_CONF in the environment that they were started with,
+// apart from this one.
+func (c *Cluster) Processes() ([]Process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []Process
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil && pid != os.Getpid() {
+			if p, ours := c.process(pid); ours {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+// process describes one, which may end meanwhile, and reports whether it belongs to the cluster.
+func (c *Cluster) process(pid int) (Process, bool) {
+	folder := filepath.Join("/proc", strconv.Itoa(pid))
+	environ, _ := os.ReadFile(filepath.Join(folder, "environ"))
+	p, ours := Process{PID: pid}, false
+	for pair := range bytes.SplitSeq(environ, []byte{0}) {
+		name, value, _ := strings.Cut(string(pair), "=")
+		switch name {
+		case "SLURM_CONF":
+			ours = value == c.ConfigFile()
+		case nodeVariable, "SLURMD_NODENAME":
+			p.Node = value
+		}
+	}
+	if !ours {
+		return p, false
+	}
+	if args, err := os.ReadFile(filepath.Join(folder, "cmdline")); err == nil && len(args) > 0 {
+		p.Args = strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")
+	}
+	return p, true
+}
+
+// kill sends SIGKILL. The process was listed a moment ago, and process ids are given again only after a round through all of them.
+func (p Process) kill() error {
+	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", p.PID, err)
+	}
+	return nil
+}

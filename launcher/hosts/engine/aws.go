@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/launcher/hosts"
+)
+
+// findBatch knows AWS Batch's multi-node parallel jobs, where each node runs the same
+// line. The main node, which is node 0 here whatever its index, is the only one that
+// its address is not given to.
+func findBatch(w World) (*Found, error) {
+	r := reader{w, "AWS Batch"}
+	if !r.set("AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES") {
+		return nil, nil // an array job has AWS_BATCH_JOB_ARRAY_INDEX
+	}
+	var index, number, main int
+	err := r.numbers(
+		numberWish{&index, "AWS_BATCH_JOB_NODE_INDEX", 0}, numberWish{&number, "AWS_BATCH_JOB_NUM_NODES", 1},
+		numberWish{&main, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0},
+	)
+	if err != nil {
+		return nil, err
+	}
+	id, _, _ := strings.Cut(r.text("AWS_BATCH_JOB_ID"), "#") // each node has #INDEX behind it
+	t := oneOf(index, number, id)
+	switch {
+	case index == main:
+		t.Node = 0
+	case index < main:
+		t.Node = index + 1
+	}
+	t.Rank, t.NodeID = t.Node, strconv.Itoa(index)
+	f := &Found{Job: "AWS Batch job " + id, JobID: id, Why: r.from("AWS_BATCH_JOB_NODE_INDEX") + " and " + r.from("AWS_BATCH_JOB_NUM_NODES"), Task: t}
+	if index == main {
+		t.Addr = r.text("HOSTNAME") // a name stands for all addresses of the host
+		return f, r.check(f)
+	}
+	if t.Addr = r.text("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"); t.Addr == "" {
+		return nil, r.wrong("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node (index %d)", main)
+	}
+	return f, r.check(f)
+}
+
+// oneOf is one of a number of tasks, each alone on its node.
+func oneOf(node, number int, step string) *Task {
+	return &Task{Rank: node, NumTasks: number, LocalTasks: 1, Node: node, NumNodes: number, Step: step}
+}
+
+// findSageMaker knows a training job of SageMaker's, where each host runs the same
+// line. Its training toolkit has put /opt/ml/input/config/resourceconfig.json into
+// variables; the hosts are in the order of their names there.
+func findSageMaker(w World) (*Found, error) {
+	r := reader{w, "SageMaker"}
+	if !r.set("SM_HOSTS", "SM_CURRENT_HOST") {
+		return nil, nil
+	}
+	var names []string
+	if err := json.Unmarshal([]byte(r.text("SM_HOSTS")), &names); err != nil {
+		return nil, r.wrong("%s: %w", r.from("SM_HOSTS"), err)
+	}
+	here := slices.Index(names, r.text("SM_CURRENT_HOST"))
+	if here < 0 {
+		return nil, r.wrong("%s is not in %s", r.from("SM_CURRENT_HOST"), r.from("SM_HOSTS"))
+	}
+	slots := 0
+	if r.set("SM_NUM_GPUS") {
+		var err error
+		if slots, err = r.number("SM_NUM_GPUS", 0); err != nil {
+			return nil, err
+		}
+	}
+	id := r.text("TRAINING_JOB_NAME")
+	f := &Found{
+		Job: strings.TrimSpace("SageMaker job " + id), JobID: id,
+		Why:  r.from("SM_HOSTS") + " and " + r.from("SM_CURRENT_HOST"),
+		From: r.from("SM_HOSTS"), Task: oneOf(here, len(names), id),
+	}
+	for _, name := range names {
+		if err := checkHost(name); err != nil {
+			return nil, r.wrong("%s: %w", r.from("SM_HOSTS"), err)
+		}
+		f.Hosts = append(f.Hosts, hosts.Host{Name: name, Slots: slots, From: "SM_HOSTS"})
+	}
+	f.Task.Addr, f.Task.NodeID = names[0], names[here]
+	return f, nil
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// outerJob is set in ranks of gorun's own: their hosts are the outer job's, which has
+// divided them already.
+const outerJob = "GORUN_JOB"
+
+// Find tells in whose job this process is. Wanted is "" for any engine, the name of one,
+// or [None]; nil is none, which for an engine that was named is an error. What an engine
+// said and cannot be understood is an error that names the variable.
+func Find(w World, wanted string) (*Found, error) {
+	if wanted == None {
+		return nil, nil
+	}
+	if outer, _ := w.Lookup(outerJob); outer != "" {
+		if wanted == "" {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("this is a rank of another gorun (%s is set), whose job has the engine's hosts: name hosts by -H, or leave the engine out", outerJob)
+	}
+	for _, k := range kinds {
+		if wanted != "" && wanted != k.name {
+			continue
+		}
+		found, err := k.find(w)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w; --engine %s does without %s", err, None, k.title)
+		case found != nil:
+			found.Engine = k.name
+			return found, nil
+		case wanted != "":
+			return nil, fmt.Errorf("this process is in no job of %s: %s not set", k.title, isAre(k.vars))
+		}
+	}
+	if wanted != "" {
+		return nil, fmt.Errorf("there is no engine %q: it is one of %s", wanted, strings.Join(Names(), ", "))
+	}
+	return nil, nil
+}
+
+// isAre is "A is", "A and B are" or "A, B and C are".
+func isAre(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last] + " are"
+}
+
+// get is a variable's value; one that is empty is as good as none.
+func (w *World) get(name string) string {
+	value, _ := w.Lookup(name)
+	return value
+}
+
+// first is the first of some variables that has a value, and that.
+func (w *World) first(names ...string) (name, value string) {
+	for _, name := range names {
+		if value := w.get(name); value != "" {
+			return name, value
+		}
+	}
+	return names[0], ""
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/launcher/hosts"
+)
+
+// findPBS knows OpenPBS and PBS Professional, and Torque.
+//
+// Both name a file with a line for each slot; OpenPBS's has a line for each of a
+// chunk's mpiprocs, which are 1 where nobody asked for a number (pbs_resources(7B)),
+// whatever ncpus is. The file exists on the first host alone.
+func findPBS(w World) (*Found, error) {
+	r := reader{w, "PBS"}
+	if !r.set("PBS_JOBID", "PBS_NODEFILE") {
+		return nil, nil // PBS_ENVIRONMENT and PBS_O_* alone are what a submitting shell may have
+	}
+	// Torque's PBS_VERSION is TORQUE-x.y.z; OpenPBS has none of these.
+	torque := strings.HasPrefix(r.text("PBS_VERSION"), "TORQUE") || r.set("PBS_NUM_PPN") || r.set("PBS_NP")
+	if torque {
+		r.title = "Torque"
+	}
+	if err := r.pbsTask(); err != nil {
+		return nil, err
+	}
+	all, lines, err := r.oneALine("PBS_NODEFILE")
+	if err != nil {
+		return nil, err
+	}
+	total := hosts.TotalSlots(all)
+	if !torque && once(all) && r.set("NCPUS") && r.text("NCPUS") != "1" {
+		all = open(all)
+	}
+	f := &Found{
+		Job: r.title + " job " + r.text("PBS_JOBID"), JobID: r.text("PBS_JOBID"),
+		Why:   r.from("PBS_JOBID") + " and PBS_NODEFILE",
+		Hosts: all, From: r.from("PBS_NODEFILE"),
+	}
+	if torque && r.set("PBS_NP") && r.text("PBS_NP") != strconv.Itoa(total) {
+		f.Notes = append(f.Notes, r.from("PBS_NP")+", and PBS_NODEFILE has "+strconv.Itoa(total)+" lines: gorun goes by the file")
+	}
+	if path := r.command(f, "pbsdsh"); path != "" {
+		f.start = func(wanted []hosts.Host) Start {
+			return Start{Once: pbsdsh(path, torque, all, wanted, lines, total), ByFile: true}
+		}
+	}
+	return f, nil
+}
+
+// pbsTask refuses a gorun that pbsdsh, or an mpiexec that goes by PBS's task manager,
+// started: the job's script is task 1, and of its own tasks PBS does not tell how many
+// belong together.
+func (r reader) pbsTask() error {
+	if !r.set("PBS_TASKNUM") || r.text("PBS_TASKNUM") == "1" {
+		return nil
+	}
+	return r.wrong("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how many they are: start gorun once, in the job's script, and it starts the others", r.text("PBS_TASKNUM"))
+}
+
+// pbsdsh starts a command once on each wanted host. Without options it does so for each
+// line of the node file, with Torque's -u for each host, with -n for one line (pbsdsh(1B)
+// of OpenPBS 20 and of Torque 2.4). `--` is needed by OpenPBS and taken by Torque.
+func pbsdsh(path string, torque bool, all, wanted []hosts.Host, lines map[string]int, total int) []string {
+	everywhere := len(wanted) == len(all)
+	switch {
+	case everywhere && total == len(all):
+		return []string{path, "--"}
+	case everywhere && torque:
+		return []string{path, "-u", "--"}
+	}
+	at := make([]int, len(wanted))
+	for i, h := range wanted {
+		at[i] = lines[h.Name]
+	}
+	slices.Sort(at)
+	var indices strings.Builder
+	for _, line := range at {
+		indices.WriteString(" " + strconv.Itoa(line))
+	}
+	return []string{"sh", "-c", "pbsdsh=$0; for i in" + indices.String() + pbsdshEach, path}
+}
+
+// pbsdshEach runs one pbsdsh for each index, all at once, and has the last exit code
+// that is not 0.
+const pbsdshEach = `; do "$pbsdsh" -n $i -- "$@" & all="$all $!"; done; for p in $all; do wait $p || code=$?; done; exit ${code:-0}`

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"gorun/launcher/hosts"
+)
+
+// findSGE knows Sun's Grid Engine and what came of it: Univa's, Altair's, Open Cluster
+// Scheduler, Son of Grid Engine. Only jobs of a parallel environment have a host file;
+// SGE_ROOT and ARC alone are what every submitting shell has.
+func findSGE(w World) (*Found, error) {
+	r := reader{w, "Grid Engine"}
+	if !r.set("SGE_ROOT", "JOB_ID", "PE_HOSTFILE") {
+		return nil, nil
+	}
+	var all []hosts.Host
+	err := r.lines("PE_HOSTFILE", func(at string, _ int, words []string) error {
+		h, err := queueOf(words)
+		h.From = at
+		if h.Slots > 0 {
+			all = append(all, h)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, r.wrong("%s: no host has a slot", r.from("PE_HOSTFILE"))
+	}
+	f := &Found{
+		Job: "Grid Engine job " + r.text("JOB_ID"), JobID: r.text("JOB_ID"),
+		Why:   r.from("JOB_ID") + ", SGE_ROOT and PE_HOSTFILE",
+		Hosts: hosts.Merge(all), From: r.from("PE_HOSTFILE"),
+	}
+	if task := r.text("SGE_TASK_ID"); task != "" && task != "undefined" {
+		f.Job, f.JobID = f.Job+"."+task, f.JobID+"."+task
+	}
+	if total := fmt.Sprint(hosts.TotalSlots(f.Hosts)); r.set("NSLOTS") && r.text("NSLOTS") != total {
+		f.Notes = append(f.Notes, r.from("NSLOTS")+", and PE_HOSTFILE has "+total+" slots: gorun goes by the file")
+	}
+	r.sgeStart(f)
+	return f, nil
+}
+
+// queueOf reads one queue's part of a host: `host slots queue@host processors`. A host
+// comes once for each queue. Both last words may be missing; slots may be 0 for the
+// host of the script (sge_pe(5)).
+func queueOf(words []string) (h hosts.Host, err error) {
+	if len(words) < 2 {
+		return h, fmt.Errorf("%q is not a host, its slots, a queue and processors", strings.Join(words, " "))
+	}
+	if err := checkHost(words[0]); err != nil {
+		return h, err
+	}
+	h.Name = words[0]
+	h.Slots, err = parseCount(words[1], 0)
+	return h, err
+}
+
+// sgeStart has qrsh stand for ssh: with -inherit it starts a task within the job, whose
+// command the user's login shell reads. Without -nostdin it passes standard input on,
+// which gorun needs there.
+func (r reader) sgeStart(f *Found) {
+	look := []string{"qrsh"}
+	if r.set("ARC") {
+		look = []string{r.text("SGE_ROOT") + "/bin/" + r.text("ARC") + "/qrsh", "qrsh"}
+	}
+	if path := r.command(f, look...); path != "" {
+		f.start = func([]hosts.Host) Start {
+			return Start{PerHost: []string{path, "-inherit", "{host}", "{command}"}}
+		}
+	}
+}

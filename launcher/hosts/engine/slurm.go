@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/launcher/hosts"
+)
+
+// findSlurm reads what Slurm says of its job, as salloc, sbatch and srun set it. The
+// variables are those of srun(1) and sbatch(1) of Slurm 22.05; older names of the same
+// are taken, too.
+func findSlurm(w World) (*Found, error) {
+	_, id := w.first("SLURM_JOB_ID", "SLURM_JOBID")
+	if id == "" {
+		return nil, nil
+	}
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
+		return nil, fmt.Errorf("SLURM_JOB_ID=%s: not the number of a job", id)
+	}
+	s := &slurm{World: w, found: &Found{Job: "Slurm job " + id, JobID: id}}
+	if array, task := w.get("SLURM_ARRAY_JOB_ID"), w.get("SLURM_ARRAY_TASK_ID"); array != "" && task != "" {
+		s.found.Job = "Slurm job " + array + "_" + task
+	}
+	err := s.read()
+	return s.found, err
+}
+
+// slurm reads one job.
+type slurm struct {
+	World
+	found *Found
+	parts []part // of a heterogeneous job, in order; else one
+	why   []string
+	// foreign says that SLURM_STEP_* are there and are not this job's: who calls sbatch
+	// or salloc within a step hands its own on.
+	foreign bool
+}
+
+// part is a component of a job: nodes of the same kind.
+type part struct {
+	suffix string // of the component's variables
+	nodes  []string
+	tasks  []int // of each node; nil: not said, or not a number of ranks
+	open   bool  // tasks are launchers, not ranks
+}
+
+// onNode is the number of tasks on one of the nodes, 1 where nothing is said.
+func (p *part) onNode(i int) int {
+	if p.tasks == nil {
+		return 1
+	}
+	return p.tasks[i]
+}
+
+func (s *slurm) read() error {
+	n, _, err := s.number("SLURM_CPUS_PER_TASK")
+	if err != nil {
+		return err
+	}
+	s.found.CPUsPerRank = n
+	if s.isStep() {
+		err = s.readStep()
+	} else {
+		err = s.readAllocation()
+	}
+	s.found.Why = strings.Join(s.why, "; ")
+	return err
+}
+
+// readAllocation reads the nodes of the whole job.
+func (s *slurm) readAllocation() error {
+	s.why = append(s.why, "SLURM_JOB_ID="+s.found.JobID)
+	if err := s.readParts(); err != nil {
+		return err
+	}
+	var from []string
+	for i := range s.parts {
+		name, list := s.nodeList(s.parts[i].suffix)
+		from = append(from, name+"="+list)
+		if err := s.readTasks(&s.parts[i]); err != nil {
+			return err
+		}
+	}
+	s.found.From = strings.Join(from, " ")
+	s.openSlots()
+	s.found.Hosts = s.hosts()
+	s.wayIn()
+	return nil
+}
+
+// readParts finds the components and their nodes.
+func (s *slurm) readParts() error {
+	groups, _, err := s.number("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
+	if err != nil {
+		return err
+	}
+	suffixes := []string{""}
+	if groups > 0 {
+		suffixes = nil
+		for i := range groups {
+			suffixes = append(suffixes, fmt.Sprintf("_HET_GROUP_%d", i))
+		}
+		s.why = append(s.why, fmt.Sprintf("a heterogeneous job of %d components", groups))
+	}
+	for _, suffix := range suffixes {
+		nodes, err := s.expand(s.nodeList(suffix))
+		if err != nil {
+			return err
+		}
+		s.parts = append(s.parts, part{suffix: suffix, nodes: nodes})
+	}
+	return nil
+}
+
+func (s *slurm) nodeList(suffix string) (name, list string) {
+	return s.first("SLURM_JOB_NODELIST"+suffix, "SLURM_NODELIST"+suffix)
+}
+
+func (s *slurm) expand(name, list string) ([]string, error) {
+	if list == "" {
+		return nil, fmt.Errorf("%s is not set, and SLURM_JOB_ID is", name)
+	}
+	nodes, err := hosts.Expand(list)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s: %w", name, list, err)
+	}
+	return nodes, nil
+}
+
+// readTasks finds out how many ranks the nodes of a component are meant to take.
+// SLURM_TASKS_PER_NODE is always set; where nobody asked for tasks it counts CPUs, or
+// nothing.
+func (s *slurm) readTasks(p *part) error {
+	if s.isInteractive() {
+		// Numbers of tasks are those of the interactive step, which has one.
+		s.why = append(s.why, "the interactive step, which says nothing of the job's tasks")
+		return s.tasksOfCPUs(p)
+	}
+	name := "SLURM_TASKS_PER_NODE" + p.suffix
+	tasks, err := s.counts(name, len(p.nodes))
+	if err != nil {
+		return err
+	}
+	total, counted, err := s.number("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
+	if err != nil {
+		return err
+	}
+	// Within a step of another job its numbers are handed on, and say nothing of this one.
+	counted = counted && (total == sum(tasks) || !s.foreign) || s.get("SLURM_NTASKS_PER_NODE"+p.suffix) != "" && !s.foreign
+	if !counted || tasks == nil {
+		s.why = append(s.why, "nobody asked for tasks: "+name+" counts no ranks")
+		return s.tasksOfCPUs(p)
+	}
+	p.tasks = tasks
+	s.why = append(s.why, name+"="+s.get(name))
+	return nil
+}
+
+// tasksOfCPUs divides a node's CPUs by those that a task is meant to have, if the user
+// said how many that are.
+func (s *slurm) tasksOfCPUs(p *part) error {
+	name := "SLURM_JOB_CPUS_PER_NODE" + p.suffix
+	each := s.found.CPUsPerRank
+	if each == 0 || s.foreign {
+		return nil
+	}
+	cpus, err := s.counts(name, len(p.nodes))
+	if cpus == nil || err != nil {
+		return err
+	}
+	for i := range cpus {
+		cpus[i] = max(cpus[i]/each, 1)
+	}
+	p.tasks = cpus
+	s.why = append(s.why, fmt.Sprintf("%s=%s with SLURM_CPUS_PER_TASK=%d", name, s.get(name), each))
+	return nil
+}
+
+// gpuVariables say that a job has GPUs, on whatever node.
+var gpuVariables = []string{
+	"SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_GPUS",
+	"SLURM_STEP_GPUS", "SLURM_GRES", "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU", "SLURM_NTASKS_PER_GPU",
+}
+
+// openSlots leaves the number of ranks open where each node has one task and GPUs: who
+// writes --ntasks-per-node=1 for torchrun means one launcher a node, and a rank per GPU.
+func (s *slurm) openSlots() {
+	for _, p := range s.parts {
+		if p.tasks == nil || slices.ContainsFunc(p.tasks, func(n int) bool { return n != 1 }) {
+			return
+		}
+	}
+	name, value := s.first(gpuVariables...)
+	isTRES := name == "SLURM_GRES" || name == "SLURM_TRES_PER_TASK"
+	if value == "" || isTRES && !strings.Contains(value, "gpu") {
+		return
+	}
+	for i := range s.parts {
+		s.parts[i].open = true
+	}
+	s.why = append(s.why, fmt.Sprintf("each node has one task and GPUs (%s=%s), so the task is the launcher: a rank for each GPU", name, value))
+}
+
+// hosts are the nodes of all components, in order; one that is in several has the sum
+// of its tasks.
+func (s *slurm) hosts() []hosts.Host {
+	var all []hosts.Host
+	place := map[string]int{}
+	for _, p := range s.parts {
+		for i, node := range p.nodes {
+			slots := 0
+			if p.tasks != nil && !p.open {
+				slots = p.tasks[i]
+			}
+			at, again := place[node]
+			switch {
+			case !again:
+				place[node] = len(all)
+				all = append(all, hosts.Host{Name: node, Slots: slots, From: s.found.From})
+			case slots == 0 || all[at].Slots == 0:
+				all[at].Slots = 0
+			default:
+				all[at].Slots += slots
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/launcher/hosts"
+)
+
+// srunWords have srun start one task on each of the wanted nodes, whatever the job was
+// asked for. Slurm 20.11 or later; older ones share nodes between steps by themselves,
+// and know no --overlap.
+//
+//   - --overlap: the agents share CPUs with other steps, else a job that has a step
+//     would wait for its end ("step creation temporarily disabled").
+//   - --mpi=none, --cpu-bind=none: neither a PMI server nor a mask, whatever the site's
+//     default is; gorun places ranks itself, within what the step has. The step has all
+//     CPUs and all memory of the job on each node because nothing asks for less.
+//   - --export=ALL, also in a job that came with --export=NONE.
+//   - --kill-on-bad-exit=0, --wait=0, --no-kill: what the end of an agent or of a node
+//     means for the others is the head's to say, which tells why.
+var srunWords = []string{
+	"srun", "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--ntasks-per-node=1",
+}
+
+// srunDrop are variables that srun takes for options, or for the shape of a step
+// (srun(1), INPUT ENVIRONMENT VARIABLES): salloc and sbatch set some of them to what
+// the job was asked for, and users the others for their own steps. What does not change
+// which resources a step has, or where its streams go, stays.
+var srunDrop = []string{
+	"SLURM_NTASKS*", "SLURM_NPROCS*", "SLURM_TASKS_PER_NODE*", "SLURM_NNODES*", "SLURM_JOB_NUM_NODES*", "SLURM_HOSTFILE", "SLURM_MULTI_PROG",
+	"SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_MEM_PER_*", "SLURM_HINT", "SLURM_THREADS*",
+	"SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVERCOMMIT",
+	"SLURM_WHOLE", "SLURM_SPREAD_JOB", "SLURM_USE_MIN_NODES", "SLURM_CONSTRAINT", "SLURM_NETWORK", "SLURM_RESV_PORTS",
+	"SLURM_GPUS", "SLURM_GPUS_PER_*", "SLURM_GPU_BIND", "SLURM_CPUS_PER_GPU", "SLURM_GRES", "SLURM_STEP_GRES", "SLURM_GRES_FLAGS",
+	"SLURM_TRES_PER_*", "SLURM_TRES_BIND", "SLURM_MPI_TYPE", "SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV", "SLURM_KILL_BAD_EXIT", "SLURM_NO_KILL",
+	"SLURM_WAIT", "SLURM_TIMELIMIT", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_LABELIO", "SLURM_UNBUFFEREDIO",
+	"SLURM_BCAST*", "SLURM_SEND_LIBS", "SLURM_COMPRESS", "SLURM_REMOTE_CWD", "SLURM_WORKING_DIR", "SLURM_TEST_EXEC", "SLURM_HET_GROUP",
+	"SLURM_PACK_GROUP", "SLURM_STEP_*", "SLURM_STEPID",
+}
+
+// wayIn settles how agents come to the nodes of an allocation.
+func (s *slurm) wayIn() {
+	if _, err := s.LookPath("srun"); err == nil {
+		s.found.start = s.start
+		s.noteGPUs()
+		return
+	}
+	all := s.found.Hosts
+	if len(all) == 1 && (s.IsThisHost(all[0].Name) || all[0].Name == s.get("SLURMD_NODENAME")) {
+		all[0].Here = true
+		s.found.Notes = append(s.found.Notes, "srun is not in PATH; the job has one node, this one, and needs none")
+		return
+	}
+	s.found.Notes = append(s.found.Notes, "srun is not in PATH, so the job's nodes are reached by SSH: a site may forbid that, and Slurm does not account for what runs there; add the folder of srun to PATH, also in a container")
+}
+
+// start makes the srun for some of the job's nodes.
+func (s *slurm) start(wanted []hosts.Host) Start {
+	names := hosts.Names(wanted)
+	var whole []part
+	for _, p := range s.parts {
+		if slices.ContainsFunc(p.nodes, func(n string) bool { return slices.Contains(names, n) }) {
+			whole = append(whole, p)
+		}
+	}
+	words, ok := s.shape(whole, names)
+	if !ok {
+		return Start{}
+	}
+	once := append(slices.Clone(srunWords), words...)
+	return Start{
+		Once: once, Drop: srunDrop, NodeIDs: []string{"SLURMD_NODENAME"},
+		// A folder's name has srun take a file of its own for each step and node, which the
+		// agent is then.
+		Bcast: []string{"--bcast=/tmp/"},
+		// Of a step over several components the tasks of one alone get srun's input.
+		ByFile: len(whole) > 1,
+	}
+}
+
+// shape are the words that say on which nodes: by name; or by components, of which srun
+// knows nodes only as a whole where a step is on several.
+func (s *slurm) shape(parts []part, names []string) (words []string, ok bool) {
+	if len(parts) == 1 {
+		p := parts[0]
+		if p.suffix != "" {
+			words = append(words, "--het-group="+p.group())
+		}
+		n := strconv.Itoa(len(names))
+		words = append(words, "--nodes="+n, "--ntasks="+n, "--nodelist="+hosts.Fold(names))
+		return append(words, s.gpus(p, names)...), true
+	}
+	var groups []string
+	total := 0
+	for _, p := range parts {
+		groups = append(groups, p.group())
+		total += len(p.nodes)
+	}
+	return []string{"--het-group=" + strings.Join(groups, ",")}, total == len(names)
+}
+
+// group is the component's number.
+func (p *part) group() string { return p.suffix[strings.LastIndexByte(p.suffix, '_')+1:] }

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gorun/launcher/hosts"
+)
+
+// Numbers of steps that are no steps of a user's (slurm.h, SLURM_INTERACTIVE_STEP and
+// others): from firstReserved on; interactiveStep is the shell that salloc starts on
+// the first node where the site has it so.
+const (
+	firstReserved   = 0xfffffff0
+	interactiveStep = 0xfffffffa
+)
+
+// isStep reports whether srun started this process, as one task of a step. A batch
+// script has a SLURM_PROCID, too, but no step.
+func (s *slurm) isStep() bool {
+	number, ok := s.step()
+	if !ok || number >= firstReserved {
+		return false
+	}
+	s.foreign = s.isForeign()
+	return !s.foreign
+}
+
+func (s *slurm) isInteractive() bool {
+	number, ok := s.step()
+	return ok && number == interactiveStep
+}
+
+func (s *slurm) step() (number uint64, ok bool) {
+	_, text := s.first("SLURM_STEP_ID", "SLURM_STEPID")
+	number, err := strconv.ParseUint(text, 10, 32)
+	return number, err == nil
+}
+
+// isForeign reports whether the step is one of another job: sbatch and salloc hand on
+// what they found, and set SLURM_TASKS_PER_NODE and SLURM_NNODES anew, which srun sets
+// to the step's own.
+func (s *slurm) isForeign() bool {
+	for own, step := range map[string]string{"SLURM_TASKS_PER_NODE": "SLURM_STEP_TASKS_PER_NODE", "SLURM_NNODES": "SLURM_STEP_NUM_NODES"} {
+		a, b := s.get(own), s.get(step)
+		if a != "" && b != "" && a != b {
+			return true
+		}
+	}
+	return false
+}
+
+// readStep reads this process's place in its step, whose nodes are the hosts.
+func (s *slurm) readStep() error {
+	_, id := s.first("SLURM_STEP_ID", "SLURM_STEPID")
+	s.why = append(s.why, "SLURM_JOB_ID="+s.found.JobID+" SLURM_STEP_ID="+id)
+	name, list := s.first("SLURM_STEP_NODELIST", "SLURM_NODELIST")
+	nodes, err := s.expand(name, list)
+	if err != nil {
+		return err
+	}
+	tasks, tasksName, err := s.stepTasks(len(nodes))
+	if err != nil {
+		return err
+	}
+	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: nodes[0], Step: s.found.JobID + "." + id, Signals: true}
+	if err := s.place(task, tasks); err != nil {
+		return err
+	}
+	s.found.Task, s.found.From = task, name+"="+list
+	s.why = append(s.why, tasksName+"="+s.get(tasksName))
+	for i, node := range nodes {
+		s.found.Hosts = append(s.found.Hosts, hosts.Host{Name: node, Slots: tasks[i], From: s.found.From})
+	}
+	return nil
+}
+
+// stepTasks are the tasks of each node. A step says the numbers of its own; those of
+// the job stand under the older names.
+func (s *slurm) stepTasks(nodes int) (tasks []int, name string, err error) {
+	name, list := s.first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+	tasks, err = s.counts(name, nodes)
+	if err != nil {
+		return nil, name, err
+	}
+	total, ok, err := s.number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")
+	switch {
+	case err != nil:
+		return nil, name, err
+	case tasks == nil:
+		return nil, name, errors.New("SLURM_STEP_TASKS_PER_NODE is not set, and SLURM_STEP_ID is")
+	case ok && total != sum(tasks):
+		return nil, name, fmt.Errorf("%s=%s makes %d tasks, and SLURM_STEP_NUM_TASKS is %d", name, list, sum(tasks), total)
+	case slices.Contains(tasks, 0):
+		return nil, name, fmt.Errorf("%s=%s: a node without a task", name, list)
+	}
+	return tasks, name, nil
+}
+
+// place reads the numbers of this task.
+func (s *slurm) place(task *Task, tasks []int) error {
+	read := func(name string, into *int, limit func() int, what string) error {
+		n, ok, err := s.number(name)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return fmt.Errorf("%s is not set, and SLURM_STEP_ID is", name)
+		case n >= limit():
+			return fmt.Errorf("%s=%d: there are %d %s, numbered from 0", name, n, limit(), what)
+		}
+		*into = n
+		return nil
+	}
+	if err := read("SLURM_NODEID", &task.Node, func() int { return task.NumNodes }, "nodes in the step"); err != nil {
+		return err
+	}
+	task.LocalTasks = tasks[task.Node]
+	return errors.Join(
+		read("SLURM_PROCID", &task.Rank, func() int { return task.NumTasks }, "tasks in the step"),
+		read("SLURM_LOCALID", &task.LocalRank, func() int { return task.LocalTasks }, "tasks of the step on this node"),
+	)
+}

@@ -1,0 +1,138 @@
+package launcher_test
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+func init() {
+	roles["tail"] = func(r env.Rank) {
+		fmt.Printf("half of %d's line", r.Rank)
+		if r.Rank == 2 {
+			fmt.Fprint(os.Stderr, "shard 2 is empty")
+			os.Exit(9)
+		}
+		select {}
+	}
+	roles["wink"] = func(r env.Rank) { wink(r) }
+}
+
+// wink says which signals it hears until one ends it.
+func wink(r env.Rank) {
+	heard := make(chan os.Signal, 8)
+	signal.Notify(heard, syscall.SIGUSR1, syscall.SIGTERM)
+	fmt.Println("ready")
+	for sig := range heard {
+		fmt.Println(r.Rank, "heard", sig)
+		if sig == syscall.SIGTERM {
+			os.Exit(0)
+		}
+	}
+}
+
+// seats runs a job of which each process is one rank, all in this process: on two hosts,
+// the first of which has every second rank.
+func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher.Spec)) []*part {
+	return together(t, role, ranks, func(rank int, s *launcher.Spec) {
+		s.PerNode = job.Count{}
+		s.Join.NodeRank, s.Join.NumNodes, s.Join.NodeID = 0, 0, fmt.Sprintf("n%d", rank%2)
+		s.Join.Seat = &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2, Node: rank % 2, NumNodes: min(ranks, 2)}
+		if wish != nil {
+			wish(rank, s)
+		}
+	})
+}
+
+func TestEachProcessIsOneRank(t *testing.T) {
+	parts := seats(t, "place", 5, nil)
+	for rank, p := range parts {
+		require.NoError(t, p.err, "rank %d", rank)
+		require.Zero(t, p.result.ExitCode, "rank %d: %s", rank, p.notice.String())
+		assert.Equal(t, fmt.Sprintf("rank %d of 5, local rank %d of %d on node %d of 2\n", rank, rank/2, 3-rank%2, rank%2), p.out.String(),
+			"a process shows its own rank's output, and no other's")
+		if rank > 0 {
+			assert.Empty(t, p.notice.String())
+		}
+	}
+}
+
+func TestAFailureEndsEachProcess(t *testing.T) {
+	parts := seats(t, "tail", 4, nil)
+	for rank, p := range parts {
+		require.NoError(t, p.err, "rank %d", rank)
+		assert.Equal(t, 9, p.result.ExitCode, "rank %d", rank)
+		assert.Equal(t, rank == 0, launcher.Explain(p.result) != "", "one report is enough where all write to one place")
+		assert.True(t, strings.HasPrefix(fmt.Sprintf("half of %d's line", rank), p.out.String()), "rank %d: %q", rank, p.out.String())
+	}
+	assert.Equal(t, "half of 2's line", parts[2].out.String())
+	assert.Equal(t, "shard 2 is empty", parts[2].notice.String())
+	report := launcher.Explain(parts[0].result)
+	assert.Contains(t, report, "rank 2 failed first (n0, pid")
+	assert.Contains(t, report, "shard 2 is empty")
+}
+
+func TestSeatsThatDoNotAgree(t *testing.T) {
+	parts := seats(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Seat.Node, s.Join.Seat.LocalRanks = 0, 1 })
+	require.ErrorContains(t, parts[0].err, "ranks 0 and 1 say both that they are local rank 0 on host 0")
+	require.Equal(t, 2, parts[1].result.ExitCode)
+}
+
+// What comes from an engine that reaches all processes by itself is not passed on again,
+// but for what ends the job: a process may have been signalled alone.
+func TestSignalsOfAnEngine(t *testing.T) {
+	const ranks = 3
+	var all [ranks]chan<- os.Signal
+	var subscribed, done sync.WaitGroup
+	subscribed.Add(ranks)
+	parts, port := [ranks]part{}, freePort(t)
+	for rank := range ranks {
+		parts[rank].out.first = make(chan struct{})
+		s := own(t, spec("wink", 0))
+		s.PerNode, s.Grace = job.Count{}, time.Minute
+		s.Join = &job.JoinWish{
+			Addr: "127.0.0.1", Port: port, EngineSignals: true,
+			Seat: &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank, LocalRanks: ranks, NumNodes: 1},
+		}
+		done.Go(func() {
+			p := &parts[rank]
+			p.result, p.err = launcher.Run(t.Context(), s, launcher.WithOutput(&p.out, &p.notice),
+				launcher.WithSignals(func(ch chan<- os.Signal) { all[rank] = ch; subscribed.Done() }))
+		})
+	}
+	subscribed.Wait()
+	for rank := range parts {
+		<-parts[rank].out.first
+	}
+	for _, ch := range all {
+		ch <- syscall.SIGUSR1
+	}
+	all[1] <- syscall.SIGTERM
+	done.Wait()
+	for rank := range parts {
+		require.NoError(t, parts[rank].err)
+		assert.Equal(t, 143, parts[rank].result.ExitCode)
+		assert.Equal(t, fmt.Sprintf("ready\n%d heard terminated\n", rank), parts[rank].out.String())
+	}
+}
+
+func TestAttemptsOfProcessesThatAreRanks(t *testing.T) {
+	parts := seats(t, "flaky", 3, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
+	for rank, p := range parts {
+		require.NoError(t, p.err)
+		require.Zero(t, p.result.ExitCode, p.notice.String())
+		assert.Contains(t, p.out.String(), fmt.Sprintf("attempt 2: rank %d, found false\n", rank))
+	}
+}
