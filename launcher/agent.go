@@ -53,12 +53,15 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 		return err
 	}
 	signals := s.reportedSignals()
-	conn, err := s.comeToHead(in, file)
+	invitation, conn, err := s.comeToHead(in, file)
 	if err != nil {
 		return err
 	}
 	cfg := s.agentConfig()
-	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, true
+	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, agent.EngineSignalsAgents
+	if invitation.Signals {
+		cfg.Engine = agent.EngineSignalsAll
+	}
 	err = agent.Serve(wire.NewLink(transport.Queued(conn)), cfg)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) { // the head needs it no longer
 		return nil
@@ -67,9 +70,7 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 }
 
 // comeToHead reads where the head is and goes there.
-func (s *session) comeToHead(in *os.File, file string) (net.Conn, error) {
-	var invitation *gather.Invitation
-	var err error
+func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
 	gone := make(chan struct{})
 	if file != "" {
 		invitation, err = gather.ReadInvitationFile(file)
@@ -80,13 +81,13 @@ func (s *session) comeToHead(in *os.File, file string) (net.Conn, error) {
 		}()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	conn, err := gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+	conn, err = gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) { return find(s.spec.Environ, name) })
 	if err == nil {
 		removeBrought(invitation)
 	}
-	return conn, err
+	return invitation, conn, err
 }
 
 // removeBrought removes this program where the resource manager has brought it here for

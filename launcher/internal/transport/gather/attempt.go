@@ -62,7 +62,7 @@ func newAttempt(cfg *Config, bring bool, hear func(Word)) (*attempt, error) {
 	}
 	invitation := &Invitation{
 		Protocol: protocol, Version: cfg.Version, Token: token, Addrs: cfg.Addrs, Port: port.Addr().(*net.TCPAddr).Port,
-		NodeIDs: cfg.Start.NodeIDs, Within: cfg.Timeout,
+		NodeIDs: cfg.Start.NodeIDs, Signals: cfg.Start.Signals, Within: cfg.Timeout,
 	}
 	if a.command, a.remove, err = startCommand(cfg, invitation, bring, hear); err != nil {
 		port.Close()

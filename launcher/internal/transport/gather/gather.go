@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -176,7 +177,11 @@ func (g *Gathering) hear(w Word) {
 	if w.Kind != Talk && g.cfg.Words != nil {
 		g.cfg.Words(w)
 	}
-	g.cfg.Detail(g.cfg.Start.Once[0] + ": " + w.Text)
+	text := w.Text
+	if name := filepath.Base(g.cfg.Start.Once[0]) + ": "; !strings.HasPrefix(text, name) {
+		text = name + text
+	}
+	g.cfg.Detail(text)
 }
 
 // Ending is what the engine has said so far about its ending the job.

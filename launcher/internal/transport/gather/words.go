@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/internal/printable"
+	"gorun/launcher/hosts"
 )
 
 // Kind is what a word of an engine means for the job.
@@ -45,6 +46,8 @@ type Word struct {
 	Node string
 	// Text is printable.
 	Text string
+
+	core string // of Text: what may be the same of several nodes
 }
 
 // maxLine bounds a line in bytes; what is longer counts as several.
@@ -72,6 +75,8 @@ var meanings = []struct {
 	{[]string{"Requested nodes are busy"}, NoStep},
 	{[]string{"Requested node configuration is not available"}, NoStep},
 	{[]string{"Invalid job id"}, NoJob},
+	{[]string{"Slurm job", "has expired"}, NoJob},
+	{[]string{"Expired or invalid job"}, NoJob},
 	{[]string{"already completing or completed"}, NoJob},
 	{[]string{"Unable to create step"}, NoStep},
 	{[]string{"Task launch for", "failed on node"}, NoNode},
@@ -100,6 +105,7 @@ func understand(line string) Word {
 	for _, prefix := range []string{"slurmstepd: ", "srun: ", "error: "} {
 		rest = strings.TrimPrefix(rest, prefix)
 	}
+	w.core = rest
 	for _, m := range meanings {
 		if inOrder(rest, m.pieces) {
 			w.Kind = m.kind
@@ -221,11 +227,11 @@ func (c *command) explain(cfg *Config) *Error {
 	words := c.said.all()
 	slices.SortStableFunc(words, func(a, b Word) int { return rank(a.Kind) - rank(b.Kind) }) // what says most comes first
 	e := &Error{Text: c.how()}
-	for i, w := range words {
+	for i, text := range folded(words) {
 		if i == explainedLines {
 			break
 		}
-		e.Text += [...]string{": ", "; "}[min(i, 1)] + w.Text
+		e.Text += [...]string{": ", "; "}[min(i, 1)] + text
 	}
 	for _, w := range words {
 		if e.Hint == "" {
@@ -234,6 +240,29 @@ func (c *command) explain(cfg *Config) *Error {
 		e.again = e.again || w.Kind == NoProgram
 	}
 	return e
+}
+
+// folded says once what was said of several nodes.
+func folded(words []Word) (texts []string) {
+	done := map[string]bool{}
+	for _, w := range words {
+		var nodes []string
+		for _, other := range words {
+			if other.core == w.core && other.Node != "" && !slices.Contains(nodes, other.Node) {
+				nodes = append(nodes, other.Node)
+			}
+		}
+		switch {
+		case done[w.core]:
+			continue
+		case len(nodes) > 1:
+			texts = append(texts, hosts.Fold(nodes)+": "+w.core)
+		default:
+			texts = append(texts, w.Text)
+		}
+		done[w.core] = true
+	}
+	return texts
 }
 
 // rank is how much a word says of why agents did not come.
