@@ -29,6 +29,7 @@ const (
 // attempt is one start of the command, with a port and a token of its own.
 type attempt struct {
 	cfg     *Config
+	token   []byte
 	port    net.Listener
 	tls     *tls.Config
 	command *command
@@ -57,7 +58,7 @@ func newAttempt(cfg *Config, bring bool, hear func(Word)) (*attempt, error) {
 		return nil, err
 	}
 	a := &attempt{
-		cfg: cfg, port: port, tls: secure, conns: make([]net.Conn, len(cfg.Nodes)), remove: func() {},
+		cfg: cfg, token: token, port: port, tls: secure, conns: make([]net.Conn, len(cfg.Nodes)), remove: func() {},
 		over: make(chan struct{}), all: make(chan struct{}),
 	}
 	invitation := &Invitation{
