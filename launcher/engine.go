@@ -55,7 +55,13 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	for _, h := range list {
 		cfg.Nodes = append(cfg.Nodes, h.Name)
 	}
-	program := s.settings.executable
+	if len(s.spec.Reach.Copy) > 0 {
+		return &Error{
+			Code: job.ExitUsage, Text: "--copy: " + s.spec.Reach.Engine.Job + " starts the agents, and nothing can be sent before them",
+			Hint: "put the files where all nodes see them; --engine none goes by SSH",
+		}
+	}
+	program := cmp.Or(s.spec.Reach.Agent, s.settings.executable)
 	if program == "" {
 		var err error
 		if program, err = os.Executable(); err != nil {
