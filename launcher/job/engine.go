@@ -25,6 +25,8 @@ const (
 	// engineDelay is how much later than the first process of a job its agents, and by
 	// them the head, may hear of a signal.
 	engineDelay = time.Second
+	// engineHaste is the same of processes that ended by a code of their own.
+	engineHaste = 100 * time.Millisecond
 	// engineTerm is how long a SIGTERM to the launcher may be the first that is heard of
 	// one that the resource manager sends to all.
 	engineTerm = 200 * time.Millisecond
@@ -70,11 +72,18 @@ func (s *Supervisor) endByEngine(sig syscall.Signal, at time.Time) []Order {
 func (s *Supervisor) engineBegan(at time.Time) time.Time {
 	began := at
 	for _, e := range s.exits {
-		if s.maybeEngine(e) && at.Sub(e.At) < engineDelay && !e.At.After(began) {
+		if s.endedByEngine(e, at) && !e.At.After(began) {
 			began = e.At.Add(-1)
 		}
 	}
 	return began
+}
+
+// endedByEngine reports whether a rank's end is the doing of a resource manager of which
+// the head learned at some moment.
+func (s *Supervisor) endedByEngine(e *Exited, at time.Time) bool {
+	before := at.Sub(e.At)
+	return e.failed() && (before < engineHaste || before < engineDelay && s.maybeEngine(e))
 }
 
 // maybeEngine reports whether a resource manager's signal may have ended a rank.

@@ -423,6 +423,9 @@ func (s *Supervisor) byItself(e *Exited) bool {
 	if !e.AskedAt.IsZero() && e.when().After(e.AskedAt) {
 		return false
 	}
+	if s.cause == CauseEngine && s.endedByEngine(e, s.stoppedAt) { // of which the head heard later than of the signal
+		return false
+	}
 	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)
 }
 
