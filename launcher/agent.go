@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -52,12 +53,15 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 		return err
 	}
 	signals := s.reportedSignals()
-	conn, err := s.comeToHead(in, file)
+	invitation, conn, err := s.comeToHead(in, file)
 	if err != nil {
 		return err
 	}
 	cfg := s.agentConfig()
-	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, true
+	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, agent.EngineSignalsAgents
+	if invitation.Signals {
+		cfg.Engine = agent.EngineSignalsAll
+	}
 	err = agent.Serve(wire.NewLink(transport.Queued(conn)), cfg)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) { // the head needs it no longer
 		return nil
@@ -66,16 +70,33 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 }
 
 // comeToHead reads where the head is and goes there.
-func (s *session) comeToHead(in *os.File, file string) (net.Conn, error) {
-	read := func() (*gather.Invitation, error) { return gather.ReadInvitation(in) }
+func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
+	gone := make(chan struct{})
 	if file != "" {
-		read = func() (*gather.Invitation, error) { return gather.ReadInvitationFile(file) }
+		invitation, err = gather.ReadInvitationFile(file)
+	} else if invitation, err = gather.ReadInvitation(in); err == nil {
+		go func() { // the head keeps its end open
+			defer close(gone)
+			_, _ = io.Copy(io.Discard, in)
+		}()
 	}
-	invitation, err := read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return gather.Come(context.Background(), invitation, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+	conn, err = gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+	if err == nil {
+		removeBrought(invitation)
+	}
+	return invitation, conn, err
+}
+
+// removeBrought removes this program where the resource manager has brought it here for
+// this job alone. Now that all agents have come each of them runs.
+func removeBrought(i *gather.Invitation) {
+	own, err := os.Executable()
+	if err == nil && i.Brought != "" && filepath.Base(own) == i.Brought {
+		_ = os.Remove(own)
+	}
 }
 
 // reportedSignals are those that this process gets from now on.

@@ -72,6 +72,11 @@ func (s *session) pause(ctx context.Context, delay time.Duration, began time.Tim
 		select {
 		case <-timer.C:
 			return true
+		case <-s.engine.ending():
+			r.Cause, r.Signal, r.ExitCode = job.CauseEngine, syscall.SIGTERM, 128+int(syscall.SIGTERM)
+			r.Name(diagnosis.SignalName)
+			s.engine.judge(r)
+			return false
 		case <-deadline:
 			r.Cause, r.ExitCode = job.CauseTimeout, job.ExitTimeout
 			return false

@@ -42,6 +42,9 @@ func (s *session) beatTo(n *node) {
 		_ = n.link.Send(&wire.Ping{})
 		return
 	}
+	if n.stopped.Load() {
+		n.beats.Store(0)
+	}
 	if n.beats.Add(1) > s.leaseBeats() {
 		n.silent(s.spec.Lease())
 		return

@@ -39,7 +39,7 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 		return nil
 	}
 	if s.built == "" {
-		if s.built, err = os.MkdirTemp(s.tempDir(), "gorun-build-"); err != nil {
+		if s.built, err = s.makeBuildDir(); err != nil {
 			return &Error{Code: job.ExitLauncher, Text: "build " + app.Program + ": " + err.Error()}
 		}
 	}
@@ -51,6 +51,19 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	app.Program, app.Args, app.Start = file, r.Argv[1:], job.StartExec
 	s.spec.Reach.Programs = append(slices.Clip(s.spec.Reach.Programs), file)
 	return nil
+}
+
+// makeBuildDir makes the place where programs are built: where agents that a resource
+// manager starts find them, since nothing is sent to those.
+func (s *session) makeBuildDir() (string, error) {
+	dir := s.tempDir()
+	if s.gathersByEngine() {
+		dir = s.sharedDir()
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(dir, "gorun-build-")
 }
 
 // toldLines passes a compiler's messages on to the user.

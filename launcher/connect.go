@@ -62,6 +62,9 @@ func (s *session) connectByEngine(ctx context.Context, list []hosts.Host) error 
 	if err := s.gatherByEngine(ctx, list); err != nil {
 		return err
 	}
+	for _, n := range s.nodes {
+		n.engine = s.engine
+	}
 	return s.engine.explain(s.each(func(n *node) error { return s.connectTo(ctx, n) }))
 }
 

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -8,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	"gorun/env"
 	"gorun/internal/printable"
@@ -15,6 +19,7 @@ import (
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/transport/gather"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -26,6 +31,12 @@ const AgentJoinWord = "join"
 type engineAgents struct {
 	*gather.Gathering
 	names []string
+	job   string        // as people name it: "Slurm job 17"
+	over  chan struct{} // closed when the resource manager has begun to end the job
+	once  sync.Once
+
+	mu   sync.Mutex
+	head *head // that is running ranks; nil between attempts
 }
 
 // gathersByEngine reports whether all agents come by one command of a resource manager's.
@@ -44,7 +55,13 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	for _, h := range list {
 		cfg.Nodes = append(cfg.Nodes, h.Name)
 	}
-	program := s.settings.executable
+	if len(s.spec.Reach.Copy) > 0 {
+		return &Error{
+			Code: job.ExitUsage, Text: "--copy: " + s.spec.Reach.Engine.Job + " starts the agents, and nothing can be sent before them",
+			Hint: "put the files where all nodes see them; --engine none goes by SSH",
+		}
+	}
+	program := cmp.Or(s.spec.Reach.Agent, s.settings.executable)
 	if program == "" {
 		var err error
 		if program, err = os.Executable(); err != nil {
@@ -52,7 +69,9 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		}
 	}
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}
-	s.engine = &engineAgents{Gathering: gather.Begin(ctx, cfg), names: cfg.Nodes}
+	s.engine = &engineAgents{names: cfg.Nodes, job: s.spec.Reach.Engine.Job, over: make(chan struct{})}
+	cfg.Words = s.engine.word
+	s.engine.Gathering = gather.Begin(ctx, cfg)
 	s.settings.reacher = s.engine
 	return nil
 }
@@ -64,7 +83,7 @@ func (e *engineAgents) reach(_ context.Context, h hosts.Host) (way, error) {
 	if err != nil {
 		return way{}, err
 	}
-	return way{stream: conn, end: func() string { return e.Said(node) }}, nil
+	return way{stream: conn, end: func() string { return cmp.Or(e.Said(node), e.HowEnded()) }}, nil
 }
 
 func (e *engineAgents) close() { e.Close() }
@@ -89,6 +108,83 @@ func (e *engineAgents) explain(err error) error {
 func (e *engineAgents) failure() error {
 	_, err := e.Wait(0)
 	return err
+}
+
+// title is the resource manager's name as people write it.
+func (e *engineAgents) title() string {
+	title, _, _ := strings.Cut(e.job, " ")
+	return title
+}
+
+// tellTo has the head hear, until the function that it returns is called, of what the
+// resource manager does.
+func (e *engineAgents) tellTo(h *head) (end func()) {
+	e.mu.Lock()
+	e.head = h
+	e.mu.Unlock()
+	select {
+	case <-e.over: // before ranks ran
+		h.post(job.EngineEnds{At: time.Now()})
+	default:
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.head = nil
+	}
+}
+
+func (e *engineAgents) post(ev job.Event) {
+	e.mu.Lock()
+	h := e.head
+	e.mu.Unlock()
+	if h != nil {
+		h.post(ev)
+	}
+}
+
+// word hears what the resource manager's command says.
+func (e *engineAgents) word(w gather.Word) {
+	if w.Kind.Ends() {
+		e.once.Do(func() { close(e.over) })
+		e.post(job.EngineEnds{At: time.Now()})
+	}
+}
+
+// signalled hears of a signal that a node's agent has got. SIGTSTP and SIGCONT are what
+// Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
+func (e *engineAgents) signalled(n *node, m wire.Signalled) {
+	switch {
+	case e == nil: // no agent of this kind
+		return
+	case m.Signal == syscall.SIGTSTP:
+		n.stopped.Store(true)
+	case m.Signal == syscall.SIGCONT:
+		n.stopped.Store(false)
+	case job.Ends(m.Signal):
+		e.once.Do(func() { close(e.over) })
+	}
+	e.post(job.EngineSignalled{Signal: m.Signal, At: n.clock.ours(m.At)})
+}
+
+// ending is closed when the resource manager has begun to end the job; nil: there is none.
+func (e *engineAgents) ending() <-chan struct{} {
+	if e == nil {
+		return nil
+	}
+	return e.over
+}
+
+// verdictLimit is how long the resource manager may take to say why it ended a job, once
+// nothing of it is left.
+const verdictLimit = time.Second
+
+// judge says of a job that the resource manager has ended why it has.
+func (e *engineAgents) judge(r *job.Result) {
+	if r.Cause == job.CauseEngine || r.MayBeEngine() {
+		e.AwaitEnding(verdictLimit)
+	}
+	r.ByEngine(e.title(), e.job, e.Ending().String())
 }
 
 // ownAddresses are this host's, those by which others most plausibly reach it first, and

@@ -40,6 +40,7 @@ type head struct {
 	credits  []credit  // by node
 	logs     *headLogs // nil: nodes write their own
 	stdin    *stdinPump
+	engine   *engineAgents // nil: no resource manager started the agents
 	signals  chan os.Signal
 	hold     func() // keeps signals until listen, once
 	listen   func() // subscribes to signals, once
@@ -68,6 +69,9 @@ type head struct {
 func (h *head) run(ctx context.Context) (job.Result, error) {
 	supervision := h.plan.Supervision()
 	supervision.Began, supervision.SignalName = time.Now(), diagnosis.SignalName
+	if h.engine != nil {
+		supervision.Engine = h.engine.title()
+	}
 	sup, orders := job.NewSupervisor(supervision)
 	h.sup = sup
 	config, err := h.consoleConfig()
@@ -93,6 +97,9 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	for _, n := range h.nodes {
 		go h.receive(n)
+	}
+	if h.engine != nil {
+		defer h.engine.tellTo(h)()
 	}
 	h.loop(ctx)
 	h.finish(ctx)
@@ -268,6 +275,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return h.suspended()
 	case wire.TypeSignal: // it came to a node that joined
 		return decode(f, func(m wire.Signal) { h.post(job.Signalled{Signal: m.Signal, At: time.Now()}) })
+	case wire.TypeSignalled:
+		return decode(f, func(m wire.Signalled) { h.engine.signalled(n, m) })
 	case wire.TypeOutputLost:
 		return decode(f, func(m wire.OutputLost) { h.outputLost(n, m) })
 	case wire.TypeHung:

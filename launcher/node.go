@@ -26,6 +26,9 @@ type node struct {
 	host   hosts.Host
 	name   string // for messages
 	joined bool   // it was started by a command line of its own
+	// engine has the agents that a resource manager started, this node's among them; nil:
+	// it did not.
+	engine *engineAgents
 	link   *wire.Link
 	// served is how an agent in this process ended; nil for one elsewhere.
 	served chan error
@@ -51,6 +54,7 @@ type node struct {
 	hear    atomic.Pointer[func(wire.Frame) error]
 	beats   atomic.Int32 // heartbeats since something was heard
 	signs   atomic.Int64 // of Pong
+	stopped atomic.Bool  // a resource manager has suspended it: silence means nothing
 	silence atomic.Value // a text: it was given up for being silent
 	clock   clock
 }
@@ -111,8 +115,11 @@ func (n *node) take(f wire.Frame) error {
 	if hear := n.hear.Load(); hear != nil {
 		return (*hear)(f)
 	}
-	if f.Type == wire.TypeNotice {
+	switch f.Type {
+	case wire.TypeNotice:
 		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
+	case wire.TypeSignalled:
+		return decode(f, func(m wire.Signalled) { n.engine.signalled(n, m) })
 	}
 	f.Body = bytes.Clone(f.Body) // the reader uses it again
 	select {

@@ -129,6 +129,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "a rank without", roleVariable)
 		os.Exit(3)
 	}
+	switch os.Getenv(roleVariable) {
+	case managerRole:
+		beManager()
+		return
+	case managedRole:
+		beManaged()
+		return
+	}
 	if role := os.Getenv(roleVariable); role == agentRole {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as gorun agent does
 		if err := launcher.ServeAgent(os.Stdin, os.Stdout); err != nil {

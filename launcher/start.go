@@ -23,7 +23,7 @@ const signalBurst = 16
 func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, plan: s.plan, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
-		start: s.startMessage, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
+		start: s.startMessage, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
 	}
 	if j := s.spec.Join; j != nil {
@@ -143,6 +143,9 @@ func (h *head) result() job.Result {
 		h.explain(r.First)
 	}
 	r.Name(diagnosis.SignalName)
+	if h.engine != nil {
+		h.engine.judge(&r)
+	}
 	r.NameHosts(h.plan)
 	return r
 }

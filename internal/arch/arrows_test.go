@@ -57,7 +57,7 @@ var rooms = []room{
 	{"launcher/internal/transport/command", []string{"launcher/internal/transport/remote", "internal/printable"}, "a program that stands for ssh knows nothing of what is run there"},
 	{"launcher/internal/transport/bootstrap", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "bringing a program to a host needs a way to run commands there, and nothing else"},
 	{"launcher/internal/transport/join", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "who comes to a port is told apart before anything is said to him"},
-	{"launcher/internal/transport/gather", []string{"launcher/internal/transport/join", "launcher/hosts/engine", "internal/printable", "internal/version"}, "how an engine starts agents is a row of its table; here they are started and told apart"},
+	{"launcher/internal/transport/gather", []string{"launcher/internal/transport/join", "launcher/hosts", "launcher/hosts/engine", "internal/printable", "internal/version"}, "how an engine starts agents is a row of its table; here they are started and told apart"},
 	{"launcher/internal/agent", []string{
 		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/process/inherited", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
 		"placement", "placement/sysfs", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",

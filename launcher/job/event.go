@@ -121,11 +121,13 @@ const (
 	TimerRemark
 	// TimerPeer is when the peer that a rank complained of should have ended.
 	TimerPeer
+	// TimerEngine is when ranks should have what a resource manager sent.
+	TimerEngine
 )
 
 // String returns the timer's name in transcripts.
 func (t Timer) String() string {
-	return [...]string{"?", "deadline", "grace", "kill", "early", "remark", "peer"}[min(t, TimerPeer)]
+	return [...]string{"?", "deadline", "grace", "kill", "early", "remark", "peer", "engine"}[min(t, TimerEngine)]
 }
 
 // Order is something to do about an Event.

@@ -34,7 +34,7 @@ func (r *Result) Report(name SignalNamer) string {
 		if r.First == nil {
 			b.others(r)
 		}
-	case r.Cause == CauseStart, r.Cause == CauseEarly:
+	case r.Cause == CauseStart, r.Cause == CauseEarly, r.Cause == CauseEngine:
 		b.headline(r.Text)
 	case r.Cause == CauseHang && r.Hang != nil:
 		b.hung(r)
@@ -44,7 +44,7 @@ func (r *Result) Report(name SignalNamer) string {
 		n, _ := name(r.Signal)
 		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.After)))
 	}
-	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly || r.Cause == CauseNode) {
+	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly || r.Cause == CauseNode || r.Cause == CauseEngine) {
 		b.rankFailed(r, name) // before something else ended the job (--on-failure continue)
 	}
 	b.killed(r)
@@ -143,6 +143,8 @@ func how(e RankEnd, name SignalNamer) string {
 		return "it raised an error, and " + n + " of gorun's ended it later"
 	case e.OOM != "":
 		text += ", by the kernel: out of memory (" + e.OOM + ")"
+	case e.FromEngine != "":
+		text += ", which " + e.FromEngine + " had sent to all ranks"
 	case e.Forwarded:
 		text += ", which gorun had passed on to all ranks"
 	case e.Signal == syscall.SIGKILL || Ends(e.Signal): // which a program hardly sends to itself

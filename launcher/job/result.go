@@ -34,9 +34,10 @@ const (
 	CauseNode                    // a node's agent is gone
 	CauseEarly                   // a rank ended well long before the others (--early-exit fail)
 	CauseHang                    // nothing of the job was seen to go on (--hang-timeout)
+	CauseEngine                  // the resource manager in whose job it ran ended it
 )
 
-var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit", "hang"}
+var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit", "hang", "resource manager"}
 
 // String returns the cause's name, as it stands in reports.
 func (c Cause) String() string { return causeNames[c] }
@@ -80,6 +81,8 @@ type RankEnd struct {
 	OOM        string    `json:"oom,omitempty"`
 	// Forwarded: the signal was one that the launcher had passed on.
 	Forwarded bool `json:"forwarded,omitempty"`
+	// FromEngine is the resource manager that had sent the signal to all ranks.
+	FromEngine string `json:"from_engine,omitempty"`
 	// Raised: it had left PyTorch's error file behind, and still ran when the
 	// launcher ended it by the signal.
 	Raised bool `json:"raised,omitempty"`
@@ -109,7 +112,7 @@ type Result struct {
 	JobID    string         `json:"job"`
 	Cause    Cause          `json:"cause"`
 	ExitCode int            `json:"exit_code"`
-	Signal   syscall.Signal `json:"signal,omitempty"` // with CauseSignal
+	Signal   syscall.Signal `json:"signal,omitempty"` // with CauseSignal and CauseEngine
 	// SignalName is the signal's name, where Name has filled it in.
 	SignalName string `json:"signal_name,omitempty"`
 	// Text says what went wrong where it was not a rank.
@@ -206,6 +209,9 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 	end.Code, end.Signal, end.Core, end.At, end.OOM = e.exitCode(), e.Signal, e.Core, e.At, e.OOM
 	end.Forwarded = slices.Contains(s.forwarded, e.Signal)
 	end.Raised = s.endedRaised(e)
+	if slices.Contains(s.byEngine, e.Signal) {
+		end.FromEngine = s.cfg.Engine
+	}
 	switch {
 	case !e.failed():
 		end.Fate = FateSucceeded
@@ -243,7 +249,7 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 		return first.exitCode()
 	case CauseStart:
 		return s.failure.Code
-	case CauseSignal:
+	case CauseSignal, CauseEngine:
 		return 128 + int(s.signal)
 	case CauseTimeout, CauseHang:
 		return ExitTimeout

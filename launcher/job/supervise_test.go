@@ -62,7 +62,7 @@ func say(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
-			Began: time.Unix(1_000_000, 0), SignalName: name,
+			Began: time.Unix(1_000_000, 0), SignalName: name, Engine: f.m["engine"],
 			OnHang: map[string]OnHang{"report": HangReport}[f.m["hang"]],
 			Policy: Policy{
 				Continue: f.m["failure"] == "continue", MinSuccess: f.int("enough"),
@@ -160,13 +160,17 @@ func (v values) event(name string) Event {
 	case "signalled":
 		return Signalled{Signal: v.signal("signal"), At: at}
 	case "expired":
-		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer}[v.m["timer"]], At: at}
+		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
 	case "hung":
 		return Hung{At: at}
 	case "cancelled":
 		return Cancelled{At: at}
+	case "engine-signalled":
+		return EngineSignalled{Signal: v.signal("signal"), At: at}
+	case "engine-ends":
+		return EngineEnds{At: at}
 	case "node-lost":
 		return NodeLost{Node: v.int("node"), Text: v.m["text"], At: at}
 	}

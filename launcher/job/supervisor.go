@@ -24,6 +24,9 @@ type SupervisorConfig struct {
 	Timeout time.Duration
 	Policy  Policy
 	OnHang  OnHang
+	// Engine is the resource manager that started the agents, as people write it, "" if
+	// none did.
+	Engine string
 	// SignalName names signals in remarks.
 	SignalName SignalNamer
 	// EndSignals are the signals that end the job in order, beside SIGINT,
@@ -60,9 +63,11 @@ type Supervisor struct {
 	left      []string
 	suspended bool
 	forwarded []syscall.Signal
-	tolerated bool    // a failure was, and that was said
-	victim    *Exited // the first that complained of a peer, while that peer is waited for
-	early     *Exited // the first that ended well, where that matters
+	byEngine  []syscall.Signal // those that a resource manager has sent to ranks
+	pending   *Signalled       // SIGTERM to the launcher, of which it is not known whether ranks have it
+	tolerated bool             // a failure was, and that was said
+	victim    *Exited          // the first that complained of a peer, while that peer is waited for
+	early     *Exited          // the first that ended well, where that matters
 	earlyText string
 	pids      map[int]int
 	endedAt   time.Time
@@ -115,6 +120,10 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.stop(CauseCancelled, syscall.SIGTERM, ev.At)
 	case NodeLost:
 		return s.nodeLost(ev)
+	case EngineSignalled:
+		return s.engineSignalled(ev)
+	case EngineEnds:
+		return s.endByEngine(syscall.SIGTERM, ev.At)
 	}
 	return nil
 }
@@ -158,7 +167,7 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 	switch {
 	case s.victim != nil && !s.ranksLeft():
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
-	case ev.failed() && !s.cfg.Policy.Continue && ev.PeerLost && s.ranksLeft():
+	case ev.failed() && !s.cfg.Policy.Continue && (ev.PeerLost || s.maybeEngine(ev)) && s.ranksLeft():
 		return s.awaitPeer(ev)
 	case ev.failed() && !s.cfg.Policy.Continue:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
@@ -299,6 +308,8 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerEarly:
 		return s.endedEarly(ev.At)
+	case ev.Timer == TimerEngine:
+		return s.engineExpired(ev.At)
 	}
 	return nil
 }
@@ -315,6 +326,8 @@ func (s *Supervisor) escalate() []Order {
 
 func (s *Supervisor) signalled(ev Signalled) []Order {
 	switch {
+	case s.cfg.Engine != "" && ev.Signal == syscall.SIGTERM && s.phase == phaseRunning:
+		return s.awaitEngine(ev)
 	case s.ends(ev.Signal):
 		return s.endSignal(ev)
 	case ev.Signal == syscall.SIGTSTP:
@@ -408,6 +421,9 @@ func later(a, b bool) int {
 // node's signal its node knows best: clocks of other hosts are estimated.
 func (s *Supervisor) byItself(e *Exited) bool {
 	if !e.AskedAt.IsZero() && e.when().After(e.AskedAt) {
+		return false
+	}
+	if s.cause == CauseEngine && s.endedByEngine(e, s.stoppedAt) { // of which the head heard later than of the signal
 		return false
 	}
 	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log"
@@ -67,8 +68,8 @@ func (w *wish) outside() error {
 		log.Printf("left out: %v", err)
 		return nil
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM) // salloc hears it, too, and ends
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
 	cluster, err := testslurm.Open(testslurm.Config{Nodes: nodes, CPUs: perNode})
 	if err != nil {
 		return err
@@ -76,7 +77,8 @@ func (w *wish) outside() error {
 	self, err := os.Executable()
 	if err == nil {
 		words := append([]string{"--quiet", "--nodes", strconv.Itoa(nodes), "--ntasks", strconv.Itoa(nodes * perNode), self, "-inside"}, os.Args[1:]...)
-		salloc := exec.Command("salloc", words...)
+		salloc := exec.CommandContext(ctx, "salloc", words...)
+		salloc.Cancel = func() error { return salloc.Process.Signal(syscall.SIGTERM) }
 		salloc.Env = cluster.Environ()
 		salloc.Stdout, salloc.Stderr = os.Stdout, os.Stderr
 		err = salloc.Run()
@@ -110,6 +112,12 @@ func (w *wish) inAllocation() error {
 	return report.Finish(w.json)
 }
 
+// How long a run may take. Hydra hangs now and then when its ranks end at once.
+const (
+	runLimit      = 15 * time.Second
+	torchrunLimit = 2 * time.Minute
+)
+
 // Names of those that have a target.
 const (
 	bySrun     = "srun -n16"
@@ -137,7 +145,10 @@ func (w *wish) peers(p *bench.Programs) []bench.Peer {
 			"--nproc-per-node", each, "--rdzv-id", "bench", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:29511", "--no-python", p.True)})
 	}
 	for i := range all {
-		all[i].Environ, all[i].Limit = os.Environ(), 2*time.Minute
+		all[i].Environ, all[i].Limit = os.Environ(), runLimit
+		if all[i].Name == byTorchrun {
+			all[i].Limit = torchrunLimit
+		}
 		if !filepath.IsAbs(all[i].Argv[0]) {
 			all[i].Argv[0] = bench.Lookup(all[i].Argv[0])
 		}

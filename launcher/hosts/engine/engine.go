@@ -96,8 +96,13 @@ type Start struct {
 	// its node, which is the Name of a host. None: its host's own name.
 	NodeIDs []string
 	// Bcast are words of Once's that have the engine bring the agent's program to the
-	// nodes first; they go before the program, and nil says that it cannot.
+	// nodes first; they go before the program, and nil says that it cannot. A name that
+	// nobody can guess comes where {name} stands, by which the agent knows a file that it
+	// has to remove.
 	Bcast []string
+	// Signals says that the engine signals all processes of an agent, ranks too; else the
+	// agent passes on what it gets.
+	Signals bool
 
 	// PerHost is a command that stands for ssh where Once is nil, as job.ReachWish's
 	// Command; nil: ssh itself.

@@ -73,9 +73,10 @@ func (s *slurm) start(wanted []hosts.Host) Start {
 	once := append(slices.Clone(srunWords), words...)
 	return Start{
 		Once: once, Drop: srunDrop, NodeIDs: []string{"SLURMD_NODENAME"},
-		// A folder's name has srun take a file of its own for each step and node, which the
-		// agent is then.
-		Bcast: []string{"--bcast=/tmp/"},
+		// A name that srun would make can be guessed, and srun writes through a link of that
+		// name. The agent is static: it has no libraries that could be sent along.
+		Bcast:   []string{"--bcast=/tmp/{name}", "--send-libs=no"},
+		Signals: true,
 		// Of a step over several components the tasks of one alone get srun's input.
 		ByFile: len(whole) > 1,
 	}

@@ -50,9 +50,8 @@ type Config struct {
 	Door Door
 	// Signals has those that this process got and that are for the head; nil: none.
 	Signals <-chan syscall.Signal
-	// Engine says that a resource manager started this agent and sends Signals to ranks,
-	// too: they are told of and not passed on.
-	Engine bool
+	// Engine says whether a resource manager started this agent, from which Signals come.
+	Engine Engine
 	// Lease is how long the agent goes on without a frame of the head until that says
 	// another time; 0: for ever.
 	Lease time.Duration
@@ -70,6 +69,7 @@ type Agent struct {
 	job      *running // nil until Start
 	lease    lease
 	engine   engineSignals
+	active   atomic.Pointer[running] // job, for those who hear of signals
 }
 
 // Serve answers the head's frames until the connection ends, and then ends

@@ -8,8 +8,21 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// engineSignals are those that a resource manager has sent to this agent and, as it does,
-// to every process of its ranks.
+// Engine is whose signals an agent gets.
+type Engine uint8
+
+// The engines.
+const (
+	// NoEngine: those of the user, for the head.
+	NoEngine Engine = iota
+	// EngineSignalsAgents: those of a resource manager, which ranks do not get.
+	EngineSignalsAgents
+	// EngineSignalsAll: those of a resource manager that signals every process.
+	EngineSignalsAll
+)
+
+// engineSignals are those that a resource manager has sent to this agent, and that ranks
+// have as well.
 type engineSignals struct {
 	mu    sync.Mutex
 	sent  map[syscall.Signal]bool
@@ -48,8 +61,8 @@ func (e *engineSignals) askedAt() time.Time {
 	return e.asked
 }
 
-// reportSignals tells the head what a resource manager sends. One that stops processes is
-// followed by another that nobody hears of: the agent does not hold that against the head.
+// reportSignals tells the head what a resource manager sends, and ranks have it when the
+// head hears of it.
 func (a *Agent) reportSignals() {
 	for {
 		select {
@@ -57,6 +70,9 @@ func (a *Agent) reportSignals() {
 			return
 		case sig := <-a.cfg.Signals:
 			now := time.Now()
+			if j := a.active.Load(); j != nil && a.cfg.Engine == EngineSignalsAgents && sig != syscall.SIGCONT && sig != syscall.SIGTSTP {
+				j.signal(wire.Signal{Signal: sig, Group: endsRanks(sig)})
+			}
 			a.engine.add(sig, now)
 			_ = a.link.Send(&wire.Signalled{Signal: sig, At: now})
 		}

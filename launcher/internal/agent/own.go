@@ -174,7 +174,7 @@ func (e *OverError) Error() string { return e.Text }
 // passSignals tells the head of the signals that this process got. A second one that
 // ends a job ends this node at once, whatever the head does.
 func (a *Agent) passSignals() {
-	if a.cfg.Engine {
+	if a.cfg.Engine != NoEngine {
 		a.reportSignals()
 		return
 	}

@@ -86,6 +86,7 @@ func (a *Agent) start(s wire.Start) error {
 	j.signals.starting, j.signals.engine = true, &a.engine
 	j.open.Store(1) // until all ranks are started
 	a.job = j
+	a.active.Store(j)
 	go j.spawn()
 	return nil
 }

@@ -29,6 +29,7 @@ const (
 // attempt is one start of the command, with a port and a token of its own.
 type attempt struct {
 	cfg     *Config
+	token   []byte
 	port    net.Listener
 	tls     *tls.Config
 	command *command
@@ -57,12 +58,12 @@ func newAttempt(cfg *Config, bring bool, hear func(Word)) (*attempt, error) {
 		return nil, err
 	}
 	a := &attempt{
-		cfg: cfg, port: port, tls: secure, conns: make([]net.Conn, len(cfg.Nodes)), remove: func() {},
+		cfg: cfg, token: token, port: port, tls: secure, conns: make([]net.Conn, len(cfg.Nodes)), remove: func() {},
 		over: make(chan struct{}), all: make(chan struct{}),
 	}
 	invitation := &Invitation{
 		Protocol: protocol, Version: cfg.Version, Token: token, Addrs: cfg.Addrs, Port: port.Addr().(*net.TCPAddr).Port,
-		NodeIDs: cfg.Start.NodeIDs, Within: cfg.Timeout,
+		NodeIDs: cfg.Start.NodeIDs, Signals: cfg.Start.Signals, Within: cfg.Timeout,
 	}
 	if a.command, a.remove, err = startCommand(cfg, invitation, bring, hear); err != nil {
 		port.Close()

@@ -26,8 +26,9 @@ const (
 )
 
 // Come takes an agent to its head and returns the stream between them, once all agents
-// have come. lookup returns a variable of the agent's environment.
-func Come(ctx context.Context, i *Invitation, lookup func(name string) (string, bool)) (net.Conn, error) {
+// have come. lookup returns a variable of the agent's environment. Once gone is closed,
+// as the head may be gone, it is not tried again.
+func Come(ctx context.Context, i *Invitation, gone <-chan struct{}, lookup func(name string) (string, bool)) (net.Conn, error) {
 	secure, err := join.TLS(i.Token, forAgent, forHead)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Come(ctx context.Context, i *Invitation, lookup func(name string) (string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.Within)
 	defer cancel()
-	conn, err := i.dial(ctx, secure)
+	conn, err := i.dial(ctx, secure, gone)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", own.name(), err)
 	}
@@ -84,7 +85,7 @@ func (h *hello) present(ctx context.Context, conn net.Conn) error {
 }
 
 // dial tries all addresses until one proves the token.
-func (i *Invitation) dial(ctx context.Context, secure *tls.Config) (net.Conn, error) {
+func (i *Invitation) dial(ctx context.Context, secure *tls.Config, gone <-chan struct{}) (net.Conn, error) {
 	for {
 		conn, err := i.round(ctx, secure)
 		if err == nil {
@@ -93,10 +94,12 @@ func (i *Invitation) dial(ctx context.Context, secure *tls.Config) (net.Conn, er
 		timer := time.NewTimer(nextRound)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return nil, err
+		case <-gone:
 		case <-timer.C:
+			continue
 		}
+		timer.Stop()
+		return nil, err
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -66,11 +67,13 @@ type Gathering struct {
 	conns   []net.Conn // by node, once settled
 	closed  bool
 	ending  Ending
+	known   chan struct{} // closed when that says something
+	knows   sync.Once
 }
 
 // Begin starts the command and returns at once.
 func Begin(ctx context.Context, cfg Config) *Gathering {
-	g := &Gathering{cfg: cfg, settled: make(chan struct{})}
+	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
 	go func() {
 		defer close(g.settled)
 		g.conns, g.err = g.gather(ctx)
@@ -148,15 +151,37 @@ func (g *Gathering) Said(node int) string {
 	return a.command.said.of(g.cfg.Nodes[node])
 }
 
+// HowEnded is how the command has ended, "" while it runs.
+func (g *Gathering) HowEnded() string {
+	g.mu.Lock()
+	a := g.current
+	g.mu.Unlock()
+	if a == nil {
+		return ""
+	}
+	select {
+	case <-a.command.ended:
+		return a.command.name + ", which had started the agents, has ended (" + a.command.state() + ")"
+	default:
+		return ""
+	}
+}
+
 // hear notes what the engine says of the job.
 func (g *Gathering) hear(w Word) {
 	g.mu.Lock()
-	g.ending.add(w)
+	if g.ending.add(w); g.ending.Kind.Ends() {
+		g.knows.Do(func() { close(g.known) })
+	}
 	g.mu.Unlock()
 	if w.Kind != Talk && g.cfg.Words != nil {
 		g.cfg.Words(w)
 	}
-	g.cfg.Detail(g.cfg.Start.Once[0] + ": " + w.Text)
+	text := w.Text
+	if name := filepath.Base(g.cfg.Start.Once[0]) + ": "; !strings.HasPrefix(text, name) {
+		text = name + text
+	}
+	g.cfg.Detail(text)
 }
 
 // Ending is what the engine has said so far about its ending the job.
@@ -164,6 +189,24 @@ func (g *Gathering) Ending() Ending {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ending
+}
+
+// AwaitEnding waits so long for the engine to say that it ends the job, or for the end of
+// its command.
+func (g *Gathering) AwaitEnding(limit time.Duration) {
+	g.mu.Lock()
+	a := g.current
+	g.mu.Unlock()
+	if a == nil {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-g.known:
+	case <-a.command.ended:
+	case <-timer.C:
+	}
 }
 
 // EndLimit is how long the command may take to end once all agents have, until it is

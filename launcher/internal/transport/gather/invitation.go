@@ -29,6 +29,8 @@ type Invitation struct {
 	Port  int          `json:"port"`
 	// NodeIDs are variables by the first of which an agent knows its node.
 	NodeIDs []string `json:"node_ids,omitempty"`
+	// Signals says that the engine signals ranks as it does agents.
+	Signals bool `json:"signals,omitempty"`
 	// Within bounds how long an agent tries, and then waits for the others.
 	Within time.Duration `json:"within"`
 	// Brought is the name of the agent's program where the engine brought it to the node

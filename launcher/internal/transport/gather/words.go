@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -8,7 +9,10 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"gorun/internal/printable"
+	"gorun/launcher/hosts"
 )
 
 // Kind is what a word of an engine means for the job.
@@ -32,8 +36,8 @@ const (
 // hopeless reports whether not all agents will come.
 func (k Kind) hopeless() bool { return k >= NoProgram && k <= NodeFails }
 
-// ends reports whether the engine ends the job.
-func (k Kind) ends() bool { return k >= Cancelled && k <= NodeFails }
+// Ends reports whether the engine ends the job.
+func (k Kind) Ends() bool { return k >= Cancelled && k <= NodeFails }
 
 // Word is a line that the engine's command, or what it started, has said.
 type Word struct {
@@ -42,6 +46,8 @@ type Word struct {
 	Node string
 	// Text is printable.
 	Text string
+
+	core string // of Text: what may be the same of several nodes
 }
 
 // maxLine bounds a line in bytes; what is longer counts as several.
@@ -69,6 +75,8 @@ var meanings = []struct {
 	{[]string{"Requested nodes are busy"}, NoStep},
 	{[]string{"Requested node configuration is not available"}, NoStep},
 	{[]string{"Invalid job id"}, NoJob},
+	{[]string{"Slurm job", "has expired"}, NoJob},
+	{[]string{"Expired or invalid job"}, NoJob},
 	{[]string{"already completing or completed"}, NoJob},
 	{[]string{"Unable to create step"}, NoStep},
 	{[]string{"Task launch for", "failed on node"}, NoNode},
@@ -105,6 +113,7 @@ func understand(line string) Word {
 	for _, prefix := range []string{"slurmstepd: ", "srun: ", "error: "} {
 		rest = strings.TrimPrefix(rest, prefix)
 	}
+	w.core = rest
 	for _, m := range meanings {
 		if inOrder(rest, m.pieces) {
 			w.Kind = m.kind
@@ -189,7 +198,7 @@ type Ending struct {
 }
 
 func (e *Ending) add(w Word) {
-	if !w.Kind.ends() {
+	if !w.Kind.Ends() {
 		return
 	}
 	if e.Kind == Talk || e.Kind == Cancelled {
@@ -226,11 +235,11 @@ func (c *command) explain(cfg *Config) *Error {
 	words := c.said.all()
 	slices.SortStableFunc(words, func(a, b Word) int { return rank(a.Kind) - rank(b.Kind) }) // what says most comes first
 	e := &Error{Text: c.how()}
-	for i, w := range words {
+	for i, text := range folded(words) {
 		if i == explainedLines {
 			break
 		}
-		e.Text += [...]string{": ", "; "}[min(i, 1)] + w.Text
+		e.Text += [...]string{": ", "; "}[min(i, 1)] + text
 	}
 	for _, w := range words {
 		if e.Hint == "" {
@@ -239,6 +248,29 @@ func (c *command) explain(cfg *Config) *Error {
 		e.again = e.again || w.Kind == NoProgram
 	}
 	return e
+}
+
+// folded says once what was said of several nodes.
+func folded(words []Word) (texts []string) {
+	done := map[string]bool{}
+	for _, w := range words {
+		var nodes []string
+		for _, other := range words {
+			if other.core == w.core && other.Node != "" && !slices.Contains(nodes, other.Node) {
+				nodes = append(nodes, other.Node)
+			}
+		}
+		switch {
+		case done[w.core]:
+			continue
+		case len(nodes) > 1:
+			texts = append(texts, hosts.Fold(nodes)+": "+w.core)
+		default:
+			texts = append(texts, w.Text)
+		}
+		done[w.core] = true
+	}
+	return texts
 }
 
 // rank is how much a word says of why agents did not come.
@@ -259,14 +291,19 @@ func (c *command) how() string {
 	default:
 		return c.name + " did not start all agents"
 	}
-	state := "exit code 0"
-	if exit, ok := c.err.(*exec.ExitError); ok {
-		state = fmt.Sprintf("exit code %d", exit.ExitCode())
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			state = "killed by " + status.Signal().String()
-		}
+	return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, c.state())
+}
+
+// state is how the command, which has ended, did so.
+func (c *command) state() string {
+	var exit *exec.ExitError
+	if !errors.As(c.err, &exit) {
+		return "exit code 0"
 	}
-	return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, state)
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return "killed by " + unix.SignalName(status.Signal())
+	}
+	return fmt.Sprintf("exit code %d", exit.ExitCode())
 }
 
 // hint is something to try.

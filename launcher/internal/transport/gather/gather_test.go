@@ -1,0 +1,239 @@
+package gather
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/hosts/engine"
+	"gorun/launcher/internal/transport/join"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gathering waits for agents whose command says nothing, and tells the test by which
+// invitation they come.
+func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
+	t.Helper()
+	cfg := Config{
+		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}}, // until standard input ends
+		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute, Version: "v",
+		Came: func(int, bool) {}, Tell: func(string) {}, Detail: func(string) {},
+	}
+	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
+	a, err := newAttempt(&g.cfg, false, func(Word) {})
+	require.NoError(t, err)
+	g.current = a
+	go func() {
+		defer close(g.settled)
+		g.conns, g.err = a.wait(context.Background())
+	}()
+	i := &Invitation{Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute, NodeIDs: []string{"NODE"}}
+	t.Cleanup(func() {
+		_ = a.command.in.Close()
+		g.Close()
+		for _, c := range g.conns {
+			_ = c.Close()
+		}
+	})
+	return g, i
+}
+
+// come is an agent of a node.
+func come(t *testing.T, i *Invitation, node string) (net.Conn, error) {
+	t.Helper()
+	conn, err := Come(t.Context(), i, nil, func(name string) (string, bool) { return node, name == "NODE" })
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return conn, err
+}
+
+func TestStrangersChangeNothing(t *testing.T) {
+	r := testneeds.Rand(t)
+	g, i := gathering(t, "n1")
+	where := netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String()
+	for range testneeds.Count(50, 500) {
+		c, err := net.Dial("tcp", where)
+		require.NoError(t, err)
+		said := make([]byte, r.IntN(300))
+		for j := range said {
+			said[j] = byte(r.IntN(256))
+		}
+		if r.IntN(2) == 0 && len(said) > 2 {
+			copy(said, "\x16\x03\x01")
+		}
+		_, _ = c.Write(said) // it may be closed by now
+		if r.IntN(2) == 0 {
+			c.Close()
+		} else {
+			t.Cleanup(func() { c.Close() })
+		}
+	}
+	other := *i
+	other.Token, other.Within = bytes.Repeat([]byte("x"), 32), 100*time.Millisecond
+	_, err := come(t, &other, "n1")
+	require.ErrorContains(t, err, "no way to the head")
+	_, err = presenter(t, i)("n1", "v")
+	require.NoError(t, err)
+	_, err = g.Wait(0)
+	require.NoError(t, err)
+}
+
+// presenter makes agents of a version of the test's.
+func presenter(t *testing.T, i *Invitation) func(node, version string) (net.Conn, error) {
+	return func(node, version string) (net.Conn, error) {
+		secure, err := join.TLS(i.Token, forAgent, forHead)
+		require.NoError(t, err)
+		conn, err := tls.Dial("tcp", netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String(), secure)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		h := hello{Version: version, Node: node}
+		return conn, h.present(t.Context(), conn)
+	}
+}
+
+func TestAnotherVersionIsRefused(t *testing.T) {
+	g, i := gathering(t, "n1")
+	_, err := presenter(t, i)("n1", "w")
+	require.ErrorContains(t, err, "gorun on n1 is version w, this one is v")
+	_, err = g.Wait(0)
+	require.ErrorContains(t, err, "version w")
+}
+
+// Who has the token may still be hostile: an agent's host may be.
+func TestLongMessagesAreRefused(t *testing.T) {
+	var m hello
+	require.ErrorContains(t, readMessage(bytes.NewReader(binary.LittleEndian.AppendUint32(nil, 1<<31)), &m), "bytes")
+	require.Error(t, writeMessage(&bytes.Buffer{}, hello{Host: strings.Repeat("x", maxMessage)}))
+	require.Error(t, readMessage(bytes.NewReader([]byte{2, 0, 0, 0, '{'}), &m))
+}
+
+func TestInvitationsLieWhereNobodyElseReads(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache", "gorun")
+	i := &Invitation{Protocol: protocol, Token: make([]byte, 32), Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1}
+	line, err := i.line()
+	require.NoError(t, err)
+	name, remove, err := writeFile(dir, line)
+	require.NoError(t, err)
+	for path, want := range map[string]os.FileMode{name: 0o600, filepath.Dir(name): os.ModeDir | 0o700} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode())
+	}
+	back, err := ReadInvitationFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, i, back)
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(name, link))
+	_, err = ReadInvitationFile(link)
+	require.Error(t, err)
+	require.NoError(t, os.Chmod(name, 0o640))
+	_, err = ReadInvitationFile(name)
+	require.ErrorContains(t, err, "only its user can read")
+	remove()
+	_, err = os.Stat(filepath.Dir(name))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestInvitationsThatCannotBeRead(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                 "nobody said",
+		"{":                "cannot be read",
+		"hello\n":          "cannot be read",
+		`{"gather":2}`:     "version 2 of gathering",
+		`{"gather":1}`:     "did not say where it is",
+		"\x00\x00\x00\x00": "cannot be read",
+	} {
+		_, err := ReadInvitation(strings.NewReader(text))
+		assert.ErrorContains(t, err, says, "%q", text)
+	}
+}
+
+func TestNodesAreFoundByName(t *testing.T) {
+	nodes := []string{"n1", "n2.example.org", "n3", "10.0.0.1", "n4.a", "n4.b"}
+	for name, want := range map[string]int{
+		"n1": 0, "n1.example.org": 0, "n2": 1, "n2.example.org": 1, "n2.other.org": -1, "10.0.0.1": 3, "10.0.0.2": -1, "n4": -1, "n4.b": 5, "": -1, "n": -1,
+	} {
+		assert.Equal(t, want, find(nodes, name), name)
+	}
+}
+
+// What srun 22.05 says, by the day.
+func TestWords(t *testing.T) {
+	for line, want := range map[string]Word{
+		"srun: error: Unable to create step for job 274: Requested nodes are busy":                         {Kind: NoStep},
+		"srun: error: Unable to create step for job 272: Requested node configuration is not available":    {Kind: NoStep},
+		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified":                {Kind: NoJob},
+		"srun: error: Slurm job 276 has expired":                                                           {Kind: NoJob},
+		"srun: Required node not available (down, drained or reserved)":                                    {Kind: NoNode},
+		"srun: error: Task launch for StepId=5.0 failed on node n3: Communication connection failure":      {Kind: NoNode, Node: "n3"},
+		"slurmstepd-n2: error: execve(): /opt/gorun: No such file or directory":                            {Kind: NoProgram, Node: "n2"},
+		"slurmstepd: error: execve(): /opt/gorun: Permission denied":                                       {Kind: NoProgram},
+		"srun: error: n4: task 3: Exited with exit code 2":                                                 {Kind: AgentEnds, Node: "n4"},
+		"srun: error: n4: tasks 3-4: Exited with exit code 2":                                              {Kind: AgentEnds, Node: "n4"},
+		"slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***": {Kind: TimeLimit, Node: "n1"},
+		"0: slurmstepd: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***": {Kind: Preempted},
+		"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***":                         {Kind: Cancelled},
+		"srun: error: Node failure on n3":                                                                  {Kind: NodeFails, Node: "n3"},
+		"srun: got SIGCONT":                                                                                {},
+		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused":                                 {},
+	} {
+		got := understand(line + "\r\n")
+		assert.Equal(t, want.Kind, got.Kind, line)
+		assert.Equal(t, want.Node, got.Node, line)
+	}
+	assert.NotContains(t, understand("\x1b[2Jx\x07").Text, "\x1b")
+}
+
+func TestEndings(t *testing.T) {
+	for want, lines := range map[string][]string{
+		"":                     {"srun: got SIGCONT"},
+		"time limit":           {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
+		"cancelled (scancel)":  {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
+		"preempted":            {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***", "*** JOB 1 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***"},
+		"node failure: n3, n4": {"srun: error: Node failure on n3", "srun: error: Node failure on n4", "*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
+		"node failure":         {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"},
+	} {
+		var e Ending
+		for _, line := range lines {
+			e.add(understand(line))
+		}
+		assert.Equal(t, want, e.String())
+	}
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add("slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***")
+	f.Add("srun: error: n4: task 3: Exited with exit code 2")
+	f.Add("srun: error: Node failure on \x1b[2J")
+	f.Fuzz(func(t *testing.T, line string) {
+		w := understand(line)
+		assert.NotContains(t, w.Text+w.Node, "\x1b")
+		assert.NotContains(t, w.Text+w.Node, "\n")
+	})
+}
+
+func FuzzInvitation(f *testing.F) {
+	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"within":1000}` + "\n"))
+	f.Add([]byte(`{"gather":1,"addrs":["::1"],"port":-1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if i, err := ReadInvitation(bytes.NewReader(text)); err == nil {
+			require.NotEmpty(t, i.Addrs)
+			require.Positive(t, i.Port)
+		}
+	})
+}
