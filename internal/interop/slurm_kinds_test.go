@@ -63,11 +63,11 @@ func TestSlurmInteractiveStep(t *testing.T) {
 	config.Lines = []string{"LaunchParameters=use_interactive_step", `InteractiveStepOptions="--interactive --preserve-env /bin/sh"`}
 	c := testslurm.Start(t, config)
 	j := underSlurm(t, c, "salloc -Q -N3 -n5")
-	j.stdin = strings.NewReader(fmt.Sprintf("echo step $SLURM_STEP_ID\n%s --nproc-per-node 1 sh -c '%s'\n", quoted(built("gorun")), slurmRank[2]))
+	j.stdin = strings.NewReader(fmt.Sprintf("echo step $SLURM_STEP_ID\n%s sh -c '%s'\n", quoted(built("gorun")), slurmRank[2]))
 	got := j.run(t)
 	require.Zero(t, got.code, got.stderr)
 	first, rest, _ := strings.Cut(got.stdout, "\n")
 	require.Equal(t, "step 4294967290", first)
-	require.Equal(t, "a b c", inOrder(whereabouts(t, result{stdout: rest, stderr: got.stderr})))
+	require.Equal(t, "a a a b c", inOrder(whereabouts(t, result{stdout: rest, stderr: got.stderr})))
 	slurmDownNode(t, c)
 }
