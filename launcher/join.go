@@ -20,6 +20,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/munge"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/transport"
 	"gorun/launcher/internal/transport/join"
@@ -43,7 +44,7 @@ func (s *session) meet(ctx context.Context) error {
 		return nil
 	}
 	s.door = head
-	if cfg.Secret == nil {
+	if head.IsWeak() {
 		s.settings.tell(join.WeakRules)
 	}
 	members, err := head.Wait(ctx)
@@ -71,6 +72,11 @@ func (s *session) meeting() (join.Config, error) {
 	cfg := join.Config{
 		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
+	}
+	if j.Token == "" && j.Munge {
+		if m, err := munge.Find(j.MungeSocket); err == nil {
+			cfg.Voucher = m
+		}
 	}
 	if j.Token == "" {
 		return cfg, nil

@@ -180,6 +180,10 @@ type JoinWish struct {
 	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog. The
 	// processes are then what joins: NodeRank is Seat.Rank, NumNodes is Seat.NumRanks.
 	Seat *Seat
+	// Munge says that where there is no Token the site's MUNGE tells the nodes of this
+	// user from anybody else; MungeSocket is where it listens, "": where it does by default.
+	Munge       bool
+	MungeSocket string
 	// EngineSignals says that whoever started this process signals its ranks, too, as
 	// Slurm does with all processes of a step. Signals that do not end the job are then
 	// not passed on: ranks have them already.

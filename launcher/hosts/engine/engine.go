@@ -66,6 +66,10 @@ type Task struct {
 	// Node is the number of its node, from 0, of NumNodes, and NodeID what the engine calls it.
 	Node, NumNodes int
 	NodeID         string
+	// Munge says that the site has MUNGE, which vouches for users, and MungeSocket where
+	// it listens; "": where it does by default.
+	Munge       bool
+	MungeSocket string
 	// Addr is the name or address of node 0, where each node has one task; else of the
 	// node that task 0 is on. "": the engine does not say.
 	Addr string

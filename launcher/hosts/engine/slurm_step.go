@@ -67,6 +67,7 @@ func (s *slurm) readStep() error {
 		return err
 	}
 	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
+	task.Munge, task.MungeSocket = true, s.mungeSocket()
 	if err := s.place(task, tasks); err != nil {
 		return err
 	}
@@ -167,4 +168,29 @@ func (s *slurm) place(task *Task, tasks []int) error {
 		read("SLURM_PROCID", &task.Rank, func() int { return task.NumTasks }, "tasks in the step"),
 		read("SLURM_LOCALID", &task.LocalRank, func() int { return task.LocalTasks }, "tasks of the step on this node"),
 	)
+}
+
+// mungeSocket is where Slurm itself comes to MUNGE: AuthInfo in slurm.conf(5).
+func (s *slurm) mungeSocket() string {
+	file := s.get("SLURM_CONF")
+	if file == "" {
+		file = "/etc/slurm/slurm.conf"
+	}
+	content, err := s.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for _, line := range strings.Split(string(content), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		name, value, _ := strings.Cut(line, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "AuthInfo") {
+			continue
+		}
+		for _, option := range strings.Split(strings.TrimSpace(value), ",") {
+			if socket, found := strings.CutPrefix(option, "socket="); found {
+				return socket
+			}
+		}
+	}
+	return ""
 }

@@ -109,15 +109,30 @@ func TestSlurmAllocations(t *testing.T) {
 	}
 }
 
+func TestMungeSocketOfSlurm(t *testing.T) {
+	for text, want := range map[string]string{
+		"AuthType=auth/munge\nAuthInfo=ttl=60,socket=/run/m/sock # here\n": "/run/m/sock",
+		"authinfo = socket=/a\n": "/a",
+		"#AuthInfo=socket=/b\n":  "",
+		"":                       "",
+	} {
+		file := filepath.Join(t.TempDir(), "slurm.conf")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		f, err := Find(world(t, version+"step-n2-1", "SLURM_CONF="+file), "")
+		require.NoError(t, err)
+		require.Equal(t, want, f.Task.MungeSocket, text)
+	}
+}
+
 // What a real Slurm sets in the tasks of a step.
 func TestSlurmSteps(t *testing.T) {
 	for name, want := range map[string]Task{
-		"step-n2-1":     {Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "27.0", Signals: true},
-		"step-one-0":    {NumTasks: 1, LocalTasks: 1, NumNodes: 1, NodeID: "n1", Addr: "n1", Step: "28.0", Signals: true},
-		"step-n2x2-3":   {Rank: 3, NumTasks: 4, LocalRank: 1, LocalTasks: 2, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "29.0", Signals: true},
-		"step-uneven-4": {Rank: 4, NumTasks: 5, LocalTasks: 1, Node: 2, NumNodes: 3, NodeID: "n3", Addr: "n1", Step: "30.0", Signals: true},
-		"step-het-3":    {Rank: 3, NumTasks: 4, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n4", Addr: "n3", Step: "32.0", Signals: true},
-		"step-array-1":  {Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "35.0", Signals: true},
+		"step-n2-1":     {Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "27.0", Signals: true, Munge: true},
+		"step-one-0":    {NumTasks: 1, LocalTasks: 1, NumNodes: 1, NodeID: "n1", Addr: "n1", Step: "28.0", Signals: true, Munge: true},
+		"step-n2x2-3":   {Rank: 3, NumTasks: 4, LocalRank: 1, LocalTasks: 2, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "29.0", Signals: true, Munge: true},
+		"step-uneven-4": {Rank: 4, NumTasks: 5, LocalTasks: 1, Node: 2, NumNodes: 3, NodeID: "n3", Addr: "n1", Step: "30.0", Signals: true, Munge: true},
+		"step-het-3":    {Rank: 3, NumTasks: 4, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n4", Addr: "n3", Step: "32.0", Signals: true, Munge: true},
+		"step-array-1":  {Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "35.0", Signals: true, Munge: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Find(world(t, version+name), "slurm")

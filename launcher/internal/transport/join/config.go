@@ -30,6 +30,8 @@ type Config struct {
 	Ports []int
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
+	// Voucher gives nodes without a Secret one, as long as it answers; nil: nobody does.
+	Voucher Voucher
 	// Self is what this node says of itself. An empty Version is this gorun's, an
 	// empty Host this host's.
 	Self Hello

@@ -236,6 +236,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // try is one attempt.
 func (d *dialer) try(ctx context.Context, port int) (joined *Joined, err error) {
+	keys, err := d.keys(ctx, port)
+	if err != nil {
+		return nil, err
+	}
 	raw, err := d.dial(ctx, "tcp", d.cfg.at(port))
 	if err != nil {
 		return nil, err
@@ -251,7 +255,7 @@ func (d *dialer) try(ctx context.Context, port int) (joined *Joined, err error) 
 		}
 	}()
 	_ = raw.SetDeadline(time.Now().Add(dialWithin))
-	c, err := d.secure(ctx, raw, port)
+	c, err := d.secure(ctx, raw, keys, port)
 	if err == nil {
 		err = writeMessage(c, &d.cfg.Self)
 	}
@@ -263,11 +267,11 @@ func (d *dialer) try(ctx context.Context, port int) (joined *Joined, err error) 
 }
 
 // secure proves the token, where there is one, and has node 0 prove it.
-func (d *dialer) secure(ctx context.Context, raw net.Conn, port int) (net.Conn, error) {
-	if d.tls == nil {
+func (d *dialer) secure(ctx context.Context, raw net.Conn, keys *tls.Config, port int) (net.Conn, error) {
+	if keys == nil {
 		return raw, nil
 	}
-	c := tls.Client(raw, d.tls)
+	c := tls.Client(raw, keys)
 	err := c.HandshakeContext(ctx)
 	switch {
 	case err == nil:
@@ -284,25 +288,12 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn, port int) (net.Conn, 
 func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
 	remark := time.AfterFunc(remarkAfter, func() { d.waits.Do(d.tellWaits) })
 	defer remark.Stop()
-	var w Welcome
-	err := readMessage(c, &w)
-	if errors.Is(err, net.ErrClosed) {
-		return nil, errWaits // it is our time that is over
-	}
-	var other *versionError
+	w, err := d.readWelcome(c, port)
 	switch {
-	case errors.As(err, &other):
-		return nil, d.stranger(port, err.Error())
-	case tokenTrouble(err): // node 0 reads our key after its own handshake is done
-		return nil, d.stranger(port, "its token is not that of this node (--token-file, GORUN_TOKEN)")
+	case errors.Is(err, net.ErrClosed):
+		return nil, errWaits // it is our time that is over
 	case err != nil:
 		return nil, err
-	case w.Refusal != "" && w.Again:
-		return nil, errors.New(w.Refusal)
-	case w.Refusal != "":
-		refused := d.refused(port, w.Host, w.Refusal)
-		refused.stranger, refused.started = w.Other, w.Started
-		return nil, refused
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 && w.NodeRank != d.cfg.Self.NodeRank:
 		return nil, d.refused(port, w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
 	}

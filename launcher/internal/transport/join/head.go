@@ -17,15 +17,16 @@ import (
 
 // Head is node 0's side: the port to which the other nodes come, and later ranks.
 type Head struct {
-	cfg  Config
-	addr netip.AddrPort
-	port *os.File // the listening socket: a net.Listener cannot be asked without waiting
-	raw  syscall.RawConn
-	tls  *tls.Config // nil: no token
-	told talk        // of nodes
-	seen talk        // of strangers, who must not use up what may be told of nodes
-	work sync.WaitGroup
-	over chan struct{} // closed by Close
+	cfg   Config
+	addr  netip.AddrPort
+	port  *os.File // the listening socket: a net.Listener cannot be asked without waiting
+	raw   syscall.RawConn
+	tls   *tls.Config   // nil: no token
+	seals chan struct{} // bounds the secrets that are being sealed
+	told  talk          // of nodes
+	seen  talk          // of strangers, who must not use up what may be told of nodes
+	work  sync.WaitGroup
+	over  chan struct{} // closed by Close
 
 	// elsewhere says that the endpoint is no address of this host: one that leads here by
 	// translation, or a mistake.
@@ -55,8 +56,11 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 		h.elsewhere = !here
 	}
 	h.unknown = newGuests()
-	if cfg.Secret != nil {
-		if h.tls, err = tlsFor(cfg.Secret, forHead, forNode); err != nil {
+	if err := h.vouch(ctx); err != nil {
+		return nil, err
+	}
+	if h.cfg.Secret != nil {
+		if h.tls, err = tlsFor(h.cfg.Secret, forHead, forNode); err != nil {
 			return nil, err
 		}
 	}
@@ -280,6 +284,10 @@ func (h *Head) receiveSecure(g *guest, first []byte) {
 }
 
 func (h *Head) receivePlain(g *guest, first []byte) {
+	if h.tls != nil && h.cfg.Voucher != nil {
+		h.giveSecret(g, first)
+		return
+	}
 	if h.tls != nil {
 		h.turnAway(g, "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN)")
 		return

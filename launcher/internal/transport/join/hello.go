@@ -42,6 +42,9 @@ type Hello struct {
 	// Addr is the address or name at which others reach it, where its user said so
 	// (--local-addr).
 	Addr string `json:"addr,omitempty"`
+	// Nonce is that of a node which asks for the secret, and comes again with it: see
+	// [Voucher].
+	Nonce []byte `json:"nonce,omitempty"`
 	// Wish is what the node's own command line wishes for (rank count, digest of the
 	// program), in bytes that package join does not read. What a node runs comes from
 	// there and never from node 0.
@@ -54,6 +57,8 @@ type Welcome struct {
 	NodeRank int `json:"node_rank"`
 	// Host is node 0's own name.
 	Host string `json:"host,omitempty"`
+	// Sealed is the secret, for who asked for it.
+	Sealed []byte `json:"sealed,omitempty"`
 	// Refusal says why the node is not taken, "" if it is.
 	Refusal string `json:"refusal,omitempty"`
 	// Again is that the node may try again: what is wrong may pass.

@@ -82,6 +82,8 @@ func (h *Head) refusal(m *Member) *Welcome {
 		return w
 	case said.Version != own.Version:
 		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", said.Version, own.Version)
+	case said.Nonce != nil:
+		return refuse("MUNGE vouches for it, and does not answer at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
 	case said.NumNodes != own.NumNodes:
 		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", said.NumNodes, own.NumNodes)
 	case said.NodeRank >= own.NumNodes:

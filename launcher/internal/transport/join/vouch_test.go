@@ -1,0 +1,142 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// user vouches for processes of the same name; nobody opens a text twice, as with MUNGE on
+// one host.
+type user struct {
+	name string
+	dead error
+}
+
+func (u user) Seal(_ context.Context, text []byte) ([]byte, error) {
+	return append([]byte(u.name+"|"), text...), u.dead
+}
+
+func (u user) Open(_ context.Context, sealed []byte) ([]byte, error) {
+	text, ok := bytes.CutPrefix(sealed, []byte(u.name+"|"))
+	if !ok {
+		return nil, errors.New("unauthorized credential")
+	}
+	return text, u.dead
+}
+
+// vouched are settings of a node for which somebody vouches.
+func vouched(port, n, rank int, by Voucher) Config {
+	cfg := settings(port, n, rank, nil)
+	cfg.Voucher = by
+	return cfg
+}
+
+func TestNodesOfOneUserHaveASecret(t *testing.T) {
+	alice := user{name: "alice"}
+	h := listenAmong(t, vouched(0, 3, 0, alice))
+	require.False(t, h.IsWeak())
+	nodes := []*coming{come(t, t.Context(), vouched(port(h), 3, 1, alice)), come(t, t.Context(), vouched(port(h), 3, 2, alice))}
+	members := wait(t, h)
+	for i, n := range nodes {
+		<-n.done
+		require.NoError(t, n.err)
+		require.Empty(t, members[i].Hello.Nonce)
+	}
+}
+
+func TestWhoIsVouchedFor(t *testing.T) {
+	alice, bob := user{name: "alice"}, user{name: "bob"}
+	dead := user{"alice", errors.New("did you start munged?")}
+	for name, c := range map[string]struct {
+		head, node Voucher
+		says       string
+	}{
+		"another user":          {alice, bob, "MUNGE does not vouch for who listens there"},
+		"nobody for the node":   {alice, nil, "MUNGE vouches for node 0, and does not answer on this node"},
+		"nobody for node 0":     {nil, alice, "MUNGE vouches for it, and does not answer at node 0"},
+		"node 0's is dead":      {dead, alice, "MUNGE vouches for it, and does not answer at node 0"},
+		"the node's is dead":    {alice, dead, "did you start munged?"},
+		"somebody else's words": {forger{alice}, alice, "meant for somebody else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := listenAmong(t, vouched(0, 2, 0, c.head))
+			node := come(t, t.Context(), vouched(port(h), 2, 1, c.node))
+			<-node.done
+			var refused *RefusedError
+			require.ErrorAs(t, node.err, &refused)
+			require.Contains(t, refused.Why, c.says)
+		})
+	}
+}
+
+// forger seals what it has heard elsewhere.
+type forger struct{ user }
+
+func (f forger) Seal(ctx context.Context, text []byte) ([]byte, error) {
+	var s sealedSecret
+	if json.Unmarshal(text, &s) == nil {
+		s.Nonce[0]++
+		text, _ = json.Marshal(s)
+	}
+	return f.user.Seal(ctx, text)
+}
+
+// A token that was given counts more than who is vouched for.
+func TestTokenBesideAVoucher(t *testing.T) {
+	head, node := vouched(0, 2, 0, user{name: "alice"}), vouched(0, 2, 1, user{name: "alice"})
+	head.Secret, node.Secret = secret, secret
+	h := listenAmong(t, head)
+	node.Port = port(h)
+	c := come(t, t.Context(), node)
+	wait(t, h)
+	<-c.done
+	require.NoError(t, c.err)
+	without := come(t, t.Context(), vouched(port(h), 2, 1, user{name: "alice"}))
+	<-without.done
+	require.ErrorContains(t, without.err, "node 0 wants a token")
+}
+
+// Another job's node 0 is passed by before anything is sealed.
+func TestVouchedNodesPassAnotherJobBy(t *testing.T) {
+	alice := user{name: "alice"}
+	other := vouched(0, 2, 0, alice)
+	other.Self.ID = "another"
+	first := port(listenAmong(t, other))
+	head := vouched(first, 2, 0, alice)
+	_, free := occupied(t)
+	head.Ports = []int{free}
+	h := listenAmong(t, head)
+	cfg := vouched(first, 2, 1, alice)
+	cfg.Ports = head.Ports
+	node := come(t, t.Context(), cfg)
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+}
+
+// Who seals the answer may be slow, or never come: neither ends the head, and half a
+// question costs a descriptor for a while.
+func TestQuestionsThatEndEarly(t *testing.T) {
+	cfg := vouched(0, 2, 0, user{name: "alice"})
+	cfg.patience = 50 * time.Millisecond
+	h := listenAmong(t, cfg)
+	for _, text := range []string{"gorun", "gorun\x01\xff\xff\xff\xff", "gorun\x01\x02\x00\x00\x00{}", "gorun\x01\x05\x00\x00\x00{{{{{"} {
+		c, err := net.Dial("tcp", h.Addr().String())
+		require.NoError(t, err)
+		_, err = c.Write([]byte(text))
+		require.NoError(t, err)
+		_, _ = bytes.NewBuffer(nil).ReadFrom(c)
+		c.Close()
+	}
+	node := come(t, t.Context(), vouched(port(h), 2, 1, user{name: "alice"}))
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+}
