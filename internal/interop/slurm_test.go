@@ -114,6 +114,7 @@ func TestSlurm(t *testing.T) {
 		"one rank of several fails":    slurmGorunPerRankFails,
 		"a step's warning":             slurmStepWarning,
 		"a job inside a rank":          slurmInsideRank,
+		"a batch job of a rank's":      slurmChain,
 		"without the engine":           slurmNone,
 	} {
 		t.Run(name, func(t *testing.T) {
