@@ -85,6 +85,10 @@ const (
 	// VarJob marks every process of a job. It is cumulative: a job inside a rank
 	// of another has "outer:inner", and so belongs to both.
 	VarJob = "GORUN_JOB"
+	// VarJobEngine says in which job of a resource manager the rank is, as [EngineJob]
+	// does; unset outside of all. A process that is in another one is not of this job,
+	// whatever it inherited.
+	VarJobEngine = "GORUN_JOB_ENGINE"
 	// VarJobStore is host:port of gorun's own store, which runs in every mode:
 	// with --store=rank0 the store at MASTER_ADDR:MASTER_PORT is another one.
 	VarJobStore = "GORUN_JOB_STORE"

@@ -51,7 +51,7 @@ type builder struct {
 	perNode []int           // ranks on each node
 	onNode  []nodeVariables // what a node's ranks have beside Common
 	first   []int           // rank of each node, -1: none
-	outer   string          // GORUN_JOB as inherited
+	outer   string          // GORUN_JOB as inherited, "" where it is another's
 	nested  bool            // gorun runs inside another launcher's rank
 	hip     bool            // the user's list of GPUs is HIP_VISIBLE_DEVICES
 	slurm   *slurm          // nil: the ranks are not inside Slurm
@@ -67,7 +67,7 @@ func newBuilder(in Inputs) *builder {
 			b.first[r.Node] = rank
 		}
 	}
-	b.outer, _ = lookup(in.Inherited, env.VarJob)
+	b.outer = env.Marked(func(name string) (string, bool) { return lookup(in.Inherited, name) })
 	hip, _ := lookup(in.Inherited, env.VarHIPVisibleDevices)
 	b.hip = hip != ""
 	b.nested = isNested(in.Inherited)
@@ -106,6 +106,20 @@ func (b *builder) drop(name string) Variable {
 		}
 	}
 	return dropped
+}
+
+// ofNode looks a variable up as the ranks of a rank's node have it so far.
+func (b *builder) ofNode(rank int) func(name string) (string, bool) {
+	own := b.onNode[b.in.Ranks[rank].Node]
+	return func(name string) (string, bool) {
+		if i := own.find(name); i >= 0 {
+			return own[i].Value, true
+		}
+		if i, ok := b.index[name]; ok {
+			return b.out.Common[i].Value, true
+		}
+		return "", false
+	}
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -212,8 +226,8 @@ func (b *builder) removalReason(r *rule) string {
 		return "an outer launcher's store"
 	case r.Class == ClassWish:
 		return "" // it was heard: the store listens there
-	case r.Name == env.VarJob:
-		return "" // ranks get it with this job's id behind
+	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
+		return "" // ranks get it, the first with this job's id behind
 	case r.Source == slurmSource && r.value != nil && b.slurm == nil:
 		return "of Slurm, in whose job not all of the ranks are"
 	case r.Source == slurmSource && r.value != nil:

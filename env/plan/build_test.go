@@ -241,6 +241,17 @@ func TestJobInsideAJob(t *testing.T) {
 	assert.Equal(t, "41873", value(t, e, 0, "MASTER_PORT"))
 	assert.Equal(t, "an outer launcher's store", e.removed("MASTER_PORT"))
 
+	// Inside the same job of an engine's it is the same, and in another one it is no job
+	// inside a job.
+	for engine, want := range map[string]string{"slurm:7": "aa:7f3a", "slurm:6": "7f3a", "": "7f3a"} {
+		e = build(t, job(1, "GORUN_JOB=aa", "GORUN_JOB_ENGINE="+engine, "SLURM_JOB_ID=7", "MASTER_PORT=9"))
+		assert.Equal(t, want, value(t, e, 0, "GORUN_JOB"))
+		assert.Equal(t, "slurm:7", value(t, e, 0, "GORUN_JOB_ENGINE"))
+		assert.Equal(t, "an outer launcher's store", e.removed("MASTER_PORT"))
+	}
+	_, found := build(t, job(1, "GORUN_JOB=aa", "GORUN_JOB_ENGINE=slurm:6")).of(0, "GORUN_JOB_ENGINE")
+	assert.False(t, found)
+
 	// A wish was heard; it is no removal.
 	e = build(t, job(1, "MASTER_PORT=41873"))
 	assert.Empty(t, e.Removed)

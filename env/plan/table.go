@@ -139,6 +139,16 @@ var ownRules = [...]rule{
 		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.marker(rank), true },
 	},
 	{
+		Row: Row{
+			env.VarJobEngine, ClassIdentity, "`slurm:17`: the job of a resource manager that the rank is in; unset outside of all. A process with GORUN_JOB that is in another one, such as a batch job that a rank submits, is not of this job: it is not ended with it, and gorun in it is inside no rank",
+			"tells what this job's ranks submit from this job", "gorun",
+		},
+		perRank: true, value: func(b *builder, rank int) (string, bool) {
+			job := env.EngineJob(b.ofNode(rank))
+			return job, job != ""
+		},
+	},
+	{
 		Row:   Row{env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode", "gorun's own store", "gorun"},
 		value: func(b *builder, _ int) (string, bool) { return b.in.JobStore, b.in.JobStore != "" },
 	},

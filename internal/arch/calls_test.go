@@ -35,6 +35,9 @@ var reservations = []reserved{
 	{"flag", nil, append([]string{"examples"}, programs...), "flags belong to main programs; below them an options struct is passed"},
 	{"os/signal", nil, programs, "signals belong to the host program: a library must not take them away"},
 	{"golang.org/x/sys/unix", []string{"PR_SET_CHILD_SUBREAPER"}, append([]string{"launcher#takeProcess"}, programs...), "a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may"},
+	{"os/exec", []string{"Command", "CommandContext"}, append([]string{"launcher/internal/process/child", "launcher/internal/transport/remote/remotetest", "placement/nvml/worker", "comm/internal/nccl/fake", "internal"}, programs...), "a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
+	{"os", []string{"StartProcess"}, nil, "a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
+	{"syscall", []string{"ForkExec", "StartProcess"}, []string{"launcher/internal/process", "launcher/internal/program#kernelRuns", "internal/bench"}, "a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
 	{"syscall", []string{"Setrlimit"}, nil, "Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
 	{"golang.org/x/sys/unix", []string{"Setrlimit"}, nil, "Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
 }

@@ -61,6 +61,8 @@ func lsfJob(t *testing.T, f fleet) {
 	environ := []string{"LSB_JOBID=4711", "LSB_MCPU_HOSTS=h1 2 h2 1", "LSB_DJOB_NUMPROC=3"}
 	newSite(t, f, "blaunch").ran(t, environ, "h1 h1 h2", nil, "blaunch h1", "blaunch h2")
 	newSite(t, f, "blaunch").ran(t, environ, "h2", []string{"-H", "h2"}, "blaunch h2")
+	// As a rule the script runs on the first host of the job, to which nobody has to go.
+	newSite(t, f, "blaunch").ran(t, []string{"LSB_JOBID=4712", "LSB_MCPU_HOSTS=head 1 h1 2"}, "head h1 h1", nil, "blaunch h1")
 }
 
 func sgeJob(t *testing.T, f fleet) {

@@ -210,6 +210,26 @@ func externalPrograms(t *testing.T, f fleet) {
 	}
 }
 
+// programsBesideRanks: where the launcher's own host has ranks, too, what they leave behind
+// ends with them, and the programs by which the others are reached do not.
+func programsBesideRanks(t *testing.T, f fleet) {
+	jump := f.configure(t, "Host h1", "ProxyCommand ssh -F "+f.SSHConfig()+" -W %h:%p h2", "Host *")
+	kept := f.configure(t, "Host h1", "ControlMaster auto", "ControlPersist 60", "ControlPath "+f.Dir()+"/kept-%n", "Host *")
+	for name, wish := range map[string][]string{
+		"--ssh": {"--ssh", f.SSH()}, "proxy": {"--ssh-config", jump}, "kept connection": {"--ssh", "ssh -F " + kept},
+	} {
+		j := gorun(append(wish, "-x", "INTEROP_*", "-H", "localhost:1,h1:2", "sh", "-c", where[2]+`
+			[ $RANK != 0 ] || env -i setsid -f sh -c 'exec sleep 1000 >/dev/null 2>&1 </dev/null'`)...)
+		j.hosts = f.Set
+		for range 3 {
+			got := j.run(t)
+			require.Zero(t, got.code, "%s: %s", name, got.stderr)
+			require.Equal(t, "head h1 h1", whereabouts(t, got), name)
+		}
+	}
+	setUp(t, "ssh", "-F", kept, "-O", "exit", "h1") // it is the user's, and still there
+}
+
 // emptyCaches: two jobs that both bring gorun to a host do not disturb each other.
 func emptyCaches(t *testing.T, f fleet) {
 	const user = "ann" // whose cache no other test needs

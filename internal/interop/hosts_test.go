@@ -158,6 +158,7 @@ func TestHosts(t *testing.T) {
 		"secrets and strangers":          secretsAndStrangers,
 		"missing programs and folders":   missing,
 		"an external program for ssh":    externalPrograms,
+		"programs beside ranks":          programsBesideRanks,
 		"two launches with empty caches": emptyCaches,
 		"collectives":                    collectives,
 		"PyTorch":                        pytorchOverHosts,

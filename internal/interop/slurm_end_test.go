@@ -111,3 +111,38 @@ func TestSlurmNodeDies(t *testing.T) {
 	output := requireState(t, c, ends, "FAILED")
 	require.Regexp(t, `gorun: .*n3`, output)
 }
+
+// slurmChain: what a rank submits is a job of Slurm's own. It finds its own allocation, on the very node of the rank, and goes on when that
+// rank's job is over.
+func slurmChain(t *testing.T, c *testslurm.Cluster) {
+	dir := t.TempDir()
+	next := "#!/bin/sh\nexport " + roleVariable + "=heed\nexec " + quoted(built("gorun")) + " " + quoted(self(t)) + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "next.sh"), []byte(next), 0o755))
+	hold, release, err := os.Pipe()
+	require.NoError(t, err)
+	defer hold.Close()
+	defer release.Close()
+	j := inAllocation(t, c, "-N1 -n1 -w n1", "sh", "-c", `sbatch --parsable -N1 -n2 -w n1 -o next.out next.sh && read line`)
+	j.stdin, j.dir = hold, dir
+	in := j.start(t)
+	require.True(t, in.until(t, &in.stdout, "\n", 1), in.stderr.String())
+	var job int
+	_, err = fmt.Sscan(in.stdout.String(), &job)
+	require.NoError(t, err)
+	heard := func(text string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			out, _ := os.ReadFile(filepath.Join(dir, "next.out"))
+			return strings.Count(string(out), text) == 2
+		}, patience, glance, text)
+	}
+	heard(" up on n1\n")
+	_, err = release.WriteString("go on\n")
+	require.NoError(t, err)
+	got := in.wait(t)
+	require.Zero(t, got.code, got.stderr)
+	c.Cancel(t, job, "--signal=USR1")
+	heard(syscall.SIGUSR1.String())
+	c.Cancel(t, job)
+	require.Equal(t, "CANCELLED", c.Wait(t, job))
+}

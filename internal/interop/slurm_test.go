@@ -118,6 +118,7 @@ func TestSlurm(t *testing.T) {
 		"fewer ranks":                  slurmFewerTasks,
 		"restarts":                     slurmRestarts,
 		"a job inside a rank":          slurmInsideRank,
+		"a batch job of a rank's":      slurmChain,
 		"without the engine":           slurmNone,
 	} {
 		t.Run(name, func(t *testing.T) {

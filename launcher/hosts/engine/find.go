@@ -4,24 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/env"
 )
 
-// outerJob is set in ranks of gorun's own: their hosts are the outer job's, which has
-// divided them already.
-const outerJob = "GORUN_JOB"
-
-// Find tells in whose job this process is. Wanted is "" for any engine, the name of one,
+// Find tells in whose job this process is. In a rank of gorun's own that is nobody's: its
+// hosts are the outer job's, which has divided them already. Wanted is "" for any engine, the name of one,
 // or [None]; nil is none, which for an engine that was named is an error. What an engine
 // said and cannot be understood is an error that names the variable.
 func Find(w World, wanted string) (*Found, error) {
 	if wanted == None {
 		return nil, nil
 	}
-	if outer, _ := w.Lookup(outerJob); outer != "" {
+	if env.Marked(w.Lookup) != "" {
 		if wanted == "" {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("this is a rank of another gorun (%s is set), whose job has the engine's hosts: name hosts by -H, or leave the engine out", outerJob)
+		return nil, fmt.Errorf("this is a rank of another gorun (%s is set), whose job has the engine's hosts: name hosts by -H, or leave the engine out", env.VarJob)
 	}
 	for _, k := range kinds {
 		if wanted != "" && wanted != k.name {

@@ -265,12 +265,18 @@ func TestFind(t *testing.T) {
 	_, err = Find(in, "magic")
 	require.ErrorContains(t, err, `there is no engine "magic": it is one of `)
 
-	rank := world(t, version+"salloc-n3x2", "GORUN_JOB=1")
+	id, _ := in.Lookup("SLURM_JOB_ID")
+	rank := world(t, version+"salloc-n3x2", "GORUN_JOB=1", "GORUN_JOB_ENGINE=slurm:"+id)
 	found, err = Find(rank, "")
 	require.NoError(t, err)
 	require.Nil(t, found, "the hosts are the outer job's")
 	_, err = Find(rank, "slurm")
 	require.ErrorContains(t, err, "this is a rank of another gorun (GORUN_JOB is set)")
+	for _, engine := range []string{"GORUN_JOB_ENGINE=", "GORUN_JOB_ENGINE=slurm:1"} { // the rank submitted a batch job
+		found, err = Find(world(t, version+"salloc-n3x2", "GORUN_JOB=1", engine), "")
+		require.NoError(t, err)
+		require.NotNil(t, found, engine)
+	}
 }
 
 func TestExpandCounts(t *testing.T) {

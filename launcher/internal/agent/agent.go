@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	nvml "gorun/placement/nvml/worker"
@@ -28,8 +29,8 @@ type Config struct {
 	Stdin, Stdout, Stderr *os.File
 	// TempDir is where private files go.
 	TempDir string
-	// Subreaper says that this process adopts the job's orphans and has no other
-	// children than the job's.
+	// Subreaper says that this process adopts the job's orphans. All that it starts
+	// itself while ranks run, but ranks and their guard, package child starts.
 	Subreaper bool
 	// Executable becomes the guard's sweep when this process is gone; "" is this
 	// program itself, which then calls process.EnterGuard first.
@@ -66,7 +67,8 @@ type Agent struct {
 	checked  int // the number of ranks that limits were compared with
 	probing  probing
 	store    store
-	job      *running // nil until Start
+	job      *running      // nil until Start
+	began    process.Ticks // before the first rank of the first attempt; 0 until then
 	lease    lease
 	engine   engineSignals
 	active   atomic.Pointer[running] // job, for those who hear of signals

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/torchwatch"
 	"gorun/launcher/internal/wire"
 )
@@ -120,7 +121,7 @@ func (j *running) target() process.Target {
 
 // sessions is what can be told by a session or the marker.
 func (j *running) sessions() process.Target {
-	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup}
+	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup, Since: j.agent.began}
 	for _, r := range j.ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
 			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
@@ -129,13 +130,14 @@ func (j *running) sessions() process.Target {
 	return t
 }
 
-// known tells this process's own children from those that it has adopted.
+// known tells this process's own children from those that it has adopted: it starts ranks,
+// their guard, and what package child knows of.
 func (j *running) known() func(pid int) bool {
 	own := map[int]bool{j.guard.pid(): true}
 	for _, r := range j.ranks {
 		own[int(r.pid.Load())] = true
 	}
-	return func(pid int) bool { return own[pid] }
+	return func(pid int) bool { return own[pid] || child.Is(pid) }
 }
 
 func describe(left []process.Proc) (lines []string) {

@@ -77,6 +77,9 @@ func (a *Agent) start(s wire.Start) error {
 		agent: a, start: s, refused: refused, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
 		ranks: make(map[int]*rank, len(s.Ranks)), guard: newGuard(),
 	}
+	if a.began == 0 {
+		a.began = j.began
+	}
 	for _, row := range s.Ranks {
 		j.ranks[row.Rank] = &rank{row: row}
 	}

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/env"
 )
 
 // MarkerVar names the environment variable in which every process of a job
 // carries the job's [Marker].
-const MarkerVar = "GORUN_JOB"
+const MarkerVar = env.VarJob
 
 // Marker is the value of [MarkerVar]: the ids of all jobs that a process
 // belongs to, the outermost first, parted by colons. A rank that starts a job

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/env"
 )
 
 // Ticks is a time since boot in the unit of /proc: 1/100 s, suspended time
@@ -332,17 +334,25 @@ func (d *procDir) threadEnviron(pid int) []byte {
 	return nil
 }
 
-// markerIn finds the marker in the text of an environ file. Where a variable
-// occurs twice getenv(3) finds the first.
+// markerIn finds the marker in the text of an environ file, "" where it is none of the
+// process's own (see env.Marked).
 func markerIn(environ []byte) Marker {
+	if !bytes.Contains(environ, []byte(MarkerVar+"=")) {
+		return ""
+	}
+	return Marker(env.Marked(func(name string) (string, bool) { return variableIn(environ, name) }))
+}
+
+// variableIn finds a variable. Where it occurs twice getenv(3) finds the first.
+func variableIn(environ []byte, name string) (string, bool) {
 	for len(environ) > 0 {
 		var variable []byte
 		variable, environ, _ = bytes.Cut(environ, []byte{0})
-		if value, found := bytes.CutPrefix(variable, []byte(MarkerVar+"=")); found {
-			return Marker(value)
+		if n := len(name); len(variable) > n && variable[n] == '=' && string(variable[:n]) == name {
+			return string(variable[n+1:]), true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // read returns the whole of a file below /proc.

@@ -37,15 +37,16 @@ type Target struct {
 	Sessions []Session
 	// Exclude are pids that are never touched. Our own is always among them.
 	Exclude []int
-	// Since is a time at which no process of the job ran yet. The environments of
-	// older processes need no reading. 0 is the start of this process, which is
+	// Since is a time at which no process of the job ran yet: older ones belong to it by
+	// their session or not at all. 0 is the start of this process, which is
 	// right for a launcher and wrong for anybody else.
 	Since Ticks
 	// Known is for a process that adopts the orphans of its job (see [Adopts]):
 	// every child of ours that is not known is such an orphan and belongs to the
 	// job, whatever it did to its session and environment. All children that this
 	// process started itself have to be known, whatever they are for, from before
-	// the system call that makes them. Nil: descent does not count.
+	// the system call that makes them, unless they are older than Since. Nil: descent
+	// does not count.
 	Known func(pid int) bool
 	// Cgroup is the job's own, whose processes belong to it whatever else they are;
 	// nil: there is none.
@@ -351,9 +352,11 @@ func (s *sweep) belongs(p Proc) verdict {
 		return vanished
 	case s.members[p.PID] && s.Cgroup.Has(p.PID): // the number may be another's by now
 		return ours
+	case p.Start < s.Since: // a connection that ssh keeps for others, say, whoever had to adopt it
+		return bySession
 	case s.Known != nil && p.PPID == s.self && !s.Known(p.PID):
 		return ours
-	case s.ID == "" || p.Start < s.Since:
+	case s.ID == "":
 		return bySession
 	}
 	marker, state := s.proc.marker(p)

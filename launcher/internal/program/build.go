@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os/exec"
 	"strings"
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/process/child"
 )
 
 // GoBuild is a Go program that has to be built before it can run.
@@ -32,7 +33,7 @@ const drainTime = 500 * time.Millisecond
 // A program that does not compile is an [*Error] with code 126: it is there and
 // cannot be executed.
 func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr io.Writer) error {
-	cmd := exec.CommandContext(ctx, b.tool, append([]string{"build", "-o", outFile, "--"}, b.targets...)...)
+	cmd := child.CommandContext(ctx, b.tool, append([]string{"build", "-o", outFile, "--"}, b.targets...)...)
 	cmd.Dir, cmd.Env = b.dir, env
 	said := &goWords{to: stderr}
 	cmd.Stdout, cmd.Stderr = said, said

@@ -6,10 +6,11 @@ package stacks
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path"
 	"strconv"
 	"strings"
+
+	"gorun/launcher/internal/process/child"
 )
 
 // frames is how many lines of a stack are kept: the innermost tell.
@@ -49,7 +50,7 @@ func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "
 // innermost frame first; none without it. It stops the process for some
 // milliseconds and needs the right to trace it.
 func PySpy(ctx context.Context, pid int) []string {
-	text, err := exec.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).Output()
+	text, err := child.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return nil
 	}

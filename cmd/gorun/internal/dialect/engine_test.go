@@ -148,7 +148,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, 1, mustParse(t, "gorun x", append(step("1"), "SLURM_NODE_ALIASES=n1:10.0.0.7:e1,n2:10.0.0.8:e2")...).Spec.Join.NodeRank)
 	require.Nil(t, mustParse(t, "gorun --standalone x", step("1")...).Spec.Join)
 	require.Nil(t, mustParse(t, "torchrun x.py", step("1")...).Spec.Join, "torchrun is one node unless told otherwise")
-	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1")...).Spec.Join, "a rank of another gorun")
+	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1", "GORUN_JOB_ENGINE=slurm:17")...).Spec.Join, "a rank of another gorun")
 	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint n2 x", step("1")...).Notes, "\n"), "n2 is node 1 of the step, and node 0 of this job, because the nodes meet there")
 	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"), "the node that has this address is node 0")
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/transport/remote"
 )
 
@@ -169,7 +170,7 @@ func (h *host) start(ctx context.Context, line string) (*process, error) {
 	if h.closed {
 		return nil, errors.New("the connection is closed")
 	}
-	p := &process{host: h, command: exec.Command(words[0], words[1:]...), ended: make(chan struct{})}
+	p := &process{host: h, command: child.Command(words[0], words[1:]...), ended: make(chan struct{})}
 	if err := p.start(h.environ); err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (h *host) start(ctx context.Context, line string) (*process, error) {
 // process is the program while it runs a command.
 type process struct {
 	host    *host
-	command *exec.Cmd
+	command *child.Cmd
 	in      *os.File // its standard input
 	out     *os.File // its standard output
 	said    remote.Tail

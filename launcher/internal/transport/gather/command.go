@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/process/child"
 )
 
 // command is the engine's command while it runs.
 type command struct {
 	name     string
-	cmd      *exec.Cmd
+	cmd      *child.Cmd
 	in       io.WriteCloser // kept open: its end tells agents that the head is gone
 	said     said
 	hear     func(Word)
@@ -56,7 +57,7 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 	}
 	c = &command{name: filepath.Base(words[0]), hear: hear, ended: make(chan struct{}), hopeless: make(chan struct{})}
 	words = append(words, agent...)
-	c.cmd = exec.Command(words[0], words[1:]...)
+	c.cmd = child.Command(words[0], words[1:]...)
 	c.cmd.Env = environ(cfg)
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C on the terminal is gorun's, who ends the job in order
 	if err := c.start(line); err != nil {

@@ -5,18 +5,18 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/transport/remote"
 )
 
 // proxy is the connection that a proxy command makes of its standard streams.
 type proxy struct {
 	line    string
-	command *exec.Cmd
+	command *child.Cmd
 	in      *os.File // what we write
 	out     *os.File // what we read
 	said    remote.Tail
@@ -36,7 +36,7 @@ func (c *Client) startProxy(s *settings) (*proxy, error) {
 		return nil, err
 	}
 	p := &proxy{line: s.proxyCommand, in: in, out: out, ended: make(chan struct{})}
-	p.command = exec.Command("/bin/sh", "-c", "exec "+s.proxyCommand)
+	p.command = child.Command("/bin/sh", "-c", "exec "+s.proxyCommand)
 	p.command.Stdin, p.command.Stdout, p.command.Stderr = theirIn, theirOut, &p.said
 	p.command.Env = c.config.Environ
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

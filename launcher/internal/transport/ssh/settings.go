@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/process/child"
 )
 
 // settings are what the user's configuration says of one host, with ~ and tokens
@@ -95,7 +95,7 @@ func (c *Client) askOpenSSH(ctx context.Context, program string, target Target) 
 	if target.Port != 0 {
 		arguments = append(arguments, "-p", strconv.Itoa(target.Port))
 	}
-	command := exec.CommandContext(ctx, program, append(arguments, "--", target.Name)...)
+	command := child.CommandContext(ctx, program, append(arguments, "--", target.Name)...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr, command.Env = &out, &problems, c.config.Environ
 	command.WaitDelay = time.Second
