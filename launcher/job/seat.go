@@ -138,13 +138,26 @@ func (b *builder) visible(node int) (devices []string, name string) {
 }
 
 // noteOwnGPUs says what programs have to know that take the GPU of their local rank
-// where each was given one of its own.
+// where each was given one of its own. Where ranks share one there is no choice.
 func (b *builder) noteOwnGPUs() {
+	if b.spec.VirtualLocalRank {
+		return
+	}
+	first := make(map[int]string) // what a rank of each host sees
 	for node, f := range b.facts {
-		if f.Seat == nil || f.Seat.LocalRank == 0 || b.spec.VirtualLocalRank {
+		if f.Seat == nil {
 			continue
 		}
-		if devices, name := b.visible(node); len(devices) == 1 {
+		devices, name := b.visible(node)
+		if len(devices) != 1 {
+			continue
+		}
+		own := devices[0]
+		if gpus := f.Machine.GPUs; len(gpus) == 1 { // where each sees no other, each counts from 0
+			own += " " + gpus[0].PCI
+		}
+		other, seen := first[f.Seat.Node]
+		if first[f.Seat.Node] = own; seen && other != own {
 			b.plan.Notes = append(b.plan.Notes, fmt.Sprintf(
 				"each rank sees one GPU (%s=%s for rank %d): that is its device 0 (cuda:0), not that of its LOCAL_RANK; with --virtual-local-rank LOCAL_RANK is 0, too",
 				name, devices[0], f.Seat.Rank))

@@ -74,6 +74,11 @@ func TestThreadsOfProcessesWithTheirOwnCPUs(t *testing.T) {
 	spec.Place.CPUsPerRank = 2
 	require.NoError(t, spec.Validate())
 	assert.Equal(t, "2", found(planOf(t, spec, facts), 0, env.VarOMPNumThreads))
+
+	spec.Place.CPUsPerRank, spec.CPUsPerRank, spec.CPUsFrom = 0, 3, "--cpus-per-task of the Slurm job"
+	p = planOf(t, spec, facts)
+	assert.Equal(t, "3", found(p, 0, env.VarOMPNumThreads))
+	assert.Equal(t, "2", found(p, 2, env.VarOMPNumThreads), "no more than it has")
 }
 
 func TestGPUsOfProcesses(t *testing.T) {
@@ -87,6 +92,12 @@ func TestGPUsOfProcesses(t *testing.T) {
 		assert.Equal(t, want, found(p, rank, env.VarCUDAVisibleDevices))
 		assert.Equal(t, "0", found(p, rank, env.VarLocalRank))
 	}
+	same, facts := seated([]string{"0", "0", "1"}, "0", "1", "0")
+	assert.Empty(t, planOf(t, same, facts).Notes, "ranks of one host share its GPU")
+	for i := range facts[:2] {
+		facts[i].Machine.GPUs = []placement.GPU{{PCI: []string{"0000:1b:00.0", "0000:2b:00.0"}[i]}}
+	}
+	assert.Contains(t, fmt.Sprint(planOf(t, same, facts).Notes), "each rank sees one GPU", "each calls its own 0")
 	all, facts := seated([]string{"0,1", "0,1", "0,1"}, "0", "1", "0")
 	assert.Empty(t, planOf(t, all, facts).Notes)
 	all.VirtualLocalRank = true

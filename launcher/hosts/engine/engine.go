@@ -9,6 +9,8 @@
 package engine
 
 import (
+	"path/filepath"
+
 	"gorun/launcher/hosts"
 )
 
@@ -111,6 +113,17 @@ type Start struct {
 	// PerHost is a command that stands for ssh where Once is nil, as job.ReachWish's
 	// Command; nil: ssh itself.
 	PerHost []string
+}
+
+// Command is the name of Once's program for people, which a shell may start several times.
+func (s *Start) Command() string {
+	switch {
+	case len(s.Once) == 0:
+		return ""
+	case len(s.Once) > 3 && s.Once[0] == "sh" && s.Once[1] == "-c":
+		return filepath.Base(s.Once[3]) // the script's $0
+	}
+	return filepath.Base(s.Once[0])
 }
 
 // Start returns how agents come to some of the hosts.

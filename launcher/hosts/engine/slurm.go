@@ -154,8 +154,12 @@ func (s *slurm) readTasks(p *part) error {
 		s.why = append(s.why, "nobody asked for tasks: "+name+" counts no ranks")
 		return s.tasksOfCPUs(p)
 	}
-	p.tasks = tasks
 	s.why = append(s.why, name+"="+s.get(name))
+	if total > 0 && total < sum(tasks) { // --ntasks-per-node is then the most that a node may have
+		cutTo(tasks, total)
+		s.why = append(s.why, fmt.Sprintf("of which SLURM_NTASKS%s=%d count", p.suffix, total))
+	}
+	p.tasks = tasks
 	return nil
 }
 

@@ -97,3 +97,12 @@ func same(all []int) bool {
 	}
 	return true
 }
+
+// cutTo takes from the last numbers what is too much for a total, as far as each stays 1.
+func cutTo(all []int, total int) {
+	for i, over := len(all)-1, sum(all)-total; i >= 0 && over > 0; i-- {
+		take := max(min(all[i]-1, over), 0)
+		all[i] -= take
+		over -= take
+	}
+}

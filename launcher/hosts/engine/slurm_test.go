@@ -279,6 +279,15 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// --ntasks-per-node may be more than the tasks need, and Slurm then counts too many.
+func TestSlurmMoreRoomThanTasks(t *testing.T) {
+	for tasks, want := range map[string]string{"6": "n1:2 n2:2 n3:2", "5": "n1:2 n2:2 n3:1", "4": "n1:2 n2:1 n3:1"} {
+		f, err := Find(world(t, version+"salloc-n3x2", "SLURM_NTASKS="+tasks, "SLURM_NPROCS="+tasks), "")
+		require.NoError(t, err)
+		require.Equal(t, want, slots(f.Hosts))
+	}
+}
+
 func TestExpandCounts(t *testing.T) {
 	for list, want := range map[string][]int{"2(x3),1": {2, 2, 2, 1}, "3,1(x2)": {3, 1, 1}, "4": {4}, "0": {0}} {
 		got, err := expandCounts(list)

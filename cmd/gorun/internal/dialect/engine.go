@@ -127,6 +127,7 @@ func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 	found, spec := p.engine.found, &p.inv.Spec
 	p.engine.hosts = true
+	p.engineCPUs()
 	for _, note := range found.Notes {
 		p.note(found.Job + ": " + note)
 	}
@@ -150,4 +151,17 @@ func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 	spec.Reach.Engine = &start
 	spec.Hosts, spec.HostsFrom = all, from
 	p.checkMaxSlots(all)
+}
+
+// engineCPUs has ranks run no more threads than the engine was asked to give to each of
+// its tasks, unless an option says how many CPUs a rank has.
+func (p *parser) engineCPUs() {
+	found, spec := p.engine.found, &p.inv.Spec
+	if found == nil || found.CPUsPerRank == 0 || spec.Place.CPUsPerRank > 0 || spec.Place.MapBy.PE > 0 {
+		return
+	}
+	spec.CPUsPerRank, spec.CPUsFrom = found.CPUsPerRank, fmt.Sprintf("%s asks for %d CPUs for each task", found.Job, found.CPUsPerRank)
+	if found.Engine == "slurm" {
+		spec.CPUsFrom = "--cpus-per-task of the Slurm job"
+	}
 }

@@ -31,6 +31,7 @@ func (p *parser) finishTasks(t *engine.Task) {
 		Timeout: p.conf.joinTimeout(p.backend), From: joinWords(p.nodesFrom, found.From),
 	}
 	spec.Join = j
+	p.engineCPUs()
 	switch {
 	case each:
 		j.NumNodes = t.NumTasks

@@ -170,6 +170,20 @@ var seats = []string{
 	"SLURM_PROCID=3", "SLURM_NODEID=1", "SLURM_LOCALID=1", "SLURMD_NODENAME=n2",
 }
 
+// Ranks run as many threads as the engine was asked for, unless an option says how many.
+func TestEngineCPUs(t *testing.T) {
+	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
+	for what, variables := range map[string][]string{"allocation": allocation, "one a node": step("0"), "one": one, "seats": seats} {
+		variables = append(slices.Clone(variables), "SLURM_CPUS_PER_TASK=2")
+		spec := mustParse(t, "gorun x", variables...).Spec
+		require.Equal(t, 2, spec.CPUsPerRank, what)
+		require.Equal(t, "--cpus-per-task of the Slurm job", spec.CPUsFrom)
+		require.Zero(t, mustParse(t, "gorun --cpus-per-rank 3 x", variables...).Spec.CPUsPerRank, what)
+		require.Zero(t, mustParse(t, "gorun --engine none x", variables...).Spec.CPUsPerRank, what)
+	}
+	require.Zero(t, mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
+}
+
 // With several tasks on a node each is a rank.
 func TestSeats(t *testing.T) {
 	ports := stepPorts("slurm-17.2")

@@ -79,6 +79,9 @@ func (p *parser) finishNodes() {
 	case p.nodeRank.rank > 0:
 		p.problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR --master-port PORT", p.nodeRank.from))
 	}
+	if found := p.engine.found; found != nil && found.Task != nil && !p.hostsGiven() {
+		p.engineCPUs()
+	}
 	if p.conf.isHost == hostNo {
 		p.problem(fmt.Errorf("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from))
 	}

@@ -113,7 +113,7 @@ func (a *attempt) explain(err error) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		late := a.cfg.late(missing(a.conns))
-		if said := a.command.said.last(); said != "" {
+		if said := a.command.said.telling(); said != "" {
 			late.Text += ": " + said
 		}
 		return late

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -55,7 +54,7 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 		agent[len(agent)-1] += ":" + file
 		line = nil
 	}
-	c = &command{name: filepath.Base(words[0]), hear: hear, ended: make(chan struct{}), hopeless: make(chan struct{})}
+	c = &command{name: cfg.Start.Command(), hear: hear, ended: make(chan struct{}), hopeless: make(chan struct{})}
 	words = append(words, agent...)
 	c.cmd = child.Command(words[0], words[1:]...)
 	c.cmd.Env = environ(cfg)
@@ -142,7 +141,7 @@ func (c *command) listen(out *os.File) {
 // take hears one line.
 func (c *command) take(line string) {
 	w := understand(line)
-	if w.Text == "" {
+	if w.Text == "" || slices.ContainsFunc(needless, func(n string) bool { return strings.Contains(w.Text, n) }) {
 		return
 	}
 	c.said.add(w)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +51,7 @@ type Error struct {
 	Missing []int
 
 	again bool // the program is not there, or is another: bringing it may help
+	older bool // the command does not know an option that it can do without
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -88,8 +88,14 @@ func (g *Gathering) gather(ctx context.Context) ([]net.Conn, error) {
 	defer cancel()
 	conns, err := g.try(ctx, false)
 	var failed *Error
+	if errors.As(err, &failed) && failed.older && slices.Contains(g.cfg.Start.Once, overlap) {
+		g.cfg.Detail(g.cfg.Start.Command() + " is older than " + overlap + ": once more without it")
+		g.cfg.Start.Once = slices.DeleteFunc(slices.Clone(g.cfg.Start.Once), func(word string) bool { return word == overlap })
+		failed = nil
+		conns, err = g.try(ctx, false)
+	}
 	if errors.As(err, &failed) && failed.again && len(g.cfg.Start.Bcast) > 0 {
-		g.cfg.Detail(failed.Text + "; " + g.cfg.Start.Once[0] + " is asked to copy it there")
+		g.cfg.Detail(failed.Text + "; " + g.cfg.Start.Command() + " is asked to copy it there")
 		for node := range g.cfg.Nodes {
 			g.cfg.Came(node, false)
 		}
@@ -178,7 +184,7 @@ func (g *Gathering) hear(w Word) {
 		g.cfg.Words(w)
 	}
 	text := w.Text
-	if name := filepath.Base(g.cfg.Start.Once[0]) + ": "; !strings.HasPrefix(text, name) {
+	if name := g.cfg.Start.Command() + ": "; !strings.HasPrefix(text, name) {
 		text = name + text
 	}
 	g.cfg.Detail(text)

@@ -189,6 +189,7 @@ func TestWords(t *testing.T) {
 		"0: slurmstepd: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***": {Kind: Preempted},
 		"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***":                         {Kind: Cancelled},
 		"srun: error: Node failure on n3":                                                                  {Kind: NodeFails, Node: "n3"},
+		"srun: unrecognized option '--overlap'":                                                            {Kind: NoOverlap},
 		"srun: got SIGCONT":                                                                                {},
 		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused":                                 {},
 	} {
@@ -197,6 +198,34 @@ func TestWords(t *testing.T) {
 		assert.Equal(t, want.Node, got.Node, line)
 	}
 	assert.NotContains(t, understand("\x1b[2Jx\x07").Text, "\x1b")
+}
+
+// The srun of before Slurm 20.11 has no --overlap, and does without.
+func TestOlderSrun(t *testing.T) {
+	const script = `case "$*" in *--overlap*) echo "$0: unrecognized option '--overlap'"; exit 1;; esac
+echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: n1: task 0: Exited with exit code 125"; exit 7`
+	var details []string
+	g := Begin(t.Context(), Config{
+		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
+		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
+		Came: func(int, bool) {}, Tell: func(string) {}, Detail: func(text string) { details = append(details, text) },
+	})
+	_, err := g.Wait(0)
+	g.Close()
+	require.EqualError(t, err, "srun ended before all agents had come (exit code 7): gorun: n1: no way; srun: error: n1: task 0: Exited with exit code 125")
+	require.Equal(t, []string{
+		"srun: /usr/bin/srun: unrecognized option '--overlap'", "srun is older than --overlap: once more without it",
+		"srun: gorun: n1: no way", "srun: error: n1: task 0: Exited with exit code 125",
+	}, details)
+}
+
+// Of what was said until it was too late, the user sees what says most.
+func TestWhatTells(t *testing.T) {
+	var s said
+	for _, line := range []string{"gorun: n2: no way to the head", "srun: error: n2: task 1: Exited with exit code 125"} {
+		s.add(understand(line))
+	}
+	require.Equal(t, "gorun: n2: no way to the head", s.telling())
 }
 
 func TestEndings(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	NoProgram             // gorun is not there
 	NoNode                // a node is down, or not to be had
 	NoStep                // the engine does not start the agents
+	NoOverlap             // the command is one of before it had this option
 	NoJob                 // the job is over
 	AgentEnds             // an agent has ended by itself
 	Cancelled             // somebody ended the job
@@ -49,6 +50,10 @@ type Word struct {
 
 	core string // of Text: what may be the same of several nodes
 }
+
+// overlap is an option of srun's that came with Slurm 20.11. Before, steps shared CPUs
+// without it.
+const overlap = "--overlap"
 
 // maxLine bounds a line in bytes; what is longer counts as several.
 const maxLine = 4 << 10
@@ -79,6 +84,7 @@ var meanings = []struct {
 	{[]string{"Expired or invalid job"}, NoJob},
 	{[]string{"already completing or completed"}, NoJob},
 	{[]string{"Unable to create step"}, NoStep},
+	{[]string{"unrecognized option", overlap}, NoOverlap},
 	{[]string{"Task launch for", "failed on node"}, NoNode},
 	{[]string{"task", "Exited with exit code"}, AgentEnds},
 	{[]string{"task", "Killed"}, AgentEnds},
@@ -98,6 +104,10 @@ var meanings = []struct {
 var noise = []string{
 	"Job step aborted", "Terminating StepId", "Terminating task", "got SIGCONT", "forcing job termination", "launch/slurm:", "Waiting up to",
 }
+
+// needless are pieces of lines that tell nobody anything: srun warns of what gorun asks
+// for, where the cluster could not have done otherwise.
+var needless = []string{"cluster configuration lacks support for cpu binding"}
 
 // understand reads one line.
 func understand(line string) Word {
@@ -171,12 +181,15 @@ func (s *said) all() []Word {
 	return slices.Clone(s.words)
 }
 
-// last is the last line, "" if there is none.
-func (s *said) last() string {
-	if all := s.all(); len(all) > 0 {
-		return all[len(all)-1].Text
+// telling is the last of the lines that say most, "" if there is none.
+func (s *said) telling() (text string) {
+	least := rank(AgentEnds)
+	for _, w := range s.all() {
+		if r := rank(w.Kind); r <= least {
+			text, least = w.Text, r
+		}
 	}
-	return ""
+	return text
 }
 
 // of is what was last said of a node.
@@ -246,6 +259,7 @@ func (c *command) explain(cfg *Config) *Error {
 			e.Hint = hint(w, cfg, c.name)
 		}
 		e.again = e.again || w.Kind == NoProgram
+		e.older = e.older || w.Kind == NoOverlap
 	}
 	return e
 }
