@@ -40,7 +40,7 @@ var rooms = []room{
 	{"launcher/hosts", nil, "which nodes there are is read from text and variables that the caller passes in"},
 	{"launcher/hosts/engine", []string{"launcher/hosts", "env"}, "what a resource manager says is read from variables and files that the caller passes in; nothing is started"},
 	{"launcher/job", []string{"placement", "env", "env/plan", "launcher/hosts", "launcher/hosts/engine"}, "the core decides and never acts: it can be tested, printed and diffed only while it imports no machinery"},
-	{"launcher/internal/munge", nil, "what vouches for users knows nothing of jobs"},
+	{"launcher/internal/munge", []string{"launcher/internal/process/child"}, "what vouches for users knows nothing of jobs"},
 	{"launcher/registry", nil, "the registry is files of this user; it knows no job"},
 	{"launcher/doctor", []string{"launcher/hosts", "placement/..."}, "checks look at hosts, they never run jobs"},
 	{"launcher/internal/wire", []string{"placement"}, "frames are bytes between head and agent: both ends import them, they import neither (only the Machine that a frame carries is placement's)"},

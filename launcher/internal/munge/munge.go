@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"gorun/launcher/internal/process/child"
 )
 
 // Munge is a site's MUNGE as this process reaches it.
@@ -73,7 +75,7 @@ func textOf(said []byte, user int) ([]byte, error) {
 }
 
 func run(ctx context.Context, input []byte, name string, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, name, args...)
+	c := child.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(input), &out, &errs
 	if err := c.Run(); err != nil {
