@@ -35,10 +35,10 @@ type Config struct {
 	// Timeout bounds how long the agents may take.
 	Timeout time.Duration
 	// Came is called when a node's agent has come, and with false when it has to come
-	// again. Tell gets lines for the user, Detail those for who wants more. They are
-	// called on several goroutines.
-	Came         func(node int, here bool)
-	Tell, Detail func(text string)
+	// again. Detail gets lines for users who want to know more. They are called on several
+	// goroutines.
+	Came   func(node int, here bool)
+	Detail func(text string)
 	// Words hears of each word of the engine that the job should know.
 	Words func(Word)
 }
