@@ -8,7 +8,11 @@ import (
 
 func TestSameName(t *testing.T) {
 	for _, same := range [][2]string{
-		{"node1", "node1"}, {"NODE1", "node1"}, {"node1", "node1.site.org"}, {"node1.site.org", "node1"}, {"node1.site.org.", "node1.site.org"},
+		{"node1", "node1"},
+		{"NODE1", "node1"},
+		{"node1", "node1.site.org"},
+		{"node1.site.org", "node1"},
+		{"node1.site.org.", "node1.site.org"},
 		{"10.0.0.1", "10.0.0.1"},
 	} {
 		require.True(t, SameName(same[0], same[1]), same)

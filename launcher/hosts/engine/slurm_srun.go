@@ -9,8 +9,8 @@ import (
 )
 
 // srunWords have srun start one task on each of the wanted nodes, whatever the job was
-// asked for. Slurm 20.11 or later; older ones share nodes between steps by themselves,
-// and know no --overlap.
+// asked for. Slurm before 20.11 shares nodes between steps by itself, and knows no
+// --overlap: its srun is asked once more without.
 //
 //   - --overlap: the agents share CPUs with other steps, else a job that has a step
 //     would wait for its end ("step creation temporarily disabled").
