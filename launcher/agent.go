@@ -24,20 +24,26 @@ import (
 // connection has ended and nothing of the job is left here. The process exists for
 // that alone: what was said of [AsWholeProcess] holds.
 func ServeAgent(in, out *os.File, options ...Option) error {
-	s := &session{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
-	for _, o := range options {
-		o(&s.settings)
-	}
-	if err := s.takeProcess(); err != nil {
+	s, err := agentSession(options)
+	if err != nil {
 		return err
 	}
 	cfg := s.agentConfig()
 	cfg.Environ, cfg.Lease = s.spec.Environ, firstLease
-	err := agent.Serve(wire.NewLink(transport.Queued(pair{pollable(in), pollable(out)})), cfg)
+	err = agent.Serve(wire.NewLink(transport.Queued(pair{pollable(in), pollable(out)})), cfg)
 	if err == io.EOF { // the head needs it no longer
 		return nil
 	}
 	return err
+}
+
+// agentSession is that of a process that is an agent and nothing else.
+func agentSession(options []Option) (*session, error) {
+	s := &session{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
+	for _, o := range options {
+		o(&s.settings)
+	}
+	return s, s.takeProcess()
 }
 
 // JoinAgent makes this process the agent of one node that a resource manager started,
@@ -45,11 +51,8 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 // head is. Otherwise it is as [ServeAgent]. Signals that [WithSignals] passes on are told
 // to the head, since the resource manager sends them to ranks, too.
 func JoinAgent(in *os.File, file string, options ...Option) error {
-	s := &session{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
-	for _, o := range options {
-		o(&s.settings)
-	}
-	if err := s.takeProcess(); err != nil {
+	s, err := agentSession(options)
+	if err != nil {
 		return err
 	}
 	signals := s.reportedSignals()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"gorun/env"
 	"gorun/launcher/hosts"
 )
 
@@ -62,6 +63,16 @@ func TestEachEngineHasFixtures(t *testing.T) {
 		broken, err := filepath.Glob("testdata/engines/broken-" + k.name + "-*.txtar")
 		require.NoError(t, err)
 		require.NotEmpty(t, broken, "no broken fixture of %s", k.name)
+	}
+}
+
+// TestEnginesOfJobs: what tells a rank's own job from another is said of engines of the
+// table, by their names there.
+func TestEnginesOfJobs(t *testing.T) {
+	every := env.EngineJob(func(string) (string, bool) { return "x", true })
+	for _, job := range strings.Split(every, ",") {
+		name, _, _ := strings.Cut(job, ":")
+		require.Contains(t, Names(), name)
 	}
 }
 

@@ -61,14 +61,7 @@ func (p *parser) eachIsNode(t *engine.Task) bool {
 // stepPlace is where the nodes meet: at the step's first node, and at ports that no other
 // step has, as far as nobody says otherwise.
 func (p *parser) stepPlace(j *job.JoinWish, t *engine.Task) {
-	store := &p.inv.Spec.Store
-	j.Addr, j.Port = store.Addr, store.Port
-	from := store.From
-	if j.Addr == "" && from == "" {
-		from = p.placeOfEnvironment(j)
-	}
-	j.From = joinWords(j.From, from)
-	store.Addr, store.Port, store.From = "", 0, ""
+	p.takePlace(j)
 	if j.Addr == "" {
 		j.Addr = t.Addr
 	}

@@ -143,16 +143,22 @@ func (p *parser) completionIndex() (w nodeRankWish) {
 	return w
 }
 
-// joinPlace moves to the join where, for a node alone, the store would listen.
-func (p *parser) joinPlace(j *job.JoinWish) {
+// takePlace moves to the join where, for a node alone, the store would listen; from says
+// what named that.
+func (p *parser) takePlace(j *job.JoinWish) (from string) {
 	store := &p.inv.Spec.Store
-	j.Addr, j.Port = store.Addr, store.Port
-	from := store.From
+	j.Addr, j.Port, from = store.Addr, store.Port, store.From
 	if j.Addr == "" && from == "" {
 		from = p.placeOfEnvironment(j)
 	}
 	j.From = joinWords(j.From, from)
 	store.Addr, store.Port, store.From = "", 0, ""
+	return from
+}
+
+// joinPlace is where nodes meet that somebody starts one by one.
+func (p *parser) joinPlace(j *job.JoinWish) {
+	from := p.takePlace(j)
 	switch {
 	case j.Addr == "":
 		p.problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or --rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and gorun starts the other nodes", p.nodesFrom))
