@@ -31,6 +31,8 @@ func TestAllocation(t *testing.T) {
 		"gorun --engine slurm x":               {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
 		"gorun --nnodes 2 x":                   {"n1:2 n2:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun --exclude n[1,3] x":             {"n2:2 n4:2", "--nodes=2 --ntasks=2 --nodelist=n[2,4]"},
+		"gorun --exclude n2.example.org x":     {"n1:2 n3:2 n4:2", "--nodes=3 --ntasks=3 --nodelist=n[1,3-4]"},
+		"gorun -H n2.example.org,N1 x":         {"n2:2 n1:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun -H n2,n1 x":                     {"n2:2 n1:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun -H n2:1 x":                      {"n2:1", "--nodes=1 --ntasks=1 --nodelist=n2"},
 		"gorun -H n1,n2 --nnodes 1 x":          {"n1:2", "--nodes=1 --ntasks=1 --nodelist=n1"},
@@ -94,6 +96,17 @@ func TestAllocationVerbose(t *testing.T) {
 	require.Contains(t, notes[0], "Slurm job 17: srun is not in PATH, so the job's nodes are reached by SSH")
 	notes = mustParse(t, "gorun --nnodes 2 --master-addr n1 x", allocation...).Notes
 	require.Equal(t, []string{"Slurm job 17: --nnodes 2 --master-addr n1 says that gorun is started on each node; without it gorun starts all nodes of the job itself"}, notes)
+}
+
+// This host is called by any of its names, where it is one of the job's.
+func TestThisHostInAllocation(t *testing.T) {
+	script := append(slices.Clone(allocation), "SLURMD_NODENAME=n3")
+	require.Equal(t, "n1:2 n2:2 n4:2", slotted(mustParse(t, "gorun --exclude localhost x", script...).Spec.Hosts))
+	require.Equal(t, "n3:2 n1:2", slotted(mustParse(t, "gorun -H here,n1 x", script...).Spec.Hosts))
+	require.Equal(t, "n3:1", slotted(mustParse(t, "gorun -H localhost:1 x", script...).Spec.Hosts))
+	named := []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n1,here", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
+	require.Equal(t, "n1:1", slotted(mustParse(t, "gorun --exclude 127.0.0.1 x", named...).Spec.Hosts))
+	require.Equal(t, []string{"--exclude localhost: localhost: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"}, problems(t, "gorun --exclude localhost x", allocation...))
 }
 
 // A job of one node that is this host needs no srun.
@@ -205,7 +218,7 @@ func TestSeats(t *testing.T) {
 }
 
 func TestEngineProblems(t *testing.T) {
-	const instead = ": start gorun once per node (srun --ntasks-per-node=1 gorun ...), and it starts ranks itself"
+	const instead = ": start gorun once per node (srun -N2 -n2 --ntasks-per-node=1 gorun ...), and it starts ranks itself"
 	const has = ": step 17.2 has 4 tasks, 2 of them on this node, and each is one rank" + instead
 	for _, c := range []struct {
 		line      string
