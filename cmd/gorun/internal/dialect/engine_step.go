@@ -186,7 +186,9 @@ func (p *parser) seatCounts(t *engine.Task) {
 	if total != 0 && total != t.NumTasks {
 		p.problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
 	}
-	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || perNode.N != t.LocalTasks && perNode.N != 1) {
+	// All tasks have to refuse what one refuses, or the others would wait for it.
+	even := perNode.N == t.LocalTasks && perNode.N*t.NumNodes == t.NumTasks
+	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || !even && perNode.N != 1) {
 		p.problem(fmt.Errorf("%s: %s: %s", perNode.From, has, instead))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""

@@ -197,6 +197,19 @@ func TestEngineCPUs(t *testing.T) {
 	require.Zero(t, mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
 }
 
+// uneven is what a task on the first node has where that has three of four.
+var uneven = []string{
+	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=3,1",
+	"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",
+}
+
+// gorun bench has as many ranks as the engine says, and one per GPU or CPU where it says
+// nothing.
+func TestBenchInAllocation(t *testing.T) {
+	require.Equal(t, job.CountUnset, mustParse(t, "gorun bench allreduce", allocation...).Spec.PerNode.Kind)
+	require.Equal(t, job.CountAuto, mustParse(t, "gorun bench allreduce", "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
+}
+
 // With several tasks on a node each is a rank.
 func TestSeats(t *testing.T) {
 	ports := stepPorts("slurm-17.2")
@@ -234,6 +247,8 @@ func TestEngineProblems(t *testing.T) {
 		{"gorun --nnodes 1 x", step("0"), []string{"--nnodes 1 contradicts step 17.0, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
 		{"gorun -n 3 x", seats, []string{"-n 3" + has}},
 		{"gorun --nproc-per-node 4 x", seats, []string{"--nproc-per-node 4" + has}},
+		{"gorun --nproc-per-node 1 --nnodes 3 x", seats, []string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
+		{"gorun --nproc-per-node 3 x", uneven, []string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead}},
 		{"gorun --nproc-per-node gpu x", seats, []string{"--nproc-per-node gpu" + has}},
 		{"gorun -n 1 x : -n 3 y", seats, []string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" + instead}},
 		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out"}},
