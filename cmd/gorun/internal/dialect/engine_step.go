@@ -27,7 +27,7 @@ func (p *parser) finishTasks(t *engine.Task) {
 		spec.RunID = found.Engine + "-" + t.Step
 	}
 	j := &job.JoinWish{
-		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, EngineSignals: t.Signals,
+		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, EngineSignals: t.Signals, HostsExist: true,
 		Timeout: p.conf.joinTimeout(p.backend), From: joinWords(p.nodesFrom, found.From),
 	}
 	spec.Join = j
