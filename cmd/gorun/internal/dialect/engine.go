@@ -39,7 +39,7 @@ func (p *parser) findEngine() {
 	p.engine.looked = true
 	found, err := engine.Find(engine.World{
 		Lookup: p.around.Lookup, Names: p.around.Names, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
-		Output: p.around.Output,
+		Output: p.around.Output, IsUnknown: p.around.IsUnknown,
 	}, p.engine.name)
 	if err != nil {
 		if p.engine.from != "" {

@@ -27,7 +27,8 @@ func (p *parser) finishTasks(t *engine.Task) {
 		spec.RunID = found.Engine + "-" + t.Step
 	}
 	j := &job.JoinWish{
-		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, EngineSignals: t.Signals, Munge: t.Munge, MungeSocket: t.MungeSocket,
+		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, HostsExist: true,
+		EngineSignals: t.Signals, Munge: t.Munge, MungeSocket: t.MungeSocket,
 		Timeout: p.conf.joinTimeout(p.backend), From: joinWords(p.nodesFrom, found.From),
 	}
 	spec.Join = j

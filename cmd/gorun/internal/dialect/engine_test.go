@@ -149,7 +149,8 @@ func TestSteps(t *testing.T) {
 			require.Equal(t, job.StoreWish{}, inv.Spec.Store)
 			got := *inv.Spec.Join
 			require.Contains(t, got.From, "SLURM_STEP_NODELIST=n[1-2]")
-			got.From, c.want.NumNodes, c.want.NodeID, c.want.EngineSignals, c.want.Munge = "", 2, "n1", true, true
+			got.From, c.want.NumNodes, c.want.NodeID = "", 2, "n1"
+			c.want.EngineSignals, c.want.Munge, c.want.HostsExist = true, true, true
 			require.Equal(t, c.want, got)
 			require.Equal(t, got.ID, inv.Spec.RunID)
 		})
