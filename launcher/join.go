@@ -177,7 +177,11 @@ func (s *session) sayFollowed(host string) {
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
 		return
 	}
-	s.settings.tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
+	tell := s.settings.tell
+	if s.spec.Join.EngineSignals { // a step of a resource manager's, which has as many lines as nodes otherwise
+		tell = s.settings.detail
+	}
+	tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
 }
 
 // showOwn has a process that is one rank show what that prints.

@@ -113,6 +113,10 @@ func TestSlurm(t *testing.T) {
 		"output of each rank":          slurmOwnOutput,
 		"one rank of several fails":    slurmGorunPerRankFails,
 		"a step's warning":             slurmStepWarning,
+		"two steps":                    slurmTwoSteps,
+		"heterogeneous":                slurmHeterogeneous,
+		"fewer ranks":                  slurmFewerTasks,
+		"restarts":                     slurmRestarts,
 		"a job inside a rank":          slurmInsideRank,
 		"without the engine":           slurmNone,
 	} {

@@ -126,7 +126,7 @@ func (c *Cluster) start() error {
 		return err
 	}
 	if err := c.until("slurmctld answers", func() (bool, error) {
-		out, _ := c.command(context.Background(), "scontrol", "ping").Output()
+		out, _ := c.CommandContext(context.Background(), "scontrol", "ping").Output()
 		return strings.Contains(string(out), " is UP"), nil
 	}); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (c *Cluster) Environ() []string {
 // Command runs a program with Environ, such as salloc, srun or scancel; the process is the program itself. When the test ends, it gets
 // SIGTERM.
 func (c *Cluster) Command(t testing.TB, name string, args ...string) *exec.Cmd {
-	return c.command(t.Context(), name, args...)
+	return c.CommandContext(t.Context(), name, args...)
 }
 
 // inside is argv of a program that sees the nodes' names, in the current folder.
@@ -205,7 +205,8 @@ func (c *Cluster) inside(name string, args ...string) []string {
 	return append([]string{"/bin/sh", "-c", script, "testslurm"}, argv...)
 }
 
-func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+// CommandContext is Command for programs that are no test: SIGTERM comes when ctx ends.
+func (c *Cluster) CommandContext(ctx context.Context, name string, args ...string) *exec.Cmd {
 	argv := c.inside(name, args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = c.Environ()
@@ -219,7 +220,7 @@ func (c *Cluster) run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var complaint strings.Builder
-	cmd := c.command(ctx, name, args...)
+	cmd := c.CommandContext(ctx, name, args...)
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {

@@ -65,14 +65,15 @@ func (c *Cluster) field(job int, name string) (string, error) {
 	return "", nil
 }
 
-// Wait waits until a job has ended and returns its state.
+// Wait waits until a job has ended, on all its nodes (it stays COMPLETING while the slurmd of one is gone), and returns its state.
 func (c *Cluster) Wait(t testing.TB, job int) string {
 	t.Helper()
 	var state string
-	require.NoError(t, c.until(fmt.Sprintf("job %d ends (it is %s)", job, state), func() (ended bool, err error) {
+	err := c.until(fmt.Sprintf("job %d ends", job), func() (ended bool, err error) {
 		state, err = c.field(job, "JobState")
 		return slices.Contains(finalStates, state), err
-	}))
+	})
+	require.NoError(t, err, "it is %s", state)
 	return state
 }
 

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -70,16 +69,14 @@ func (w *wish) outside() error {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	cluster, err := testslurm.Open(testslurm.Config{Nodes: nodes, CPUs: perNode})
+	cluster, err := testslurm.Open(testslurm.Config{Nodes: nodes, CPUs: perNode, Names: true})
 	if err != nil {
 		return err
 	}
 	self, err := os.Executable()
 	if err == nil {
 		words := append([]string{"--quiet", "--nodes", strconv.Itoa(nodes), "--ntasks", strconv.Itoa(nodes * perNode), self, "-inside"}, os.Args[1:]...)
-		salloc := exec.CommandContext(ctx, "salloc", words...)
-		salloc.Cancel = func() error { return salloc.Process.Signal(syscall.SIGTERM) }
-		salloc.Env = cluster.Environ()
+		salloc := cluster.CommandContext(ctx, "salloc", words...)
 		salloc.Stdout, salloc.Stderr = os.Stdout, os.Stderr
 		err = salloc.Run()
 	}

@@ -134,7 +134,7 @@ func (s *slurm) expand(name, list string) ([]string, error) {
 // SLURM_TASKS_PER_NODE is always set; where nobody asked for tasks it counts CPUs, or
 // nothing.
 func (s *slurm) readTasks(p *part) error {
-	if s.isInteractive() {
+	if s.isInteractive() && !s.preserved(p) {
 		// Numbers of tasks are those of the interactive step, which has one.
 		s.why = append(s.why, "the interactive step, which says nothing of the job's tasks")
 		return s.tasksOfCPUs(p)
@@ -157,6 +157,15 @@ func (s *slurm) readTasks(p *part) error {
 	p.tasks = tasks
 	s.why = append(s.why, name+"="+s.get(name))
 	return nil
+}
+
+// preserved reports whether the interactive step has the numbers of the job's tasks, as
+// with srun's --preserve-env, which is among Slurm's default InteractiveStepOptions: they
+// then count more than its own one task on one node.
+func (s *slurm) preserved(p *part) bool {
+	tasks, err := s.counts("SLURM_TASKS_PER_NODE"+p.suffix, len(p.nodes))
+	total, counted, numberErr := s.number("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
+	return err == nil && numberErr == nil && counted && total > 1 && total == sum(tasks)
 }
 
 // tasksOfCPUs divides a node's CPUs by those that a task is meant to have, if the user

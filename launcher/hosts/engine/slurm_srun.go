@@ -72,7 +72,7 @@ func (s *slurm) start(wanted []hosts.Host) Start {
 	}
 	once := append(slices.Clone(srunWords), words...)
 	return Start{
-		Once: once, Drop: srunDrop, NodeIDs: []string{"SLURMD_NODENAME"},
+		Once: once, Drop: srunDrop, Set: tasksOf(whole), NodeIDs: []string{"SLURMD_NODENAME"},
 		// A name that srun would make can be guessed, and srun writes through a link of that
 		// name. The agent is static: it has no libraries that could be sent along.
 		Bcast:   []string{"--bcast=/tmp/{name}", "--send-libs=no"},
@@ -80,6 +80,19 @@ func (s *slurm) start(wanted []hosts.Host) Start {
 		// Of a step over several components the tasks of one alone get srun's input.
 		ByFile: len(whole) > 1,
 	}
+}
+
+// tasksOf tells srun how many tasks each of several components gets: of a component
+// with as many tasks as nodes it starts one alone otherwise (22.05).
+func tasksOf(parts []part) []string {
+	if len(parts) < 2 {
+		return nil
+	}
+	var set []string
+	for _, p := range parts {
+		set = append(set, "SLURM_NTASKS"+p.suffix+"="+strconv.Itoa(len(p.nodes)))
+	}
+	return set
 }
 
 // shape are the words that say on which nodes: by name; or by components, of which srun

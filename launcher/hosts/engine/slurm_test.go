@@ -58,6 +58,13 @@ func slots(all []hosts.Host) string {
 
 const version = "slurm-22.05/"
 
+// Slurm's default InteractiveStepOptions have --preserve-env: the numbers are the job's.
+func TestSlurmInteractiveStepWithTheJobsNumbers(t *testing.T) {
+	found, err := Find(world(t, version+"interactive-n5-0", "SLURM_TASKS_PER_NODE=3,2", "SLURM_NTASKS=5", "SLURM_NPROCS=5"), "")
+	require.NoError(t, err)
+	require.Equal(t, "n1:3 n2:2", slots(found.Hosts))
+}
+
 // What a real Slurm sets in salloc, in batch scripts and in the interactive step.
 func TestSlurmAllocations(t *testing.T) {
 	for name, want := range map[string]struct {
