@@ -94,6 +94,24 @@ func slurmSignalFaults() []slurmFault {
 	add("SIGTERM to the batch shell, whose child gorun is", "nothing left", underScript, "setsid", "ignore", cancel("--batch", "--signal=TERM"), func(s *slurmScene, got outcome) {
 		s.require(got.code != 0, "exit code 0: %s", s.said())
 	})
+	for _, twice := range []bool{false, true} {
+		all = append(all, slurmFault{
+			name: fmt.Sprintf("Ctrl-C typed at salloc's terminal, twice: %t", twice), criterion: "exit code 130", act: func(s *slurmScene) {
+				tty, err := openTerminal()
+				s.require(err == nil, "%v", err)
+				s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"), program: role("rank", "ignore", "setsid"), tty: tty})
+				s.assembled("setsid")
+				s.at = time.Now()
+				_, _ = tty.master.WriteString("\x03")
+				if twice {
+					s.until("the first is told", func() bool { return strings.Contains(tty.String(), "SIGINT") })
+					_, _ = tty.master.WriteString("\x03")
+				}
+			}, check: func(s *slurmScene, got outcome) {
+				s.require(got.code == 130, "exit code %d: %s", got.code, s.text("stdout"))
+			},
+		})
+	}
 	all = append(all, slurmFault{
 		name: "time limit, stubborn daemons", soak: true, criterion: "killed by Slurm: time limit; nothing left", act: func(s *slurmScene) {
 			s.spread(inScript, "daemon", "ignore")

@@ -27,6 +27,39 @@ func slurmKillFaults() []slurmFault {
 			s.strike(s.agent(ranks[3]), syscall.SIGKILL)
 		}, check: func(s *slurmScene, got outcome) { saysInSlurm(125, node+" is lost")(s, got) },
 	})
+	all = append(all, slurmFault{
+		name: "SIGKILL of srun, not of its helper", criterion: "its helper ends the step; gorun says that Slurm or srun did", act: func(s *slurmScene) {
+			s.spread(inScript, "setsid", "ignore")
+			for _, p := range s.named("srun") {
+				if parent, _ := read(p.parent); parent.name == "gorun" {
+					s.strike(p, syscall.SIGKILL)
+				}
+			}
+		}, check: func(s *slurmScene, got outcome) {
+			s.require(got.code != 0 && strings.Contains(got.stderr, "srun"), "code %d: %s", got.code, s.said())
+		},
+	}, slurmFault{
+		name: "an agent is frozen", criterion: "exit code 125, the node is named", act: func(s *slurmScene) {
+			ranks := s.spread(inAllocation, "daemon", "ignore", brief()...)
+			node = s.variable(ranks[3].pid, "SLURMD_NODENAME")
+			s.strike(s.agent(ranks[3]), syscall.SIGSTOP)
+		}, check: func(s *slurmScene, got outcome) { saysInSlurm(125, node+" is lost")(s, got) },
+	})
+	for _, by := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
+		all = append(all, slurmFault{
+			name: signalName(by) + " of salloc", criterion: "nothing left", soak: by == syscall.SIGHUP, act: func(s *slurmScene) {
+				s.spread(inAllocation, "daemon", "ignore")
+				found := s.named("salloc")
+				s.require(len(found) == 1, "salloc: %v", found)
+				s.strike(found[0], by)
+				if by == syscall.SIGKILL { // nobody gives the allocation back
+					s.must("scancel", s.number())
+				}
+			}, check: func(s *slurmScene, got outcome) {
+				s.require(got.code != 0 || by == syscall.SIGHUP, "exit code 0: %s", s.said())
+			},
+		})
+	}
 	for what, kill := range map[string]func(s *slurmScene, ranks []*member){
 		"srun": func(s *slurmScene, _ []*member) { s.killSrun() }, "the step's daemon on a node": func(s *slurmScene, ranks []*member) { s.killStepd(ranks[3]) },
 	} {

@@ -102,6 +102,17 @@ func slurmBesideFaults() []slurmFault {
 				s.start(work{around: s.around("salloc", "-Q", "-N4", "--ntasks-per-node=16"), program: shell(`[ $RANK != 63 ] || exit 5; exec sleep 100`)})
 			}, check: saysInSlurm(5, "rank 63 failed first"),
 		},
+		{
+			name: "a rank fails, and is started again", criterion: "exit code 0 after the second attempt", act: func(s *slurmScene) {
+				s.form(inAllocation, role("rank", "ignore", "daemon"), "--max-restarts", "1")
+				first := s.assembled("daemon")
+				s.order(first[3], "exit 7")
+				s.await("rank", 8)
+				s.await("child", 8)
+				s.until("the end of the first attempt", func() bool { return !slices.ContainsFunc(first, func(m *member) bool { return m.self.lives() }) })
+				s.finish(slices.DeleteFunc(s.kind("rank"), func(m *member) bool { return !m.self.lives() }))
+			}, check: saysInSlurm(0),
+		},
 		shortJobs(inAllocation, 40, 1000), shortJobs(gorunEveryNode, 5, 200), shortJobs(gorunEveryRank, 5, 200),
 	}
 }

@@ -3,7 +3,10 @@ package faults
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // slurmStartFaults are about what is not there.
@@ -60,6 +63,33 @@ func slurmStartFaults() []slurmFault {
 			}, check: saysInSlurm(125, "srun"),
 		},
 		{
+			name: "srun's settings in the environment", criterion: "they are for the user's own steps, and the job runs", act: func(s *slurmScene) {
+				s.start(work{around: append(s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2", "env"), srunSettings(s.dir)...), program: role("print")})
+			}, check: func(s *slurmScene, got outcome) {
+				saysInSlurm(0)(s, got)
+				s.require(strings.Count(got.stdout, " here\n") == 4, "%q", got.stdout)
+			},
+		},
+		{
+			name: "scancel while agents are started", criterion: "nothing left, and no wait", act: func(s *slurmScene) {
+				s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...), program: role("print")})
+				s.told()
+				for _, p := range s.gorun(false) {
+					s.job, _ = strconv.Atoi(s.variable(p.pid, "SLURM_JOB_ID"))
+				}
+				s.at = time.Now()
+				s.must("scancel", s.number())
+				s.goOn() // salloc tells nobody: srun does
+			}, check: func(s *slurmScene, got outcome) { s.require(got.code != 0, "exit code 0: %s", s.said()) },
+		},
+		{
+			name: "Ctrl-C while srun waits", criterion: "nothing left", act: func(s *slurmScene) {
+				s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...), program: role("print")})
+				s.told()
+				s.strike(s.head(), syscall.SIGINT)
+			}, check: func(*slurmScene, outcome) {}, // salloc says 0 of a command that was interrupted
+		},
+		{
 			name: "gorun is not on the nodes", criterion: "srun brings it; nothing of it is left", act: func(s *slurmScene) {
 				s.launcher.argv[0] = s.path("own") + "/gorun"
 				hide := `mkdir "$0" && mount -t tmpfs own "$0" && cp "$1" "$0"/gorun && shift && exec "$@"`
@@ -76,5 +106,18 @@ func slurmStartFaults() []slurmFault {
 				}
 			},
 		},
+	}
+}
+
+// srunSettings are variables that srun takes for options, with values that would break the step of the agents.
+func srunSettings(dir string) []string {
+	return []string{
+		"SLURM_STDINMODE=none", "SLURM_STDOUTMODE=none", "SLURM_STDERRMODE=" + dir + "/lost", "SLURM_KILL_BAD_EXIT=1", "SLURM_WAIT=1", "SLURM_LABELIO=1",
+		"SLURM_UNBUFFEREDIO=1", "SLURM_TIMELIMIT=1", "SLURM_EXCLUSIVE=1", "SLURM_OVERCOMMIT=1", "SLURM_MEM_PER_NODE=999999", "SLURM_CPUS_PER_TASK=64", "SLURM_DEBUG=3",
+		"SLURM_IMMEDIATE=1", "SLURM_MPI_TYPE=none", "SLURM_GRES=gpu:7", "SLURM_CONSTRAINT=nope", "SLURM_QUIT_ON_INTERRUPT=1", "SLURM_EXPORT_ENV=NONE",
+		"SLURM_PARTITION=nope", "SLURM_ACCOUNT=nope", "SLURM_RESERVATION=nope", "SLURM_QOS=nope", "SLURM_DEPENDENCY=afterok:1", "SLURM_PROLOG=/no/such/prolog",
+		"SLURM_EPILOG=/no/such/epilog", "SLURM_NTASKS_PER_CORE=1", "SLURM_THREADS=7", "SLURM_HINT=nomultithread", "SLURM_WORKING_DIR=/no/such/folder", "SLURM_REMOTE_CWD=/no/such/folder",
+		"SLURM_EXIT_ERROR=77", "SLURM_OPEN_MODE=a", "SLURM_UMASK=0777", "SLURM_CPU_FREQ_REQ=low", "SLURM_JOB_NAME=--evil", "SLURM_SRUN_REDUCE_TASK_EXIT_MSG=1", "SLURM_NO_KILL=0",
+		"SLURM_MULTI_PROG=1", "SLURM_RESV_PORTS=1", "SLURM_ACCTG_FREQ=1", "SLURM_EXACT=1", "SLURM_SPREAD_JOB=1",
 	}
 }

@@ -68,7 +68,15 @@ func (s *slurmScene) watchedSrun() (around []string) {
 	dir := s.path("bin")
 	err := os.Mkdir(dir, 0o755)
 	s.require(err == nil, "%v", err)
-	script := fmt.Sprintf("#!/bin/sh\nexport PATH=${PATH#*:}\ntee %s/told | { until [ -e %s/go ]; do sleep 0.02; done; exec srun \"$@\"; }\n", s.dir, s.dir)
+	script := fmt.Sprintf(`#!/bin/sh
+export PATH=${PATH#*:}
+read line
+echo "$line" >%[1]s/told
+until [ -e %[1]s/go ]; do sleep 0.02; done
+mkfifo %[1]s/in
+{ echo "$line"; exec cat <&3; } 3<&0 >%[1]s/in 2>/dev/null &
+exec srun "$@" <%[1]s/in
+`, s.dir)
 	err = os.WriteFile(filepath.Join(dir, "srun"), []byte(script), 0o755)
 	s.require(err == nil, "%v", err)
 	return []string{"env", "PATH=" + dir + ":" + os.Getenv("PATH")}
