@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +18,7 @@ func slurmRankFaults() (all []slurmFault) {
 		}{{"exit 7", 7, "exit code 7"}, {"signal 9", 137, "killed by SIGKILL"}, {"signal 11", 139, "killed by SIGSEGV"}} {
 			node := ""
 			all = append(all, slurmFault{
-				name: form + ", rank 3: " + row.order, criterion: fmt.Sprintf("exit code %d; rank, node and last lines named", row.code), soak: (i+j)%2 != 0,
+				name: form + ", rank 3: " + row.order, criterion: fmt.Sprintf("exit code %d; rank, node and last lines named", row.code), soak: (i+j)%3 != 0,
 				act: func(s *slurmScene) {
 					ranks := s.spread(form, []string{"none", "daemon", "setsid"}[j], "ignore")
 					if form != gorunEveryNode { // whose nodes know each other by the names of their hosts
@@ -41,8 +42,9 @@ func slurmRankFaults() (all []slurmFault) {
 // slurmSignalFaults are about Slurm and people who end a job, whose ranks ignore that or not.
 func slurmSignalFaults() []slurmFault {
 	var all []slurmFault
+	inSoak := []string{"two scancels", "scancel --signal=KILL", "Ctrl-C", "Ctrl-C twice"}
 	add := func(name, criterion string, form, shape, manner string, act func(s *slurmScene, ranks []*member), check func(*slurmScene, outcome)) {
-		all = append(all, slurmFault{name: name, criterion: criterion, act: func(s *slurmScene) {
+		all = append(all, slurmFault{name: name, criterion: criterion, soak: slices.Contains(inSoak, name), act: func(s *slurmScene) {
 			ranks := s.spread(form, shape, manner)
 			s.at = time.Now()
 			act(s, ranks)

@@ -19,7 +19,7 @@ func slurmKillFaults() []slurmFault {
 			},
 		})
 	}
-	node := ""
+	node, frozen := "", ""
 	all = append(all, slurmFault{
 		name: "SIGKILL of an agent", criterion: "exit code 125, the node is named", act: func(s *slurmScene) {
 			ranks := s.spread(inAllocation, "daemon", "ignore")
@@ -39,15 +39,15 @@ func slurmKillFaults() []slurmFault {
 			s.require(got.code != 0 && strings.Contains(got.stderr, "srun"), "code %d: %s", got.code, s.said())
 		},
 	}, slurmFault{
-		name: "an agent is frozen", criterion: "exit code 125, the node is named", act: func(s *slurmScene) {
+		name: "an agent is frozen", soak: true, criterion: "exit code 125, the node is named", act: func(s *slurmScene) {
 			ranks := s.spread(inAllocation, "daemon", "ignore", brief()...)
-			node = s.variable(ranks[3].pid, "SLURMD_NODENAME")
+			frozen = s.variable(ranks[3].pid, "SLURMD_NODENAME")
 			s.strike(s.agent(ranks[3]), syscall.SIGSTOP)
-		}, check: func(s *slurmScene, got outcome) { saysInSlurm(125, node+" is lost")(s, got) },
+		}, check: func(s *slurmScene, got outcome) { saysInSlurm(125, frozen+" is lost")(s, got) },
 	})
 	for _, by := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		all = append(all, slurmFault{
-			name: signalName(by) + " of salloc", criterion: "nothing left", soak: by == syscall.SIGHUP, act: func(s *slurmScene) {
+			name: signalName(by) + " of salloc", criterion: "nothing left", soak: by != syscall.SIGKILL, act: func(s *slurmScene) {
 				s.spread(inAllocation, "daemon", "ignore")
 				found := s.named("salloc")
 				s.require(len(found) == 1, "salloc: %v", found)
@@ -64,13 +64,13 @@ func slurmKillFaults() []slurmFault {
 		"srun": func(s *slurmScene, _ []*member) { s.killSrun() }, "the step's daemon on a node": func(s *slurmScene, ranks []*member) { s.killStepd(ranks[3]) },
 	} {
 		all = append(all, slurmFault{
-			name: "SIGKILL of " + what, criterion: "the job goes on; exit code 0", act: func(s *slurmScene) {
+			name: "SIGKILL of " + what, soak: what != "srun", criterion: "the job goes on; exit code 0", act: func(s *slurmScene) {
 				ranks := s.spread(inAllocation, "setsid", "ignore")
 				kill(s, ranks)
 				s.finish(ranks)
 			}, check: saysInSlurm(0),
 		}, slurmFault{
-			name: "SIGKILL of " + what + ", a rank fails", criterion: "exit code 3, the rank is named", act: func(s *slurmScene) {
+			name: "SIGKILL of " + what + ", a rank fails", soak: what == "srun", criterion: "exit code 3, the rank is named", act: func(s *slurmScene) {
 				ranks := s.spread(inAllocation, "daemon", "ignore")
 				kill(s, ranks)
 				s.order(ranks[2], "exit 3")
@@ -82,7 +82,7 @@ func slurmKillFaults() []slurmFault {
 				s.strike(s.head(), syscall.SIGKILL)
 			}, check: saysInSlurm(137),
 		}, slurmFault{
-			name: "SIGKILL of " + what + ", then scancel", criterion: "nothing left", act: func(s *slurmScene) {
+			name: "SIGKILL of " + what + ", then scancel", soak: true, criterion: "nothing left", act: func(s *slurmScene) {
 				ranks := s.spread(inScript, "daemon", "ignore")
 				kill(s, ranks)
 				s.at = time.Now()

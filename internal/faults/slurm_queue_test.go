@@ -27,7 +27,7 @@ func slurmQueueFaults() []slurmFault {
 	}}
 	for _, form := range []string{inAllocation, inScript, gorunEveryNode, gorunEveryRank} {
 		all = append(all, slurmFault{
-			name: form + ", suspended for longer than a lease", criterion: "the job goes on and ends well", soak: form == gorunEveryRank || form == inScript, act: func(s *slurmScene) {
+			name: form + ", suspended for longer than a lease", criterion: "the job goes on and ends well", soak: form != inAllocation, act: func(s *slurmScene) {
 				ranks := s.spread(form, "none", "ignore", brief()...)
 				s.must("scontrol", "suspend", s.number())
 				s.until("stopped ranks", func() bool {

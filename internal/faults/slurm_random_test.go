@@ -38,7 +38,7 @@ func TestSlurmAtRandom(t *testing.T) {
 	testneeds.Slurm(t)
 	r := testneeds.Rand(t)
 	places := make(chan struct{}, slurmAtOnce)
-	for n := range testneeds.Count(12, 300) {
+	for n := range testneeds.Count(8, 300) {
 		d := drawSlurm(r)
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,7 @@ var slurmConfig = testslurm.Config{Names: true, CPUs: 64, KillWait: slurmKillWai
 const (
 	slurmKillWait = 3 // seconds
 	// slurmAtOnce is how many cases run at once in one Slurm.
-	slurmAtOnce = 3
+	slurmAtOnce = 5
 )
 
 // Forms in which gorun may be started inside Slurm.
