@@ -183,9 +183,9 @@ func (s *said) all() []Word {
 
 // telling is the last of the lines that say most, "" if there is none.
 func (s *said) telling() (text string) {
-	least := rank(AgentEnds)
+	least := (&Word{Kind: AgentEnds}).rank()
 	for _, w := range s.all() {
-		if r := rank(w.Kind); r <= least {
+		if r := w.rank(); r <= least {
 			text, least = w.Text, r
 		}
 	}
