@@ -84,14 +84,12 @@ func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invit
 		return nil, nil, err
 	}
 	conn, err = gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) { return find(s.spec.Environ, name) })
-	if err == nil {
-		removeBrought(invitation)
-	}
+	removeBrought(invitation)
 	return invitation, conn, err
 }
 
 // removeBrought removes this program where the resource manager has brought it here for
-// this job alone. Now that all agents have come each of them runs.
+// this job alone: all agents have come, so that each of them runs, or they never will.
 func removeBrought(i *gather.Invitation) {
 	own, err := os.Executable()
 	if err == nil && i.Brought != "" && filepath.Base(own) == i.Brought {

@@ -49,8 +49,7 @@ func (s *session) gathersByEngine() bool {
 func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg := gather.Config{
 		Start: *s.spec.Reach.Engine, Addrs: ownAddresses(), Environ: withoutSecret(s.spec.Environ), Dir: s.sharedDir(),
-		Version: version.String(), Timeout: s.reachTimeout(), Tell: s.settings.tell, Detail: s.settings.detail,
-		Came: s.progress.came,
+		Version: version.String(), Timeout: s.reachTimeout(), Came: s.progress.came, Detail: s.settings.detail,
 	}
 	for _, h := range list {
 		cfg.Nodes = append(cfg.Nodes, h.Name)

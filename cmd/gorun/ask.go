@@ -19,7 +19,9 @@ const patience = 30 * time.Second
 func outputOf(argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second // what it has started may hold its output
+	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
 		said := strings.TrimSpace(string(exit.Stderr))
 		return nil, errors.New(printable.Text(printable.Short(strings.TrimPrefix(said+" ("+exit.String()+")", " "))))

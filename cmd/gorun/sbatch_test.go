@@ -63,6 +63,6 @@ func TestBatchJobsForgetTheJobAround(t *testing.T) {
 	require.Equal(t, []string{"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SBATCH_PARTITION=p", "GORUN_LABEL=never"},
 		ofNoJob([]string{
 			"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURMD_NODENAME=n1", "SBATCH_PARTITION=p",
-			"GORUN_JOB=x", "GORUN_JOB_KEY=/k", "GORUN_JOB_STORE=h:1", "GORUN_LABEL=never",
+			"GORUN_JOB=x", "GORUN_JOB_ENGINE=slurm:7", "GORUN_JOB_KEY=/k", "GORUN_JOB_STORE=h:1", "GORUN_LABEL=never",
 		}))
 }

@@ -3,9 +3,10 @@ package main
 import (
 	"net/netip"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/hosts"
 )
 
 // isThisHost reports whether a name or address means the host that gorun runs
@@ -18,16 +19,7 @@ func isThisHost(name string) bool {
 	if err != nil {
 		return false
 	}
-	return sameHost(name, own)
-}
-
-// sameHost compares names of hosts; a short name fits the same one with a
-// domain, two domains have to be equal.
-func sameHost(a, b string) bool {
-	a, b = strings.ToLower(strings.TrimSuffix(a, ".")), strings.ToLower(strings.TrimSuffix(b, "."))
-	shortA, domainA, _ := strings.Cut(a, ".")
-	shortB, domainB, _ := strings.Cut(b, ".")
-	return shortA != "" && shortA == shortB && (domainA == domainB || domainA == "" || domainB == "")
+	return hosts.SameName(name, own)
 }
 
 // isOwnAddress asks the kernel, by binding a socket that sends nothing: no list

@@ -33,14 +33,3 @@ func TestIsOwnAddress(t *testing.T) {
 		}
 	}
 }
-
-func TestSameHost(t *testing.T) {
-	for _, same := range [][2]string{
-		{"node1", "node1"}, {"NODE1", "node1"}, {"node1", "node1.site.org"}, {"node1.site.org", "node1"}, {"node1.site.org.", "node1.site.org"},
-	} {
-		require.True(t, sameHost(same[0], same[1]), same)
-	}
-	for _, other := range [][2]string{{"node1", "node2"}, {"node1.a.org", "node1.b.org"}, {"", ""}, {".", "node1"}, {"node1", "node11"}} {
-		require.False(t, sameHost(other[0], other[1]), other)
-	}
-}

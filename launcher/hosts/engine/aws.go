@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // line. The main node, which is node 0 here whatever its index, is the only one that
 // its address is not given to.
 func findBatch(w World) (*Found, error) {
-	r := reader{w, "AWS Batch"}
+	r := reader{w}
 	if !r.set("AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES") {
 		return nil, nil // an array job has AWS_BATCH_JOB_ARRAY_INDEX
 	}
@@ -25,7 +26,7 @@ func findBatch(w World) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, _, _ := strings.Cut(r.text("AWS_BATCH_JOB_ID"), "#") // each node has #INDEX behind it
+	id, _, _ := strings.Cut(r.get("AWS_BATCH_JOB_ID"), "#") // each node has #INDEX behind it
 	t := oneOf(index, number, id)
 	switch {
 	case index == main:
@@ -36,13 +37,13 @@ func findBatch(w World) (*Found, error) {
 	t.Rank, t.NodeID = t.Node, strconv.Itoa(index)
 	f := &Found{Job: "AWS Batch job " + id, JobID: id, Why: r.from("AWS_BATCH_JOB_NODE_INDEX") + " and " + r.from("AWS_BATCH_JOB_NUM_NODES"), Task: t}
 	if index == main {
-		t.Addr = r.text("HOSTNAME") // a name stands for all addresses of the host
-		return f, r.check(f)
+		t.Addr = r.get("HOSTNAME") // a name stands for all addresses of the host
+		return f, f.check()
 	}
-	if t.Addr = r.text("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"); t.Addr == "" {
-		return nil, r.wrong("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node (index %d)", main)
+	if t.Addr = r.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"); t.Addr == "" {
+		return nil, fmt.Errorf("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node (index %d)", main)
 	}
-	return f, r.check(f)
+	return f, f.check()
 }
 
 // oneOf is one of a number of tasks, each alone on its node.
@@ -54,17 +55,17 @@ func oneOf(node, number int, step string) *Task {
 // line. Its training toolkit has put /opt/ml/input/config/resourceconfig.json into
 // variables; the hosts are in the order of their names there.
 func findSageMaker(w World) (*Found, error) {
-	r := reader{w, "SageMaker"}
+	r := reader{w}
 	if !r.set("SM_HOSTS", "SM_CURRENT_HOST") {
 		return nil, nil
 	}
 	var names []string
-	if err := json.Unmarshal([]byte(r.text("SM_HOSTS")), &names); err != nil {
-		return nil, r.wrong("%s: %w", r.from("SM_HOSTS"), err)
+	if err := json.Unmarshal([]byte(r.get("SM_HOSTS")), &names); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.from("SM_HOSTS"), err)
 	}
-	here := slices.Index(names, r.text("SM_CURRENT_HOST"))
+	here := slices.Index(names, r.get("SM_CURRENT_HOST"))
 	if here < 0 {
-		return nil, r.wrong("%s is not in %s", r.from("SM_CURRENT_HOST"), r.from("SM_HOSTS"))
+		return nil, fmt.Errorf("%s is not in %s", r.from("SM_CURRENT_HOST"), r.from("SM_HOSTS"))
 	}
 	slots := 0
 	if r.set("SM_NUM_GPUS") {
@@ -73,7 +74,7 @@ func findSageMaker(w World) (*Found, error) {
 			return nil, err
 		}
 	}
-	id := r.text("TRAINING_JOB_NAME")
+	id := r.get("TRAINING_JOB_NAME")
 	f := &Found{
 		Job: strings.TrimSpace("SageMaker job " + id), JobID: id,
 		Why:  r.from("SM_HOSTS") + " and " + r.from("SM_CURRENT_HOST"),
@@ -81,7 +82,7 @@ func findSageMaker(w World) (*Found, error) {
 	}
 	for _, name := range names {
 		if err := checkHost(name); err != nil {
-			return nil, r.wrong("%s: %w", r.from("SM_HOSTS"), err)
+			return nil, fmt.Errorf("%s: %w", r.from("SM_HOSTS"), err)
 		}
 		f.Hosts = append(f.Hosts, hosts.Host{Name: name, Slots: slots, From: "SM_HOSTS"})
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 // is there belongs to a task of a job, or was started by Slurm within. Hosts come from
 // the command flux.
 func findFlux(w World) (*Found, error) {
-	r := reader{w, "Flux"}
+	r := reader{w}
 	switch {
 	case !r.set("FLUX_URI"):
 		return nil, nil
@@ -24,13 +25,13 @@ func findFlux(w World) (*Found, error) {
 		return r.fluxTask()
 	}
 	if _, err := r.LookPath("flux"); err != nil {
-		return nil, r.wrong("%s, and the command flux, which knows the hosts, is not in PATH", r.from("FLUX_URI"))
+		return nil, fmt.Errorf("%s, and the command flux, which knows the hosts, is not in PATH", r.from("FLUX_URI"))
 	}
 	all, err := r.fluxHosts("getattr", "hostlist")
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Job: "Flux instance " + r.text("FLUX_URI"), JobID: r.text("FLUX_URI"), Why: r.from("FLUX_URI"), From: "flux getattr hostlist"}
+	f := &Found{Job: "Flux instance " + r.get("FLUX_URI"), JobID: r.get("FLUX_URI"), Why: r.from("FLUX_URI"), From: "flux getattr hostlist"}
 	if id, err := r.flux("getattr", "jobid"); err == nil && id != "" { // the outermost instance has none
 		f.Job, f.JobID = "Flux job "+id, id
 	}
@@ -70,11 +71,11 @@ func fluxExec(path string, brokers int, wanted []hosts.Host, ranks map[string]in
 func (r reader) flux(words ...string) (string, error) {
 	line := "flux " + strings.Join(words, " ")
 	if r.Output == nil {
-		return "", r.wrong("%s: no command can be run here", line)
+		return "", fmt.Errorf("%s: no command can be run here", line)
 	}
 	out, err := r.Output(append([]string{"flux"}, words...)...)
 	if err != nil {
-		return "", r.wrong("%s, and %s: %w", r.from("FLUX_URI"), line, err)
+		return "", fmt.Errorf("%s, and %s: %w", r.from("FLUX_URI"), line, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -93,9 +94,9 @@ func (r reader) expand(from, list string) ([]hosts.Host, error) {
 	names, err := hosts.Expand(list)
 	switch {
 	case err != nil:
-		return nil, r.wrong("%s: %w", from, err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	case len(names) == 0 || names[0] == "":
-		return nil, r.wrong("%s names no host", from)
+		return nil, fmt.Errorf("%s names no host", from)
 	}
 	all := make([]hosts.Host, len(names))
 	for i, name := range names {
@@ -106,7 +107,7 @@ func (r reader) expand(from, list string) ([]hosts.Host, error) {
 
 // fluxTask is a process of flux run, flux submit and the like.
 func (r reader) fluxTask() (*Found, error) {
-	t := &Task{Step: r.text("FLUX_JOB_ID")}
+	t := &Task{Step: r.get("FLUX_JOB_ID")}
 	f := &Found{Job: "Flux job " + t.Step, JobID: t.Step, Why: r.from("FLUX_JOB_ID") + " and " + r.from("FLUX_TASK_RANK"), Task: t}
 	err := r.numbers(
 		numberWish{&t.Rank, "FLUX_TASK_RANK", 0}, numberWish{&t.NumTasks, "FLUX_JOB_SIZE", 1},
@@ -117,7 +118,7 @@ func (r reader) fluxTask() (*Found, error) {
 	}
 	if t.NumNodes == 1 {
 		t.LocalTasks = t.NumTasks
-		return f, r.check(f)
+		return f, f.check()
 	}
 	if err := r.fluxPlace(t); err != nil {
 		return nil, err
@@ -126,10 +127,10 @@ func (r reader) fluxTask() (*Found, error) {
 		return nil, err
 	}
 	if len(f.Hosts) != t.NumNodes {
-		return nil, r.wrong("%s, and %s names %d hosts", r.from("FLUX_JOB_NNODES"), f.From, len(f.Hosts))
+		return nil, fmt.Errorf("%s, and %s names %d hosts", r.from("FLUX_JOB_NNODES"), f.From, len(f.Hosts))
 	}
 	t.Addr, t.NodeID = f.Hosts[0].Name, f.Hosts[min(t.Node, t.NumNodes-1)].Name
-	return f, r.check(f)
+	return f, f.check()
 }
 
 // fluxNodes are the hosts of a job: those of the instance that FLUX_URI names are more.
@@ -145,7 +146,7 @@ func (r reader) fluxNodes(id string) (all []hosts.Host, from string, err error) 
 		} `json:"execution"`
 	}
 	if err := json.Unmarshal([]byte(text), &set); err != nil {
-		return nil, from, r.wrong("%s: %w", from, err)
+		return nil, from, fmt.Errorf("%s: %w", from, err)
 	}
 	all, err = r.expand(from, strings.Join(set.Execution.Nodelist, ","))
 	return open(all), from, err
@@ -160,7 +161,7 @@ func (r reader) fluxPlace(t *Task) error {
 	}
 	nodes, err := taskmap(text, t.NumTasks)
 	if err != nil {
-		return r.wrong("%s: %w", from, err)
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	t.Node = nodes[t.Rank%t.NumTasks]
 	for _, node := range nodes {

@@ -7,8 +7,8 @@ import (
 // findLoadLeveler knows IBM's LoadLeveler. The file and the variable have a name for
 // each task; the variable is not there in jobs of more than 128 tasks.
 func findLoadLeveler(w World) (*Found, error) {
-	r := reader{w, "LoadLeveler"}
-	list := r.first("LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST")
+	r := reader{w}
+	list := r.given("LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST")
 	if !r.set("LOADL_STEP_ID") || list == "" {
 		return nil, nil
 	}
@@ -25,7 +25,7 @@ func findLoadLeveler(w World) (*Found, error) {
 		return nil, err
 	}
 	return &Found{
-		Job: "LoadLeveler step " + r.text("LOADL_STEP_ID"), JobID: r.text("LOADL_STEP_ID"),
+		Job: "LoadLeveler step " + r.get("LOADL_STEP_ID"), JobID: r.get("LOADL_STEP_ID"),
 		Why:   r.from("LOADL_STEP_ID") + " and " + list,
 		Hosts: all, From: r.from(list),
 	}, nil

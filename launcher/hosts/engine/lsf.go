@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -9,8 +10,8 @@ import (
 
 // findLSF knows IBM Spectrum LSF, and JSM, which is jsrun's side of it on CSM systems.
 func findLSF(w World) (*Found, error) {
-	r := reader{w, "LSF"}
-	list := r.first("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
+	r := reader{w}
+	list := r.given("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
 	if !r.set("LSB_JOBID") || list == "" {
 		return nil, nil
 	}
@@ -18,15 +19,15 @@ func findLSF(w World) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Job: "LSF job " + r.text("LSB_JOBID"), JobID: r.text("LSB_JOBID"), Why: r.from("LSB_JOBID") + " and " + list, From: r.from(list)}
-	if index := r.text("LSB_JOBINDEX"); index != "" && index != "0" {
+	f := &Found{Job: "LSF job " + r.get("LSB_JOBID"), JobID: r.get("LSB_JOBID"), Why: r.from("LSB_JOBID") + " and " + list, From: r.from(list)}
+	if index := r.get("LSB_JOBINDEX"); index != "" && index != "0" {
 		f.Job, f.JobID = f.Job+"["+index+"]", f.JobID+"."+index
 	}
 	total := strconv.Itoa(hosts.TotalSlots(all))
-	if r.set("LSB_DJOB_NUMPROC") && r.text("LSB_DJOB_NUMPROC") != total {
+	if r.set("LSB_DJOB_NUMPROC") && r.get("LSB_DJOB_NUMPROC") != total {
 		f.Notes = append(f.Notes, r.from("LSB_DJOB_NUMPROC")+", and "+list+" has "+total+" slots: gorun goes by the list")
 	}
-	csm := r.first("CSM_ALLOCATION_ID", "JSM_JSRUN_NUM_RESOURCE_SETS", "JSM_NAMESPACE_RANK") != "" || r.jsrun() != ""
+	csm := r.given("CSM_ALLOCATION_ID", "JSM_JSRUN_NUM_RESOURCE_SETS", "JSM_NAMESPACE_RANK") != "" || r.jsrun() != ""
 	f.Hosts = withoutLaunchNode(all, csm)
 	if r.set("JSM_NAMESPACE_RANK") {
 		return f, r.jsmTask(f)
@@ -56,18 +57,18 @@ func (r reader) lsfHosts(list string) (all []hosts.Host, from string, err error)
 
 // pairs reads a variable with the number of slots behind each name: "a 4 b 4".
 func (r reader) pairs(variable string) ([]hosts.Host, error) {
-	words := strings.Fields(r.text(variable))
+	words := strings.Fields(r.get(variable))
 	if len(words) == 0 || len(words)%2 != 0 {
-		return nil, r.wrong("%s: it is not pairs of a host and a number", r.from(variable))
+		return nil, fmt.Errorf("%s: it is not pairs of a host and a number", r.from(variable))
 	}
 	var all []hosts.Host
 	for i := 0; i < len(words); i += 2 {
 		if err := checkHost(words[i]); err != nil {
-			return nil, r.wrong("%s: %w", r.from(variable), err)
+			return nil, fmt.Errorf("%s: %w", r.from(variable), err)
 		}
 		slots, err := parseCount(words[i+1], 1)
 		if err != nil {
-			return nil, r.wrong("%s: %s: %w", r.from(variable), words[i], err)
+			return nil, fmt.Errorf("%s: %s: %w", r.from(variable), words[i], err)
 		}
 		all = append(all, hosts.Host{Name: words[i], Slots: slots, From: variable})
 	}
@@ -126,11 +127,11 @@ func (r reader) jsmTask(f *Found) error {
 	}
 	t.NumNodes = (t.NumTasks + t.LocalTasks - 1) / t.LocalTasks
 	t.Node = t.Rank / t.LocalTasks
-	if r.text("JSM_NAMESPACE_ID") != "" {
-		t.Step += "." + r.text("JSM_NAMESPACE_ID")
+	if r.get("JSM_NAMESPACE_ID") != "" {
+		t.Step += "." + r.get("JSM_NAMESPACE_ID")
 	}
 	if t.NumTasks%t.LocalTasks != 0 || t.Rank%t.LocalTasks != t.LocalRank {
-		return r.wrong("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank, t.LocalTasks, t.NumTasks)
+		return fmt.Errorf("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank, t.LocalTasks, t.NumTasks)
 	}
 	if len(f.Hosts) > 0 {
 		t.Addr = f.Hosts[0].Name
@@ -139,5 +140,5 @@ func (r reader) jsmTask(f *Found) error {
 		t.NodeID = f.Hosts[t.Node].Name
 	}
 	f.Task = t
-	return r.check(f)
+	return f.check()
 }

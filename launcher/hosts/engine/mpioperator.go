@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"gorun/launcher/hosts"
 )
 
@@ -14,14 +16,14 @@ var hostFiles = []string{"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_defaul
 // findMPIOperator knows the launcher of an MPIJob: in Kubernetes, where its host file
 // is. KUBERNETES_* alone is what every pod has, and workers have no host file variable.
 func findMPIOperator(w World) (*Found, error) {
-	r := reader{w, "MPI Operator"}
+	r := reader{w}
 	var named string
 	for _, name := range hostFiles {
-		if r.text(name) == operatorFile {
+		if r.get(name) == operatorFile {
 			named = name
 		}
 	}
-	if named == "" || r.text("K_MPI_JOB_ROLE") == "worker" || !r.set("KUBERNETES_SERVICE_HOST") {
+	if named == "" || r.get("K_MPI_JOB_ROLE") == "worker" || !r.set("KUBERNETES_SERVICE_HOST") {
 		return nil, nil
 	}
 	text, err := r.read(named)
@@ -30,10 +32,10 @@ func findMPIOperator(w World) (*Found, error) {
 	}
 	file, err := hosts.ParseFile(operatorFile, text)
 	if err != nil {
-		return nil, r.wrong("%s: %w", named, err)
+		return nil, fmt.Errorf("%s: %w", named, err)
 	}
 	f := &Found{
-		Job: "MPIJob", JobID: r.text("HOSTNAME"),
+		Job: "MPIJob", JobID: r.get("HOSTNAME"),
 		Why:   r.from(named) + " and KUBERNETES_SERVICE_HOST",
 		Hosts: file.Hosts, From: r.from(named), Notes: file.Notes,
 	}

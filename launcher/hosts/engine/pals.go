@@ -1,5 +1,9 @@
 package engine
 
+import (
+	"fmt"
+)
+
 // findPALS knows the tasks of PALS, HPE Cray's application launcher behind its mpiexec
 // and aprun. It runs in an allocation of PBS, or of Slurm, which comes after it.
 //
@@ -7,15 +11,15 @@ package engine
 // scripts on such machines go by; that the number of tasks is PMI_SIZE (Cray PMI, set
 // by PALS too) is what those scripts do, no reference of HPE's could be read.
 func findPALS(w World) (*Found, error) {
-	r := reader{w, "PALS"}
+	r := reader{w}
 	if !r.set("PALS_RANKID") {
 		return nil, nil
 	}
-	local := r.first("PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE")
+	local := r.given("PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE")
 	if local == "" {
-		return nil, r.wrong("%s, and neither PALS_LOCAL_SIZE nor PMI_LOCAL_SIZE says how many tasks this node has", r.from("PALS_RANKID"))
+		return nil, fmt.Errorf("%s, and neither PALS_LOCAL_SIZE nor PMI_LOCAL_SIZE says how many tasks this node has", r.from("PALS_RANKID"))
 	}
-	t := &Task{NodeID: r.text("PALS_NODEID"), Step: r.text("PALS_APID")}
+	t := &Task{NodeID: r.get("PALS_NODEID"), Step: r.get("PALS_APID")}
 	err := r.numbers(
 		numberWish{&t.Rank, "PALS_RANKID", 0}, numberWish{&t.NumTasks, "PMI_SIZE", 1},
 		numberWish{&t.LocalRank, "PALS_LOCAL_RANKID", 0}, numberWish{&t.LocalTasks, local, 1},
@@ -32,14 +36,14 @@ func findPALS(w World) (*Found, error) {
 		return nil, err
 	}
 	r.palsHosts(f)
-	return f, r.check(f)
+	return f, f.check()
 }
 
 // palsNodes is the number of nodes, which nothing says: all have as many tasks as this
 // one, or there is just one.
 func (r reader) palsNodes(t *Task) (int, error) {
 	if t.NumTasks%t.LocalTasks != 0 {
-		return 0, r.wrong("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they have different numbers of tasks", t.NumTasks, t.LocalTasks)
+		return 0, fmt.Errorf("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they have different numbers of tasks", t.NumTasks, t.LocalTasks)
 	}
 	return t.NumTasks / t.LocalTasks, nil
 }

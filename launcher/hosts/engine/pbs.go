@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +15,14 @@ import (
 // chunk's mpiprocs, which are 1 where nobody asked for a number (pbs_resources(7B)),
 // whatever ncpus is. The file exists on the first host alone.
 func findPBS(w World) (*Found, error) {
-	r := reader{w, "PBS"}
+	r := reader{w}
 	if !r.set("PBS_JOBID", "PBS_NODEFILE") {
 		return nil, nil // PBS_ENVIRONMENT and PBS_O_* alone are what a submitting shell may have
 	}
 	// Torque's PBS_VERSION is TORQUE-x.y.z; OpenPBS has none of these.
-	torque := strings.HasPrefix(r.text("PBS_VERSION"), "TORQUE") || r.set("PBS_NUM_PPN") || r.set("PBS_NP")
+	title, torque := "PBS", strings.HasPrefix(r.get("PBS_VERSION"), "TORQUE") || r.set("PBS_NUM_PPN") || r.set("PBS_NP")
 	if torque {
-		r.title = "Torque"
+		title = "Torque"
 	}
 	if err := r.pbsTask(); err != nil {
 		return nil, err
@@ -31,15 +32,15 @@ func findPBS(w World) (*Found, error) {
 		return nil, err
 	}
 	total := hosts.TotalSlots(all)
-	if !torque && once(all) && r.set("NCPUS") && r.text("NCPUS") != "1" {
+	if !torque && once(all) && r.set("NCPUS") && r.get("NCPUS") != "1" {
 		all = open(all)
 	}
 	f := &Found{
-		Job: r.title + " job " + r.text("PBS_JOBID"), JobID: r.text("PBS_JOBID"),
+		Job: title + " job " + r.get("PBS_JOBID"), JobID: r.get("PBS_JOBID"),
 		Why:   r.from("PBS_JOBID") + " and PBS_NODEFILE",
 		Hosts: all, From: r.from("PBS_NODEFILE"),
 	}
-	if torque && r.set("PBS_NP") && r.text("PBS_NP") != strconv.Itoa(total) {
+	if torque && r.set("PBS_NP") && r.get("PBS_NP") != strconv.Itoa(total) {
 		f.Notes = append(f.Notes, r.from("PBS_NP")+", and PBS_NODEFILE has "+strconv.Itoa(total)+" lines: gorun goes by the file")
 	}
 	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh goes by it
@@ -56,10 +57,10 @@ func findPBS(w World) (*Found, error) {
 // started: the job's script is task 1, and of its own tasks PBS does not tell how many
 // belong together.
 func (r reader) pbsTask() error {
-	if !r.set("PBS_TASKNUM") || r.text("PBS_TASKNUM") == "1" {
+	if !r.set("PBS_TASKNUM") || r.get("PBS_TASKNUM") == "1" {
 		return nil
 	}
-	return r.wrong("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how many they are: start gorun once, in the job's script, and it starts the others", r.text("PBS_TASKNUM"))
+	return fmt.Errorf("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how many they are: start gorun once, in the job's script, and it starts the others", r.get("PBS_TASKNUM"))
 }
 
 // pbsdsh starts a command once on each wanted host. Without options it does so for each

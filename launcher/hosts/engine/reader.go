@@ -9,34 +9,21 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// maxSlots bounds the number of slots of one host, and of all tasks: a larger number
-// is a broken file, not a machine.
-const maxSlots = 1 << 20
-
 // reader reads what one engine says.
-type reader struct {
-	World
-	title string // the engine's, for messages
-}
-
-// text is a variable's value, "" where it is not set.
-func (r reader) text(name string) string {
-	value, _ := r.Lookup(name)
-	return value
-}
+type reader struct{ World }
 
 // set reports whether all variables are set and not empty.
 func (r reader) set(names ...string) bool {
 	for _, name := range names {
-		if r.text(name) == "" {
+		if r.get(name) == "" {
 			return false
 		}
 	}
 	return true
 }
 
-// first is the first of some variables that is set, "" for none.
-func (r reader) first(names ...string) string {
+// given is the first of some variables that is set, "" for none.
+func (r reader) given(names ...string) string {
 	for _, name := range names {
 		if r.set(name) {
 			return name
@@ -45,18 +32,15 @@ func (r reader) first(names ...string) string {
 	return ""
 }
 
-// wrong is a mistake in what the engine says; [Find] adds the way out.
-func (r reader) wrong(format string, values ...any) error { return fmt.Errorf(format, values...) }
-
 // number reads a variable that is a number from least on.
 func (r reader) number(name string, least int) (int, error) {
-	value := r.text(name)
+	value := r.get(name)
 	if value == "" {
-		return 0, r.wrong("%s is not set", name)
+		return 0, fmt.Errorf("%s is not set", name)
 	}
 	n, err := parseCount(value, least)
 	if err != nil {
-		return 0, r.wrong("%s=%s: %w", name, value, err)
+		return 0, fmt.Errorf("%s=%s: %w", name, value, err)
 	}
 	return n, nil
 }
@@ -81,19 +65,19 @@ type numberWish struct {
 
 // parseCount reads a number of slots, tasks or nodes.
 func parseCount(text string, least int) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > maxSlots {
-		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, maxSlots)
+	n, err := count(text, maxCount)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, maxCount)
 	}
 	return n, nil
 }
 
 // read is the content of the file that a variable names.
 func (r reader) read(variable string) (string, error) {
-	name := r.text(variable)
+	name := r.get(variable)
 	content, err := r.ReadFile(name)
 	if err != nil {
-		return "", r.wrong("%s=%s: %w (in a container, has the file to be mounted?)", variable, name, withoutName(err, name))
+		return "", fmt.Errorf("%s=%s: %w (in a container, has the file to be mounted?)", variable, name, withoutName(err, name))
 	}
 	return string(content), nil
 }
@@ -120,14 +104,14 @@ func (r reader) lines(variable string, each func(at string, index int, words []s
 		if len(words) == 0 {
 			continue
 		}
-		at := r.text(variable) + ":" + strconv.Itoa(number)
+		at := r.get(variable) + ":" + strconv.Itoa(number)
 		if err := each(at, index, words); err != nil {
-			return r.wrong("%s: %s: %w", variable, at, err)
+			return fmt.Errorf("%s: %s: %w", variable, at, err)
 		}
 		index++
 	}
 	if index == 0 {
-		return r.wrong("%s=%s: the file names no host", variable, r.text(variable))
+		return fmt.Errorf("%s=%s: the file names no host", variable, r.get(variable))
 	}
 	return nil
 }
@@ -155,14 +139,14 @@ func (r reader) oneALine(variable string) (all []hosts.Host, lines map[string]in
 // names reads a variable with a host's name for each of its slots, separated by blanks.
 func (r reader) names(variable string) ([]hosts.Host, error) {
 	var all []hosts.Host
-	for _, name := range strings.Fields(r.text(variable)) {
+	for _, name := range strings.Fields(r.get(variable)) {
 		if err := checkHost(name); err != nil {
-			return nil, r.wrong("%s: %w", variable, err)
+			return nil, fmt.Errorf("%s: %w", variable, err)
 		}
 		all = append(all, hosts.Host{Name: name, Slots: 1, From: variable})
 	}
 	if len(all) == 0 {
-		return nil, r.wrong("%s names no host", variable)
+		return nil, fmt.Errorf("%s names no host", variable)
 	}
 	return hosts.Merge(all), nil
 }
@@ -182,7 +166,7 @@ func checkHost(name string) error {
 }
 
 // from is a variable as the user would see it.
-func (r reader) from(name string) string { return name + "=" + r.text(name) }
+func (r reader) from(name string) string { return name + "=" + r.get(name) }
 
 // alone reports whether the only host is this one.
 func (r reader) alone(all []hosts.Host) bool {
@@ -224,17 +208,17 @@ func once(all []hosts.Host) bool {
 }
 
 // check looks whether the numbers of the task go together.
-func (r reader) check(f *Found) error {
+func (f *Found) check() error {
 	t := f.Task
 	switch {
 	case t.Rank >= t.NumTasks:
-		return r.wrong("%s: task %d of %d: the last one is %d", f.Why, t.Rank, t.NumTasks, t.NumTasks-1)
+		return fmt.Errorf("%s: task %d of %d: the last one is %d", f.Why, t.Rank, t.NumTasks, t.NumTasks-1)
 	case t.LocalRank >= t.LocalTasks:
-		return r.wrong("%s: task %d has the number %d on its node, where %d tasks are", f.Why, t.Rank, t.LocalRank, t.LocalTasks)
+		return fmt.Errorf("%s: task %d has the number %d on its node, where %d tasks are", f.Why, t.Rank, t.LocalRank, t.LocalTasks)
 	case t.Node >= t.NumNodes:
-		return r.wrong("%s: task %d is on node %d of %d nodes: the last one is %d", f.Why, t.Rank, t.Node, t.NumNodes, t.NumNodes-1)
+		return fmt.Errorf("%s: task %d is on node %d of %d nodes: the last one is %d", f.Why, t.Rank, t.Node, t.NumNodes, t.NumNodes-1)
 	case t.NumNodes > t.NumTasks:
-		return r.wrong("%s: %d tasks are on %d nodes", f.Why, t.NumTasks, t.NumNodes)
+		return fmt.Errorf("%s: %d tasks are on %d nodes", f.Why, t.NumTasks, t.NumNodes)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // Scheduler, Son of Grid Engine. Only jobs of a parallel environment have a host file;
 // SGE_ROOT and ARC alone are what every submitting shell has.
 func findSGE(w World) (*Found, error) {
-	r := reader{w, "Grid Engine"}
+	r := reader{w}
 	if !r.set("SGE_ROOT", "JOB_ID", "PE_HOSTFILE") {
 		return nil, nil
 	}
@@ -28,17 +28,17 @@ func findSGE(w World) (*Found, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, r.wrong("%s: no host has a slot", r.from("PE_HOSTFILE"))
+		return nil, fmt.Errorf("%s: no host has a slot", r.from("PE_HOSTFILE"))
 	}
 	f := &Found{
-		Job: "Grid Engine job " + r.text("JOB_ID"), JobID: r.text("JOB_ID"),
+		Job: "Grid Engine job " + r.get("JOB_ID"), JobID: r.get("JOB_ID"),
 		Why:   r.from("JOB_ID") + ", SGE_ROOT and PE_HOSTFILE",
 		Hosts: hosts.Merge(all), From: r.from("PE_HOSTFILE"),
 	}
-	if task := r.text("SGE_TASK_ID"); task != "" && task != "undefined" {
+	if task := r.get("SGE_TASK_ID"); task != "" && task != "undefined" {
 		f.Job, f.JobID = f.Job+"."+task, f.JobID+"."+task
 	}
-	if total := fmt.Sprint(hosts.TotalSlots(f.Hosts)); r.set("NSLOTS") && r.text("NSLOTS") != total {
+	if total := fmt.Sprint(hosts.TotalSlots(f.Hosts)); r.set("NSLOTS") && r.get("NSLOTS") != total {
 		f.Notes = append(f.Notes, r.from("NSLOTS")+", and PE_HOSTFILE has "+total+" slots: gorun goes by the file")
 	}
 	r.sgeStart(f)
@@ -66,7 +66,7 @@ func queueOf(words []string) (h hosts.Host, err error) {
 func (r reader) sgeStart(f *Found) {
 	look := []string{"qrsh"}
 	if r.set("ARC") {
-		look = []string{r.text("SGE_ROOT") + "/bin/" + r.text("ARC") + "/qrsh", "qrsh"}
+		look = []string{r.get("SGE_ROOT") + "/bin/" + r.get("ARC") + "/qrsh", "qrsh"}
 	}
 	if path := r.command(f, look...); path != "" {
 		f.start = func([]hosts.Host) Start {

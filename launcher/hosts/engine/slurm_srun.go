@@ -72,10 +72,11 @@ func (s *slurm) start(wanted []hosts.Host) Start {
 	}
 	once := append(slices.Clone(srunWords), words...)
 	return Start{
-		Once: once, Drop: srunDrop, Set: tasksOf(whole), NodeIDs: []string{"SLURMD_NODENAME"},
+		Once: once, Drop: srunDrop, Set: append(tasksOf(whole), "SLURM_SEND_LIBS=no"), NodeIDs: []string{"SLURMD_NODENAME"},
 		// A name that srun would make can be guessed, and srun writes through a link of that
-		// name. The agent is static: it has no libraries that could be sent along.
-		Bcast:   []string{"--bcast=/tmp/{name}", "--send-libs=no"},
+		// name. The agent is static: it has no libraries that could be sent along, which an
+		// older srun has no option for.
+		Bcast:   []string{"--bcast=/tmp/{name}"},
 		Signals: true,
 		// Of a step over several components the tasks of one alone get srun's input.
 		ByFile: len(whole) > 1,

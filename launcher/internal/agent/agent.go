@@ -179,7 +179,7 @@ type signals struct {
 	// asked is when ranks were first asked to end; nil: not yet. Whoever notes their
 	// ends must not wait for mu.
 	asked atomic.Pointer[time.Time]
-	// engine has those that a resource manager sends; nil: none does.
+	// engine has those that a resource manager sends.
 	engine *engineSignals
 }
 

@@ -92,7 +92,8 @@ func (a *attempt) wait(ctx context.Context) ([]net.Conn, error) {
 	a.closePort()
 	a.remove()
 	for _, c := range a.conns {
-		_ = writeMessage(c, welcome{}) // one that has ended is noticed by who reads
+		_ = c.SetDeadline(time.Now().Add(peerTime)) // the first has waited for the last
+		_ = writeMessage(c, welcome{})              // one that has ended is noticed by who reads
 		_ = c.SetDeadline(time.Time{})
 	}
 	return a.conns, nil

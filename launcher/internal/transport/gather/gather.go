@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/hosts"
 	"gorun/launcher/hosts/engine"
 )
 
@@ -35,10 +36,10 @@ type Config struct {
 	// Timeout bounds how long the agents may take.
 	Timeout time.Duration
 	// Came is called when a node's agent has come, and with false when it has to come
-	// again. Tell gets lines for the user, Detail those for who wants more. They are
-	// called on several goroutines.
-	Came         func(node int, here bool)
-	Tell, Detail func(text string)
+	// again. Detail gets lines for users who want to know more. They are called on several
+	// goroutines.
+	Came   func(node int, here bool)
+	Detail func(text string)
 	// Words hears of each word of the engine that the job should know.
 	Words func(Word)
 }
@@ -241,7 +242,7 @@ func find(nodes []string, name string) int {
 	}
 	found := -1
 	for i, n := range nodes {
-		if name != "" && firstLabel(n) == firstLabel(name) && (n == firstLabel(n) || name == firstLabel(name)) {
+		if hosts.SameName(n, name) {
 			if found >= 0 {
 				return -1
 			}
@@ -249,15 +250,6 @@ func find(nodes []string, name string) int {
 		}
 	}
 	return found
-}
-
-// firstLabel is a host's name without its domain; an address has none.
-func firstLabel(name string) string {
-	if _, err := netip.ParseAddr(name); err == nil {
-		return name
-	}
-	label, _, _ := strings.Cut(name, ".")
-	return label
 }
 
 // missing are the nodes that have no connection.

@@ -31,7 +31,7 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
 	cfg := Config{
 		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}}, // until standard input ends
 		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute, Version: "v",
-		Came: func(int, bool) {}, Tell: func(string) {}, Detail: func(string) {},
+		Came: func(int, bool) {}, Detail: func(string) {},
 	}
 	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
 	a, err := newAttempt(&g.cfg, false, func(Word) {})
@@ -87,30 +87,50 @@ func TestStrangersChangeNothing(t *testing.T) {
 	other.Token, other.Within = bytes.Repeat([]byte("x"), 32), 100*time.Millisecond
 	_, err := come(t, &other, "n1")
 	require.ErrorContains(t, err, "no way to the head")
-	_, err = presenter(t, i)("n1", "v")
-	require.NoError(t, err)
+	require.NoError(t, present(t, i, "n1", "v"))
 	_, err = g.Wait(0)
 	require.NoError(t, err)
 }
 
-// presenter makes agents of a version of the test's.
-func presenter(t *testing.T, i *Invitation) func(node, version string) (net.Conn, error) {
-	return func(node, version string) (net.Conn, error) {
-		secure, err := join.TLS(i.Token, forAgent, forHead)
-		require.NoError(t, err)
-		conn, err := tls.Dial("tcp", netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String(), secure)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		h := hello{Version: version, Node: node}
-		return conn, h.present(t.Context(), conn)
-	}
+// atHead is a connection whose ends have proved the token.
+func atHead(t *testing.T, i *Invitation) net.Conn {
+	t.Helper()
+	secure, err := join.TLS(i.Token, forAgent, forHead)
+	require.NoError(t, err)
+	conn, err := tls.Dial("tcp", netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String(), secure)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// present is an agent of a version of the test's.
+func present(t *testing.T, i *Invitation, node, version string) error {
+	t.Helper()
+	h := hello{Version: version, Node: node}
+	return h.present(t.Context(), atHead(t, i))
+}
+
+// The first agent waits for the last, longer than anybody has to say who it is.
+func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
+	g, i := gathering(t, "n1", "n2")
+	first, early := atHead(t, i), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // else it would wait for ever
+	defer cancel()
+	go func() { early <- (&hello{Version: "v", Node: "n1"}).present(ctx, first) }()
+	a := g.current
+	require.Eventually(t, func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.conns[0] != nil && a.conns[0].SetDeadline(time.Unix(1, 0)) == nil // as after peerTime
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, present(t, i, "n2", "v"))
+	require.NoError(t, <-early)
 }
 
 func TestAnotherVersionIsRefused(t *testing.T) {
 	g, i := gathering(t, "n1")
-	_, err := presenter(t, i)("n1", "w")
-	require.ErrorContains(t, err, "gorun on n1 is version w, this one is v")
-	_, err = g.Wait(0)
+	require.ErrorContains(t, present(t, i, "n1", "w"), "gorun on n1 is version w, this one is v")
+	_, err := g.Wait(0)
 	require.ErrorContains(t, err, "version w")
 }
 
@@ -208,7 +228,7 @@ echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n
 	g := Begin(t.Context(), Config{
 		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
 		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
-		Came: func(int, bool) {}, Tell: func(string) {}, Detail: func(text string) { details = append(details, text) },
+		Came: func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
 	})
 	_, err := g.Wait(0)
 	g.Close()
