@@ -182,6 +182,25 @@ func TestOneCommandStartsAllAgents(t *testing.T) {
 	}
 }
 
+// gorun hosts check comes to the hosts as a job would.
+func TestHostsOfAManagerAreChecked(t *testing.T) {
+	s := managed(t, "", "place")
+	s.Apps = nil
+	r, err := launcher.CheckHosts(t.Context(), s)
+	require.NoError(t, err)
+	require.Len(t, r.Hosts, 3)
+	for _, h := range r.Hosts {
+		assert.True(t, h.Reached, h.Name)
+	}
+	s = managed(t, "refuses", "place")
+	s.Apps = nil
+	r, err = launcher.CheckHosts(t.Context(), s)
+	require.NoError(t, err)
+	require.Len(t, r.Problems, 1)
+	assert.Contains(t, r.Problems[0].Text, "Unable to create step for job 7: Requested nodes are busy")
+	assert.Equal(t, []string{"n1", "n2", "n3"}, r.Problems[0].Hosts)
+}
+
 func TestAgentsThatReadNothing(t *testing.T) {
 	home := t.TempDir()
 	s := managed(t, "", "place")

@@ -44,7 +44,9 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 		return nil, err
 	}
 	defer c.close()
-	c.reach(ctx)
+	if err := c.reach(ctx); err != nil {
+		return nil, err
+	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
 			n.giveUp("the check was ended")
@@ -65,19 +67,26 @@ type hostsCheck struct {
 }
 
 // reach starts agents on all hosts; nodes are those of the hosts that are reached.
-func (c *hostsCheck) reach(ctx context.Context) {
-	if c.settings.reacher == nil {
-		c.settings.reacher = c.newShell()
-	}
+func (c *hostsCheck) reach(ctx context.Context) error {
 	c.report = HostsReport{Version: version.String(), Hosts: make([]HostReport, len(c.spec.Hosts))}
 	if len(c.spec.Apps) > 0 {
 		c.report.Program = c.spec.Apps[0].Program
 	}
 	all, errs := make([]*node, len(c.spec.Hosts)), make([]error, len(c.spec.Hosts))
 	end := c.showProgress(c.spec.Hosts)
+	byEngine := c.gathersByEngine()
+	if byEngine {
+		if err := c.gatherByEngine(ctx, c.spec.Hosts); err != nil {
+			end()
+			return err
+		}
+	} else if c.settings.reacher == nil {
+		c.settings.reacher = c.newShell()
+	}
 	var busy sync.WaitGroup
 	for i, h := range c.spec.Hosts {
-		all[i] = &node{place: i, host: h, name: h.Name}
+		h.Here = h.Here && !byEngine // as for a job: it comes as all others do
+		all[i] = &node{place: i, host: h, name: h.Name, engine: c.engine}
 		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
 	}
 	busy.Wait()
@@ -97,6 +106,7 @@ func (c *hostsCheck) reach(ctx context.Context) {
 		c.nodes = append(c.nodes, n)
 	}
 	c.beat()
+	return nil
 }
 
 // of is the report on a node.

@@ -70,7 +70,7 @@ func (s *session) takeSeat() {
 func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, Tell: s.settings.tell,
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {

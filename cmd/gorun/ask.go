@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"strings"
 	"time"
@@ -29,4 +30,15 @@ func outputOf(argv ...string) ([]byte, error) {
 		err = fmt.Errorf("no answer within %s", patience)
 	}
 	return out, err
+}
+
+// isUnknown reports whether there is no host of a name, as far as the resolver says. A
+// resolver that does not answer says nothing.
+func isUnknown(name string) bool {
+	const limit = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	_, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	unknown, ok := errors.AsType[*net.DNSError](err)
+	return ok && unknown.IsNotFound
 }

@@ -85,7 +85,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 // surroundings is what of this process and host a command line may depend on.
 func surroundings() dialect.Surroundings {
 	return dialect.Surroundings{
-		Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf,
+		Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf, IsUnknown: isUnknown,
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -52,7 +53,8 @@ var bound = [...]Passage{
 // resource manager's started it: what that says of this node alone.
 var ofEngine = [...]Passage{
 	{[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"}, "which node this is"},
-	{[]string{"SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"}, "what of this node is the job's"},
+	{[]string{"SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"}, "what of this node is the job's"},
+	{[]string{"SLURM_JOB_GPUS"}, "as SLURM_STEP_GPUS: what Slurm hands on is that of the script's node"},
 	{
 		[]string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "CUDA_MPS_*"},
 		"which GPUs of this node are the job's; a batch script has those of the first node",
@@ -138,8 +140,19 @@ func OwnOfHost(environ []string) []string {
 }
 
 // OwnInEngine is [OwnOfHost] where a resource manager's command started the process:
-// with what that says of the node alone.
-func OwnInEngine(environ []string) []string { return namesOf(ownOfHost[:], ofEngine[:]).of(environ) }
+// with what that says of the node alone. Slurm's step hands on SLURM_JOB_GPUS of the
+// script's node: the GPUs of the step on this node, which are all of the job's, stand there
+// instead.
+func OwnInEngine(environ []string) []string {
+	const ofJob, ofStep = "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"
+	own := namesOf(ownOfHost[:], ofEngine[:]).of(environ)
+	_, handedOn := lookup(own, ofJob)
+	own = slices.DeleteFunc(own, func(entry string) bool { return strings.HasPrefix(entry, ofJob+"=") })
+	if gpus, known := lookup(own, ofStep); known && handedOn {
+		own = append(own, ofJob+"="+gpus)
+	}
+	return own
+}
 
 // of returns the variables of an environment that have one of the names.
 func (n names) of(environ []string) (some []string) {

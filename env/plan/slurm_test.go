@@ -137,6 +137,8 @@ func TestWhereSlurmIs(t *testing.T) {
 		assert.True(t, Sets(name), "a node that joins tells it")
 	}
 	assert.False(t, Decides("SLURM_JOB_ID"))
+	assert.Equal(t, []string{"SLURM_STEP_GPUS=2,3", "SLURM_JOB_GPUS=2,3"}, OwnInEngine([]string{"SLURM_JOB_GPUS=0,1", "SLURM_STEP_GPUS=2,3"}), "not those of the script's node")
+	assert.Empty(t, OwnInEngine([]string{"SLURM_JOB_GPUS=0,1"}))
 	assert.Equal(t, []string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0"}, OwnInEngine([]string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0", "SLURM_JOB_ID=1", "PATH=/bin"}))
 }
 

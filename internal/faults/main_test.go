@@ -31,7 +31,12 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
-	return m.Run()
+	code := m.Run()
+	if err := slurm.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		return 1
+	}
+	return code
 }
 
 // buildAll makes the static gorun that users get.

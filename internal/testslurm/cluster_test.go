@@ -112,8 +112,8 @@ func TestNamesOfNodesResolve(t *testing.T) {
 func TestTimeLimit(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
-	job := c.Sbatch(t, "#!/bin/sh\nexec srun sleep 600\n")
-	c.WaitState(t, job, "RUNNING")
+	job := c.Sbatch(t, "#!/bin/sh\nexec srun sh -c 'echo up; exec sleep 600'\n")
+	await(t, c, "a step, which srun would not make in a job whose time is over", func() bool { return strings.Contains(c.Output(t, job), "up") })
 	c.Expire(t, job)
 	require.Equal(t, "TIMEOUT", c.Wait(t, job))
 	await(t, c, "why it was killed", func() bool { return strings.Contains(c.Output(t, job), "DUE TO TIME LIMIT") })

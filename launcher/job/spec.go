@@ -188,6 +188,9 @@ type JoinWish struct {
 	// Slurm does with all processes of a step. Signals that do not end the job are then
 	// not passed on: ranks have them already.
 	EngineSignals bool
+	// HostsExist says that node 0's host is there already, as all of an engine's job are: a
+	// name that no resolver knows is given up soon. A pod's may come later.
+	HostsExist bool
 }
 
 // Seat is the place of a process that is one rank, as a resource manager gave it.

@@ -128,7 +128,7 @@ func (w *wish) peers(p *bench.Programs) []bench.Peer {
 		{Name: "gorun", Argv: []string{p.Gorun, p.True}},
 		{Name: bySrun, Argv: words("-n", total, p.True)},
 		{Name: "srun -n4", Argv: words("-N", strconv.Itoa(nodes), "-n", strconv.Itoa(nodes), p.True)},
-		{Name: "srun gorun, one per node", Argv: words("-N", strconv.Itoa(nodes), "--ntasks-per-node", "1", p.Gorun, "-q", "--nproc-per-node", each, p.True)},
+		{Name: "srun gorun, one per node", Argv: words("-N", strconv.Itoa(nodes), "-n", strconv.Itoa(nodes), "--ntasks-per-node", "1", p.Gorun, "-q", "--nproc-per-node", each, p.True)},
 		{Name: "srun gorun, one per rank", Argv: words("-n", total, p.Gorun, "-q", p.True)},
 	}
 	if p.Hydra != "" {
@@ -138,7 +138,7 @@ func (w *wish) peers(p *bench.Programs) []bench.Peer {
 		all = append(all, bench.Peer{Name: "openmpi", Argv: []string{p.OpenMPI, "--allow-run-as-root", "-n", total, p.True}})
 	}
 	if p.Torchrun != "" {
-		all = append(all, bench.Peer{Name: byTorchrun, Runs: 3, Argv: words("-N", strconv.Itoa(nodes), "--ntasks-per-node", "1", p.Torchrun, "--nnodes", strconv.Itoa(nodes),
+		all = append(all, bench.Peer{Name: byTorchrun, Runs: 3, Argv: words("-N", strconv.Itoa(nodes), "-n", strconv.Itoa(nodes), "--ntasks-per-node", "1", p.Torchrun, "--nnodes", strconv.Itoa(nodes),
 			"--nproc-per-node", each, "--rdzv-id", "bench", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:29511", "--no-python", p.True)})
 	}
 	for i := range all {

@@ -29,6 +29,9 @@ type World struct {
 	// Output runs a command of the engine's that only reads, and returns its standard
 	// output: Flux says by a command what others say by variables. nil: none can be run.
 	Output func(argv ...string) ([]byte, error)
+	// IsUnknown reports whether a resolver said that there is no host of a name. nil: no
+	// name is taken for unknown.
+	IsUnknown func(name string) bool
 }
 
 // Found is what an engine said.

@@ -74,6 +74,9 @@ func (s *slurm) readStep() error {
 	if !task.OnePerNode() && strings.HasPrefix(s.get("SLURM_DISTRIBUTION"), "arbitrary") {
 		task.Addr = s.firstOfFile(nodes)
 	}
+	if task.Rank != 0 { // task 0 dials nobody
+		task.Addr = s.known(task.Addr)
+	}
 	s.found.Task, s.found.From = task, name+"="+list
 	s.why = append(s.why, tasksName+"="+s.get(tasksName))
 	for i, node := range nodes {
@@ -96,6 +99,28 @@ func (s *slurm) address(node string) string {
 		}
 		address, _, _ := strings.Cut(rest, ":")
 		return address
+	}
+	return node
+}
+
+// known is a node's address, or its name if that can be resolved. Where it cannot, Slurm
+// itself has an address of it: NodeAddr, which is the name as a rule.
+func (s *slurm) known(node string) string {
+	if node == "" || s.IsUnknown == nil || s.Output == nil || !s.IsUnknown(node) {
+		return node
+	}
+	if _, err := s.LookPath("scontrol"); err != nil {
+		return node
+	}
+	out, err := s.Output("scontrol", "show", "node", "--oneliner", node)
+	if err != nil {
+		return node // the name may be resolved yet; who dials it says why not
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if address, found := strings.CutPrefix(word, "NodeAddr="); found && address != "" && address != node {
+			s.why = append(s.why, node+" is not resolved here, NodeAddr="+address)
+			return address
+		}
 	}
 	return node
 }

@@ -317,3 +317,30 @@ func FuzzExpandCounts(f *testing.F) {
 		}
 	})
 }
+
+// A node's name need not be resolved on others: Slurm has its address.
+func TestStepWhoseNamesAreUnknown(t *testing.T) {
+	addr := func(rank, said string, unknown bool) string {
+		t.Helper()
+		w := world(t, version+"step-n2-1", "SLURM_NODEID="+rank, "SLURM_PROCID="+rank)
+		w.IsUnknown = func(name string) bool { return unknown }
+		w.LookPath = func(name string) (string, error) { return "/usr/bin/" + name, nil }
+		w.Output = func(argv ...string) ([]byte, error) {
+			require.Equal(t, []string{"scontrol", "show", "node", "--oneliner", "n1"}, argv)
+			if said == "" {
+				return nil, errors.New("slurm_load_node error: Unable to contact slurm controller")
+			}
+			return []byte(said), nil
+		}
+		found, err := Find(w, "")
+		require.NoError(t, err)
+		return found.Task.Addr
+	}
+	const node = "NodeName=n1 Arch=x86_64 Gres=gpu:2 NodeAddr=10.0.0.7 NodeHostName=vm Port=17002 OS=Linux 6.18 #1 SMP \n"
+	require.Equal(t, "10.0.0.7", addr("1", node, true))
+	require.Equal(t, "n1", addr("1", node, false))
+	require.Equal(t, "n1", addr("0", node, true), "node 0 need not know")
+	require.Equal(t, "n1", addr("1", "", true))
+	require.Equal(t, "n1", addr("1", strings.ReplaceAll(node, "10.0.0.7", "n1"), true))
+	require.Equal(t, "n1", addr("1", "Node n1 not found\n", true))
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -159,6 +160,9 @@ func ByName(argv0 string) *Dialect {
 // are the words after it. An error is a *[UsageError].
 func Parse(argv0 string, args []string, around Surroundings) (Invocation, error) {
 	d := ByName(argv0)
+	if len(args) == 2 && args[0] == "agent" && isJoinWord(args[1]) { // under whatever name gorun was copied
+		return subcommand("agent").parse(args, around)
+	}
 	if d.subcommands && len(args) > 0 {
 		if c := subcommand(args[0]); c != nil {
 			return c.parse(args, around)
@@ -166,6 +170,10 @@ func Parse(argv0 string, args []string, around Surroundings) (Invocation, error)
 	}
 	return d.parse(args, around)
 }
+
+// isJoinWord reports whether a word is the one by which a resource manager's command has
+// gorun's agents come to their head: "join", or "join:FILE".
+func isJoinWord(word string) bool { return word == "join" || strings.HasPrefix(word, "join:") }
 
 // parse reads the words after the dialect's name.
 func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {

@@ -39,7 +39,7 @@ func (p *parser) findEngine() {
 	p.engine.looked = true
 	found, err := engine.Find(engine.World{
 		Lookup: p.around.Lookup, Names: p.around.Names, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
-		Output: p.around.Output,
+		Output: p.around.Output, IsUnknown: p.around.IsUnknown,
 	}, p.engine.name)
 	if err != nil {
 		if p.engine.from != "" {
@@ -113,13 +113,34 @@ func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 	if !p.isAllocation() {
 		return false
 	}
-	chosen, err := hosts.Select(p.engine.found.Hosts, named)
+	wanted := slices.Clone(named)
+	for i := range wanted {
+		wanted[i].Name = p.engineName(wanted[i].Name, p.engine.found.Hosts)
+	}
+	chosen, err := hosts.Select(p.engine.found.Hosts, hosts.Merge(wanted))
 	if err != nil || slices.ContainsFunc(named, func(h hosts.Host) bool { return h.User != "" || h.Port != 0 }) {
 		p.remark(fmt.Sprintf("%s: not all hosts of %s are its own (%s): all are reached by SSH", p.engine.found.Job, from, p.engine.found.From))
 		return false
 	}
 	p.takeEngineHosts(chosen, from)
 	return true
+}
+
+// engineName is what the engine calls a host that the user may call otherwise: with its
+// domain or without, in capitals, or as this host. Others stay as they are.
+func (p *parser) engineName(name string, all []hosts.Host) string {
+	if !p.isAllocation() {
+		return name
+	}
+	at := hostNamed(all, name)
+	if at < 0 && p.isHere(name) {
+		own, _ := p.around.Lookup("SLURMD_NODENAME") // in a batch script; else names tell
+		at = slices.IndexFunc(all, func(h hosts.Host) bool { return h.Name == own || p.isHere(h.Name) })
+	}
+	if at < 0 {
+		return name
+	}
+	return all[at].Name
 }
 
 // takeEngineHosts settles on which of the engine's hosts the job is, and how agents come

@@ -27,7 +27,8 @@ func (p *parser) finishTasks(t *engine.Task) {
 		spec.RunID = found.Engine + "-" + t.Step
 	}
 	j := &job.JoinWish{
-		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, EngineSignals: t.Signals, Munge: t.Munge, MungeSocket: t.MungeSocket,
+		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, HostsExist: true,
+		EngineSignals: t.Signals, Munge: t.Munge, MungeSocket: t.MungeSocket,
 		Timeout: p.conf.joinTimeout(p.backend), From: joinWords(p.nodesFrom, found.From),
 	}
 	spec.Join = j
@@ -127,11 +128,13 @@ func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
 	p.joinRank(j)
 }
 
-// nodeNamed is the number of the step's node with this name, -1 if there is none. The
-// domain does not count where one of the names has none.
-func (p *parser) nodeNamed(addr string) int {
+// nodeNamed is the number of the step's node with this name, -1 if there is none.
+func (p *parser) nodeNamed(addr string) int { return hostNamed(p.engine.found.Hosts, addr) }
+
+// hostNamed is the place of the host with this name, -1 if there is none. The domain does
+// not count where one of the names has none.
+func hostNamed(all []hosts.Host, addr string) int {
 	short := func(name string) string { name, _, _ = strings.Cut(name, "."); return name }
-	all := p.engine.found.Hosts
 	if _, err := netip.ParseAddr(addr); err == nil { // 10.0.0.1 has no domain
 		return slices.IndexFunc(all, func(h hosts.Host) bool { return h.Name == addr })
 	}
@@ -154,10 +157,20 @@ func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
 	p.seatCounts(t)
 }
 
+// oncePerNode is the line that starts gorun once on each of a step's nodes. In an
+// allocation that asked for tasks srun starts all of those, unless -n says how many, and
+// only warns that it does not honor --ntasks-per-node.
+func oncePerNode(found *engine.Found, t *engine.Task) string {
+	if found.Engine != "slurm" {
+		return "one task on each"
+	}
+	return fmt.Sprintf("srun -N%d -n%d --ntasks-per-node=1 gorun ...", t.NumNodes, t.NumNodes)
+}
+
 // seatCounts refuses numbers of ranks that are not the step's.
 func (p *parser) seatCounts(t *engine.Task) {
 	spec := &p.inv.Spec
-	const instead = "start gorun once per node (srun --ntasks-per-node=1 gorun ...), and it starts ranks itself"
+	instead := fmt.Sprintf("start gorun once per node (%s), and it starts ranks itself", oncePerNode(p.engine.found, t))
 	if len(spec.Apps) > 1 {
 		p.problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is one rank: " + instead))
 		return
@@ -167,7 +180,9 @@ func (p *parser) seatCounts(t *engine.Task) {
 	if total != 0 && total != t.NumTasks {
 		p.problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
 	}
-	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || perNode.N != t.LocalTasks && perNode.N != 1) {
+	// All tasks have to refuse what one refuses, or the others would wait for it.
+	even := perNode.N == t.LocalTasks && perNode.N*t.NumNodes == t.NumTasks
+	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || !even && perNode.N != 1) {
 		p.problem(fmt.Errorf("%s: %s: %s", perNode.From, has, instead))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""

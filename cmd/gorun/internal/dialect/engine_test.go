@@ -31,6 +31,8 @@ func TestAllocation(t *testing.T) {
 		"gorun --engine slurm x":               {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
 		"gorun --nnodes 2 x":                   {"n1:2 n2:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun --exclude n[1,3] x":             {"n2:2 n4:2", "--nodes=2 --ntasks=2 --nodelist=n[2,4]"},
+		"gorun --exclude n2.example.org x":     {"n1:2 n3:2 n4:2", "--nodes=3 --ntasks=3 --nodelist=n[1,3-4]"},
+		"gorun -H n2.example.org,N1 x":         {"n2:2 n1:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun -H n2,n1 x":                     {"n2:2 n1:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun -H n2:1 x":                      {"n2:1", "--nodes=1 --ntasks=1 --nodelist=n2"},
 		"gorun -H n1,n2 --nnodes 1 x":          {"n1:2", "--nodes=1 --ntasks=1 --nodelist=n1"},
@@ -96,6 +98,17 @@ func TestAllocationVerbose(t *testing.T) {
 	require.Equal(t, []string{"Slurm job 17: --nnodes 2 --master-addr n1 says that gorun is started on each node; without it gorun starts all nodes of the job itself"}, notes)
 }
 
+// This host is called by any of its names, where it is one of the job's.
+func TestThisHostInAllocation(t *testing.T) {
+	script := append(slices.Clone(allocation), "SLURMD_NODENAME=n3")
+	require.Equal(t, "n1:2 n2:2 n4:2", slotted(mustParse(t, "gorun --exclude localhost x", script...).Spec.Hosts))
+	require.Equal(t, "n3:2 n1:2", slotted(mustParse(t, "gorun -H here,n1 x", script...).Spec.Hosts))
+	require.Equal(t, "n3:1", slotted(mustParse(t, "gorun -H localhost:1 x", script...).Spec.Hosts))
+	named := []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n1,here", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
+	require.Equal(t, "n1:1", slotted(mustParse(t, "gorun --exclude 127.0.0.1 x", named...).Spec.Hosts))
+	require.Equal(t, []string{"--exclude localhost: localhost: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"}, problems(t, "gorun --exclude localhost x", allocation...))
+}
+
 // A job of one node that is this host needs no srun.
 func TestAllocationWithoutSrun(t *testing.T) {
 	spec := mustParse(t, "gorun x", "PATH=", "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=here").Spec
@@ -136,7 +149,8 @@ func TestSteps(t *testing.T) {
 			require.Equal(t, job.StoreWish{}, inv.Spec.Store)
 			got := *inv.Spec.Join
 			require.Contains(t, got.From, "SLURM_STEP_NODELIST=n[1-2]")
-			got.From, c.want.NumNodes, c.want.NodeID, c.want.EngineSignals, c.want.Munge = "", 2, "n1", true, true
+			got.From, c.want.NumNodes, c.want.NodeID = "", 2, "n1"
+			c.want.EngineSignals, c.want.Munge, c.want.HostsExist = true, true, true
 			require.Equal(t, c.want, got)
 			require.Equal(t, got.ID, inv.Spec.RunID)
 		})
@@ -184,6 +198,19 @@ func TestEngineCPUs(t *testing.T) {
 	require.Zero(t, mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
 }
 
+// uneven is what a task on the first node has where that has three of four.
+var uneven = []string{
+	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=3,1",
+	"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",
+}
+
+// gorun bench has as many ranks as the engine says, and one per GPU or CPU where it says
+// nothing.
+func TestBenchInAllocation(t *testing.T) {
+	require.Equal(t, job.CountUnset, mustParse(t, "gorun bench allreduce", allocation...).Spec.PerNode.Kind)
+	require.Equal(t, job.CountAuto, mustParse(t, "gorun bench allreduce", "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
+}
+
 // With several tasks on a node each is a rank.
 func TestSeats(t *testing.T) {
 	ports := stepPorts("slurm-17.2")
@@ -205,7 +232,7 @@ func TestSeats(t *testing.T) {
 }
 
 func TestEngineProblems(t *testing.T) {
-	const instead = ": start gorun once per node (srun --ntasks-per-node=1 gorun ...), and it starts ranks itself"
+	const instead = ": start gorun once per node (srun -N2 -n2 --ntasks-per-node=1 gorun ...), and it starts ranks itself"
 	const has = ": step 17.2 has 4 tasks, 2 of them on this node, and each is one rank" + instead
 	for _, c := range []struct {
 		line      string
@@ -221,6 +248,8 @@ func TestEngineProblems(t *testing.T) {
 		{"gorun --nnodes 1 x", step("0"), []string{"--nnodes 1 contradicts step 17.0, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
 		{"gorun -n 3 x", seats, []string{"-n 3" + has}},
 		{"gorun --nproc-per-node 4 x", seats, []string{"--nproc-per-node 4" + has}},
+		{"gorun --nproc-per-node 1 --nnodes 3 x", seats, []string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
+		{"gorun --nproc-per-node 3 x", uneven, []string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead}},
 		{"gorun --nproc-per-node gpu x", seats, []string{"--nproc-per-node gpu" + has}},
 		{"gorun -n 1 x : -n 3 y", seats, []string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" + instead}},
 		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out"}},

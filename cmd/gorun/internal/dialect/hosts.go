@@ -130,6 +130,9 @@ func (p *parser) exclude(all []hosts.Host, from string) []hosts.Host {
 			p.problem(excludeError(list, err))
 			continue
 		}
+		for i := range names {
+			names[i] = p.engineName(names[i], all)
+		}
 		left, unknown := hosts.Exclude(all, names, p.around.IsThisHost)
 		if len(unknown) > 0 && !isVariable(list.from) {
 			p.problem(fmt.Errorf("%s: %s: not among the hosts of %s", list.from, hosts.Fold(unknown), from))

@@ -86,6 +86,9 @@ type Surroundings struct {
 	// Output runs a command of a resource manager's that only reads, and returns its
 	// standard output.
 	Output func(argv ...string) ([]byte, error)
+	// IsUnknown reports whether a resolver says that there is no host of a name; nil:
+	// nobody is asked.
+	IsUnknown func(name string) bool
 }
 
 // UsageError holds every problem of one command line. The command exits with

@@ -54,7 +54,7 @@ slots a port: ` + "`user@node2:2222:4`" + `. One number alone is the slots, as e
 whose file it was read as. With both, ` + "`-H`" + ` chooses from the file. All names of this host are one, and nobody logs in there.
 
 **Resource managers.** In a job of one (` + "`salloc`, `sbatch`" + `) hosts and slots are the job's, and it starts gorun's agents there; ` + "`--nnodes`" + ` and ` + "`--exclude`" + ` choose
-among them, and so does ` + "`-H`" + ` where it names no others. In a step of several tasks (` + "`srun -N2 --ntasks-per-node=1 gorun ...`" + `) each gorun is one node, and finds
+among them, and so does ` + "`-H`" + ` where it names no others. In a step of several tasks (` + "`srun -N2 -n2 --ntasks-per-node=1 gorun ...`" + `) each gorun is one node, and finds
 the others without an option; with several tasks on a node (` + "`srun -n8 gorun ./prog`" + `) each is one rank. Called torchrun it does so with ` + "`--nnodes`" + ` above 1
 alone. ` + "`--engine none`" + ` looks for none, and ` + "`--standalone`" + ` takes this host alone; ` + "`-v`" + ` says what was found, and why.
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
 
@@ -312,11 +313,16 @@ func (p *parser) finishBench() (Invocation, error) {
 	return p.inv, nil
 }
 
+// engineCounts reports whether a resource manager says how many ranks each host has.
+func (p *parser) engineCounts() bool {
+	return p.isAllocation() && !p.hostsGiven() && !slices.ContainsFunc(p.engine.found.Hosts, func(h hosts.Host) bool { return h.Slots == 0 })
+}
+
 // benchRanks counts the ranks: a GPU is one.
 func (p *parser) benchRanks() {
 	app, perNode := &p.inv.Spec.Apps[0], &p.inv.Spec.PerNode
 	app.Start = job.StartExec
-	if app.NumRanks == 0 && perNode.Kind == job.CountUnset && p.bench.gpus == 0 {
+	if app.NumRanks == 0 && perNode.Kind == job.CountUnset && p.bench.gpus == 0 && !p.engineCounts() {
 		*perNode = job.Count{Kind: job.CountAuto, From: "gorun bench's default"}
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +59,10 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 	words = append(words, agent...)
 	c.cmd = child.Command(words[0], words[1:]...)
 	c.cmd.Env = environ(cfg)
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C on the terminal is gorun's, who ends the job in order
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:    true,            // a Ctrl-C on the terminal is gorun's, who ends the job in order
+		Pdeathsig: syscall.SIGTERM, // srun may be waiting for resources when gorun is killed, and reads nothing then
+	}
 	if err := c.start(line); err != nil {
 		remove()
 		return nil, nil, err
@@ -92,7 +96,9 @@ func (c *command) start(line []byte) error {
 	}
 	c.in = in
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, theirOut
-	err = c.cmd.Start()
+	started, waited := make(chan error), make(chan struct{})
+	go c.run(started, waited)
+	err = <-started
 	theirIn.Close()
 	theirOut.Close()
 	if err != nil {
@@ -103,15 +109,29 @@ func (c *command) start(line []byte) error {
 	if len(line) > 0 {
 		_, _ = in.Write(line) // a pipe holds it; a command that is gone says more than this error would
 	}
-	go c.listen(out)
+	go c.listen(out, waited)
 	return nil
+}
+
+// run starts the command and waits for its end on one thread, whose end the kernel takes
+// for this process's end (Pdeathsig; prctl(2), PR_SET_PDEATHSIG).
+func (c *command) run(started chan<- error, waited chan<- struct{}) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	c.err = c.cmd.Wait()
+	close(waited)
 }
 
 // keptWords is how long after its end something else may hold the command's output.
 const keptWords = 200 * time.Millisecond
 
-// listen reads what the command says, to its end.
-func (c *command) listen(out *os.File) {
+// listen reads what the command says, to its end, which closes waited.
+func (c *command) listen(out *os.File, waited <-chan struct{}) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -126,7 +146,7 @@ func (c *command) listen(out *os.File) {
 			}
 		}
 	}()
-	c.err = c.cmd.Wait()
+	<-waited
 	timer := time.NewTimer(keptWords)
 	defer timer.Stop()
 	select {
@@ -155,13 +175,17 @@ func (c *command) take(line string) {
 // say why, or of which others.
 const moreWords = 100 * time.Millisecond
 
+// termLimit is how long the command has to end once it was asked to. srun does not where
+// it waits for a node's daemon that is gone; of the job nothing is left by then.
+const termLimit = time.Second
+
 // end waits so long for the command's end, then asks it to end, and then kills it, with
 // what it has started in its session's first group.
 func (c *command) end(limit time.Duration) {
 	for _, step := range []struct {
 		signal syscall.Signal
 		after  time.Duration
-	}{{0, limit}, {syscall.SIGTERM, EndLimit}, {syscall.SIGKILL, 0}} {
+	}{{0, limit}, {syscall.SIGTERM, termLimit}, {syscall.SIGKILL, 0}} {
 		if step.signal != 0 {
 			_ = syscall.Kill(-c.cmd.Process.Pid, step.signal)
 		}

@@ -217,7 +217,7 @@ func (g *Gathering) AwaitEnding(limit time.Duration) {
 }
 
 // EndLimit is how long the command may take to end once all agents have, until it is
-// asked to, and then until it is killed.
+// asked to.
 const EndLimit = 5 * time.Second
 
 // Close waits for the end of the command, whose agents end since their connections have

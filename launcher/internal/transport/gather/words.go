@@ -183,9 +183,9 @@ func (s *said) all() []Word {
 
 // telling is the last of the lines that say most, "" if there is none.
 func (s *said) telling() (text string) {
-	least := rank(AgentEnds)
+	least := (&Word{Kind: AgentEnds}).rank()
 	for _, w := range s.all() {
-		if r := rank(w.Kind); r <= least {
+		if r := w.rank(); r <= least {
 			text, least = w.Text, r
 		}
 	}
@@ -246,7 +246,7 @@ const explainedLines = 3
 // explain says why the command has ended, or why its agents will not come.
 func (c *command) explain(cfg *Config) *Error {
 	words := c.said.all()
-	slices.SortStableFunc(words, func(a, b Word) int { return rank(a.Kind) - rank(b.Kind) }) // what says most comes first
+	slices.SortStableFunc(words, func(a, b Word) int { return a.rank() - b.rank() }) // what says most comes first
 	e := &Error{Text: c.how()}
 	for i, text := range folded(words) {
 		if i == explainedLines {
@@ -287,15 +287,17 @@ func folded(words []Word) (texts []string) {
 	return texts
 }
 
-// rank is how much a word says of why agents did not come.
-func rank(k Kind) int {
-	switch k {
-	case Talk:
+// rank is how little a word says of why agents did not come.
+func (w *Word) rank() int {
+	switch {
+	case w.Kind == AgentEnds || w.Kind == Cancelled:
+		return 4
+	case w.Kind != Talk:
+		return 1
+	case strings.Contains(w.Text, "error: ") || strings.Contains(w.Text, "gorun: "):
 		return 2
-	case AgentEnds, Cancelled:
-		return 3
 	}
-	return 1
+	return 3
 }
 
 // how is how the command has ended.

@@ -42,6 +42,11 @@ type Config struct {
 	// it should not block. nil tells nobody.
 	Tell func(text string)
 
+	// HostsExist says that node 0's host is there already, as those of a resource manager's job are:
+	// its name, if no resolver knows it, is not waited for as long as Timeout.
+	HostsExist bool
+
+	lastJob  time.Duration // how long a job that has started may take to make room; 0: startedWithin
 	patience time.Duration // how long a connection may take to show who it is, and then once more to say its hello; 0: firstWithin
 }
 
@@ -59,7 +64,7 @@ func (c Config) complete() (Config, error) {
 		c.Self.Host, _ = os.Hostname() // "" is seen in messages, no more
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.patience = cmp.Or(c.patience, firstWithin)
+	c.patience, c.lastJob = cmp.Or(c.patience, firstWithin), cmp.Or(c.lastJob, startedWithin)
 	tell := c.Tell
 	c.Tell = func(text string) {
 		if tell != nil {

@@ -54,9 +54,13 @@ const (
 // may vanish.
 const dialWithin = 10 * time.Second
 
-// startedWithin is how long a node believes that a job of the same id, which has started
-// already, may be the last one of the same script, of which node 0 is about to end.
+// startedWithin is how long a node believes that a job which has started already may be
+// the last one of the same script, of which node 0 is about to end.
 const startedWithin = 10 * time.Second
+
+// nameWithin is how long a name of a host that exists may be unknown: a resolver may have
+// to hear of it.
+const nameWithin = 30 * time.Second
 
 // dialer is what a node needs of the world.
 type dialer struct {
@@ -161,14 +165,14 @@ func isRefused(err error) bool {
 
 // knock tries one port, and calls failed whenever that was in vain.
 func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) {
-	begun, wait := time.Now(), firstPause
+	begun, wait, spells := time.Now(), firstPause, spells{}
 	for ctx.Err() == nil || e.last == nil {
 		joined, err := d.try(ctx, port)
 		if err == nil {
 			return ending{joined: joined}
 		}
-		if d.isFinal(err, time.Since(begun)) {
-			return ending{final: err}
+		if final := d.final(err, &spells); final != nil {
+			return ending{final: final}
 		}
 		if ctx.Err() == nil || e.last == nil || errors.Is(err, errWaits) {
 			e.last = err // what an attempt fails with because time is over says nothing
@@ -188,14 +192,45 @@ func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) 
 	return e
 }
 
-// isFinal reports whether trying again is of no use. With one port every refusal is; with
-// several one of this job's node 0: others are at their own.
-func (d *dialer) isFinal(err error, after time.Duration) bool {
-	var refused *RefusedError
-	if !errors.As(err, &refused) {
-		return false
+// spell is since when something is so.
+type spell struct{ begun time.Time }
+
+// lasts reports whether it is so for that long by now.
+func (s *spell) lasts(limit time.Duration) bool {
+	if s.begun.IsZero() {
+		s.begun = time.Now()
 	}
-	return len(d.cfg.Ports) == 0 || !refused.stranger && (!refused.started || after >= startedWithin)
+	return time.Since(s.begun) >= limit
+}
+
+// spells are troubles that may pass: node 0's name is unknown, and another job is there.
+type spells struct{ unknown, started spell }
+
+// final is the error of an attempt if trying again is of no use. With one port every
+// refusal is, but that of a job about to end; with several one of this job's node 0:
+// others are at their own.
+func (d *dialer) final(err error, s *spells) error {
+	var refused *RefusedError
+	if isUnknown(err) {
+		if d.cfg.HostsExist && s.unknown.lasts(nameWithin) {
+			return fmt.Errorf("no resolver of this host has known node 0's name %s for %v: %s; name an address of node 0 by --master-addr ADDR", printable.Text(d.cfg.Addr), nameWithin, reason(err))
+		}
+		return nil
+	}
+	s.unknown = spell{}
+	switch {
+	case !errors.As(err, &refused), refused.stranger && len(d.cfg.Ports) > 0:
+		return nil
+	case refused.started && !s.started.lasts(d.cfg.lastJob):
+		return nil
+	}
+	return err
+}
+
+// isUnknown reports whether a resolver said that there is no such name.
+func isUnknown(err error) bool {
+	var unknown *net.DNSError
+	return errors.As(err, &unknown) && unknown.IsNotFound
 }
 
 // late is the error of a node that could not join.

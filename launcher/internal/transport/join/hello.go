@@ -66,8 +66,7 @@ type Welcome struct {
 	// Other is that node 0 is, or may be, that of another job: the node's own may be at
 	// another port.
 	Other bool `json:"other,omitempty"`
-	// Started is that the job runs already, with all of its nodes; another of the same id
-	// may follow.
+	// Started is that the job runs already, with all of its nodes; another one may follow.
 	Started bool `json:"started,omitempty"`
 }
 

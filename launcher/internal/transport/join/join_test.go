@@ -132,7 +132,9 @@ func TestStartedAlready(t *testing.T) {
 		come(t, t.Context(), settings(port(h), 2, 1, key))
 		wait(t, h)
 		for _, rank := range []int{1, -1} {
-			late := come(t, t.Context(), settings(port(h), 2, rank, key))
+			cfg := settings(port(h), 2, rank, key)
+			cfg.lastJob = time.Millisecond
+			late := come(t, t.Context(), cfg)
 			<-late.done
 			require.ErrorContains(t, late.err, "the job has started already, with all of its 2 nodes")
 		}

@@ -78,7 +78,7 @@ func (h *Head) refusal(m *Member) *Welcome {
 	switch {
 	case said.ID != own.ID: // first: of another job nothing else matters
 		w := refuse("it belongs to job %q, node 0 to job %q (--rdzv-id)", said.ID, own.ID)
-		w.Other = true
+		w.Other, w.Started = true, h.meeting.complete && h.meeting.started
 		return w
 	case said.Version != own.Version:
 		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", said.Version, own.Version)

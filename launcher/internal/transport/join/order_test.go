@@ -112,6 +112,27 @@ func TestNameThatComesLater(t *testing.T) {
 	})
 }
 
+// One of a host that exists should be known: it is not waited for long, but for a short
+// trouble of a resolver's.
+func TestNameThatNobodyKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := settings(1, 2, 1, nil)
+		cfg.Addr, cfg.HostsExist, cfg.Timeout = "n1", true, 15*time.Minute
+		cfg, err := cfg.complete()
+		require.NoError(t, err)
+		begun := time.Now()
+		d := &dialer{cfg: cfg, dial: func(context.Context, string, string) (net.Conn, error) {
+			if since := time.Since(begun); since > 20*time.Second && since < 40*time.Second {
+				return nil, &net.DNSError{Err: "server misbehaving", Name: "n1", IsTemporary: true}
+			}
+			return nil, &net.DNSError{Err: "no such host", Name: "n1", IsNotFound: true}
+		}}
+		_, err = d.come(t.Context())
+		require.EqualError(t, err, "no resolver of this host has known node 0's name n1 for 30s: lookup n1: no such host; name an address of node 0 by --master-addr ADDR")
+		require.InDelta(t, 71*time.Second, time.Since(begun), float64(3*time.Second))
+	})
+}
+
 func TestIsEndpointHere(t *testing.T) {
 	for addr, want := range map[string]bool{"127.0.0.1": true, "127.3.4.5": true, "localhost": true, "192.0.2.1": false, "2001:db8::1": false} {
 		here, err := IsEndpointHere(t.Context(), addr)

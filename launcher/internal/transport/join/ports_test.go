@@ -103,28 +103,35 @@ func TestRefusedAtOneOfThePorts(t *testing.T) {
 
 // A script has one job after the other in the same step: the next one's node may come
 // while node 0 of the last one is still there.
-func TestNextJobOfTheSameID(t *testing.T) {
-	_, where := occupied(t)
+func TestNextJob(t *testing.T) {
 	_, spare := occupied(t)
-	cfg := func(rank int) Config {
-		c := settings(where, 2, rank, nil)
-		c.Ports = []int{spare}
-		return c
-	}
-	last := listenAmong(t, cfg(0))
-	come(t, t.Context(), cfg(1))
-	wait(t, last)
+	for name, c := range map[string]struct {
+		ports  []int
+		lastID string
+	}{"same id": {[]int{spare}, "job"}, "same id, one port": {nil, "job"}, "another id, one port": {nil, "job before"}} {
+		t.Run(name, func(t *testing.T) {
+			_, where := occupied(t)
+			cfg := func(rank int, id string) Config {
+				s := settings(where, 2, rank, nil)
+				s.Ports, s.Self.ID = c.ports, id
+				return s
+			}
+			last := listenAmong(t, cfg(0, c.lastID))
+			come(t, t.Context(), cfg(1, c.lastID))
+			wait(t, last)
 
-	log := newLog()
-	second := cfg(1)
-	second.Tell = log.tell
-	node := come(t, t.Context(), second)
-	log.await(t, "the job has started already")
-	require.NoError(t, last.Close())
-	h := listenAmong(t, cfg(0))
-	wait(t, h)
-	<-node.done
-	require.NoError(t, node.err)
+			log := newLog()
+			second := cfg(1, "job")
+			second.Tell = log.tell
+			node := come(t, t.Context(), second)
+			log.await(t, "waiting for node 0 at")
+			require.NoError(t, last.Close())
+			h := listenAmong(t, cfg(0, "job"))
+			wait(t, h)
+			<-node.done
+			require.NoError(t, node.err)
+		})
+	}
 }
 
 func TestAllPortsTaken(t *testing.T) {

@@ -44,7 +44,9 @@ func TestStoreBehindThePort(t *testing.T) {
 		value, err := dialStore(t, h).Get(t.Context(), "k")
 		require.NoError(t, err)
 		require.Equal(t, "v", string(value))
-		late := come(t, t.Context(), settings(port(h), 2, 1, key)) // nodes and clients beside each other
+		cfg := settings(port(h), 2, 1, key)
+		cfg.lastJob = time.Millisecond
+		late := come(t, t.Context(), cfg) // nodes and clients beside each other
 		<-late.done
 		require.ErrorContains(t, late.err, "started already")
 	})

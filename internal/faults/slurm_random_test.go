@@ -1,0 +1,111 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorun/internal/testneeds"
+)
+
+// slurmStrikes are what may come over a job at any moment.
+var slurmStrikes = []string{"SIGKILL gorun", "SIGTERM gorun", "SIGINT gorun", "SIGKILL agent", "SIGKILL srun", "SIGTERM srun", "scancel", "scancel KILL", "scancel step"}
+
+// slurmDraw is a random case: a strike at a moment after the start of the job, which may not even have begun then.
+type slurmDraw struct {
+	form, shape, strike string
+	after               time.Duration
+}
+
+func drawSlurm(r *rand.Rand) slurmDraw {
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	return slurmDraw{
+		form:  pick(inAllocation, inAllocation, inScript, underScript, gorunEveryNode, gorunEveryRank),
+		shape: pick("none", "daemon", "setsid"), strike: pick(slurmStrikes...), after: time.Duration(r.IntN(500)) * time.Millisecond,
+	}
+}
+
+func (d slurmDraw) String() string {
+	return fmt.Sprintf("%s, %s, %s after %s", d.form, d.shape, d.strike, d.after)
+}
+
+// Jobs are struck at random moments; whatever they say then, nothing of them may stay.
+func TestSlurmAtRandom(t *testing.T) {
+	testneeds.Slurm(t)
+	r := testneeds.Rand(t)
+	places := make(chan struct{}, slurmAtOnce)
+	for n := range testneeds.Count(8, 300) {
+		d := drawSlurm(r)
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.Log(d)
+			f := slurmFault{criterion: "nothing left", act: d.act, check: func(*slurmScene, outcome) {}}
+			report(t, fault{criterion: f.criterion}, f.try(t, slurm.Cluster(t)))
+		})
+	}
+}
+
+func (d slurmDraw) act(s *slurmScene) {
+	s.form(d.form, role("rank", "ignore", d.shape))
+	select {
+	case <-time.After(d.after): // the case itself
+	case <-s.ended:
+	}
+	s.noteJob()
+	s.at = time.Now()
+	d.do(s)
+	select { // a job that is not hurt, as one whose srun alone has gone, is ended
+	case <-s.ended:
+	case <-time.After(5 * time.Second):
+		for _, p := range s.named("gorun") {
+			if words := argv(p.pid); len(words) > 1 && words[1] != "agent" && s.variable(p.pid, "RANK") == "" {
+				_ = syscall.Kill(p.pid, syscall.SIGTERM)
+			}
+		}
+		s.require(s.job != 0 || d.form == inAllocation, "nobody knows the job")
+	}
+}
+
+// noteJob looks for the job's number, and for guards, in what there is by now.
+func (s *slurmScene) noteJob() {
+	for _, p := range marked(s.mark) {
+		if job, _ := strconv.Atoi(s.variable(p.pid, "SLURM_JOB_ID")); job > 0 {
+			s.job = job
+		}
+		for _, child := range children(p.pid) {
+			if child.name == "job-guard" {
+				s.guards = append(s.guards, child)
+			}
+		}
+	}
+}
+
+// do strikes: processes if there are any by now, and else the job, or what would become one.
+func (d slurmDraw) do(s *slurmScene) {
+	verb, what, _ := strings.Cut(d.strike, " ")
+	number := map[string]syscall.Signal{"SIGKILL": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT}[verb]
+	for _, p := range marked(s.mark) {
+		words := argv(p.pid)
+		isAgent := len(words) > 1 && words[1] == "agent"
+		if number != 0 && (what == p.name && !isAgent || what == "agent" && isAgent) {
+			_ = syscall.Kill(p.pid, number) // it may just have ended
+			return
+		}
+	}
+	switch {
+	case s.job == 0 && s.command != nil:
+		_ = s.command.Process.Signal(syscall.SIGTERM)
+	case d.strike == "scancel step":
+		_ = s.c.Command(s.t, "scancel", s.number()+".0").Run() // it may not have begun
+	case d.strike == "scancel KILL":
+		_ = s.c.Command(s.t, "scancel", "--full", "--signal=KILL", s.number()).Run()
+	default:
+		_ = s.c.Command(s.t, "scancel", s.number()).Run()
+	}
+}
