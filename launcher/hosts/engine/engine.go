@@ -18,8 +18,6 @@ import (
 type World struct {
 	// Lookup returns a variable of the environment.
 	Lookup func(name string) (value string, found bool)
-	// Names returns the names of all variables, in any order.
-	Names func() []string
 	// ReadFile returns the content of a file that the engine wrote.
 	ReadFile func(name string) ([]byte, error)
 	// IsThisHost reports whether a name means the host that this process runs on.

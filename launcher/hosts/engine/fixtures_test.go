@@ -92,12 +92,6 @@ func worldOf(t *testing.T, archive *txtar.Archive) World {
 			value, found := environ[name]
 			return value, found
 		},
-		Names: func() (names []string) {
-			for name := range environ {
-				names = append(names, name)
-			}
-			return names
-		},
 		ReadFile: func(name string) ([]byte, error) {
 			if text, found := content[name]; found && filepath.IsAbs(name) {
 				return []byte(text), nil

@@ -42,10 +42,9 @@ func FuzzFind(f *testing.F) {
 // fuzzWorld has the file by every name and from every command, and all commands.
 func fuzzWorld(environ, file string) World {
 	values := make(map[string]string)
-	var names []string
 	for line := range strings.Lines(environ) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
-			values[name], names = value, append(names, name)
+			values[name] = value
 		}
 	}
 	return World{
@@ -53,7 +52,6 @@ func fuzzWorld(environ, file string) World {
 			value, ok := values[name]
 			return value, ok
 		},
-		Names: func() []string { return names },
 		ReadFile: func(string) ([]byte, error) {
 			if file == "" {
 				return nil, fs.ErrNotExist

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +29,6 @@ func worldWith(entries ...string) World {
 	}
 	return World{
 		Lookup:     func(name string) (string, bool) { v, found := variables[name]; return v, found },
-		Names:      func() []string { return slices.Collect(maps.Keys(variables)) },
 		ReadFile:   os.ReadFile,
 		IsThisHost: func(name string) bool { return name == "here" },
 		LookPath: func(name string) (string, error) {

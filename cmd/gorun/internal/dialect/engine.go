@@ -38,7 +38,7 @@ func (p *parser) findEngine() {
 	}
 	p.engine.looked = true
 	found, err := engine.Find(engine.World{
-		Lookup: p.around.Lookup, Names: p.around.Names, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
+		Lookup: p.around.Lookup, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
 		Output: p.around.Output, IsUnknown: p.around.IsUnknown,
 	}, p.engine.name)
 	if err != nil {

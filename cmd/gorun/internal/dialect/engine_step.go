@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -131,19 +130,13 @@ func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
 // nodeNamed is the number of the step's node with this name, -1 if there is none.
 func (p *parser) nodeNamed(addr string) int { return hostNamed(p.engine.found.Hosts, addr) }
 
-// hostNamed is the place of the host with this name, -1 if there is none. The domain does
-// not count where one of the names has none.
+// hostNamed is the place of the host with this name, -1 if there is none: the one that
+// has it to the letter, or else the first that it may mean.
 func hostNamed(all []hosts.Host, addr string) int {
-	short := func(name string) string { name, _, _ = strings.Cut(name, "."); return name }
-	if _, err := netip.ParseAddr(addr); err == nil { // 10.0.0.1 has no domain
-		return slices.IndexFunc(all, func(h hosts.Host) bool { return h.Name == addr })
-	}
 	if i := slices.IndexFunc(all, func(h hosts.Host) bool { return strings.EqualFold(h.Name, addr) }); i >= 0 {
 		return i
 	}
-	return slices.IndexFunc(all, func(h hosts.Host) bool {
-		return strings.EqualFold(short(h.Name), short(addr)) && (short(h.Name) == h.Name || short(addr) == addr)
-	})
+	return slices.IndexFunc(all, func(h hosts.Host) bool { return hosts.SameName(h.Name, addr) })
 }
 
 // seat makes this process the rank that it is as a task.
