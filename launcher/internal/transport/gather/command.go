@@ -179,6 +179,16 @@ const moreWords = 100 * time.Millisecond
 // it waits for a node's daemon that is gone; of the job nothing is left by then.
 const termLimit = time.Second
 
+// over reports whether the command has ended.
+func (c *command) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // end waits so long for the command's end, then asks it to end, and then kills it, with
 // what it has started in its session's first group.
 func (c *command) end(limit time.Duration) {
@@ -186,7 +196,7 @@ func (c *command) end(limit time.Duration) {
 		signal syscall.Signal
 		after  time.Duration
 	}{{0, limit}, {syscall.SIGTERM, termLimit}, {syscall.SIGKILL, 0}} {
-		if step.signal != 0 {
+		if step.signal != 0 && !c.over() { // else the number may be another's by now
 			_ = syscall.Kill(-c.cmd.Process.Pid, step.signal)
 		}
 		timer := time.NewTimer(step.after)

@@ -163,15 +163,10 @@ func (g *Gathering) HowEnded() string {
 	g.mu.Lock()
 	a := g.current
 	g.mu.Unlock()
-	if a == nil {
+	if a == nil || !a.command.over() {
 		return ""
 	}
-	select {
-	case <-a.command.ended:
-		return a.command.name + ", which had started the agents, has ended (" + a.command.state() + ")"
-	default:
-		return ""
-	}
+	return a.command.name + ", which had started the agents, has ended (" + a.command.state() + ")"
 }
 
 // hear notes what the engine says of the job.

@@ -302,9 +302,7 @@ func (w *Word) rank() int {
 
 // how is how the command has ended.
 func (c *command) how() string {
-	select {
-	case <-c.ended:
-	default:
+	if !c.over() {
 		return c.name + " did not start all agents"
 	}
 	return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, c.state())
