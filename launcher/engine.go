@@ -32,6 +32,7 @@ type engineAgents struct {
 	*gather.Gathering
 	names []string
 	job   string        // as people name it: "Slurm job 17"
+	title string        // the resource manager: "Slurm"
 	over  chan struct{} // closed when the resource manager has begun to end the job
 	once  sync.Once
 
@@ -68,7 +69,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		}
 	}
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}
-	s.engine = &engineAgents{names: cfg.Nodes, job: s.spec.Reach.Engine.Job, over: make(chan struct{})}
+	s.engine = &engineAgents{names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title, over: make(chan struct{})}
 	cfg.Words = s.engine.word
 	s.engine.Gathering = gather.Begin(ctx, cfg)
 	s.settings.reacher = s.engine
@@ -107,12 +108,6 @@ func (e *engineAgents) explain(err error) error {
 func (e *engineAgents) failure() error {
 	_, err := e.Wait(0)
 	return err
-}
-
-// title is the resource manager's name as people write it.
-func (e *engineAgents) title() string {
-	title, _, _ := strings.Cut(e.job, " ")
-	return title
 }
 
 // tellTo has the head hear, until the function that it returns is called, of what the
@@ -183,7 +178,7 @@ func (e *engineAgents) judge(r *job.Result) {
 	if r.Cause == job.CauseEngine || r.MayBeEngine() {
 		e.AwaitEnding(verdictLimit)
 	}
-	r.ByEngine(e.title(), e.job, e.Ending().String())
+	r.ByEngine(e.title, e.job, e.Ending().String())
 }
 
 // ownAddresses are this host's, those by which others most plausibly reach it first, and

@@ -70,7 +70,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	supervision := h.plan.Supervision()
 	supervision.Began, supervision.SignalName = time.Now(), diagnosis.SignalName
 	if h.engine != nil {
-		supervision.Engine = h.engine.title()
+		supervision.Engine = h.engine.title
 	}
 	sup, orders := job.NewSupervisor(supervision)
 	h.sup = sup

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -139,7 +140,7 @@ func (w *wish) peers(p *bench.Programs) []bench.Peer {
 	}
 	if p.Torchrun != "" {
 		all = append(all, bench.Peer{Name: byTorchrun, Runs: 3, Argv: words("-N", strconv.Itoa(nodes), "-n", strconv.Itoa(nodes), "--ntasks-per-node", "1", p.Torchrun, "--nnodes", strconv.Itoa(nodes),
-			"--nproc-per-node", each, "--rdzv-id", "bench", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:29511", "--no-python", p.True)})
+			"--nproc-per-node", each, "--rdzv-id", "bench", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:"+strconv.Itoa(freePort()), "--no-python", p.True)})
 	}
 	for i := range all {
 		all[i].Environ, all[i].Limit = os.Environ(), runLimit
@@ -163,4 +164,14 @@ func row(ours, other bench.Series) []string {
 		cells[6], cells[7] = fmt.Sprintf("≤ %g", target), string(bench.JudgeRatio(ours, other, target))
 	}
 	return cells
+}
+
+// freePort is one that nobody has at the moment, for torchrun, which takes no other than it is told.
+func freePort() int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }

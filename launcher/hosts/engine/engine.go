@@ -57,6 +57,7 @@ type Found struct {
 	// Notes are remarks that the user should see, one sentence each.
 	Notes []string
 
+	title string // the engine's name as people write it
 	// start makes the command by which agents come to some of Hosts.
 	start func(wanted []hosts.Host) Start
 }
@@ -88,8 +89,8 @@ func (t *Task) OnePerNode() bool { return t.NumTasks == t.NumNodes }
 
 // Start is how agents come to hosts.
 type Start struct {
-	// Engine and Job are those of Found.
-	Engine, Job string
+	// Engine and Job are those of Found; Title is the engine's name as people write it.
+	Engine, Job, Title string
 	// Once is one command that starts an agent on each host of the job, all at once;
 	// the agent's own words follow it. Its standard input reaches every agent, unless
 	// ByFile. nil: there is none.
@@ -130,10 +131,10 @@ func (s *Start) Command() string {
 // Start returns how agents come to some of the hosts.
 func (f *Found) Start(wanted []hosts.Host) Start {
 	if f.start == nil {
-		return Start{Engine: f.Engine, Job: f.Job}
+		return Start{Engine: f.Engine, Job: f.Job, Title: f.title}
 	}
 	s := f.start(wanted)
-	s.Engine, s.Job = f.Engine, f.Job
+	s.Engine, s.Job, s.Title = f.Engine, f.Job, f.title
 	return s
 }
 

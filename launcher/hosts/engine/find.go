@@ -31,7 +31,7 @@ func Find(w World, wanted string) (*Found, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%w; --engine %s does without %s", err, None, k.title)
 		case found != nil:
-			found.Engine = k.name
+			found.Engine, found.title = k.name, k.title
 			return found, nil
 		case wanted != "":
 			return nil, fmt.Errorf("this process is in no job of %s: %s", k.title, w.lack(k.vars))

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,13 +42,13 @@ func Find(socket string) (*Munge, error) {
 // Seal returns a credential with text in it, which only processes of this user, on hosts
 // with the same key, can open, once on each host and within some minutes.
 func (m *Munge) Seal(ctx context.Context, text []byte) ([]byte, error) {
-	sealed, err := run(ctx, text, m.seal, append(m.options, "--restrict-uid="+strconv.Itoa(os.Geteuid()))...)
+	sealed, err := run(ctx, text, m.seal, slices.Concat(m.options, []string{"--restrict-uid=" + strconv.Itoa(os.Geteuid())})...)
 	return bytes.TrimSpace(sealed), err
 }
 
 // Open returns the text of a credential that a process of this user has sealed.
 func (m *Munge) Open(ctx context.Context, sealed []byte) ([]byte, error) {
-	said, err := run(ctx, sealed, m.open, append(m.options, "--numeric", "--keys=UID")...)
+	said, err := run(ctx, sealed, m.open, slices.Concat(m.options, []string{"--numeric", "--keys=UID"})...)
 	if err != nil {
 		return nil, err
 	}

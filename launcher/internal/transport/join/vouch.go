@@ -96,6 +96,13 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.patience)
 	defer cancel()
+	go func() { // who closes the head does not wait for MUNGE
+		select {
+		case <-h.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	select {
 	case h.seals <- struct{}{}:
 		defer func() { <-h.seals }()
