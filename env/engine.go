@@ -29,6 +29,16 @@ func EngineJob(lookup func(name string) (string, bool)) string {
 	return strings.Join(engineJobsOf(lookup), ",")
 }
 
+// TellsEngineJob reports whether [EngineJob] reads a variable.
+func TellsEngineJob(name string) bool {
+	for i := range engineJobs {
+		if row := &engineJobs[i]; name == row.beside && name != "" || slices.Contains(row.names, name) {
+			return true
+		}
+	}
+	return false
+}
+
 func engineJobsOf(lookup func(name string) (string, bool)) (jobs []string) {
 	for i := range engineJobs {
 		row := &engineJobs[i]

@@ -267,7 +267,9 @@ func (s *session) exports(name string) bool {
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
 		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogDir,
-		Decides: plan.Decides, Sets: plan.Sets, Exports: s.ownExports(),
+		Decides: plan.Decides, Sets: plan.Sets,
+		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) }, // ranks are marked by their engine's job
+		Exports: s.ownExports(),
 	}
 	if s.spec.PerNode.Kind == job.CountFixed {
 		o.Ranks = s.spec.PerNode.N

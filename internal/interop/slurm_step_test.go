@@ -53,6 +53,7 @@ func requireNumbers(t *testing.T, ranks []seen, each []int) {
 	}
 	for _, one := range ranks {
 		require.Equal(t, ranks[0].Environ["MASTER_PORT"], one.Environ["MASTER_PORT"])
+		require.Equal(t, "slurm:"+one.Environ["SLURM_JOB_ID"], one.Environ["GORUN_JOB_ENGINE"], "without it nothing marks the rank's children")
 	}
 }
 

@@ -31,6 +31,8 @@ type Own struct {
 	// from Config.Environ. Sets reports whether the head may set it: it may not have
 	// ranks inherit what a launcher in them, or a library, would take for a program.
 	Decides, Sets func(name string) bool
+	// Tells reports whether the head has to know what this node's environment has.
+	Tells func(name string) bool
 	// Exports has the launcher's variables that ranks get nevertheless (-x GORUN_…),
 	// NAME=VALUE.
 	Exports []string
@@ -55,7 +57,7 @@ func (o *Own) replace(h *wire.Hello) {
 // told is what of this node's environment the head has to know.
 func (o *Own) told(environ []string) (told []string) {
 	for _, v := range environ {
-		if name, _, _ := strings.Cut(v, "="); o.Sets(name) {
+		if name, _, _ := strings.Cut(v, "="); o.Tells(name) {
 			told = append(told, v)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
 func ownAgent(temp string) *Agent {
-	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/work", Decides: plan.Decides, Sets: plan.Sets}
+	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/work", Decides: plan.Decides, Sets: plan.Sets, Tells: plan.Sets}
 	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_RANK=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
