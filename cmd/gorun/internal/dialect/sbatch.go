@@ -72,6 +72,7 @@ func (o occurrence) words() []string {
 // finishBatch makes an Invocation of the options of gorun sbatch.
 func (p *parser) finishBatch() (Invocation, error) {
 	p.checkPrograms()
+	p.refuseRankStarters()
 	if p.problems == nil {
 		p.batchCounts()
 		p.batchDefaults()
