@@ -33,6 +33,7 @@ var stays = []string{"version", "help"}
 
 // batchLine adds a program and gorun's own options before it to gorun's line in the script.
 func (p *parser) batchLine(r rewritten, first bool) {
+	p.checkBatchModule(r)
 	line := &p.batch.Line
 	if !first {
 		*line = append(*line, ":")
