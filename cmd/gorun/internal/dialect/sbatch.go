@@ -74,6 +74,7 @@ func (o occurrence) words() []string {
 func (p *parser) finishBatch() (Invocation, error) {
 	p.checkPrograms()
 	p.refuseRankStarters()
+	p.noteSlurmVariables()
 	if p.problems == nil {
 		p.batchCounts()
 		p.batchDefaults()
