@@ -64,8 +64,16 @@ var sbatchTable = slices.Concat([]Option{
 		set:  func(p *parser, a arg) error { p.dryRun = a.on; return nil },
 	},
 	{
-		Names: []string{"host", "hosts", "H", "hostfile", "machinefile"}, Group: GroupRefused, Value: "LIST", from: varNone,
+		Names: []string{"H"}, Group: GroupRefused, Value: "LIST", from: varNone,
 		Help: "Slurm chooses the nodes: use --nodelist LIST for some of them; Slurm's own -H is --hold",
+	},
+	{
+		Names: []string{"host", "hosts"}, Group: GroupRefused, Value: "LIST", from: varNone,
+		Help: "Slurm chooses the nodes: use --nodelist LIST for some of them",
+	},
+	{
+		Names: []string{"hostfile", "machinefile"}, Group: GroupRefused, Value: "FILE", from: varNone,
+		Help: "Slurm chooses the hosts, and no file does; --nodelist NAMES wishes for some of them",
 	},
 	{
 		Names: []string{"wrap"}, Group: GroupRefused, Value: "COMMAND", from: varNone,
