@@ -3,18 +3,17 @@ package dialect
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 )
 
 // slurmVariable is one of Slurm's variables as a shell would replace it.
-var slurmVariable = regexp.MustCompile(`\$\{?(SLURM_[A-Z0-9_]+)`)
+var slurmVariable = onDemand(`\$\{?(SLURM_[A-Z0-9_]+)`)
 
 // noteSlurmVariables says that arguments are passed as they are: no shell replaces variables in them, as one does in a script.
 func (p *parser) noteSlurmVariables() {
 	for _, app := range p.inv.Spec.Apps {
 		for i, word := range app.Args {
-			found := slurmVariable.FindStringSubmatch(word)
+			found := slurmVariable().FindStringSubmatch(word)
 			if found == nil || slices.ContainsFunc(append([]string{app.Program}, app.Args[:i]...), isShell) {
 				continue
 			}
