@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,12 +33,27 @@ func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
 			inv.Batch.Program, shellQuote(inv.Batch.Program)))
 		return job.ExitUsage
 	}
+	if !inv.Quiet && isElsewhere(*inv.Batch) {
+		say(stderr, fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its absolute path, or --wdir %[2]s, which is the ranks' directory alone",
+			inv.Batch.Program, inv.Batch.Dir))
+	}
 	script := batchScript(*inv.Batch, gorun)
 	if inv.Action == dialect.DryRun {
 		return write(stdout, stderr, script)
 	}
 	say(stderr, becomeSbatch(inv.Batch, script).Error())
 	return job.ExitLauncher
+}
+
+// isElsewhere reports whether the program is a file here, and none where Slurm starts the job.
+func isElsewhere(b dialect.BatchWish) bool {
+	isFile := strings.Contains(b.Program, "/") || filepath.Ext(b.Program) == ".py"
+	if b.Dir == "" || !isFile || filepath.IsAbs(b.Program) {
+		return false
+	}
+	_, here := os.Stat(b.Program)
+	_, there := os.Stat(filepath.Join(b.Dir, b.Program))
+	return here == nil && errors.Is(there, fs.ErrNotExist)
 }
 
 // isBatchScript reports whether a file has lines for sbatch, in the beginning where they count.

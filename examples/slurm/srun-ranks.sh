@@ -4,4 +4,4 @@
 #SBATCH --ntasks=8
 #SBATCH --time=1:00:00
 
-exec srun --kill-on-bad-exit=1 gorun ./trainer
+exec srun gorun ./trainer

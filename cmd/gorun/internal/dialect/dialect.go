@@ -20,6 +20,7 @@ type Dialect struct {
 	About string
 
 	examples  []example
+	often     []string   // names of options that the help shows first, in this order, where there are many
 	tables    [][]Option // the order in which prefixes are looked for, and of the help within a group
 	taken     [][]Option // options that are taken, too, and that another dialect's help shows
 	fallbacks []fallback

@@ -89,6 +89,7 @@ func (p *parser) finish() (Invocation, error) {
 	p.finishReach()
 	p.finishOutput()
 	p.finishAction()
+	p.noteRankStarters()
 	p.noteStrangers()
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}

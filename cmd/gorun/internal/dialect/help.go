@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -33,6 +34,7 @@ func (d *Dialect) Help() string {
 	for _, e := range d.examples {
 		b.example(e)
 	}
+	b.mostUsed(d)
 	for g := range groups {
 		b.group(d, g)
 	}
@@ -75,11 +77,24 @@ type helpBuilder struct{ strings.Builder }
 
 func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
 
+// mostUsed writes the options that are looked for most, which are in no other group.
+func (b *helpBuilder) mostUsed(d *Dialect) {
+	if d.often == nil {
+		return
+	}
+	b.heading("Most used")
+	for _, name := range d.often {
+		o := d.exact(Spelling(name))
+		b.row(o.Usage(), o.Help)
+	}
+	b.paragraph("  ", d.countDefault())
+}
+
 // group writes the options of one heading.
 func (b *helpBuilder) group(d *Dialect, g Group) {
 	begun := false
 	for o := range d.shown {
-		if o.Group != g {
+		if o.Group != g || slices.Contains(d.often, o.Names[0]) {
 			continue
 		}
 		if !begun {
@@ -88,7 +103,7 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 		}
 		b.row(o.Usage(), o.Help)
 	}
-	if g == GroupRanks && !d.serves && !d.checks {
+	if g == GroupRanks && !d.serves && !d.checks && d.often == nil {
 		b.paragraph("  ", d.countDefault())
 	}
 }
@@ -99,7 +114,7 @@ func (d *Dialect) countDefault() string {
 		return "Without either, nor gorun's --nproc-per-node: one rank per GPU, else one per CPU."
 	}
 	if d.batches {
-		return "Without any of them: on each node one rank per GPU, else one."
+		return "Without -n and --nproc-per-node: on each node one rank per GPU, else one."
 	}
 	if d.shows {
 		return "Without any of these two, nor a wish for who sits where: nobody is seated."

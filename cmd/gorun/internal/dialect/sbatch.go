@@ -33,6 +33,7 @@ var stays = []string{"version", "help"}
 
 // batchLine adds a program and gorun's own options before it to gorun's line in the script.
 func (p *parser) batchLine(r rewritten, first bool) {
+	p.checkBatchModule(r)
 	line := &p.batch.Line
 	if !first {
 		*line = append(*line, ":")
@@ -72,6 +73,8 @@ func (o occurrence) words() []string {
 // finishBatch makes an Invocation of the options of gorun sbatch.
 func (p *parser) finishBatch() (Invocation, error) {
 	p.checkPrograms()
+	p.refuseRankStarters()
+	p.noteSlurmVariables()
 	if p.problems == nil {
 		p.batchCounts()
 		p.batchDefaults()

@@ -68,3 +68,15 @@ func TestSbatchRemarks(t *testing.T) {
 	require.Contains(t, mustParse(t, "gorun sbatch -N 2 --nproc-per-node gpu x").Notes[0], "add --cpus-per-gpu N, -c N or --exclusive")
 	require.Empty(t, mustParse(t, "gorun sbatch -N 2 --nproc-per-node gpu --exclusive x").Notes)
 }
+
+// Arguments are quoted: what a shell would have replaced by the time the job runs reaches the program as it was typed.
+func TestSbatchArgumentsAreNotReplaced(t *testing.T) {
+	for _, word := range []string{"$SLURM_ARRAY_TASK_ID", "in-${SLURM_ARRAY_TASK_ID}.txt"} {
+		notes := mustParse(t, "gorun sbatch -a 0-3 ./p "+word).Notes
+		require.Equal(t, []string{
+			word + " is passed as it is, and no shell replaces variables in it: the program finds SLURM_ARRAY_TASK_ID in its environment; or start a shell: bash -c './p ... " + word + "'",
+		}, notes)
+	}
+	require.Empty(t, mustParse(t, "gorun sbatch -a 0-3 bash -c $SLURM_ARRAY_TASK_ID").Notes)
+	require.Empty(t, mustParse(t, "gorun sbatch -a 0-3 ./p SLURM_ARRAY_TASK_ID $HOME").Notes)
+}

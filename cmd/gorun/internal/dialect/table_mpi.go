@@ -89,5 +89,8 @@ func (p *parser) setExport(a arg) error {
 		return errors.New("a variable cannot hold a zero byte")
 	}
 	p.inv.Spec.Exports = append(p.inv.Spec.Exports, job.Export{Name: name, Value: value, HasValue: given})
+	if p.dialect.batches && !given {
+		return p.checkBatchExport(a, name)
+	}
 	return nil
 }

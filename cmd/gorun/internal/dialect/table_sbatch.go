@@ -13,10 +13,10 @@ var Sbatch = &Dialect{
 	About: "gorun sbatch writes a batch script that starts PROGRAM by gorun in an allocation of Slurm's, and submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
 	examples: []example{
 		{"gorun sbatch -N 2 --nproc-per-node 4 -t 1:00:00 ./trainer", "four ranks on each of two nodes, for an hour"},
-		{"gorun sbatch -n 64 ./simulate", "64 ranks, on as many nodes as it takes"},
-		{"gorun sbatch -N 4 --gpus-per-node 8 --nproc-per-node gpu -c 64 train.py", "a rank per GPU of a PyTorch script"},
-		{"gorun sbatch --dry-run -n 4 ./trainer >job.sh", "the script, to change and to submit yourself"},
+		{"gorun sbatch -N 2 --gpus-per-node 4 --nproc-per-node 4 -c 8 train.py", "a rank of a PyTorch script for each of four GPUs a node, with 8 CPUs each"},
+		{"gorun sbatch --dry-run -n 64 ./simulate >job.sh", "64 ranks on as many nodes as it takes; the script, to change and submit"},
 	},
+	often:  []string{"nodes", "ntasks", "nproc-per-node", "gpus-per-node", "cpus-per-task", "time", "partition", "account", "output", "dry-run"},
 	tables: append(append([][]Option{sbatchTable}, rows(torchrunTable, "nproc-per-node")...), rows(ownTable, "version", "help")...),
 	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, torchrunTable, foreignTable},
 		"chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe", "exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion"),
@@ -46,7 +46,7 @@ var sbatchTable = slices.Concat([]Option{
 		Help: "number of ranks: Slurm's tasks",
 		set:  (*parser).setRanks,
 	},
-	asked(GroupRanks, "", "ntasks-per-node", "N", "ranks on each node, as --nproc-per-node N; with both, tasks for Slurm's count alone"),
+	asked(GroupRanks, "", "ntasks-per-node", "N", "ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone"),
 	{
 		Names: []string{"nodes", "N", "nnodes"}, Group: GroupHosts, Value: "N", attached: true, from: varNone,
 		Help: "number of nodes, or Slurm's MIN-MAX",
@@ -64,8 +64,16 @@ var sbatchTable = slices.Concat([]Option{
 		set:  func(p *parser, a arg) error { p.dryRun = a.on; return nil },
 	},
 	{
-		Names: []string{"host", "hosts", "H", "hostfile", "machinefile"}, Group: GroupRefused, Value: "LIST", from: varNone,
+		Names: []string{"H"}, Group: GroupRefused, Value: "LIST", from: varNone,
 		Help: "Slurm chooses the nodes: use --nodelist LIST for some of them; Slurm's own -H is --hold",
+	},
+	{
+		Names: []string{"host", "hosts"}, Group: GroupRefused, Value: "LIST", from: varNone,
+		Help: "Slurm chooses the nodes: use --nodelist LIST for some of them",
+	},
+	{
+		Names: []string{"hostfile", "machinefile"}, Group: GroupRefused, Value: "FILE", from: varNone,
+		Help: "Slurm chooses the hosts, and no file does; --nodelist NAMES wishes for some of them",
 	},
 	{
 		Names: []string{"wrap"}, Group: GroupRefused, Value: "COMMAND", from: varNone,
@@ -78,7 +86,7 @@ var slurmResources = []Option{
 	asked(GroupHosts, "w", "nodelist", "LIST", "nodes that must be among them"),
 	asked(GroupHosts, "", "exclude", "LIST", "nodes that must not (Slurm's -x; gorun's -x gives ranks a variable)"),
 	asked(GroupHosts, "C", "constraint", "LIST", "features that nodes must have"),
-	asked(GroupHosts, "p", "partition", "LIST", "partitions"),
+	asked(GroupHosts, "p", "partition", "LIST", "partition to run in, or several to choose from"),
 	asked(GroupHosts, "M", "clusters", "LIST", "clusters"),
 	asked(GroupHosts, "", "reservation", "NAME", "a reservation"),
 	asked(GroupHosts, "", "switches", "N[@TIME]", "at most so many switches between the nodes"),
@@ -120,7 +128,7 @@ var slurmResources = []Option{
 // slurmHandling is how Slurm treats a job.
 var slurmHandling = []Option{
 	asked(GroupHandled, "J", "job-name", "NAME", "the job's name (default: the program's)"),
-	asked(GroupHandled, "A", "account", "NAME", "who pays"),
+	asked(GroupHandled, "A", "account", "NAME", "account that pays"),
 	asked(GroupHandled, "q", "qos", "NAME", "quality of service"),
 	asked(GroupHandled, "", "wckey", "KEY", "key of the accounting"),
 	asked(GroupHandled, "", "comment", "TEXT", "a comment"),
@@ -136,7 +144,7 @@ var slurmHandling = []Option{
 	askedFlag(GroupHandled, "", "no-requeue", "never"),
 	askedOptional(GroupHandled, "k", "no-kill", "go on when a node fails; =off: end"),
 	asked(GroupHandled, "", "kill-on-invalid-dep", "yes|no", "end a job whose dependency cannot come true"),
-	asked(GroupHandled, "o", "output", "FILE", "file for the output, such as %x-%j.out"),
+	asked(GroupHandled, "o", "output", "FILE", "file for the output, such as %x-%j.out (default: slurm-%j.out)"),
 	asked(GroupHandled, "e", "error", "FILE", "file for standard error, where it should be another one"),
 	asked(GroupHandled, "i", "input", "FILE", "file for standard input"),
 	asked(GroupHandled, "", "open-mode", "append|truncate", "what becomes of such files that exist"),

@@ -37,3 +37,12 @@ func TestCommand(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.NoDirExists(t, filepath.Dir(conf))
 }
+
+// Who ends it should know what else ends.
+func TestHelp(t *testing.T) {
+	out, err := exec.Command("go", "run", ".", "-help").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "SIGTERM")
+	require.Contains(t, string(out), "every process with that SLURM_CONF in its environment is killed")
+	require.Contains(t, string(out), "-names")
+}
