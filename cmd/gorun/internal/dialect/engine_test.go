@@ -186,6 +186,23 @@ func TestSteps(t *testing.T) {
 	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"), "the node that has this address is node 0")
 }
 
+// A node's number that cannot be its own is refused at once, on the node that has it.
+func TestStepRankOfAnother(t *testing.T) {
+	const first = "the nodes of step 17.0 meet at n1, which is node 0, and this is n2: leave --node-rank out, and each node has its number of the step"
+	for _, c := range []struct{ line, node, want string }{
+		{"gorun --nnodes 2 --node-rank 0 x", "1", "--node-rank 0: " + first},
+		{"torchrun --nnodes=2 --node-rank=0 --master-addr n1 x.py", "1", "--node-rank=0: " + first},
+		{"gorun --node-rank 1 x", "0", "--node-rank 1: this is n1, where the nodes of step 17.0 meet, and so node 0: leave --node-rank out, and each node has its number of the step"},
+		{"gorun --nnodes 2 --node-rank 0 --rdzv-endpoint n2:7 x", "0", "--node-rank 0: the nodes of step 17.0 meet at n2, which is node 0, and this is n1: leave --node-rank out, and each node has its number of the step"},
+	} {
+		require.Equal(t, []string{c.want}, problems(t, c.line, step(c.node)...))
+	}
+	for _, line := range []string{"gorun --node-rank 0 x", "gorun --node-rank 1 --master-addr n2 --nnodes 2 x", "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x"} {
+		mustParse(t, line, step("0")...)
+	}
+	mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x", step("1")...)
+}
+
 // A step of one task is a job on one host, and options still make it one of several.
 func TestStepOfOneTask(t *testing.T) {
 	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
