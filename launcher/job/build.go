@@ -46,7 +46,7 @@ func (s *Spec) Request() placement.Request {
 		r.Slots = append(r.Slots, h.Slots)
 		r.MaxSlots = append(r.MaxSlots, h.MaxSlots)
 	}
-	r.SlotsFrom = s.HostsFrom
+	r.SlotsFrom, r.SlotsAllotted = s.HostsFrom, s.Reach.Engine != nil
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
 	r.Oversubscribe = s.Oversubscribe
