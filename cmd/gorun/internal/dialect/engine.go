@@ -199,6 +199,9 @@ func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 	}
 	spec.Reach.Engine = &start
 	spec.Hosts, spec.HostsFrom = all, from
+	if from == found.From { // and nobody chose from them
+		spec.SlotsFrom = found.SlotsFrom
+	}
 	p.checkMaxSlots(all)
 }
 

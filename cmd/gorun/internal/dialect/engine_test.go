@@ -83,6 +83,12 @@ func slotted(all []hosts.Host) string {
 	return strings.Join(words, " ")
 }
 
+// The number of ranks is explained by the variable that has it.
+func TestSlotsFrom(t *testing.T) {
+	require.Equal(t, "SLURM_TASKS_PER_NODE=2(x4)", mustParse(t, "gorun x", allocation...).Spec.SlotsFrom)
+	require.Empty(t, mustParse(t, "gorun -H n1:1,n2 x", allocation...).Spec.SlotsFrom)
+}
+
 // What was found is said to those who ask.
 func TestAllocationVerbose(t *testing.T) {
 	notes := mustParse(t, "gorun -v x", allocation...).Notes
