@@ -219,9 +219,17 @@ func (p *parser) joinCounts() {
 	case spec.PerNode.Kind != job.CountUnset:
 		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From, p.nodesFrom))
 	default:
-		p.problem(fmt.Errorf("%s counts the ranks of the whole job, and of nodes that join each other each says its own: use --nproc-per-node", p.ranksFrom))
+		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says how many ranks it has: use %s", p.ranksFrom, spec.NumNodes, perNodeInstead(ranks, spec.NumNodes)))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
+}
+
+// perNodeInstead is the option that gives each node its part of the ranks.
+func perNodeInstead(ranks, nodes int) string {
+	if nodes > 0 && ranks%nodes == 0 {
+		return fmt.Sprintf("--nproc-per-node %d", ranks/nodes)
+	}
+	return fmt.Sprintf("--nproc-per-node N (%d ranks cannot be divided evenly)", ranks)
 }
 
 // joinToken reads the secret, from the file or from the variable.
