@@ -192,6 +192,12 @@ func TestSteps(t *testing.T) {
 	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"), "the node that has this address is node 0")
 }
 
+// The job's number of ranks is no node's, and says what a node's is.
+func TestStepCounts(t *testing.T) {
+	require.Equal(t, []string{"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each says how many ranks it has: use --nproc-per-node 2"}, problems(t, "gorun -n 4 x", step("1")...))
+	require.Equal(t, 2, mustParse(t, "gorun -n 4 --nproc-per-node 2 x", step("1")...).Spec.PerNode.N)
+}
+
 // A node's number that cannot be its own is refused at once, on the node that has it.
 func TestStepRankOfAnother(t *testing.T) {
 	const first = "the nodes of step 17.0 meet at n1, which is node 0, and this is n2: leave --node-rank out, and each node has its number of the step"
@@ -216,7 +222,9 @@ func TestStepOfOneTask(t *testing.T) {
 	require.Nil(t, spec.Join)
 	require.Empty(t, spec.Hosts)
 	require.Nil(t, spec.Reach.Engine)
-	require.Equal(t, 2, mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr n1 x", one...).Spec.Join.NumNodes)
+	j := mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr n1 x", one...).Spec.Join
+	require.Equal(t, 2, j.NumNodes)
+	require.True(t, j.Munge)
 	require.Equal(t, "a b", slotted(mustParse(t, "gorun -H a,b x", one...).Spec.Hosts))
 }
 

@@ -94,6 +94,9 @@ func (p *parser) finishNodes() {
 func (p *parser) finishJoin() {
 	spec := &p.inv.Spec
 	j := &job.JoinWish{NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr, Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom}
+	if found := p.engine.found; found != nil && found.Task != nil { // one step for each node
+		j.Munge, j.MungeSocket = found.Task.Munge, found.Task.MungeSocket
+	}
 	p.joinRank(j)
 	p.joinPlace(j)
 	p.joinToken(j)
@@ -211,15 +214,15 @@ func (p *parser) joinCounts() {
 		p.problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun starts the other nodes"))
 		return
 	}
-	ranks := spec.Apps[0].NumRanks
+	ranks, nodes := spec.Apps[0].NumRanks, spec.Join.NumNodes
 	switch {
 	case ranks == 0:
 		return
-	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*spec.NumNodes == ranks: // both say the same
+	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*nodes == ranks: // both say the same
 	case spec.PerNode.Kind != job.CountUnset:
 		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From, p.nodesFrom))
 	default:
-		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says how many ranks it has: use %s", p.ranksFrom, spec.NumNodes, perNodeInstead(ranks, spec.NumNodes)))
+		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes)))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
 }
