@@ -166,9 +166,15 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
 	}
 	r := &Result{ExitCode: end.Code}
-	if end.Text != "" && !s.isSeated() { // there, all write to one place, and node 0 has said it
-		r.Cause, r.Text = job.CauseNode, fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
+	if end.Text == "" || s.isSeated() { // there, all write to one place, and node 0 has said it
+		return r, nil
 	}
+	text := fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
+	if s.spec.Join.EngineSignals { // as do nodes of one step
+		s.settings.detail(text)
+		return r, nil
+	}
+	r.Cause, r.Text = job.CauseNode, text
 	return r, nil
 }
 
