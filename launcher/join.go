@@ -32,7 +32,7 @@ import (
 // meet brings this node together with the others of a job whose nodes are all started
 // by somebody else: as its head, or as one of those that follow.
 func (s *session) meet(ctx context.Context) error {
-	cfg, err := s.meeting()
+	cfg, unvouched, err := s.meeting()
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *session) meet(ctx context.Context) error {
 	}
 	s.door = head
 	if head.IsWeak() {
-		s.settings.tell(join.WeakRules)
+		s.settings.tell(join.WeakRules(unvouched))
 	}
 	members, err := head.Wait(ctx)
 	if err != nil {
@@ -67,26 +67,30 @@ func (s *session) takeSeat() {
 	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
 }
 
-func (s *session) meeting() (join.Config, error) {
+// meeting is how this node meets the others; unvouched says why MUNGE does not vouch for
+// it, where it should.
+func (s *session) meeting() (cfg join.Config, unvouched string, err error) {
 	j := s.spec.Join
-	cfg := join.Config{
+	cfg = join.Config{
 		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {
 		if m, err := munge.Find(j.MungeSocket); err == nil {
 			cfg.Voucher = m
+		} else {
+			unvouched = err.Error()
 		}
 	}
 	if j.Token == "" {
-		return cfg, nil
+		return cfg, unvouched, nil
 	}
 	token, err := job.ParseToken(j.Token)
 	if err != nil {
-		return cfg, &Error{Code: job.ExitUsage, Text: err.Error()}
+		return cfg, "", &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	cfg.Secret = token[:]
-	return cfg, nil
+	return cfg, "", nil
 }
 
 // meetError is an error of the launcher's; of a port that is taken it says by whom.
@@ -162,9 +166,15 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
 	}
 	r := &Result{ExitCode: end.Code}
-	if end.Text != "" && !s.isSeated() { // there, all write to one place, and node 0 has said it
-		r.Cause, r.Text = job.CauseNode, fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
+	if end.Text == "" || s.isSeated() { // there, all write to one place, and node 0 has said it
+		return r, nil
 	}
+	text := fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
+	if s.spec.Join.EngineSignals { // as do nodes of one step
+		s.settings.detail(text)
+		return r, nil
+	}
+	r.Cause, r.Text = job.CauseNode, text
 	return r, nil
 }
 

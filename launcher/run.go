@@ -99,10 +99,11 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 // only a start can tell (free ports, the job's id) stands as "<at start>".
 func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
 	if spec.Join != nil {
-		return nil, &Error{
-			Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they have come",
-			Hint: "-H HOST,... asks hosts for a plan without their being started",
+		hint := "-H HOST,... asks hosts for a plan without their being started"
+		if spec.Join.EngineSignals { // in a step
+			hint = "without srun, gorun --dry-run in the allocation shows the plan"
 		}
+		return nil, &Error{Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they have come", Hint: hint}
 	}
 	s, err := begin(ctx, spec, options)
 	if err != nil {

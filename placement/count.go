@@ -126,14 +126,19 @@ func (r Request) perObject(machines []Machine) (Counts, error) {
 }
 
 func (r Request) fixed(machines []Machine) Counts {
-	counts := Counts{Reason: r.perNodeWish()}
-	if len(machines) > 1 {
-		counts.Reason += fmt.Sprintf(" on %d nodes", len(machines))
-	}
+	counts := Counts{Reason: r.wishOn(len(machines))}
 	for range machines {
 		counts.PerNode = append(counts.PerNode, r.PerNode.N)
 	}
 	return counts
+}
+
+// wishOn is the wish for each of several nodes.
+func (r Request) wishOn(nodes int) string {
+	if nodes > 1 {
+		return fmt.Sprintf("%s on %d nodes", r.perNodeWish(), nodes)
+	}
+	return r.perNodeWish()
 }
 
 func onePerNode(machines []Machine, why string) Counts {
@@ -311,13 +316,16 @@ func (r Request) slotsLimit(nodes int) bool {
 
 // checkSlots refuses more ranks on a node than it may take.
 func (r Request) checkSlots(counts Counts) error {
-	limited := r.slotsLimit(len(counts.PerNode))
+	limited, reason := r.slotsLimit(len(counts.PerNode)), counts.Reason
+	if r.PerNode.From != "" { // the reason of a number that was found is no subject
+		reason = r.wishOn(len(counts.PerNode))
+	}
 	for node, n := range counts.PerNode {
 		if most := r.maxSlots(node); most > 0 && n > most {
-			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", counts.Reason, areMore(n, "rank"), most, r.nodeName(node), inParentheses(r.SlotsFrom))
+			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", reason, areMore(n, "rank"), most, r.nodeName(node), inParentheses(r.SlotsFrom))
 		}
 		if limited && node < len(r.Slots) && r.Slots[node] > 0 && n > r.Slots[node] {
-			return fmt.Errorf("%s: %s the %s of %s%s: --oversubscribe allows that", counts.Reason, areMore(n, "rank"),
+			return fmt.Errorf("%s: %s the %s of %s%s: --oversubscribe allows that", reason, areMore(n, "rank"),
 				plural(r.Slots[node], "slot"), r.nodeName(node), inParentheses(r.SlotsFrom))
 		}
 	}
@@ -376,7 +384,7 @@ func (r Request) slotNotes(slots int) []string {
 		return nil
 	case r.Ranks > slots:
 		return []string{fmt.Sprintf("%s share %s%s", plural(r.Ranks, "rank"), plural(slots, "slot"), inParentheses(r.SlotsFrom))}
-	case r.Ranks < slots:
+	case r.Ranks < slots && !r.SlotsAllotted:
 		idle, stay := slots-r.Ranks, "stay"
 		if idle == 1 {
 			stay = "stays"

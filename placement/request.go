@@ -41,6 +41,9 @@ type Request struct {
 	// SlotsFrom says in the user's words where Slots came from, such as
 	// "-H localhost:4".
 	SlotsFrom string
+	// SlotsAllotted says that a resource manager gave the slots: to leave some of them
+	// idle is the user's wish, and nothing to remark on.
+	SlotsAllotted bool
 	// MaxSlots are the numbers of ranks that the nodes must not exceed, in the
 	// machines' order. 0 or a missing entry: no limit.
 	MaxSlots []int

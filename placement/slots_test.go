@@ -52,8 +52,9 @@ func TestSlots(t *testing.T) {
 			Request{Ranks: 8, Slots: []int{2, 2}, MaxSlots: []int{3, 3}, Oversubscribe: true, SlotsFrom: "--hostfile h"},
 			2, nil, nil, "-np 8 is more than the 6 ranks that max-slots allows on 2 nodes (--hostfile h): use -np 6",
 		},
-		"max-slots of one node":   {Request{Ranks: 5, Slots: []int{2}, MaxSlots: []int{4}}, 1, nil, nil, "-np 5 is more than the 4 ranks that max-slots allows on 1 node: use -np 4"},
-		"max-slots, number given": {Request{PerNode: PerNode{Kind: PerNodeFixed, N: 5}, MaxSlots: []int{4}}, 1, nil, nil, "--nproc-per-node 5: 5 ranks are more than max-slots=4 of node 0 allows"},
+		"max-slots of one node":    {Request{Ranks: 5, Slots: []int{2}, MaxSlots: []int{4}}, 1, nil, nil, "-np 5 is more than the 4 ranks that max-slots allows on 1 node: use -np 4"},
+		"fewer than were allotted": {Request{Ranks: 3, Slots: []int{2, 3}, SlotsAllotted: true}, 2, []int{2, 1}, nil, ""},
+		"max-slots, number given":  {Request{PerNode: PerNode{Kind: PerNodeFixed, N: 5}, MaxSlots: []int{4}}, 1, nil, nil, "--nproc-per-node 5: 5 ranks are more than max-slots=4 of node 0 allows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counts, err := Count(c.request, make([]Machine, c.nodes))
@@ -66,4 +67,12 @@ func TestSlots(t *testing.T) {
 			assert.Equal(t, c.notes, counts.Notes)
 		})
 	}
+}
+
+// More ranks than slots are refused with the wish as the subject, wherever their number
+// comes from.
+func TestSlotsOfCountedRanks(t *testing.T) {
+	r := Request{PerNode: PerNode{Kind: PerNodeCPU, From: "--nproc-per-node cpu"}, Slots: []int{2, 1}}
+	err := r.checkSlots(Counts{PerNode: []int{2, 2}, Reason: "one per usable CPU (2 nodes)"})
+	require.EqualError(t, err, "--nproc-per-node cpu on 2 nodes: 2 ranks are more than the 1 slot of node 1: --oversubscribe allows that")
 }

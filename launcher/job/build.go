@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +47,7 @@ func (s *Spec) Request() placement.Request {
 		r.Slots = append(r.Slots, h.Slots)
 		r.MaxSlots = append(r.MaxSlots, h.MaxSlots)
 	}
-	r.SlotsFrom = s.HostsFrom
+	r.SlotsFrom, r.SlotsAllotted = cmp.Or(s.SlotsFrom, s.HostsFrom), s.Reach.Engine != nil
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
 	r.Oversubscribe = s.Oversubscribe

@@ -24,6 +24,9 @@ type Spec struct {
 	// HostsFrom says in the user's words where Hosts came from, such as
 	// "-H localhost:4".
 	HostsFrom string
+	// SlotsFrom says the same of their slots, where those have a source of their own: ""
+	// is HostsFrom.
+	SlotsFrom string
 
 	// Reach is how gorun comes to other hosts than this one.
 	Reach ReachWish

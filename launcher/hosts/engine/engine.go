@@ -49,6 +49,8 @@ type Found struct {
 	Hosts []hosts.Host
 	// From says where they came from, in the user's words: "SLURM_JOB_NODELIST=n[1-2]".
 	From string
+	// SlotsFrom says the same of their slots, "SLURM_TASKS_PER_NODE=2(x2)"; "": From does.
+	SlotsFrom string
 	// CPUsPerRank is what the user asked the engine for, for each of its tasks; 0: nothing.
 	CPUsPerRank int
 

@@ -154,7 +154,7 @@ func (s *slurm) readTasks(p *part) error {
 		s.why = append(s.why, "nobody asked for tasks: "+name+" counts no ranks")
 		return s.tasksOfCPUs(p)
 	}
-	s.why = append(s.why, name+"="+s.get(name))
+	s.slotsFrom(name)
 	if total > 0 && total < sum(tasks) { // --ntasks-per-node is then the most that a node may have
 		cutTo(tasks, total)
 		s.why = append(s.why, fmt.Sprintf("of which SLURM_NTASKS%s=%d count", p.suffix, total))
@@ -188,8 +188,16 @@ func (s *slurm) tasksOfCPUs(p *part) error {
 		cpus[i] = max(cpus[i]/each, 1)
 	}
 	p.tasks = cpus
-	s.why = append(s.why, fmt.Sprintf("%s=%s with SLURM_CPUS_PER_TASK=%d", name, s.get(name), each))
+	s.slotsFrom(name)
+	s.why[len(s.why)-1] += fmt.Sprintf(" with SLURM_CPUS_PER_TASK=%d", each)
 	return nil
+}
+
+// slotsFrom notes which variable says how many ranks the nodes of a component take.
+func (s *slurm) slotsFrom(name string) {
+	from := name + "=" + s.get(name)
+	s.why = append(s.why, from)
+	s.found.SlotsFrom = strings.TrimSpace(s.found.SlotsFrom + " " + from)
 }
 
 // gpuVariables say that a job has GPUs, on whatever node.

@@ -30,13 +30,21 @@ func Find(socket string) (*Munge, error) {
 	if socket != "" {
 		m.options = []string{"--socket=" + socket}
 	}
-	for name, path := range map[string]*string{"munge": &m.seal, "unmunge": &m.open} {
-		var err error
-		if *path, err = exec.LookPath(name); err != nil {
-			return nil, err
-		}
+	var err error
+	if m.seal, err = find("munge"); err == nil {
+		m.open, err = find("unmunge")
+	}
+	if err != nil {
+		return nil, err
 	}
 	return m, nil
+}
+
+func find(name string) (path string, err error) {
+	if path, err = exec.LookPath(name); errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%s is not in PATH", name)
+	}
+	return path, err
 }
 
 // Seal returns a credential with text in it, which only processes of this user, on hosts

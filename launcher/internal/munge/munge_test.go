@@ -26,7 +26,7 @@ func TestCommandsThatFail(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	_, err := Find("")
-	require.ErrorContains(t, err, "not found")
+	require.ErrorContains(t, err, "is not in PATH")
 	for _, name := range []string{"munge", "unmunge"} {
 		text := "#!/bin/sh\necho " + name + ": did you start munged? >&2\necho more >&2\nexit 6\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))

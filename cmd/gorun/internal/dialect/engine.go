@@ -110,19 +110,47 @@ func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out", from, t.NumTasks, t.Step))
 		return true
 	}
-	if !p.isAllocation() {
+	found := p.engine.found
+	if found == nil {
 		return false
 	}
 	wanted := slices.Clone(named)
 	for i := range wanted {
-		wanted[i].Name = p.engineName(wanted[i].Name, p.engine.found.Hosts)
+		wanted[i].Name = p.engineName(wanted[i].Name, found.Hosts)
 	}
-	chosen, err := hosts.Select(p.engine.found.Hosts, hosts.Merge(wanted))
+	if p.outsideEngine(wanted) || found.Task != nil {
+		return false
+	}
+	chosen, err := hosts.Select(found.Hosts, hosts.Merge(wanted))
 	if err != nil || slices.ContainsFunc(named, func(h hosts.Host) bool { return h.User != "" || h.Port != 0 }) {
-		p.remark(fmt.Sprintf("%s: not all hosts of %s are its own (%s): all are reached by SSH", p.engine.found.Job, from, p.engine.found.From))
+		p.remark(fmt.Sprintf("%s: with users or ports in %s all hosts are reached by SSH", found.Job, from))
 		return false
 	}
 	p.takeEngineHosts(chosen, from)
+	return true
+}
+
+// outsideEngine reports whether some of the hosts that the user named are not the
+// engine's, and says so: one of them has all reached by SSH.
+func (p *parser) outsideEngine(wanted []hosts.Host) bool {
+	found := p.engine.found
+	var outside []string
+	for _, h := range wanted {
+		if hostNamed(found.Hosts, h.Name) < 0 && (found.Task == nil || !p.isHere(h.Name)) {
+			outside = append(outside, h.Name)
+		}
+	}
+	if outside == nil {
+		return false
+	}
+	are, of := "is", found.Job
+	if len(outside) > 1 {
+		are = "are"
+	}
+	if found.Task != nil {
+		of = "step " + found.Task.Step
+	}
+	p.note(fmt.Sprintf("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are, of, hosts.Fold(hosts.Names(found.Hosts))))
 	return true
 }
 
@@ -171,6 +199,9 @@ func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 	}
 	spec.Reach.Engine = &start
 	spec.Hosts, spec.HostsFrom = all, from
+	if from == found.From { // and nobody chose from them
+		spec.SlotsFrom = found.SlotsFrom
+	}
 	p.checkMaxSlots(all)
 }
 

@@ -97,13 +97,14 @@ func stepPorts(id string) []int {
 // stepRank numbers the nodes as the engine does, but for the one that the endpoint names:
 // it is node 0, because node 0 listens there.
 func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
-	if p.nodeRank.from != "" {
-		p.joinRank(j)
-		return
-	}
 	head := p.nodeNamed(j.Addr)
 	if j.Addr == t.Addr { // which may be no name
 		head = 0
+	}
+	if p.nodeRank.from != "" {
+		p.checkStepRank(t, head)
+		p.joinRank(j)
+		return
 	}
 	from := fmt.Sprintf("node %d of step %s", t.Node, t.Step)
 	switch {
@@ -125,6 +126,22 @@ func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
 	}
 	p.nodeRank = nodeRankWish{rank, from}
 	p.joinRank(j)
+}
+
+// checkStepRank refuses a number that this node cannot have: node 0 is the one at which
+// the others meet, and no other. --node-rank 0 on all of them, for want of a variable or
+// with one that another shell has expanded, would have each wait for the rest.
+func (p *parser) checkStepRank(t *engine.Task, head int) {
+	all := p.engine.found.Hosts
+	if head < 0 || max(head, t.Node) >= len(all) || (p.nodeRank.rank == 0) == (t.Node == head) {
+		return
+	}
+	here, meet := all[t.Node].Name, all[head].Name
+	text := fmt.Sprintf("this is %s, where the nodes of step %s meet, and so node 0", here, t.Step)
+	if t.Node != head {
+		text = fmt.Sprintf("the nodes of step %s meet at %s, which is node 0, and this is %s", t.Step, meet, here)
+	}
+	p.problem(fmt.Errorf("%s: %s: leave --node-rank out, and each node has its number of the step", p.nodeRank.from, text))
 }
 
 // nodeNamed is the number of the step's node with this name, -1 if there is none.

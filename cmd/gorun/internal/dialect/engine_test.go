@@ -42,7 +42,6 @@ func TestAllocation(t *testing.T) {
 		"torchrun --nnodes 2 x.py":             {"n1:2 n2:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"torchrun --engine slurm x.py":         {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
 		"gorun --ssh ssh x":                    {"n1:2 n2:2 n3:2 n4:2", ""},
-		"gorun -H n1,elsewhere x":              {"n1 elsewhere", "-"},
 		"gorun -H me@n1 x":                     {"n1", "-"},
 		"gorun --engine none -H n1 x":          {"n1", "-"},
 		"gorun --engine none x":                {"", "-"},
@@ -50,7 +49,6 @@ func TestAllocation(t *testing.T) {
 		"torchrun x.py":                        {"", "-"},
 		"torchrun --nproc-per-node 2 x":        {"", "-"},
 		"torchrun --nnodes 1 --role r x":       {"", "-"},
-		"gorun --hostfile cluster.txt x":       {"node1:2 node2:2 node3:2 node4:2", "-"},
 		"gorun launch --nnodes 1 --tee 3 x.py": {"", "-"},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -85,17 +83,44 @@ func slotted(all []hosts.Host) string {
 	return strings.Join(words, " ")
 }
 
+// The number of ranks is explained by the variable that has it.
+func TestSlotsFrom(t *testing.T) {
+	require.Equal(t, "SLURM_TASKS_PER_NODE=2(x4)", mustParse(t, "gorun x", allocation...).Spec.SlotsFrom)
+	require.Empty(t, mustParse(t, "gorun -H n1:1,n2 x", allocation...).Spec.SlotsFrom)
+}
+
 // What was found is said to those who ask.
 func TestAllocationVerbose(t *testing.T) {
 	notes := mustParse(t, "gorun -v x", allocation...).Notes
 	require.Equal(t, "Slurm job 17: SLURM_JOB_ID=17; SLURM_TASKS_PER_NODE=2(x4)", notes[0])
 	require.Contains(t, notes[1], "Slurm job 17: agents are started by srun --overlap ")
-	notes = mustParse(t, "gorun -v -H n1,b x", allocation...).Notes
-	require.Equal(t, "Slurm job 17: not all hosts of -H n1,b are its own (SLURM_JOB_NODELIST=n[1-4]): all are reached by SSH", notes[1])
+	notes = mustParse(t, "gorun -v -H me@n1 x", allocation...).Notes
+	require.Equal(t, "Slurm job 17: with users or ports in -H me@n1 all hosts are reached by SSH", notes[1])
 	notes = mustParse(t, "gorun x", append([]string{"PATH="}, allocation...)...).Notes
 	require.Contains(t, notes[0], "Slurm job 17: srun is not in PATH, so the job's nodes are reached by SSH")
 	notes = mustParse(t, "gorun --nnodes 2 --master-addr n1 x", allocation...).Notes
 	require.Equal(t, []string{"Slurm job 17: --nnodes 2 --master-addr n1 says that gorun is started on each node; without it gorun starts all nodes of the job itself"}, notes)
+}
+
+// One host that is not the engine's has all of them reached by SSH, and gorun says so.
+func TestHostsOutsideAllocation(t *testing.T) {
+	alone := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1"}
+	for _, c := range []struct {
+		line        string
+		environ     []string
+		hosts, note string
+	}{
+		{"gorun -H n1:2,elsewhere x", allocation, "n1:2 elsewhere", "elsewhere is not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{"gorun -H n5,n1,n6 x", allocation, "n5 n1 n6", "n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{"gorun --hostfile cluster.txt x", allocation, "node1:2 node2:2 node3:2 node4:2", "node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{"gorun -H n1,n4 x", alone, "n1 n4", "n4 is not among the nodes of step 17.0 (n1): all hosts are reached by SSH"},
+	} {
+		inv := mustParse(t, c.line, c.environ...)
+		require.Equal(t, c.hosts, slotted(inv.Spec.Hosts))
+		require.Nil(t, inv.Spec.Reach.Engine)
+		require.Equal(t, []string{c.note}, inv.Notes)
+	}
+	require.Empty(t, mustParse(t, "gorun -H localhost:2 x", alone...).Notes)
 }
 
 // This host is called by any of its names, where it is one of the job's.
@@ -167,6 +192,29 @@ func TestSteps(t *testing.T) {
 	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"), "the node that has this address is node 0")
 }
 
+// The job's number of ranks is no node's, and says what a node's is.
+func TestStepCounts(t *testing.T) {
+	require.Equal(t, []string{"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each says how many ranks it has: use --nproc-per-node 2"}, problems(t, "gorun -n 4 x", step("1")...))
+	require.Equal(t, 2, mustParse(t, "gorun -n 4 --nproc-per-node 2 x", step("1")...).Spec.PerNode.N)
+}
+
+// A node's number that cannot be its own is refused at once, on the node that has it.
+func TestStepRankOfAnother(t *testing.T) {
+	const first = "the nodes of step 17.0 meet at n1, which is node 0, and this is n2: leave --node-rank out, and each node has its number of the step"
+	for _, c := range []struct{ line, node, want string }{
+		{"gorun --nnodes 2 --node-rank 0 x", "1", "--node-rank 0: " + first},
+		{"torchrun --nnodes=2 --node-rank=0 --master-addr n1 x.py", "1", "--node-rank=0: " + first},
+		{"gorun --node-rank 1 x", "0", "--node-rank 1: this is n1, where the nodes of step 17.0 meet, and so node 0: leave --node-rank out, and each node has its number of the step"},
+		{"gorun --nnodes 2 --node-rank 0 --rdzv-endpoint n2:7 x", "0", "--node-rank 0: the nodes of step 17.0 meet at n2, which is node 0, and this is n1: leave --node-rank out, and each node has its number of the step"},
+	} {
+		require.Equal(t, []string{c.want}, problems(t, c.line, step(c.node)...))
+	}
+	for _, line := range []string{"gorun --node-rank 0 x", "gorun --node-rank 1 --master-addr n2 --nnodes 2 x", "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x"} {
+		mustParse(t, line, step("0")...)
+	}
+	mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x", step("1")...)
+}
+
 // A step of one task is a job on one host, and options still make it one of several.
 func TestStepOfOneTask(t *testing.T) {
 	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
@@ -174,7 +222,9 @@ func TestStepOfOneTask(t *testing.T) {
 	require.Nil(t, spec.Join)
 	require.Empty(t, spec.Hosts)
 	require.Nil(t, spec.Reach.Engine)
-	require.Equal(t, 2, mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr n1 x", one...).Spec.Join.NumNodes)
+	j := mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr n1 x", one...).Spec.Join
+	require.Equal(t, 2, j.NumNodes)
+	require.True(t, j.Munge)
 	require.Equal(t, "a b", slotted(mustParse(t, "gorun -H a,b x", one...).Spec.Hosts))
 }
 

@@ -94,6 +94,9 @@ func (p *parser) finishNodes() {
 func (p *parser) finishJoin() {
 	spec := &p.inv.Spec
 	j := &job.JoinWish{NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr, Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom}
+	if found := p.engine.found; found != nil && found.Task != nil { // one step for each node
+		j.Munge, j.MungeSocket = found.Task.Munge, found.Task.MungeSocket
+	}
 	p.joinRank(j)
 	p.joinPlace(j)
 	p.joinToken(j)
@@ -211,17 +214,25 @@ func (p *parser) joinCounts() {
 		p.problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun starts the other nodes"))
 		return
 	}
-	ranks := spec.Apps[0].NumRanks
+	ranks, nodes := spec.Apps[0].NumRanks, spec.Join.NumNodes
 	switch {
 	case ranks == 0:
 		return
-	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*spec.NumNodes == ranks: // both say the same
+	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*nodes == ranks: // both say the same
 	case spec.PerNode.Kind != job.CountUnset:
 		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From, p.nodesFrom))
 	default:
-		p.problem(fmt.Errorf("%s counts the ranks of the whole job, and of nodes that join each other each says its own: use --nproc-per-node", p.ranksFrom))
+		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes)))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
+}
+
+// perNodeInstead is the option that gives each node its part of the ranks.
+func perNodeInstead(ranks, nodes int) string {
+	if nodes > 0 && ranks%nodes == 0 {
+		return fmt.Sprintf("--nproc-per-node %d", ranks/nodes)
+	}
+	return fmt.Sprintf("--nproc-per-node N (%d ranks cannot be divided evenly)", ranks)
 }
 
 // joinToken reads the secret, from the file or from the variable.

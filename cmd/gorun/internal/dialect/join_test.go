@@ -79,7 +79,7 @@ func TestJoinProblems(t *testing.T) {
 		"gorun --nnodes 2 --rdzv-endpoint a:0 x":                                 {"--rdzv-endpoint a:0: port 0 is a free one, which the other nodes could not know: write another"},
 		"gorun --nnodes 2 --rdzv-endpoint [::1]:0 x":                             {"--rdzv-endpoint [::1]:0: port 0 is a free one, which the other nodes could not know: write another"},
 		"gorun --nnodes 2 --standalone x":                                        {"--standalone is one node, and --nnodes 2 are 2: keep one of them"},
-		"gorun --nnodes 2 --master-addr a -n 4 x":                                {"-n 4 counts the ranks of the whole job, and of nodes that join each other each says its own: use --nproc-per-node"},
+		"gorun --nnodes 2 --master-addr a -n 4 x":                                {"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each says how many ranks it has: use --nproc-per-node 2"},
 		"gorun --nnodes 2 --master-addr a -n 3 --nproc-per-node 2 x":             {"-n 3 and --nproc-per-node 2 with --nnodes 2 both give the number of ranks: keep one"},
 		"gorun --nnodes 2 --master-addr a -n 1 x : -n 1 y":                       {"several programs do not go with nodes that join each other: name the hosts by -H, and gorun starts the other nodes"},
 		"gorun --nnodes 2 --master-addr a --rdzv-conf is_host=0 x":               {"--rdzv-conf is_host=0: is_host: who owns the address of the endpoint is node 0; leave it out, or say by --node-rank which node this is"},

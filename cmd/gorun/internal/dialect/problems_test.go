@@ -131,7 +131,9 @@ func TestProblems(t *testing.T) {
 		"gorun --nodes 3 x":              {"--nodes 3: use --nnodes 3"},
 		"gorun --nodes= x":               {"--nodes=: use --nnodes ''"},
 		"gorun -app a;b x":               {"-app a;b: use --hostfile 'a;b' for hosts; for several programs write prog1 : -n 2 prog2"},
-		"gorun -N2 x":                    {"-N2: use --nproc-per-node 2"},
+		"gorun -N2 x":                    {"-N2: use --nproc-per-node 2 for ranks per node, as with mpirun; for nodes, as with Slurm, --nnodes 2"},
+		"gorun -p gpu --time 10 x":       {"-p gpu: that is Slurm's: give it to salloc, sbatch or gorun sbatch", "--time 10: that is Slurm's: give it to salloc, sbatch or gorun sbatch; gorun's own limit is --timeout"},
+		"gorun --mpi=none --overlap x":   {"--mpi=none: that is srun's: leave it out, ranks of gorun's need no PMI", "--overlap: that is srun's: leave it out, the srun by which gorun starts its agents has it"},
 		"gorun --num_processes 2 x":      {"--num_processes 2: use -n 2"},
 		"gorun --display-map x":          {"--display-map: use --report-bindings, or --dry-run to see the plan"},
 

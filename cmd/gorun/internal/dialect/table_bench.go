@@ -24,7 +24,7 @@ var Bench = &Dialect{
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
 	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, torchrunTable, foreignTable},
-		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f", "redirects", "tee"),
+		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f", "w", "redirects", "tee"),
 		longNames(torchrunTable, "redirects", "tee")...),
 	benches: true,
 	codes: []example{

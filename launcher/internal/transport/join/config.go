@@ -53,9 +53,15 @@ type Config struct {
 // DefaultTimeout is torchrun's.
 const DefaultTimeout = 15 * time.Minute
 
-// WeakRules is the one warning where nodes have no token.
-const WeakRules = "nodes come together without a token: whoever reaches node 0's port and says the job's id can take a node's place there; " +
-	"`gorun token --out FILE` makes a token, --token-file FILE uses it on all nodes"
+// WeakRules is the one warning where nodes have no token; why, if it is not "", says what
+// would have given them one.
+func WeakRules(why string) string {
+	if why != "" {
+		why = " (" + why + ")"
+	}
+	return "nodes come together without a token" + why + ": whoever reaches node 0's port and says the job's id can take a node's place there; " +
+		"`gorun token --out FILE` makes a token, --token-file FILE uses it on all nodes"
+}
 
 // complete fills in what was left open.
 func (c Config) complete() (Config, error) {
