@@ -254,6 +254,7 @@ func TestEndings(t *testing.T) {
 		"time limit":           {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
 		"cancelled (scancel)":  {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
 		"preempted":            {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***", "*** JOB 1 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***"},
+		"requeued":             {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO JOB REQUEUE ***"},
 		"node failure: n3, n4": {"srun: error: Node failure on n3", "srun: error: Node failure on n4", "*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
 		"node failure":         {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"},
 	} {

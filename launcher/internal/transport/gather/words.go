@@ -30,6 +30,7 @@ const (
 	Cancelled             // somebody ended the job
 	TimeLimit             // the job's time is over
 	Preempted             // another job wants the nodes
+	Requeued              // the job begins anew, later
 	NodeFails             // the engine has lost a node
 	StepLost              // what the engine has on a node is gone, and the agent with it
 )
@@ -67,6 +68,7 @@ var meanings = []struct {
 }{
 	{[]string{"CANCELLED AT", "DUE TO TIME LIMIT"}, TimeLimit},
 	{[]string{"CANCELLED AT", "DUE TO PREEMPTION"}, Preempted},
+	{[]string{"CANCELLED AT", "DUE TO JOB REQUEUE"}, Requeued},
 	{[]string{"CANCELLED AT", "DUE TO NODE FAILURE"}, NodeFails},
 	{[]string{"CANCELLED AT"}, Cancelled},
 	{[]string{"FAILED", "DUE TO NODE FAILURE"}, NodeFails},
@@ -229,6 +231,8 @@ func (e Ending) String() string {
 		return "time limit"
 	case Preempted:
 		return "preempted"
+	case Requeued:
+		return "requeued"
 	case NodeFails:
 		if len(e.Nodes) > 0 {
 			return "node failure: " + strings.Join(e.Nodes, ", ")
