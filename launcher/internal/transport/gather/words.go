@@ -24,6 +24,7 @@ const (
 	NoProgram             // gorun is not there
 	NoNode                // a node is down, or not to be had
 	NoStep                // the engine does not start the agents
+	NoNodes               // nor can it on these nodes: one is down, or not the job's
 	NoOverlap             // the command is one of before it had this option
 	NoJob                 // the job is over
 	AgentEnds             // an agent has ended by itself
@@ -80,7 +81,7 @@ var meanings = []struct {
 	{[]string{"command not found"}, NoProgram},
 	{[]string{"Required node not available"}, NoNode},
 	{[]string{"Requested nodes are busy"}, NoStep},
-	{[]string{"Requested node configuration is not available"}, NoStep},
+	{[]string{"Requested node configuration is not available"}, NoNodes},
 	{[]string{"Invalid job id"}, NoJob},
 	{[]string{"Slurm job", "has expired"}, NoJob},
 	{[]string{"Expired or invalid job"}, NoJob},
@@ -339,6 +340,8 @@ func hint(w Word, cfg *Config, command string) string {
 		return "sinfo -R says which node is down; gorun --exclude NODE … does without it"
 	case NoStep:
 		return fmt.Sprintf("another %s of this job may hold its CPUs or GPUs: squeue -s shows it", command)
+	case NoNodes:
+		return hintNodes(cfg)
 	case NoJob:
 		return "the allocation has ended: exit leaves its shell, salloc or sbatch gets another"
 	}
