@@ -169,6 +169,10 @@ func (e *engineAgents) ending() <-chan struct{} {
 	return e.over
 }
 
+// signalledInStep is what SIGTERM may mean in a step. Why it came is told to srun alone,
+// and no other resource manager is known to signal the ranks as well.
+const signalledInStep = "as Slurm ends jobs (scancel, a time limit, preemption): srun says which"
+
 // verdictLimit is how long the resource manager may take to say why it ended a job, once
 // nothing of it is left.
 const verdictLimit = time.Second

@@ -143,6 +143,9 @@ func (h *head) result() job.Result {
 		h.explain(r.First)
 	}
 	r.Name(diagnosis.SignalName)
+	if h.engineSignals && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
+		r.Text = signalledInStep
+	}
 	if h.engine != nil {
 		h.engine.judge(&r)
 	}

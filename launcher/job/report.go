@@ -42,7 +42,11 @@ func (r *Result) Report(name SignalNamer) string {
 		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
 	case r.Cause == CauseSignal:
 		n, _ := name(r.Signal)
-		b.headline(fmt.Sprintf("ended by %s after %s", n, round(r.After)))
+		text := fmt.Sprintf("ended by %s after %s", n, round(r.After))
+		if r.Text != "" {
+			text += ", " + r.Text
+		}
+		b.headline(text)
 	}
 	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly || r.Cause == CauseNode || r.Cause == CauseEngine) {
 		b.rankFailed(r, name) // before something else ended the job (--on-failure continue)

@@ -97,6 +97,7 @@ exit 137
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
 				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",
 		},
+		{"sigterm of a step", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s, as others do\nexit 139\n"},
 		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
 		{"success", Result{}, ""},
 		{"success after many attempts", Result{Attempts: make([]Attempt, 9)}, ""},

@@ -66,6 +66,9 @@ func (s *slurm) readStep() error {
 	if err != nil {
 		return err
 	}
+	if nodes, tasks, err = s.byComponent(nodes, tasks); err != nil {
+		return err
+	}
 	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
 	task.Munge, task.MungeSocket = true, s.mungeSocket()
 	if err := s.place(task, tasks); err != nil {
@@ -83,6 +86,35 @@ func (s *slurm) readStep() error {
 		s.found.Hosts = append(s.found.Hosts, hosts.Host{Name: node, Slots: tasks[i], From: s.found.From})
 	}
 	return nil
+}
+
+// byComponent puts a step's nodes, and their tasks, into the order of SLURM_NODEID. That
+// is the one of the lists but where a step spans components of a heterogeneous job: srun
+// (22.05) sorts those lists by the nodes' names, and numbers nodes by components, in
+// whatever order --het-group names them.
+func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, theirs []int, err error) {
+	if s.get("SLURM_HET_SIZE") == "" {
+		return nodes, tasks, nil
+	}
+	if err := s.readParts(); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range s.parts {
+		for _, node := range p.nodes {
+			if i := slices.Index(nodes, node); i >= 0 {
+				ordered, theirs = append(ordered, node), append(theirs, tasks[i])
+			}
+		}
+	}
+	const instead = "without srun, gorun in the allocation starts ranks on the nodes of all components"
+	if len(ordered) != len(nodes) {
+		return nil, nil, fmt.Errorf("SLURM_STEP_NODELIST=%s: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: %s", s.get("SLURM_STEP_NODELIST"), instead)
+	}
+	id, _, err := s.number("SLURM_NODEID")
+	if name := s.get("SLURMD_NODENAME"); err == nil && name != "" && id < len(ordered) && ordered[id] != name {
+		return nil, nil, fmt.Errorf("SLURM_NODEID=%d is %s, and by its heterogeneous job's components %s: %s", id, name, ordered[id], instead)
+	}
+	return ordered, theirs, err
 }
 
 // address is how a node is reached: by its name, unless Slurm has another address for it,

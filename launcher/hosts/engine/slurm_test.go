@@ -141,6 +141,28 @@ func TestSlurmSteps(t *testing.T) {
 	}
 }
 
+// srun numbers the nodes of a step that spans components in their order, while lists of
+// nodes and of their tasks are sorted by name: so measured with Slurm 22.05.
+func TestSlurmStepOfComponents(t *testing.T) {
+	in := func(changes ...string) (*Found, error) {
+		return Find(world(t, version+"step-het-3", append([]string{
+			"SLURM_JOB_NODELIST_HET_GROUP_0=n4", "SLURM_JOB_NODELIST_HET_GROUP_1=n[1-2,5]", "SLURM_STEP_NODELIST=n[1-2,4]", "SLURM_NODEID=1",
+			"SLURMD_NODENAME=n1", "SLURM_STEP_TASKS_PER_NODE=3,2,1", "SLURM_TASKS_PER_NODE=3,2,1", "SLURM_STEP_NUM_NODES=3", "SLURM_NNODES=3",
+			"SLURM_STEP_NUM_TASKS=6", "SLURM_NTASKS=6", "SLURM_NPROCS=6", "SLURM_PROCID=3", "SLURM_LOCALID=2",
+		}, changes...)...), "")
+	}
+	f, err := in()
+	require.NoError(t, err)
+	require.Equal(t, "n4:1 n1:3 n2:2", slots(f.Hosts))
+	require.Equal(t, 3, f.Task.LocalTasks)
+	require.Equal(t, "n4", f.Task.Addr)
+
+	_, err = in("SLURMD_NODENAME=n2")
+	require.EqualError(t, err, "SLURM_NODEID=1 is n2, and by its heterogeneous job's components n1: without srun, gorun in the allocation starts ranks on the nodes of all components; --engine none does without Slurm")
+	_, err = in("SLURM_JOB_NODELIST_HET_GROUP_0=n3")
+	require.ErrorContains(t, err, "SLURM_STEP_NODELIST=n[1-2,4]: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: without srun, gorun in the allocation")
+}
+
 // Nodes of clouds have addresses that their names do not lead to.
 func TestSlurmNodeAliases(t *testing.T) {
 	for aliases, want := range map[string]string{"n1:10.0.0.7:ec1,n2:10.0.0.8:ec2": "10.0.0.7", "n2:10.0.0.8:ec2,n1:[fd00::1]:h": "fd00::1", "(null)": "n1"} {

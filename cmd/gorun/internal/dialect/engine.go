@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/launcher/hosts"
@@ -52,9 +53,46 @@ func (p *parser) findEngine() {
 	if found == nil {
 		return
 	}
+	p.refuseInLauncher(found)
 	p.remark(found.Job + ": " + found.Why)
 	if t := found.Task; t != nil && t.NumTasks == 1 {
 		p.remark(found.Job + ": this step has one task, so the job has this host alone")
+	}
+}
+
+// otherLaunchers are those that start programs on the hosts of an engine's job by
+// themselves, and the variables of their ranks: of Open MPI and of Hydra (MPICH, Intel
+// MPI), whose PMI_RANK srun --mpi=pmi2 sets, too.
+var otherLaunchers = []struct{ name, rank, size, only string }{
+	{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ""},
+	{"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+}
+
+// refuseInLauncher refuses to be one of several ranks of another launcher's, each of which
+// would take all hosts of the job, or wait for others that do not come. Options may say
+// that they are nodes that meet, or name hosts.
+func (p *parser) refuseInLauncher(found *engine.Found) {
+	if p.hostsGiven() || p.meetsByOptions() {
+		return
+	}
+	number := func(name string) int {
+		value, _ := p.around.Lookup(name)
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	for _, l := range otherLaunchers {
+		rank, size := number(l.rank), number(l.size)
+		_, is := p.around.Lookup(l.only)
+		ours := found.Task != nil && found.Task.Rank == rank && found.Task.NumTasks == size // jsrun sets them as well
+		if rank < 0 || size < 2 || l.only != "" && !is || ours {
+			continue
+		}
+		p.problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave %s out; --engine none starts a job in each rank",
+			rank, size, l.name, l.rank, rank, found.Job, l.name))
+		return
 	}
 }
 

@@ -123,6 +123,24 @@ func TestHostsOutsideAllocation(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun -H localhost:2 x", alone...).Notes)
 }
 
+// In an allocation each rank of another launcher's would take all hosts.
+func TestAllocationInOtherLauncher(t *testing.T) {
+	ompi := append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
+	require.Equal(t, []string{"this gorun is rank 1 of 2 of mpirun (OMPI_COMM_WORLD_RANK=1): in Slurm job 17 gorun starts all ranks by itself, so leave mpirun out; --engine none starts a job in each rank"},
+		problems(t, "gorun x", ompi...))
+	hydra := append(slices.Clone(allocation), "PMI_RANK=0", "PMI_SIZE=4", "MPI_LOCALRANKID=0")
+	require.Contains(t, problems(t, "gorun x", hydra...)[0], "this gorun is rank 0 of 4 of mpiexec (PMI_RANK=0)")
+	require.Contains(t, problems(t, "gorun x", append(step("1"), "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=8")...)[0], "rank 3 of 8 of mpirun", "orted is the step's task")
+
+	mustParse(t, "gorun x", append(step("1"), "PMI_RANK=1", "PMI_SIZE=2")...) // srun --mpi=pmi2
+	mustParse(t, "gorun x", append(step("1"), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")...)
+	mustParse(t, "gorun --engine none x", ompi...)
+	mustParse(t, "gorun --standalone x", ompi...)
+	mustParse(t, "gorun --nnodes 2 --master-addr n1 x", ompi...)
+	mustParse(t, "gorun x", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
+	mustParse(t, "gorun x", append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1")...)
+}
+
 // This host is called by any of its names, where it is one of the job's.
 func TestThisHostInAllocation(t *testing.T) {
 	script := append(slices.Clone(allocation), "SLURMD_NODENAME=n3")

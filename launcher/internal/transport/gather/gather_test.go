@@ -196,7 +196,7 @@ func TestNodesAreFoundByName(t *testing.T) {
 func TestWords(t *testing.T) {
 	for line, want := range map[string]Word{
 		"srun: error: Unable to create step for job 274: Requested nodes are busy":                         {Kind: NoStep},
-		"srun: error: Unable to create step for job 272: Requested node configuration is not available":    {Kind: NoStep},
+		"srun: error: Unable to create step for job 272: Requested node configuration is not available":    {Kind: NoNodes},
 		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified":                {Kind: NoJob},
 		"srun: error: Slurm job 276 has expired":                                                           {Kind: NoJob},
 		"srun: Required node not available (down, drained or reserved)":                                    {Kind: NoNode},
@@ -248,12 +248,34 @@ func TestWhatTells(t *testing.T) {
 	require.Equal(t, "gorun: n2: no way to the head", s.telling())
 }
 
+// What scontrol of Slurm 22.05 says of nodes, cut.
+func TestDownNodes(t *testing.T) {
+	require.Equal(t, []string{"n2", "n4"}, readDown("NodeName=n1 Arch=x86_64 State=MIXED ThreadsPerCore=1\n"+
+		"NodeName=n2 Arch=x86_64 State=DOWN ThreadsPerCore=1 Reason=x\nNodeName=n3 State=ALLOCATED+DRAIN\nNodeName=n4 State=DOWN*+DRAIN"))
+	require.Empty(t, readDown("Node n9 not found\n"))
+}
+
+// TestHintOfNodes: without scontrol, or where no node is down, both causes are named.
+func TestHintOfNodes(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	cfg := &Config{Nodes: []string{"n1", "n2", "n3"}}
+	w := understand("srun: error: Unable to create step for job 29: Requested node configuration is not available")
+	both := "a node may be down (sinfo -N -n n[1-3] says which; gorun --exclude NODE … does without it), or not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)"
+	require.Equal(t, both, hint(w, cfg, "srun"))
+
+	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte(script), 0o755))
+	require.Equal(t, "n2 of the allocation is down: gorun --exclude n2 … does without", hint(w, cfg, "srun"))
+}
+
 func TestEndings(t *testing.T) {
 	for want, lines := range map[string][]string{
 		"":                     {"srun: got SIGCONT"},
 		"time limit":           {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
 		"cancelled (scancel)":  {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
 		"preempted":            {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***", "*** JOB 1 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***"},
+		"requeued":             {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO JOB REQUEUE ***"},
 		"node failure: n3, n4": {"srun: error: Node failure on n3", "srun: error: Node failure on n4", "*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
 		"node failure":         {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"},
 	} {

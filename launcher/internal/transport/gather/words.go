@@ -24,12 +24,14 @@ const (
 	NoProgram             // gorun is not there
 	NoNode                // a node is down, or not to be had
 	NoStep                // the engine does not start the agents
+	NoNodes               // nor can it on these nodes: one is down, or not the job's
 	NoOverlap             // the command is one of before it had this option
 	NoJob                 // the job is over
 	AgentEnds             // an agent has ended by itself
 	Cancelled             // somebody ended the job
 	TimeLimit             // the job's time is over
 	Preempted             // another job wants the nodes
+	Requeued              // the job begins anew, later
 	NodeFails             // the engine has lost a node
 	StepLost              // what the engine has on a node is gone, and the agent with it
 )
@@ -67,6 +69,7 @@ var meanings = []struct {
 }{
 	{[]string{"CANCELLED AT", "DUE TO TIME LIMIT"}, TimeLimit},
 	{[]string{"CANCELLED AT", "DUE TO PREEMPTION"}, Preempted},
+	{[]string{"CANCELLED AT", "DUE TO JOB REQUEUE"}, Requeued},
 	{[]string{"CANCELLED AT", "DUE TO NODE FAILURE"}, NodeFails},
 	{[]string{"CANCELLED AT"}, Cancelled},
 	{[]string{"FAILED", "DUE TO NODE FAILURE"}, NodeFails},
@@ -78,7 +81,7 @@ var meanings = []struct {
 	{[]string{"command not found"}, NoProgram},
 	{[]string{"Required node not available"}, NoNode},
 	{[]string{"Requested nodes are busy"}, NoStep},
-	{[]string{"Requested node configuration is not available"}, NoStep},
+	{[]string{"Requested node configuration is not available"}, NoNodes},
 	{[]string{"Invalid job id"}, NoJob},
 	{[]string{"Slurm job", "has expired"}, NoJob},
 	{[]string{"Expired or invalid job"}, NoJob},
@@ -229,6 +232,8 @@ func (e Ending) String() string {
 		return "time limit"
 	case Preempted:
 		return "preempted"
+	case Requeued:
+		return "requeued"
 	case NodeFails:
 		if len(e.Nodes) > 0 {
 			return "node failure: " + strings.Join(e.Nodes, ", ")
@@ -335,6 +340,8 @@ func hint(w Word, cfg *Config, command string) string {
 		return "sinfo -R says which node is down; gorun --exclude NODE … does without it"
 	case NoStep:
 		return fmt.Sprintf("another %s of this job may hold its CPUs or GPUs: squeue -s shows it", command)
+	case NoNodes:
+		return hintNodes(cfg)
 	case NoJob:
 		return "the allocation has ended: exit leaves its shell, salloc or sbatch gets another"
 	}
