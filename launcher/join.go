@@ -72,7 +72,7 @@ func (s *session) takeSeat() {
 func (s *session) meeting() (cfg join.Config, unvouched string, err error) {
 	j := s.spec.Join
 	cfg = join.Config{
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Tell: s.settings.tell,
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(), Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {

@@ -42,6 +42,8 @@ type Config struct {
 	// it should not block. nil tells nobody.
 	Tell func(text string)
 
+	// Seats says that each node is one rank, as messages then call it.
+	Seats bool
 	// HostsExist says that node 0's host is there already, as those of a resource manager's job are:
 	// its name, if no resolver knows it, is not waited for as long as Timeout.
 	HostsExist bool

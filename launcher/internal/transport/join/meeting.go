@@ -219,12 +219,19 @@ const remarkAfter = 5 * time.Second
 func (h *Head) waiting() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return "node 0 waits at " + h.cfg.endpoint() + ": " + h.whoCame()
+	who := "node 0"
+	if h.cfg.Seats {
+		who = "rank 0's gorun"
+	}
+	return who + " waits at " + h.cfg.endpoint() + ": " + h.whoCame()
 }
 
 // whoCame counts and names; the head's lock is held.
 func (h *Head) whoCame() string {
 	n, members := h.cfg.Self.NumNodes, h.meeting.members
+	if h.cfg.Seats {
+		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) + strings.Replace(missing(members, n), "node rank", "rank", 1)
+	}
 	text := fmt.Sprintf("%d of %d nodes are here (node 0 %s", len(members)+1, n, h.cfg.Self.name())
 	if len(members) > 0 {
 		text += ", " + names(members)
