@@ -73,11 +73,13 @@ func (c *Cluster) RestartNode(t testing.TB, node string) {
 	t.Helper()
 	require.NoError(t, c.until("the slurmd of "+node+" has ended", func() (bool, error) { return c.ended(node), nil }))
 	require.NoError(t, c.startNode(node))
-	state, err := c.run("sinfo", "-h", "-N", "-o", "%t", "-n", node)
-	require.NoError(t, err)
-	if strings.HasPrefix(state, "down") {
-		_, err = c.run("scontrol", "update", "NodeName="+node, "State=RESUME")
-		require.NoError(t, err)
-	}
+	require.NoError(t, c.until(node+" is no longer down", func() (bool, error) {
+		state, err := c.run("sinfo", "-h", "-N", "-o", "%t", "-n", node)
+		if err != nil || !strings.HasPrefix(state, "down") {
+			return err == nil, err
+		}
+		_, _ = c.run("scontrol", "update", "NodeName="+node, "State=RESUME") // refused where it has come back by itself meanwhile
+		return false, nil
+	}))
 	require.NoError(t, c.awaitNodes(node))
 }

@@ -42,10 +42,14 @@ func (p *parser) findEngine() {
 		Lookup: p.around.Lookup, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
 		Output: p.around.Output, IsUnknown: p.around.IsUnknown,
 	}, p.engine.name)
-	if err != nil {
-		if p.engine.from != "" {
-			err = fmt.Errorf("%s: %w", p.engine.from, err)
-		}
+	switch {
+	case err != nil && p.engine.from != "":
+		p.problem(fmt.Errorf("%s: %w", p.engine.from, err))
+		return
+	case err != nil && p.hostsGiven(): // variables that were left behind matter to nobody who names hosts
+		p.remark(err.Error())
+		return
+	case err != nil:
 		p.problem(err)
 		return
 	}

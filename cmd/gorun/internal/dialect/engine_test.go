@@ -123,6 +123,15 @@ func TestHostsOutsideAllocation(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun -H localhost:2 x", alone...).Notes)
 }
 
+// Variables of an engine's that cannot be understood stop nobody who names hosts.
+func TestHostsBesideBrokenVariables(t *testing.T) {
+	inv := mustParse(t, "gorun -H h1,h2 x", "SLURM_JOB_ID=5")
+	require.Len(t, inv.Spec.Hosts, 2)
+	require.Nil(t, inv.Spec.Reach.Engine)
+	require.Contains(t, problems(t, "gorun x", "SLURM_JOB_ID=5")[0], "SLURM_JOB_NODELIST is not set")
+	require.Contains(t, problems(t, "gorun --engine slurm -H h1 x", "SLURM_JOB_ID=5")[0], "SLURM_JOB_NODELIST is not set")
+}
+
 // In an allocation each rank of another launcher's would take all hosts.
 func TestAllocationInOtherLauncher(t *testing.T) {
 	ompi := append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
