@@ -210,7 +210,7 @@ func subcommand(name string) *command {
 	case "bench":
 		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
 	case "sbatch":
-		return &command{name, "write a batch script for Slurm and submit it", Sbatch.parse}
+		return &command{name, "write a batch script for Slurm and submit it", Sbatch().parse}
 	case "token":
 		return &command{name, "make a token by which nodes that are started one by one know each other", Token.parse}
 	case "bench-rank": // gorun's own, and in no help
@@ -247,7 +247,7 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Sbatch, Token} {
+	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Sbatch(), Token} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}

@@ -78,7 +78,7 @@ it means the row with q.
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, benchTable, sbatchTable}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, benchTable, Sbatch().tables[0]}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
@@ -112,7 +112,7 @@ func knownBy(o *Option) string {
 		return "m"
 	case Bench.exact(Spelling(o.Names[0])) == o:
 		return "b"
-	case Sbatch.exact(Spelling(o.Names[0])) == o:
+	case Sbatch().exact(Spelling(o.Names[0])) == o:
 		return "q"
 	}
 	return "l"
