@@ -57,7 +57,7 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 // manager starts find them, since nothing is sent to those.
 func (s *session) makeBuildDir() (string, error) {
 	dir := s.tempDir()
-	if s.gathersByEngine() {
+	if s.spec.ByEngine() {
 		dir = s.sharedDir()
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err

@@ -178,7 +178,7 @@ func (s *session) takeFactsOf(n *node) error {
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
 		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
 	}
-	if s.gathersByEngine() {
+	if s.spec.ByEngine() {
 		n.facts.Environ = plan.OwnInEngine(facts.Environ)
 	}
 	if s.spec.Join != nil {

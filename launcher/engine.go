@@ -40,12 +40,6 @@ type engineAgents struct {
 	head *head // that is running ranks; nil between attempts
 }
 
-// gathersByEngine reports whether all agents come by one command of a resource manager's.
-func (s *session) gathersByEngine() bool {
-	e := s.spec.Reach.Engine
-	return e != nil && len(e.Once) > 0
-}
-
 // gatherByEngine starts the command.
 func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg := gather.Config{

@@ -74,7 +74,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	}
 	all, errs := make([]*node, len(c.spec.Hosts)), make([]error, len(c.spec.Hosts))
 	end := c.showProgress(c.spec.Hosts)
-	byEngine := c.gathersByEngine()
+	byEngine := c.spec.ByEngine()
 	if byEngine {
 		if err := c.gatherByEngine(ctx, c.spec.Hosts); err != nil {
 			end()

@@ -68,14 +68,14 @@ func (s *Spec) withExports(environ []string) []string {
 	return environ
 }
 
-// byEngine reports whether one command of a resource manager's starts all agents.
-func (s *Spec) byEngine() bool {
+// ByEngine reports whether one command of a resource manager's starts all agents.
+func (s *Spec) ByEngine() bool {
 	return s.Join == nil && s.Reach.Engine != nil && len(s.Reach.Engine.Once) > 0
 }
 
 // ownGPUs reports whether the node itself says by variables which GPUs ranks see there:
 // a resource manager gives each node other ones, and who joins brings his own.
-func (s *Spec) ownGPUs(f Facts) bool { return f.Joined || s.byEngine() }
+func (s *Spec) ownGPUs(f Facts) bool { return f.Joined || s.ByEngine() }
 
 // gpuEnviron has these variables of a node.
 func (s *Spec) gpuEnviron(f Facts) []string {

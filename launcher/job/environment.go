@@ -17,7 +17,7 @@ func (b *builder) environment() error {
 		Inherited: b.spec.Environ, Exports: b.spec.exports(), ExportAll: b.spec.ExportAll, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
-		Engine: b.spec.byEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
+		Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 	}
 	for node := range b.plan.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
@@ -120,13 +120,13 @@ func (b *builder) slurmNodes() string {
 	seen := make(map[string]bool)
 	for node, f := range b.facts {
 		own := b.spec.Environ
-		if f.Joined || f.Away && !b.spec.byEngine() {
+		if f.Joined || f.Away && !b.spec.ByEngine() {
 			own = f.Environ
 		}
 		if !plan.InSlurm(own) {
 			return ""
 		}
-		if b.spec.byEngine() {
+		if b.spec.ByEngine() {
 			own = f.Environ
 		}
 		if name := cmp.Or(plan.SlurmNode(own), b.plan.Nodes[node].Name); !seen[name] { // several processes may be on one
