@@ -8,6 +8,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/placement"
+	"gorun/rendezvous/world"
 )
 
 // Facts are what a node said of itself.
@@ -90,6 +91,11 @@ type Plan struct {
 	MaxRestarts int           `json:"max_restarts,omitempty"`
 	// Attempt counts restarts.
 	Attempt int `json:"attempt,omitempty"`
+
+	// MPI is by which protocols ranks are served, and Worlds who begins MPI together: one
+	// world, or one for each app.
+	MPI    MPIMode       `json:"-"`
+	Worlds []world.World `json:"-"`
 
 	supervision SupervisorConfig
 }

@@ -55,6 +55,11 @@ type Spec struct {
 	// Dir is the ranks' working directory; "" is the launcher's own.
 	Dir string
 
+	// MPI says by which of MPI's start-up protocols ranks are served.
+	MPI MPIMode
+	// WorldPerApp makes each App an MPI_COMM_WORLD of its own (--world=app).
+	WorldPerApp bool
+
 	Store  StoreWish
 	Stdin  StdinWish
 	Output OutputWish
@@ -222,6 +227,13 @@ type App struct {
 	NumRanks int
 	// Dir overrides Spec.Dir for this app.
 	Dir string
+	// Exports are those of this app's ranks alone, which win over Spec.Exports.
+	Exports []Export
+	// Hosts are where its ranks run, nil: where those of Spec do. Every one of them is one
+	// of Spec.Hosts, by name; its slots are those for this app.
+	Hosts []hosts.Host
+	// Place is where on their hosts they run, nil: as Spec.Place says.
+	Place *PlaceWish
 	// LocalRankFlag puts --local-rank=N before the arguments, as
 	// torch.distributed.launch does without --use-env.
 	LocalRankFlag bool
@@ -229,6 +241,26 @@ type App struct {
 	// torchrun and torch.distributed.launch do.
 	SubstituteLocalRank bool
 }
+
+// MPIMode says by which of MPI's start-up protocols ranks are served.
+type MPIMode uint8
+
+const (
+	// MPIAuto serves all of them.
+	MPIAuto MPIMode = iota
+	// MPIPMI1, MPIPMI2 and MPIPMIx serve one.
+	MPIPMI1
+	MPIPMI2
+	MPIPMIx
+	// MPINone serves none, and leaves no trace of any in the ranks' environment.
+	MPINone
+)
+
+// PMI reports whether ranks have a PMI_FD, PMIx whether they have a PMIx server.
+func (m MPIMode) PMI() bool { return m == MPIAuto || m == MPIPMI1 || m == MPIPMI2 }
+
+// PMIx is described at PMI.
+func (m MPIMode) PMIx() bool { return m == MPIAuto || m == MPIPMIx }
 
 // Start is the way in which a program becomes a process.
 type Start uint8

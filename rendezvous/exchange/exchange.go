@@ -1,0 +1,49 @@
+// Package exchange is how the servers of a job's nodes act together: fences, at which each
+// node gives a piece and all get all pieces; questions that one node answers another; and
+// names that one rank publishes and others look up.
+//
+// Nodes are the leaves of a star whose middle is the head. A fence costs each node one
+// message up and one down, whatever the number of its ranks.
+package exchange
+
+import "gorun/rendezvous/world"
+
+// Plane is a node's end. Its methods return without waiting; the functions given are
+// called once, on any goroutine.
+type Plane interface {
+	// Node is this node's number.
+	Node() int
+	// Fence waits until all of f.Nodes have come, with the same ID, and gives done each
+	// one's blob, in the order of f.Nodes. With this node alone that is at once. The error
+	// is a *LeftError where a member has left that had not come, else that the job ends.
+	Fence(f Fence, done func(blobs [][]byte, err error))
+	// Leave says that a rank of this node has ended: fences that it is a member of and
+	// that this node has not come to will never be complete.
+	Leave(p world.Proc)
+	// Ask has the service of that name at a node, or at the Head, answer.
+	Ask(node int, service string, body []byte, done func(answer []byte, err error))
+	// Serve answers what other nodes ask of the service of that name here. body is valid
+	// until answer returns; reply may be called later.
+	Serve(service string, answer func(from int, body []byte, reply func(answer []byte, err error)))
+}
+
+// Head is the number of the node in the middle, which has the names.
+const Head = -1
+
+// Fence is one node's part in a fence.
+type Fence struct {
+	// ID is unlike that of any other fence of the job that is under way.
+	ID string
+	// Nodes are those of the members, in ascending order, this one among them.
+	Nodes []int
+	// Members are the ranks that come together; world.AllRanks stands for a whole world.
+	Members []world.Proc
+	Blob    []byte
+}
+
+// LeftError is a fence that can never be complete.
+type LeftError struct{ Missing world.Proc }
+
+func (e *LeftError) Error() string {
+	return "a rank that others wait for has ended"
+}
