@@ -161,6 +161,9 @@ type Rank struct {
 	Env       []plan.Variable `json:"environment"` // what differs from Common
 	ErrorFile string          `json:"error_file,omitempty"`
 
+	// Spawned is set where another rank asked for it while the job ran.
+	Spawned bool `json:"-"`
+
 	threads int // that keep its CPUs busy, 0: not known
 }
 

@@ -41,8 +41,8 @@ func (j *running) read(rank int) process.Stream {
 
 // written is where a rank's stream goes: to us, or straight into a file.
 func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
-	if j.logs == nil || j.logs.AttemptDir() == "" || !redirected(j.start.Logs, row.LocalRank, stream) {
-		j.open.Add(1)
+	if j.logs == nil || row.Spawned || j.logs.AttemptDir() == "" || !redirected(j.start.Logs, row.LocalRank, stream) {
+		j.open.add(1)
 		return process.Stream{Kind: process.Pipe}, nil
 	}
 	f, err := j.logs.Redirect(row.LocalRank, stream)

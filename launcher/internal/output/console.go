@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -15,7 +16,7 @@ const DefaultTailLines = 20
 // Console's Flush or Close.
 type Config struct {
 	Stdout, Stderr Destination
-	Ranks          []RankInfo // of the job, ascending by Rank; not changed afterwards
+	Ranks          []RankInfo // of the job, ascending by Rank; Add takes up more
 
 	Label    Label
 	Style    TagStyle
@@ -66,6 +67,18 @@ func NewConsole(cfg Config) *Console {
 		c.lanes[i] = make([]*lane, len(cfg.Ranks))
 	}
 	return c
+}
+
+// Add takes up ranks that the job got while it ran; their numbers are above those of all others.
+func (c *Console) Add(ranks []RankInfo) {
+	for _, s := range c.distinct() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	c.ranks = slices.Concat(c.ranks, ranks)
+	for i := range c.lanes {
+		c.lanes[i] = append(c.lanes[i], make([]*lane, len(ranks))...)
+	}
 }
 
 // newSinks makes the sinks for stdout and stderr, or one for both.

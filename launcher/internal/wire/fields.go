@@ -145,6 +145,7 @@ func (r *Row) fields(c *coder) {
 	c.cpuSet(7, &r.CPUs)
 	c.cpuSet(8, &r.Memories)
 	number(c, 9, &r.MemoryPolicy)
+	c.flag(10, &r.Spawned)
 }
 
 func (s *Stdio) fields(c *coder) {

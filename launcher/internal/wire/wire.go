@@ -14,6 +14,9 @@
 //	  | <-- Running{pids} -------- |   or StartFailed
 //	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
+//	  | <-- Spawn ---------------- |   a rank wishes for a world more
+//	  | -- Grow{rows} -----------> |   to every node; Spawned answers the one that asked
+//	  | <-- Grown{pids} ---------- |
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
@@ -86,6 +89,10 @@ const (
 	TypeChecked
 	TypeSignalled
 	TypeOutputLost
+	TypeSpawn
+	TypeSpawned
+	TypeGrow
+	TypeGrown
 )
 
 var typeNames = [...]string{
@@ -96,6 +103,7 @@ var typeNames = [...]string{
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
+	TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
 }
 
 // String returns the type's name, for messages.
