@@ -25,6 +25,8 @@ type Facts struct {
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
+	// Boot is the same for nodes that are on one host, as its kernel says; "": not known.
+	Boot string
 	// Environ is the node's own environment, NAME=VALUE entries: all of it where
 	// Joined, else [plan.OwnOfHost] of it is enough.
 	Environ []string
