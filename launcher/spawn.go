@@ -135,4 +135,3 @@ func (h *head) settle(g *growth) {
 		h.post(job.StartFailed{Node: g.asker.number, Rank: -1, Code: job.ExitLauncher, Text: "MPI_Comm_spawn: " + answer.Error, At: time.Now()})
 	}
 }
-

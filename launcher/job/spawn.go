@@ -201,7 +201,7 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 		own.Apps = append(own.Apps, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, NumRanks: app.NumRanks})
 	}
 	theirs := *spec
-	theirs.Apps = more.Apps
+	theirs.Apps, theirs.WorldPerApp = more.Apps, false
 	b := &builder{spec: &theirs, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: own}
 	for _, n := range p.Nodes {
 		b.sharers = append(b.sharers, len(n.Ranks))
@@ -209,8 +209,8 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 	for node, ranks := range more.ByNode() {
 		b.sharers[node] += len(ranks)
 	}
-	b.spawned = &spawnedWorld{name: fmt.Sprintf("%s-s%d", p.Worlds[0].Name, number), parent: wish.By, preput: wish.Preput, first: len(p.Ranks)}
-	b.worlds()
+	b.worlds(facts)
+	b.spawnedWorld(p, wish, number)
 	if err := b.environment(); err != nil {
 		return err
 	}
@@ -222,6 +222,24 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 		more.Nodes = append(more.Nodes, b.plan.Nodes[i].Env)
 	}
 	return nil
+}
+
+// spawnedWorld tells the world of spawned ranks from those that were there before.
+func (b *builder) spawnedWorld(p *Plan, wish SpawnWish, number int) {
+	w := &b.plan.Worlds[0]
+	w.Name, w.Universe = fmt.Sprintf("%s-s%d", p.Worlds[0].Name, number), p.Worlds[0].Universe
+	w.Parent, w.Preput = wish.By, wish.Preput
+	before := map[string]int{} // ranks, by host
+	for _, other := range p.Worlds {
+		for _, r := range other.Ranks {
+			before[other.Hosts[r.Host]]++
+		}
+	}
+	for i := range w.Ranks {
+		r := &w.Ranks[i]
+		r.Job += len(p.Ranks)
+		r.NodeRank += before[w.Hosts[r.Host]]
+	}
 }
 
 // with is the plan with more ranks.
