@@ -3,6 +3,9 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -25,6 +28,10 @@ type spawn struct {
 
 // askSpawn passes on what a rank wishes by MPI_Comm_spawn.
 func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) {
+	if err := readHostFiles(&wish); err != nil {
+		done("", err)
+		return
+	}
 	j.spawnsLock.Lock()
 	j.spawns.last++
 	call := j.spawns.last
@@ -36,6 +43,35 @@ func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) 
 	if err := j.agent.link.Send(&wire.Spawn{Call: call, Wish: wish}); err != nil {
 		j.answerSpawn(wire.Spawned{Call: call, Error: "the launcher is gone"})
 	}
+}
+
+// hostFileLimit bounds a file of hosts, in bytes.
+const hostFileLimit = 1 << 20
+
+// readHostFiles puts the text of a file that the caller named into its name's place: the
+// head may be on another host.
+func readHostFiles(wish *world.Spawn) error {
+	wish.Apps = slices.Clone(wish.Apps)
+	for i := range wish.Apps {
+		app := &wish.Apps[i]
+		if app.HostFile == "" {
+			continue
+		}
+		f, err := os.Open(filepath.Join(app.Dir, app.HostFile))
+		if filepath.IsAbs(app.HostFile) {
+			f, err = os.Open(app.HostFile)
+		}
+		if err != nil {
+			return fmt.Errorf("hosts for %s: %w", app.Program, err)
+		}
+		text, err := io.ReadAll(io.LimitReader(f, hostFileLimit))
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("hosts for %s: %w", app.Program, err)
+		}
+		app.HostFile = string(text)
+	}
+	return nil
 }
 
 // answerSpawn answers the rank that asked.
