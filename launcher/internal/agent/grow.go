@@ -57,10 +57,11 @@ func readHostFiles(wish *world.Spawn) error {
 		if app.HostFile == "" {
 			continue
 		}
-		f, err := os.Open(filepath.Join(app.Dir, app.HostFile))
-		if filepath.IsAbs(app.HostFile) {
-			f, err = os.Open(app.HostFile)
+		name := app.HostFile
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(app.Dir, name)
 		}
+		f, err := os.Open(name)
 		if err != nil {
 			return fmt.Errorf("hosts for %s: %w", app.Program, err)
 		}
