@@ -20,6 +20,7 @@ var messages = []Message{
 	&Ping{}, &Pong{}, &Inspect{},
 	&Probe{}, &Reached{}, &Over{}, &Signalled{},
 	&Check{}, &Checked{}, &OutputLost{},
+	&MPIEvent{}, &World{}, &Spawn{}, &Spawned{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

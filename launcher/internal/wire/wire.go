@@ -15,6 +15,10 @@
 //	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
+//	  | <-- MPIEvent ------------- |   MPI_Abort, or ranks that wait for one which has ended
+//	  | <-- Spawn ---------------- |   MPI_Comm_spawn
+//	  | -- World{rows} ----------> |   every node hears of a new world, and starts its ranks of it
+//	  | -- Spawned --------------> |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -86,6 +90,11 @@ const (
 	TypeChecked
 	TypeSignalled
 	TypeOutputLost
+	TypeExchange
+	TypeMPI
+	TypeWorld
+	TypeSpawn
+	TypeSpawned
 )
 
 var typeNames = [...]string{
@@ -96,6 +105,7 @@ var typeNames = [...]string{
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
+	TypeExchange: "exchange", TypeMPI: "mpi", TypeWorld: "world", TypeSpawn: "spawn", TypeSpawned: "spawned",
 }
 
 // String returns the type's name, for messages.
