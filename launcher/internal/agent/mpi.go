@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"syscall"
 	"time"
 
 	"gorun/launcher/internal/process"
@@ -33,3 +34,6 @@ func (j *running) watchMPI() {
 		})
 	}
 }
+
+// Spoke is for ranks with a socket, which none has yet.
+func (s *sink) Spoke(_, fd int) { _ = syscall.Close(fd) }

@@ -41,6 +41,8 @@ type Hello struct {
 	MayStay bool
 	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
 	Lease time.Duration
+	// Sockets says that each rank gets one, for Start's MPI.
+	Sockets bool
 }
 
 // Program is a program as the user named it.
@@ -151,6 +153,7 @@ type Start struct {
 	// HangStop says that the job ends after Hung: ranks need not survive being asked
 	// what they do.
 	HangStop bool
+	MPI      MPI
 }
 
 // App is a program as it is executed.
@@ -252,6 +255,7 @@ type RankExit struct {
 	OOM       string
 	Last      []string // lines of a failed rank that did not pass through here
 	Hint      string   // something to try that only the node can know
+	MPI       *RankMPI // nil: it has not begun MPI
 }
 
 // Signal sends a signal to every rank of a node that still runs.

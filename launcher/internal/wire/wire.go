@@ -18,6 +18,10 @@
 //	  | -- Grow{rows} -----------> |   to every node; Spawned answers the one that asked
 //	  | <-- Grown{pids} ---------- |
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
+//	  | <-- MPIEvent ------------- |   MPI_Abort, or ranks that wait for one which has ended
+//	  | <-- Spawn ---------------- |   MPI_Comm_spawn
+//	  | -- World{rows} ----------> |   every node hears of a new world, and starts its ranks of it
+//	  | -- Spawned --------------> |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -89,6 +93,8 @@ const (
 	TypeChecked
 	TypeSignalled
 	TypeOutputLost
+	TypeExchange
+	TypeMPI
 	TypeSpawn
 	TypeSpawned
 	TypeGrow
@@ -103,7 +109,7 @@ var typeNames = [...]string{
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
-	TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
+	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
 }
 
 // String returns the type's name, for messages.
