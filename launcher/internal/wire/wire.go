@@ -14,13 +14,11 @@
 //	  | <-- Running{pids} -------- |   or StartFailed
 //	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
-//	  | <-- Spawn ---------------- |   a rank wishes for a world more
-//	  | -- Grow{rows} -----------> |   to every node; Spawned answers the one that asked
-//	  | <-- Grown{pids} ---------- |
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
 //	  | <-- MPIEvent ------------- |   MPI_Abort, or ranks that wait for one which has ended
 //	  | <-- Spawn ---------------- |   MPI_Comm_spawn
-//	  | -- World{rows} ----------> |   every node hears of a new world, and starts its ranks of it
+//	  | -- Grow{rows} -----------> |   every node hears of the new world, and starts its ranks of it
+//	  | <-- Grown{pids} ---------- |
 //	  | -- Spawned --------------> |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
