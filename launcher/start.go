@@ -59,7 +59,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		m.Logs = &wire.Logs{
 			Base: p.LogsOf(n.number).Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
-			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr,
+			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
 		}
 	}
 	return m
@@ -164,7 +164,11 @@ func (h *head) explain(f *job.Failure) {
 	if f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Traceback)
 	}
-	if l := h.plan.Load().Logs; l != nil && l.Files() {
+	switch l := h.plan.Load().Logs; {
+	case l == nil || !l.Files():
+	case l.Named():
+		f.Log = l.Base
+	default:
 		f.Log = path.Join(h.plan.Load().LogsOf(h.plan.Load().Ranks[f.Rank].Node).Dir, strconv.Itoa(h.plan.Load().Ranks[f.Rank].LocalRank))
 	}
 }

@@ -169,6 +169,8 @@ func (l *Logs) fields(c *coder) {
 	numbers(c, 6, &l.Show)
 	c.texts(7, &l.DuplicateStdout)
 	c.texts(8, &l.DuplicateStderr)
+	c.texts(9, &l.Names)
+	number(c, 10, &l.Digits)
 }
 
 func (*Running) Type() Type { return TypeRunning }

@@ -209,6 +209,10 @@ type Logs struct {
 	Show            []int // local ranks; nil: all
 	DuplicateStdout []string
 	DuplicateStderr []string
+	// Names are patterns for the files of stdout and stderr, and Digits those of the
+	// job's highest rank; none: the layout below Base is torchrun's.
+	Names  []string
+	Digits int
 }
 
 // Running says that all ranks of a node run, or those that had been started
