@@ -15,6 +15,7 @@
 //	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
+//	  | <-- Exchange ------------> |   what servers of MPI's ranks say to those of other nodes; see rendezvous/exchange
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -86,6 +87,7 @@ const (
 	TypeChecked
 	TypeSignalled
 	TypeOutputLost
+	TypeExchange
 )
 
 var typeNames = [...]string{
@@ -95,7 +97,7 @@ var typeNames = [...]string{
 	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
-	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
+	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost", TypeExchange: "exchange",
 }
 
 // String returns the type's name, for messages.
