@@ -95,10 +95,14 @@ func (s *session) wantsCgroup() bool {
 // store of its own.
 func (s *session) torchHint() bool { return s.plan.Store.Mode == "gorun" }
 
+// assignments are variables as processes get them; those that only an agent knows it adds
+// itself.
 func assignments(vars []plan.Variable) []string {
-	list := make([]string, len(vars))
-	for i, v := range vars {
-		list[i] = v.Name + "=" + v.Value
+	list := make([]string, 0, len(vars))
+	for _, v := range vars {
+		if v.Value != job.AtStart {
+			list = append(list, v.Entry())
+		}
 	}
 	return list
 }
