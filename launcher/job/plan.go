@@ -164,6 +164,9 @@ type Rank struct {
 	Env       []plan.Variable `json:"environment"` // what differs from Common
 	ErrorFile string          `json:"error_file,omitempty"`
 
+	// Spawned is set where another rank asked for it while the job ran.
+	Spawned bool `json:"-"`
+
 	threads int // that keep its CPUs busy, 0: not known
 }
 
@@ -180,6 +183,7 @@ type Store struct {
 type Logs struct {
 	Dir             string    `json:"dir"`                // of this attempt
 	Base            string    `json:"base"`               // of the job
+	Names           []string  `json:"names,omitempty"`    // patterns of the user's own for stdout and stderr
 	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, as many as a node has at most
 	Tee             []Streams `json:"tee,omitempty"`
 	DuplicateStdout []string  `json:"duplicate_stdout,omitempty"`
@@ -189,6 +193,9 @@ type Logs struct {
 // Files reports whether there are log files: the null device as a log directory
 // means none.
 func (l *Logs) Files() bool { return l.Base != nullDevice }
+
+// Named reports whether the files have names of the user's own.
+func (l *Logs) Named() bool { return len(l.Names) > 0 }
 
 // CommonOf is what the ranks of a node share.
 func (p *Plan) CommonOf(node int) []plan.Variable {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"syscall"
 	"time"
 
 	"gorun/launcher/internal/process"
@@ -14,10 +15,10 @@ var mpiLooks = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 
 // watchMPI remarks on MPI programs: a library that finds none of its launchers
 // makes each rank a job of its own, without a word.
 func (j *running) watchMPI() {
-	if len(j.ranks) < 2 {
+	if len(j.rows()) < 2 {
 		return
 	}
-	first := j.ranks[j.start.Ranks[0].Rank]
+	first := j.rank(j.start.Ranks[0].Rank)
 	var seen bool
 	for _, after := range mpiLooks {
 		j.timers.after(after, func() {
@@ -33,3 +34,6 @@ func (j *running) watchMPI() {
 		})
 	}
 }
+
+// Spoke is for ranks with a socket, which none has yet.
+func (s *sink) Spoke(_, fd int) { _ = syscall.Close(fd) }
