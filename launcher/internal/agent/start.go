@@ -40,6 +40,7 @@ type running struct {
 	oom     oomWatch
 	unbound unbound
 	signals signals
+	mpi     *mpi
 	ended   sync.Once
 	spawned chan struct{} // closed when the spawning is over
 	gone    atomic.Bool   // nothing of it is left
@@ -84,6 +85,7 @@ func (a *Agent) start(s wire.Start) error {
 		j.ranks[row.Rank] = &rank{row: row}
 	}
 	j.display = j.newDisplay()
+	j.mpi = j.newMPI()
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
 	j.signals.starting, j.signals.engine = true, &a.engine
@@ -123,7 +125,7 @@ func (j *running) startRanks() (err error) {
 	if j.refused != nil {
 		return j.refused
 	}
-	if err = j.agent.checkLimits(len(j.start.Ranks)); err != nil {
+	if err = j.agent.checkLimits(len(j.start.Ranks), j.start.MPI.PMI); err != nil {
 		return err
 	}
 	if err = j.build(); err != nil {
@@ -144,9 +146,6 @@ func (j *running) startRanks() (err error) {
 	defer j.closeFiles()
 	return j.group.Start(j.common(), ranks)
 }
-
-// descriptorsPerRank: two pipes and a pidfd.
-const descriptorsPerRank = 3
 
 // build compiles the Go programs among the apps, once for all ranks.
 func (j *running) build() error {
@@ -182,7 +181,9 @@ func (j *running) makeBuildDir() (string, error) {
 
 func (j *running) common() process.Common {
 	app := j.start.Apps[0]
-	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup}
+	return process.Common{
+		Env: complete(j.start.Common, j.mpi.open()), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI,
+	}
 }
 
 func (j *running) processes() ([]process.Rank, error) {
