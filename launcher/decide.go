@@ -176,7 +176,7 @@ func (s *session) takeFactsOf(n *node) error {
 	}
 	n.facts = job.Facts{
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
-		Away: !n.host.Here, Environ: plan.OwnOfHost(facts.Environ),
+		Away: !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ),
 	}
 	if s.spec.ByEngine() {
 		n.facts.Environ = plan.OwnInEngine(facts.Environ)

@@ -31,7 +31,7 @@ const (
 type head struct {
 	settings *settings
 	nodes    []*node
-	plan     *job.Plan
+	plan     atomic.Pointer[job.Plan] // it grows when ranks spawn others
 	start    func(*node) *wire.Start
 	stdio    wire.Stdio
 	output   job.OutputWish
@@ -60,14 +60,18 @@ type head struct {
 
 	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
-	mu     sync.Mutex // guards sup and timers
+	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
+	moreRanks func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error)
+	growths   growths
+
+	mu     sync.Mutex // guards sup, timers and growths
 	timers []*time.Timer
 	over   chan struct{} // closed when the supervisor is done
 }
 
 // run starts the plan's ranks and returns when nothing of the job is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
-	supervision := h.plan.Supervision()
+	supervision := h.plan.Load().Supervision()
 	supervision.Began, supervision.SignalName = time.Now(), diagnosis.SignalName
 	if h.engine != nil {
 		supervision.Engine = h.engine.title
@@ -271,6 +275,10 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(s wire.StartFailed) { h.post(h.startFailed(n, s)) })
 	case wire.TypeEnded:
 		return decode(f, func(e wire.Ended) { h.endings.pass(func() { h.ended(n, e) }) })
+	case wire.TypeSpawn:
+		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
+	case wire.TypeGrown:
+		return decode(f, func(m wire.Grown) { h.grown(n, m) })
 	case wire.TypeSuspend:
 		return h.suspended()
 	case wire.TypeSignal: // it came to a node that joined
@@ -307,7 +315,7 @@ func (h *head) print(n *node, rank, stream int, p []byte) error {
 
 // has reports whether a rank is one of the node's.
 func (h *head) has(n *node, rank int) bool {
-	return rank >= 0 && rank < len(h.plan.Ranks) && h.plan.Ranks[rank].Node == n.number
+	return rank >= 0 && rank < len(h.plan.Load().Ranks) && h.plan.Load().Ranks[rank].Node == n.number
 }
 
 func (h *head) startFailed(n *node, s wire.StartFailed) job.StartFailed {

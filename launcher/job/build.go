@@ -151,6 +151,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	b.countSharers()
 	b.plan.Notes = append(b.plan.Notes, b.homeless()...)
 	b.noteOwnGPUs()
+	b.worlds(facts)
 	if err := b.environment(); err != nil {
 		return nil, err
 	}

@@ -82,6 +82,7 @@ func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
 		cfg: cfg, exits: map[int]*Exited{}, aborts: map[int]*MPIAborted{}, node: map[int]int{}, pids: map[int]int{},
 		waiting: make([]int, len(cfg.Nodes)), gone: make([]bool, len(cfg.Nodes)),
 	}
+	s.cfg.Nodes = slices.Clone(cfg.Nodes) // it may grow
 	for n, ranks := range cfg.Nodes {
 		s.waiting[n] = len(ranks)
 		for _, r := range ranks {
@@ -104,6 +105,8 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.running(ev)
 	case StartFailed:
 		return s.startFailed(ev)
+	case Growth:
+		return s.grown(ev)
 	case Exited:
 		return s.exited(ev)
 	case Gone:

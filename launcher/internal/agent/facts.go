@@ -120,13 +120,19 @@ func (a *Agent) checkLimits(ranks int, sockets bool) error {
 
 // resolve finds a program, and remembers it for when it has to be built.
 func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
+	found, r := find(p, environ)
+	a.programs = append(a.programs, r)
+	return found
+}
+
+// find finds a program.
+func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 	r, err := program.Resolve(program.Wish{
 		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir,
 		Lookup: func(name string) string { return lookup(environ, name) },
 	})
-	a.programs = append(a.programs, r)
 	if err != nil {
-		return unresolved(err)
+		return unresolved(err), r
 	}
 	found := wire.Resolved{
 		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
@@ -136,7 +142,7 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 			found.PortLine, found.Port = fmt.Sprintf("%s:%d", r.Source, place.Line), place.Port
 		}
 	}
-	return found
+	return found, r
 }
 
 // lookup returns the value of a variable, "" without one.

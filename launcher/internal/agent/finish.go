@@ -37,6 +37,9 @@ func (j *running) abandon(grace time.Duration) {
 
 func (j *running) end(grace time.Duration) {
 	<-j.spawned
+	j.growing.Lock()
+	j.ending = true
+	j.growing.Unlock()
 	j.timers.stop()
 	var left []process.Proc
 	if !j.quiet() || !j.vacant() || !j.agent.cfg.Subreaper {
@@ -69,19 +72,7 @@ func (j *running) end(grace time.Duration) {
 // quiet waits a moment for the end of all streams. Nobody of a job that is over
 // holds one open, except what its ranks left behind.
 func (j *running) quiet() bool {
-	select {
-	case <-j.silent:
-		return true
-	default:
-	}
-	t := time.NewTimer(eofLimit)
-	defer t.Stop()
-	select {
-	case <-j.silent:
-		return true
-	case <-t.C:
-		return false
-	}
+	return j.open.await(eofLimit)
 }
 
 // sweep ends every process that still belongs to the job: SIGTERM, grace,
@@ -123,7 +114,7 @@ func (j *running) target() process.Target {
 // sessions is what can be told by a session or the marker.
 func (j *running) sessions() process.Target {
 	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup, Since: j.agent.began}
-	for _, r := range j.ranks {
+	for _, r := range j.roster.Load().ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
 			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
 		}
@@ -135,7 +126,7 @@ func (j *running) sessions() process.Target {
 // their guard, and what package child knows of.
 func (j *running) known() func(pid int) bool {
 	own := map[int]bool{j.guard.pid(): true}
-	for _, r := range j.ranks {
+	for _, r := range j.roster.Load().ranks {
 		own[int(r.pid.Load())] = true
 	}
 	return func(pid int) bool { return own[pid] || child.Is(pid) }
@@ -181,7 +172,7 @@ func (j *running) watchTorch() {
 }
 
 func (j *running) rankPIDs() (pids []int) {
-	for _, r := range j.pids() {
+	for _, r := range j.pids(j.rows()) {
 		pids = append(pids, r.PID)
 	}
 	return pids

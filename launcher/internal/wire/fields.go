@@ -147,6 +147,7 @@ func (r *Row) fields(c *coder) {
 	c.cpuSet(7, &r.CPUs)
 	c.cpuSet(8, &r.Memories)
 	number(c, 9, &r.MemoryPolicy)
+	c.flag(10, &r.Spawned)
 }
 
 func (s *Stdio) fields(c *coder) {
@@ -168,6 +169,8 @@ func (l *Logs) fields(c *coder) {
 	numbers(c, 6, &l.Show)
 	c.texts(7, &l.DuplicateStdout)
 	c.texts(8, &l.DuplicateStderr)
+	c.texts(9, &l.Names)
+	number(c, 10, &l.Digits)
 }
 
 func (*Running) Type() Type { return TypeRunning }

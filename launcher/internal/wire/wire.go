@@ -17,7 +17,8 @@
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
 //	  | <-- MPIEvent ------------- |   MPI_Abort, or ranks that wait for one which has ended
 //	  | <-- Spawn ---------------- |   MPI_Comm_spawn
-//	  | -- World{rows} ----------> |   every node hears of a new world, and starts its ranks of it
+//	  | -- Grow{rows} -----------> |   every node hears of the new world, and starts its ranks of it
+//	  | <-- Grown{pids} ---------- |
 //	  | -- Spawned --------------> |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
@@ -92,9 +93,10 @@ const (
 	TypeOutputLost
 	TypeExchange
 	TypeMPI
-	TypeWorld
 	TypeSpawn
 	TypeSpawned
+	TypeGrow
+	TypeGrown
 )
 
 var typeNames = [...]string{
@@ -105,7 +107,7 @@ var typeNames = [...]string{
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
-	TypeExchange: "exchange", TypeMPI: "mpi", TypeWorld: "world", TypeSpawn: "spawn", TypeSpawned: "spawned",
+	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
 }
 
 // String returns the type's name, for messages.
