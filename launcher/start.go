@@ -26,6 +26,7 @@ func (s *session) head() *head {
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessage, moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
+		exchange: newExchangeHub(s.plan.Attempt, s.active),
 	}
 	h.plan.Store(s.plan)
 	if j := s.spec.Join; j != nil {
@@ -96,10 +97,14 @@ func (s *session) wantsCgroup() bool {
 // store of its own.
 func (s *session) torchHint() bool { return s.plan.Store.Mode == "gorun" }
 
+// assignments are variables as processes get them; those that only an agent knows it adds
+// itself.
 func assignments(vars []plan.Variable) []string {
-	list := make([]string, len(vars))
-	for i, v := range vars {
-		list[i] = v.Name + "=" + v.Value
+	list := make([]string, 0, len(vars))
+	for _, v := range vars {
+		if v.Value != job.AtStart {
+			list = append(list, v.Entry())
+		}
 	}
 	return list
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
+	"gorun/env/plan"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -145,6 +147,54 @@ func (s *Spec) universe(facts []Facts, ranks int) int {
 		}
 	}
 	return max(slots, ranks)
+}
+
+// PMIDescriptor is the one by which every rank has its connection to a PMI server: the
+// first behind the standard streams, which is what MPICH's own mpiexec counts from, too.
+const PMIDescriptor = 3
+
+// mpi is what ranks are told of MPI. Where the PMIx server of a rank's node is only its
+// agent knows.
+func (b *builder) mpi() plan.MPI {
+	mode := b.plan.MPI
+	m := plan.MPI{PMI: mode.PMI(), PMIx: mode.PMIx(), FD: strconv.Itoa(PMIDescriptor), URI: AtStart}
+	switch {
+	case mode == MPIPMI2:
+		m.Version = "2"
+	case mode == MPIPMIx:
+		m.Version = "x"
+	case m.PMI:
+		m.Version = "1"
+	}
+	hosts := make(map[string]bool)
+	for _, w := range b.plan.Worlds {
+		in := plan.World{Name: w.Name, Size: len(w.Ranks), Spawned: w.Parent.World != ""}
+		for _, app := range w.Apps {
+			in.Apps = append(in.Apps, app.NumRanks)
+		}
+		m.Worlds = append(m.Worlds, in)
+		for _, host := range w.Hosts {
+			hosts[host] = true
+		}
+	}
+	m.SeveralHosts = len(hosts) > 1
+	return m
+}
+
+// placeInWorlds tells ranks their places in MPI.
+func (b *builder) placeInWorlds(ranks []plan.Rank) {
+	for number := range b.plan.Worlds {
+		w := &b.plan.Worlds[number]
+		locals := make([]int, len(w.Hosts))
+		for _, r := range w.Ranks {
+			locals[r.Host]++
+		}
+		for rank, r := range w.Ranks {
+			ranks[r.Job].MPI = plan.InWorld{
+				World: number, Rank: rank, LocalRank: r.LocalRank, LocalSize: locals[r.Host], NodeRank: r.NodeRank, Host: w.Hosts[r.Host],
+			}
+		}
+	}
 }
 
 // localities are where ranks are bound, found once for those that are bound alike on

@@ -65,6 +65,7 @@ func (j *running) end(grace time.Duration) {
 	j.closeLogs()
 	j.display.close()
 	j.endings.flush()
+	j.closePlane()
 	j.gone.Store(true)
 	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
 }

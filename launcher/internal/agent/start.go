@@ -19,6 +19,7 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
 )
 
 // running is the job's part on this node, from Start on.
@@ -31,8 +32,9 @@ type running struct {
 	guard   *guard
 	cgroup  *cgroup.Group // nil: none
 	logs    *output.Logs
-	display *display   // nil: the head shows what ranks print
-	files   []*os.File // of redirected streams, the ranks' by now
+	display *display       // nil: the head shows what ranks print
+	plane   *exchange.Node // nil: nobody asks other nodes for anything
+	files   []*os.File     // of redirected streams, the ranks' by now
 	stdin   *stdin
 	credit  *credit
 	endings *endings
