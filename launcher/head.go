@@ -302,8 +302,6 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
 	case wire.TypeMPI:
 		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
-	case wire.TypeSpawn:
-		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
 	case wire.TypeGone:
 		n.hear.Store(nil)
 		return decode(f, func(g wire.Gone) { h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)}) })

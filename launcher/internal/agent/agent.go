@@ -170,10 +170,6 @@ func (j *running) handle(f wire.Frame) error {
 		return err
 	case wire.TypeResize:
 		return with(f, func(r wire.Resize) error { j.group.ResizePTYs(r.Rows, r.Cols); return nil })
-	case wire.TypeSpawned:
-		return with(f, func(s wire.Spawned) error { j.mpi.spawned(s); return nil })
-	case wire.TypeWorld:
-		return with(f, func(w wire.World) error { j.mpi.add(w.World); return nil })
 	case wire.TypeEnd:
 		return with(f, func(e wire.End) error { go j.finish(e.Grace); return nil })
 	}

@@ -104,6 +104,13 @@ func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) 
 	return wish.Complete(m, facts, err)
 }
 
+func descriptorsPerRank(sockets bool) int {
+	if sockets {
+		return process.PerRank + process.PerSocket
+	}
+	return process.PerRank
+}
+
 // checkLimits is done once, and before anything is made for each rank if their
 // number is known by then.
 func (a *Agent) checkLimits(ranks int, sockets bool) error {
@@ -111,11 +118,7 @@ func (a *Agent) checkLimits(ranks int, sockets bool) error {
 		return nil
 	}
 	a.checked = ranks
-	perRank := process.PerRank
-	if sockets {
-		perRank += process.PerSocket
-	}
-	return process.CheckLimits(ranks, perRank)
+	return process.CheckLimits(ranks, descriptorsPerRank(sockets))
 }
 
 // resolve finds a program, and remembers it for when it has to be built.

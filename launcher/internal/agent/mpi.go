@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"gorun/launcher/internal/wire"
-	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
 )
 
@@ -25,7 +24,7 @@ type mpi struct {
 	job     *running
 	wish    wire.MPI
 	makers  mpiMakers
-	plane   exchange.Plane
+	vars    []string // of ranks' environment
 	dir     string       // for PMIx, made when it is asked for
 	doorway net.Listener // where PMIx clients come to; nil: it is not served
 
@@ -42,7 +41,6 @@ type mpi struct {
 	talks  map[int]chan struct{}  // by rank that has spoken at its socket: closed when that has ended
 	states map[int]*wire.RankMPI  // by rank
 	worlds map[string]world.World // all that are known, by name
-	spawns spawns
 	// libraries are those that ranks were seen with; warned says that one was told of.
 	libraries map[int]string
 	warned    bool
@@ -78,10 +76,9 @@ type mpiMakers struct {
 
 func (j *running) newMPI() *mpi {
 	m := &mpi{
-		job: j, wish: j.start.MPI, makers: j.agent.makers(), conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
+		job: j, wish: j.start.MPI, makers: realMPI, conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
 		worlds: map[string]world.World{},
 	}
-	m.plane = j.agent.newPlane(m)
 	for _, w := range m.wish.Worlds {
 		m.worlds[w.Name] = w
 	}
@@ -91,44 +88,32 @@ func (j *running) newMPI() *mpi {
 // rankPMI is the descriptor at which a rank finds PMI; package process decides that.
 const rankPMI = "3"
 
-// open makes what ranks' environment tells of, and returns that.
-func (m *mpi) open() (vars []string) {
+// open makes what ranks' environment tells of.
+func (m *mpi) open() {
 	if m.wish.PMI {
-		vars = append(vars, "PMI_FD="+rankPMI)
+		m.vars = append(m.vars, "PMI_FD="+rankPMI)
 	}
 	if !m.wish.PMIx {
-		return vars
+		return
 	}
 	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
 	m.pmix = m.makers.pmix(m)
 	l, uri, err := m.pmix.Listen()
 	if err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
-		return vars
+		return
 	}
 	m.doorway = l
 	m.busy.Go(m.accept)
-	return append(vars, "PMIX_SERVER_URI3="+uri, "PMIX_SERVER_TMPDIR="+m.dir, "PMIX_SYSTEM_TMPDIR="+m.dir)
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+uri, "PMIX_SERVER_TMPDIR="+m.dir, "PMIX_SYSTEM_TMPDIR="+m.dir)
 }
 
-// atStart stands in what the head sends for what only this node can know.
-const atStart = "<at start>"
-
-// complete puts variables into an environment, where the head left a place for them or else at the end.
-// One that has another value is the user's.
-func complete(environ, vars []string) []string {
-	environ = slices.Clone(environ)
-	for _, v := range vars {
+// environ is what is to be added to an environment. A variable that is there is the user's.
+func (m *mpi) environ(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(m.vars), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		at := slices.IndexFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-		switch {
-		case at < 0:
-			environ = append(environ, v)
-		case environ[at] == name+"="+atStart:
-			environ[at] = v
-		}
-	}
-	return slices.DeleteFunc(environ, func(e string) bool { return strings.HasSuffix(e, "="+atStart) && strings.HasPrefix(e, "PMI") })
+		return slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	})
 }
 
 // privateDir makes the place where PMIx clients leave files. The guard knows of it before it exists.
@@ -235,6 +220,16 @@ func (m *mpi) serverPMIx() pmixServer {
 	return m.pmix
 }
 
+// awake has the servers answer what other nodes ask: somewhere ranks speak MPI.
+func (m *mpi) awake() {
+	if m.wish.PMI {
+		m.serverPMI()
+	}
+	if m.pmix != nil {
+		m.serverPMIx()
+	}
+}
+
 func (m *mpi) introduce(s mpiServer) {
 	for i := range m.wish.Worlds {
 		s.Add(&m.wish.Worlds[i])
@@ -307,7 +302,7 @@ func (m *mpi) rankEnded(rank int) {
 	for _, s := range hear {
 		s.Ended(p)
 	}
-	m.plane.Leave(p)
+	m.job.plane.Leave(p)
 }
 
 // close ends all conversations and the servers. No rank runs any more.

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -99,40 +97,8 @@ func (m *mpi) Say(p world.Proc, text string) {
 
 func (m *mpi) tell(e *wire.MPIEvent) { _ = m.job.agent.link.Send(e) } // the head may be gone
 
-// spawns are the questions to the head that have no answer yet.
-type spawns struct {
-	last int
-	done map[int]func(name string, err error)
-}
-
-func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) {
-	m.mu.Lock()
-	if m.spawns.done == nil {
-		m.spawns.done = map[int]func(string, error){}
-	}
-	m.spawns.last++
-	id := m.spawns.last
-	m.spawns.done[id] = done
-	m.mu.Unlock()
-	if err := m.job.agent.link.Send(&wire.Spawn{ID: id, By: s.By, Apps: s.Apps, Preput: s.Preput}); err != nil {
-		m.spawned(wire.Spawned{ID: id, Error: fmt.Sprintf("gorun cannot be asked: %v", err)})
-	}
-}
-
-// spawned answers Spawn.
-func (m *mpi) spawned(s wire.Spawned) {
-	m.mu.Lock()
-	done := m.spawns.done[s.ID]
-	delete(m.spawns.done, s.ID)
-	m.mu.Unlock()
-	switch {
-	case done == nil:
-	case s.Error != "":
-		done("", errors.New(s.Error))
-	default:
-		done(s.Name, nil)
-	}
-}
+// Spawn asks the head, which plans the new world.
+func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.askSpawn(s, done) }
 
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {

@@ -34,7 +34,7 @@ func (j *running) lookForMPI(last bool) {
 		return
 	}
 	for _, rank := range j.firstOfApps() {
-		pid := int(j.ranks[rank].pid.Load())
+		pid := int(j.rank(rank).pid.Load())
 		library := mpiLibrary(pid)
 		j.timers.unlessOver(func() {
 			if library != "" {

@@ -91,6 +91,9 @@ func (a *Agent) start(s wire.Start) error {
 	}
 	j.enrol(s.Ranks)
 	j.display = j.newDisplay()
+	if s.MPI.PMI || s.MPI.PMIx {
+		j.plane = j.newPlane(s.MPI.Node)
+	}
 	j.mpi = j.newMPI()
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
@@ -151,6 +154,7 @@ func (j *running) startRanks() (err error) {
 	}
 	j.makeCgroup()
 	j.guard.begin(j)
+	j.mpi.open()
 	defer j.closeFiles()
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
