@@ -24,7 +24,7 @@ type mpi struct {
 	job     *running
 	wish    wire.MPI
 	makers  mpiMakers
-	vars    []string // of ranks' environment
+	vars    []string     // of ranks' environment
 	dir     string       // for PMIx, made when it is asked for
 	doorway net.Listener // where PMIx clients come to; nil: it is not served
 
