@@ -98,11 +98,11 @@ var ownRules = [...]rule{
 	},
 	{
 		Row:   Row{env.VarMasterAddr, ClassWish, "where ranks reach the store; set by the user: where it listens", "where ranks reach the store", "PyTorch"},
-		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, true },
+		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, b.in.MasterAddr != "" },
 	},
 	{
 		Row:   Row{env.VarMasterPort, ClassWish, "the store's port; with `--store=rank0` one that is kept free for rank 0", "the store's port", "PyTorch"},
-		value: func(b *builder, _ int) (string, bool) { return b.in.MasterPort, true },
+		value: func(b *builder, _ int) (string, bool) { return b.in.MasterPort, b.in.MasterPort != "" },
 		why:   (*builder).masterPortReason,
 	},
 	{
