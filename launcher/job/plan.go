@@ -96,8 +96,9 @@ type Plan struct {
 
 	// MPI is by which protocols ranks are served, and Worlds who begins MPI together: one
 	// world, or one for each app.
-	MPI    MPIMode       `json:"-"`
-	Worlds []world.World `json:"-"`
+	MPI         MPIMode       `json:"mpi"`
+	WorldPerApp bool          `json:"world_per_app,omitempty"`
+	Worlds      []world.World `json:"-"`
 
 	supervision SupervisorConfig
 }

@@ -256,6 +256,14 @@ const (
 	MPINone
 )
 
+// String is the mode as --mpi takes it.
+func (m MPIMode) String() string {
+	return [...]string{"auto", "pmi1", "pmi2", "pmix", "none"}[m]
+}
+
+// MarshalText writes it into a plan.
+func (m MPIMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
 // PMI reports whether ranks have a PMI_FD, PMIx whether they have a PMIx server.
 func (m MPIMode) PMI() bool { return m == MPIAuto || m == MPIPMI1 || m == MPIPMI2 }
 
