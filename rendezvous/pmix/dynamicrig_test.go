@@ -1,0 +1,253 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	"gorun/rendezvous/exchange/exchangetest"
+	"gorun/rendezvous/world"
+)
+
+// rig is some nodes' servers, and who launches their ranks.
+type rig struct {
+	t       testing.TB
+	servers []*Server
+	starter *starter
+}
+
+// newRig has that many nodes until the test ends.
+func newRig(t testing.TB, nodes int) *rig {
+	star := exchangetest.New(t, nodes, nil)
+	r := &rig{t: t, starter: &starter{}}
+	r.starter.rig = r
+	for node, plane := range star.Planes() {
+		dir := t.TempDir()
+		s := New(Config{Node: node, Plane: plane, Launcher: r.starter, UID: testUID, Dir: func() (string, error) { return dir, nil }})
+		r.servers = append(r.servers, s)
+		t.Cleanup(s.Close)
+	}
+	return r
+}
+
+// testUID is the user of recorded sessions and of the clients here.
+const testUID = 0
+
+// add makes a world of that many ranks on each node known to all.
+func (r *rig) add(name string, perNode ...int) *world.World {
+	w := &world.World{Name: name, Apps: []world.App{{Argv: []string{"prog"}}}}
+	for node, n := range perNode {
+		if n == 0 {
+			continue
+		}
+		w.Hosts = append(w.Hosts, fmt.Sprintf("host%d", node))
+		for local := range n {
+			w.Ranks = append(w.Ranks, world.Rank{Job: len(w.Ranks), Host: len(w.Hosts) - 1, Node: node, LocalRank: local, NodeRank: local})
+		}
+	}
+	w.Apps[0].NumRanks = len(w.Ranks)
+	w.Universe = len(w.Ranks)
+	r.addWorld(w)
+	return w
+}
+
+func (r *rig) addWorld(w *world.World) {
+	for _, s := range r.servers {
+		s.Add(w)
+	}
+}
+
+// starter is a launcher that starts nothing.
+type starter struct {
+	rig *rig
+
+	mu     sync.Mutex
+	spawns []world.Spawn
+	heard  []string
+	broken []error
+	fail   error
+}
+
+func (l *starter) note(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, fmt.Sprintf(format, args...))
+}
+
+func (l *starter) Began(p world.Proc, by string) { l.note("%v began by %s", p, by) }
+func (l *starter) Finalized(p world.Proc)        { l.note("%v finalized", p) }
+func (l *starter) Left(p world.Proc)             { l.note("%v left", p) }
+func (l *starter) Abort(p world.Proc, code int, text string) {
+	l.note("%v aborts %d %s", p, code, text)
+}
+func (l *starter) Stuck(w []world.Proc, m world.Proc) { l.note("%v wait for %v", w, m) }
+func (l *starter) Say(p world.Proc, text string)      { l.note("%v says %s", p, text) }
+
+func (l *starter) Broken(p world.Proc, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = append(l.broken, fmt.Errorf("%v: %w", p, err))
+}
+
+// Spawn makes a world "NAME-child" of as many ranks on node 0.
+func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
+	l.mu.Lock()
+	l.spawns = append(l.spawns, wish)
+	fail := l.fail
+	l.mu.Unlock()
+	if fail != nil {
+		done("", fail)
+		return
+	}
+	w := &world.World{Name: wish.By.World + "-child", Hosts: []string{"host0"}, Parent: wish.By}
+	for i, a := range wish.Apps {
+		w.Apps = append(w.Apps, world.App{NumRanks: a.NumRanks, Argv: append([]string{a.Program}, a.Args...), Dir: a.Dir})
+		for range a.NumRanks {
+			rank := len(w.Ranks)
+			w.Ranks = append(w.Ranks, world.Rank{Job: 100 + rank, App: i, LocalRank: rank, NodeRank: rank})
+		}
+	}
+	l.rig.addWorld(w)
+	done(w.Name, nil)
+}
+
+// client is a rank's end of a connection, without any library.
+type client struct {
+	t   testing.TB
+	nc  net.Conn
+	tag uint32
+}
+
+// dial connects a rank, as a client of that version.
+func (r *rig) dial(p world.Proc, version string) *client {
+	r.t.Helper()
+	s := r.servers[r.nodeOf(p)]
+	here, there := tcpPair(r.t)
+	served := make(chan struct{})
+	go func() {
+		s.Serve(there)
+		close(served)
+	}()
+	r.t.Cleanup(func() {
+		here.Close()
+		<-served
+	})
+	c := &client{t: r.t, nc: here, tag: 100}
+	c.write(handshake(p, version))
+	var answer [8]byte
+	c.read(answer[:])
+	if code := binary.BigEndian.Uint32(answer[:]); code != 0 {
+		r.t.Fatalf("the handshake of %v is answered with %d", p, int32(code))
+	}
+	return c
+}
+
+func (r *rig) nodeOf(p world.Proc) int {
+	s := r.servers[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spaces[p.World].world.Ranks[p.Rank].Node
+}
+
+// tcpPair is a connection over loopback.
+func tcpPair(t testing.TB) (here, there net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	here, err = net.Dial("tcp4", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err = listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return here, there
+}
+
+// handshake is what a client says first.
+func handshake(p world.Proc, version string) []byte {
+	var e encoder
+	text := func(s string) { e.b = append(append(e.b, s...), 0) }
+	text("native")
+	e.uint32(8)
+	e.b = binary.NativeEndian.AppendUint32(e.b, testUID)
+	e.b = binary.NativeEndian.AppendUint32(e.b, 0)
+	e.uint8(0)
+	text(p.World)
+	e.uint32(uint32(p.Rank))
+	text(version)
+	text("v3")
+	e.uint8(1)
+	text("hash")
+	b := binary.NativeEndian.AppendUint32(nil, 0xffffffff)
+	b = binary.NativeEndian.AppendUint32(b, 0xffffffff)
+	b = binary.NativeEndian.AppendUint32(b, uint32(len(e.b)))
+	return append(append(b, 0, 0, 0, 0), e.b...)
+}
+
+func (c *client) write(b []byte) {
+	c.t.Helper()
+	if _, err := c.nc.Write(b); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) read(b []byte) {
+	c.t.Helper()
+	for n := 0; n < len(b); {
+		m, err := c.nc.Read(b[n:])
+		n += m
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// ask sends a request and returns its tag.
+func (c *client) ask(code command, write func(*encoder)) uint32 {
+	c.t.Helper()
+	var e encoder
+	e.group(1)
+	e.uint8(uint8(code))
+	write(&e)
+	c.tag++
+	c.write(appendFrame(nil, c.tag, e.b))
+	return c.tag
+}
+
+// answer reads the next message.
+func (c *client) answer() (tag uint32, body decoder) {
+	c.t.Helper()
+	f, err := readFrame(c.nc, binary.BigEndian, maxFrame)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return f.tag, decoder{b: f.body}
+}
+
+// do sends a request and returns the answer after the status, which must be that one.
+func (c *client) do(code command, want status, write func(*encoder)) decoder {
+	c.t.Helper()
+	return c.expect(c.ask(code, write), want)
+}
+
+func (c *client) expect(tag uint32, want status) decoder {
+	c.t.Helper()
+	has, body := c.answer()
+	if has != tag {
+		c.t.Fatalf("an answer to %d comes, not to %d", has, tag)
+	}
+	if code := body.oneStatus(); code != want || body.err != nil {
+		c.t.Fatalf("the status is %d (%v), not %d", code, body.err, want)
+	}
+	return body
+}
+
+var errNoRoom = errors.New("no room for 4 ranks more")

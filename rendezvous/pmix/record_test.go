@@ -1,0 +1,173 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// To record sessions of a new release of PMIx or Open MPI:
+//
+//	go test ./rendezvous/pmix -run TestRecord -record NAME -about TEXT -ranks 2 -args PROGRAM ARGUMENT…
+//
+// runs the program's ranks against a server and writes testdata/sessions/NAME.gz. An MPI
+// program or a small PMIx client will do; without -record nothing is run.
+var (
+	recordName  = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
+	recordAbout = flag.String("about", "", "what is recorded")
+	recordRanks = flag.Int("ranks", 2, "how many ranks of it are run")
+)
+
+func TestRecord(t *testing.T) {
+	if *recordName == "" {
+		return // nothing is asked for
+	}
+	r := newRig(t, 1)
+	r.addSessionWorld(*recordRanks)
+	rec := &recorder{session: &session{about: *recordAbout, ranks: *recordRanks}}
+	listener, uri, err := r.servers[0].Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			nc, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { r.servers[0].Serve(&tapped{Conn: nc, rec: rec, rank: -1}) })
+		}
+	})
+	runRanks(t, uri, *recordRanks, flag.Args())
+	listener.Close()
+	serving.Wait()
+	t.Log(r.starter.heard, r.starter.broken)
+	if *recordName == "-" {
+		return
+	}
+	rec.save(t, filepath.Join("testdata", "sessions", *recordName+".gz"))
+}
+
+// runRanks runs a program's ranks to their end.
+func runRanks(t *testing.T, uri string, ranks int, argv []string) {
+	var running []*exec.Cmd
+	for rank := range ranks {
+		c := exec.Command(argv[0], argv[1:]...)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		c.Env = append(os.Environ(),
+			"PMIX_NAMESPACE="+sessionWorld, fmt.Sprint("PMIX_RANK=", rank), "PMIX_SERVER_URI3="+uri,
+			"PMIX_SECURITY_MODE=native", "PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+			"PMIX_GDS_MODULE=hash", "PMIX_VERSION=4.2.2", "PMIX_HOSTNAME=host0",
+			"PMIX_SERVER_TMPDIR="+os.TempDir(), "PMIX_SYSTEM_TMPDIR="+os.TempDir(),
+			"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1")
+		if err := c.Start(); err != nil {
+			t.Error(err)
+			break
+		}
+		defer c.Process.Kill()
+		running = append(running, c)
+	}
+	for _, c := range running {
+		late := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+		if err := c.Wait(); err != nil {
+			t.Errorf("%v: %v", argv, err)
+		}
+		late.Stop()
+	}
+}
+
+// recorder takes down what passes.
+type recorder struct {
+	mu      sync.Mutex
+	session *session
+}
+
+func (r *recorder) add(rank int, toServer bool, message []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session.messages = append(r.session.messages, sessionMessage{rank, toServer, message})
+}
+
+func (r *recorder) save(t *testing.T, path string) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := r.session.write(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tapped is a connection whose messages are recorded. They are when they are whole: what
+// the server has sent before it is, on another connection too, comes before it then.
+type tapped struct {
+	net.Conn
+	rec     *recorder
+	rank    int // known from the handshake on
+	mu      sync.Mutex
+	in, out []byte
+	greeted bool
+}
+
+func (c *tapped) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in = append(c.in, b[:n]...)
+	for {
+		order := binary.ByteOrder(binary.BigEndian)
+		if c.rank < 0 {
+			order = binary.NativeEndian
+		}
+		m := firstMessage(&c.in, order)
+		if m == nil {
+			return n, err
+		}
+		if c.rank < 0 {
+			g, _ := parseGreeting(m[headerSize:])
+			c.rank = int(g.who.rank)
+		}
+		c.rec.add(c.rank, true, m)
+	}
+}
+
+func (c *tapped) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.out = append(c.out, b...)
+	if !c.greeted && len(c.out) >= 8 {
+		c.greeted = true
+		c.rec.add(c.rank, false, c.out[:8:8])
+		c.out = c.out[8:]
+	}
+	for m := firstMessage(&c.out, binary.BigEndian); m != nil; m = firstMessage(&c.out, binary.BigEndian) {
+		c.rec.add(c.rank, false, m)
+	}
+	c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// firstMessage takes the first whole message from a stream; nil: there is none.
+func firstMessage(stream *[]byte, order binary.ByteOrder) []byte {
+	b := *stream
+	if len(b) < headerSize {
+		return nil
+	}
+	n := headerSize + int(order.Uint32(b[8:]))
+	if len(b) < n {
+		return nil
+	}
+	*stream = b[n:]
+	return append([]byte(nil), b[:n]...)
+}
