@@ -90,7 +90,7 @@ func TestNamesAreSeenByWhomTheyAreFor(t *testing.T) {
 	same1 := r.dial(world.Proc{World: "w", Rank: 1}, "5.0.11")
 	far := r.dial(world.Proc{World: "w", Rank: 2}, "5.0.11")
 	foreign := r.dial(world.Proc{World: "v"}, "5.0.11")
-	all := []*client{own, same1, far, foreign}
+	all := []*peer{own, same1, far, foreign}
 	for _, c := range []struct {
 		to     dataRange
 		seenBy []bool
@@ -257,7 +257,7 @@ func TestSpawn(t *testing.T) {
 	})
 }
 
-func childInfo(c *client) decoder {
+func childInfo(c *peer) decoder {
 	c.ask(commandJobInfo, func(*encoder) {})
 	_, d := c.answer()
 	return d

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -60,15 +61,17 @@ func (r *rig) addWorld(w *world.World) {
 	}
 }
 
-// starter is a launcher that starts nothing.
+// starter is a launcher of the children that ranks spawn.
 type starter struct {
 	rig *rig
 
 	mu     sync.Mutex
 	spawns []world.Spawn
+	worlds int
 	heard  []string
 	broken []error
 	fail   error
+	start  func(*world.World, []world.SpawnApp) // nil: nothing is started
 }
 
 func (l *starter) note(format string, args ...any) {
@@ -92,17 +95,21 @@ func (l *starter) Broken(p world.Proc, err error) {
 	l.broken = append(l.broken, fmt.Errorf("%v: %w", p, err))
 }
 
-// Spawn makes a world "NAME-child" of as many ranks on node 0.
+// Spawn makes a world "NAME-child" of as many ranks on node 0, the next "NAME-child2".
 func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	l.mu.Lock()
 	l.spawns = append(l.spawns, wish)
 	fail := l.fail
+	name := wish.By.World + "-child"
+	if l.worlds++; l.worlds > 1 {
+		name += strconv.Itoa(l.worlds)
+	}
 	l.mu.Unlock()
 	if fail != nil {
 		done("", fail)
 		return
 	}
-	w := &world.World{Name: wish.By.World + "-child", Hosts: []string{"host0"}, Parent: wish.By}
+	w := &world.World{Name: name, Hosts: []string{"host0"}, Parent: wish.By}
 	for i, a := range wish.Apps {
 		w.Apps = append(w.Apps, world.App{NumRanks: a.NumRanks, Argv: append([]string{a.Program}, a.Args...), Dir: a.Dir})
 		for range a.NumRanks {
@@ -111,18 +118,21 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 		}
 	}
 	l.rig.addWorld(w)
+	if l.start != nil {
+		l.start(w, wish.Apps)
+	}
 	done(w.Name, nil)
 }
 
-// client is a rank's end of a connection, without any library.
-type client struct {
+// peer is a rank's end of a connection, without any library.
+type peer struct {
 	t   testing.TB
 	nc  net.Conn
 	tag uint32
 }
 
 // dial connects a rank, as a client of that version.
-func (r *rig) dial(p world.Proc, version string) *client {
+func (r *rig) dial(p world.Proc, version string) *peer {
 	r.t.Helper()
 	s := r.servers[r.nodeOf(p)]
 	here, there := tcpPair(r.t)
@@ -135,8 +145,11 @@ func (r *rig) dial(p world.Proc, version string) *client {
 		here.Close()
 		<-served
 	})
-	c := &client{t: r.t, nc: here, tag: 100}
-	c.write(handshake(p, version))
+	c := &peer{t: r.t, nc: here, tag: 100}
+	g := greetingOf(p.World, p.Rank)
+	g.version = version
+	g.credential = make([]byte, nativeCredentialLen) // user 0
+	c.write(g.handshake())
 	var answer [8]byte
 	c.read(answer[:])
 	if code := binary.BigEndian.Uint32(answer[:]); code != 0 {
@@ -171,35 +184,14 @@ func tcpPair(t testing.TB) (here, there net.Conn) {
 	return here, there
 }
 
-// handshake is what a client says first.
-func handshake(p world.Proc, version string) []byte {
-	var e encoder
-	text := func(s string) { e.b = append(append(e.b, s...), 0) }
-	text("native")
-	e.uint32(8)
-	e.b = binary.NativeEndian.AppendUint32(e.b, testUID)
-	e.b = binary.NativeEndian.AppendUint32(e.b, 0)
-	e.uint8(0)
-	text(p.World)
-	e.uint32(uint32(p.Rank))
-	text(version)
-	text("v3")
-	e.uint8(1)
-	text("hash")
-	b := binary.NativeEndian.AppendUint32(nil, 0xffffffff)
-	b = binary.NativeEndian.AppendUint32(b, 0xffffffff)
-	b = binary.NativeEndian.AppendUint32(b, uint32(len(e.b)))
-	return append(append(b, 0, 0, 0, 0), e.b...)
-}
-
-func (c *client) write(b []byte) {
+func (c *peer) write(b []byte) {
 	c.t.Helper()
 	if _, err := c.nc.Write(b); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *client) read(b []byte) {
+func (c *peer) read(b []byte) {
 	c.t.Helper()
 	for n := 0; n < len(b); {
 		m, err := c.nc.Read(b[n:])
@@ -211,7 +203,7 @@ func (c *client) read(b []byte) {
 }
 
 // ask sends a request and returns its tag.
-func (c *client) ask(code command, write func(*encoder)) uint32 {
+func (c *peer) ask(code command, write func(*encoder)) uint32 {
 	c.t.Helper()
 	var e encoder
 	e.group(1)
@@ -223,7 +215,7 @@ func (c *client) ask(code command, write func(*encoder)) uint32 {
 }
 
 // answer reads the next message.
-func (c *client) answer() (tag uint32, body decoder) {
+func (c *peer) answer() (tag uint32, body decoder) {
 	c.t.Helper()
 	f, err := readFrame(c.nc, binary.BigEndian, maxFrame)
 	if err != nil {
@@ -233,12 +225,12 @@ func (c *client) answer() (tag uint32, body decoder) {
 }
 
 // do sends a request and returns the answer after the status, which must be that one.
-func (c *client) do(code command, want status, write func(*encoder)) decoder {
+func (c *peer) do(code command, want status, write func(*encoder)) decoder {
 	c.t.Helper()
 	return c.expect(c.ask(code, write), want)
 }
 
-func (c *client) expect(tag uint32, want status) decoder {
+func (c *peer) expect(tag uint32, want status) decoder {
 	c.t.Helper()
 	has, body := c.answer()
 	if has != tag {

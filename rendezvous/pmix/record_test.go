@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gorun/rendezvous/world"
 )
 
 // To record sessions of a new release of PMIx or Open MPI:
@@ -20,9 +22,10 @@ import (
 // runs the program's ranks against a server and writes testdata/sessions/NAME.gz. An MPI
 // program or a small PMIx client will do; without -record nothing is run.
 var (
-	recordName  = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
-	recordAbout = flag.String("about", "", "what is recorded")
-	recordRanks = flag.Int("ranks", 2, "how many ranks of it are run")
+	recordName     = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
+	recordAbout    = flag.String("about", "", "what is recorded")
+	recordChildren = flag.Bool("children", false, "run what the program spawns")
+	recordRanks    = flag.Int("ranks", 2, "how many ranks of it are run")
 )
 
 func TestRecord(t *testing.T) {
@@ -31,7 +34,7 @@ func TestRecord(t *testing.T) {
 	}
 	r := newRig(t, 1)
 	r.addSessionWorld(*recordRanks)
-	rec := &recorder{session: &session{about: *recordAbout, ranks: *recordRanks}}
+	rec := &tape{session: &session{about: *recordAbout, ranks: *recordRanks}}
 	listener, uri, err := r.servers[0].Listen()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +49,14 @@ func TestRecord(t *testing.T) {
 			serving.Go(func() { r.servers[0].Serve(&tapped{Conn: nc, rec: rec, rank: -1}) })
 		}
 	})
-	runRanks(t, uri, *recordRanks, flag.Args())
+	run := &ranksRun{t: t, uri: uri}
+	if *recordChildren {
+		r.starter.start = run.spawned
+	}
+	for rank := range *recordRanks {
+		run.start(sessionWorld, rank, flag.Args(), "", nil)
+	}
+	run.wait()
 	listener.Close()
 	serving.Wait()
 	t.Log(r.starter.heard, r.starter.broken)
@@ -56,47 +66,60 @@ func TestRecord(t *testing.T) {
 	rec.save(t, filepath.Join("testdata", "sessions", *recordName+".gz"))
 }
 
-// runRanks runs a program's ranks to their end.
-func runRanks(t *testing.T, uri string, ranks int, argv []string) {
-	var running []*exec.Cmd
-	for rank := range ranks {
-		c := exec.Command(argv[0], argv[1:]...)
-		c.Stdout, c.Stderr = os.Stdout, os.Stderr
-		c.Env = append(os.Environ(),
-			"PMIX_NAMESPACE="+sessionWorld, fmt.Sprint("PMIX_RANK=", rank), "PMIX_SERVER_URI3="+uri,
-			"PMIX_SECURITY_MODE=native", "PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
-			"PMIX_GDS_MODULE=hash", "PMIX_VERSION=4.2.2", "PMIX_HOSTNAME=host0",
-			"PMIX_SERVER_TMPDIR="+os.TempDir(), "PMIX_SYSTEM_TMPDIR="+os.TempDir(),
-			"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1")
-		if err := c.Start(); err != nil {
-			t.Error(err)
-			break
-		}
-		defer c.Process.Kill()
-		running = append(running, c)
+// ranksRun are processes of ranks.
+type ranksRun struct {
+	t       *testing.T
+	uri     string
+	running sync.WaitGroup
+}
+
+// start runs a rank until it ends, for a minute at most.
+func (r *ranksRun) start(world string, rank int, argv []string, dir string, env []string) {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, dir
+	c.Env = append(os.Environ(),
+		"PMIX_NAMESPACE="+world, fmt.Sprint("PMIX_RANK=", rank), "PMIX_SERVER_URI3="+r.uri,
+		"PMIX_SECURITY_MODE=native", "PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+		"PMIX_GDS_MODULE=hash", "PMIX_VERSION=4.2.2", "PMIX_HOSTNAME=host0",
+		"PMIX_SERVER_TMPDIR="+os.TempDir(), "PMIX_SYSTEM_TMPDIR="+os.TempDir(),
+		"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1")
+	c.Env = append(c.Env, env...)
+	if err := c.Start(); err != nil {
+		r.t.Error(err)
+		return
 	}
-	for _, c := range running {
-		late := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	r.running.Go(func() {
 		if err := c.Wait(); err != nil {
-			t.Errorf("%v: %v", argv, err)
+			r.t.Errorf("%v: %v", argv, err)
 		}
 		late.Stop()
+	})
+}
+
+// spawned runs the ranks of a world that a rank spawns.
+func (r *ranksRun) spawned(w *world.World, apps []world.SpawnApp) {
+	for rank, of := range w.Ranks {
+		a := apps[of.App]
+		r.start(w.Name, rank, append([]string{a.Program}, a.Args...), a.Dir, a.Env)
 	}
 }
 
-// recorder takes down what passes.
-type recorder struct {
+func (r *ranksRun) wait() { r.running.Wait() }
+
+// tape takes down what passes.
+type tape struct {
 	mu      sync.Mutex
 	session *session
 }
 
-func (r *recorder) add(rank int, toServer bool, message []byte) {
+func (r *tape) add(rank int, toServer bool, message []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session.messages = append(r.session.messages, sessionMessage{rank, toServer, message})
 }
 
-func (r *recorder) save(t *testing.T, path string) {
+func (r *tape) save(t *testing.T, path string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +137,7 @@ func (r *recorder) save(t *testing.T, path string) {
 // the server has sent before it is, on another connection too, comes before it then.
 type tapped struct {
 	net.Conn
-	rec     *recorder
+	rec     *tape
 	rank    int // known from the handshake on
 	mu      sync.Mutex
 	in, out []byte

@@ -173,7 +173,7 @@ func (r *rig) addSessionWorld(ranks int) *world.World {
 
 // player is one rank of a session.
 type player struct {
-	*client
+	*peer
 	rank    int
 	greeted bool
 	// asked are the requests, by tag; wanted are the answers that are still
@@ -194,7 +194,7 @@ func newPlayer(r *rig, s *session, rank int) *player {
 		here.Close()
 		<-served
 	})
-	p := &player{client: &client{t: r.t, nc: here}, rank: rank, asked: map[uint32]asked{}}
+	p := &player{peer: &peer{t: r.t, nc: here}, rank: rank, asked: map[uint32]asked{}}
 	for _, m := range s.messages {
 		if m.rank == rank && !m.toServer {
 			p.wanted = append(p.wanted, m.bytes)
