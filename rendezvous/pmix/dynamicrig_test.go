@@ -95,7 +95,8 @@ func (l *starter) Broken(p world.Proc, err error) {
 	l.broken = append(l.broken, fmt.Errorf("%v: %w", p, err))
 }
 
-// Spawn makes a world "NAME-child" of as many ranks on node 0, the next "NAME-child2".
+// Spawn makes a world "NAME-child" of as many ranks, the next "NAME-child2". They
+// are on the nodes in turn.
 func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	l.mu.Lock()
 	l.spawns = append(l.spawns, wish)
@@ -109,12 +110,17 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 		done("", fail)
 		return
 	}
-	w := &world.World{Name: name, Hosts: []string{"host0"}, Parent: wish.By}
+	w := &world.World{Name: name, Parent: wish.By}
+	nodes := len(l.rig.servers)
 	for i, a := range wish.Apps {
 		w.Apps = append(w.Apps, world.App{NumRanks: a.NumRanks, Argv: append([]string{a.Program}, a.Args...), Dir: a.Dir})
 		for range a.NumRanks {
 			rank := len(w.Ranks)
-			w.Ranks = append(w.Ranks, world.Rank{Job: 100 + rank, App: i, LocalRank: rank, NodeRank: rank})
+			node := rank % nodes
+			if rank < nodes {
+				w.Hosts = append(w.Hosts, fmt.Sprint("host", node))
+			}
+			w.Ranks = append(w.Ranks, world.Rank{Job: 100 + rank, App: i, Host: node, Node: node, LocalRank: rank / nodes, NodeRank: rank / nodes})
 		}
 	}
 	l.rig.addWorld(w)

@@ -25,6 +25,7 @@ var (
 	recordName     = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
 	recordAbout    = flag.String("about", "", "what is recorded")
 	recordChildren = flag.Bool("children", false, "run what the program spawns")
+	recordNodes    = flag.Int("nodes", 1, "on how many nodes, which are one host in truth")
 	recordRanks    = flag.Int("ranks", 2, "how many ranks of it are run")
 )
 
@@ -32,10 +33,30 @@ func TestRecord(t *testing.T) {
 	if *recordName == "" {
 		return // nothing is asked for
 	}
-	r := newRig(t, 1)
-	r.addSessionWorld(*recordRanks)
+	r := newRig(t, *recordNodes)
+	w := r.addSessionWorld(*recordRanks)
 	rec := &tape{session: &session{about: *recordAbout, ranks: *recordRanks}}
-	listener, uri, err := r.servers[0].Listen()
+	run := &ranksRun{t: t}
+	for _, s := range r.servers {
+		run.uris = append(run.uris, serveTapped(t, s, rec))
+	}
+	if *recordChildren {
+		r.starter.start = run.spawned
+	}
+	for rank := range w.Ranks {
+		run.start(w, rank, flag.Args(), "", nil)
+	}
+	run.running.Wait()
+	t.Log(r.starter.heard, r.starter.broken)
+	if *recordName == "-" {
+		return
+	}
+	rec.save(t, filepath.Join("testdata", "sessions", *recordName+".gz"))
+}
+
+// serveTapped has a server listen until the test ends, and returns its address.
+func serveTapped(t *testing.T, s *Server, rec *tape) string {
+	listener, uri, err := s.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,41 +67,33 @@ func TestRecord(t *testing.T) {
 			if err != nil {
 				return
 			}
-			serving.Go(func() { r.servers[0].Serve(&tapped{Conn: nc, rec: rec, rank: -1}) })
+			serving.Go(func() { s.Serve(&tapped{Conn: nc, rec: rec, rank: -1}) })
 		}
 	})
-	run := &ranksRun{t: t, uri: uri}
-	if *recordChildren {
-		r.starter.start = run.spawned
-	}
-	for rank := range *recordRanks {
-		run.start(sessionWorld, rank, flag.Args(), "", nil)
-	}
-	run.wait()
-	listener.Close()
-	serving.Wait()
-	t.Log(r.starter.heard, r.starter.broken)
-	if *recordName == "-" {
-		return
-	}
-	rec.save(t, filepath.Join("testdata", "sessions", *recordName+".gz"))
+	t.Cleanup(func() {
+		listener.Close()
+		s.Close()
+		serving.Wait()
+	})
+	return uri
 }
 
 // ranksRun are processes of ranks.
 type ranksRun struct {
 	t       *testing.T
-	uri     string
+	uris    []string // of the nodes' servers
 	running sync.WaitGroup
 }
 
 // start runs a rank until it ends, for a minute at most.
-func (r *ranksRun) start(world string, rank int, argv []string, dir string, env []string) {
+func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, env []string) {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, dir
+	at := w.Ranks[rank]
 	c.Env = append(os.Environ(),
-		"PMIX_NAMESPACE="+world, fmt.Sprint("PMIX_RANK=", rank), "PMIX_SERVER_URI3="+r.uri,
+		"PMIX_NAMESPACE="+w.Name, fmt.Sprint("PMIX_RANK=", rank), "PMIX_SERVER_URI3="+r.uris[at.Node],
 		"PMIX_SECURITY_MODE=native", "PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
-		"PMIX_GDS_MODULE=hash", "PMIX_VERSION=4.2.2", "PMIX_HOSTNAME=host0",
+		"PMIX_GDS_MODULE=hash", "PMIX_VERSION=4.2.2", "PMIX_HOSTNAME="+w.Hosts[at.Host],
 		"PMIX_SERVER_TMPDIR="+os.TempDir(), "PMIX_SYSTEM_TMPDIR="+os.TempDir(),
 		"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1")
 	c.Env = append(c.Env, env...)
@@ -101,11 +114,9 @@ func (r *ranksRun) start(world string, rank int, argv []string, dir string, env 
 func (r *ranksRun) spawned(w *world.World, apps []world.SpawnApp) {
 	for rank, of := range w.Ranks {
 		a := apps[of.App]
-		r.start(w.Name, rank, append([]string{a.Program}, a.Args...), a.Dir, a.Env)
+		r.start(w, rank, append([]string{a.Program}, a.Args...), a.Dir, a.Env)
 	}
 }
-
-func (r *ranksRun) wait() { r.running.Wait() }
 
 // tape takes down what passes.
 type tape struct {

@@ -161,11 +161,18 @@ func replay(t *testing.T, s *session) {
 	}
 }
 
-// addSessionWorld adds the world in which sessions are recorded and played.
+// addSessionWorld adds the world in which sessions are recorded and played, spread over the
+// nodes.
 func (r *rig) addSessionWorld(ranks int) *world.World {
-	w := &world.World{Name: sessionWorld, Hosts: []string{"host0"}, Universe: ranks, Apps: []world.App{{NumRanks: ranks, Argv: []string{"prog"}}}}
+	w := &world.World{Name: sessionWorld, Universe: ranks, Apps: []world.App{{NumRanks: ranks, Argv: []string{"prog"}}}}
+	local := make([]int, len(r.servers))
+	for node := range r.servers {
+		w.Hosts = append(w.Hosts, fmt.Sprint("host", node))
+	}
 	for i := range ranks {
-		w.Ranks = append(w.Ranks, world.Rank{Job: i, LocalRank: i, NodeRank: i})
+		node := i * len(r.servers) / ranks
+		w.Ranks = append(w.Ranks, world.Rank{Job: i, Host: node, Node: node, LocalRank: local[node], NodeRank: local[node]})
+		local[node]++
 	}
 	r.addWorld(w)
 	return w
