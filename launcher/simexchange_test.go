@@ -176,7 +176,7 @@ func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, 
 // moment at which all nodes' ranks are there until all nodes have all pieces. Head and agents
 // are goroutines of one process, and between them are TCP connections.
 func BenchmarkFenceOverNodes(b *testing.B) {
-	for _, nodes := range []int{2, 64, 512} {
+	for _, nodes := range []int{2, 16, 64} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) { benchmarkFence(b, nodes, 100) })
 	}
 }
@@ -185,7 +185,7 @@ func benchmarkFence(b *testing.B, nodes, bytesPerRank int) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	defer listener.Close()
-	s := newSimulation(b, nodes, 0)
+	s := newSimulation(b, nodes, time.Millisecond) // of which sockets know nothing
 	s.joined = make(chan int, nodes)
 	blobs := blobsOf(nodes, bytesPerRank)
 	var bytes atomic.Int64
