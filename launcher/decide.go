@@ -239,7 +239,7 @@ func (s *session) hello() wire.Hello {
 		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Report,
 	}
 	if !s.nothingStarts {
-		h.Ranks = s.spec.KnownRanks()
+		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()
 	}
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if v, ok := find(s.spec.Environ, name); ok {

@@ -300,6 +300,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
+	case wire.TypeMPI:
+		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
 	case wire.TypeGone:
 		n.hear.Store(nil)
 		return decode(f, func(g wire.Gone) { h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)}) })
@@ -385,7 +387,7 @@ func (h *head) ended(n *node, e wire.Ended) {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
 			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt), AskedAt: n.clock.ours(r.AskedAt),
-			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint),
+			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -49,6 +50,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		m.Key, m.KeyFile = s.key, p.KeyFileOf(n.number)
 		m.HangTimeout = 0 // the head sees all of them
 	}
+	m.MPI = s.mpi(n)
 	for i, app := range p.AppsOf(n.number) {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
 		if app.Build {
@@ -162,7 +164,7 @@ func (h *head) result() job.Result {
 func (h *head) explain(f *job.Failure) {
 	exit, _ := h.sup.Exit(f.Rank)
 	f.Last = h.lastLines(f.Rank, exit.Last)
-	if f.Hint = exit.Hint; f.Hint == "" {
+	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Last)
 	}
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)

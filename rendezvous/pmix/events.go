@@ -82,17 +82,11 @@ func (s *Server) registerEvents(q *request) error {
 	return nil
 }
 
-// deregisterEvents serves DEREGISTER EVENTS, which has no answer.
+// deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no answer.
 func (s *Server) deregisterEvents(q *request) error {
 	var codes []status
-	if q.body.more() {
-		n := q.body.oneSize()
-		if n > 0 {
-			q.body.expect(n)
-		}
-		for range n {
-			codes = append(codes, status(int32(q.body.uint32())))
-		}
+	for q.body.more() {
+		codes = append(codes, q.body.oneStatus())
 	}
 	if q.body.err != nil {
 		return q.body.err

@@ -48,6 +48,7 @@ func (s *Server) checkEnded(p world.Proc, m *member) {
 		return
 	}
 	m.ended = true
+	s.ended++
 	s.afterUnlock(func() { s.cfg.Plane.Leave(p) })
 	for _, meeting := range s.meetings {
 		if meeting.here[p] {

@@ -183,7 +183,7 @@ func (s *Server) expire(m *meeting) {
 
 // checkStuck tells the launcher if a member of this node that has not come never will.
 func (s *Server) checkStuck(m *meeting) {
-	if len(m.arrived) == 0 {
+	if len(m.arrived) == 0 || s.ended == 0 {
 		return
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(m.here), compareProcs) {

@@ -36,6 +36,7 @@ type Server struct {
 	conns    map[*conn]struct{}
 	pending  []*conn // have not said who they are, oldest first
 	index    uint32  // the next connection's
+	ended    int     // how many ranks of this node have
 	meetings map[string]*meeting
 	rounds   map[string]int // how many meetings of each kind and members are over
 	asked    map[string][]*held

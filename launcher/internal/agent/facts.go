@@ -37,7 +37,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		TempDir: a.cfg.TempDir,
 	}
 	facts.Notes = a.askLibrary(h, &facts.Machine)
-	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
+	if err := a.checkLimits(h.Ranks, h.Sockets); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
@@ -109,14 +109,21 @@ func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) 
 	return wish.Complete(m, facts, err)
 }
 
+func descriptorsPerRank(sockets bool) int {
+	if sockets {
+		return process.PerRank + process.PerSocket
+	}
+	return process.PerRank
+}
+
 // checkLimits is done once, and before anything is made for each rank if their
 // number is known by then.
-func (a *Agent) checkLimits(ranks int) error {
+func (a *Agent) checkLimits(ranks int, sockets bool) error {
 	if a.checked == ranks {
 		return nil
 	}
 	a.checked = ranks
-	return process.CheckLimits(ranks, descriptorsPerRank)
+	return process.CheckLimits(ranks, descriptorsPerRank(sockets))
 }
 
 // resolve finds a program, and remembers it for when it has to be built.

@@ -45,6 +45,7 @@ func (j *running) end(grace time.Duration) {
 	if !j.quiet() || !j.vacant() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)
 	}
+	j.mpi.close()
 	dismissed := make(chan struct{})
 	go func() {
 		defer close(dismissed)

@@ -95,6 +95,7 @@ func (j *running) answerSpawn(s wire.Spawned) {
 // the loop that reads frames.
 func (j *running) grow(g wire.Grow) error {
 	missed := j.signals.begin()
+	j.mpi.add(g.World)
 	go func() {
 		grown := wire.Grown{Number: g.Number}
 		if err := j.startMore(g); err != nil {
@@ -122,7 +123,7 @@ func (j *running) startMore(g wire.Grow) error {
 	if err != nil {
 		return err
 	}
-	if err := process.CheckLimits(len(j.rows()), descriptorsPerRank); err != nil {
+	if err := process.CheckLimits(len(j.rows()), descriptorsPerRank(j.start.MPI.PMI)); err != nil {
 		return err
 	}
 	j.enrol(g.Ranks)

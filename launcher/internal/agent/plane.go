@@ -19,6 +19,7 @@ func (j *running) newPlane(node int) *exchange.Node {
 // is nobody's.
 func (a *Agent) exchange(m wire.Exchange) error {
 	if j := a.job; j != nil && j.plane != nil && j.start.Attempt == m.Attempt {
+		j.mpi.awake()
 		j.plane.Receive(&m.Message)
 	}
 	return nil

@@ -42,6 +42,7 @@ type running struct {
 	oom     oomWatch
 	unbound unbound
 	signals signals
+	mpi     *mpi
 	ended   sync.Once
 	spawned chan struct{} // closed when the spawning of the first ranks is over
 
@@ -90,6 +91,10 @@ func (a *Agent) start(s wire.Start) error {
 	}
 	j.enrol(s.Ranks)
 	j.display = j.newDisplay()
+	if s.MPI.PMI || s.MPI.PMIx {
+		j.plane = j.newPlane(s.MPI.Node)
+	}
+	j.mpi = j.newMPI()
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
 	j.signals.starting, j.signals.engine = 1, &a.engine
@@ -131,7 +136,7 @@ func (j *running) startRanks() (err error) {
 	if j.refused != nil {
 		return j.refused
 	}
-	if err = j.agent.checkLimits(len(j.start.Ranks)); err != nil {
+	if err = j.agent.checkLimits(len(j.start.Ranks), j.start.MPI.PMI); err != nil {
 		return err
 	}
 	if err = j.build(); err != nil {
@@ -149,12 +154,10 @@ func (j *running) startRanks() (err error) {
 	}
 	j.makeCgroup()
 	j.guard.begin(j)
+	j.mpi.open()
 	defer j.closeFiles()
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
-
-// descriptorsPerRank: two pipes and a pidfd.
-const descriptorsPerRank = 3
 
 // build compiles the Go programs among the apps, once for all ranks.
 func (j *running) build() error {
@@ -188,8 +191,11 @@ func (j *running) makeBuildDir() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
+// common is what ranks of one program share. What only this node knows is added to their environment.
 func (j *running) common(environ []string, app wire.App) process.Common {
-	return process.Common{Env: environ, Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup}
+	return process.Common{
+		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI,
+	}
 }
 
 // processes are the ranks of rows as they are executed.

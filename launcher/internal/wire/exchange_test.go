@@ -38,7 +38,8 @@ func FuzzExchange(f *testing.F) {
 		{Kind: exchange.Failed, ID: "f", Members: procs[1:2], Error: "no"},
 		{Kind: exchange.Ask, Number: 1, From: 1, To: exchange.Head, Service: "names", Blobs: [][]byte{{2, 4, 2, 0}}},
 		{Kind: exchange.Answer, Number: 1, From: 0, To: 1, Error: "no"},
-		{Kind: exchange.Watch}, {Kind: exchange.Left, Members: procs},
+		{Kind: exchange.Watch},
+		{Kind: exchange.Left, Members: procs},
 	} {
 		f.Add(appendMessage(nil, &Exchange{Message: m}))
 	}
