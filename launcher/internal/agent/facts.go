@@ -36,7 +36,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		TempDir: a.cfg.TempDir,
 	}
 	facts.Notes = a.askLibrary(h, &facts.Machine)
-	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
+	if err := a.checkLimits(h.Ranks, h.Sockets); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
@@ -104,25 +104,38 @@ func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) 
 	return wish.Complete(m, facts, err)
 }
 
+func descriptorsPerRank(sockets bool) int {
+	if sockets {
+		return process.PerRank + process.PerSocket
+	}
+	return process.PerRank
+}
+
 // checkLimits is done once, and before anything is made for each rank if their
 // number is known by then.
-func (a *Agent) checkLimits(ranks int) error {
+func (a *Agent) checkLimits(ranks int, sockets bool) error {
 	if a.checked == ranks {
 		return nil
 	}
 	a.checked = ranks
-	return process.CheckLimits(ranks, descriptorsPerRank)
+	return process.CheckLimits(ranks, descriptorsPerRank(sockets))
 }
 
 // resolve finds a program, and remembers it for when it has to be built.
 func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
+	found, r := find(p, environ)
+	a.programs = append(a.programs, r)
+	return found
+}
+
+// find finds a program.
+func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 	r, err := program.Resolve(program.Wish{
 		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir,
 		Lookup: func(name string) string { return lookup(environ, name) },
 	})
-	a.programs = append(a.programs, r)
 	if err != nil {
-		return unresolved(err)
+		return unresolved(err), r
 	}
 	found := wire.Resolved{
 		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
@@ -132,7 +145,7 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 			found.PortLine, found.Port = fmt.Sprintf("%s:%d", r.Source, place.Line), place.Port
 		}
 	}
-	return found
+	return found, r
 }
 
 // lookup returns the value of a variable, "" without one.

@@ -1,0 +1,329 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+// recorder is a launcher that notes what it is asked.
+type recorder struct {
+	heard chan string
+	spawn func(world.Spawn, func(string, error))
+}
+
+func newRecorder() *recorder { return &recorder{heard: make(chan string, 1024)} }
+
+func (r *recorder) note(format string, args ...any) { r.heard <- fmt.Sprintf(format, args...) }
+
+func (r *recorder) Began(p world.Proc, protocol string) { r.note("began %d %s", p.Rank, protocol) }
+func (r *recorder) Finalized(p world.Proc)              { r.note("finalized %d", p.Rank) }
+func (r *recorder) Left(p world.Proc)                   { r.note("left %d", p.Rank) }
+func (r *recorder) Broken(p world.Proc, err error)      { r.note("broken %d %v", p.Rank, err) }
+func (r *recorder) Say(p world.Proc, text string)       { r.note("say %d %s", p.Rank, text) }
+
+func (r *recorder) Abort(p world.Proc, code int, message string) {
+	r.note("abort %d %d %s", p.Rank, code, message)
+}
+
+func (r *recorder) Stuck(waiting []world.Proc, missing world.Proc) {
+	ranks := []int{}
+	for _, p := range waiting {
+		ranks = append(ranks, p.Rank)
+	}
+	r.note("stuck %v %d", ranks, missing.Rank)
+}
+
+func (r *recorder) Spawn(s world.Spawn, done func(string, error)) { r.spawn(s, done) }
+
+// next is what the launcher hears next, but for ranks that begin.
+func (r *recorder) next(t testing.TB) string {
+	t.Helper()
+	for {
+		select {
+		case heard := <-r.heard:
+			if len(heard) < 5 || heard[:5] != "began" {
+				return heard
+			}
+		case <-time.After(time.Minute):
+			require.FailNow(t, "the launcher heard nothing")
+		}
+	}
+}
+
+// nodes are servers of a test, joined by a hub.
+type nodes struct {
+	t       testing.TB
+	hub     *hub
+	heard   *recorder
+	servers []*Server
+	dir     string
+	serving sync.WaitGroup
+}
+
+// start starts the servers of n nodes that know the worlds.
+func start(t testing.TB, n int, worlds ...*world.World) *nodes {
+	all := &nodes{t: t, hub: newHub(), heard: newRecorder(), dir: t.TempDir()}
+	for node := range n {
+		s := New(Config{
+			Node: node, Plane: all.hub.plane(node), Launcher: all.heard, UID: os.Getuid(),
+			Dir: func() (string, error) { return os.MkdirTemp(all.dir, "node") },
+		})
+		for _, w := range worlds {
+			s.Add(w)
+		}
+		all.servers = append(all.servers, s)
+	}
+	t.Cleanup(func() {
+		for _, s := range all.servers {
+			s.Close()
+		}
+		all.serving.Wait()
+	})
+	return all
+}
+
+// spread is a world of n ranks on hosts, one node each: the first ones on the first host.
+func spread(name string, n, hosts int) *world.World {
+	w := &world.World{Name: name, Apps: []world.App{{NumRanks: n, Argv: []string{"./prog", "-x"}, Dir: "/home/me"}}}
+	for h := range hosts {
+		w.Hosts = append(w.Hosts, fmt.Sprintf("host%d", h))
+	}
+	local := map[int]int{}
+	for r := range n {
+		h := r * hosts / n
+		w.Ranks = append(w.Ranks, world.Rank{Job: r, Host: h, Node: h, LocalRank: local[h], NodeRank: local[h]})
+		local[h]++
+	}
+	return w
+}
+
+// client is a rank that speaks PMIx.
+type client struct {
+	t     testing.TB
+	conn  net.Conn
+	tag   uint32
+	stash map[uint32][]byte
+	heard [][]byte // events
+}
+
+// dial opens a connection to a node, on which nothing was said.
+func (all *nodes) dial(node int) net.Conn {
+	ours, theirs := net.Pipe()
+	all.serving.Go(func() { all.servers[node].Serve(theirs) })
+	all.t.Cleanup(func() { ours.Close() })
+	return ours
+}
+
+// join connects a rank.
+func (all *nodes) join(w *world.World, rank int) *client {
+	all.t.Helper()
+	c := &client{t: all.t, conn: all.dial(w.Ranks[rank].Node), tag: 100, stash: map[uint32][]byte{}}
+	require.Equal(all.t, statusSuccess, greetWith(all.t, c.conn, greetingOf(w.Name, rank)))
+	return c
+}
+
+func greetingOf(name string, rank int) greeting {
+	credential := binary.NativeEndian.AppendUint32(nil, uint32(os.Getuid()))
+	return greeting{
+		security: "native", credential: binary.NativeEndian.AppendUint32(credential, uint32(os.Getgid())),
+		who: proc{name, uint32(rank)}, version: "4.2.2", encoding: "v3", bufferType: 1, dataStore: "hash",
+	}
+}
+
+// encode is the handshake's body.
+func (g greeting) encode() []byte {
+	var e encoder
+	text := func(s string) { e.b = append(append(e.b, s...), 0) }
+	text(g.security)
+	e.uint32(uint32(len(g.credential)))
+	e.b = append(e.b, g.credential...)
+	e.uint8(g.flag)
+	text(g.who.nspace)
+	e.uint32(g.who.rank)
+	text(g.version)
+	text(g.encoding)
+	e.uint8(g.bufferType)
+	text(g.dataStore)
+	return append(e.b, g.attributes...)
+}
+
+// handshake is the message that a client sends first.
+func (g greeting) handshake() []byte {
+	body := g.encode()
+	b := binary.NativeEndian.AppendUint32(nil, 0xffffffff)
+	b = binary.NativeEndian.AppendUint32(b, 0xffffffff)
+	b = binary.NativeEndian.AppendUint32(b, uint32(len(body)))
+	return append(append(b, 0, 0, 0, 0), body...)
+}
+
+// greetWith says who is there and returns the server's status.
+func greetWith(t testing.TB, conn net.Conn, g greeting) status {
+	t.Helper()
+	_, err := conn.Write(g.handshake())
+	require.NoError(t, err)
+	var reply [4]byte
+	_, err = readAll(conn, reply[:])
+	require.NoError(t, err)
+	code := status(int32(binary.BigEndian.Uint32(reply[:])))
+	if code == statusSuccess {
+		_, err = readAll(conn, reply[:])
+		require.NoError(t, err)
+	}
+	return code
+}
+
+func readAll(conn net.Conn, b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		got, err := conn.Read(b[n:])
+		n += got
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// ask sends a request and returns the tag of its reply.
+func (c *client) ask(cmd command, write func(*encoder)) uint32 {
+	c.t.Helper()
+	c.tag++
+	var e encoder
+	e.group(1)
+	e.uint8(uint8(cmd))
+	if write != nil {
+		write(&e)
+	}
+	_, err := c.conn.Write(appendFrame(nil, c.tag, e.b))
+	require.NoError(c.t, err)
+	return c.tag
+}
+
+// wait returns the body of a reply. Others that come before are kept.
+func (c *client) wait(tag uint32) *decoder {
+	c.t.Helper()
+	for {
+		if body, ok := c.stash[tag]; ok {
+			delete(c.stash, tag)
+			return &decoder{b: body}
+		}
+		f, err := readFrame(c.conn, binary.BigEndian, 1<<30)
+		require.NoError(c.t, err)
+		if f.tag == tagEvent {
+			c.heard = append(c.heard, f.body)
+		} else {
+			c.stash[f.tag] = f.body
+		}
+	}
+}
+
+// call asks and waits.
+func (c *client) call(cmd command, write func(*encoder)) *decoder {
+	c.t.Helper()
+	return c.wait(c.ask(cmd, write))
+}
+
+// status calls and returns the status.
+func (c *client) status(cmd command, write func(*encoder)) status {
+	c.t.Helper()
+	return c.call(cmd, write).oneStatus()
+}
+
+// unanswered requires that a request has no answer yet: a later one has one.
+func (c *client) unanswered(tag uint32) {
+	c.t.Helper()
+	c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
+	require.NotContains(c.t, c.stash, tag)
+}
+
+// commit puts one key.
+func (c *client) commit(to scope, key, text string) {
+	c.t.Helper()
+	require.Equal(c.t, statusSuccess, c.status(commandCommit, func(e *encoder) { commitBody(e, to, key, text) }))
+}
+
+func commitBody(e *encoder, to scope, key, text string) {
+	e.group(1)
+	e.uint8(uint8(to))
+	e.group(1)
+	e.uint8(bufferNotDescribed)
+	e.bytes(appendKval(nil, kval{key, stringValue(text)}))
+}
+
+func fenceBody(members []proc, infos ...info) func(*encoder) {
+	return func(e *encoder) {
+		e.procList(members)
+		e.infoList(infos)
+	}
+}
+
+func everybody(w *world.World) []proc { return []proc{{w.Name, rankWildcard}} }
+
+func getBody(of proc, key string, infos ...info) func(*encoder) {
+	return func(e *encoder) {
+		e.oneString(of.nspace)
+		e.group(1)
+		e.uint32(of.rank)
+		e.infoList(infos)
+		if key != "" {
+			e.oneString(key)
+		}
+	}
+}
+
+// data is what a GET brought: the texts by process and key.
+func (c *client) data(d *decoder) (map[proc]map[string]string, status) {
+	c.t.Helper()
+	code := d.oneStatus()
+	found := map[proc]map[string]string{}
+	for d.more() {
+		d.one()
+		inner := decoder{b: d.bytes()}
+		of := inner.oneProc()
+		found[of] = kvalTexts(&inner)
+		require.NoError(c.t, inner.err)
+	}
+	require.NoError(c.t, d.err)
+	return found, code
+}
+
+// kvalTexts are groups of one kval each, as text.
+func kvalTexts(d *decoder) map[string]string {
+	texts := map[string]string{}
+	for d.more() {
+		d.one()
+		k := d.kval()
+		texts[k.key] = k.value.shown()
+	}
+	return texts
+}
+
+// shown is a value as a test's text.
+func (v value) shown() string {
+	if text, ok := v.string(); ok {
+		return text
+	}
+	if n, ok := v.integer(); ok {
+		return fmt.Sprint(n)
+	}
+	if p, ok := v.proc(); ok {
+		return fmt.Sprintf("%s.%d", p.nspace, p.rank)
+	}
+	return fmt.Sprintf("type %d", v.typ)
+}
+
+// get asks for a key of a rank and returns what comes of it.
+func (c *client) get(of proc, key string, infos ...info) (string, status) {
+	c.t.Helper()
+	found, code := c.data(c.call(commandGet, getBody(of, key, infos...)))
+	return found[of][key], code
+}

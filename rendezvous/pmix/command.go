@@ -1,0 +1,88 @@
+package pmix
+
+import "fmt"
+
+// command is the number of a request (PMIX_REQ_CMD …).
+type command uint8
+
+const (
+	commandJobInfo          command = 0 // REQ
+	commandAbort            command = 1
+	commandCommit           command = 2
+	commandFence            command = 3
+	commandGet              command = 4
+	commandFinalize         command = 5
+	commandPublish          command = 6
+	commandLookup           command = 7
+	commandUnpublish        command = 8
+	commandSpawn            command = 9
+	commandConnect          command = 10
+	commandDisconnect       command = 11
+	commandNotify           command = 12
+	commandRegisterEvents   command = 13
+	commandDeregisterEvents command = 14
+	commandQuery            command = 15
+	commandLog              command = 16
+	commandAllocate         command = 17
+	commandJobControl       command = 18
+	commandMonitor          command = 19
+	commandGroupConstruct   command = 24
+	commandGroupJoin        command = 25
+	commandGroupInvite      command = 26
+	commandGroupLeave       command = 27
+	commandGroupDestruct    command = 28
+	commandRefreshCache     command = 33
+)
+
+// handler serves a request. It runs on the goroutine of the rank's connection, which reads
+// no further request meanwhile: what has to wait for others is answered later, by
+// request.reply on any goroutine. An error is a body that no client sends.
+type handler func(s *Server, q *request) error
+
+// handlerOf is who serves a command; nil: nobody, it is answered with statusNotSupported.
+func handlerOf(c command) handler {
+	switch c {
+	case commandJobInfo:
+		return (*Server).jobInfo
+	case commandAbort:
+		return (*Server).abort
+	case commandCommit:
+		return (*Server).commit
+	case commandFence:
+		return (*Server).fence
+	case commandGet:
+		return (*Server).get
+	case commandFinalize:
+		return (*Server).finalize
+	case commandNotify:
+		return (*Server).notify
+	case commandRegisterEvents:
+		return (*Server).registerEvents
+	case commandDeregisterEvents:
+		return (*Server).deregisterEvents
+	case commandQuery:
+		return (*Server).query
+	case commandLog:
+		return (*Server).log
+	case commandJobControl:
+		return (*Server).jobControl
+	}
+	return dynamicHandlerOf(c)
+}
+
+// serve has a request served.
+func (s *Server) serve(q *request) error {
+	c := command(q.body.oneUint8())
+	if q.body.err != nil {
+		return q.body.err
+	}
+	serve := handlerOf(c)
+	if serve == nil {
+		q.status(statusNotSupported)
+		return nil
+	}
+	if err := serve(s, q); err != nil {
+		return fmt.Errorf("command %d: %w", c, err)
+	}
+	return nil
+}

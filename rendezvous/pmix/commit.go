@@ -1,0 +1,56 @@
+package pmix
+
+import "fmt"
+
+// commit serves COMMIT: what a rank puts is seen by others from now on. The body is any
+// number of group {scope} group {buffer}, the buffer groups of one kval each.
+func (s *Server) commit(q *request) error {
+	type part struct {
+		to    scope
+		kvals []byte
+	}
+	var parts []part
+	d := &q.body
+	for d.more() {
+		p := part{to: scope(d.oneUint8())}
+		d.one()
+		if kind := d.uint8(); d.err == nil && kind != bufferNotDescribed {
+			return fmt.Errorf("what it commits is a buffer of type %d, not %d", kind, bufferNotDescribed)
+		}
+		p.kvals = d.bytes()
+		if err := checkKvals(p.kvals); d.err == nil && err != nil {
+			return fmt.Errorf("what it commits: %w", err)
+		}
+		parts = append(parts, p)
+	}
+	if d.err != nil {
+		return d.err
+	}
+	s.lock()
+	defer s.unlock()
+	code := statusSuccess
+	m := q.conn.member
+	for _, p := range parts {
+		// A process that the rank forked has nothing to say for it.
+		if !q.conn.second && !m.data.add(p.to, p.kvals) {
+			code = statusOutOfResource
+		}
+	}
+	if !q.conn.second {
+		m.data.committed = true
+		s.giveHeld(m)
+	}
+	q.status(code)
+	return nil
+}
+
+// checkKvals looks through groups of one kval each.
+func checkKvals(b []byte) error {
+	d := decoder{b: b}
+	for d.more() {
+		d.one()
+		d.text()
+		d.valueAt(0)
+	}
+	return d.err
+}

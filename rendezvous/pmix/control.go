@@ -1,0 +1,135 @@
+package pmix
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// abort serves ABORT: MPI_Abort. The answer does not matter, the job ends.
+func (s *Server) abort(q *request) error {
+	code := q.body.oneStatus()
+	message := q.body.oneString()
+	q.body.procList() // whom the caller means: a job ends as a whole
+	if q.body.err != nil {
+		return q.body.err
+	}
+	s.cfg.Launcher.Abort(q.from(), int(code), message)
+	q.status(statusSuccess)
+	return nil
+}
+
+// finalize serves FINALIZE.
+func (s *Server) finalize(q *request) error {
+	s.lock()
+	defer s.unlock()
+	if !q.conn.finalized {
+		q.conn.finalized = true
+		if !q.conn.second {
+			s.afterUnlock(func() { s.cfg.Launcher.Finalized(q.from()) })
+		}
+	}
+	q.status(statusSuccess)
+	return nil
+}
+
+// log serves LOG: text for the user, and where it is to go.
+func (s *Server) log(q *request) error {
+	q.body.one()
+	q.body.uint64() // when, in seconds since 1970
+	texts := q.body.infoList()
+	q.body.infoList() // directives
+	if q.body.err != nil {
+		return q.body.err
+	}
+	said := false
+	for _, t := range texts {
+		// pmix.log.stderr, .stdout, .syslog and .msg hold text.
+		text, ok := t.value.string()
+		if ok && text != "" && strings.HasPrefix(t.key, "pmix.log.") {
+			s.cfg.Launcher.Say(q.from(), text)
+			said = true
+		}
+	}
+	if said || len(texts) == 0 {
+		q.status(statusSuccess)
+	} else {
+		q.status(statusNotSupported)
+	}
+	return nil
+}
+
+// Attributes of JOB CONTROL that say what to remove when a rank or its world has ended, and
+// how. Names are separated by commas.
+const (
+	keyCleanUp       = "pmix.reg.cleanup"
+	keyCleanUpDir    = "pmix.reg.cleanupdir"
+	keyCleanUpPrefix = "pmix.clnup."
+	// maxCleanUp is how many files a rank may have removed.
+	maxCleanUp = 4096
+)
+
+// jobControl serves JOB CONTROL. Of what it can be asked for, ranks ask to have files
+// removed that they leave when they are killed: shared memory in /dev/shm, and directories
+// below those that they got, which are removed with these.
+func (s *Server) jobControl(q *request) error {
+	q.body.procList() // targets
+	infos := q.body.infoList()
+	if q.body.err != nil {
+		return q.body.err
+	}
+	s.lock()
+	defer s.unlock()
+	code := statusSuccess
+	for _, i := range infos {
+		if !s.arrange(q, i) {
+			code = statusNotSupported
+		}
+	}
+	var e encoder
+	e.oneStatus(code)
+	e.infoList(nil)
+	q.reply(e.b)
+	return nil
+}
+
+// arrange reports whether a wish can be met.
+func (s *Server) arrange(q *request, i info) bool {
+	names, _ := i.value.string()
+	switch {
+	case i.key == keyCleanUp:
+		for name := range strings.SplitSeq(names, ",") {
+			if !filepath.IsAbs(name) || len(q.conn.member.leftovers) >= maxCleanUp {
+				return false
+			}
+			q.conn.member.leftovers = append(q.conn.member.leftovers, name)
+		}
+		return true
+	case i.key == keyCleanUpDir:
+		for name := range strings.SplitSeq(names, ",") {
+			if !s.directories.hold(name) {
+				return false
+			}
+		}
+		return true
+	}
+	return strings.HasPrefix(i.key, keyCleanUpPrefix)
+}
+
+// hold reports whether a name is below the directories that are removed.
+func (d *directories) hold(name string) bool {
+	within, err := filepath.Rel(d.top, filepath.Clean(name))
+	return d.top != "" && err == nil && within != ".." && !strings.HasPrefix(within, "../")
+}
+
+// removeLeftovers removes files that a rank has named, of those that are this user's.
+func (s *Server) removeLeftovers(names []string) {
+	for _, name := range names {
+		if f, err := os.Lstat(name); err == nil && f.Mode().IsRegular() {
+			if owner, ok := f.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == s.cfg.UID {
+				os.Remove(name)
+			}
+		}
+	}
+}

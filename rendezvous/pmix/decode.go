@@ -1,0 +1,273 @@
+package pmix
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// maxDepth is how deep values may be nested (arrays of infos that hold arrays …).
+const maxDepth = 16
+
+// errShort is a message that ends within an item.
+var errShort = errors.New("the message ends within an item")
+
+// decoder takes items from a message. Its first error stays; after it all items are zero.
+// What it returns shares memory with the message. It never allocates by a length that the
+// message only announces: the bytes must be there.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+	d.b = nil
+}
+
+// more reports whether anything is left.
+func (d *decoder) more() bool { return d.err == nil && len(d.b) > 0 }
+
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.fail(errShort)
+		return nil
+	}
+	taken := d.b[:n:n]
+	d.b = d.b[n:]
+	return taken
+}
+
+func (d *decoder) uint8() uint8 {
+	if b := d.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) uint16() uint16 {
+	if b := d.take(2); b != nil {
+		return binary.BigEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (d *decoder) uint32() uint32 {
+	if b := d.take(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (d *decoder) uint64() uint64 {
+	if b := d.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+// integer is an item of a type that has its real type before it: size, pid, int, uint.
+func (d *decoder) integer() uint64 {
+	switch typ := dataType(d.uint16()); typ {
+	case typeInt8:
+		return uint64(int8(d.uint8()))
+	case typeByte, typeUint8:
+		return uint64(d.uint8())
+	case typeInt16:
+		return uint64(int16(d.uint16()))
+	case typeUint16:
+		return uint64(d.uint16())
+	case typeInt32:
+		return uint64(int32(d.uint32()))
+	case typeUint32:
+		return uint64(d.uint32())
+	case typeInt64, typeUint64:
+		return d.uint64()
+	default:
+		d.fail(fmt.Errorf("type %d stands where an integer's must", typ))
+		return 0
+	}
+}
+
+// count is the number of items that follow. Each of them takes a byte or more, so that a
+// larger one than there are bytes is an error.
+func (d *decoder) count(n uint64) int {
+	if n > uint64(len(d.b)) {
+		d.fail(errShort)
+		return 0
+	}
+	return int(n)
+}
+
+// group begins a group and returns how many items it has.
+func (d *decoder) group() int { return d.count(uint64(d.uint32())) }
+
+// one begins a group that must have one item.
+func (d *decoder) one() {
+	if n := d.group(); d.err == nil && n != 1 {
+		d.fail(fmt.Errorf("a group has %d items where it must have one", n))
+	}
+}
+
+// string is "" for NULL.
+func (d *decoder) string() string { return string(d.text()) }
+
+// text is a string's bytes.
+func (d *decoder) text() []byte {
+	n := d.uint32()
+	if n == 0 {
+		return nil
+	}
+	b := d.take(uint64(n))
+	if b == nil {
+		return nil
+	}
+	if bytes.IndexByte(b, 0) != len(b)-1 {
+		d.fail(errors.New("a string does not end with its NUL"))
+		return nil
+	}
+	return b[:len(b)-1]
+}
+
+// bytes is a byte object.
+func (d *decoder) bytes() []byte { return d.take(d.integer()) }
+
+func (d *decoder) proc() proc { return proc{nspace: d.string(), rank: d.uint32()} }
+
+func (d *decoder) value() value { return d.valueAt(0) }
+
+func (d *decoder) valueAt(depth int) value {
+	typ := dataType(d.uint16())
+	before := d.b
+	d.skip(typ, depth)
+	if d.err != nil {
+		return value{}
+	}
+	n := len(before) - len(d.b)
+	return value{typ, before[:n:n]}
+}
+
+func (d *decoder) kval() kval { return kval{key: d.string(), value: d.value()} }
+
+func (d *decoder) info() info {
+	return info{key: d.string(), flags: d.uint32(), value: d.value()}
+}
+
+func (d *decoder) app() app {
+	a := app{command: d.string()}
+	a.argv = d.strings(d.count(d.integer()))
+	a.env = d.strings(d.group())
+	a.dir = d.string()
+	a.maxProcs = int(int32(d.integer()))
+	a.infos = d.infos(d.count(d.integer()))
+	return a
+}
+
+func (d *decoder) query() query {
+	q := query{keys: d.strings(d.group())}
+	q.qualifiers = d.infos(d.count(d.integer()))
+	return q
+}
+
+func (d *decoder) strings(n int) []string {
+	var all []string
+	for range n {
+		if d.err != nil {
+			return nil
+		}
+		all = append(all, d.string())
+	}
+	return all
+}
+
+func (d *decoder) infos(n int) []info {
+	var all []info
+	for range n {
+		if d.err != nil {
+			return nil
+		}
+		all = append(all, d.info())
+	}
+	return all
+}
+
+// The groups of one item.
+
+func (d *decoder) oneString() string {
+	d.one()
+	return d.string()
+}
+
+func (d *decoder) oneUint8() uint8 {
+	d.one()
+	return d.uint8()
+}
+
+func (d *decoder) oneUint32() uint32 {
+	d.one()
+	return d.uint32()
+}
+
+func (d *decoder) oneStatus() status { return status(int32(d.oneUint32())) }
+
+func (d *decoder) oneProc() proc {
+	d.one()
+	return d.proc()
+}
+
+// oneSize is a size_t that says how many items follow, in whatever groups.
+func (d *decoder) oneSize() int {
+	d.one()
+	return d.count(d.integer())
+}
+
+// expect begins a group of n items.
+func (d *decoder) expect(n int) {
+	if has := d.group(); d.err == nil && has != n {
+		d.fail(fmt.Errorf("a group has %d items where %d were announced", has, n))
+	}
+}
+
+// infoList is a group {size} and, if that is not 0, a group of infos.
+func (d *decoder) infoList() []info {
+	n := d.oneSize()
+	if n == 0 {
+		return nil
+	}
+	d.expect(n)
+	return d.infos(n)
+}
+
+// procList is a group {size} and, if that is not 0, a group of processes.
+func (d *decoder) procList() []proc {
+	n := d.oneSize()
+	if n == 0 {
+		return nil
+	}
+	d.expect(n)
+	return d.procs(n)
+}
+
+func (d *decoder) procs(n int) []proc {
+	var all []proc
+	for range n {
+		if d.err != nil {
+			return nil
+		}
+		all = append(all, d.proc())
+	}
+	return all
+}
+
+// stringList is a group {size} and, if that is not 0, n groups of one string each, as
+// LOOKUP and UNPUBLISH have them.
+func (d *decoder) stringList() []string {
+	var all []string
+	for n := d.oneSize(); n > 0 && d.err == nil; n-- {
+		all = append(all, d.oneString())
+	}
+	return all
+}

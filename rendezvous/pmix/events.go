@@ -1,0 +1,260 @@
+package pmix
+
+import (
+	"slices"
+
+	"gorun/rendezvous/world"
+)
+
+// dataRange says who is to hear of an event, or to see what is published.
+type dataRange uint8
+
+const (
+	rangeUndefined dataRange = 0 // not said: all
+	rangeRM        dataRange = 1 // the launcher alone
+	rangeLocal     dataRange = 2 // ranks on this host
+	rangeNamespace dataRange = 3 // ranks of the same world
+	rangeSession   dataRange = 4 // all ranks of the job
+	rangeGlobal    dataRange = 5 // all
+	rangeCustom    dataRange = 6 // those that an attribute names
+	rangeProcLocal dataRange = 7 // the process itself
+)
+
+const (
+	// tagEvent is the tag of events, which are no replies.
+	tagEvent = 0
+	// keptEvents is how many events are kept for those who register later.
+	keptEvents = 64
+
+	keyEventNotCached  = "pmix.evnocache"
+	keyEventNotDefault = "pmix.evnondef"
+	keyEventTargets    = "pmix.evrange"
+)
+
+// event is something that ranks hear of which have registered for its code.
+type event struct {
+	code   status
+	source proc
+	to     dataRange
+	// targets are who hears of it, for rangeCustom.
+	targets []proc
+	infos   []info
+}
+
+// eventHistory is the last events.
+type eventHistory []event
+
+// registerEvents serves REGISTER EVENTS: the rank wants to hear of events with certain
+// codes, or of all.
+func (s *Server) registerEvents(q *request) error {
+	n := q.body.oneSize()
+	var codes []status
+	if n > 0 {
+		q.body.expect(n)
+	}
+	for range n {
+		codes = append(codes, status(int32(q.body.uint32())))
+	}
+	q.body.infoList()
+	if q.body.err != nil {
+		return q.body.err
+	}
+	s.lock()
+	defer s.unlock()
+	c := q.conn
+	q.status(statusSuccess)
+	fresh := &conn{codes: map[status]bool{}, anyEvent: n == 0}
+	for _, code := range codes {
+		fresh.codes[code] = !c.codes[code]
+	}
+	for _, e := range s.events {
+		if s.reaches(e, c.who) && fresh.wants(e) && e.source != fromWorld(c.who) {
+			c.send(tagEvent, e.message())
+		}
+	}
+	c.anyEvent = c.anyEvent || fresh.anyEvent
+	if c.codes == nil {
+		c.codes = map[status]bool{}
+	}
+	for _, code := range codes {
+		c.codes[code] = true
+	}
+	return nil
+}
+
+// deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no answer.
+func (s *Server) deregisterEvents(q *request) error {
+	var codes []status
+	for q.body.more() {
+		codes = append(codes, q.body.oneStatus())
+	}
+	if q.body.err != nil {
+		return q.body.err
+	}
+	s.lock()
+	defer s.unlock()
+	for _, code := range codes {
+		delete(q.conn.codes, code)
+	}
+	return nil
+}
+
+// notify serves NOTIFY: a rank tells others of an event.
+func (s *Server) notify(q *request) error {
+	e := event{code: q.body.oneStatus(), source: fromWorld(q.from())}
+	e.to = dataRange(q.body.oneUint8())
+	e.infos = q.body.infoList()
+	if q.body.err != nil {
+		return q.body.err
+	}
+	e.targets = targetsOf(e.infos)
+	s.tell(e)
+	q.status(statusSuccess)
+	return nil
+}
+
+// targetsOf are the processes that an event is for, where it says so.
+func targetsOf(infos []info) []proc {
+	v, ok := find(infos, keyEventTargets)
+	if !ok {
+		return nil
+	}
+	if p, ok := v.proc(); ok {
+		return []proc{p}
+	}
+	targets, _ := v.procs()
+	return targets
+}
+
+// tell tells all ranks for which an event is, wherever they are.
+func (s *Server) tell(e event) {
+	s.lock()
+	defer s.unlock()
+	s.deliver(e)
+	var body []byte
+	for _, node := range s.nodesOf(e) {
+		if node == s.cfg.Node {
+			continue
+		}
+		if body == nil {
+			body = e.encode()
+		}
+		s.afterUnlock(func() { s.cfg.Plane.Ask(node, eventService, body, func([]byte, error) {}) })
+	}
+}
+
+// nodesOf are the nodes on which an event may be for someone.
+func (s *Server) nodesOf(e event) []int {
+	nodes := map[int]bool{}
+	for name, n := range s.spaces {
+		switch {
+		case e.to == rangeNamespace && name == e.source.nspace,
+			e.to == rangeUndefined, e.to == rangeSession, e.to == rangeGlobal,
+			e.to == rangeCustom && slices.ContainsFunc(e.targets, func(p proc) bool { return p.nspace == name }),
+			e.to == rangeLocal: // other agents may be on this host
+			for _, node := range n.nodes {
+				nodes[node] = true
+			}
+		}
+	}
+	return sortedKeys(nodes)
+}
+
+// deliver tells the ranks of this node, and keeps the event for who registers later.
+func (s *Server) deliver(e event) {
+	if e.to == rangeRM || e.to == rangeProcLocal {
+		return
+	}
+	var message []byte
+	for c := range s.conns {
+		if !s.reaches(e, c.who) || !c.wants(e) || fromWorld(c.who) == e.source {
+			continue
+		}
+		if message == nil {
+			message = e.message()
+		}
+		c.send(tagEvent, message)
+	}
+	if !isTrue(e.infos, keyEventNotCached) {
+		s.events = append(s.events, e)
+		if len(s.events) > keptEvents {
+			s.events = slices.Delete(s.events, 0, 1)
+		}
+	}
+}
+
+// reaches reports whether an event is for a rank of this node.
+func (s *Server) reaches(e event, p world.Proc) bool {
+	return e.isFor(p) && (e.to != rangeLocal || s.hostName(e.source.toWorld()) == s.hostName(p))
+}
+
+// hostName is the name of the host on which a rank runs.
+func (s *Server) hostName(p world.Proc) string {
+	n, _, ok := s.find(p)
+	if !ok {
+		return ""
+	}
+	return n.world.Hosts[n.world.Ranks[p.Rank].Host]
+}
+
+// isFor reports whether a rank is among those whom an event's range and targets name.
+func (e event) isFor(p world.Proc) bool {
+	switch e.to {
+	case rangeNamespace:
+		return e.source.nspace == p.World
+	case rangeCustom:
+		return slices.ContainsFunc(e.targets, func(t proc) bool {
+			return t.nspace == p.World && (t.rank == rankWildcard || t == fromWorld(p))
+		})
+	case rangeUndefined, rangeLocal, rangeSession, rangeGlobal:
+		return true
+	}
+	return false
+}
+
+// wants reports whether a client has registered for an event.
+func (c *conn) wants(e event) bool {
+	return c.codes[e.code] || c.anyEvent && !isTrue(e.infos, keyEventNotDefault)
+}
+
+// message is what a client gets: group {command}, group {code}, group {source}, infos.
+func (e event) message() []byte {
+	var m encoder
+	m.group(1)
+	m.uint8(uint8(commandNotify))
+	m.oneStatus(e.code)
+	m.oneProc(e.source)
+	m.infoList(e.infos)
+	return m.b
+}
+
+// eventService tells another node of an event: range, targets, and the client's message.
+const eventService = "pmix.event"
+
+func (e event) encode() []byte {
+	var b encoder
+	b.uint8(uint8(e.to))
+	b.procList(e.targets)
+	return append(b.b, e.message()...)
+}
+
+func decodeEvent(body []byte) (event, error) {
+	d := decoder{b: body}
+	e := event{to: dataRange(d.uint8()), targets: d.procList()}
+	d.oneUint8()
+	e.code = d.oneStatus()
+	e.source = d.oneProc()
+	e.infos = d.infoList()
+	return e, d.err
+}
+
+// answerEvent hears of an event from another node.
+func (s *Server) answerEvent(_ int, body []byte, reply func([]byte, error)) {
+	e, err := decodeEvent(slices.Clone(body))
+	if err == nil {
+		s.lock()
+		s.deliver(e)
+		s.unlock()
+	}
+	reply(nil, err)
+}

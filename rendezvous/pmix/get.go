@@ -1,0 +1,263 @@
+package pmix
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"gorun/rendezvous/world"
+)
+
+// lateKey is how long a rank that has committed may take to commit a key that another asks
+// for, where that one gives no timeout. PMIx's own server waits as long.
+const lateKey = 2 * time.Second
+
+// want is what a GET asks for.
+type want struct {
+	of  proc
+	key string // "": all
+	// immediate: not what is not here yet; refresh: not what is here.
+	immediate, refresh bool
+	timeout            time.Duration
+}
+
+// get serves GET: what a rank has committed, or what is known of a world.
+func (s *Server) get(q *request) error {
+	d := &q.body
+	w := want{of: proc{nspace: d.oneString(), rank: d.oneUint32()}}
+	infos := d.infoList()
+	if d.more() {
+		w.key = d.oneString()
+	}
+	if d.err != nil {
+		return d.err
+	}
+	w.immediate = isTrue(infos, keyImmediate) || isTrue(infos, keyOptional)
+	w.refresh = isTrue(infos, keyRefresh)
+	w.timeout = timeoutOf(infos)
+	s.lock()
+	defer s.unlock()
+	s.getLocked(q, w)
+	return nil
+}
+
+func (s *Server) getLocked(q *request, w want) {
+	n := s.spaces[w.of.nspace]
+	of := w.of.toWorld()
+	switch {
+	case n == nil:
+		q.status(statusNotFound)
+	case of.Rank == world.AllRanks:
+		s.getWorld(q, n, w.key)
+	case !n.has(of.Rank):
+		q.status(statusNotFound)
+	case strings.HasPrefix(w.key, "pmix."):
+		s.getReserved(q, n, of, w.key)
+	default:
+		s.getCommitted(q, n, of, w)
+	}
+}
+
+// getWorld answers what is known of a world. A client has that of its own already, but
+// for what there is not.
+func (s *Server) getWorld(q *request, n *namespace, key string) {
+	own := n == q.conn.space
+	if key != "" {
+		if v, ok := find(n.jobInfos(), key); ok {
+			q.replyData(n.wildcard(), appendKval(nil, kval{key, v}))
+			return
+		}
+		if own {
+			q.status(statusNotFound)
+			return
+		}
+	}
+	q.conn.tell(n)
+	q.reply(n.everything())
+}
+
+// tell notes that a client gets everything about a world, and reports whether it has not
+// got it before. Clients keep what they get.
+func (c *conn) tell(n *namespace) bool {
+	if n == c.space || c.told[n] {
+		return false
+	}
+	if c.told == nil {
+		c.told = map[*namespace]bool{}
+	}
+	c.told[n] = true
+	return true
+}
+
+// getReserved answers what is known of a rank by a key of PMIx's own, which no rank is
+// waited for: either one has committed it or it is known from the beginning.
+func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string) {
+	sameHost := n.world.Ranks[of.Rank].Host == s.hostOf(n, q)
+	if v, ok := lookUp(n.member(of.Rank).data.seen(sameHost), key); ok {
+		q.replyData(fromWorld(of), appendKval(nil, kval{key, v}))
+		return
+	}
+	if v, ok := find(n.rankInfos(of.Rank), key); ok {
+		q.replyData(fromWorld(of), appendKval(nil, kval{key, v}))
+		return
+	}
+	q.status(statusNotFound)
+}
+
+// hostOf is the number, among a world's hosts, of the one on which a rank that asks runs;
+// -1: none of them.
+func (s *Server) hostOf(n *namespace, q *request) int {
+	own := q.conn.space.world
+	return slices.Index(n.world.Hosts, own.Hosts[own.Ranks[q.from().Rank].Host])
+}
+
+// getCommitted answers what a rank has committed, now or when it has.
+func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
+	r := n.world.Ranks[of.Rank]
+	sameHost := r.Host == s.hostOf(n, q)
+	h := &held{who: q.from(), of: of, key: w.key, sameHost: sameHost}
+	h.give = func(code status, kvals []byte) { q.giveCommitted(n, of, code, kvals) }
+	if r.Node == s.cfg.Node {
+		s.getHere(h, w.immediate, w.timeout)
+		return
+	}
+	// What fences brought is for ranks on other hosts.
+	data := &n.member(of.Rank).data
+	if !sameHost && !w.refresh {
+		if _, ok := lookUp(data.away, w.key); ok {
+			h.give(statusSuccess, data.away)
+			return
+		}
+	}
+	if w.immediate {
+		h.give(statusNotFound, nil)
+		return
+	}
+	s.askNode(h, r.Node, w.timeout)
+}
+
+// giveCommitted answers with what a rank of n has committed. Who is of another world gets
+// what that one's ranks know of it from the beginning, too, once.
+func (q *request) giveCommitted(n *namespace, of world.Proc, code status, kvals []byte) {
+	if code != statusSuccess {
+		q.status(code)
+		return
+	}
+	if !q.conn.tell(n) {
+		q.replyData(fromWorld(of), kvals)
+		return
+	}
+	e := encoder{b: slices.Clone(n.everything())}
+	e.oneData(fromWorld(of), kvals)
+	q.reply(e.b)
+}
+
+// replyData answers with kvals of one process.
+func (q *request) replyData(of proc, kvals []byte) {
+	var e encoder
+	e.oneStatus(statusSuccess)
+	e.oneData(of, kvals)
+	q.reply(e.b)
+}
+
+// oneData is a group {byte object}: group {process}, and its kvals in groups of one.
+func (e *encoder) oneData(of proc, kvals []byte) {
+	var data encoder
+	data.oneProc(of)
+	e.oneBytes(append(data.b, kvals...))
+}
+
+// appendKval appends a group {kval}.
+func appendKval(b []byte, k kval) []byte {
+	e := encoder{b: b}
+	e.oneKval(k.key, k.value)
+	return e.b
+}
+
+// held is a request for what a rank has committed, of a rank here or on another node.
+type held struct {
+	// who asks, of whom.
+	who, of  world.Proc
+	key      string
+	sameHost bool
+	timer    *time.Timer
+	over     bool
+	// give answers, with the server locked.
+	give func(code status, kvals []byte)
+}
+
+// getHere answers what a rank of this node has committed, or holds the request until then.
+func (s *Server) getHere(h *held, immediate bool, timeout time.Duration) {
+	_, m, _ := s.find(h.of)
+	kvals := m.data.seen(h.sameHost)
+	found := h.key == "" && m.data.committed
+	if h.key != "" {
+		_, found = lookUp(kvals, h.key)
+	}
+	switch {
+	case found:
+		h.give(statusSuccess, kvals)
+	case immediate:
+		h.give(statusNotFound, nil)
+	case m.ended:
+		s.giveUp(h, m)
+	default:
+		if m.data.committed && timeout == 0 {
+			timeout = lateKey
+		}
+		m.waiting = append(m.waiting, h)
+		if timeout > 0 {
+			h.timer = time.AfterFunc(timeout, func() { s.expireHeld(h, m) })
+		}
+	}
+}
+
+// giveHeld answers who waited for what a rank has committed now. They get all of it, also
+// where the key they asked for is not there: so PMIx's own server does.
+func (s *Server) giveHeld(m *member) {
+	waiting := m.waiting
+	m.waiting = nil
+	for _, h := range waiting {
+		h.finish(statusSuccess, m.data.seen(h.sameHost))
+	}
+}
+
+// dropHeld answers who waited for what a rank that has ended has not committed.
+func (s *Server) dropHeld(p world.Proc, m *member) {
+	waiting := m.waiting
+	m.waiting = nil
+	for _, h := range waiting {
+		s.giveUp(h, m)
+	}
+}
+
+// giveUp answers who asks for what a rank that has ended has not committed.
+func (s *Server) giveUp(h *held, m *member) {
+	if !m.data.committed {
+		s.afterUnlock(func() { s.cfg.Launcher.Stuck([]world.Proc{h.who}, h.of) })
+	}
+	h.finish(statusNotFound, nil)
+}
+
+func (s *Server) expireHeld(h *held, m *member) {
+	s.lock()
+	defer s.unlock()
+	m.waiting = slices.DeleteFunc(m.waiting, func(other *held) bool { return other == h })
+	code := statusTimeout
+	if m.data.committed {
+		code = statusNotFound
+	}
+	h.finish(code, nil)
+}
+
+// finish answers once.
+func (h *held) finish(code status, kvals []byte) {
+	if h.over {
+		return
+	}
+	h.over = true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.give(code, kvals)
+}

@@ -1,0 +1,150 @@
+package pmix
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorun/rendezvous/world"
+)
+
+// maxHandshake is the largest handshake, in bytes; clients send some hundred.
+const maxHandshake = 64 << 10
+
+const (
+	simpleClient        = 0 // the flag of who was started by a launcher; others are tools
+	bufferNotDescribed  = 1
+	securityNative      = "native"
+	encodingV3          = "v3"
+	dataStoreHash       = "hash"
+	nativeCredentialLen = 8
+)
+
+// greeting is what a client says first.
+type greeting struct {
+	security   string
+	credential []byte
+	flag       uint8
+	who        proc
+	version    string
+	encoding   string
+	bufferType uint8
+	dataStore  string
+	// attributes is what PMIx 5 adds, encoded: its pid and the like.
+	attributes []byte
+}
+
+var errGreeting = errors.New("the handshake ends before it is complete")
+
+// parseGreeting decodes the handshake's body: strings that end with NUL, numbers in big
+// endian.
+func parseGreeting(body []byte) (greeting, error) {
+	d := decoder{b: body}
+	g := greeting{security: d.terminated()}
+	g.credential = d.take(uint64(d.uint32()))
+	g.flag = d.uint8()
+	if d.err == nil && g.flag != simpleClient {
+		return g, fmt.Errorf("a tool or a launcher (flag %d) connects where only ranks may", g.flag)
+	}
+	g.who = proc{nspace: d.terminated(), rank: d.uint32()}
+	g.version = d.terminated()
+	g.encoding = d.terminated()
+	g.bufferType = d.uint8()
+	g.dataStore = d.terminated()
+	if d.err != nil {
+		return g, errGreeting
+	}
+	g.attributes = d.b
+	return g, nil
+}
+
+// terminated is a string that ends with NUL and has no length.
+func (d *decoder) terminated() string {
+	end := bytes.IndexByte(d.b, 0)
+	if end < 0 {
+		d.fail(errGreeting)
+		return ""
+	}
+	return string(d.take(uint64(end) + 1)[:end])
+}
+
+// check reports why a client may not connect, and the status that it gets.
+func (g *greeting) check(uid int) (status, error) {
+	if g.security != securityNative || len(g.credential) < nativeCredentialLen {
+		return statusInvalidCred, fmt.Errorf("its credential is %d bytes of %q, not of %q", len(g.credential), g.security, securityNative)
+	}
+	// In the byte order of the host: both are on it.
+	if has := binary.NativeEndian.Uint32(g.credential); has != uint32(uid) {
+		return statusInvalidCred, fmt.Errorf("it is user %d's, the job is user %d's", has, uid)
+	}
+	if g.encoding != encodingV3 || g.bufferType != bufferNotDescribed {
+		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: unset PMIX_SERVER_URI*, PMIX_MCA_bfrops* and PMIX_BFROP_BUFFER_TYPE that something between gorun and the rank sets", g.version, g.encoding, g.bufferType, encodingV3, bufferNotDescribed)
+	}
+	if !strings.HasPrefix(g.dataStore, dataStoreHash) {
+		return statusNotSupported, fmt.Errorf("PMIx %s keeps data in %q, not in %q: unset PMIX_GDS_MODULE and PMIX_MCA_gds that something between gorun and the rank sets", g.version, g.dataStore, dataStoreHash)
+	}
+	return statusSuccess, nil
+}
+
+// greet reads a handshake, answers it and returns the connection that it makes.
+func (s *Server) greet(c *conn) error {
+	f, err := readFrame(c.in, binary.NativeEndian, maxHandshake)
+	if err != nil {
+		return err
+	}
+	g, err := parseGreeting(f.body)
+	if err != nil {
+		c.write(handshakeReply(statusNotSupported))
+		return err
+	}
+	code, why := g.check(s.cfg.UID)
+	if why == nil {
+		code, why = s.admit(c, &g)
+	}
+	if why != nil {
+		c.write(handshakeReply(code))
+		if code == statusNotSupported && s.known(g.who.toWorld()) {
+			s.cfg.Launcher.Broken(g.who.toWorld(), why)
+		}
+		return why
+	}
+	return nil
+}
+
+// admit lets a client in: its world must be known, and its rank be one of this node's.
+func (s *Server) admit(c *conn, g *greeting) (status, error) {
+	s.lock()
+	defer s.unlock()
+	who := g.who.toWorld()
+	n, m, ok := s.find(who)
+	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
+		return statusNotFound, fmt.Errorf("no rank of this node is %s.%d", g.who.nspace, g.who.rank)
+	}
+	s.index++
+	c.who, c.space, c.member, c.version = who, n, m, g.version
+	for _, other := range m.conns {
+		c.second = c.second || !other.finalized
+	}
+	m.conns = append(m.conns, c)
+	s.conns[c] = struct{}{}
+	s.forget(c)
+	c.sendRaw(append(handshakeReply(statusSuccess), binary.BigEndian.AppendUint32(nil, s.index)...))
+	if !c.second {
+		s.afterUnlock(func() { s.cfg.Launcher.Began(who, "PMIx "+g.version) })
+	}
+	return statusSuccess, nil
+}
+
+// known reports whether there is such a rank here.
+func (s *Server) known(p world.Proc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.spaces[p.World]
+	return n != nil && n.has(p.Rank) && n.world.Ranks[p.Rank].Node == s.cfg.Node
+}
+
+func handshakeReply(code status) []byte {
+	return binary.BigEndian.AppendUint32(nil, uint32(code))
+}

@@ -1,0 +1,189 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhoMayConnect(t *testing.T) {
+	w := spread("gorun-1", 2, 2)
+	for name, row := range map[string]struct {
+		change func(*greeting)
+		code   status
+		broken bool
+	}{
+		"a rank":                  {func(*greeting) {}, statusSuccess, false},
+		"with attributes":         {func(g *greeting) { g.attributes = []byte("whatever") }, statusSuccess, false},
+		"another user":            {func(g *greeting) { g.credential[0]++ }, statusInvalidCred, false},
+		"no credential":           {func(g *greeting) { g.credential = nil }, statusInvalidCred, false},
+		"munge":                   {func(g *greeting) { g.security = "munge" }, statusInvalidCred, false},
+		"another world":           {func(g *greeting) { g.who.nspace = "gorun-2" }, statusNotFound, false},
+		"no such rank":            {func(g *greeting) { g.who.rank = 2 }, statusNotFound, false},
+		"all ranks":               {func(g *greeting) { g.who.rank = rankWildcard }, statusNotFound, false},
+		"a rank of another node":  {func(g *greeting) { g.who.rank = 1 }, statusNotFound, false},
+		"a tool":                  {func(g *greeting) { g.flag = 3 }, statusNotSupported, false},
+		"a launcher":              {func(g *greeting) { g.flag = 8 }, statusNotSupported, false},
+		"another encoding":        {func(g *greeting) { g.encoding = "v41" }, statusNotSupported, true},
+		"described buffers":       {func(g *greeting) { g.bufferType = 2 }, statusNotSupported, true},
+		"data in shared memory":   {func(g *greeting) { g.dataStore = "shmem2,hash" }, statusNotSupported, true},
+		"hash and something else": {func(g *greeting) { g.dataStore = "hash,ds21" }, statusSuccess, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := start(t, 1, w)
+			g := greetingOf("gorun-1", 0)
+			row.change(&g)
+			conn := all.dial(0)
+			require.Equal(t, row.code, greetWith(t, conn, g))
+			if row.code == statusSuccess {
+				require.Equal(t, "began 0 PMIx 4.2.2", <-all.heard.heard)
+				return
+			}
+			_, err := conn.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+			if row.broken {
+				require.Contains(t, all.heard.next(t), "unset")
+			}
+			require.Empty(t, all.heard.heard)
+		})
+	}
+}
+
+// A handshake that is cut off, or announces more than there is, ends its connection only.
+func TestHandshakesCutOff(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	whole := greetingOf("gorun-1", 0).handshake()
+	for n := range whole {
+		conn := all.dial(0)
+		_, err := conn.Write(whole[:n])
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+	for n := range len(whole) - headerSize {
+		short := append([]byte{}, whole[:headerSize+n]...)
+		binary.NativeEndian.PutUint32(short[8:], uint32(n))
+		conn := all.dial(0)
+		_, err := conn.Write(short)
+		require.NoError(t, err)
+		var reply [4]byte
+		_, err = readAll(conn, reply[:])
+		require.NoError(t, err)
+		require.NotZero(t, binary.BigEndian.Uint32(reply[:]), "%d bytes of %d", n, len(whole))
+	}
+	for _, announced := range []uint32{maxHandshake + 1, 1 << 31, 0xffffffff} {
+		long := append([]byte{}, whole[:headerSize]...)
+		binary.NativeEndian.PutUint32(long[8:], announced)
+		conn := all.dial(0)
+		_, err := conn.Write(long)
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	require.Equal(t, statusSuccess, greetWith(t, all.dial(0), greetingOf("gorun-1", 0)), "ranks still come in")
+}
+
+func TestWhoSaysNothingIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := start(t, 1, spread("gorun-1", 1, 1))
+		conn := all.dial(0)
+		begin := time.Now()
+		_, err := conn.Write([]byte{1, 2, 3})
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, handshakeTime, time.Since(begin))
+		synctest.Wait()
+		require.Empty(t, all.servers[0].pending)
+	})
+}
+
+// Those who say nothing do not keep ranks out, however many they are.
+func TestManyWhoSayNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 2, 1)
+		all := start(t, 1, w)
+		var idle []net.Conn
+		for range morePending + len(w.Ranks) + 3 {
+			idle = append(idle, all.dial(0))
+			synctest.Wait()
+		}
+		require.Len(t, all.servers[0].pending, morePending+len(w.Ranks))
+		for _, oldest := range idle[:3] {
+			_, err := oldest.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+		}
+		all.join(w, 1)
+	})
+}
+
+func TestAfterClose(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	c := all.join(w, 0)
+	all.servers[0].Close()
+	_, err := c.conn.Read(make([]byte, 1))
+	require.Error(t, err)
+	_, err = all.dial(0).Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestListen(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	listener, uri, err := all.servers[0].Listen()
+	require.NoError(t, err)
+	defer listener.Close()
+	require.Regexp(t, `^gorun-node0\.0;tcp4://127\.0\.0\.1:\d+$`, uri)
+	all.serving.Go(func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			all.servers[0].Serve(conn)
+		}
+	})
+	conn, err := net.Dial("tcp4", listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.Equal(t, statusSuccess, greetWith(t, conn, greetingOf("gorun-1", 0)))
+}
+
+// A process that a rank forked says that it is the rank, too.
+func TestSecondConnectionOfARank(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	first, other := all.join(w, 0), all.join(w, 1)
+	child := all.join(w, 0)
+	require.Positive(t, len(child.call(commandJobInfo, nil).b))
+	child.commit(scopeGlobal, "k", "the child's")
+	require.Equal(t, statusNotSupported, child.status(commandFence, fenceBody(everybody(w))))
+	require.Equal(t, statusSuccess, child.status(commandFinalize, nil))
+	require.NoError(t, child.conn.Close())
+
+	first.commit(scopeGlobal, "k", "the rank's")
+	text, _ := other.get(proc{w.Name, 0}, "k")
+	require.Equal(t, "the rank's", text)
+	tag := first.ask(commandFence, fenceBody(everybody(w)))
+	require.Equal(t, statusSuccess, other.status(commandFence, fenceBody(everybody(w))))
+	require.Equal(t, statusSuccess, first.wait(tag).oneStatus())
+	require.NoError(t, first.conn.Close())
+	require.Equal(t, "left 0", all.heard.next(t), "the child's end told nothing")
+}
+
+// A shell script may run one MPI program after another.
+func TestRankBeginsAgain(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	for range 2 {
+		c := all.join(w, 0)
+		require.Equal(t, "began 0 PMIx 4.2.2", <-all.heard.heard)
+		require.Equal(t, statusSuccess, c.status(commandFence, fenceBody(everybody(w))))
+		require.Equal(t, statusSuccess, c.status(commandFinalize, nil))
+		require.Equal(t, "finalized 0", all.heard.next(t))
+		require.NoError(t, c.conn.Close())
+	}
+}

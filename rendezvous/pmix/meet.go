@@ -1,0 +1,249 @@
+package pmix
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// plan is how ranks come together, on all nodes: in a fence, a connect, a group.
+type plan struct {
+	// kind tells meetings of the same members apart which are different things.
+	kind string
+	// members are the ranks, as a request names them.
+	members []proc
+	// timeout is when it fails with statusTimeout for those who came; 0: never.
+	timeout time.Duration
+	// blob is what this node gives to the others. It is called with the server locked,
+	// once all members of this node have come.
+	blob func(m *meeting) []byte
+	// done gets what the nodes gave, in the order of m.nodes, and answers m.arrived. It is
+	// called with the server not locked; not at all, when a member has ended.
+	done func(m *meeting, blobs [][]byte, err error)
+}
+
+// meeting is a plan that is under way on this node. The first rank that comes makes it, and
+// its plan counts.
+type meeting struct {
+	plan
+	// key is alike for all meetings of this kind and these members.
+	key string
+	// who are the members in canonical order, nodes those that serve them.
+	who   []world.Proc
+	nodes []int
+	// here are the members that this node serves, arrived their requests, by rank.
+	here    map[world.Proc]bool
+	arrived map[world.Proc]*request
+	// timer ends it; over: it was answered, or is not to be.
+	timer *time.Timer
+	over  bool
+}
+
+// meet has the rank that asks take part. It answers by itself where that cannot be.
+func (s *Server) meet(q *request, p plan) {
+	s.lock()
+	defer s.unlock()
+	if q.conn.second {
+		// A process that a rank forked is not a member beside it: it would be counted in
+		// the rank's place.
+		q.status(statusNotSupported)
+		return
+	}
+	who, ok := s.canonical(p.members)
+	if !ok {
+		q.status(statusNotFound)
+		return
+	}
+	key := meetingKey(p.kind, who)
+	m := s.meetings[key]
+	if m == nil {
+		m = s.newMeeting(key, who, p)
+	}
+	if !m.here[q.from()] || m.arrived[q.from()] != nil {
+		q.status(statusBadParameter)
+		return
+	}
+	m.arrived[q.from()] = q
+	s.meetings[key] = m
+	if len(m.arrived) < len(m.here) {
+		s.checkStuck(m)
+		return
+	}
+	s.cross(m)
+}
+
+// cross goes from this node's members to the other nodes'.
+func (s *Server) cross(m *meeting) {
+	delete(s.meetings, m.key)
+	round := s.rounds[m.key]
+	s.rounds[m.key] = round + 1
+	fence := exchange.Fence{
+		ID:      "pmix/" + m.key + "/" + strconv.Itoa(round),
+		Nodes:   m.nodes,
+		Members: m.who,
+	}
+	if m.blob != nil {
+		fence.Blob = m.blob(m)
+	}
+	s.afterUnlock(func() {
+		s.cfg.Plane.Fence(fence, func(blobs [][]byte, err error) { s.crossed(m, blobs, err) })
+	})
+}
+
+// crossed hears how it went.
+func (s *Server) crossed(m *meeting, blobs [][]byte, err error) {
+	if !s.end(m) {
+		return
+	}
+	var left *exchange.LeftError
+	if errors.As(err, &left) {
+		s.cfg.Launcher.Stuck(m.waiting(), left.Missing)
+		return
+	}
+	if err == nil && len(blobs) != len(m.nodes) {
+		err = fmt.Errorf("the fence of %d nodes brought %d answers", len(m.nodes), len(blobs))
+	}
+	m.done(m, blobs, err)
+}
+
+// end reports whether it is the caller who ends a meeting: that happens once.
+func (s *Server) end(m *meeting) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.over {
+		return false
+	}
+	m.over = true
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	if s.meetings[m.key] == m {
+		delete(s.meetings, m.key)
+	}
+	return true
+}
+
+// answer sends the same to all who came.
+func (m *meeting) answer(body []byte) {
+	for _, q := range m.arrived {
+		q.reply(body)
+	}
+}
+
+// answerStatus is answer with a status alone.
+func (m *meeting) answerStatus(code status) {
+	var e encoder
+	e.oneStatus(code)
+	m.answer(e.b)
+}
+
+func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
+	m := &meeting{plan: p, key: key, who: who, here: map[world.Proc]bool{}, arrived: map[world.Proc]*request{}}
+	nodes := map[int]bool{}
+	for _, w := range who {
+		n := s.spaces[w.World]
+		if w.Rank != world.AllRanks {
+			node := n.world.Ranks[w.Rank].Node
+			nodes[node] = true
+			if node == s.cfg.Node {
+				m.here[w] = true
+			}
+			continue
+		}
+		for _, node := range n.nodes {
+			nodes[node] = true
+		}
+		for _, rank := range n.local {
+			m.here[world.Proc{World: w.World, Rank: rank}] = true
+		}
+	}
+	m.nodes = sortedKeys(nodes)
+	if p.timeout > 0 {
+		m.timer = time.AfterFunc(p.timeout, func() { s.expire(m) })
+	}
+	return m
+}
+
+// expire ends a meeting that took too long.
+func (s *Server) expire(m *meeting) {
+	if s.end(m) {
+		m.answerStatus(statusTimeout)
+	}
+}
+
+// checkStuck tells the launcher if a member of this node that has not come never will.
+func (s *Server) checkStuck(m *meeting) {
+	if len(m.arrived) == 0 || s.ended == 0 {
+		return
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(m.here), compareProcs) {
+		if _, member, ok := s.find(p); ok && member.ended && m.arrived[p] == nil {
+			waiting := m.waiting()
+			s.afterUnlock(func() { s.cfg.Launcher.Stuck(waiting, p) })
+			return
+		}
+	}
+}
+
+// waiting are those who came.
+func (m *meeting) waiting() []world.Proc {
+	return slices.SortedFunc(maps.Keys(m.arrived), compareProcs)
+}
+
+// canonical is the members in one order, without doubles, a world of which all are named as
+// the whole of it. false: one is not known.
+func (s *Server) canonical(members []proc) ([]world.Proc, bool) {
+	ranks := map[string]map[int]bool{}
+	for _, p := range members {
+		w := p.toWorld()
+		n := s.spaces[w.World]
+		if n == nil || w.Rank != world.AllRanks && !n.has(w.Rank) {
+			return nil, false
+		}
+		if ranks[w.World] == nil {
+			ranks[w.World] = map[int]bool{}
+		}
+		ranks[w.World][w.Rank] = true
+	}
+	var all []world.Proc
+	for name, set := range ranks {
+		if set[world.AllRanks] || len(set) == len(s.spaces[name].world.Ranks) {
+			all = append(all, world.Proc{World: name, Rank: world.AllRanks})
+			continue
+		}
+		for rank := range set {
+			all = append(all, world.Proc{World: name, Rank: rank})
+		}
+	}
+	slices.SortFunc(all, compareProcs)
+	return all, len(all) > 0
+}
+
+// meetingKey names a meeting alike on all nodes. Long lists of members are hashed.
+func meetingKey(kind string, who []world.Proc) string {
+	var b strings.Builder
+	for _, p := range who {
+		fmt.Fprintf(&b, "/%s.%d", p.World, p.Rank)
+	}
+	if b.Len() <= 160 {
+		return kind + b.String()
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return kind + "/" + hex.EncodeToString(sum[:])
+}
+
+func compareProcs(a, b world.Proc) int {
+	return cmp.Or(cmp.Compare(a.World, b.World), cmp.Compare(a.Rank, b.Rank))
+}
+
+func sortedKeys(set map[int]bool) []int { return slices.Sorted(maps.Keys(set)) }

@@ -1,0 +1,93 @@
+package pmix
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// modexService answers what a rank of a node has committed, to other nodes.
+//
+//	question: asking process | process | key | same host (1 or 0) | timeout in seconds
+//	answer:   status | kvals in groups of one
+const modexService = "pmix.modex"
+
+// askNode asks the node that serves a rank. Those who ask the same at the same time share
+// one question.
+func (s *Server) askNode(h *held, node int, timeout time.Duration) {
+	seconds := uint32(timeout / time.Second)
+	var e encoder
+	e.proc(fromWorld(h.of))
+	e.string(h.key)
+	e.uint8(bit(h.sameHost))
+	e.uint32(seconds)
+	same := strconv.Itoa(node) + "/" + string(e.b)
+	others, under := s.asked[same]
+	s.asked[same] = append(others, h)
+	if under {
+		return
+	}
+	question := encoder{}
+	question.proc(fromWorld(h.who))
+	body := append(question.b, e.b...)
+	s.afterUnlock(func() {
+		s.cfg.Plane.Ask(node, modexService, body, func(answer []byte, err error) {
+			s.answered(same, answer, err)
+		})
+	})
+}
+
+// answered hears what the node of a rank answers.
+func (s *Server) answered(same string, answer []byte, err error) {
+	s.lock()
+	defer s.unlock()
+	asking := s.asked[same]
+	delete(s.asked, same)
+	d := decoder{b: answer}
+	code := status(int32(d.uint32()))
+	if err != nil || d.err != nil {
+		code = statusError
+	}
+	for _, h := range asking {
+		if code == statusSuccess && !h.sameHost {
+			if _, m, ok := s.find(h.of); ok {
+				m.data.learn(0, d.b)
+			}
+		}
+		h.finish(code, slices.Clone(d.b))
+	}
+}
+
+// answerModex answers another node.
+func (s *Server) answerModex(_ int, body []byte, reply func([]byte, error)) {
+	d := decoder{b: body}
+	h := &held{who: d.proc().toWorld(), of: d.proc().toWorld()}
+	h.key = d.string()
+	h.sameHost = d.uint8() == 1
+	timeout := time.Duration(d.uint32()) * time.Second
+	h.give = func(code status, kvals []byte) {
+		var e encoder
+		e.uint32(uint32(code))
+		answer := append(e.b, kvals...)
+		s.afterUnlock(func() { reply(answer, nil) })
+	}
+	s.lock()
+	defer s.unlock()
+	n, _, ok := s.find(h.of)
+	switch {
+	case d.err != nil:
+		err := d.err
+		s.afterUnlock(func() { reply(nil, err) })
+	case !ok || n.world.Ranks[h.of.Rank].Node != s.cfg.Node:
+		h.give(statusNotFound, nil)
+	default:
+		s.getHere(h, false, timeout)
+	}
+}
+
+func bit(set bool) uint8 {
+	if set {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,220 @@
+package pmix
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+var collecting = info{key: keyCollect, value: boolValue(true)}
+
+// fenceAll has all ranks pass a fence.
+func fenceAll(t *testing.T, w *world.World, ranks []*client, infos ...info) {
+	t.Helper()
+	tags := make([]uint32, len(ranks))
+	for i, c := range ranks {
+		tags[i] = c.ask(commandFence, fenceBody(everybody(w), infos...))
+	}
+	for i, c := range ranks {
+		require.Equal(t, statusSuccess, c.wait(tags[i]).oneStatus())
+	}
+}
+
+func (all *nodes) joinAll(w *world.World) []*client {
+	ranks := make([]*client, len(w.Ranks))
+	for rank := range ranks {
+		ranks[rank] = all.join(w, rank)
+	}
+	return ranks
+}
+
+// commitScopes commits a key for each scope.
+func commitScopes(c *client, rank int) {
+	c.t.Helper()
+	require.Equal(c.t, statusSuccess, c.status(commandCommit, func(e *encoder) {
+		commitBody(e, scopeLocal, "near", fmt.Sprint("near", rank))
+		commitBody(e, scopeRemote, "far", fmt.Sprint("far", rank))
+		commitBody(e, scopeGlobal, "both", fmt.Sprint("both", rank))
+	}))
+}
+
+func TestFenceCollectsForOtherHosts(t *testing.T) {
+	w := spread("gorun-1", 4, 2)
+	all := start(t, 2, w)
+	ranks := all.joinAll(w)
+	for rank, c := range ranks {
+		commitScopes(c, rank)
+	}
+	fenceAll(t, w, ranks, collecting)
+	away := all.servers[1].spaces[w.Name].member(0).data.away
+	require.NotEmpty(t, away)
+	require.Empty(t, all.servers[1].spaces[w.Name].member(0).data.home, "what is for its host does not travel")
+	found, code := ranks[2].data(ranks[2].call(commandGet, getBody(proc{w.Name, 0}, "far")))
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc{w.Name, 0}])
+
+	// What comes later comes with the next fence, and it alone.
+	ranks[0].commit(scopeGlobal, "later", "x")
+	fenceAll(t, w, ranks, collecting)
+	require.Greater(t, len(all.servers[1].spaces[w.Name].member(0).data.away), len(away))
+	text, _ := ranks[3].get(proc{w.Name, 0}, "later")
+	require.Equal(t, "x", text)
+	require.Equal(t, all.servers[0].spaces[w.Name].member(0).data.away, all.servers[1].spaces[w.Name].member(0).data.away)
+}
+
+func TestDirectModex(t *testing.T) {
+	w := spread("gorun-1", 2, 2)
+	all := start(t, 2, w)
+	ranks := all.joinAll(w)
+	tag := ranks[1].ask(commandGet, getBody(proc{w.Name, 0}, "far"))
+	other := ranks[1].ask(commandGet, getBody(proc{w.Name, 0}, "far"))
+	ranks[1].unanswered(tag)
+	commitScopes(ranks[0], 0)
+	for _, tag := range []uint32{tag, other} {
+		found, code := ranks[1].data(ranks[1].wait(tag))
+		require.Equal(t, statusSuccess, code)
+		require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc{w.Name, 0}])
+	}
+	fenceAll(t, w, ranks)
+	require.Empty(t, all.servers[0].spaces[w.Name].member(1).data.away, "nothing was collected")
+
+	// Here already, until the client says that it must be newer.
+	ranks[0].commit(scopeGlobal, "far", "newer")
+	text, _ := ranks[1].get(proc{w.Name, 0}, "far")
+	require.Equal(t, "far0", text)
+	text, _ = ranks[1].get(proc{w.Name, 0}, "far", info{key: keyRefresh, value: boolValue(true)})
+	require.Equal(t, "newer", text)
+	_, code := ranks[1].get(proc{w.Name, 0}, "unknown", info{key: keyImmediate, value: boolValue(true)})
+	require.Equal(t, statusNotFound, code)
+}
+
+// Two agents may be on one host: what is for the host is for the ranks of both.
+func TestTwoAgentsOnOneHost(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	w.Ranks[1].Node = 1
+	all := start(t, 2, w)
+	ranks := all.joinAll(w)
+	for rank, c := range ranks {
+		commitScopes(c, rank)
+		job, _, _ := c.jobInfo(w)
+		require.Equal(t, "0,1", job["pmix.lpeers"])
+	}
+	fenceAll(t, w, ranks, collecting)
+	found, code := ranks[1].data(ranks[1].call(commandGet, getBody(proc{w.Name, 0}, "near")))
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, map[string]string{"near": "near0", "both": "both0"}, found[proc{w.Name, 0}])
+}
+
+func TestStuckAcrossNodes(t *testing.T) {
+	w := spread("gorun-1", 3, 3)
+	all := start(t, 3, w)
+	a := all.join(w, 0)
+	tag := a.ask(commandFence, fenceBody(everybody(w)))
+	a.unanswered(tag)
+	all.servers[2].Ended(world.Proc{World: w.Name, Rank: 2})
+	require.Equal(t, "stuck [0] 2", all.heard.next(t))
+
+	v := spread("gorun-2", 2, 2)
+	for _, s := range all.servers {
+		s.Add(v)
+	}
+	b := all.join(v, 0)
+	get := b.ask(commandGet, getBody(proc{v.Name, 1}, "k"))
+	b.unanswered(get)
+	all.servers[1].Ended(world.Proc{World: v.Name, Rank: 1})
+	require.Equal(t, "stuck [0] 1", all.heard.next(t))
+	require.Equal(t, statusNotFound, b.wait(get).oneStatus())
+}
+
+func TestTwoWorlds(t *testing.T) {
+	v, w := spread("gorun-1", 2, 2), spread("gorun-2", 2, 2)
+	all := start(t, 2, v, w)
+	parents, children := all.joinAll(v), all.joinAll(w)
+	both := append(everybody(v), everybody(w)...)
+	commitScopes(parents[0], 0)
+	ranks := append(parents, children...)
+	tags := make([]uint32, len(ranks))
+	for i, c := range ranks {
+		tags[i] = c.ask(commandFence, fenceBody(both, collecting))
+	}
+	for i, c := range ranks {
+		require.Equal(t, statusSuccess, c.wait(tags[i]).oneStatus())
+	}
+	// Who is of the other world is told all of it, once.
+	found, code := children[1].data(children[1].call(commandGet, getBody(proc{v.Name, 0}, "far")))
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, "far0", found[proc{v.Name, 0}]["far"])
+	require.Equal(t, "2", found[proc{v.Name, rankWildcard}]["pmix.job.size"])
+	require.Equal(t, "host1", found[proc{v.Name, 1}]["pmix.hname"])
+	found, _ = children[1].data(children[1].call(commandGet, getBody(proc{v.Name, 0}, "far")))
+	require.Len(t, found, 1)
+	text, _ := children[0].get(proc{v.Name, 0}, "near")
+	require.Equal(t, "near0", text, "worlds share hosts")
+	found, _ = children[0].data(children[0].call(commandGet, getBody(proc{v.Name, rankWildcard}, "")))
+	require.Len(t, found, 3)
+	text, _ = children[0].get(proc{v.Name, 1}, "pmix.hname")
+	require.Equal(t, "host1", text)
+}
+
+func TestEvents(t *testing.T) {
+	w, v := spread("gorun-1", 3, 3), spread("gorun-2", 1, 1)
+	all := start(t, 3, w, v)
+	ranks := all.joinAll(w)
+	other := all.join(v, 0)
+	register := func(c *client, codes ...status) {
+		require.Equal(t, statusSuccess, c.status(commandRegisterEvents, func(e *encoder) {
+			e.oneSize(len(codes))
+			if len(codes) > 0 {
+				e.group(len(codes))
+				for _, code := range codes {
+					e.uint32(uint32(code))
+				}
+			}
+			e.infoList(nil)
+		}))
+	}
+	notify := func(code status, to dataRange, infos ...info) {
+		require.Equal(t, statusSuccess, ranks[0].status(commandNotify, func(e *encoder) {
+			e.oneStatus(code)
+			e.group(1)
+			e.uint8(uint8(to))
+			e.infoList(infos)
+		}))
+	}
+	// heard is the codes of what a client has been told until now.
+	heard := func(c *client) []status {
+		c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
+		codes := []status{}
+		for _, body := range c.heard {
+			d := decoder{b: body}
+			require.Equal(t, uint8(commandNotify), d.oneUint8())
+			codes = append(codes, d.oneStatus())
+			require.Equal(t, proc{w.Name, 0}, d.oneProc())
+			d.infoList()
+			require.NoError(t, d.err)
+		}
+		c.heard = nil
+		return codes
+	}
+	register(ranks[0], -1000)
+	register(ranks[1], -1000, -1001)
+	register(other)
+	notify(-1000, rangeNamespace, info{key: "k", value: stringValue("v")})
+	notify(-1001, rangeSession)
+	notify(-1000, rangeLocal)
+	notify(-1000, rangeProcLocal)
+	notify(-1002, rangeGlobal, info{key: keyEventNotDefault, value: boolValue(true)})
+	notify(-1001, rangeCustom, info{key: keyEventTargets, value: procValue(proc{w.Name, 2})})
+	require.Empty(t, heard(ranks[0]), "who tells is not told")
+	require.Equal(t, []status{-1000, -1001}, heard(ranks[1]))
+	require.Equal(t, []status{-1001, -1000}, heard(other), "of another world, on the same host")
+	require.Empty(t, heard(ranks[2]))
+	register(ranks[2], -1001)
+	require.Equal(t, []status{-1001, -1001}, heard(ranks[2]), "what was told before it registered")
+	_ = ranks[2].ask(commandDeregisterEvents, func(e *encoder) { e.oneStatus(-1001) })
+	notify(-1001, rangeSession)
+	require.Empty(t, heard(ranks[2]))
+}

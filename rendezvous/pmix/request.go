@@ -1,0 +1,26 @@
+package pmix
+
+import "gorun/rendezvous/world"
+
+// request is a message of a rank that waits for its answer.
+type request struct {
+	conn *conn
+	tag  uint32
+	// body is what comes after the command. It stays valid: values decoded from it can be
+	// kept.
+	body decoder
+}
+
+// from is the rank that asks.
+func (q *request) from() world.Proc { return q.conn.who }
+
+// reply answers. It may be called on any goroutine, does not wait, and does nothing when
+// the connection has ended.
+func (q *request) reply(body []byte) { q.conn.send(q.tag, body) }
+
+// status answers with a group {status} and nothing else.
+func (q *request) status(code status) {
+	var e encoder
+	e.oneStatus(code)
+	q.reply(e.b)
+}

@@ -1,0 +1,115 @@
+package pmix
+
+import (
+	"fmt"
+	"net"
+	"sync"
+
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// Config is what a server needs.
+type Config struct {
+	// Node is the number of this node: the server is for the ranks whose Rank.Node it is.
+	Node     int
+	Plane    exchange.Plane
+	Launcher world.Launcher
+	// UID is the user whose processes may connect.
+	UID int
+	// Dir makes a directory that this user alone can enter and returns its name. It is
+	// called once, when the first rank connects; whoever gave it removes the directory.
+	Dir func() (string, error)
+}
+
+// Server is one node's.
+type Server struct {
+	cfg         Config
+	directories directories
+
+	// mu guards all that follows, and the fields of spaces, members and meetings. Nobody
+	// waits while holding it.
+	mu       sync.Mutex
+	later    []func() // what the holder of mu does once it has unlocked it
+	closed   bool
+	spaces   map[string]*namespace
+	conns    map[*conn]struct{}
+	pending  []*conn // have not said who they are, oldest first
+	index    uint32  // the next connection's
+	ended    int     // how many ranks of this node have
+	meetings map[string]*meeting
+	rounds   map[string]int // how many meetings of each kind and members are over
+	asked    map[string][]*held
+	events   eventHistory
+}
+
+// New makes a server. It does nothing before a rank connects.
+func New(cfg Config) *Server {
+	s := &Server{
+		cfg:         cfg,
+		directories: directories{make: cfg.Dir},
+		spaces:      map[string]*namespace{},
+		conns:       map[*conn]struct{}{},
+		meetings:    map[string]*meeting{},
+		rounds:      map[string]int{},
+		asked:       map[string][]*held{},
+	}
+	cfg.Plane.Serve(modexService, s.answerModex)
+	cfg.Plane.Serve(eventService, s.answerEvent)
+	return s
+}
+
+// Add makes a world known. It must be known before its ranks are started.
+func (s *Server) Add(w *world.World) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spaces[w.Name] = newNamespace(w, s.cfg.Node)
+}
+
+// Listen opens the address at which ranks connect, on this host alone, and returns
+// PMIX_SERVER_URI3's value for them. What the listener accepts is for Serve.
+func (s *Server) Listen() (net.Listener, string, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", fmt.Errorf("listen for ranks that speak PMIx: %w", err)
+	}
+	return listener, fmt.Sprintf("gorun-node%d.0;tcp4://%s", s.cfg.Node, listener.Addr()), nil
+}
+
+// Close ends all connections, drops what waits, and removes what ranks wished to have
+// removed. It is for when they are gone.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	var leftovers []string
+	for _, n := range s.spaces {
+		for _, m := range n.members {
+			leftovers, m.leftovers = append(leftovers, m.leftovers...), nil
+		}
+	}
+	open := append([]*conn(nil), s.pending...)
+	for c := range s.conns {
+		open = append(open, c)
+	}
+	s.meetings, s.asked = map[string]*meeting{}, map[string][]*held{}
+	s.mu.Unlock()
+	for _, c := range open {
+		c.close()
+	}
+	s.removeLeftovers(leftovers)
+}
+
+// lock and unlock are mu's, for those who use afterUnlock.
+func (s *Server) lock() { s.mu.Lock() }
+
+func (s *Server) unlock() {
+	later := s.later
+	s.later = nil
+	s.mu.Unlock()
+	for _, do := range later {
+		do()
+	}
+}
+
+// afterUnlock has something done that may call back, as the plane and the launcher do.
+func (s *Server) afterUnlock(do func()) { s.later = append(s.later, do) }

@@ -1,0 +1,389 @@
+package pmix
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+// jobInfo is what a rank gets at first: what is of the world and its host, by key, and what
+// is of each rank.
+func (c *client) jobInfo(w *world.World) (map[string]string, []map[string]string, *decoder) {
+	c.t.Helper()
+	d := c.call(commandJobInfo, nil)
+	require.Equal(c.t, w.Name, d.oneString())
+	job := map[string]string{}
+	ranks := make([]map[string]string, len(w.Ranks))
+	var hosts *decoder
+	for d.more() {
+		d.one()
+		k := d.kval()
+		b, _ := k.value.bytes()
+		blob := &decoder{b: b}
+		switch k.key {
+		case "pmix.pblob":
+			rank := blob.oneUint32()
+			ranks[rank] = kvalTexts(blob)
+			require.NoError(c.t, blob.err)
+		case "pmix.mblob":
+			hosts = blob
+		default:
+			job[k.key] = k.value.shown()
+		}
+	}
+	require.NoError(c.t, d.err)
+	return job, ranks, hosts
+}
+
+func TestWhatARankKnows(t *testing.T) {
+	w := spread("gorun-1", 4, 2)
+	w.Universe = 9
+	w.Apps = []world.App{{NumRanks: 1, Argv: []string{"./a"}}, {NumRanks: 3, Argv: []string{"./b", "-v"}, Dir: "/tmp"}}
+	for rank := 1; rank < 4; rank++ {
+		w.Ranks[rank].App = 1
+	}
+	w.Ranks[3].CPUs, w.Ranks[3].Locality = "2-3", "NM0:SK0:L30:L21:L12-3:CR2-3:HT2-3"
+	all := start(t, 2, w)
+	c := all.join(w, 3)
+	job, ranks, hosts := c.jobInfo(w)
+	for key, text := range map[string]string{
+		"pmix.job.size": "4", "pmix.max.size": "4", "pmix.univ.size": "9", "pmix.num.nodes": "2", "pmix.job.napps": "2",
+		"pmix.jobid": "gorun-1", "pmix.nlist": "host0,host1", "pmix.offset": "0",
+		"pmix.local.size": "2", "pmix.node.size": "2", "pmix.lpeers": "2,3", "pmix.lldr": "2",
+		"OMPI_APP_SIZES": "1 3", "OMPI_FIRST_RANKS": "0 1",
+	} {
+		require.Equal(t, text, job[key], key)
+	}
+	require.NotContains(t, job, "pmix.parent")
+	require.Equal(t, "2", ranks[3]["pmix.apprank"])
+	for key, text := range map[string]string{
+		"pmix.lrank": "1", "pmix.nrank": "1", "pmix.nodeid": "1", "pmix.appnum": "1", "pmix.grank": "3", "pmix.hname": "host1",
+		"pmix.cpuset": "hwloc:2-3", "pmix.locstr": "NM0:SK0:L30:L21:L12-3:CR2-3:HT2-3",
+	} {
+		require.Equal(t, text, ranks[3][key], key)
+	}
+	require.NotContains(t, ranks[0], "pmix.locstr")
+	require.NotContains(t, ranks[0], "pmix.pdir", "its directory is on another host")
+	require.Equal(t, 2, hosts.oneSize())
+	require.Equal(t, map[string]string{"host0": "0,1", "host1": "2,3"}, kvalTexts(hosts))
+	for _, dir := range []string{job["pmix.tmpdir"], job["pmix.nsdir"], ranks[2]["pmix.pdir"], ranks[3]["pmix.pdir"]} {
+		info, err := os.Stat(dir)
+		require.NoError(t, err)
+		require.Equal(t, os.ModeDir|0o700, info.Mode(), dir)
+	}
+}
+
+func TestNothingIsMadeBeforeARankAsks(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	all.join(w, 0)
+	made, err := os.ReadDir(all.dir)
+	require.NoError(t, err)
+	require.Empty(t, made)
+}
+
+func TestWhoSpawnedAWorld(t *testing.T) {
+	w := spread("gorun-2", 1, 1)
+	w.Parent = world.Proc{World: "gorun-1", Rank: 3}
+	w.Ranks[0].Job = 4
+	all := start(t, 1, w)
+	job, ranks, _ := all.join(w, 0).jobInfo(w)
+	require.Equal(t, "gorun-1.3", job["pmix.parent"])
+	require.Equal(t, "gorun-1.3", ranks[0]["pmix.parent"])
+	require.Equal(t, "4", ranks[0]["pmix.grank"])
+}
+
+func TestScopesOnOneHost(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	require.Equal(t, statusSuccess, a.status(commandCommit, func(e *encoder) {
+		commitBody(e, scopeLocal, "near", "n")
+		commitBody(e, scopeRemote, "far", "f")
+		commitBody(e, scopeGlobal, "both", "b")
+	}))
+	found, code := b.data(b.call(commandGet, getBody(proc{w.Name, 0}, "near")))
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, map[proc]map[string]string{{w.Name, 0}: {"near": "n", "both": "b"}}, found)
+}
+
+func TestGetWaitsForCommit(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	_, code := b.get(proc{w.Name, 0}, "k", info{key: keyImmediate, value: boolValue(true)})
+	require.Equal(t, statusNotFound, code)
+	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+	b.unanswered(tag)
+	a.commit(scopeGlobal, "k", "v")
+	found, code := b.data(b.wait(tag))
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, "v", found[proc{w.Name, 0}]["k"])
+}
+
+func TestGetTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 2, 1)
+		all := start(t, 1, w)
+		a, b := all.join(w, 0), all.join(w, 1)
+		begin := time.Now()
+		_, code := b.get(proc{w.Name, 0}, "k", info{key: keyTimeout, value: uint32Value(5)})
+		require.Equal(t, statusTimeout, code)
+		require.Equal(t, 5*time.Second, time.Since(begin))
+		a.commit(scopeGlobal, "k", "v")
+		begin = time.Now()
+		_, code = b.get(proc{w.Name, 0}, "another")
+		require.Equal(t, statusNotFound, code)
+		require.Equal(t, lateKey, time.Since(begin))
+		tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "late"))
+		b.unanswered(tag)
+		a.commit(scopeGlobal, "late", "yes")
+		found, _ := b.data(b.wait(tag))
+		require.Equal(t, "yes", found[proc{w.Name, 0}]["late"])
+	})
+}
+
+func TestReservedKeys(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	_, code := b.get(proc{w.Name, 0}, "pmix.hwlocxml2")
+	require.Equal(t, statusNotFound, code)
+	_, code = b.get(proc{w.Name, rankWildcard}, "pmix.nosuchkey")
+	require.Equal(t, statusNotFound, code)
+	text, _ := b.get(proc{w.Name, rankWildcard}, "pmix.job.size")
+	require.Equal(t, "2", text)
+	text, _ = b.get(proc{w.Name, 0}, "pmix.hname")
+	require.Equal(t, "host0", text)
+	a.commit(scopeGlobal, "pmix.arch", "amd64")
+	text, _ = b.get(proc{w.Name, 0}, "pmix.arch")
+	require.Equal(t, "amd64", text)
+	for _, nobody := range []proc{{"gorun-9", 0}, {w.Name, 2}, {w.Name, rankUndefined}, {w.Name, rankLocalNode}} {
+		_, code = b.get(nobody, "k")
+		require.Equal(t, statusNotFound, code)
+	}
+}
+
+func TestFences(t *testing.T) {
+	w := spread("gorun-1", 3, 1)
+	all := start(t, 1, w)
+	ranks := []*client{all.join(w, 0), all.join(w, 1), all.join(w, 2)}
+	for range 3 {
+		first := ranks[0].ask(commandFence, fenceBody(everybody(w)))
+		// Others may meet meanwhile, in any order of their names.
+		pair := ranks[1].ask(commandFence, fenceBody([]proc{{w.Name, 1}, {w.Name, 2}}))
+		require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody([]proc{{w.Name, 2}, {w.Name, 1}})))
+		require.Equal(t, statusSuccess, ranks[1].wait(pair).oneStatus())
+		// All by name are all.
+		second := ranks[1].ask(commandFence, fenceBody([]proc{{w.Name, 2}, {w.Name, 1}, {w.Name, 0}}))
+		ranks[0].unanswered(first)
+		require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody(everybody(w))))
+		require.Equal(t, statusSuccess, ranks[0].wait(first).oneStatus())
+		require.Equal(t, statusSuccess, ranks[1].wait(second).oneStatus())
+	}
+	require.Equal(t, 6, all.hub.fenced)
+	require.Empty(t, all.servers[0].meetings)
+	require.Equal(t, statusBadParameter, ranks[0].status(commandFence, fenceBody([]proc{{w.Name, 1}})), "not a member")
+	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody([]proc{{"gorun-9", 0}})))
+	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody(nil)))
+	tag := ranks[0].ask(commandFence, fenceBody(everybody(w)))
+	require.Equal(t, statusBadParameter, ranks[0].status(commandFence, fenceBody(everybody(w))), "it is there already")
+	ranks[0].unanswered(tag)
+}
+
+func TestFenceTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 2, 1)
+		all := start(t, 1, w)
+		a, b := all.join(w, 0), all.join(w, 1)
+		require.Equal(t, statusTimeout, a.status(commandFence, fenceBody(everybody(w), info{key: keyTimeout, value: uint32Value(3)})))
+		tag := a.ask(commandFence, fenceBody(everybody(w)))
+		require.Equal(t, statusSuccess, b.status(commandFence, fenceBody(everybody(w))))
+		require.Equal(t, statusSuccess, a.wait(tag).oneStatus())
+	})
+}
+
+func TestAbort(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	code := all.join(w, 1).status(commandAbort, func(e *encoder) {
+		e.oneStatus(42)
+		e.oneString("no more")
+		e.procList(everybody(w))
+	})
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, "abort 1 42 no more", all.heard.next(t))
+}
+
+func TestHowRanksEnd(t *testing.T) {
+	w := spread("gorun-1", 3, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	require.Equal(t, statusSuccess, a.status(commandFinalize, nil))
+	require.Equal(t, "finalized 0", all.heard.next(t))
+	require.NoError(t, a.conn.Close())
+	tag := b.ask(commandFence, fenceBody(everybody(w)))
+	b.unanswered(tag)
+	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 2})
+	require.Equal(t, "stuck [1] 2", all.heard.next(t), "it never called MPI_Init")
+	require.NoError(t, b.conn.Close())
+	require.Equal(t, "left 1", all.heard.next(t))
+}
+
+// What a rank sent before its process ended is served before others hear of its end.
+func TestEndedAfterItsLastRequest(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+	b.unanswered(tag)
+	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
+	a.commit(scopeGlobal, "k", "v")
+	found, _ := b.data(b.wait(tag))
+	require.Equal(t, "v", found[proc{w.Name, 0}]["k"])
+	require.NoError(t, a.conn.Close())
+	require.Equal(t, "left 0", all.heard.next(t))
+}
+
+func TestGetOfWhoHasEnded(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	b := all.join(w, 1)
+	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+	b.unanswered(tag)
+	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
+	require.Equal(t, "stuck [1] 0", all.heard.next(t))
+	require.Equal(t, statusNotFound, b.wait(tag).oneStatus())
+	_, code := b.get(proc{w.Name, 0}, "k")
+	require.Equal(t, statusNotFound, code)
+}
+
+// A process that the rank forked holds its connection open.
+func TestEndedWithItsConnectionOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 2, 1)
+		all := start(t, 1, w)
+		all.join(w, 0)
+		b := all.join(w, 1)
+		tag := b.ask(commandFence, fenceBody(everybody(w)))
+		b.unanswered(tag)
+		all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
+		require.Equal(t, "left 0", all.heard.next(t))
+		require.Equal(t, "stuck [1] 0", all.heard.next(t))
+	})
+}
+
+func TestGarbageEndsOneConnection(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	a.ask(commandGet, func(e *encoder) { e.b = append(e.b, "garbage"...) })
+	require.Contains(t, all.heard.next(t), "broken 0 command 4: ")
+	_, err := a.conn.Read(make([]byte, 1))
+	require.Error(t, err)
+	b.commit(scopeGlobal, "k", "v")
+	_, err = b.conn.Write(appendFrame(nil, 1, nil)[:headerSize-8])
+	require.NoError(t, err)
+	_, err = b.conn.Write([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
+	require.NoError(t, err)
+	require.Contains(t, all.heard.next(t), "broken 1 a message of 4294967295 bytes is announced")
+}
+
+func TestCommandsThatNobodyServes(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	c := all.join(w, 0)
+	for _, cmd := range []command{commandMonitor, commandAllocate, commandRefreshCache, 99, 255} {
+		require.Equal(t, statusNotSupported, c.status(cmd, nil), "command %d", cmd)
+	}
+}
+
+func TestLog(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	all := start(t, 1, w)
+	c := all.join(w, 0)
+	body := func(infos ...info) func(*encoder) {
+		return func(e *encoder) {
+			e.group(1)
+			e.uint64(1)
+			e.infoList(infos)
+			e.infoList(nil)
+		}
+	}
+	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("hello")})))
+	require.Equal(t, "say 0 hello", all.heard.next(t))
+	require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.job", value: boolValue(true)})))
+}
+
+func TestQueries(t *testing.T) {
+	w, v := spread("gorun-1", 2, 1), spread("gorun-2", 3, 1)
+	all := start(t, 1, w, v)
+	c := all.join(w, 0)
+	ask := func(qualifiers []info, keys ...string) (map[string]string, status) {
+		d := c.call(commandQuery, func(e *encoder) {
+			e.oneSize(1)
+			e.group(1)
+			e.uint32(uint32(len(keys)))
+			for _, key := range keys {
+				e.string(key)
+			}
+			e.size(len(qualifiers))
+			for _, q := range qualifiers {
+				e.info(q)
+			}
+		})
+		code := d.oneStatus()
+		found := map[string]string{}
+		for _, i := range d.infoList() {
+			found[i.key] = i.value.shown()
+		}
+		require.NoError(t, d.err)
+		return found, code
+	}
+	found, code := ask(nil, "pmix.qry.ns", "pmix.qry.psetnum", "pmix.job.size", "pmix.lpeers")
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, map[string]string{"pmix.qry.ns": "gorun-1,gorun-2", "pmix.qry.psetnum": "0", "pmix.job.size": "2", "pmix.lpeers": "0,1"}, found)
+	found, code = ask([]info{{key: "pmix.nspace", value: stringValue("gorun-2")}}, "pmix.job.size", "pmix.qry.qlst")
+	require.Equal(t, statusPartialSuccess, code)
+	require.Equal(t, map[string]string{"pmix.job.size": "3"}, found)
+	_, code = ask([]info{{key: "pmix.nspace", value: stringValue("gorun-9")}}, "pmix.job.size")
+	require.Equal(t, statusNotSupported, code)
+}
+
+func TestFilesThatRanksLeave(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	a, b := all.join(w, 0), all.join(w, 1)
+	job, _, _ := a.jobInfo(w)
+	var files []string
+	for _, name := range []string{"one", "two", "three"} {
+		file := filepath.Join(all.dir, name)
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		files = append(files, file)
+	}
+	control := func(c *client, infos ...info) status {
+		return c.status(commandJobControl, func(e *encoder) { e.procList(nil); e.infoList(infos) })
+	}
+	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUp, value: stringValue(files[0])}))
+	require.Equal(t, statusSuccess, control(b, info{key: keyCleanUp, value: stringValue(files[1] + "," + all.dir)}))
+	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.nsdir"])}, info{key: "pmix.clnup.recurse", value: boolValue(true)}))
+	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUpDir, value: stringValue("/home")}))
+	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.tmpdir"] + "/../..")}))
+	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUp, value: stringValue("relative")}))
+	require.Equal(t, statusNotSupported, control(a, info{key: "pmix.jctrl.kill", value: boolValue(true)}))
+	require.NoError(t, a.conn.Close())
+	require.Equal(t, "left 0", all.heard.next(t))
+	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
+	require.NoFileExists(t, files[0])
+	require.FileExists(t, files[1])
+	all.servers[0].Close()
+	require.NoFileExists(t, files[1])
+	require.FileExists(t, files[2])
+	require.DirExists(t, all.dir, "directories are not removed")
+}

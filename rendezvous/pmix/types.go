@@ -1,0 +1,160 @@
+package pmix
+
+import "fmt"
+
+// dataType is PMIx's number of a type (pmix_data_type_t).
+type dataType uint16
+
+// The types that the encoding v3 knows.
+const (
+	typeUndef            dataType = 0
+	typeBool             dataType = 1
+	typeByte             dataType = 2
+	typeString           dataType = 3
+	typeSize             dataType = 4
+	typePID              dataType = 5
+	typeInt              dataType = 6
+	typeInt8             dataType = 7
+	typeInt16            dataType = 8
+	typeInt32            dataType = 9
+	typeInt64            dataType = 10
+	typeUint             dataType = 11
+	typeUint8            dataType = 12
+	typeUint16           dataType = 13
+	typeUint32           dataType = 14
+	typeUint64           dataType = 15
+	typeFloat            dataType = 16
+	typeDouble           dataType = 17
+	typeTimeval          dataType = 18
+	typeTime             dataType = 19
+	typeStatus           dataType = 20
+	typeValue            dataType = 21
+	typeProc             dataType = 22
+	typeApp              dataType = 23
+	typeInfo             dataType = 24
+	typePdata            dataType = 25
+	typeBuffer           dataType = 26
+	typeByteObject       dataType = 27
+	typeKval             dataType = 28
+	typePersist          dataType = 30
+	typePointer          dataType = 31
+	typeScope            dataType = 32
+	typeDataRange        dataType = 33
+	typeCommand          dataType = 34
+	typeInfoDirectives   dataType = 35
+	typeDataType         dataType = 36
+	typeProcState        dataType = 37
+	typeProcInfo         dataType = 38
+	typeDataArray        dataType = 39
+	typeProcRank         dataType = 40
+	typeQuery            dataType = 41
+	typeCompressedString dataType = 42
+	typeAllocDirective   dataType = 43
+	typeIOFChannel       dataType = 45
+	typeEnvar            dataType = 46
+)
+
+// Ranks that stand for others (pmix_rank_t).
+const (
+	rankUndefined = 0xffffffff
+	rankWildcard  = 0xfffffffe
+	rankLocalNode = 0xfffffffd
+	// rankLargest is the largest number that is a rank.
+	rankLargest = 0xfffffff0
+)
+
+// scope says who is to see what a rank commits (pmix_scope_t).
+type scope uint8
+
+const (
+	scopeLocal  scope = 1 // ranks on its host
+	scopeRemote scope = 2 // ranks on other hosts
+	scopeGlobal scope = 3 // both
+)
+
+// status is how a request ended (pmix_status_t). It is an error, but for statusSuccess, so
+// that a handler can return it.
+type status int32
+
+const (
+	statusSuccess         status = 0
+	statusError           status = -1
+	statusExists          status = -11
+	statusInvalidCred     status = -12
+	statusNoPermissions   status = -23
+	statusTimeout         status = -24
+	statusUnreachable     status = -25
+	statusBadParameter    status = -27
+	statusOutOfResource   status = -29
+	statusNotFound        status = -46
+	statusNotSupported    status = -47
+	statusPartialSuccess  status = -52
+	statusLostConnection  status = -61
+	statusOperationDone   status = -157
+	statusProcTerminated  status = -201
+	statusProcAborted     status = -8
+	statusJobFailedToMap  status = -179
+	statusJobNotLaunched  status = -181
+	statusNotEnoughSlots  status = -234
+	statusProgramNotFound status = -190
+)
+
+func (s status) Error() string { return fmt.Sprintf("PMIx status %d", int32(s)) }
+
+// proc is PMIx's name of a process: the world's name, and a rank or rankWildcard.
+type proc struct {
+	nspace string
+	rank   uint32
+}
+
+// value is an item with its type, encoded as it came: what is only passed on is never
+// decoded. raw is valid: newValue's and decoder.value's were looked through to their end.
+type value struct {
+	typ dataType
+	raw []byte
+}
+
+// kval is a key and its value (pmix_kval_t).
+type kval struct {
+	key   string
+	value value
+}
+
+// info is an attribute of a request (pmix_info_t). flags: 1 required, 16 persistent, …
+type info struct {
+	key   string
+	flags uint32
+	value value
+}
+
+// app is a program that is to be spawned (pmix_app_t).
+type app struct {
+	command  string
+	argv     []string
+	env      []string
+	dir      string
+	maxProcs int
+	infos    []info
+}
+
+// query is one question of a QUERY (pmix_query_t).
+type query struct {
+	keys       []string
+	qualifiers []info
+}
+
+// find returns the value of a key.
+func find(infos []info, key string) (value, bool) {
+	for _, i := range infos {
+		if i.key == key {
+			return i.value, true
+		}
+	}
+	return value{}, false
+}
+
+// isTrue reports whether a flag is set. One that is there without a value counts as set.
+func isTrue(infos []info, key string) bool {
+	v, ok := find(infos, key)
+	return ok && v.isTrue()
+}

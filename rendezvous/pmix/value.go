@@ -1,0 +1,107 @@
+package pmix
+
+// What values hold. A value of another type than was asked for holds nothing.
+
+// string is what a string holds.
+func (v value) string() (string, bool) {
+	if v.typ != typeString {
+		return "", false
+	}
+	d := decoder{b: v.raw}
+	return d.string(), d.err == nil
+}
+
+// integer is the number that any type of integers holds.
+func (v value) integer() (int64, bool) {
+	d := decoder{b: v.raw}
+	var n uint64
+	switch v.typ {
+	case typeSize, typePID, typeInt, typeUint:
+		n = d.integer()
+	case typeBool, typeByte, typeUint8, typeScope, typeDataRange, typePersist, typeProcState:
+		n = uint64(d.uint8())
+	case typeInt8:
+		n = uint64(int8(d.uint8()))
+	case typeInt16:
+		n = uint64(int16(d.uint16()))
+	case typeUint16:
+		n = uint64(d.uint16())
+	case typeInt32, typeStatus:
+		n = uint64(int32(d.uint32()))
+	case typeUint32, typeProcRank:
+		n = uint64(d.uint32())
+	case typeInt64, typeUint64, typeTime:
+		n = d.uint64()
+	default:
+		return 0, false
+	}
+	return int64(n), d.err == nil
+}
+
+// isTrue is what a flag holds; one without a value is set.
+func (v value) isTrue() bool {
+	if v.typ == typeUndef {
+		return true
+	}
+	if s, ok := v.string(); ok {
+		return s == "" || s == "1" || s == "true" || s == "t" || s == "yes"
+	}
+	n, ok := v.integer()
+	return ok && n != 0
+}
+
+// bytes is what a byte object holds.
+func (v value) bytes() ([]byte, bool) {
+	if v.typ != typeByteObject && v.typ != typeCompressedString {
+		return nil, false
+	}
+	d := decoder{b: v.raw}
+	return d.bytes(), d.err == nil
+}
+
+// proc is the process that a value names.
+func (v value) proc() (proc, bool) {
+	if v.typ != typeProc {
+		return proc{}, false
+	}
+	d := decoder{b: v.raw}
+	return d.proc(), d.err == nil
+}
+
+// array is the type and the elements of a data array: what its encoding holds after them.
+func (v value) array() (typ dataType, n int, elements decoder, ok bool) {
+	if v.typ != typeDataArray {
+		return 0, 0, decoder{}, false
+	}
+	d := decoder{b: v.raw}
+	typ = dataType(d.uint16())
+	n = d.count(d.integer())
+	return typ, n, d, d.err == nil
+}
+
+// infos is an array of infos.
+func (v value) infos() ([]info, bool) {
+	typ, n, d, ok := v.array()
+	if !ok || typ != typeInfo {
+		return nil, false
+	}
+	return d.infos(n), d.err == nil
+}
+
+// procs is an array of processes.
+func (v value) procs() ([]proc, bool) {
+	typ, n, d, ok := v.array()
+	if !ok || typ != typeProc {
+		return nil, false
+	}
+	return d.procs(n), d.err == nil
+}
+
+// envar is an environment variable, with what stands between its parts.
+func (v value) envar() (name, val string, separator byte, ok bool) {
+	if v.typ != typeEnvar {
+		return "", "", 0, false
+	}
+	d := decoder{b: v.raw}
+	return d.string(), d.string(), d.uint8(), true
+}
