@@ -31,7 +31,7 @@ const (
 type head struct {
 	settings *settings
 	nodes    []*node
-	plan     *job.Plan
+	plan     atomic.Pointer[job.Plan] // it grows when ranks spawn others
 	start    func(*node) *wire.Start
 	stdio    wire.Stdio
 	output   job.OutputWish
@@ -40,6 +40,7 @@ type head struct {
 	credits  []credit  // by node
 	logs     *headLogs // nil: nodes write their own
 	stdin    *stdinPump
+	exchange *exchangeHub
 	engine   *engineAgents // nil: no resource manager started the agents
 	signals  chan os.Signal
 	hold     func() // keeps signals until listen, once
@@ -60,14 +61,18 @@ type head struct {
 
 	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
-	mu     sync.Mutex // guards sup and timers
+	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
+	moreRanks func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error)
+	growths   growths
+
+	mu     sync.Mutex // guards sup, timers and growths
 	timers []*time.Timer
 	over   chan struct{} // closed when the supervisor is done
 }
 
 // run starts the plan's ranks and returns when nothing of the job is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
-	supervision := h.plan.Supervision()
+	supervision := h.plan.Load().Supervision()
 	supervision.Began, supervision.SignalName = time.Now(), diagnosis.SignalName
 	if h.engine != nil {
 		supervision.Engine = h.engine.title
@@ -119,6 +124,7 @@ const (
 // finish writes out what ranks said last and lets go of everything.
 func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
+	h.exchange.close()
 	h.stdin.stop()
 	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // there will be a report
 		h.console.EndStderr()
@@ -203,7 +209,11 @@ func (h *head) begin(n *node) error {
 		hear := func(f wire.Frame) error { return h.frame(n, f) }
 		n.hear.Store(&hear)
 	}
-	return n.link.Send(h.start(n))
+	if err := n.link.Send(h.start(n)); err != nil {
+		return err
+	}
+	h.exchange.begin(n)
+	return nil
 }
 
 // receive hears of the end of a node's link and, where nobody does so yet, reads its
@@ -220,6 +230,7 @@ func (h *head) receive(n *node) {
 		}
 	}
 	if err != nil {
+		h.exchange.nodeLost(n)
 		h.post(job.NodeLost{Node: n.number, Text: h.lost(n, err), At: time.Now()})
 	}
 }
@@ -271,6 +282,12 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(s wire.StartFailed) { h.post(h.startFailed(n, s)) })
 	case wire.TypeEnded:
 		return decode(f, func(e wire.Ended) { h.endings.pass(func() { h.ended(n, e) }) })
+	case wire.TypeSpawn:
+		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
+	case wire.TypeGrown:
+		return decode(f, func(m wire.Grown) { h.grown(n, m) })
+	case wire.TypeExchange:
+		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
 	case wire.TypeSuspend:
 		return h.suspended()
 	case wire.TypeSignal: // it came to a node that joined
@@ -283,6 +300,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
+	case wire.TypeMPI:
+		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
 	case wire.TypeGone:
 		n.hear.Store(nil)
 		return decode(f, func(g wire.Gone) { h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)}) })
@@ -303,7 +322,7 @@ func (h *head) print(n *node, rank, stream int, p []byte) error {
 
 // has reports whether a rank is one of the node's.
 func (h *head) has(n *node, rank int) bool {
-	return rank >= 0 && rank < len(h.plan.Ranks) && h.plan.Ranks[rank].Node == n.number
+	return rank >= 0 && rank < len(h.plan.Load().Ranks) && h.plan.Load().Ranks[rank].Node == n.number
 }
 
 func (h *head) startFailed(n *node, s wire.StartFailed) job.StartFailed {
@@ -368,7 +387,7 @@ func (h *head) ended(n *node, e wire.Ended) {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
 			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt), AskedAt: n.clock.ours(r.AskedAt),
-			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint),
+			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
@@ -19,7 +20,7 @@ type headLogs struct {
 
 // openHeadLogs makes the files of this attempt; nil where the nodes write their own.
 func (h *head) openHeadLogs() (*headLogs, error) {
-	l := h.plan.Logs
+	l := h.plan.Load().Logs
 	if l == nil || !l.Files() || !h.output.LogsToHead || len(h.nodes) < 2 {
 		return nil, nil
 	}
@@ -37,8 +38,8 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 
 func (x *headLogs) open(n *node) (*output.Logs, error) {
 	h := x.head
-	l := h.plan.LogsOf(n.number)
-	if h.plan.Attempt == 0 {
+	l := h.plan.Load().LogsOf(n.number)
+	if h.plan.Load().Attempt == 0 && !l.Named() {
 		if err := os.MkdirAll(filepath.Dir(l.Base), 0o700); err != nil {
 			return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
 		}
@@ -50,8 +51,13 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 	if err != nil {
 		return nil, err
 	}
+	names, err := output.ParsePatterns(l.Names)
+	if err != nil {
+		return nil, err
+	}
 	return output.OpenLogs(output.LogPlan{
-		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
+		Names: names, Digits: len(strconv.Itoa(len(h.plan.Load().Ranks) - 1)),
+		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Load().Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(h.output.ShowLocalRanks),
 		Consumed: func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) },
 		Failed: func(path string, err error) {
@@ -71,8 +77,8 @@ func both(redirect, tee []job.Streams) output.StreamMap {
 }
 
 func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
-	for _, rank := range h.plan.Nodes[n.number].Ranks {
-		infos = append(infos, output.RankInfo{Rank: rank, LocalRank: h.plan.Ranks[rank].LocalRank, Host: n.name, Role: h.plan.Role})
+	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
+		infos = append(infos, output.RankInfo{Rank: rank, LocalRank: h.plan.Load().Ranks[rank].LocalRank, Host: n.name, Role: h.plan.Load().Role})
 	}
 	return infos
 }
@@ -80,12 +86,12 @@ func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
 // write takes what a rank wrote into its file, and reports whether it is also to be
 // shown.
 func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
-	localRank := x.head.plan.Ranks[rank].LocalRank
+	localRank := x.head.plan.Load().Ranks[rank].LocalRank
 	file := x.nodes[n.number].Tee(localRank, stream)
 	if file == nil {
 		return true
 	}
-	if shown = x.head.plan.Logs.Tee[localRank]&job.Streams(stream) != 0; shown {
+	if shown = x.head.plan.Load().Logs.Tee[localRank]&job.Streams(stream) != 0; shown {
 		x.head.credits[n.number].owes(stream, len(p)) // it is given back when it is shown and when it is in the file
 	}
 	_, _ = file.Write(p) // never fails: a broken disk is reported once
@@ -94,14 +100,14 @@ func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
 
 // end closes a rank's file.
 func (x *headLogs) end(n *node, rank, stream int) {
-	if file := x.nodes[n.number].Tee(x.head.plan.Ranks[rank].LocalRank, stream); file != nil {
+	if file := x.nodes[n.number].Tee(x.head.plan.Load().Ranks[rank].LocalRank, stream); file != nil {
 		_ = file.Close()
 	}
 }
 
 // last are the last lines that a rank wrote into its files.
 func (x *headLogs) last(rank int) []string {
-	r := x.head.plan.Ranks[rank]
+	r := x.head.plan.Load().Ranks[rank]
 	return x.nodes[r.Node].Last(r.LocalRank, tailLines)
 }
 

@@ -41,7 +41,7 @@ func (h *head) waiter(w wire.StoreWait) int {
 		if w.Peer != "" && !n.hasAddress(w.Peer) {
 			continue
 		}
-		ranks := h.plan.Nodes[n.number].Ranks
+		ranks := h.plan.Load().Nodes[n.number].Ranks
 		if i := slices.IndexFunc(ranks, func(r int) bool { return h.sup.PID(r) == w.PID }); i >= 0 {
 			return ranks[i]
 		}
@@ -60,7 +60,7 @@ func (n *node) hasAddress(addr string) bool {
 func (h *head) absentees(n *node, stall *job.Stall) (list []job.StallAbsence) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, rank := range h.plan.Nodes[n.number].Ranks {
+	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
 		if slices.ContainsFunc(stall.Waiting, func(w job.StallWait) bool { return w.Rank == rank }) {
 			continue
 		}

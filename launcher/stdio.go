@@ -106,7 +106,7 @@ const stdinWindow = 256 << 10
 // newStdinPump makes the pump; begin starts it once ranks are there to be written to.
 func (h *head) newStdinPump() *stdinPump {
 	p := &stdinPump{in: h.settings.stdin, ranks: h.stdio.Piped, entered: func() {}}
-	p.write = func(rank int, b []byte) { _ = h.nodes[h.plan.Ranks[rank].Node].link.Stdin(rank, b) } // or the job is over
+	p.write = func(rank int, b []byte) { _ = h.nodes[h.plan.Load().Ranks[rank].Node].link.Stdin(rank, b) } // or the job is over
 	if isTerminal(p.in) {
 		p.entered = h.console.Entered
 	}
@@ -194,8 +194,8 @@ func (p *stdinPump) stop() {
 // consumed gives credit back to the node whose rank's bytes were written.
 func (h *head) consumed(rank, stream, n int) {
 	node := 0
-	if rank < len(h.plan.Ranks) {
-		node = h.plan.Ranks[rank].Node
+	if rank < len(h.plan.Load().Ranks) {
+		node = h.plan.Load().Ranks[rank].Node
 	}
 	h.credits[node].consumed(stream, n)
 }
@@ -240,12 +240,12 @@ func (h *head) consoleConfig() (output.Config, error) {
 		return c, err
 	}
 	c.Consumed, c.Failed = h.consumed, h.outputFailed
-	for _, r := range h.plan.Ranks {
+	for _, r := range h.plan.Load().Ranks {
 		if h.ownRanks && h.nodes[r.Node].joined {
 			continue
 		}
 		c.Ranks = append(c.Ranks, output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Nodes[r.Node].Name, Role: h.plan.Role, Tee: h.teed(r.LocalRank),
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().Role, Tee: h.teed(r.LocalRank), Node: r.Node,
 		})
 	}
 	return c, nil
@@ -257,7 +257,12 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 	if err != nil {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
+	pattern, err := output.ParsePattern(o.Pattern)
+	if err != nil {
+		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
 	return output.Config{
+		Pattern:   pattern,
 		Stdout:    destination(s.stdout, s.colour),
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
@@ -269,7 +274,7 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 }
 
 // tagStyles are the console's names for what the user wished.
-var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StyleTagged: output.OpenMPITag}
+var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag}
 
 func destination(w io.Writer, colour bool) output.Destination {
 	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}
@@ -281,7 +286,7 @@ func destination(w io.Writer, colour bool) output.Destination {
 
 // teed are the streams of a local rank that go to files and to the console.
 func (h *head) teed(localRank int) output.Streams {
-	if l := h.plan.Logs; l != nil && l.Files() {
+	if l := h.plan.Load().Logs; l != nil && l.Files() {
 		return output.Streams(l.Tee[localRank])
 	}
 	return 0

@@ -105,6 +105,21 @@ func (m Machine) UsableCPUs() int {
 	return max(1, int(m.cpuTime(n)))
 }
 
+// Cores returns on how many cores the job may run, CPUs where cores are not known: what
+// mpirun takes for slots where nobody says how many there are.
+func (m Machine) Cores() int {
+	if m.Topology == nil {
+		return m.CPUs.Len()
+	}
+	seen := make(map[int]bool)
+	for _, cpu := range m.Topology.CPUs {
+		if m.CPUs.Has(cpu.ID) {
+			seen[cpu.Core] = true
+		}
+	}
+	return len(seen)
+}
+
 // cpuTime is the smaller of n CPUs and the quota.
 func (m Machine) cpuTime(n int) float64 {
 	if m.Quota > 0 {

@@ -3,22 +3,42 @@
 // names that one rank publishes and others look up.
 //
 // Nodes are the leaves of a star whose middle is the head. A fence costs each node one
-// message up and one down, whatever the number of its ranks.
+// message up and one down, whatever the number of its ranks. [Node] is a leaf, [Hub] the
+// middle; neither has a connection, a goroutine that stays or a file of its own: whoever
+// connects them carries their [Message]s, in order between a node and the hub.
+//
+//	node                                  hub
+//	  | -- Come{fence, blob} -----------> |   once all members of this node have come
+//	  | <- Merged{blobs} ---------------- |   once all nodes have, in pieces if it is much
+//	  | <- Failed{fence, missing} ------- |   or never
+//	  | -- Ask{number, to, body} -------> | -- Ask{number, from, body} --> the other node
+//	  | <- Answer{number, body} --------- | <- Answer{number, from, body} -
+//	  | <- Watch ------------------------ |   once somebody waits for other nodes' ranks
+//	  | -- Left{ranks} -----------------> |   those that have ended, from then on
 package exchange
 
-import "gorun/rendezvous/world"
+import (
+	"errors"
+	"fmt"
+
+	"gorun/rendezvous/world"
+)
 
 // Plane is a node's end. Its methods return without waiting; the functions given are
-// called once, on any goroutine.
+// called once each, never before the method has returned to its caller's goroutine, one
+// after the other on a goroutine of the plane's: they may call the plane, and take locks
+// that the caller held, but must not wait for what only another of them brings.
 type Plane interface {
 	// Node is this node's number.
 	Node() int
 	// Fence waits until all of f.Nodes have come, with the same ID, and gives done each
-	// one's blob, in the order of f.Nodes. With this node alone that is at once. The error
-	// is a *LeftError where a member has left that had not come, else that the job ends.
+	// one's blob, in the order of f.Nodes; an empty one may be nil. With this node alone
+	// that is at once. The error is a *LeftError where a member has left that had not
+	// come, else that the job ends. Blobs are done's to keep, and not to change.
 	Fence(f Fence, done func(blobs [][]byte, err error))
-	// Leave says that a rank of this node has ended: fences that it is a member of and
-	// that this node has not come to will never be complete.
+	// Leave says that a rank of this node has ended: fences that it is a member of, that
+	// have members on other nodes, too, and that this node has not come to will never be
+	// complete.
 	Leave(p world.Proc)
 	// Ask has the service of that name at a node, or at the Head, answer.
 	Ask(node int, service string, body []byte, done func(answer []byte, err error))
@@ -45,5 +65,8 @@ type Fence struct {
 type LeftError struct{ Missing world.Proc }
 
 func (e *LeftError) Error() string {
-	return "a rank that others wait for has ended"
+	return fmt.Sprintf("rank %d of %s, for which others wait, has ended", e.Missing.Rank, e.Missing.World)
 }
+
+// ErrClosed is the error of everything that was under way when the job ended.
+var ErrClosed = errors.New("the job ends")

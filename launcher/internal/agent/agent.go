@@ -125,6 +125,9 @@ func (a *Agent) handle(f wire.Frame) error {
 	case wire.TypeOver:
 		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text} })
 	}
+	if f.Type == wire.TypeExchange {
+		return with(f, a.exchange)
+	}
 	if a.job == nil {
 		return fmt.Errorf("agent: %s frame before the ranks were started", f.Type)
 	}
@@ -147,6 +150,10 @@ func (j *running) handle(f wire.Frame) error {
 		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
 	case wire.TypeInspect:
 		return with(f, func(i wire.Inspect) error { go j.inspect(i); return nil })
+	case wire.TypeGrow:
+		return with(f, j.grow)
+	case wire.TypeSpawned:
+		return with(f, func(s wire.Spawned) error { j.answerSpawn(s); return nil })
 	case wire.TypeSuspend:
 		j.agent.lease.pause()
 		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
@@ -173,8 +180,8 @@ func (j *running) handle(f wire.Frame) error {
 // those that came later.
 type signals struct {
 	mu       sync.Mutex
-	starting bool
-	sent     []wire.Signal
+	starting int           // how many times ranks are being started
+	sent     []wire.Signal // meanwhile
 	killed   bool
 	// asked is when ranks were first asked to end; nil: not yet. Whoever notes their
 	// ends must not wait for mu.
@@ -202,23 +209,24 @@ func (s *signals) askedAt() time.Time {
 func (j *running) signal(s wire.Signal) {
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
-	if j.signals.starting {
+	if j.signals.starting > 0 {
 		j.signals.sent = append(j.signals.sent, s)
 	}
 	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
 		j.signals.ask()
 		j.display.asked()
-		if !j.signals.starting && j.signals.engine.has(s.Signal) {
+		if j.signals.starting == 0 && j.signals.engine.has(s.Signal) {
 			return
 		}
 	}
-	j.deliver(s)
+	j.deliver(s, j.rows())
 }
 
-func (j *running) deliver(s wire.Signal) {
-	for id, r := range j.ranks {
+func (j *running) deliver(s wire.Signal, rows []wire.Row) {
+	for _, row := range rows {
+		id, r := row.Rank, j.rank(row.Rank)
 		switch {
-		case r.pid.Load() == 0:
+		case r == nil, r.pid.Load() == 0:
 		case s.Group:
 			_ = j.group.Signal(id, s.Signal) // it may have ended meanwhile
 		default:
@@ -234,7 +242,7 @@ func (j *running) kill() {
 	j.signals.killed = true
 	j.signals.ask()
 	j.display.asked()
-	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
+	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, j.rows())
 	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)
 }
@@ -246,15 +254,25 @@ func (j *running) killed() bool {
 	return j.signals.killed
 }
 
+// begin remembers signals from now on, and returns which will be the first.
+func (s *signals) begin() (first int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting++
+	return len(s.sent)
+}
+
 // started replays what ranks missed that did not exist yet.
-func (j *running) started() {
+func (j *running) started(rows []wire.Row, first int) {
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
-	j.signals.starting = false
-	for _, s := range j.signals.sent {
-		j.deliver(s)
+	for _, s := range j.signals.sent[first:] {
+		j.deliver(s, rows)
 	}
 	if j.signals.killed {
-		j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true})
+		j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, rows)
+	}
+	if j.signals.starting--; j.signals.starting == 0 {
+		j.signals.sent = nil
 	}
 }

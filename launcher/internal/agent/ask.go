@@ -56,7 +56,7 @@ func (j *running) question(l *look) *question {
 	if err := l.main.PreventCore(); sig == syscall.SIGABRT && err != nil {
 		return nil
 	}
-	r := j.ranks[l.Rank]
+	r := j.rank(l.Rank)
 	q := &question{job: j, rank: r, main: l.main, signal: sig, files: j.redirectedTo(r)}
 	for stream := range q.answers {
 		q.answers[stream].Program = l.program

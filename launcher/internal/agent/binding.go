@@ -12,7 +12,7 @@ import (
 type unbound struct{ cpus, memory sync.Once }
 
 func (s *sink) Unbound(id int, b process.Bound) {
-	row := s.ranks[id].row
+	row := s.rank(id).row
 	if b.CPUs != 0 {
 		s.unbound.cpus.Do(func() {
 			s.agent.notice("%s", notBound(id, "CPUs "+row.CPUs.String(), b.CPUs))

@@ -37,11 +37,15 @@ func (j *running) abandon(grace time.Duration) {
 
 func (j *running) end(grace time.Duration) {
 	<-j.spawned
+	j.growing.Lock()
+	j.ending = true
+	j.growing.Unlock()
 	j.timers.stop()
 	var left []process.Proc
 	if !j.quiet() || !j.vacant() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)
 	}
+	j.mpi.close()
 	dismissed := make(chan struct{})
 	go func() {
 		defer close(dismissed)
@@ -61,6 +65,7 @@ func (j *running) end(grace time.Duration) {
 	j.closeLogs()
 	j.display.close()
 	j.endings.flush()
+	j.closePlane()
 	j.gone.Store(true)
 	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
 }
@@ -68,19 +73,7 @@ func (j *running) end(grace time.Duration) {
 // quiet waits a moment for the end of all streams. Nobody of a job that is over
 // holds one open, except what its ranks left behind.
 func (j *running) quiet() bool {
-	select {
-	case <-j.silent:
-		return true
-	default:
-	}
-	t := time.NewTimer(eofLimit)
-	defer t.Stop()
-	select {
-	case <-j.silent:
-		return true
-	case <-t.C:
-		return false
-	}
+	return j.open.await(eofLimit)
 }
 
 // sweep ends every process that still belongs to the job: SIGTERM, grace,
@@ -122,7 +115,7 @@ func (j *running) target() process.Target {
 // sessions is what can be told by a session or the marker.
 func (j *running) sessions() process.Target {
 	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup, Since: j.agent.began}
-	for _, r := range j.ranks {
+	for _, r := range j.roster.Load().ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
 			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
 		}
@@ -134,7 +127,7 @@ func (j *running) sessions() process.Target {
 // their guard, and what package child knows of.
 func (j *running) known() func(pid int) bool {
 	own := map[int]bool{j.guard.pid(): true}
-	for _, r := range j.ranks {
+	for _, r := range j.roster.Load().ranks {
 		own[int(r.pid.Load())] = true
 	}
 	return func(pid int) bool { return own[pid] || child.Is(pid) }
@@ -180,7 +173,7 @@ func (j *running) watchTorch() {
 }
 
 func (j *running) rankPIDs() (pids []int) {
-	for _, r := range j.pids() {
+	for _, r := range j.pids(j.rows()) {
 		pids = append(pids, r.PID)
 	}
 	return pids

@@ -40,7 +40,7 @@ func (j *running) logSizes() (sizes []int64) {
 	if j.logs == nil {
 		return nil
 	}
-	for _, row := range j.start.Ranks {
+	for _, row := range j.rows() {
 		for _, stream := range []int{output.Stdout, output.Stderr} {
 			if info, err := os.Stat(j.logs.Path(row.LocalRank, stream)); err == nil {
 				sizes = append(sizes, info.Size())
@@ -102,16 +102,16 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 
 // lookIntoRanks sees what each rank is doing without a change to any.
 func (j *running) lookIntoRanks(from, to cpuSample) []*look {
-	list, keys := make([]*look, len(j.start.Ranks)), j.keysWaitedFor()
+	list, keys := make([]*look, len(j.rows())), j.keysWaitedFor()
 	members, _ := process.Members(j.rankPIDs()) // without it each rank is its first process
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
 	var busy sync.WaitGroup
 	places := make(chan struct{}, atOnce)
-	for i, row := range j.start.Ranks {
+	for i, row := range j.rows() {
 		a := j.state(row.Rank, from, to)
 		list[i] = &look{HungRank: wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU, Keys: keys[a.Rank]}}
-		if j.ranks[row.Rank].end.Load() == nil {
+		if j.rank(row.Rank).end.Load() == nil {
 			places <- struct{}{}
 			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })
 		}

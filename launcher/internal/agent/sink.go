@@ -15,7 +15,7 @@ import (
 type sink running
 
 func (s *sink) Started(id, pid int) {
-	s.ranks[id].pid.Store(int32(pid))
+	s.rank(id).pid.Store(int32(pid))
 	s.guard.addRank(pid)
 }
 
@@ -24,12 +24,12 @@ func (s *sink) Started(id, pid int) {
 func (s *sink) Output(id, stream int, p []byte) {
 	s.printed.Add(int64(len(p)))
 	if s.logs != nil {
-		if tee := s.logs.Tee(s.ranks[id].row.LocalRank, stream); tee != nil {
+		if tee := s.tee(id, stream); tee != nil {
 			s.credit.take(stream, len(p)) // given back when it is on disk
 			_, _ = tee.Write(p)           // never fails: a broken disk is reported once
 		}
 	}
-	if q := s.ranks[id].asked.Load(); q != nil {
+	if q := s.rank(id).asked.Load(); q != nil {
 		q.output(stream, p)
 		return
 	}
@@ -51,48 +51,51 @@ func (j *running) pass(id, stream int, p []byte) {
 
 func (s *sink) Closed(id, stream int) {
 	if s.logs != nil {
-		if tee := s.logs.Tee(s.ranks[id].row.LocalRank, stream); tee != nil {
+		if tee := s.tee(id, stream); tee != nil {
 			_ = tee.Close()
 		}
 	}
-	if q := s.ranks[id].asked.Load(); q != nil {
+	if q := s.rank(id).asked.Load(); q != nil {
 		q.rest(stream)
 	}
 	s.display.end(id, stream)
 	s.endings.stream(wire.StreamEnd{Rank: id, Stream: stream})
-	(*running)(s).streamEnded()
-}
-
-// streamEnded counts down to the moment at which nothing more can be written.
-func (j *running) streamEnded() {
-	if j.open.Add(-1) == 0 {
-		close(j.silent)
-	}
+	s.open.add(-1)
 }
 
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
-	r := s.ranks[id]
+	r := s.rank(id)
 	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core, At: at, AskedAt: s.signals.askedAt()}
 	if e.Code != 0 || e.Signal != 0 {
 		(*running)(s).explain(&e, r.row)
 	}
 	r.end.Store(&e)
-	s.endings.rank(e)
+	s.mpi.afterWords(id, func() {
+		told := e
+		told.MPI = s.mpi.state(id)
+		if e.Signal == 0 && e.AskedAt.IsZero() { // it ended by itself
+			s.mpi.warnSingleton(id)
+		}
+		s.endings.rank(told)
+		s.mpi.rankEnded(id)
+	})
 }
+
+func (s *sink) Spoke(id, fd int) { s.mpi.spoke(id, fd) }
 
 // explain adds to a failed rank's end what only its node can know.
 func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	if row.ErrorFile != "" {
 		e.ErrorFile, e.RaisedAt = readErrorFile(row.ErrorFile)
 	}
-	if j.logs != nil {
+	if j.logs != nil && !row.Spawned {
 		e.Last = j.logs.Last(row.LocalRank, lastLines)
 	}
 	if len(e.Last) == 0 {
 		e.Last = j.display.last(row.Rank)
 	}
 	if e.Signal == syscall.SIGKILL && !j.killed() {
-		j.oom.explain(e, len(j.ranks))
+		j.oom.explain(e, len(j.rows()))
 	}
 }
 
@@ -163,7 +166,7 @@ func (x *endings) rank(e wire.RankExit) {
 	defer x.mu.Unlock()
 	x.pending.Ranks = append(x.pending.Ranks, e)
 	x.exited++
-	if e.Code != 0 || e.Signal != 0 || x.exited == len(x.job.ranks) {
+	if e.Code != 0 || e.Signal != 0 || x.exited == len(x.job.rows()) {
 		x.send()
 	} else {
 		x.delay()

@@ -70,7 +70,7 @@ func ownAddresses() map[netip.Addr]bool {
 // client sent, or by who holds the socket at the other end.
 func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpstore.Wait) int {
 	rankOf := map[int]int{}
-	for _, r := range j.pids() {
+	for _, r := range j.pids(j.rows()) {
 		rankOf[r.PID] = r.Rank
 	}
 	var holders map[uint16]int
@@ -91,7 +91,7 @@ func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tc
 
 // absentees are the ranks that are not among those that wait.
 func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list []wire.AbsentRank) {
-	for _, row := range j.start.Ranks {
+	for _, row := range j.rows() {
 		if !slices.ContainsFunc(waiting, func(s wire.StoreWait) bool { return s.Rank == row.Rank }) {
 			list = append(list, j.state(row.Rank, from, to))
 		}
@@ -101,8 +101,8 @@ func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list 
 
 // state says what a rank does; one that does not run uses no CPU, -1.
 func (j *running) state(rank int, from, to cpuSample) wire.AbsentRank {
-	a := wire.AbsentRank{Rank: rank, PID: int(j.ranks[rank].pid.Load()), CPU: -1}
-	if end := j.ranks[rank].end.Load(); end != nil {
+	a := wire.AbsentRank{Rank: rank, PID: int(j.rank(rank).pid.Load()), CPU: -1}
+	if end := j.rank(rank).end.Load(); end != nil {
 		a.Standing = ending(end)
 		return a
 	}

@@ -19,6 +19,7 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
 )
 
 // running is the job's part on this node, from Start on.
@@ -31,22 +32,31 @@ type running struct {
 	guard   *guard
 	cgroup  *cgroup.Group // nil: none
 	logs    *output.Logs
-	display *display   // nil: the head shows what ranks print
-	files   []*os.File // of redirected streams, the ranks' by now
+	display *display       // nil: the head shows what ranks print
+	plane   *exchange.Node // nil: nobody asks other nodes for anything
+	files   []*os.File     // of redirected streams, the ranks' by now
 	stdin   *stdin
 	credit  *credit
 	endings *endings
-	ranks   map[int]*rank
+	roster  atomic.Pointer[roster]
 	oom     oomWatch
 	unbound unbound
 	signals signals
+	mpi     *mpi
 	ended   sync.Once
-	spawned chan struct{} // closed when the spawning is over
-	gone    atomic.Bool   // nothing of it is left
-	printed atomic.Int64  // bytes of output so far
+	spawned chan struct{} // closed when the spawning of the first ranks is over
 
-	open   atomic.Int32  // streams that are read here and have not ended
-	silent chan struct{} // closed when there are none and every rank was started
+	spawnsLock sync.Mutex
+	spawns     spawns
+	gone       atomic.Bool  // nothing of it is left
+	printed    atomic.Int64 // bytes of output so far
+
+	// open counts streams that are read here and have not ended, and one more until every
+	// rank was started.
+	open countdown
+	// growing is held while ranks are started; ending says that none is any more.
+	growing sync.Mutex
+	ending  bool
 
 	timers timers
 }
@@ -74,20 +84,21 @@ func (a *Agent) start(s wire.Start) error {
 		s = wire.Start{Window: s.Window}
 	}
 	j := &running{
-		agent: a, start: s, refused: refused, began: process.Now(), spawned: make(chan struct{}), silent: make(chan struct{}),
-		ranks: make(map[int]*rank, len(s.Ranks)), guard: newGuard(),
+		agent: a, start: s, refused: refused, began: process.Now(), spawned: make(chan struct{}), guard: newGuard(),
 	}
 	if a.began == 0 {
 		a.began = j.began
 	}
-	for _, row := range s.Ranks {
-		j.ranks[row.Rank] = &rank{row: row}
-	}
+	j.enrol(s.Ranks)
 	j.display = j.newDisplay()
+	if s.MPI.PMI || s.MPI.PMIx {
+		j.plane = j.newPlane(s.MPI.Node)
+	}
+	j.mpi = j.newMPI()
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
-	j.signals.starting, j.signals.engine = true, &a.engine
-	j.open.Store(1) // until all ranks are started
+	j.signals.starting, j.signals.engine = 1, &a.engine
+	j.open.add(1) // until all ranks are started
 	a.job = j
 	a.active.Store(j)
 	go j.spawn()
@@ -96,16 +107,18 @@ func (a *Agent) start(s wire.Start) error {
 
 // spawn starts the ranks and says how that went.
 func (j *running) spawn() {
+	j.growing.Lock()
+	defer j.growing.Unlock()
 	defer close(j.spawned)
 	err := j.startRanks()
 	j.guard.neverBegan()
-	_ = j.agent.link.Send(&wire.Running{Ranks: j.pids(), At: time.Now()})
+	_ = j.agent.link.Send(&wire.Running{Ranks: j.pids(j.start.Ranks), At: time.Now()})
 	if err != nil {
 		failed := startFailed(err)
 		_ = j.agent.link.Send(&failed)
 	}
-	j.started()
-	j.streamEnded()
+	j.started(j.start.Ranks, 0)
+	j.open.add(-1)
 	j.settle()
 	j.watchTorch()
 	j.watchStore()
@@ -123,7 +136,7 @@ func (j *running) startRanks() (err error) {
 	if j.refused != nil {
 		return j.refused
 	}
-	if err = j.agent.checkLimits(len(j.start.Ranks)); err != nil {
+	if err = j.agent.checkLimits(len(j.start.Ranks), j.start.MPI.PMI); err != nil {
 		return err
 	}
 	if err = j.build(); err != nil {
@@ -135,18 +148,16 @@ func (j *running) startRanks() (err error) {
 	if err = j.openLogs(); err != nil {
 		return err
 	}
-	ranks, err := j.processes()
+	ranks, err := j.processes(j.start.Ranks, j.start.Apps)
 	if err != nil {
 		return err
 	}
 	j.makeCgroup()
 	j.guard.begin(j)
+	j.mpi.open()
 	defer j.closeFiles()
-	return j.group.Start(j.common(), ranks)
+	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
-
-// descriptorsPerRank: two pipes and a pidfd.
-const descriptorsPerRank = 3
 
 // build compiles the Go programs among the apps, once for all ranks.
 func (j *running) build() error {
@@ -180,18 +191,21 @@ func (j *running) makeBuildDir() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-func (j *running) common() process.Common {
-	app := j.start.Apps[0]
-	return process.Common{Env: j.start.Common, Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup}
+// common is what ranks of one program share. What only this node knows is added to their environment.
+func (j *running) common(environ []string, app wire.App) process.Common {
+	return process.Common{
+		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI,
+	}
 }
 
-func (j *running) processes() ([]process.Rank, error) {
-	ranks := make([]process.Rank, len(j.start.Ranks))
-	for i, row := range j.start.Ranks {
+// processes are the ranks of rows as they are executed.
+func (j *running) processes(rows []wire.Row, apps []wire.App) ([]process.Rank, error) {
+	ranks := make([]process.Rank, len(rows))
+	for i, row := range rows {
 		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args}
 		r.Binding = process.Binding{CPUs: row.CPUs.Mask(), Policy: row.MemoryPolicy, Nodes: row.Memories.Mask()}
 		if row.App != 0 {
-			app := j.start.Apps[row.App]
+			app := apps[row.App]
 			r.Path, r.Dir = app.Path, app.Dir
 			if r.Argv == nil {
 				r.Argv = app.Argv
@@ -232,11 +246,11 @@ func startCode(e *process.StartError) int {
 }
 
 // pids are the processes of the ranks that were started.
-func (j *running) pids() []wire.RankPID {
-	list := make([]wire.RankPID, 0, len(j.ranks))
-	for id, r := range j.ranks {
-		if pid := int(r.pid.Load()); pid != 0 {
-			list = append(list, wire.RankPID{Rank: id, PID: pid})
+func (j *running) pids(rows []wire.Row) []wire.RankPID {
+	list := make([]wire.RankPID, 0, len(rows))
+	for _, row := range rows {
+		if r := j.rank(row.Rank); r != nil && r.pid.Load() != 0 {
+			list = append(list, wire.RankPID{Rank: row.Rank, PID: int(r.pid.Load())})
 		}
 	}
 	return list

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
+	"time"
 )
 
 // DefaultTailLines is how many last lines of a stream a report gets.
@@ -15,11 +17,14 @@ const DefaultTailLines = 20
 // Console's Flush or Close.
 type Config struct {
 	Stdout, Stderr Destination
-	Ranks          []RankInfo // of the job, ascending by Rank; not changed afterwards
+	Ranks          []RankInfo // of the job, ascending by Rank; Add takes up more
 
 	Label    Label
 	Style    TagStyle
 	Template Template // of torchrun's --log-line-prefix-template
+	Pattern  Pattern  // of PatternTag
+	// Now is the clock of tags that have the time; nil is time.Now.
+	Now func() time.Time
 
 	// Show tells whether a rank's output is written at all; nil means it is. What is not shown still counts for Tail.
 	Show func(RankInfo) bool
@@ -68,6 +73,18 @@ func NewConsole(cfg Config) *Console {
 	return c
 }
 
+// Add takes up ranks that the job got while it ran; their numbers are above those of all others.
+func (c *Console) Add(ranks []RankInfo) {
+	for _, s := range c.distinct() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	c.ranks = slices.Concat(c.ranks, ranks)
+	for i := range c.lanes {
+		c.lanes[i] = append(c.lanes[i], make([]*lane, len(ranks))...)
+	}
+}
+
 // newSinks makes the sinks for stdout and stderr, or one for both.
 func newSinks(cfg Config) [2]*sink {
 	if same(cfg.Stdout, cfg.Stderr) {
@@ -103,10 +120,15 @@ func newTagger(cfg Config, d Destination) tagger {
 		label:    cfg.Label,
 		style:    cfg.Style,
 		template: cfg.Template,
+		pattern:  cfg.Pattern,
+		now:      cfg.Now,
 		several:  len(cfg.Ranks) > 1,
 		terminal: d.Terminal,
 		color:    d.Color,
 		digits:   1,
+	}
+	if t.now == nil {
+		t.now = time.Now
 	}
 	if n := len(cfg.Ranks); n > 0 {
 		t.digits = len(fmt.Sprint(cfg.Ranks[n-1].Rank))
@@ -299,7 +321,7 @@ func (c *Console) place(rank int) int {
 
 func (c *Console) newLane(r RankInfo, stream int) *lane {
 	i := streamIndex(stream)
-	l := &lane{tag: c.taggers[i].tag(r, stream)}
+	l := &lane{tag: c.taggers[i].tag(r, stream), stamp: c.taggers[i].stampOf(r, stream)}
 	switch {
 	case !c.show(r):
 		l.discipline = dropBytes

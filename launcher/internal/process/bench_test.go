@@ -8,31 +8,36 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// BenchmarkLaunch starts N × /bin/true with pipes and waits for their ends.
+// BenchmarkLaunch starts N × /bin/true with pipes, and with sockets that they do not use,
+// and waits for their ends.
 func BenchmarkLaunch(b *testing.B) {
 	for _, n := range []int{1, 4, 16, 64, 256} {
-		b.Run(fmt.Sprint("ranks=", n), func(b *testing.B) {
-			ranks := make([]process.Rank, n)
-			for id := range ranks {
-				ranks[id] = piped(id)
-			}
-			common := process.Common{Env: os.Environ(), Path: "/bin/true", Argv: []string{"true"}}
-			for b.Loop() {
-				rec := newRecorder()
-				g, err := process.NewGroup(process.Config{Sink: rec})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := g.Start(common, ranks); err != nil {
-					b.Fatal(err)
-				}
-				for _, r := range ranks {
-					rec.await(r)
-				}
-				if err := g.Close(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		for _, sockets := range []bool{false, true} {
+			b.Run(fmt.Sprint("ranks=", n, "/sockets=", sockets), func(b *testing.B) { launchTrue(b, n, sockets) })
+		}
+	}
+}
+
+func launchTrue(b *testing.B, n int, sockets bool) {
+	ranks := make([]process.Rank, n)
+	for id := range ranks {
+		ranks[id] = piped(id)
+	}
+	common := process.Common{Env: os.Environ(), Path: "/bin/true", Argv: []string{"true"}, Sockets: sockets}
+	for b.Loop() {
+		rec := newRecorder()
+		g, err := process.NewGroup(process.Config{Sink: rec})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := g.Start(common, ranks); err != nil {
+			b.Fatal(err)
+		}
+		for _, r := range ranks {
+			rec.await(r)
+		}
+		if err := g.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

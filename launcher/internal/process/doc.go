@@ -12,13 +12,18 @@
 // [SealInherited] first of all, so that descriptors which it was started with
 // don't reach ranks.
 //
+// With [Common].Sockets it has descriptor 3 as well: one end of a pair of stream
+// sockets, by which it may talk to the launcher. Only one that does costs more than
+// that.
+//
 // # Spawners
 //
 // A [Group] has a few threads, its spawners, locked to their goroutines. Each of
 // them starts its share of the ranks and then reads their pipes and notices their
-// ends, by an epoll of its own: two pipes and a pidfd a rank. No goroutine and no
-// thread belongs to a rank. A spawner's thread lives until [Group.Close], because
-// the kernel takes the end of the thread that started a rank for the launcher's.
+// ends, by an epoll of its own: two pipes, a pidfd and at most one socket a rank.
+// No goroutine and no thread belongs to a rank. A spawner's thread lives until
+// [Group.Close], because the kernel takes the end of the thread that started a rank
+// for the launcher's.
 //
 //	Start ──> inbox ──> spawner thread ── vfork, exec ──> rank
 //	                        │    ^                          │

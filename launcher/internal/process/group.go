@@ -36,6 +36,9 @@ type Common struct {
 	// Cgroup is what the ranks are born into, nil: nothing of the kind. Where the
 	// kernel refuses, they are started without.
 	Cgroup *cgroup.Group
+	// Sockets gives each rank one end of a pair of stream sockets as its descriptor 3.
+	// What comes of it says Sink.Spoke.
+	Sockets bool
 }
 
 // Binding is where a rank runs and has its memory; Bound, why that was refused.
@@ -80,6 +83,11 @@ type Sink interface {
 	// What the process itself had written was handed over before, unless the
 	// stream is paused; a descendant that holds a stream open may still write to it.
 	Exited(id int, s Status, at time.Time)
+	// Spoke comes when a rank has written to its descriptor 3 for the first time, if
+	// Common.Sockets gave it one, and before Exited if it did so itself. fd is our end
+	// with all that it wrote; it is closed on exec, does not block, and the callee's
+	// from now on.
+	Spoke(id, fd int)
 }
 
 // Config configures a Group.
@@ -120,6 +128,9 @@ type rank struct {
 	end   [numStreams]int32 // our ends of its streams, -1: none or closed
 	input atomic.Pointer[input]
 
+	hasSocket bool
+	socket    int32 // our end of its pair, 0: none, or not ours any more
+
 	exited bool
 	stolen atomic.Bool // somebody else in this process has reaped it: pid is not ours
 }
@@ -151,17 +162,17 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 	if err != nil {
 		return err
 	}
-	slots, err := g.register(ranks)
+	slots, err := g.register(c, ranks)
 	if err != nil {
 		return err
 	}
 	if err := g.shared.open(ranks); err != nil {
-		return &StartError{ID: ranks[0].ID, Op: "open standard streams", Err: err, Hint: LimitFor(err, len(ranks))}
+		return &StartError{ID: ranks[0].ID, Op: "open standard streams", Err: err, Hint: LimitFor(err, len(ranks), c.perRank())}
 	}
-	g.makeRoom(len(ranks))
+	g.makeRoom(len(ranks), c.perRank())
 	spawners, err := g.threadsFor(len(ranks))
 	if err != nil {
-		return &StartError{ID: ranks[0].ID, Op: "prepare threads", Err: err, Hint: LimitFor(err, len(ranks))}
+		return &StartError{ID: ranks[0].ID, Op: "prepare threads", Err: err, Hint: LimitFor(err, len(ranks), c.perRank())}
 	}
 	j := &start{common: c, image: img, ranks: slots, launcher: os.Getpid(), openFiles: usersOpenFiles()}
 	j.busy.Add(len(spawners))
@@ -173,7 +184,7 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 }
 
 // register makes the ranks known by their ids.
-func (g *Group) register(ranks []Rank) ([]rank, error) {
+func (g *Group) register(c Common, ranks []Rank) ([]rank, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -182,7 +193,7 @@ func (g *Group) register(ranks []Rank) ([]rank, error) {
 	slots := make([]rank, len(ranks))
 	for i := range ranks {
 		r := &slots[i]
-		r.Rank = ranks[i]
+		r.Rank, r.hasSocket = ranks[i], c.Sockets
 		r.pidfd, r.end = -1, [numStreams]int32{-1, -1, -1}
 		if _, ok := g.ranks[r.ID]; ok {
 			return nil, fmt.Errorf("start rank %d: its id is in use", r.ID)
@@ -200,9 +211,9 @@ func (g *Group) register(ranks []Rank) ([]rank, error) {
 const growFrom = 48
 
 // makeRoom grows the descriptor table for many ranks.
-func (g *Group) makeRoom(ranks int) {
+func (g *Group) makeRoom(ranks, perRank int) {
 	if ranks >= growFrom {
-		g.growth.Go(func() { GrowDescriptorTable(ranks*PerRank + ownDescriptors) })
+		g.growth.Go(func() { GrowDescriptorTable(ranks*perRank + ownDescriptors) })
 	}
 }
 

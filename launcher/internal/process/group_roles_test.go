@@ -32,7 +32,7 @@ func init() {
 	roles := map[string]func(args []string){
 		"exit": exitRole, "kill": killRole, "raw": rawRole, "write": writeRole, "words": wordsRole,
 		"wait": waitRole, "leave": leaveRole, "cat": catRole, "deaf": deafRole, "tty": ttyRole,
-		"gate": gateRole, "launch": launchRole, "limited": limitedRole, "hushed": hushedRole, "many": manyRole, "crowded": crowdedRole, "swap": swapRole,
+		"gate": gateRole, "launch": launchRole, "limited": limitedRole, "hushed": hushedRole, "many": manyRole, "crowded": crowdedRole, "swap": swapRole, "talk": talkRole, "shell": shellRole,
 	}
 	roles[os.Args[2]](os.Args[3:])
 	os.Exit(0)
@@ -213,7 +213,7 @@ func crowdedRole(args []string) {
 	}
 	fmt.Println("few:", process.CheckLimits(2, process.PerRank))
 	fmt.Println("many:", process.CheckLimits(64, process.PerRank))
-	fmt.Println("fork:", process.LimitFor(syscall.EAGAIN, 64))
+	fmt.Println("fork:", process.LimitFor(syscall.EAGAIN, 64, process.PerRank))
 }
 
 // swapRole gives its rank 1 as 2 and 2 as 1.

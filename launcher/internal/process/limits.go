@@ -22,9 +22,20 @@ import (
 // pipes for stdout and stderr: these and the pidfd.
 const PerRank = 3
 
+// PerSocket is what Common.Sockets adds to it.
+const PerSocket = 1
+
+// perRank is the number of descriptors that the launcher holds for a rank.
+func (c *Common) perRank() int {
+	if c.Sockets {
+		return PerRank + PerSocket
+	}
+	return PerRank
+}
+
 // inFlight is the number of descriptors that a thread needs for as long as it
-// starts a rank: the rank's ends of its pipes.
-const inFlight = numStreams
+// starts a rank: the rank's ends of its pipes and of its socket pair.
+const inFlight = numStreams + PerSocket
 
 // ownDescriptors is what a group needs for itself: an epoll and an eventfd a
 // thread, /dev/null, and copies of the standard streams.
@@ -110,12 +121,13 @@ func filesFor(ranks, perRank int) *LimitError {
 	return &LimitError{Ranks: ranks, Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max), Used: len(open), Need: need}
 }
 
-// LimitFor names the limit behind an error of starting ranks, and what the job
-// needs of it; "" if err is not of that kind.
-func LimitFor(err error, ranks int) string {
+// LimitFor names the limit behind an error of starting ranks, of which each needs
+// perRank descriptors (see PerRank), and what the job needs of it; "" if err is not of
+// that kind.
+func LimitFor(err error, ranks, perRank int) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
-		return filesFor(ranks, PerRank).Error()
+		return filesFor(ranks, perRank).Error()
 	case errors.Is(err, syscall.ENFILE):
 		return "this host's limit of open files (sysctl fs.file-max) is reached"
 	case errors.Is(err, syscall.EAGAIN):

@@ -13,10 +13,11 @@ import (
 // it is ready. Indices are never used twice, so that an event for something that
 // was closed meanwhile cannot be taken for its successor's.
 //
-//	rank.index << 2 | stdout, stderr or exitTag
+//	rank.index << 2 | socketTag, stdout, stderr or exitTag
 const (
-	exitTag = 3
-	wakeTag = -1
+	socketTag = 0
+	exitTag   = 3
+	wakeTag   = -1
 )
 
 // forever is poll's timeout for none.
@@ -55,9 +56,12 @@ func (s *spawner) handle(tag int32) {
 		return
 	}
 	r := s.ranks[tag>>2]
-	if stream := int(tag & 3); stream != exitTag {
-		s.ready(r, stream)
-	} else if !r.exited {
+	switch what := int(tag & 3); {
+	case what == socketTag:
+		s.spoke(r)
+	case what != exitTag:
+		s.ready(r, what)
+	case !r.exited:
 		s.exited(r)
 	}
 }

@@ -26,6 +26,7 @@ type story struct {
 	out      [3][]byte
 	closed   [3]bool
 	exited   bool
+	spoke    int // the descriptor, 0: it did not
 	status   process.Status
 	at       time.Time
 	disorder []string // calls that came when they must not
@@ -102,6 +103,15 @@ func (r *recorder) Exited(id int, status process.Status, at time.Time) {
 			s.disorder = append(s.disorder, "exited twice")
 		}
 		s.exited, s.status, s.at = true, status, at
+	})
+}
+
+func (r *recorder) Spoke(id, fd int) {
+	r.tell(id, "spoke", func(s *story) {
+		if s.spoke != 0 {
+			s.disorder = append(s.disorder, "spoke twice")
+		}
+		s.spoke = fd
 	})
 }
 

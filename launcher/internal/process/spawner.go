@@ -239,6 +239,7 @@ func (s *spawner) release(r *rank) {
 	if in := r.input.Load(); in != nil {
 		in.abandon()
 	}
+	s.closeSocket(r)
 	if r.pidfd >= 0 {
 		syscall.Close(int(r.pidfd))
 	}

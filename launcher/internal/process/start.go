@@ -20,6 +20,10 @@ func (s *spawner) start(j *start, r *rank) *StartError {
 		r.disconnect()
 		return j.failure(r, "open standard streams", "", err)
 	}
+	if err := s.connectSocket(r, &theirs); err != nil {
+		r.disconnect()
+		return j.failure(r, "make a pair of sockets", "", err)
+	}
 	s.child.Launcher, s.child.OpenFiles = j.launcher, j.openFiles
 	s.child.Patient = !s.proven(j, r)
 	s.child.Cgroup = s.birthplace(j)
@@ -68,6 +72,9 @@ func (s *spawner) adopt(r *rank, pid int) {
 			s.watch(fd, r.index<<2|int32(stream))
 		}
 	}
+	if r.socket > 0 {
+		s.watch(r.socket, r.index<<2|socketTag)
+	}
 	s.watchExit(r)
 }
 
@@ -111,7 +118,7 @@ func (s *spawner) bury(pid int) {
 // childEnds are the descriptors that only a child needs. They stay open in us
 // until it has them.
 type childEnds struct {
-	fd [numStreams]int32
+	fd [numStreams + 1]int32
 	n  int
 }
 
@@ -179,6 +186,10 @@ func (r *rank) disconnect() {
 	if in := r.input.Swap(nil); in != nil {
 		in.abandon()
 	}
+	if r.socket > 0 {
+		syscall.Close(int(r.socket))
+		r.socket = 0
+	}
 }
 
 // pipe is pipe2 with both ends closed on exec and above the standard numbers,
@@ -187,6 +198,11 @@ func pipe() (p [2]int32, err error) {
 	if _, _, e := syscall.RawSyscall(syscall.SYS_PIPE2, uintptr(unsafe.Pointer(&p)), syscall.O_CLOEXEC, 0); e != 0 {
 		return p, e
 	}
+	return lift(p)
+}
+
+// lift moves both descriptors out of 0 to 2. It closes them if it fails.
+func lift(p [2]int32) (_ [2]int32, err error) {
 	for i := range p {
 		if p[i], err = aboveStandard(p[i]); err != nil {
 			syscall.Close(int(p[1-i]))

@@ -54,7 +54,7 @@ func (j *start) failure(r *rank, op, path string, err error) *StartError {
 	case op == kernel.StepExec.String():
 		e.Hint = execHint(j.fileOf(r), err)
 	default:
-		e.Hint = LimitFor(err, len(j.ranks))
+		e.Hint = LimitFor(err, len(j.ranks), j.common.perRank())
 	}
 	return e
 }
@@ -118,7 +118,7 @@ func execHint(path string, err error) string {
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.Mode()&0o111 == 0:
 		return "it may not be executed: chmod +x it"
 	}
-	return LimitFor(err, 1)
+	return LimitFor(err, 1, PerRank)
 }
 
 // missingInterpreter explains "no such file" about a file that is there.

@@ -24,6 +24,7 @@ func (m *Hello) fields(c *coder) {
 	text(c, 14, &m.Dir)
 	c.flag(15, &m.MayStay)
 	number(c, 16, &m.Lease)
+	c.flag(17, &m.Sockets)
 }
 
 func (p *Program) fields(c *coder) {
@@ -72,6 +73,7 @@ func (p *Resolved) fields(c *coder) {
 	text(c, 8, &p.Error)
 	text(c, 9, &p.Hint)
 	number(c, 10, &p.Port)
+	text(c, 11, &p.MPI)
 }
 
 func (*Open) Type() Type { return TypeOpen }
@@ -126,6 +128,7 @@ func (m *Start) fields(c *coder) {
 	c.flag(14, &m.HangStop)
 	c.blob(15, &m.Key)
 	text(c, 16, &m.KeyFile)
+	c.part(17, &m.MPI)
 }
 
 func (a *App) fields(c *coder) {
@@ -145,6 +148,7 @@ func (r *Row) fields(c *coder) {
 	c.cpuSet(7, &r.CPUs)
 	c.cpuSet(8, &r.Memories)
 	number(c, 9, &r.MemoryPolicy)
+	c.flag(10, &r.Spawned)
 }
 
 func (s *Stdio) fields(c *coder) {
@@ -166,6 +170,8 @@ func (l *Logs) fields(c *coder) {
 	numbers(c, 6, &l.Show)
 	c.texts(7, &l.DuplicateStdout)
 	c.texts(8, &l.DuplicateStderr)
+	c.texts(9, &l.Names)
+	number(c, 10, &l.Digits)
 }
 
 func (*Running) Type() Type { return TypeRunning }
@@ -215,6 +221,7 @@ func (e *RankExit) fields(c *coder) {
 	c.texts(10, &e.Last)
 	text(c, 11, &e.Hint)
 	c.moment(12, &e.AskedAt)
+	optional(c, 13, &e.MPI)
 }
 
 func (*Signal) Type() Type { return TypeSignal }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorun/placement"
+	"gorun/rendezvous/world"
 )
 
 // Hello opens a connection: what the head needs to know of the node.
@@ -40,6 +41,8 @@ type Hello struct {
 	MayStay bool
 	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
 	Lease time.Duration
+	// Sockets says that each rank gets one, for Start's MPI.
+	Sockets bool
 }
 
 // Program is a program as the user named it.
@@ -95,9 +98,12 @@ type Resolved struct {
 	// MASTER_PORT.
 	PortLine string
 	Port     int // that it assigns there, 0 where it is no number in the text
-	Code     int // 126 or 127 with Error
-	Error    string
-	Hint     string
+	// MPI is the family of MPI libraries that an executable links ("Open MPI", "MPICH"), asked
+	// where there are several programs; "": none that is known.
+	MPI   string
+	Code  int // 126 or 127 with Error
+	Error string
+	Hint  string
 }
 
 // Open asks node 0 to open the store.
@@ -150,6 +156,7 @@ type Start struct {
 	// HangStop says that the job ends after Hung: ranks need not survive being asked
 	// what they do.
 	HangStop bool
+	MPI      MPI
 }
 
 // App is a program as it is executed.
@@ -173,6 +180,9 @@ type Row struct {
 	CPUs         placement.CPUSet
 	Memories     placement.CPUSet
 	MemoryPolicy int
+	// Spawned is set for those that a rank asked for while the job ran: they have no log
+	// files.
+	Spawned bool
 }
 
 // Stdio says what the ranks' standard streams are.
@@ -202,6 +212,10 @@ type Logs struct {
 	Show            []int // local ranks; nil: all
 	DuplicateStdout []string
 	DuplicateStderr []string
+	// Names are patterns for the files of stdout and stderr, and Digits those of the
+	// job's highest rank; none: the layout below Base is torchrun's.
+	Names  []string
+	Digits int
 }
 
 // Running says that all ranks of a node run, or those that had been started
@@ -248,6 +262,7 @@ type RankExit struct {
 	OOM       string
 	Last      []string // lines of a failed rank that did not pass through here
 	Hint      string   // something to try that only the node can know
+	MPI       *RankMPI // nil: it has not begun MPI
 }
 
 // Signal sends a signal to every rank of a node that still runs.
@@ -323,6 +338,40 @@ type Inspect struct {
 type Over struct {
 	Code int    // the launcher's exit code
 	Text string // a line that says more; "" if all is well
+}
+
+// Spawn says that a rank has called MPI_Comm_spawn. Spawned answers it, by Call: with the
+// name of the new world, or why there is none.
+type Spawn struct {
+	Call int
+	Wish world.Spawn
+}
+
+// Spawned answers Spawn.
+type Spawned struct {
+	Call  int
+	World string
+	Error string
+}
+
+// Grow tells every node of a new world in the running job, and has it start those ranks of
+// it that are its own. Grown answers it, by Number.
+type Grow struct {
+	Number   int
+	World    world.World
+	Common   []string  // NAME=VALUE, what the node's new ranks share
+	Programs []Program // as the caller named them; a Row's App counts them
+	Ranks    []Row
+	// Call is the number of the node's own Spawn that this fulfils, 0: of another's.
+	Call int
+}
+
+// Grown says which of the new ranks run, or why one could not be started.
+type Grown struct {
+	Number int
+	Ranks  []RankPID
+	Error  string
+	At     time.Time
 }
 
 // OutputLost says that a node which shows what its ranks print cannot do so any more.

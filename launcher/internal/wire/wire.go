@@ -15,6 +15,12 @@
 //	  | <-- Output, Ended -------- |   credit for output flows down
 //	  | -- Signal, Stdin, Kill --> |
 //	  | <-- Signalled ------------ |   a resource manager has sent a signal to agent and ranks
+//	  | <-- MPIEvent ------------- |   MPI_Abort, or ranks that wait for one which has ended
+//	  | <-- Spawn ---------------- |   MPI_Comm_spawn
+//	  | -- Grow{rows} -----------> |   every node hears of the new world, and starts its ranks of it
+//	  | <-- Grown{pids} ---------- |
+//	  | -- Spawned --------------> |
+//	  | <-- Exchange ------------> |   what servers of MPI's ranks say to those of other nodes; see rendezvous/exchange
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -86,6 +92,12 @@ const (
 	TypeChecked
 	TypeSignalled
 	TypeOutputLost
+	TypeExchange
+	TypeMPI
+	TypeSpawn
+	TypeSpawned
+	TypeGrow
+	TypeGrown
 )
 
 var typeNames = [...]string{
@@ -96,6 +108,7 @@ var typeNames = [...]string{
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
+	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
 }
 
 // String returns the type's name, for messages.

@@ -18,6 +18,7 @@ type deaf struct{}
 
 func (deaf) Started(int, int)                      {}
 func (deaf) Unbound(int, process.Bound)            {}
+func (deaf) Spoke(int, int)                        {}
 func (deaf) Output(int, int, []byte)               {}
 func (deaf) Closed(int, int)                       {}
 func (deaf) Exited(int, process.Status, time.Time) {}

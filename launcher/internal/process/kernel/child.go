@@ -66,6 +66,7 @@ type Child struct {
 	Dir        *byte // nil: ours
 	Argv, Envp **byte
 	FD         [3]int32     // become 0, 1, 2; each is that number already, or 3 or more
+	Socket     int32        // becomes 3, -1: none; 3 or more
 	Terminal   int32        // its controlling terminal, -1: none
 	Launcher   int          // our pid
 	OpenFiles  *unix.Rlimit // its RLIMIT_NOFILE, nil: ours
@@ -240,7 +241,10 @@ func (c *Child) moveDescriptors() syscall.Errno {
 	if e := move(c.FD[1], 1); e != 0 {
 		return e
 	}
-	return move(c.FD[2], 2)
+	if e := move(c.FD[2], 2); e != 0 || c.Socket < 0 {
+		return e
+	}
+	return move(c.Socket, 3) // last: 3 may be one of the others
 }
 
 // move puts descriptor from in place as to. One that is there already only has

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"gorun/launcher/internal/wire"
+)
+
+// roster is the ranks of this node. It never changes: one with more ranks takes its place.
+type roster struct {
+	ranks map[int]*rank
+	rows  []wire.Row
+}
+
+// enrol takes up ranks that are going to be started.
+func (j *running) enrol(rows []wire.Row) {
+	var next roster
+	if now := j.roster.Load(); now != nil {
+		next.ranks, next.rows = maps.Clone(now.ranks), slices.Concat(now.rows, rows)
+	} else {
+		next.ranks, next.rows = make(map[int]*rank, len(rows)), rows
+	}
+	for _, row := range rows {
+		next.ranks[row.Rank] = &rank{row: row}
+	}
+	j.roster.Store(&next)
+}
+
+// rank is one of this node's by its number; nil for another.
+func (j *running) rank(id int) *rank { return j.roster.Load().ranks[id] }
+
+// rows are what was decided about this node's ranks.
+func (j *running) rows() []wire.Row { return j.roster.Load().rows }
+
+func (s *sink) rank(id int) *rank { return (*running)(s).rank(id) }
+
+// tee is the file that a rank's stream goes to as well, nil for none. Those that a rank
+// has spawned have no files.
+func (s *sink) tee(id, stream int) io.WriteCloser {
+	row := &s.rank(id).row
+	if row.Spawned {
+		return nil
+	}
+	return s.logs.Tee(row.LocalRank, stream)
+}
+
+// countdown is a number that one can wait to be zero.
+type countdown struct {
+	mu   sync.Mutex
+	n    int
+	zero chan struct{} // somebody waits; closed when n is 0
+}
+
+func (c *countdown) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n += n
+	if c.n == 0 && c.zero != nil {
+		close(c.zero)
+		c.zero = nil
+	}
+}
+
+// await waits so long at most, and reports whether it was zero.
+func (c *countdown) await(limit time.Duration) bool {
+	c.mu.Lock()
+	if c.n == 0 {
+		c.mu.Unlock()
+		return true
+	}
+	if c.zero == nil {
+		c.zero = make(chan struct{})
+	}
+	zero := c.zero
+	c.mu.Unlock()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-zero:
+		return true
+	case <-t.C:
+		return false
+	}
+}

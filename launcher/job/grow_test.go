@@ -1,0 +1,145 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/plan"
+	"gorun/launcher/hosts"
+	"gorun/placement"
+	"gorun/rendezvous/world"
+)
+
+var began = time.Unix(1_000_000_000, 0)
+
+// growing is a supervisor of two nodes with two ranks each, which run.
+func growing(t *testing.T) *Supervisor {
+	t.Helper()
+	s, orders := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}, {2, 3}}, Began: began, Grace: time.Second})
+	require.Empty(t, orders)
+	require.Empty(t, s.Next(Running{Node: 0, PIDs: map[int]int{0: 10, 1: 11}, At: began}))
+	require.Empty(t, s.Next(Running{Node: 1, PIDs: map[int]int{2: 12, 3: 13}, At: began}))
+	return s
+}
+
+// A node is over when its ranks have ended, those that it got while the job ran as well.
+func TestANodeEndsWithItsLastRank(t *testing.T) {
+	s := growing(t)
+	require.NoError(t, s.Grow(map[int][]int{1: {4, 5}}))
+	require.Empty(t, s.Next(Exited{Rank: 2, At: began}))
+	require.Empty(t, s.Next(Exited{Rank: 3, At: began}))
+	require.Empty(t, s.Next(Exited{Rank: 4, At: began}), "it may end before its node says that it runs")
+	require.Empty(t, s.Next(Growth{Node: 1, Ranks: []int{4, 5}, PIDs: map[int]int{4: 14, 5: 15}, At: began}))
+	require.True(t, s.CanGrow(1))
+	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Rank: 5, At: began}))
+	require.False(t, s.CanGrow(1))
+	require.Error(t, s.Grow(map[int][]int{1: {6}}))
+	require.Len(t, s.Result().Ranks, 6)
+}
+
+// Ranks that could not be started are none of the job's.
+func TestRanksThatCouldNotBeStarted(t *testing.T) {
+	s := growing(t)
+	require.NoError(t, s.Grow(map[int][]int{0: {4}, 1: {5, 6}}))
+	require.Empty(t, s.Next(Growth{Node: 0, Ranks: []int{4}, At: began}))
+	require.Empty(t, s.Next(Growth{Node: 1, Ranks: []int{5, 6}, PIDs: map[int]int{5: 15}, At: began}))
+	for rank := range 2 {
+		s.Next(Exited{Rank: rank, At: began})
+	}
+	require.False(t, s.CanGrow(0))
+	require.Len(t, s.Result().Ranks, 5)
+	s.Next(Exited{Rank: 2, At: began})
+	s.Next(Exited{Rank: 3, At: began})
+	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Rank: 5, At: began}))
+}
+
+// A failure of a spawned rank is one of the job, which gets no more ranks then.
+func TestASpawnedRankFails(t *testing.T) {
+	s := growing(t)
+	require.NoError(t, s.Grow(map[int][]int{0: {4}}))
+	s.Next(Growth{Node: 0, Ranks: []int{4}, PIDs: map[int]int{4: 14}, At: began})
+	require.NotEmpty(t, s.Next(Exited{Rank: 4, Code: 3, At: began.Add(time.Millisecond)}))
+	require.Error(t, s.Grow(map[int][]int{0: {5}}))
+	require.Equal(t, 3, s.Result().ExitCode)
+	require.Equal(t, 4, s.Result().First.Rank)
+}
+
+// spawnable is a plan of three ranks on two hosts of four slots, and what it came from.
+func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
+	t.Helper()
+	spec := &Spec{Apps: []App{{Program: "./p", NumRanks: 6, Dir: "/work"}}}
+	facts := []Facts{{Host: "a", TempDir: "/tmp", Boot: "1"}, {Host: "b", TempDir: "/tmp", Boot: "2"}}
+	for i := range facts {
+		spec.Hosts = append(spec.Hosts, hosts.Host{Name: facts[i].Host, Slots: 4})
+		facts[i].Programs = []Program{{Path: "./p", Argv: []string{"./p"}, ScriptArg: 1}}
+		facts[i].Machine = placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})}
+	}
+	p, err := NewPlan(spec, facts, IDs{Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+	require.NoError(t, err)
+	return p, spec, facts
+}
+
+func anywhere(int) bool { return true }
+
+// New ranks go where slots are free, then where the fewest are; their world counts by
+// itself, and its hosts by all.
+func TestSpawn(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	wish := SpawnWish{Spawn: world.Spawn{
+		By:   world.Proc{World: p.Worlds[0].Name, Rank: 1},
+		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1}},
+	}, Accepts: anywhere}
+	next, more, err := p.Spawn(spec, facts, wish, 1)
+	require.NoError(t, err)
+	require.Len(t, p.Ranks, 6, "the plan itself stays as it was")
+	require.Len(t, next.Ranks, 11)
+	require.Equal(t, map[int][]int{0: {8, 10}, 1: {6, 7, 9}}, more.ByNode())
+	require.Equal(t, []int{4, 5, 6, 7, 9}, next.Nodes[1].Ranks)
+	w := more.World
+	require.Equal(t, p.Worlds[0].Name+"-s1", w.Name)
+	require.Equal(t, wish.By, w.Parent)
+	require.Equal(t, []string{
+		"6: app 0 on b by 1, 0, 2", "7: app 0 on b by 1, 1, 3", "8: app 0 on a by 0, 0, 4", "9: app 0 on b by 1, 2, 4", "10: app 1 on a by 0, 1, 5",
+	}, places(w))
+	require.Equal(t, "/work", more.Apps[0].Dir)
+	require.Equal(t, "/work/sub", more.Apps[1].Dir)
+	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
+	for _, want := range []string{"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n", "PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n"} {
+		require.Contains(t, own, want)
+	}
+	require.NotContains(t, own, "MASTER_")
+	require.Equal(t, w.Name, next.Worlds[1].Name)
+
+	again, _, err := next.Spawn(spec, facts, wish, 2)
+	require.NoError(t, err)
+	require.Len(t, again.Ranks, 16)
+	require.Equal(t, 11, again.Worlds[2].Ranks[0].Job)
+}
+
+// What cannot be spawned is said with its reason.
+func TestNoSpawn(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	for _, c := range []struct {
+		app  world.SpawnApp
+		open func(int) bool
+		want string
+	}{
+		{world.SpawnApp{Program: "./c", NumRanks: 0}, anywhere, "0 ranks"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
+	} {
+		_, _, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{c.app}}, Accepts: c.open}, 1)
+		require.ErrorContains(t, err, c.want)
+	}
+	facts[1].Joined = true
+	_, more, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere}, 1)
+	require.NoError(t, err)
+	require.Len(t, more.ByNode()[0], 3, "a node that joined runs its own command line alone")
+	facts[0].Seat = &Seat{}
+	_, _, err = p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere}, 1)
+	require.ErrorContains(t, err, "start one gorun on each node")
+}

@@ -1,0 +1,266 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"gorun/env/plan"
+	"gorun/launcher/hosts"
+	"gorun/rendezvous/world"
+)
+
+// SpawnWish is what a rank of a running job asks for by MPI_Comm_spawn.
+type SpawnWish struct {
+	world.Spawn
+	// Node is where that rank is, Accepts reports whether a node may still get ranks.
+	Node    int
+	Accepts func(node int) bool
+}
+
+// Spawned are the ranks that a running job gets more. Their numbers follow those of the
+// job's other ranks; RANK and WORLD_SIZE count in their own world.
+type Spawned struct {
+	World world.World
+	Apps  []App
+	Ranks []Rank
+	// Common is what all of them share, Nodes what those of a node have besides.
+	Common []plan.Variable
+	Nodes  [][]plan.Variable
+}
+
+// CommonOf is what the new ranks of a node share.
+func (s *Spawned) CommonOf(node int) []plan.Variable {
+	return slices.Concat(s.Common, s.Nodes[node])
+}
+
+// ByNode are the numbers of the new ranks on each node that has some.
+func (s *Spawned) ByNode() map[int][]int {
+	ranks := map[int][]int{}
+	for _, r := range s.Ranks {
+		ranks[r.Node] = append(ranks[r.Node], r.Rank)
+	}
+	return ranks
+}
+
+// Spawn plans more ranks for a running job: where they run and what they find in their
+// environment. facts are those of the plan's nodes, and number tells this call from others
+// of the same job. The plan itself does not change; the one returned has the ranks.
+func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Plan, *Spawned, error) {
+	more := &Spawned{}
+	for _, app := range wish.Apps {
+		if app.NumRanks < 1 {
+			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started", app.Program, app.NumRanks)
+		}
+		more.Apps = append(more.Apps, p.spawnedApp(spec, facts[wish.Node], app, wish))
+	}
+	if err := p.placeMore(spec, facts, wish, more); err != nil {
+		return nil, nil, err
+	}
+	if err := p.environmentOfMore(spec, facts, wish, number, more); err != nil {
+		return nil, nil, err
+	}
+	return p.with(more), more, nil
+}
+
+// spawnedApp is a program as a rank's caller named it: a name with a slash counts from
+// that rank's directory.
+func (p *Plan) spawnedApp(spec *Spec, f Facts, app world.SpawnApp, wish SpawnWish) App {
+	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir}
+	by := p.rankOf(wish.By)
+	own := p.AppsOf(wish.Node)[by.App].Dir
+	switch {
+	case a.Dir == "":
+		a.Dir = own
+	case !path.IsAbs(a.Dir) && own != "":
+		a.Dir = path.Join(own, a.Dir)
+	}
+	for _, entry := range app.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		a.Exports = append(a.Exports, Export{Name: name, Value: value, HasValue: true})
+	}
+	return a
+}
+
+// rankOf is the job's rank that a member of one of its worlds is.
+func (p *Plan) rankOf(proc world.Proc) *Rank {
+	for _, w := range p.Worlds {
+		if w.Name == proc.World && proc.Rank >= 0 && proc.Rank < len(w.Ranks) {
+			return &p.Ranks[w.Ranks[proc.Rank].Job]
+		}
+	}
+	return &p.Ranks[0]
+}
+
+// placeMore chooses nodes for the new ranks: first where slots are free, in the nodes'
+// order, then one after another where the fewest ranks are.
+func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawned) error {
+	load := make([]int, len(p.Nodes))
+	for i, n := range p.Nodes {
+		load[i] = len(n.Ranks)
+	}
+	local := slices.Clone(load)
+	rank := len(p.Ranks)
+	for i, app := range wish.Apps {
+		nodes, err := p.nodesFor(facts, wish, app)
+		if err != nil {
+			return err
+		}
+		for range app.NumRanks {
+			node := p.next(spec, facts, nodes, load)
+			load[node]++
+			more.Ranks = append(more.Ranks, Rank{Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i, Spawned: true})
+			rank++
+		}
+	}
+	return nil
+}
+
+// nodesFor are the nodes on which a program may run.
+func (p *Plan) nodesFor(facts []Facts, wish SpawnWish, app world.SpawnApp) (nodes []int, err error) {
+	wanted, err := wantedHosts(app)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range wanted {
+		if !slices.ContainsFunc(p.Nodes, func(n Node) bool { return hosts.SameName(n.Name, h.Name) }) {
+			return nil, fmt.Errorf("host %s: the job has %s", h.Name, FoldHosts(p.hostNames()))
+		}
+	}
+	for i, n := range p.Nodes {
+		switch {
+		case facts[i].Seat != nil:
+			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one gorun on each node")
+		case facts[i].Joined && i != wish.Node: // it runs its own command line alone
+		case !wish.Accepts(i):
+		case wanted == nil || slices.ContainsFunc(wanted, func(h hosts.Host) bool { return hosts.SameName(n.Name, h.Name) }):
+			nodes = append(nodes, i)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil, errors.New("no host can take more ranks: the job is being ended")
+	}
+	return nodes, nil
+}
+
+func wantedHosts(app world.SpawnApp) ([]hosts.Host, error) {
+	switch {
+	case app.Hosts != "":
+		return hosts.ParseList(app.Hosts, "MPI_Comm_spawn")
+	case app.HostFile != "":
+		f, err := hosts.ParseFile("MPI_Comm_spawn", app.HostFile)
+		return f.Hosts, err
+	}
+	return nil, nil
+}
+
+func (p *Plan) hostNames() (names []string) {
+	for _, n := range p.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// next is the node for one rank more.
+func (p *Plan) next(spec *Spec, facts []Facts, nodes, load []int) int {
+	for _, node := range nodes {
+		if load[node] < p.slots(spec, facts, node) {
+			return node
+		}
+	}
+	return slices.MinFunc(nodes, func(a, b int) int { return cmp.Compare(load[a], load[b]) })
+}
+
+// slots is how many ranks a node is meant to take.
+func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
+	if at := p.Nodes[node].Fact; at < len(spec.Hosts) && spec.Hosts[at].Slots > 0 {
+		return spec.Hosts[at].Slots
+	}
+	return facts[node].Machine.CPUs.Len()
+}
+
+// environmentOfMore decides what the new ranks find in their environment, as of a job that
+// has them alone.
+func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, number int, more *Spawned) error {
+	own := *p
+	own.Ranks, own.Apps, own.Notes = slices.Clone(more.Ranks), nil, nil
+	own.Store = Store{Mode: modeRank0} // the job's own is for those that it began with: their keys would be mixed up
+	own.Nodes = slices.Clone(p.Nodes)
+	for i := range own.Nodes {
+		own.Nodes[i].Ranks, own.Nodes[i].Env, own.Nodes[i].Apps = nil, nil, nil
+	}
+	for i := range own.Ranks {
+		own.Ranks[i].Rank = i
+		n := &own.Nodes[own.Ranks[i].Node]
+		n.Ranks = append(n.Ranks, i)
+	}
+	for _, app := range more.Apps {
+		own.Apps = append(own.Apps, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, NumRanks: app.NumRanks})
+	}
+	theirs := *spec
+	theirs.Apps, theirs.WorldPerApp = more.Apps, false
+	b := &builder{spec: &theirs, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: own}
+	for _, n := range p.Nodes {
+		b.sharers = append(b.sharers, len(n.Ranks))
+	}
+	for node, ranks := range more.ByNode() {
+		b.sharers[node] += len(ranks)
+	}
+	b.worlds(facts)
+	b.spawnedWorld(p, wish, number)
+	if err := b.environment(); err != nil {
+		return err
+	}
+	more.Common, more.World = b.plan.Common, b.plan.Worlds[0]
+	for i := range more.World.Ranks {
+		more.World.Ranks[i].Job += len(p.Ranks)
+	}
+	for i := range more.Ranks {
+		more.Ranks[i].Env = b.plan.Ranks[i].Env
+	}
+	for i := range b.plan.Nodes {
+		more.Nodes = append(more.Nodes, b.plan.Nodes[i].Env)
+	}
+	return nil
+}
+
+// spawnedWorld tells the world of spawned ranks from those that were there before.
+func (b *builder) spawnedWorld(p *Plan, wish SpawnWish, number int) {
+	w := &b.plan.Worlds[0]
+	w.Name, w.Universe = fmt.Sprintf("%s-s%d", p.Worlds[0].Name, number), p.Worlds[0].Universe
+	w.Parent, w.Preput = wish.By, wish.Preput
+	before := map[string]int{} // ranks, by host
+	for _, other := range p.Worlds {
+		for _, r := range other.Ranks {
+			before[other.Hosts[r.Host]]++
+		}
+	}
+	for i := range w.Ranks {
+		r := &w.Ranks[i]
+		r.NodeRank += before[w.Hosts[r.Host]]
+	}
+}
+
+// with is the plan with more ranks.
+func (p *Plan) with(more *Spawned) *Plan {
+	next := *p
+	next.Worlds = slices.Concat(p.Worlds, []world.World{more.World})
+	next.Nodes = slices.Clone(p.Nodes)
+	for node, ranks := range maps.All(more.ByNode()) {
+		next.Nodes[node].Ranks = slices.Concat(p.Nodes[node].Ranks, ranks)
+	}
+	next.Apps = slices.Clip(p.Apps)
+	next.Ranks = slices.Clip(p.Ranks)
+	for _, r := range more.Ranks {
+		r.App += len(p.Apps)
+		next.Ranks = append(next.Ranks, r)
+	}
+	for _, app := range more.Apps {
+		next.Apps = append(next.Apps, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, Kind: "spawned", NumRanks: app.NumRanks})
+	}
+	return &next
+}

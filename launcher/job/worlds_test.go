@@ -1,0 +1,125 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/hosts"
+	"gorun/placement"
+	"gorun/rendezvous/world"
+)
+
+// worldsOf are those of a job of ranks of each program, on nodes of so many CPUs.
+func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) []world.World {
+	t.Helper()
+	spec := &Spec{}
+	for i, n := range ranks {
+		spec.Apps = append(spec.Apps, App{Program: fmt.Sprint("./p", i), NumRanks: n})
+	}
+	for i := range facts {
+		facts[i].TempDir = "/tmp"
+		spec.Hosts = append(spec.Hosts, hosts.Host{Name: facts[i].Host, Slots: 2})
+		for _, app := range spec.Apps {
+			facts[i].Programs = append(facts[i].Programs, Program{Path: app.Program, Argv: []string{app.Program, "x"}, ScriptArg: 1})
+		}
+	}
+	change(spec)
+	p, err := NewPlan(spec, facts, IDs{Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef", Attempt: 2}, Opened{})
+	require.NoError(t, err)
+	return p.Worlds
+}
+
+// places are a world's ranks as "job rank: app, host, node, local rank, node rank".
+func places(w world.World) (texts []string) {
+	for _, r := range w.Ranks {
+		texts = append(texts, fmt.Sprintf("%d: app %d on %s by %d, %d, %d", r.Job, r.App, w.Hosts[r.Host], r.Node, r.LocalRank, r.NodeRank))
+	}
+	return texts
+}
+
+// All ranks are one world, which has hosts, programs and room.
+func TestOneWorld(t *testing.T) {
+	worlds := worldsOf(t, func(*Spec) {}, []Facts{{Host: "a"}, {Host: "b"}, {Host: "c"}}, 1, 2)
+	require.Len(t, worlds, 1)
+	w := worlds[0]
+	require.Equal(t, "gorun-0123456789abcdef0123456789abcdef-2-0", w.Name)
+	require.Equal(t, []string{"a", "b"}, w.Hosts)
+	require.Equal(t, 6, w.Universe)
+	require.Equal(t, []world.App{{NumRanks: 1, Argv: []string{"./p0", "x"}}, {NumRanks: 2, Argv: []string{"./p1", "x"}}}, w.Apps)
+	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 1 on a by 0, 1, 1", "2: app 1 on b by 1, 0, 0"}, places(w))
+}
+
+// With a world for each program ranks count in it, and on their host in all.
+func TestWorldPerApp(t *testing.T) {
+	worlds := worldsOf(t, func(s *Spec) { s.WorldPerApp = true }, []Facts{{Host: "a"}, {Host: "b"}}, 1, 3)
+	require.Len(t, worlds, 2)
+	require.NotEqual(t, worlds[0].Name, worlds[1].Name)
+	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0"}, places(worlds[0]))
+	require.Equal(t, []string{"a"}, worlds[0].Hosts)
+	require.Equal(t, []string{"1: app 0 on a by 0, 0, 1", "2: app 0 on b by 1, 0, 0", "3: app 0 on b by 1, 1, 1"}, places(worlds[1]))
+	require.Equal(t, []world.App{{NumRanks: 3, Argv: []string{"./p1", "x"}}}, worlds[1].Apps)
+}
+
+// Several agents on one host are one host, whether the kernel says so or who started them.
+func TestNodesOnOneHost(t *testing.T) {
+	w := worldsOf(t, func(*Spec) {}, []Facts{{Host: "a", Boot: "1"}, {Host: "b", Boot: "2"}, {Host: "c", Boot: "1"}}, 6)[0]
+	require.Equal(t, []string{"a", "b"}, w.Hosts)
+	require.Equal(t, "4: app 0 on a by 2, 2, 2", places(w)[4])
+
+	seat := func(rank, local, node int) *Seat {
+		return &Seat{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
+	}
+	facts := []Facts{{Host: "a", Seat: seat(0, 0, 0), Joined: true}, {Host: "b", Seat: seat(1, 0, 1), Joined: true}, {Host: "a", Seat: seat(2, 1, 0), Joined: true}}
+	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinWish{Seat: facts[0].Seat}, nil }, facts, 3)[0]
+	require.Equal(t, []string{"a", "b"}, w.Hosts)
+	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 0 on b by 1, 0, 0", "2: app 0 on a by 2, 1, 1"}, places(w))
+	require.Equal(t, 3, w.Universe)
+}
+
+// Hosts that call themselves alike are told apart.
+func TestHostsOfOneName(t *testing.T) {
+	w := worldsOf(t, func(*Spec) {}, []Facts{{Host: "localhost", Boot: "1"}, {Host: "localhost", Boot: "2"}}, 4)[0]
+	require.Equal(t, []string{"localhost", "localhost-1"}, w.Hosts)
+}
+
+// What was not said of slots is a host's cores; where ranks are bound is told.
+func TestWorldOfBoundRanks(t *testing.T) {
+	machine, err := placement.Example("two-socket-intel")
+	require.NoError(t, err)
+	w := worldsOf(t, func(s *Spec) { s.Hosts[0].Slots = 0 }, []Facts{{Host: "a", Machine: machine}}, 2)[0]
+	require.Equal(t, machine.Cores(), w.Universe)
+	require.True(t, strings.HasPrefix(w.Ranks[1].Locality, "SK1:"), w.Ranks[1].Locality)
+	require.NotEmpty(t, w.Ranks[1].CPUs)
+}
+
+// Programs that cannot talk to each other are not one world.
+func TestTwoFamiliesInOneWorld(t *testing.T) {
+	plan := func(change func(s *Spec), families ...string) error {
+		spec := &Spec{}
+		f := Facts{Host: "a", TempDir: "/tmp"}
+		for i, family := range families {
+			program := fmt.Sprint("./p", i)
+			spec.Apps = append(spec.Apps, App{Program: program, NumRanks: 1})
+			f.Programs = append(f.Programs, Program{Path: program, Argv: []string{program}, ScriptArg: 1, MPI: family})
+		}
+		change(spec)
+		_, err := NewPlan(spec, []Facts{f}, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+		return err
+	}
+	same := func(*Spec) {}
+	require.EqualError(t, plan(same, "", "Open MPI", "MPICH"),
+		"app 1 (./p1) is a program of Open MPI's, app 2 (./p2) of MPICH's: they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own")
+	require.NoError(t, plan(same, "MPICH", "", "MPICH"))
+	require.NoError(t, plan(func(s *Spec) { s.WorldPerApp = true }, "Open MPI", "MPICH"))
+	require.NoError(t, plan(func(s *Spec) { s.MPI = MPINone }, "Open MPI", "MPICH"))
+}
+
+// No world without MPI, and no name before the start.
+func TestWorldsBeforeStart(t *testing.T) {
+	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Host: "a"}}, 2))
+	require.Equal(t, AtStart, worldName(IDs{Job: AtStart}, 0))
+	require.LessOrEqual(t, len(worldName(IDs{Job: strings.Repeat("f", 32), Attempt: 99999}, 9999)), 63)
+}

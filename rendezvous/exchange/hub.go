@@ -1,0 +1,280 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gorun/rendezvous/world"
+)
+
+// Hub is the middle, at the head: it merges what nodes bring to fences, passes questions
+// on, and answers those to the Head.
+type Hub struct {
+	numNodes int
+	send     func(to []int, m *Message)
+
+	mu       sync.Mutex
+	closed   bool
+	watching bool // nodes were told to say who leaves
+	services map[string]service
+	onLeft   []func(world.Proc)
+	lost     map[int]bool
+	gone     map[string]map[int]int // who has left: world, rank → node that said so
+	numGone  map[int]int            // by that node
+	fences   map[string]*hubFence
+	asked    map[question]*underway
+	kept     map[int]load // by the node that it is kept for
+	lastAsk  int          // the number of the last question that the head asked
+}
+
+// question names one that is under way.
+type question struct{ from, number int }
+
+// underway is what is known of a question.
+type underway struct {
+	to    int
+	bytes int
+	reply func([]byte, error) // of who asked at the head; nil: a node asked
+}
+
+// load is what the hub keeps for a node.
+type load struct{ count, bytes int }
+
+// hubFence is one that some of its nodes have come to.
+type hubFence struct {
+	id      string
+	nodes   []int
+	members []world.Proc
+	blobs   [][]byte
+	came    []bool // by index of nodes
+	costs   []int
+	left    int // how many have not
+}
+
+// outgoing is a message and the nodes that it is for.
+type outgoing struct {
+	to []int
+	m  *Message
+}
+
+// NewHub is the middle of that many nodes, which count from 0. send carries a message to
+// nodes, in the order of the calls from one goroutine, and neither waits nor calls the
+// Hub. One message may be for many nodes, and is then best encoded once.
+func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
+	return &Hub{
+		numNodes: numNodes, send: send, services: map[string]service{}, lost: map[int]bool{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
+		fences: map[string]*hubFence{}, asked: map[question]*underway{}, kept: map[int]load{},
+	}
+}
+
+// Serve answers what nodes ask of the Head's service of that name, on the goroutine that
+// called Receive: answer must not wait. body is valid until it returns; reply may be called
+// later.
+func (h *Hub) Serve(name string, answer func(from int, body []byte, reply func(answer []byte, err error))) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.services[name] = answer
+}
+
+// OnLeft has f called for each rank that is known to have left, and asks nodes to say so.
+// f is called with nothing held, must not wait, and may be called on any goroutine.
+func (h *Hub) OnLeft(f func(p world.Proc)) {
+	var known []world.Proc
+	h.do(func() []outgoing {
+		h.onLeft = append(h.onLeft, f)
+		for name, gone := range h.gone {
+			for rank := range gone {
+				known = append(known, world.Proc{World: name, Rank: rank})
+			}
+		}
+		return h.watch(nil)
+	})
+	for _, p := range known {
+		f(p)
+	}
+}
+
+// Receive takes what a node says, and keeps what is in m. It does not wait. Calls for one
+// node must not overlap. What makes no sense is ignored or answered by an error: one node
+// cannot end another's fences, nor have more kept for it than is due.
+func (h *Hub) Receive(from int, m *Message) {
+	if from < 0 || from >= h.numNodes {
+		return
+	}
+	switch m.Kind {
+	case Come:
+		h.do(func() []outgoing { return h.come(from, m) })
+	case Left:
+		h.hearLeft(from, m.Members)
+	case Ask:
+		h.ask(from, m)
+	case Answer:
+		h.answered(from, m)
+	}
+}
+
+// do changes the state and then sends what follows.
+func (h *Hub) do(change func() []outgoing) {
+	h.mu.Lock()
+	var out []outgoing
+	if !h.closed {
+		out = change()
+	}
+	h.mu.Unlock()
+	h.sendAll(out)
+}
+
+func (h *Hub) sendAll(out []outgoing) {
+	for _, o := range out {
+		h.send(o.to, o.m)
+	}
+}
+
+// Close ends it: nothing is sent from then on, and nothing is kept.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for _, q := range h.asked {
+		if q.reply != nil {
+			go q.reply(nil, ErrClosed)
+		}
+	}
+	clear(h.fences)
+	clear(h.asked)
+	clear(h.gone)
+	clear(h.kept)
+}
+
+// keep counts what is kept for a node, and reports whether that may be.
+func (h *Hub) keep(node, bytes int) bool {
+	l := h.kept[node]
+	if l.count >= maxUnderwayCount || l.bytes+bytes > maxUnderway {
+		return false
+	}
+	h.kept[node] = load{l.count + 1, l.bytes + bytes}
+	return true
+}
+
+func (h *Hub) letGo(node, bytes int) {
+	l := h.kept[node]
+	h.kept[node] = load{l.count - 1, l.bytes - bytes}
+}
+
+// NodeLost says that nothing more comes from a node: fences that it has not come to, and
+// questions to it, fail.
+func (h *Hub) NodeLost(node int) {
+	h.do(func() (out []outgoing) {
+		if h.lost[node] {
+			return nil
+		}
+		h.lost[node] = true
+		for _, f := range h.fences {
+			if at, in := slices.BinarySearch(f.nodes, node); in && !f.came[at] {
+				out = append(out, h.fail(f, nil, errLost(node))...)
+			}
+		}
+		for q, u := range h.asked {
+			switch {
+			case q.from == node:
+				h.forget(q, u)
+			case u.to == node:
+				out = append(out, h.settle(q, u, nil, errLost(node))...)
+			}
+		}
+		return out
+	})
+}
+
+func errLost(node int) error { return fmt.Errorf("node %d is lost", node) }
+
+// ask passes a question on, or has a service of the head's answer it.
+func (h *Hub) ask(from int, m *Message) {
+	m.From = from
+	var service service
+	h.do(func() (out []outgoing) {
+		refuse := func(err error) []outgoing { return []outgoing{{[]int{from}, answerTo(m, nil, err)}} }
+		q := question{from, m.Number}
+		bytes := len(m.body()) + len(m.Service)
+		switch {
+		case m.To != Head && (m.To < 0 || m.To >= h.numNodes):
+			return refuse(fmt.Errorf("exchange: there is no node %d", m.To))
+		case h.lost[m.To]:
+			return refuse(errLost(m.To))
+		case m.To == Head && h.services[m.Service] == nil:
+			return refuse(noService(m.Service, Head))
+		case h.asked[q] != nil:
+			return nil
+		case !h.keep(from, bytes):
+			return refuse(errors.New("exchange: too many questions are under way"))
+		}
+		h.asked[q] = &underway{to: m.To, bytes: bytes}
+		if m.To == Head {
+			service = h.services[m.Service]
+			return nil
+		}
+		return []outgoing{{[]int{m.To}, m}}
+	})
+	if service != nil {
+		service(from, m.body(), once(func(answer []byte, err error) {
+			h.do(func() []outgoing {
+				q := question{from, m.Number}
+				if u := h.asked[q]; u != nil {
+					return h.settle(q, u, answer, err)
+				}
+				return nil
+			})
+		}))
+	}
+}
+
+// Ask has a service of a node answer the head. done is called once, on any goroutine.
+func (h *Hub) Ask(node int, service string, body []byte, done func(answer []byte, err error)) {
+	done = once(done)
+	refused := ErrClosed
+	h.do(func() []outgoing {
+		if refused = nil; h.lost[node] || node < 0 || node >= h.numNodes {
+			refused = errLost(node)
+			return nil
+		}
+		h.lastAsk++
+		h.asked[question{Head, h.lastAsk}] = &underway{to: node, reply: done}
+		return []outgoing{{[]int{node}, &Message{Kind: Ask, Number: h.lastAsk, From: Head, To: node, Service: service, Blobs: [][]byte{body}}}}
+	})
+	if refused != nil {
+		done(nil, refused)
+	}
+}
+
+// answered passes an answer on to who asked.
+func (h *Hub) answered(from int, m *Message) {
+	h.do(func() []outgoing {
+		q := question{m.From, m.Number}
+		u := h.asked[q]
+		if u == nil || u.to != from {
+			return nil
+		}
+		if m.Error != "" {
+			return h.settle(q, u, nil, errors.New(m.Error))
+		}
+		return h.settle(q, u, m.body(), nil)
+	})
+}
+
+// settle answers a question.
+func (h *Hub) settle(q question, u *underway, answer []byte, err error) []outgoing {
+	h.forget(q, u)
+	if u.reply != nil {
+		go u.reply(answer, err)
+		return nil
+	}
+	return []outgoing{{[]int{q.from}, answerTo(&Message{Number: q.number, From: q.from, To: u.to}, answer, err)}}
+}
+
+func (h *Hub) forget(q question, u *underway) {
+	if delete(h.asked, q); q.from != Head {
+		h.letGo(q.from, u.bytes)
+	}
+}

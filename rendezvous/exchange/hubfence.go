@@ -1,0 +1,205 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorun/rendezvous/world"
+)
+
+// come takes a node's part in a fence.
+func (h *Hub) come(from int, m *Message) []outgoing {
+	refuse := func(err error) []outgoing { return []outgoing{{[]int{from}, failed(m.ID, nil, err)}} }
+	if err := h.checkCome(from, m); err != nil {
+		return refuse(err)
+	}
+	f := h.fences[m.ID]
+	if f == nil {
+		f = newHubFence(m)
+	}
+	at, in := slices.BinarySearch(f.nodes, from)
+	if !in || !slices.Equal(f.nodes, m.Nodes) {
+		err := fmt.Errorf("exchange: fence %q: node %d says that nodes %v come together, another %v", m.ID, from, m.Nodes, f.nodes)
+		return append(h.fail(f, nil, err), refuse(err)...)
+	}
+	switch {
+	case f.came[at]:
+		return nil
+	case !h.keep(from, m.cost()):
+		return refuse(errors.New("exchange: too many fences are under way"))
+	}
+	missing, left := h.whoIsMissing(f)
+	f.blobs[at], f.came[at], f.costs[at] = m.body(), true, m.cost()
+	f.left--
+	h.fences[m.ID] = f
+	out := h.watch(nil)
+	switch {
+	case left: // maybe from this very node, which others were told
+		return append(out, h.fail(f, &missing, nil)...)
+	case f.left == 0:
+		h.drop(f)
+		return append(out, pieces(f)...)
+	}
+	for i, node := range f.nodes {
+		if h.lost[node] && !f.came[i] {
+			return append(out, h.fail(f, nil, errLost(node))...)
+		}
+	}
+	return out
+}
+
+func newHubFence(m *Message) *hubFence {
+	n := len(m.Nodes)
+	return &hubFence{id: m.ID, nodes: m.Nodes, members: m.Members, blobs: make([][]byte, n), came: make([]bool, n), costs: make([]int, n), left: n}
+}
+
+// checkCome refuses what no node of ours says.
+func (h *Hub) checkCome(from int, m *Message) error {
+	switch {
+	case len(m.Nodes) == 0 || m.Nodes[0] < 0 || m.Nodes[len(m.Nodes)-1] >= h.numNodes || !ascending(m.Nodes) || !slices.Contains(m.Nodes, from):
+		return fmt.Errorf("exchange: fence %q of node %d names nodes %v of %d", m.ID, from, m.Nodes, h.numNodes)
+	case len(m.body()) > MaxBlob:
+		return errTooLong("a part in a fence", len(m.body()), MaxBlob)
+	case len(m.ID) > maxText:
+		return errTooLong("the name of a fence", len(m.ID), maxText)
+	case len(m.Members) > maxMembers:
+		return fmt.Errorf("exchange: a fence of %d ranks: at most %d come together", len(m.Members), maxMembers)
+	}
+	return nil
+}
+
+// cost is what is kept of a node's part, in bytes.
+func (m *Message) cost() int {
+	const member, text = 40, 64
+	return len(m.body()) + len(m.ID) + text + len(m.Nodes)*8 + len(m.Members)*member
+}
+
+// drop forgets a fence.
+func (h *Hub) drop(f *hubFence) {
+	delete(h.fences, f.id)
+	for at, came := range f.came {
+		if came {
+			h.letGo(f.nodes[at], f.costs[at])
+		}
+	}
+}
+
+// fail forgets a fence, and tells those who have come to it why.
+func (h *Hub) fail(f *hubFence, missing *world.Proc, err error) []outgoing {
+	h.drop(f)
+	var to []int
+	for at, came := range f.came {
+		if came {
+			to = append(to, f.nodes[at])
+		}
+	}
+	if len(to) == 0 {
+		return nil
+	}
+	return []outgoing{{to, failed(f.id, missing, err)}}
+}
+
+// failed says that a fence will never be complete, for a rank that is missing or another
+// reason.
+func failed(id string, missing *world.Proc, err error) *Message {
+	if missing != nil {
+		return &Message{Kind: Failed, ID: id, Members: []world.Proc{*missing}}
+	}
+	return &Message{Kind: Failed, ID: id, Error: err.Error()}
+}
+
+// pieces are the messages that complete a fence.
+func pieces(f *hubFence) (out []outgoing) {
+	for first := 0; first < len(f.blobs); {
+		next, size := first, 0
+		for next < len(f.blobs) && (next == first || size+len(f.blobs[next]) <= maxPiece) {
+			size += len(f.blobs[next])
+			next++
+		}
+		out = append(out, outgoing{f.nodes, &Message{Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next], Last: next == len(f.blobs)}})
+		first = next
+	}
+	return out
+}
+
+// whoIsMissing finds a member that has left from a node that has not come.
+func (h *Hub) whoIsMissing(f *hubFence) (world.Proc, bool) {
+	if len(h.gone) == 0 {
+		return world.Proc{}, false
+	}
+	for _, p := range f.members {
+		gone := h.gone[p.World]
+		if p.Rank != world.AllRanks {
+			if node, left := gone[p.Rank]; left && f.waitsFor(node) {
+				return p, true
+			}
+			continue
+		}
+		if rank, found := f.firstMissing(gone); found {
+			return world.Proc{World: p.World, Rank: rank}, true
+		}
+	}
+	return world.Proc{}, false
+}
+
+// firstMissing is the smallest of the ranks that have left from a node that has not come.
+func (f *hubFence) firstMissing(gone map[int]int) (first int, found bool) {
+	for rank, node := range gone {
+		if f.waitsFor(node) && (!found || rank < first) {
+			first, found = rank, true
+		}
+	}
+	return first, found
+}
+
+// waitsFor reports whether a node is expected that has not come.
+func (f *hubFence) waitsFor(node int) bool {
+	at, in := slices.BinarySearch(f.nodes, node)
+	return in && !f.came[at]
+}
+
+// watch has nodes say who leaves, from now on; once.
+func (h *Hub) watch(out []outgoing) []outgoing {
+	if h.watching || h.closed {
+		return out
+	}
+	h.watching = true
+	all := make([]int, h.numNodes)
+	for i := range all {
+		all[i] = i
+	}
+	return append(out, outgoing{all, &Message{Kind: Watch}})
+}
+
+// hearLeft notes who has left a node, and fails the fences that wait for them.
+func (h *Hub) hearLeft(from int, left []world.Proc) {
+	var tell []func(world.Proc)
+	h.do(func() (out []outgoing) {
+		tell = h.onLeft
+		if h.numGone[from] += len(left); h.numGone[from] > maxMembers {
+			left = nil
+			return nil
+		}
+		for _, p := range left {
+			if h.gone[p.World] == nil {
+				h.gone[p.World] = map[int]int{}
+			}
+			h.gone[p.World][p.Rank] = from
+		}
+		for _, f := range h.fences {
+			if !f.waitsFor(from) {
+				continue
+			}
+			if missing, found := h.whoIsMissing(f); found {
+				out = append(out, h.fail(f, &missing, nil)...)
+			}
+		}
+		return out
+	})
+	for _, f := range tell {
+		for _, p := range left {
+			f(p)
+		}
+	}
+}

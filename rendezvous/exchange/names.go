@@ -1,0 +1,80 @@
+package exchange
+
+import (
+	"errors"
+	"time"
+
+	"gorun/rendezvous/world"
+)
+
+// Published is a name that a rank has made known, and what it stands for. All worlds of a
+// job see it.
+type Published struct {
+	// Space keeps names of different kinds apart: "pmi", "pmix", "pmix:WORLD" for one
+	// that only that world may see. Names are told apart within one.
+	Space string
+	Name  string
+	Value []byte
+	Owner world.Proc
+	// Keep says when it is forgotten if nobody unpublishes it.
+	Keep Keep
+	// WorldSize is how many ranks the owner's world has: for KeepWorld.
+	WorldSize int
+}
+
+// Keep is how long a published name is kept.
+type Keep uint8
+
+// What may end a name.
+const (
+	KeepJob   Keep = iota // the job's end
+	KeepWorld             // the end of the last rank of the owner's world
+	KeepOwner             // the owner's end
+	KeepRead              // the first lookup
+)
+
+// Wanted is a name that is looked for.
+type Wanted struct {
+	// Spaces are looked into in this order.
+	Spaces []string
+	Name   string
+	// By is who wants it: when that rank has ended nobody waits any more.
+	By world.Proc
+	// Wait is how long to wait until somebody publishes it: 0 not at all, below 0 as long
+	// as the job lasts.
+	Wait time.Duration
+}
+
+// Errors of names, to be asked for by errors.Is.
+var (
+	ErrPublished    = errors.New("the name is published already")
+	ErrNotPublished = errors.New("the name is not published")
+	ErrNotOwner     = errors.New("the name was published by another rank")
+	ErrTooMany      = errors.New("too many or too long names are published")
+)
+
+// Publish makes a name known. The error is ErrPublished where its space has it already.
+func Publish(p Plane, n Published, done func(err error)) {
+	p.Ask(Head, namesService, packPublish(n), func(answer []byte, err error) {
+		_, err = readNameAnswer(answer, err)
+		done(err)
+	})
+}
+
+// Lookup finds what a name stands for. The error is ErrNotPublished where it is in none of
+// the spaces when the wait is over.
+func Lookup(p Plane, w Wanted, done func(n Published, err error)) {
+	p.Ask(Head, namesService, packLookup(w), func(answer []byte, err error) { done(readNameAnswer(answer, err)) })
+}
+
+// Unpublish forgets a name, which only its owner may; an owner without a world stands for
+// whoever it is. The errors are ErrNotPublished and ErrNotOwner.
+func Unpublish(p Plane, space, name string, owner world.Proc, done func(err error)) {
+	p.Ask(Head, namesService, packUnpublish(space, name, owner), func(answer []byte, err error) {
+		_, err = readNameAnswer(answer, err)
+		done(err)
+	})
+}
+
+// namesService is the head's service that has the names.
+const namesService = "names"

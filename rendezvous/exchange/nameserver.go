@@ -1,0 +1,234 @@
+package exchange
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"gorun/rendezvous/world"
+)
+
+// Limits of the names of a job.
+const (
+	maxSpaces     = 16       // that one lookup names
+	maxNameBytes  = 64 << 20 // all names and values together
+	maxNames      = 1 << 16
+	maxNameWaits  = 1 << 16 // lookups that wait
+	maxNameLength = 4 << 10 // in bytes, of a space and a name each
+)
+
+// Names is the head's registry of published names.
+type Names struct {
+	hub *Hub
+
+	mu     sync.Mutex
+	names  map[nameKey]*Published
+	bytes  int
+	waits  map[*nameWait]bool
+	left   map[string]map[int]bool // ranks that have ended, by world
+	heard  bool                    // they are heard of
+	closed bool
+}
+
+type nameKey struct{ space, name string }
+
+// nameWait is a lookup that waits.
+type nameWait struct {
+	wanted Wanted
+	timer  *time.Timer // nil: as long as it takes
+	reply  func([]byte, error)
+}
+
+// ServeNames has the hub answer Publish, Lookup and Unpublish.
+func ServeNames(h *Hub) *Names {
+	n := &Names{hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, left: map[string]map[int]bool{}}
+	h.Serve(namesService, n.answer)
+	return n
+}
+
+// Close forgets all names, and lets those who wait wait.
+func (n *Names) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for w := range n.waits {
+		n.stop(w)
+	}
+	clear(n.names)
+}
+
+// answer reads a question and answers it.
+func (n *Names) answer(_ int, body []byte, reply func([]byte, error)) {
+	u := unpacker{b: body}
+	bad := func() { reply(packNameAnswer(nil, errBadNameBody), nil) }
+	switch u.number() {
+	case opPublish:
+		p := u.published()
+		if u.bad {
+			bad()
+			return
+		}
+		n.hearOfLeft(p.Keep == KeepWorld || p.Keep == KeepOwner)
+		reply(packNameAnswer(nil, n.publish(&p)), nil)
+	case opLookup:
+		w := u.wanted()
+		if u.bad {
+			bad()
+			return
+		}
+		n.hearOfLeft(w.Wait != 0)
+		n.lookup(w, reply)
+	case opUnpublish:
+		k, owner := nameKey{u.text(), u.text()}, u.proc()
+		if u.bad {
+			bad()
+			return
+		}
+		reply(packNameAnswer(nil, n.unpublish(k, owner)), nil)
+	default:
+		bad()
+	}
+}
+
+// hearOfLeft hears of those who leave, from the first time that somebody wants it.
+func (n *Names) hearOfLeft(wanted bool) {
+	n.mu.Lock()
+	first := wanted && !n.heard
+	n.heard = n.heard || wanted
+	n.mu.Unlock()
+	if first {
+		n.hub.OnLeft(n.hasLeft)
+	}
+}
+
+func (n *Names) publish(p *Published) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := nameKey{p.Space, p.Name}
+	switch {
+	case n.names[k] != nil:
+		return ErrPublished
+	case len(n.names) >= maxNames || n.bytes+p.size() > maxNameBytes || len(p.Space) > maxNameLength || len(p.Name) > maxNameLength:
+		return ErrTooMany
+	}
+	n.names[k] = p
+	n.bytes += p.size()
+	for w := range n.waits {
+		if w.wanted.Name == p.Name && slices.Contains(w.wanted.Spaces, p.Space) {
+			n.stop(w)
+			w.reply(packNameAnswer(p, nil), nil)
+			if p.Keep == KeepRead {
+				n.forget(k)
+				break
+			}
+		}
+	}
+	if n.isOver(p) {
+		n.forget(k)
+	}
+	return nil
+}
+
+// size is what a name takes, in bytes.
+func (p *Published) size() int { return len(p.Space) + len(p.Name) + len(p.Value) }
+
+func (n *Names) forget(k nameKey) {
+	if p := n.names[k]; p != nil {
+		n.bytes -= p.size()
+		delete(n.names, k)
+	}
+}
+
+func (n *Names) lookup(w Wanted, reply func([]byte, error)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, space := range w.Spaces {
+		k := nameKey{space, w.Name}
+		if p := n.names[k]; p != nil {
+			if p.Keep == KeepRead {
+				n.forget(k)
+			}
+			reply(packNameAnswer(p, nil), nil)
+			return
+		}
+	}
+	switch {
+	case w.Wait == 0 || n.left[w.By.World][w.By.Rank]:
+		reply(packNameAnswer(nil, ErrNotPublished), nil)
+		return
+	case len(n.waits) >= maxNameWaits:
+		reply(packNameAnswer(nil, ErrTooMany), nil)
+		return
+	case n.closed:
+		return
+	}
+	wait := &nameWait{wanted: w, reply: reply}
+	if w.Wait > 0 {
+		wait.timer = time.AfterFunc(w.Wait, func() { n.giveUp(wait) })
+	}
+	n.waits[wait] = true
+}
+
+// giveUp answers a lookup that has waited long enough.
+func (n *Names) giveUp(w *nameWait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waits[w] {
+		n.stop(w)
+		w.reply(packNameAnswer(nil, ErrNotPublished), nil)
+	}
+}
+
+func (n *Names) stop(w *nameWait) {
+	delete(n.waits, w)
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+func (n *Names) unpublish(k nameKey, owner world.Proc) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.names[k]
+	switch {
+	case p == nil:
+		return ErrNotPublished
+	case owner.World != "" && p.Owner != owner:
+		return ErrNotOwner
+	}
+	n.forget(k)
+	return nil
+}
+
+// hasLeft forgets what the end of a rank makes void.
+func (n *Names) hasLeft(p world.Proc) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.left[p.World] == nil {
+		n.left[p.World] = map[int]bool{}
+	}
+	n.left[p.World][p.Rank] = true
+	for k, name := range n.names {
+		if name.Owner.World == p.World && n.isOver(name) {
+			n.forget(k)
+		}
+	}
+	for w := range n.waits {
+		if w.wanted.By == p {
+			n.stop(w)
+			w.reply(packNameAnswer(nil, ErrNotPublished), nil)
+		}
+	}
+}
+
+// isOver reports whether nobody keeps a name any more.
+func (n *Names) isOver(p *Published) bool {
+	left := n.left[p.Owner.World]
+	switch p.Keep {
+	case KeepWorld:
+		return p.WorldSize > 0 && len(left) >= p.WorldSize
+	case KeepOwner:
+		return left[p.Owner.Rank]
+	}
+	return false
+}

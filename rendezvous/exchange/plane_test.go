@@ -1,0 +1,252 @@
+package exchange_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/exchange/exchangetest"
+	"gorun/rendezvous/world"
+)
+
+// fenced is what a fence gave a node.
+type fenced struct {
+	node  int
+	blobs []string
+	err   error
+}
+
+// comeAll has nodes come to a fence, and gives what each gets.
+func comeAll(planes []exchange.Plane, nodes []int, f exchange.Fence) <-chan fenced {
+	got := make(chan fenced, len(nodes))
+	f.Nodes = nodes
+	for _, node := range nodes {
+		f.Blob = fmt.Appendf(nil, "%s/%d", f.ID, node)
+		planes[node].Fence(f, func(blobs [][]byte, err error) {
+			var list []string
+			for _, b := range blobs {
+				list = append(list, string(b))
+			}
+			got <- fenced{node, list, err}
+		})
+	}
+	return got
+}
+
+func TestFence(t *testing.T) {
+	s := exchangetest.New(t, 4, testneeds.Rand(t))
+	all := comeAll(s.Planes(), []int{0, 1, 2, 3}, exchange.Fence{ID: "a"})
+	some := comeAll(s.Planes(), []int{1, 3}, exchange.Fence{ID: "b"})
+	for range 4 {
+		got := <-all
+		require.NoError(t, got.err)
+		assert.Equal(t, []string{"a/0", "a/1", "a/2", "a/3"}, got.blobs)
+	}
+	for range 2 {
+		got := <-some
+		require.NoError(t, got.err)
+		assert.Equal(t, []string{"b/1", "b/3"}, got.blobs)
+	}
+}
+
+func TestWhatConcernsOneNodeStaysThere(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	n := s.Nodes[1]
+	n.Serve("echo", func(from int, body []byte, reply func([]byte, error)) { reply(append(body, byte('0'+from)), nil) })
+	n.Leave(world.Proc{World: "w", Rank: 1})
+	answers := make(chan string, 1)
+	n.Ask(1, "echo", []byte("x"), func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) })
+	got := <-comeAll(s.Planes(), []int{1}, exchange.Fence{ID: "a", Members: []world.Proc{{World: "w", Rank: 1}}})
+	assert.Equal(t, fenced{1, []string{"a/1"}, nil}, got)
+	assert.Equal(t, "x1<nil>", <-answers)
+	assert.Zero(t, s.Messages())
+}
+
+func TestFenceWithOneWhoHasLeft(t *testing.T) {
+	left := world.Proc{World: "w", Rank: 5}
+	for name, members := range map[string][]world.Proc{"named": {{World: "w", Rank: 1}, left}, "all": {{World: "w", Rank: world.AllRanks}}} {
+		for _, when := range []string{"before", "after"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				s := exchangetest.New(t, 3, testneeds.Rand(t))
+				if when == "before" {
+					s.Nodes[2].Leave(left)
+				}
+				done := make(chan error, 2)
+				for node := range 2 {
+					s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Members: members}, func(_ [][]byte, err error) { done <- err })
+				}
+				if when == "after" {
+					s.Nodes[2].Leave(left)
+				}
+				for range 2 {
+					var missing *exchange.LeftError
+					require.ErrorAs(t, <-done, &missing)
+					assert.Equal(t, left, missing.Missing)
+				}
+			})
+		}
+	}
+}
+
+// Whoever has come and then ended holds up nobody.
+func TestWhoLeavesAfterComing(t *testing.T) {
+	s := exchangetest.New(t, 2, testneeds.Rand(t))
+	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}, Members: []world.Proc{{World: "w", Rank: world.AllRanks}}}
+	done := make(chan error, 2)
+	s.Nodes[1].Fence(f, func(_ [][]byte, err error) { done <- err })
+	s.Nodes[1].Leave(world.Proc{World: "w", Rank: 1})
+	s.Nodes[0].Fence(f, func(_ [][]byte, err error) { done <- err })
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+}
+
+func TestLostNode(t *testing.T) {
+	s := exchangetest.New(t, 3, nil)
+	done := make(chan error, 1)
+	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	require.ErrorContains(t, <-done, `node 2 has no service "never"`)
+	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) {})
+	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	fenced := comeAll(s.Planes(), []int{0, 1}, exchange.Fence{ID: "unhurt"})
+	for range 2 {
+		require.NoError(t, (<-fenced).err)
+	}
+	lost := make(chan error, 2)
+	for node := range 2 {
+		s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}}, func(_ [][]byte, err error) { lost <- err })
+	}
+	s.Lose(2)
+	require.ErrorContains(t, <-done, "node 2 is lost")
+	for range 2 {
+		require.ErrorContains(t, <-lost, "node 2 is lost")
+	}
+	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	require.ErrorContains(t, <-done, "node 2 is lost")
+}
+
+func TestQuestions(t *testing.T) {
+	s := exchangetest.New(t, 3, testneeds.Rand(t))
+	for _, n := range s.Nodes {
+		n.Serve("who", func(from int, body []byte, reply func([]byte, error)) {
+			if len(body) == 0 {
+				reply(nil, errors.New("an empty question"))
+			}
+			reply(fmt.Appendf(nil, "%d asked %d: %s", from, n.Node(), body), nil)
+		})
+	}
+	s.Hub.Serve("who", func(from int, body []byte, reply func([]byte, error)) {
+		reply(fmt.Appendf(nil, "%d asked the head: %s", from, body), nil)
+	})
+	answers := make(chan string, 1)
+	take := func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) }
+	s.Nodes[0].Ask(2, "who", []byte("x"), take)
+	assert.Equal(t, "0 asked 2: x<nil>", <-answers)
+	s.Nodes[0].Ask(2, "who", nil, take)
+	assert.Equal(t, "an empty question", <-answers)
+	s.Nodes[1].Ask(exchange.Head, "who", []byte("y"), take)
+	assert.Equal(t, "1 asked the head: y<nil>", <-answers)
+	s.Nodes[1].Ask(exchange.Head, "what", nil, take)
+	assert.Contains(t, <-answers, `the head has no service "what"`)
+	s.Nodes[1].Ask(7, "who", nil, take)
+	assert.Contains(t, <-answers, "there is no node 7")
+	s.Hub.Ask(1, "who", []byte("z"), take)
+	assert.Equal(t, "-1 asked 1: z<nil>", <-answers)
+}
+
+func TestClosingFailsWhatIsUnderWay(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	done := make(chan error, 4)
+	take := func(err error) { done <- err }
+	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}
+	for range 2 {
+		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { take(err) })
+		s.Nodes[0].Ask(1, "s", nil, func(_ []byte, err error) { take(err) })
+		s.Nodes[0].Close(nil)
+	}
+	for range 4 {
+		require.ErrorIs(t, <-done, exchange.ErrClosed)
+	}
+}
+
+func TestNames(t *testing.T) {
+	s := exchangetest.New(t, 2, testneeds.Rand(t))
+	owner := world.Proc{World: "w", Rank: 3}
+	errs := make(chan error, 1)
+	done := func(err error) { errs <- err }
+	name := exchange.Published{Space: "pmi", Name: "ocean", Value: []byte("port\x00\xff"), Owner: owner}
+	exchange.Publish(s.Nodes[0], name, done)
+	require.NoError(t, <-errs)
+	exchange.Publish(s.Nodes[1], name, done)
+	require.ErrorIs(t, <-errs, exchange.ErrPublished)
+
+	found := make(chan exchange.Published, 1)
+	look := func(node int, w exchange.Wanted) (exchange.Published, error) {
+		exchange.Lookup(s.Nodes[node], w, func(n exchange.Published, err error) { found <- n; errs <- err })
+		return <-found, <-errs
+	}
+	got, err := look(1, exchange.Wanted{Spaces: []string{"pmix", "pmi"}, Name: "ocean"})
+	require.NoError(t, err)
+	assert.Equal(t, name, got)
+	_, err = look(1, exchange.Wanted{Spaces: []string{"pmix"}, Name: "ocean"})
+	require.ErrorIs(t, err, exchange.ErrNotPublished)
+	_, err = look(1, exchange.Wanted{Spaces: []string{"pmix"}, Name: "ocean", Wait: time.Millisecond})
+	require.ErrorIs(t, err, exchange.ErrNotPublished)
+
+	exchange.Unpublish(s.Nodes[1], "pmi", "ocean", world.Proc{World: "w", Rank: 4}, done)
+	require.ErrorIs(t, <-errs, exchange.ErrNotOwner)
+	exchange.Unpublish(s.Nodes[1], "pmi", "ocean", owner, done)
+	require.NoError(t, <-errs)
+	exchange.Unpublish(s.Nodes[1], "pmi", "ocean", world.Proc{}, done)
+	require.ErrorIs(t, <-errs, exchange.ErrNotPublished)
+}
+
+func TestLookupWaits(t *testing.T) {
+	s := exchangetest.New(t, 2, testneeds.Rand(t))
+	found := make(chan error, 2)
+	for node := range 2 {
+		w := exchange.Wanted{Spaces: []string{"pmix"}, Name: "n", By: world.Proc{World: "w", Rank: node}, Wait: -1}
+		exchange.Lookup(s.Nodes[node], w, func(n exchange.Published, err error) { found <- err })
+	}
+	s.Nodes[1].Leave(world.Proc{World: "w", Rank: 1})
+	require.ErrorIs(t, <-found, exchange.ErrNotPublished, "nobody waits for one who has ended")
+	published := make(chan error, 1)
+	exchange.Publish(s.Nodes[1], exchange.Published{Space: "pmix", Name: "n"}, func(err error) { published <- err })
+	require.NoError(t, <-published)
+	require.NoError(t, <-found)
+}
+
+func TestHowLongNamesAreKept(t *testing.T) {
+	s := exchangetest.New(t, 1, nil)
+	n := s.Nodes[0]
+	errs := make(chan error, 1)
+	publish := func(name string, keep exchange.Keep) {
+		p := exchange.Published{Space: "s", Name: name, Keep: keep, Owner: world.Proc{World: "w"}, WorldSize: 2}
+		exchange.Publish(n, p, func(err error) { errs <- err })
+		require.NoError(t, <-errs)
+	}
+	is := func(name string) bool {
+		exchange.Lookup(n, exchange.Wanted{Spaces: []string{"s"}, Name: name}, func(_ exchange.Published, err error) { errs <- err })
+		return <-errs == nil
+	}
+	publish("read", exchange.KeepRead)
+	assert.True(t, is("read"))
+	assert.False(t, is("read"))
+	publish("job", exchange.KeepJob)
+	publish("world", exchange.KeepWorld)
+	publish("owner", exchange.KeepOwner)
+	assert.True(t, is("owner"))
+	n.Leave(world.Proc{World: "w", Rank: 0})
+	assert.False(t, is("owner"))
+	assert.True(t, is("world"))
+	n.Leave(world.Proc{World: "w", Rank: 1})
+	assert.False(t, is("world"))
+	assert.True(t, is("job"))
+}
