@@ -117,6 +117,8 @@ func (s *Server) arrange(q *request, i info) bool {
 
 // hold reports whether a name is below the directories that are removed.
 func (d *directories) hold(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	within, err := filepath.Rel(d.top, filepath.Clean(name))
 	return d.top != "" && err == nil && within != ".." && !strings.HasPrefix(within, "../")
 }
