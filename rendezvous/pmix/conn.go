@@ -40,6 +40,7 @@ type conn struct {
 	space   *namespace
 	member  *member
 	version string
+	index   uint32
 
 	// What follows is guarded by the server's lock.
 	finalized bool

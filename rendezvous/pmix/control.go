@@ -20,13 +20,15 @@ func (s *Server) abort(q *request) error {
 	return nil
 }
 
-// finalize serves FINALIZE.
+// finalize serves FINALIZE. The launcher hears of it before the rank does, which may end at
+// once.
 func (s *Server) finalize(q *request) error {
-	s.lock()
-	defer s.unlock()
-	if !q.conn.finalized {
-		q.conn.finalized = true
-		s.afterUnlock(func() { s.cfg.Launcher.Finalized(q.from()) })
+	s.mu.Lock()
+	first := !q.conn.finalized
+	q.conn.finalized = true
+	s.mu.Unlock()
+	if first {
+		s.cfg.Launcher.Finalized(q.from())
 	}
 	q.status(statusSuccess)
 	return nil
