@@ -95,6 +95,9 @@ const (
 	// VarJobKey names the file, readable by its owner alone, with the 32 bytes by which
 	// ranks on several hosts prove to each other that they are of one job.
 	VarJobKey = "GORUN_JOB_KEY"
+	// VarJobWorld is the rank's number in its MPI_COMM_WORLD and the size of that, "3/8", as
+	// gorun's variables of MPI's dialects say them.
+	VarJobWorld = "GORUN_JOB_WORLD"
 	// VarToken is the secret of a job whose agents dial in. It stays in the
 	// launcher's environment; ranks never get it.
 	VarToken = "GORUN_TOKEN"

@@ -55,17 +55,33 @@ var others = [...]family{
 	},
 }
 
-// family finds the variables to read.
+// family finds the variables to read. Those of MPI's launchers that gorun itself set stay
+// in the environment of an mpirun which a rank starts, and those of that one count.
 func (r *reader) family() (family, bool) {
 	if r.has(VarRank) {
 		return contract, true
 	}
+	var found []family
 	for _, f := range others {
-		if r.complete(f) {
+		if !r.complete(f) {
+			continue
+		}
+		if !r.ofWorld(f) {
 			return f, true
 		}
+		found = append(found, f)
 	}
-	return family{}, false
+	if len(found) == 0 {
+		return family{}, false
+	}
+	return found[0], true
+}
+
+// ofWorld reports whether a family says what gorun does of the rank's place in its
+// MPI_COMM_WORLD.
+func (r *reader) ofWorld(f family) bool {
+	world := r.text(VarJobWorld)
+	return world != "" && world == r.text(f.rank)+"/"+r.text(f.size)
 }
 
 func (r *reader) complete(f family) bool {

@@ -166,15 +166,15 @@ func (r *reader) launcher(f family) string {
 }
 
 // contradict finds a launcher that was started inside a rank of gorun. gorun
-// removes the variables of other launchers, so whoever set them came later, and
-// then RANK is the number of the outer rank: the same for all ranks of the inner
-// job. To guess here would be N times rank 0.
+// removes the variables of other launchers, or says by them the rank's place in its
+// MPI_COMM_WORLD; so whoever else set them came later, and then RANK is the number of the
+// outer rank: the same for all ranks of the inner job. To guess here would be N times rank 0.
 func (r *reader) contradict(f family, self Rank) {
 	if f.rank != VarRank || self.Job == "" {
 		return
 	}
 	for _, inner := range others {
-		if !r.complete(inner) {
+		if !r.complete(inner) || r.ofWorld(inner) {
 			continue
 		}
 		rank, size := r.optional(inner.rank, 0), r.optional(inner.size, 0)

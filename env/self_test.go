@@ -1,6 +1,7 @@
 package env
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -180,4 +181,28 @@ func TestSelfAcceptsAliasesThatAgree(t *testing.T) {
 		"OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE", "4", "PMI_RANK", "2", "PMI_SIZE", "4")
 	require.NoError(t, err)
 	assert.Equal(t, "gorun", self.Launcher)
+}
+
+// With a world for each program MPI's ranks count in it. A torchrun inside of a rank leaves
+// gorun's variables of MPI's dialects.
+func TestSelfKnowsTheWorldOfARank(t *testing.T) {
+	self, err := readFrom("RANK", "2", "WORLD_SIZE", "4", "GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "1/3",
+		"OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "3", "PMI_RANK", "1", "PMI_SIZE", "3", "MPI_LOCALRANKID", "1")
+	require.NoError(t, err)
+	assert.Equal(t, 2, self.Rank)
+	assert.Equal(t, 4, self.WorldSize)
+
+	_, err = readFrom("RANK", "2", "WORLD_SIZE", "4", "GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "1/3", "PMI_RANK", "0", "PMI_SIZE", "3", "MPI_LOCALRANKID", "0")
+	assert.ErrorContains(t, err, "RANK=2 of 4 and PMI_RANK=0 of 3 disagree: mpiexec was started inside a rank of gorun")
+}
+
+// An mpiexec that a rank starts without RANK leaves Open MPI's variables as gorun set them.
+func TestSelfInAnMPIJobInsideARank(t *testing.T) {
+	outer := []string{"GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "0/2", "OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "0"}
+	for _, rank := range []string{"0", "1"} {
+		self, err := readFrom(append(outer, "PMI_RANK", rank, "PMI_SIZE", "2", "MPI_LOCALRANKID", rank, "MPI_LOCALNRANKS", "2")...)
+		require.NoError(t, err)
+		assert.Equal(t, rank, strconv.Itoa(self.Rank))
+		assert.Equal(t, rank, strconv.Itoa(self.LocalRank))
+	}
 }

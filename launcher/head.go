@@ -40,6 +40,7 @@ type head struct {
 	credits  []credit  // by node
 	logs     *headLogs // nil: nodes write their own
 	stdin    *stdinPump
+	exchange *exchangeHub
 	engine   *engineAgents // nil: no resource manager started the agents
 	signals  chan os.Signal
 	hold     func() // keeps signals until listen, once
@@ -123,6 +124,7 @@ const (
 // finish writes out what ranks said last and lets go of everything.
 func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
+	h.exchange.close()
 	h.stdin.stop()
 	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // there will be a report
 		h.console.EndStderr()
@@ -207,7 +209,11 @@ func (h *head) begin(n *node) error {
 		hear := func(f wire.Frame) error { return h.frame(n, f) }
 		n.hear.Store(&hear)
 	}
-	return n.link.Send(h.start(n))
+	if err := n.link.Send(h.start(n)); err != nil {
+		return err
+	}
+	h.exchange.begin(n)
+	return nil
 }
 
 // receive hears of the end of a node's link and, where nobody does so yet, reads its
@@ -224,6 +230,7 @@ func (h *head) receive(n *node) {
 		}
 	}
 	if err != nil {
+		h.exchange.nodeLost(n)
 		h.post(job.NodeLost{Node: n.number, Text: h.lost(n, err), At: time.Now()})
 	}
 }
@@ -279,6 +286,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
 	case wire.TypeGrown:
 		return decode(f, func(m wire.Grown) { h.grown(n, m) })
+	case wire.TypeExchange:
+		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
 	case wire.TypeSuspend:
 		return h.suspended()
 	case wire.TypeSignal: // it came to a node that joined
@@ -291,6 +300,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
+	case wire.TypeMPI:
+		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
 	case wire.TypeGone:
 		n.hear.Store(nil)
 		return decode(f, func(g wire.Gone) { h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)}) })
@@ -376,7 +387,7 @@ func (h *head) ended(n *node, e wire.Ended) {
 		h.post(job.Exited{
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
 			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt), AskedAt: n.clock.ours(r.AskedAt),
-			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint),
+			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
 		})
 	}
 }

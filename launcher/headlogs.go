@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
@@ -38,7 +39,7 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 func (x *headLogs) open(n *node) (*output.Logs, error) {
 	h := x.head
 	l := h.plan.Load().LogsOf(n.number)
-	if h.plan.Load().Attempt == 0 {
+	if h.plan.Load().Attempt == 0 && !l.Named() {
 		if err := os.MkdirAll(filepath.Dir(l.Base), 0o700); err != nil {
 			return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
 		}
@@ -50,7 +51,12 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 	if err != nil {
 		return nil, err
 	}
+	names, err := output.ParsePatterns(l.Names)
+	if err != nil {
+		return nil, err
+	}
 	return output.OpenLogs(output.LogPlan{
+		Names: names, Digits: len(strconv.Itoa(len(h.plan.Load().Ranks) - 1)),
 		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Load().Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(h.output.ShowLocalRanks),
 		Consumed: func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) },

@@ -120,6 +120,8 @@ func (n *node) take(f wire.Frame) error {
 		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
 	case wire.TypeSignalled:
 		return decode(f, func(m wire.Signalled) { n.engine.signalled(n, m) })
+	case wire.TypeExchange: // of an attempt that is over
+		return nil
 	}
 	f.Body = bytes.Clone(f.Body) // the reader uses it again
 	select {
@@ -181,6 +183,7 @@ func (n *node) receive(answer wire.Message) error {
 			if err := decode(f, func(m wire.Notice) { n.tell(m.Text) }); err != nil {
 				return err
 			}
+		case f.Type == wire.TypeExchange: // of an attempt that is over
 		default:
 			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
 		}

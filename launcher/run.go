@@ -184,15 +184,17 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	return s, nil
 }
 
-// placeLogs makes the log directory's path absolute: a rank finds its error file
+// placeLogs makes the paths of log files absolute: a rank finds its error file
 // there by TORCHELASTIC_ERROR_FILE, wherever --chdir or itself has taken it.
 func (s *session) placeLogs() {
-	dir := &s.spec.Output.LogDir
-	if *dir == "" {
-		return
-	}
-	if absolute, err := filepath.Abs(*dir); err == nil { // in a removed directory making the logs will fail, and say so
-		*dir = absolute
+	o := &s.spec.Output
+	for _, name := range []*string{&o.LogDir, &o.StdoutFile, &o.StderrFile} {
+		if *name == "" {
+			continue
+		}
+		if absolute, err := filepath.Abs(*name); err == nil { // in a removed directory making the logs will fail, and say so
+			*name = absolute
+		}
 	}
 }
 

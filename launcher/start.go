@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -25,6 +26,7 @@ func (s *session) head() *head {
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessage, moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
+		exchange: newExchangeHub(s.plan.Attempt, s.active),
 	}
 	h.plan.Store(s.plan)
 	if j := s.spec.Join; j != nil {
@@ -48,6 +50,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		m.Key, m.KeyFile = s.key, p.KeyFileOf(n.number)
 		m.HangTimeout = 0 // the head sees all of them
 	}
+	m.MPI = s.mpi(n)
 	for i, app := range p.AppsOf(n.number) {
 		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
 		if app.Build {
@@ -59,7 +62,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		m.Logs = &wire.Logs{
 			Base: p.LogsOf(n.number).Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
-			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr,
+			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
 		}
 	}
 	return m
@@ -94,10 +97,14 @@ func (s *session) wantsCgroup() bool {
 // store of its own.
 func (s *session) torchHint() bool { return s.plan.Store.Mode == "gorun" }
 
+// assignments are variables as processes get them; those that only an agent knows it adds
+// itself.
 func assignments(vars []plan.Variable) []string {
-	list := make([]string, len(vars))
-	for i, v := range vars {
-		list[i] = v.Name + "=" + v.Value
+	list := make([]string, 0, len(vars))
+	for _, v := range vars {
+		if v.Value != job.AtStart {
+			list = append(list, v.Entry())
+		}
 	}
 	return list
 }
@@ -157,14 +164,18 @@ func (h *head) result() job.Result {
 func (h *head) explain(f *job.Failure) {
 	exit, _ := h.sup.Exit(f.Rank)
 	f.Last = h.lastLines(f.Rank, exit.Last)
-	if f.Hint = exit.Hint; f.Hint == "" {
+	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Last)
 	}
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
 	if f.Hint == "" {
 		f.Hint = diagnosis.Hint(f.Traceback)
 	}
-	if l := h.plan.Load().Logs; l != nil && l.Files() {
+	switch l := h.plan.Load().Logs; {
+	case l == nil || !l.Files():
+	case l.Named():
+		f.Log = l.Base
+	default:
 		f.Log = path.Join(h.plan.Load().LogsOf(h.plan.Load().Ranks[f.Rank].Node).Dir, strconv.Itoa(h.plan.Load().Ranks[f.Rank].LocalRank))
 	}
 }

@@ -245,7 +245,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 			continue
 		}
 		c.Ranks = append(c.Ranks, output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().Role, Tee: h.teed(r.LocalRank),
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().Role, Tee: h.teed(r.LocalRank), Node: r.Node,
 		})
 	}
 	return c, nil
@@ -257,7 +257,12 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 	if err != nil {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
+	pattern, err := output.ParsePattern(o.Pattern)
+	if err != nil {
+		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
 	return output.Config{
+		Pattern:   pattern,
 		Stdout:    destination(s.stdout, s.colour),
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
@@ -269,7 +274,7 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 }
 
 // tagStyles are the console's names for what the user wished.
-var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StyleTagged: output.OpenMPITag}
+var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag}
 
 func destination(w io.Writer, colour bool) output.Destination {
 	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}

@@ -69,6 +69,7 @@ func (t planTable) job(p *job.Plan) {
 		}
 	}
 	t.nodes(p)
+	t.row("mpi", worlds(p), "(--mpi="+p.MPI.String()+")")
 	t.row("stdin", p.Stdin)
 	if p.Logs != nil {
 		t.row("logs", p.Logs.Dir)
@@ -85,6 +86,19 @@ func (t planTable) job(p *job.Plan) {
 	}
 	t.row("ending", ending)
 	t.row("")
+}
+
+// worlds says who begins MPI together, and by what.
+func worlds(p *job.Plan) string {
+	by := map[job.MPIMode]string{job.MPIAuto: "PMI or PMIx", job.MPIPMI1: "PMI-1", job.MPIPMI2: "PMI-2", job.MPIPMIx: "PMIx"}[p.MPI]
+	switch n := len(p.Worlds); n {
+	case 0:
+		return "none"
+	case 1:
+		return "one MPI_COMM_WORLD by " + by
+	default:
+		return fmt.Sprintf("%d MPI_COMM_WORLDs, one for each program, by %s", n, by)
+	}
 }
 
 // nodes says where programs are started otherwise than on the first node, and which

@@ -110,6 +110,6 @@ func ofNoJob(environ []string) []string {
 	return slices.DeleteFunc(environ, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		slurms := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_")
-		return slurms && !slices.Contains(slurmSettings, name) || slices.Contains([]string{env.VarJob, env.VarJobEngine, env.VarJobKey, env.VarJobStore}, name)
+		return slurms && !slices.Contains(slurmSettings, name) || slices.Contains([]string{env.VarJob, env.VarJobEngine, env.VarJobKey, env.VarJobStore, env.VarJobWorld}, name)
 	})
 }

@@ -39,6 +39,9 @@ func (in *Inputs) check() error {
 		if r.Node < 0 || r.Node >= len(in.Nodes) {
 			return fmt.Errorf("plan the environment: rank %d is on node %d of %d", i, r.Node, len(in.Nodes))
 		}
+		if in.MPI.any() && (r.MPI.World < 0 || r.MPI.World >= len(in.MPI.Worlds)) {
+			return fmt.Errorf("plan the environment: rank %d is in world %d of %d", i, r.MPI.World, len(in.MPI.Worlds))
+		}
 	}
 	return nil
 }
@@ -228,6 +231,8 @@ func (b *builder) removalReason(r *rule) string {
 		return "" // it was heard: the store listens there
 	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
 		return "" // ranks get it, the first with this job's id behind
+	case r.isMPI() && !b.applies(r):
+		return "an outer launcher's; this job's ranks get none (--mpi)"
 	case r.Source == slurmSource && r.value != nil && b.slurm == nil:
 		return "of Slurm, in whose job not all of the ranks are"
 	case r.Source == slurmSource && r.value != nil:

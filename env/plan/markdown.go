@@ -22,11 +22,12 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 `)
 	rows := make([][]string, 0, len(rules))
-	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source != slurmSource }) {
+	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source != slurmSource && !r.isMPI() }) {
 		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
 	}
 	table(&b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
 
+	forMPI(&b)
 	b.WriteString("\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
 		"Everything else is passed on, byte for byte.\n\n")
 	rows = rows[:0]
@@ -79,6 +80,24 @@ manager's own command has it, the manager's variables too; what the second and t
 the agent on their own node they have what the second table lists, and what the manager says of this node alone:
 
 `
+
+// forMPI writes what ranks find of MPI's variables.
+func forMPI(b *strings.Builder) {
+	b.WriteString(`
+## For MPI programs
+
+Every rank is offered all dialects by which MPI libraries find their peers; ` + "`--mpi=pmi1`, `pmi2`, `pmix` or `none`" + ` leaves some out, and called
+torchrun gorun offers none. Ranks, sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
+` + "`--world=app`" + ` those of one program, and what MPI_Comm_spawn starts has one of its own: RANK, WORLD_SIZE and LOCAL_RANK of the first table stay those of the
+whole job with ` + "`--world=app`" + `. The user's own settings of MPI libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
+
+`)
+	var rows [][]string
+	for _, r := range pick(func(r *rule) bool { return r.isMPI() }) {
+		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
+	}
+	table(b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
+}
 
 // insideSlurm writes what ranks find of Slurm's variables.
 func insideSlurm(b *strings.Builder) {

@@ -58,6 +58,9 @@ type Inputs struct {
 	Isolated   bool
 	VisibleWhy string
 
+	// MPI is what ranks are told of MPI's start-up.
+	MPI MPI
+
 	// Nodes are the nodes of the job, Ranks its ranks: Ranks[3] is rank 3.
 	Nodes []Node
 	Ranks []Rank
@@ -85,6 +88,8 @@ type Node struct {
 	// Interface is the network interface by which other nodes reach this one ("eth0");
 	// "": not known.
 	Interface string
+	// Address is where other nodes reach this one; "": not known.
+	Address string
 	// Seat is set where the node is one process of a host that may have several.
 	Seat *Seat
 }
@@ -100,6 +105,8 @@ type Seat struct {
 type Rank struct {
 	Node      int
 	LocalRank int
+	// MPI is its place in its MPI_COMM_WORLD, where there are some.
+	MPI InWorld
 	// ErrorFile is where PyTorch writes an uncaught exception to; "" for nowhere.
 	ErrorFile string
 	// Device is the only GPU that the rank sees, as an entry of

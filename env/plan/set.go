@@ -69,7 +69,7 @@ func (b *builder) set() {
 	var varying []setting
 	for i := range rules {
 		r := &rules[i]
-		if r.value == nil || b.users(r) && b.has(r.Name) || b.slurm == nil && r.Source == slurmSource {
+		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) {
 			continue
 		}
 		switch b.scope(r) {
@@ -86,6 +86,11 @@ func (b *builder) set() {
 	b.setEach(varying)
 }
 
+// applies reports whether a rule has something to give in this job.
+func (b *builder) applies(r *rule) bool {
+	return (r.needs == nil || r.needs(&b.in.MPI)) && (b.slurm != nil || r.Source != slurmSource)
+}
+
 // users reports whether a value of the user's wins.
 func (b *builder) users(r *rule) bool { return r.Class == ClassSetting && !r.chosen }
 
@@ -100,7 +105,7 @@ func (b *builder) value(r *rule, rank int) (string, bool) {
 // scope finds for whom a rule's values are the same.
 func (b *builder) scope(r *rule) scope {
 	found := forJob
-	if !r.perRank && !b.users(r) {
+	if !r.perRank && !b.users(r) && (!r.perWorld || len(b.in.MPI.Worlds) == 1) {
 		return found
 	}
 	value, ok := b.value(r, 0)

@@ -133,7 +133,8 @@ const slurmSource = "Slurm"
 // slurmRules are what gorun does about the variables of Slurm; it leaves all others
 // alone. srun would say the same of ranks that it started, but for the step, which they
 // are not: Open MPI 4 takes a process with SLURM_NODELIST and SLURM_STEP_ID for one that
-// srun started, and stops where there is no PMIx.
+// srun started, and stops where there is no PMIx, as with --mpi=pmi1 or none. With PMIx it
+// would do without harm; nothing that we know needs it.
 var slurmRules = []rule{
 	{
 		Row:     Row{"SLURM_PROCID", ClassIdentity, "equals RANK", "JAX, Lightning and many scripts read it", slurmSource},
@@ -215,7 +216,7 @@ var slurmRules = []rule{
 		value: says(func(b *builder, _ int) string { return b.in.MasterAddr }),
 	},
 
-	{Row: Row{"SLURM_STEP_ID", ClassIdentity, "", "the step of gorun, not of ranks: Open MPI 4 stops where it is and no PMIx, and so do others that look for srun's PMI", slurmSource}},
+	{Row: Row{"SLURM_STEP_ID", ClassIdentity, "", "the step of gorun, not of ranks: MPI libraries take who has it for a task of srun's, and Open MPI 4 stops where it is and no PMIx (`--mpi=none`)", slurmSource}},
 	{Row: Row{"SLURM_STEPID", ClassIdentity, "", "the old name of SLURM_STEP_ID", slurmSource}},
 	{Row: Row{"SLURM_TASK_PID", ClassIdentity, "", "the process of the one task that gorun is", slurmSource}},
 	{Row: Row{"SLURM_STEP_LAUNCHER_PORT", ClassIdentity, "", "the port of the srun that started gorun", slurmSource}},

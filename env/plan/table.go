@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,16 +43,20 @@ type rule struct {
 	value func(b *builder, rank int) (value string, set bool)
 	// perRank says that the values of two ranks can differ.
 	perRank bool
+	// perWorld says the same of ranks of different MPI_COMM_WORLDs.
+	perWorld bool
 	// chosen says of a setting that value comes from an option of this job, which
 	// beats an inherited value.
 	chosen bool
+	// needs says in which jobs a variable of MPI's is given; nil: in all.
+	needs func(*MPI) bool
 	// why replaces Reason where it depends on the job.
 	why func(b *builder) string
 }
 
 // rules is the table. The first rule that fits a name holds, so exceptions stand
 // before the pattern that they are exceptions of.
-var rules = append(ownRules[:], slurmRules...)
+var rules = slices.Concat(ownRules[:], mpiRules, otherRules[:], slurmRules)
 
 // ownRules are those that hold in every job.
 var ownRules = [...]rule{
@@ -93,11 +98,11 @@ var ownRules = [...]rule{
 	},
 	{
 		Row:   Row{env.VarMasterAddr, ClassWish, "where ranks reach the store; set by the user: where it listens", "where ranks reach the store", "PyTorch"},
-		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, true },
+		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, b.in.MasterAddr != "" },
 	},
 	{
 		Row:   Row{env.VarMasterPort, ClassWish, "the store's port; with `--store=rank0` one that is kept free for rank 0", "the store's port", "PyTorch"},
-		value: func(b *builder, _ int) (string, bool) { return b.in.MasterPort, true },
+		value: func(b *builder, _ int) (string, bool) { return b.in.MasterPort, b.in.MasterPort != "" },
 		why:   (*builder).masterPortReason,
 	},
 	{
@@ -240,7 +245,11 @@ var ownRules = [...]rule{
 		Row:     Row{"TP_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "TensorPipe (torch.distributed.rpc) goes by the host's name, too", "PyTorch"},
 		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
 	},
+}
 
+// otherRules are variables that gorun gives nobody: those that it only passes on, those meant
+// for itself, and what other launchers leave behind.
+var otherRules = [...]rule{
 	{Row: Row{env.VarPython, ClassSetting, "as inherited", "the interpreter of this user's scripts", "gorun"}},
 	{Row: Row{env.VarToken, ClassLauncher, "", "a secret stays with the launcher", "gorun"}},
 	{Row: Row{"GORUN_*", ClassLauncher, "", "an option's default is meant for this gorun, not for one inside a rank; -x passes it on", "gorun"}},
@@ -252,25 +261,38 @@ var ownRules = [...]rule{
 	{Row: Row{"TORCHELASTIC_*", ClassIdentity, "", "an outer torchrun's", "torchrun"}},
 	{Row: Row{"PMIX_*", ClassIdentity, "", "an outer mpirun's or srun's: ranks would meet at a server that does not know them", "PMIx"}},
 	{Row: Row{"PMI_*", ClassIdentity, "", "an outer mpiexec's or srun's: every rank would be the same one there", "PMI"}},
-	{Row: Row{"MPI_LOCALRANKID", ClassIdentity, "", "an outer mpiexec's", "MPICH"}},
-	{Row: Row{"MPI_LOCALNRANKS", ClassIdentity, "", "an outer mpiexec's", "MPICH"}},
 	{Row: Row{"HYDI_CONTROL_FD", ClassIdentity, "", "a descriptor of an outer mpiexec's proxy", "MPICH"}},
 	{Row: Row{"MV2_COMM_WORLD_*", ClassIdentity, "", "an outer mpirun_rsh's", "MVAPICH2"}},
 	{Row: Row{"OMPI_COMM_*", ClassIdentity, "", "an outer mpirun's: every rank would be the same one there", "Open MPI"}},
 	{Row: Row{"OMPI_WORLD_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_UNIVERSE_SIZE", ClassIdentity, "", "an outer mpirun's; with it mpirun refuses to run in a rank", "Open MPI"}},
-	{Row: Row{"OMPI_NUM_APP_CTX", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
-	{Row: Row{"OMPI_APP_CTX_NUM_PROCS", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
-	{Row: Row{"OMPI_FIRST_RANKS", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_COMMAND", ClassIdentity, "", "an outer mpirun's program", "Open MPI"}},
 	{Row: Row{"OMPI_ARGV", ClassIdentity, "", "an outer mpirun's program", "Open MPI"}},
 	{Row: Row{"OMPI_FILE_LOCATION", ClassIdentity, "", "a directory of one rank of an outer mpirun", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_orte_hnp_uri", ClassIdentity, "", "an outer mpirun's address: MPI_Init fails there", "Open MPI"}},
-	{Row: Row{"OMPI_MCA_orte_local_daemon_uri", ClassIdentity, "", "an outer mpirun's address: MPI_Init fails there", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_ess", ClassIdentity, "", "how an outer mpirun's ranks find their place", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_pmix", ClassIdentity, "", "how an outer mpirun's ranks find their server", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_app_num", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_num_nodes", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_bound_at_launch", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_top_session_dir", ClassIdentity, "", "a directory of an outer mpirun", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_jobfam_session_dir", ClassIdentity, "", "a directory of an outer mpirun", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_orte_precondition_transports", ClassIdentity, "", "the key of an outer mpirun's job", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_initial_wdir", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_num_procs", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_MCA_num_restarts", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_TOOL_NAME", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"OMPI_VERSION", ClassIdentity, "", "an outer mpirun's; frameworks take it for a launch by that", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_orte_launch", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_orte_ess_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_ess_base_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"PRTE_LAUNCHED", ClassIdentity, "", "an outer mpirun's; MPICH refuses to start alone with it", "Open MPI"}},
+	{Row: Row{"PRTE_SHARED_FS", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
+	{Row: Row{"HYDRA_BSTRAP_*", ClassIdentity, "", "descriptors and numbers of an outer mpiexec's proxy", "Intel MPI"}},
+	{Row: Row{"I_MPI_HYDRA_UUID", ClassIdentity, "", "the name of an outer mpiexec's job", "Intel MPI"}},
+	{Row: Row{"I_MPI_PIN_INFO", ClassIdentity, "", "where an outer mpiexec bound its own rank", "Intel MPI"}},
+	{Row: Row{"I_MPI_PIN_MAPPING", ClassIdentity, "", "where an outer mpiexec bound its own ranks", "Intel MPI"}},
+	{Row: Row{"I_MPI_INFO_*", ClassIdentity, "", "what an outer mpiexec saw of its rank's host", "Intel MPI"}},
 	{Row: Row{"FLUX_TASK_RANK", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
 	{Row: Row{"FLUX_TASK_LOCAL_ID", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
 	{Row: Row{"FLUX_JOB_SIZE", ClassIdentity, "", "tasks of the flux run that gorun is in; WORLD_SIZE counts ranks", "Flux"}},

@@ -45,7 +45,7 @@ var rooms = []room{
 	{"launcher/internal/munge", []string{"launcher/internal/process/child"}, "what vouches for users knows nothing of jobs"},
 	{"launcher/registry", nil, "the registry is files of this user; it knows no job"},
 	{"launcher/doctor", []string{"launcher/hosts", "placement/..."}, "checks look at hosts, they never run jobs"},
-	{"launcher/internal/wire", []string{"placement", "rendezvous/world"}, "frames are bytes between head and agent: both ends import them, they import neither (only the Machine and the World that frames carry are others')"},
+	{"launcher/internal/wire", []string{"placement", "rendezvous/world", "rendezvous/exchange"}, "frames are bytes between head and agent: both ends import them, they import neither (only the Machine, the World and the messages of the exchange plane that frames carry are others')"},
 	{"launcher/internal/process", []string{"env"}, "the only place that knows Linux's process rules must stay usable by itself; env says by which variables processes of a job are known"},
 	{"launcher/internal/output", []string{"internal/printable"}, "lines in, lines out"},
 	{"launcher/internal/program", []string{"launcher/internal/process/child"}, "what kind of file a program is can be told without a job"},

@@ -143,6 +143,9 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := b.apps(); err != nil {
 		return nil, err
 	}
+	if err := b.oneFamily(); err != nil {
+		return nil, err
+	}
 	b.store()
 	b.files()
 	if err := b.ranks(); err != nil {
@@ -230,6 +233,8 @@ func (s *Spec) idle() (notes []string) {
 	idle(s.Restarts.Max == 0 && s.Restarts.Delay != 0, "--restart-delay", "--max-restarts")
 	idle(s.Restarts.Max == 0 && s.Restarts.Window != 0, "--restart-window", "--max-restarts")
 	idle(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
+	idle(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
+	idle(s.WorldPerApp && s.MPI == MPINone, "--world app", "MPI (--mpi auto)")
 	return notes
 }
 

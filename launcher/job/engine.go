@@ -134,5 +134,5 @@ func (r *Result) ByEngine(engine, job, why string) {
 // resource managers end jobs with.
 func (r *Result) MayBeEngine() bool {
 	return r.Cause == CauseNode ||
-		r.Cause == CauseRank && r.First != nil && (r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM == "")
+		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil && (r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM == "")
 }

@@ -17,7 +17,7 @@ func (b *builder) environment() error {
 		Inherited: b.spec.Environ, Exports: b.spec.exports(), ExportAll: b.spec.ExportAll, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
-		Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
+		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 	}
 	for node := range b.plan.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
@@ -28,6 +28,7 @@ func (b *builder) environment() error {
 		in.Ranks[i] = b.rankInputs(r, in.Nodes[r.Node])
 	}
 	b.showGPUs(&in)
+	b.placeInWorlds(in.Ranks)
 	environment, err := plan.Build(in)
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	f, ranks := &b.facts[node], b.sharers[node]
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface,
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, Address: f.Address,
 		KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {

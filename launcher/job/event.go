@@ -48,10 +48,14 @@ type Exited struct {
 	OOM string
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
+	// MPI is how far it had come in MPI, nil: it had not begun.
+	MPI *RankMPI
 	// Last are its last lines where they went to a file and not to the console.
 	Last []string
 	// Hint is something to try that only its node can know.
 	Hint string
+
+	aborted *MPIAborted
 }
 
 // Gone: nothing of the job is left on a node.

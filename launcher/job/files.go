@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -17,7 +18,7 @@ const nullDevice = "/dev/null"
 // logs, or to a private directory that is removed at the end.
 func (b *builder) files() {
 	o := b.spec.Output
-	if o.LogDir != "" || o.Redirect.Any() || o.Tee.Any() {
+	if o.LogDir != "" || o.namesFiles() || o.Redirect.Any() || o.Tee.Any() {
 		b.plan.Logs = b.logs(o)
 	}
 	if b.keepsErrorsApart() || b.several() {
@@ -28,7 +29,7 @@ func (b *builder) files() {
 // keepsErrorsApart reports whether error files are not beside the logs: there are no
 // logs, or not on the ranks' own hosts.
 func (b *builder) keepsErrorsApart() bool {
-	return b.plan.Store.Mode == modeGorun && (b.plan.Logs == nil || b.plan.Logs.Files() && b.logsToHead())
+	return b.plan.Store.Mode == modeGorun && (b.plan.Logs == nil || b.plan.Logs.Named() || b.plan.Logs.Files() && b.logsToHead())
 }
 
 func (b *builder) logsToHead() bool { return b.spec.Output.LogsToHead && b.several() }
@@ -55,6 +56,11 @@ func (b *builder) logs(o OutputWish) *Logs {
 	l.Base = b.logBase(b.head())
 	l.Dir = l.Base
 	switch {
+	case o.namesFiles():
+		l.Names = []string{o.StdoutFile, o.StderrFile}
+		l.Base, _, _ = strings.Cut(cmp.Or(o.StdoutFile, o.StderrFile), "%")
+		l.Dir = path.Dir(l.Base + "x")
+		l.Base = l.Dir
 	case l.Base == nullDevice:
 	case b.several():
 		b.nodeLogs()
@@ -67,6 +73,9 @@ func (b *builder) logs(o OutputWish) *Logs {
 	}
 	return l
 }
+
+// namesFiles reports whether log files have names of the user's own.
+func (o *OutputWish) namesFiles() bool { return o.StdoutFile != "" || o.StderrFile != "" }
 
 // head is the node on the launcher's own host; the first if none is.
 func (b *builder) head() int {

@@ -1,12 +1,14 @@
 package job
 
 import (
-	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/env/plan"
 	"gorun/launcher/hosts"
 	"gorun/placement"
 	"gorun/rendezvous/world"
@@ -105,8 +107,11 @@ func TestSpawn(t *testing.T) {
 	}, places(w))
 	require.Equal(t, "/work", more.Apps[0].Dir)
 	require.Equal(t, "/work/sub", more.Apps[1].Dir)
-	own := fmt.Sprint(more.Ranks[4].Env, more.CommonOf(0))
-	require.Contains(t, own, "RANK")
+	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
+	for _, want := range []string{"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n", "PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n"} {
+		require.Contains(t, own, want)
+	}
+	require.NotContains(t, own, "MASTER_")
 	require.Equal(t, w.Name, next.Worlds[1].Name)
 
 	again, _, err := next.Spawn(spec, facts, wish, 2)

@@ -80,7 +80,7 @@ func TestNodesOfAPlan(t *testing.T) {
 	assert.Equal(t, "/scratch/gorun-0123456789abcdef-1/error.0.json", p.Ranks[2].ErrorFile)
 	assert.Equal(t, "10.0.0.2", p.Nodes[1].Address)
 	for _, r := range p.Ranks {
-		assert.Len(t, r.Env, 4, "RANK, LOCAL_RANK, ROLE_RANK and the error file")
+		assert.Len(t, r.Env, 4+7, "RANK, LOCAL_RANK, ROLE_RANK and the error file; the ranks of MPI's dialects")
 	}
 	assert.Equal(t, "=eth1", p.variable(2, "NCCL_SOCKET_IFNAME").Value)
 	assert.Equal(t, "/home/there", p.variable(2, "HOME").Value)

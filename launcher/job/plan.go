@@ -51,6 +51,9 @@ type Program struct {
 	AssignsPort string
 	// Port is what it assigns, 0 where that is no number in the text.
 	Port int
+	// MPI is the family of MPI libraries that it links, where there are several programs; "":
+	// none that is known.
+	MPI string
 }
 
 // Opened is where node 0 serves the store.
@@ -96,8 +99,9 @@ type Plan struct {
 
 	// MPI is by which protocols ranks are served, and Worlds who begins MPI together: one
 	// world, or one for each app.
-	MPI    MPIMode       `json:"-"`
-	Worlds []world.World `json:"-"`
+	MPI         MPIMode       `json:"mpi"`
+	WorldPerApp bool          `json:"world_per_app,omitempty"`
+	Worlds      []world.World `json:"-"`
 
 	supervision SupervisorConfig
 }
@@ -182,6 +186,7 @@ type Store struct {
 type Logs struct {
 	Dir             string    `json:"dir"`                // of this attempt
 	Base            string    `json:"base"`               // of the job
+	Names           []string  `json:"names,omitempty"`    // patterns of the user's own for stdout and stderr
 	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, as many as a node has at most
 	Tee             []Streams `json:"tee,omitempty"`
 	DuplicateStdout []string  `json:"duplicate_stdout,omitempty"`
@@ -191,6 +196,9 @@ type Logs struct {
 // Files reports whether there are log files: the null device as a log directory
 // means none.
 func (l *Logs) Files() bool { return l.Base != nullDevice }
+
+// Named reports whether the files have names of the user's own.
+func (l *Logs) Named() bool { return len(l.Names) > 0 }
 
 // CommonOf is what the ranks of a node share.
 func (p *Plan) CommonOf(node int) []plan.Variable {

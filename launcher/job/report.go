@@ -29,7 +29,7 @@ func (r *Result) Report(name SignalNamer) string {
 		b.rankFailed(r, name)
 	case r.First != nil && r.Cause == CauseDone:
 		b.headline(r.enough())
-	case r.Cause == CauseNode:
+	case r.Cause == CauseNode, r.Cause == CauseStuck:
 		b.headline(r.Text)
 		if r.First == nil {
 			b.others(r)
@@ -137,6 +137,9 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 }
 
 func how(e RankEnd, name SignalNamer) string {
+	if text := e.mpiHow(); text != "" {
+		return text
+	}
 	if e.Signal == 0 {
 		return fmt.Sprintf("exit code %d", e.Code)
 	}

@@ -17,6 +17,8 @@ const (
 	ExitEarly      = 1   // --early-exit fail
 	exitReaderGone = 141 // as SIGPIPE would have ended us
 	exitRaised     = 1   // as Python ends a program that raised
+	exitAborted    = 1   // MPI_Abort with a code of which 8 bits are 0
+	exitMPI        = 1   // MPI's rules were broken
 )
 
 // Cause says why a job ended.
@@ -35,9 +37,10 @@ const (
 	CauseEarly                   // a rank ended well long before the others (--early-exit fail)
 	CauseHang                    // nothing of the job was seen to go on (--hang-timeout)
 	CauseEngine                  // the resource manager in whose job it ran ended it
+	CauseStuck                   // ranks waited in MPI for one that had ended
 )
 
-var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit", "hang", "resource manager"}
+var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled", "node lost", "early exit", "hang", "resource manager", "stuck in MPI"}
 
 // String returns the cause's name, as it stands in reports.
 func (c Cause) String() string { return causeNames[c] }
@@ -86,6 +89,11 @@ type RankEnd struct {
 	// Raised: it had left PyTorch's error file behind, and still ran when the
 	// launcher ended it by the signal.
 	Raised bool `json:"raised,omitempty"`
+	// MPI is how far it had come in MPI; Abort, that it aborted it, however its process ended
+	// then; Unfinalized, that it ended with exit code 0 and without MPI_Finalize.
+	MPI         *RankMPI  `json:"mpi,omitempty"`
+	Abort       *MPIAbort `json:"mpi_abort,omitempty"`
+	Unfinalized bool      `json:"mpi_unfinalized,omitempty"`
 }
 
 // Failure describes the failure that ended a job.
@@ -134,6 +142,8 @@ type Result struct {
 	Stall *Stall `json:"store_stall,omitempty"`
 	// Hang says what ranks did when the job hung, if it did.
 	Hang *Hang `json:"hang,omitempty"`
+	// Stuck says who waited in MPI for whom, with CauseStuck.
+	Stuck *Stuck `json:"mpi_stuck,omitempty"`
 	// Left are processes that survived SIGKILL.
 	Left []string `json:"left,omitempty"`
 	// LogDir is the directory of the job's log files, where there are any.
@@ -150,6 +160,9 @@ func (s *Supervisor) Result() Result {
 	if first != nil {
 		r.First = &Failure{RankEnd: s.rankEnd(first.Rank), After: s.since(first.when())}
 	}
+	if r.Cause == CauseStuck && first != nil { // the news of that one came late
+		r.Cause = CauseRank
+	}
 	if r.Cause == CauseDone && first != nil && !s.enough() {
 		r.Cause, r.After = CauseRank, s.since(first.when())
 	}
@@ -160,6 +173,11 @@ func (s *Supervisor) Result() Result {
 	}
 	slices.SortFunc(r.Ranks, func(a, b RankEnd) int { return cmp.Compare(a.Rank, b.Rank) })
 	s.explain(&r)
+	if r.First != nil {
+		r.First.Hint = r.mpiHint()
+	} else if r.Cause == CauseStuck {
+		r.Hint = r.mpiHint()
+	}
 	r.ExitCode = s.exitCode(r.Cause, first)
 	return r
 }
@@ -196,6 +214,9 @@ func (s *Supervisor) since(at time.Time) time.Duration {
 
 func (s *Supervisor) rankEnd(rank int) RankEnd {
 	e, end := s.exits[rank], RankEnd{Rank: rank, PID: s.pids[rank]}
+	if a := s.aborts[rank]; a != nil {
+		end.Abort = &MPIAbort{Code: a.Code, Message: a.Message}
+	}
 	if e == nil {
 		end.Fate = FateNotStarted
 		if end.PID != 0 {
@@ -209,6 +230,7 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 	end.Code, end.Signal, end.Core, end.At, end.OOM = e.exitCode(), e.Signal, e.Core, e.At, e.OOM
 	end.Forwarded = slices.Contains(s.forwarded, e.Signal)
 	end.Raised = s.endedRaised(e)
+	end.MPI, end.Unfinalized = e.MPI, e.unfinalized()
 	if slices.Contains(s.byEngine, e.Signal) {
 		end.FromEngine = s.cfg.Engine
 	}
@@ -231,6 +253,8 @@ func (s *Supervisor) explain(r *Result) {
 		r.Text, r.Hint = s.failure.Text, s.failure.Hint
 	case s.cause == CauseEarly:
 		r.Text = s.earlyText
+	case r.Cause == CauseStuck:
+		r.Text, r.Stuck = s.stuckText(), &Stuck{s.stuck.Waiting, s.stuck.Missing}
 	case s.cause == CauseNode && s.lostNode != nil:
 		r.Text = s.lostNode.Text
 	}
@@ -243,10 +267,7 @@ func (s *Supervisor) explain(r *Result) {
 func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 	switch cause {
 	case CauseRank:
-		if s.endedRaised(first) {
-			return exitRaised
-		}
-		return first.exitCode()
+		return s.failureCode(first)
 	case CauseStart:
 		return s.failure.Code
 	case CauseSignal, CauseEngine:
@@ -261,11 +282,26 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 		return ExitLauncher
 	case CauseEarly:
 		return ExitEarly
+	case CauseStuck:
+		return exitMPI
 	}
 	if s.lost != nil && !s.lost.ReaderGone {
 		return ExitLauncher
 	}
 	return 0
+}
+
+// failureCode is the exit code of a job whose first failure that was.
+func (s *Supervisor) failureCode(first *Exited) int {
+	switch {
+	case first.aborted != nil:
+		return first.aborted.exitCode()
+	case s.endedRaised(first):
+		return exitRaised
+	case first.unfinalized():
+		return exitMPI
+	}
+	return first.exitCode()
 }
 
 // Name fills in what depends on the signals' names.

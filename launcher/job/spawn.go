@@ -188,6 +188,7 @@ func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
 func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, number int, more *Spawned) error {
 	own := *p
 	own.Ranks, own.Apps, own.Notes = slices.Clone(more.Ranks), nil, nil
+	own.Store = Store{Mode: modeRank0} // the job's own is for those that it began with: their keys would be mixed up
 	own.Nodes = slices.Clone(p.Nodes)
 	for i := range own.Nodes {
 		own.Nodes[i].Ranks, own.Nodes[i].Env, own.Nodes[i].Apps = nil, nil, nil
@@ -215,6 +216,9 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 		return err
 	}
 	more.Common, more.World = b.plan.Common, b.plan.Worlds[0]
+	for i := range more.World.Ranks {
+		more.World.Ranks[i].Job += len(p.Ranks)
+	}
 	for i := range more.Ranks {
 		more.Ranks[i].Env = b.plan.Ranks[i].Env
 	}
@@ -237,7 +241,6 @@ func (b *builder) spawnedWorld(p *Plan, wish SpawnWish, number int) {
 	}
 	for i := range w.Ranks {
 		r := &w.Ranks[i]
-		r.Job += len(p.Ranks)
 		r.NodeRank += before[w.Hosts[r.Host]]
 	}
 }

@@ -256,6 +256,14 @@ const (
 	MPINone
 )
 
+// String is the mode as --mpi takes it.
+func (m MPIMode) String() string {
+	return [...]string{"auto", "pmi1", "pmi2", "pmix", "none"}[m]
+}
+
+// MarshalText writes it into a plan.
+func (m MPIMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
 // PMI reports whether ranks have a PMI_FD, PMIx whether they have a PMIx server.
 func (m MPIMode) PMI() bool { return m == MPIAuto || m == MPIPMI1 || m == MPIPMI2 }
 
@@ -385,8 +393,8 @@ type LabelStyle uint8
 const (
 	// StyleRank is gorun's own: "[rank] "; tee'd streams have torchrun's label.
 	StyleRank LabelStyle = iota
-	// StyleTagged is Open MPI's --tag-output: "[1,rank]<stdout>:".
-	StyleTagged
+	// StylePattern is OutputWish.Pattern.
+	StylePattern
 )
 
 // Streams is a set of a rank's output streams: bit 0 standard output, bit 1
@@ -432,6 +440,8 @@ type OutputWish struct {
 	// Template is torchrun's --log-line-prefix-template; it replaces the label of
 	// tee'd streams.
 	Template string
+	// Pattern is what lines begin with where Style is StylePattern; see output.ParsePattern.
+	Pattern string
 
 	// LogDir is the directory for log files; "" makes one in the temporary
 	// directory when a file is needed; os.DevNull means no files at all.
@@ -443,6 +453,10 @@ type OutputWish struct {
 	// DuplicateStdout and DuplicateStderr: lines of tee'd streams that contain
 	// one of these strings also go to one file per attempt.
 	DuplicateStdout, DuplicateStderr []string
+
+	// StdoutFile and StderrFile are patterns for the names of log files (see output.ParsePattern),
+	// instead of LogDir with torchrun's names; "": the stream has none.
+	StdoutFile, StderrFile string
 
 	// LogsToHead has the files of all nodes written on the head's host; else each
 	// node writes those of its ranks.

@@ -142,6 +142,23 @@ func (v values) nodes() (nodes [][]int) {
 	return nodes
 }
 
+func (v values) ints(name string) (list []int) {
+	for _, word := range strings.Split(v.m[name], ",") {
+		n, err := strconv.Atoi(word)
+		require.NoError(v.t, err, name)
+		list = append(list, n)
+	}
+	return list
+}
+
+// mpi is how far a rank had come in MPI: mpi=begun, mpi=finalized.
+func (v values) mpi() *RankMPI {
+	if v.m["mpi"] == "" {
+		return nil
+	}
+	return &RankMPI{Protocol: "PMI-1", Finalized: v.m["mpi"] == "finalized"}
+}
+
 func (v values) event(name string) Event {
 	at := v.at("at")
 	switch name {
@@ -153,8 +170,12 @@ func (v values) event(name string) Event {
 		return Running{Node: v.int("node"), PIDs: pids, At: at}
 	case "start-failed":
 		return StartFailed{Node: v.int("node"), Rank: v.int("rank"), Code: v.int("code"), Text: v.m["text"], At: at}
+	case "mpi-aborted":
+		return MPIAborted{Rank: v.int("rank"), Code: v.int("code"), At: at}
+	case "mpi-stuck":
+		return MPIStuck{Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes", At: at}
 	case "exited":
-		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost"}
+		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost", MPI: v.mpi()}
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":
@@ -204,8 +225,14 @@ func orderLines(orders []Order) (lines []string) {
 
 func resultLines(r Result, done bool) []string {
 	lines := []string{fmt.Sprintf("done=%v cause=%q exit=%d", done, r.Cause, r.ExitCode)}
+	if r.Text != "" {
+		lines = append(lines, r.Text)
+	}
 	if r.First != nil {
 		lines = append(lines, fmt.Sprintf("first rank=%d code=%d signal=%s", r.First.Rank, r.First.Code, unix.SignalName(r.First.Signal)))
+		if text := r.First.mpiHow(); text != "" {
+			lines = append(lines, text)
+		}
 	}
 	for _, e := range r.Ranks {
 		lines = append(lines, fmt.Sprintf("rank %d %v", e.Rank, e.Fate))

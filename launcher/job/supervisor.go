@@ -57,6 +57,8 @@ type Supervisor struct {
 	lost      *OutputLost
 	lostNode  *NodeLost
 	exits     map[int]*Exited
+	aborts    map[int]*MPIAborted // by rank
+	stuck     *MPIStuck
 	node      map[int]int // node by rank
 	waiting   []int       // number of ranks that still run, by node
 	gone      []bool
@@ -77,7 +79,7 @@ type Supervisor struct {
 // first orders.
 func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
 	s := &Supervisor{
-		cfg: cfg, exits: map[int]*Exited{}, node: map[int]int{}, pids: map[int]int{},
+		cfg: cfg, exits: map[int]*Exited{}, aborts: map[int]*MPIAborted{}, node: map[int]int{}, pids: map[int]int{},
 		waiting: make([]int, len(cfg.Nodes)), gone: make([]bool, len(cfg.Nodes)),
 	}
 	s.cfg.Nodes = slices.Clone(cfg.Nodes) // it may grow
@@ -127,6 +129,10 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.engineSignalled(ev)
 	case EngineEnds:
 		return s.endByEngine(syscall.SIGTERM, ev.At)
+	case MPIAborted:
+		return s.mpiAborted(ev)
+	case MPIStuck:
+		return s.mpiStuck(ev)
 	}
 	return nil
 }
@@ -159,6 +165,7 @@ func (s *Supervisor) exited(ev Exited) []Order {
 	if !known || s.exits[ev.Rank] != nil {
 		return nil
 	}
+	ev.aborted = s.aborts[ev.Rank]
 	s.exits[ev.Rank] = &ev
 	s.endedAt = ev.At
 	s.waiting[node]--
@@ -178,13 +185,17 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 		return nil
 	case ev.failed() && !s.tolerated:
 		s.tolerated = true
-		return []Order{Remark{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
-			ev.Rank, round(s.since(ev.when())), how(s.rankEnd(ev.Rank), s.cfg.SignalName))}}
+		return []Order{s.toleratedRemark(ev)}
 	case !ev.failed() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
 		s.early = ev
 		return []Order{Arm{TimerEarly, earlyDelay}}
 	}
 	return nil
+}
+
+func (s *Supervisor) toleratedRemark(ev *Exited) Remark {
+	return Remark{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
+		ev.Rank, round(s.since(ev.when())), how(s.rankEnd(ev.Rank), s.cfg.SignalName))}
 }
 
 // peerDelay is how long a rank may take to end after its connections are gone.
@@ -225,7 +236,9 @@ func (s *Supervisor) alive() (ranks []int) {
 	return ranks
 }
 
-func (e *Exited) failed() bool { return e.Code != 0 || e.Signal != 0 }
+func (e *Exited) failed() bool {
+	return e.Code != 0 || e.Signal != 0 || e.aborted != nil || e.unfinalized()
+}
 
 // endIfEmpty has a node swept once its last rank has ended.
 func (s *Supervisor) endIfEmpty(node int, at time.Time) []Order {
@@ -401,6 +414,11 @@ func (s *Supervisor) firstFailure() *Exited {
 			own = append(own, e)
 		}
 	}
+	for rank, a := range s.aborts {
+		if e := (&Exited{Rank: rank, aborted: a}); s.exits[rank] == nil && s.byItself(e) { // its node was lost
+			own = append(own, e)
+		}
+	}
 	if len(own) == 0 {
 		return nil
 	}
@@ -435,11 +453,14 @@ func (s *Supervisor) byItself(e *Exited) bool {
 // endedRaised reports whether a rank that had told of an error before the job was
 // being ended was then ended by a signal of ours: it hung on its way out.
 func (s *Supervisor) endedRaised(e *Exited) bool {
-	return e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() && e.At.After(s.stoppedAt)
+	return e.aborted == nil && e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() && e.At.After(s.stoppedAt)
 }
 
 // when is the time at which a rank's trouble began, as far as it is known.
 func (e *Exited) when() time.Time {
+	if e.aborted != nil {
+		return e.aborted.At
+	}
 	if !e.RaisedAt.IsZero() && e.RaisedAt.Before(e.At) {
 		return e.RaisedAt
 	}

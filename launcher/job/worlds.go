@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
+	"gorun/env/plan"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -12,7 +14,7 @@ import (
 // worlds decides who begins MPI together: all ranks, or with --world=app those of each
 // program.
 func (b *builder) worlds(facts []Facts) {
-	b.plan.MPI = b.spec.MPI
+	b.plan.MPI, b.plan.WorldPerApp = b.spec.MPI, b.spec.WorldPerApp
 	if b.plan.MPI == MPINone {
 		return
 	}
@@ -32,6 +34,28 @@ func (b *builder) worlds(facts []Facts) {
 		w := &b.plan.Worlds[i]
 		w.Name, w.Universe = worldName(b.ids, i), universe
 	}
+}
+
+// oneFamily refuses programs in one MPI_COMM_WORLD of which it is known that they cannot
+// talk to each other.
+func (b *builder) oneFamily() error {
+	if b.spec.WorldPerApp || b.spec.MPI == MPINone {
+		return nil
+	}
+	for _, f := range b.facts {
+		first := -1
+		for app, p := range f.Programs {
+			switch {
+			case p.MPI == "":
+			case first < 0:
+				first = app
+			case p.MPI != f.Programs[first].MPI:
+				return fmt.Errorf("app %d (%s) is a program of %s's, app %d (%s) of %s's: they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own",
+					first, b.spec.Apps[first].Program, f.Programs[first].MPI, app, b.spec.Apps[app].Program, p.MPI)
+			}
+		}
+	}
+	return nil
 }
 
 // worldName is a name that nobody can guess: who knows it may act as a rank.
@@ -145,6 +169,54 @@ func (s *Spec) universe(facts []Facts, ranks int) int {
 		}
 	}
 	return max(slots, ranks)
+}
+
+// PMIDescriptor is the one by which every rank has its connection to a PMI server: the
+// first behind the standard streams, which is what MPICH's own mpiexec counts from, too.
+const PMIDescriptor = 3
+
+// mpi is what ranks are told of MPI. Where the PMIx server of a rank's node is only its
+// agent knows.
+func (b *builder) mpi() plan.MPI {
+	mode := b.plan.MPI
+	m := plan.MPI{PMI: mode.PMI(), PMIx: mode.PMIx(), FD: strconv.Itoa(PMIDescriptor), URI: AtStart}
+	switch {
+	case mode == MPIPMI2:
+		m.Version = "2"
+	case mode == MPIPMIx:
+		m.Version = "x"
+	case m.PMI:
+		m.Version = "1"
+	}
+	hosts := make(map[string]bool)
+	for _, w := range b.plan.Worlds {
+		in := plan.World{Name: w.Name, Size: len(w.Ranks), Spawned: w.Parent.World != ""}
+		for _, app := range w.Apps {
+			in.Apps = append(in.Apps, app.NumRanks)
+		}
+		m.Worlds = append(m.Worlds, in)
+		for _, host := range w.Hosts {
+			hosts[host] = true
+		}
+	}
+	m.SeveralHosts = len(hosts) > 1
+	return m
+}
+
+// placeInWorlds tells ranks their places in MPI.
+func (b *builder) placeInWorlds(ranks []plan.Rank) {
+	for number := range b.plan.Worlds {
+		w := &b.plan.Worlds[number]
+		locals := make([]int, len(w.Hosts))
+		for _, r := range w.Ranks {
+			locals[r.Host]++
+		}
+		for rank, r := range w.Ranks {
+			ranks[r.Job].MPI = plan.InWorld{
+				World: number, Rank: rank, LocalRank: r.LocalRank, LocalSize: locals[r.Host], NodeRank: r.NodeRank, Host: w.Hosts[r.Host],
+			}
+		}
+	}
 }
 
 // localities are where ranks are bound, found once for those that are bound alike on

@@ -36,8 +36,9 @@ type Plane interface {
 	// that is at once. The error is a *LeftError where a member has left that had not
 	// come, else that the job ends. Blobs are done's to keep, and not to change.
 	Fence(f Fence, done func(blobs [][]byte, err error))
-	// Leave says that a rank of this node has ended: fences that it is a member of and
-	// that this node has not come to will never be complete.
+	// Leave says that a rank of this node has ended: fences that it is a member of, that
+	// have members on other nodes, too, and that this node has not come to will never be
+	// complete.
 	Leave(p world.Proc)
 	// Ask has the service of that name at a node, or at the Head, answer.
 	Ask(node int, service string, body []byte, done func(answer []byte, err error))

@@ -29,16 +29,17 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 	case !h.keep(from, m.cost()):
 		return refuse(errors.New("exchange: too many fences are under way"))
 	}
+	missing, left := h.whoIsMissing(f)
 	f.blobs[at], f.came[at], f.costs[at] = m.body(), true, m.cost()
 	f.left--
 	h.fences[m.ID] = f
-	if f.left == 0 {
-		h.drop(f)
-		return pieces(f)
-	}
 	out := h.watch(nil)
-	if missing, left := h.whoIsMissing(f); left {
+	switch {
+	case left: // maybe from this very node, which others were told
 		return append(out, h.fail(f, &missing, nil)...)
+	case f.left == 0:
+		h.drop(f)
+		return append(out, pieces(f)...)
 	}
 	for i, node := range f.nodes {
 		if h.lost[node] && !f.came[i] {

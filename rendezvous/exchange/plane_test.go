@@ -56,7 +56,8 @@ func TestFence(t *testing.T) {
 }
 
 func TestWhatConcernsOneNodeStaysThere(t *testing.T) {
-	s := exchangetest.NewStopped(t, 2)
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
 	n := s.Nodes[1]
 	n.Serve("echo", func(from int, body []byte, reply func([]byte, error)) { reply(append(body, byte('0'+from)), nil) })
 	n.Leave(world.Proc{World: "w", Rank: 1})
@@ -140,7 +141,9 @@ func TestQuestions(t *testing.T) {
 			reply(fmt.Appendf(nil, "%d asked %d: %s", from, n.Node(), body), nil)
 		})
 	}
-	s.Hub.Serve("who", func(from int, body []byte, reply func([]byte, error)) { reply(fmt.Appendf(nil, "%d asked the head: %s", from, body), nil) })
+	s.Hub.Serve("who", func(from int, body []byte, reply func([]byte, error)) {
+		reply(fmt.Appendf(nil, "%d asked the head: %s", from, body), nil)
+	})
 	answers := make(chan string, 1)
 	take := func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) }
 	s.Nodes[0].Ask(2, "who", []byte("x"), take)
@@ -158,7 +161,8 @@ func TestQuestions(t *testing.T) {
 }
 
 func TestClosingFailsWhatIsUnderWay(t *testing.T) {
-	s := exchangetest.NewStopped(t, 2)
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
 	done := make(chan error, 4)
 	take := func(err error) { done <- err }
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}

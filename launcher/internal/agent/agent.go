@@ -125,6 +125,9 @@ func (a *Agent) handle(f wire.Frame) error {
 	case wire.TypeOver:
 		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text} })
 	}
+	if f.Type == wire.TypeExchange {
+		return with(f, a.exchange)
+	}
 	if a.job == nil {
 		return fmt.Errorf("agent: %s frame before the ranks were started", f.Type)
 	}

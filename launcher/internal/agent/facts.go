@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		TempDir: a.cfg.TempDir,
 	}
 	facts.Notes = a.askLibrary(h, &facts.Machine)
-	if err := a.checkLimits(h.Ranks); h.Ranks > 0 && err != nil {
+	if err := a.checkLimits(h.Ranks, h.Sockets); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
@@ -50,7 +51,11 @@ func (a *Agent) hello(h wire.Hello) error {
 	}
 	environ := slices.Concat(h.Environ, a.cfg.Environ) // the first counts: shells that ssh starts often have a short PATH, and ranks get the head's
 	for _, p := range h.Programs {
-		facts.Programs = append(facts.Programs, a.resolve(p, environ))
+		found := a.resolve(p, environ)
+		if len(h.Programs) > 1 && found.Path != "" { // of two families they could not talk to each other
+			found.MPI = program.MPIFamily(pathFrom(p.Dir, found.Path))
+		}
+		facts.Programs = append(facts.Programs, found)
 	}
 	return a.link.Send(&facts)
 }
@@ -104,14 +109,21 @@ func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) 
 	return wish.Complete(m, facts, err)
 }
 
+func descriptorsPerRank(sockets bool) int {
+	if sockets {
+		return process.PerRank + process.PerSocket
+	}
+	return process.PerRank
+}
+
 // checkLimits is done once, and before anything is made for each rank if their
 // number is known by then.
-func (a *Agent) checkLimits(ranks int) error {
+func (a *Agent) checkLimits(ranks int, sockets bool) error {
 	if a.checked == ranks {
 		return nil
 	}
 	a.checked = ranks
-	return process.CheckLimits(ranks, descriptorsPerRank)
+	return process.CheckLimits(ranks, descriptorsPerRank(sockets))
 }
 
 // resolve finds a program, and remembers it for when it has to be built.
@@ -139,6 +151,14 @@ func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 		}
 	}
 	return found, r
+}
+
+// pathFrom is a path that counts from a directory; "" is this process's own.
+func pathFrom(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // lookup returns the value of a variable, "" without one.

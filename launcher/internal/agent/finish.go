@@ -45,6 +45,7 @@ func (j *running) end(grace time.Duration) {
 	if !j.quiet() || !j.vacant() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)
 	}
+	j.mpi.close()
 	dismissed := make(chan struct{})
 	go func() {
 		defer close(dismissed)
@@ -64,6 +65,7 @@ func (j *running) end(grace time.Duration) {
 	j.closeLogs()
 	j.display.close()
 	j.endings.flush()
+	j.closePlane()
 	j.gone.Store(true)
 	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
 }

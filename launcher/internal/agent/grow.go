@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -94,6 +95,7 @@ func (j *running) answerSpawn(s wire.Spawned) {
 // the loop that reads frames.
 func (j *running) grow(g wire.Grow) error {
 	missed := j.signals.begin()
+	j.mpi.add(g.World)
 	go func() {
 		grown := wire.Grown{Number: g.Number}
 		if err := j.startMore(g); err != nil {
@@ -117,11 +119,11 @@ func (j *running) startMore(g wire.Grow) error {
 	if len(g.Ranks) == 0 {
 		return nil
 	}
-	apps, err := j.resolveMore(g)
+	apps, err := j.resolveMore(&g)
 	if err != nil {
 		return err
 	}
-	if err := process.CheckLimits(len(j.rows()), descriptorsPerRank); err != nil {
+	if err := process.CheckLimits(len(j.rows()), descriptorsPerRank(j.start.MPI.PMI)); err != nil {
 		return err
 	}
 	j.enrol(g.Ranks)
@@ -139,9 +141,15 @@ func (j *running) startMore(g wire.Grow) error {
 
 // resolveMore finds the programs of a world more. On a node that somebody started by his
 // own command line a rank of its own has to have asked for them.
-func (j *running) resolveMore(g wire.Grow) ([]wire.App, error) {
-	if j.agent.cfg.Own != nil && !j.wished(g) {
-		return nil, errors.New("this node was started by a command line of its own, and runs that alone")
+func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
+	if own := j.agent.cfg.Own; own != nil {
+		if !j.wished(g) {
+			return nil, errors.New("this node was started by a command line of its own, and runs that alone")
+		}
+		g.Common = slices.Concat(own.inherited(j.agent.cfg.Environ), own.Exports, own.decided(g.Common))
+		for i := range g.Ranks {
+			g.Ranks[i].Env = own.decided(g.Ranks[i].Env)
+		}
 	}
 	var apps []wire.App
 	for _, p := range g.Programs {
@@ -158,7 +166,7 @@ func (j *running) resolveMore(g wire.Grow) ([]wire.App, error) {
 }
 
 // wished reports whether a rank of this node asked for these very programs.
-func (j *running) wished(g wire.Grow) bool {
+func (j *running) wished(g *wire.Grow) bool {
 	j.spawnsLock.Lock()
 	defer j.spawnsLock.Unlock()
 	asked, ok := j.spawns.pending[g.Call]
@@ -166,9 +174,11 @@ func (j *running) wished(g wire.Grow) bool {
 		return false
 	}
 	for i, app := range asked.wish.Apps {
-		if p := g.Programs[i]; app.Program != p.Name || !slices.Equal(app.Args, p.Args) {
+		p := &g.Programs[i]
+		if app.Program != p.Name || !slices.Equal(app.Args, p.Args) {
 			return false
 		}
+		p.Dir = cmp.Or(app.Dir, j.agent.cfg.Own.Dir)
 	}
 	return true
 }

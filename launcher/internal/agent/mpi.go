@@ -1,39 +1,326 @@
 package agent
 
 import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
 )
 
-// mpiLooks are the times, after the start of the ranks, at which rank 0 is looked
-// at: when its libraries are loaded, and when a Python program has imported its
-// modules.
-var mpiLooks = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second}
+// mpi serves MPI's start-up protocols to the ranks of this node, in one attempt of the job. A job
+// that uses none pays for a socket a rank and for one that listens: the servers are made when
+// somebody comes to them.
+type mpi struct {
+	job     *running
+	wish    wire.MPI
+	makers  mpiMakers
+	vars    []string     // of ranks' environment
+	dir     string       // for PMIx, made when it is asked for
+	doorway net.Listener // where PMIx clients come to; nil: it is not served
 
-// watchMPI remarks on MPI programs: a library that finds none of its launchers
-// makes each rank a job of its own, without a word.
-func (j *running) watchMPI() {
-	if len(j.rows()) < 2 {
+	// making guards the servers and those who have ended. What a server calls here never takes it.
+	making sync.Mutex
+	pmi    pmiServer
+	pmix   pmixServer
+	peopled
+	ended []int // ranks of the job
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	conns  map[net.Conn]bool
+	talks  map[int]chan struct{}  // by rank that has spoken at its socket: closed when that has ended
+	states map[int]*wire.RankMPI  // by rank
+	worlds map[string]world.World // all that are known, by name
+	// libraries are those that ranks were seen with; warned says that one was told of.
+	libraries map[int]string
+	warned    bool
+	busy      sync.WaitGroup // goroutines
+}
+
+// peopled says which servers know the worlds.
+type peopled struct{ pmiKnows, pmixKnows bool }
+
+// mpiServer is what PMI's and PMIx's servers have in common.
+type mpiServer interface {
+	Add(w *world.World)
+	Ended(p world.Proc)
+	Close()
+}
+
+type pmiServer interface {
+	mpiServer
+	Serve(conn net.Conn, p world.Proc)
+}
+
+type pmixServer interface {
+	mpiServer
+	Listen() (net.Listener, string, error)
+	Serve(conn net.Conn)
+}
+
+// mpiMakers make the servers; a test has others.
+type mpiMakers struct {
+	pmi  func(m *mpi) pmiServer
+	pmix func(m *mpi) pmixServer
+}
+
+func (j *running) newMPI() *mpi {
+	m := &mpi{
+		job: j, wish: j.start.MPI, makers: realMPI, conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
+		worlds: map[string]world.World{},
+	}
+	for _, w := range m.wish.Worlds {
+		m.worlds[w.Name] = w
+	}
+	return m
+}
+
+// rankPMI is the descriptor at which a rank finds PMI; package process decides that.
+const rankPMI = "3"
+
+// open makes what ranks' environment tells of.
+func (m *mpi) open() {
+	if m.wish.PMI {
+		m.vars = append(m.vars, "PMI_FD="+rankPMI)
+	}
+	if !m.wish.PMIx {
 		return
 	}
-	first := j.rank(j.start.Ranks[0].Rank)
-	var seen bool
-	for _, after := range mpiLooks {
-		j.timers.after(after, func() {
-			library := process.Mapped(int(first.pid.Load()), "libmpi.so", "libmpich.so", "libmpi_ft.so")
-			j.timers.unlessOver(func() {
-				if seen || library == "" {
-					return
-				}
-				seen = true
-				j.agent.notice("%s is loaded: gorun does not speak the start-up protocols of MPI yet, so each rank of an MPI program runs as 0 of 1; "+
-					"start it by its own mpiexec", library)
+	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
+	m.pmix = m.makers.pmix(m)
+	l, uri, err := m.pmix.Listen()
+	if err != nil {
+		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
+		return
+	}
+	m.doorway = l
+	m.busy.Go(m.accept)
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+uri, "PMIX_SERVER_TMPDIR="+m.dir, "PMIX_SYSTEM_TMPDIR="+m.dir)
+}
+
+// environ is what is to be added to an environment. A variable that is there is the user's.
+func (m *mpi) environ(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(m.vars), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	})
+}
+
+// privateDir makes the place where PMIx clients leave files. The guard knows of it before it exists.
+func (m *mpi) privateDir() (string, error) {
+	<-m.job.guard.began
+	m.job.guard.addPath(m.dir)
+	if err := os.Mkdir(m.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("make a directory for MPI: %w; TMPDIR names one that can be written to", err)
+	}
+	return m.dir, nil
+}
+
+// acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
+const acceptPause = 10 * time.Millisecond
+
+// accept serves those who come to PMIx.
+func (m *mpi) accept() {
+	for {
+		conn, err := m.doorway.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptPause)
+		case m.hold(conn):
+			m.busy.Go(func() {
+				defer m.release(conn)
+				m.serverPMIx().Serve(conn)
 			})
-		})
+		}
 	}
 }
 
-// Spoke is for ranks with a socket, which none has yet.
-func (s *sink) Spoke(_, fd int) { _ = syscall.Close(fd) }
+// hold notes a connection that ends with the job; one more is refused after that.
+func (m *mpi) hold(conn net.Conn) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		_ = conn.Close()
+		return false
+	}
+	m.conns[conn] = true
+	return true
+}
+
+func (m *mpi) release(conn net.Conn) {
+	_ = conn.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.conns, conn)
+}
+
+// spoke is called on a spawner's thread: a rank has spoken at its socket.
+func (m *mpi) spoke(rank, fd int) {
+	over := make(chan struct{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		_ = syscall.Close(fd)
+		return
+	}
+	m.talks[rank] = over
+	m.busy.Go(func() {
+		defer close(over)
+		m.talk(rank, fd)
+	})
+}
+
+func (m *mpi) talk(rank, fd int) {
+	f := os.NewFile(uintptr(fd), "rank's socket")
+	conn, err := net.FileConn(f)
+	_ = f.Close()
+	if err != nil {
+		m.job.agent.notice("rank %d cannot be served PMI: %v", rank, err)
+		return
+	}
+	if p, ok := m.proc(rank); ok && m.hold(conn) {
+		defer m.release(conn)
+		m.serverPMI().Serve(conn, p)
+	}
+}
+
+// serverPMI is PMI's server, which knows all that has happened.
+func (m *mpi) serverPMI() pmiServer {
+	m.making.Lock()
+	defer m.making.Unlock()
+	if m.pmi == nil {
+		m.pmi = m.makers.pmi(m)
+	}
+	if !m.pmiKnows {
+		m.pmiKnows = true
+		m.introduce(m.pmi)
+	}
+	return m.pmi
+}
+
+func (m *mpi) serverPMIx() pmixServer {
+	m.making.Lock()
+	defer m.making.Unlock()
+	if !m.pmixKnows {
+		m.pmixKnows = true
+		m.introduce(m.pmix)
+	}
+	return m.pmix
+}
+
+// awake has the servers answer what other nodes ask: somewhere ranks speak MPI.
+func (m *mpi) awake() {
+	if m.wish.PMI {
+		m.serverPMI()
+	}
+	if m.pmix != nil {
+		m.serverPMIx()
+	}
+}
+
+func (m *mpi) introduce(s mpiServer) {
+	for i := range m.wish.Worlds {
+		s.Add(&m.wish.Worlds[i])
+	}
+	for _, rank := range m.ended {
+		if p, ok := m.proc(rank); ok {
+			s.Ended(p)
+		}
+	}
+}
+
+// proc is a rank of the job in its world.
+func (m *mpi) proc(rank int) (world.Proc, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.worlds {
+		for r := range w.Ranks {
+			if w.Ranks[r].Job == rank {
+				return world.Proc{World: w.Name, Rank: r}, true
+			}
+		}
+	}
+	return world.Proc{}, false
+}
+
+// wordsLimit is how long the last words of a rank that has ended may take: they lie in its socket by
+// then, but who holds that open as well hides its end.
+const wordsLimit = 100 * time.Millisecond
+
+// afterWords does something when all that a rank which has ended said at its socket was heard: MPI_Abort
+// is a word and then an exit code.
+func (m *mpi) afterWords(rank int, do func()) {
+	m.mu.Lock()
+	over := m.talks[rank]
+	m.mu.Unlock()
+	if over == nil {
+		do()
+		return
+	}
+	go func() {
+		limit := time.NewTimer(wordsLimit)
+		defer limit.Stop()
+		select {
+		case <-over:
+		case <-limit.C:
+		}
+		do()
+	}()
+}
+
+// rankEnded tells the servers of a rank whose process is gone; one that is made later hears of it then.
+func (m *mpi) rankEnded(rank int) {
+	if !m.wish.PMI && !m.wish.PMIx {
+		return
+	}
+	m.making.Lock()
+	m.ended = append(m.ended, rank)
+	var hear []mpiServer
+	if m.pmiKnows {
+		hear = append(hear, m.pmi)
+	}
+	if m.pmixKnows {
+		hear = append(hear, m.pmix)
+	}
+	m.making.Unlock()
+	p, ok := m.proc(rank)
+	if !ok {
+		return
+	}
+	for _, s := range hear {
+		s.Ended(p)
+	}
+	m.job.plane.Leave(p)
+}
+
+// close ends all conversations and the servers. No rank runs any more.
+func (m *mpi) close() {
+	m.mu.Lock()
+	m.closed = true
+	for conn := range m.conns {
+		_ = conn.Close()
+	}
+	m.mu.Unlock()
+	if m.doorway != nil {
+		_ = m.doorway.Close()
+	}
+	if m.pmi != nil {
+		m.pmi.Close()
+	}
+	if m.pmix != nil {
+		m.pmix.Close()
+	}
+	m.busy.Wait()
+}

@@ -136,6 +136,9 @@ func isOwnArgv(argv []string, p program.Resolved, localRank int) bool {
 // checkPlaces refuses files elsewhere than where this node's command line wants them.
 func (a *Agent) checkPlaces(own *Own, s *wire.Start) error {
 	logs := cmp.Or(own.LogDir, a.cfg.TempDir)
+	if s.Logs != nil && slices.ContainsFunc(s.Logs.Names, func(name string) bool { return name != "" && !within(name, logs) }) {
+		return fmt.Errorf("log files would be at %s, and this node's own command line has them below %s: give all nodes the same --log-dir", s.Logs.Names[0], logs)
+	}
 	if s.Logs != nil && s.Logs.Base != os.DevNull && !within(s.Logs.Base, logs) {
 		return fmt.Errorf("log files would be at %s, and this node's own command line has them below %s: give all nodes the same --log-dir", s.Logs.Base, logs)
 	}

@@ -70,8 +70,18 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 		(*running)(s).explain(&e, r.row)
 	}
 	r.end.Store(&e)
-	s.endings.rank(e)
+	s.mpi.afterWords(id, func() {
+		told := e
+		told.MPI = s.mpi.state(id)
+		if e.Signal == 0 && e.AskedAt.IsZero() { // it ended by itself
+			s.mpi.warnSingleton(id)
+		}
+		s.endings.rank(told)
+		s.mpi.rankEnded(id)
+	})
 }
+
+func (s *sink) Spoke(id, fd int) { s.mpi.spoke(id, fd) }
 
 // explain adds to a failed rank's end what only its node can know.
 func (j *running) explain(e *wire.RankExit, row wire.Row) {

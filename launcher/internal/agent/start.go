@@ -19,6 +19,7 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
 )
 
 // running is the job's part on this node, from Start on.
@@ -31,8 +32,9 @@ type running struct {
 	guard   *guard
 	cgroup  *cgroup.Group // nil: none
 	logs    *output.Logs
-	display *display   // nil: the head shows what ranks print
-	files   []*os.File // of redirected streams, the ranks' by now
+	display *display       // nil: the head shows what ranks print
+	plane   *exchange.Node // nil: nobody asks other nodes for anything
+	files   []*os.File     // of redirected streams, the ranks' by now
 	stdin   *stdin
 	credit  *credit
 	endings *endings
@@ -40,6 +42,7 @@ type running struct {
 	oom     oomWatch
 	unbound unbound
 	signals signals
+	mpi     *mpi
 	ended   sync.Once
 	spawned chan struct{} // closed when the spawning of the first ranks is over
 
@@ -88,6 +91,10 @@ func (a *Agent) start(s wire.Start) error {
 	}
 	j.enrol(s.Ranks)
 	j.display = j.newDisplay()
+	if s.MPI.PMI || s.MPI.PMIx {
+		j.plane = j.newPlane(s.MPI.Node)
+	}
+	j.mpi = j.newMPI()
 	j.endings = &endings{job: j}
 	j.stdin = newStdin(j)
 	j.signals.starting, j.signals.engine = 1, &a.engine
@@ -129,7 +136,7 @@ func (j *running) startRanks() (err error) {
 	if j.refused != nil {
 		return j.refused
 	}
-	if err = j.agent.checkLimits(len(j.start.Ranks)); err != nil {
+	if err = j.agent.checkLimits(len(j.start.Ranks), j.start.MPI.PMI); err != nil {
 		return err
 	}
 	if err = j.build(); err != nil {
@@ -147,12 +154,10 @@ func (j *running) startRanks() (err error) {
 	}
 	j.makeCgroup()
 	j.guard.begin(j)
+	j.mpi.open()
 	defer j.closeFiles()
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
-
-// descriptorsPerRank: two pipes and a pidfd.
-const descriptorsPerRank = 3
 
 // build compiles the Go programs among the apps, once for all ranks.
 func (j *running) build() error {
@@ -186,8 +191,11 @@ func (j *running) makeBuildDir() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
+// common is what ranks of one program share. What only this node knows is added to their environment.
 func (j *running) common(environ []string, app wire.App) process.Common {
-	return process.Common{Env: environ, Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup}
+	return process.Common{
+		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI,
+	}
 }
 
 // processes are the ranks of rows as they are executed.

@@ -41,7 +41,7 @@ func (j *running) read(rank int) process.Stream {
 
 // written is where a rank's stream goes: to us, or straight into a file.
 func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
-	if j.logs == nil || row.Spawned || j.logs.AttemptDir() == "" || !redirected(j.start.Logs, row.LocalRank, stream) {
+	if j.logs == nil || row.Spawned || !j.logs.Files() || !redirected(j.start.Logs, row.LocalRank, stream) {
 		j.open.add(1)
 		return process.Stream{Kind: process.Pipe}, nil
 	}
@@ -72,7 +72,7 @@ func (j *running) openLogs() error {
 		return nil
 	}
 	base := l.Base
-	if base != os.DevNull && j.start.Attempt == 0 {
+	if base != os.DevNull && len(l.Names) == 0 && j.start.Attempt == 0 {
 		if err := makeRunDir(base); err != nil {
 			return err
 		}
@@ -81,7 +81,12 @@ func (j *running) openLogs() error {
 	if err != nil {
 		return err
 	}
+	names, err := output.ParsePatterns(l.Names)
+	if err != nil {
+		return err
+	}
 	j.logs, err = output.OpenLogs(output.LogPlan{
+		Names: names, Digits: l.Digits,
 		Dir: base, RunDir: base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },

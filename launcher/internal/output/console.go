@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 )
 
 // DefaultTailLines is how many last lines of a stream a report gets.
@@ -21,6 +22,9 @@ type Config struct {
 	Label    Label
 	Style    TagStyle
 	Template Template // of torchrun's --log-line-prefix-template
+	Pattern  Pattern  // of PatternTag
+	// Now is the clock of tags that have the time; nil is time.Now.
+	Now func() time.Time
 
 	// Show tells whether a rank's output is written at all; nil means it is. What is not shown still counts for Tail.
 	Show func(RankInfo) bool
@@ -116,10 +120,15 @@ func newTagger(cfg Config, d Destination) tagger {
 		label:    cfg.Label,
 		style:    cfg.Style,
 		template: cfg.Template,
+		pattern:  cfg.Pattern,
+		now:      cfg.Now,
 		several:  len(cfg.Ranks) > 1,
 		terminal: d.Terminal,
 		color:    d.Color,
 		digits:   1,
+	}
+	if t.now == nil {
+		t.now = time.Now
 	}
 	if n := len(cfg.Ranks); n > 0 {
 		t.digits = len(fmt.Sprint(cfg.Ranks[n-1].Rank))
@@ -312,7 +321,7 @@ func (c *Console) place(rank int) int {
 
 func (c *Console) newLane(r RankInfo, stream int) *lane {
 	i := streamIndex(stream)
-	l := &lane{tag: c.taggers[i].tag(r, stream)}
+	l := &lane{tag: c.taggers[i].tag(r, stream), stamp: c.taggers[i].stampOf(r, stream)}
 	switch {
 	case !c.show(r):
 		l.discipline = dropBytes

@@ -22,6 +22,7 @@ const (
 type lane struct {
 	discipline discipline
 	tag        []byte
+	stamp      *stamp // nil: the tag is always the same
 	tail       tail
 	account    int // where in a block's credits the lane's were last put
 

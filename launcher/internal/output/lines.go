@@ -33,7 +33,7 @@ func (s *sink) continueLine(p []byte) []byte {
 
 // putLines queues the held line and p, which ends with a newline. Without a tag that is one piece, however many lines.
 func (s *sink) putLines(l *lane, p []byte) {
-	s.put(l.tag)
+	s.put(l.label())
 	s.put(l.line)
 	l.clear()
 	if len(l.tag) == 0 {
@@ -46,14 +46,14 @@ func (s *sink) putLines(l *lane, p []byte) {
 		if p = p[end:]; len(p) == 0 {
 			return
 		}
-		s.put(l.tag)
+		s.put(l.label())
 	}
 }
 
 // openLine queues a line that has grown too long to wait for its end. It stays open for its lane.
 func (s *sink) openLine(l *lane, p []byte) {
 	s.leave()
-	s.put(l.tag)
+	s.put(l.label())
 	s.put(l.line)
 	s.put(p)
 	l.clear()

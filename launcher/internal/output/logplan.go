@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"gorun/internal/printable"
 )
@@ -18,7 +19,14 @@ import (
 //
 //	<Dir>/<RunID>_<random8>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
 //	<Dir>/<RunID>_<random8>/attempt_<n>/{filtered_stdout.log,filtered_stderr.log}
+//
+// Where Names says so it is the user's own.
 type LogPlan struct {
+	// Names are those of the files of stdout and stderr; an empty one: the stream has no file. They are made anew by the first
+	// attempt, and continued by later ones. Both empty: the layout is torchrun's.
+	Names [2]Pattern
+	// Digits are those of the job's highest rank, for Names.
+	Digits  int
 	Dir     string // --log-dir; empty for a fresh torchelastic_<random8> below TempDir; the null device for no files at all
 	TempDir string // $TMPDIR or /tmp
 	RunDir  string // of an earlier attempt (Logs.RunDir); empty has one made
@@ -43,8 +51,49 @@ type LogPlan struct {
 
 // Wanted tells whether the plan asks for files.
 func (p LogPlan) Wanted() bool {
-	asked := p.Dir != "" || !p.Redirects.Empty() || !p.Tee.Empty()
+	asked := p.named() || p.Dir != "" || !p.Redirects.Empty() || !p.Tee.Empty()
 	return asked && filepath.Clean(p.Dir) != os.DevNull
+}
+
+// named tells whether the files have names of the user's own.
+func (p LogPlan) named() bool { return !p.Names[0].Empty() || !p.Names[1].Empty() }
+
+// name is that of a stream's file; empty where it has none.
+func (p LogPlan) name(localRank, stream int) string {
+	pattern := p.Names[streamIndex(stream)]
+	if pattern.Empty() {
+		return ""
+	}
+	for _, r := range p.Ranks {
+		if r.LocalRank == localRank {
+			return pattern.expand(r, stream, max(p.Digits, 1), time.Time{})
+		}
+	}
+	return ""
+}
+
+// makeNamed makes the directories of files with names of the user's own, and empty files for the first attempt.
+func (p LogPlan) makeNamed() error {
+	for _, r := range p.Ranks {
+		for _, stream := range []int{Stdout, Stderr} {
+			name := p.name(r.LocalRank, stream)
+			if name == "" {
+				continue
+			}
+			if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+				return dirError(err)
+			}
+			if p.Attempt > 0 {
+				continue
+			}
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+			if err != nil {
+				return fmt.Errorf("open log %s: %w", printable.Text(name), cause(err))
+			}
+			f.Close()
+		}
+	}
+	return nil
 }
 
 // makeRunDir makes the run's directory unless there is one. Its name cannot be guessed and it is private, like torchrun's

@@ -44,6 +44,9 @@ func OpenLogs(plan LogPlan) (*Logs, error) {
 		return l, nil
 	}
 	l.disk = newDisk(plan)
+	if plan.named() {
+		return l, l.openNamed()
+	}
 	run, made, err := plan.makeRunDir()
 	if err == nil {
 		l.run, l.attempt = run, filepath.Join(run, "attempt_"+strconv.Itoa(plan.Attempt))
@@ -57,6 +60,18 @@ func OpenLogs(plan LogPlan) (*Logs, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// openNamed opens the files whose names are the user's own.
+func (l *Logs) openNamed() error {
+	err := l.plan.makeNamed()
+	if err == nil {
+		err = l.openTees()
+	}
+	if err != nil {
+		l.disk.closeFiles()
+	}
+	return err
 }
 
 // openFiles makes the attempt's directories and opens the files that the node itself writes.
@@ -74,10 +89,14 @@ func (l *Logs) openFiles() error {
 			return err
 		}
 	}
+	return l.openTees()
+}
+
+func (l *Logs) openTees() error {
 	l.tees = make(map[teeKey]*tee)
 	for _, r := range l.plan.Ranks {
 		for _, stream := range []int{Stdout, Stderr} {
-			if !l.plan.Tee.Of(r.LocalRank).Has(stream) {
+			if !l.plan.Tee.Of(r.LocalRank).Has(stream) || l.Path(r.LocalRank, stream) == "" {
 				continue
 			}
 			if err := l.openTee(r, stream); err != nil {
@@ -111,6 +130,9 @@ func (l *Logs) tag(r RankInfo) string {
 	return l.plan.Template.expand(r)
 }
 
+// Files tells whether there are any.
+func (l *Logs) Files() bool { return l.attempt != "" || l.plan.named() }
+
 // RunDir returns the run's directory, which later attempts share; empty when there are no files.
 func (l *Logs) RunDir() string { return l.run }
 
@@ -136,7 +158,12 @@ func (l *Logs) ErrorFile(localRank int) string {
 // Path returns the path of a stream's log file; empty when the stream has none.
 func (l *Logs) Path(localRank, stream int) string {
 	logged := l.plan.Redirects.Of(localRank) | l.plan.Tee.Of(localRank)
-	if l.attempt == "" || !logged.Has(stream) {
+	switch {
+	case !logged.Has(stream):
+		return ""
+	case l.plan.named():
+		return l.plan.name(localRank, stream)
+	case l.attempt == "":
 		return ""
 	}
 	return filepath.Join(l.RankDir(localRank), streamName(stream)+".log")
@@ -146,7 +173,7 @@ func (l *Logs) Path(localRank, stream int) string {
 // do when the log directory is the null device (torchrun then prints them, without a tag). The caller hands the file to the
 // rank and closes it then, so that the node needs no descriptor for it.
 func (l *Logs) Redirect(localRank, stream int) (*os.File, error) {
-	if l.attempt == "" || !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
+	if l.attempt == "" && !l.plan.named() || !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
 		return nil, nil
 	}
 	return openLog(l.Path(localRank, stream))

@@ -389,3 +389,27 @@ func TestLogsOfManyPieces(t *testing.T) {
 	assert.Equal(t, lines, strings.Count(filtered, "\n"))
 	assert.Equal(t, lines, strings.Count(filtered, "[default"))
 }
+
+// Files with names of the user's own are those of ranks, made anew at first.
+func TestNamedFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "1", "rank.05", "stdout")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte("old\n"), 0o644))
+	for attempt, want := range []string{"a\n", "a\na\n"} {
+		l, err := OpenLogs(LogPlan{
+			Names: [2]Pattern{mustPattern(dir + "/1/rank.%R/%s"), {}}, Digits: 2, Attempt: attempt,
+			Ranks: []RankInfo{{Rank: 4}, {Rank: 5, LocalRank: 1}}, Tee: StreamMap{0: Stdout, 1: Stdout},
+		})
+		require.NoError(t, err)
+		require.True(t, l.Files())
+		require.Equal(t, file, l.Path(1, Stdout))
+		require.Empty(t, l.Path(1, Stderr))
+		_, err = l.Tee(1, Stdout).Write([]byte("a\n"))
+		require.NoError(t, err)
+		require.NoError(t, l.Close(context.Background()))
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+}

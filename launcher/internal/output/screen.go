@@ -60,10 +60,10 @@ func (s *sink) endRow(l *lane) {
 	switch {
 	case s.open != l:
 		s.leave()
-		s.put(l.tag)
+		s.put(l.label())
 	case l.bar:
 		s.wipe()
-		s.put(l.tag)
+		s.put(l.label())
 	}
 	s.put(l.line)
 	s.put(newline)
@@ -118,8 +118,9 @@ func (s *sink) show(l *lane) {
 		s.bar = nil
 	}
 	if s.open != l {
-		s.put(l.tag)
-		s.columns = columns(l.tag)
+		tag := l.label()
+		s.put(tag)
+		s.columns = columns(tag)
 	}
 	s.put(l.line)
 	s.columns += columns(l.line)
@@ -129,7 +130,8 @@ func (s *sink) show(l *lane) {
 
 // draw puts a bar into the last row, which is the lane's own or empty.
 func (s *sink) draw(l *lane) {
-	tag := columns(l.tag)
+	label := l.label()
+	tag := columns(label)
 	text := cut(l.line, max(s.room()-tag, 0))
 	width := tag + columns(text)
 	if width < s.columns {
@@ -137,7 +139,7 @@ func (s *sink) draw(l *lane) {
 	} else if s.midline {
 		s.put(carriageReturn)
 	}
-	s.put(l.tag)
+	s.put(label)
 	s.put(text)
 	if len(text) < len(l.line) && bytes.IndexByte(text, 0x1b) >= 0 {
 		s.put(resetColor) // its own may have been cut off

@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"gorun/internal/printable"
 )
@@ -25,8 +26,8 @@ const (
 	// RankTag is gorun's own: "[3] ". On a terminal the rank is padded so that columns line up, "[ 3] ", and coloured, and an
 	// exclamation mark takes the blank's place on lines of stderr: "[ 3]!".
 	RankTag
-	// OpenMPITag is that of Open MPI 4's --tag-output: "[1,3]<stdout>:", without a blank.
-	OpenMPITag
+	// PatternTag is Config.Pattern, nothing added.
+	PatternTag
 	// TorchrunTag is that of torchrun's --tee: role and local rank, "[default3]:", without a blank.
 	TorchrunTag
 	// TemplateTag is Config.Template, nothing added.
@@ -40,6 +41,8 @@ type RankInfo struct {
 	Host      string
 	Role      string  // torchrun's --role
 	Tee       Streams // its tee'd streams
+	Node      int     // its number
+	World     int     // 0 for the ranks that the job began with
 }
 
 // tagColors are the SGR codes of ranks, so that neighbours differ. Red is left to stderr's mark.
@@ -50,6 +53,8 @@ type tagger struct {
 	label    Label
 	style    TagStyle
 	template Template
+	pattern  Pattern
+	now      func() time.Time
 	several  bool // more than one rank
 	digits   int  // of the highest rank
 	terminal bool
@@ -62,8 +67,8 @@ func (t tagger) tag(r RankInfo, stream int) []byte {
 		return nil
 	}
 	switch t.styleOf(r, stream) {
-	case OpenMPITag:
-		return fmt.Appendf(nil, "[1,%d]<%s>:", r.Rank, streamName(stream))
+	case PatternTag:
+		return []byte(t.pattern.expand(r, stream, t.digits, t.now()))
 	case TorchrunTag:
 		return []byte(torchrunTag(r))
 	case TemplateTag:
@@ -73,6 +78,14 @@ func (t tagger) tag(r RankInfo, stream int) []byte {
 		return fmt.Appendf(nil, "[%d] ", r.Rank)
 	}
 	return t.terminalTag(r.Rank, stream)
+}
+
+// stampOf is what changes in a rank's tag, nil for nothing.
+func (t tagger) stampOf(r RankInfo, stream int) *stamp {
+	if !t.pattern.timed || !t.labels(r, stream) || t.styleOf(r, stream) != PatternTag {
+		return nil
+	}
+	return &stamp{pattern: t.pattern, rank: r, stream: stream, digits: t.digits, now: t.now}
 }
 
 // torchrunTag is the prefix of tee'd streams where no template was given.

@@ -3,6 +3,7 @@ package output
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -78,7 +79,9 @@ func TestTags(t *testing.T) {
 		{"always", func(t *tagger) { t.label = LabelAlways }, "[default1]:", "[3] "},
 		{"a template", func(t *tagger) { t.template, t.label = template, LabelAlways }, "3: ", "[3] "},
 		{"a template for all", func(t *tagger) { t.template, t.label, t.style = template, LabelAlways, TemplateTag }, "3: ", "3: "},
-		{"Open MPI's", func(t *tagger) { t.label, t.style = LabelAlways, OpenMPITag }, "[1,3]<stdout>:", "[1,3]<stderr>:"},
+		{"Open MPI's", func(t *tagger) {
+			t.label, t.style, t.pattern, t.now = LabelAlways, PatternTag, mustPattern("[1,%r]<%s>:"), time.Now
+		}, "[1,3]<stdout>:", "[1,3]<stderr>:"},
 		{"torchrun's", func(t *tagger) { t.label, t.style = LabelAlways, TorchrunTag }, "[default1]:", "[default1]:"},
 		{"gorun's", func(t *tagger) { t.label, t.style = LabelAlways, RankTag }, "[3] ", "[3] "},
 		{

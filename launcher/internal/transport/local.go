@@ -25,6 +25,9 @@ type end struct {
 func (e end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e end) Write(p []byte) (int, error) { return e.out.write(p) }
 
+// WriteShared is Write for bytes that nobody changes any more: they are not copied.
+func (e end) WriteShared(p []byte) (int, error) { return e.out.writeShared(p) }
+
 // Close ends both directions; what was written before can still be read.
 func (e end) Close() error {
 	e.in.close()
@@ -37,9 +40,11 @@ func (e end) Close() error {
 type stream struct {
 	mu      sync.Mutex
 	filled  sync.Cond
+	before  [][]byte // written before writing, and not to be changed
 	writing []byte
 	reading []byte // read's own, from next on
 	next    int
+	kept    bool // reading is not ours to write into
 	closed  bool
 }
 
@@ -59,6 +64,21 @@ func (s *stream) write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	s.writing = append(s.writing, p...)
+	s.filled.Signal()
+	return len(p), nil
+}
+
+// writeShared keeps p as it is, so that what many streams are given is there once.
+func (s *stream) writeShared(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, io.ErrClosedPipe
+	}
+	if len(s.writing) > 0 {
+		s.before, s.writing = append(s.before, s.writing), nil
+	}
+	s.before = append(s.before, p)
 	s.filled.Signal()
 	return len(p), nil
 }
@@ -87,14 +107,20 @@ func (s *stream) take() []byte {
 func (s *stream) swap() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.writing) == 0 && !s.closed {
+	for len(s.before)+len(s.writing) == 0 && !s.closed {
 		s.filled.Wait()
 	}
+	if len(s.before) > 0 {
+		s.reading, s.kept, s.next = s.before[0], true, 0
+		s.before[0] = nil
+		s.before = s.before[1:]
+		return true
+	}
 	spare := s.reading[:0]
-	if cap(spare) > keepBuffer {
+	if s.kept || cap(spare) > keepBuffer {
 		spare = nil
 	}
-	s.reading, s.writing, s.next = s.writing, spare, 0
+	s.reading, s.writing, s.kept, s.next = s.writing, spare, false, 0
 	return len(s.reading) > 0
 }
 

@@ -44,3 +44,33 @@ func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	assert.Equal(t, io.EOF, err)
 	assert.ErrorIs(t, agent.Send(&wire.Gone{}), io.ErrClosedPipe)
 }
+
+// What is shared is neither copied nor written into, and comes in its turn.
+func TestSharedFramesKeepTheirPlaceAndTheirBytes(t *testing.T) {
+	shared, err := wire.Encode(&wire.Notice{Text: "to all"})
+	require.NoError(t, err)
+	before := bytes.Clone(shared)
+	head, agent := Local()
+	go func() {
+		for i := range 1000 {
+			_ = head.Send(&wire.Resize{Rows: i})
+			_ = head.SendEncoded(shared)
+			_ = head.Send(&wire.Resize{Cols: i})
+		}
+		_ = head.Close()
+	}()
+	for i := range 1000 {
+		var size wire.Resize
+		var notice wire.Notice
+		for _, m := range []wire.Message{&size, &notice, &size} {
+			f, err := agent.Read()
+			require.NoError(t, err)
+			require.NoError(t, f.Decode(m))
+		}
+		require.Equal(t, wire.Resize{Rows: i, Cols: i}, size)
+		require.Equal(t, "to all", notice.Text)
+	}
+	_, err = agent.Read()
+	require.Equal(t, io.EOF, err)
+	require.Equal(t, before, shared)
+}

@@ -27,6 +27,9 @@ type queued struct {
 func (q *queued) Read(p []byte) (int, error)  { return q.in.Read(p) }
 func (q *queued) Write(p []byte) (int, error) { return q.out.write(p) }
 
+// WriteShared is Write for bytes that nobody changes any more: they are not copied.
+func (q *queued) WriteShared(p []byte) (int, error) { return q.out.writeShared(p) }
+
 // flush writes what was queued. After an error everything is dropped: whoever reads
 // from the other side learns of its end.
 func (q *queued) flush() {

@@ -73,6 +73,7 @@ func (p *Resolved) fields(c *coder) {
 	text(c, 8, &p.Error)
 	text(c, 9, &p.Hint)
 	number(c, 10, &p.Port)
+	text(c, 11, &p.MPI)
 }
 
 func (*Open) Type() Type { return TypeOpen }
@@ -169,6 +170,8 @@ func (l *Logs) fields(c *coder) {
 	numbers(c, 6, &l.Show)
 	c.texts(7, &l.DuplicateStdout)
 	c.texts(8, &l.DuplicateStderr)
+	c.texts(9, &l.Names)
+	number(c, 10, &l.Digits)
 }
 
 func (*Running) Type() Type { return TypeRunning }

@@ -30,6 +30,33 @@ func (l *Link) Send(m Message) error {
 	return l.write(func(b []byte) []byte { return AppendControl(b, 0, m) })
 }
 
+// Encode is a control frame as Link.SendEncoded writes it, for a message that many get.
+func Encode(m Message) ([]byte, error) {
+	b := AppendControl(nil, 0, m)
+	return b, checkSize(b)
+}
+
+// SendEncoded writes a frame that Encode made. Nobody may change it any more: a connection
+// that queues what it is given keeps it as it is.
+func (l *Link) SendEncoded(frame []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q, ok := l.rw.(interface{ WriteShared(p []byte) (int, error) }); ok {
+		_, err := q.WriteShared(frame)
+		return err
+	}
+	_, err := l.rw.Write(frame)
+	return err
+}
+
+// checkSize refuses a frame that the other side would take for none.
+func checkSize(frame []byte) error {
+	if size := len(frame) - headerSize; size > MaxBody {
+		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are sent at once", Type(frame[4]), size, MaxBody)
+	}
+	return nil
+}
+
 // Output writes what a rank wrote to a stream.
 func (l *Link) Output(rank, stream int, p []byte) error {
 	return l.write(func(b []byte) []byte { return AppendOutput(b, 0, rank, stream, p) })
@@ -44,8 +71,8 @@ func (l *Link) write(appendFrame func([]byte) []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = appendFrame(l.buf[:0])
-	if size := len(l.buf) - headerSize; size > MaxBody {
-		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are sent at once", Type(l.buf[4]), size, MaxBody)
+	if err := checkSize(l.buf); err != nil {
+		return err
 	}
 	_, err := l.rw.Write(l.buf)
 	if t := Type(l.buf[4]); t.isControl() && cap(l.buf) > keptControl {

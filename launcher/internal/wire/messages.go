@@ -98,9 +98,12 @@ type Resolved struct {
 	// MASTER_PORT.
 	PortLine string
 	Port     int // that it assigns there, 0 where it is no number in the text
-	Code     int // 126 or 127 with Error
-	Error    string
-	Hint     string
+	// MPI is the family of MPI libraries that an executable links ("Open MPI", "MPICH"), asked
+	// where there are several programs; "": none that is known.
+	MPI   string
+	Code  int // 126 or 127 with Error
+	Error string
+	Hint  string
 }
 
 // Open asks node 0 to open the store.
@@ -209,6 +212,10 @@ type Logs struct {
 	Show            []int // local ranks; nil: all
 	DuplicateStdout []string
 	DuplicateStderr []string
+	// Names are patterns for the files of stdout and stderr, and Digits those of the
+	// job's highest rank; none: the layout below Base is torchrun's.
+	Names  []string
+	Digits int
 }
 
 // Running says that all ranks of a node run, or those that had been started

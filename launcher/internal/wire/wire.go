@@ -20,6 +20,7 @@
 //	  | -- Grow{rows} -----------> |   every node hears of the new world, and starts its ranks of it
 //	  | <-- Grown{pids} ---------- |
 //	  | -- Spawned --------------> |
+//	  | <-- Exchange ------------> |   what servers of MPI's ranks say to those of other nodes; see rendezvous/exchange
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //

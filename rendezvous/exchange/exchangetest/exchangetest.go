@@ -34,7 +34,7 @@ type way struct {
 // with a source of random numbers, by the ways that it draws, so that any node may be
 // behind any other; testneeds.Rand is one that prints its seed.
 func New(t testing.TB, nodes int, rng *rand.Rand) *Star {
-	s := NewStopped(t, nodes)
+	s := NewStopped(nodes)
 	var delivering sync.WaitGroup
 	delivering.Go(func() {
 		for s.wait() {
@@ -42,12 +42,12 @@ func New(t testing.TB, nodes int, rng *rand.Rand) *Star {
 		}
 	})
 	t.Cleanup(delivering.Wait) // after the one that closes
-	t.Cleanup(s.close)
+	t.Cleanup(s.Close)
 	return s
 }
 
-// NewStopped joins nodes among which nothing is delivered but by Step.
-func NewStopped(t testing.TB, nodes int) *Star {
+// NewStopped joins nodes until Close, among which nothing is delivered but by Step.
+func NewStopped(nodes int) *Star {
 	s := &Star{ways: make([]way, 2*nodes)}
 	s.filled.L = &s.mu
 	s.Hub = exchange.NewHub(nodes, func(to []int, m *exchange.Message) {
@@ -62,7 +62,6 @@ func NewStopped(t testing.TB, nodes int) *Star {
 			return nil
 		}))
 	}
-	t.Cleanup(s.close)
 	return s
 }
 
@@ -147,7 +146,8 @@ func (s *Star) Step(rng *rand.Rand) bool {
 	return true
 }
 
-func (s *Star) close() {
+// Close ends it before the test does.
+func (s *Star) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.filled.Broadcast()

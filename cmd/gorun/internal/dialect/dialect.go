@@ -180,6 +180,9 @@ func isJoinWord(word string) bool { return word == "join" || strings.HasPrefix(w
 func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {
 	p := &parser{dialect: d, around: around, inv: Invocation{Dialect: d}}
 	p.inv.Spec.Store.Mode = d.store
+	if d.python || d.benches { // as torchrun has it; gorun's own ranks have no use for MPI
+		p.inv.Spec.MPI = job.MPINone
+	}
 	p.parse(args)
 	return p.finish()
 }

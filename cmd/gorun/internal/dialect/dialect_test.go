@@ -172,7 +172,7 @@ func TestSpec(t *testing.T) {
 		"gorun --label=always x":                     {Output: job.OutputWish{Label: job.LabelAlways}},
 		"gorun --label never x":                      {Output: job.OutputWish{Label: job.LabelNever}},
 		"gorun -l x":                                 {Output: job.OutputWish{Label: job.LabelAlways}},
-		"gorun -tag-output x":                        {Output: job.OutputWish{Label: job.LabelAlways, Style: job.StyleTagged}},
+		"gorun -tag-output x":                        {Output: job.OutputWish{Label: job.LabelAlways, Style: job.StylePattern, Pattern: "[1,%r]<%s>:"}},
 		"gorun --pty x":                              {Output: job.OutputWish{PTY: true}},
 		"gorun -t 3 x":                               {Output: job.OutputWish{Tee: job.StreamMap{All: 3, Present: true}}},
 		"gorun -r1 x":                                {Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout, Present: true}}},
@@ -207,6 +207,10 @@ func TestSpec(t *testing.T) {
 			Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true, GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
 		}},
 
+		"gorun --mpi pmi2 --world app x": {MPI: job.MPIPMI2, WorldPerApp: true},
+		"gorun --mpi=pmix_v4 x":          {MPI: job.MPIPMIx},
+		"gorun --mpi none --world=job x": {MPI: job.MPINone},
+
 		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}},
 		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}},
 		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}},
@@ -232,7 +236,7 @@ func TestTorchrunSpec(t *testing.T) {
 		app.SubstituteLocalRank = true
 		return job.Spec{
 			Apps: []job.App{app}, PerNode: fixed(1, "torchrun's default"), Grace: 30 * time.Second,
-			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"},
+			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}, MPI: job.MPINone,
 		}
 	}
 	script := job.App{Program: "x.py", Args: []string{"--n", "4"}, Start: job.StartPython}
@@ -248,6 +252,7 @@ func TestTorchrunSpec(t *testing.T) {
 	spec := mustParse(t, "torchrun --nproc 4 --shutdown-timeout 0 x.py").Spec
 	require.Equal(t, fixed(4, "--nproc 4"), spec.PerNode)
 	require.Equal(t, noGrace, spec.Grace)
+	require.Equal(t, job.MPIAuto, mustParse(t, "torchrun --mpi auto x.py").Spec.MPI)
 	require.Equal(t, []string{"SIGUSR1"}, mustParse(t, "torchrun --signals-to-handle SIGUSR1 x.py").Spec.SignalsToHandle)
 }
 

@@ -87,11 +87,12 @@ func (p *parser) refuseInLauncher(found *engine.Found) {
 		}
 		return n
 	}
+	world, _ := p.around.Lookup("GORUN_JOB_WORLD") // inside a rank of gorun's, which has their variables
 	for _, l := range otherLaunchers {
 		rank, size := number(l.rank), number(l.size)
 		_, is := p.around.Lookup(l.only)
 		ours := found.Task != nil && found.Task.Rank == rank && found.Task.NumTasks == size // jsrun sets them as well
-		if rank < 0 || size < 2 || l.only != "" && !is || ours {
+		if rank < 0 || size < 2 || l.only != "" && !is || ours || world == fmt.Sprintf("%d/%d", rank, size) {
 			continue
 		}
 		p.problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave %s out; --engine none starts a job in each rank",

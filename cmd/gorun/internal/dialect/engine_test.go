@@ -147,6 +147,7 @@ func TestAllocationInOtherLauncher(t *testing.T) {
 	mustParse(t, "gorun --standalone x", ompi...)
 	mustParse(t, "gorun --nnodes 2 --master-addr n1 x", ompi...)
 	mustParse(t, "gorun x", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
+	mustParse(t, "gorun x", append(slices.Clone(allocation), "GORUN_JOB_WORLD=1/2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")...) // in a rank of gorun's
 	mustParse(t, "gorun x", append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1")...)
 }
 

@@ -212,7 +212,7 @@ func (p *parser) finishOutput() {
 		if out.Label == job.LabelNever {
 			p.problem(errors.New("--tag-output and --label never contradict each other"))
 		}
-		out.Style, out.Label = job.StyleTagged, job.LabelAlways
+		out.Style, out.Pattern, out.Label = job.StylePattern, "[1,%r]<%s>:", job.LabelAlways
 	}
 }
 

@@ -133,7 +133,8 @@ func TestProblems(t *testing.T) {
 		"gorun -app a;b x":               {"-app a;b: use --hostfile 'a;b' for hosts; for several programs write prog1 : -n 2 prog2"},
 		"gorun -N2 x":                    {"-N2: use --nproc-per-node 2 for ranks per node, as with mpirun; for nodes, as with Slurm, --nnodes 2"},
 		"gorun -p gpu --time 10 x":       {"-p gpu: that is Slurm's: give it to salloc, sbatch or gorun sbatch", "--time 10: that is Slurm's: give it to salloc, sbatch or gorun sbatch; gorun's own limit is --timeout"},
-		"gorun --mpi=none --overlap x":   {"--mpi=none: that is srun's: leave it out, ranks of gorun's need no PMI", "--overlap: that is srun's: leave it out, the srun by which gorun starts its agents has it"},
+		"gorun --mpi=list --overlap x":   {"--mpi=list: not one of auto, pmi1, pmi2, pmix, none", "--overlap: that is srun's: leave it out, the srun by which gorun starts its agents has it"},
+		"gorun --world=each x":           {"--world=each: not one of job, app"},
 		"gorun --num_processes 2 x":      {"--num_processes 2: use -n 2"},
 		"gorun --display-map x":          {"--display-map: use --report-bindings, or --dry-run to see the plan"},
 

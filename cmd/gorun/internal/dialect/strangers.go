@@ -11,7 +11,7 @@ import (
 // the environment of ranks, or (the last three) of its own tests and measurements.
 // A star stands for the rest of a name.
 var ownVariables = []string{
-	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_PYTHON", "GORUN_TOKEN",
+	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_JOB_WORLD", "GORUN_PYTHON", "GORUN_TOKEN",
 	"GORUN_TEST_*", "GORUN_BENCH_*", "GORUN_SOAK",
 }
 

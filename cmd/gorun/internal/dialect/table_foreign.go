@@ -49,7 +49,6 @@ var foreignTable = []Option{
 	{Names: []string{"account", "qos", "gres", "mem", "constraint", "reservation", "job-name"}, Value: "VALUE", Group: GroupRefused, Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch"},
 	{Names: []string{"exclusive"}, Group: GroupRefused, Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch"},
 	{Names: []string{"time"}, Value: "LIMIT", Group: GroupRefused, Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch; gorun's own limit is --timeout"},
-	{Names: []string{"mpi"}, Value: "TYPE", Group: GroupRefused, Help: "that is srun's: leave it out, ranks of gorun's need no PMI"},
 	{Names: []string{"overlap"}, Group: GroupRefused, Help: "that is srun's: leave it out, the srun by which gorun starts its agents has it"},
 	{Names: []string{"kill-on-bad-exit"}, Group: GroupRefused, Help: "that is srun's: leave it out, gorun ends a job when a rank fails"},
 	{Names: []string{"include"}, Value: "LIST", Group: GroupRefused, Help: "use -H for the hosts, and --gpus for the GPUs of each"},

@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"gorun/launcher/job"
 )
@@ -28,6 +29,16 @@ var ownTable = []Option{
 		Names: []string{"store-report"}, Group: GroupMeeting, Value: "D",
 		Help: "say once who waits in the store and who is missing when nothing has come further for D; 0: never (default: 30)",
 		set:  (*parser).setStoreReport,
+	},
+	{
+		Names: []string{"mpi"}, Group: GroupMeeting, Value: "auto|pmi1|pmi2|pmix|none", Choices: []string{"auto", "pmi1", "pmi2", "pmix", "none"},
+		Help: "by which protocols MPI programs find their peers: auto is all of them, none leaves MPI alone (default: auto, called torchrun none)",
+		set:  (*parser).setMPI,
+	},
+	{
+		Names: []string{"world"}, Group: GroupMeeting, Value: "job|app", Choices: []string{"job", "app"},
+		Help: "which ranks are one MPI_COMM_WORLD: all, or those of each program by themselves (default: job)",
+		set:  (*parser).setWorld,
 	},
 	{
 		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"},
@@ -122,6 +133,26 @@ func (p *parser) setStore(a arg) error {
 		return errors.New("not one of auto, gorun, rank0")
 	}
 	return nil
+}
+
+// setMPI takes srun's words, too: pmix_v3 and the like are versions of PMIx.
+func (p *parser) setMPI(a arg) error {
+	modes := map[string]job.MPIMode{"auto": job.MPIAuto, "pmi1": job.MPIPMI1, "pmi2": job.MPIPMI2, "pmix": job.MPIPMIx, "none": job.MPINone}
+	word := a.value
+	if strings.HasPrefix(word, "pmix_v") {
+		word = "pmix"
+	}
+	mode, ok := modes[word]
+	if !ok {
+		return errors.New("not one of auto, pmi1, pmi2, pmix, none")
+	}
+	p.inv.Spec.MPI = mode
+	return nil
+}
+
+func (p *parser) setWorld(a arg) error {
+	p.inv.Spec.WorldPerApp = a.value == "app"
+	return oneOf(a.value, "job", "app")
 }
 
 // setGrace takes the grace by either of its names; different times under both

@@ -1,0 +1,56 @@
+package plan
+
+import "strconv"
+
+// openMPIRules are Open MPI's own, which its mpirun sets beside PMIx's. OMPI_UNIVERSE_SIZE
+// is none of them: with it mpirun 4 refuses to run in a rank.
+var openMPIRules = [...]rule{
+	{
+		Row: Row{
+			"OMPI_MCA_orte_local_daemon_uri", ClassIdentity, "`1.0;tcp://127.0.0.1:1`, where nobody is",
+			"Open MPI 4 asks for PMIx only where it sees a launcher; of such words this one lets mpirun run in a rank", "Open MPI",
+		},
+		needs: (*MPI).hasPMIx, value: func(*builder, int) (string, bool) { return "1.0;tcp://127.0.0.1:1", true },
+	},
+	{
+		Row:   Row{"OMPI_COMM_WORLD_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD", "frameworks and scripts read it", "Open MPI"},
+		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(worldRank),
+	},
+	{
+		Row:   Row{"OMPI_COMM_WORLD_SIZE", ClassIdentity, "the size of that", "frameworks and scripts read it", "Open MPI"},
+		needs: (*MPI).hasPMIx, perWorld: true, value: mpiRank(worldSize),
+	},
+	{
+		Row:   Row{"OMPI_COMM_WORLD_LOCAL_RANK", ClassIdentity, "the rank among those of its MPI_COMM_WORLD on its host", "programs choose their GPU by it", "Open MPI"},
+		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(worldLocalRank),
+	},
+	{
+		Row:   Row{"OMPI_COMM_WORLD_LOCAL_SIZE", ClassIdentity, "how many those are", "ranks on this host", "Open MPI"},
+		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(worldLocalSize),
+	},
+	{
+		Row:   Row{"OMPI_COMM_WORLD_NODE_RANK", ClassIdentity, "the rank among all of the job on its host", "scripts read it", "Open MPI"},
+		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(func(m InWorld, _ *World) string { return strconv.Itoa(m.NodeRank) }),
+	},
+	{
+		Row:   Row{"OMPI_NUM_APP_CTX", ClassIdentity, "number of programs in its MPI_COMM_WORLD", "Open MPI 4 has it for MPI_INFO_ENV", "Open MPI"},
+		needs: (*MPI).hasPMIx, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string { return strconv.Itoa(len(w.Apps)) }),
+	},
+	{
+		Row:   Row{"OMPI_APP_CTX_NUM_PROCS", ClassIdentity, "the numbers of their ranks: `1 3`", "as OMPI_NUM_APP_CTX", "Open MPI"},
+		needs: (*MPI).hasPMIx, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string { return list(w.Apps) }),
+	},
+	{
+		Row:   Row{"OMPI_FIRST_RANKS", ClassIdentity, "the first rank of each: `0 1`", "as OMPI_NUM_APP_CTX", "Open MPI"},
+		needs: (*MPI).hasPMIx, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string { return list(w.firstRanks()) }),
+	},
+}
+
+func (w *World) firstRanks() []int {
+	first, next := make([]int, len(w.Apps)), 0
+	for i, n := range w.Apps {
+		first[i] = next
+		next += n
+	}
+	return first
+}

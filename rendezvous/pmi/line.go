@@ -1,0 +1,65 @@
+package pmi
+
+import "strings"
+
+// parseLine takes a PMI-1 line, without its newline, apart: "cmd=put kvsname=K key=k value=v".
+// Fields stand in any order. A piece without a "=" belongs to the value before it; names of
+// services and messages of abort may hold anything.
+func parseLine(line string) (fields, error) {
+	if i := strings.IndexFunc(line, isControl); i >= 0 {
+		return nil, malformed("a control byte %q in %s", line[i], printable(line))
+	}
+	line, tail := freeText(line)
+	f := make(fields, 0, 4+len(tail))
+	for piece := range strings.SplitSeq(line, " ") {
+		key, value, ok := strings.Cut(piece, "=")
+		switch {
+		case piece == "":
+			continue
+		case ok && key != "":
+			f = append(f, field{key, value})
+		case !ok && len(f) > 0:
+			f[len(f)-1].value += " " + piece
+		default:
+			return nil, malformed("%s is no key=value", printable(piece))
+		}
+		if len(f) > maxFields {
+			return nil, malformed("a line of more than %d fields", maxFields)
+		}
+	}
+	return append(f, tail...), nil
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' }
+
+// freeText takes from a line the fields at its end whose values may hold anything.
+func freeText(line string) (rest string, tail fields) {
+	command, _, _ := strings.Cut(strings.TrimPrefix(line, "cmd="), " ")
+	switch command {
+	case "abort":
+		return cutField(line, "message")
+	case "lookup_name", "unpublish_name":
+		return cutField(line, "service")
+	case "publish_name":
+		rest, service := cutField(line, "service")
+		if len(service) == 0 {
+			return rest, nil
+		}
+		// A port has no spaces: what looks like one within the service's name comes earlier.
+		if i := strings.LastIndex(service[0].value, " port="); i >= 0 {
+			service = append(service, field{"port", service[0].value[i+len(" port="):]})
+			service[0].value = service[0].value[:i]
+		}
+		return rest, service
+	}
+	return line, nil
+}
+
+// cutField takes the field of a key, and everything behind it, from the end of a line.
+func cutField(line, key string) (string, fields) {
+	before, value, ok := strings.Cut(line, " "+key+"=")
+	if !ok {
+		return line, nil
+	}
+	return before, fields{{key, value}}
+}

@@ -1,0 +1,59 @@
+package pmi
+
+import (
+	"strconv"
+	"strings"
+
+	"gorun/rendezvous/world"
+)
+
+// processMapping is PMI_process_mapping: which rank is on which host, as (first host,
+// number of hosts, ranks on each): "(vector,(0,2,2))" is 0 0 1 1. Parsers begin again
+// where the list ends, so only what covers all ranks means the same to each. It is "" if
+// that does not fit: clients ask each other for the names of their hosts then.
+func processMapping(w *world.World) string {
+	var b strings.Builder
+	b.WriteString("(vector")
+	for rank := 0; rank < len(w.Ranks); {
+		host := w.Ranks[rank].Host
+		each := runLength(w, rank)
+		count := 1
+		for rank += each; rank < len(w.Ranks) && w.Ranks[rank].Host == host+count && runLength(w, rank) == each; rank += each {
+			count++
+		}
+		b.WriteString(",(" + strconv.Itoa(host) + "," + strconv.Itoa(count) + "," + strconv.Itoa(each) + ")")
+		if b.Len() >= mappingMax {
+			return ""
+		}
+	}
+	return b.String() + ")"
+}
+
+// runLength counts the ranks from this one on that are on its host.
+func runLength(w *world.World, rank int) int {
+	n := 1
+	for rank+n < len(w.Ranks) && w.Ranks[rank+n].Host == w.Ranks[rank].Host {
+		n++
+	}
+	return n
+}
+
+// ranksToHosts is the answer to get_ranks2hosts, a request of Intel MPI's: a line with
+// the length of the next and the number of hosts, then each host as the length of its
+// name, the name, and its ranks. The length counts the newline and a zero byte.
+func ranksToHosts(w *world.World) string {
+	ranks := make([]strings.Builder, len(w.Hosts))
+	for rank := range w.Ranks {
+		b := &ranks[w.Ranks[rank].Host]
+		b.WriteString(strconv.Itoa(rank) + ",")
+	}
+	var b strings.Builder
+	hosts := 0
+	for i, name := range w.Hosts {
+		if ranks[i].Len() > 0 {
+			hosts++
+			b.WriteString(strconv.Itoa(len(name)) + " " + name + " " + ranks[i].String() + " ")
+		}
+	}
+	return "cmd=put_ranks2hosts " + strconv.Itoa(b.Len()+2) + " " + strconv.Itoa(hosts) + "\n" + b.String() + "\n"
+}

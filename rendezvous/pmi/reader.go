@@ -1,0 +1,170 @@
+package pmi
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+)
+
+// reader takes requests from a stream.
+type reader struct {
+	in *bufio.Reader
+	// framed says that PMI-2 was agreed on. A line may still come: whoever begins anew
+	// begins with one.
+	framed bool
+}
+
+// request is what a client asks.
+type request struct {
+	fields
+	framed bool     // by PMI-2
+	spawn  []fields // the blocks of a PMI-1 spawn
+}
+
+func newReader(stream io.Reader) *reader { return &reader{in: bufio.NewReaderSize(stream, 2048)} }
+
+// next gives the next request, io.EOF or another error of the stream, or a malformedError.
+func (r *reader) next() (request, error) {
+	first, err := r.in.Peek(1)
+	switch {
+	case err != nil:
+		return request{}, err
+	case r.framed && (first[0] == ' ' || first[0] >= '0' && first[0] <= '9'):
+		return r.frame()
+	case first[0] == 'c':
+		if err = r.begins("cmd="); err == nil {
+			return r.line()
+		}
+		return request{}, err
+	case first[0] == 'm':
+		if err = r.begins("mcmd="); err == nil {
+			return r.spawn()
+		}
+		return request{}, err
+	}
+	return request{}, r.garbage()
+}
+
+// begins makes sure that this comes next. It reads no further than it has to: what comes
+// may be shorter.
+func (r *reader) begins(with string) error {
+	for n := 2; n <= len(with); n++ {
+		head, err := r.in.Peek(n)
+		if !strings.HasPrefix(with, string(head)) {
+			return r.garbage()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// garbage is the error for what begins no request.
+func (r *reader) garbage() error {
+	head, _ := r.in.Peek(min(r.in.Buffered(), 60))
+	return malformed("%s is no request of PMI: such begin with cmd=", printable(string(head)))
+}
+
+func (r *reader) line() (request, error) {
+	text, err := r.text(maxLine)
+	if err != nil {
+		return request{}, err
+	}
+	f, err := parseLine(text)
+	return request{fields: f}, err
+}
+
+// text reads to the end of a line. It needs no more memory than has come.
+func (r *reader) text(limit int) (string, error) {
+	var text []byte
+	for {
+		piece, err := r.in.ReadSlice('\n')
+		if len(text)+len(piece) > limit {
+			return "", malformed("a request of more than %d bytes that begins with %s", limit, printable(string(append(text, piece...))))
+		}
+		switch {
+		case err == nil && text == nil:
+			return string(piece[:len(piece)-1]), nil
+		case err == nil:
+			text = append(text, piece...)
+			return string(text[:len(text)-1]), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return "", err
+		}
+		text = append(text, piece...)
+	}
+}
+
+// frame reads a message of PMI-2.
+func (r *reader) frame() (request, error) {
+	header, err := r.in.Peek(frameHeader)
+	if err != nil {
+		return request{}, err
+	}
+	length, err := frameLength(header)
+	if err != nil {
+		return request{}, err
+	}
+	if _, err = r.in.Discard(frameHeader); err != nil {
+		return request{}, err
+	}
+	var body strings.Builder
+	if _, err = io.CopyN(&body, r.in, int64(length)); err != nil {
+		return request{}, err
+	}
+	f, err := parseFrame(body.String())
+	return request{fields: f, framed: true}, err
+}
+
+// spawn reads the blocks of a PMI-1 spawn: lines of key=value from "mcmd=spawn" to
+// "endcmd", as many blocks as totspawns says.
+func (r *reader) spawn() (request, error) {
+	q := request{fields: fields{{"cmd", "spawn"}}}
+	left, entries := maxSpawn, 0
+	for {
+		block, err := r.block(&left, &entries)
+		if err != nil {
+			return q, err
+		}
+		q.spawn = append(q.spawn, block)
+		total, err := block.number("totspawns", 1, maxEntries)
+		if err != nil {
+			return q, err
+		}
+		if len(q.spawn) >= total {
+			return q, nil
+		}
+	}
+}
+
+// block reads one. left is how many bytes the spawn may still have, entries how many
+// fields it has.
+func (r *reader) block(left, entries *int) (fields, error) {
+	block := fields{{"cmd", "spawn"}}
+	for first := true; ; first = false {
+		line, err := r.text(maxLine)
+		if err != nil {
+			return nil, err
+		}
+		if *left -= len(line) + 1; *left < 0 {
+			return nil, malformed("a spawn of more than %d bytes", maxSpawn)
+		}
+		key, value, ok := strings.Cut(line, "=")
+		switch {
+		case first != (line == "mcmd=spawn"):
+			return nil, malformed("%s in a spawn, whose blocks begin with mcmd=spawn and end with endcmd", printable(line))
+		case first:
+			continue
+		case line == "endcmd":
+			return block, nil
+		case !ok || key == "" || strings.IndexByte(line, 0) >= 0:
+			return nil, malformed("%s in a spawn is no key=value", printable(line))
+		}
+		block = append(block, field{key, value})
+		if *entries++; *entries > maxEntries {
+			return nil, malformed("a spawn of more than %d fields", maxEntries)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package pmi
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// Config is what a server needs.
+type Config struct {
+	// Node is the number of this node, as world.Rank.Node has it.
+	Node     int
+	Plane    exchange.Plane
+	Launcher world.Launcher
+	// OnlyVersion is the one version of PMI to serve, 1 or 2; 0: both.
+	OnlyVersion int
+}
+
+// Server serves the ranks of one node.
+type Server struct {
+	cfg Config
+
+	mu     sync.Mutex
+	worlds map[string]*world.World
+	spaces map[string]*space // made when somebody asks
+	open   map[*session]struct{}
+	closed bool
+}
+
+// New makes a server, which answers other nodes' servers from now on.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, worlds: map[string]*world.World{}, spaces: map[string]*space{}, open: map[*session]struct{}{}}
+	cfg.Plane.Serve(attributesService, s.serveAttributes)
+	cfg.Plane.Serve(pairsService, s.servePairs)
+	return s
+}
+
+// Add makes a world known, which is not changed afterwards: every world of the job, also
+// those without ranks on this node, and before any of its ranks is served anywhere.
+func (s *Server) Add(w *world.World) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.worlds[w.Name] = w
+}
+
+// space gives a world as this node has it, or nil.
+func (s *Server) space(name string) *space {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.spaces[name]
+	if w := s.worlds[name]; sp == nil && w != nil {
+		sp = newSpace(w, s.cfg.Node)
+		s.spaces[name] = sp
+	}
+	return sp
+}
+
+// Serve serves the connection of a rank, and returns when that has ended, which closes it.
+// p.Rank may be world.AllRanks where a client has connected to PMI_PORT: it says itself
+// which rank it is, and the caller answers for it.
+func (s *Server) Serve(conn net.Conn, p world.Proc) {
+	c := &session{server: s, conn: conn, in: newReader(conn), out: newOutbox(conn), p: p, space: s.space(p.World)}
+	defer func() { _ = conn.Close() }()
+	if err := c.enter(); err != nil {
+		s.cfg.Launcher.Broken(p, err)
+		return
+	}
+	err := c.talk()
+	c.leave(err)
+}
+
+// Ended hears that the process of a rank is gone, after Serve was called for what it sent,
+// if it sent anything. Ranks that wait for it are named to the launcher.
+func (s *Server) Ended(p world.Proc) {
+	sp := s.space(p.World)
+	if sp == nil {
+		return
+	}
+	s.mu.Lock()
+	if c := sp.sessions[p.Rank]; c != nil {
+		// What it sent last is read first; then the session ends, and calls gone.
+		c.ended = true
+		s.mu.Unlock()
+		_ = c.conn.SetReadDeadline(time.Now().Add(drain))
+		return
+	}
+	s.mu.Unlock()
+	s.gone(sp, p)
+}
+
+// gone is the end of a rank whose words have all been read.
+func (s *Server) gone(sp *space, p world.Proc) {
+	s.mu.Lock()
+	sp.ended[p.Rank] = true
+	var found []*stuck
+	if in := sp.whole.stuckFor(sp); in != nil {
+		found = append(found, in)
+	}
+	for _, b := range sp.groups {
+		if in := b.stuckFor(sp); in != nil {
+			found = append(found, in)
+		}
+	}
+	s.mu.Unlock()
+	for _, in := range found {
+		s.sayStuck(in)
+	}
+	if len(sp.nodes) > 1 {
+		s.cfg.Plane.Leave(p)
+	}
+}
+
+// Close ends all connections. Nothing is said of their ranks.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for c := range s.open {
+		_ = c.conn.Close()
+	}
+}

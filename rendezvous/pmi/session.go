@@ -1,0 +1,202 @@
+package pmi
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"gorun/rendezvous/world"
+)
+
+// session is the connection of a rank. Its fields belong to the goroutine of Serve, save
+// those that say otherwise.
+type session struct {
+	server *Server
+	conn   net.Conn
+	in     *reader
+	out    *outbox
+	p      world.Proc
+	space  *space
+
+	began, finalized, aborted bool
+	// generation counts how often it has finalized.
+	generation int
+	ended      bool // its process is gone; protected by the server's mutex
+
+	mu      sync.Mutex
+	pending int // requests whose answers come later
+}
+
+// Errors of connections that are not served.
+var (
+	errClosed  = errors.New("PMI is not served any more")
+	errNoWorld = errors.New("PMI: a connection of a rank that this node does not know")
+	errTwice   = malformed("a second connection of this rank to PMI")
+)
+
+// enter makes the session known to the server.
+func (c *session) enter() error {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errClosed
+	case c.space == nil || c.p.Rank < world.AllRanks || c.p.Rank >= len(c.space.w.Ranks):
+		return errNoWorld
+	case c.p.Rank != world.AllRanks && c.space.sessions[c.p.Rank] != nil:
+		return errTwice
+	}
+	s.open[c] = struct{}{}
+	if c.p.Rank != world.AllRanks {
+		c.space.sessions[c.p.Rank] = c
+	}
+	return nil
+}
+
+// talk answers requests until the connection ends. The error is nil then, else why the
+// server ends it.
+func (c *session) talk() error {
+	for {
+		q, err := c.in.next()
+		if err == nil {
+			c.out.settle()
+			err = c.answer(q)
+		}
+		var bad *malformedError
+		switch {
+		case errors.As(err, &bad):
+			c.refuse(q, bad)
+			return bad
+		case err != nil:
+			return nil
+		}
+	}
+}
+
+func (c *session) answer(q request) error {
+	switch {
+	case q.framed:
+		return c.answer2(q.fields)
+	case q.spawn != nil:
+		return c.spawn1(q.spawn)
+	}
+	return c.answer1(q.fields)
+}
+
+// refuse answers what no client sends, so that one that waits for an answer fails, too.
+func (c *session) refuse(q request, err error) {
+	_ = c.conn.SetWriteDeadline(time.Now().Add(drain))
+	if c.in.framed {
+		c.out.say(frame(q.fields, "error", "rc", "-1", "errmsg", word(err.Error())))
+		return
+	}
+	c.out.say("cmd=error rc=-1 msg=" + word(err.Error()) + "\n")
+}
+
+// leave takes the session out of the server, and says how it ended.
+func (c *session) leave(err error) {
+	s := c.server
+	s.mu.Lock()
+	closed, ended := s.closed, c.ended
+	delete(s.open, c)
+	if c.p.Rank != world.AllRanks {
+		delete(c.space.sessions, c.p.Rank)
+	}
+	s.mu.Unlock()
+	switch l := s.cfg.Launcher; {
+	case closed:
+		return
+	case err != nil:
+		l.Broken(c.p, err)
+	case c.began && !c.finalized && !c.aborted:
+		l.Left(c.p)
+	}
+	if ended {
+		s.gone(c.space, c.p)
+	}
+}
+
+// errPending is a client that does not wait for answers.
+var errPending = malformed("more than %d requests at once", maxPending)
+
+// later gives a function by which a request is answered later, on any goroutine.
+func (c *session) later() (func(text string), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending++; c.pending > maxPending {
+		return nil, errPending
+	}
+	return func(text string) {
+		c.mu.Lock()
+		c.pending--
+		c.mu.Unlock()
+		c.out.post(text)
+	}, nil
+}
+
+// barrier has the rank wait in a barrier, and then says text.
+func (c *session) barrier(b *barrier, text string) error {
+	answer, err := c.later()
+	if err != nil {
+		return err
+	}
+	return c.server.come(c.space, b, c.p.Rank, func() { answer(text) })
+}
+
+// begin is init: it agrees on a version.
+func (c *session) begin(f fields) error {
+	version, err := f.number("pmi_version", 0, 1<<16)
+	if err != nil {
+		return err
+	}
+	only := c.server.cfg.OnlyVersion
+	if version != 1 && version != 2 || only != 0 && version != only {
+		serves := "pmi_version=1 pmi_subversion=1"
+		if only == 2 {
+			serves = "pmi_version=2 pmi_subversion=0"
+		}
+		c.server.cfg.Launcher.Say(c.p, fmt.Sprintf("the MPI library asks for PMI-%d, which this job does not serve", version))
+		c.out.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
+		return nil
+	}
+	if !c.began || c.finalized {
+		c.began, c.finalized = true, false
+		c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version))
+	}
+	c.in.framed = version == 2
+	c.out.say(fmt.Sprintf("cmd=response_to_init pmi_version=%d pmi_subversion=%d rc=0\n", version, 2-version))
+	return nil
+}
+
+// finalize is the end of MPI in the rank, which may begin again.
+func (c *session) finalize(answer string) error {
+	if !c.finalized {
+		c.finalized = true
+		c.generation++
+		c.server.cfg.Launcher.Finalized(c.p)
+	}
+	c.out.say(answer)
+	return nil
+}
+
+// abort is MPI_Abort. The client ends itself, and waits for no answer.
+func (c *session) abort(code int, message string) error {
+	c.aborted = true
+	c.server.cfg.Launcher.Abort(c.p, code, message)
+	return nil
+}
+
+// abortCode is the exit code that a client asks for; 1 where it names none that is a
+// number.
+func abortCode(f fields) int {
+	if code, err := f.number("exitcode", -1<<31, 1<<31-1); err == nil {
+		return code
+	}
+	return 1
+}
+
+// rank is what the world says of the session's rank.
+func (c *session) rank() *world.Rank { return &c.space.w.Ranks[c.p.Rank] }

@@ -1,0 +1,225 @@
+package pmi
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+
+	"gorun/rendezvous/world"
+)
+
+// space is a world as this node's server has it: its key-value space, and who waits for
+// whom. The server's mutex protects it.
+type space struct {
+	w *world.World
+	// local are the ranks that this node serves, ascending; nodes are those of all.
+	local, nodes []int
+
+	pairs map[string]pair
+	// fresh are the keys that were put here since the last barrier of all.
+	fresh      []string
+	freshBytes int // at most, with their values
+	used       map[int]*usage
+
+	whole  *barrier // that of all ranks
+	groups map[string]*barrier
+	// sessions are the connections of ranks, ended those whose process is gone.
+	sessions map[int]*session
+	ended    map[int]bool
+
+	attributes attributes
+	mapping    string // PMI_process_mapping once somebody asked
+}
+
+// pair is what a key stands for.
+type pair struct {
+	value string
+	// by is the rank that put it here, or nobody.
+	by    int
+	fresh bool
+}
+
+// nobody put a pair that came from another node, or with the world.
+const nobody = -1
+
+// pairOverhead is how many bytes the lengths of a packed pair take at most.
+const pairOverhead = 8
+
+// usage is how much a rank has put.
+type usage struct{ keys, bytes int }
+
+func newSpace(w *world.World, node int) *space {
+	s := &space{
+		w: w, pairs: map[string]pair{}, used: map[int]*usage{}, groups: map[string]*barrier{},
+		sessions: map[int]*session{}, ended: map[int]bool{}, attributes: newAttributes(),
+	}
+	for rank := range w.Ranks {
+		if w.Ranks[rank].Node == node {
+			s.local = append(s.local, rank)
+		}
+		s.nodes = append(s.nodes, w.Ranks[rank].Node)
+	}
+	slices.Sort(s.nodes)
+	s.nodes = slices.Compact(s.nodes)
+	for _, p := range w.Preput {
+		s.pairs[p.Key] = pair{value: p.Value, by: nobody}
+	}
+	s.whole = &barrier{name: "all", local: s.local, nodes: s.nodes, node: node}
+	return s
+}
+
+// served says whether this node has ranks of it, and so all that was put at barriers.
+func (s *space) served() bool { return len(s.local) > 0 }
+
+// lookup finds what a key stands for, as far as this node knows.
+func (s *space) lookup(key string) (string, bool) {
+	if key == "PMI_process_mapping" {
+		if s.mapping == "" {
+			s.mapping = processMapping(s.w)
+		}
+		return s.mapping, s.mapping != ""
+	}
+	p, ok := s.pairs[key]
+	return p.value, ok
+}
+
+// Why a pair is not taken.
+var (
+	errKeyLength   = errors.New("key_too_long")
+	errValueLength = errors.New("value_too_long")
+	errReserved    = errors.New("keys_that_begin_with_PMI__are_reserved")
+	errTooMuch     = errors.New("too_many_keys_or_bytes_put_by_this_rank")
+)
+
+// put takes a pair from a rank of this node. Whoever asks here sees it at once, other
+// nodes after the next barrier. A later value replaces an earlier one.
+func (s *space) put(rank int, key, value string) error {
+	switch {
+	case len(key) > keyMax:
+		return errKeyLength
+	case len(value) > valueMax:
+		return errValueLength
+	case len(key) >= 4 && key[:4] == "PMI_":
+		return errReserved
+	}
+	old, known := s.pairs[key]
+	u := s.used[rank]
+	if u == nil {
+		u = &usage{}
+		s.used[rank] = u
+	}
+	size := len(key) + len(value)
+	if u.keys >= maxKeys || u.bytes+size > maxBytes || s.freshBytes+size+pairOverhead > maxFresh {
+		return errTooMuch
+	}
+	if known {
+		s.release(key, old)
+	}
+	u.keys++
+	u.bytes += size
+	if known && old.fresh {
+		s.freshBytes += len(value) - len(old.value)
+	} else {
+		s.freshBytes += size + pairOverhead
+		s.fresh = append(s.fresh, key)
+	}
+	s.pairs[key] = pair{value: value, by: rank, fresh: true}
+	return nil
+}
+
+// release takes a pair, which is replaced, off the account of who put it.
+func (s *space) release(key string, old pair) {
+	if u := s.used[old.by]; u != nil && old.by != nobody {
+		u.keys--
+		u.bytes -= len(key) + len(old.value)
+	}
+}
+
+// pack makes a blob of the pairs that were put here since the last barrier of all: each
+// key and each value after its length.
+func (s *space) pack() []byte {
+	var blob []byte
+	for _, key := range s.fresh {
+		blob = appendText(appendText(blob, key), s.pairs[key].value)
+	}
+	return blob
+}
+
+// published marks what pack gave as known everywhere.
+func (s *space) published() {
+	for _, key := range s.fresh {
+		p := s.pairs[key]
+		p.fresh = false
+		s.pairs[key] = p
+	}
+	s.fresh, s.freshBytes = nil, 0
+}
+
+// merge takes what a node has packed, this one included: where two put the same key, the
+// same one wins everywhere. What was put here since stays.
+func (s *space) merge(blob []byte) error {
+	for len(blob) > 0 {
+		var key, value string
+		var ok bool
+		if key, blob, ok = cutText(blob); ok {
+			value, blob, ok = cutText(blob)
+		}
+		if !ok {
+			return errBody
+		}
+		switch old, known := s.pairs[key]; {
+		case known && (old.fresh || old.value == value):
+		case known:
+			s.release(key, old)
+			fallthrough
+		default:
+			s.pairs[key] = pair{value: value, by: nobody}
+		}
+	}
+	return nil
+}
+
+// errBody is what another node of the job should never say.
+var errBody = errors.New("pmi: a message of another node's server that cannot be read")
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+func cutText(b []byte) (text string, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return "", nil, false
+	}
+	b = b[size:]
+	return string(b[:n]), b[n:], true
+}
+
+// packTexts and cutTexts carry a list of texts.
+func packTexts(texts ...string) []byte {
+	var b []byte
+	for _, text := range texts {
+		b = appendText(b, text)
+	}
+	return b
+}
+
+func cutTexts(b []byte, n int) ([]string, error) {
+	texts := make([]string, n)
+	for i := range texts {
+		var ok bool
+		if texts[i], b, ok = cutText(b); !ok {
+			return nil, errBody
+		}
+	}
+	return texts, nil
+}
+
+// universe is MPI_UNIVERSE_SIZE as PMI has it: -1 is "not known".
+func (s *space) universe() string {
+	if s.w.Universe <= 0 {
+		return "-1"
+	}
+	return strconv.Itoa(s.w.Universe)
+}

@@ -1,0 +1,155 @@
+package pmi
+
+import (
+	"fmt"
+	"strconv"
+
+	"gorun/rendezvous/world"
+)
+
+// answer1 carries out one request of PMI-1.
+func (c *session) answer1(f fields) error {
+	switch f.command() {
+	case "initack":
+		return c.initack(f)
+	case "singinit":
+		return malformed("a program that was started by itself asks to be taken in (singinit), which cannot be: start it with gorun")
+	}
+	if c.p.Rank == world.AllRanks {
+		return malformed("%s on a connection which has not said its rank by initack", printable(f.command()))
+	}
+	switch f.command() {
+	case "init":
+		return c.begin(f)
+	case "abort":
+		return c.abort(abortCode(f), f.get("message"))
+	}
+	if !c.began || c.in.framed {
+		return malformed("%s before init for PMI-1", printable(f.command()))
+	}
+	return c.serve1(f)
+}
+
+// serve1 answers who has begun.
+func (c *session) serve1(f fields) error {
+	switch f.command() {
+	case "get_maxes":
+		c.out.say(maxes)
+	case "get_appnum":
+		c.out.say("cmd=appnum appnum=" + strconv.Itoa(c.rank().App) + " rc=0\n")
+	case "get_my_kvsname":
+		c.out.say("cmd=my_kvsname kvsname=" + c.p.World + " rc=0\n")
+	case "get_universe_size":
+		c.out.say("cmd=universe_size size=" + c.space.universe() + " rc=0\n")
+	case "get_ranks2hosts":
+		c.out.say(ranksToHosts(c.space.w))
+	case "put":
+		return c.put1(f)
+	case "get":
+		return c.get1(f)
+	case "barrier_in":
+		return c.barrier1(f)
+	case "finalize":
+		return c.finalize("cmd=finalize_ack rc=0\n")
+	case "publish_name", "lookup_name", "unpublish_name":
+		return c.name1(f)
+	default:
+		return malformed("a command that PMI-1 does not know: %s", printable(f.command()))
+	}
+	return nil
+}
+
+var maxes = "cmd=maxes kvsname_max=" + strconv.Itoa(kvsNameMax) + " keylen_max=" + strconv.Itoa(keyMax) +
+	" vallen_max=" + strconv.Itoa(valueMax) + " rc=0\n"
+
+// initack begins a connection to PMI_PORT: the client says which rank it is by PMI_ID, and
+// hears what others have in their environment.
+func (c *session) initack(f fields) error {
+	rank, err := f.number("pmiid", 0, len(c.space.w.Ranks)-1)
+	if err != nil {
+		return err
+	}
+	if err = c.become(rank); err != nil {
+		return err
+	}
+	c.out.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks), rank))
+	return nil
+}
+
+// become makes the session that of a rank.
+func (c *session) become(rank int) error {
+	if c.p.Rank == rank {
+		return nil
+	}
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case c.p.Rank != world.AllRanks:
+		return malformed("it says that it is rank %d", rank)
+	case c.space.sessions[rank] != nil:
+		return errTwice
+	case c.space.w.Ranks[rank].Node != s.cfg.Node:
+		return malformed("it says that it is rank %d, which is on another node", rank)
+	}
+	c.p.Rank = rank
+	c.space.sessions[rank] = c
+	return nil
+}
+
+func (c *session) put1(f fields) error {
+	key, err := f.need("key")
+	if err != nil {
+		return err
+	}
+	c.server.mu.Lock()
+	err = c.space.put(c.p.Rank, key, f.get("value"))
+	c.server.mu.Unlock()
+	if err != nil {
+		c.out.say("cmd=put_result rc=-1 msg=" + err.Error() + "\n")
+		return nil
+	}
+	c.out.say("cmd=put_result rc=0 msg=success\n")
+	return nil
+}
+
+// get1 looks a key up, in this world or, after a spawn or connect, another.
+func (c *session) get1(f fields) error {
+	key, err := f.need("key")
+	if err != nil {
+		return err
+	}
+	text := func(value string, ok bool) string {
+		if !ok {
+			return "cmd=get_result rc=-1 msg=key_" + word(key) + "_not_found value=unknown\n"
+		}
+		return "cmd=get_result rc=0 msg=success value=" + value + "\n"
+	}
+	if name := f.get("kvsname"); name != "" && name != c.p.World {
+		answer, err := c.later()
+		if err == nil {
+			c.server.lookup(name, key, func(value string, ok bool) { answer(text(value, ok)) })
+		}
+		return err
+	}
+	c.server.mu.Lock()
+	value, ok := c.space.lookup(key)
+	c.server.mu.Unlock()
+	c.out.say(text(value, ok))
+	return nil
+}
+
+func (c *session) barrier1(f fields) error {
+	text, ok := f.find("group")
+	if !ok {
+		return c.barrier(c.space.whole, "cmd=barrier_out\n")
+	}
+	b, tag, err := c.server.group(c.space, c.p.Rank, text)
+	if err != nil {
+		return err
+	}
+	if tag != "" {
+		tag = " tag=" + tag
+	}
+	return c.barrier(b, "cmd=barrier_out"+tag+"\n")
+}

@@ -1,0 +1,169 @@
+package pmi
+
+import (
+	"strconv"
+
+	"gorun/rendezvous/world"
+)
+
+// answer2 carries out one request of PMI-2.
+func (c *session) answer2(f fields) error {
+	if f.command() == "abort" {
+		return c.abort(abortCode(f), f.get("message")+f.get("msg"))
+	}
+	switch f.command() {
+	case "fullinit":
+		c.fullInit(f)
+	case "job-getid":
+		c.say2(f, "jobid", c.p.World, "rc", "0")
+	case "info-getjobattr":
+		return c.jobAttribute(f)
+	case "info-putnodeattr", "info-getnodeattr":
+		return c.nodeAttribute(f)
+	case "kvs-put":
+		return c.put2(f)
+	case "kvs-get":
+		return c.get2(f)
+	case "kvs-fence":
+		return c.barrier(c.space.whole, answerTo(f, "rc", "0"))
+	case "name-publish", "name-lookup", "name-unpublish":
+		return c.name2(f)
+	case "spawn":
+		return c.spawn2(f)
+	case "job-connect", "job-disconnect":
+		c.connect(f)
+	case "finalize":
+		return c.finalize(answerTo(f, "rc", "0"))
+	default:
+		return malformed("a command that PMI-2 does not know: %s", printable(f.command()))
+	}
+	return nil
+}
+
+// answerTo is the answer to a request: its name has -response behind it.
+func answerTo(f fields, pairs ...string) string {
+	return frame(f, f.command()+"-response", pairs...)
+}
+
+func (c *session) say2(f fields, pairs ...string) { c.out.say(answerTo(f, pairs...)) }
+
+// fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version.
+func (c *session) fullInit(f fields) {
+	pairs := []string{
+		"rc", "0", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.p.Rank),
+		"size", strconv.Itoa(len(c.space.w.Ranks)), "appnum", strconv.Itoa(c.rank().App),
+	}
+	if parent := c.space.w.Parent; parent != (world.Proc{}) {
+		pairs = append(pairs, "spawner-jobid", parent.World)
+	}
+	c.say2(f, append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...)
+}
+
+// jobAttribute answers what holds for the whole world.
+func (c *session) jobAttribute(f fields) error {
+	key, err := f.need("key")
+	if err != nil {
+		return err
+	}
+	c.server.mu.Lock()
+	value, ok := c.space.lookup(key)
+	c.server.mu.Unlock()
+	switch key {
+	case "universeSize":
+		value, ok = c.space.universe(), c.space.w.Universe > 0
+	case "hasNameServ":
+		value, ok = "TRUE", true
+	}
+	c.say2(f, foundOr(value, ok)...)
+	return nil
+}
+
+// foundOr is the part of an answer that says whether something was found.
+func foundOr(value string, ok bool) []string {
+	if !ok {
+		return []string{"found", "FALSE", "rc", "0"}
+	}
+	return []string{"found", "TRUE", "value", value, "rc", "0"}
+}
+
+// nodeAttribute puts what holds for a host, or gets it, and waits for it if that is asked.
+func (c *session) nodeAttribute(f fields) error {
+	key, err := f.need("key")
+	if err != nil {
+		return err
+	}
+	what := attributeGet
+	switch {
+	case f.command() == "info-putnodeattr":
+		what = attributePut
+	case f.get("wait") == "TRUE":
+		what = attributeWait
+	}
+	if len(key) > keyMax || len(f.get("value")) > valueMax {
+		c.say2(f, "rc", "-1", "errmsg", errValueLength.Error())
+		return nil
+	}
+	answer, err := c.later()
+	if err != nil {
+		return err
+	}
+	c.server.attribute(c.space, c.p.Rank, c.generation, what, key, f.get("value"), func(how, value string) {
+		switch {
+		case how == refused:
+			answer(answerTo(f, "rc", "-1", "errmsg", errTooMuch.Error()))
+		case what == attributePut:
+			answer(answerTo(f, "rc", "0"))
+		default:
+			answer(answerTo(f, foundOr(value, how == found)...))
+		}
+	})
+	return nil
+}
+
+func (c *session) put2(f fields) error {
+	key, err := f.need("key")
+	if err != nil {
+		return err
+	}
+	c.server.mu.Lock()
+	err = c.space.put(c.p.Rank, key, f.get("value"))
+	c.server.mu.Unlock()
+	if err != nil {
+		c.say2(f, "rc", "-1", "errmsg", err.Error())
+		return nil
+	}
+	c.say2(f, "rc", "0")
+	return nil
+}
+
+func (c *session) get2(f fields) error {
+	key, err := f.need("key")
+	if err != nil {
+		return err
+	}
+	if job := f.get("jobid"); job != "" && job != c.p.World {
+		answer, err := c.later()
+		if err == nil {
+			c.server.lookup(job, key, func(value string, ok bool) { answer(answerTo(f, foundOr(value, ok)...)) })
+		}
+		return err
+	}
+	c.server.mu.Lock()
+	value, ok := c.space.lookup(key)
+	c.server.mu.Unlock()
+	c.say2(f, foundOr(value, ok)...)
+	return nil
+}
+
+// connect makes another job's keys readable, as they are anyway.
+func (c *session) connect(f fields) {
+	if c.server.space(f.get("jobid")) == nil {
+		c.say2(f, "rc", "-1", "errmsg", "unknown_jobid")
+		return
+	}
+	if f.command() == "job-disconnect" {
+		c.say2(f, "rc", "0")
+		return
+	}
+	c.say2(f, "kvscopy", "0", "rc", "0")
+}
