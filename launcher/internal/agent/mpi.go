@@ -105,7 +105,7 @@ func (m *mpi) open() {
 	}
 	m.doorway = l
 	m.busy.Go(m.accept)
-	m.vars = append(m.vars, "PMIX_SERVER_URI3="+uri, "PMIX_SERVER_TMPDIR="+m.dir, "PMIX_SYSTEM_TMPDIR="+m.dir)
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+uri)
 }
 
 // environ is what is to be added to an environment. A variable that is there is the user's.
