@@ -308,7 +308,7 @@ func (n *node) takePrograms(resolved []wire.Resolved) error {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
 		n.facts.Programs = append(n.facts.Programs, job.Program{
-			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine, Port: r.Port,
+			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine, Port: r.Port, MPI: printable.Text(r.MPI),
 		})
 	}
 	return all.ErrorOrNil()

@@ -143,6 +143,9 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err := b.apps(); err != nil {
 		return nil, err
 	}
+	if err := b.oneFamily(); err != nil {
+		return nil, err
+	}
 	b.store()
 	b.files()
 	if err := b.ranks(); err != nil {

@@ -51,6 +51,9 @@ type Program struct {
 	AssignsPort string
 	// Port is what it assigns, 0 where that is no number in the text.
 	Port int
+	// MPI is the family of MPI libraries that it links, where there are several programs; "":
+	// none that is known.
+	MPI string
 }
 
 // Opened is where node 0 serves the store.

@@ -36,6 +36,28 @@ func (b *builder) worlds(facts []Facts) {
 	}
 }
 
+// oneFamily refuses programs in one MPI_COMM_WORLD of which it is known that they cannot
+// talk to each other.
+func (b *builder) oneFamily() error {
+	if b.spec.WorldPerApp || b.spec.MPI == MPINone {
+		return nil
+	}
+	for _, f := range b.facts {
+		first := -1
+		for app, p := range f.Programs {
+			switch {
+			case p.MPI == "":
+			case first < 0:
+				first = app
+			case p.MPI != f.Programs[first].MPI:
+				return fmt.Errorf("app %d (%s) is a program of %s's, app %d (%s) of %s's: they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own",
+					first, b.spec.Apps[first].Program, f.Programs[first].MPI, app, b.spec.Apps[app].Program, p.MPI)
+			}
+		}
+	}
+	return nil
+}
+
 // worldName is a name that nobody can guess: who knows it may act as a rank.
 func worldName(ids IDs, number int) string {
 	if ids.Job == AtStart {

@@ -95,6 +95,28 @@ func TestWorldOfBoundRanks(t *testing.T) {
 	require.NotEmpty(t, w.Ranks[1].CPUs)
 }
 
+// Programs that cannot talk to each other are not one world.
+func TestTwoFamiliesInOneWorld(t *testing.T) {
+	plan := func(change func(s *Spec), families ...string) error {
+		spec := &Spec{}
+		f := Facts{Host: "a", TempDir: "/tmp"}
+		for i, family := range families {
+			program := fmt.Sprint("./p", i)
+			spec.Apps = append(spec.Apps, App{Program: program, NumRanks: 1})
+			f.Programs = append(f.Programs, Program{Path: program, Argv: []string{program}, ScriptArg: 1, MPI: family})
+		}
+		change(spec)
+		_, err := NewPlan(spec, []Facts{f}, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+		return err
+	}
+	same := func(*Spec) {}
+	require.EqualError(t, plan(same, "", "Open MPI", "MPICH"),
+		"app 1 (./p1) is a program of Open MPI's, app 2 (./p2) of MPICH's: they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own")
+	require.NoError(t, plan(same, "MPICH", "", "MPICH"))
+	require.NoError(t, plan(func(s *Spec) { s.WorldPerApp = true }, "Open MPI", "MPICH"))
+	require.NoError(t, plan(func(s *Spec) { s.MPI = MPINone }, "Open MPI", "MPICH"))
+}
+
 // No world without MPI, and no name before the start.
 func TestWorldsBeforeStart(t *testing.T) {
 	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Host: "a"}}, 2))

@@ -70,7 +70,7 @@ func (c *session) jobAttribute(f fields) error {
 	c.server.mu.Unlock()
 	switch key {
 	case "universeSize":
-		value, ok = c.space.universe(), true
+		value, ok = c.space.universe(), c.space.w.Universe > 0
 	case "hasNameServ":
 		value, ok = "TRUE", true
 	}

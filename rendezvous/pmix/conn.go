@@ -37,9 +37,6 @@ type conn struct {
 	space   *namespace
 	member  *member
 	version string
-	// second: the rank had a connection already. Whoever has this one is not the rank, but
-	// a process that it started.
-	second bool
 
 	// What follows is guarded by the server's lock.
 	finalized bool

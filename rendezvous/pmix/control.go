@@ -26,9 +26,7 @@ func (s *Server) finalize(q *request) error {
 	defer s.unlock()
 	if !q.conn.finalized {
 		q.conn.finalized = true
-		if !q.conn.second {
-			s.afterUnlock(func() { s.cfg.Launcher.Finalized(q.from()) })
-		}
+		s.afterUnlock(func() { s.cfg.Launcher.Finalized(q.from()) })
 	}
 	q.status(statusSuccess)
 	return nil

@@ -35,11 +35,13 @@ func (t *store) seen(sameHost bool) []byte {
 	return t.away
 }
 
-// learn takes over a part of what a rank of another node has committed for those away. A
-// part that does not begin within what is known already tells nothing.
+// learn takes over a part of what a rank of another node has committed for those away,
+// and where it begins. What of it is known is the same; one that begins later than what is
+// known ends tells nothing.
 func (t *store) learn(offset int, part []byte) {
-	if offset >= 0 && offset <= len(t.away) && offset+len(part) > len(t.away) && offset+len(part) <= maxStore {
-		t.away = append(t.away[:offset:offset], part...)
+	known := len(t.away) - offset
+	if known >= 0 && known < len(part) && offset+len(part) <= maxStore {
+		t.away = append(t.away, part[known:]...)
 	}
 }
 

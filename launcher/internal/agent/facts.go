@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,7 +51,11 @@ func (a *Agent) hello(h wire.Hello) error {
 	}
 	environ := slices.Concat(h.Environ, a.cfg.Environ) // the first counts: shells that ssh starts often have a short PATH, and ranks get the head's
 	for _, p := range h.Programs {
-		facts.Programs = append(facts.Programs, a.resolve(p, environ))
+		found := a.resolve(p, environ)
+		if len(h.Programs) > 1 && found.Path != "" { // of two families they could not talk to each other
+			found.MPI = program.MPIFamily(pathFrom(p.Dir, found.Path))
+		}
+		facts.Programs = append(facts.Programs, found)
 	}
 	return a.link.Send(&facts)
 }
@@ -146,6 +151,14 @@ func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 		}
 	}
 	return found, r
+}
+
+// pathFrom is a path that counts from a directory; "" is this process's own.
+func pathFrom(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // lookup returns the value of a variable, "" without one.

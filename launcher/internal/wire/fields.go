@@ -73,6 +73,7 @@ func (p *Resolved) fields(c *coder) {
 	text(c, 8, &p.Error)
 	text(c, 9, &p.Hint)
 	number(c, 10, &p.Port)
+	text(c, 11, &p.MPI)
 }
 
 func (*Open) Type() Type { return TypeOpen }

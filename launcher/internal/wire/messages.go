@@ -98,9 +98,12 @@ type Resolved struct {
 	// MASTER_PORT.
 	PortLine string
 	Port     int // that it assigns there, 0 where it is no number in the text
-	Code     int // 126 or 127 with Error
-	Error    string
-	Hint     string
+	// MPI is the family of MPI libraries that an executable links ("Open MPI", "MPICH"), asked
+	// where there are several programs; "": none that is known.
+	MPI   string
+	Code  int // 126 or 127 with Error
+	Error string
+	Hint  string
 }
 
 // Open asks node 0 to open the store.

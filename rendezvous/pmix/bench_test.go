@@ -1,0 +1,35 @@
+package pmix
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// BenchmarkFence is one commit of 100 bytes and a fence that collects, of 64 nodes with 8
+// ranks each.
+func BenchmarkFence(b *testing.B) {
+	w := spread("gorun-1", 512, 64)
+	all := start(b, 64, w)
+	ranks := all.joinAll(w)
+	text := strings.Repeat("x", 100)
+	for b.Loop() {
+		var done sync.WaitGroup
+		for _, c := range ranks {
+			done.Go(func() {
+				c.commit(scopeGlobal, "k", text)
+				c.status(commandFence, fenceBody(everybody(w), collecting))
+			})
+		}
+		done.Wait()
+	}
+}
+
+// BenchmarkJobInfo is what a rank of 512 asks for first.
+func BenchmarkJobInfo(b *testing.B) {
+	w := spread("gorun-1", 512, 64)
+	c := start(b, 1, w).join(w, 0)
+	for b.Loop() {
+		c.call(commandJobInfo, nil)
+	}
+}

@@ -1,0 +1,126 @@
+package pmix
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+// silent is a launcher that does nothing.
+type silent struct{}
+
+func (silent) Began(world.Proc, string)                   {}
+func (silent) Finalized(world.Proc)                       {}
+func (silent) Left(world.Proc)                            {}
+func (silent) Abort(world.Proc, int, string)              {}
+func (silent) Stuck([]world.Proc, world.Proc)             {}
+func (silent) Broken(world.Proc, error)                   {}
+func (silent) Say(world.Proc, string)                     {}
+func (silent) Spawn(_ world.Spawn, d func(string, error)) { d("", os.ErrInvalid) }
+
+// fuzzed is a server of one node with a rank's connection whose answers pile up in out.
+func fuzzed(t testing.TB) (*Server, *conn) {
+	s := New(Config{Plane: newHub().plane(0), Launcher: silent{}, UID: os.Getuid(), Dir: func() (string, error) { return "", os.ErrPermission }})
+	w := spread("gorun-1", 2, 2)
+	s.Add(w)
+	ours, theirs := net.Pipe()
+	theirs.Close()
+	t.Cleanup(func() { ours.Close(); s.Close() })
+	c := &conn{Conn: ours, writing: true}
+	c.drained = sync.NewCond(&c.mu)
+	g := greetingOf("gorun-1", 0)
+	_, err := s.admit(c, &g)
+	require.NoError(t, err)
+	return s, c
+}
+
+// FuzzRequest serves bodies of requests. None may panic, nor be answered with much more
+// than was sent.
+func FuzzRequest(f *testing.F) {
+	for cmd := range 40 {
+		f.Add([]byte{0, 0, 0, 1, byte(cmd)})
+		f.Add([]byte{0, 0, 0, 1, byte(cmd), 0, 0, 0, 1, 0, 15, 0, 0, 0, 0, 0, 0, 0, 0})
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s, c := fuzzed(t)
+		before := len(c.out)
+		for range 2 {
+			_ = s.serve(&request{conn: c, tag: 100, body: decoder{b: body}})
+		}
+		require.Less(t, len(c.out)-before, 4096+8*len(body))
+	})
+}
+
+// FuzzCommit commits, and asks for what was committed: it can be decoded, or was refused.
+func FuzzCommit(f *testing.F) {
+	var e encoder
+	commitBody(&e, scopeGlobal, "k", "v")
+	f.Add(e.b)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s, c := fuzzed(t)
+		if s.commit(&request{conn: c, tag: 100, body: decoder{b: body}}) != nil {
+			return
+		}
+		require.NoError(t, checkKvals(c.member.data.home))
+		require.NoError(t, checkKvals(c.member.data.away))
+		require.True(t, c.member.data.committed)
+		s.learn(body)
+	})
+}
+
+// FuzzNodes has a server hear from other nodes what no node says.
+func FuzzNodes(f *testing.F) {
+	var e encoder
+	e.proc(proc{"gorun-1", 1})
+	e.uint64(0)
+	e.bytes([]byte("kvals"))
+	f.Add(e.b)
+	f.Add(event{to: rangeSession, targets: []proc{{"gorun-1", 0}}}.encode())
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s, _ := fuzzed(t)
+		s.learn(body)
+		s.answered("", body, nil)
+		s.answerEvent(1, body, func([]byte, error) {})
+		s.answerModex(1, body, func([]byte, error) {})
+	})
+}
+
+// FuzzGreeting parses handshakes. One that is whole is encoded to the same again.
+func FuzzGreeting(f *testing.F) {
+	f.Add(greetingOf("gorun-1", 0).encode())
+	f.Add([]byte("native\x00\x00\x00\x00\x08"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		g, err := parseGreeting(body)
+		if err == nil {
+			require.Equal(t, body, g.encode())
+		}
+		g.check(0)
+	})
+}
+
+// FuzzFrames cuts a stream into messages: those that there are, whatever is announced.
+func FuzzFrames(f *testing.F) {
+	f.Add(appendFrame(appendFrame(nil, 100, []byte("one")), 101, nil))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 100, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		in := bytes.NewReader(stream)
+		total := 0
+		for {
+			message, err := readFrame(in, binary.BigEndian, maxFrame)
+			if err != nil {
+				break
+			}
+			total += headerSize + len(message.body)
+			require.LessOrEqual(t, cap(message.body), max(2*len(stream), firstRead))
+		}
+		require.LessOrEqual(t, total, len(stream))
+	})
+}
