@@ -11,8 +11,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// pairs: two ranks share memory with each.
-func pairs(int) int { return 2 }
+// twoEach: two ranks share memory with each.
+func twoEach(int) int { return 2 }
 
 // mpiVenvs is where the environments of mpi4py really lie, which a private folder may hide.
 func mpiVenvs(t *testing.T) string {
@@ -47,11 +47,11 @@ func mpiOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	over := func(args ...string) job { return f.gorun(args...).with(append(overNetworks, library.Environ...)...) }
 	hello := compiled(t, library, "hello")
 	said := over("-H", "h1:2,h2:2", hello).succeedSaying(t)
-	require.Equal(t, helloLines(4, 0, 4, pairs), sortedLines(said))
+	require.Equal(t, helloLines(4, 0, 4, twoEach), linesOf(said))
 	said = over("-H", "h1:2,h2:2", "--map-by", "node", "--bind-to", "none", "-np", "4", hello).succeedSaying(t)
-	require.Equal(t, helloLines(4, 0, 4, pairs), sortedLines(said), "around the hosts")
+	require.Equal(t, helloLines(4, 0, 4, twoEach), linesOf(said), "around the hosts")
 	said = over("-H", "h3:1,h1:2", hello).succeedSaying(t)
-	require.Equal(t, helloLines(3, 0, 3, func(rank int) int { return min(rank+1, 2) }), sortedLines(said))
+	require.Equal(t, helloLines(3, 0, 3, func(rank int) int { return min(rank+1, 2) }), linesOf(said))
 	cases := words("ring all-pairs wildcards collectives vectors communicators shared-type attributes shared-window")
 	if library.Layer != testneeds.LayerMPICH {
 		cases = append(cases, "spawn", "names")
@@ -88,7 +88,7 @@ func suiteAnywhere(t *testing.T, library testneeds.MPI) []string {
 func mpiNames(t *testing.T, f fleet) {
 	got := f.gorun("-H", "h1:1,h2:1", "sh", "-c", `echo "$PMIX_SERVER_URI3 $PMI_FD"`).run(t)
 	require.Zero(t, got.code, got.stderr)
-	for _, line := range sortedLines(got.stdout) {
+	for _, line := range linesOf(got.stdout) {
 		require.Regexp(t, `^gorun-node[01]\.0;tcp4://127\.0\.0\.1:\d+ 3$`, line)
 	}
 }

@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -35,56 +34,11 @@ func TestMPMDOfMPI(t *testing.T) {
 		hello, other := compiled(t, library, "hello"), compiled(t, library, "ends")
 		said := mpiJob(library, "-n", "1", hello, ":", "-n", "2", hello).succeedSaying(t)
 		want := append(helloLines(3, 0, universe(3), everybody(3))[:1], helloLines(3, 1, universe(3), everybody(3))[1:]...)
-		require.Equal(t, want, sortedLines(said))
+		require.Equal(t, want, linesOf(said))
 		got := mpiJob(library, "--world=app", "-n", "2", other, ":", "-n", "3", hello).run(t)
 		require.Zero(t, got.code, got.stderr)
 		for _, line := range append(helloLines(3, 0, universe(3), everybody(3)), "rank 0 of 2: sum 1", "rank 1 of 2: sum 1") {
 			require.Contains(t, got.stdout, line+"\n", "a world of each program's own")
-		}
-	})
-}
-
-// Two families cannot be one MPI_COMM_WORLD: that is said before anything starts, with the way out, which works.
-func TestMPMDOfTwoFamilies(t *testing.T) {
-	t.Parallel()
-	mpich, openMPI := testneeds.NeedMPICompiler(t, testneeds.LayerMPICH), testneeds.NeedMPICompiler(t, testneeds.LayerOpenMPI)
-	both := []string{"-n", "2", compiled(t, mpich, "hello"), ":", "-n", "2", compiled(t, openMPI, "hello")}
-	got := gorun(both...).run(t)
-	require.Equal(t, 2, got.code, "%s%s", got.stdout, got.stderr)
-	require.Empty(t, got.stdout)
-	require.Contains(t, got.stderr, "MPICH")
-	require.Contains(t, got.stderr, "Open MPI")
-	require.Contains(t, got.stderr, "--world=app")
-	said := gorun(append([]string{"--world=app"}, both...)...).succeedSaying(t)
-	for _, line := range helloLines(2, 0, universe(4), everybody(2)) {
-		require.Equal(t, 2, strings.Count(said, line+"\n"), said)
-	}
-}
-
-// A rank may be a script that runs the real mpirun or mpiexec, whose ranks are a job of their own.
-func TestMPIRunInsideARank(t *testing.T) {
-	t.Parallel()
-	for _, layer := range []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5} {
-		t.Run(string(layer), func(t *testing.T) {
-			t.Parallel()
-			library := testneeds.NeedMPICompiler(t, layer)
-			program := compiled(t, library, "ends")
-			said := mpiJob(library, append([]string{"-n", "2"}, library.Launch(3, program)...)...).succeedSaying(t)
-			for rank := range 3 {
-				require.Equal(t, 2, strings.Count(said, fmt.Sprintf("rank %d of 3: sum 3\n", rank)), said)
-			}
-		})
-	}
-}
-
-// The reverse: gorun inside mpirun's only rank is a launcher of its own.
-func TestGorunInsideMPIRun(t *testing.T) {
-	t.Parallel()
-	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
-		line := library.Launch(1, built("gorun"), "-n", "3", compiled(t, library, "ends"))
-		said := job{argv: line}.with(library.Environ...).succeedSaying(t)
-		for rank := range 3 {
-			require.Contains(t, said, fmt.Sprintf("rank %d of 3: sum 3\n", rank))
 		}
 	})
 }

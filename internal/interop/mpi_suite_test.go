@@ -83,7 +83,7 @@ func TestMPIMeetsPyTorch(t *testing.T) {
 			for rank := range 2 {
 				want = append(want, fmt.Sprintf("rank %d of 2 for MPI, %d of 2 for PyTorch, sums 1 and 1, seen as %d", rank, rank, rank))
 			}
-			require.Equal(t, want, sortedLines(said))
+			require.Equal(t, want, linesOf(said))
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestMPIExample(t *testing.T) {
 	library := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH5)
 	var losses []string
 	for _, n := range []string{"1", "4"} {
-		lines := sortedLines(mpiJob(library, "-n", n, library.Python, example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeedSaying(t))
+		lines := linesOf(mpiJob(library, "-n", n, library.Python, example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeedSaying(t))
 		last := lines[slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "after ") })]
 		losses = append(losses, last)
 		require.Contains(t, lines, fmt.Sprintf("%s ranks have the same weights", n))

@@ -96,8 +96,8 @@ func helloLines(size, program, universe int, here func(rank int) int) []string {
 // everybody: all ranks share memory.
 func everybody(size int) func(int) int { return func(int) int { return size } }
 
-// sortedLines are those of a text.
-func sortedLines(text string) []string {
+// linesOf are the lines of a text, sorted, without their ends.
+func linesOf(text string) []string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	slices.Sort(lines)
 	return lines
@@ -134,7 +134,7 @@ func TestMPIHello(t *testing.T) {
 				continue // a rank takes a quarter of a second to load it
 			}
 			said := mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "hello")).succeedSaying(t)
-			require.Equal(t, helloLines(n, 0, universe(n), everybody(n)), sortedLines(said))
+			require.Equal(t, helloLines(n, 0, universe(n), everybody(n)), linesOf(said))
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestMPIMode(t *testing.T) {
 	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix", testneeds.LayerMPICH5: "pmi1"} {
 		library := testneeds.NeedMPICompiler(t, layer)
 		said := mpiJob(library, "-n", "2", "--mpi", mode, compiled(t, library, "hello")).succeed(t)
-		require.Equal(t, helloLines(2, 0, universe(2), everybody(2)), sortedLines(said))
+		require.Equal(t, helloLines(2, 0, universe(2), everybody(2)), linesOf(said))
 		got := mpiJob(library, "-n", "2", "--mpi", "none", compiled(t, library, "hello")).run(t)
 		require.Zero(t, got.code, got.stderr)
 		require.Equal(t, 2, strings.Count(got.stdout, "rank 0 of 1, "), got.stdout)
