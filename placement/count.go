@@ -79,6 +79,8 @@ func (r Request) perNode(machines []Machine) (Counts, error) {
 		return r.perGPU(machines, r.noGPU)
 	case PerNodeCPU:
 		return r.perCPU(machines, "")
+	case PerNodeCore:
+		return r.perCore(machines)
 	case PerNodeAuto:
 		if why, none := r.withoutGPU(machines); none {
 			return r.perCPU(machines, "; "+why)
@@ -164,6 +166,25 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 		found = fmt.Sprintf("%d nodes", len(machines))
 	}
 	counts.Reason = "one per usable CPU" + inParentheses(found+more)
+	return counts, nil
+}
+
+// perCore counts one rank per usable core, and no more than a quota keeps busy.
+func (r Request) perCore(machines []Machine) (Counts, error) {
+	for node, m := range machines {
+		if m.Topology == nil {
+			return r.perCPU(machines, "; the cores of "+r.nodeName(node)+" are not known")
+		}
+	}
+	var counts Counts
+	for node, m := range machines {
+		cores := len(newTree(r.nodeName(node), m).cores)
+		if usable := m.UsableCPUs(); usable > 0 {
+			cores = min(cores, usable)
+		}
+		counts.PerNode = append(counts.PerNode, max(1, cores))
+	}
+	counts.Reason = "one per core"
 	return counts, nil
 }
 
@@ -370,7 +391,7 @@ func (r Request) perNodeWish() string {
 		word = fmt.Sprint(r.PerNode.N)
 	case PerNodeGPU:
 		word = "gpu"
-	case PerNodeCPU:
+	case PerNodeCPU, PerNodeCore:
 		word = "cpu"
 	}
 	return "--nproc-per-node " + word

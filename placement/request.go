@@ -16,6 +16,8 @@ const (
 	PerNodeGPU
 	// PerNodeCPU: one per usable CPU.
 	PerNodeCPU
+	// PerNodeCore: one per core that has a usable CPU, as Open MPI counts slots.
+	PerNodeCore
 )
 
 // PerNode is a wished number of ranks per node (--nproc-per-node).
@@ -97,7 +99,7 @@ func (r Request) Places() bool {
 // NeedsTopology reports whether the answer depends on what the machines consist
 // of: a rank that is alone on its node is not bound to any part of it.
 func (r Request) NeedsTopology() bool {
-	if r.Places() || r.GPUs.Free { // who uses a GPU stands with the rest of it
+	if r.Places() || r.GPUs.Free || r.PerNode.Kind == PerNodeCore { // who uses a GPU stands with the rest of it
 		return true
 	}
 	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
@@ -126,7 +128,7 @@ func (r Request) NeedsGPUs() bool {
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
 func (r Request) NeedsCPUs() bool {
-	return r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU
+	return r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore
 }
 
 // hasSlots reports whether some node was given a number of slots. The others
