@@ -28,6 +28,9 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	if err := req.check(machines); err != nil {
 		return Counts{}, err
 	}
+	if req.Counts != nil {
+		return req.decided(), nil
+	}
 	counts, err := req.perNode(machines)
 	if err != nil {
 		return Counts{}, err
@@ -46,6 +49,15 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	}
 	counts.Reason = plural(counts.Total, "rank") + ": " + counts.Reason
 	return counts, err
+}
+
+// decided is a count that was made before.
+func (r Request) decided() Counts {
+	counts := Counts{PerNode: r.Counts, Reason: r.ranksWish()}
+	for _, n := range r.Counts {
+		counts.Total += n
+	}
+	return counts
 }
 
 func (r Request) check(machines []Machine) error {
@@ -296,7 +308,7 @@ func (r Request) limit(room Counts) (Counts, error) {
 		return Counts{}, err
 	}
 	if wish == "" {
-		counts.Notes = r.slotNotes(capacity)
+		counts.Notes = r.slotNotes(capacity, counts.PerNode)
 	}
 	return counts, nil
 }
@@ -399,7 +411,7 @@ func (r Request) perNodeWish() string {
 
 // slotNotes remarks on ranks and slots that do not fit. mpirun refuses to start
 // more ranks than slots; on a laptop or in a container that is a nuisance.
-func (r Request) slotNotes(slots int) []string {
+func (r Request) slotNotes(slots int, perNode []int) []string {
 	switch {
 	case !r.hasSlots():
 		return nil
@@ -410,7 +422,11 @@ func (r Request) slotNotes(slots int) []string {
 		if idle == 1 {
 			stay = "stays"
 		}
-		return []string{fmt.Sprintf("%d of %s %s idle: did you mean %s?", idle, plural(slots, "slot"), stay, r.ranksInstead(slots))}
+		where := ""
+		if len(perNode) > 1 && perNode[0] == r.Ranks && r.Ranks > 1 {
+			where = ", all ranks are on " + r.nodeName(0)
+		}
+		return []string{fmt.Sprintf("%d of %s %s idle%s: did you mean %s?", idle, plural(slots, "slot"), stay, where, r.ranksInstead(slots))}
 	}
 	return nil
 }

@@ -51,6 +51,13 @@ func (s *Spec) Request() placement.Request {
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
 	r.Oversubscribe = s.Oversubscribe
+	for _, app := range s.Apps {
+		if app.Place != nil {
+			other := placement.Request{Ranks: app.NumRanks, Isolate: r.Isolate}
+			app.Place.apply(&other)
+			r.Others = append(r.Others, other)
+		}
+	}
 	return r
 }
 
