@@ -95,6 +95,7 @@ func (p *parser) finish() (Invocation, error) {
 	p.finishCounts()
 	p.finishReach()
 	p.finishBare()
+	p.finishPE()
 	p.noteIdle()
 	p.finishOutput()
 	p.finishAction()

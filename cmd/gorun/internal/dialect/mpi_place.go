@@ -99,13 +99,26 @@ func (p *parser) setPE(a arg) error {
 	if m.PE > 0 && m.PE != n {
 		return fmt.Errorf("contradicts %s", m.From)
 	}
-	if m.PE = n; m.Object == placement.AnyObject {
-		m.Object = placement.BySlot
-	}
+	m.PE = n
 	if m.From == "" {
 		m.From = a.from
 	}
 	return nil
+}
+
+// finishPE maps by NUMA node where a number of cores is all that was said, as Open MPI does.
+func (p *parser) finishPE() {
+	wishes := []*job.PlaceWish{&p.inv.Spec.Place}
+	for _, app := range p.inv.Spec.Apps {
+		if app.Place != nil {
+			wishes = append(wishes, app.Place)
+		}
+	}
+	for _, w := range wishes {
+		if w.MapBy.PE > 0 && w.MapBy.Object == placement.AnyObject {
+			w.MapBy.Object = placement.ByNUMA
+		}
+	}
 }
 
 // setBindTo takes a binding, as Open MPI or Hydra spells it.
