@@ -12,6 +12,8 @@ func (e Export) check() error {
 	switch {
 	case e.Name == "" || strings.ContainsAny(e.Name, "=\x00"):
 		return fmt.Errorf("-x %q: not the name of a variable", e.Name)
+	case e.Remove:
+		return nil
 	case strings.Contains(e.Value, "\x00"):
 		return fmt.Errorf("-x %s: the value contains a zero byte", e.Name)
 	}
