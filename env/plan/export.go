@@ -32,6 +32,10 @@ func (e Export) prefix() (string, bool) {
 	return prefix, isPattern && !e.HasValue
 }
 
+// Exportable reports whether a variable can be given to ranks by -x: it says nothing of one
+// process alone.
+func Exportable(name string) bool { return exportable(name) == nil }
+
 // exportable reports why a variable cannot be given to ranks by -x.
 func exportable(name string) error {
 	switch r := ruleFor(name); {
