@@ -74,7 +74,7 @@ static void notify(uint32_t size) {
   check("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 /* PMIx 3 reads whole keys. */
-static pmix_key_t card = "card", far = "far", near = "near", none = "none";
+static pmix_key_t card = "card", far = "far", near = "near", none = "none", job_size = PMIX_JOB_SIZE;
 
 /* data commits, and gets what the next rank has committed. */
 static void data(uint32_t size) {
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
   pmix_value_t *v; pmix_proc_t job; uint32_t size;
   check("init", PMIx_Init(&me, NULL, 0));
   job = me; job.rank = PMIX_RANK_WILDCARD;
-  check("get size", PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &v));
+  check("get size", PMIx_Get(&job, job_size, NULL, 0, &v));
   size = v->data.uint32;
   data(size);
   names(size);
