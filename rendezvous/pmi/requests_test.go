@@ -86,6 +86,7 @@ func TestPutsThatAreRefused(t *testing.T) {
 	k.asks("cmd=put kvsname=w key="+long+"k value=v", "cmd=put_result rc=-1 msg=key_too_long")
 	k.asks("cmd=put kvsname=w key=k value="+strings.Repeat("v", valueMax), "cmd=put_result rc=0 msg=success")
 	k.asks("cmd=put kvsname=w key=k value="+strings.Repeat("v", valueMax+1), "cmd=put_result rc=-1 msg=value_too_long")
+	k.asks("cmd=put kvsname=other key=k value=v", "cmd=put_result rc=-1 msg=kvs_other_is_not_this_world's")
 	k.asks("cmd=put kvsname=w key=PMI_x value=v", "cmd=put_result rc=-1 msg=keys_that_begin_with_PMI__are_reserved")
 }
 
@@ -215,6 +216,23 @@ func TestPMI2(t *testing.T) {
 	k.asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")
 	ranks[1].says2("cmd=abort;isworld=TRUE;msg=it went wrong;")
 	require.Equal(t, "abort w.1 1 it went wrong", c.log.await(t, "abort"))
+}
+
+func TestRing(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	w := c.add(newWorld("w", 0, 0, 1))
+	var ranks []*client
+	for i := range w.Ranks {
+		ranks = append(ranks, c.begun2(w, i))
+	}
+	for range 2 {
+		for i, k := range ranks {
+			k.says2(fmt.Sprintf("cmd=ring;ring-count=1;ring-left=l%d;ring-right=r%d;", i, i))
+		}
+		for i, k := range ranks {
+			k.hears2(fmt.Sprintf("cmd=ring-response;rc=0;ring-count=%d;ring-left=r%d;ring-right=l%d;", i, (i+2)%3, (i+1)%3))
+		}
+	}
 }
 
 // Ranks of a host share its attributes, also where several agents serve it.

@@ -73,7 +73,7 @@ func TestNamesReachOtherNodes(t *testing.T) {
 	a.do(commandPublish, statusSuccess, publishes(textInfo("port", "17"), byteInfo(keyPersistence, typePersist, persistSession)))
 	same(t, "what is looked up", pdataList(t, b.expect(waits, statusSuccess)), []string{"w.0 port=17"})
 
-	a.do(commandPublish, statusDuplicateKey, publishes(textInfo("other", "1"), textInfo("port", "18")))
+	a.do(commandPublish, statusExists, publishes(textInfo("other", "1"), textInfo("port", "18")))
 	b.do(commandLookup, statusNotFound, looksUp([]string{"other"}))
 	b.do(commandLookup, statusPartialSuccess, looksUp([]string{"port", "other"}))
 	b.do(commandUnpublish, statusNoPermissions, looksUp([]string{"port"}))

@@ -71,7 +71,7 @@ type starter struct {
 	heard  []string
 	broken []error
 	fail   error
-	start  func(*world.World, []world.SpawnApp) // nil: nothing is started
+	start  func(*world.World, []world.SpawnApp) error // nil: nothing is started
 }
 
 func (l *starter) note(format string, args ...any) {
@@ -125,7 +125,10 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	}
 	l.rig.addWorld(w)
 	if l.start != nil {
-		l.start(w, wish.Apps)
+		if err := l.start(w, wish.Apps); err != nil {
+			done("", err)
+			return
+		}
 	}
 	done(w.Name, nil)
 }

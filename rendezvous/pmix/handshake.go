@@ -111,6 +111,8 @@ func (s *Server) greet(c *conn) error {
 		}
 		return why
 	}
+	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
+	c.sendRaw(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
 	return nil
 }
 
@@ -128,12 +130,10 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)
 	}
 	s.index++
-	c.who, c.space, c.member, c.version = who, n, m, g.version
+	c.who, c.space, c.member, c.version, c.index = who, n, m, g.version, s.index
 	m.conns = append(m.conns, c)
 	s.conns[c] = struct{}{}
 	s.forget(c)
-	c.sendRaw(append(handshakeReply(statusSuccess), binary.BigEndian.AppendUint32(nil, s.index)...))
-	s.afterUnlock(func() { s.cfg.Launcher.Began(who, "PMIx "+g.version) })
 	return statusSuccess, nil
 }
 

@@ -40,9 +40,6 @@ const (
 	persistSession      = 4
 )
 
-// statusDuplicateKey is PUBLISH's of a key that is known already.
-const statusDuplicateKey status = -53
-
 // publication is what PUBLISH asks for.
 type publication struct {
 	data  []info
@@ -170,7 +167,7 @@ func nameStatus(err error, other status) status {
 	case err == nil:
 		return statusSuccess
 	case errors.Is(err, exchange.ErrPublished):
-		return statusDuplicateKey
+		return statusExists // PMIx says -53 (duplicate key), which Open MPI calls an internal error
 	case errors.Is(err, exchange.ErrNotPublished):
 		return statusNotFound
 	case errors.Is(err, exchange.ErrNotOwner):

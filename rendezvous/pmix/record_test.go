@@ -44,7 +44,9 @@ func TestRecord(t *testing.T) {
 		r.starter.start = run.spawned
 	}
 	for rank := range w.Ranks {
-		run.start(w, rank, flag.Args(), "", nil)
+		if err := run.start(w, rank, flag.Args(), "", nil); err != nil {
+			t.Error(err)
+		}
 	}
 	run.running.Wait()
 	t.Log(r.starter.heard, r.starter.broken)
@@ -86,7 +88,7 @@ type ranksRun struct {
 }
 
 // start runs a rank until it ends, for a minute at most.
-func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, env []string) {
+func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, env []string) error {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, dir
 	at := w.Ranks[rank]
@@ -98,8 +100,7 @@ func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, en
 		"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1")
 	c.Env = append(c.Env, env...)
 	if err := c.Start(); err != nil {
-		r.t.Error(err)
-		return
+		return err
 	}
 	late := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
 	r.running.Go(func() {
@@ -108,14 +109,18 @@ func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, en
 		}
 		late.Stop()
 	})
+	return nil
 }
 
 // spawned runs the ranks of a world that a rank spawns.
-func (r *ranksRun) spawned(w *world.World, apps []world.SpawnApp) {
+func (r *ranksRun) spawned(w *world.World, apps []world.SpawnApp) error {
 	for rank, of := range w.Ranks {
 		a := apps[of.App]
-		r.start(w, rank, append([]string{a.Program}, a.Args...), a.Dir, a.Env)
+		if err := r.start(w, rank, append([]string{a.Program}, a.Args...), a.Dir, a.Env); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // tape takes down what passes.

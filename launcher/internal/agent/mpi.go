@@ -24,9 +24,9 @@ type mpi struct {
 	job     *running
 	wish    wire.MPI
 	makers  mpiMakers
-	vars    []string     // of ranks' environment
-	dir     string       // for PMIx, made when it is asked for
-	doorway net.Listener // where PMIx clients come to; nil: it is not served
+	vars    []string // of ranks' environment
+	dir     string   // for PMIx, made when it is asked for
+	doorway *doorway // where PMIx clients come to; nil: it is not served
 
 	// making guards the servers and those who have ended. What a server calls here never takes it.
 	making sync.Mutex
@@ -64,7 +64,7 @@ type pmiServer interface {
 
 type pmixServer interface {
 	mpiServer
-	Listen() (net.Listener, string, error)
+	URI(port int) string
 	Serve(conn net.Conn)
 }
 
@@ -98,14 +98,13 @@ func (m *mpi) open() {
 	}
 	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
 	m.pmix = m.makers.pmix(m)
-	l, uri, err := m.pmix.Listen()
-	if err != nil {
+	var err error
+	if m.doorway, err = openDoorway(); err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
 		return
 	}
-	m.doorway = l
 	m.busy.Go(m.accept)
-	m.vars = append(m.vars, "PMIX_SERVER_URI3="+uri, "PMIX_SERVER_TMPDIR="+m.dir, "PMIX_SYSTEM_TMPDIR="+m.dir)
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+m.pmix.URI(m.doorway.port))
 }
 
 // environ is what is to be added to an environment. A variable that is there is the user's.
@@ -132,9 +131,9 @@ const acceptPause = 10 * time.Millisecond
 // accept serves those who come to PMIx.
 func (m *mpi) accept() {
 	for {
-		conn, err := m.doorway.Accept()
+		conn, err := m.doorway.accept()
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, os.ErrClosed):
 			return
 		case err != nil:
 			time.Sleep(acceptPause)
@@ -183,9 +182,7 @@ func (m *mpi) spoke(rank, fd int) {
 }
 
 func (m *mpi) talk(rank, fd int) {
-	f := os.NewFile(uintptr(fd), "rank's socket")
-	conn, err := net.FileConn(f)
-	_ = f.Close()
+	conn, err := connOf(fd, "rank's socket")
 	if err != nil {
 		m.job.agent.notice("rank %d cannot be served PMI: %v", rank, err)
 		return
@@ -314,7 +311,7 @@ func (m *mpi) close() {
 	}
 	m.mu.Unlock()
 	if m.doorway != nil {
-		_ = m.doorway.Close()
+		m.doorway.close()
 	}
 	if m.pmi != nil {
 		m.pmi.Close()
