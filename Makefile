@@ -54,6 +54,7 @@ bench: build ## gorun against its peers on this machine, interleaved; ratios bes
 	@mkdir -p build/bench
 	$(GO) run ./internal/bench/comm -gorun bin/gorun -json build/bench/comm.json
 	$(GO) run ./internal/bench/discovery -json build/bench/discovery.json
+	$(GO) run ./internal/bench/exchange -json build/bench/exchange.json
 	$(GO) run ./internal/bench/hosts -gorun bin/gorun -json build/bench/hosts.json
 	$(GO) run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
 	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json

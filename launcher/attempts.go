@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -78,7 +79,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, began time.Tim
 			s.engine.judge(r)
 			return false
 		case <-deadline:
-			r.Cause, r.ExitCode = job.CauseTimeout, job.ExitTimeout
+			r.Cause, r.ExitCode = job.CauseTimeout, cmp.Or(s.spec.TimeoutCode, job.ExitTimeout)
 			return false
 		case <-ctx.Done():
 			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)

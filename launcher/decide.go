@@ -184,7 +184,7 @@ func (s *session) takeFactsOf(n *node) error {
 	if s.spec.Join != nil {
 		s.takeJoined(n, &facts)
 	}
-	return n.takePrograms(facts.Programs)
+	return n.takePrograms(facts.Programs, s.spec.Apps)
 }
 
 // takeJoined takes what a node's own command line says; for this one, ours.
@@ -233,7 +233,7 @@ func (s *session) hello() wire.Hello {
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.isSeated()), GPUs: r.NeedsGPUs(),
-		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Report, Places: r.Places() || s.spec.Place.Report,
+		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Report, Places: r.AnyPlaces() || s.spec.Place.Report,
 		NICs:       r.NeedsNICs() || s.spec.Place.Report || s.nothingStarts,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Report,
@@ -300,11 +300,12 @@ func (s *session) workingDir() string {
 	return dir
 }
 
-// takePrograms reports every program that cannot be started, before any rank is.
-func (n *node) takePrograms(resolved []wire.Resolved) error {
+// takePrograms reports every program that cannot be started, before any rank is. One that
+// has no ranks there need not be there.
+func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
 	var all *multierror.Error
-	for _, r := range resolved {
-		if r.Error != "" {
+	for i, r := range resolved {
+		if r.Error != "" && (i >= len(apps) || apps[i].RunsOn(&n.facts)) {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
 		n.facts.Programs = append(n.facts.Programs, job.Program{

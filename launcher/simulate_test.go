@@ -25,6 +25,7 @@ import (
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
+	"gorun/rendezvous/exchange"
 )
 
 // simRanks is how many ranks each simulated node has.
@@ -42,6 +43,9 @@ type simulation struct {
 	running chan struct{} // closed when that is all
 	started time.Duration // how long that took
 	over    sync.WaitGroup
+
+	joined  chan int   // the attempt, for each agent that joined its exchange plane; nil: there is none
+	dialing sync.Mutex // one agent at a time is connected over a socket
 }
 
 // simAgent is the agent of one node.
@@ -55,6 +59,9 @@ type simAgent struct {
 	stubborn time.Duration                   // how long its ranks take to end
 	begins   time.Duration                   // how long it takes to begin
 	refuses  func(ctx context.Context) error // nil: it is reached
+
+	plane   atomic.Pointer[exchange.Node]
+	attempt atomic.Int32 // whose plane that is
 
 	mu    sync.Mutex
 	ranks []int // that run
@@ -166,6 +173,8 @@ func (a *simAgent) answer(f wire.Frame) error {
 		a.asked(syscall.SIGTERM)
 	case wire.TypeKill:
 		a.asked(syscall.SIGKILL)
+	case wire.TypeExchange:
+		return a.exchange(f)
 	case wire.TypeEnd:
 		return a.link.Send(&wire.Gone{})
 	}
@@ -221,6 +230,7 @@ func (a *simAgent) start(f wire.Frame) error {
 	}
 	a.mu.Unlock()
 	err := a.link.Send(&running)
+	a.joinPlane(m.Attempt)
 	a.up.mark()
 	return err
 }

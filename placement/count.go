@@ -28,6 +28,9 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	if err := req.check(machines); err != nil {
 		return Counts{}, err
 	}
+	if req.Counts != nil {
+		return req.decided(), nil
+	}
 	counts, err := req.perNode(machines)
 	if err != nil {
 		return Counts{}, err
@@ -46,6 +49,15 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	}
 	counts.Reason = plural(counts.Total, "rank") + ": " + counts.Reason
 	return counts, err
+}
+
+// decided is a count that was made before.
+func (r Request) decided() Counts {
+	counts := Counts{PerNode: r.Counts, Reason: r.ranksWish()}
+	for _, n := range r.Counts {
+		counts.Total += n
+	}
+	return counts
 }
 
 func (r Request) check(machines []Machine) error {
@@ -79,6 +91,8 @@ func (r Request) perNode(machines []Machine) (Counts, error) {
 		return r.perGPU(machines, r.noGPU)
 	case PerNodeCPU:
 		return r.perCPU(machines, "")
+	case PerNodeCore:
+		return r.perCore(machines)
 	case PerNodeAuto:
 		if why, none := r.withoutGPU(machines); none {
 			return r.perCPU(machines, "; "+why)
@@ -164,6 +178,25 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 		found = fmt.Sprintf("%d nodes", len(machines))
 	}
 	counts.Reason = "one per usable CPU" + inParentheses(found+more)
+	return counts, nil
+}
+
+// perCore counts one rank per usable core, and no more than a quota keeps busy.
+func (r Request) perCore(machines []Machine) (Counts, error) {
+	for node, m := range machines {
+		if m.Topology == nil {
+			return r.perCPU(machines, "; the cores of "+r.nodeName(node)+" are not known")
+		}
+	}
+	var counts Counts
+	for node, m := range machines {
+		cores := len(newTree(r.nodeName(node), m).cores)
+		if usable := m.UsableCPUs(); usable > 0 {
+			cores = min(cores, usable)
+		}
+		counts.PerNode = append(counts.PerNode, max(1, cores))
+	}
+	counts.Reason = "one per core"
 	return counts, nil
 }
 
@@ -275,7 +308,7 @@ func (r Request) limit(room Counts) (Counts, error) {
 		return Counts{}, err
 	}
 	if wish == "" {
-		counts.Notes = r.slotNotes(capacity)
+		counts.Notes = r.slotNotes(capacity, counts.PerNode)
 	}
 	return counts, nil
 }
@@ -370,7 +403,7 @@ func (r Request) perNodeWish() string {
 		word = fmt.Sprint(r.PerNode.N)
 	case PerNodeGPU:
 		word = "gpu"
-	case PerNodeCPU:
+	case PerNodeCPU, PerNodeCore:
 		word = "cpu"
 	}
 	return "--nproc-per-node " + word
@@ -378,7 +411,7 @@ func (r Request) perNodeWish() string {
 
 // slotNotes remarks on ranks and slots that do not fit. mpirun refuses to start
 // more ranks than slots; on a laptop or in a container that is a nuisance.
-func (r Request) slotNotes(slots int) []string {
+func (r Request) slotNotes(slots int, perNode []int) []string {
 	switch {
 	case !r.hasSlots():
 		return nil
@@ -389,7 +422,11 @@ func (r Request) slotNotes(slots int) []string {
 		if idle == 1 {
 			stay = "stays"
 		}
-		return []string{fmt.Sprintf("%d of %s %s idle: did you mean %s?", idle, plural(slots, "slot"), stay, r.ranksInstead(slots))}
+		where := ""
+		if len(perNode) > 1 && perNode[0] == r.Ranks && r.Ranks > 1 {
+			where = ", all ranks are on " + r.nodeName(0)
+		}
+		return []string{fmt.Sprintf("%d of %s %s idle%s: did you mean %s?", idle, plural(slots, "slot"), stay, where, r.ranksInstead(slots))}
 	}
 	return nil
 }

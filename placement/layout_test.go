@@ -69,7 +69,7 @@ func TestCount(t *testing.T) {
 			[]Machine{{}, {}},
 			[]int{4, 0},
 			"4 ranks: -np 4",
-			[]string{"4 of 8 slots stay idle: did you mean -np 8?"},
+			[]string{"4 of 8 slots stay idle, all ranks are on node 0: did you mean -np 8?"},
 		},
 		{
 			"-np above the slots",

@@ -1,6 +1,9 @@
 package placement
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // PerNodeKind tells the ways to wish for a number of ranks per node.
 type PerNodeKind uint8
@@ -16,6 +19,8 @@ const (
 	PerNodeGPU
 	// PerNodeCPU: one per usable CPU.
 	PerNodeCPU
+	// PerNodeCore: one per core that has a usable CPU, as Open MPI counts slots.
+	PerNodeCore
 )
 
 // PerNode is a wished number of ranks per node (--nproc-per-node).
@@ -77,7 +82,21 @@ type Request struct {
 	RankFile *RankFile
 	// Hosts are the names of the machines, in their order, for rank files.
 	Hosts []string
+	// Counts are the numbers of ranks on the machines where they are decided already; nil:
+	// Map decides.
+	Counts []int
+	// Others are the wishes for other ranks of the same job: what they need to know of a
+	// machine this one needs, too.
+	Others []Request
 }
+
+// any reports whether something holds for the request or for one of its others.
+func (r Request) any(holds func(Request) bool) bool {
+	return holds(r) || slices.ContainsFunc(r.Others, holds)
+}
+
+// AnyPlaces is Places of all the job's ranks.
+func (r Request) AnyPlaces() bool { return r.any(Request.Places) }
 
 // VisibilityOn is what hides GPUs of a machine from the ranks there.
 func (r Request) VisibilityOn(m Machine) Visibility {
@@ -96,8 +115,10 @@ func (r Request) Places() bool {
 
 // NeedsTopology reports whether the answer depends on what the machines consist
 // of: a rank that is alone on its node is not bound to any part of it.
-func (r Request) NeedsTopology() bool {
-	if r.Places() || r.GPUs.Free { // who uses a GPU stands with the rest of it
+func (r Request) NeedsTopology() bool { return r.any(Request.needsTopology) }
+
+func (r Request) needsTopology() bool {
+	if r.Places() || r.GPUs.Free || r.PerNode.Kind == PerNodeCore { // who uses a GPU stands with the rest of it
 		return true
 	}
 	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
@@ -106,13 +127,17 @@ func (r Request) NeedsTopology() bool {
 
 // NeedsNICs reports whether the answer depends on the machines' network
 // interfaces. Their drivers may take long to answer.
-func (r Request) NeedsNICs() bool {
+func (r Request) NeedsNICs() bool { return r.any(Request.needsNICs) }
+
+func (r Request) needsNICs() bool {
 	return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC || r.RankBy.Object == ByDistance
 }
 
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding
 // them costs time that other requests need not spend.
-func (r Request) NeedsGPUs() bool {
+func (r Request) NeedsGPUs() bool { return r.any(Request.needsGPUs) }
+
+func (r Request) needsGPUs() bool {
 	switch r.PerNode.Kind {
 	case PerNodeAuto, PerNodeGPU:
 		return true
@@ -126,7 +151,7 @@ func (r Request) NeedsGPUs() bool {
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
 func (r Request) NeedsCPUs() bool {
-	return r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU
+	return r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore
 }
 
 // hasSlots reports whether some node was given a number of slots. The others

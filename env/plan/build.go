@@ -26,6 +26,9 @@ func Build(in Inputs) (Environment, error) {
 		return Environment{}, err
 	}
 	b.set()
+	if err := b.exportOwn(); err != nil {
+		return Environment{}, err
+	}
 	b.finish()
 	return b.out, nil
 }
@@ -132,6 +135,9 @@ func (b *builder) note(format string, args ...any) {
 // inherit passes on what the launcher itself was given, without identities, and
 // what nodes have of their own.
 func (b *builder) inherit() {
+	if b.in.ExportsOnly {
+		return
+	}
 	everywhere, here, away := b.audience()
 	passes, stays := b.in.passes(), b.in.stays()
 	fromAgents := names{}
@@ -250,11 +256,15 @@ func (b *builder) export() {
 			b.errs = append(b.errs, err)
 			continue
 		}
-		if prefix, isPattern := e.prefix(); isPattern {
+		prefix, isPattern := e.prefix()
+		switch {
+		case e.Remove:
+			b.removeNamed(e)
+		case isPattern:
 			b.exportAll(e, prefix)
-			continue
+		default:
+			b.exportOne(e)
 		}
-		b.exportOne(e)
 	}
 }
 
@@ -289,7 +299,7 @@ func (b *builder) exportOne(e Export) {
 // exported gives ranks a variable that -x named. A wish was heard already.
 func (b *builder) exported(name, value string, e Export) {
 	if r := ruleFor(name); r == nil || r.Class != ClassWish {
-		b.putEverywhere(Variable{Name: name, Value: value, Origin: Exported, Reason: "-x " + e.Name})
+		b.putEverywhere(Variable{Name: name, Value: value, Origin: Exported, Reason: e.origin()})
 	}
 	b.restore(name)
 }

@@ -12,6 +12,8 @@ func (e Export) check() error {
 	switch {
 	case e.Name == "" || strings.ContainsAny(e.Name, "=\x00"):
 		return fmt.Errorf("-x %q: not the name of a variable", e.Name)
+	case e.Remove:
+		return nil
 	case strings.Contains(e.Value, "\x00"):
 		return fmt.Errorf("-x %s: the value contains a zero byte", e.Name)
 	}
@@ -29,6 +31,10 @@ func (e Export) prefix() (string, bool) {
 	prefix, isPattern := strings.CutSuffix(e.Name, "*")
 	return prefix, isPattern && !e.HasValue
 }
+
+// Exportable reports whether a variable can be given to ranks by -x: it says nothing of one
+// process alone.
+func Exportable(name string) bool { return exportable(name) == nil }
 
 // exportable reports why a variable cannot be given to ranks by -x.
 func exportable(name string) error {

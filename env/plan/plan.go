@@ -19,6 +19,9 @@ type Inputs struct {
 	Inherited []string
 	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
 	Exports []Export
+	// ExportsOnly has ranks inherit nothing; what gorun itself gives them, and Exports, they
+	// get.
+	ExportsOnly bool
 	// ExportAll gives ranks on remote nodes all of Inherited but what belongs to one
 	// host, instead of the variables of [Forwarded].
 	ExportAll bool
@@ -123,6 +126,8 @@ type Rank struct {
 	// Dir is the rank's working directory where the user chose one; "" is the
 	// launcher's.
 	Dir string
+	// Exports are those of the rank alone, which win over Inputs.Exports.
+	Exports []Export
 }
 
 // Environment is what the ranks find.
@@ -186,10 +191,24 @@ type Export struct {
 	Name     string // may end in * without a value: all variables that begin so
 	Value    string
 	HasValue bool // NAME=VALUE was given; else the launcher's own value is meant
+	Remove   bool // ranks do not get the variable
+	// From is the option in the user's words; "" is -x with the name.
+	From string
+}
+
+// origin is the option without its value, for the variable's reason.
+func (e Export) origin() string {
+	if e.From != "" {
+		return e.From
+	}
+	return "-x " + e.Name
 }
 
 // String is the option as the user typed it.
 func (e Export) String() string {
+	if e.From != "" {
+		return e.From
+	}
 	if e.HasValue {
 		return "-x " + e.Name + "=" + e.Value
 	}

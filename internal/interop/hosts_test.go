@@ -244,7 +244,7 @@ func TestInterfaceOfHostFile(t *testing.T) {
 func counts(t *testing.T, f fleet) {
 	const (
 		six  = "2 of 8 slots stay idle: did you mean -np 8?"
-		four = "4 of 8 slots stay idle: did you mean -np 8?"
+		four = "4 of 8 slots stay idle, all ranks are on h1: did you mean -np 8?"
 	)
 	for _, c := range []form{
 		{words("-H h1:4,h2:4 -np 6 --bind-to none"), "h1 h1 h1 h1 h2 h2", []string{six}},

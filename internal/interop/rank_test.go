@@ -49,6 +49,8 @@ func play(role string) int {
 		return playHeed()
 	case "site":
 		return playSite()
+	case "garbage":
+		return playGarbage()
 	case "closed":
 		return execWithClosedDescriptors()
 	}

@@ -51,6 +51,13 @@ func (s *Spec) Request() placement.Request {
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
 	r.Oversubscribe = s.Oversubscribe
+	for _, app := range s.Apps {
+		if app.Place != nil {
+			other := placement.Request{Ranks: app.NumRanks, Isolate: r.Isolate}
+			app.Place.apply(&other)
+			r.Others = append(r.Others, other)
+		}
+	}
 	return r
 }
 
@@ -400,7 +407,7 @@ func (b *builder) store() {
 
 // supervision is what the supervisor has to know.
 func (b *builder) supervision() {
-	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout, Policy: b.spec.Policy, OnHang: b.spec.OnHang}
+	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout, TimeoutCode: b.spec.TimeoutCode, Policy: b.spec.Policy, OnHang: b.spec.OnHang}
 	if c.Timeout > 0 {
 		c.Timeout = max(c.Timeout-b.ids.Elapsed, 1)
 	}

@@ -14,7 +14,7 @@ import (
 // environment decides what each rank finds in its environment.
 func (b *builder) environment() error {
 	in := plan.Inputs{
-		Inherited: b.spec.Environ, Exports: b.spec.exports(), ExportAll: b.spec.ExportAll, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
+		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
 		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
@@ -23,9 +23,14 @@ func (b *builder) environment() error {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
 	}
 	in.Ranks = make([]plan.Rank, len(b.plan.Ranks))
+	own := make([][]plan.Export, len(b.spec.Apps))
+	for i, app := range b.spec.Apps {
+		own[i] = exports(app.Exports)
+	}
 	for i := range b.plan.Ranks {
 		r := &b.plan.Ranks[i]
 		in.Ranks[i] = b.rankInputs(r, in.Nodes[r.Node])
+		in.Ranks[i].Exports = own[r.App]
 	}
 	b.showGPUs(&in)
 	b.placeInWorlds(in.Ranks)
@@ -141,9 +146,9 @@ func (b *builder) slurmNodes() string {
 	return folded
 }
 
-func (s *Spec) exports() []plan.Export {
-	list := make([]plan.Export, len(s.Exports))
-	for i, e := range s.Exports {
+func exports(wished []Export) []plan.Export {
+	list := make([]plan.Export, len(wished))
+	for i, e := range wished {
 		list[i] = plan.Export(e)
 	}
 	return list
@@ -152,5 +157,5 @@ func (s *Spec) exports() []plan.Export {
 // Wish is where the user, and no outer launcher, wants the store to listen by
 // the environment or -x; see [plan.Wish].
 func (s *Spec) Wish() (addr string, port int, origin string, err error) {
-	return plan.Wish(s.Environ, s.exports())
+	return plan.Wish(s.Environ, exports(s.Exports))
 }

@@ -117,7 +117,7 @@ func TestUnusedHosts(t *testing.T) {
 	assert.Equal(t, []string{"node2", "node3"}, p.Unused)
 	assert.Len(t, p.Nodes, 1)
 	assert.Equal(t, "1", p.variable(0, "GROUP_WORLD_SIZE").Value)
-	assert.Equal(t, []string{"4 of 6 slots stay idle: did you mean -np 6?"}, p.Notes)
+	assert.Equal(t, []string{"4 of 6 slots stay idle, all ranks are on node1: did you mean -np 6?"}, p.Notes)
 
 	spec.Apps[0].NumRanks, spec.NumNodes = 0, 2
 	p = planOf(t, spec, facts)

@@ -46,6 +46,9 @@ func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
 			req.Slots = append(req.Slots, f.Ranks)
 		}
 	}
+	if len(s.Apps) > 1 && s.ownPlaces() && !own {
+		return s.perApp(machines, req.Hosts)
+	}
 	return placement.Map(req, machines)
 }
 
@@ -93,8 +96,9 @@ func (b *builder) apps() error {
 		return err
 	}
 	b.plan.Apps = b.appsOf(0)
+	first := b.programsOf(0)
 	for node := 1; node < len(b.facts); node++ {
-		if !sameStart(b.facts[0].Programs, b.facts[node].Programs) {
+		if !sameStart(first, b.programsOf(node)) {
 			b.plan.Nodes[node].Apps = b.appsOf(node)
 		}
 	}
@@ -102,9 +106,10 @@ func (b *builder) apps() error {
 }
 
 func (b *builder) appsOf(node int) []AppRun {
+	programs := b.programsOf(node)
 	runs := make([]AppRun, 0, len(b.spec.Apps))
 	for i, app := range b.spec.Apps {
-		p := b.facts[node].Programs[i]
+		p := programs[i]
 		run := AppRun{Path: p.Path, Argv: p.Argv, Dir: app.Dir, Kind: p.Kind, Build: p.Build}
 		if run.Dir == "" {
 			run.Dir = b.spec.Dir
@@ -112,6 +117,24 @@ func (b *builder) appsOf(node int) []AppRun {
 		runs = append(runs, run)
 	}
 	return runs
+}
+
+// programsOf are the programs as a node starts them; those that do not run there are as on
+// the first node that has them.
+func (b *builder) programsOf(node int) []Program {
+	if !b.spec.ownPlaces() {
+		return b.facts[node].Programs
+	}
+	programs := slices.Clone(b.facts[node].Programs)
+	for i := range programs {
+		for n := 0; !b.spec.Apps[i].RunsOn(&b.facts[node]) && n < len(b.facts); n++ {
+			if b.spec.Apps[i].RunsOn(&b.facts[n]) {
+				programs[i] = b.facts[n].Programs[i]
+				break
+			}
+		}
+	}
+	return programs
 }
 
 // sameStart reports whether programs are started alike.
@@ -128,6 +151,9 @@ func (b *builder) sameKinds() error {
 		var kinds []string
 		names := make(map[string][]string)
 		for node, f := range b.facts {
+			if !app.RunsOn(&f) {
+				continue
+			}
 			kind := f.Programs[i].Kind
 			if _, known := names[kind]; !known {
 				kinds = append(kinds, kind)

@@ -272,7 +272,9 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 		return s.failure.Code
 	case CauseSignal, CauseEngine:
 		return 128 + int(s.signal)
-	case CauseTimeout, CauseHang:
+	case CauseTimeout:
+		return cmp.Or(s.cfg.TimeoutCode, ExitTimeout)
+	case CauseHang:
 		return ExitTimeout
 	case CauseReaderGone:
 		return exitReaderGone

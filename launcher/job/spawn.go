@@ -81,6 +81,9 @@ func (p *Plan) spawnedApp(spec *Spec, f Facts, app world.SpawnApp, wish SpawnWis
 	}
 	for _, entry := range app.Env {
 		name, value, _ := strings.Cut(entry, "=")
+		if !plan.Exportable(name) { // Open MPI sends what its library found of its own rank
+			continue
+		}
 		a.Exports = append(a.Exports, Export{Name: name, Value: value, HasValue: true})
 	}
 	return a

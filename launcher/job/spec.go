@@ -55,8 +55,14 @@ type Spec struct {
 	// Dir is the ranks' working directory; "" is the launcher's own.
 	Dir string
 
+	// ExportsOnly has ranks inherit nothing but what Exports name (-genvnone).
+	ExportsOnly bool
+
 	// MPI says by which of MPI's start-up protocols ranks are served.
 	MPI MPIMode
+	// Universe is MPI_UNIVERSE_SIZE (-usize), 0: the slots, or the ranks where those are
+	// more; UniverseUnknown: ranks are not told.
+	Universe int
 	// WorldPerApp makes each App an MPI_COMM_WORLD of its own (--world=app).
 	WorldPerApp bool
 
@@ -100,6 +106,8 @@ type Spec struct {
 
 	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
 	Timeout time.Duration
+	// TimeoutCode is the exit code then, where it is another one; 0: 124.
+	TimeoutCode int
 	// Grace is the time between the signal that asks ranks to end and SIGKILL.
 	// 0 means DefaultGrace; a negative value means no grace at all.
 	Grace time.Duration
@@ -298,7 +306,12 @@ const (
 	CountGPU
 	// CountCPU: one per usable CPU.
 	CountCPU
+	// CountCore: one per core that has a usable CPU.
+	CountCore
 )
+
+// UniverseUnknown is a Spec.Universe without a number.
+const UniverseUnknown = -1
 
 // Count is a wished number of ranks per node.
 type Count struct {
@@ -312,6 +325,9 @@ type Export struct {
 	Name     string
 	Value    string
 	HasValue bool // NAME=VALUE was given; else the launcher's own value is meant
+	Remove   bool // ranks do not get the variable; PRE* is all that begin so
+	// From is the option in the user's words, "" is -x with the name.
+	From string
 }
 
 // StoreMode says who serves the rendezvous store that MASTER_ADDR and

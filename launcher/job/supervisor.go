@@ -22,8 +22,10 @@ type SupervisorConfig struct {
 	Began   time.Time // from when on the job's time counts
 	Grace   time.Duration
 	Timeout time.Duration
-	Policy  Policy
-	OnHang  OnHang
+	// TimeoutCode is the exit code at the deadline, 0: ExitTimeout.
+	TimeoutCode int
+	Policy      Policy
+	OnHang      OnHang
 	// Engine is the resource manager that started the agents, as people write it, "" if
 	// none did.
 	Engine string

@@ -22,7 +22,8 @@ type barrier struct {
 	members, local, nodes []int
 	node                  int
 
-	round int // how often this node has come
+	round int  // how often this node has come
+	told  bool // the launcher knows that it waits in vain
 	// came are the ranks here that wait for others here, away those that wait for other
 	// nodes, each with what lets it go on.
 	came, away map[int]func()
@@ -37,13 +38,14 @@ type stuck struct {
 	missing world.Proc
 }
 
-// stuckFor finds whom those that came wait for in vain, if that is so.
+// stuckFor finds whom those that came wait for in vain, if that is so and new.
 func (b *barrier) stuckFor(s *space) *stuck {
-	if len(b.came) == 0 {
+	if len(b.came) == 0 || b.told {
 		return nil
 	}
 	for _, rank := range b.local {
 		if s.ended[rank] && b.came[rank] == nil {
+			b.told = true
 			return &stuck{procs(s.w, b.came), world.Proc{World: s.w.Name, Rank: rank}}
 		}
 	}
@@ -83,7 +85,7 @@ func (s *Server) come(sp *space, b *barrier, rank int, leave func()) error {
 	b.came = nil
 	b.round++
 	if len(b.nodes) == 1 {
-		if b == sp.whole {
+		if b.members == nil {
 			sp.published()
 		}
 		s.mu.Unlock()
@@ -107,7 +109,7 @@ func (s *space) fence(b *barrier) exchange.Fence {
 	for _, rank := range b.members {
 		f.Members = append(f.Members, world.Proc{World: s.w.Name, Rank: rank})
 	}
-	if b == s.whole {
+	if b.members == nil {
 		s.published()
 	}
 	return f

@@ -6,14 +6,15 @@ import (
 	"gorun/rendezvous/exchange"
 )
 
-// What clients are told by get_maxes. A name of a world has at most 63 bytes. Clients of
-// MPICH 3.4 to 4.0 have lines of 1,024 bytes and lower the last number themselves, to
-// what the first two leave of a line (866 here; 674 under Hydra, whose first is 256);
-// later ones split values that are longer into several.
+// What clients are told by get_maxes. A name of a world has at most 63 bytes. The longer a
+// value may be, the fewer does MPICH need: its ranks on several hosts tell each other 4 KiB
+// in hexadecimal digits, which is one value here, and would be ten of 1,024 bytes. Clients
+// of MPICH 3.4 to 4.0 have lines of 1,024 bytes and lower the last number themselves to
+// what the first two leave of a line: 866.
 const (
 	kvsNameMax = 64
 	keyMax     = 64
-	valueMax   = 4096
+	valueMax   = 16 << 10
 )
 
 // mappingMax is the most bytes of a PMI_process_mapping: the answer has to fit a line of

@@ -65,7 +65,9 @@ func (c *session) name2(f fields) error {
 	case "name-publish":
 		c.publish(name, port, func(err error) { result(err, "rc", "0") })
 	case "name-lookup":
-		c.lookUp(name, func(port string, err error) { result(err, "port", port, "rc", "0") })
+		c.lookUp(name, func(port string, err error) {
+			result(err, "port", port, "value", port, "rc", "0") // Slurm's clients want the second
+		})
 	default:
 		c.unpublish(name, func(err error) { result(err, "rc", "0") })
 	}

@@ -1,11 +1,14 @@
 package pmi
 
 import (
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,10 +45,12 @@ func TestRecord(t *testing.T) {
 	r := &recording{cluster: newCluster(t, most+1, 0)}
 	file, err := os.Create(*recordTo)
 	require.NoError(t, err)
-	r.file = file
-	fmt.Fprintf(file, "# %s\nworld gorun-recorded %s\n", strings.Join(flag.Args(), " "), *recordHosts)
+	r.file, r.dir = file, filepath.Dir(*recordTo)
+	fmt.Fprintf(file, "world %s %s\n", recorded, *recordHosts)
 	r.log.spawn = r.spawn
-	w := r.add(newWorld("gorun-recorded", hosts...))
+	// MPICH names its shared memory after the world: what a crash has left must not be met again.
+	r.world = "gorun-" + rand.Text()
+	w := r.add(newWorld(r.world, hosts...))
 	r.start(w, flag.Args(), nil)
 	r.running.Wait()
 	for _, line := range r.log.all() {
@@ -62,6 +67,9 @@ type recording struct {
 	mu     sync.Mutex
 	file   *os.File
 	worlds int
+	part   map[string]string // what is not whole yet
+	dir    string
+	world  string
 }
 
 // spawn starts a world more, all of it on the first node.
@@ -73,8 +81,8 @@ func (r *recording) spawn(s world.Spawn) (string, error) {
 	}
 	r.mu.Lock()
 	r.worlds++
-	w := newWorld(fmt.Sprintf("gorun-recorded-%d", r.worlds), make([]int, n)...)
-	fmt.Fprintf(r.file, "world %s %s\n", w.Name, strings.TrimSuffix(strings.Repeat("0,", n), ","))
+	w := newWorld(fmt.Sprintf("%s-%d", r.world, r.worlds), make([]int, n)...)
+	fmt.Fprintf(r.file, "world %s-%d %s\n", recorded, r.worlds, strings.TrimSuffix(strings.Repeat("0,", n), ","))
 	r.mu.Unlock()
 	w.Parent, w.Preput = s.By, s.Preput
 	r.add(w)
@@ -126,12 +134,32 @@ func (c *tap) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// note writes a line; the name of this host is not in it.
+// note writes a request or an answer when it is whole, without what only says where it was
+// recorded: long addresses, this host, folders.
 func (r *recording) note(who, way, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if host, err := os.Hostname(); err == nil {
-		text = strings.ReplaceAll(text, host, "thishost")
+	if r.part == nil {
+		r.part = map[string]string{}
 	}
-	fmt.Fprintf(r.file, "%s%s %s\n", who, way, strconv.Quote(text))
+	text = r.part[who+way] + text
+	r.part[who+way] = ""
+	if text[0] >= 'a' && !strings.HasSuffix(text, "\n") {
+		r.part[who+way] = text
+		return
+	}
+	host, _ := os.Hostname()
+	dir, _ := os.Getwd()
+	for _, place := range []string{filepath.Dir(flag.Arg(0)) + "/", r.dir + "/", dir + "/"} {
+		text = strings.ReplaceAll(text, place, "")
+	}
+	text = strings.ReplaceAll(text, host, "thishost")
+	text = address.ReplaceAllStringFunc(text, func(a string) string { return a[:16] + strings.Repeat("x", len(a)-16) })
+	line := fmt.Sprintf("%s%s %s\n", who, way, strconv.Quote(text))
+	_, _ = r.file.WriteString(strings.ReplaceAll(line, r.world, recorded))
 }
+
+// recorded stands for the world's name, and has its length: PMI-2 counts bytes.
+var recorded = "gorun-" + strings.Repeat("x", 26)
+
+var address = regexp.MustCompile(`[0-9A-F\[\]]{60,}`)

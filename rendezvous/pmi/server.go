@@ -65,7 +65,9 @@ func (s *Server) Serve(conn net.Conn, p world.Proc) {
 	c := &session{server: s, conn: conn, in: newReader(conn), out: newOutbox(conn), p: p, space: s.space(p.World)}
 	defer func() { _ = conn.Close() }()
 	if err := c.enter(); err != nil {
-		s.cfg.Launcher.Broken(p, err)
+		if err != errClosed {
+			s.cfg.Launcher.Broken(p, err)
+		}
 		return
 	}
 	err := c.talk()
@@ -96,8 +98,10 @@ func (s *Server) gone(sp *space, p world.Proc) {
 	s.mu.Lock()
 	sp.ended[p.Rank] = true
 	var found []*stuck
-	if in := sp.whole.stuckFor(sp); in != nil {
-		found = append(found, in)
+	for _, b := range []*barrier{sp.whole, sp.ring} {
+		if in := b.stuckFor(sp); in != nil {
+			found = append(found, in)
+		}
 	}
 	for _, b := range sp.groups {
 		if in := b.stuckFor(sp); in != nil {

@@ -14,7 +14,7 @@ func TestKeysAreKnownEverywhereAfterABarrier(t *testing.T) {
 	for i := range ranks {
 		k := c.begun(w, i)
 		ranks[i] = k
-		k.asks("cmd=get_maxes", "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=4096 rc=0")
+		k.asks("cmd=get_maxes", "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=16384 rc=0")
 		k.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
 		k.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=w rc=0")
 		k.asks("cmd=get_universe_size", "cmd=universe_size size=-1 rc=0")

@@ -23,6 +23,7 @@ type session struct {
 	began, finalized, aborted bool
 	// generation counts how often it has finalized.
 	generation int
+	rings      int  // how often it was in PMI-2's ring
 	ended      bool // its process is gone; protected by the server's mutex
 
 	mu      sync.Mutex
@@ -139,11 +140,16 @@ func (c *session) later() (func(text string), error) {
 
 // barrier has the rank wait in a barrier, and then says text.
 func (c *session) barrier(b *barrier, text string) error {
+	return c.barrierThen(b, func() string { return text })
+}
+
+// barrierThen says what is known only then.
+func (c *session) barrierThen(b *barrier, text func() string) error {
 	answer, err := c.later()
 	if err != nil {
 		return err
 	}
-	return c.server.come(c.space, b, c.p.Rank, func() { answer(text) })
+	return c.server.come(c.space, b, c.p.Rank, func() { answer(text()) })
 }
 
 // begin is init: it agrees on a version.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gorun/rendezvous/world"
 )
@@ -22,8 +23,9 @@ type space struct {
 	freshBytes int // at most, with their values
 	used       map[int]*usage
 
-	whole  *barrier // that of all ranks
-	groups map[string]*barrier
+	// whole is the barrier of all ranks, ring the one within PMI-2's ring.
+	whole, ring *barrier
+	groups      map[string]*barrier
 	// sessions are the connections of ranks, ended those whose process is gone.
 	sessions map[int]*session
 	ended    map[int]bool
@@ -66,6 +68,7 @@ func newSpace(w *world.World, node int) *space {
 		s.pairs[p.Key] = pair{value: p.Value, by: nobody}
 	}
 	s.whole = &barrier{name: "all", local: s.local, nodes: s.nodes, node: node}
+	s.ring = &barrier{name: "ring", local: s.local, nodes: s.nodes, node: node}
 	return s
 }
 
@@ -100,9 +103,14 @@ func (s *space) put(rank int, key, value string) error {
 		return errKeyLength
 	case len(value) > valueMax:
 		return errValueLength
-	case len(key) >= 4 && key[:4] == "PMI_":
+	case strings.HasPrefix(key, "PMI_"):
 		return errReserved
 	}
+	return s.store(rank, key, value)
+}
+
+// store takes a pair of any name.
+func (s *space) store(rank int, key, value string) error {
 	old, known := s.pairs[key]
 	u := s.used[rank]
 	if u == nil {

@@ -102,6 +102,10 @@ func (c *session) put1(f fields) error {
 	if err != nil {
 		return err
 	}
+	if name := f.get("kvsname"); name != "" && name != c.p.World {
+		c.out.say("cmd=put_result rc=-1 msg=kvs_" + word(name) + "_is_not_this_world's\n")
+		return nil
+	}
 	c.server.mu.Lock()
 	err = c.space.put(c.p.Rank, key, f.get("value"))
 	c.server.mu.Unlock()

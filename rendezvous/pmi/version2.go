@@ -26,6 +26,8 @@ func (c *session) answer2(f fields) error {
 		return c.get2(f)
 	case "kvs-fence":
 		return c.barrier(c.space.whole, answerTo(f, "rc", "0"))
+	case "ring":
+		return c.ring(f)
 	case "name-publish", "name-lookup", "name-unpublish":
 		return c.name2(f)
 	case "spawn":
@@ -70,7 +72,7 @@ func (c *session) jobAttribute(f fields) error {
 	c.server.mu.Unlock()
 	switch key {
 	case "universeSize":
-		value, ok = c.space.universe(), true
+		value, ok = c.space.universe(), c.space.w.Universe > 0
 	case "hasNameServ":
 		value, ok = "TRUE", true
 	}
@@ -153,6 +155,36 @@ func (c *session) get2(f fields) error {
 	c.server.mu.Unlock()
 	c.say2(f, foundOr(value, ok)...)
 	return nil
+}
+
+// ring is PMIX_Ring of Slurm's clients, with which MVAPICH begins: all ranks stand in a
+// ring, in their order, and each hears what its neighbours say to their left and right.
+func (c *session) ring(f fields) error {
+	if len(f.get("ring-left")) > valueMax || len(f.get("ring-right")) > valueMax {
+		c.say2(f, "rc", "-1", "errmsg", errValueLength.Error())
+		return nil
+	}
+	s, size := c.server, len(c.space.w.Ranks)
+	c.rings++
+	round := strconv.Itoa(c.rings) + "/" // a neighbour may be in the next one before this rank was answered
+	key := func(rank int) string { return "PMI_ring/" + round + strconv.Itoa((rank+size)%size) }
+	s.mu.Lock()
+	err := c.space.store(c.p.Rank, key(c.p.Rank), string(packTexts(f.get("ring-left"), f.get("ring-right"))))
+	s.mu.Unlock()
+	if err != nil {
+		c.say2(f, "rc", "-1", "errmsg", err.Error())
+		return nil
+	}
+	return c.barrierThen(c.space.ring, func() string {
+		s.mu.Lock()
+		left, err := cutTexts([]byte(c.space.pairs[key(c.p.Rank-1)].value), 2)
+		right, err2 := cutTexts([]byte(c.space.pairs[key(c.p.Rank+1)].value), 2)
+		s.mu.Unlock()
+		if err != nil || err2 != nil { // ranks that have come to rings at different times
+			return answerTo(f, "rc", "-1", "errmsg", "a_neighbour_is_in_another_ring")
+		}
+		return answerTo(f, "rc", "0", "ring-count", strconv.Itoa(c.p.Rank), "ring-left", left[1], "ring-right", right[0])
+	})
 }
 
 // connect makes another job's keys readable, as they are anyway.

@@ -31,15 +31,12 @@ func (s *Server) commit(q *request) error {
 	code := statusSuccess
 	m := q.conn.member
 	for _, p := range parts {
-		// A process that the rank forked has nothing to say for it.
-		if !q.conn.second && !m.data.add(p.to, p.kvals) {
+		if !m.data.add(p.to, p.kvals) {
 			code = statusOutOfResource
 		}
 	}
-	if !q.conn.second {
-		m.data.committed = true
-		s.giveHeld(m)
-	}
+	m.data.committed = true
+	s.giveHeld(m)
 	q.status(code)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -23,6 +24,8 @@ const (
 	// maxUnread is how many bytes of answers may wait for a client to read them before its
 	// next request is read.
 	maxUnread = 16 << 20
+	// maxWaiting is how many requests of one client may wait for others.
+	maxWaiting = 1 << 14
 	// lastWords is how long bytes of a process that is gone may take to arrive.
 	lastWords = time.Second
 )
@@ -37,9 +40,7 @@ type conn struct {
 	space   *namespace
 	member  *member
 	version string
-	// second: the rank had a connection already. Whoever has this one is not the rank, but
-	// a process that it started.
-	second bool
+	index   uint32
 
 	// What follows is guarded by the server's lock.
 	finalized bool
@@ -51,6 +52,7 @@ type conn struct {
 
 	// mu guards what waits to be written.
 	mu      sync.Mutex
+	waiting int // requests without an answer
 	out     []byte
 	writing bool
 	ended   bool
@@ -127,6 +129,9 @@ func (s *Server) serveRequests(c *conn) error {
 			}
 			return err
 		}
+		if err := c.count(); err != nil {
+			return err
+		}
 		if err := s.serve(&request{conn: c, tag: f.tag, body: decoder{b: f.body}}); err != nil {
 			return err
 		}
@@ -142,15 +147,44 @@ func over(err error) bool {
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &network)
 }
 
-// send sends a message without waiting.
-func (c *conn) send(tag uint32, body []byte) {
+// count counts a request that has no answer yet.
+func (c *conn) count() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		return
+	if c.waiting >= maxWaiting {
+		return fmt.Errorf("more than %d requests wait for others at the same time", maxWaiting)
 	}
-	c.out = appendFrame(c.out, tag, body)
-	c.startWriting()
+	c.waiting++
+	return nil
+}
+
+// unanswered counts down for a request that gets no answer.
+func (c *conn) unanswered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
+}
+
+// answer answers a request, without waiting.
+func (c *conn) answer(tag uint32, body []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
+	if !c.ended {
+		c.out = appendFrame(c.out, tag, body)
+		c.startWriting()
+	}
+}
+
+// tellEvent sends an event, without waiting. A client that does not read misses it: what
+// others tell must not pile up.
+func (c *conn) tellEvent(message []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended && len(c.out) <= maxUnread {
+		c.out = appendFrame(c.out, tagEvent, message)
+		c.startWriting()
+	}
 }
 
 // sendRaw is send for what is no message.

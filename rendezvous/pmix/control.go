@@ -20,15 +20,15 @@ func (s *Server) abort(q *request) error {
 	return nil
 }
 
-// finalize serves FINALIZE.
+// finalize serves FINALIZE. The launcher hears of it before the rank does, which may end at
+// once.
 func (s *Server) finalize(q *request) error {
-	s.lock()
-	defer s.unlock()
-	if !q.conn.finalized {
-		q.conn.finalized = true
-		if !q.conn.second {
-			s.afterUnlock(func() { s.cfg.Launcher.Finalized(q.from()) })
-		}
+	s.mu.Lock()
+	first := !q.conn.finalized
+	q.conn.finalized = true
+	s.mu.Unlock()
+	if first {
+		s.cfg.Launcher.Finalized(q.from())
 	}
 	q.status(statusSuccess)
 	return nil
@@ -119,6 +119,8 @@ func (s *Server) arrange(q *request, i info) bool {
 
 // hold reports whether a name is below the directories that are removed.
 func (d *directories) hold(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	within, err := filepath.Rel(d.top, filepath.Clean(name))
 	return d.top != "" && err == nil && within != ".." && !strings.HasPrefix(within, "../")
 }

@@ -5,15 +5,19 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 )
 
 // directories are where ranks put files for one another on this node: one for the job, in
 // it one for each world, in it one for each rank. They are made when they are first told.
 type directories struct {
 	make func() (string, error)
-	top  string
-	err  error
-	made bool
+
+	mu     sync.Mutex
+	top    string
+	err    error
+	made   bool
+	worlds map[string]worldDirs
 }
 
 // worldDirs are a world's; those of ranks by rank.
@@ -22,8 +26,23 @@ type worldDirs struct {
 	rank       map[int]string
 }
 
-// of makes a world's directories.
+// of are a world's directories, made when they are first asked for. Where that fails there
+// are none.
 func (d *directories) of(n *namespace) (worldDirs, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w, ok := d.worlds[n.world.Name]; ok {
+		return w, nil
+	}
+	w, err := d.makeFor(n)
+	if d.worlds == nil {
+		d.worlds = map[string]worldDirs{}
+	}
+	d.worlds[n.world.Name] = w
+	return w, err
+}
+
+func (d *directories) makeFor(n *namespace) (worldDirs, error) {
 	if !d.made {
 		d.made = true
 		d.top, d.err = d.make()

@@ -23,14 +23,12 @@ func (e *encoder) size(n int) {
 	e.uint64(uint64(n))
 }
 
-// string is its length with the NUL that ends it, and both. NULL (null) has length 0.
+// string is its length with the NUL that ends it, and both. NULL, of length 0, is never sent.
 func (e *encoder) string(s string) {
 	e.uint32(uint32(len(s) + 1))
 	e.b = append(e.b, s...)
 	e.b = append(e.b, 0)
 }
-
-func (e *encoder) null() { e.uint32(0) }
 
 // bytes is a byte object.
 func (e *encoder) bytes(b []byte) {

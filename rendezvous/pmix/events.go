@@ -25,6 +25,8 @@ const (
 	tagEvent = 0
 	// keptEvents is how many events are kept for those who register later.
 	keptEvents = 64
+	// maxKeptEvent is how large such a one may be, in bytes.
+	maxKeptEvent = 64 << 10
 
 	keyEventNotCached  = "pmix.evnocache"
 	keyEventNotDefault = "pmix.evnondef"
@@ -69,7 +71,7 @@ func (s *Server) registerEvents(q *request) error {
 	}
 	for _, e := range s.events {
 		if s.reaches(e, c.who) && fresh.wants(e) && e.source != fromWorld(c.who) {
-			c.send(tagEvent, e.message())
+			c.tellEvent(e.message())
 		}
 	}
 	c.anyEvent = c.anyEvent || fresh.anyEvent
@@ -85,6 +87,7 @@ func (s *Server) registerEvents(q *request) error {
 // deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no answer.
 func (s *Server) deregisterEvents(q *request) error {
 	var codes []status
+	q.noReply()
 	for q.body.more() {
 		codes = append(codes, q.body.oneStatus())
 	}
@@ -165,17 +168,14 @@ func (s *Server) deliver(e event) {
 	if e.to == rangeRM || e.to == rangeProcLocal {
 		return
 	}
-	var message []byte
+	message := e.message()
 	for c := range s.conns {
 		if !s.reaches(e, c.who) || !c.wants(e) || fromWorld(c.who) == e.source {
 			continue
 		}
-		if message == nil {
-			message = e.message()
-		}
-		c.send(tagEvent, message)
+		c.tellEvent(message)
 	}
-	if !isTrue(e.infos, keyEventNotCached) {
+	if !isTrue(e.infos, keyEventNotCached) && len(message) <= maxKeptEvent {
 		s.events = append(s.events, e)
 		if len(s.events) > keptEvents {
 			s.events = slices.Delete(s.events, 0, 1)

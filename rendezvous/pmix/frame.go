@@ -10,7 +10,7 @@ const (
 	headerSize = 16
 	// maxFrame is the largest body, in bytes. Commits are some kilobytes, published values
 	// less.
-	maxFrame = 256 << 20
+	maxFrame = 64 << 20
 	// firstRead is how much room a body gets before any of it is there.
 	firstRead = 64 << 10
 )

@@ -37,6 +37,10 @@ func (s *Server) get(q *request) error {
 	w.timeout = timeoutOf(infos)
 	s.lock()
 	defer s.unlock()
+	if group, ok := groupOf(w.key, infos); ok {
+		s.getGiven(q, w.of, group)
+		return nil
+	}
 	s.getLocked(q, w)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gorun/rendezvous/world"
@@ -110,6 +111,8 @@ func (s *Server) greet(c *conn) error {
 		}
 		return why
 	}
+	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
+	c.sendRaw(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
 	return nil
 }
 
@@ -122,19 +125,28 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
 		return statusNotFound, fmt.Errorf("no rank of this node is %s.%d", g.who.nspace, g.who.rank)
 	}
-	s.index++
-	c.who, c.space, c.member, c.version = who, n, m, g.version
-	for _, other := range m.conns {
-		c.second = c.second || !other.finalized
+	if slices.ContainsFunc(m.conns, func(other *conn) bool { return !other.finalized }) {
+		s.refuseSecond(who, m)
+		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)
 	}
+	s.index++
+	c.who, c.space, c.member, c.version, c.index = who, n, m, g.version, s.index
 	m.conns = append(m.conns, c)
 	s.conns[c] = struct{}{}
 	s.forget(c)
-	c.sendRaw(append(handshakeReply(statusSuccess), binary.BigEndian.AppendUint32(nil, s.index)...))
-	if !c.second {
-		s.afterUnlock(func() { s.cfg.Launcher.Began(who, "PMIx "+g.version) })
-	}
 	return statusSuccess, nil
+}
+
+// refuseSecond tells, once, that a process which a rank started calls MPI_Init while the
+// rank itself uses MPI. It has the rank's name in its environment: its messages would reach
+// the rank's peers as if they were the rank's.
+func (s *Server) refuseSecond(who world.Proc, m *member) {
+	if m.refused {
+		return
+	}
+	m.refused = true
+	text := fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it cannot be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and OMPI_MCA_orte_local_daemon_uri to run it alone", who.Rank, who.Rank)
+	s.afterUnlock(func() { s.cfg.Launcher.Say(who, text) })
 }
 
 // known reports whether there is such a rank here.

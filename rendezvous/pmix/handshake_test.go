@@ -152,26 +152,23 @@ func TestListen(t *testing.T) {
 	require.Equal(t, statusSuccess, greetWith(t, conn, greetingOf("gorun-1", 0)))
 }
 
-// A process that a rank forked says that it is the rank, too.
+// A process that a rank started says that it is the rank, too.
 func TestSecondConnectionOfARank(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	first, other := all.join(w, 0), all.join(w, 1)
-	child := all.join(w, 0)
-	require.Positive(t, len(child.call(commandJobInfo, nil).b))
-	child.commit(scopeGlobal, "k", "the child's")
-	require.Equal(t, statusNotSupported, child.status(commandFence, fenceBody(everybody(w))))
-	require.Equal(t, statusSuccess, child.status(commandFinalize, nil))
-	require.NoError(t, child.conn.Close())
-
 	first.commit(scopeGlobal, "k", "the rank's")
+	for range 2 {
+		require.Equal(t, statusExists, greetWith(t, all.dial(0), greetingOf(w.Name, 0)))
+	}
+	require.Contains(t, all.heard.next(t), "say 0 gorun: a process that rank 0 started calls MPI_Init")
 	text, _ := other.get(proc{w.Name, 0}, "k")
 	require.Equal(t, "the rank's", text)
 	tag := first.ask(commandFence, fenceBody(everybody(w)))
 	require.Equal(t, statusSuccess, other.status(commandFence, fenceBody(everybody(w))))
 	require.Equal(t, statusSuccess, first.wait(tag).oneStatus())
 	require.NoError(t, first.conn.Close())
-	require.Equal(t, "left 0", all.heard.next(t), "the child's end told nothing")
+	require.Equal(t, "left 0", all.heard.next(t), "it is said once that another was refused")
 }
 
 // A shell script may run one MPI program after another.

@@ -12,11 +12,16 @@ import (
 
 // jobInfo serves REQ.
 func (s *Server) jobInfo(q *request) error {
+	n := q.conn.space
+	dirs, err := s.directories.of(n)
+	if err != nil {
+		// Open MPI's ranks then use /tmp.
+		s.cfg.Launcher.Say(q.from(), "gorun: "+err.Error())
+	}
 	s.lock()
 	defer s.unlock()
-	n := q.conn.space
 	if n.jobReply == nil {
-		n.jobReply = s.newJobReply(n, q)
+		n.jobReply = n.newJobReply(n.world.Ranks[q.from().Rank].Host, dirs)
 	}
 	q.reply(n.jobReply)
 	return nil
@@ -24,19 +29,13 @@ func (s *Server) jobInfo(q *request) error {
 
 // newJobReply is the answer to REQ, alike for all ranks of a world on this node: group
 // {name of the world}, and group {kval} for each item.
-func (s *Server) newJobReply(n *namespace, q *request) []byte {
-	dirs, err := s.directories.of(n)
-	if err != nil {
-		// Open MPI's ranks then use /tmp.
-		text := "gorun: " + err.Error()
-		s.afterUnlock(func() { s.cfg.Launcher.Say(q.from(), text) })
-	}
+func (n *namespace) newJobReply(host int, dirs worldDirs) []byte {
 	var e encoder
 	e.oneString(n.world.Name)
 	for _, i := range append(n.jobInfos(), dirs.infos()...) {
 		e.oneKval(i.key, i.value)
 	}
-	for _, i := range n.hostInfos(n.world.Ranks[q.from().Rank].Host) {
+	for _, i := range n.hostInfos(host) {
 		e.oneKval(i.key, i.value)
 	}
 	e.oneKval("pmix.mblob", bytesValue(n.hostMap()))

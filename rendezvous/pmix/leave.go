@@ -20,7 +20,7 @@ func (s *Server) leave(c *conn, wrong error) {
 	}
 	if wrong != nil {
 		s.afterUnlock(func() { s.cfg.Launcher.Broken(c.who, wrong) })
-	} else if !c.second && !c.finalized {
+	} else if !c.finalized {
 		s.afterUnlock(func() { s.cfg.Launcher.Left(c.who) })
 	}
 	s.checkEnded(c.who, m)

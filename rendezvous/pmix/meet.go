@@ -53,12 +53,6 @@ type meeting struct {
 func (s *Server) meet(q *request, p plan) {
 	s.lock()
 	defer s.unlock()
-	if q.conn.second {
-		// A process that a rank forked is not a member beside it: it would be counted in
-		// the rank's place.
-		q.status(statusNotSupported)
-		return
-	}
 	who, ok := s.canonical(p.members)
 	if !ok {
 		q.status(statusNotFound)

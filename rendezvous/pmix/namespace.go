@@ -26,9 +26,10 @@ type member struct {
 	// data is what it has committed: here for ranks of this node, else as fences and
 	// questions brought it.
 	data store
-	// conns are its connections, in the order in which they came. The first is the rank's
-	// own; a process that the rank forked may have others.
+	// conns are its connections: one, and those that have finalized and are not closed yet.
 	conns []*conn
+	// refused: another was.
+	refused bool
 	// ended: its process is gone, and all that it had sent is served.
 	ended bool
 	// gone: its process is gone.

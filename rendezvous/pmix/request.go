@@ -15,8 +15,9 @@ type request struct {
 func (q *request) from() world.Proc { return q.conn.who }
 
 // reply answers. It may be called on any goroutine, does not wait, and does nothing when
-// the connection has ended.
-func (q *request) reply(body []byte) { q.conn.send(q.tag, body) }
+// the connection has ended. It is called once; who serves a request that has no answer
+// calls noReply.
+func (q *request) reply(body []byte) { q.conn.answer(q.tag, body) }
 
 // status answers with a group {status} and nothing else.
 func (q *request) status(code status) {
@@ -24,3 +25,6 @@ func (q *request) status(code status) {
 	e.oneStatus(code)
 	q.reply(e.b)
 }
+
+// noReply says that there is no answer.
+func (q *request) noReply() { q.conn.unanswered() }

@@ -41,6 +41,7 @@ type Server struct {
 	rounds   map[string]int // how many meetings of each kind and members are over
 	asked    map[string][]*held
 	events   eventHistory
+	groups   groups
 }
 
 // New makes a server. It does nothing before a rank connects.
@@ -53,6 +54,7 @@ func New(cfg Config) *Server {
 		meetings:    map[string]*meeting{},
 		rounds:      map[string]int{},
 		asked:       map[string][]*held{},
+		groups:      newGroups(),
 	}
 	cfg.Plane.Serve(modexService, s.answerModex)
 	cfg.Plane.Serve(eventService, s.answerEvent)

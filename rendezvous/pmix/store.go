@@ -1,7 +1,7 @@
 package pmix
 
 // maxStore is how much a rank may commit, in bytes. Open MPI's ranks commit some kilobytes.
-const maxStore = 256 << 20
+const maxStore = 64 << 20
 
 // store is what a rank has committed: groups of one kval each, as it sent them, in that
 // order. home is what ranks on the same host see, away what those on others do; both only

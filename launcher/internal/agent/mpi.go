@@ -104,7 +104,7 @@ func (m *mpi) open() {
 		return
 	}
 	m.busy.Go(m.accept)
-	m.vars = append(m.vars, "PMIX_SERVER_URI3="+m.pmix.URI(m.doorway.port), "PMIX_SERVER_TMPDIR="+m.dir, "PMIX_SYSTEM_TMPDIR="+m.dir)
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+m.pmix.URI(m.doorway.port))
 }
 
 // environ is what is to be added to an environment. A variable that is there is the user's.

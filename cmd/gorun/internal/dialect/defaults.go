@@ -9,20 +9,29 @@ type fallback struct{ option, variable string }
 // defaults takes options from the environment, the stronger source first. Before
 // later programs of an MPMD job only what counts for one program is taken.
 func (p *parser) defaults(whole bool) {
-	for p.level = levelGorun; p.level < levels; p.level++ {
+	for p.level = levelGorun; p.level < levelOther; p.level++ {
 		p.given, p.now = append(p.given, p.now...), p.now[:0:0]
 		for o := range p.dialect.Options {
-			if o.from == varNone || !whole && (!o.block || o.family == familyCount) || p.settled(o) {
+			if o.from == varNone || !whole && !(o.block && o.Group == GroupProgram) || p.settled(o) {
 				continue
 			}
-			name := p.variable(o)
-			if name == "" {
-				continue
-			}
-			if value, found := p.around.Lookup(name); found && value != "" {
-				p.apply(o, value, name+"="+value)
+			if name := p.variable(o); name != "" {
+				p.fromVariable(o, name)
 			}
 		}
+	}
+	p.given, p.now = append(p.given, p.now...), p.now[:0:0]
+	for _, f := range p.dialect.fallbacks {
+		if o := p.dialect.exact(Spelling(f.option)); whole && !p.settled(o) && !slices.Contains(p.now, o) {
+			p.fromVariable(o, f.variable)
+		}
+	}
+}
+
+// fromVariable takes a value from the environment, where there is one.
+func (p *parser) fromVariable(o *Option, name string) {
+	if value, found := p.around.Lookup(name); found && value != "" {
+		p.apply(o, value, name+"="+value)
 	}
 }
 
@@ -34,12 +43,6 @@ func (p *parser) variable(o *Option) string {
 		return o.variable("GORUN_")
 	case p.level == levelPET && o.from == varBoth:
 		return o.variable("PET_")
-	case p.level == levelOther:
-		for _, f := range p.dialect.fallbacks {
-			if f.option == o.Names[0] {
-				return f.variable
-			}
-		}
 	}
 	return ""
 }

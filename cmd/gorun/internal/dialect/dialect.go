@@ -46,6 +46,8 @@ type Dialect struct {
 	count       int           // ranks per node where nothing says it; 0 leaves it open
 	grace       time.Duration
 	signals     []string // that end the job where no option says it, beside those that always do
+	slots       slotRule // what hosts without a number of slots take, and what more ranks than slots are
+	timeoutCode int      // exit code at the deadline; 0: gorun's own
 }
 
 // example is a line of the help.
@@ -66,18 +68,43 @@ var (
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, foreignTable},
+		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
 		fallbacks: []fallback{
 			{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
 		interpreters: gorunInterpreters, mpmd: true, subcommands: true,
 	}
-	// Mpirun is gorun's own under mpirun's name: scripts of that world have rank 0
-	// host the store.
+	// Mpirun has the conventions of Open MPI's, and Mpiexec those of Hydra's, MPICH's and
+	// Intel's; scripts of that world have rank 0 host the store.
 	Mpirun = &Dialect{
-		Name: "mpirun", About: Gorun.About, tables: Gorun.tables, fallbacks: Gorun.fallbacks,
-		examples:     []example{{"mpirun -n 4 ./trainer", "four ranks of a program"}},
+		Name:  "mpirun",
+		About: "gorun, called mpirun: starts a program as the ranks of one job, MPI's or any other.",
+		examples: []example{
+			{"mpirun -n 4 ./trainer", "four ranks of a program"},
+			{"mpirun -H node1:4,node2:4 ./trainer", "eight on two hosts, over SSH"},
+			{"mpirun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
+		},
+		tables: [][]Option{
+			ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
+		},
+		fallbacks:    mpirunFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
+		slots: slotsOfOpenMPI, timeoutCode: 110,
+	}
+	Mpiexec = &Dialect{
+		Name:  "mpiexec",
+		About: "gorun, called mpiexec: starts a program as the ranks of one job, MPI's or any other.",
+		examples: []example{
+			{"mpiexec -n 4 ./trainer", "four ranks of a program"},
+			{"mpiexec -ppn 4 -hosts node1,node2 ./trainer", "eight on two hosts, over SSH"},
+			{"mpiexec -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
+		},
+		tables: [][]Option{
+			ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
+		},
+		fallbacks:    mpiexecFallbacks,
+		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
+		slots: slotsOfHydra, timeoutCode: 255,
 	}
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{
@@ -117,6 +144,33 @@ var (
 	torchrunInterpreters = []string{"GORUN_PYTHON", "PYTHON_EXEC"}
 )
 
+var (
+	mpirunFallbacks = []fallback{
+		{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+		{"timeout", "MPIEXEC_TIMEOUT"},
+		{"map-by", "OMPI_MCA_rmaps_base_mapping_policy"},
+		{"map-by", "PRTE_MCA_rmaps_default_mapping_policy"},
+		{"rank-by", "OMPI_MCA_rmaps_base_ranking_policy"},
+		{"bind-to", "OMPI_MCA_hwloc_base_binding_policy"},
+		{"bind-to", "PRTE_MCA_hwloc_default_binding_policy"},
+		{"oversubscribe", "OMPI_MCA_rmaps_base_oversubscribe"},
+		{"default-hostfile", "OMPI_MCA_orte_default_hostfile"},
+		{"default-hostfile", "PRTE_MCA_prte_default_hostfile"},
+		{"launcher-exec", "OMPI_MCA_plm_rsh_agent"},
+		{"launcher-exec", "PRTE_MCA_plm_ssh_agent"},
+		{"tag-output", "OMPI_MCA_orte_tag_output"},
+	}
+	mpiexecFallbacks = []fallback{
+		{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+		{"timeout", "MPIEXEC_TIMEOUT"},
+		{"timeout", "I_MPI_JOB_TIMEOUT"},
+		{"timeout", "I_MPI_MPIEXEC_TIMEOUT"},
+		{"hostfile", "HYDRA_HOST_FILE"},
+		{"hostfile", "I_MPI_HYDRA_HOST_FILE"},
+		{"ppn", "I_MPI_PERHOST"},
+	}
+)
+
 var torchrunFallbacks = []fallback{
 	{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 	{"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
@@ -151,8 +205,10 @@ func ByName(argv0 string) *Dialect {
 		return Torchrun
 	case "torch.distributed.launch":
 		return Launch
-	case "mpirun", "mpiexec", "orterun", "mpiexec.hydra":
+	case "mpirun", "orterun":
 		return Mpirun
+	case "mpiexec", "mpiexec.hydra":
+		return Mpiexec
 	}
 	return Gorun
 }

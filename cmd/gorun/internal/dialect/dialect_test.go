@@ -46,6 +46,10 @@ func around(variables ...string) Surroundings {
 				return []byte("rank 0=here slot=0\nrank 1=here slot=1\n"), nil
 			case "cluster.txt":
 				return []byte("node[1-4] slots=2\n"), nil
+			case "tune.conf":
+				return []byte("# comment\npml = ob1\n-mca btl tcp,self -x A=1\n"), nil
+			case "programs":
+				return []byte("# two programs\n-n 1 ./a 'one word'\n\n-n 2 -env A 1 ./b \\\n  $HOME\n"), nil
 			case "odd.txt":
 				return []byte("here:2 binding=rr\n"), nil
 			}
@@ -98,6 +102,7 @@ func fixed(n int, from string) job.Count { return job.Count{Kind: job.CountFixed
 
 // TestSpec shows what becomes of each option, in the words that a user types.
 func TestSpec(t *testing.T) {
+	one := job.Count{Kind: job.CountFixed, N: 1, From: "mpiexec's default"}
 	for line, want := range map[string]job.Spec{
 		"gorun x":                                {},
 		"gorun -n 4 x":                           {Apps: []job.App{{NumRanks: 4}}, RanksFrom: "-n 4"},
@@ -211,9 +216,9 @@ func TestSpec(t *testing.T) {
 		"gorun --mpi=pmix_v4 x":          {MPI: job.MPIPMIx},
 		"gorun --mpi none --world=job x": {MPI: job.MPINone},
 
-		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}},
-		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}},
-		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}},
+		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, Oversubscribe: true, TimeoutCode: 110},
+		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, Oversubscribe: true, TimeoutCode: 255},
+		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, Oversubscribe: true, TimeoutCode: 255},
 	} {
 		t.Run(line, func(t *testing.T) {
 			if strings.HasSuffix(line, " ") || !strings.HasSuffix(line, " x") {
@@ -378,6 +383,8 @@ func TestColons(t *testing.T) {
 		"gorun -n 1 a : -wdir=/ -np2 b":        two(job.App{Dir: "/"}),
 		"gorun -n 1 a : --no-python -n 2 b":    two(job.App{Start: job.StartExec}),
 		"mpirun -n 1 a : -wdir / -np 2 b":      two(job.App{Dir: "/"}),
+		"gorun -n 1 a : -x A=1 -n 2 b":         two(job.App{Exports: []job.Export{{Name: "A", Value: "1", HasValue: true}}}),
+		"mpiexec a : -np 2 b":                  two(job.App{}),
 		"mpirun -n 1 -- a : b":                 {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
 		"gorun -n 1 a : b":                     {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
 		"gorun -n 1 -- a : --chdir / -n 2 pwd": {{Program: "a", Args: []string{":", "--chdir", "/", "-n", "2", "pwd"}, NumRanks: 1}},
@@ -386,7 +393,7 @@ func TestColons(t *testing.T) {
 	}
 	const write = `write ": -n N %s"; for a : that is an argument put -- before the first program`
 	for line, want := range map[string][]string{
-		"gorun -n 1 a : -x A=1 -n 2 b":         {"-x A=1 counts for the whole job: put it before the first program"},
+		"gorun -n 1 a : --tee 3 -n 2 b":        {"--tee 3 counts for the whole job: put it before the first program"},
 		"gorun -n 1 a : -wdir / -n 2 --frob b": {"unknown option --frob"},
 		"gorun -n 1 a : -n":                    {"-n needs a value: -n N", fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
 		"gorun -n 1 a : --chdir / b":           {fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
@@ -395,7 +402,7 @@ func TestColons(t *testing.T) {
 		"gorun -n 1 a : --chdir / b : -n 2 c":  {fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
 		"gorun -n 1 : -n 2 b":                  {fmt.Sprintf("program 1 of 2 is missing: "+write, "PROGRAM")},
 		"mpirun -n 1 a : b":                    {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
-		"mpiexec -n 1 a : -wdir / b : -n 1 c":  {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
+		"mpirun -n 1 a : -wdir / b : -n 1 c":   {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
 		"mpirun -n 1 a :":                      {fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
 	} {
 		require.Equal(t, want, problems(t, line), line)

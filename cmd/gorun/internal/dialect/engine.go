@@ -23,13 +23,15 @@ type engineWish struct {
 var engineOption = Option{
 	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(),
 	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") + " (default: the one whose variables are set)",
-	set: func(p *parser, a arg) error {
-		err := oneOf(a.value, engine.Names()...)
-		if err == nil {
-			p.engine.name, p.engine.from = a.value, a.from
-		}
-		return err
-	},
+	set:  (*parser).setEngine,
+}
+
+func (p *parser) setEngine(a arg) error {
+	err := oneOf(a.value, engine.Names()...)
+	if err == nil {
+		p.engine.name, p.engine.from = a.value, a.from
+	}
+	return err
 }
 
 // findEngine looks for the resource manager in whose job this is.

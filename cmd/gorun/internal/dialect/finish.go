@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,6 +25,9 @@ func (p *parser) addApp(words []string) {
 		spec.RanksFrom += " : "
 	}
 	spec.RanksFrom += p.ranksFrom
+	if p.mpi.preload && p.app.Program != "" {
+		spec.Reach.Copy, p.mpi.preload = append(spec.Reach.Copy, p.app.Program), false
+	}
 	spec.Apps = append(spec.Apps, p.app)
 }
 
@@ -81,12 +85,18 @@ func (p *parser) finish() (Invocation, error) {
 	case p.dialect.batches:
 		return p.finishBatch()
 	}
+	p.finishApps()
 	p.checkPrograms()
 	p.finishHosts()
+	p.finishAppHosts()
 	p.finishStore()
 	p.finishNodes()
+	p.finishSlots()
 	p.finishCounts()
 	p.finishReach()
+	p.finishBare()
+	p.finishPE()
+	p.noteIdle()
 	p.finishOutput()
 	p.finishAction()
 	p.noteRankStarters()
@@ -118,7 +128,7 @@ func (p *parser) checkPrograms() {
 		}
 	}
 	if len(apps) == 1 {
-		p.inv.Spec.Dir, apps[0].Dir = apps[0].Dir, ""
+		p.inv.Spec.Dir, apps[0].Dir = cmp.Or(apps[0].Dir, p.inv.Spec.Dir), ""
 	}
 }
 
@@ -147,6 +157,7 @@ func (p *parser) finishCounts() {
 			spec.PerNode = job.Count{Kind: job.CountFixed, N: p.dialect.count, From: p.dialect.Name + "'s default"}
 		}
 	case total == 0 || perNode.Kind == job.CountUnset:
+	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && total <= perNode.N*nodes: // a limit, as to mpirun
 	case len(spec.Apps) > 1:
 		p.problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
 	case perNode.Kind != job.CountFixed:
@@ -222,6 +233,7 @@ func (p *parser) finishAction() {
 	if inv.Spec.Grace == 0 {
 		inv.Spec.Grace = p.dialect.grace
 	}
+	inv.Spec.TimeoutCode = p.dialect.timeoutCode
 	if inv.Spec.SignalsToHandle == nil {
 		inv.Spec.SignalsToHandle = p.dialect.signals
 	}

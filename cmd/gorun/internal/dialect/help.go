@@ -38,6 +38,9 @@ func (d *Dialect) Help() string {
 	for g := range groups {
 		b.group(d, g)
 	}
+	if d.slots != slotsOfGorun {
+		b.group(d, GroupMPI)
+	}
 	if d.subcommands {
 		b.heading("Commands (as the first word)")
 		for _, name := range commandNames {

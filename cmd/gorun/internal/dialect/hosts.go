@@ -18,6 +18,11 @@ func (p *parser) finishHosts() {
 		return
 	}
 	p.findEngine()
+	if p.hostFile.from == "" && len(p.hostLists) == 0 && p.mpi.defaultHosts.from != "" {
+		p.hostFile, p.mpi.defaultHosts = p.mpi.defaultHosts, arg{}
+		p.finishHosts()
+		return
+	}
 	all, from := listed, p.hostsFrom()
 	switch {
 	case len(filed) > 0 && len(listed) > 0:
@@ -37,6 +42,7 @@ func (p *parser) finishHosts() {
 		return
 	}
 	all = p.exclude(p.mergeHere(all), from)
+	all = p.withoutLocal(all, from)
 	p.inv.Spec.Hosts, p.inv.Spec.HostsFrom = p.firstHosts(all, from), from
 	p.checkMaxSlots(p.inv.Spec.Hosts)
 }

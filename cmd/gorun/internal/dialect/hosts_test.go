@@ -112,7 +112,7 @@ func TestReach(t *testing.T) {
 		"gorun --heartbeat 500ms --logs-to head x":        {Heartbeat: 500 * time.Millisecond, Output: job.OutputWish{LogsToHead: true}},
 		"gorun --logs-to head --logs-to node x":           {},
 		"gorun --ssh-accept-new=0 --export-all=false x":   {},
-		"mpirun --ssh-config f -oversubscribe -envall x":  {Reach: job.ReachWish{SSHConfig: "f"}, Oversubscribe: true, ExportAll: true, Store: job.StoreWish{Mode: job.StoreRank0}},
+		"mpirun --ssh-config f -oversubscribe -envall x":  {Reach: job.ReachWish{SSHConfig: "f"}, Oversubscribe: true, ExportAll: true, Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"}, TimeoutCode: 110},
 		"gorun --ssh docker --ssh-timeout 1 --agent ./g ": {Reach: job.ReachWish{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"}},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -122,20 +122,16 @@ func TestReach(t *testing.T) {
 		})
 	}
 	for line, want := range map[string]string{
-		"gorun --heartbeat 0 x":                "--heartbeat 0: not a time from 100ms to 10m0s",
-		"gorun --heartbeat 1h x":               "--heartbeat 1h: not a time from 100ms to 10m0s",
-		"gorun --ssh-timeout 0 x":              "--ssh-timeout 0: not a time from 100ms to 24h0m0s",
-		"gorun --ssh-at-once 0 x":              "--ssh-at-once 0: not a number from 1 to 1048576",
-		"gorun --logs-to me x":                 "--logs-to me: not one of node, head",
-		"gorun --agent=-x x":                   "--agent=-x: a path that begins with a dash would be taken for an option there: write ./ before it",
-		"gorun --copy= x":                      "--copy=: the value is empty",
-		"gorun --ssh ssh --ssh-config f x":     "--ssh-config f is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -F FILE'",
-		"gorun --ssh ssh --ssh-accept-new x":   "--ssh-accept-new is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
-		"gorun --nolocal x":                    "--nolocal: use --exclude localhost",
-		"gorun --iface eth0 x":                 "--iface eth0: gorun finds the interface of each host by itself; for the ranks use -x NCCL_SOCKET_IFNAME=eth0 -x GLOO_SOCKET_IFNAME=eth0",
-		"gorun --launcher ssh x":               "--launcher ssh: gorun reaches other hosts by its own SSH; leave it out, or use --ssh 'CMD ...' for another program",
-		"gorun --prefix /opt/mpi x":            "--prefix /opt/mpi: gorun sends itself to other hosts, so none has to be installed there; for libraries use -x LD_LIBRARY_PATH=/opt/mpi/lib",
-		"gorun --launch-agent /opt/bin/prte x": "--launch-agent /opt/bin/prte: use --agent /opt/bin/prte",
+		"gorun --heartbeat 0 x":              "--heartbeat 0: not a time from 100ms to 10m0s",
+		"gorun --heartbeat 1h x":             "--heartbeat 1h: not a time from 100ms to 10m0s",
+		"gorun --ssh-timeout 0 x":            "--ssh-timeout 0: not a time from 100ms to 24h0m0s",
+		"gorun --ssh-at-once 0 x":            "--ssh-at-once 0: not a number from 1 to 1048576",
+		"gorun --logs-to me x":               "--logs-to me: not one of node, head",
+		"gorun --agent=-x x":                 "--agent=-x: a path that begins with a dash would be taken for an option there: write ./ before it",
+		"gorun --copy= x":                    "--copy=: the value is empty",
+		"gorun --ssh ssh --ssh-config f x":   "--ssh-config f is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -F FILE'",
+		"gorun --ssh ssh --ssh-accept-new x": "--ssh-accept-new is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
+		"gorun --nolocal x":                  "--nolocal leaves out this host, and no other is named: add -H or --hostfile",
 	} {
 		require.Equal(t, []string{want}, problems(t, line))
 	}

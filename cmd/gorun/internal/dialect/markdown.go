@@ -14,6 +14,7 @@ func Markdown() string {
 	for g := range groups {
 		optionTable(&b, g)
 	}
+	optionTable(&b, GroupMPI)
 	optionTable(&b, GroupAccepted)
 	optionTable(&b, GroupRefused)
 	b.WriteString("\n## Exit codes\n\n| code | when |\n| --- | --- |\n")
@@ -32,7 +33,7 @@ const markdownHead = `# Options
 Options end at the program: nothing after it is read as gorun's. A lone ` + "`--`" + ` ends them too.
 Names of one letter take one dash, longer ones two. In gorun's own dialect one dash is enough for all (` + "`-wdir`, `-np`" + `), and
 everywhere underscores may stand for the dashes between words (` + "`--nproc_per_node`" + `). A value follows as the next word or behind
-` + "`=`" + `; numbers may be glued to ` + "`-n`, `-np`, `-c`, `-r`, `-t`" + ` (` + "`-n4`" + `)
+` + "`=`" + `; numbers may be glued to ` + "`-n`, `-np`, `-c`, `-N`, `-ppn`, `-r`, `-t`" + ` (` + "`-n4`" + `)
 and, for gorun bench, ` + "`-b`, `-e`, `-f`, `-i`, `-g`, `-w`" + `. A time is a number of seconds or a Go duration: ` + "`90`, `1.5`, `30m`" + `.
 
 **Variables.** Each option has the variables in its row as default. An option beats ` + "`GORUN_*`" + `, which beats ` + "`PET_*`" + `, torchrun's own. A
@@ -43,8 +44,8 @@ active virtual environment is taken, else python3.
 **Names.** Called ` + "`torchrun`" + ` (by a symbolic link) gorun has torchrun's conventions: programs are Python's unless ` + "`--no-python`" + `,
 one rank per node unless told otherwise, 30 s of grace, unambiguous prefixes of options, ` + "`${local_rank}`" + ` replaced in arguments,
 PYTHON_EXEC names the interpreter (GORUN_PYTHON is stronger), TORCH_ELASTIC_SHUTDOWN_TIMEOUT the grace, and none of mpirun's options. ` + "`gorun launch`" + `, or the name
-` + "`torch.distributed.launch`" + `, is that with ` + "`--local-rank=N`" + ` before the script's arguments unless ` + "`--use-env`" + `. Called ` + "`mpirun` or `mpiexec`" + ` it
-takes gorun's own dialect, and rank 0 hosts the store.
+` + "`torch.distributed.launch`" + `, is that with ` + "`--local-rank=N`" + ` before the script's arguments unless ` + "`--use-env`" + `. Called ` + "`mpirun`, `orterun`, `mpiexec` or `mpiexec.hydra`" + ` it has the
+conventions of those ([mpirun.md](mpirun.md)), and rank 0 hosts the store.
 
 **Hosts.** ` + "`-H`" + ` takes names or addresses with commas between them, each with the ranks that the host is meant to take behind a colon: ` + "`node1:4`" + `.
 ` + "`node[01-16,20]:8`" + ` is a range, padded as its first number is; several brackets are each with each. Before the name may stand a user, between name and
@@ -64,13 +65,14 @@ which torchrun's static rendezvous takes for node 0 everywhere, JOB_COMPLETION_I
 address. A token, from ` + "`--token-file`" + ` or GORUN_TOKEN, has nodes trust each other; its file may be read by its owner and its group alone.
 
 **Several programs.** ` + "`gorun -n 1 ./server : -n 3 ./client`" + ` starts one job, whose ranks number through the programs. Each needs its ` + "`-n`" + `;
-` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows, all others for the job, before the first program. A
+` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows; ` + "`-x`, `-H`" + ` and what says who sits where do so before a later program,
+and before the first one count for all that have none of their own; all others count for the job, before the first program. A
 lone ` + "`:`" + ` begins another program if options of gorun follow it, ` + "`-n`" + ` among them in any order; if such options follow without ` + "`-n`" + `, gorun
 refuses the line; before any other word (` + "`: echo`" + `) it is an argument. Called ` + "`mpirun` or `mpiexec`" + ` every lone ` + "`:`" + ` begins another
 program. With ` + "`--`" + ` before the first program each is an argument: ` + "`gorun -n 2 -- ./app : -n 1`" + `.
 
-The column *in* says who knows the option: g gorun, t also when called torchrun, l gorun launch alone, s gorun store alone, m gorun topo alone,
-b gorun bench alone, q gorun sbatch alone. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
+The column *in* says who knows the option: g gorun, also when called mpirun or mpiexec, t also when called torchrun, r when called mpirun, x when called
+mpiexec, l gorun launch alone, s gorun store alone, m gorun topo alone, b gorun bench alone, q gorun sbatch alone. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
 gorun sbatch takes what gorun knows and writes it onto gorun's line of the script, but for ` + "`--json`, `--print-completion`" + ` and what names hosts; where both have a name
 it means the row with q.
 `
@@ -78,7 +80,7 @@ it means the row with q.
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{launchTable, storeTable, topoTable, benchTable, Sbatch().tables[0]}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{perNodeTable, mpirunTable, mpiexecTable, launchTable, storeTable, topoTable, benchTable, Sbatch().tables[0]}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
@@ -106,6 +108,12 @@ func knownBy(o *Option) string {
 		return "g t"
 	case Gorun.exact(Spelling(o.Names[0])) == o:
 		return "g"
+	case Mpirun.exact(Spelling(o.Names[0])) == o && Mpiexec.exact(Spelling(o.Names[0])) == o:
+		return "r x"
+	case Mpirun.exact(Spelling(o.Names[0])) == o:
+		return "r"
+	case Mpiexec.exact(Spelling(o.Names[0])) == o:
+		return "x"
 	case Store.exact(Spelling(o.Names[0])) == o:
 		return "s"
 	case Topo.exact(Spelling(o.Names[0])) == o:

@@ -32,6 +32,9 @@ const (
 	// leaves both out, docs/options.md has them.
 	GroupAccepted Group = 100
 	GroupRefused  Group = 101
+	// GroupMPI holds what is done as mpirun and mpiexec do it; the help of those that are
+	// called so has it.
+	GroupMPI Group = 102
 )
 
 // String is the group's heading.
@@ -41,6 +44,8 @@ func (g Group) String() string {
 		return "Accepted, with nothing to do"
 	case GroupRefused:
 		return "Refused, with what to use instead"
+	case GroupMPI:
+		return "As mpirun and mpiexec have it"
 	}
 	return [...]string{
 		"How many ranks", "Where they run", "What Slurm gives them", "How Slurm treats the job", "How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
@@ -88,7 +93,7 @@ type Option struct {
 	// of GroupRefused it is why, and what to use instead.
 	Help string
 
-	words    int  // words of the value; 0 is one. Two are joined by "="
+	words    int  // words of the value; 0 is one. Two are joined by "=", and may be written so
 	attached bool // -n4 is -n 4: a digit may follow the name
 	optional bool // a flag that may have a value behind "=": its setter gets "true" where it has none
 	counts   bool // a flag that may be repeated; its variable holds the number

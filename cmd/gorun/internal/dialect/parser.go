@@ -51,6 +51,7 @@ type parser struct {
 
 	inv      Invocation
 	app      job.App // of the current program
+	later    bool    // it is not the first one
 	problems *multierror.Error
 
 	// What counts only together with something else.
@@ -74,6 +75,9 @@ type parser struct {
 	grace                   graceWish
 	start                   startWish // of the current program
 	bench                   benchGiven
+	mpi                     mpiGiven
+	bareApps                int     // programs with -envnone
+	appHosts                [][]arg // lists of hosts of each program
 	batch                   BatchWish
 }
 
@@ -93,8 +97,14 @@ func (p *parser) note(text string) { p.inv.Notes = append(p.inv.Notes, text) }
 // parse reads the whole command line: one program, or several with a `:`
 // between them.
 func (p *parser) parse(args []string) {
+	d := p.dialect
+	if words, found := p.programFile(d, args); found {
+		inFile := *d
+		inFile.colons = true // no shell wrote it
+		d, args = &inFile, words
+	}
 	for first := true; ; first = false {
-		r := p.dialect.rewrite(args)
+		r := d.rewrite(args)
 		p.program(r, first)
 		if !r.more {
 			return
@@ -106,7 +116,8 @@ func (p *parser) parse(args []string) {
 // program reads the options of one program and adds it to the job.
 func (p *parser) program(r rewritten, first bool) {
 	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
-	p.given, p.now, p.level = nil, nil, levelFlags
+	p.given, p.now, p.level, p.later = nil, nil, levelFlags, !first
+	p.appHosts = append(p.appHosts, nil)
 	for _, err := range r.problems {
 		p.problem(err)
 	}
@@ -217,6 +228,9 @@ func (p *parser) call(o *Option, a arg) (err error) {
 		if a.on, err = parseSwitch(a.value); err != nil {
 			return err
 		}
+	}
+	if o.Group == GroupAccepted && (a.on || o.TakesValue()) {
+		p.mpi.idle = append(p.mpi.idle, a.from+" has nothing to do: "+o.Help)
 	}
 	switch {
 	case !o.Refused():

@@ -10,6 +10,7 @@ type occurrence struct {
 	option *Option
 	value  string // of a flag "true", or what follows its "="
 	text   string // the words as they were typed
+	typed  []string
 }
 
 // rewritten is a command line, or its part up to a `:`, in the one form that
@@ -118,7 +119,7 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 		}
 		value, used = strings.Join(words, "="), 1+len(words)
 	}
-	r.options = append(r.options, occurrence{option, value, typed(args[:used])})
+	r.options = append(r.options, occurrence{option, value, typed(args[:used]), args[:used:used]})
 	return used
 }
 
@@ -135,6 +136,9 @@ func typed(words []string) string {
 // missing: at the end, or where another option stands in their place.
 func (d *Dialect) values(option *Option, args []string) []string {
 	n := max(option.words, 1)
+	if n == 2 && len(args) > 0 && strings.Contains(args[0], "=") {
+		n = 1 // -genv NAME=VALUE
+	}
 	if len(args) < n || args[0] == "--" {
 		return nil
 	}
@@ -256,7 +260,8 @@ func (d *Dialect) cluster(word string) []occurrence {
 		if o == nil || o.TakesValue() {
 			return nil
 		}
-		all = append(all, occurrence{o, "true", "-" + word[i:i+1]})
+		letter := "-" + word[i:i+1]
+		all = append(all, occurrence{o, "true", letter, []string{letter}})
 	}
 	return all
 }

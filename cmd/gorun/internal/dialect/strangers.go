@@ -76,7 +76,7 @@ func (d *Dialect) nearestVariable(name string) string {
 	if meant == nil {
 		_, meant = loose.nearest(typed[2:])
 	}
-	if meant != nil && meant.Refused() {
+	if meant != nil && (meant.Refused() || meant.Group == GroupMPI) {
 		meant = loose.exact(meant.substitute())
 	}
 	if meant == nil {
@@ -90,13 +90,16 @@ func (d *Dialect) nearestVariable(name string) string {
 	return ""
 }
 
-// substitute is the option that a refused one's help says to use, as it stands
+// substitute is the option that the help says to use, or to be the same, as it stands
 // there.
 func (o *Option) substitute() string {
 	use, found := strings.CutPrefix(o.Help, "use ")
 	if !found {
+		use, found = strings.CutPrefix(o.Help, "the same as ")
+	}
+	if !found {
 		return ""
 	}
 	name, _, _ := strings.Cut(use, " ")
-	return name
+	return strings.TrimSuffix(name, ",")
 }

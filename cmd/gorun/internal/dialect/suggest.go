@@ -76,6 +76,23 @@ func (d *Dialect) ambiguous(typed string) (meant *Option, names []string) {
 	return nil, nil
 }
 
+// farthest is the greatest farness.
+const farthest = 3
+
+// farness is how unlikely an option is meant: gorun's own come first, then those that do
+// something, then those that do nothing, then those that are refused.
+func (o *Option) farness() int {
+	switch o.Group {
+	case GroupMPI:
+		return 1
+	case GroupAccepted:
+		return 2
+	case GroupRefused:
+		return farthest
+	}
+	return 0
+}
+
 // begun lists names of the options that typed is the beginning of, those that are
 // not refused first: whoever knows an option's name shortens it.
 func (d *Dialect) begun(typed string) (meant *Option, names []string) {
@@ -85,10 +102,10 @@ func (d *Dialect) begun(typed string) (meant *Option, names []string) {
 		return nil, nil
 	}
 	var found []*Option
-	for _, refused := range []bool{false, true} {
+	for nearness := range farthest + 1 {
 		for o := range d.Options {
 			at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) })
-			if at >= 0 && o.Refused() == refused {
+			if at >= 0 && o.farness() == nearness {
 				found, names = append(found, o), append(names, Spelling(o.Names[at]))
 			}
 		}
@@ -112,10 +129,10 @@ func alike(options []*Option) *Option {
 func (d *Dialect) nearest(typed string) (name string, option *Option) {
 	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	best := min(len(typed)/3, 3) + 1
-	for _, refused := range []bool{false, true} {
+	for nearness := range farthest + 1 {
 		for o := range d.Options {
 			for _, n := range o.Names {
-				if len(n) < 2 || o.Refused() != refused {
+				if len(n) < 2 || o.farness() != nearness {
 					continue
 				}
 				if e := edits(typed, strings.ToLower(n), best); e < best {

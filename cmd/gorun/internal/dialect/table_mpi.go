@@ -17,7 +17,7 @@ var mpiTable = []Option{
 		set:  (*parser).setRanks,
 	},
 	{
-		Names: []string{"host", "hosts", "H"}, Group: GroupHosts, Value: "[USER@]HOST[[:PORT]:N],...", family: familyHosts,
+		Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts, Value: "[USER@]HOST[[:PORT]:N],...", family: familyHosts, block: true,
 		Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
 		set:  (*parser).setHosts,
 	},
@@ -27,7 +27,7 @@ var mpiTable = []Option{
 		set:  func(p *parser, a arg) error { p.hostFile = a; return nil },
 	},
 	{
-		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", from: varNone,
+		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", from: varNone, block: true,
 		Help: "give ranks a variable, or the launcher's own value of it; PRE* means all that begin so",
 		set:  (*parser).setExport,
 	},
@@ -74,6 +74,8 @@ func (p *parser) setRanks(a arg) error {
 // setHosts adds to the list: mpirun takes -H more than once.
 func (p *parser) setHosts(a arg) error {
 	p.hostLists = append(p.hostLists, a)
+	own := &p.appHosts[len(p.appHosts)-1]
+	*own = append(*own, a)
 	return nil
 }
 
@@ -88,7 +90,7 @@ func (p *parser) setExport(a arg) error {
 	case strings.ContainsRune(a.value, 0):
 		return errors.New("a variable cannot hold a zero byte")
 	}
-	p.inv.Spec.Exports = append(p.inv.Spec.Exports, job.Export{Name: name, Value: value, HasValue: given})
+	p.addExport(job.Export{Name: name, Value: value, HasValue: given}, false)
 	if p.dialect.batches && !given {
 		return p.checkBatchExport(a, name)
 	}

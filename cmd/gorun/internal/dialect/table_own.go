@@ -91,7 +91,7 @@ var ownTable = []Option{
 		set:  (*parser).setVerbose,
 	},
 	{
-		Names: []string{"version"}, Group: GroupLook, from: varNone,
+		Names: []string{"version", "V"}, Group: GroupLook, from: varNone,
 		Help: "print the version",
 		set:  func(p *parser, a arg) error { p.version = a.on; return nil },
 	},

@@ -35,6 +35,9 @@ func (p *parser) place() *job.PlaceWish {
 	if p.dialect.shows {
 		return &p.inv.Topo.Place
 	}
+	if p.later {
+		return p.ownPlace()
+	}
 	return &p.inv.Spec.Place
 }
 
@@ -50,34 +53,22 @@ func (p *parser) setMemory(a arg) error {
 func placeOptions(from variables) []Option {
 	return []Option{
 		{
-			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: from,
+			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true,
 			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
-			set: func(p *parser, a arg) (err error) {
-				p.place().MapBy, err = placed("--map-by", a, placement.ParseMapBy)
-				p.place().MapBy.From = a.from
-				return err
-			},
+			set:  func(p *parser, a arg) error { return p.setMapBy(a, a.value) },
 		},
 		{
-			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: from,
+			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true,
 			Help: "the CPUs of which object each rank gets: none, hwthread, core, l2cache, l3cache, numa, package",
-			set: func(p *parser, a arg) (err error) {
-				p.place().BindTo, err = placed("--bind-to", a, placement.ParseBindTo)
-				p.place().BindTo.From = a.from
-				return err
-			},
+			set:  (*parser).setBindTo,
 		},
 		{
-			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", from: from,
+			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true,
 			Help: "in which order ranks are numbered: as in --map-by, or fill, span",
-			set: func(p *parser, a arg) (err error) {
-				p.place().RankBy, err = placed("--rank-by", a, placement.ParseRankBy)
-				p.place().RankBy.From = a.from
-				return err
-			},
+			set:  (*parser).setRankBy,
 		},
 		{
-			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from),
+			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from), block: true,
 			Help: "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
 			set: func(p *parser, a arg) (err error) {
 				p.place().NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
@@ -85,12 +76,12 @@ func placeOptions(from variables) []Option {
 			},
 		},
 		{
-			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from,
+			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from, block: true,
 			Help: "CPUs of each rank, in whole cores",
 			set:  func(p *parser, a arg) error { return parseEach(&p.place().CPUsPerRank, a) },
 		},
 		{
-			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from,
+			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from, block: true,
 			Help: "GPUs of each rank",
 			set:  func(p *parser, a arg) error { return parseEach(&p.place().GPUsPerRank, a) },
 		},

@@ -19,7 +19,7 @@ var reachTable = []Option{
 	{
 		Names: []string{"oversubscribe"}, Group: GroupHosts,
 		Help: "allow more ranks than the hosts have slots",
-		set:  func(p *parser, a arg) error { p.inv.Spec.Oversubscribe = a.on; return nil },
+		set:  func(p *parser, a arg) error { return p.setOversubscribe(a, true) },
 	},
 	{
 		Names: []string{"ssh-config"}, Group: GroupReach, Value: "FILE",

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -17,8 +18,12 @@ var torchrunTable = []Option{
 		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu", Choices: []string{"auto", "gpu", "cpu"}, from: varBoth, family: familyCount,
 		Help: "ranks on each node: a number, one per GPU, one per CPU, or auto: per GPU where there are any, else per CPU",
 		set: func(p *parser, a arg) (err error) {
+			was := p.inv.Spec.PerNode
 			p.inv.Spec.PerNode, err = parseCount(a.value)
 			p.inv.Spec.PerNode.From = a.from
+			if p.mpi.perNode.from != "" && p.level == levelFlags && (was.Kind != p.inv.Spec.PerNode.Kind || was.N != p.inv.Spec.PerNode.N) {
+				return fmt.Errorf("contradicts %s", was.From)
+			}
 			return err
 		},
 	},

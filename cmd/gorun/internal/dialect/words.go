@@ -29,6 +29,8 @@ type commandSplitter struct {
 	words []string
 	word  strings.Builder
 	open  bool // a word has begun, if only by empty quotes
+	// literal takes what only a shell could fill in or connect as it stands.
+	literal bool
 }
 
 // end ends the word that is open.
@@ -63,7 +65,7 @@ func (s *commandSplitter) step() error {
 		}
 		s.put(s.rest[0])
 		s.rest = s.rest[1:]
-	case strings.IndexByte("|&;<>()$`", c) >= 0:
+	case !s.literal && strings.IndexByte("|&;<>()$`", c) >= 0:
 		return needsShell(c)
 	default:
 		s.put(c)
@@ -96,7 +98,7 @@ func (s *commandSplitter) double() error {
 		switch {
 		case c == '"':
 			return nil
-		case c == '$' || c == '`':
+		case !s.literal && (c == '$' || c == '`'):
 			return needsShell(c)
 		case c == '\\' && s.rest != "" && strings.IndexByte("\"\\$`", s.rest[0]) >= 0:
 			c, s.rest = s.rest[0], s.rest[1:]

@@ -1,0 +1,75 @@
+package dialect
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// optionsOf reads a stored list of a launcher's options: all spellings of one on a line,
+// and as many = as its value has words. The lists are from the help and the tables of the
+// real launchers.
+func optionsOf(t *testing.T, file string) map[string]int {
+	f, err := os.Open(filepath.Join("testdata", file))
+	require.NoError(t, err)
+	defer f.Close()
+	words := map[string]int{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		names := strings.Fields(lines.Text())
+		n := 0
+		if last := names[len(names)-1]; strings.Trim(last, "=") == "" {
+			n, names = len(last), names[:len(names)-1]
+		}
+		for _, name := range names {
+			words[name] = n
+		}
+	}
+	return words
+}
+
+// launcherOptions are the lists, and what each knows under a name that means another thing
+// elsewhere.
+var launcherOptions = []struct {
+	file    string
+	dialect *Dialect
+	size    int
+}{
+	{"options-openmpi-4.1.4.txt", Mpirun, 90},
+	{"options-openmpi-5.0.11.txt", Mpirun, 100},
+	{"options-hydra-4.0.2.txt", Mpiexec, 60},
+	{"options-hydra-5.0.2.txt", Mpiexec, 60},
+	{"options-intel-2021.18.txt", Mpiexec, 100},
+}
+
+// otherwise are names that mean another thing when gorun is called otherwise.
+var otherwise = map[string]bool{"-p": true, "--arch": true, "--soft": true, "-s": true, "-debug": true, "--debug": true, "-N": true}
+
+// TestEveryOptionOfLaunchers: all spellings are known under every name that they are typed
+// to, and take as many words as they do there.
+func TestEveryOptionOfLaunchers(t *testing.T) {
+	for _, list := range launcherOptions {
+		options := optionsOf(t, list.file)
+		require.Greater(t, len(options), list.size, list.file)
+		for _, d := range []*Dialect{list.dialect, Gorun, Mpirun, Mpiexec} {
+			for typed, words := range options {
+				if otherwise[typed] && (d != list.dialect || typed == "-p" || typed == "--arch" || typed == "--soft") { // the first is Slurm's here, the others have values in the standard
+					continue
+				}
+				o := d.exact(typed)
+				require.NotNil(t, o, "%s: %s does not know %s", list.file, d.Name, typed)
+				if o.optional && words == 1 {
+					continue
+				}
+				got := 0
+				if o.TakesValue() {
+					got = max(o.words, 1)
+				}
+				require.Equal(t, words, got, "%s: %s %s", list.file, d.Name, typed)
+			}
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorun/launcher/job"
+)
+
+// export gives ranks a variable for which an option stands. From says so in the plan.
+func (p *parser) export(a arg, name, value string) {
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, false)
+}
+
+// exportIf does so where a flag is on.
+func (p *parser) exportIf(a arg, name, value string) error {
+	if a.on {
+		p.export(a, name, value)
+	}
+	return nil
+}
+
+// addExport gives ranks of all programs a variable, or those of this program alone: what
+// stands before a later program is its own, and called mpirun or mpiexec so is what
+// stands before the first, but for what these launchers have for all programs.
+func (p *parser) addExport(e job.Export, global bool) {
+	if p.later || p.dialect.colons && !global {
+		p.app.Exports = append(p.app.Exports, e)
+		return
+	}
+	p.inv.Spec.Exports = append(p.inv.Spec.Exports, e)
+}
+
+// setEnv takes -genv and -env, which rewriting joined by "=".
+func (p *parser) setEnv(a arg, global bool) error {
+	name, value, given := strings.Cut(a.value, "=")
+	switch {
+	case name == "":
+		return errors.New("the name of a variable is missing")
+	case !given:
+		return errors.New("a name and a value are needed: " + strings.Fields(a.from)[0] + " NAME VALUE")
+	case strings.ContainsRune(a.value, 0):
+		return errors.New("a variable cannot hold a zero byte")
+	}
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, global)
+	return nil
+}
+
+// namesIn reads a list of variables, into which patterns may not come.
+func namesIn(a arg) ([]string, error) {
+	list := strings.Split(a.value, ",")
+	for _, name := range list {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return nil, fmt.Errorf("%q is no name of a variable", name)
+		}
+	}
+	return list, nil
+}
+
+// setEnvList takes -genvlist and -envlist: nothing but these.
+func (p *parser) setEnvList(a arg) error {
+	list, err := namesIn(a)
+	if err != nil {
+		return err
+	}
+	for _, name := range list {
+		p.addExport(job.Export{Name: name, From: a.from}, true)
+	}
+	a.on = true
+	return p.setEnvNone(a)
+}
+
+// setEnvNone takes -genvnone and -envnone. Where there are several programs it holds for
+// all or for none of them, as the environment of one cannot be taken away alone.
+func (p *parser) setEnvNone(a arg) error {
+	if a.on {
+		p.mpi.bare = a
+		p.bareApps++
+	}
+	return nil
+}
+
+// finishBare has ranks inherit nothing.
+func (p *parser) finishBare() {
+	if p.mpi.bare.from == "" {
+		return
+	}
+	p.inv.Spec.ExportsOnly = true
+	word := strings.Fields(p.mpi.bare.from)[0]
+	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.inv.Spec.Apps) > 1 && p.bareApps < len(p.inv.Spec.Apps) {
+		p.problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or -envexcl NAME,... for what one of them is not to have", p.mpi.bare.from))
+	}
+}
+
+// setEnvExcl takes variables away.
+func (p *parser) setEnvExcl(a arg) error {
+	list, err := namesIn(a)
+	for _, name := range list {
+		p.addExport(job.Export{Name: name, Remove: true, From: a.from}, strings.HasPrefix(strings.TrimLeft(a.from, "-"), "g"))
+	}
+	return err
+}
+
+func (p *parser) setUnset(a arg) error {
+	if a.value == "" || strings.ContainsAny(a.value, "=\x00") || strings.Contains(strings.TrimSuffix(a.value, "*"), "*") {
+		return errors.New("not the name of a variable, nor the beginning of some with * behind it")
+	}
+	p.addExport(job.Export{Name: a.value, Remove: true, From: a.from}, false)
+	return nil
+}
+
+// setLonger takes Open MPI 5's --append-env and --prepend-env.
+func (p *parser) setLonger(a arg, behind bool) error {
+	head, value, given := strings.Cut(a.value, "=")
+	name, between, bracket := strings.Cut(head, "[")
+	between, closed := strings.CutSuffix(between, "]")
+	if !given || name == "" || !bracket || !closed {
+		return errors.New("written NAME[C] VALUE, where C stands between the values: PATH[:] /opt/bin")
+	}
+	if old, _ := p.around.Lookup(name); old != "" && behind {
+		value = old + between + value
+	} else if old != "" {
+		value += between + old
+	}
+	p.export(a, name, value)
+	return nil
+}
+
+// setMCA gives ranks a parameter of Open MPI's, and does what it asks the launcher for.
+func (p *parser) setMCA(a arg) error {
+	key, value, err := parameter(a)
+	if err != nil {
+		return err
+	}
+	p.addExport(job.Export{Name: "OMPI_MCA_" + key, Value: value, HasValue: true, From: a.from}, true)
+	return p.launcherParameter(key, arg{value: value, from: a.from})
+}
+
+func (p *parser) setPRTEMCA(a arg) error {
+	key, value, err := parameter(a)
+	if err != nil {
+		return err
+	}
+	p.addExport(job.Export{Name: "PRTE_MCA_" + key, Value: value, HasValue: true, From: a.from}, true)
+	return p.launcherParameter(key, arg{value: value, from: a.from})
+}
+
+func (p *parser) setPMIXMCA(a arg) error {
+	key, value, err := parameter(a)
+	if err == nil {
+		p.addExport(job.Export{Name: "PMIX_MCA_" + key, Value: value, HasValue: true, From: a.from}, true)
+	}
+	return err
+}
+
+// parameter cuts KEY=VALUE, as rewriting leaves it.
+func parameter(a arg) (key, value string, err error) {
+	key, value, given := strings.Cut(a.value, "=")
+	switch {
+	case key == "" || strings.ContainsAny(a.value, "\x00") || strings.ContainsAny(key, " \t"):
+		return "", "", errors.New("the name of a parameter is missing")
+	case !given:
+		return "", "", errors.New("a parameter and its value are needed: --mca KEY VALUE")
+	}
+	return key, value, nil
+}
+
+// launcherParameter does what a parameter asks of the launcher; all others are a rank's
+// library's.
+func (p *parser) launcherParameter(key string, a arg) error {
+	switch key {
+	case "hwloc_base_binding_policy", "hwloc_default_binding_policy":
+		return p.setBindTo(a)
+	case "rmaps_base_mapping_policy", "rmaps_default_mapping_policy":
+		return p.setMapBy(a, a.value)
+	case "rmaps_base_ranking_policy", "rmaps_default_ranking_policy":
+		return p.setRankBy(a)
+	case "rmaps_base_oversubscribe", "rmaps_base_no_oversubscribe":
+		a.on = isOn(a.value)
+		return p.setOversubscribe(a, key == "rmaps_base_oversubscribe")
+	case "orte_default_hostfile", "prte_default_hostfile":
+		p.mpi.defaultHosts = a
+	case "plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent":
+		return p.setRSHAgent(a)
+	case "orte_tag_output":
+		p.tagOutput = p.tagOutput || isOn(a.value)
+	case "hwloc_base_report_bindings", "orte_report_bindings":
+		p.inv.Spec.Place.Report = p.inv.Spec.Place.Report || isOn(a.value)
+	}
+	return nil
+}
+
+// setRSHAgent takes Open MPI's list of programs that reach other hosts, the first that is
+// there; ssh alone is what gorun does by itself.
+func (p *parser) setRSHAgent(a arg) error {
+	for _, command := range strings.Split(a.value, ":") {
+		words, err := splitCommand(command)
+		if err != nil {
+			return err
+		}
+		if words[0] == "ssh" && len(words) == 1 {
+			return nil
+		}
+		if _, err := p.around.LookPath(words[0]); err == nil || !strings.Contains(a.value, ":") {
+			return p.setSSH(arg{value: command, from: a.from})
+		}
+	}
+	return errors.New("none of these programs is here")
+}
+
+// setTune reads files of parameters.
+func (p *parser) setTune(a arg) error {
+	if a.value == "" {
+		return errors.New("the value is empty")
+	}
+	for _, name := range strings.Split(a.value, ",") {
+		content, err := p.around.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		number := 0
+		for line := range strings.Lines(string(content)) {
+			number++
+			line, _, _ = strings.Cut(line, "#")
+			if err := p.tuneLine(strings.TrimSpace(line), fmt.Sprintf("%s (%s:%d)", a.from, name, number)); err != nil {
+				return fmt.Errorf("%s:%d: %w", name, number, err)
+			}
+		}
+	}
+	return nil
+}
+
+// tuneLine reads KEY = VALUE, or options -mca KEY VALUE and -x NAME=VALUE.
+func (p *parser) tuneLine(line, from string) error {
+	words := strings.Fields(line)
+	if len(words) > 0 && words[0][0] != '-' {
+		key, value, found := strings.Cut(line, "=")
+		if key = strings.TrimSpace(key); !found || strings.ContainsAny(key, " \t") {
+			return errors.New("not KEY = VALUE, nor -mca KEY VALUE and -x NAME=VALUE")
+		}
+		return p.setMCA(arg{value: key + "=" + strings.TrimSpace(value), from: from})
+	}
+	for len(words) > 0 {
+		var err error
+		switch option := strings.TrimLeft(words[0], "-"); {
+		case option == "x" && len(words) > 1:
+			err, words = p.setExport(arg{value: words[1], from: from}), words[2:]
+		case (option == "mca" || option == "omca" || option == "gmca") && len(words) > 2:
+			err, words = p.setMCA(arg{value: words[1] + "=" + words[2], from: from}), words[3:]
+		default:
+			return fmt.Errorf("%s: not -mca KEY VALUE, nor -x NAME=VALUE", words[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+
+	"gorun/launcher/job"
+	"gorun/placement"
+)
+
+// setMapBy takes a mapping, whatever the option is called. Modifiers that Open MPI 5 has
+// for other things than the mapping are done here.
+func (p *parser) setMapBy(a arg, value string) error {
+	value, err := p.mapModifiers(a, value)
+	if err != nil || value == "" {
+		return err
+	}
+	m, err := placed("--map-by", arg{value: value}, placement.ParseMapBy)
+	if err != nil {
+		return err
+	}
+	if m.From = a.from; m.PE == 0 {
+		m.PE = p.place().MapBy.PE
+	}
+	was := p.place().MapBy
+	switch {
+	case was.Object != placement.AnyObject && m.Object == placement.AnyObject: // modifiers alone
+		was.Oversubscribe, was.NoOversubscribe, was.Span = was.Oversubscribe || m.Oversubscribe, was.NoOversubscribe || m.NoOversubscribe, was.Span || m.Span
+		p.place().MapBy = was
+		return nil
+	case p.contradicts(a, was.From, was.Object != placement.AnyObject && (was.Object != m.Object || was.PPR != m.PPR)):
+		return fmt.Errorf("contradicts %s", was.From)
+	}
+	m.Oversubscribe, m.NoOversubscribe = m.Oversubscribe || was.Oversubscribe && !m.NoOversubscribe, m.NoOversubscribe || was.NoOversubscribe && !m.Oversubscribe
+	p.place().MapBy = m
+	return nil
+}
+
+// contradicts reports whether two options of different names, both typed, say different
+// things. Of one that is repeated the last counts.
+func (p *parser) contradicts(a arg, was string, differs bool) bool {
+	name := func(from string) string {
+		word, _, _ := strings.Cut(from, " ")
+		word, _, _ = strings.Cut(word, "=")
+		return strings.TrimLeft(word, "-")
+	}
+	return differs && p.level == levelFlags && strings.HasPrefix(was, "-") && name(was) != name(a.from)
+}
+
+// mapModifiers does what Open MPI 5 writes behind an object and is no mapping, and leaves
+// the rest. A board is all of a host.
+func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
+	fields := strings.Split(value, ":")
+	if strings.EqualFold(fields[0], "board") {
+		fields[0] = "slot"
+	}
+	if strings.EqualFold(fields[0], "ppr") && len(fields) > 2 && strings.EqualFold(fields[2], "board") {
+		fields[2] = "node"
+	}
+	left := fields[:1]
+	for _, field := range fields[1:] {
+		lower := strings.ToLower(field)
+		switch file, isFile := strings.CutPrefix(lower, "file="); {
+		case isFile && strings.EqualFold(fields[0], "rankfile"):
+			return "", p.setRankFile(arg{value: field[len(field)-len(file):], from: a.from})
+		case lower == "nolocal":
+			p.mpi.nolocal = a
+		case lower == "donotlaunch":
+			p.dryRun = true
+		case lower == "display", lower == "displaydevel":
+			p.place().Report = true
+		case lower == "hwtcpus", lower == "corecpus", lower == "inherit", lower == "noinherit", lower == "ordered":
+			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+" is left out: gorun counts cores, and hardware threads where ranks are mapped to those")
+		default:
+			left = append(left, field)
+		}
+	}
+	if len(left) == 1 && left[0] == "" && value != "" {
+		return "", nil
+	}
+	return strings.Join(left, ":"), nil
+}
+
+// setMapWord is a flag that stands for a mapping.
+func (p *parser) setMapWord(a arg, word string) error {
+	if !a.on {
+		return nil
+	}
+	return p.setMapBy(a, word)
+}
+
+// setPE takes the number of cores of each rank.
+func (p *parser) setPE(a arg) error {
+	var n int
+	if err := parseEach(&n, a); err != nil {
+		return err
+	}
+	m := &p.place().MapBy
+	if m.PE > 0 && m.PE != n {
+		return fmt.Errorf("contradicts %s", m.From)
+	}
+	m.PE = n
+	if m.From == "" {
+		m.From = a.from
+	}
+	return nil
+}
+
+// finishPE maps by NUMA node where a number of cores is all that was said, as Open MPI does.
+func (p *parser) finishPE() {
+	wishes := []*job.PlaceWish{&p.inv.Spec.Place}
+	for _, app := range p.inv.Spec.Apps {
+		if app.Place != nil {
+			wishes = append(wishes, app.Place)
+		}
+	}
+	for _, w := range wishes {
+		if w.MapBy.PE > 0 && w.MapBy.Object == placement.AnyObject {
+			w.MapBy.Object = placement.ByNUMA
+		}
+	}
+}
+
+// setBindTo takes a binding, as Open MPI or Hydra spells it.
+func (p *parser) setBindTo(a arg) error {
+	value := a.value
+	switch lower := strings.ToLower(value); {
+	case lower == "rr": // Hydra: the CPUs in turn
+		value = "core"
+	case lower == "cpu-list", strings.HasPrefix(lower, "cpu-list:"):
+		return fmt.Errorf("use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST gorun ... for those of the job")
+	case lower == "gpu", lower == "ib", lower == "en", lower == "eth", lower == "hfi":
+		return fmt.Errorf("gorun binds ranks to CPUs near a device: use %s", map[bool]string{true: "--map-by gpu", false: "--map-by nic"}[lower == "gpu"])
+	}
+	b, err := placed("--bind-to", arg{value: value}, placement.ParseBindTo)
+	if err != nil {
+		return err
+	}
+	b.From = a.from
+	was := p.place().BindTo
+	if p.contradicts(a, was.From, was.Given && b.Given && was.Object != b.Object) {
+		return fmt.Errorf("contradicts %s", was.From)
+	}
+	p.place().BindTo = b
+	return nil
+}
+
+// setBindWord is a flag that stands for a binding.
+func (p *parser) setBindWord(a arg, word string) error {
+	if !a.on {
+		return nil
+	}
+	return p.setBindTo(arg{value: word, from: a.from})
+}
+
+func (p *parser) setRankBy(a arg) (err error) {
+	p.place().RankBy, err = placed("--rank-by", a, placement.ParseRankBy)
+	p.place().RankBy.From = a.from
+	return err
+}
+
+// ownPlace begins the wish of a later program, which is nobody's until an option fills it.
+func (p *parser) ownPlace() *job.PlaceWish {
+	if p.app.Place == nil {
+		whole := p.inv.Spec.Place
+		p.app.Place = &job.PlaceWish{GPUs: whole.GPUs, Memory: whole.Memory, Isolate: whole.Isolate, Report: whole.Report}
+	}
+	return p.app.Place
+}

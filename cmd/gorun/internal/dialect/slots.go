@@ -1,0 +1,150 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+)
+
+// slotRule is what a launcher takes hosts without a number of slots for.
+type slotRule uint8
+
+const (
+	// slotsOfGorun: what GPUs they have, else one; more ranks than slots of several hosts
+	// are refused.
+	slotsOfGorun slotRule = iota
+	// slotsOfOpenMPI: their cores, but one each where they stand behind -H.
+	slotsOfOpenMPI
+	// slotsOfHydra: one.
+	slotsOfHydra
+)
+
+// finishApps moves what one program alone has to the whole job, and gives programs without
+// a number of ranks what mpiexec does.
+func (p *parser) finishApps() {
+	spec := &p.inv.Spec
+	if len(spec.Apps) == 1 {
+		app := &spec.Apps[0]
+		spec.Exports, app.Exports = append(spec.Exports, app.Exports...), nil
+		return
+	}
+	for i := range spec.Apps {
+		if p.dialect.slots == slotsOfHydra && spec.Apps[i].NumRanks == 0 {
+			spec.Apps[i].NumRanks = 1
+		}
+	}
+}
+
+// finishAppHosts gives programs the hosts that their own options name. Where only those
+// before the first program name some, they hold for all.
+func (p *parser) finishAppHosts() {
+	if !slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []arg) bool { return len(lists) > 0 }) {
+		return
+	}
+	spec := &p.inv.Spec
+	for i := range spec.Apps {
+		var own []hosts.Host
+		for _, list := range p.appHosts[i] {
+			some, err := hosts.ParseList(list.value, list.from)
+			if err != nil {
+				return // it was told before
+			}
+			own = append(own, some...)
+		}
+		spec.Apps[i].Hosts = p.amongHosts(hosts.Merge(own))
+		if len(own) > 0 && len(spec.Apps[i].Hosts) == 0 && len(spec.Hosts) > 0 {
+			p.problem(fmt.Errorf("%s: none of these hosts is left for %s", p.appHosts[i][0].from, spec.Apps[i].Program))
+		}
+	}
+}
+
+// amongHosts are those of a program's hosts that are the job's, by the names that they have
+// there.
+func (p *parser) amongHosts(own []hosts.Host) (found []hosts.Host) {
+	for _, h := range own {
+		at := slices.IndexFunc(p.inv.Spec.Hosts, func(of hosts.Host) bool {
+			return of.Name == h.Name || of.Name == p.engineName(h.Name, p.inv.Spec.Hosts) || of.Here && p.isHere(h.Name)
+		})
+		if at < 0 {
+			continue
+		}
+		slots := h.Slots
+		h = p.inv.Spec.Hosts[at]
+		h.Slots = slots
+		found = append(found, h)
+	}
+	return hosts.Merge(found)
+}
+
+// withoutLocal leaves this host out where -nolocal wants that.
+func (p *parser) withoutLocal(all []hosts.Host, from string) []hosts.Host {
+	if p.mpi.nolocal.from == "" {
+		return all
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(h hosts.Host) bool { return h.Here })
+	if len(left) == 0 {
+		p.problem(fmt.Errorf("%s leaves none of the hosts of %s", p.mpi.nolocal.from, from))
+		return all
+	}
+	return left
+}
+
+// finishSlots fills in what the launcher by whose name gorun was called takes for granted.
+func (p *parser) finishSlots() {
+	spec := &p.inv.Spec
+	if p.mpi.nolocal.from != "" && len(spec.Hosts) == 0 {
+		p.problem(fmt.Errorf("%s leaves out this host, and no other is named: add -H or --hostfile", p.mpi.nolocal.from))
+	}
+	if p.dialect.slots == slotsOfGorun {
+		return
+	}
+	if p.mpi.noOver.from == "" && !spec.Place.MapBy.NoOversubscribe {
+		spec.Oversubscribe = true
+	}
+	p.limitPerNode()
+	if p.dialect.slots == slotsOfHydra || p.hostFile.from == "" {
+		p.oneSlotEach()
+	}
+	counted := spec.PerNode.Kind != job.CountUnset || spec.Place.MapBy.PPR > 0 || spec.Place.RankFile != nil || len(spec.Apps) > 1 || spec.Apps[0].NumRanks > 0
+	open := len(spec.Hosts) == 0 || hosts.TotalSlots(spec.Hosts) == 0
+	if counted || !open || p.joins() {
+		return
+	}
+	if p.dialect.slots == slotsOfHydra {
+		spec.PerNode = job.Count{Kind: job.CountFixed, N: 1, From: "mpiexec's default"}
+		return
+	}
+	spec.PerNode = job.Count{Kind: job.CountCore, From: "mpirun's default"}
+}
+
+// oneSlotEach gives each host behind -H a slot, as every mpirun does.
+func (p *parser) oneSlotEach() {
+	all := slices.Clone(p.inv.Spec.Hosts)
+	for i := range all {
+		all[i].Slots = max(all[i].Slots, 1)
+	}
+	p.inv.Spec.Hosts = all
+}
+
+// limitPerNode takes -ppn beside -n for what it is to Hydra: slots, of which there may be
+// fewer than ranks. Open MPI refuses such ranks, and so does gorun called mpirun.
+func (p *parser) limitPerNode() {
+	spec := &p.inv.Spec
+	total := 0
+	for _, app := range spec.Apps {
+		total += app.NumRanks
+	}
+	several := len(spec.Apps) > 1
+	if p.mpi.perNode.from == "" || total == 0 || p.dialect.slots != slotsOfHydra && !several {
+		return
+	}
+	each := spec.PerNode.N
+	spec.PerNode = job.Count{}
+	all := slices.Clone(spec.Hosts)
+	for i := range all {
+		all[i].Slots = each
+	}
+	spec.Hosts, spec.SlotsFrom = all, p.mpi.perNode.from
+}

@@ -1,0 +1,208 @@
+package dialect
+
+// openmpiTable holds what mpirun of Open MPI 4 and 5 has beside mpiTable. Its rows of
+// GroupMPI do what they do there; no variable gives their defaults.
+var openmpiTable = []Option{
+	{
+		Names: []string{"mca", "gmca", "omca", "gomca"}, Group: GroupMPI, Value: "KEY VALUE", words: 2, from: varNone, block: true,
+		Help: "a parameter of Open MPI's: ranks get it as OMPI_MCA_KEY; what is the launcher's own (places, oversubscription, ssh) is done, too",
+		set:  (*parser).setMCA,
+	},
+	{
+		Names: []string{"prtemca"}, Group: GroupMPI, Value: "KEY VALUE", words: 2, from: varNone,
+		Help: "the same for Open MPI 5's launcher: ranks get PRTE_MCA_KEY",
+		set:  (*parser).setPRTEMCA,
+	},
+	{
+		Names: []string{"pmixmca", "gpmixmca"}, Group: GroupMPI, Value: "KEY VALUE", words: 2, from: varNone, block: true,
+		Help: "a parameter of PMIx's: ranks get it as PMIX_MCA_KEY",
+		set:  (*parser).setPMIXMCA,
+	},
+	{
+		Names: []string{"tune", "am", "amca"}, Group: GroupMPI, Value: "FILE,...", from: varNone,
+		Help: "files of such parameters, a line each: KEY = VALUE, or -mca KEY VALUE and -x NAME=VALUE",
+		set:  (*parser).setTune,
+	},
+	{
+		Names: []string{"set-env"}, Group: GroupMPI, Value: "NAME=VALUE", from: varNone, block: true,
+		Help: "the same as -x NAME=VALUE",
+		set:  (*parser).setExport,
+	},
+	{
+		Names: []string{"unset-env"}, Group: GroupMPI, Value: "NAME", from: varNone, block: true,
+		Help: "take a variable away from ranks; PRE* means all that begin so",
+		set:  (*parser).setUnset,
+	},
+	{
+		Names: []string{"append-env"}, Group: GroupMPI, Value: "NAME[C] VALUE", words: 2, from: varNone, block: true,
+		Help: "give ranks a variable with VALUE behind its value, C between them: append-env PATH[:] /opt/bin",
+		set:  func(p *parser, a arg) error { return p.setLonger(a, true) },
+	},
+	{
+		Names: []string{"prepend-env"}, Group: GroupMPI, Value: "NAME[C] VALUE", words: 2, from: varNone, block: true,
+		Help: "the same with VALUE before it",
+		set:  func(p *parser, a arg) error { return p.setLonger(a, false) },
+	},
+	{
+		Names: []string{"app"}, Group: GroupMPI, Value: "FILE", from: varNone, block: true,
+		Help: "programs of one job from a file, a line each with its own -n",
+		set:  (*parser).setProgramFile,
+	},
+	{
+		Names: []string{"default-hostfile"}, Group: GroupMPI, Value: "FILE", from: varNone,
+		Help: "the host file where nothing else names hosts",
+		set:  func(p *parser, a arg) error { p.mpi.defaultHosts = a; return text(new(string), a) },
+	},
+	{
+		Names: []string{"nooversubscribe"}, Group: GroupMPI, from: varNone,
+		Help: "refuse more ranks than slots or CPUs",
+		set:  func(p *parser, a arg) error { return p.setOversubscribe(a, false) },
+	},
+	{
+		Names: []string{"nolocal", "skip-launch-node"}, Group: GroupMPI, from: varNone,
+		Help: "no rank on this host",
+		set:  func(p *parser, a arg) error { return keep(&p.mpi.nolocal, a) },
+	},
+	{
+		Names: []string{"bynode"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --map-by node",
+		set:  func(p *parser, a arg) error { return p.setMapWord(a, "node") },
+	},
+	{
+		Names: []string{"byslot"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --map-by slot",
+		set:  func(p *parser, a arg) error { return p.setMapWord(a, "slot") },
+	},
+	{
+		Names: []string{"bycore"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --map-by core",
+		set:  func(p *parser, a arg) error { return p.setMapWord(a, "core") },
+	},
+	{
+		Names: []string{"bysocket"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --map-by socket",
+		set:  func(p *parser, a arg) error { return p.setMapWord(a, "socket") },
+	},
+	{
+		Names: []string{"bind-to-core"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --bind-to core",
+		set:  func(p *parser, a arg) error { return p.setBindWord(a, "core") },
+	},
+	{
+		Names: []string{"bind-to-socket"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --bind-to socket",
+		set:  func(p *parser, a arg) error { return p.setBindWord(a, "socket") },
+	},
+	{
+		Names: []string{"bind-to-none"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "the same as --bind-to none",
+		set:  func(p *parser, a arg) error { return p.setBindWord(a, "none") },
+	},
+	{
+		Names: []string{"cpus-per-proc"}, Group: GroupMPI, Value: "N", from: varNone, block: true,
+		Help: "cores of each rank, as pe=N of --map-by",
+		set:  (*parser).setPE,
+	},
+	{
+		Names: []string{"npersocket"}, Group: GroupMPI, Value: "N", from: varNone, block: true,
+		Help: "the same as --map-by ppr:N:socket",
+		set:  func(p *parser, a arg) error { return p.setMapBy(a, "ppr:"+a.value+":socket") },
+	},
+	{
+		Names: []string{"ppr"}, Group: GroupMPI, Value: "N:OBJECT", from: varNone, block: true,
+		Help: "the same as --map-by ppr:N:OBJECT",
+		set:  func(p *parser, a arg) error { return p.setMapBy(a, "ppr:"+a.value) },
+	},
+	{
+		Names: []string{"do-not-launch"}, Group: GroupMPI, from: varNone,
+		Help: "the same as --dry-run",
+		set:  func(p *parser, a arg) error { p.dryRun = p.dryRun || a.on; return nil },
+	},
+	{
+		Names: []string{"enable-recovery"}, Group: GroupMPI, from: varNone,
+		Help: "the same as --on-failure continue",
+		set:  func(p *parser, a arg) error { p.inv.Spec.Policy.Continue = a.on; return nil },
+	},
+	{
+		Names: []string{"fwd-environment"}, Group: GroupMPI, from: varNone,
+		Help: "the same as --export-all",
+		set:  func(p *parser, a arg) error { p.inv.Spec.ExportAll = a.on; return nil },
+	},
+	{
+		Names: []string{"spawn-timeout"}, Group: GroupMPI, Value: "SECONDS", from: varNone,
+		Help: "the same as --ssh-timeout",
+		set: func(p *parser, a arg) (err error) {
+			p.inv.Spec.Reach.Timeout, err = parseWithin(a.value, minReachTimeout, maxReachTimeout)
+			return err
+		},
+	},
+	{
+		Names: []string{"preload-binary"}, Group: GroupMPI, from: varNone, block: true,
+		Help: "send the program to each other host, as --copy does",
+		set:  func(p *parser, a arg) error { p.mpi.preload = a.on; return nil },
+	},
+	{
+		Names: []string{"preload-files"}, Group: GroupMPI, Value: "PATH,...", from: varNone,
+		Help: "the same as --copy of each",
+		set:  (*parser).setPreloadFiles,
+	},
+	{
+		Names: []string{"display-comm"}, Group: GroupMPI, from: varNone,
+		Help: "have Open MPI 5 say in MPI_Init how ranks talk to each other",
+		set:  func(p *parser, a arg) error { return p.exportIf(a, "OMPI_MCA_ompi_display_comm", "mpi_init") },
+	},
+	{
+		Names: []string{"display-comm-finalize"}, Group: GroupMPI, from: varNone,
+		Help: "the same in MPI_Finalize",
+		set:  func(p *parser, a arg) error { return p.exportIf(a, "OMPI_MCA_ompi_display_comm", "mpi_finalize") },
+	},
+	{
+		Names: []string{"stream-buffering"}, Group: GroupMPI, Value: "0|1|2", Choices: []string{"0", "1", "2"}, from: varNone,
+		Help: "how ranks of Open MPI 5 buffer their output: not, by lines, or in full",
+		set: func(p *parser, a arg) error {
+			p.export(a, "OMPI_MCA_ompi_stream_buffering", a.value)
+			return oneOf(a.value, "0", "1", "2")
+		},
+	},
+
+	{Names: []string{"prefix", "pmix-prefix", "app-pmix-prefix"}, Value: "DIR", Group: GroupAccepted, from: varNone, block: true, set: nothing, Help: "gorun sends itself to other hosts, so none has to be installed there; for libraries use -x LD_LIBRARY_PATH=DIR/lib"},
+	{Names: []string{"noprefix", "no-app-prefix"}, Group: GroupAccepted, from: varNone, block: true, set: nothing, Help: "nothing is taken from where a launcher is installed"},
+	{Names: []string{"launch-agent"}, Value: "PATH", Group: GroupAccepted, from: varNone, set: nothing, Help: "gorun brings its own agents along; --agent PATH is for a gorun that is there"},
+	{Names: []string{"personality"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing, Help: "ranks of every MPI are served at the same time"},
+	{Names: []string{"max-vm-size"}, Value: "N", Group: GroupAccepted, from: varNone, set: nothing, Help: "agents are started where ranks are"},
+	{Names: []string{"novm", "hetero-nodes", "fwd-mpirun-port", "use-regexp", "do-not-resolve", "enable-instant-on-support", "set-sid"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "that is about Open MPI's daemons, and there are none"},
+	{Names: []string{"debug-devel", "debug-daemons", "debug-daemons-file", "leave-session-attached", "d"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "what agents have to say always comes here; -v has more of it"},
+	{Names: []string{"no-aggregate-help", "parseable", "parsable", "no-ready-msg"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "there is no such text"},
+	{Names: []string{"show-progress"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "a start that takes long is shown on a terminal by itself"},
+	{Names: []string{"report-state-on-timeout"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "how each rank ended is always said; --report FILE has it as data"},
+	{Names: []string{"disable-recovery"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "the failure of a rank ends the job unless --on-failure continue"},
+	{Names: []string{"tmpdir"}, Value: "DIR", Group: GroupAccepted, from: varNone, set: nothing, Help: "gorun has no session directory; its few private files are in TMPDIR"},
+
+	{Names: []string{"get-stack-traces"}, Group: GroupRefused, from: varNone, Help: "use --hang-timeout D, which has ranks print their stacks before it ends the job"},
+	{Names: []string{"report-child-jobs-separately"}, Group: GroupRefused, from: varNone, Help: "ranks that were spawned belong to the job; use --report FILE, which has the exit code of each"},
+	{Names: []string{"runtime-options", "rtos"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "each has an option of its own: --timeout, --on-failure continue, --max-restarts, --dry-run, --export-all"},
+	{Names: []string{"continuous"}, Group: GroupRefused, from: varNone, Help: "use --max-restarts for a job that starts again, or --on-failure continue for one that goes on"},
+	{Names: []string{"with-ft"}, Value: "KIND", Group: GroupRefused, from: varNone, Help: "ranks that outlive others need MPI's fault tolerance, which gorun does not serve; --on-failure continue lets the others go on"},
+	{Names: []string{"initial-errhandler"}, Value: "NAME", Group: GroupRefused, from: varNone, Help: "gorun does not pass it on: have the program call MPI_Comm_set_errhandler"},
+	{Names: []string{"memory-alloc-kinds"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "gorun does not pass it on: have the program ask for them by the info of MPI_Session_init"},
+	{Names: []string{"gpu-support"}, Value: "BOOL", Group: GroupRefused, from: varNone, Help: "use --mca accelerator null to have Open MPI do without GPUs; with them is what it does by itself"},
+	{Names: []string{"pset"}, Value: "NAME", Group: GroupRefused, from: varNone, Help: "there are mpi://WORLD and mpi://SELF alone; leave it out"},
+	{Names: []string{"add-host"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "there is no machine that outlives a job, to which hosts could be added; use -H LIST"},
+	{Names: []string{"add-hostfile"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "there is no machine that outlives a job, to which hosts could be added; use --hostfile FILE"},
+	{Names: []string{"hnp", "ompi-server", "dvm-uri", "nameserver"}, Value: "URI", Group: GroupRefused, from: varNone, Help: "no server of gorun's outlives its job; ranks of one job publish and look up names without it: leave it out"},
+	{Names: []string{"dvm", "singleton", "system-server"}, Group: GroupRefused, from: varNone, Help: "no daemon of gorun's outlives its job, so that none has to be started before: leave it out"},
+	{Names: []string{"keepalive", "report-events", "report-uri"}, Value: "WHERE", Group: GroupRefused, from: varNone, Help: "gorun has no tools that connect to it; --report FILE says how the job ended"},
+	{Names: []string{"report-pid"}, Value: "WHERE", Group: GroupRefused, from: varNone, Help: "the shell knows it: $! behind gorun ... &"},
+	{Names: []string{"stop-on-exec", "stop-in-init", "stop-in-app", "output-proctable"}, Group: GroupRefused, from: varNone, Help: "gorun serves no parallel debugger; put one before the program, as in gorun -n 2 xterm -e gdb ./prog"},
+	{Names: []string{"debugger", "xterm"}, Value: "WHAT", Group: GroupRefused, from: varNone, Help: "put such a program before yours, as in gorun -n 2 xterm -hold -e ./prog"},
+	{Names: []string{"tv", "gdb", "idb"}, Group: GroupRefused, from: varNone, Help: "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"},
+	{Names: []string{"index-argv-by-rank"}, Group: GroupRefused, from: varNone, Help: "programs keep their names; RANK and the lines' labels tell ranks apart"},
+	{Names: []string{"set-cwd-to-session-dir"}, Group: GroupRefused, from: varNone, Help: "gorun has no session directory; use --chdir DIR"},
+	{Names: []string{"path", "gpath"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "use env PATH=LIST before gorun, or write the program's path"},
+	{Names: []string{"cartofile", "cf"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "gorun reads from the kernel what the machine is like; gorun topo shows it"},
+	{Names: []string{"xml-file"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "use --log-dir DIR with --redirects 3"},
+	{Names: []string{"display-devel-map", "display-diffable-map", "display-devel-allocation"}, Group: GroupRefused, from: varNone, Help: "use --report-bindings, or --dry-run --json to see the plan"},
+	{Names: []string{"display-topo"}, Group: GroupRefused, from: varNone, Help: "use gorun topo"},
+	{Names: []string{"output-directory"}, Value: "DIR", Group: GroupRefused, from: varNone, Help: "use --log-dir DIR with --tee 3, or with --redirects 3 to print nothing"},
+	{Names: []string{"arch", "soft", "file"}, Value: "WHAT", Group: GroupRefused, from: varNone, Help: "that is in MPI's standard, and no launcher has it; use -n and -H"},
+}

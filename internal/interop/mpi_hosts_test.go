@@ -1,0 +1,144 @@
+package interop
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+)
+
+// twoEach: two ranks share memory with each.
+func twoEach(int) int { return 2 }
+
+// mpiVenvs is where the environments of mpi4py really lie, which a private folder may hide.
+func mpiVenvs(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(testneeds.Repository(t), ".venv-mpi")
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// overNetworks keeps libraries to the test hosts' network: their shared memory and their CPUs are one machine's, and what libraries find out about that by
+// other means than their launcher (a boot id, device numbers) would be wrong on real hosts.
+var overNetworks = []string{"OMPI_MCA_btl=self,tcp", "OMPI_MCA_pml=ob1", "UCX_TLS=tcp,self", netmod, "FI_PROVIDER=tcp"}
+
+// TestMPIHosts: 2 × 2 ranks over hosts.
+func TestMPIHosts(t *testing.T) {
+	t.Parallel()
+	f := raise(t, testhosts.Config{Hosts: 3, Keep: []string{pythonHome(t), venv(t), mpiVenvs(t)}})
+	tests := map[string]func(*testing.T, fleet){"attached": mpiNames}
+	for _, layer := range mpiCompilers {
+		tests[string(layer)] = func(t *testing.T, f fleet) { mpiOverHosts(t, f, testneeds.NeedMPICompiler(t, layer)) }
+	}
+	for _, layer := range []testneeds.Layer{testneeds.LayerMPICH5, testneeds.LayerIntelMPI} {
+		tests["mpi4py "+string(layer)] = func(t *testing.T, f fleet) { mpi4pyOverHosts(t, f, testneeds.NeedMPI4Py(t, layer)) }
+	}
+	several(t, f, tests)
+}
+
+// mpiOverHosts: who shares memory with whom is right, calls between hosts are, and an abort ends all.
+func mpiOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
+	over := func(args ...string) job { return f.gorun(args...).with(append(overNetworks, library.Environ...)...) }
+	hello := compiled(t, library, "hello")
+	said := over("-H", "h1:2,h2:2", hello).succeedSaying(t)
+	require.Equal(t, helloLines(4, 0, 4, twoEach), linesOf(said))
+	said = over("-H", "h1:2,h2:2", "--map-by", "node", "--bind-to", "none", "-np", "4", hello).succeedSaying(t)
+	require.Equal(t, helloLines(4, 0, 4, twoEach), linesOf(said), "around the hosts")
+	said = over("-H", "h3:1,h1:2", hello).succeedSaying(t)
+	require.Equal(t, helloLines(3, 0, 3, func(rank int) int { return min(rank+1, 2) }), linesOf(said))
+	cases := words("ring all-pairs wildcards collectives vectors communicators shared-type attributes shared-window")
+	if library.Layer != testneeds.LayerMPICH {
+		cases = append(cases, "spawn", "names")
+	}
+	runCases(t, over("-H", "h1:2,h2:2", compiled(t, library, "cases")), cases)
+	got := over("-H", "h1:2,h2:2", compiled(t, library, "ends"), "abort", "3", "17").run(t)
+	require.Equal(t, 17, got.code, got.stderr)
+	require.Contains(t, got.stderr, "rank 3 failed first (h2, pid ")
+}
+
+// mpi4pyOverHosts: mpi4py, and PyTorch beside it.
+func mpi4pyOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
+	over := func(args ...string) job { return f.gorun(args...).with(append(overNetworks, library.Environ...)...) }
+	lines := suiteLines(t, over(append([]string{"-H", "h1:2,h2:2"}, suiteAnywhere(t, library)...)...))
+	require.Contains(t, lines[0], "4 ranks of ")
+	require.Contains(t, lines, "split_type: [0, 2] | [1, 2] | [0, 2] | [1, 2]")
+	if library.Layer == testneeds.LayerMPICH5 {
+		script, err := filepath.Abs("testdata/mpi/torch_meets_mpi.py")
+		require.NoError(t, err)
+		said := over("-H", "h1:1,h2:1", library.Python, script).with("OMP_NUM_THREADS=1").succeedSaying(t)
+		require.Contains(t, said, "rank 1 of 2 for MPI, 1 of 2 for PyTorch, sums 1 and 1, seen as 1")
+	}
+}
+
+// suiteAnywhere is a few cases by a path that hosts know.
+func suiteAnywhere(t *testing.T, library testneeds.MPI) []string {
+	t.Helper()
+	script, err := filepath.Abs("testdata/mpi/suite.py")
+	require.NoError(t, err)
+	return []string{library.Python, script, "send_recv", "allreduce", "alltoall_vector", "split_type", "window_shared"}
+}
+
+// mpiNames: nothing of PMI or PMIx listens where another host could come to it.
+func mpiNames(t *testing.T, f fleet) {
+	got := f.gorun("-H", "h1:1,h2:1", "sh", "-c", `echo "$PMIX_SERVER_URI3 $PMI_FD"`).run(t)
+	require.Zero(t, got.code, got.stderr)
+	for _, line := range linesOf(got.stdout) {
+		require.Regexp(t, `^gorun-node[01]\.0;tcp4://127\.0\.0\.1:\d+ 3$`, line)
+	}
+}
+
+// pythonHome is where the interpreter of the virtual environments lies.
+func pythonHome(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.EvalSymlinks(filepath.Join(testneeds.Repository(t), ".venv", "bin", "python"))
+	if err != nil {
+		return "" // its tests are skipped
+	}
+	return filepath.Dir(filepath.Dir(found))
+}
+
+// TestMPISlurm: 2 × 2 ranks in Slurm, however gorun gets there.
+func TestMPISlurm(t *testing.T) {
+	c := slurm.Cluster(t)
+	for _, layer := range debianMPI {
+		t.Run(string(layer), func(t *testing.T) {
+			t.Parallel()
+			library := testneeds.NeedMPICompiler(t, layer)
+			for form, make := range map[string]func(args ...string) job{
+				"allocation": func(args ...string) job { return inAllocation(t, c, "-N2 -n4 --ntasks-per-node=2", args...) },
+				"one gorun per node": func(args ...string) job {
+					return inStep(t, c, "-N2 --ntasks-per-node=1", append([]string{"--nproc-per-node", "2"}, args...)...)
+				},
+				"one gorun per rank": func(args ...string) job { return inStep(t, c, "-N2 -n4 --ntasks-per-node=2", args...) },
+			} {
+				mpiInSlurm(t, library, form, make)
+			}
+		})
+	}
+	t.Run("mpi4py", func(t *testing.T) {
+		t.Parallel()
+		library := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH5)
+		lines := suiteLines(t, inAllocation(t, c, "-N2 -n4 --ntasks-per-node=2", suiteAnywhere(t, library)...))
+		require.Contains(t, lines[0], "4 ranks of MPICH")
+	})
+}
+
+// mpiInSlurm runs what needs the launcher's knowledge of nodes. All nodes are this machine, so that Open MPI's shared memory of two nodes would have the same
+// names: it keeps to TCP.
+func mpiInSlurm(t *testing.T, library testneeds.MPI, form string, make func(args ...string) job) {
+	got := make(compiled(t, library, "hello")).with(overNetworks...).run(t)
+	require.Zero(t, got.code, "%s: %s%s", form, got.stdout, got.stderr)
+	for rank := range 4 {
+		require.Contains(t, got.stdout, fmt.Sprintf("rank %d of 4, 2 here, program 0, universe ", rank), form)
+	}
+	runCases(t, make(compiled(t, library, "cases")).with(overNetworks...), words("ring collectives communicators shared-type"))
+	got = make(compiled(t, library, "ends"), "abort", "2", "21").with(overNetworks...).run(t)
+	require.Equal(t, 21, got.code, "%s: %s%s", form, got.stdout, got.stderr)
+	require.Contains(t, got.stderr, "rank 2 failed first", form)
+}

@@ -1,0 +1,103 @@
+package interop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// mpi4pys are the libraries over which there is mpi4py.
+var mpi4pys = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5, testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI}
+
+// suite is the broad suite's program with some cases, all where none is named.
+func suite(library testneeds.MPI, cases ...string) []string {
+	return append([]string{library.Python, "testdata/mpi/suite.py"}, cases...)
+}
+
+// suiteLines are the lines of a job of the suite's.
+func suiteLines(t *testing.T, j job) []string {
+	t.Helper()
+	return strings.Split(strings.TrimSpace(j.succeedSaying(t)), "\n")
+}
+
+// The suite gives the same lines under gorun as under the library's own launcher.
+func TestMPISuite(t *testing.T) {
+	t.Parallel()
+	sizes := []int{2}
+	if testneeds.Soak() {
+		sizes = []int{1, 2, 3, 4, 5, 6, 7, 8}
+	}
+	for _, layer := range mpi4pys {
+		t.Run(string(layer), func(t *testing.T) {
+			t.Parallel()
+			library := testneeds.NeedMPI4Py(t, layer)
+			for _, n := range sizes {
+				theirs := suiteLines(t, job{argv: library.Launch(n, suite(library)...)}.with(library.Environ...))
+				require.Contains(t, theirs[0], fmt.Sprintf("%d ranks of ", n))
+				require.Greater(t, len(theirs), 30)
+				require.Equal(t, theirs, suiteLines(t, mpiJob(library, append([]string{"-n", fmt.Sprint(n)}, suite(library)...)...)))
+			}
+		})
+	}
+}
+
+// Wheels and mpi4py with as many ranks as there may be: what they know of each other does not depend on the library.
+func TestMPI4Py(t *testing.T) {
+	t.Parallel()
+	sizes := mpiSizes(t)
+	cases := []string{"send_recv", "broadcast", "allgather", "split_type", "attributes"}
+	var known [][]string
+	for _, layer := range []testneeds.Layer{testneeds.LayerMPICH5, testneeds.LayerIntelMPI, testneeds.LayerOpenMPI5} {
+		library := testneeds.NeedMPI4Py(t, layer)
+		some := sizes[2:]
+		if layer == testneeds.LayerOpenMPI5 && !testneeds.Soak() {
+			some = sizes[2:3]
+		}
+		for i, n := range some {
+			lines := suiteLines(t, mpiJob(library, append([]string{"-n", fmt.Sprint(n)}, suite(library, cases...)...)...))
+			require.Contains(t, lines[0], fmt.Sprintf("%d ranks of ", n))
+			if i >= len(known) {
+				known = append(known, lines[1:])
+			}
+			require.Equal(t, known[i], lines[1:], "%s", layer)
+			require.Len(t, lines, len(cases)+1)
+		}
+	}
+}
+
+// PyTorch meets MPI: in one job each rank is the same one for both, and for whoever looks for it by the variables.
+func TestMPIMeetsPyTorch(t *testing.T) {
+	t.Parallel()
+	for _, layer := range []testneeds.Layer{testneeds.LayerMPICH5, testneeds.LayerOpenMPI} {
+		t.Run(string(layer), func(t *testing.T) {
+			t.Parallel()
+			library := testneeds.NeedMPI4Py(t, layer)
+			testneeds.Torch(t)
+			said := mpiJob(library, "-n", "2", library.Python, "testdata/mpi/torch_meets_mpi.py").with("OMP_NUM_THREADS=1").succeedSaying(t)
+			var want []string
+			for rank := range 2 {
+				want = append(want, fmt.Sprintf("rank %d of 2 for MPI, %d of 2 for PyTorch, sums 1 and 1, seen as %d", rank, rank, rank))
+			}
+			require.Equal(t, want, linesOf(said))
+		})
+	}
+}
+
+// The data-parallel example of the teaching texts.
+func TestMPIExample(t *testing.T) {
+	t.Parallel()
+	library := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH5)
+	var losses []string
+	for _, n := range []string{"1", "4"} {
+		lines := linesOf(mpiJob(library, "-n", n, library.Python, example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeedSaying(t))
+		last := lines[slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "after ") })]
+		losses = append(losses, last)
+		require.Contains(t, lines, fmt.Sprintf("%s ranks have the same weights", n))
+	}
+	require.Equal(t, losses[0], losses[1], "the sum over all ranks is what one rank finds alone")
+}

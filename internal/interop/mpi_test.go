@@ -1,0 +1,218 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// mpiPrograms are the C programs of testdata/mpi, and their sources.
+var mpiPrograms = map[string][]string{
+	"hello": {"hello.c"},
+	"ends":  {"ends.c"},
+	"cases": {"cases.c", "points.c", "collectives.c", "communicators.c", "onesided.c", "dynamic.c"},
+}
+
+// mpiFlags: gcc takes MPICH's MPI_STATUSES_IGNORE for an array that is too short.
+var mpiFlags = strings.Fields("-O1 -g -std=gnu11 -Wall -Wextra -Werror -Wno-stringop-overflow -pthread")
+
+// mpiBuilt holds a function for each library and program, which compiles it once.
+var mpiBuilt sync.Map
+
+// compiled returns the path of a program of testdata/mpi, made by a library's own compiler.
+func compiled(t *testing.T, library testneeds.MPI, name string) string {
+	t.Helper()
+	key := "mpi-" + string(library.Layer) + "-" + name
+	once, _ := mpiBuilt.LoadOrStore(key, sync.OnceValues(func() (string, error) {
+		argv := append(slices.Clone(mpiFlags), "-o", built(key))
+		for _, source := range mpiPrograms[name] {
+			argv = append(argv, filepath.Join("testdata", "mpi", source))
+		}
+		if said, err := exec.Command(library.Compiler, argv...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s %s: %w\n%s", library.Compiler, name, err, said)
+		}
+		return built(key), nil
+	}))
+	path, err := once.(func() (string, error))()
+	require.NoError(t, err)
+	return path
+}
+
+// mpiJob is gorun with ranks of a library's, which find what it needs in their environment.
+func mpiJob(library testneeds.MPI, args ...string) job {
+	return gorun(args...).with(library.Environ...)
+}
+
+// mpiCompilers are the libraries for which C programs can be compiled.
+var mpiCompilers = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5, testneeds.LayerOpenMPI5}
+
+// debianMPI are those that everybody has who has Debian.
+var debianMPI = mpiCompilers[:2]
+
+// eachMPI runs a test for each of some libraries, side by side.
+func eachMPI(t *testing.T, layers []testneeds.Layer, test func(t *testing.T, library testneeds.MPI)) {
+	t.Helper()
+	for _, layer := range layers {
+		t.Run(string(layer), func(t *testing.T) {
+			t.Parallel()
+			test(t, testneeds.NeedMPICompiler(t, layer))
+		})
+	}
+}
+
+// mpiSizes are the numbers of ranks of a test: 1, 2, 4 and one of 5 to 16, or all of them in make soak.
+func mpiSizes(t *testing.T) []int {
+	t.Helper()
+	if !testneeds.Soak() {
+		return []int{1, 2, 4, 5 + testneeds.Rand(t).IntN(12)}
+	}
+	all := make([]int, 16)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+// helloLines is what ranks of hello say, sorted: here of them share memory with each.
+func helloLines(size, program, universe int, here func(rank int) int) []string {
+	var lines []string
+	for rank := range size {
+		lines = append(lines, fmt.Sprintf("rank %d of %d, %d here, program %d, universe %d", rank, size, here(rank), program, universe))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// everybody: all ranks share memory.
+func everybody(size int) func(int) int { return func(int) int { return size } }
+
+// linesOf are the lines of a text, sorted, without their ends.
+func linesOf(text string) []string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// succeedSaying runs a job that must end well; standard error may have remarks.
+func (j job) succeedSaying(t *testing.T) string {
+	t.Helper()
+	got := j.run(t)
+	require.Zero(t, got.code, "%s: stdout: %s\nstderr: %s", j.argv, got.stdout, got.stderr)
+	return got.stdout
+}
+
+// universe is MPI_UNIVERSE_SIZE of a job on this host: as many ranks as it could have.
+func universe(size int) int { return max(size, cpus()) }
+
+// cpus are those that this process may use.
+func cpus() int {
+	said, err := exec.Command("nproc").Output()
+	if err != nil {
+		return 1
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(said)))
+	return n
+}
+
+// A program in C says what MPI tells it: who it is, and whom it shares memory with.
+func TestMPIHello(t *testing.T) {
+	t.Parallel()
+	sizes := mpiSizes(t)
+	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
+		for _, n := range sizes {
+			if n > 4 && library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak() {
+				continue // a rank takes a quarter of a second to load it
+			}
+			said := mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "hello")).succeedSaying(t)
+			require.Equal(t, helloLines(n, 0, universe(n), everybody(n)), linesOf(said))
+		}
+	})
+}
+
+// What C programs do with MPI, by what it needs of the launcher.
+var (
+	casesAnywhere = words("ring all-pairs wildcards datatypes collectives in-place vectors nonblocking communicators shared-type attributes shared-window one-sided")
+	casesLarge    = words("threads big")
+	casesDynamic  = words("spawn spawn-multiple names")
+)
+
+// casesOf are the cases that a library passes under its own launcher.
+func casesOf(library testneeds.MPI, size int) []string {
+	cases := slices.Clone(casesAnywhere)
+	if size <= 4 || testneeds.Soak() {
+		cases = append(cases, casesLarge...) // with more ranks than CPUs these take long under any launcher
+	}
+	if library.Layer != testneeds.LayerOpenMPI {
+		cases = append(cases, "compare-and-swap") // 4.1.4 crashes
+	}
+	if library.Layer != testneeds.LayerMPICH {
+		cases = append(cases, casesDynamic...) // Debian 12's is built for UCX, for which it has none
+	}
+	return cases
+}
+
+// netmod: with MPICH 5 the address that UCX makes of all interfaces is longer than a C program's MPI_MAX_PORT_NAME; libfabric's is not.
+const netmod = "MPIR_CVAR_CH4_NETMOD=ofi"
+
+// runCases runs cases, each of which checks what it gets.
+func runCases(t *testing.T, j job, cases []string) {
+	t.Helper()
+	j.argv = append(j.argv, cases...)
+	want := strings.Join(cases, " ok\n") + " ok\n"
+	require.Equal(t, want, j.with(netmod).succeedSaying(t))
+}
+
+// All sorts of calls, with checked results.
+func TestMPICases(t *testing.T) {
+	t.Parallel()
+	sizes := mpiSizes(t)
+	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
+		some := sizes
+		if library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak() {
+			some = sizes[1:2]
+		}
+		for _, n := range some {
+			runCases(t, mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "cases")), casesOf(library, n))
+		}
+	})
+}
+
+// A library may be asked for by --mpi, and what it does not speak leaves it alone: then it says so, or gorun does.
+func TestMPIMode(t *testing.T) {
+	t.Parallel()
+	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix", testneeds.LayerMPICH5: "pmi1"} {
+		library := testneeds.NeedMPICompiler(t, layer)
+		said := mpiJob(library, "-n", "2", "--mpi", mode, compiled(t, library, "hello")).succeed(t)
+		require.Equal(t, helloLines(2, 0, universe(2), everybody(2)), linesOf(said))
+		got := mpiJob(library, "-n", "2", "--mpi", "none", compiled(t, library, "hello")).run(t)
+		require.Zero(t, got.code, got.stderr)
+		require.Equal(t, 2, strings.Count(got.stdout, "rank 0 of 1, "), got.stdout)
+		require.Equal(t, 1, strings.Count(got.stderr, "libmpi"), "one warning names the library: %s", got.stderr)
+		require.Contains(t, got.stderr, "--mpi")
+	}
+}
+
+// Nothing of a job with MPI is left: no file of its libraries' or of gorun's.
+func TestMPILeavesNothing(t *testing.T) {
+	t.Parallel()
+	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
+		dir := t.TempDir()
+		program := compiled(t, library, "ends")
+		for _, way := range []string{"well", "abort 1 3", "leave 1 0"} {
+			mpiJob(library, append([]string{"-n", "2", program}, words(way)...)...).with("TMPDIR=" + dir).run(t)
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left, "%s", way)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package placement
+
+// Share divides among the ranks of a layout that was put together from several what they
+// have in common: the GPUs that programs take by their local rank, and the CPUs of those
+// that are not bound. Ranks that were mapped to GPUs keep theirs.
+func (l *Layout) Share(req Request, machines []Machine) {
+	mapped := req.any(func(r Request) bool { return r.MapBy.Object == ByGPU })
+	for i := range l.Ranks {
+		if !mapped {
+			l.Ranks[i].GPUs, l.Ranks[i].GPU = nil, nil
+		}
+	}
+	if !mapped {
+		req.pairGPUs(l.Ranks, machines)
+	}
+	for i := range l.Ranks {
+		if rank := &l.Ranks[i]; len(rank.GPUs) > 0 {
+			rank.GPU = &rank.GPUs[0]
+		}
+	}
+	ofNode := l.ranksByNode()
+	for node, m := range machines {
+		l.countThreads(ofNode[node], m)
+	}
+}
+
+// Union is the CPUs of both sets.
+func (s CPUSet) Union(other CPUSet) CPUSet { return union(s, other) }
+
+// Without is the CPUs of the set that are not in the other.
+func (s CPUSet) Without(other CPUSet) CPUSet { return s.without(other) }

@@ -1,0 +1,192 @@
+package pmi
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+func TestARankThatEndsIsWaitedForInVain(t *testing.T) {
+	t.Run("here, after others came", func(t *testing.T) {
+		c := newCluster(t, 1, 0)
+		w := c.add(newWorld("w", 0, 0, 0))
+		c.begun(w, 0).says("cmd=barrier_in")
+		c.begun(w, 2).says("cmd=barrier_in")
+		c.awaitInBarrier(w, 0, 2)
+		c.servers[0].Ended(world.Proc{World: "w", Rank: 1}) // it never spoke
+		c.log.await(t, "stuck w.0 w.2 for w.1")
+	})
+	t.Run("here, before others come", func(t *testing.T) {
+		c := newCluster(t, 1, 0)
+		w := c.add(newWorld("w", 0, 0, 0))
+		c.servers[0].Ended(world.Proc{World: "w", Rank: 1})
+		c.begun(w, 2).says("cmd=barrier_in")
+		c.log.await(t, "stuck w.2 for w.1")
+	})
+	t.Run("on another node, after others came", func(t *testing.T) {
+		c := newCluster(t, 2, 0)
+		w := c.add(newWorld("w", 0, 0, 1, 1))
+		c.begun(w, 0).says("cmd=barrier_in")
+		c.begun(w, 1).says("cmd=barrier_in")
+		c.awaitInBarrier(w, 0, 1)
+		c.servers[1].Ended(world.Proc{World: "w", Rank: 3})
+		c.log.await(t, "stuck w.0 w.1 for w.3")
+	})
+	t.Run("on another node, before others come", func(t *testing.T) {
+		c := newCluster(t, 2, 0)
+		w := c.add(newWorld("w", 0, 1))
+		c.servers[1].Ended(world.Proc{World: "w", Rank: 1})
+		c.begun(w, 0).says("cmd=barrier_in")
+		c.log.await(t, "stuck w.0 for w.1")
+	})
+	t.Run("in a group", func(t *testing.T) {
+		c := newCluster(t, 1, 0)
+		w := c.add(newWorld("w", 0, 0, 0))
+		c.begun(w, 0).says("cmd=barrier_in group=0,2:7")
+		c.servers[0].Ended(world.Proc{World: "w", Rank: 1}) // no member
+		c.servers[0].Ended(world.Proc{World: "w", Rank: 2})
+		c.log.await(t, "stuck w.0 for w.2")
+		require.Len(t, c.log.all(), 2, "%q", c.log.all())
+	})
+}
+
+// awaitInBarrier waits until ranks of one node wait in the barrier of all.
+func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
+	c.t.Helper()
+	s := c.servers[w.Ranks[ranks[0]].Node]
+	sp := s.space(w.Name)
+	require.Eventually(c.t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, rank := range ranks {
+			if !sp.whole.waits(rank) {
+				return false
+			}
+		}
+		return true
+	}, 20e9, 1e6)
+}
+
+// What a rank sent before it ended counts, although its process is known to be gone first.
+func TestTheLastWordsOfARankAreRead(t *testing.T) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0, 0))
+	k := c.begun(w, 0)
+	k.says("cmd=finalize")
+	c.servers[0].Ended(k.p)
+	k.hears("cmd=finalize_ack rc=0")
+	k.closed() // this end is still open, as in a process that outlives its rank
+	require.Equal(t, []string{"began w.0 PMI-1", "finalized w.0"}, c.log.all())
+	k = c.begun(w, 1)
+	k.says("cmd=abort exitcode=42 message=no = way out")
+	c.servers[0].Ended(k.p)
+	require.Equal(t, "abort w.1 42 no = way out", c.log.await(t, "abort"))
+	require.NoError(t, k.conn.Close())
+	c.serving.Wait()
+	require.Len(t, c.log.all(), 4, "who aborts has not just left: %q", c.log.all())
+}
+
+func TestARankThatLeavesWithoutFinalize(t *testing.T) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0, 0, 0))
+	k := c.begun(w, 0)
+	require.NoError(t, k.conn.Close())
+	c.log.await(t, "left w.0")
+	require.NoError(t, c.connect(w, 1).conn.Close()) // it never began
+	k = c.begun(w, 2)
+	k.send("cmd=barr")
+	require.NoError(t, k.conn.Close())
+	c.log.await(t, "left w.2")
+	c.serving.Wait()
+	require.Len(t, c.log.all(), 4, "%q", c.log.all())
+}
+
+func TestMPIBeginsAgain(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	w := c.add(newWorld("w", 0, 1))
+	ranks := []*client{c.begun(w, 0), c.begun(w, 1)}
+	for _, value := range []string{"first", "second"} {
+		for _, k := range ranks {
+			k.init1() // again without finalize is a second program of the rank
+		}
+		ranks[0].asks("cmd=put kvsname=w key=k value="+value, "cmd=put_result rc=0 msg=success")
+		together(ranks, "cmd=barrier_in", "cmd=barrier_out")
+		ranks[1].asks("cmd=get kvsname=w key=k", "cmd=get_result rc=0 msg=success value="+value)
+		together(ranks, "cmd=finalize", "cmd=finalize_ack rc=0")
+	}
+	require.Equal(t, 4, strings.Count(strings.Join(c.log.all(), "\n"), "began"))
+	ranks[0].asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
+	ranks[0].asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")
+	ranks[0].init1()
+	c.log.await(t, "began w.0 PMI-2")
+}
+
+// A rank that sends garbage is named, and nothing else is harmed.
+func TestGarbage(t *testing.T) {
+	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
+	for sent, want := range map[string]string{
+		"\x16\x03\x01":                                    "is no request of PMI",
+		"cmd=get_maxes\n":                                 `"get_maxes" before init for PMI-1`,
+		"cmd=init pmi_version=one\n":                      `"init" has pmi_version="one"`,
+		"cmd=\n":                                          `"" before init`,
+		init + "cmd=frobnicate x=1\n":                     `a command that PMI-1 does not know: "frobnicate"`,
+		init + "cmd=put kvsname=w value=1\n":              `"put" without key`,
+		init + "cmd=get kvsname=w\n":                      `"get" without key`,
+		init + "cmd=publish_name service=a\n":             `"publish_name" without port`,
+		init + "cmd=barrier_in\ncmd=barrier_in\n":         "it comes to a barrier again",
+		init + "cmd=barrier_in group=1:1\n":               "of which it is no member",
+		init + "cmd=barrier_in group=0,9:1\n":             "which is neither WORLD, NODE nor ranks of 2",
+		init + "cmd=barrier_in group=\n":                  "which is neither WORLD, NODE nor ranks of 2",
+		init + "    12cmd=finalize":                       "is no request of PMI",
+		init2 + "cmd=get_maxes\n":                         `"get_maxes" before init for PMI-1`,
+		init2 + "    20cmd=frobnicate;x=1;;":              `a command that PMI-2 does not know: "frobnicate"`,
+		init2 + "    16cmd=kvs-put;a=b;":                  `"kvs-put" without key`,
+		init2 + "     3=1;":                               "is no key=value",
+		init2 + "   xxxxxxx":                              "where the length of a PMI-2 message is to be",
+		"cmd=singinit authtype=none\n":                    "start it with gorun",
+		"cmd=initack pmiid=1\n":                           "it says that it is rank 1",
+		"cmd=initack pmiid=2\n":                           `"initack" has pmiid="2"`,
+		"mcmd=spawn\ntotspawns=1\nendcmd\n":               "spawn before init",
+		init + "mcmd=spawn\ntotspawns=1\nendcmd\n":        "without the name of a program",
+		init + "cmd=" + strings.Repeat("x", maxLine+4096): "a request of more than 262144 bytes",
+	} {
+		t.Run(want, func(t *testing.T) { garbage(t, sent, want) })
+	}
+}
+
+func garbage(t *testing.T, sent, want string) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0, 0))
+	other := c.begun(w, 1)
+	k := c.connect(w, 0)
+	go func() { _, _ = k.conn.Write([]byte(sent)) }()
+	require.Contains(t, c.log.await(t, "broken w.0"), want)
+	all := make([]byte, 4096)
+	var last string
+	for {
+		n, err := k.conn.Read(all)
+		last += string(all[:n])
+		if err != nil {
+			break
+		}
+	}
+	require.Regexp(t, "rc=-1[ ;](err)?msg=", last, "the client is told, too")
+	other.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
+	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
+}
+
+func TestClosedServer(t *testing.T) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0, 0))
+	k := c.begun(w, 0)
+	c.servers[0].Close()
+	k.closed()
+	c.serving.Wait()
+	c.connect(w, 1).closed()
+	c.connectAs(world.Proc{World: "unknown"}, 0).closed()
+	c.serving.Wait()
+	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
+}

@@ -1,0 +1,122 @@
+package pmix
+
+import (
+	"slices"
+
+	"gorun/rendezvous/world"
+)
+
+// CONNECT and DISCONNECT: ranks of several worlds come together, after which each side
+// knows the job-level data of the other. Open MPI does both halves of MPI_Comm_connect,
+// MPI_Comm_accept and MPI_Comm_spawn so, naming all ranks of both communicators. (It has no
+// use for DISCONNECT.)
+//
+//	CONNECT, DISCONNECT   group{size n} group{n × proc} infos
+//
+// From PMIx 6 on up to two groups {info} follow that the number of infos does not count:
+// what this rank has committed, and its world's job-level data. The server has both.
+//
+// The answer is a status, and to CONNECT one group{byte object} for each world: what REQ
+// says of it, group{string namespace} group{kval}….
+
+// connect serves CONNECT.
+func (s *Server) connect(q *request) error {
+	members, infos, err := readConnect(&q.body)
+	if err != nil || len(members) == 0 {
+		return refuseEmpty(q, err)
+	}
+	s.meet(q, plan{
+		kind:    "connect",
+		members: members,
+		timeout: timeoutOf(infos),
+		done:    s.connected,
+	})
+	return nil
+}
+
+// connected tells each who came of the others' worlds.
+func (s *Server) connected(m *meeting, _ [][]byte, err error) {
+	if err != nil {
+		m.answerStatus(statusError)
+		return
+	}
+	s.lock()
+	defer s.unlock()
+	for p, q := range m.arrived {
+		var e encoder
+		e.oneStatus(statusSuccess)
+		for _, name := range worldsOf(m.who) {
+			if n := s.spaces[name]; n != q.conn.space {
+				e.oneBytes(n.toldOthers(slices.Index(n.world.Hosts, s.hostName(p))))
+			}
+		}
+		q.reply(e.b)
+	}
+}
+
+// toldOthers is a world's job-level data as ranks of other worlds get it that run on a host,
+// given by its index among those of this world, -1 for none of them: what REQ says to the
+// world's own, but for the directories.
+func (n *namespace) toldOthers(host int) []byte {
+	var e encoder
+	e.oneString(n.world.Name)
+	infos := n.jobInfos()
+	if host >= 0 {
+		infos = append(infos, n.hostInfos(host)...)
+	}
+	for _, i := range infos {
+		e.oneKval(i.key, i.value)
+	}
+	e.oneKval("pmix.mblob", bytesValue(n.hostMap()))
+	for rank := range n.world.Ranks {
+		e.oneKval("pmix.pblob", bytesValue(n.rankBlob(rank, worldDirs{})))
+	}
+	return e.b
+}
+
+// worldsOf are the worlds of some ranks, which are in order.
+func worldsOf(who []world.Proc) []string {
+	var names []string
+	for _, p := range who {
+		if len(names) == 0 || names[len(names)-1] != p.World {
+			names = append(names, p.World)
+		}
+	}
+	return names
+}
+
+// disconnect serves DISCONNECT.
+func (s *Server) disconnect(q *request) error {
+	members, infos, err := readConnect(&q.body)
+	if err != nil || len(members) == 0 {
+		return refuseEmpty(q, err)
+	}
+	s.meet(q, plan{
+		kind:    "disconnect",
+		members: members,
+		timeout: timeoutOf(infos),
+		done:    func(m *meeting, _ [][]byte, err error) { m.answerStatus(outcome(err)) },
+	})
+	return nil
+}
+
+func readConnect(d *decoder) ([]proc, []info, error) {
+	members, infos := d.procList(), d.infoList()
+	return members, infos, d.err
+}
+
+// refuseEmpty answers a request that names nobody, unless it cannot be read at all.
+func refuseEmpty(q *request, err error) error {
+	if err == nil {
+		q.status(statusBadParameter)
+	}
+	return err
+}
+
+// outcome is the status of a meeting.
+func outcome(err error) status {
+	if err != nil {
+		return statusError
+	}
+	return statusSuccess
+}

@@ -1,0 +1,343 @@
+package pmix
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"gorun/rendezvous/world"
+)
+
+func writePublish(e *encoder, infos ...info) {
+	e.group(1)
+	e.uint32(testUID)
+	e.infoList(infos)
+}
+
+// writeLookup is LOOKUP's and UNPUBLISH's body.
+func writeLookup(e *encoder, keys []string, infos ...info) {
+	e.group(1)
+	e.uint32(testUID)
+	e.oneSize(len(keys))
+	for _, k := range keys {
+		e.oneString(k)
+	}
+	e.infoList(infos)
+}
+
+func publishes(infos ...info) func(*encoder) { return func(e *encoder) { writePublish(e, infos...) } }
+
+func looksUp(keys []string, infos ...info) func(*encoder) {
+	return func(e *encoder) { writeLookup(e, keys, infos...) }
+}
+
+func byteInfo(key string, typ dataType, n uint8) info {
+	return info{key: key, value: value{typ, []byte{n}}}
+}
+
+func textInfo(key, text string) info { return info{key: key, value: stringValue(text)} }
+
+var waitFlag = info{key: keyWait, value: boolValue(true)}
+
+// pdataList reads what comes after the status of a LOOKUP.
+func pdataList(t *testing.T, d decoder) []string {
+	t.Helper()
+	n := d.oneSize()
+	d.expect(n)
+	var all []string
+	for range n {
+		p, key, v := d.proc(), d.string(), d.value()
+		text, _ := v.string()
+		all = append(all, fmt.Sprintf("%s.%d %s=%s", p.nspace, p.rank, key, text))
+	}
+	if d.err != nil || d.more() {
+		t.Fatalf("the answer does not end where it should: %v, %d bytes are left", d.err, len(d.b))
+	}
+	return all
+}
+
+func same[T any](t *testing.T, what string, has, want T) {
+	t.Helper()
+	if h, w := fmt.Sprint(has), fmt.Sprint(want); h != w {
+		t.Errorf("%s: %s, want %s", what, h, w)
+	}
+}
+
+func TestNamesReachOtherNodes(t *testing.T) {
+	r := newRig(t, 2)
+	r.add("w", 1, 1)
+	a, b := r.dial(world.Proc{World: "w"}, "5.0.11"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
+
+	waits := b.ask(commandLookup, looksUp([]string{"port"}, waitFlag, info{key: keyTimeout, value: uint32Value(60)}))
+	a.do(commandPublish, statusSuccess, publishes(textInfo("port", "17"), byteInfo(keyPersistence, typePersist, persistSession)))
+	same(t, "what is looked up", pdataList(t, b.expect(waits, statusSuccess)), []string{"w.0 port=17"})
+
+	a.do(commandPublish, statusExists, publishes(textInfo("other", "1"), textInfo("port", "18")))
+	b.do(commandLookup, statusNotFound, looksUp([]string{"other"}))
+	b.do(commandLookup, statusPartialSuccess, looksUp([]string{"port", "other"}))
+	b.do(commandUnpublish, statusNoPermissions, looksUp([]string{"port"}))
+	a.do(commandUnpublish, statusSuccess, looksUp([]string{"port"}))
+	a.do(commandUnpublish, statusNotFound, looksUp([]string{"port"}))
+	a.do(commandLookup, statusNotFound, looksUp([]string{"port"}))
+}
+
+func TestNamesAreSeenByWhomTheyAreFor(t *testing.T) {
+	r := newRig(t, 2)
+	r.add("w", 2, 1)
+	r.add("v", 1, 0)
+	own := r.dial(world.Proc{World: "w"}, "5.0.11")
+	same1 := r.dial(world.Proc{World: "w", Rank: 1}, "5.0.11")
+	far := r.dial(world.Proc{World: "w", Rank: 2}, "5.0.11")
+	foreign := r.dial(world.Proc{World: "v"}, "5.0.11")
+	all := []*peer{own, same1, far, foreign}
+	for _, c := range []struct {
+		to     dataRange
+		seenBy []bool
+	}{
+		{rangeProcLocal, []bool{true, false, false, false}},
+		{rangeLocal, []bool{true, true, false, true}},
+		{rangeNamespace, []bool{true, true, true, false}},
+		{4, []bool{true, true, true, true}},
+		{5, []bool{true, true, true, true}},
+	} {
+		key := fmt.Sprint("range", c.to)
+		own.do(commandPublish, statusSuccess, publishes(textInfo(key, "x"), byteInfo(keyRange, typeDataRange, uint8(c.to))))
+		for i, who := range all {
+			want := statusNotFound
+			if c.seenBy[i] {
+				want = statusSuccess
+			}
+			who.do(commandLookup, want, looksUp([]string{key}))
+		}
+		own.do(commandUnpublish, statusSuccess, looksUp([]string{key}))
+	}
+}
+
+func TestNameToBeReadOnce(t *testing.T) {
+	r := newRig(t, 1)
+	r.add("w", 1)
+	c := r.dial(world.Proc{World: "w"}, "4.2.2")
+	c.do(commandPublish, statusSuccess, publishes(textInfo("k", "x"), byteInfo(keyPersistence, typePersist, persistFirstRead)))
+	c.do(commandLookup, statusSuccess, looksUp([]string{"k"}))
+	c.do(commandLookup, statusNotFound, looksUp([]string{"k"}))
+}
+
+func TestLookupWaitsForSomeOfItsKeys(t *testing.T) {
+	r := newRig(t, 1)
+	r.add("w", 2)
+	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
+	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "z"}, info{key: keyWait, value: uint32Value(2)}))
+	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "1")))
+	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "2")))
+	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 z=1", "w.0 x=2"})
+}
+
+func writeConnect(members []proc, infos ...info) func(*encoder) {
+	return func(e *encoder) {
+		e.procList(members)
+		e.infoList(infos)
+	}
+}
+
+func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
+	r := newRig(t, 2)
+	r.add("v", 1, 1)
+	r.add("w", 1, 0)
+	members := []proc{{"w", 0}, {"v", rankWildcard}}
+	v0 := r.dial(world.Proc{World: "v"}, "5.0.11")
+	v1 := r.dial(world.Proc{World: "v", Rank: 1}, "6.1.0")
+	w0 := r.dial(world.Proc{World: "w"}, "3.2.5")
+	for range 2 { // the same ranks may meet again
+		tag0, tag1 := v0.ask(commandConnect, writeConnect(members)), v1.ask(commandConnect, func(e *encoder) {
+			writeConnect(members)(e)
+			e.group(1) // PMIx 6 adds what the number of infos does not count
+			e.info(info{key: "pmix.pdata", value: infoArrayValue(nil)})
+		})
+		d := w0.do(commandConnect, statusSuccess, writeConnect([]proc{{"v", 0}, {"v", 1}, {"w", rankWildcard}}))
+		same(t, "what w hears of", jobInfosOf(t, d), []string{"v"})
+		same(t, "what v's rank 0 hears of", jobInfosOf(t, v0.expect(tag0, statusSuccess)), []string{"w"})
+		same(t, "what v's rank 1 hears of", jobInfosOf(t, v1.expect(tag1, statusSuccess)), []string{"w"})
+		tag0, tag1 = v0.ask(commandDisconnect, writeConnect(members)), v1.ask(commandDisconnect, writeConnect(members))
+		w0.do(commandDisconnect, statusSuccess, writeConnect(members))
+		v0.expect(tag0, statusSuccess)
+		v1.expect(tag1, statusSuccess)
+	}
+	w0.do(commandConnect, statusNotFound, writeConnect([]proc{{"u", 0}, {"w", 0}}))
+	w0.do(commandConnect, statusBadParameter, writeConnect(nil))
+}
+
+// jobInfosOf are the namespaces of an answer to CONNECT, whose job-level data must have
+// their size.
+func jobInfosOf(t *testing.T, d decoder) []string {
+	t.Helper()
+	var names []string
+	for d.more() {
+		d.one()
+		inner := decoder{b: d.bytes()}
+		names = append(names, inner.oneString())
+		if _, ok := lookUp(inner.b, "pmix.job.size"); !ok {
+			t.Errorf("the job-level data of %s have no size", names[len(names)-1])
+		}
+	}
+	if d.err != nil {
+		t.Fatal(d.err)
+	}
+	return names
+}
+
+func TestConnectMayTakeNoLongerThanItsTimeout(t *testing.T) {
+	r := newRig(t, 1)
+	r.add("w", 2)
+	c := r.dial(world.Proc{World: "w"}, "5.0.11")
+	c.do(commandConnect, statusTimeout, writeConnect([]proc{{"w", rankWildcard}}, info{key: keyTimeout, value: uint32Value(1)}))
+}
+
+func TestSpawn(t *testing.T) {
+	r := newRig(t, 1)
+	r.add("w", 1)
+	c := r.dial(world.Proc{World: "w"}, "4.2.2")
+	program := func(e *encoder) {
+		e.string("child")
+		e.uint16(uint16(typeInt32))
+		e.uint32(3)
+		for _, a := range []string{"child", "one", "a b"} {
+			e.string(a)
+		}
+		env := []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1", "OMPI_MCA_btl=self", "OMPI_MCA_ess=pmi"}
+		e.uint32(uint32(len(env)))
+		for _, entry := range env {
+			e.string(entry)
+		}
+		e.string("/here")
+		e.uint16(uint16(typeInt32))
+		e.uint32(2)
+		infos := []info{
+			textInfo(keyWorkDir, "/there"), textInfo(keyHosts, "a:2,b"), textInfo(keyHostFile, "hosts"),
+			{key: keySetVariable, value: newValue(typeEnvar, func(e *encoder) {
+				e.string("COLOUR")
+				e.string("red")
+				e.uint8(0)
+			})},
+		}
+		e.size(len(infos))
+		for _, i := range infos {
+			e.info(i)
+		}
+	}
+	body := func(e *encoder) {
+		e.infoList([]info{textInfo("pmix.mapby", "core"), {key: "pmix.nonpmi", value: boolValue(true)}})
+		e.oneSize(1)
+		e.group(1)
+		program(e)
+	}
+	d := c.do(commandSpawn, statusSuccess, body)
+	same(t, "the new world", d.oneString(), "w-child")
+	want := world.Spawn{By: world.Proc{World: "w"}, Apps: []world.SpawnApp{{
+		Program: "child", Args: []string{"one", "a b"}, NumRanks: 2, Dir: "/there", Hosts: "a:2,b", HostFile: "hosts",
+		Env:  []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_btl=self", "COLOUR=red"},
+		Info: []world.Pair{{Key: "pmix.mapby", Value: "core"}, {Key: "pmix.nonpmi", Value: "true"}},
+	}}}
+	same(t, "what the launcher is asked for", fmt.Sprintf("%+v", r.starter.spawns[0]), fmt.Sprintf("%+v", want))
+
+	child := r.dial(world.Proc{World: "w-child"}, "4.2.2")
+	d = childInfo(child)
+	same(t, "the namespace", d.oneString(), "w-child")
+	v, _ := lookUp(d.b, "pmix.parent")
+	parent, _ := v.proc()
+	same(t, "the parent", parent, proc{"w", 0})
+
+	r.starter.fail = fmt.Errorf("child: %w", os.ErrNotExist)
+	c.do(commandSpawn, statusProgramNotFound, body)
+	r.starter.fail = errNoRoom
+	c.do(commandSpawn, statusJobNotLaunched, body)
+	same(t, "what the user reads", slices.ContainsFunc(r.starter.heard, func(s string) bool {
+		return s == "{w 0} says MPI_Comm_spawn: no room for 4 ranks more\n"
+	}), true)
+	c.do(commandSpawn, statusBadParameter, func(e *encoder) {
+		e.infoList(nil)
+		e.oneSize(0)
+	})
+}
+
+func childInfo(c *peer) decoder {
+	c.ask(commandJobInfo, func(*encoder) {})
+	_, d := c.answer()
+	return d
+}
+
+func writeConstruct(name string, members []proc, infos ...info) func(*encoder) {
+	return func(e *encoder) {
+		e.oneString(name)
+		e.procList(members)
+		e.infoList(infos)
+	}
+}
+
+// inGroup is what Open MPI 5 gives to a group.
+func inGroup(localID int) []info {
+	return []info{
+		{key: keyAssignNumber, value: boolValue(true)},
+		{key: keyGroupInfo, value: infoArrayValue([]info{{key: "pmix.grp.lclid", value: sizeValue(localID)}})},
+	}
+}
+
+func TestGroupOfClientsOfAllVersions(t *testing.T) {
+	r := newRig(t, 2)
+	r.add("w", 2, 1)
+	old := r.dial(world.Proc{World: "w"}, "4.2.2")
+	five := r.dial(world.Proc{World: "w", Rank: 1}, "5.0.11")
+	six := r.dial(world.Proc{World: "w", Rank: 2}, "6.1.0")
+	members := []proc{{"w", 2}, {"w", 0}, {"w", 1}}
+	var numbers []int64
+	for round := range 2 {
+		oldTag := old.ask(commandGroupConstruct, writeConstruct("g", members, inGroup(10)[0]))
+		fiveTag := five.ask(commandGroupConstruct, writeConstruct("g", members, inGroup(11)...))
+		d := six.do(commandGroupConstruct, statusSuccess, writeConstruct("g", members, inGroup(12)...))
+		same(t, "the members that 6.1 hears of", d.procList(), []proc{{"w", 0}, {"w", 1}, {"w", 2}})
+		same(t, "whether there is a number", d.oneUint8(), 1)
+		d.one()
+		number := d.integer()
+		same(t, "how many gave something", d.oneSize(), 2)
+		d.one()
+		given, _ := d.info().value.infos()
+		same(t, "what the first gave", fmt.Sprint(given[0].key, given[1].key), "pmix.procidpmix.grp.lclid")
+
+		d = old.expect(oldTag, statusSuccess)
+		d.one()
+		same(t, "the number that 4.2 hears of", d.integer(), number)
+		d = five.expect(fiveTag, statusSuccess)
+		same(t, "the members that 5.0 hears of", len(d.procList()), 3)
+		d.one()
+		same(t, "the number that 5.0 hears of", d.integer(), number)
+		if slices.Contains(numbers, int64(number)) || number < 1000 {
+			t.Errorf("round %d: the number %d is not new", round, number)
+		}
+		numbers = append(numbers, int64(number))
+
+		oldTag = old.ask(commandGroupDestruct, func(e *encoder) {
+			e.oneString("g")
+			e.infoList(nil)
+		})
+		fiveTag = five.ask(commandGroupDestruct, writeConstruct("g", members))
+		six.do(commandGroupDestruct, statusSuccess, writeConstruct("g", members))
+		old.expect(oldTag, statusSuccess)
+		five.expect(fiveTag, statusSuccess)
+	}
+	old.do(commandGroupDestruct, statusNotFound, func(e *encoder) {
+		e.oneString("g")
+		e.infoList(nil)
+	})
+	old.do(commandGroupConstruct, statusBadParameter, writeConstruct("g", nil))
+}
+
+func TestIsBefore(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		want    bool
+	}{{"4.2.2", true}, {"4.2.3rc1", true}, {"4.2.4", false}, {"3.2.5", true}, {"5.0.11", false}, {"4.10.0", false}, {"", false}, {"4.1", true}, {"7", false}} {
+		if has := isBefore(c.version, 4, 2, 4); has != c.want {
+			t.Errorf("isBefore(%q, 4.2.4) is %v", c.version, has)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package pmix
+
+import (
+	"testing"
+
+	"gorun/rendezvous/world"
+)
+
+// FuzzDynamicBodies reads bodies of the requests by which worlds meet and come to be, and
+// what nodes send each other about groups.
+func FuzzDynamicBodies(f *testing.F) {
+	for _, write := range []func(*encoder){
+		publishes(textInfo("k", "v"), byteInfo(keyRange, typeDataRange, uint8(rangeLocal)), byteInfo(keyPersistence, typePersist, 1)),
+		looksUp([]string{"a", "b"}, waitFlag),
+		writeConnect([]proc{{"w", 0}, {"v", rankWildcard}}),
+		writeConstruct("g", []proc{{"w", 0}}, inGroup(3)...),
+		func(e *encoder) {
+			e.infoList(nil)
+			e.oneSize(1)
+			e.group(1)
+			e.string("p")
+			e.uint16(uint16(typeInt32))
+			e.uint32(0)
+			e.uint32(0)
+			e.string("/")
+			e.uint16(uint16(typeInt32))
+			e.uint32(1)
+			e.size(0)
+		},
+	} {
+		var e encoder
+		write(&e)
+		f.Add(e.b)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := decoder{b: body}
+		d.oneUint32()
+		readPublication(d.infoList(), place{host: "h"})
+		d = decoder{b: body}
+		d.oneUint32()
+		keys := d.stringList()
+		wait, need := readWait(d.infoList(), len(keys))
+		if need > len(keys) || need < 0 || wait < -1 {
+			t.Errorf("%d of %d keys in %v", need, len(keys), wait)
+		}
+		d = decoder{b: body}
+		forAll, apps := d.infoList(), d.appList()
+		if wish, ok := readSpawn(world.Proc{World: "w"}, forAll, apps); ok && len(wish.Apps) != len(apps) {
+			t.Errorf("%d programs of %d are left", len(wish.Apps), len(apps))
+		}
+		d = decoder{b: body}
+		_, infos, _ := readConnect(&d)
+		if timeoutOf(infos) < 0 {
+			t.Error("a time before now")
+		}
+		c := readConstruct(decoder{b: body})
+		if all, err := mergeOffers([][]byte{body}); err == nil {
+			constructAnswer("6.1.0", c.procs, all)
+		}
+	})
+}

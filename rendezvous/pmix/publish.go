@@ -1,0 +1,329 @@
+package pmix
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// PUBLISH, LOOKUP and UNPUBLISH: names that one rank makes known to others. They live at
+// the head (exchange.Publish), so that all worlds of the job see them. Open MPI needs them
+// for MPI_Publish_name and for each MPI_Comm_accept, MPI_Comm_connect and MPI_Comm_spawn:
+// both roots publish who they are under "PORT:accept" and "PORT:connect", to be forgotten
+// at the first read, and wait for the other's.
+//
+//	PUBLISH    group{uint32 uid} infos
+//	LOOKUP     group{uint32 uid} group{size keys} keys × group{string} infos
+//	UNPUBLISH  like LOOKUP; no keys: all of the caller's
+//
+// Infos are group{size n} and, if n > 0, group{n × info}. PUBLISH and UNPUBLISH are answered
+// by a status; LOOKUP by a status and, if that is success, group{size n} group{n × pdata}.
+// The same in PMIx 3.2 to 6.1.
+
+// Attributes of these requests; what else PUBLISH has is data.
+const (
+	keyRange       = "pmix.range"
+	keyPersistence = "pmix.persist"
+	keyWait        = "pmix.wait"
+)
+
+// persistence says when a name is forgotten (pmix_persistence_t).
+const (
+	persistIndefinitely = 0
+	persistFirstRead    = 1
+	persistProc         = 2
+	persistApp          = 3
+	persistSession      = 4
+)
+
+// publication is what PUBLISH asks for.
+type publication struct {
+	data  []info
+	space string
+	keep  exchange.Keep
+}
+
+// publish serves PUBLISH.
+func (s *Server) publish(q *request) error {
+	q.body.oneUint32()
+	infos := q.body.infoList()
+	if q.body.err != nil {
+		return q.body.err
+	}
+	at := s.placeOf(q.from())
+	p := readPublication(infos, at)
+	if len(p.data) == 0 {
+		q.status(statusBadParameter)
+		return nil
+	}
+	s.publishNext(q, p, at.worldSize, 0)
+	return nil
+}
+
+// place is where a rank is among others.
+type place struct {
+	rank      world.Proc
+	host      string
+	worldSize int
+}
+
+func (s *Server) placeOf(p world.Proc) place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, _, ok := s.find(p)
+	if !ok {
+		return place{rank: p}
+	}
+	return place{rank: p, host: s.hostName(p), worldSize: len(n.world.Ranks)}
+}
+
+// readPublication splits what is to be known from what says how. Without a range it is the
+// whole job's, without a persistence it ends with the world of the caller.
+func readPublication(infos []info, by place) publication {
+	p := publication{space: spaceAll, keep: exchange.KeepWorld}
+	for _, i := range infos {
+		n, _ := i.value.integer()
+		switch i.key {
+		case keyRange:
+			p.space = spaceOf(dataRange(n), by)
+		case keyPersistence:
+			p.keep = keepOf(n)
+		case keyTimeout:
+		default:
+			p.data = append(p.data, i)
+		}
+	}
+	return p
+}
+
+func keepOf(persistence int64) exchange.Keep {
+	switch persistence {
+	case persistFirstRead:
+		return exchange.KeepRead
+	case persistProc:
+		return exchange.KeepOwner
+	case persistApp:
+		return exchange.KeepWorld
+	case persistIndefinitely, persistSession:
+	}
+	return exchange.KeepJob // a job is a session
+}
+
+// spaceAll is the space of names that the whole job may see.
+const spaceAll = "pmix"
+
+// spaceOf is where a range puts names. A job is all that there is: session, global and what
+// is for the resource manager are one; so is a range that lists ranks.
+func spaceOf(to dataRange, by place) string {
+	switch to {
+	case rangeProcLocal:
+		return fmt.Sprintf("pmix:%s:%d", by.rank.World, by.rank.Rank)
+	case rangeNamespace:
+		return "pmix:" + by.rank.World
+	case rangeLocal:
+		return "pmix@" + by.host
+	}
+	return spaceAll
+}
+
+// spacesOf are those that a rank sees, the narrowest first.
+func spacesOf(by place) []string {
+	return []string{
+		spaceOf(rangeProcLocal, by), spaceOf(rangeNamespace, by), spaceOf(rangeLocal, by), spaceAll,
+	}
+}
+
+// publishNext publishes the data from index n on, one after another. If one is known
+// already none is published.
+func (s *Server) publishNext(q *request, p publication, worldSize, n int) {
+	if n == len(p.data) {
+		q.status(statusSuccess)
+		return
+	}
+	var e encoder
+	e.value(p.data[n].value)
+	name := exchange.Published{
+		Space: p.space, Name: p.data[n].key, Value: e.b, Owner: q.from(), Keep: p.keep, WorldSize: worldSize,
+	}
+	exchange.Publish(s.cfg.Plane, name, func(err error) {
+		if err == nil {
+			s.publishNext(q, p, worldSize, n+1)
+			return
+		}
+		for _, done := range p.data[:n] {
+			exchange.Unpublish(s.cfg.Plane, p.space, done.key, q.from(), func(error) {})
+		}
+		q.status(nameStatus(err, statusError))
+	})
+}
+
+// nameStatus is the status for an error of the names; other if it is none of theirs.
+func nameStatus(err error, other status) status {
+	switch {
+	case err == nil:
+		return statusSuccess
+	case errors.Is(err, exchange.ErrPublished):
+		return statusExists // PMIx says -53 (duplicate key), which Open MPI calls an internal error
+	case errors.Is(err, exchange.ErrNotPublished):
+		return statusNotFound
+	case errors.Is(err, exchange.ErrNotOwner):
+		return statusNoPermissions
+	case errors.Is(err, exchange.ErrTooMany):
+		return statusOutOfResource
+	}
+	return other
+}
+
+// lookup serves LOOKUP.
+func (s *Server) lookup(q *request) error {
+	q.body.oneUint32()
+	keys := q.body.stringList()
+	infos := q.body.infoList()
+	if q.body.err != nil {
+		return q.body.err
+	}
+	if len(keys) == 0 {
+		q.status(statusBadParameter)
+		return nil
+	}
+	l := &lookup{q: q, keys: len(keys)}
+	var wait time.Duration
+	wait, l.need = readWait(infos, len(keys))
+	l.waits = wait != 0
+	spaces := spacesOf(s.placeOf(q.from()))
+	for _, key := range keys {
+		wanted := exchange.Wanted{Spaces: spaces, Name: key, By: q.from(), Wait: wait}
+		exchange.Lookup(s.cfg.Plane, wanted, func(n exchange.Published, err error) { l.came(key, n, err) })
+	}
+	return nil
+}
+
+// readWait is how long a lookup waits (0: not at all; below 0: for ever), and for how many
+// of its keys. "wait" is a number of keys, 0 for all of them, or a flag, as Open MPI has it.
+func readWait(infos []info, keys int) (wait time.Duration, need int) {
+	v, ok := find(infos, keyWait)
+	if !ok || v.typ == typeBool && !v.isTrue() {
+		return 0, keys
+	}
+	need = keys
+	if n, ok := v.integer(); ok && v.typ != typeBool && n > 0 && n < int64(keys) {
+		need = int(n)
+	}
+	t, _ := find(infos, keyTimeout)
+	seconds, _ := t.integer()
+	if seconds <= 0 || seconds > 1<<31 {
+		return -1, need
+	}
+	return time.Duration(seconds) * time.Second, need
+}
+
+// lookup is a LOOKUP whose keys are looked up, each on its own.
+type lookup struct {
+	q          *request
+	keys, need int
+	waits      bool
+
+	mu       sync.Mutex
+	found    int
+	missed   int
+	pdata    encoder
+	err      error
+	answered bool
+}
+
+// came takes what became of one key, and answers when that decides it.
+func (l *lookup) came(key string, n exchange.Published, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		err = l.add(key, n)
+	}
+	if err != nil {
+		l.missed++
+		l.err = err
+	}
+	if l.answered || l.found < l.need && l.found+l.missed < l.keys {
+		return
+	}
+	l.answered = true
+	l.answer()
+}
+
+func (l *lookup) add(key string, n exchange.Published) error {
+	d := decoder{b: n.Value}
+	v := d.value()
+	if d.err != nil {
+		return d.err
+	}
+	l.found++
+	l.pdata.pdata(fromWorld(n.Owner), key, v)
+	return nil
+}
+
+// answer tells what was found. Clients drop what comes with another status than success,
+// but those that know of partial success see it.
+func (l *lookup) answer() {
+	code := statusSuccess
+	if l.found < l.need {
+		code = statusPartialSuccess
+		if l.found == 0 {
+			code = nameStatus(l.err, statusError)
+		}
+		if l.waits && errors.Is(l.err, exchange.ErrNotPublished) {
+			code = statusTimeout
+		}
+	}
+	var e encoder
+	e.oneStatus(code)
+	if l.found > 0 {
+		e.oneSize(l.found)
+		e.group(l.found)
+		e.b = append(e.b, l.pdata.b...)
+	}
+	l.q.reply(e.b)
+}
+
+// unpublish serves UNPUBLISH.
+func (s *Server) unpublish(q *request) error {
+	q.body.oneUint32()
+	keys := q.body.stringList()
+	infos := q.body.infoList()
+	if q.body.err != nil {
+		return q.body.err
+	}
+	spaces := spacesOf(s.placeOf(q.from()))
+	if v, ok := find(infos, keyRange); ok {
+		n, _ := v.integer()
+		spaces = []string{spaceOf(dataRange(n), s.placeOf(q.from()))}
+	}
+	if len(keys) == 0 {
+		// Which names are the caller's the head alone knows, and forgets at its end.
+		q.status(statusNotSupported)
+		return nil
+	}
+	s.unpublishNext(q, spaces, keys, 0)
+	return nil
+}
+
+// unpublishNext forgets the first of the keys, in the first of the spaces from index n on
+// that has it, and then the others.
+func (s *Server) unpublishNext(q *request, spaces, keys []string, n int) {
+	if len(keys) == 0 {
+		q.status(statusSuccess)
+		return
+	}
+	exchange.Unpublish(s.cfg.Plane, spaces[n], keys[0], q.from(), func(err error) {
+		switch {
+		case err == nil:
+			s.unpublishNext(q, spaces, keys[1:], 0)
+		case errors.Is(err, exchange.ErrNotPublished) && n+1 < len(spaces):
+			s.unpublishNext(q, spaces, keys, n+1)
+		default:
+			q.status(nameStatus(err, statusError))
+		}
+	})
+}

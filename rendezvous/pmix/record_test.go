@@ -1,0 +1,212 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"gorun/rendezvous/world"
+)
+
+// To record sessions of a new release of PMIx or Open MPI:
+//
+//	go test ./rendezvous/pmix -run TestRecord -record NAME -about TEXT -ranks 2 -args PROGRAM ARGUMENT…
+//
+// runs the program's ranks against a server and writes testdata/sessions/NAME.gz. An MPI
+// program or testdata/client.c, a small PMIx client, will do; without -record nothing is run.
+var (
+	recordName     = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
+	recordAbout    = flag.String("about", "", "what is recorded")
+	recordChildren = flag.Bool("children", false, "run what the program spawns")
+	recordNodes    = flag.Int("nodes", 1, "on how many nodes, which are one host in truth")
+	recordRanks    = flag.Int("ranks", 2, "how many ranks of it are run")
+)
+
+func TestRecord(t *testing.T) {
+	if *recordName == "" {
+		return // nothing is asked for
+	}
+	r := newRig(t, *recordNodes)
+	w := r.addSessionWorld(*recordRanks)
+	rec := &tape{session: &session{about: *recordAbout, ranks: *recordRanks}}
+	run := &ranksRun{t: t}
+	for _, s := range r.servers {
+		run.uris = append(run.uris, serveTapped(t, s, rec))
+	}
+	if *recordChildren {
+		r.starter.start = run.spawned
+	}
+	for rank := range w.Ranks {
+		if err := run.start(w, rank, flag.Args(), "", nil); err != nil {
+			t.Error(err)
+		}
+	}
+	run.running.Wait()
+	t.Log(r.starter.heard, r.starter.broken)
+	if *recordName == "-" {
+		return
+	}
+	rec.save(t, filepath.Join("testdata", "sessions", *recordName+".gz"))
+}
+
+// serveTapped has a server listen until the test ends, and returns its address.
+func serveTapped(t *testing.T, s *Server, rec *tape) string {
+	listener, uri, err := s.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			nc, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { s.Serve(&tapped{Conn: nc, rec: rec, rank: -1}) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		s.Close()
+		serving.Wait()
+	})
+	return uri
+}
+
+// ranksRun are processes of ranks.
+type ranksRun struct {
+	t       *testing.T
+	uris    []string // of the nodes' servers
+	running sync.WaitGroup
+}
+
+// start runs a rank until it ends, for a minute at most.
+func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, env []string) error {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, dir
+	at := w.Ranks[rank]
+	c.Env = append(os.Environ(),
+		"PMIX_NAMESPACE="+w.Name, fmt.Sprint("PMIX_RANK=", rank), "PMIX_SERVER_URI3="+r.uris[at.Node],
+		"PMIX_SECURITY_MODE=native", "PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+		"PMIX_GDS_MODULE=hash", "PMIX_VERSION=4.2.2", "PMIX_HOSTNAME="+w.Hosts[at.Host],
+		"PMIX_SERVER_TMPDIR="+os.TempDir(), "PMIX_SYSTEM_TMPDIR="+os.TempDir(),
+		"OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1")
+	c.Env = append(c.Env, env...)
+	if err := c.Start(); err != nil {
+		return err
+	}
+	late := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	r.running.Go(func() {
+		if err := c.Wait(); err != nil {
+			r.t.Errorf("%v: %v", argv, err)
+		}
+		late.Stop()
+	})
+	return nil
+}
+
+// spawned runs the ranks of a world that a rank spawns.
+func (r *ranksRun) spawned(w *world.World, apps []world.SpawnApp) error {
+	for rank, of := range w.Ranks {
+		a := apps[of.App]
+		if err := r.start(w, rank, append([]string{a.Program}, a.Args...), a.Dir, a.Env); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tape takes down what passes.
+type tape struct {
+	mu      sync.Mutex
+	session *session
+}
+
+func (r *tape) add(rank int, toServer bool, message []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session.messages = append(r.session.messages, sessionMessage{rank, toServer, message})
+}
+
+func (r *tape) save(t *testing.T, path string) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := r.session.write(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tapped is a connection whose messages are recorded. They are when they are whole: what
+// the server has sent before it is, on another connection too, comes before it then.
+type tapped struct {
+	net.Conn
+	rec     *tape
+	rank    int // known from the handshake on
+	mu      sync.Mutex
+	in, out []byte
+	greeted bool
+}
+
+func (c *tapped) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in = append(c.in, b[:n]...)
+	for {
+		order := binary.ByteOrder(binary.BigEndian)
+		if c.rank < 0 {
+			order = binary.NativeEndian
+		}
+		m := firstMessage(&c.in, order)
+		if m == nil {
+			return n, err
+		}
+		if c.rank < 0 {
+			g, _ := parseGreeting(m[headerSize:])
+			c.rank = int(g.who.rank)
+		}
+		c.rec.add(c.rank, true, m)
+	}
+}
+
+func (c *tapped) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.out = append(c.out, b...)
+	if !c.greeted && len(c.out) >= 8 {
+		c.greeted = true
+		c.rec.add(c.rank, false, c.out[:8:8])
+		c.out = c.out[8:]
+	}
+	for m := firstMessage(&c.out, binary.BigEndian); m != nil; m = firstMessage(&c.out, binary.BigEndian) {
+		c.rec.add(c.rank, false, m)
+	}
+	c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// firstMessage takes the first whole message from a stream; nil: there is none.
+func firstMessage(stream *[]byte, order binary.ByteOrder) []byte {
+	b := *stream
+	if len(b) < headerSize {
+		return nil
+	}
+	n := headerSize + int(order.Uint32(b[8:]))
+	if len(b) < n {
+		return nil
+	}
+	*stream = b[n:]
+	return append([]byte(nil), b[:n]...)
+}

@@ -1,0 +1,325 @@
+package pmix
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gorun/rendezvous/world"
+)
+
+// Recorded sessions of real clients, testdata/sessions/NAME.gz: the client's bytes are sent
+// to a server once more, whose answers must be those of the recording; of what is known of a
+// world from the beginning all items must be there, of the same types. record_test.go makes
+// the files, which are lines of text:
+//
+//	# what was recorded
+//	ranks N
+//	RANK > HEX    a message of that rank's, the first one its handshake
+//	RANK < HEX    the server's
+//
+// in the order in which they were seen.
+
+// sessionMessage is a message of a session.
+type sessionMessage struct {
+	rank     int
+	toServer bool
+	bytes    []byte
+}
+
+// session is what one program's ranks and the server said.
+type session struct {
+	about    string
+	ranks    int
+	messages []sessionMessage
+}
+
+// sessionWorld is the name of the world of all recorded sessions.
+const sessionWorld = "golden"
+
+func readSession(path string) (*session, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{}
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if err := s.addLine(lines.Text()); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return s, lines.Err()
+}
+
+func (s *session) addLine(line string) error {
+	fields := strings.Fields(line)
+	switch {
+	case strings.HasPrefix(line, "#"):
+		s.about = strings.TrimSpace(line[1:])
+	case len(fields) == 2 && fields[0] == "ranks":
+		n, err := strconv.Atoi(fields[1])
+		s.ranks = n
+		return err
+	case len(fields) == 3:
+		rank, err := strconv.Atoi(fields[0])
+		if err != nil {
+			return err
+		}
+		b, err := hex.DecodeString(fields[2])
+		s.messages = append(s.messages, sessionMessage{rank, fields[1] == ">", b})
+		return err
+	default:
+		return fmt.Errorf("the line %.40q is none of a session's", line)
+	}
+	return nil
+}
+
+func (s *session) write(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\nranks %d\n", s.about, s.ranks)
+	for _, m := range s.messages {
+		way := "<"
+		if m.toServer {
+			way = ">"
+		}
+		fmt.Fprintf(&b, "%d %s %x\n", m.rank, way, m.bytes)
+	}
+	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+func TestRecordedSessions(t *testing.T) {
+	files, err := filepath.Glob("testdata/sessions/*.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no sessions: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".gz"), func(t *testing.T) {
+			s, err := readSession(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replay(t, s)
+		})
+	}
+}
+
+// replay sends what the ranks of a session sent, in that order, each message once those of
+// the server's have come that came before it.
+func replay(t *testing.T, s *session) {
+	r := newRig(t, 1)
+	r.addSessionWorld(s.ranks)
+	players := make([]*player, s.ranks)
+	for rank := range players {
+		players[rank] = newPlayer(r, s, rank)
+	}
+	for _, m := range s.messages {
+		p := players[m.rank]
+		if m.toServer {
+			p.send(m.bytes)
+		} else {
+			p.receive()
+		}
+	}
+	for _, p := range players {
+		if len(p.wanted) > 0 {
+			t.Errorf("rank %d: %d answers have not come", p.rank, len(p.wanted))
+		}
+	}
+	r.starter.mu.Lock()
+	defer r.starter.mu.Unlock()
+	for _, err := range r.starter.broken {
+		t.Error(err)
+	}
+	if begun := len(r.starter.heard); begun < 2*s.ranks {
+		t.Errorf("of %d ranks that begin and finalize the launcher hears %v", s.ranks, r.starter.heard)
+	}
+}
+
+// addSessionWorld adds the world in which sessions are recorded and played, spread over the
+// nodes.
+func (r *rig) addSessionWorld(ranks int) *world.World {
+	w := &world.World{Name: sessionWorld, Universe: ranks, Apps: []world.App{{NumRanks: ranks, Argv: []string{"prog"}}}}
+	local := make([]int, len(r.servers))
+	for node := range r.servers {
+		w.Hosts = append(w.Hosts, fmt.Sprint("host", node))
+	}
+	for i := range ranks {
+		node := i * len(r.servers) / ranks
+		w.Ranks = append(w.Ranks, world.Rank{Job: i, Host: node, Node: node, LocalRank: local[node], NodeRank: local[node]})
+		local[node]++
+	}
+	r.addWorld(w)
+	return w
+}
+
+// player is one rank of a session.
+type player struct {
+	*peer
+	rank    int
+	greeted bool
+	// asked are the requests, by tag; wanted are the answers that are still
+	// to come.
+	asked  map[uint32]asked
+	wanted [][]byte
+}
+
+func newPlayer(r *rig, s *session, rank int) *player {
+	here, there := tcpPair(r.t)
+	here.SetDeadline(time.Now().Add(time.Minute))
+	served := make(chan struct{})
+	go func() {
+		r.servers[0].Serve(there)
+		close(served)
+	}()
+	r.t.Cleanup(func() {
+		here.Close()
+		<-served
+	})
+	p := &player{peer: &peer{t: r.t, nc: here}, rank: rank, asked: map[uint32]asked{}}
+	for _, m := range s.messages {
+		if m.rank == rank && !m.toServer {
+			p.wanted = append(p.wanted, m.bytes)
+		}
+	}
+	return p
+}
+
+// tagOf is the tag of a message after the handshake.
+func tagOf(message []byte) uint32 { return binary.BigEndian.Uint32(message[4:]) }
+
+func (p *player) send(message []byte) {
+	if len(message) > headerSize+4 && binary.BigEndian.Uint32(message) != 0xffffffff {
+		d := decoder{b: message[headerSize:]}
+		r := asked{command: command(d.oneUint8())}
+		if r.command == commandGet {
+			d.oneString()
+			d.oneUint32()
+			d.infoList()
+			r.reserved = strings.HasPrefix(d.oneString(), "pmix.")
+		}
+		p.asked[tagOf(message)] = r
+	}
+	p.write(message)
+}
+
+// receive takes the server's next message and compares it with the recorded one.
+func (p *player) receive() {
+	p.t.Helper()
+	if !p.greeted {
+		p.greeted = true
+		var has [8]byte
+		p.read(has[:])
+		if status := binary.BigEndian.Uint32(has[:]); status != 0 {
+			p.t.Fatalf("rank %d is refused with %d", p.rank, int32(status))
+		}
+		p.wanted = p.wanted[1:]
+		return
+	}
+	tag, body := p.answer()
+	i := slices.IndexFunc(p.wanted, func(m []byte) bool { return tagOf(m) == tag })
+	if i < 0 {
+		p.t.Fatalf("rank %d gets an answer to %d, which nothing asks for", p.rank, tag)
+	}
+	want := p.wanted[i][headerSize:]
+	p.wanted = slices.Delete(p.wanted, i, i+1)
+	if missing := p.asked[tag].compare(body.b, want); missing != "" {
+		p.t.Errorf("rank %d, command %d, tag %d: the answer is\n%x\nwant\n%x\nmissing: %s", p.rank, p.asked[tag].command, tag, body.b, want, missing)
+	}
+}
+
+// asked is a request of a session.
+type asked struct {
+	command
+	// reserved: it is a GET of a key of PMIx's own.
+	reserved bool
+}
+
+// compare reports what an answer lacks; "": nothing.
+func (a asked) compare(has, want []byte) string {
+	switch {
+	case a.command == commandJobInfo:
+		return missingItems(jobItems(decoder{b: has}), jobItems(decoder{b: want}))
+	case a.command == commandConnect:
+		return missingItems(connectItems(decoder{b: has}), connectItems(decoder{b: want}))
+	case a.reserved: // more may be known than once was
+		return ""
+	case a.command == commandJobControl: // what it may have removed depends on where it is
+		return ""
+	case !bytes.Equal(has, want):
+		return "it is another"
+	}
+	return ""
+}
+
+func missingItems(has, want map[string]bool) string {
+	var missing []string
+	for item := range want {
+		// Whether a host has more ranks than CPUs depends on where this runs.
+		if !has[item] && !strings.Contains(item, "pmix.ndosub") {
+			missing = append(missing, item)
+		}
+	}
+	return strings.Join(missing, ", ")
+}
+
+// connectItems are the items of an answer to CONNECT.
+func connectItems(d decoder) map[string]bool {
+	items := map[string]bool{fmt.Sprint("status ", d.oneStatus()): true}
+	for d.more() {
+		d.one()
+		maps.Copy(items, jobItems(decoder{b: d.bytes()}))
+	}
+	return items
+}
+
+// jobItems are the items of a world, each "WORLD key type" or "WORLD rank N key type".
+func jobItems(d decoder) map[string]bool {
+	items := map[string]bool{}
+	addItems(items, d.oneString(), &d)
+	return items
+}
+
+func addItems(items map[string]bool, of string, d *decoder) {
+	for d.more() {
+		d.one()
+		k := d.kval()
+		items[fmt.Sprint(of, " ", k.key, " ", k.value.typ)] = true
+		if k.key == "pmix.pblob" {
+			inner, _ := k.value.bytes()
+			rank := decoder{b: inner}
+			addItems(items, fmt.Sprint(of, " rank ", rank.oneUint32()), &rank)
+			if rank.err != nil {
+				d.fail(rank.err)
+			}
+		}
+	}
+	if d.err != nil {
+		items[d.err.Error()] = true
+	}
+}
