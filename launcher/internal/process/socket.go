@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// RankSocket is the descriptor at which a rank has its end of a socket pair.
+const RankSocket = 3
+
 // connectSocket makes r's socket pair: our end in r, the rank's in s.child. Each end has
 // its own status flags: the rank's stays blocking, as clients of PMI expect.
 func (s *spawner) connectSocket(r *rank, theirs *childEnds) error {
