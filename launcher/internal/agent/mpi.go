@@ -28,10 +28,12 @@ type mpi struct {
 	dir     string       // for PMIx, made when it is asked for
 	doorway net.Listener // where PMIx clients come to; nil: it is not served
 
-	// making guards the servers and those who have ended. What a server calls here never takes it.
+	pmix pmixServer // nil: it is not served
+
+	// making guards what follows: PMI's server, which worlds they know and those who have ended. What a server calls here never
+	// takes it.
 	making sync.Mutex
 	pmi    pmiServer
-	pmix   pmixServer
 	peopled
 	ended []int // ranks of the job
 
@@ -82,6 +84,9 @@ func (j *running) newMPI() *mpi {
 	for _, w := range m.wish.Worlds {
 		m.worlds[w.Name] = w
 	}
+	if m.wish.PMIx { // other nodes may ask it before this one's ranks are started
+		m.pmix = m.makers.pmix(m)
+	}
 	return m
 }
 
@@ -97,7 +102,6 @@ func (m *mpi) open() {
 		return
 	}
 	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
-	m.pmix = m.makers.pmix(m)
 	l, uri, err := m.pmix.Listen()
 	if err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
@@ -316,8 +320,11 @@ func (m *mpi) close() {
 	if m.doorway != nil {
 		_ = m.doorway.Close()
 	}
-	if m.pmi != nil {
-		m.pmi.Close()
+	m.making.Lock()
+	pmi := m.pmi
+	m.making.Unlock()
+	if pmi != nil {
+		pmi.Close()
 	}
 	if m.pmix != nil {
 		m.pmix.Close()
