@@ -104,6 +104,9 @@ func (s *Server) arrange(q *request, i info) bool {
 				return false
 			}
 			q.conn.member.leftovers = append(q.conn.member.leftovers, name)
+			if s.cfg.Cleanup != nil {
+				s.afterUnlock(func() { s.cfg.Cleanup(name) })
+			}
 		}
 		return true
 	case i.key == keyCleanUpDir:

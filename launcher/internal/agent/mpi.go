@@ -29,10 +29,12 @@ type mpi struct {
 	dir     string   // for PMIx, made when it is asked for
 	doorway *doorway // where PMIx clients come to; nil: it is not served
 
-	// making guards the servers and those who have ended. What a server calls here never takes it.
+	pmix pmixServer // nil: it is not served
+
+	// making guards what follows: PMI's server, which worlds they know and those who have ended. What a server calls here never
+	// takes it.
 	making sync.Mutex
 	pmi    pmiServer
-	pmix   pmixServer
 	peopled
 	ended []int // ranks of the job
 
@@ -83,6 +85,9 @@ func (j *running) newMPI() *mpi {
 	for _, w := range m.wish.Worlds {
 		m.worlds[w.Name] = w
 	}
+	if m.wish.PMIx { // other nodes may ask it before this one's ranks are started
+		m.pmix = m.makers.pmix(m)
+	}
 	return m
 }
 
@@ -95,7 +100,6 @@ func (m *mpi) open() {
 		return
 	}
 	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
-	m.pmix = m.makers.pmix(m)
 	var err error
 	if m.doorway, err = openDoorway(); err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
@@ -121,6 +125,20 @@ func (m *mpi) privateDir() (string, error) {
 		return "", fmt.Errorf("make a directory for MPI: %w; TMPDIR names one that can be written to", err)
 	}
 	return m.dir, nil
+}
+
+// sharedMemory is where MPI libraries have files that take memory until they are removed.
+const sharedMemory = "/dev/shm"
+
+// guardFile has the guard remove shared memory that a rank would leave if it were killed together with this process. A file
+// elsewhere, which keeps nothing busy, might be a directory by then.
+func (m *mpi) guardFile(file string) {
+	info, err := os.Lstat(file)
+	if filepath.Dir(file) != sharedMemory || err == nil && !info.Mode().IsRegular() {
+		return
+	}
+	<-m.job.guard.began
+	m.job.guard.addPath(file)
 }
 
 // acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
@@ -311,8 +329,11 @@ func (m *mpi) close() {
 	if m.doorway != nil {
 		m.doorway.close()
 	}
-	if m.pmi != nil {
-		m.pmi.Close()
+	m.making.Lock()
+	pmi := m.pmi
+	m.making.Unlock()
+	if pmi != nil {
+		pmi.Close()
 	}
 	if m.pmix != nil {
 		m.pmix.Close()

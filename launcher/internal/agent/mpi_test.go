@@ -69,6 +69,7 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 		pmi:  func(*mpi) pmiServer { pmi.note("made"); return fakePMI{pmi} },
 		pmix: func(*mpi) pmixServer { return fakePMIx{pmix} },
 	}
+	m.pmix = m.makers.pmix(m)
 	return m, pmi, pmix
 }
 
