@@ -20,6 +20,9 @@ type Config struct {
 	// Dir makes a directory that this user alone can enter and returns its name. It is
 	// called once, when the first rank connects; whoever gave it removes the directory.
 	Dir func() (string, error)
+	// Leaves hears of files that a rank wishes to have removed when it has ended, which this
+	// server does, before the rank makes them; nil: nobody does.
+	Leaves func(files []string)
 }
 
 // Server is one node's.
