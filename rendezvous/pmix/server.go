@@ -20,9 +20,9 @@ type Config struct {
 	// Dir makes a directory that this user alone can enter and returns its name. It is
 	// called once, when the first rank connects; whoever gave it removes the directory.
 	Dir func() (string, error)
-	// Cleanup hears of a file that a rank wants removed when it has ended, for whoever does
-	// that where this process is killed; nil: nobody does.
-	Cleanup func(file string)
+	// Leaves hears of files that a rank wishes to have removed when it has ended, which this
+	// server does, before the rank makes them; nil: nobody does.
+	Leaves func(files []string)
 }
 
 // Server is one node's.

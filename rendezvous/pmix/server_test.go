@@ -3,6 +3,7 @@ package pmix
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -368,7 +369,7 @@ func TestFilesThatRanksLeave(t *testing.T) {
 		files = append(files, file)
 	}
 	told := make(chan string, 8)
-	all.servers[0].cfg.Cleanup = func(file string) { told <- file }
+	all.servers[0].cfg.Leaves = func(files []string) { told <- strings.Join(files, ",") }
 	control := func(c *client, infos ...info) status {
 		return c.status(commandJobControl, func(e *encoder) { e.procList(nil); e.infoList(infos) })
 	}

@@ -127,20 +127,6 @@ func (m *mpi) privateDir() (string, error) {
 	return m.dir, nil
 }
 
-// sharedMemory is where MPI libraries have files that take memory until they are removed.
-const sharedMemory = "/dev/shm"
-
-// guardFile has the guard remove shared memory that a rank would leave if it were killed together with this process. A file
-// elsewhere, which keeps nothing busy, might be a directory by then.
-func (m *mpi) guardFile(file string) {
-	info, err := os.Lstat(file)
-	if filepath.Dir(file) != sharedMemory || err == nil && !info.Mode().IsRegular() {
-		return
-	}
-	<-m.job.guard.began
-	m.job.guard.addPath(file)
-}
-
 // acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
 const acceptPause = 10 * time.Millisecond
 

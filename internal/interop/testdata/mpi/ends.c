@@ -14,6 +14,7 @@
  *   both RANK         RANK has a child, which calls MPI_Init when RANK has done so
  *   twice RANK        RANK calls MPI_Init a second time, which is an error of the program's
  *   again RANK        RANK calls MPI_Init after MPI_Finalize, which is one, too
+ *   wait              all ranks say their process id and wait for ever
  *   finalized CODE    all ranks end with CODE behind MPI_Finalize
  */
 #include <mpi.h>
@@ -74,6 +75,12 @@ static void begin(void) {
 static void middle(int rank) {
 	if (is("leave-all"))
 		exit(chosen);
+	if (is("wait")) {
+		printf("pid %d\n", getpid());
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
 	if (rank != chosen)
 		return;
 	if (is("abort"))
