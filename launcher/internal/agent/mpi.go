@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -85,13 +86,10 @@ func (j *running) newMPI() *mpi {
 	return m
 }
 
-// rankPMI is the descriptor at which a rank finds PMI; package process decides that.
-const rankPMI = "3"
-
 // open makes what ranks' environment tells of.
 func (m *mpi) open() {
 	if m.wish.PMI {
-		m.vars = append(m.vars, "PMI_FD="+rankPMI)
+		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
 	}
 	if !m.wish.PMIx {
 		return
