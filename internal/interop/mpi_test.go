@@ -16,11 +16,19 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// mpiPrograms are the C programs of testdata/mpi, and their sources.
+// mpiPrograms are C programs and their sources.
 var mpiPrograms = map[string][]string{
 	"hello": {"hello.c"},
 	"ends":  {"ends.c"},
 	"cases": {"cases.c", "points.c", "collectives.c", "communicators.c", "onesided.c", "dynamic.c"},
+}
+
+// mpiSource is where a source file lies.
+func mpiSource(name string) string {
+	if name == "hello.c" {
+		return filepath.Join("..", "..", "examples", "mpi", name)
+	}
+	return filepath.Join("testdata", "mpi", name)
 }
 
 // mpiFlags: gcc takes MPICH's MPI_STATUSES_IGNORE for an array that is too short.
@@ -29,14 +37,14 @@ var mpiFlags = strings.Fields("-O1 -g -std=gnu11 -Wall -Wextra -Werror -Wno-stri
 // mpiBuilt holds a function for each library and program, which compiles it once.
 var mpiBuilt sync.Map
 
-// compiled returns the path of a program of testdata/mpi, made by a library's own compiler.
+// compiled returns the path of one of mpiPrograms, made by a library's own compiler.
 func compiled(t *testing.T, library testneeds.MPI, name string) string {
 	t.Helper()
 	key := "mpi-" + string(library.Layer) + "-" + name
 	once, _ := mpiBuilt.LoadOrStore(key, sync.OnceValues(func() (string, error) {
 		argv := append(slices.Clone(mpiFlags), "-o", built(key))
 		for _, source := range mpiPrograms[name] {
-			argv = append(argv, filepath.Join("testdata", "mpi", source))
+			argv = append(argv, mpiSource(source))
 		}
 		if said, err := exec.Command(library.Compiler, argv...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s %s: %w\n%s", library.Compiler, name, err, said)
