@@ -215,6 +215,7 @@ func TestEvents(t *testing.T) {
 	register(ranks[2], -1001)
 	require.Equal(t, []status{-1001, -1001}, heard(ranks[2]), "what was told before it registered")
 	_ = ranks[2].ask(commandDeregisterEvents, func(e *encoder) { e.oneStatus(-1001) })
+	require.Empty(t, heard(ranks[2])) // what it asks next is answered: it was read, which has no answer itself
 	notify(-1001, rangeSession)
 	require.Empty(t, heard(ranks[2]))
 }
