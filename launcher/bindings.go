@@ -1,35 +1,61 @@
 package launcher
 
 import (
+	"fmt"
+	"os"
 	"strings"
 
+	"gorun/internal/printable"
 	"gorun/launcher/job"
 	"gorun/placement"
 	"gorun/placement/draw"
 )
 
-// tellBindings says where each rank is, for --report-bindings.
+// tellBindings says what nodes are like and where each rank is, as far as that was asked for.
 func (s *session) tellBindings() {
-	if !s.spec.Place.Report {
-		return
-	}
+	wish, drawn := s.spec.Place, ""
 	for _, n := range s.active {
-		if len(s.active) > 1 {
-			s.settings.tell(n.name)
+		if wish.Machine {
+			picture := draw.Picture(n.machine(), nil, draw.Style{ASCII: s.settings.ascii})
+			if picture != drawn { // once for nodes that are alike and follow one another
+				s.tellOf(n, picture)
+			}
+			drawn = picture
 		}
-		s.tellBindingsOf(n)
+		if wish.Report {
+			s.tellOf(n, draw.Seats(n.machine(), seats(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
+		}
+		if wish.ReportOpenMPI {
+			s.tellAsOpenMPI(n)
+		}
 	}
 }
 
-func (s *session) tellBindingsOf(n *node) {
-	m := n.facts.Machine
-	if m.Topology == nil { // it could not be read: CPUs have their numbers
-		m.Topology = &placement.Topology{}
+// tellOf tells what is drawn of a node, under its name where there are several.
+func (s *session) tellOf(n *node, text string) {
+	if len(s.active) > 1 {
+		s.settings.tell(n.name)
 	}
-	text := draw.Seats(m, seats(s.plan, n.number), draw.Style{ASCII: s.settings.ascii})
 	for line := range strings.Lines(text) {
 		s.settings.tell(strings.TrimRight(line, "\n"))
 	}
+}
+
+// tellAsOpenMPI tells where a node's ranks are as Open MPI 4 does, for scripts that read it.
+func (s *session) tellAsOpenMPI(n *node) {
+	for line := range strings.Lines(draw.OpenMPI(n.machine(), seats(s.plan, n.number))) {
+		text := fmt.Sprintf("[%s:%d] %s", s.plan.Nodes[n.number].Name, os.Getpid(), strings.TrimRight(line, "\n"))
+		s.settings.say(Notice{Text: printable.Text(text), Plain: true})
+	}
+}
+
+// machine is what the node is like; where that could not be read CPUs have their numbers.
+func (n *node) machine() placement.Machine {
+	m := n.facts.Machine
+	if m.Topology == nil {
+		m.Topology = &placement.Topology{}
+	}
+	return m
 }
 
 // seats are those of a node's ranks.

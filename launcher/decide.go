@@ -39,7 +39,7 @@ func (s *session) decide() error {
 		return err
 	}
 	s.sayPlan()
-	if l := s.plan.Logs; l != nil && l.Files() && s.spec.Output.LogDir == "" {
+	if l := s.plan.Logs; l != nil && l.Files() && !l.Named() && s.spec.Output.LogDir == "" {
 		s.settings.tell("log files are in " + l.Dir) // nobody could guess where
 	}
 	return nil
@@ -106,6 +106,9 @@ func (s *session) sayPlan() {
 		s.settings.tell(note)
 	}
 	s.tellBindings()
+	if s.settings.planned != nil {
+		s.settings.planned(s.plan)
+	}
 }
 
 // facts are those of all nodes.
@@ -233,10 +236,10 @@ func (s *session) hello() wire.Hello {
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.isSeated()), GPUs: r.NeedsGPUs(),
-		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Report, Places: r.AnyPlaces() || s.spec.Place.Report,
-		NICs:       r.NeedsNICs() || s.spec.Place.Report || s.nothingStarts,
+		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() || s.spec.Place.Shows(),
+		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.nothingStarts,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
-		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Report,
+		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Shows(),
 	}
 	if !s.nothingStarts {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()

@@ -276,7 +276,7 @@ func (s *session) exports(name string) bool {
 // own is what this node's command line wants to run.
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
-		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogDir,
+		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Decides: plan.Decides, Sets: plan.Sets,
 		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) }, // ranks are marked by their engine's job
 		Exports: s.ownExports(),

@@ -38,6 +38,7 @@ type settings struct {
 	nvml           nvml.Program
 	colour         bool
 	ascii          bool
+	planned        func(*job.Plan)
 }
 
 // Notice is something to tell the user while the job runs.
@@ -45,6 +46,8 @@ type Notice struct {
 	Text string
 	// Detail notices are for those who asked for more (-v).
 	Detail bool
+	// Plain ones are to stand as they are: other programs read them.
+	Plain bool
 }
 
 // WithStdin gives the job a standard input; without it ranks read end-of-file.
@@ -90,6 +93,9 @@ func WithNVML(p nvml.Program) Option { return func(s *settings) { s.nvml = p } }
 func WithSecrets(ask func(prompt string) (string, error)) Option {
 	return func(s *settings) { s.ask = ask }
 }
+
+// WithPlanned has f called with what was decided, before the first rank is started.
+func WithPlanned(f func(*job.Plan)) Option { return func(s *settings) { s.planned = f } }
 
 // WithColour colours labels on terminals.
 func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }

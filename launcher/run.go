@@ -167,7 +167,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 		return nil, usageErrors(err)
 	}
 	s.takeSeat()
-	if _, err := output.ParseTemplate(s.spec.Output.Template); err != nil {
+	if err := checkOutput(s.spec.Output); err != nil {
 		return nil, usageErrors(err)
 	}
 	s.placeLogs()
@@ -182,6 +182,17 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// checkOutput looks at what the user wrote in the small languages of labels and files.
+func checkOutput(o job.OutputWish) error {
+	_, err := output.ParseTemplate(o.Template)
+	for _, p := range [][2]string{{"--prepend-pattern", o.Pattern}, {"--outfile-pattern", o.StdoutFile}, {"--errfile-pattern", o.StderrFile}} {
+		if _, wrong := output.ParsePattern(p[1]); wrong != nil {
+			err = errors.Join(err, fmt.Errorf("%s %w", p[0], wrong))
+		}
+	}
+	return err
 }
 
 // placeLogs makes the paths of log files absolute: a rank finds its error file

@@ -63,6 +63,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 			Base: p.LogsOf(n.number).Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
 			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
+			Host: p.Nodes[n.number].Name, Node: n.number,
 		}
 	}
 	return m

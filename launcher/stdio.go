@@ -62,7 +62,7 @@ func (s *session) wholeTerminal() bool {
 	o := s.spec.Output
 	return isTerminal(s.settings.stdin) && isTerminal(s.settings.stdout) && isTerminal(s.settings.stderr) &&
 		foreground(s.settings.stdin) && !o.PTY && s.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
-		!o.Tee.Any() && !o.Redirect.Any() && o.ShowLocalRanks == nil
+		!o.Tee.Any() && !o.Redirect.Any() && o.ShowLocalRanks == nil && !o.Merge
 }
 
 func terminalSize(w any) (cols, rows int) {
@@ -263,6 +263,7 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 	}
 	return output.Config{
 		Pattern:   pattern,
+		Merge:     o.Merge,
 		Stdout:    destination(s.stdout, s.colour),
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
@@ -274,7 +275,7 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 }
 
 // tagStyles are the console's names for what the user wished.
-var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag}
+var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag, job.StyleXML: output.XMLTag}
 
 func destination(w io.Writer, colour bool) output.Destination {
 	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}
@@ -284,9 +285,9 @@ func destination(w io.Writer, colour bool) output.Destination {
 	return d
 }
 
-// teed are the streams of a local rank that go to files and to the console.
+// teed are the streams of a local rank that go to files and to the console, as torchrun's --tee has it, with its label.
 func (h *head) teed(localRank int) output.Streams {
-	if l := h.plan.Load().Logs; l != nil && l.Files() {
+	if l := h.plan.Load().Logs; l != nil && l.Files() && !l.Named() {
 		return output.Streams(l.Tee[localRank])
 	}
 	return 0

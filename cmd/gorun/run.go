@@ -23,7 +23,7 @@ import (
 func runJob(inv dialect.Invocation) int {
 	options := append(hostOptions(inv),
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
-		launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
+		launcher.WithPlanned(func(p *job.Plan) { showPlanned(inv, p) }), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}
@@ -122,6 +122,9 @@ func notices(inv dialect.Invocation) func(launcher.Notice) string {
 	return func(n launcher.Notice) string {
 		if inv.Quiet || n.Detail && inv.Verbose == 0 {
 			return ""
+		}
+		if n.Plain {
+			return n.Text
 		}
 		return "gorun: " + n.Text
 	}

@@ -51,6 +51,8 @@ func play(role string) int {
 		return playSite()
 	case "garbage":
 		return playGarbage()
+	case "speak":
+		return playSpeak()
 	case "closed":
 		return execWithClosedDescriptors()
 	}

@@ -58,8 +58,7 @@ func (b *builder) logs(o OutputWish) *Logs {
 	switch {
 	case o.namesFiles():
 		l.Names = []string{o.StdoutFile, o.StderrFile}
-		l.Base, _, _ = strings.Cut(cmp.Or(o.StdoutFile, o.StderrFile), "%")
-		l.Dir = path.Dir(l.Base + "x")
+		l.Dir = o.LogBase()
 		l.Base = l.Dir
 	case l.Base == nullDevice:
 	case b.several():
@@ -72,6 +71,15 @@ func (b *builder) logs(o OutputWish) *Logs {
 		l.Tee = append(l.Tee, o.Tee.Of(localRank))
 	}
 	return l
+}
+
+// LogBase is the directory below which log files are; "" leaves it to gorun.
+func (o *OutputWish) LogBase() string {
+	if !o.namesFiles() {
+		return o.LogDir
+	}
+	known, _, _ := strings.Cut(cmp.Or(o.StdoutFile, o.StderrFile), "%")
+	return path.Dir(known + "x")
 }
 
 // namesFiles reports whether log files have names of the user's own.

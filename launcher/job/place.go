@@ -19,9 +19,14 @@ type PlaceWish struct {
 	Memory      MemoryWish
 	// Isolate has each rank see its own GPUs alone.
 	Isolate bool
-	// Report has it said where each rank is.
-	Report bool
+	// Report has it said where each rank is, ReportOpenMPI in the words of Open MPI 4.
+	Report, ReportOpenMPI bool
+	// Machine has it shown what each node is like.
+	Machine bool
 }
+
+// Shows reports whether something of that is to be said.
+func (w *PlaceWish) Shows() bool { return w.Report || w.ReportOpenMPI || w.Machine }
 
 // MemoryWish is the memory policy of ranks that are bound to CPUs.
 type MemoryWish uint8

@@ -411,6 +411,8 @@ const (
 	StyleRank LabelStyle = iota
 	// StylePattern is OutputWish.Pattern.
 	StylePattern
+	// StyleXML makes each line an element of XML; both streams go to standard output.
+	StyleXML
 )
 
 // Streams is a set of a rank's output streams: bit 0 standard output, bit 1
@@ -473,6 +475,9 @@ type OutputWish struct {
 	// StdoutFile and StderrFile are patterns for the names of log files (see output.ParsePattern),
 	// instead of LogDir with torchrun's names; "": the stream has none.
 	StdoutFile, StderrFile string
+
+	// Merge has what ranks write to standard error shown on the launcher's standard output.
+	Merge bool
 
 	// LogsToHead has the files of all nodes written on the head's host; else each
 	// node writes those of its ranks.

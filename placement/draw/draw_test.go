@@ -220,6 +220,17 @@ func TestCoreMapOfOpenMPI(t *testing.T) {
 		draw.Seats(m, seats, draw.Style{}))
 }
 
+// Lines of --report-bindings as mpirun of Open MPI 4.1 prints them of such a machine.
+func TestBindingsOfOpenMPI(t *testing.T) {
+	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
+	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}, {Rank: 2}, {Rank: 3, CPUs: must("0-15")}}
+	require.Equal(t, "MCW rank 0 bound to socket 0[core 0[hwt 0-1]], socket 0[core 1[hwt 0-1]]: [BB/BB/../..][../../../..]\n"+
+		"MCW rank 1 bound to socket 1[core 4[hwt 0]], socket 1[core 6[hwt 0]]: [../../../..][B./../B./..]\n"+
+		"MCW rank 2 is not bound (or bound to all available processors)\n"+
+		"MCW rank 3 is not bound (or bound to all available processors)\n", draw.OpenMPI(m, seats))
+	require.Equal(t, "MCW rank 0 bound to CPUs 0-1\n", draw.OpenMPI(placement.Machine{Topology: &placement.Topology{}}, []draw.Seat{{CPUs: must("0-1")}}))
+}
+
 func TestPredict(t *testing.T) {
 	for name, row := range map[string]struct {
 		machine func() placement.Machine

@@ -123,10 +123,10 @@ func shows(localRanks []int) func(output.RankInfo) bool {
 }
 
 func (j *running) rankInfos() []output.RankInfo {
-	host, _ := os.Hostname()
+	l := j.start.Logs
 	infos := make([]output.RankInfo, len(j.start.Ranks))
 	for i, row := range j.start.Ranks {
-		infos[i] = output.RankInfo{Rank: row.Rank, LocalRank: row.LocalRank, Host: host, Role: j.start.Logs.Role}
+		infos[i] = output.RankInfo{Rank: row.Rank, LocalRank: row.LocalRank, Host: l.Host, Role: l.Role, Node: l.Node}
 	}
 	return infos
 }

@@ -23,6 +23,8 @@ type Config struct {
 	Style    TagStyle
 	Template Template // of torchrun's --log-line-prefix-template
 	Pattern  Pattern  // of PatternTag
+	// Merge has what ranks write to stderr go to Stdout, too; gorun's own lines still go to Stderr.
+	Merge bool
 	// Now is the clock of tags that have the time; nil is time.Now.
 	Now func() time.Time
 
@@ -47,6 +49,7 @@ type Console struct {
 	tailLines int
 	several   bool
 	sinks     [2]*sink // by stream; one and the same where the destinations are
+	notices   *sink    // of gorun's own lines: stderr's, also where ranks have none
 	taggers   [2]tagger
 	lanes     [2][]*lane // by stream and place in ranks; nil until a first byte comes
 }
@@ -66,9 +69,17 @@ func NewConsole(cfg Config) *Console {
 		c.show = func(RankInfo) bool { return true }
 	}
 	c.sinks = newSinks(cfg)
-	for i, d := range []Destination{cfg.Stdout, cfg.Stderr} {
+	c.notices = c.sinks[streamIndex(Stderr)]
+	shown := [2]Destination{cfg.Stdout, cfg.Stderr}
+	if cfg.Merge || cfg.Style == XMLTag {
+		c.sinks[1], shown[1] = c.sinks[0], shown[0]
+	}
+	for i, d := range shown {
 		c.taggers[i] = newTagger(cfg, d)
 		c.lanes[i] = make([]*lane, len(cfg.Ranks))
+	}
+	if cfg.Style == XMLTag {
+		c.sinks[0].begin()
 	}
 	return c
 }
@@ -115,6 +126,7 @@ func newSink(cfg Config, d Destination, streams ...int) *sink {
 	return s
 }
 
+// newTagger: where ranks' stderr is merged into stdout d is that.
 func newTagger(cfg Config, d Destination) tagger {
 	t := tagger{
 		label:    cfg.Label,
@@ -173,7 +185,7 @@ func (c *Console) End(rank, stream int) {
 // Notice writes a line of gorun's own to stderr, between the lines of ranks. What comes from outside in it must have passed
 // printable.Text.
 func (c *Console) Notice(line string) {
-	s := c.sinks[streamIndex(Stderr)]
+	s := c.notices
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -184,7 +196,7 @@ func (c *Console) Notice(line string) {
 
 // EndStderr ends the streams that go to stderr and the line that one of them left open there: gorun has more to say.
 func (c *Console) EndStderr() {
-	s := c.sinks[streamIndex(Stderr)]
+	s := c.notices
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range c.lanes {
@@ -255,6 +267,7 @@ func (c *Console) Close(ctx context.Context) error {
 	}
 	for _, s := range c.distinct() {
 		s.mu.Lock()
+		s.endRoot()
 		s.close()
 		s.mu.Unlock()
 	}
@@ -280,10 +293,10 @@ func (c *Console) streamOf(s *sink) int {
 
 // distinct returns the sinks, each once.
 func (c *Console) distinct() []*sink {
-	if c.sinks[0] == c.sinks[1] {
+	if c.sinks[0] == c.notices {
 		return c.sinks[:1]
 	}
-	return c.sinks[:]
+	return []*sink{c.sinks[0], c.notices}
 }
 
 // lane returns the lane of a rank's stream and makes it if need be; nil for a rank that the job does not have.
@@ -327,6 +340,8 @@ func (c *Console) newLane(r RankInfo, stream int) *lane {
 		l.discipline = dropBytes
 	case !c.several && len(l.tag) == 0:
 		l.discipline = passBytes
+	case c.taggers[i].style == XMLTag:
+		l.discipline, l.end = wholeLines, xmlEnd(stream)
 	case c.sinks[i].terminal:
 		l.discipline = screenRows
 	default:

@@ -44,7 +44,7 @@ func ParsePattern(s string) (p Pattern, err error) {
 			p.parts = append(p.parts, patternPart{letter: after[0]})
 			p.timed = p.timed || after[0] == 't'
 		default:
-			return Pattern{}, fmt.Errorf("%q: behind a %% stands r (rank), h (host), g (process group), p (number of the node), s (stream), t (time), or another %%", s)
+			return Pattern{}, fmt.Errorf("%q: behind a %% stands r (rank), R (rank with leading zeros), h (host), g (process group), p (number of the node), s (stream), t (time), or another %%", s)
 		}
 		rest = after[1:]
 	}

@@ -172,6 +172,8 @@ func (l *Logs) fields(c *coder) {
 	c.texts(8, &l.DuplicateStderr)
 	c.texts(9, &l.Names)
 	number(c, 10, &l.Digits)
+	text(c, 11, &l.Host)
+	number(c, 12, &l.Node)
 }
 
 func (*Running) Type() Type { return TypeRunning }

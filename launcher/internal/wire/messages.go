@@ -216,6 +216,9 @@ type Logs struct {
 	// job's highest rank; none: the layout below Base is torchrun's.
 	Names  []string
 	Digits int
+	// Host and Node are the node's name and number, as the plan has them.
+	Host string
+	Node int
 }
 
 // Running says that all ranks of a node run, or those that had been started

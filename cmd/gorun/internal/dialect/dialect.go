@@ -29,25 +29,27 @@ type Dialect struct {
 
 	interpreters []string // variables that name the Python interpreter, the strongest first
 
-	python      bool          // programs are Python's, as torchrun has it
-	launch      bool          // the script gets --local-rank, as torch.distributed.launch has it
-	prefixes    bool          // unambiguous prefixes of options are accepted
-	strict      bool          // one dash for one letter, two for more
-	mpmd        bool          // a `:` begins another program
-	colons      bool          // every lone `:` does
-	subcommands bool          // the first word may be one
-	serves      bool          // there is no program: gorun serves a store for others
-	tokens      bool          // there is no program: gorun makes a token
-	shows       bool          // there is no program: gorun shows a machine
-	checks      bool          // gorun looks at hosts; a program may be named
-	benches     bool          // the program is gorun's own, which measures
-	batches     bool          // the job is submitted to Slurm
-	store       job.StoreMode // what --store=auto means
-	count       int           // ranks per node where nothing says it; 0 leaves it open
-	grace       time.Duration
-	signals     []string // that end the job where no option says it, beside those that always do
-	slots       slotRule // what hosts without a number of slots take, and what more ranks than slots are
-	timeoutCode int      // exit code at the deadline; 0: gorun's own
+	python           bool          // programs are Python's, as torchrun has it
+	launch           bool          // the script gets --local-rank, as torch.distributed.launch has it
+	prefixes         bool          // unambiguous prefixes of options are accepted
+	strict           bool          // one dash for one letter, two for more
+	mpmd             bool          // a `:` begins another program
+	colons           bool          // every lone `:` does
+	subcommands      bool          // the first word may be one
+	serves           bool          // there is no program: gorun serves a store for others
+	tokens           bool          // there is no program: gorun makes a token
+	shows            bool          // there is no program: gorun shows a machine
+	checks           bool          // gorun looks at hosts; a program may be named
+	benches          bool          // the program is gorun's own, which measures
+	batches          bool          // the job is submitted to Slurm
+	store            job.StoreMode // what --store=auto means
+	count            int           // ranks per node where nothing says it; 0 leaves it open
+	grace            time.Duration
+	signals          []string // that end the job where no option says it, beside those that always do
+	slots            slotRule // what hosts without a number of slots take, and what more ranks than slots are
+	hydraLabels      bool     // -l is Hydra's, the same on terminals
+	reportsAsOpenMPI bool     // --report-bindings speaks as Open MPI does
+	timeoutCode      int      // exit code at the deadline; 0: gorun's own
 }
 
 // example is a line of the help.
@@ -68,7 +70,7 @@ var (
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
 		fallbacks: []fallback{
 			{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
@@ -85,11 +87,11 @@ var (
 			{"mpirun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
 		tables: [][]Option{
-			ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
+			ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
 		fallbacks:    mpirunFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfOpenMPI, timeoutCode: 110,
+		slots: slotsOfOpenMPI, timeoutCode: 110, reportsAsOpenMPI: true,
 	}
 	Mpiexec = &Dialect{
 		Name:  "mpiexec",
@@ -100,11 +102,11 @@ var (
 			{"mpiexec -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
 		tables: [][]Option{
-			ownTable, nodesTable, endTable, placeTable, mpiTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
+			ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
 		fallbacks:    mpiexecFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfHydra, timeoutCode: 255,
+		slots: slotsOfHydra, timeoutCode: 255, hydraLabels: true,
 	}
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{
@@ -159,6 +161,8 @@ var (
 		{"launcher-exec", "OMPI_MCA_plm_rsh_agent"},
 		{"launcher-exec", "PRTE_MCA_plm_ssh_agent"},
 		{"tag-output", "OMPI_MCA_orte_tag_output"},
+		{"timestamp-output", "OMPI_MCA_orte_timestamp_output"},
+		{"output-filename", "OMPI_MCA_orte_output_filename"},
 	}
 	mpiexecFallbacks = []fallback{
 		{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},

@@ -216,17 +216,6 @@ func joinWords(a, b string) string {
 	return a + " " + b
 }
 
-// finishOutput settles what is printed and how.
-func (p *parser) finishOutput() {
-	out := &p.inv.Spec.Output
-	if p.tagOutput {
-		if out.Label == job.LabelNever {
-			p.problem(errors.New("--tag-output and --label never contradict each other"))
-		}
-		out.Style, out.Pattern, out.Label = job.StylePattern, "[1,%r]<%s>:", job.LabelAlways
-	}
-}
-
 // finishAction settles what is done, and how long its end may take.
 func (p *parser) finishAction() {
 	inv := &p.inv

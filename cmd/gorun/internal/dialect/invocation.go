@@ -45,6 +45,8 @@ type Invocation struct {
 	// Batch is the job to submit, with Submit and DryRun. Nil: no batch job.
 	Batch *BatchWish
 
+	Display Display // what is shown of the plan before the job runs
+
 	JSON    bool   // print the plan as JSON, with DryRun, or the machine, with Show, or what was measured
 	Quiet   bool   // no remarks
 	Verbose int    // how often -v was given
@@ -54,6 +56,13 @@ type Invocation struct {
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string
+}
+
+// Display is what is shown of a job's plan.
+type Display struct {
+	Map     bool // each rank's place
+	RankMap bool // the ranks of each host, in Intel's form
+	Hosts   bool // the hosts, with their slots
 }
 
 // StoreServer is the wish for a store that is served alone. Limits that are zero have the server's own defaults.

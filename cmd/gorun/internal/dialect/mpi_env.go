@@ -184,9 +184,16 @@ func (p *parser) launcherParameter(key string, a arg) error {
 	case "plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent":
 		return p.setRSHAgent(a)
 	case "orte_tag_output":
-		p.tagOutput = p.tagOutput || isOn(a.value)
+		a.on = isOn(a.value)
+		return p.setLabel(a, tagLabel)
+	case "orte_timestamp_output":
+		a.on = isOn(a.value)
+		return keep(&p.print.stamp, a)
+	case "orte_output_filename":
+		return p.setOutputDir(a, a.value)
 	case "hwloc_base_report_bindings", "orte_report_bindings":
-		p.inv.Spec.Place.Report = p.inv.Spec.Place.Report || isOn(a.value)
+		a.on = isOn(a.value)
+		return p.setReportBindings(a)
 	}
 	return nil
 }

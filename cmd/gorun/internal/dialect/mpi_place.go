@@ -74,7 +74,7 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 		case lower == "donotlaunch":
 			p.dryRun = true
 		case lower == "display", lower == "displaydevel":
-			p.place().Report = true
+			p.inv.Display.Map = true
 		case lower == "hwtcpus", lower == "corecpus", lower == "inherit", lower == "noinherit", lower == "ordered":
 			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+" is left out: gorun counts cores, and hardware threads where ranks are mapped to those")
 		default:

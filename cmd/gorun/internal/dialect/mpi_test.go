@@ -134,7 +134,7 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	inv := mustParse(t, "mpirun -np 2 --map-by core:NOLOCAL:DISPLAY:DONOTLAUNCH -H here,a x")
 	require.Equal(t, DryRun, inv.Action)
 	require.Equal(t, "a:1", listed(inv.Spec.Hosts))
-	require.True(t, inv.Spec.Place.Report)
+	require.True(t, inv.Display.Map)
 	require.Equal(t, placement.ByCore, inv.Spec.Place.MapBy.Object)
 	require.NotNil(t, mustParse(t, "mpirun -np 2 --map-by rankfile:file=ranks.txt x").Spec.Place.RankFile)
 	require.Equal(t, placement.MapBy{Object: placement.ByNUMA, PE: 3, From: "-cpus-per-proc 3"}, mustParse(t, "mpirun -cpus-per-proc 3 -np 2 x").Spec.Place.MapBy)

@@ -74,6 +74,7 @@ const (
 	familyStart
 	familyLabel
 	familyLoudness
+	familyFiles
 )
 
 // Option is one row of a dialect's table.

@@ -58,7 +58,7 @@ type parser struct {
 	help, version, dryRun   bool
 	standalone, useEnv      bool
 	allow                   []netip.Prefix
-	tagOutput               bool
+	print                   printGiven
 	ranksFrom, nodesFrom    string
 	runIDFrom               string
 	endpoint, master, local place

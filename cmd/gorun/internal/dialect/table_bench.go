@@ -23,7 +23,7 @@ var Bench = &Dialect{
 		{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
-	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, torchrunTable, foreignTable},
+	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable},
 		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f", "w", "redirects", "tee"),
 		longNames(torchrunTable, "redirects", "tee")...),
 	benches: true,

@@ -143,7 +143,6 @@ var hydraTable = []Option{
 	{Names: []string{"order-nodes"}, Value: "HOW", Group: GroupRefused, from: varNone, Help: "ranks take hosts as you name them; name them in that order"},
 	{Names: []string{"output-from"}, Value: "RANK", Group: GroupRefused, from: varNone, Help: "use --local-ranks-filter RANK, which counts on each host"},
 	{Names: []string{"print-all-exitcodes"}, Group: GroupRefused, from: varNone, Help: "use --report FILE, which has the exit code of each rank"},
-	{Names: []string{"outfile", "errfile"}, Value: "PATTERN", Group: GroupRefused, from: varNone, Help: "use --log-dir DIR with --redirects 3"},
 	{Names: []string{"gpu-subdevs-per-proc"}, Value: "N", Group: GroupRefused, from: varNone, Help: "gorun gives ranks whole GPUs, or parts that MIG made; use --gpus-per-rank"},
 	{Names: []string{"enable-x"}, Group: GroupRefused, from: varNone, Help: "gorun's own SSH forwards no X11; use --ssh 'ssh -X'"},
 	{Names: []string{"bootstrap-exec-args"}, Value: "'ARGS'", Group: GroupRefused, from: varNone, Help: "write them into the command: --ssh 'ssh ARGS'"},

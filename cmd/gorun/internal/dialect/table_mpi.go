@@ -32,21 +32,6 @@ var mpiTable = []Option{
 		set:  (*parser).setExport,
 	},
 	{
-		Names: []string{"l", "prepend-rank"}, Group: GroupOutput, from: varNone, family: familyLabel,
-		Help: "the same as --label always",
-		set: func(p *parser, a arg) error {
-			if a.on {
-				p.inv.Spec.Output.Label = job.LabelAlways
-			}
-			return nil
-		},
-	},
-	{
-		Names: []string{"tag-output"}, Group: GroupOutput, family: familyLabel,
-		Help: "label lines as Open MPI does: [1,rank]<stdout>:",
-		set:  func(p *parser, a arg) error { p.tagOutput = a.on; return nil },
-	},
-	{
 		Names: []string{"use-hwthread-cpus"}, Group: GroupAccepted, from: varNone,
 		Help: "gorun never refuses ranks for want of cores",
 		set:  func(*parser, arg) error { return nil },

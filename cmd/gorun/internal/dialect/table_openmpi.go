@@ -200,9 +200,6 @@ var openmpiTable = []Option{
 	{Names: []string{"set-cwd-to-session-dir"}, Group: GroupRefused, from: varNone, Help: "gorun has no session directory; use --chdir DIR"},
 	{Names: []string{"path", "gpath"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "use env PATH=LIST before gorun, or write the program's path"},
 	{Names: []string{"cartofile", "cf"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "gorun reads from the kernel what the machine is like; gorun topo shows it"},
-	{Names: []string{"xml-file"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "use --log-dir DIR with --redirects 3"},
-	{Names: []string{"display-devel-map", "display-diffable-map", "display-devel-allocation"}, Group: GroupRefused, from: varNone, Help: "use --report-bindings, or --dry-run --json to see the plan"},
-	{Names: []string{"display-topo"}, Group: GroupRefused, from: varNone, Help: "use gorun topo"},
-	{Names: []string{"output-directory"}, Value: "DIR", Group: GroupRefused, from: varNone, Help: "use --log-dir DIR with --tee 3, or with --redirects 3 to print nothing"},
+	{Names: []string{"xml-file"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "use --xml >FILE"},
 	{Names: []string{"arch", "soft", "file"}, Value: "WHAT", Group: GroupRefused, from: varNone, Help: "that is in MPI's standard, and no launcher has it; use -n and -H"},
 }

@@ -25,8 +25,8 @@ var placeTable = append(placeOptions(varGorun), []Option{
 	},
 	{
 		Names: []string{"report-bindings"}, Group: GroupPlaces, from: varNone,
-		Help: "say on standard error where each rank is",
-		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Report = a.on; return nil },
+		Help: "say on standard error where each rank is; called mpirun in Open MPI's words",
+		set:  (*parser).setReportBindings,
 	},
 }...)
 

@@ -37,8 +37,8 @@ func sbatchDialect() *Dialect {
 		},
 		often:  []string{"nodes", "ntasks", "nproc-per-node", "gpus-per-node", "cpus-per-task", "time", "partition", "account", "output", "dry-run"},
 		tables: append(append([][]Option{sbatchTable}, rows(torchrunTable, "nproc-per-node")...), rows(ownTable, "version", "help")...),
-		taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, torchrunTable, foreignTable},
-			"chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe", "exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion"),
+		taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable},
+			"chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe", "exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output"),
 			gorunsChdir()),
 		batches: true, mpmd: true,
 		codes: []example{

@@ -106,6 +106,7 @@ var sample = map[string]string{
 	"genvlist": "A", "envlist": "A", "genvexcl": "A", "envexcl": "A", "machine": "localhost:3", "binding": "none", "membind": "bind", "gpus-per-proc": "2", "usize": "5",
 	"iface": "eth0", "launcher": "rsh", "launcher-exec": "ssh", "rmk": "user", "gwdir": "/d", "f": "here.txt", "s": "all", "cpus-per-proc": "2", "npersocket": "2", "ppn": "2", "N": "2",
 	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2", "rankfile": "ranks.txt", "mpi": "pmix", "world": "app",
+	"prepend-pattern": "%r ", "output": "tag", "output-filename": "d", "outfile-pattern": "o.%r", "errfile-pattern": "e.%r", "display": "map",
 }
 
 // satisfied are options beside those of GroupAccepted whose good value asks for

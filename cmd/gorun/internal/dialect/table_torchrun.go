@@ -102,20 +102,23 @@ var torchrunTable = []Option{
 	{
 		Names: []string{"log-dir"}, Group: GroupOutput, Value: "DIR", dirs: true, from: varBoth,
 		Help: "directory for the files of --tee and --redirects (default: a new one in the temporary directory)",
-		set:  func(p *parser, a arg) error { return text(&p.inv.Spec.Output.LogDir, a) },
+		set:  takesLogs(func(p *parser, a arg) error { return text(&p.inv.Spec.Output.LogDir, a) }),
 	},
 	{
 		Names: []string{"redirects", "r"}, Group: GroupOutput, Value: "WHICH", attached: true, from: varBoth,
 		Help: "write streams to files only: 1 stdout, 2 stderr, 3 both, 0 none; or by local rank: 0:3,1:2",
-		set: func(p *parser, a arg) (err error) {
+		set: takesLogs(func(p *parser, a arg) (err error) {
 			p.inv.Spec.Output.Redirect, err = parseStreams(a.value)
 			return err
-		},
+		}),
 	},
 	{
 		Names: []string{"tee", "t"}, Group: GroupOutput, Value: "WHICH", attached: true, from: varBoth,
 		Help: "write streams to files and here too; WHICH as above",
-		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Output.Tee, err = parseStreams(a.value); return err },
+		set: takesLogs(func(p *parser, a arg) (err error) {
+			p.inv.Spec.Output.Tee, err = parseStreams(a.value)
+			return err
+		}),
 	},
 	{
 		Names: []string{"log-line-prefix-template"}, Group: GroupOutput, Value: "TEMPLATE", from: varBoth,
@@ -133,18 +136,18 @@ var torchrunTable = []Option{
 	{
 		Names: []string{"duplicate-stdout-filters"}, Group: GroupOutput, Value: "TEXT,...", from: varBoth,
 		Help: "also write lines of --tee with one of these texts to one file, filtered_stdout.log; ,, is a comma",
-		set: func(p *parser, a arg) error {
+		set: takesLogs(func(p *parser, a arg) error {
 			p.inv.Spec.Output.DuplicateStdout = splitTexts(a.value)
 			return nil
-		},
+		}),
 	},
 	{
 		Names: []string{"duplicate-stderr-filters"}, Group: GroupOutput, Value: "TEXT,...", from: varBoth,
 		Help: "the same for standard error",
-		set: func(p *parser, a arg) error {
+		set: takesLogs(func(p *parser, a arg) error {
 			p.inv.Spec.Output.DuplicateStderr = splitTexts(a.value)
 			return nil
-		},
+		}),
 	},
 	{
 		Names: []string{"node-rank"}, Group: GroupHosts, Value: "N", from: varBoth,

@@ -1,0 +1,296 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/launcher/job"
+)
+
+// printGiven is what options of mpirun and mpiexec said about the ranks' output that counts only together with something else.
+type printGiven struct {
+	label     arg    // what is to stand before lines
+	pattern   string // that is it
+	plainRank arg    // -l where it is --label always
+	stamp     arg    // --timestamp-output of Open MPI 4
+	bracketed arg    // --output timestamp of Open MPI 5
+	timestamp arg    // --prepend-timestamp
+	xml       arg
+	dir       arg   // the option that gives files of both streams
+	hidden    bool  // they alone have them
+	patterns  []arg // options that name files of one stream
+	logs      []logGiven
+}
+
+// logGiven is an option of torchrun's about log files, and how strong it is.
+type logGiven struct {
+	from  string
+	level level
+}
+
+// takesLogs has an option about log files remembered, since others say where these are, too.
+func takesLogs(set func(*parser, arg) error) func(*parser, arg) error {
+	return func(p *parser, a arg) error {
+		p.print.logs = append(p.print.logs, logGiven{a.from, p.level})
+		return set(p, a)
+	}
+}
+
+// setLabel takes what lines are to begin with; two of that contradict each other.
+func (p *parser) setLabel(a arg, pattern string) error {
+	if !a.on {
+		return nil
+	}
+	if was := p.print.label.from; was != "" && p.print.pattern != pattern {
+		return fmt.Errorf("contradicts %s", was)
+	}
+	p.print.label, p.print.pattern = a, pattern
+	return nil
+}
+
+// setPrependRank takes -l, which Hydra has the same on terminals.
+func (p *parser) setPrependRank(a arg) error {
+	if !a.on {
+		return nil
+	}
+	if p.dialect.hydraLabels {
+		return p.setLabel(a, "[%r] ")
+	}
+	p.print.plainRank = a
+	p.inv.Spec.Output.Label = job.LabelAlways
+	return nil
+}
+
+func (p *parser) setPrependPattern(a arg) error {
+	if a.value == "" {
+		return errors.New("the value is empty")
+	}
+	a.on = true
+	return p.setLabel(a, a.value)
+}
+
+// tagLabel is Open MPI 4's --tag-output.
+const tagLabel = "[1,%r]<%s>:"
+
+// fiveLabels are Open MPI 5's.
+var fiveLabels = map[string]string{"tag": "[1,%r]<%s>: ", "rank": "[%r]<%s>: "}
+
+// fiveRefused are words of --output that gorun cannot do.
+var fiveRefused = map[string]string{
+	"tag-detailed":  "labels have no process ids; use --prepend-pattern '[1,%r][%h]<%s>: '",
+	"tag-fullname":  "jobs have no such name; use --prepend-pattern '[%h@1,%r]<%s>: '",
+	"rank-detailed": "labels have no process ids; use --prepend-pattern '[%r][%h]<%s>: '",
+	"rank-fullname": "jobs have no such name; use --prepend-pattern '[%h@%r]<%s>: '",
+	"raw":           "lines of ranks are never mixed; with one rank bytes pass as they come",
+	"pattern":       "use --outfile-pattern and --errfile-pattern, whose places are written %r and %h",
+}
+
+// setOutput takes Open MPI 5's list of words.
+func (p *parser) setOutput(a arg) error {
+	words := strings.Split(a.value, ",")
+	for _, word := range words {
+		switch err := p.outputWord(a, word); {
+		case err != nil && len(words) > 1:
+			return fmt.Errorf("%s: %w", word, err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) outputWord(a arg, word string) error {
+	name, value, given := strings.Cut(word, "=")
+	name = strings.ToLower(name)
+	switch {
+	case given && (name == "dir" || name == "directory"):
+		return p.setOutputDir(a, value)
+	case given && (name == "file" || name == "filename"):
+		return p.setOutputFile(a, value)
+	case given:
+		return errors.New("it takes no value")
+	case fiveLabels[name] != "":
+		a.on = true
+		return p.setLabel(a, fiveLabels[name])
+	case fiveRefused[name] != "":
+		return errors.New(fiveRefused[name])
+	case name == "timestamp":
+		p.print.bracketed = a
+	case name == "xml":
+		p.print.xml = a
+	case name == "merge" || name == "merge-stderr-to-stdout":
+		p.inv.Spec.Output.Merge = true
+	default:
+		return errors.New("not one of tag, rank, timestamp, xml, merge, dir=DIR, file=NAME")
+	}
+	return nil
+}
+
+// setOutputDir takes Open MPI 4's layout of files, in which 1 stands for the job.
+func (p *parser) setOutputDir(a arg, value string) error {
+	return p.setFiles(a, value, "/1/rank.%R/stdout", "/1/rank.%R/stderr")
+}
+
+// setOutputFile takes Open MPI 5's, in which 1 stands for its name of the job.
+func (p *parser) setOutputFile(a arg, value string) error {
+	return p.setFiles(a, value, ".1.%r.out", ".1.%r.err")
+}
+
+// setFiles has both streams written to files whose names begin with value.
+func (p *parser) setFiles(a arg, value, out, err string) error {
+	name, words, _ := strings.Cut(value, ":")
+	hidden := false
+	for _, word := range strings.Split(words, ":") {
+		switch strings.ToLower(word) {
+		case "", "copy":
+		case "nocopy":
+			hidden = true
+		case "pattern":
+			return errors.New(fiveRefused["pattern"])
+		default:
+			return fmt.Errorf("behind the name stands :nocopy, not :%s", word)
+		}
+	}
+	if name == "" {
+		return errors.New("the name is missing")
+	}
+	name = strings.ReplaceAll(name, "%", "%%")
+	o := &p.inv.Spec.Output
+	if was := p.print.dir.from; was != "" && o.StdoutFile != name+out {
+		return fmt.Errorf("contradicts %s", was)
+	}
+	p.print.dir, p.print.hidden = a, hidden
+	o.StdoutFile, o.StderrFile = name+out, name+err
+	return nil
+}
+
+// setFilePattern takes the name of one stream's files.
+func (p *parser) setFilePattern(a arg, into *string) error {
+	p.print.patterns = append(p.print.patterns, a)
+	return text(into, a)
+}
+
+func (p *parser) setDisplay(a arg) error {
+	for _, word := range strings.Split(strings.ToLower(a.value), ",") {
+		word, _, _ = strings.Cut(word, ":")
+		switch strings.TrimPrefix(word, "cpus") {
+		case "map", "map-devel", "mapdevel":
+			p.inv.Display.Map = true
+		case "allocation", "allocation-devel":
+			p.inv.Display.Hosts = true
+		case "bind", "bindings":
+			p.reportBindings()
+		case "topo":
+			p.inv.Spec.Place.Machine = true
+		default:
+			return fmt.Errorf("%s: not one of map, allocation, bindings, topo", word)
+		}
+	}
+	return nil
+}
+
+func (p *parser) setReportBindings(a arg) error {
+	if a.on {
+		p.reportBindings()
+	}
+	return nil
+}
+
+// reportBindings has it said where each rank is: called mpirun in Open MPI's words, which scripts read.
+func (p *parser) reportBindings() {
+	if p.dialect.reportsAsOpenMPI {
+		p.inv.Spec.Place.ReportOpenMPI = true
+	} else {
+		p.inv.Spec.Place.Report = true
+	}
+}
+
+// finishOutput settles what is printed and how.
+func (p *parser) finishOutput() {
+	p.finishLabel()
+	p.finishFiles()
+}
+
+// finishLabel puts together what lines begin with.
+func (p *parser) finishLabel() {
+	out, given := &p.inv.Spec.Output, &p.print
+	labels := slices.DeleteFunc([]arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a arg) bool { return a.from == "" })
+	switch {
+	case given.xml.from != "" && len(labels) > 0:
+		p.problem(fmt.Errorf("%s contradicts %s, which says whose line it is and of which stream", labels[0].from, given.xml.from))
+	case given.xml.from != "":
+		labels, out.Style = []arg{given.xml}, job.StyleXML
+	case len(labels) > 0:
+		out.Style, out.Pattern = job.StylePattern, given.stamped()
+	default:
+		return
+	}
+	if out.Label == job.LabelNever {
+		p.problem(fmt.Errorf("%s and --label never contradict each other", labels[0].from))
+	}
+	out.Label = job.LabelAlways
+}
+
+// stamped is the label with the time before it, as far as each was asked for.
+func (g *printGiven) stamped() string {
+	label := g.pattern
+	if label == "" && g.plainRank.from != "" {
+		label = "[%r] "
+	}
+	tagged := strings.Contains(label, "<%s>")
+	switch {
+	case g.bracketed.from != "" && label == "":
+		return "[%t]<%s>: "
+	case g.bracketed.from != "" && tagged:
+		return "[%t]" + label
+	case g.bracketed.from != "":
+		return "[%t] " + label
+	case g.stamp.from != "" && label == "":
+		return "%t<%s>:"
+	case g.stamp.from != "" && tagged:
+		return "%t" + label
+	case g.stamp.from != "", g.timestamp.from != "":
+		return "%t " + label
+	}
+	return label
+}
+
+// finishFiles settles which streams go to files with names of the user's own.
+func (p *parser) finishFiles() {
+	out, given := &p.inv.Spec.Output, &p.print
+	named := slices.Concat([]arg{given.dir}, given.patterns)
+	if given.dir.from == "" {
+		named = given.patterns
+	}
+	if len(named) == 0 {
+		return
+	}
+	if given.dir.from != "" && len(named) > 1 {
+		p.problem(fmt.Errorf("%s and %s both name the files: keep one", named[0].from, named[1].from))
+	}
+	for _, log := range given.logs {
+		if log.level == levelFlags {
+			p.problem(fmt.Errorf("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].from))
+		} else {
+			p.note(log.from + " does not count beside " + named[0].from)
+		}
+	}
+	if given.hidden && out.Merge {
+		p.problem(fmt.Errorf("%s: nothing is shown, so that there is nothing to merge", given.dir.from))
+	}
+	out.LogDir, out.Redirect, out.Tee = "", job.StreamMap{}, job.StreamMap{}
+	streams := job.StreamMap{Present: true}
+	if out.StdoutFile != "" {
+		streams.All |= job.Stdout
+	}
+	if out.StderrFile != "" {
+		streams.All |= job.Stderr
+	}
+	if given.dir.from != "" && !given.hidden {
+		out.Tee = streams
+	} else {
+		out.Redirect = streams
+	}
+}
