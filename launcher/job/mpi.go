@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -124,8 +125,17 @@ func (r *Result) mpiHint() string {
 	switch {
 	case r.Cause == CauseStuck && r.Stuck != nil:
 		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
+	case r.First != nil && r.First.beganAgain():
+		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; a second one needs a gorun of its own"
 	case r.First != nil && r.First.Unfinalized:
 		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing more to do"
 	}
 	return ""
+}
+
+// beganAgain reports whether a rank ended as a second program of MPICH's does, which writes to the connection that
+// the first has shut down.
+func (e RankEnd) beganAgain() bool {
+	const brokenPipe = 128 + int(syscall.SIGPIPE)
+	return e.Code == brokenPipe && e.MPI != nil && e.MPI.Finalized && strings.HasPrefix(e.MPI.Protocol, "PMI-")
 }
