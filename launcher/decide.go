@@ -49,9 +49,12 @@ func (s *session) decide() error {
 const keySize = 32
 
 // newIDs makes names that nobody can guess: for the job's marker, for its ranks,
-// and for its private files.
+// for its private files and for its MPI_COMM_WORLDs.
 func newIDs() (ids job.IDs, err error) {
 	if ids.Job, err = process.NewJobID(); err != nil {
+		return ids, err
+	}
+	if ids.World, err = process.NewJobID(); err != nil {
 		return ids, err
 	}
 	ids.Run, err = process.NewJobID()
@@ -70,7 +73,7 @@ func (s *session) planOnly() (*job.Plan, error) {
 	}
 	s.adoptPort()
 	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
-	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}
+	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}
 	if err := s.makePlan(opened); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func tableOf(t *testing.T, example string, place job.PlaceWish, ranks int) (tabl
 	require.NoError(t, err)
 	spec := job.Spec{Apps: []job.App{{Program: "app", NumRanks: ranks}}, Place: place}
 	facts := job.Facts{Host: "node", Machine: m, Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1}}, TempDir: "/tmp"}
-	p, err = job.NewPlan(&spec, []job.Facts{facts}, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, job.Opened{Addr: "127.0.0.1"})
+	p, err = job.NewPlan(&spec, []job.Facts{facts}, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}, job.Opened{Addr: "127.0.0.1"})
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, writePlan(&out, p, false))
@@ -103,7 +103,7 @@ func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) strin
 		Apps: []job.App{{Program: "app"}}, PerNode: job.Count{Kind: job.CountFixed, N: 8}, Place: place,
 		Environ: []string{"PATH=/bin", "HOME=/home/here", "WANDB_API_KEY=1234", "MINE=1"},
 	}
-	p, err := job.NewPlan(&spec, facts, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart}, job.Opened{Addr: "10.0.0.1"})
+	p, err := job.NewPlan(&spec, facts, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}, job.Opened{Addr: "10.0.0.1"})
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, writePlan(&out, p, false))

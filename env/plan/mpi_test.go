@@ -142,3 +142,14 @@ func TestReachableAddresses(t *testing.T) {
 	v, _ := e.find(1, 1, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME")
 	assert.Equal(t, "fast", v.Value)
 }
+
+// Where ranks are more than CPUs those that wait give way, unless the user says otherwise.
+func TestCrowdedRanksGiveWay(t *testing.T) {
+	in := mpiJob(2)
+	in.Nodes[0].Crowded = true
+	got := ofMPI(build(t, in), 1)
+	assert.Equal(t, []string{"1", "3"}, []string{got["OMPI_MCA_mpi_yield_when_idle"], got["I_MPI_THREAD_YIELD"]})
+	in.Inherited = append(in.Inherited, "OMPI_MCA_mpi_yield_when_idle=0", "I_MPI_THREAD_YIELD=2")
+	got = ofMPI(build(t, in), 1)
+	assert.Equal(t, []string{"0", "2"}, []string{got["OMPI_MCA_mpi_yield_when_idle"], got["I_MPI_THREAD_YIELD"]})
+}

@@ -13,6 +13,13 @@ var openMPIRules = [...]rule{
 		needs: (*MPI).hasPMIx, value: func(*builder, int) (string, bool) { return "1.0;tcp://127.0.0.1:1", true },
 	},
 	{
+		Row: Row{
+			"OMPI_MCA_mpi_yield_when_idle", ClassSetting, "`1` where a node has more ranks than CPUs for them",
+			"a rank of Open MPI 4 that waits keeps its CPU from the one it waits for", "Open MPI",
+		},
+		needs: (*MPI).hasPMIx, perRank: true, value: crowded("1"),
+	},
+	{
 		Row:   Row{"OMPI_COMM_WORLD_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD", "frameworks and scripts read it", "Open MPI"},
 		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(worldRank),
 	},

@@ -76,6 +76,9 @@ type Node struct {
 	Threads int
 	Why     string
 
+	// Crowded says that its ranks are more than the CPUs that they may use.
+	Crowded bool
+
 	// Remote says that the node is another host than the launcher's: of Inherited its
 	// ranks get what [Forwarded] lists, and [OwnOfHost] or [OwnInEngine] of Environ.
 	Remote bool

@@ -49,9 +49,21 @@ var pmiRules = [...]rule{
 		needs: (*MPI).hasPMI, perRank: true, value: (*builder).reachableAt,
 	},
 	{
+		Row: Row{
+			"I_MPI_THREAD_YIELD", ClassSetting, "`3` where a node has more ranks than CPUs for them",
+			"a rank of Intel MPI that waits keeps its CPU from the one it waits for; 3 is to sleep a little", "Intel MPI",
+		},
+		needs: (*MPI).hasPMI, perRank: true, value: crowded("3"),
+	},
+	{
 		Row:   Row{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME", ClassSetting, "as PMI_HOSTNAME", "its name before MPICH 4.3", "MPICH"},
 		needs: (*MPI).hasPMI, perRank: true, value: (*builder).reachableAt,
 	},
+}
+
+// crowded is a value for ranks of nodes that have more ranks than CPUs for them.
+func crowded(value string) func(b *builder, rank int) (string, bool) {
+	return func(b *builder, rank int) (string, bool) { return value, b.in.Nodes[b.in.Ranks[rank].Node].Crowded }
 }
 
 // reachableAt is the address by which other hosts reach a rank's.

@@ -3,9 +3,11 @@ package interop
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
 )
@@ -88,4 +90,29 @@ func TestMPISpawnedRankFails(t *testing.T) {
 	got := mpiJob(library, "-n", "2", library.Python, "testdata/mpi/spawn_fails.py").run(t)
 	assert.Equal(t, 9, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "rank 3 failed first", "2 ranks and 2 children: the second of these")
+}
+
+// A rank may be a script that runs two programs of Open MPI's; with a second one of MPICH's gorun says why that fails.
+func TestMPIProgramsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
+		got := mpiJob(library, "-n", "2", "--grace", "1", "sh", "-c", `"$0" well && "$0" well`, compiled(t, library, "ends")).run(t)
+		if library.IsOpenMPI() {
+			assert.Zero(t, got.code, got.stderr)
+			assert.Equal(t, 2, strings.Count(got.stdout, sumOfTwo), got.stdout)
+			return
+		}
+		assert.Equal(t, 141, got.code, "as under Hydra: %s", got.stderr)
+		assert.Contains(t, got.stderr, "a rank can run one program of MPICH's family")
+	})
+}
+
+// A rank whose program crashed and whose shell goes on keeps others waiting: that is said while they wait.
+func TestMPIProgramOfAShellCrashes(t *testing.T) {
+	t.Parallel()
+	library := testneeds.NeedMPICompiler(t, testneeds.LayerOpenMPI)
+	r := mpiJob(library, "-n", "2", "--grace", "1", "sh", "-c", `"$0" crash 1; exec sleep 600`, compiled(t, library, "ends")).start(t)
+	require.True(t, r.until(t, &r.stderr, "rank 1 left MPI without MPI_Finalize", 1), "%s", &r.stderr)
+	require.NoError(t, r.command.Process.Signal(syscall.SIGTERM))
+	r.wait(t)
 }

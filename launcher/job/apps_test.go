@@ -45,7 +45,7 @@ func TestHostsOfPrograms(t *testing.T) {
 	assert.Equal(t, "/work/client", p.AppsOf(1)[1].Path)
 
 	spec.Apps[1].NumRanks = 5
-	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
 	require.ErrorContains(t, err, "./client: -n 5 of ./client is more than the 4 slots of 2 nodes")
 	spec.Oversubscribe = true
 	assert.Len(t, planOf(t, spec, facts).Ranks, 6)
@@ -96,6 +96,6 @@ func TestVariablesOfPrograms(t *testing.T) {
 	assert.Empty(t, planOf(t, spec, facts).variable(0, "PATH").Name)
 
 	spec.Apps[0].Exports = []Export{{Name: "RANK", Value: "7", HasValue: true, From: "-env RANK 7"}}
-	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
 	require.ErrorContains(t, err, "-env RANK 7: RANK is set by gorun")
 }

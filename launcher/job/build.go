@@ -21,6 +21,9 @@ type IDs struct {
 	Job string // 128 random bits in hexadecimal
 	Run string // the job's name for its ranks where the user gave none
 	Dir string // 64 random bits, for directory names that nobody may guess
+	// World is 128 random bits more, in hexadecimal, which stand in no report and no file's name:
+	// who knows the name of an MPI_COMM_WORLD may act as a rank.
+	World string
 	// Attempt is 0 for the first, and Elapsed the time of the job until this one.
 	Attempt int
 	Elapsed time.Duration

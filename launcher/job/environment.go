@@ -56,7 +56,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	m := f.Machine
 	n := plan.Node{
 		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, Address: f.Address,
-		KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
+		Crowded: b.crowded(node), KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {
 	case f.Seat != nil && wish > 0:
@@ -68,6 +68,16 @@ func (b *builder) nodeInputs(node int) plan.Node {
 		}
 	}
 	return n
+}
+
+// crowded reports whether a node has more ranks than CPUs for them.
+func (b *builder) crowded(node int) bool {
+	m := b.facts[node].Machine
+	cpus := float64(m.CPUs.Len())
+	if m.Quota > 0 {
+		cpus = min(cpus, m.Quota)
+	}
+	return cpus > 0 && float64(b.sharers[node]) > cpus
 }
 
 func (b *builder) rankInputs(r *Rank, node plan.Node) plan.Rank {

@@ -78,7 +78,7 @@ func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 		facts[i].Programs = []Program{{Path: "./p", Argv: []string{"./p"}, ScriptArg: 1}}
 		facts[i].Machine = placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})}
 	}
-	p, err := NewPlan(spec, facts, IDs{Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+	p, err := NewPlan(spec, facts, IDs{Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef", World: "0123456789abcdef0123456789abcdef"}, Opened{})
 	require.NoError(t, err)
 	return p, spec, facts
 }

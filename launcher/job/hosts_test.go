@@ -39,7 +39,7 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 
 func planOf(t *testing.T, spec *Spec, facts []Facts) *Plan {
 	t.Helper()
-	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"})
+	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"})
 	require.NoError(t, err)
 	return p
 }

@@ -133,7 +133,7 @@ func (r *Result) mpiHint() string {
 	case r.Cause == CauseStuck && r.Stuck != nil:
 		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
 	case r.First != nil && r.First.beganAgain():
-		return "MPICH gives up its connection to the launcher in MPI_Finalize, so that a rank can run one MPI program: start each by a gorun of its own"
+		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; a second one needs a gorun of its own"
 	case r.First != nil && r.First.Unfinalized:
 		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing more to do"
 	}

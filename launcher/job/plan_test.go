@@ -23,7 +23,7 @@ func planned(t *testing.T, spec Spec, nodes int, m placement.Machine) (*Plan, er
 		}
 		facts = append(facts, f)
 	}
-	ids := IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}
+	ids := IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}
 	return NewPlan(&spec, facts, ids, Opened{Addr: "127.0.0.1", Port: 1, Store: "127.0.0.1:1"})
 }
 

@@ -132,7 +132,7 @@ func TestPlacesThatCannotBe(t *testing.T) {
 	} {
 		spec, facts := seated([]string{"", "", ""}, "0", "0", "0")
 		change(facts)
-		_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+		_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
 		assert.ErrorContains(t, err, want)
 	}
 }

@@ -58,12 +58,12 @@ func (b *builder) oneFamily() error {
 	return nil
 }
 
-// worldName is a name that nobody can guess: who knows it may act as a rank.
+// worldName is a name that nobody can guess, as of IDs.World.
 func worldName(ids IDs, number int) string {
-	if ids.Job == AtStart {
+	if ids.World == AtStart {
 		return AtStart
 	}
-	return fmt.Sprintf("gorun-%s-%d-%d", ids.Job, ids.Attempt, number)
+	return fmt.Sprintf("gorun-%s-%d-%d", ids.World, ids.Attempt, number)
 }
 
 // mpiHosts are the hosts of a plan's nodes: several nodes may be on one.

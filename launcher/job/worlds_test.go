@@ -27,7 +27,7 @@ func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) [
 		}
 	}
 	change(spec)
-	p, err := NewPlan(spec, facts, IDs{Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef", Attempt: 2}, Opened{})
+	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "0123456789abcdef0123456789abcdef", Attempt: 2}, Opened{})
 	require.NoError(t, err)
 	return p.Worlds
 }
@@ -106,7 +106,7 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 			f.Programs = append(f.Programs, Program{Path: program, Argv: []string{program}, ScriptArg: 1, MPI: family})
 		}
 		change(spec)
-		_, err := NewPlan(spec, []Facts{f}, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef"}, Opened{})
+		_, err := NewPlan(spec, []Facts{f}, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
 		return err
 	}
 	same := func(*Spec) {}
@@ -127,6 +127,6 @@ func TestUniverseAsWished(t *testing.T) {
 // No world without MPI, and no name before the start.
 func TestWorldsBeforeStart(t *testing.T) {
 	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Host: "a"}}, 2))
-	require.Equal(t, AtStart, worldName(IDs{Job: AtStart}, 0))
-	require.LessOrEqual(t, len(worldName(IDs{Job: strings.Repeat("f", 32), Attempt: 99999}, 9999)), 63)
+	require.Equal(t, AtStart, worldName(IDs{World: AtStart}, 0))
+	require.LessOrEqual(t, len(worldName(IDs{World: strings.Repeat("f", 32), Attempt: 99999}, 9999)), 63)
 }

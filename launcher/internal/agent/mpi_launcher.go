@@ -44,8 +44,25 @@ func (m *mpi) Finalized(p world.Proc) {
 	}
 }
 
-// Left: how its process ends says whether that matters.
-func (m *mpi) Left(world.Proc) {}
+// leftPatience is how long a rank's process may go on which has left MPI without MPI_Finalize, as a shell
+// does whose program crashed, before that is told: others may wait for it.
+const leftPatience = 5 * time.Second
+
+// Left: how its process ends says whether that matters, and if it does not end, that it goes on.
+func (m *mpi) Left(p world.Proc) {
+	rank := m.rank(p)
+	m.mu.Lock()
+	left := m.states[rank]
+	m.mu.Unlock()
+	m.job.timers.after(leftPatience, func() {
+		m.mu.Lock()
+		same := left != nil && m.states[rank] == left && !left.Finalized
+		m.mu.Unlock()
+		if r := m.job.rank(rank); same && r != nil && r.end.Load() == nil {
+			m.job.agent.notice("rank %d left MPI without MPI_Finalize %s ago, and its process goes on: ranks that wait for it in MPI wait until that ends", rank, leftPatience)
+		}
+	})
+}
 
 // state is how far a rank has come, nil: it has not begun.
 func (m *mpi) state(rank int) *wire.RankMPI {
