@@ -58,6 +58,7 @@ bench: build ## gorun against its peers on this machine, interleaved; ratios bes
 	$(GO) run ./internal/bench/hosts -gorun bin/gorun -json build/bench/hosts.json
 	$(GO) run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
 	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json
+	$(GO) run ./internal/bench/mpi -gorun bin/gorun -json build/bench/mpi.json
 	$(GO) run ./internal/bench/output -gorun bin/gorun -json build/bench/output.json
 	$(GO) run ./internal/bench/pytorch -gorun bin/gorun -json build/bench/pytorch.json
 	$(GO) run ./internal/bench/slurm -gorun bin/gorun -json build/bench/slurm.json

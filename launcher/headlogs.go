@@ -86,7 +86,11 @@ func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
 // write takes what a rank wrote into its file, and reports whether it is also to be
 // shown.
 func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
-	localRank := x.head.plan.Load().Ranks[rank].LocalRank
+	r := x.head.plan.Load().Ranks[rank]
+	if r.Spawned { // it has no file; one of its local rank is another's
+		return true
+	}
+	localRank := r.LocalRank
 	file := x.nodes[n.number].Tee(localRank, stream)
 	if file == nil {
 		return true
@@ -100,7 +104,11 @@ func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
 
 // end closes a rank's file.
 func (x *headLogs) end(n *node, rank, stream int) {
-	if file := x.nodes[n.number].Tee(x.head.plan.Load().Ranks[rank].LocalRank, stream); file != nil {
+	r := x.head.plan.Load().Ranks[rank]
+	if r.Spawned {
+		return
+	}
+	if file := x.nodes[n.number].Tee(r.LocalRank, stream); file != nil {
 		_ = file.Close()
 	}
 }
@@ -108,6 +116,9 @@ func (x *headLogs) end(n *node, rank, stream int) {
 // last are the last lines that a rank wrote into its files.
 func (x *headLogs) last(rank int) []string {
 	r := x.head.plan.Load().Ranks[rank]
+	if r.Spawned {
+		return nil
+	}
 	return x.nodes[r.Node].Last(r.LocalRank, tailLines)
 }
 

@@ -120,7 +120,8 @@ func (n *node) take(f wire.Frame) error {
 		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
 	case wire.TypeSignalled:
 		return decode(f, func(m wire.Signalled) { n.engine.signalled(n, m) })
-	case wire.TypeExchange: // of an attempt that is over
+	}
+	if ofAttempt(f.Type) { // of one that is over
 		return nil
 	}
 	f.Body = bytes.Clone(f.Body) // the reader uses it again
@@ -183,7 +184,7 @@ func (n *node) receive(answer wire.Message) error {
 			if err := decode(f, func(m wire.Notice) { n.tell(m.Text) }); err != nil {
 				return err
 			}
-		case f.Type == wire.TypeExchange: // of an attempt that is over
+		case ofAttempt(f.Type): // of one that is over
 		default:
 			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
 		}
@@ -303,4 +304,10 @@ func (c *clock) ours(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return at.Add(-c.ahead)
+}
+
+// ofAttempt tells frames that servers of ranks send beside everything else: the last of them
+// may come when nothing is left of their attempt.
+func ofAttempt(t wire.Type) bool {
+	return t == wire.TypeExchange || t == wire.TypeMPI || t == wire.TypeSpawn || t == wire.TypeGrown
 }

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -18,13 +19,14 @@ type growths struct {
 
 // growth is one of them.
 type growth struct {
-	asker   *node
-	call    int
-	world   string
-	ranks   map[int][]int // by node
-	waiting int           // nodes that have not answered
-	started int           // ranks
-	errors  []string
+	asker    *node
+	call     int
+	world    string
+	ranks    map[int][]int // by node
+	waiting  int           // nodes with ranks of it that have not answered
+	answered map[int]bool  // by node
+	started  int           // ranks
+	errors   []string
 }
 
 // moreRanks plans a world more for a wish of a running job's rank.
@@ -55,7 +57,8 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	if err != nil {
 		return err
 	}
-	g := &growth{asker: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), waiting: len(h.nodes)}
+	g := &growth{asker: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), answered: map[int]bool{}}
+	g.waiting = len(g.ranks) // the others hear of the world before anything that its ranks say
 	if err := h.sup.Grow(g.ranks); err != nil {
 		return err
 	}
@@ -102,15 +105,18 @@ func growMessage(more *job.Spawned, n *node, number int) *wire.Grow {
 func (h *head) grown(n *node, m wire.Grown) {
 	h.mu.Lock()
 	g := h.growths.pending[m.Number]
-	if g == nil {
+	if g == nil || g.ranks[n.number] == nil || g.answered[n.number] {
 		h.mu.Unlock()
 		return
 	}
+	g.answered[n.number] = true
 	ev := job.Growth{Node: n.number, Ranks: g.ranks[n.number], PIDs: make(map[int]int, len(m.Ranks)), At: n.clock.ours(m.At)}
 	for _, r := range m.Ranks {
-		ev.PIDs[r.Rank] = r.PID
+		if slices.Contains(ev.Ranks, r.Rank) {
+			ev.PIDs[r.Rank] = r.PID
+		}
 	}
-	g.started += len(m.Ranks)
+	g.started += len(ev.PIDs)
 	if m.Error != "" {
 		g.errors = append(g.errors, h.startFailed(n, wire.StartFailed{Text: m.Error}).Text)
 	}

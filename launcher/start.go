@@ -173,7 +173,7 @@ func (h *head) explain(f *job.Failure) {
 		f.Hint = diagnosis.Hint(f.Traceback)
 	}
 	switch l := h.plan.Load().Logs; {
-	case l == nil || !l.Files():
+	case l == nil || !l.Files() || h.plan.Load().Ranks[f.Rank].Spawned:
 	case l.Named():
 		f.Log = l.Base
 	default:

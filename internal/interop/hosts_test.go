@@ -241,6 +241,20 @@ func TestInterfaceOfHostFile(t *testing.T) {
 	require.Equal(t, slots(2, "--machinefile "+path), saidBy(got))
 }
 
+// TestHostsOfPrograms: each program of a job has hosts and variables of its own, and is looked for there alone.
+func TestHostsOfPrograms(t *testing.T) {
+	t.Parallel()
+	f := raise(t, testhosts.Config{Hosts: 2})
+	got := f.gorun("-H", "h1", "-n", "1", "-x", "WHO=server", "sh", "-c", "echo $RANK $LOCAL_RANK $(hostname) $WHO",
+		":", "-H", "h2:2", "-x", "WHO=client", "-n", "2", "sh", "-c", "echo $RANK $LOCAL_RANK $(hostname) $WHO").run(t)
+	require.Zero(t, got.code, got.stderr)
+	require.ElementsMatch(t, []string{"0 0 h1 server\n", "1 0 h2 client\n", "2 1 h2 client\n"}, slices.Collect(strings.Lines(got.stdout)))
+	only := f.write(t, "only-here", "")
+	got = f.gorun("-H", "h1", "-n", "1", "cat", only, ":", "-H", "h2", "-n", "1", "/no/such/program").run(t)
+	require.Equal(t, 127, got.code)
+	require.NotContains(t, got.stderr, "h1: ")
+}
+
 func counts(t *testing.T, f fleet) {
 	const (
 		six  = "2 of 8 slots stay idle: did you mean -np 8?"

@@ -37,7 +37,7 @@ func TestMPMDOfMPI(t *testing.T) {
 		require.Equal(t, want, linesOf(said))
 		got := mpiJob(library, "--world=app", "-n", "2", other, ":", "-n", "3", hello).run(t)
 		require.Zero(t, got.code, got.stderr)
-		for _, line := range append(helloLines(3, 0, universe(3), everybody(3)), "rank 0 of 2: sum 1", "rank 1 of 2: sum 1") {
+		for _, line := range append(helloLines(3, 0, universe(5), everybody(3)), "rank 0 of 2: sum 1", "rank 1 of 2: sum 1") {
 			require.Contains(t, got.stdout, line+"\n", "a world of each program's own")
 		}
 	})

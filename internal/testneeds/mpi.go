@@ -34,6 +34,9 @@ func (m MPI) Launch(ranks int, program ...string) []string {
 	return append(append(append([]string{}, m.mpiexec...), "-n", strconv.Itoa(ranks)), program...)
 }
 
+// HasLauncher reports whether the library's own launcher is there.
+func (m MPI) HasLauncher() bool { return len(m.mpiexec) > 0 }
+
 // IsOpenMPI reports whether the library is of Open MPI's family, not of MPICH's.
 func (m MPI) IsOpenMPI() bool { return m.Layer == LayerOpenMPI || m.Layer == LayerOpenMPI5 }
 
@@ -44,7 +47,7 @@ var openMPIOptions = []string{"--allow-run-as-root", "--oversubscribe", "--bind-
 func NeedMPI(t testing.TB, layer Layer) MPI {
 	t.Helper()
 	found := FindMPI(Repository(t), layer)
-	if len(found.mpiexec) == 0 {
+	if !found.HasLauncher() {
 		Skip(t, layer, "no mpiexec of it; .ci/setup installs it")
 	}
 	return found

@@ -118,6 +118,14 @@ func TestSpawn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, again.Ranks, 16)
 	require.Equal(t, 11, again.Worlds[2].Ranks[0].Job)
+
+	// Where a node starts the job's programs in its own way, its spawned ranks may spawn, too.
+	next.Nodes[1].Apps = slices.Clone(p.Apps)
+	wish.Node, wish.By = 1, world.Proc{World: w.Name, Rank: 0}
+	wish.Apps[0].Dir = ""
+	_, more, err = next.Spawn(spec, facts, wish, 3)
+	require.NoError(t, err)
+	require.Equal(t, "/work", more.Apps[0].Dir, "that of the rank which spawns")
 }
 
 // What cannot be spawned is said with its reason.
@@ -129,6 +137,7 @@ func TestNoSpawn(t *testing.T) {
 		want string
 	}{
 		{world.SpawnApp{Program: "./c", NumRanks: 0}, anywhere, "0 ranks"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1 << 40}, anywhere, "up to 32768"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
 	} {

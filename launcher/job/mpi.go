@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -119,11 +120,20 @@ func (e RankEnd) mpiHow() string {
 	return ""
 }
 
+// beganAgain reports whether a rank ended as if it had run a second MPI program: its library
+// writes to a connection that the first has shut down.
+func (e RankEnd) beganAgain() bool {
+	const exitPipe = 128 + int(syscall.SIGPIPE)
+	return e.MPI != nil && e.MPI.Finalized && strings.HasPrefix(e.MPI.Protocol, "PMI-") && (e.Signal == syscall.SIGPIPE || e.Code == exitPipe)
+}
+
 // mpiHint is something to try where a rank failed by MPI's rules.
 func (r *Result) mpiHint() string {
 	switch {
 	case r.Cause == CauseStuck && r.Stuck != nil:
 		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
+	case r.First != nil && r.First.beganAgain():
+		return "MPICH gives up its connection to the launcher in MPI_Finalize, so that a rank can run one MPI program: start each by a gorun of its own"
 	case r.First != nil && r.First.Unfinalized:
 		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing more to do"
 	}

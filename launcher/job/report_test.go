@@ -164,3 +164,21 @@ func TestValidate(t *testing.T) {
 		assert.ErrorContains(t, err, text)
 	}
 }
+
+// A rank that runs a second MPI program writes to a connection which the first has shut down.
+func TestHintOfASecondProgram(t *testing.T) {
+	for _, c := range []struct {
+		end  RankEnd
+		hint bool
+	}{
+		{RankEnd{Code: 141, MPI: &RankMPI{Protocol: "PMI-1", Finalized: true}}, true},
+		{RankEnd{Signal: syscall.SIGPIPE, MPI: &RankMPI{Protocol: "PMI-2", Finalized: true}}, true},
+		{RankEnd{Code: 141, MPI: &RankMPI{Protocol: "PMI-1"}}, false},
+		{RankEnd{Code: 141, MPI: &RankMPI{Protocol: "PMIx 4.2.2", Finalized: true}}, false},
+		{RankEnd{Code: 1, MPI: &RankMPI{Protocol: "PMI-1", Finalized: true}}, false},
+		{RankEnd{Code: 141}, false},
+	} {
+		r := Result{First: &Failure{RankEnd: c.end}}
+		assert.Equal(t, c.hint, strings.Contains(r.mpiHint(), "one MPI program"), c.end)
+	}
+}

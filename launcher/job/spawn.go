@@ -47,15 +47,20 @@ func (s *Spawned) ByNode() map[int][]int {
 	return ranks
 }
 
+// maxSpawned is how many ranks one call may ask for: nodes hear of all in one message.
+const maxSpawned = 1 << 15
+
 // Spawn plans more ranks for a running job: where they run and what they find in their
 // environment. facts are those of the plan's nodes, and number tells this call from others
 // of the same job. The plan itself does not change; the one returned has the ranks.
 func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Plan, *Spawned, error) {
 	more := &Spawned{}
+	room := maxSpawned
 	for _, app := range wish.Apps {
-		if app.NumRanks < 1 {
-			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started", app.Program, app.NumRanks)
+		if app.NumRanks < 1 || app.NumRanks > room {
+			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started; one call starts up to %d", app.Program, app.NumRanks, maxSpawned)
 		}
+		room -= app.NumRanks
 		more.Apps = append(more.Apps, p.spawnedApp(spec, facts[wish.Node], app, wish))
 	}
 	if err := p.placeMore(spec, facts, wish, more); err != nil {
@@ -72,7 +77,11 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 func (p *Plan) spawnedApp(spec *Spec, f Facts, app world.SpawnApp, wish SpawnWish) App {
 	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir}
 	by := p.rankOf(wish.By)
-	own := p.AppsOf(wish.Node)[by.App].Dir
+	apps := p.AppsOf(wish.Node)
+	if by.Spawned { // a node's own ways of starting are of those that the job began with
+		apps = p.Apps
+	}
+	own := apps[by.App].Dir
 	switch {
 	case a.Dir == "":
 		a.Dir = own

@@ -152,9 +152,16 @@ func keepHosts(w *world.World, names []string, used []int) {
 	}
 }
 
-// universe is how many ranks there is room for on some hosts: their slots, where those
-// were not said their cores, and what ranks they have at least.
+// universe is how many ranks there is room for on some hosts: what the user said (0: ranks
+// are not told), else their slots, where those were not said their cores, and what ranks they
+// have at least.
 func (s *Spec) universe(facts []Facts, ranks int) int {
+	switch {
+	case s.Universe == UniverseUnknown:
+		return 0
+	case s.Universe > 0:
+		return s.Universe
+	}
 	slots := 0
 	for i, f := range facts {
 		switch {

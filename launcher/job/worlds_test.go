@@ -117,6 +117,13 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 	require.NoError(t, plan(func(s *Spec) { s.MPI = MPINone }, "Open MPI", "MPICH"))
 }
 
+// The user may say what room there is, or that nobody is told.
+func TestUniverseAsWished(t *testing.T) {
+	for wish, want := range map[int]int{7: 7, UniverseUnknown: 0} {
+		require.Equal(t, want, worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{{Host: "a"}}, 2)[0].Universe)
+	}
+}
+
 // No world without MPI, and no name before the start.
 func TestWorldsBeforeStart(t *testing.T) {
 	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Host: "a"}}, 2))

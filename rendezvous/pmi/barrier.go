@@ -88,6 +88,7 @@ func (s *Server) come(sp *space, b *barrier, rank int, leave func()) error {
 		if b.members == nil {
 			sp.published()
 		}
+		sp.forget(b)
 		s.mu.Unlock()
 		letGo(released)
 		return nil
@@ -125,6 +126,7 @@ func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
 	waiting := procs(sp.w, released)
 	if err == nil {
 		b.away = nil
+		sp.forget(b)
 	}
 	s.mu.Unlock()
 	// Without success they go on waiting until the job is ended.
@@ -136,6 +138,14 @@ func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
 		s.sayStuck(&stuck{waiting, left.Missing})
 	case !errors.Is(err, exchange.ErrClosed) && len(waiting) > 0:
 		s.cfg.Launcher.Broken(waiting[0], fmt.Errorf("PMI: its barrier with other nodes: %w", err))
+	}
+}
+
+// forget drops a group's barrier that all have left: programs may name a new group each
+// time. Its next round has the same number on all nodes again.
+func (s *space) forget(b *barrier) {
+	if s.groups[b.name] == b {
+		delete(s.groups, b.name)
 	}
 }
 

@@ -100,15 +100,29 @@ func TestRequestsWithoutAnswer(t *testing.T) {
 	c.log.await(t, "broken v.0: more than 256 requests at once")
 }
 
-func TestBarriersOfTooManyGroups(t *testing.T) {
+// Groups in which nobody waits any more are forgotten.
+func TestBarriersOfManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0))
 	k := c.begun(w, 0)
-	for i := range maxGroups {
+	for i := range maxGroups + 1 {
 		k.asks(fmt.Sprintf("cmd=barrier_in group=0:%d", i), fmt.Sprintf("cmd=barrier_out tag=%d", i))
 	}
-	k.says("cmd=barrier_in group=0:more")
-	c.log.await(t, "broken w.0: barriers of more than 4096 groups")
+}
+
+func TestBarriersOfTooManyGroups(t *testing.T) {
+	const ranks = maxGroups / maxPending
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", make([]int, ranks+1)...))
+	for rank := range ranks {
+		k := c.begun(w, rank)
+		for i := range maxPending {
+			k.says(fmt.Sprintf("cmd=barrier_in group=%d,%d:%d", rank, ranks, i))
+		}
+		k.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
+	}
+	c.begun(w, ranks).says("cmd=barrier_in group=0,16:more")
+	c.log.await(t, "broken w.16: barriers of more than 4096 groups")
 }
 
 // Hundreds of ranks of one node begin and end together.

@@ -99,11 +99,15 @@ func (s *Server) arrange(q *request, i info) bool {
 	names, _ := i.value.string()
 	switch {
 	case i.key == keyCleanUp:
+		before := len(q.conn.member.leftovers)
 		for name := range strings.SplitSeq(names, ",") {
 			if !filepath.IsAbs(name) || len(q.conn.member.leftovers) >= maxCleanUp {
 				return false
 			}
 			q.conn.member.leftovers = append(q.conn.member.leftovers, name)
+		}
+		if s.cfg.Leaves != nil {
+			s.cfg.Leaves(q.conn.member.leftovers[before:])
 		}
 		return true
 	case i.key == keyCleanUpDir:

@@ -204,8 +204,11 @@ func TestSpawn(t *testing.T) {
 		for _, a := range []string{"child", "one", "a b"} {
 			e.string(a)
 		}
-		e.uint32(1)
-		e.string("OMPI_PARENT_PORT=1.0:2")
+		env := []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1", "OMPI_MCA_btl=self", "OMPI_MCA_ess=pmi"}
+		e.uint32(uint32(len(env)))
+		for _, entry := range env {
+			e.string(entry)
+		}
 		e.string("/here")
 		e.uint16(uint16(typeInt32))
 		e.uint32(2)
@@ -232,7 +235,7 @@ func TestSpawn(t *testing.T) {
 	same(t, "the new world", d.oneString(), "w-child")
 	want := world.Spawn{By: world.Proc{World: "w"}, Apps: []world.SpawnApp{{
 		Program: "child", Args: []string{"one", "a b"}, NumRanks: 2, Dir: "/there", Hosts: "a:2,b", HostFile: "hosts",
-		Env:  []string{"OMPI_PARENT_PORT=1.0:2", "COLOUR=red"},
+		Env:  []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_btl=self", "COLOUR=red"},
 		Info: []world.Pair{{Key: "pmix.mapby", Value: "core"}, {Key: "pmix.nonpmi", Value: "true"}},
 	}}}
 	same(t, "what the launcher is asked for", fmt.Sprintf("%+v", r.starter.spawns[0]), fmt.Sprintf("%+v", want))

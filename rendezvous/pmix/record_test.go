@@ -20,7 +20,7 @@ import (
 //	go test ./rendezvous/pmix -run TestRecord -record NAME -about TEXT -ranks 2 -args PROGRAM ARGUMENT…
 //
 // runs the program's ranks against a server and writes testdata/sessions/NAME.gz. An MPI
-// program or a small PMIx client will do; without -record nothing is run.
+// program or testdata/client.c, a small PMIx client, will do; without -record nothing is run.
 var (
 	recordName     = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
 	recordAbout    = flag.String("about", "", "what is recorded")

@@ -20,6 +20,9 @@ type Config struct {
 	// Dir makes a directory that this user alone can enter and returns its name. It is
 	// called once, when the first rank connects; whoever gave it removes the directory.
 	Dir func() (string, error)
+	// Leaves hears of files that a rank wishes to have removed when it has ended, which this
+	// server does, before the rank makes them; nil: nobody does.
+	Leaves func(files []string)
 }
 
 // Server is one node's.
@@ -75,7 +78,13 @@ func (s *Server) Listen() (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("listen for ranks that speak PMIx: %w", err)
 	}
-	return listener, fmt.Sprintf("gorun-node%d.0;tcp4://%s", s.cfg.Node, listener.Addr()), nil
+	return listener, s.URI(listener.Addr().(*net.TCPAddr).Port), nil
+}
+
+// URI is PMIX_SERVER_URI3's value for a port of 127.0.0.1 at which somebody accepts
+// connections for Serve.
+func (s *Server) URI(port int) string {
+	return fmt.Sprintf("gorun-node%d.0;tcp4://127.0.0.1:%d", s.cfg.Node, port)
 }
 
 // Close ends all connections, drops what waits, and removes what ranks wished to have

@@ -3,6 +3,7 @@ package pmix
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -367,10 +368,13 @@ func TestFilesThatRanksLeave(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 		files = append(files, file)
 	}
+	told := make(chan string, 8)
+	all.servers[0].cfg.Leaves = func(files []string) { told <- strings.Join(files, ",") }
 	control := func(c *client, infos ...info) status {
 		return c.status(commandJobControl, func(e *encoder) { e.procList(nil); e.infoList(infos) })
 	}
 	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUp, value: stringValue(files[0])}))
+	require.Equal(t, files[0], <-told, "others may have to remove it")
 	require.Equal(t, statusSuccess, control(b, info{key: keyCleanUp, value: stringValue(files[1] + "," + all.dir)}))
 	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.nsdir"])}, info{key: "pmix.clnup.recurse", value: boolValue(true)}))
 	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUpDir, value: stringValue("/home")}))

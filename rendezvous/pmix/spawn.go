@@ -3,6 +3,7 @@ package pmix
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,7 +98,7 @@ func readSpawn(by world.Proc, forAll []info, apps []app) (world.Spawn, bool) {
 }
 
 func readApp(forAll []info, a app) world.SpawnApp {
-	p := world.SpawnApp{Program: a.command, NumRanks: a.maxProcs, Dir: a.dir, Env: a.env}
+	p := world.SpawnApp{Program: a.command, NumRanks: a.maxProcs, Dir: a.dir, Env: withoutPlace(a.env)}
 	if len(a.argv) > 0 {
 		p.Args = a.argv[1:]
 		if p.Program == "" {
@@ -110,6 +111,18 @@ func readApp(forAll []info, a app) world.SpawnApp {
 		}
 	}
 	return p
+}
+
+// placeVariables is how variables begin that say where the rank is which spawns. Open MPI
+// sends them with all its OMPI_MCA_ ones, those among them that it sets for itself while it
+// begins; the new ranks have places of their own.
+var placeVariables = []string{"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"}
+
+// withoutPlace is an environment without them.
+func withoutPlace(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
+		return slices.ContainsFunc(placeVariables, func(p string) bool { return strings.HasPrefix(entry, p) })
+	})
 }
 
 // readAppInfo adds what an attribute says. Of several that name hosts the last counts, and

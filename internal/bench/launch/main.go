@@ -2,8 +2,8 @@
 //
 //	go run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
 //
-// The peers are MPICH's Hydra, Open MPI's mpirun, torchrun, and a bare C loop with two pipes a rank (the floor). Open MPI 4 hangs
-// for ever in many runs with 64 ranks or more (ranks that end before it has registered them): those are cut off, counted and left
+// The peers are MPICH's Hydra, Open MPI's mpirun, torchrun, a bare C loop with two pipes a rank (the floor), and gorun without
+// MPI's start-up protocols, which may cost a program that uses none hardly anything. Open MPI 4 hangs for ever in many runs with 64 ranks or more (ranks that end before it has registered them): those are cut off, counted and left
 // out.
 package main
 
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ var goals = map[string]map[int]goal{
 	"hydra":    {1: {ratio: 0.8}, 4: {ratio: 0.75}, 16: {ratio: 0.85}, 64: {ratio: 0.85}, 256: {ratio: 0.65}},
 	"forkloop": {1: {above: 2 * time.Millisecond}, 4: {above: 2 * time.Millisecond}, 16: {ratio: 1.3}, 64: {ratio: 1.05}, 256: {ratio: 0.95}},
 	"openmpi":  {1: {ratio: 0.25}, 4: {ratio: 0.25}, 16: {ratio: 0.25}, 64: {ratio: 0.25}, 256: {ratio: 0.25}},
+	"mpi=none": {1: {ratio: 1.05}, 4: {ratio: 1.05}, 16: {ratio: 1.05}, 64: {ratio: 1.05}, 256: {ratio: 1.05}},
 	"torchrun": {1: {ratio: 0.005}, 4: {ratio: 0.005}, 16: {ratio: 0.01}},
 }
 
@@ -51,13 +53,14 @@ func main() {
 	asJSON := flag.String("json", "", "write the table to this file, too")
 	scale := flag.Float64("rounds", 1, "multiply the number of rounds by this")
 	only := flag.String("n", "", "only these numbers of ranks, such as 1,16")
+	against := flag.String("peers", "", "only these peers, such as hydra,mpi=none")
 	flag.Parse()
-	if err := run(*gorun, *asJSON, *scale, *only); err != nil {
+	if err := run(*gorun, *asJSON, *scale, *only, *against); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(gorun, asJSON string, scale float64, only string) error {
+func run(gorun, asJSON string, scale float64, only, against string) error {
 	programs, err := bench.FindPrograms(gorun)
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func run(gorun, asJSON string, scale float64, only string) error {
 			continue
 		}
 		s.rounds = max(int(float64(s.rounds)*scale), 1)
-		series, err := bench.Interleave(s.rounds, peers(programs, s))
+		series, err := bench.Interleave(s.rounds, chosen(against, peers(programs, s)))
 		if err != nil {
 			return err
 		}
@@ -88,12 +91,21 @@ func wanted(list string, n int) bool {
 	return list == "" || strings.Contains(","+list+",", ","+strconv.Itoa(n)+",")
 }
 
+// chosen is gorun and those of the peers that a comma-separated list, if there is one, names.
+func chosen(list string, all []bench.Peer) []bench.Peer {
+	if list == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(p bench.Peer) bool { return p.Name != "gorun" && !strings.Contains(","+list+",", ","+p.Name+",") })
+}
+
 // peers returns gorun first and then whoever is installed.
 func peers(p *bench.Programs, s size) []bench.Peer {
 	n := strconv.Itoa(s.ranks)
 	environ := os.Environ()
 	all := []bench.Peer{
 		{Name: "gorun", Argv: []string{p.Gorun, "-n", n, p.True}},
+		{Name: "mpi=none", Argv: []string{p.Gorun, "--mpi=none", "-n", n, p.True}},
 		{Name: "forkloop", Argv: []string{p.Forkloop, n, p.True}},
 	}
 	if p.Hydra != "" {

@@ -215,6 +215,7 @@ func (j *running) signal(s wire.Signal) {
 	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
 		j.signals.ask()
 		j.display.asked()
+		j.mpi.noteFiles()
 		if j.signals.starting == 0 && j.signals.engine.has(s.Signal) {
 			return
 		}
@@ -242,6 +243,7 @@ func (j *running) kill() {
 	j.signals.killed = true
 	j.signals.ask()
 	j.display.asked()
+	j.mpi.noteFiles()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, j.rows())
 	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)

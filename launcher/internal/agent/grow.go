@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"gorun/launcher/internal/process"
@@ -25,6 +26,8 @@ type spawns struct {
 type spawn struct {
 	wish world.Spawn
 	done func(name string, err error)
+	// used is set once the head had ranks of it started here.
+	used bool
 }
 
 // askSpawn passes on what a rank wishes by MPI_Comm_spawn.
@@ -39,7 +42,7 @@ func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) 
 	if j.spawns.pending == nil {
 		j.spawns.pending = map[int]spawn{}
 	}
-	j.spawns.pending[call] = spawn{wish, done}
+	j.spawns.pending[call] = spawn{wish: wish, done: done}
 	j.spawnsLock.Unlock()
 	if err := j.agent.link.Send(&wire.Spawn{Call: call, Wish: wish}); err != nil {
 		j.answerSpawn(wire.Spawned{Call: call, Error: "the launcher is gone"})
@@ -62,18 +65,28 @@ func readHostFiles(wish *world.Spawn) error {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(app.Dir, name)
 		}
-		f, err := os.Open(name)
+		text, err := readHostFile(name)
 		if err != nil {
 			return fmt.Errorf("hosts for %s: %w", app.Program, err)
 		}
-		text, err := io.ReadAll(io.LimitReader(f, hostFileLimit))
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("hosts for %s: %w", app.Program, err)
-		}
-		app.HostFile = string(text)
+		app.HostFile = text
 	}
 	return nil
+}
+
+// readHostFile reads a regular file alone: the end of the job waits for whoever serves the
+// rank, and nobody may ever write to a pipe.
+func readHostFile(name string) (string, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", cmp.Or(err, fmt.Errorf("%s is no regular file", name))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, hostFileLimit))
+	return string(text), err
 }
 
 // answerSpawn answers the rank that asked.
@@ -92,10 +105,13 @@ func (j *running) answerSpawn(s wire.Spawned) {
 }
 
 // grow takes up a world more, and starts those of its ranks that are this node's beside
-// the loop that reads frames.
+// the loop that reads frames. A node without any has nothing to answer.
 func (j *running) grow(g wire.Grow) error {
-	missed := j.signals.begin()
 	j.mpi.add(g.World)
+	if len(g.Ranks) == 0 {
+		return nil
+	}
+	missed := j.signals.begin()
 	go func() {
 		grown := wire.Grown{Number: g.Number}
 		if err := j.startMore(g); err != nil {
@@ -116,8 +132,8 @@ func (j *running) startMore(g wire.Grow) error {
 	if j.ending {
 		return errors.New("the job ends")
 	}
-	if len(g.Ranks) == 0 {
-		return nil
+	if err := j.checkMore(g.Ranks, len(g.Programs)); err != nil {
+		return err
 	}
 	apps, err := j.resolveMore(&g)
 	if err != nil {
@@ -137,6 +153,22 @@ func (j *running) startMore(g wire.Grow) error {
 		ranks[i].Path, ranks[i].Argv, ranks[i].Dir = apps[row.App].Path, apps[row.App].Argv, apps[row.App].Dir
 	}
 	return j.group.Start(j.common(g.Common, apps[0]), ranks)
+}
+
+// checkMore refuses ranks that are there already, and programs that nobody named. It takes
+// from the others what no spawned rank has: files of its own.
+func (j *running) checkMore(rows []wire.Row, programs int) error {
+	for i := range rows {
+		r := &rows[i]
+		if j.rank(r.Rank) != nil {
+			return fmt.Errorf("rank %d is there already", r.Rank)
+		}
+		if r.App < 0 || r.App >= programs {
+			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, programs)
+		}
+		r.Spawned, r.ErrorFile, r.Args = true, "", nil
+	}
+	return nil
 }
 
 // resolveMore finds the programs of a world more. On a node that somebody started by his
@@ -165,20 +197,27 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 	return apps, nil
 }
 
-// wished reports whether a rank of this node asked for these very programs.
+// wished reports whether a rank of this node asked for these very programs, as often as it
+// did, and has not got them yet.
 func (j *running) wished(g *wire.Grow) bool {
 	j.spawnsLock.Lock()
 	defer j.spawnsLock.Unlock()
 	asked, ok := j.spawns.pending[g.Call]
-	if !ok || len(asked.wish.Apps) != len(g.Programs) {
+	if !ok || asked.used || len(asked.wish.Apps) != len(g.Programs) {
 		return false
+	}
+	ranks := make([]int, len(g.Programs))
+	for _, row := range g.Ranks {
+		ranks[row.App]++
 	}
 	for i, app := range asked.wish.Apps {
 		p := &g.Programs[i]
-		if app.Program != p.Name || !slices.Equal(app.Args, p.Args) {
+		if app.Program != p.Name || !slices.Equal(app.Args, p.Args) || ranks[i] > app.NumRanks {
 			return false
 		}
-		p.Dir = cmp.Or(app.Dir, j.agent.cfg.Own.Dir)
+		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Own.Dir)} // no interpreter
 	}
+	asked.used = true
+	j.spawns.pending[g.Call] = asked
 	return true
 }

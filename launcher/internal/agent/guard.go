@@ -17,11 +17,13 @@ type guard struct {
 	mu      sync.Mutex // held briefly: spawner threads come by
 	process *process.Guard
 	paths   []string
-	cgroup  string        // "": none
-	pids    []int         // of ranks
-	once    sync.Once     // begin or neverBegan
-	began   chan struct{} // closed when starting is over
-	over    chan struct{} // closed by dismiss
+	// numbered are what names of files begin with, see process.RemoveNumbered.
+	numbered []string
+	cgroup   string        // "": none
+	pids     []int         // of ranks
+	once     sync.Once     // begin or neverBegan
+	began    chan struct{} // closed when starting is over
+	over     chan struct{} // closed by dismiss
 }
 
 func newGuard() *guard { return &guard{began: make(chan struct{}), over: make(chan struct{})} }
@@ -72,7 +74,7 @@ func (j *running) writeKey() error {
 
 func (g *guard) start(j *running) {
 	g.mu.Lock()
-	cfg := process.GuardConfig{ID: j.start.JobID, Remove: slices.Clone(g.paths), Cgroup: g.cgroup, Executable: j.agent.cfg.Executable}
+	cfg := process.GuardConfig{ID: j.start.JobID, Remove: slices.Clone(g.paths), Numbered: slices.Clone(g.numbered), Cgroup: g.cgroup, Executable: j.agent.cfg.Executable}
 	g.mu.Unlock()
 	p, err := process.StartGuard(cfg)
 	if err != nil {
@@ -92,6 +94,9 @@ func (g *guard) adopt(p *process.Guard, known process.GuardConfig) {
 	}
 	for _, path := range g.paths[len(known.Remove):] {
 		_ = p.AddPath(path)
+	}
+	for _, prefix := range g.numbered[len(known.Numbered):] {
+		_ = p.AddNumbered(prefix)
 	}
 	if g.cgroup != known.Cgroup {
 		_ = p.AddCgroup(g.cgroup)
@@ -173,6 +178,18 @@ func (g *guard) addPath(path string) {
 	}
 }
 
+func (g *guard) addNumbered(prefix string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.Contains(g.numbered, prefix) {
+		return
+	}
+	g.numbered = append(g.numbered, prefix)
+	if g.process != nil {
+		_ = g.process.AddNumbered(prefix)
+	}
+}
+
 // pid is the guard's own process, 0 if there is none. It waits for one that is
 // on its way.
 func (g *guard) pid() int {
@@ -197,5 +214,8 @@ func (g *guard) dismiss() {
 	}
 	for _, p := range g.paths {
 		_ = os.RemoveAll(p) // what cannot be removed is the user's to see
+	}
+	for _, prefix := range g.numbered {
+		process.RemoveNumbered(prefix)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -24,14 +25,16 @@ type mpi struct {
 	job     *running
 	wish    wire.MPI
 	makers  mpiMakers
-	vars    []string     // of ranks' environment
-	dir     string       // for PMIx, made when it is asked for
-	doorway net.Listener // where PMIx clients come to; nil: it is not served
+	vars    []string // of ranks' environment
+	dir     string   // for PMIx, made when it is asked for
+	doorway *doorway // where PMIx clients come to; nil: it is not served
 
-	// making guards the servers and those who have ended. What a server calls here never takes it.
+	pmix pmixServer // nil: it is not served
+
+	// making guards what follows: PMI's server, which worlds they know and those who have ended. What a server calls here never
+	// takes it.
 	making sync.Mutex
 	pmi    pmiServer
-	pmix   pmixServer
 	peopled
 	ended []int // ranks of the job
 
@@ -64,7 +67,7 @@ type pmiServer interface {
 
 type pmixServer interface {
 	mpiServer
-	Listen() (net.Listener, string, error)
+	URI(port int) string
 	Serve(conn net.Conn)
 }
 
@@ -82,30 +85,28 @@ func (j *running) newMPI() *mpi {
 	for _, w := range m.wish.Worlds {
 		m.worlds[w.Name] = w
 	}
+	if m.wish.PMIx { // other nodes may ask it before this one's ranks are started
+		m.pmix = m.makers.pmix(m)
+	}
 	return m
 }
-
-// rankPMI is the descriptor at which a rank finds PMI; package process decides that.
-const rankPMI = "3"
 
 // open makes what ranks' environment tells of.
 func (m *mpi) open() {
 	if m.wish.PMI {
-		m.vars = append(m.vars, "PMI_FD="+rankPMI)
+		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
 	}
 	if !m.wish.PMIx {
 		return
 	}
 	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
-	m.pmix = m.makers.pmix(m)
-	l, uri, err := m.pmix.Listen()
-	if err != nil {
+	var err error
+	if m.doorway, err = openDoorway(); err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
 		return
 	}
-	m.doorway = l
 	m.busy.Go(m.accept)
-	m.vars = append(m.vars, "PMIX_SERVER_URI3="+uri)
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+m.pmix.URI(m.doorway.port))
 }
 
 // environ is what is to be added to an environment. A variable that is there is the user's.
@@ -132,9 +133,9 @@ const acceptPause = 10 * time.Millisecond
 // accept serves those who come to PMIx.
 func (m *mpi) accept() {
 	for {
-		conn, err := m.doorway.Accept()
+		conn, err := m.doorway.accept()
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, os.ErrClosed):
 			return
 		case err != nil:
 			time.Sleep(acceptPause)
@@ -183,9 +184,7 @@ func (m *mpi) spoke(rank, fd int) {
 }
 
 func (m *mpi) talk(rank, fd int) {
-	f := os.NewFile(uintptr(fd), "rank's socket")
-	conn, err := net.FileConn(f)
-	_ = f.Close()
+	conn, err := connOf(fd, "rank's socket")
 	if err != nil {
 		m.job.agent.notice("rank %d cannot be served PMI: %v", rank, err)
 		return
@@ -314,10 +313,13 @@ func (m *mpi) close() {
 	}
 	m.mu.Unlock()
 	if m.doorway != nil {
-		_ = m.doorway.Close()
+		m.doorway.close()
 	}
-	if m.pmi != nil {
-		m.pmi.Close()
+	m.making.Lock()
+	pmi := m.pmi
+	m.making.Unlock()
+	if pmi != nil {
+		pmi.Close()
 	}
 	if m.pmix != nil {
 		m.pmix.Close()

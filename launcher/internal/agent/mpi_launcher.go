@@ -30,6 +30,7 @@ func (m *mpi) rankOf(p world.Proc) int {
 
 // Began: a rank may begin again, after it has finalized, or by another process of its own.
 func (m *mpi) Began(p world.Proc, protocol string) {
+	m.expectFiles(p.World)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}

@@ -13,6 +13,6 @@ var realMPI = mpiMakers{
 		return pmi.New(pmi.Config{Node: m.wish.Node, Plane: m.job.plane, Launcher: m, OnlyVersion: m.wish.PMIVersion})
 	},
 	pmix: func(m *mpi) pmixServer {
-		return pmix.New(pmix.Config{Node: m.wish.Node, Plane: m.job.plane, Launcher: m, UID: os.Getuid(), Dir: m.privateDir})
+		return pmix.New(pmix.Config{Node: m.wish.Node, Plane: m.job.plane, Launcher: m, UID: os.Getuid(), Dir: m.privateDir, Leaves: m.leaves})
 	},
 }

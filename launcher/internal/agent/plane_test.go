@@ -17,7 +17,7 @@ func TestPlane(t *testing.T) {
 	j := &running{agent: &Agent{link: side}, start: wire.Start{Attempt: 2}}
 	require.NoError(t, j.agent.exchange(wire.Exchange{Attempt: 2}), "before there are ranks")
 	j.plane = j.newPlane(1)
-	j.agent.job = j
+	j.mpi, j.agent.job = j.newMPI(), j
 	answers := make(chan string, 1)
 	j.plane.Ask(exchange.Head, "names", []byte("?"), func(answer []byte, err error) {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,8 @@ type GuardConfig struct {
 	Cgroup string
 	// Remove lists private files and folders to remove, as AddPath takes them.
 	Remove []string
+	// Numbered are what names of files to remove begin with, as AddNumbered takes them.
+	Numbered []string
 	// Executable is a program that calls [EnterGuard] first of all, for a host
 	// program that does not. "" is this program itself, even if its file is
 	// replaced or deleted meanwhile.
@@ -79,7 +82,7 @@ func StartGuard(cfg GuardConfig) (*Guard, error) {
 }
 
 func startGuard(cfg GuardConfig, ways []guardWay) (*Guard, error) {
-	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{id: cfg.ID, cgroup: cfg.Cgroup}}
+	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{id: cfg.ID, cgroup: cfg.Cgroup, numbered: slices.Clone(cfg.Numbered)}}
 	for _, path := range cfg.Remove {
 		recorded, err := identify(path)
 		if err != nil {
@@ -128,6 +131,18 @@ func (g *Guard) AddPath(path string) error {
 	g.state.paths = append(g.state.paths, recorded)
 	if err := g.tell(recorded.appendTo(nil)); err != nil {
 		return fmt.Errorf("tell guard of %s: %w", path, err)
+	}
+	return nil
+}
+
+// AddNumbered records files that ranks make for themselves, to be removed when the
+// launcher dies, as [RemoveNumbered] does.
+func (g *Guard) AddNumbered(prefix string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state.numbered = append(g.state.numbered, prefix)
+	if err := g.tell(appendData(nil, recordNumbered, prefix)); err != nil {
+		return fmt.Errorf("tell guard of %s: %w", prefix, err)
 	}
 	return nil
 }

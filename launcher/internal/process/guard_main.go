@@ -43,6 +43,9 @@ func (s *guardState) finish() {
 	for _, p := range s.paths {
 		p.remove()
 	}
+	for _, prefix := range s.numbered {
+		RemoveNumbered(prefix)
+	}
 	if s.cgroup != "" {
 		_ = cgroup.Open(s.cgroup).Remove() // nobody is left to hear about an error
 	}

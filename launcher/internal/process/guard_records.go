@@ -17,16 +17,17 @@ import (
 type recordKind uint64
 
 const (
-	recordVersion recordKind = iota + 1 // argument: guardVersion
-	recordSince                         // argument: ticks
-	recordID                            // argument: length; the job's id
-	recordRank                          // argument: pid
-	recordPath                          // argument: length; device and inode, 8 bytes each, and the path
-	recordCgroup                        // argument: length; the directory of the job's cgroup
+	recordVersion  recordKind = iota + 1 // argument: guardVersion
+	recordSince                          // argument: ticks
+	recordID                             // argument: length; the job's id
+	recordRank                           // argument: pid
+	recordPath                           // argument: length; device and inode, 8 bytes each, and the path
+	recordCgroup                         // argument: length; the directory of the job's cgroup
+	recordNumbered                       // argument: length; what files' names begin with, see RemoveNumbered
 )
 
 const (
-	guardVersion = 2
+	guardVersion = 3
 	argumentBits = 60
 	pathHeader   = 16
 )
@@ -59,6 +60,8 @@ type guardState struct {
 	since Ticks
 	ranks []int // pids, which are session ids
 	paths []guardedPath
+	// numbered are what names of files begin with.
+	numbered []string
 	// cgroup is a directory, "": none.
 	cgroup string
 }
@@ -72,6 +75,9 @@ func (s *guardState) encode() []byte {
 	}
 	for _, pid := range s.ranks {
 		b = appendWord(b, recordRank, uint64(pid))
+	}
+	for _, prefix := range s.numbered {
+		b = appendData(b, recordNumbered, prefix)
 	}
 	for _, p := range s.paths {
 		b = p.appendTo(b)
@@ -96,7 +102,7 @@ func decodeState(b []byte) (s guardState, ok bool) {
 			s.since = Ticks(argument)
 		case recordRank:
 			s.ranks = append(s.ranks, int(argument))
-		case recordID, recordPath, recordCgroup:
+		case recordID, recordPath, recordCgroup, recordNumbered:
 			if argument > uint64(len(b)) {
 				return s, true
 			}
@@ -112,6 +118,8 @@ func (s *guardState) text(kind recordKind, data []byte) {
 		s.id = string(data)
 	case kind == recordCgroup:
 		s.cgroup = string(data)
+	case kind == recordNumbered:
+		s.numbered = append(s.numbered, string(data))
 	case len(data) > pathHeader:
 		s.paths = append(s.paths, guardedPath{
 			device: binary.LittleEndian.Uint64(data),

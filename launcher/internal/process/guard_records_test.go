@@ -11,7 +11,8 @@ func sampleState() guardState {
 	return guardState{
 		id: "0123456789abcdef0123456789abcdef", since: 1 << 35,
 		ranks: []int{12, 1<<22 - 1}, cgroup: "/sys/fs/cgroup/a/gorun-b",
-		paths: []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
+		paths:    []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
+		numbered: []string{"/dev/shm/seg.1a.", "/dev/shm/seg.2b."},
 	}
 }
 

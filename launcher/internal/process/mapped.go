@@ -2,8 +2,10 @@ package process
 
 import (
 	"bytes"
+	"iter"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,21 +14,40 @@ import (
 // base name begins with one of the prefixes; "" if there is none, or the process is
 // gone or somebody else's.
 func Mapped(pid int, prefixes ...string) string {
-	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
-	if err != nil {
-		return ""
-	}
-	for line := range bytes.Lines(maps) {
-		at := bytes.IndexByte(line, '/')
-		if at < 0 {
-			continue
-		}
-		name := path.Base(strings.TrimRight(string(line[at:]), "\n"))
-		for _, prefix := range prefixes {
-			if strings.HasPrefix(name, prefix) {
-				return name
-			}
+	for file := range mappings(pid) {
+		if name := path.Base(file); beginsWith(name, prefixes) {
+			return name
 		}
 	}
 	return ""
+}
+
+// MappedIn returns the paths of files mapped into a process that are in a directory (with a
+// slash at its end), have a name there that begins with one of the prefixes, and were not
+// removed.
+func MappedIn(pid int, dir string, prefixes ...string) (files []string) {
+	for file := range mappings(pid) {
+		name, in := strings.CutPrefix(file, dir)
+		if in && beginsWith(name, prefixes) && !strings.HasSuffix(name, " (deleted)") && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+func beginsWith(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// mappings are the paths of the files that are mapped into a process, as often as they are.
+func mappings(pid int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		maps, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
+		for line := range bytes.Lines(maps) {
+			at := bytes.IndexByte(line, '/')
+			if at >= 0 && !yield(strings.TrimRight(string(line[at:]), "\n")) {
+				return
+			}
+		}
+	}
 }

@@ -24,4 +24,10 @@ func TestMappedFilesAreFoundByName(t *testing.T) {
 	assert.Equal(t, "libmapped here.so.12", process.Mapped(os.Getpid(), "libother", "libmapped"))
 	assert.Empty(t, process.Mapped(os.Getpid(), "mapped here"), "a name is not found by its middle")
 	assert.Empty(t, process.Mapped(-1, "lib"))
+
+	dir := filepath.Dir(file.Name()) + "/"
+	assert.Equal(t, []string{file.Name()}, process.MappedIn(os.Getpid(), dir, "libmapped"))
+	assert.Empty(t, process.MappedIn(os.Getpid(), "/dev/shm/", "libmapped"))
+	require.NoError(t, os.Remove(file.Name()))
+	assert.Empty(t, process.MappedIn(os.Getpid(), dir, "libmapped"), "it has no name any more")
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rankSocket is the descriptor at which a rank has its end of a socket pair.
-const rankSocket = 3
+// RankSocket is the descriptor at which a rank has its end of a socket pair.
+const RankSocket = 3
 
 // connectSocket makes r's socket pair: our end in r, the rank's in s.child. Each end has
 // its own status flags: the rank's stays blocking, as clients of PMI expect.

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -51,8 +52,13 @@ func (p *parser) contradicts(a arg, was string, differs bool) bool {
 // the rest. A board is all of a host.
 func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 	fields := strings.Split(value, ":")
-	if strings.EqualFold(fields[0], "board") {
+	switch lower := strings.ToLower(fields[0]); {
+	case lower == "board":
 		fields[0] = "slot"
+	case lower == "seq", strings.HasPrefix(lower, "pe-list="):
+		return "", errors.New("use --rankfile FILE, whose lines such as rank 0=node1 slot=0-3 say where each rank is")
+	case lower == "rankfile" && len(fields) == 1 && p.place().RankFile != nil:
+		return "", nil
 	}
 	if strings.EqualFold(fields[0], "ppr") && len(fields) > 2 && strings.EqualFold(fields[2], "board") {
 		fields[2] = "node"

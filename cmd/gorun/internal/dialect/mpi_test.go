@@ -139,6 +139,7 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	require.NotNil(t, mustParse(t, "mpirun -np 2 --map-by rankfile:file=ranks.txt x").Spec.Place.RankFile)
 	require.Equal(t, placement.MapBy{Object: placement.ByNUMA, PE: 3, From: "-cpus-per-proc 3"}, mustParse(t, "mpirun -cpus-per-proc 3 -np 2 x").Spec.Place.MapBy)
 	require.Equal(t, placement.MapBy{Object: placement.ByPackage, PE: 2, From: "--map-by socket"}, mustParse(t, "mpirun -cpus-per-proc 2 --map-by socket -np 2 x").Spec.Place.MapBy)
+	require.Contains(t, problems(t, "mpirun --map-by seq -np 2 x")[0], "use --rankfile FILE")
 	require.Equal(t, placement.ByCore, mustParse(t, "mpiexec -bind-to rr -n 2 x").Spec.Place.BindTo.Object)
 	require.Equal(t, []string{"-bind-to gpu: gorun binds ranks to CPUs near a device: use --map-by gpu"}, problems(t, "mpiexec -bind-to gpu -n 2 x"))
 }

@@ -11,9 +11,10 @@
  *   never             nobody calls MPI_Init
  *   child             a child of each rank calls MPI_Init, and the rank waits for it
  *   after-child       each rank had a child that knew nothing of MPI, and then calls MPI_Init
- *   both RANK         RANK has a child, which calls MPI_Init as RANK itself does
+ *   both RANK         RANK has a child, which calls MPI_Init when RANK has done so
  *   twice RANK        RANK calls MPI_Init a second time, which is an error of the program's
  *   again RANK        RANK calls MPI_Init after MPI_Finalize, which is one, too
+ *   wait              all ranks say their process id and wait for ever
  *   finalized CODE    all ranks end with CODE behind MPI_Finalize
  */
 #include <mpi.h>
@@ -26,6 +27,10 @@
 
 static const char *way;
 static int chosen, code;
+
+/* The child of `both`, and a pipe by which it hears that it is its turn. */
+static pid_t second;
+static int turn[2];
 
 static int is(const char *name) { return strcmp(way, name) == 0; }
 
@@ -53,7 +58,9 @@ static void begin(void) {
 		exit(0);
 	if ((is("only") && !mine) || (is("without") && mine))
 		exit(0);
-	if (is("child") || is("after-child") || (is("both") && mine)) {
+	if (is("both") && mine && pipe(turn) == 0 && (second = fork()) == 0 && read(turn[0], &code, 1) != 1)
+		_exit(97);
+	if (is("child") || is("after-child")) {
 		const pid_t child = fork();
 		if (child == 0 && is("after-child"))
 			_exit(0);
@@ -68,12 +75,22 @@ static void begin(void) {
 static void middle(int rank) {
 	if (is("leave-all"))
 		exit(chosen);
+	if (is("wait")) {
+		printf("pid %d\n", getpid());
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
 	if (rank != chosen)
 		return;
 	if (is("abort"))
 		MPI_Abort(MPI_COMM_WORLD, code);
 	if (is("leave"))
 		exit(code);
+	if (is("both") && second == 0)
+		_exit(0); /* it was taken for the rank itself, which its parent is, and tells nobody */
+	if (is("both") && write(turn[1], "!", 1) == 1)
+		code_of(second);
 	if (is("crash"))
 		raise(SIGSEGV);
 	if (is("twice"))

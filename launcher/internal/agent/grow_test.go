@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// grownBy is what a head sends for wish, call 1 of a rank here.
+func grownBy() *wire.Grow {
+	return &wire.Grow{Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}}, Ranks: []wire.Row{{Rank: 4}, {Rank: 5}}}
+}
+
+// A node that joined starts what a rank of its own has asked for, once.
+func TestWhatAHeadMayNotGrow(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(g *wire.Grow)
+		wished bool
+	}{
+		"what was asked for":   {func(*wire.Grow) {}, true},
+		"some of it":           {func(g *wire.Grow) { g.Ranks = g.Ranks[:1] }, true},
+		"a program of another": {func(g *wire.Grow) { g.Programs[0].Name = "evil" }, false},
+		"other arguments":      {func(g *wire.Grow) { g.Programs[0].Args = nil }, false},
+		"more programs":        {func(g *wire.Grow) { g.Programs = append(g.Programs, g.Programs[0]) }, false},
+		"more ranks":           {func(g *wire.Grow) { g.Ranks = append(g.Ranks, wire.Row{Rank: 6}) }, false},
+		"what nobody asked":    {func(g *wire.Grow) { g.Call = 2 }, false},
+	} {
+		j := &running{agent: ownAgent(t.TempDir())}
+		j.spawns.pending = map[int]spawn{1: {wish: world.Spawn{Apps: []world.SpawnApp{{Program: "child", Args: []string{"x"}, NumRanks: 2}}}}}
+		g := grownBy()
+		g.Programs[0].Start, g.Programs[0].Interpreter, g.Programs[0].Dir = 1, "evil", "/evil"
+		c.change(g)
+		assert.Equal(t, c.wished, j.wished(g), name)
+		if c.wished {
+			assert.Equal(t, wire.Program{Name: "child", Args: []string{"x"}, Dir: "/work"}, g.Programs[0], name)
+			assert.False(t, j.wished(g), "%s, again", name)
+		}
+	}
+}
+
+// What a head says of new ranks is looked at before anything is done by it.
+func TestRowsOfNewRanks(t *testing.T) {
+	j := &running{}
+	j.enrol([]wire.Row{{Rank: 0}})
+	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 0}}, 1), "rank 0 is there already")
+	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 1, App: 1}}, 1), "run program 1 of 1")
+	rows := []wire.Row{{Rank: 1, LocalRank: 9, ErrorFile: "/etc/shadow", Args: []string{"evil"}}}
+	require.NoError(t, j.checkMore(rows, 1))
+	assert.Equal(t, []wire.Row{{Rank: 1, LocalRank: 9, Spawned: true}}, rows)
+}
+
+// A node without new ranks hears of their world, and has nothing to say: its own part of
+// the job may be over.
+func TestAWorldOfOthers(t *testing.T) {
+	head, side := transport.Local()
+	j := &running{agent: &Agent{link: side}}
+	j.mpi = j.newMPI()
+	require.NoError(t, j.grow(wire.Grow{Number: 1, World: world.World{Name: "w"}}))
+	assert.Contains(t, j.mpi.worlds, "w")
+	require.NoError(t, side.Send(&wire.Notice{Text: "next"}))
+	f, err := head.Read()
+	require.NoError(t, err)
+	assert.Equal(t, wire.TypeNotice, f.Type)
+}
+
+// A rank that names a pipe as its file of hosts holds up nobody.
+func TestHostFileThatIsAPipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	wish := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Dir: dir, HostFile: "pipe"}}}
+	require.ErrorContains(t, readHostFiles(&wish), "no regular file")
+}
+
+// Other nodes may ask for what ranks here commit before these are started.
+func TestAskedBeforeTheStart(t *testing.T) {
+	head, side := transport.Local()
+	j := &running{agent: &Agent{link: side}, start: wire.Start{MPI: wire.MPI{PMIx: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}}}
+	j.plane = j.newPlane(0)
+	j.mpi = j.newMPI()
+	j.agent.job = j
+	ask := exchange.Message{Kind: exchange.Ask, Number: 1, From: 1, Service: "pmix.modex", Blobs: [][]byte{{}}}
+	require.NoError(t, j.agent.exchange(wire.Exchange{Message: ask}))
+	f, err := head.Read()
+	require.NoError(t, err)
+	var answer wire.Exchange
+	require.NoError(t, f.Decode(&answer))
+	assert.NotContains(t, answer.Message.Error, "no service")
+}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gorun/launcher/internal/process"
+)
+
+// Ranks of one host meet in shared memory by files in /dev/shm, which a library removes when all
+// have finalized. Of a job that ends otherwise they are the guard's to remove: what is named by the
+// name of an MPI_COMM_WORLD, which no other job has, and what ranks name to their PMIx server.
+// Other files have random names, and those only until everybody has opened them: ranks that are
+// about to be ended are looked at for such.
+
+// sharedMemory is where shm_open(3) makes files.
+const sharedMemory = "/dev/shm/"
+
+// expectFiles: ranks of a world begin MPI, and may be MPICH's.
+func (m *mpi) expectFiles(world string) {
+	for _, prefix := range mpichFiles(world) {
+		m.job.guard.addNumbered(prefix)
+	}
+}
+
+// mpichFiles are what names of files begin with by which ranks of MPICH from 4.2 on meet; the number
+// of a node follows (MPIDI_POSIX_comm_bootstrap).
+func mpichFiles(world string) []string {
+	h := fnv.New32a() // MPIR_pmi_init makes it of PMI's kvsname or PMIx's namespace
+	h.Write([]byte(world))
+	return []string{
+		fmt.Sprintf("%smpich_shm_%x_", sharedMemory, h.Sum32()),
+		fmt.Sprintf("%smpich_vci_%x_", sharedMemory, h.Sum32()),
+	}
+}
+
+// openMPIFiles are what names of Open MPI's files begin with; behind that they have the host, the user
+// and a number of the job, and at last one of the rank or of the communicator.
+var openMPIFiles = []string{"vader_segment.", "sm_segment.", "osc_sm.", "osc_rdma."}
+
+// leaves hears of files that a rank wishes to have removed when it has ended. The server does that while
+// there is one.
+func (m *mpi) leaves(files []string) {
+	for _, file := range files {
+		known := slices.ContainsFunc(openMPIFiles, func(begin string) bool { return strings.HasPrefix(filepath.Base(file), begin) })
+		prefix := strings.TrimRight(file, "0123456789")
+		if known && prefix != file && strings.HasSuffix(prefix, ".") {
+			m.job.guard.addNumbered(prefix)
+		}
+	}
+}
+
+// randomFiles are what random names begin with: MPICH's, Intel MPI's, UCX's.
+var randomFiles = []string{"mpich_shar_tmp", "Intel_MPI_", "ucx_shm_posix_"}
+
+// noteFiles has the guard remove what ranks have in shared memory under a random name. They are about
+// to get a signal to end, and may be in MPI_Init.
+func (m *mpi) noteFiles() {
+	if !m.someBegan() {
+		return
+	}
+	for _, pid := range m.job.rankPIDs() {
+		for _, file := range process.MappedIn(pid, sharedMemory, randomFiles...) {
+			st, err := os.Lstat(file)
+			if err == nil && st.Mode().IsRegular() && st.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+				m.job.guard.addPath(file)
+			}
+		}
+	}
+}

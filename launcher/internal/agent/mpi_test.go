@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
+)
+
+// fakeServer notes what is asked of it, and answers each line with who said it.
+type fakeServer struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (f *fakeServer) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeServer) Add(w *world.World)  { f.note("add %s", w.Name) }
+func (f *fakeServer) Ended(p world.Proc)  { f.note("ended %d", p.Rank) }
+func (f *fakeServer) Close()              { f.note("close") }
+func (f *fakeServer) URI(port int) string { return fmt.Sprint("uri:", port) }
+
+type fakePMI struct{ *fakeServer }
+
+func (f fakePMI) Serve(conn net.Conn, p world.Proc) {
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		f.note("%d said %s", p.Rank, lines.Text())
+		fmt.Fprintln(conn, p.Rank)
+	}
+}
+
+type fakePMIx struct{ *fakeServer }
+
+func (f fakePMIx) Serve(conn net.Conn) { fakePMI(f).Serve(conn, world.Proc{Rank: -1}) }
+
+// fakeMPI is the MPI side of a node with ranks 5 and 6 of the job, which are 0 and 1 of their
+// world, and what its head hears.
+func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _ = theirs.Close() })
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 5}, {Job: 6}}}
+	j := &running{
+		agent: &Agent{link: wire.NewLink(ours), cfg: Config{TempDir: t.TempDir()}},
+		start: wire.Start{MPI: wire.MPI{PMI: true, PMIx: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
+	}
+	j.guard.neverBegan()
+	j.plane = j.newPlane(0)
+	pmi, pmix = &fakeServer{}, &fakeServer{}
+	m = j.newMPI()
+	j.mpi = m
+	m.makers = mpiMakers{
+		pmi:  func(*mpi) pmiServer { pmi.note("made"); return fakePMI{pmi} },
+		pmix: func(*mpi) pmixServer { return fakePMIx{pmix} },
+	}
+	m.pmix = m.makers.pmix(m)
+	return m, pmi, pmix
+}
+
+func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
+	m, pmi, pmix := fakeMPI(t)
+	m.open()
+	port := m.doorway.port
+	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=uri:", port)}, m.environ(nil))
+	assert.Equal(t, []string{"PMI_FD=3"}, m.environ([]string{"A=b", "PMIX_SERVER_URI3=the user's"}))
+	assert.NoDirExists(t, m.dir)
+	m.rankEnded(6)
+	assert.Empty(t, pmi.calls, "nobody came")
+	assert.Empty(t, pmix.calls)
+
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	rank, err := connOf(fds[1], "rank")
+	require.NoError(t, err)
+	m.spoke(5, fds[0])
+	says(t, rank, "0")
+	assert.Equal(t, []string{"made", "add w", "ended 1", "0 said hello"}, pmi.calls)
+	require.NoError(t, rank.Close())
+	over := make(chan struct{})
+	m.afterWords(5, func() { close(over) })
+	<-over
+
+	client, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+	require.NoError(t, err)
+	says(t, client, "-1")
+	assert.Equal(t, []string{"add w", "ended 1", "-1 said hello"}, pmix.calls)
+	m.rankEnded(5)
+	m.add(world.World{Name: "more", Ranks: []world.Rank{{Job: 7}}})
+	dir, err := m.privateDir()
+	require.NoError(t, err)
+	assert.DirExists(t, dir)
+	m.close()
+	_, err = client.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF, "it was closed with the job")
+	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmi.calls[4:])
+	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmix.calls[3:])
+	m.job.guard.dismiss()
+	assert.NoDirExists(t, dir)
+}
+
+// says has a client say hello, and be answered.
+func says(t *testing.T, conn net.Conn, answer string) {
+	_, err := io.WriteString(conn, "hello\n")
+	require.NoError(t, err)
+	got, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, answer, strings.TrimSpace(got))
+}
+
+func TestMPIAfterItsEnd(t *testing.T) {
+	m, pmi, _ := fakeMPI(t)
+	m.open()
+	m.close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fds[1])
+	m.spoke(5, fds[0])
+	assert.ErrorIs(t, unix.Close(fds[0]), syscall.EBADF, "it was closed")
+	_, err = net.Dial("tcp", fmt.Sprint("127.0.0.1:", m.doorway.port))
+	assert.Error(t, err)
+	assert.Empty(t, pmi.calls)
+}
+
+func TestMPIStates(t *testing.T) {
+	m, _, _ := fakeMPI(t)
+	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
+	assert.False(t, m.someBegan())
+	m.Began(first, "PMI-2")
+	m.Began(second, "PMIx 4.2.2")
+	m.Finalized(second)
+	m.Left(first)
+	assert.Equal(t, &wire.RankMPI{Protocol: "PMI-2"}, m.state(5))
+	assert.Equal(t, &wire.RankMPI{Protocol: "PMIx 4.2.2", Finalized: true}, m.state(6))
+	m.Began(second, "PMI-1") // by another program of the same rank
+	assert.Equal(t, &wire.RankMPI{Protocol: "PMI-1"}, m.state(6))
+	assert.Nil(t, m.state(7))
+	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: 2}))
+	assert.Equal(t, -1, m.rank(world.Proc{World: "other"}))
+	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: world.AllRanks}))
+}
+
+func TestSingletonsAreToldOfOnce(t *testing.T) {
+	for _, c := range []struct {
+		library string
+		change  func(*wire.MPI)
+		want    string
+	}{
+		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none"} }, "(Open MPI) and has not asked gorun for its rank: if it is an MPI program, each rank runs as 0 of 1; gorun serves no MPI here: --mpi=none"},
+		{"libmpi.so.40.30.4", func(w *wire.MPI) { w.PMIx = false }, "it speaks PMIx, which is not served"},
+		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.PMI = false }, "(MPICH, Intel MPI or MVAPICH)"},
+		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},
+		{"libmpi_cray.so.12", func(*wire.MPI) {}, "(Cray MPICH)"},
+		{"libmpi_ibm.so.3", func(*wire.MPI) {}, "start it by its own mpiexec"},
+	} {
+		ours, theirs := net.Pipe()
+		m, _, _ := fakeMPI(t)
+		c.change(&m.wish)
+		m.job.agent.link = wire.NewLink(ours)
+		m.noteLibrary(5, c.library)
+		go func() {
+			m.warnSingleton(6)
+			m.warnSingleton(5)
+			m.warnSingleton(5)
+			ours.Close()
+		}()
+		frame, err := wire.NewReader(theirs).Read()
+		require.NoError(t, err)
+		var n wire.Notice
+		require.NoError(t, frame.Decode(&n))
+		assert.Contains(t, n.Text, "rank 5 has loaded "+c.library)
+		assert.Contains(t, n.Text, c.want)
+		rest, err := io.ReadAll(theirs)
+		require.NoError(t, err)
+		assert.Empty(t, rest)
+	}
+	m, _, _ := fakeMPI(t)
+	m.job.agent.link = nil
+	m.Began(world.Proc{World: "w", Rank: 1}, "PMI-1")
+	m.noteLibrary(5, "libmpi.so.12")
+	m.warnSingleton(5) // says nothing: the job speaks MPI
+}
+
+func TestMPILibraryOfAProcess(t *testing.T) {
+	assert.Empty(t, mpiLibrary(os.Getpid()))
+}

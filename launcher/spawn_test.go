@@ -1,0 +1,88 @@
+package launcher
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/plan"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+	"gorun/rendezvous/world"
+)
+
+// growingHead drives a job of one rank on each of two nodes, and gives their far ends.
+func growingHead(t *testing.T) (*head, []*wire.Link) {
+	t.Helper()
+	x, far := hubOf(2, 0)
+	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now()})
+	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
+	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
+	h := &head{settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{})}
+	h.console = output.NewConsole(output.Config{Stdout: output.Destination{W: &bytes.Buffer{}}, Stderr: output.Destination{W: &bytes.Buffer{}}})
+	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
+	h.moreRanks = func(p *job.Plan, _ job.SpawnWish, _ int) (*job.Plan, *job.Spawned, error) {
+		next := *p
+		r := job.Rank{Rank: 2, Node: 0, Spawned: true}
+		next.Ranks = append(next.Ranks[:2:2], r)
+		return &next, &job.Spawned{World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r}, Nodes: make([][]plan.Variable, 2)}, nil
+	}
+	return h, far
+}
+
+// Every node hears of new ranks; only those that start some are waited for: the job's part
+// on another may be over.
+func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
+	h, far := growingHead(t)
+	h.spawn(h.nodes[0], wire.Spawn{Call: 7})
+	for i, link := range far {
+		f, err := link.Read()
+		require.NoError(t, err)
+		var grow wire.Grow
+		require.NoError(t, f.Decode(&grow))
+		assert.Equal(t, "w-s1", grow.World.Name)
+		assert.Len(t, grow.Ranks, 1-i)
+	}
+	h.grown(h.nodes[1], wire.Grown{Number: 1, Ranks: []wire.RankPID{{Rank: 0, PID: 99}}, Error: "the job ends"})
+	assert.Equal(t, 10, h.sup.PID(0), "a node cannot answer for another")
+	require.Len(t, h.growths.pending, 1)
+	h.grown(h.nodes[0], wire.Grown{Number: 1, Ranks: []wire.RankPID{{Rank: 2, PID: 12}}})
+	assert.Empty(t, h.growths.pending)
+	assert.Equal(t, 12, h.sup.PID(2))
+	f, err := far[0].Read()
+	require.NoError(t, err)
+	var answer wire.Spawned
+	require.NoError(t, f.Decode(&answer))
+	assert.Equal(t, wire.Spawned{Call: 7, World: "w-s1"}, answer)
+}
+
+// What ranks' servers say last may come when nothing is left of their attempt.
+func TestLastWordsOfAnAttempt(t *testing.T) {
+	x, far := hubOf(1, 0)
+	n := x.nodes[0]
+	for _, m := range []wire.Message{&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Kind: wire.MPIStuck}, &wire.Exchange{}, &wire.Opened{Addr: "here"}} {
+		require.NoError(t, far[0].Send(m))
+	}
+	var opened wire.Opened
+	require.NoError(t, n.receive(&opened))
+	assert.Equal(t, "here", opened.Addr)
+
+	n.answers = make(chan wire.Frame, 1)
+	require.NoError(t, n.take(wire.Frame{Type: wire.TypeGrown}))
+	require.NoError(t, n.take(wire.Frame{Type: wire.TypeMPI}))
+	assert.Empty(t, n.answers)
+}
+
+// A rank that was spawned has the local rank of another, and not its log files.
+func TestSpawnedRanksHaveNoFilesAtTheHead(t *testing.T) {
+	h, _ := growingHead(t)
+	h.plan.Store(&job.Plan{Ranks: []job.Rank{{LocalRank: 3, Spawned: true}}, Logs: &job.Logs{Tee: []job.Streams{0}}})
+	x := &headLogs{head: h} // without any node's
+	assert.True(t, x.write(h.nodes[0], 0, output.Stdout, []byte("shown")))
+	x.end(h.nodes[0], 0, output.Stdout)
+	assert.Empty(t, x.last(0))
+}
