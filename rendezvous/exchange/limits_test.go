@@ -40,11 +40,11 @@ func (r *recorder) errors() (list []string) {
 func TestTheHubRefuses(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), 5<<10))
 	for want, m := range map[string]exchange.Message{
-		`exchange: fence "f" of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{1, 2}},
-		`exchange: fence "f" of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Come, ID: "f", Nodes: []int{0, 2, 1}},
-		`exchange: fence "f" of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
-		`exchange: fence "f" of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
-		`exchange: fence "f" of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
+		`exchange: a fence of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{1, 2}},
+		`exchange: a fence of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Come, ID: "f", Nodes: []int{0, 2, 1}},
+		`exchange: a fence of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
+		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
+		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
 		`at most 4096 are passed on`:                             {Kind: exchange.Come, ID: long, Nodes: []int{0}},
 		`a part in a fence of 33554433 bytes`:                    {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
 		`exchange: there is no node 3`:                           {Kind: exchange.Ask, To: 3},
@@ -63,7 +63,7 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
-	text := `failed exchange: fence "f": node 1 says that nodes [0 1 2] come together, another [0 1]`
+	text := `failed exchange: node 1 says that nodes [0 1 2] come together, another [0 1]`
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
 

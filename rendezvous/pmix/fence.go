@@ -25,7 +25,7 @@ func (s *Server) fence(q *request) error {
 	}
 	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), done: s.fenced}
 	if isTrue(infos, keyCollect) {
-		p.blob = s.collect
+		p.blob, p.undo = s.collect, s.collectAgain
 	}
 	s.meet(q, p)
 	return nil
@@ -48,12 +48,11 @@ func (s *Server) collect(m *meeting) []byte {
 	if len(m.nodes) == 1 {
 		return nil
 	}
-	whole := len(m.who) == 1 && m.who[0].Rank == world.AllRanks
 	var e encoder
 	for _, p := range m.waiting() {
 		_, member, _ := s.find(p)
 		from := 0
-		if whole {
+		if m.whole() {
 			from = member.data.sent
 			member.data.sent = len(member.data.away)
 		}
@@ -64,6 +63,18 @@ func (s *Server) collect(m *meeting) []byte {
 		}
 	}
 	return e.b
+}
+
+// whole reports whether all of one world take part.
+func (m *meeting) whole() bool { return len(m.who) == 1 && m.who[0].Rank == world.AllRanks }
+
+// collectAgain has the next fence bring all again, of which others keep what they lack.
+func (s *Server) collectAgain(m *meeting) {
+	for _, p := range m.waiting() {
+		if _, member, _ := s.find(p); m.whole() {
+			member.data.sent = 0
+		}
+	}
 }
 
 // fenced ends a fence: what the other nodes collected is known from now on.

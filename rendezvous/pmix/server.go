@@ -41,7 +41,7 @@ type Server struct {
 	index    uint32  // the next connection's
 	ended    int     // how many ranks of this node have
 	meetings map[string]*meeting
-	rounds   map[string]int // how many meetings of each kind and members are over
+	crossing map[string][]*meeting // those that went to the other nodes, or are to when the first has ended
 	asked    map[string][]*held
 	events   eventHistory
 	groups   groups
@@ -55,7 +55,7 @@ func New(cfg Config) *Server {
 		spaces:      map[string]*namespace{},
 		conns:       map[*conn]struct{}{},
 		meetings:    map[string]*meeting{},
-		rounds:      map[string]int{},
+		crossing:    map[string][]*meeting{},
 		asked:       map[string][]*held{},
 		groups:      newGroups(),
 	}
@@ -102,6 +102,7 @@ func (s *Server) Close() {
 	for c := range s.conns {
 		open = append(open, c)
 	}
+	s.crossing = map[string][]*meeting{}
 	s.meetings, s.asked = map[string]*meeting{}, map[string][]*held{}
 	s.mu.Unlock()
 	for _, c := range open {

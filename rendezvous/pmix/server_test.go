@@ -210,6 +210,40 @@ func TestFenceTimesOut(t *testing.T) {
 	})
 }
 
+// A fence that takes too long ends alike on all nodes, whether they had come to it or not,
+// and the next one is a new one with all that was committed.
+func TestFenceTimesOutOnAllNodes(t *testing.T) {
+	soon := info{key: keyTimeout, value: uint32Value(3)}
+	for name, first := range map[string][]int{"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3}, "the complete one is later": {0, 1, 3}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := spread("gorun-1", 4, 2)
+				all := start(t, 2, w)
+				ranks := all.joinAll(w)
+				for rank, c := range ranks {
+					commitScopes(c, rank)
+				}
+				tags := map[int]uint32{}
+				for _, rank := range first {
+					tags[rank] = ranks[rank].ask(commandFence, fenceBody(everybody(w), collecting, soon))
+				}
+				for rank, tag := range tags {
+					require.Equal(t, statusTimeout, ranks[rank].wait(tag).oneStatus())
+				}
+				ranks[2].commit(scopeGlobal, "later", "x")
+				fenceAll(t, w, ranks, collecting)
+				for of, key := range map[uint32]string{2: "later", 3: "far"} {
+					_, code := ranks[0].get(proc{w.Name, of}, key, info{key: keyImmediate, value: boolValue(true)})
+					require.Equal(t, statusSuccess, code)
+				}
+				fenceAll(t, w, ranks)
+				require.Empty(t, all.servers[0].crossing)
+				require.Empty(t, all.servers[1].meetings)
+			})
+		})
+	}
+}
+
 func TestAbort(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
