@@ -45,11 +45,11 @@ func TestTheHubRefuses(t *testing.T) {
 		`exchange: a fence of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
 		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
 		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
-		`at most 4096 are passed on`:                             {Kind: exchange.Come, ID: long, Nodes: []int{0}},
-		`a part in a fence of 33554433 bytes`:                    {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
-		`exchange: there is no node 3`:                           {Kind: exchange.Ask, To: 3},
-		`exchange: there is no node -2`:                          {Kind: exchange.Ask, To: -2},
-		`exchange: the head has no service "s"`:                  {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
+		`at most 4096 are passed on`:                           {Kind: exchange.Come, ID: long, Nodes: []int{0}},
+		`a part in a fence of 33554433 bytes`:                  {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
+		`exchange: there is no node 3`:                         {Kind: exchange.Ask, To: 3},
+		`exchange: there is no node -2`:                        {Kind: exchange.Ask, To: -2},
+		`exchange: the head has no service "s"`:                {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
 	} {
 		r := newRecorder(3)
 		r.hub.Receive(0, &m)

@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"math"
 	"time"
 
 	"gorun/rendezvous/world"
@@ -42,7 +43,7 @@ func timeoutOf(infos []info) time.Duration {
 }
 
 // collect is what this node's members of a fence have committed for other hosts: for each
-// the process, from which byte on, and the bytes. A fence of one whole world brings what is
+// the process, its era, from which byte on, and the bytes. A fence of one whole world brings what is
 // new; other nodes may take part in others, and get all.
 func (s *Server) collect(m *meeting) []byte {
 	if len(m.nodes) == 1 {
@@ -58,7 +59,7 @@ func (s *Server) collect(m *meeting) []byte {
 		}
 		if from < len(member.data.away) {
 			e.proc(fromWorld(p))
-			e.uint64(uint64(from))
+			e.uint64(uint64(member.data.era)<<32 | uint64(from))
 			e.bytes(member.data.away[from:])
 		}
 	}
@@ -97,12 +98,13 @@ func (s *Server) fenced(m *meeting, blobs [][]byte, err error) {
 func (s *Server) learn(blob []byte) {
 	d := decoder{b: blob}
 	for d.more() {
-		p, from, part := d.proc(), d.uint64(), d.bytes()
+		p, number, part := d.proc(), d.uint64(), d.bytes()
+		era, from := uint32(number>>32), number&math.MaxUint32
 		if d.err != nil || from > maxStore {
 			return
 		}
 		if _, member, ok := s.find(p.toWorld()); ok {
-			member.data.learn(int(from), part)
+			member.data.learn(era, int(from), part)
 		}
 	}
 }

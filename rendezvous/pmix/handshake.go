@@ -129,6 +129,10 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 		s.refuseSecond(who, m)
 		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)
 	}
+	if m.began {
+		m.data.beginAnew()
+	}
+	m.began = true
 	s.index++
 	c.who, c.space, c.member, c.version, c.index = who, n, m, g.version, s.index
 	m.conns = append(m.conns, c)
