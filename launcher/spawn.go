@@ -90,8 +90,8 @@ func (h *head) show(more *job.Spawned) {
 // growMessage tells a node of a new world and of its ranks there.
 func growMessage(more *job.Spawned, n *node, number int) *wire.Grow {
 	m := &wire.Grow{Number: number, World: more.World, Common: assignments(more.CommonOf(n.number))}
-	for _, app := range more.Apps {
-		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir})
+	for i, app := range more.Apps {
+		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: more.Paths[i]})
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {

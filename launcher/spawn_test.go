@@ -29,7 +29,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 		next := *p
 		r := job.Rank{Rank: 2, Node: 0, Spawned: true}
 		next.Ranks = append(next.Ranks[:2:2], r)
-		return &next, &job.Spawned{World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r}, Nodes: make([][]plan.Variable, 2)}, nil
+		return &next, &job.Spawned{World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r}, Nodes: make([][]plan.Variable, 2), Paths: []string{""}}, nil
 	}
 	return h, far
 }

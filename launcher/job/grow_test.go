@@ -91,7 +91,7 @@ func TestSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	wish := SpawnWish{Spawn: world.Spawn{
 		By:   world.Proc{World: p.Worlds[0].Name, Rank: 1},
-		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1, Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
+		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
 	}, Accepts: anywhere}
 	next, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
@@ -107,6 +107,7 @@ func TestSpawn(t *testing.T) {
 	}, places(w))
 	require.Equal(t, "/work", more.Apps[0].Dir)
 	require.Equal(t, "/work/sub", more.Apps[1].Dir)
+	require.Equal(t, []string{"", "/opt"}, more.Paths)
 	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
 	for _, want := range []string{"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n", "PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n", "\nA=1\n"} {
 		require.Contains(t, own, want)

@@ -28,6 +28,8 @@ type Spawned struct {
 	World world.World
 	Apps  []App
 	Ranks []Rank
+	// Paths are where each program is looked for before PATH, with colons between.
+	Paths []string
 	// Common is what all of them share, Nodes what those of a node have besides.
 	Common []plan.Variable
 	Nodes  [][]plan.Variable
@@ -62,6 +64,7 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 		}
 		room -= app.NumRanks
 		more.Apps = append(more.Apps, p.spawnedApp(spec, facts[wish.Node], app, wish))
+		more.Paths = append(more.Paths, app.Path)
 	}
 	if err := p.placeMore(spec, facts, wish, more); err != nil {
 		return nil, nil, err
