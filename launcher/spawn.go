@@ -52,7 +52,7 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	defer h.mu.Unlock()
 	h.growths.last++
 	number := h.growths.last
-	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow}
+	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning()}
 	next, more, err := h.moreRanks(h.plan.Load(), wish, number)
 	if err != nil {
 		return err
