@@ -13,7 +13,10 @@ import (
 
 // growths are the worlds that ranks have asked for and that are being started.
 type growths struct {
-	last    int
+	last int
+	// open: all nodes were told to start their ranks. Until then wishes wait in early.
+	open    bool
+	early   []func()
 	pending map[int]*growth
 }
 
@@ -40,8 +43,33 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.P
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
 func (h *head) spawn(n *node, m wire.Spawn) {
+	if h.isEarly(func() { h.spawn(n, m) }) {
+		return
+	}
 	if err := h.tryToSpawn(n, m); err != nil {
 		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())}) // or the node is lost, which its reader knows
+	}
+}
+
+// isEarly reports whether not all nodes have been told to start their ranks, without which they
+// can do nothing about more; spawn is called when they have.
+func (h *head) isEarly(spawn func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.growths.open {
+		h.growths.early = append(h.growths.early, spawn)
+	}
+	return !h.growths.open
+}
+
+// openGrowths is for when all nodes have been told.
+func (h *head) openGrowths() {
+	h.mu.Lock()
+	early := h.growths.early
+	h.growths.open, h.growths.early = true, nil
+	h.mu.Unlock()
+	for _, spawn := range early {
+		spawn()
 	}
 }
 

@@ -39,6 +39,8 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 	h, far := growingHead(t)
 	h.spawn(h.nodes[0], wire.Spawn{Call: 7})
+	require.Empty(t, h.growths.pending, "a node may not have been told of its first ranks")
+	h.openGrowths()
 	for i, link := range far {
 		f, err := link.Read()
 		require.NoError(t, err)

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +11,7 @@ import (
 
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/exchange/exchangetest"
+	"gorun/rendezvous/world"
 )
 
 // recorder is a hub, and what it sent.
@@ -117,4 +119,30 @@ func TestBigFencesComeInPieces(t *testing.T) {
 		require.Equal(t, blobs, <-got)
 	}
 	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a wish to hear of the ends for each, and three pieces for each")
+}
+
+// Who knows a world's name may act as one of its ranks, and it is in the names of fences: no
+// error shows either.
+func TestErrorsNameNoWorld(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	secret := world.Proc{World: "secret", Rank: 1}
+	texts := []string{(&exchange.LeftError{Missing: secret}).Error()}
+	got := make(chan string, 8)
+	for _, f := range []exchange.Fence{
+		{ID: "pmi/secret", Nodes: []int{1}},
+		{ID: "pmi/secret" + strings.Repeat("x", 1<<20), Nodes: []int{0, 1}},
+		{ID: "pmi/secret", Nodes: []int{0, 1}},
+		{ID: "pmi/secret", Nodes: []int{0, 1}},
+	} {
+		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { got <- err.Error() })
+	}
+	s.Hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "pmi/secret", Nodes: []int{1, 5}})
+	s.Nodes[0].Receive(&exchange.Message{Kind: exchange.Merged, ID: "pmi/secret", Last: true})
+	for range 4 {
+		texts = append(texts, <-got)
+	}
+	for _, text := range texts {
+		require.NotContains(t, text, "secret")
+	}
 }

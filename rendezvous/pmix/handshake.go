@@ -123,7 +123,7 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	who := g.who.toWorld()
 	n, m, ok := s.find(who)
 	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
-		return statusNotFound, fmt.Errorf("no rank of this node is %s.%d", g.who.nspace, g.who.rank)
+		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", g.who.rank)
 	}
 	if slices.ContainsFunc(m.conns, func(other *conn) bool { return !other.finalized }) {
 		s.refuseSecond(who, m)

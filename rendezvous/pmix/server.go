@@ -45,6 +45,7 @@ type Server struct {
 	asked    map[string][]*held
 	events   eventHistory
 	groups   groups
+	helped   map[string]bool // topics of Open MPI's help that were shown
 }
 
 // New makes a server. It does nothing before a rank connects.
@@ -58,6 +59,7 @@ func New(cfg Config) *Server {
 		crossing:    map[string][]*meeting{},
 		asked:       map[string][]*held{},
 		groups:      newGroups(),
+		helped:      map[string]bool{},
 	}
 	cfg.Plane.Serve(modexService, s.answerModex)
 	cfg.Plane.Serve(eventService, s.answerEvent)

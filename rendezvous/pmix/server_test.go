@@ -353,6 +353,23 @@ func TestLog(t *testing.T) {
 	}
 	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("hello")})))
 	require.Equal(t, "say 0 hello", all.heard.next(t))
+	// What Open MPI 4.1's MPI_Abort says; another rank that says the same is not shown.
+	help := encoder{}
+	for _, text := range []string{"help-mpi-api.txt", "mpi-abort"} {
+		help.uint32(1)
+		help.string(text)
+	}
+	help.b = append(help.b, 0, 0, 0, 1, 1, 0, 0, 0, 1)
+	help.string("MPI_ABORT was invoked on rank 0\n")
+	for range 2 {
+		require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b)})))
+	}
+	require.Equal(t, "say 0 MPI_ABORT was invoked on rank 0\n", all.heard.next(t))
+	for n := range help.b {
+		require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b[:n])})))
+	}
+	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("last")})))
+	require.Equal(t, "say 0 last", all.heard.next(t), "nothing between")
 	require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.job", value: boolValue(true)})))
 }
 
