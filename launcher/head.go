@@ -95,6 +95,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 			return job.Result{}, err
 		}
 	}
+	h.openGrowths()
 	h.stdin.begin() // nodes hear of their ranks before they hear of input
 	h.armFirst(orders)
 	if h.hangTimeout > 0 && len(h.nodes) > 1 {

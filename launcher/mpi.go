@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"slices"
 
 	"gorun/internal/printable"
@@ -18,7 +19,7 @@ func (s *session) mpi(n *node) wire.MPI {
 	case job.MPIPMI2:
 		m.PMIVersion = 2
 	case job.MPINone:
-		m.Why = "--mpi=none"
+		m.Why = cmp.Or(s.spec.MPIWhy, "--mpi=none says so; leave it out")
 		return m
 	}
 	m.Worlds = p.Worlds

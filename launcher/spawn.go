@@ -13,7 +13,10 @@ import (
 
 // growths are the worlds that ranks have asked for and that are being started.
 type growths struct {
-	last    int
+	last int
+	// open: all nodes were told to start their ranks. Until then wishes wait in early.
+	open    bool
+	early   []func()
 	pending map[int]*growth
 }
 
@@ -40,8 +43,33 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.P
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
 func (h *head) spawn(n *node, m wire.Spawn) {
+	if h.isEarly(func() { h.spawn(n, m) }) {
+		return
+	}
 	if err := h.tryToSpawn(n, m); err != nil {
 		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())}) // or the node is lost, which its reader knows
+	}
+}
+
+// isEarly reports whether not all nodes have been told to start their ranks, without which they
+// can do nothing about more; spawn is called when they have.
+func (h *head) isEarly(spawn func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.growths.open {
+		h.growths.early = append(h.growths.early, spawn)
+	}
+	return !h.growths.open
+}
+
+// openGrowths is for when all nodes have been told.
+func (h *head) openGrowths() {
+	h.mu.Lock()
+	early := h.growths.early
+	h.growths.open, h.growths.early = true, nil
+	h.mu.Unlock()
+	for _, spawn := range early {
+		spawn()
 	}
 }
 
@@ -52,7 +80,7 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	defer h.mu.Unlock()
 	h.growths.last++
 	number := h.growths.last
-	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow}
+	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning()}
 	next, more, err := h.moreRanks(h.plan.Load(), wish, number)
 	if err != nil {
 		return err
@@ -90,8 +118,8 @@ func (h *head) show(more *job.Spawned) {
 // growMessage tells a node of a new world and of its ranks there.
 func growMessage(more *job.Spawned, n *node, number int) *wire.Grow {
 	m := &wire.Grow{Number: number, World: more.World, Common: assignments(more.CommonOf(n.number))}
-	for _, app := range more.Apps {
-		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir})
+	for i, app := range more.Apps {
+		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: more.Paths[i]})
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {

@@ -29,7 +29,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 		next := *p
 		r := job.Rank{Rank: 2, Node: 0, Spawned: true}
 		next.Ranks = append(next.Ranks[:2:2], r)
-		return &next, &job.Spawned{World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r}, Nodes: make([][]plan.Variable, 2)}, nil
+		return &next, &job.Spawned{World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r}, Nodes: make([][]plan.Variable, 2), Paths: []string{""}}, nil
 	}
 	return h, far
 }
@@ -39,6 +39,8 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 	h, far := growingHead(t)
 	h.spawn(h.nodes[0], wire.Spawn{Call: 7})
+	require.Empty(t, h.growths.pending, "a node may not have been told of its first ranks")
+	h.openGrowths()
 	for i, link := range far {
 		f, err := link.Read()
 		require.NoError(t, err)

@@ -24,6 +24,14 @@ func (s *Supervisor) CanGrow(node int) bool {
 	return s.phase == phaseRunning && s.waiting[node] > 0 && !s.gone[node]
 }
 
+// NumRunning is how many ranks run, or are being started.
+func (s *Supervisor) NumRunning() (n int) {
+	for _, ranks := range s.waiting {
+		n += ranks
+	}
+	return n
+}
+
 // Grow takes up ranks that are going to be started in the running job, by node. Each of
 // those nodes has to be one that [Supervisor.CanGrow].
 func (s *Supervisor) Grow(ranks map[int][]int) error {
@@ -36,7 +44,7 @@ func (s *Supervisor) Grow(ranks map[int][]int) error {
 		s.cfg.Nodes[node] = slices.Concat(s.cfg.Nodes[node], more)
 		s.waiting[node] += len(more)
 		for _, r := range more {
-			s.node[r] = node
+			s.node[r], s.starting[r] = node, true
 		}
 	}
 	return nil
@@ -45,6 +53,9 @@ func (s *Supervisor) Grow(ranks map[int][]int) error {
 // grown: ranks that were not started are none of the job's.
 func (s *Supervisor) grown(ev Growth) []Order {
 	maps.Copy(s.pids, ev.PIDs)
+	for _, r := range ev.Ranks {
+		delete(s.starting, r)
+	}
 	if s.gone[ev.Node] {
 		return nil
 	}

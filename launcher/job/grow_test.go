@@ -57,6 +57,21 @@ func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Rank: 5, At: began}))
 }
 
+// A spawn that fails in part ends the job; ranks of another one, of which their node has not
+// told yet, are waited for.
+func TestASpawnFailsWhileAnotherIsUnderWay(t *testing.T) {
+	s := growing(t)
+	require.NoError(t, s.Grow(map[int][]int{0: {4}}))
+	failed := StartFailed{Node: 0, Rank: -1, Code: ExitLauncher, Text: "no room", At: began}
+	require.NotEmpty(t, s.Next(failed))
+	s.Next(failed)
+	s.Next(Exited{Rank: 0, At: began})
+	require.Empty(t, s.Next(Exited{Rank: 1, At: began}), "rank 4 may run")
+	require.Empty(t, s.Next(Growth{Node: 0, Ranks: []int{4}, PIDs: map[int]int{4: 14}, At: began}))
+	require.Equal(t, 3, s.NumRunning())
+	require.Equal(t, []Order{End{Node: 0, Grace: time.Second}}, s.Next(Exited{Rank: 4, At: began}))
+}
+
 // A failure of a spawned rank is one of the job, which gets no more ranks then.
 func TestASpawnedRankFails(t *testing.T) {
 	s := growing(t)
@@ -91,7 +106,7 @@ func TestSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	wish := SpawnWish{Spawn: world.Spawn{
 		By:   world.Proc{World: p.Worlds[0].Name, Rank: 1},
-		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1, Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
+		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
 	}, Accepts: anywhere}
 	next, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
@@ -107,6 +122,7 @@ func TestSpawn(t *testing.T) {
 	}, places(w))
 	require.Equal(t, "/work", more.Apps[0].Dir)
 	require.Equal(t, "/work/sub", more.Apps[1].Dir)
+	require.Equal(t, []string{"", "/opt"}, more.Paths)
 	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
 	for _, want := range []string{"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n", "PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n", "\nA=1\n"} {
 		require.Contains(t, own, want)
@@ -126,6 +142,18 @@ func TestSpawn(t *testing.T) {
 	_, more, err = next.Spawn(spec, facts, wish, 3)
 	require.NoError(t, err)
 	require.Equal(t, "/work", more.Apps[0].Dir, "that of the rank which spawns")
+}
+
+// A program that spawns itself comes to an end.
+func TestRunawaySpawn(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1000}, {Program: "./d", NumRanks: 18}}}, Accepts: anywhere, Running: 6}
+	_, _, err := p.Spawn(spec, facts, wish, 1)
+	require.NoError(t, err)
+	wish.Running++
+	_, _, err = p.Spawn(spec, facts, wish, 1)
+	require.ErrorContains(t, err, "./c: 7 ranks run, and 1018 more would be above 1024")
+	require.ErrorContains(t, err, "begin with more ranks (gorun -np)")
 }
 
 // What cannot be spawned is said with its reason.

@@ -20,6 +20,8 @@ type SpawnWish struct {
 	// Node is where that rank is, Accepts reports whether a node may still get ranks.
 	Node    int
 	Accepts func(node int) bool
+	// Running is how many ranks run, or are being started.
+	Running int
 }
 
 // Spawned are the ranks that a running job gets more. Their numbers follow those of the
@@ -28,6 +30,8 @@ type Spawned struct {
 	World world.World
 	Apps  []App
 	Ranks []Rank
+	// Paths are where each program is looked for before PATH, with colons between.
+	Paths []string
 	// Common is what all of them share, Nodes what those of a node have besides.
 	Common []plan.Variable
 	Nodes  [][]plan.Variable
@@ -50,6 +54,29 @@ func (s *Spawned) ByNode() map[int][]int {
 // maxSpawned is how many ranks one call may ask for: nodes hear of all in one message.
 const maxSpawned = 1 << 15
 
+// A program that spawns itself would fill its hosts until nobody can end it: no more ranks
+// than these run at the same time.
+const (
+	leastBound   = 1024
+	timesAtStart = 16 // as many times as the job began with
+)
+
+// checkRunaway refuses what no program means to have.
+func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
+	began := 0
+	for i := range p.Ranks {
+		if !p.Ranks[i].Spawned {
+			began++
+		}
+	}
+	bound := max(leastBound, timesAtStart*began)
+	if wish.Running+more <= bound {
+		return nil
+	}
+	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when some have ended",
+		wish.Apps[0].Program, wish.Running, more, bound, leastBound, timesAtStart, began)
+}
+
 // Spawn plans more ranks for a running job: where they run and what they find in their
 // environment. facts are those of the plan's nodes, and number tells this call from others
 // of the same job. The plan itself does not change; the one returned has the ranks.
@@ -62,6 +89,10 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 		}
 		room -= app.NumRanks
 		more.Apps = append(more.Apps, p.spawnedApp(spec, facts[wish.Node], app, wish))
+		more.Paths = append(more.Paths, app.Path)
+	}
+	if err := p.checkRunaway(wish, maxSpawned-room); err != nil {
+		return nil, nil, err
 	}
 	if err := p.placeMore(spec, facts, wish, more); err != nil {
 		return nil, nil, err

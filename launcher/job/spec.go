@@ -60,6 +60,8 @@ type Spec struct {
 
 	// MPI says by which of MPI's start-up protocols ranks are served.
 	MPI MPIMode
+	// MPIWhy is why MPI is MPINone, where no option says so, and what does serve it.
+	MPIWhy string
 	// Universe is MPI_UNIVERSE_SIZE (-usize), 0: the slots, or the ranks where those are
 	// more; UniverseUnknown: ranks are not told.
 	Universe int

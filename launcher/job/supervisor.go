@@ -61,8 +61,10 @@ type Supervisor struct {
 	exits     map[int]*Exited
 	aborts    map[int]*MPIAborted // by rank
 	stuck     *MPIStuck
-	node      map[int]int // node by rank
-	waiting   []int       // number of ranks that still run, by node
+	node      map[int]int  // node by rank
+	starting  map[int]bool // ranks that the running job gets, of which their node has not told yet
+	unstarted map[int]bool // ranks that count as ended since they could not be started
+	waiting   []int        // number of ranks that still run, by node
 	gone      []bool
 	left      []string
 	suspended bool
@@ -82,6 +84,7 @@ type Supervisor struct {
 func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
 	s := &Supervisor{
 		cfg: cfg, exits: map[int]*Exited{}, aborts: map[int]*MPIAborted{}, node: map[int]int{}, pids: map[int]int{},
+		starting: map[int]bool{}, unstarted: map[int]bool{},
 		waiting: make([]int, len(cfg.Nodes)), gone: make([]bool, len(cfg.Nodes)),
 	}
 	s.cfg.Nodes = slices.Clone(cfg.Nodes) // it may grow
@@ -147,14 +150,15 @@ func (s *Supervisor) running(ev Running) []Order {
 }
 
 // startFailed: ranks that were not started count as ended, so that the node
-// becomes empty when those that were are gone.
+// becomes empty when those that were are gone. Of others, which are about to be started, the
+// node tells by itself.
 func (s *Supervisor) startFailed(ev StartFailed) []Order {
 	if s.failure == nil {
 		s.failure = &ev
 	}
-	started := s.pids
 	for _, r := range s.cfg.Nodes[ev.Node] {
-		if _, ok := started[r]; !ok && s.exits[r] == nil {
+		if _, started := s.pids[r]; !started && s.exits[r] == nil && !s.starting[r] && !s.unstarted[r] {
+			s.unstarted[r] = true
 			s.waiting[ev.Node]--
 		}
 	}

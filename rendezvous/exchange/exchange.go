@@ -15,6 +15,7 @@
 //	  | <- Answer{number, body} --------- | <- Answer{number, from, body} -
 //	  | <- Watch ------------------------ |   once somebody waits for other nodes' ranks
 //	  | -- Left{ranks} -----------------> |   those that have ended, from then on
+//	  | -- Quit{fence} -----------------> |   it waits no longer: Failed comes, or Merged was under way
 package exchange
 
 import (
@@ -34,8 +35,13 @@ type Plane interface {
 	// Fence waits until all of f.Nodes have come, with the same ID, and gives done each
 	// one's blob, in the order of f.Nodes; an empty one may be nil. With this node alone
 	// that is at once. The error is a *LeftError where a member has left that had not
-	// come, else that the job ends. Blobs are done's to keep, and not to change.
+	// come, ErrGivenUp where a node has given it up, else that the job ends. Blobs are done's to keep, and not to change.
 	Fence(f Fence, done func(blobs [][]byte, err error))
+	// GiveUp says that this node does not wait in a fence any longer, or that its members
+	// have stopped waiting for each other before it came. Unless the fence was complete by
+	// then, done of all nodes that have come gets ErrGivenUp; those that come later wait for
+	// this node to come again, too.
+	GiveUp(f Fence)
 	// Leave says that a rank of this node has ended: fences that it is a member of, that
 	// have members on other nodes, too, and that this node has not come to will never be
 	// complete.
@@ -65,8 +71,11 @@ type Fence struct {
 type LeftError struct{ Missing world.Proc }
 
 func (e *LeftError) Error() string {
-	return fmt.Sprintf("rank %d of %s, for which others wait, has ended", e.Missing.Rank, e.Missing.World)
+	return fmt.Sprintf("rank %d, for which others wait, has ended", e.Missing.Rank) // who knows its world's name may act as it
 }
+
+// ErrGivenUp is the error of a fence that one of its nodes does not wait for any longer.
+var ErrGivenUp = errors.New("a node has given up the fence")
 
 // ErrClosed is the error of everything that was under way when the job ended.
 var ErrClosed = errors.New("the job ends")

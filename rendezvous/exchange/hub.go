@@ -106,6 +106,8 @@ func (h *Hub) Receive(from int, m *Message) {
 	switch m.Kind {
 	case Come:
 		h.do(func() []outgoing { return h.come(from, m) })
+	case Quit:
+		h.do(func() []outgoing { return h.quit(from, m) })
 	case Left:
 		h.hearLeft(from, m.Members)
 	case Ask:

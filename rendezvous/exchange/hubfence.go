@@ -20,7 +20,7 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 	}
 	at, in := slices.BinarySearch(f.nodes, from)
 	if !in || !slices.Equal(f.nodes, m.Nodes) {
-		err := fmt.Errorf("exchange: fence %q: node %d says that nodes %v come together, another %v", m.ID, from, m.Nodes, f.nodes)
+		err := fmt.Errorf("exchange: node %d says that nodes %v come together, another %v", from, m.Nodes, f.nodes)
 		return append(h.fail(f, nil, err), refuse(err)...)
 	}
 	switch {
@@ -49,6 +49,19 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 	return out
 }
 
+// quit ends a fence that a node does not wait for any longer. What a node that has come
+// gives up is not the next one of the same name, to which others have come already.
+func (h *Hub) quit(from int, m *Message) []outgoing {
+	f := h.fences[m.ID]
+	if f == nil {
+		return nil
+	}
+	if at, in := slices.BinarySearch(f.nodes, from); !in || f.came[at] != m.Came {
+		return nil
+	}
+	return h.fail(f, nil, ErrGivenUp)
+}
+
 func newHubFence(m *Message) *hubFence {
 	n := len(m.Nodes)
 	return &hubFence{id: m.ID, nodes: m.Nodes, members: m.Members, blobs: make([][]byte, n), came: make([]bool, n), costs: make([]int, n), left: n}
@@ -58,7 +71,7 @@ func newHubFence(m *Message) *hubFence {
 func (h *Hub) checkCome(from int, m *Message) error {
 	switch {
 	case len(m.Nodes) == 0 || m.Nodes[0] < 0 || m.Nodes[len(m.Nodes)-1] >= h.numNodes || !ascending(m.Nodes) || !slices.Contains(m.Nodes, from):
-		return fmt.Errorf("exchange: fence %q of node %d names nodes %v of %d", m.ID, from, m.Nodes, h.numNodes)
+		return fmt.Errorf("exchange: a fence of node %d names nodes %v of %d", from, m.Nodes, h.numNodes)
 	case len(m.body()) > MaxBlob:
 		return errTooLong("a part in a fence", len(m.body()), MaxBlob)
 	case len(m.ID) > maxText:

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +11,7 @@ import (
 
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/exchange/exchangetest"
+	"gorun/rendezvous/world"
 )
 
 // recorder is a hub, and what it sent.
@@ -40,16 +42,16 @@ func (r *recorder) errors() (list []string) {
 func TestTheHubRefuses(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), 5<<10))
 	for want, m := range map[string]exchange.Message{
-		`exchange: fence "f" of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{1, 2}},
-		`exchange: fence "f" of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Come, ID: "f", Nodes: []int{0, 2, 1}},
-		`exchange: fence "f" of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
-		`exchange: fence "f" of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
-		`exchange: fence "f" of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
-		`at most 4096 are passed on`:                             {Kind: exchange.Come, ID: long, Nodes: []int{0}},
-		`a part in a fence of 33554433 bytes`:                    {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
-		`exchange: there is no node 3`:                           {Kind: exchange.Ask, To: 3},
-		`exchange: there is no node -2`:                          {Kind: exchange.Ask, To: -2},
-		`exchange: the head has no service "s"`:                  {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
+		`exchange: a fence of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{1, 2}},
+		`exchange: a fence of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Come, ID: "f", Nodes: []int{0, 2, 1}},
+		`exchange: a fence of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
+		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
+		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
+		`at most 4096 are passed on`:                           {Kind: exchange.Come, ID: long, Nodes: []int{0}},
+		`a part in a fence of 33554433 bytes`:                  {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
+		`exchange: there is no node 3`:                         {Kind: exchange.Ask, To: 3},
+		`exchange: there is no node -2`:                        {Kind: exchange.Ask, To: -2},
+		`exchange: the head has no service "s"`:                {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
 	} {
 		r := newRecorder(3)
 		r.hub.Receive(0, &m)
@@ -63,7 +65,7 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
-	text := `failed exchange: fence "f": node 1 says that nodes [0 1 2] come together, another [0 1]`
+	text := `failed exchange: node 1 says that nodes [0 1 2] come together, another [0 1]`
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
 
@@ -117,4 +119,30 @@ func TestBigFencesComeInPieces(t *testing.T) {
 		require.Equal(t, blobs, <-got)
 	}
 	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a wish to hear of the ends for each, and three pieces for each")
+}
+
+// Who knows a world's name may act as one of its ranks, and it is in the names of fences: no
+// error shows either.
+func TestErrorsNameNoWorld(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	secret := world.Proc{World: "secret", Rank: 1}
+	texts := []string{(&exchange.LeftError{Missing: secret}).Error()}
+	got := make(chan string, 8)
+	for _, f := range []exchange.Fence{
+		{ID: "pmi/secret", Nodes: []int{1}},
+		{ID: "pmi/secret" + strings.Repeat("x", 1<<20), Nodes: []int{0, 1}},
+		{ID: "pmi/secret", Nodes: []int{0, 1}},
+		{ID: "pmi/secret", Nodes: []int{0, 1}},
+	} {
+		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { got <- err.Error() })
+	}
+	s.Hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "pmi/secret", Nodes: []int{1, 5}})
+	s.Nodes[0].Receive(&exchange.Message{Kind: exchange.Merged, ID: "pmi/secret", Last: true})
+	for range 4 {
+		texts = append(texts, <-got)
+	}
+	for _, text := range texts {
+		require.NotContains(t, text, "secret")
+	}
 }

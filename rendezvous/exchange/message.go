@@ -9,8 +9,10 @@ import (
 // Message is what a node and the hub say to each other. Which fields count depends on Kind.
 type Message struct {
 	Kind Kind
-	// ID is that of a fence: Come, Merged, Failed.
+	// ID is that of a fence: Come, Merged, Failed, Quit.
 	ID string
+	// Came says that the node had come to the fence: Quit.
+	Came bool
 	// Nodes and Members are the fence's: Come. Members are those who have ended: Left; the
 	// one for whom others wait in vain: Failed, none where a node is missing.
 	Nodes   []int
@@ -42,10 +44,11 @@ const (
 	Answer Kind = 5
 	Watch  Kind = 6 // the hub wants to hear of those who leave
 	Left   Kind = 7
+	Quit   Kind = 8 // a node does not wait in a fence any longer
 )
 
 var kindNames = [...]string{
-	Come: "come", Merged: "merged", Failed: "failed", Ask: "ask", Answer: "answer", Watch: "watch", Left: "left",
+	Come: "come", Merged: "merged", Failed: "failed", Ask: "ask", Answer: "answer", Watch: "watch", Left: "left", Quit: "quit",
 }
 
 // String returns the kind's name, for messages.

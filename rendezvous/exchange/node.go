@@ -68,7 +68,7 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 	case len(f.Nodes) == 1:
 		n.calls.add(func() { done([][]byte{f.Blob}, nil) })
 	case n.fences[f.ID] != nil:
-		fail(fmt.Errorf("exchange: fence %q is under way already", f.ID))
+		fail(errors.New("exchange: the fence is under way already"))
 	default:
 		n.fences[f.ID] = &nodeFence{nodes: len(f.Nodes), done: done}
 		n.mu.Unlock()
@@ -83,7 +83,7 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 // check refuses what no server of ours may ask for.
 func (n *Node) check(f *Fence) error {
 	if _, here := slices.BinarySearch(f.Nodes, n.number); !here || !ascending(f.Nodes) {
-		return fmt.Errorf("exchange: fence %q of node %d names nodes %v: they are to ascend, and it is to be among them", f.ID, n.number, f.Nodes)
+		return fmt.Errorf("exchange: a fence of node %d names nodes %v: they are to ascend, and it is to be among them", n.number, f.Nodes)
 	}
 	if len(f.Blob) > MaxBlob {
 		return errTooLong("a part in a fence", len(f.Blob), MaxBlob)
@@ -92,6 +92,16 @@ func (n *Node) check(f *Fence) error {
 		return errTooLong("the name of a fence", len(f.ID), maxText)
 	}
 	return nil
+}
+
+// GiveUp implements Plane.
+func (n *Node) GiveUp(f Fence) {
+	n.mu.Lock()
+	came, closed := n.fences[f.ID] != nil, n.closed != nil
+	n.mu.Unlock()
+	if len(f.Nodes) > 1 && !closed {
+		_ = n.say(&Message{Kind: Quit, ID: f.ID, Came: came}) // a hub that is gone waits for nobody
+	}
 }
 
 func ascending(list []int) bool {
@@ -234,8 +244,11 @@ func failure(m *Message) error {
 	if len(m.Members) > 0 {
 		return &LeftError{m.Members[0]}
 	}
-	if m.Error == "" {
+	switch m.Error {
+	case "":
 		return ErrClosed
+	case ErrGivenUp.Error():
+		return ErrGivenUp
 	}
 	return errors.New(m.Error)
 }
@@ -254,7 +267,7 @@ func (n *Node) merged(m *Message) {
 	}
 	delete(n.fences, m.ID)
 	if len(f.blobs) != f.nodes {
-		err := fmt.Errorf("exchange: fence %q of %d nodes came back with %d parts", m.ID, f.nodes, len(f.blobs))
+		err := fmt.Errorf("exchange: a fence of %d nodes came back with %d parts", f.nodes, len(f.blobs))
 		n.calls.add(func() { f.done(nil, err) })
 		return
 	}

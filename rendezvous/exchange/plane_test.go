@@ -250,3 +250,58 @@ func TestHowLongNamesAreKept(t *testing.T) {
 	assert.False(t, is("world"))
 	assert.True(t, is("job"))
 }
+
+// A fence that one node gives up fails for all who have come, and its name can be used again.
+func TestGiveUp(t *testing.T) {
+	f := exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}}
+	for name, by := range map[string]int{"who has come": 0, "who has not": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := exchangetest.NewStopped(3)
+			defer s.Close()
+			got := make(chan error, 3)
+			come := func(node int) { s.Nodes[node].Fence(f, func(_ [][]byte, err error) { got <- err }) }
+			come(0)
+			come(1)
+			deliver(s)
+			s.Nodes[by].GiveUp(f)
+			deliver(s)
+			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
+			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
+			for node := range 3 {
+				come(node)
+			}
+			deliver(s)
+			for range 3 {
+				require.NoError(t, <-got)
+			}
+		})
+	}
+}
+
+// A node that gives up a fence which is complete by then does not end the next one.
+func TestGiveUpTooLate(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}
+	got := make(chan error, 4)
+	come := func(node int) { s.Nodes[node].Fence(f, func(_ [][]byte, err error) { got <- err }) }
+	come(0)
+	come(1)
+	for range 4 { // both have come, then node 0 hears
+		require.True(t, s.Step(nil))
+	}
+	require.NoError(t, <-got)
+	come(0)
+	s.Step(nil)
+	s.Nodes[1].GiveUp(f)
+	deliver(s)
+	require.NoError(t, <-got, "node 1 hears that it was complete")
+	come(1)
+	deliver(s)
+	require.NoError(t, <-got)
+}
+
+func deliver(s *exchangetest.Star) {
+	for s.Step(nil) {
+	}
+}

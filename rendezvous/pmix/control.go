@@ -34,6 +34,40 @@ func (s *Server) finalize(q *request) error {
 	return nil
 }
 
+// helpText reads a text that Open MPI 4 has from its help files, as of MPI_Abort, in what its
+// mpirun expects: file, topic, whether there is a text, text, each behind a count of one. A
+// topic is shown once, of whatever rank, as mpirun does: "" is one that was.
+func (s *Server) helpText(blob []byte) (text string, ok bool) {
+	d := decoder{b: blob}
+	counted := func() bool { return d.uint32() == 1 && d.err == nil }
+	if !counted() {
+		return "", false
+	}
+	topic := d.string()
+	if !counted() {
+		return "", false
+	}
+	topic += "/" + d.string()
+	if !counted() || d.uint8() != 1 || !counted() {
+		return "", false
+	}
+	if text = d.string(); d.err != nil {
+		return "", false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.helped[topic] {
+		return "", true
+	}
+	if len(s.helped) < maxHelped {
+		s.helped[topic] = true
+	}
+	return text, true
+}
+
+// maxHelped is how many topics of help are remembered; Open MPI has some hundred.
+const maxHelped = 1 << 10
+
 // log serves LOG: text for the user, and where it is to go.
 func (s *Server) log(q *request) error {
 	q.body.one()
@@ -47,9 +81,15 @@ func (s *Server) log(q *request) error {
 	for _, t := range texts {
 		// pmix.log.stderr, .stdout, .syslog and .msg hold text.
 		text, ok := t.value.string()
-		if ok && text != "" && strings.HasPrefix(t.key, "pmix.log.") {
+		if blob, is := t.value.bytes(); is {
+			text, ok = s.helpText(blob)
+		}
+		if !ok || !strings.HasPrefix(t.key, "pmix.log.") {
+			continue
+		}
+		said = true
+		if text != "" {
 			s.cfg.Launcher.Say(q.from(), text)
-			said = true
 		}
 	}
 	if said || len(texts) == 0 {

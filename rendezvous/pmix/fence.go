@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"math"
 	"time"
 
 	"gorun/rendezvous/world"
@@ -25,7 +26,7 @@ func (s *Server) fence(q *request) error {
 	}
 	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), done: s.fenced}
 	if isTrue(infos, keyCollect) {
-		p.blob = s.collect
+		p.blob, p.undo = s.collect, s.collectAgain
 	}
 	s.meet(q, p)
 	return nil
@@ -42,28 +43,39 @@ func timeoutOf(infos []info) time.Duration {
 }
 
 // collect is what this node's members of a fence have committed for other hosts: for each
-// the process, from which byte on, and the bytes. A fence of one whole world brings what is
+// the process, its era, from which byte on, and the bytes. A fence of one whole world brings what is
 // new; other nodes may take part in others, and get all.
 func (s *Server) collect(m *meeting) []byte {
 	if len(m.nodes) == 1 {
 		return nil
 	}
-	whole := len(m.who) == 1 && m.who[0].Rank == world.AllRanks
 	var e encoder
 	for _, p := range m.waiting() {
 		_, member, _ := s.find(p)
 		from := 0
-		if whole {
+		if m.whole() {
 			from = member.data.sent
 			member.data.sent = len(member.data.away)
 		}
 		if from < len(member.data.away) {
 			e.proc(fromWorld(p))
-			e.uint64(uint64(from))
+			e.uint64(uint64(member.data.era)<<32 | uint64(from))
 			e.bytes(member.data.away[from:])
 		}
 	}
 	return e.b
+}
+
+// whole reports whether all of one world take part.
+func (m *meeting) whole() bool { return len(m.who) == 1 && m.who[0].Rank == world.AllRanks }
+
+// collectAgain has the next fence bring all again, of which others keep what they lack.
+func (s *Server) collectAgain(m *meeting) {
+	for _, p := range m.waiting() {
+		if _, member, _ := s.find(p); m.whole() {
+			member.data.sent = 0
+		}
+	}
 }
 
 // fenced ends a fence: what the other nodes collected is known from now on.
@@ -86,12 +98,13 @@ func (s *Server) fenced(m *meeting, blobs [][]byte, err error) {
 func (s *Server) learn(blob []byte) {
 	d := decoder{b: blob}
 	for d.more() {
-		p, from, part := d.proc(), d.uint64(), d.bytes()
+		p, number, part := d.proc(), d.uint64(), d.bytes()
+		era, from := uint32(number>>32), number&math.MaxUint32
 		if d.err != nil || from > maxStore {
 			return
 		}
 		if _, member, ok := s.find(p.toWorld()); ok {
-			member.data.learn(int(from), part)
+			member.data.learn(era, int(from), part)
 		}
 	}
 }

@@ -49,12 +49,24 @@ const (
 // maxGroupName bounds a group's name, in bytes. PMIx's keys have at most 511.
 const maxGroupName = 1024
 
+const (
+	// maxGiven bounds what is kept of what ranks gave to groups, in bytes: a hundred
+	// thousand communicators of some ranks.
+	maxGiven = 64 << 20
+	// givenCost is what one entry takes besides, in bytes.
+	givenCost = 128
+)
+
 // groups are those that ranks of this node are in. The server's lock guards it.
 type groups struct {
 	// members of a group, as those know it who are in it.
 	members map[groupSeat][]proc
-	// given is what ranks gave to groups: kvals by number and rank.
+	// given is what ranks gave to groups: kvals by number and rank. Communicators ask for it
+	// long after their group was destructed: what goes is the oldest, when there is too much.
 	given map[uint64]map[world.Proc][]byte
+	// oldest are the numbers in given, oldest first, bytes is how much there is.
+	oldest []uint64
+	bytes  int
 	// last is how many numbers this node has proposed.
 	last uint64
 }
@@ -219,14 +231,31 @@ func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
 func (g *groups) give(number uint64, c contribution) {
 	if g.given[number] == nil {
 		g.given[number] = map[world.Proc][]byte{}
+		g.oldest = append(g.oldest, number)
 	}
-	var e encoder
+	e := encoder{b: []byte{}}
 	for _, i := range c.infos {
 		qualifier := info{keyGroupNumber, flagQualifier, uint64Value(number)}
 		e.oneKval(keyQualified, infoArrayValue([]info{i, qualifier}))
 	}
 	p := c.from.toWorld()
+	if g.given[number][p] == nil {
+		g.bytes += givenCost
+	}
 	g.given[number][p] = append(g.given[number][p], e.b...)
+	g.bytes += len(e.b)
+	for g.bytes > maxGiven && len(g.oldest) > 1 {
+		g.forget(g.oldest[0])
+		g.oldest = g.oldest[1:]
+	}
+}
+
+// forget drops what was given to a group.
+func (g *groups) forget(number uint64) {
+	for _, kvals := range g.given[number] {
+		g.bytes -= len(kvals) + givenCost
+	}
+	delete(g.given, number)
 }
 
 // groupOf is the group that a GET is about, for what a rank gave to it.

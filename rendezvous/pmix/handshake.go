@@ -123,12 +123,16 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	who := g.who.toWorld()
 	n, m, ok := s.find(who)
 	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
-		return statusNotFound, fmt.Errorf("no rank of this node is %s.%d", g.who.nspace, g.who.rank)
+		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", g.who.rank)
 	}
 	if slices.ContainsFunc(m.conns, func(other *conn) bool { return !other.finalized }) {
 		s.refuseSecond(who, m)
 		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)
 	}
+	if m.began {
+		m.data.beginAnew()
+	}
+	m.began = true
 	s.index++
 	c.who, c.space, c.member, c.version, c.index = who, n, m, g.version, s.index
 	m.conns = append(m.conns, c)

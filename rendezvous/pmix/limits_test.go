@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,13 +40,13 @@ func TestCommitOfTooMuch(t *testing.T) {
 
 func TestLearning(t *testing.T) {
 	var s store
-	s.learn(0, []byte("abc"))
-	s.learn(3, []byte("def"))
+	s.learn(0, 0, []byte("abc"))
+	s.learn(0, 3, []byte("def"))
 	require.Equal(t, "abcdef", string(s.away))
-	s.learn(2, []byte("cdefgh"))
-	s.learn(0, []byte("abc"))
-	s.learn(9, []byte("late"))
-	s.learn(maxStore+1, []byte("x"))
+	s.learn(0, 2, []byte("cdefgh"))
+	s.learn(0, 0, []byte("abc"))
+	s.learn(0, 9, []byte("late"))
+	s.learn(0, maxStore+1, []byte("x"))
 	require.Equal(t, "abcdefgh", string(s.away), "what is known stays, a gap is not filled")
 }
 
@@ -61,4 +62,44 @@ func TestNoDirectories(t *testing.T) {
 	}
 	require.Equal(t, "say 0 gorun: make a directory: no space", all.heard.next(t))
 	require.Empty(t, all.heard.heard, "it is said once, beside that the rank began")
+}
+
+// What ranks gave to groups is kept until there is too much of it; the oldest goes first.
+func TestGivenToGroupsIsBounded(t *testing.T) {
+	g := newGroups()
+	large := []info{{key: keyGroupInfo, value: stringValue(strings.Repeat("x", maxGiven/8))}}
+	for number := range uint64(20) {
+		for rank := range uint32(2) {
+			g.give(number, contribution{proc{"w", rank}, large})
+			g.give(number, contribution{proc{"w", rank}, nil})
+		}
+	}
+	require.LessOrEqual(t, g.bytes, maxGiven)
+	require.Len(t, g.given, len(g.oldest))
+	require.Contains(t, g.given, uint64(19))
+	for len(g.oldest) > 0 {
+		g.forget(g.oldest[0])
+		g.oldest = g.oldest[1:]
+	}
+	require.Zero(t, g.bytes)
+}
+
+// A rank that begins MPI again has committed nothing, here and where others know of it.
+func TestRankThatBeginsAgain(t *testing.T) {
+	w := spread("gorun-1", 2, 2)
+	all := start(t, 2, w)
+	other := all.join(w, 1)
+	for _, text := range []string{"first", "second", "third"} {
+		c := all.join(w, 0)
+		c.commit(scopeGlobal, "k", text)
+		fenceAll(t, w, []*client{c, other}, collecting)
+		got, _ := other.get(proc{w.Name, 0}, "k")
+		require.Equal(t, text, got)
+		require.Equal(t, statusSuccess, c.status(commandFinalize, func(*encoder) {}))
+		c.conn.Close()
+	}
+	here, there := all.servers[0].spaces[w.Name].member(0).data, all.servers[1].spaces[w.Name].member(0).data
+	require.Equal(t, here.away, there.away)
+	found, _ := other.data(other.call(commandGet, getBody(proc{w.Name, 0}, "k")))
+	require.Equal(t, map[string]string{"k": "third"}, found[proc{w.Name, 0}])
 }

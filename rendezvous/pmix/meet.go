@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +26,11 @@ type plan struct {
 	// blob is what this node gives to the others. It is called with the server locked,
 	// once all members of this node have come.
 	blob func(m *meeting) []byte
+	// undo takes back what blob did where not all nodes got it. It is called like blob.
+	undo func(m *meeting)
 	// done gets what the nodes gave, in the order of m.nodes, and answers m.arrived. It is
-	// called with the server not locked; not at all, when a member has ended.
+	// called with the server not locked; not at all, when a member has ended or a node has
+	// given it up.
 	done func(m *meeting, blobs [][]byte, err error)
 }
 
@@ -47,6 +49,8 @@ type meeting struct {
 	// timer ends it; over: it was answered, or is not to be.
 	timer *time.Timer
 	over  bool
+	// sent: the other nodes are to hear of it; told: they do; late: it took too long before.
+	sent, told, late bool
 }
 
 // meet has the rank that asks take part. It answers by itself where that cannot be.
@@ -76,32 +80,52 @@ func (s *Server) meet(q *request, p plan) {
 	s.cross(m)
 }
 
-// cross goes from this node's members to the other nodes'.
+// cross goes from this node's members to the other nodes', after meetings of the same
+// members that have gone there before.
 func (s *Server) cross(m *meeting) {
 	delete(s.meetings, m.key)
-	round := s.rounds[m.key]
-	s.rounds[m.key] = round + 1
-	fence := exchange.Fence{
-		ID:      "pmix/" + m.key + "/" + strconv.Itoa(round),
-		Nodes:   m.nodes,
-		Members: m.who,
+	s.crossing[m.key] = append(s.crossing[m.key], m)
+	if len(s.crossing[m.key]) == 1 {
+		s.send(m)
 	}
+}
+
+// fence is a meeting as the other nodes know it. All of the same members have one name: each
+// ends, on all nodes alike, before the next begins.
+func (m *meeting) fence() exchange.Fence {
+	return exchange.Fence{ID: "pmix/" + m.key, Nodes: m.nodes, Members: m.who}
+}
+
+func (s *Server) send(m *meeting) {
+	m.sent = true
+	fence := m.fence()
 	if m.blob != nil {
 		fence.Blob = m.blob(m)
 	}
 	s.afterUnlock(func() {
 		s.cfg.Plane.Fence(fence, func(blobs [][]byte, err error) { s.crossed(m, blobs, err) })
+		s.mu.Lock()
+		m.told = true
+		late := m.late
+		s.mu.Unlock()
+		if late {
+			s.cfg.Plane.GiveUp(fence)
+		}
 	})
 }
 
 // crossed hears how it went.
 func (s *Server) crossed(m *meeting, blobs [][]byte, err error) {
-	if !s.end(m) {
+	if !s.end(m, err) {
 		return
 	}
 	var left *exchange.LeftError
-	if errors.As(err, &left) {
+	switch {
+	case errors.As(err, &left):
 		s.cfg.Launcher.Stuck(m.waiting(), left.Missing)
+		return
+	case errors.Is(err, exchange.ErrGivenUp):
+		m.answerStatus(statusTimeout)
 		return
 	}
 	if err == nil && len(blobs) != len(m.nodes) {
@@ -111,12 +135,20 @@ func (s *Server) crossed(m *meeting, blobs [][]byte, err error) {
 }
 
 // end reports whether it is the caller who ends a meeting: that happens once.
-func (s *Server) end(m *meeting) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) end(m *meeting, err error) bool {
+	s.lock()
+	defer s.unlock()
 	if m.over {
 		return false
 	}
+	if err != nil && m.sent && m.undo != nil {
+		m.undo(m)
+	}
+	s.forgetMeeting(m)
+	return true
+}
+
+func (s *Server) forgetMeeting(m *meeting) {
 	m.over = true
 	if m.timer != nil {
 		m.timer.Stop()
@@ -124,7 +156,15 @@ func (s *Server) end(m *meeting) bool {
 	if s.meetings[m.key] == m {
 		delete(s.meetings, m.key)
 	}
-	return true
+	queue := slices.DeleteFunc(s.crossing[m.key], func(other *meeting) bool { return other == m })
+	if len(queue) == 0 {
+		delete(s.crossing, m.key)
+		return
+	}
+	s.crossing[m.key] = queue
+	if !queue[0].sent {
+		s.send(queue[0])
+	}
 }
 
 // answer sends the same to all who came.
@@ -168,10 +208,21 @@ func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
 	return m
 }
 
-// expire ends a meeting that took too long.
+// expire ends a meeting that took too long. Once the other nodes know of it they all hear
+// the same of its end.
 func (s *Server) expire(m *meeting) {
-	if s.end(m) {
-		m.answerStatus(statusTimeout)
+	s.lock()
+	defer s.unlock()
+	if m.over {
+		return
+	}
+	m.late = true
+	if m.told || !m.sent {
+		s.afterUnlock(func() { s.cfg.Plane.GiveUp(m.fence()) })
+	}
+	if !m.sent {
+		s.forgetMeeting(m)
+		s.afterUnlock(func() { m.answerStatus(statusTimeout) })
 	}
 }
 

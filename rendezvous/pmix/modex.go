@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"gorun/rendezvous/world"
 )
 
 // modexService answers what a rank of a node has committed, to other nodes.
 //
 //	question: asking process | process | key | same host (1 or 0) | timeout in seconds
-//	answer:   status | kvals in groups of one
+//	answer:   status | the rank's era | kvals in groups of one
 const modexService = "pmix.modex"
 
 // askNode asks the node that serves a rank. Those who ask the same at the same time share
@@ -44,14 +46,14 @@ func (s *Server) answered(same string, answer []byte, err error) {
 	asking := s.asked[same]
 	delete(s.asked, same)
 	d := decoder{b: answer}
-	code := status(int32(d.uint32()))
+	code, era := status(int32(d.uint32())), d.uint32()
 	if err != nil || d.err != nil {
 		code = statusError
 	}
 	for _, h := range asking {
 		if code == statusSuccess && !h.sameHost {
 			if _, m, ok := s.find(h.of); ok {
-				m.data.learn(0, d.b)
+				m.data.learn(era, 0, d.b)
 			}
 		}
 		h.finish(code, slices.Clone(d.b))
@@ -68,6 +70,7 @@ func (s *Server) answerModex(_ int, body []byte, reply func([]byte, error)) {
 	h.give = func(code status, kvals []byte) {
 		var e encoder
 		e.uint32(uint32(code))
+		e.uint32(s.eraOf(h.of))
 		answer := append(e.b, kvals...)
 		s.afterUnlock(func() { reply(answer, nil) })
 	}
@@ -83,6 +86,14 @@ func (s *Server) answerModex(_ int, body []byte, reply func([]byte, error)) {
 	default:
 		s.getHere(h, false, timeout)
 	}
+}
+
+// eraOf is the era of what a rank has committed; 0 for one that there is not.
+func (s *Server) eraOf(p world.Proc) uint32 {
+	if _, m, ok := s.find(p); ok {
+		return m.data.era
+	}
+	return 0
 }
 
 func bit(set bool) uint8 {

@@ -28,6 +28,8 @@ type member struct {
 	data store
 	// conns are its connections: one, and those that have finalized and are not closed yet.
 	conns []*conn
+	// began: it has had some.
+	began bool
 	// refused: another was.
 	refused bool
 	// ended: its process is gone, and all that it had sent is served.

@@ -87,6 +87,18 @@ func (h *hub) broken(g *gathering) []func() {
 	return nil
 }
 
+func (p *nodePlane) GiveUp(f exchange.Fence) {
+	p.hub.mu.Lock()
+	g := p.hub.fences[f.ID]
+	delete(p.hub.fences, f.ID)
+	p.hub.mu.Unlock()
+	if g != nil {
+		for _, done := range g.done {
+			done(nil, exchange.ErrGivenUp)
+		}
+	}
+}
+
 func (p *nodePlane) Leave(who world.Proc) {
 	p.hub.mu.Lock()
 	p.hub.left[who] = true

@@ -41,10 +41,11 @@ type Server struct {
 	index    uint32  // the next connection's
 	ended    int     // how many ranks of this node have
 	meetings map[string]*meeting
-	rounds   map[string]int // how many meetings of each kind and members are over
+	crossing map[string][]*meeting // those that went to the other nodes, or are to when the first has ended
 	asked    map[string][]*held
 	events   eventHistory
 	groups   groups
+	helped   map[string]bool // topics of Open MPI's help that were shown
 }
 
 // New makes a server. It does nothing before a rank connects.
@@ -55,9 +56,10 @@ func New(cfg Config) *Server {
 		spaces:      map[string]*namespace{},
 		conns:       map[*conn]struct{}{},
 		meetings:    map[string]*meeting{},
-		rounds:      map[string]int{},
+		crossing:    map[string][]*meeting{},
 		asked:       map[string][]*held{},
 		groups:      newGroups(),
+		helped:      map[string]bool{},
 	}
 	cfg.Plane.Serve(modexService, s.answerModex)
 	cfg.Plane.Serve(eventService, s.answerEvent)
@@ -102,6 +104,7 @@ func (s *Server) Close() {
 	for c := range s.conns {
 		open = append(open, c)
 	}
+	s.crossing = map[string][]*meeting{}
 	s.meetings, s.asked = map[string]*meeting{}, map[string][]*held{}
 	s.mu.Unlock()
 	for _, c := range open {

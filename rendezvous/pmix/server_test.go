@@ -210,6 +210,40 @@ func TestFenceTimesOut(t *testing.T) {
 	})
 }
 
+// A fence that takes too long ends alike on all nodes, whether they had come to it or not,
+// and the next one is a new one with all that was committed.
+func TestFenceTimesOutOnAllNodes(t *testing.T) {
+	soon := info{key: keyTimeout, value: uint32Value(3)}
+	for name, first := range map[string][]int{"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3}, "the complete one is later": {0, 1, 3}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := spread("gorun-1", 4, 2)
+				all := start(t, 2, w)
+				ranks := all.joinAll(w)
+				for rank, c := range ranks {
+					commitScopes(c, rank)
+				}
+				tags := map[int]uint32{}
+				for _, rank := range first {
+					tags[rank] = ranks[rank].ask(commandFence, fenceBody(everybody(w), collecting, soon))
+				}
+				for rank, tag := range tags {
+					require.Equal(t, statusTimeout, ranks[rank].wait(tag).oneStatus())
+				}
+				ranks[2].commit(scopeGlobal, "later", "x")
+				fenceAll(t, w, ranks, collecting)
+				for of, key := range map[uint32]string{2: "later", 3: "far"} {
+					_, code := ranks[0].get(proc{w.Name, of}, key, info{key: keyImmediate, value: boolValue(true)})
+					require.Equal(t, statusSuccess, code)
+				}
+				fenceAll(t, w, ranks)
+				require.Empty(t, all.servers[0].crossing)
+				require.Empty(t, all.servers[1].meetings)
+			})
+		})
+	}
+}
+
 func TestAbort(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
@@ -319,6 +353,23 @@ func TestLog(t *testing.T) {
 	}
 	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("hello")})))
 	require.Equal(t, "say 0 hello", all.heard.next(t))
+	// What Open MPI 4.1's MPI_Abort says; another rank that says the same is not shown.
+	help := encoder{}
+	for _, text := range []string{"help-mpi-api.txt", "mpi-abort"} {
+		help.uint32(1)
+		help.string(text)
+	}
+	help.b = append(help.b, 0, 0, 0, 1, 1, 0, 0, 0, 1)
+	help.string("MPI_ABORT was invoked on rank 0\n")
+	for range 2 {
+		require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b)})))
+	}
+	require.Equal(t, "say 0 MPI_ABORT was invoked on rank 0\n", all.heard.next(t))
+	for n := range help.b {
+		require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b[:n])})))
+	}
+	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("last")})))
+	require.Equal(t, "say 0 last", all.heard.next(t), "nothing between")
 	require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.job", value: boolValue(true)})))
 }
 

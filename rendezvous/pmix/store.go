@@ -9,6 +9,8 @@ const maxStore = 64 << 20
 type store struct {
 	committed  bool
 	home, away []byte
+	// era counts how often the rank has begun anew, with nothing committed.
+	era uint32
 	// sent is how much of away the other nodes of its world got by fences.
 	sent int
 }
@@ -35,10 +37,20 @@ func (t *store) seen(sameHost bool) []byte {
 	return t.away
 }
 
+// beginAnew is for a rank that begins again, after it has finalized: what it had committed
+// counts no more.
+func (t *store) beginAnew() { *t = store{era: t.era + 1} }
+
 // learn takes over a part of what a rank of another node has committed for those away,
-// and where it begins. What of it is known is the same; one that begins later than what is
-// known ends tells nothing.
-func (t *store) learn(offset int, part []byte) {
+// and where it begins. What of it is known of that era is the same; one that begins later
+// than what is known ends tells nothing.
+func (t *store) learn(era uint32, offset int, part []byte) {
+	if era < t.era {
+		return
+	}
+	if era > t.era {
+		t.era, t.away = era, nil
+	}
 	known := len(t.away) - offset
 	if known >= 0 && known < len(part) && offset+len(part) <= maxStore {
 		t.away = append(t.away, part[known:]...)

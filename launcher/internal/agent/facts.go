@@ -136,7 +136,7 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 // find finds a program.
 func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 	r, err := program.Resolve(program.Wish{
-		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir,
+		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
 		Lookup: func(name string) string { return lookup(environ, name) },
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -32,7 +31,7 @@ type spawn struct {
 
 // askSpawn passes on what a rank wishes by MPI_Comm_spawn.
 func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) {
-	if err := readHostFiles(&wish); err != nil {
+	if err := readHostFiles(&wish, j.dirOf(wish.By)); err != nil {
 		done("", err)
 		return
 	}
@@ -49,23 +48,28 @@ func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) 
 	}
 }
 
+// dirOf is the working directory of a rank of this node, as it was started.
+func (j *running) dirOf(p world.Proc) string {
+	if r := j.rank(j.mpi.rank(p)); r != nil {
+		return r.dir
+	}
+	return ""
+}
+
 // hostFileLimit bounds a file of hosts, in bytes.
 const hostFileLimit = 1 << 20
 
 // readHostFiles puts the text of a file that the caller named into its name's place: the
-// head may be on another host.
-func readHostFiles(wish *world.Spawn) error {
+// head may be on another host. A name counts from where the program is to run, and that from
+// the directory of the rank which spawns.
+func readHostFiles(wish *world.Spawn, dir string) error {
 	wish.Apps = slices.Clone(wish.Apps)
 	for i := range wish.Apps {
 		app := &wish.Apps[i]
 		if app.HostFile == "" {
 			continue
 		}
-		name := app.HostFile
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(app.Dir, name)
-		}
-		text, err := readHostFile(name)
+		text, err := readHostFile(pathFrom(pathFrom(dir, app.Dir), app.HostFile))
 		if err != nil {
 			return fmt.Errorf("hosts for %s: %w", app.Program, err)
 		}
@@ -142,7 +146,7 @@ func (j *running) startMore(g wire.Grow) error {
 	if err := process.CheckLimits(len(j.rows()), descriptorsPerRank(j.start.MPI.PMI)); err != nil {
 		return err
 	}
-	j.enrol(g.Ranks)
+	j.enrol(g.Ranks, apps)
 	j.open.add(1) // until all are started
 	defer j.open.add(-1)
 	ranks, err := j.processes(g.Ranks, apps)
@@ -180,7 +184,7 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 		}
 		g.Common = slices.Concat(own.inherited(j.agent.cfg.Environ), own.Exports, own.decided(g.Common))
 		for i := range g.Ranks {
-			g.Ranks[i].Env = own.decided(g.Ranks[i].Env)
+			g.Ranks[i].Env = slices.Concat(j.asked(g.Call, g.Ranks[i].App), own.decided(g.Ranks[i].Env))
 		}
 	}
 	var apps []wire.App
@@ -195,6 +199,18 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 		apps = append(apps, wire.App{Path: found.Path, Argv: found.Argv, Dir: p.Dir})
 	}
 	return apps, nil
+}
+
+// asked is what a rank of this node wishes that ranks which it spawns find in their
+// environment, without what the head decides about.
+func (j *running) asked(call, app int) []string {
+	j.spawnsLock.Lock()
+	defer j.spawnsLock.Unlock()
+	apps := j.spawns.pending[call].wish.Apps
+	if app >= len(apps) {
+		return nil
+	}
+	return j.agent.cfg.Own.inherited(apps[app].Env)
 }
 
 // wished reports whether a rank of this node asked for these very programs, as often as it
@@ -215,7 +231,7 @@ func (j *running) wished(g *wire.Grow) bool {
 		if app.Program != p.Name || !slices.Equal(app.Args, p.Args) || ranks[i] > app.NumRanks {
 			return false
 		}
-		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Own.Dir)} // no interpreter
+		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Own.Dir), Path: app.Path} // no interpreter
 	}
 	asked.used = true
 	j.spawns.pending[g.Call] = asked

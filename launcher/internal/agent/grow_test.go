@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -49,7 +50,7 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 // What a head says of new ranks is looked at before anything is done by it.
 func TestRowsOfNewRanks(t *testing.T) {
 	j := &running{}
-	j.enrol([]wire.Row{{Rank: 0}})
+	j.enrol([]wire.Row{{Rank: 0}}, []wire.App{{}})
 	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 0}}, 1), "rank 0 is there already")
 	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 1, App: 1}}, 1), "run program 1 of 1")
 	rows := []wire.Row{{Rank: 1, LocalRank: 9, ErrorFile: "/etc/shadow", Args: []string{"evil"}}}
@@ -76,7 +77,38 @@ func TestHostFileThatIsAPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	wish := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Dir: dir, HostFile: "pipe"}}}
-	require.ErrorContains(t, readHostFiles(&wish), "no regular file")
+	require.ErrorContains(t, readHostFiles(&wish, "/elsewhere"), "no regular file")
+}
+
+// A file of hosts counts from the program's directory, and that from the spawning rank's.
+func TestHostFileOfARank(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	for _, sub := range []string{"", "sub"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, sub, "hosts"), []byte("from "+sub), 0o600))
+		wish := world.Spawn{By: world.Proc{World: "w"}, Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}}}
+		j := &running{mpi: &mpi{worlds: map[string]world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
+		j.enrol([]wire.Row{{Rank: 7}}, []wire.App{{Dir: dir}})
+		require.NoError(t, readHostFiles(&wish, j.dirOf(wish.By)))
+		require.Equal(t, "from "+sub, wish.Apps[0].HostFile)
+	}
+}
+
+// On a node that joined spawned ranks get the environment that their own rank asked for, and
+// are looked for where it said.
+func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "child"), []byte("#!/bin/sh\n"), 0o700))
+	j := &running{agent: ownAgent(t.TempDir())}
+	wish := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Args: []string{"x"}, NumRanks: 2, Path: dir, Env: []string{"A=b", "RANK=9"}}}}
+	j.spawns.pending = map[int]spawn{1: {wish: wish}}
+	g := grownBy()
+	g.Programs[0].Path = "/evil"
+	g.Ranks[0].Env = []string{"RANK=1", "EVIL=1"}
+	apps, err := j.resolveMore(g)
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(dir, "child"), apps[0].Path)
+	assert.Equal(t, []string{"A=b", "RANK=1"}, g.Ranks[0].Env)
 }
 
 // Other nodes may ask for what ranks here commit before these are started.

@@ -161,7 +161,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 		change  func(*wire.MPI)
 		want    string
 	}{
-		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none"} }, "(Open MPI) and has not asked gorun for its rank: if it is an MPI program, each rank runs as 0 of 1; gorun serves no MPI here: --mpi=none"},
+		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: if it is an MPI program, each rank runs as 0 of 1; gorun serves no MPI here: --mpi=none says so; leave it out"},
 		{"libmpi.so.40.30.4", func(w *wire.MPI) { w.PMIx = false }, "it speaks PMIx, which is not served"},
 		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.PMI = false }, "(MPICH, Intel MPI or MVAPICH)"},
 		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},

@@ -16,8 +16,8 @@ type roster struct {
 	rows  []wire.Row
 }
 
-// enrol takes up ranks that are going to be started.
-func (j *running) enrol(rows []wire.Row) {
+// enrol takes up ranks of some programs that are going to be started.
+func (j *running) enrol(rows []wire.Row, apps []wire.App) {
 	var next roster
 	if now := j.roster.Load(); now != nil {
 		next.ranks, next.rows = maps.Clone(now.ranks), slices.Concat(now.rows, rows)
@@ -25,7 +25,7 @@ func (j *running) enrol(rows []wire.Row) {
 		next.ranks, next.rows = make(map[int]*rank, len(rows)), rows
 	}
 	for _, row := range rows {
-		next.ranks[row.Rank] = &rank{row: row}
+		next.ranks[row.Rank] = &rank{row: row, dir: apps[row.App].Dir}
 	}
 	j.roster.Store(&next)
 }

@@ -67,6 +67,7 @@ func (j *running) isOver() bool { return j.gone.Load() }
 // rank is what is known here of one rank.
 type rank struct {
 	row wire.Row
+	dir string       // its working directory; "": the agent's
 	pid atomic.Int32 // 0: not started
 	end atomic.Pointer[wire.RankExit]
 	// asked is set while it may answer a question.
@@ -89,7 +90,7 @@ func (a *Agent) start(s wire.Start) error {
 	if a.began == 0 {
 		a.began = j.began
 	}
-	j.enrol(s.Ranks)
+	j.enrol(s.Ranks, s.Apps)
 	j.display = j.newDisplay()
 	if s.MPI.PMI || s.MPI.PMIx {
 		j.plane = j.newPlane(s.MPI.Node)

@@ -87,6 +87,8 @@ type Wish struct {
 	Python string
 	// Dir is the ranks' working directory; "" is the launcher's own.
 	Dir string
+	// Path are directories to look in before those of PATH, with colons between them.
+	Path string
 	// Lookup reads the environment by which programs are found: PATH, VIRTUAL_ENV,
 	// CONDA_PREFIX. Unset is "". Nil is an empty environment.
 	Lookup func(name string) string

@@ -106,6 +106,8 @@ func TestResolve(t *testing.T) {
 		"in --chdir":                      {wish: Wish{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1},
 		"plain in --chdir":                {wish: Wish{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1},
 		"only here, with --chdir":         {wish: Wish{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"}, arg: 1},
+		"Path before PATH":                {wish: Wish{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1},
+		"PATH after Path":                 {wish: Wish{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1},
 		"relative entry in PATH":          {wish: Wish{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1},
 		"empty entry in PATH":             {wish: Wish{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer", argv: []string{"trainer"}, arg: 1},
 		"env -S":                          {wish: Wish{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},

@@ -74,6 +74,9 @@ func (w *Wish) searchPATH(name string) (first file, found bool) {
 	if path == "" {
 		path = defaultPATH
 	}
+	if w.Path != "" {
+		path = w.Path + ":" + path
+	}
 	for dir := range strings.SplitSeq(path, ":") {
 		if dir == "" {
 			dir = "." // POSIX: an empty entry is the working directory

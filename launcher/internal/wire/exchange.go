@@ -38,6 +38,7 @@ func (m *exchanged) fields(c *coder) {
 	number(c, 10, &m.To)
 	text(c, 11, &m.Service)
 	text(c, 12, &m.Error)
+	c.flag(13, &m.Came)
 }
 
 // blobs is a list of bytes, in which empty ones count.

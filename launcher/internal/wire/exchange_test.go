@@ -40,6 +40,7 @@ func FuzzExchange(f *testing.F) {
 		{Kind: exchange.Answer, Number: 1, From: 0, To: 1, Error: "no"},
 		{Kind: exchange.Watch},
 		{Kind: exchange.Left, Members: procs},
+		{Kind: exchange.Quit, ID: "f", Came: true},
 	} {
 		f.Add(appendMessage(nil, &Exchange{Message: m}))
 	}

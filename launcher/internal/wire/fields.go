@@ -34,6 +34,7 @@ func (p *Program) fields(c *coder) {
 	text(c, 4, &p.Interpreter)
 	text(c, 5, &p.Dir)
 	c.flag(6, &p.ScanStore)
+	text(c, 7, &p.Path)
 }
 
 func (*Facts) Type() Type { return TypeFacts }

@@ -52,7 +52,8 @@ type Program struct {
 	Start       uint8 // job.Start
 	Interpreter string
 	Dir         string
-	ScanStore   bool // look whether its text assigns MASTER_PORT
+	Path        string // directories to look in before PATH, with colons between them
+	ScanStore   bool   // look whether its text assigns MASTER_PORT
 }
 
 // Facts answer Hello.

@@ -11,7 +11,7 @@ type MPI struct {
 	// PMI and PMIx say which are served; PMIVersion is the only one of PMI, 0: both.
 	PMI, PMIx  bool
 	PMIVersion int
-	// Why none is served, in the user's words: "--mpi=none".
+	// Why none is served, in the user's words, and what to do.
 	Why string
 	// Node is this node's number, NumNodes how many the job has, NumRanks its ranks.
 	Node, NumNodes, NumRanks int

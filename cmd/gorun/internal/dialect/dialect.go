@@ -242,6 +242,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	p.inv.Spec.Store.Mode = d.store
 	if d.python || d.benches { // as torchrun has it; gorun's own ranks have no use for MPI
 		p.inv.Spec.MPI = job.MPINone
+		p.inv.Spec.MPIWhy = d.Name + " has none; start the program by gorun -np N PROGRAM"
 	}
 	p.parse(args)
 	return p.finish()

@@ -241,7 +241,7 @@ func TestTorchrunSpec(t *testing.T) {
 		app.SubstituteLocalRank = true
 		return job.Spec{
 			Apps: []job.App{app}, PerNode: fixed(1, "torchrun's default"), Grace: 30 * time.Second,
-			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}, MPI: job.MPINone,
+			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}, MPI: job.MPINone, MPIWhy: "torchrun has none; start the program by gorun -np N PROGRAM",
 		}
 	}
 	script := job.App{Program: "x.py", Args: []string{"--n", "4"}, Start: job.StartPython}

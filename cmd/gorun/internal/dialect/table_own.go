@@ -146,7 +146,7 @@ func (p *parser) setMPI(a arg) error {
 	if !ok {
 		return errors.New("not one of auto, pmi1, pmi2, pmix, none")
 	}
-	p.inv.Spec.MPI = mode
+	p.inv.Spec.MPI, p.inv.Spec.MPIWhy = mode, ""
 	return nil
 }
 
