@@ -105,15 +105,24 @@ func (s *Server) greet(c *conn) error {
 		code, why = s.admit(c, &g)
 	}
 	if why != nil {
-		c.write(handshakeReply(code))
 		if code == statusNotSupported && s.known(g.who.toWorld()) {
 			s.cfg.Launcher.Broken(g.who.toWorld(), why)
 		}
+		c.refuse(code)
 		return why
 	}
 	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
 	c.sendRaw(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
 	return nil
+}
+
+// refuse answers who is not let in, and waits until it ends the connection or asks
+// something all the same, for handshakeTime at most. PMIx 4.2 takes every status for
+// success, and asks for its job's data; if its connection ends before it has noted that it
+// waits for them, it waits for ever.
+func (c *conn) refuse(code status) {
+	c.write(handshakeReply(code))
+	readFrame(c.in, binary.BigEndian, maxHandshake)
 }
 
 // admit lets a client in: its world must be known, and its rank be one of this node's.

@@ -171,6 +171,22 @@ func TestSecondConnectionOfARank(t *testing.T) {
 	require.Equal(t, "left 0", all.heard.next(t), "it is said once that another was refused")
 }
 
+// PMIx 4.2 overlooks that it is refused. It waits for ever if the connection ends before it asks for something.
+func TestRefusedClientThatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 1, 1)
+		all := start(t, 1, w)
+		all.join(w, 0)
+		second := all.dial(0)
+		require.Equal(t, statusExists, greetWith(t, second, greetingOf(w.Name, 0)))
+		synctest.Wait()
+		_, err := second.Write(appendFrame(nil, 1, []byte{0}))
+		require.NoError(t, err, "the connection is still there")
+		_, err = second.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	})
+}
+
 // A shell script may run one MPI program after another.
 func TestRankBeginsAgain(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
