@@ -78,11 +78,16 @@ func eachMPI(t *testing.T, layers []testneeds.Layer, test func(t *testing.T, lib
 	}
 }
 
-// mpiSizes are the numbers of ranks of a test: 1, 2, 4 and one of 5 to 16, or all of them in make soak.
-func mpiSizes(t *testing.T) []int {
+// mpiSizes are the numbers of ranks of a test with a library: 1, 2, 4 and one of 5 to 16 with Debian's, a few with the others, whose ranks begin the same
+// protocols and take up to a quarter of a second to load. In make soak all have all.
+func mpiSizes(t *testing.T, layer testneeds.Layer) []int {
 	t.Helper()
-	if !testneeds.Soak() {
+	switch {
+	case testneeds.Soak():
+	case slices.Contains(debianMPI, layer):
 		return []int{1, 2, 4, 5 + testneeds.Rand(t).IntN(12)}
+	default:
+		return []int{2, 4}
 	}
 	all := make([]int, 16)
 	for i := range all {
@@ -135,12 +140,8 @@ func cpus() int {
 // A program in C says what MPI tells it: who it is, and whom it shares memory with.
 func TestMPIHello(t *testing.T) {
 	t.Parallel()
-	sizes := mpiSizes(t)
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
-		for _, n := range sizes {
-			if n > 4 && library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak() {
-				continue // a rank takes a quarter of a second to load it
-			}
+		for _, n := range mpiSizes(t, library.Layer) {
 			said := mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "hello")).succeedSaying(t)
 			require.Equal(t, helloLines(n, 0, universe(n), everybody(n)), linesOf(said))
 		}
@@ -183,13 +184,18 @@ func runCases(t *testing.T, j job, cases []string) {
 // All sorts of calls, with checked results.
 func TestMPICases(t *testing.T) {
 	t.Parallel()
-	sizes := mpiSizes(t)
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
-		some := sizes
-		if library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak() {
-			some = sizes[1:2]
+		sizes := mpiSizes(t, library.Layer)
+		switch {
+		case testneeds.Soak():
+		case slices.Contains(debianMPI, library.Layer):
+			sizes = []int{sizes[1], sizes[3]}
+		case library.Layer == testneeds.LayerMPICH5:
+			sizes = sizes[1:]
+		default:
+			sizes = sizes[:1]
 		}
-		for _, n := range some {
+		for _, n := range sizes {
 			runCases(t, mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "cases")), casesOf(library, n))
 		}
 	})

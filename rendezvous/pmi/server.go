@@ -63,6 +63,9 @@ func (s *Server) space(name string) *space {
 // which rank it is, and the caller answers for it.
 func (s *Server) Serve(conn net.Conn, p world.Proc) {
 	c := &session{server: s, conn: conn, in: newReader(conn), out: newOutbox(conn), p: p, space: s.space(p.World)}
+	if c.speakers = newSpeakers(conn); c.speakers != nil {
+		c.in = newReader(c.speakers)
+	}
 	defer func() { _ = conn.Close() }()
 	if err := c.enter(); err != nil {
 		if err != errClosed {

@@ -19,6 +19,10 @@ type session struct {
 	out    *outbox
 	p      world.Proc
 	space  *space
+	// speakers knows whose words in has read, member is the process that has begun: 0 where
+	// it is not known yet, and for connections of which it cannot be.
+	speakers *speakers
+	member   int
 
 	began, finalized, aborted bool
 	// generation counts how often it has finalized.
@@ -64,7 +68,9 @@ func (c *session) talk() error {
 		q, err := c.in.next()
 		if err == nil {
 			c.out.settle()
-			err = c.answer(q)
+			if err = c.heed(q); err == nil {
+				err = c.answer(q)
+			}
 		}
 		var bad *malformedError
 		switch {
@@ -75,6 +81,25 @@ func (c *session) talk() error {
 			return nil
 		}
 	}
+}
+
+// heed keeps in mind which process is in MPI, and refuses a second one that begins over
+// the same socket, which it has inherited. Its words and those of the first would come
+// mixed, and whichever of the two reads first gets an answer: both would wait for ever.
+// That the connection ends is what both of them notice. One process may begin again
+// without finalize: MPICH 5 does so in MPI_Session_init.
+func (c *session) heed(q request) error {
+	if c.speakers == nil || c.speakers.pid == 0 {
+		return nil
+	}
+	pid, before := c.speakers.pid, c.member
+	if before == 0 || q.command() == "init" {
+		c.member = pid
+	}
+	if q.command() == "init" && c.began && !c.finalized && before != 0 && before != pid && runs(before) {
+		return malformed("process %d calls MPI_Init while process %d of this rank is in MPI, and cannot be the same rank: start it by MPI_Comm_spawn, or without the variables PMI_* to run it alone", pid, before)
+	}
+	return nil
 }
 
 func (c *session) answer(q request) error {

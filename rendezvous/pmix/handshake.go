@@ -105,15 +105,27 @@ func (s *Server) greet(c *conn) error {
 		code, why = s.admit(c, &g)
 	}
 	if why != nil {
-		c.write(handshakeReply(code))
-		if code == statusNotSupported && s.known(g.who.toWorld()) {
-			s.cfg.Launcher.Broken(g.who.toWorld(), why)
-		}
+		s.refuse(c, g.who.toWorld(), code, why)
 		return why
 	}
 	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
 	c.sendRaw(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
 	return nil
+}
+
+// refuse answers who is not let in. If it says that it is a rank of this node, it may be a
+// client of PMIx 4.2, which takes every status for success, and asks for its job's data. If
+// its connection ends before it has noted that it waits for them, it waits for ever: it
+// ends when the client asks or ends it itself, after handshakeTime at most.
+func (s *Server) refuse(c *conn, who world.Proc, code status, why error) {
+	c.write(handshakeReply(code))
+	if !s.known(who) {
+		return
+	}
+	if code == statusNotSupported {
+		s.cfg.Launcher.Broken(who, why)
+	}
+	readFrame(c.in, binary.BigEndian, maxHandshake)
 }
 
 // admit lets a client in: its world must be known, and its rank be one of this node's.

@@ -1,0 +1,56 @@
+package pmi
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+// beginsMPI is what a shell does that begins MPI as a client does: it waits for answers.
+const beginsMPI = "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read -r answer <&3; echo cmd=get_appnum >&3; read -r answer <&3; "
+
+// A process that begins MPI while the one that it inherits the socket from is in MPI is not taken for it; afterwards it is.
+func TestASecondProcessBegins(t *testing.T) {
+	for name, of := range map[string]struct {
+		script string
+		broken bool
+	}{
+		"beside the first":        {beginsMPI + "sh -c '" + beginsMPI + "'; exit 0", true},
+		"instead of the first":    {beginsMPI + "exec sh -c '" + beginsMPI + "'", false},
+		"when the first is done":  {beginsMPI + "echo cmd=finalize >&3; read -r answer <&3; sh -c '" + beginsMPI + "'; exit 0", false},
+		"when the first is ended": {"sh -c '" + beginsMPI + "'; " + beginsMPI, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, 0)
+			w := c.add(newWorld("w", 0, 0))
+			server, file := socketPair(t)
+			c.serving.Go(func() { c.servers[0].Serve(server, world.Proc{World: w.Name}) })
+			rank := exec.Command("sh", "-c", of.script)
+			rank.ExtraFiles = append(rank.ExtraFiles, file)
+			require.NoError(t, rank.Start())
+			require.NoError(t, file.Close())
+			_ = rank.Wait() // it fails to write to a connection that has ended
+			c.serving.Wait()
+			if of.broken {
+				c.log.await(t, "while process")
+			} else {
+				require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
+				c.log.await(t, "left w.0")
+			}
+		})
+	}
+}
+
+// A connection by TCP names no process.
+func TestSpeakersOfAnotherKind(t *testing.T) {
+	one, two := net.Pipe()
+	defer func() { _, _ = one.Close(), two.Close() }()
+	require.Nil(t, newSpeakers(one))
+	require.Zero(t, senderOf([]byte("nonsense")))
+	require.False(t, runs(1<<30))
+}
