@@ -158,13 +158,15 @@ func (b *binder) step(at int) int {
 	return b.room[at]
 }
 
+// full says that an object has no room for another rank, and the ways out in whole: they
+// are of --bind-to, whichever option asked for the binding.
 func (b *binder) full(at int) error {
 	each := ""
 	if b.cpus > 1 {
 		each = fmt.Sprintf(" with %d CPUs each", b.cpus)
 	}
-	err := fmt.Errorf("%s: more ranks%s than room on %s: %s %d takes %d; fewer ranks, :overload-allowed or --bind-to none",
-		b.option, each, b.tree.name, nouns[b.kind], at, b.room[at])
+	err := fmt.Errorf("%s: more ranks%s than room on %s: %s %d has room for %d; use fewer ranks, or --bind-to %s:overload-allowed, or --bind-to none",
+		b.option, each, b.tree.name, nouns[b.kind], at, b.room[at], b.kind)
 	if b.strict {
 		return err
 	}

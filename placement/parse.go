@@ -243,7 +243,11 @@ func names(words []word) string {
 func unknown(option, kind, text string, known []string) error {
 	best, bestDistance := "", max(1, len(text)/3)+1
 	for _, candidate := range known {
-		if d := distance(strings.ToLower(text), candidate); d < bestDistance && d < len(candidate) {
+		d := distance(strings.ToLower(text), candidate)
+		if d == 2 && isSwapped(strings.ToLower(text), candidate) { // the commonest mistake of fingers
+			d = 1
+		}
+		if d < bestDistance && d < len(candidate) {
 			best, bestDistance = candidate, d
 		}
 	}
@@ -251,6 +255,19 @@ func unknown(option, kind, text string, known []string) error {
 		best = fmt.Sprintf(" (did you mean %s?)", best)
 	}
 	return fmt.Errorf("%s: unknown %s %q%s; known are %s", option, kind, text, best, strings.Join(known, ", "))
+}
+
+// isSwapped reports whether two neighbouring letters changed places in a word.
+func isSwapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) - 1 {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
 }
 
 // distance is the number of letters to change, insert or leave out to come from a to b.

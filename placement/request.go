@@ -183,7 +183,7 @@ func (r Request) maxSlots(node int) int {
 
 // nodeName is how messages call a machine.
 func (r Request) nodeName(node int) string {
-	if node < len(r.Hosts) && len(r.Hosts) > 1 && r.Hosts[node] != "" {
+	if node < len(r.Hosts) && r.Hosts[node] != "" {
 		return r.Hosts[node]
 	}
 	return numbered(node)

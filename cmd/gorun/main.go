@@ -86,6 +86,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 func surroundings() dialect.Surroundings {
 	return dialect.Surroundings{
 		Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf, IsUnknown: isUnknown,
+		HasInterface: hasInterface,
 	}
 }
 

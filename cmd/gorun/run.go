@@ -67,20 +67,31 @@ func beginFailed(err error) *launcher.Result {
 	if errors.As(err, &several) {
 		list = several.Errors
 	}
-	for i, err := range list {
-		say(os.Stderr, err.Error())
-		var e *launcher.Error
-		if !errors.As(err, &e) {
-			continue
-		}
-		if e.Hint != "" {
-			say(os.Stderr, "hint: "+e.Hint)
-		}
-		if i == 0 {
-			result.ExitCode, result.Text, result.Hint = e.Code, e.Text, e.Hint
-		}
+	for _, line := range reasons(list) {
+		say(os.Stderr, line)
+	}
+	if e, ok := errors.AsType[*launcher.Error](list[0]); ok {
+		result.ExitCode, result.Text, result.Hint = e.Code, e.Text, e.Hint
 	}
 	return result
+}
+
+// reasons are the lines that tell of errors, each with its hint behind it: once for hosts
+// that all lack the same.
+func reasons(list []error) (lines []string) {
+	hint := func(i int) string {
+		if e, ok := errors.AsType[*launcher.Error](list[i]); ok {
+			return e.Hint
+		}
+		return ""
+	}
+	for i, err := range list {
+		lines = append(lines, err.Error())
+		if h := hint(i); h != "" && (i+1 == len(list) || hint(i+1) != h) {
+			lines = append(lines, "hint: "+h)
+		}
+	}
+	return lines
 }
 
 // canWrite makes the report's file, so that a place where it cannot be is known

@@ -3,6 +3,7 @@ package main
 import (
 	"net/netip"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,17 @@ func isThisHost(name string) bool {
 		return false
 	}
 	return hosts.SameName(name, own)
+}
+
+// hasInterface reports whether the host has a network interface of a name. Where the
+// kernel's files do not tell it has any.
+func hasInterface(name string) bool {
+	const all = "/sys/class/net"
+	if _, err := os.Stat(all); err != nil || strings.Contains(name, "/") {
+		return true
+	}
+	_, err := os.Lstat(all + "/" + name)
+	return err == nil
 }
 
 // isOwnAddress asks the kernel, by binding a socket that sends nothing: no list

@@ -9,6 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestHasInterface(t *testing.T) {
+	require.True(t, hasInterface("lo"))
+	require.False(t, hasInterface("nosuch0"))
+}
+
 func TestIsThisHost(t *testing.T) {
 	own, err := os.Hostname()
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ var openMPIRules = [...]rule{
 	{
 		Row: Row{
 			"OMPI_MCA_orte_local_daemon_uri", ClassIdentity, "`1.0;tcp://127.0.0.1:1`, where nobody is",
-			"Open MPI 4 asks for PMIx only where it sees a launcher; of such words this one lets mpirun run in a rank", "Open MPI",
+			"Open MPI 4 asks its launcher for its rank only where a variable says that there is one; mpirun in a rank does not mind this one", "Open MPI",
 		},
 		needs: (*MPI).hasPMIx, value: func(*builder, int) (string, bool) { return "1.0;tcp://127.0.0.1:1", true },
 	},

@@ -16,7 +16,7 @@ var pmixRules = [...]rule{
 	{
 		Row: Row{
 			"PMIX_SERVER_URI3", ClassIdentity, "where the PMIx server of the rank's node is, on the loopback interface",
-			"of its several names the one by which all clients speak the same encoding", "PMIx",
+			"where the rank reaches gorun; of PMIx's names for it (URI, URI2, ...) the one that clients of all versions read alike", "PMIx",
 		},
 		needs: (*MPI).hasPMIx, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.URI, true },
 	},

@@ -127,7 +127,7 @@ func TestIsolatedGPUs(t *testing.T) {
 
 	isolated.Environ = []string{"CUDA_VISIBLE_DEVICES=0,1"}
 	_, err = planned(t, isolated, 1, m)
-	assert.ErrorContains(t, err, "--gpus-per-rank 2: 4 ranks × 2 are 8 GPUs, node 0 has 2")
+	assert.ErrorContains(t, err, "--gpus-per-rank 2: 4 ranks × 2 are 8 GPUs, node0 has 2")
 }
 
 // Where no UUID is known numbers have to do, in an order that is said.

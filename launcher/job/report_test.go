@@ -182,3 +182,12 @@ func TestHintOfASecondProgram(t *testing.T) {
 		assert.Equal(t, c.hint, strings.Contains(r.mpiHint(), "a second one needs a gorun of its own"), c.end)
 	}
 }
+
+// TestUnfinalizedHint: one rank alone keeps no others waiting.
+func TestUnfinalizedHint(t *testing.T) {
+	first := &Failure{RankEnd: RankEnd{Unfinalized: true}}
+	alone := Result{Cause: CauseRank, Ranks: make([]RankEnd, 1), First: first}
+	assert.NotContains(t, alone.mpiHint(), "others")
+	among := Result{Cause: CauseRank, Ranks: make([]RankEnd, 3), First: first}
+	assert.Contains(t, among.mpiHint(), "the others may wait for it in MPI")
+}

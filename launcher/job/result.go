@@ -237,7 +237,7 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 	switch {
 	case !e.failed():
 		end.Fate = FateSucceeded
-	case s.byItself(e):
+	case s.byItself(e), end.Unfinalized: // who was asked to end hardly ends with 0 by that
 		end.Fate = FateFailed
 	case e.Signal == 0:
 		end.Fate = FateFollowed

@@ -63,7 +63,11 @@ func TestVersions(t *testing.T) {
 			require.Equal(t, []string{fmt.Sprintf("began w.0 PMI-%d", c.asked)}, cl.log.all())
 			continue
 		}
-		require.Equal(t, []string{fmt.Sprintf("say w.0: the MPI library asks for PMI-%d, which this job does not serve", c.asked)}, cl.log.all())
+		said := fmt.Sprintf("say w.0: the MPI library asks for PMI-%d, which this job does not serve", c.asked)
+		if c.only != 0 {
+			said += ": leave --mpi out"
+		}
+		require.Equal(t, []string{said}, cl.log.all())
 	}
 }
 

@@ -189,7 +189,11 @@ func (c *session) begin(f fields) error {
 		if only == 2 {
 			serves = "pmi_version=2 pmi_subversion=0"
 		}
-		c.server.cfg.Launcher.Say(c.p, fmt.Sprintf("the MPI library asks for PMI-%d, which this job does not serve", version))
+		said := fmt.Sprintf("the MPI library asks for PMI-%d, which this job does not serve", version)
+		if only != 0 && version <= 2 {
+			said += ": leave --mpi out"
+		}
+		c.server.cfg.Launcher.Say(c.p, said)
 		c.out.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
 		return nil
 	}

@@ -50,6 +50,7 @@ type Dialect struct {
 	hydraLabels      bool     // -l is Hydra's, the same on terminals
 	reportsAsOpenMPI bool     // --report-bindings speaks as Open MPI does
 	timeoutCode      int      // exit code at the deadline; 0: gorun's own
+	like             string   // the launcher that has this exit code
 }
 
 // example is a line of the help.
@@ -86,12 +87,13 @@ var (
 			{"mpirun -H node1:4,node2:4 ./trainer", "eight on two hosts, over SSH"},
 			{"mpirun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
+		often: []string{"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe", "chdir", "app", "tag-output", "timeout", "dry-run", "help"},
 		tables: [][]Option{
 			ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
 		fallbacks:    mpirunFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfOpenMPI, timeoutCode: 110, reportsAsOpenMPI: true,
+		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI", reportsAsOpenMPI: true,
 	}
 	Mpiexec = &Dialect{
 		Name:  "mpiexec",
@@ -101,12 +103,13 @@ var (
 			{"mpiexec -ppn 4 -hosts node1,node2 ./trainer", "eight on two hosts, over SSH"},
 			{"mpiexec -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
+		often: []string{"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile", "l", "launcher", "iface", "timeout", "dry-run", "help"},
 		tables: [][]Option{
 			ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
 		fallbacks:    mpiexecFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfHydra, timeoutCode: 255, hydraLabels: true,
+		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true,
 	}
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{

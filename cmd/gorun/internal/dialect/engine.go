@@ -152,7 +152,7 @@ func (p *parser) engineHosts() {
 // has them reached by it; what is said of slots there counts.
 func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 	if t := p.tasks(); t != nil {
-		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out", from, t.NumTasks, t.Step))
+		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun -n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name))
 		return true
 	}
 	found := p.engine.found

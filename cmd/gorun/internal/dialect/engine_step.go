@@ -170,17 +170,17 @@ func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
 // oncePerNode is the line that starts gorun once on each of a step's nodes. In an
 // allocation that asked for tasks srun starts all of those, unless -n says how many, and
 // only warns that it does not honor --ntasks-per-node.
-func oncePerNode(found *engine.Found, t *engine.Task) string {
-	if found.Engine != "slurm" {
+func (p *parser) oncePerNode(t *engine.Task) string {
+	if p.engine.found.Engine != "slurm" {
 		return "one task on each"
 	}
-	return fmt.Sprintf("srun -N%d -n%d --ntasks-per-node=1 gorun ...", t.NumNodes, t.NumNodes)
+	return fmt.Sprintf("srun -N%d -n%d --ntasks-per-node=1 %s ...", t.NumNodes, t.NumNodes, p.dialect.Name)
 }
 
 // seatCounts refuses numbers of ranks that are not the step's.
 func (p *parser) seatCounts(t *engine.Task) {
 	spec := &p.inv.Spec
-	instead := fmt.Sprintf("start gorun once per node (%s), and it starts ranks itself", oncePerNode(p.engine.found, t))
+	instead := fmt.Sprintf("start gorun once per node (%s), and it starts ranks itself", p.oncePerNode(t))
 	if len(spec.Apps) > 1 {
 		p.problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is one rank: " + instead))
 		return

@@ -122,7 +122,7 @@ func (p *parser) checkPrograms() {
 		case app.Program == "" && len(apps) > 1:
 			p.problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
 		case app.Program == "":
-			p.problem(fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]", p.dialect.Name))
+			p.problem(fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed))
 		case app.NumRanks == 0 && len(apps) > 1:
 			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s", app.Program, howToCount(i, app.Program)))
 		}

@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -35,11 +36,11 @@ func (d *Dialect) Help() string {
 		b.example(e)
 	}
 	b.mostUsed(d)
+	if d.slots != slotsOfGorun { // what users of that name look for comes before what is gorun's own
+		b.group(d, GroupMPI)
+	}
 	for g := range groups {
 		b.group(d, g)
-	}
-	if d.slots != slotsOfGorun {
-		b.group(d, GroupMPI)
 	}
 	if d.subcommands {
 		b.heading("Commands (as the first word)")
@@ -48,7 +49,7 @@ func (d *Dialect) Help() string {
 		}
 	}
 	b.heading("Exit codes")
-	codes, last := exitCodes, "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the default of --log-dir; PET_LOG_DIR, "+
+	codes, last := d.exitCodes(), "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the default of --log-dir; PET_LOG_DIR, "+
 		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: docs/options.md."
 	if d.codes != nil {
 		codes, last = d.codes, d.last
@@ -59,6 +60,21 @@ func (d *Dialect) Help() string {
 	b.WriteByte('\n')
 	b.paragraph("", last)
 	return b.String()
+}
+
+// exitCodes are those of a job: at the deadline other launchers have codes of their own.
+func (d *Dialect) exitCodes() []example {
+	if d.timeoutCode == 0 {
+		return exitCodes
+	}
+	codes := []example{{strconv.Itoa(d.timeoutCode), "--timeout ran out, as with " + d.like}}
+	for _, e := range exitCodes {
+		if e.line == "124" {
+			e.what = "--hang-timeout ran out"
+		}
+		codes = append(codes, e)
+	}
+	return slices.Concat(codes[1:5], codes[:1], codes[5:])
 }
 
 // synopsis is the shape of a command line.
@@ -121,6 +137,12 @@ func (d *Dialect) countDefault() string {
 	}
 	if d.shows {
 		return "Without any of these two, nor a wish for who sits where: nobody is seated."
+	}
+	switch d.slots {
+	case slotsOfOpenMPI:
+		return "Without a number of ranks: one per core of this host, or the slots of -H or --hostfile."
+	case slotsOfHydra:
+		return "Without a number of ranks: one, or the slots of -H or --hostfile."
 	}
 	if d.count > 0 {
 		return fmt.Sprintf("Without it: %d.", d.count)

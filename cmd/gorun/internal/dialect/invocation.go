@@ -92,6 +92,9 @@ type Surroundings struct {
 	IsThisHost func(name string) bool
 	// LookPath finds a command, as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
+	// HasInterface reports whether this host has a network interface of a name; nil: it is
+	// not known.
+	HasInterface func(name string) bool
 	// Output runs a command of a resource manager's that only reads, and returns its
 	// standard output.
 	Output func(argv ...string) ([]byte, error)

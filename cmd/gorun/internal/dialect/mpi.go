@@ -151,6 +151,9 @@ func (p *parser) setInterface(a arg) error {
 	for _, name := range interfaceVariables {
 		p.export(a, name, a.value)
 	}
+	if has := p.around.HasInterface; has != nil && a.value != "" && !has(a.value) {
+		p.note(a.from + ": this host has no network interface of that name; ip link lists them")
+	}
 	return text(new(string), a)
 }
 

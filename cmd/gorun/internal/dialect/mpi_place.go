@@ -134,7 +134,7 @@ func (p *parser) setBindTo(a arg) error {
 	case lower == "rr": // Hydra: the CPUs in turn
 		value = "core"
 	case lower == "cpu-list", strings.HasPrefix(lower, "cpu-list:"):
-		return fmt.Errorf("use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST gorun ... for those of the job")
+		return fmt.Errorf("use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST %s ... for those of the job", p.dialect.Name)
 	case lower == "gpu", lower == "ib", lower == "en", lower == "eth", lower == "hfi":
 		return fmt.Errorf("gorun binds ranks to CPUs near a device: use %s", map[bool]string{true: "--map-by gpu", false: "--map-by nic"}[lower == "gpu"])
 	}

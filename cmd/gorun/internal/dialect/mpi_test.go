@@ -48,6 +48,20 @@ func TestTeachingLines(t *testing.T) {
 	}
 }
 
+// TestInterface: one that is not here may be on the other hosts, so it is only told of.
+func TestInterface(t *testing.T) {
+	here := around()
+	here.HasInterface = func(name string) bool { return name == "eth0" }
+	for name, notes := range map[string][]string{
+		"eth0": nil,
+		"eth7": {"-iface eth7: this host has no network interface of that name; ip link lists them"},
+	} {
+		inv, err := Parse("mpiexec", []string{"-iface", name, "-n", "2", "x"}, here)
+		require.NoError(t, err)
+		require.Equal(t, notes, inv.Notes)
+	}
+}
+
 // TestParameters: what a parameter asks of Open MPI's launcher is done.
 func TestParameters(t *testing.T) {
 	spec := mustParse(t, "mpirun -mca rmaps_base_mapping_policy core -mca rmaps_base_no_oversubscribe 1 -gmca plm_rsh_agent kubectl --prtemca rmaps_default_ranking_policy fill -np 2 x").Spec

@@ -50,8 +50,10 @@ type parser struct {
 	now     []*Option // on this level
 
 	inv      Invocation
-	app      job.App // of the current program
-	later    bool    // it is not the first one
+	app      job.App  // of the current program
+	later    bool     // it is not the first one
+	places   []string // where a file of programs has each of them, for messages
+	at       string   // that of the current one
 	problems *multierror.Error
 
 	// What counts only together with something else.
@@ -74,6 +76,7 @@ type parser struct {
 	reach                   reachGiven
 	grace                   graceWish
 	start                   startWish // of the current program
+	swallowed               string    // how its last option may have taken its name
 	bench                   benchGiven
 	mpi                     mpiGiven
 	bareApps                int     // programs with -envnone
@@ -84,11 +87,16 @@ type parser struct {
 // problem adds to what is wrong with the command line; joined errors count one
 // by one.
 func (p *parser) problem(err error) {
+	several := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		p.problems = multierror.Append(p.problems, joined.Unwrap()...)
-		return
+		several = joined.Unwrap()
 	}
-	p.problems = multierror.Append(p.problems, err)
+	for _, err := range several {
+		if p.at != "" {
+			err = fmt.Errorf("%s%w", p.at, err)
+		}
+		p.problems = multierror.Append(p.problems, err)
+	}
 }
 
 // note adds a remark for the user.
@@ -103,9 +111,13 @@ func (p *parser) parse(args []string) {
 		inFile.colons = true // no shell wrote it
 		d, args = &inFile, words
 	}
-	for first := true; ; first = false {
+	for i := 0; ; i++ {
+		if p.at = ""; i < len(p.places) {
+			p.at = p.places[i]
+		}
 		r := d.rewrite(args)
-		p.program(r, first)
+		p.program(r, i == 0)
+		p.at = ""
 		if !r.more {
 			return
 		}
@@ -127,6 +139,10 @@ func (p *parser) program(r rewritten, first bool) {
 	p.flags(r)
 	if p.dialect.batches {
 		p.batchLine(r, first)
+	}
+	p.swallowed = ""
+	if n := len(r.options); len(r.program) == 0 && n > 0 {
+		p.swallowed = r.options[n-1].swallowed()
 	}
 	p.defaults(first)
 	p.addApp(r.program)

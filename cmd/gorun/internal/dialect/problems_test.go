@@ -16,13 +16,19 @@ func TestProblems(t *testing.T) {
 		streams  = "not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2"
 	)
 	for line, want := range map[string][]string{
-		"gorun":                {"no program given: gorun [options] PROGRAM [ARGS...]"},
-		"gorun --":             {"no program given: gorun [options] PROGRAM [ARGS...]"},
-		"torchrun":             {"no program given: torchrun [options] PROGRAM [ARGS...]"},
-		"gorun -n":             {"-n needs a value: -n N", "no program given: gorun [options] PROGRAM [ARGS...]"},
-		"gorun -n --quiet x":   {"-n needs a value: -n N"},
-		"gorun --mca a":        {"--mca needs a value: --mca KEY VALUE"},
-		"gorun --timeout -- x": {"--timeout needs a value: --timeout D"},
+		"gorun":                        {"no program given: gorun [options] PROGRAM [ARGS...]"},
+		"gorun --":                     {"no program given: gorun [options] PROGRAM [ARGS...]"},
+		"torchrun":                     {"no program given: torchrun [options] PROGRAM [ARGS...]"},
+		"gorun -n":                     {"-n needs a value: -n N", "no program given: gorun [options] PROGRAM [ARGS...]"},
+		"gorun -n --quiet x":           {"-n needs a value: -n N"},
+		"gorun --mca a":                {"--mca needs a value: --mca KEY VALUE"},
+		"mpirun -np 2 -x ./hello":      {"no program given: mpirun [options] PROGRAM [ARGS...]; -x took ./hello for its NAME[=VALUE]"},
+		"mpirun -mca btl ./hello":      {"no program given: mpirun [options] PROGRAM [ARGS...]; -mca took btl ./hello for its KEY VALUE"},
+		"mpiexec -n 2 -genv A ./hello": {"no program given: mpiexec [options] PROGRAM [ARGS...]; -genv took A ./hello for its NAME VALUE"},
+		"mpirun -np 2 -x A=1":          {"no program given: mpirun [options] PROGRAM [ARGS...]"},
+		"mpirun -np 2 -H a":            {"no program given: mpirun [options] PROGRAM [ARGS...]"},
+		"mpirun --bind-to cpu-list x":  {"--bind-to cpu-list: use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST mpirun ... for those of the job"},
+		"gorun --timeout -- x":         {"--timeout needs a value: --timeout D"},
 
 		// counts
 		"gorun -n 0 x":                                {"-n 0: " + notRanks},
@@ -119,7 +125,7 @@ func TestProblems(t *testing.T) {
 		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
 
 		// binding, and what others call things
-		"gorun --bind-to croe x":                                {`--bind-to croe: unknown object "croe"; known are none, board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
+		"gorun --bind-to croe x":                                {`--bind-to croe: unknown object "croe" (did you mean core?); known are none, board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
 		"gorun --map-by ppr:x:socket x":                         {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":                             {"--cpus-per-rank 0: not a number from 1 to 1048576"},
 		"gorun --gpus 2,2 x":                                    {"--gpus 2,2: GPU 2 is named twice"},

@@ -38,19 +38,27 @@ func (p *parser) programFile(d *Dialect, args []string) (words []string, found b
 	}
 	content, err := p.around.ReadFile(file.value)
 	var said []string
+	var lines []int
 	if err == nil {
-		said, err = programWords(file.value, string(content))
+		said, lines, err = programWords(file.value, string(content))
 	}
 	if err != nil {
 		p.problem(fmt.Errorf("%s: %w", file.text, err))
 		return append(words, "--", file.value), true // some program: that there is none is no second problem
+	}
+	for i, line := range lines {
+		p.places = append(p.places, fmt.Sprintf("%s:%d: ", file.value, line))
+		if i == 0 && len(words) > 0 {
+			p.places[0] = "" // options before the file are the first program's, too
+		}
 	}
 	return append(words, said...), true
 }
 
 // programWords are the words of a file of programs: a line each, with # before what
 // nobody reads, and a backslash at the end of a line that goes on. Quotes are a shell's.
-func programWords(name, text string) (words []string, err error) {
+// lines are the numbers of those, from 1 on, on which the programs begin.
+func programWords(name, text string) (words []string, lines []int, err error) {
 	number := 0
 	open := false // the line before goes on
 	for line := range strings.Lines(text) {
@@ -63,17 +71,23 @@ func programWords(name, text string) (words []string, err error) {
 		s := commandSplitter{rest: line, literal: true}
 		for s.rest != "" {
 			if err := s.step(); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+				return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 			}
 		}
 		s.end()
 		if len(words) > 0 && !open && words[len(words)-1] != ":" && (len(s.words) == 0 || s.words[0] != ":") {
 			words = append(words, ":")
 		}
+		for i, word := range s.words {
+			before := append(words, s.words[:i]...)
+			if word != ":" && (len(before) == 0 || before[len(before)-1] == ":") {
+				lines = append(lines, number)
+			}
+		}
 		words, open = append(words, s.words...), more
 	}
 	if len(words) == 0 {
-		return nil, fmt.Errorf("%s names no program", name)
+		return nil, nil, fmt.Errorf("%s names no program", name)
 	}
-	return words, nil
+	return words, lines, nil
 }

@@ -13,6 +13,21 @@ type occurrence struct {
 	typed  []string
 }
 
+// swallowed says what an option took where no program is left behind it: free text, such as a
+// variable's name, may have been meant as the program. "" where that is hardly so.
+func (o occurrence) swallowed() string {
+	if len(o.typed) < 2 {
+		return ""
+	}
+	took := strings.Join(o.typed[1:], " ")
+	last := o.typed[len(o.typed)-1]
+	isFile := strings.Contains(last, "/") || strings.HasSuffix(last, ".py")
+	if variable := strings.HasPrefix(o.option.Value, "NAME") || o.option.words == 2; !isFile && (!variable || strings.Contains(took, "=")) {
+		return ""
+	}
+	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], took, o.option.Value)
+}
+
 // rewritten is a command line, or its part up to a `:`, in the one form that
 // urfave/cli reads.
 type rewritten struct {

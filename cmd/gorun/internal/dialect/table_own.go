@@ -12,7 +12,7 @@ import (
 var ownTable = []Option{
 	{
 		Names: []string{"chdir", "wdir", "wd"}, Group: GroupProgram, Value: "DIR", dirs: true, block: true,
-		Help: "working directory of the ranks (default: this one)",
+		Help: "working directory of the ranks, -wdir of mpirun (default: this one)",
 		set:  func(p *parser, a arg) error { return text(&p.app.Dir, a) },
 	},
 	{
@@ -57,7 +57,7 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"timeout"}, Group: GroupEnd, Value: "D",
-		Help: "end the job with exit code 124 when it has run that long; D is 90 (seconds), 1.5, 30m, 2h45m",
+		Help: "end the job with exit code 124 (called mpirun 110, mpiexec 255) when it has run that long; D is 90 (seconds), 1.5, 30m, 2h45m",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Timeout, err = parseDuration(a.value); return err },
 	},
 	{

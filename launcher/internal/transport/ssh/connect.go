@@ -58,7 +58,7 @@ func connectError(err error, s *settings, clock *clock) error {
 	if errors.As(err, &unknown) {
 		if unknown.IsNotFound {
 			return fail(remote.StepResolve, err, "no address for the name %s is known", s.hostName).
-				hint("getent hosts %s; a HostName line in ~/.ssh/config or a line in /etc/hosts gives one", quote(s.hostName))
+				hint("a HostName line in ~/.ssh/config or a line in /etc/hosts gives one; getent hosts NAME asks the resolver")
 		}
 		return fail(remote.StepResolve, err, "looking up %s: %s", s.hostName, unknown.Err)
 	}
