@@ -82,6 +82,9 @@ func (j *running) inspect(wish wire.Inspect) {
 }
 
 func (j *running) report(wish wire.Inspect, from, to cpuSample) {
+	if j.looksForMPI() {
+		j.lookForMPI(true)
+	}
 	m := wire.Hung{Quiet: wish.Quiet}
 	list := j.lookIntoRanks(from, to)
 	j.endings.hold()
