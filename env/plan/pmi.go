@@ -58,7 +58,7 @@ var pmiRules = [...]rule{
 	{
 		Row: Row{
 			"UCX_DEBUG_SIGNO", ClassSetting, "`0`",
-			"UCX, by which MPICH and Open MPI may send, answers SIGHUP by hundreds of lines of its own; without, that signal ends a rank as it does any program", "UCX",
+			"UCX, by which MPICH and Open MPI may send, would answer SIGHUP by hundreds of lines of its own", "UCX",
 		},
 		needs: (*MPI).any, value: func(*builder, int) (string, bool) { return "0", true },
 	},
