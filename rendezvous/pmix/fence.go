@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"maps"
 	"time"
 
 	"gorun/rendezvous/world"
@@ -23,12 +24,22 @@ func (s *Server) fence(q *request) error {
 	if q.body.err != nil {
 		return q.body.err
 	}
-	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), done: s.fenced}
-	if isTrue(infos, keyCollect) {
-		p.blob = s.collect
-	}
-	s.meet(q, p)
+	collects := isTrue(infos, keyCollect)
+	blob := func(m *meeting) []byte { return s.depart(m, collects) }
+	s.meet(q, plan{kind: "fence", members: members, timeout: timeoutOf(infos), blob: blob, done: s.fenced})
 	return nil
+}
+
+// depart notes that a fence waits for other nodes, and gives them what it collects.
+func (s *Server) depart(m *meeting, collects bool) []byte {
+	maps.DeleteFunc(s.crossing, func(m *meeting, _ bool) bool { return m.over }) // those that timed out
+	if len(m.nodes) > 1 {
+		s.crossing[m] = true
+	}
+	if !collects {
+		return nil
+	}
+	return s.collect(m)
 }
 
 // timeoutOf is how long a request may take; 0: as long as it likes.
@@ -68,6 +79,9 @@ func (s *Server) collect(m *meeting) []byte {
 
 // fenced ends a fence: what the other nodes collected is known from now on.
 func (s *Server) fenced(m *meeting, blobs [][]byte, err error) {
+	s.mu.Lock()
+	delete(s.crossing, m)
+	s.mu.Unlock()
 	if err != nil {
 		m.answerStatus(statusError)
 		return

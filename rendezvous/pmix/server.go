@@ -41,7 +41,8 @@ type Server struct {
 	index    uint32  // the next connection's
 	ended    int     // how many ranks of this node have
 	meetings map[string]*meeting
-	rounds   map[string]int // how many meetings of each kind and members are over
+	crossing map[*meeting]bool // fences that wait for other nodes
+	rounds   map[string]int    // how many meetings of each kind and members are over
 	asked    map[string][]*held
 	events   eventHistory
 	groups   groups
@@ -55,6 +56,7 @@ func New(cfg Config) *Server {
 		spaces:      map[string]*namespace{},
 		conns:       map[*conn]struct{}{},
 		meetings:    map[string]*meeting{},
+		crossing:    map[*meeting]bool{},
 		rounds:      map[string]int{},
 		asked:       map[string][]*held{},
 		groups:      newGroups(),

@@ -24,6 +24,7 @@ import (
 type fakeServer struct {
 	mu    sync.Mutex
 	calls []string
+	waits []world.Wait
 }
 
 func (f *fakeServer) note(format string, args ...any) {
@@ -34,6 +35,7 @@ func (f *fakeServer) note(format string, args ...any) {
 
 func (f *fakeServer) Add(w *world.World)  { f.note("add %s", w.Name) }
 func (f *fakeServer) Ended(p world.Proc)  { f.note("ended %d", p.Rank) }
+func (f *fakeServer) Waits() []world.Wait { return f.waits }
 func (f *fakeServer) Close()              { f.note("close") }
 func (f *fakeServer) URI(port int) string { return fmt.Sprint("uri:", port) }
 
@@ -154,6 +156,20 @@ func TestMPIStates(t *testing.T) {
 	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: 2}))
 	assert.Equal(t, -1, m.rank(world.Proc{World: "other"}))
 	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: world.AllRanks}))
+}
+
+func TestWhoWaitsForWhomInMPI(t *testing.T) {
+	m, pmi, _ := fakeMPI(t)
+	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
+	assert.Empty(t, m.waits(), "no rank has come to a server")
+	m.serverPMI()
+	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
+	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}, Init: true}}, m.waits())
+	m.Began(second, "PMI-1")
+	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}}}, m.waits())
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first, second}}}
+	assert.Equal(t, map[int]*wire.MPIWait{5: {}, 6: {}}, m.waits())
 }
 
 func TestSingletonsAreToldOfOnce(t *testing.T) {

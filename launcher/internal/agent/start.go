@@ -123,6 +123,7 @@ func (j *running) spawn() {
 	j.watchTorch()
 	j.watchStore()
 	j.watchMPI()
+	j.watchMPIWaits()
 	j.watchHang()
 	j.reapOrphans()
 }

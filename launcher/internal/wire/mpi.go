@@ -49,6 +49,19 @@ type RankMPI struct {
 	Finalized bool
 }
 
+// MPIWait is that a rank waits in MPI.
+type MPIWait struct {
+	// For are the ranks of the job that it waits for; none: such as are on other nodes.
+	For []int
+	// Init says that those have not begun MPI.
+	Init bool
+}
+
+func (w *MPIWait) fields(c *coder) {
+	numbers(c, 1, &w.For)
+	c.flag(2, &w.Init)
+}
+
 func (m *MPI) fields(c *coder) {
 	c.flag(1, &m.PMI)
 	c.flag(2, &m.PMIx)
