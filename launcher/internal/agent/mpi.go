@@ -44,6 +44,10 @@ type mpi struct {
 	talks  map[int]chan struct{}  // by rank that has spoken at its socket: closed when that has ended
 	states map[int]*wire.RankMPI  // by rank
 	worlds map[string]world.World // all that are known, by name
+	// spoken are the protocols by which ranks have begun; mixed says that it was looked whether two of
+	// them wait for each other.
+	spoken speaks
+	mixed  bool
 	// libraries are those that ranks were seen with; warned says that one was told of.
 	libraries map[int]string
 	warned    bool

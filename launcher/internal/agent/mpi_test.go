@@ -172,6 +172,39 @@ func TestWhoWaitsForWhomInMPI(t *testing.T) {
 	assert.Equal(t, map[int]*wire.MPIWait{5: {}, 6: {}}, m.waits())
 }
 
+// Ranks of two families that wait for each other can never begin.
+func TestFamiliesThatWaitForEachOther(t *testing.T) {
+	m, pmi, pmix := fakeMPI(t)
+	ours, theirs := net.Pipe()
+	m.job.agent.link = wire.NewLink(ours)
+	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
+	m.awake()
+	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
+	m.Began(first, "PMI-1")
+	assert.False(t, m.mixed)
+	m.Began(second, "PMIx 4.2.2")
+	assert.True(t, m.mixed)
+	defer m.job.timers.stop()
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
+	go func() {
+		m.tellMixture() // says nothing: the other one goes on
+		pmix.waits = []world.Wait{{Waiting: []world.Proc{second}, For: []world.Proc{first}}}
+		m.tellMixture()
+		ours.Close()
+	}()
+	frame, err := wire.NewReader(theirs).Read()
+	require.NoError(t, err)
+	var e wire.MPIEvent
+	require.NoError(t, frame.Decode(&e))
+	assert.Equal(t, wire.MPIStuck, e.Kind)
+	assert.Equal(t, 6, e.Rank)
+	assert.Equal(t, []int{5}, e.Waiting)
+	assert.Contains(t, e.Text, "rank 5 is a program of MPICH's family (it speaks PMI-1), rank 6 one of Open MPI's (PMIx 4.2.2)")
+	rest, err := io.ReadAll(theirs)
+	require.NoError(t, err)
+	assert.Empty(t, rest)
+}
+
 func TestSingletonsAreToldOfOnce(t *testing.T) {
 	for _, c := range []struct {
 		library string

@@ -27,7 +27,7 @@ const (
 	// MPIAborted is MPI_Abort: by Rank, with Code, and with Text as the rank's message.
 	MPIAborted MPIKind = iota + 1
 	// MPIStuck says that the ranks Waiting wait for Rank, which has ended: Begun tells
-	// whether it had begun MPI.
+	// whether it had begun MPI. With a Text that says why they wait in vain.
 	MPIStuck
 )
 
