@@ -143,6 +143,9 @@ func (h *head) hangRanks(n *node, m wire.Hung) (ranks []job.HangRank) {
 			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
 			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),
 		}
+		if w := r.MPI; w != nil {
+			rank.MPI = &job.HangMPI{For: w.For, Init: w.Init}
+		}
 		for _, stream := range []int{1, 2} {
 			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
 				rank.Last = last[len(last)-1]

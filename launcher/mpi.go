@@ -37,7 +37,7 @@ func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
 		waiting := slices.DeleteFunc(m.Waiting, func(rank int) bool { return !known(rank) })
 		slices.Sort(waiting)
 		if waiting = slices.Compact(waiting); len(waiting) > 0 {
-			h.post(job.MPIStuck{Waiting: waiting, Missing: m.Rank, Begun: m.Begun, At: at})
+			h.post(job.MPIStuck{Waiting: waiting, Missing: m.Rank, Begun: m.Begun, Why: printable.Text(m.Text), At: at})
 		}
 	}
 }

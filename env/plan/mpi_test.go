@@ -33,7 +33,7 @@ func ofMPI(e Environment, rank int) map[string]string {
 // run in a rank, is not among them.
 func TestMPIVariables(t *testing.T) {
 	all := map[string]string{
-		"GORUN_JOB_WORLD": "1/2", "GFORTRAN_UNBUFFERED_PRECONNECTED": "y", "MPIR_CVAR_PMI_VERSION": "1",
+		"GORUN_JOB_WORLD": "1/2", "GFORTRAN_UNBUFFERED_PRECONNECTED": "y", "UCX_DEBUG_SIGNO": "0", "MPIR_CVAR_PMI_VERSION": "1",
 		"PMI_FD": "3", "PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2",
 		"PMIX_NAMESPACE": "gorun-w", "PMIX_RANK": "1", "PMIX_SERVER_URI3": "<at start>", "PMIX_SECURITY_MODE": "native",
 		"PMIX_BFROP_BUFFER_TYPE": "PMIX_BFROP_BUFFER_NON_DESC", "PMIX_GDS_MODULE": "hash", "PMIX_VERSION": "4.2.2", "PMIX_HOSTNAME": "node1",
@@ -64,7 +64,7 @@ func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 		"OMPI_COMM_WORLD_RANK=7", "OMPI_UNIVERSE_SIZE=9", "OMPI_MCA_ess=^singleton", "OMPI_MCA_pmix=^s1", "OMPI_MCA_orte_local_daemon_uri=0.0;tcp://10.0.0.1:5",
 		"OMPI_MCA_orte_precondition_transports=1-2", "OMPI_VERSION=5.0.11", "PRTE_LAUNCHED=1", "HYDI_CONTROL_FD=7", "I_MPI_PIN_MAPPING=1:0 0", "I_MPI_INFO_NP=1", "HYDRA_BSTRAP_PGID=0", "GORUN_JOB_WORLD=7/9",
 	}
-	settings := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0", "PMIX_MCA_psec=native", "I_MPI_PIN=0", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
+	settings := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0", "PMIX_MCA_psec=native", "I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
 	e := build(t, mpiJob(2, append(inherited, settings...)...))
 	got := make(map[string]string)
 	for _, v := range e.all(0, 1) {

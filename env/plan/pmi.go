@@ -56,6 +56,13 @@ var pmiRules = [...]rule{
 		needs: (*MPI).hasPMI, perRank: true, value: crowded("3"),
 	},
 	{
+		Row: Row{
+			"UCX_DEBUG_SIGNO", ClassSetting, "`0`",
+			"UCX, by which MPICH and Open MPI may send, would answer SIGHUP by hundreds of lines of its own", "UCX",
+		},
+		needs: (*MPI).any, value: func(*builder, int) (string, bool) { return "0", true },
+	},
+	{
 		Row:   Row{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME", ClassSetting, "as PMI_HOSTNAME", "its name before MPICH 4.3", "MPICH"},
 		needs: (*MPI).hasPMI, perRank: true, value: (*builder).reachableAt,
 	},

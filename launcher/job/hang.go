@@ -34,10 +34,38 @@ type HangRank struct {
 	Standing string `json:"standing"`
 	CPU      int    `json:"cpu_percent"` // of one CPU; -1: not known
 	// Wait is the kernel's function in which its main thread sleeps.
-	Wait  string   `json:"wait_channel,omitempty"`
-	Keys  []string `json:"keys,omitempty"`
+	Wait string   `json:"wait_channel,omitempty"`
+	Keys []string `json:"keys,omitempty"`
+	// MPI is whom it waits for in MPI.
+	MPI   *HangMPI `json:"mpi_wait,omitempty"`
 	Stack []string `json:"stack,omitempty"` // the innermost first
 	Last  string   `json:"last,omitempty"`  // its last line
+}
+
+// HangMPI is that a rank waits in MPI, as its node's servers see it.
+type HangMPI struct {
+	// For are the ranks that it waits for; none: such as are on other nodes. Init says that
+	// they have not called MPI_Init.
+	For  []int `json:"for,omitempty"`
+	Init bool  `json:"init,omitempty"`
+}
+
+// String says it: "waits in MPI_Init for rank 1".
+func (w *HangMPI) String() string {
+	switch {
+	case w == nil:
+		return ""
+	case len(w.For) == 0:
+		return "waits in MPI for ranks on other nodes"
+	}
+	where, whom := "MPI", fmt.Sprintf("rank %d", w.For[0])
+	if len(w.For) > 1 {
+		whom = "ranks " + foldShort(w.For)
+	}
+	if w.Init {
+		where = "MPI_Init"
+	}
+	return "waits in " + where + " for " + whom
 }
 
 // Limits of what is said of a hang.
@@ -93,7 +121,7 @@ func (r *HangRank) place() string {
 			standing = "running"
 		}
 	}
-	return fmt.Sprintf("%q", []string{standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"), strings.Join(r.Stack, "\n")})
+	return fmt.Sprintf("%q", []string{standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"), r.MPI.String(), strings.Join(r.Stack, "\n")})
 }
 
 // busyCPU is the use of a CPU, in percent, from which a rank is taken to compute.
@@ -109,6 +137,9 @@ func (g *hangGroup) lines() []string {
 	}
 	if len(g.Keys) > 0 {
 		text += fmt.Sprintf(", waits in the store for %q", clip(g.Keys[0], longestKey))
+	}
+	if g.MPI != nil {
+		text += ", " + g.MPI.String()
 	}
 	if g.Last != "" {
 		text += "; last line: " + clip(strings.TrimSpace(g.Last), longestKey)

@@ -26,6 +26,19 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	}, h.Lines())
 }
 
+func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
+	h := Hang{Quiet: time.Minute, Ranks: []HangRank{
+		{Rank: 0, Standing: "sleeping", CPU: -1, MPI: &HangMPI{For: []int{3}, Init: true}},
+		{Rank: 1, Standing: "sleeping", CPU: -1, MPI: &HangMPI{For: []int{2, 3}}},
+		{Rank: 2, Standing: "sleeping", CPU: -1, MPI: &HangMPI{}},
+		{Rank: 3, Standing: "sleeping", CPU: -1},
+	}}
+	assert.Equal(t, []string{
+		"  [0]      sleeping, waits in MPI_Init for rank 3", "  [1]      sleeping, waits in MPI for ranks [2-3]",
+		"  [2]      sleeping, waits in MPI for ranks on other nodes", "  [3]      sleeping",
+	}, h.Lines()[1:])
+}
+
 func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	var h Hang
 	for rank := range 500 {

@@ -19,7 +19,8 @@ type MPIAborted struct {
 type MPIStuck struct {
 	Waiting []int
 	Missing int
-	Begun   bool // Missing had called MPI_Init
+	Begun   bool   // Missing had called MPI_Init
+	Why     string // where it has not ended: why they wait in vain
 	At      time.Time
 }
 
@@ -43,6 +44,8 @@ type MPIAbort struct {
 type Stuck struct {
 	Waiting []int `json:"waiting"`
 	Missing int   `json:"missing"`
+	// Why says where Missing has not ended why they wait in vain.
+	Why string `json:"why,omitempty"`
 }
 
 // exitCode is the code as far as a process has room for it. An abort is never a success.
@@ -87,6 +90,9 @@ func (s *Supervisor) mpiStuck(ev MPIStuck) []Order {
 // stuckText says who waits for whom.
 func (s *Supervisor) stuckText() string {
 	w := s.stuck
+	if w.Why != "" {
+		return w.Why
+	}
 	who := fmt.Sprintf("rank %d waits", w.Waiting[0])
 	if len(w.Waiting) > 1 {
 		who = fmt.Sprintf("ranks %s wait", foldShort(w.Waiting))
@@ -130,7 +136,7 @@ func (e RankEnd) beganAgain() bool {
 // mpiHint is something to try where a rank failed by MPI's rules.
 func (r *Result) mpiHint() string {
 	switch {
-	case r.Cause == CauseStuck && r.Stuck != nil:
+	case r.Cause == CauseStuck && r.Stuck != nil && r.Stuck.Why == "":
 		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
 	case r.First != nil && r.First.beganAgain():
 		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; a second one needs a gorun of its own"

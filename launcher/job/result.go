@@ -254,7 +254,7 @@ func (s *Supervisor) explain(r *Result) {
 	case s.cause == CauseEarly:
 		r.Text = s.earlyText
 	case r.Cause == CauseStuck:
-		r.Text, r.Stuck = s.stuckText(), &Stuck{s.stuck.Waiting, s.stuck.Missing}
+		r.Text, r.Stuck = s.stuckText(), &Stuck{s.stuck.Waiting, s.stuck.Missing, s.stuck.Why}
 	case s.cause == CauseNode && s.lostNode != nil:
 		r.Text = s.lostNode.Text
 	}

@@ -64,6 +64,14 @@ type Proc struct {
 // AllRanks stands in Proc.Rank for every rank of the world.
 const AllRanks = -1
 
+// Wait is that ranks of a node wait for others.
+type Wait struct {
+	Waiting []Proc
+	// For are whom they wait for; nil: ranks of other nodes, which the server here does not
+	// know more of.
+	For []Proc
+}
+
 // Launcher is what the servers of a node ask of whoever runs the ranks. Its methods may be
 // called on any goroutine and return without waiting; answers come by the functions given,
 // on any goroutine.

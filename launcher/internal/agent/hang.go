@@ -82,6 +82,9 @@ func (j *running) inspect(wish wire.Inspect) {
 }
 
 func (j *running) report(wish wire.Inspect, from, to cpuSample) {
+	if j.looksForMPI() {
+		j.lookForMPI(true)
+	}
 	m := wire.Hung{Quiet: wish.Quiet}
 	list := j.lookIntoRanks(from, to)
 	j.endings.hold()
@@ -102,7 +105,7 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 
 // lookIntoRanks sees what each rank is doing without a change to any.
 func (j *running) lookIntoRanks(from, to cpuSample) []*look {
-	list, keys := make([]*look, len(j.rows())), j.keysWaitedFor()
+	list, keys, waits := make([]*look, len(j.rows())), j.keysWaitedFor(), j.mpi.waits()
 	members, _ := process.Members(j.rankPIDs()) // without it each rank is its first process
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
@@ -110,7 +113,7 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 	places := make(chan struct{}, atOnce)
 	for i, row := range j.rows() {
 		a := j.state(row.Rank, from, to)
-		list[i] = &look{HungRank: wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU, Keys: keys[a.Rank]}}
+		list[i] = &look{HungRank: wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU, Keys: keys[a.Rank], MPI: waits[a.Rank]}}
 		if j.rank(row.Rank).end.Load() == nil {
 			places <- struct{}{}
 			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })

@@ -44,6 +44,10 @@ type mpi struct {
 	talks  map[int]chan struct{}  // by rank that has spoken at its socket: closed when that has ended
 	states map[int]*wire.RankMPI  // by rank
 	worlds map[string]world.World // all that are known, by name
+	// spoken are the protocols by which ranks have begun; mixed says that it was looked whether two of
+	// them wait for each other.
+	spoken speaks
+	mixed  bool
 	// libraries are those that ranks were seen with; warned says that one was told of.
 	libraries map[int]string
 	warned    bool
@@ -57,6 +61,7 @@ type peopled struct{ pmiKnows, pmixKnows bool }
 type mpiServer interface {
 	Add(w *world.World)
 	Ended(p world.Proc)
+	Waits() []world.Wait
 	Close()
 }
 
@@ -286,13 +291,7 @@ func (m *mpi) rankEnded(rank int) {
 	}
 	m.making.Lock()
 	m.ended = append(m.ended, rank)
-	var hear []mpiServer
-	if m.pmiKnows {
-		hear = append(hear, m.pmi)
-	}
-	if m.pmixKnows {
-		hear = append(hear, m.pmix)
-	}
+	hear := m.knowing()
 	m.making.Unlock()
 	p, ok := m.proc(rank)
 	if !ok {
@@ -302,6 +301,17 @@ func (m *mpi) rankEnded(rank int) {
 		s.Ended(p)
 	}
 	m.job.plane.Leave(p)
+}
+
+// knowing are the servers that know the worlds. The caller holds making.
+func (m *mpi) knowing() (servers []mpiServer) {
+	if m.pmiKnows {
+		servers = append(servers, m.pmi)
+	}
+	if m.pmixKnows {
+		servers = append(servers, m.pmix)
+	}
+	return servers
 }
 
 // close ends all conversations and the servers. No rank runs any more.

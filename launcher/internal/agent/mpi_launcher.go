@@ -32,8 +32,14 @@ func (m *mpi) rankOf(p world.Proc) int {
 func (m *mpi) Began(p world.Proc, protocol string) {
 	m.expectFiles(p.World)
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
+	mixed := m.mixes(protocol)
+	m.mu.Unlock()
+	if mixed {
+		for _, after := range mixtureLooks {
+			m.job.timers.after(after, m.tellMixture)
+		}
+	}
 }
 
 func (m *mpi) Finalized(p world.Proc) {

@@ -13,13 +13,13 @@ import (
 // PyTorch may be: so what is said of it is what was seen.
 
 // mpiLooks are the times, after the start of the ranks, at which the first rank of each program is looked
-// at: when its libraries are loaded, when a Python program has imported its modules, and when MPI_Init
-// should be over.
-var mpiLooks = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second}
+// at: when its libraries are loaded, when a Python program has imported its modules, once more for slow
+// file systems, and when MPI_Init should be over.
+var mpiLooks = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 30 * time.Second}
 
 // watchMPI looks from the first node on behalf of all.
 func (j *running) watchMPI() {
-	if j.start.MPI.NumRanks < 2 || j.start.MPI.Node != 0 {
+	if !j.looksForMPI() {
 		return
 	}
 	for i, after := range mpiLooks {
@@ -27,8 +27,11 @@ func (j *running) watchMPI() {
 	}
 }
 
+// looksForMPI reports whether this node looks: alone a rank is 0 of 1.
+func (j *running) looksForMPI() bool { return j.start.MPI.NumRanks > 1 && j.start.MPI.Node == 0 }
+
 // lookForMPI notes which MPI library ranks have loaded. The last look tells of those that have not asked
-// for their rank by then, and the end of a rank that was over before.
+// for their rank by then, and the end of a rank that was over before; so does a job that hangs.
 func (j *running) lookForMPI(last bool) {
 	if j.mpi.someBegan() {
 		return
@@ -86,7 +89,7 @@ func (m *mpi) warnSingleton(rank int) {
 	m.warned = m.warned || due
 	m.mu.Unlock()
 	if due {
-		m.job.agent.notice("rank %d has loaded %s%s and has not asked gorun for its rank: if it is an MPI program, each rank runs as 0 of 1; %s", rank, library, family(library), m.remedy(library))
+		m.job.agent.notice("rank %d has loaded %s%s and has not asked gorun for its rank: fine if MPI_Init comes later, or never; if it was called, each rank runs as 0 of 1: %s", rank, library, family(library), m.remedy(library))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,7 @@ import (
 type fakeServer struct {
 	mu    sync.Mutex
 	calls []string
+	waits []world.Wait
 }
 
 func (f *fakeServer) note(format string, args ...any) {
@@ -33,6 +35,7 @@ func (f *fakeServer) note(format string, args ...any) {
 
 func (f *fakeServer) Add(w *world.World)  { f.note("add %s", w.Name) }
 func (f *fakeServer) Ended(p world.Proc)  { f.note("ended %d", p.Rank) }
+func (f *fakeServer) Waits() []world.Wait { return f.waits }
 func (f *fakeServer) Close()              { f.note("close") }
 func (f *fakeServer) URI(port int) string { return fmt.Sprint("uri:", port) }
 
@@ -155,13 +158,60 @@ func TestMPIStates(t *testing.T) {
 	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: world.AllRanks}))
 }
 
+func TestWhoWaitsForWhomInMPI(t *testing.T) {
+	m, pmi, _ := fakeMPI(t)
+	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
+	assert.Empty(t, m.waits(), "no rank has come to a server")
+	m.serverPMI()
+	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
+	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}, Init: true}}, m.waits())
+	m.Began(second, "PMI-1")
+	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}}}, m.waits())
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first, second}}}
+	assert.Equal(t, map[int]*wire.MPIWait{5: {}, 6: {}}, m.waits())
+}
+
+// Ranks of two families that wait for each other can never begin.
+func TestFamiliesThatWaitForEachOther(t *testing.T) {
+	m, pmi, pmix := fakeMPI(t)
+	ours, theirs := net.Pipe()
+	m.job.agent.link = wire.NewLink(ours)
+	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
+	m.awake()
+	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
+	m.Began(first, "PMI-1")
+	assert.False(t, m.mixed)
+	m.Began(second, "PMIx 4.2.2")
+	assert.True(t, m.mixed)
+	defer m.job.timers.stop()
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
+	go func() {
+		m.tellMixture() // says nothing: the other one goes on
+		pmix.waits = []world.Wait{{Waiting: []world.Proc{second}, For: []world.Proc{first}}}
+		m.tellMixture()
+		ours.Close()
+	}()
+	frame, err := wire.NewReader(theirs).Read()
+	require.NoError(t, err)
+	var e wire.MPIEvent
+	require.NoError(t, frame.Decode(&e))
+	assert.Equal(t, wire.MPIStuck, e.Kind)
+	assert.Equal(t, 6, e.Rank)
+	assert.Equal(t, []int{5}, e.Waiting)
+	assert.Contains(t, e.Text, "rank 5 is a program of MPICH's family (it speaks PMI-1), rank 6 one of Open MPI's (PMIx 4.2.2)")
+	rest, err := io.ReadAll(theirs)
+	require.NoError(t, err)
+	assert.Empty(t, rest)
+}
+
 func TestSingletonsAreToldOfOnce(t *testing.T) {
 	for _, c := range []struct {
 		library string
 		change  func(*wire.MPI)
 		want    string
 	}{
-		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: if it is an MPI program, each rank runs as 0 of 1; gorun serves no MPI here: --mpi=none says so; leave it out"},
+		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: fine if MPI_Init comes later, or never; if it was called, each rank runs as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
 		{"libmpi.so.40.30.4", func(w *wire.MPI) { w.PMIx = false }, "it speaks PMIx, which is not served"},
 		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.PMI = false }, "(MPICH, Intel MPI or MVAPICH)"},
 		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},
@@ -194,6 +244,11 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 	m.Began(world.Proc{World: "w", Rank: 1}, "PMI-1")
 	m.noteLibrary(5, "libmpi.so.12")
 	m.warnSingleton(5) // says nothing: the job speaks MPI
+}
+
+// A program that imports mpi4py may call MPI_Init later: nothing is said of it for long.
+func TestSingletonsHaveTimeToBegin(t *testing.T) {
+	assert.GreaterOrEqual(t, mpiLooks[len(mpiLooks)-1], 30*time.Second)
 }
 
 func TestMPILibraryOfAProcess(t *testing.T) {

@@ -124,6 +124,7 @@ func (j *running) spawn() {
 	j.watchTorch()
 	j.watchStore()
 	j.watchMPI()
+	j.watchMPIWaits()
 	j.watchHang()
 	j.reapOrphans()
 }

@@ -15,8 +15,8 @@ import (
 //
 // Go's runtime answers SIGQUIT with all goroutines. Python's faulthandler.enable()
 // answers SIGABRT with all threads, faulthandler.register(N) a signal of the user's
-// choice. That those handlers are faulthandler's cannot be seen, only that there are
-// some.
+// choice. Whose a handler is cannot be seen, but faulthandler takes SIGILL together with
+// SIGABRT, and Open MPI, which answers that one with the frames of C, does not.
 func Question(pid int, program Program) (syscall.Signal, bool) {
 	status, err := os.ReadFile(file(pid, "status"))
 	if err != nil {
@@ -34,8 +34,9 @@ func question(status string, program Program) (syscall.Signal, bool) {
 	if err != nil {
 		return 0, false
 	}
+	catches := func(sig syscall.Signal) bool { return caught&(1<<(sig-1)) != 0 }
 	for _, sig := range questions[program] {
-		if caught&(1<<(sig-1)) != 0 {
+		if catches(sig) && (sig != syscall.SIGABRT || catches(syscall.SIGILL)) {
 			return sig, true
 		}
 	}

@@ -113,7 +113,7 @@ func TestPlacesOfPython(t *testing.T) {
 }
 
 func TestWhatToAsk(t *testing.T) {
-	const goCatches, faulthandler, userSignal, both = "7fffffff", "4e8", "200", "6e8"
+	const goCatches, faulthandler, userSignal, both, openMPI = "7fffffff", "4e8", "200", "6e8", "4e0"
 	for _, tc := range []struct {
 		program       Program
 		state, caught string
@@ -127,6 +127,7 @@ func TestWhatToAsk(t *testing.T) {
 		{Python, "S (sleeping)", userSignal, syscall.SIGUSR1},
 		{Python, "S (sleeping)", both, syscall.SIGABRT},
 		{Python, "S (sleeping)", "0000000100000002", 0},
+		{Python, "S (sleeping)", openMPI, 0}, // its answer is the frames of C, and an abort
 		{Other, "S (sleeping)", goCatches, 0},
 		{Go, "S (sleeping)", "", 0},
 	} {

@@ -309,6 +309,7 @@ func (r *HungRank) fields(c *coder) {
 	c.texts(6, &r.Stack)
 	text(c, 7, &r.Wait)
 	text(c, 8, &r.Last)
+	optional(c, 9, &r.MPI)
 }
 
 func (*Ping) Type() Type { return TypePing }

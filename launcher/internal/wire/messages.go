@@ -431,6 +431,8 @@ type HungRank struct {
 	Stack     []string // the innermost frames of its main thread
 	Wait      string   // the kernel's function in which that sleeps
 	Last      string   // its last line, where that did not go to the head
+	// MPI is whom it waits for in MPI; nil: it does not, as far as its node knows.
+	MPI *MPIWait
 }
 
 // Probe asks a node about the network between the nodes; see package probe. Each is

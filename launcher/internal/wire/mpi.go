@@ -27,7 +27,7 @@ const (
 	// MPIAborted is MPI_Abort: by Rank, with Code, and with Text as the rank's message.
 	MPIAborted MPIKind = iota + 1
 	// MPIStuck says that the ranks Waiting wait for Rank, which has ended: Begun tells
-	// whether it had begun MPI.
+	// whether it had begun MPI. With a Text that says why they wait in vain.
 	MPIStuck
 )
 
@@ -47,6 +47,19 @@ type MPIEvent struct {
 type RankMPI struct {
 	Protocol  string
 	Finalized bool
+}
+
+// MPIWait is that a rank waits in MPI.
+type MPIWait struct {
+	// For are the ranks of the job that it waits for; none: such as are on other nodes.
+	For []int
+	// Init says that those have not begun MPI.
+	Init bool
+}
+
+func (w *MPIWait) fields(c *coder) {
+	numbers(c, 1, &w.For)
+	c.flag(2, &w.Init)
 }
 
 func (m *MPI) fields(c *coder) {

@@ -27,7 +27,7 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"store-report"}, Group: GroupMeeting, Value: "D",
-		Help: "say once who waits in the store and who is missing when nothing has come further for D; 0: never (default: 30)",
+		Help: "say once who waits in the store, or in MPI_Init, and who is missing when nothing has come further for D; 0: never (default: 30)",
 		set:  (*parser).setStoreReport,
 	},
 	{

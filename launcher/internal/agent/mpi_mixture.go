@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorun/launcher/internal/wire"
+)
+
+// speaks says which protocols ranks of this node have begun by.
+type speaks struct{ pmi, pmix bool }
+
+// mixtureLooks are the times after ranks have begun by both at which it is looked whether they wait for
+// each other. A rank that is a script may well run a program of each, one after the other.
+var mixtureLooks = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second}
+
+// mixes notes by what a rank has begun, and reports, once, that ranks have by both. The lock is held.
+func (m *mpi) mixes(protocol string) bool {
+	if isPMIx(protocol) {
+		m.spoken.pmix = true
+	} else {
+		m.spoken.pmi = true
+	}
+	due := !m.mixed && m.spoken.pmi && m.spoken.pmix
+	m.mixed = m.mixed || due
+	return due
+}
+
+func isPMIx(protocol string) bool { return strings.HasPrefix(protocol, "PMIx") }
+
+// tellMixture ends the job where a rank of one family waits for one of the other, and that for it.
+func (m *mpi) tellMixture() {
+	waits := m.waits()
+	for one, wait := range waits {
+		for _, other := range wait.For {
+			back, a, b := waits[other], m.state(one), m.state(other)
+			if a == nil || b == nil || isPMIx(a.Protocol) || !isPMIx(b.Protocol) || back == nil || !slices.Contains(back.For, one) {
+				continue
+			}
+			m.tell(&wire.MPIEvent{Kind: wire.MPIStuck, Rank: other, Waiting: []int{one}, Begun: true, At: time.Now(), Text: fmt.Sprintf(
+				"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own",
+				one, a.Protocol, other, b.Protocol)})
+			return
+		}
+	}
+}

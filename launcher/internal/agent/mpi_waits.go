@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
+)
+
+// waits are whom ranks of this node wait for in MPI, by rank, as far as the servers here know.
+func (m *mpi) waits() map[int]*wire.MPIWait {
+	m.making.Lock()
+	servers := m.knowing()
+	m.making.Unlock()
+	found := map[int]*wire.MPIWait{}
+	for _, s := range servers {
+		for _, w := range s.Waits() {
+			wait := m.waitFor(w.For)
+			for _, p := range w.Waiting {
+				found[m.rank(p)] = wait
+			}
+		}
+	}
+	return found
+}
+
+// waitFor is that somebody waits for these. Where some have not begun MPI, it is for them.
+func (m *mpi) waitFor(missing []world.Proc) *wire.MPIWait {
+	var begun, absent []int
+	for _, p := range missing {
+		rank := m.rank(p)
+		if m.state(rank) == nil && m.job.rank(rank) != nil { // of other nodes' ranks that is not known
+			absent = append(absent, rank)
+		} else if rank >= 0 {
+			begun = append(begun, rank)
+		}
+	}
+	slices.Sort(begun)
+	slices.Sort(absent)
+	if len(absent) > 0 {
+		return &wire.MPIWait{For: absent, Init: true}
+	}
+	return &wire.MPIWait{For: begun}
+}
+
+// watchMPIWaits says, once, that for long ranks have waited for such as have not called MPI_Init.
+// Others, as in MPI_Finalize, may well be waited for.
+func (j *running) watchMPIWaits() {
+	if limit := j.start.StoreReport; limit > 0 && j.start.MPI.NumRanks > 1 {
+		w := &quiet{job: j, limit: limit, signs: func() (signs []int64) {
+			for _, rank := range j.absentFromMPI() {
+				signs = append(signs, int64(rank))
+			}
+			return signs
+		}}
+		w.report = func(from, to cpuSample) {
+			if absent := j.absentFromMPI(); len(absent) > 0 {
+				j.agent.notice("others have waited %s in MPI_Init for %s; fine if that comes to it later (--store-report)", limit, j.describeAbsent(absent, from, to))
+			}
+		}
+		w.watch()
+	}
+}
+
+// absentFromMPI are the ranks that others wait for in MPI_Init.
+func (j *running) absentFromMPI() (ranks []int) {
+	for _, w := range j.mpi.waits() {
+		if w.Init {
+			ranks = append(ranks, w.For...)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
+// describeAbsent says what the first of these ranks do, and counts the others.
+func (j *running) describeAbsent(ranks []int, from, to cpuSample) string {
+	const most = 3
+	var list []string
+	for _, rank := range ranks[:min(len(ranks), most)] {
+		a := j.state(rank, from, to)
+		list = append(list, fmt.Sprintf("rank %d (pid %d, %s)", rank, a.PID, a.Standing))
+	}
+	if rest := len(ranks) - most; rest > 0 {
+		list = append(list, fmt.Sprintf("and %d more", rest))
+	}
+	return strings.Join(list, ", ")
+}
