@@ -51,7 +51,7 @@ func TestTwoMPIFamilies(t *testing.T) {
 	for _, layer := range []testneeds.Layer{testneeds.LayerOpenMPI, testneeds.LayerMPICH} {
 		m := testneeds.NeedMPICompiler(t, layer)
 		programs[layer] = filepath.Join(dir, string(layer))
-		out, err := exec.Command(m.Compiler, "-o", programs[layer], "testdata/mpi/world.c").CombinedOutput()
+		out, err := exec.Command(m.Compiler, append([]string{"-o", programs[layer], "testdata/mpi/world.c"}, m.Flags...)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
 	line := []string{"-q", "-n", "1", programs[testneeds.LayerOpenMPI], ":", "-n", "2", programs[testneeds.LayerMPICH]}

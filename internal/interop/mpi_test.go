@@ -46,6 +46,7 @@ func compiled(t *testing.T, library testneeds.MPI, name string) string {
 		for _, source := range mpiPrograms[name] {
 			argv = append(argv, mpiSource(source))
 		}
+		argv = append(argv, library.Flags...)
 		if said, err := exec.Command(library.Compiler, argv...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s %s: %w\n%s", library.Compiler, name, err, said)
 		}

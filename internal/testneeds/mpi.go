@@ -19,8 +19,9 @@ const (
 // MPI is an installed MPI library.
 type MPI struct {
 	Layer Layer
-	// Compiler is its mpicc; Intel's wheel has none.
+	// Compiler is its mpicc, and Flags what stands behind the sources; Intel's wheel has none.
 	Compiler string
+	Flags    []string
 	// Python has mpi4py over this library, and PyTorch. It is "" where .venv-mpi lacks it.
 	Python string
 	// mpiexec is the library's own launcher, with the options that it needs on this machine.
@@ -93,6 +94,11 @@ func FindMPI(repository string, layer Layer) MPI {
 		found.Environ = []string{"I_MPI_SPAWN=on"} // without it MPI_Comm_spawn and MPI_Comm_accept crash on one host
 	}
 	found.Compiler = lookPath(compiler)
+	if layer == LayerMPICH5 && found.Compiler != "" { // its mpicc is a script that knows no folders with blanks
+		root := filepath.Dir(bin)
+		found.Compiler = lookPath("gcc")
+		found.Flags = []string{"-I" + filepath.Join(root, "include"), "-L" + filepath.Join(root, "lib"), "-Wl,-rpath", "-Wl," + filepath.Join(root, "lib"), "-lmpi"}
+	}
 	if path := lookPath(mpiexec); path != "" {
 		found.mpiexec = append([]string{path}, options...)
 	}
