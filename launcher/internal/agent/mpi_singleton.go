@@ -89,7 +89,7 @@ func (m *mpi) warnSingleton(rank int) {
 	m.warned = m.warned || due
 	m.mu.Unlock()
 	if due {
-		m.job.agent.notice("rank %d has loaded %s%s and has not asked gorun for its rank: fine if MPI_Init comes later, or never; if it was called, each rank runs as 0 of 1: %s", rank, library, family(library), m.remedy(library))
+		m.job.agent.notice("rank %d has loaded %s%s and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: %s", rank, library, family(library), m.remedy(library))
 	}
 }
 
@@ -134,7 +134,7 @@ func (m *mpi) remedy(library string) string {
 	case f == cray:
 		return "Cray's libpmi does not speak the open PMI: build the program with MPICH, whose ABI it shares, or start it by srun or aprun"
 	case f == mpichABI:
-		return "if MPI_Init does not come yet, the library was built for another launcher's protocol (mpichversion says which): start it by that one"
+		return "the library was built for another launcher's protocol (mpichversion says which): start it by that one"
 	}
 	return "gorun serves the families of MPICH and of Open MPI; start it by its own mpiexec"
 }

@@ -211,7 +211,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 		change  func(*wire.MPI)
 		want    string
 	}{
-		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: fine if MPI_Init comes later, or never; if it was called, each rank runs as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
+		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
 		{"libmpi.so.40.30.4", func(w *wire.MPI) { w.PMIx = false }, "it speaks PMIx, which is not served"},
 		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.PMI = false }, "(MPICH, Intel MPI or MVAPICH)"},
 		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},
