@@ -78,12 +78,19 @@ func (b *logbook) Stuck(waiting []world.Proc, missing world.Proc) {
 func (b *logbook) Spawn(s world.Spawn, done func(string, error)) {
 	b.mu.Lock()
 	b.spawns = append(b.spawns, s)
+	spawn := b.spawn
 	b.mu.Unlock()
-	if b.spawn == nil {
+	if spawn == nil {
 		done("", fmt.Errorf("no room for more ranks"))
 		return
 	}
-	go func() { done(b.spawn(s)) }()
+	go func() { done(spawn(s)) }()
+}
+
+func (b *logbook) answerSpawns(spawn func(world.Spawn) (string, error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spawn = spawn
 }
 
 // await waits until a line that contains the text was written, and gives it.

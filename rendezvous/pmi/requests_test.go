@@ -215,7 +215,7 @@ func TestPMI2(t *testing.T) {
 	k.asks2("cmd=job-disconnect;jobid=p;", "cmd=job-disconnect-response;rc=0;")
 	k.asks2("cmd=job-connect;jobid=q;", "cmd=job-connect-response;rc=-1;errmsg=unknown_jobid;")
 	k.asks2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=no_room_for_more_ranks;")
-	c.log.spawn = func(world.Spawn) (string, error) { return "w-2", nil }
+	c.log.answerSpawns(func(world.Spawn) (string, error) { return "w-2", nil })
 	k.asks2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=0;jobid=w-2;nerrs=0;")
 	k.asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")
 	ranks[1].says2("cmd=abort;isworld=TRUE;msg=it went wrong;")

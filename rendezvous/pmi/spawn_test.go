@@ -133,7 +133,7 @@ func TestSpawn(t *testing.T) {
 	parent.asks("cmd=get kvsname=nobody key=none", "cmd=get_result rc=-1 msg=key_none_not_found value=unknown")
 	parent.asks("cmd=get kvsname=w-child key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(1,1,3))")
 
-	c.log.spawn = func(world.Spawn) (string, error) { return "", errors.New("exec ./child: no such file") }
+	c.log.answerSpawns(func(world.Spawn) (string, error) { return "", errors.New("exec ./child: no such file") })
 	parent.send(twoPrograms)
 	parent.hears("cmd=spawn_result rc=-1 msg=exec_./child:_no_such_file")
 	c.log.await(t, "say w.0: MPI_Comm_spawn: exec ./child: no such file")
