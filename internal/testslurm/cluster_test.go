@@ -90,10 +90,10 @@ func TestBatchJob(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
-	job := c.Sbatch(t, "#!/bin/sh\ntrap 'echo warned' USR1\nsleep 600 & wait\nwait\n")
-	c.WaitState(t, job, "RUNNING")
+	job := c.Sbatch(t, "#!/bin/sh\ntrap 'echo warned' USR1\necho ready\nsleep 600 & wait\nwait\n")
+	await(t, c, "the script's first word", func() bool { return c.Output(t, job) == "ready\n" }) // it runs before it has its trap
 	c.Cancel(t, job, "--batch", "--signal=USR1")
-	await(t, c, "the script's own word", func() bool { return c.Output(t, job) == "warned\n" })
+	await(t, c, "the script's own word", func() bool { return c.Output(t, job) == "ready\nwarned\n" })
 	c.Cancel(t, job)
 	require.Equal(t, "CANCELLED", c.Wait(t, job))
 }
