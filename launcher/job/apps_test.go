@@ -17,8 +17,8 @@ func appsOn(first, second int, slots ...int) (*Spec, []Facts) {
 	spec.Apps = []App{{Program: "./server", NumRanks: first}, {Program: "./client", NumRanks: second}}
 	for i := range facts {
 		facts[i].Programs = []Program{
-			{Path: "/work/server", Argv: []string{"./server"}, Kind: "executable"},
-			{Path: "/work/client", Argv: []string{"./client"}, Kind: "executable"},
+			{Path: "/srv/server", Argv: []string{"./server"}, Kind: "executable"},
+			{Path: "/srv/client", Argv: []string{"./client"}, Kind: "executable"},
 		}
 	}
 	return spec, facts
@@ -41,8 +41,8 @@ func TestHostsOfPrograms(t *testing.T) {
 	facts[0].Programs[0], facts[1].Programs[1] = Program{}, Program{}
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node3.0 1:node3.1 ", seatsOf(p))
-	assert.Equal(t, "/work/server", p.Apps[0].Path, "as on the host that runs it")
-	assert.Equal(t, "/work/client", p.AppsOf(1)[1].Path)
+	assert.Equal(t, "/srv/server", p.Apps[0].Path, "as on the host that runs it")
+	assert.Equal(t, "/srv/client", p.AppsOf(1)[1].Path)
 
 	spec.Apps[1].NumRanks = 5
 	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})

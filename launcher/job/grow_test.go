@@ -86,7 +86,7 @@ func TestASpawnedRankFails(t *testing.T) {
 // spawnable is a plan of three ranks on two hosts of four slots, and what it came from.
 func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 	t.Helper()
-	spec := &Spec{Apps: []App{{Program: "./p", NumRanks: 6, Dir: "/work"}}}
+	spec := &Spec{Apps: []App{{Program: "./p", NumRanks: 6, Dir: "/srv"}}}
 	facts := []Facts{{Host: "a", TempDir: "/tmp", Boot: "1"}, {Host: "b", TempDir: "/tmp", Boot: "2"}}
 	for i := range facts {
 		spec.Hosts = append(spec.Hosts, hosts.Host{Name: facts[i].Host, Slots: 4})
@@ -120,8 +120,8 @@ func TestSpawn(t *testing.T) {
 	require.Equal(t, []string{
 		"6: app 0 on b by 1, 0, 2", "7: app 0 on b by 1, 1, 3", "8: app 0 on a by 0, 0, 4", "9: app 0 on b by 1, 2, 4", "10: app 1 on a by 0, 1, 5",
 	}, places(w))
-	require.Equal(t, "/work", more.Apps[0].Dir)
-	require.Equal(t, "/work/sub", more.Apps[1].Dir)
+	require.Equal(t, "/srv", more.Apps[0].Dir)
+	require.Equal(t, "/srv/sub", more.Apps[1].Dir)
 	require.Equal(t, []string{"", "/opt"}, more.Paths)
 	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
 	for _, want := range []string{"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n", "PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n", "\nA=1\n"} {
@@ -141,7 +141,7 @@ func TestSpawn(t *testing.T) {
 	wish.Apps[0].Dir = ""
 	_, more, err = next.Spawn(spec, facts, wish, 3)
 	require.NoError(t, err)
-	require.Equal(t, "/work", more.Apps[0].Dir, "that of the rank which spawns")
+	require.Equal(t, "/srv", more.Apps[0].Dir, "that of the rank which spawns")
 }
 
 // A program that spawns itself comes to an end.

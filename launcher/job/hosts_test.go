@@ -31,7 +31,7 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 		facts = append(facts, Facts{
 			Host: name, Away: i > 0, Address: fmt.Sprint("10.0.0.", i+1), Interface: fmt.Sprint("eth", i), TempDir: "/tmp",
 			Environ:  []string{"HOME=/home/there", "EDITOR=vi"},
-			Programs: []Program{{Path: "/work/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
+			Programs: []Program{{Path: "/srv/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
 		})
 	}
 	return spec, facts
@@ -149,10 +149,10 @@ func TestProgramsOfHosts(t *testing.T) {
 	p := planOf(t, spec, facts)
 	assert.Nil(t, p.Nodes[2].Apps)
 	assert.Equal(t, "/opt/trainer", p.AppsOf(1)[0].Path)
-	assert.Equal(t, "/work/trainer", p.AppsOf(2)[0].Path)
+	assert.Equal(t, "/srv/trainer", p.AppsOf(2)[0].Path)
 	assert.Equal(t, []string{"/opt/trainer", "0"}, p.Ranks[1].Argv)
 
-	facts[2].Programs = []Program{{Path: "/work/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2, Kind: "Python script"}}
+	facts[2].Programs = []Program{{Path: "/srv/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2, Kind: "Python script"}}
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
 	assert.EqualError(t, err, "./trainer is not the same everywhere: executable on node[1-2], Python script on node3; --copy sends this host's")
 }

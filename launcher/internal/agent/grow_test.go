@@ -41,7 +41,7 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 		c.change(g)
 		assert.Equal(t, c.wished, j.wished(g), name)
 		if c.wished {
-			assert.Equal(t, wire.Program{Name: "child", Args: []string{"x"}, Dir: "/work"}, g.Programs[0], name)
+			assert.Equal(t, wire.Program{Name: "child", Args: []string{"x"}, Dir: "/srv"}, g.Programs[0], name)
 			assert.False(t, j.wished(g), "%s, again", name)
 		}
 	}

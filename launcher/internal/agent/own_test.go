@@ -18,7 +18,7 @@ import (
 
 // ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
 func ownAgent(temp string) *Agent {
-	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/work", Decides: plan.Decides, Sets: plan.Sets, Tells: plan.Sets}
+	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides, Sets: plan.Sets, Tells: plan.Sets}
 	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_ID=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
@@ -30,7 +30,7 @@ func ownAgent(temp string) *Agent {
 func ordinary(temp string) wire.Start {
 	private := filepath.Join(temp, "gorun-private")
 	return wire.Start{
-		Apps: []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/work"}}, Common: []string{"WORLD_SIZE=4"},
+		Apps: []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}}, Common: []string{"WORLD_SIZE=4"},
 		Ranks: []wire.Row{
 			{Rank: 2, LocalRank: 0, Env: []string{"RANK=2"}, ErrorFile: filepath.Join(private, "error.0.json")},
 			{Rank: 3, LocalRank: 1, Env: []string{"RANK=3"}, Args: []string{"python3", "-u", "train.py", "--lr", "1"}},
@@ -89,7 +89,7 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	s.Apps[0] = wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: 1}
 	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
 	require.NoError(t, a.keepOwn(&s))
-	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/work"}}, s.Apps)
+	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
 	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "WORLD_SIZE=4"}, s.Common)
 	assert.Equal(t, []string{"RANK=2"}, s.Ranks[0].Env)
 }
@@ -145,7 +145,7 @@ func FuzzHeadOfANodeThatJoined(f *testing.F) {
 			return
 		}
 		own := a.programs[0]
-		require.Equal(t, []wire.App{{Path: own.Path, Argv: own.Argv, Dir: "/work"}}, s.Apps)
+		require.Equal(t, []wire.App{{Path: own.Path, Argv: own.Argv, Dir: "/srv"}}, s.Apps)
 		require.LessOrEqual(t, len(s.Ranks), 2)
 		requireOwnEnvironment(t, a, s.Common)
 		for _, r := range s.Ranks {
