@@ -30,11 +30,13 @@ type agentProcess struct {
 	io.WriteCloser
 	io.Reader
 	cmd *exec.Cmd
+	// wait waits until it has ended, for all who ask.
+	wait func() error
 }
 
 func (p *agentProcess) Close() error {
 	_ = p.WriteCloser.Close()
-	return p.cmd.Wait()
+	return p.wait()
 }
 
 // agents starts one for each host, and keeps their processes.
@@ -61,7 +63,7 @@ func startAgent(started map[string]*agentProcess, h hosts.Host) (*agentProcess, 
 	if err != nil {
 		return nil, err
 	}
-	p := &agentProcess{in, out, cmd}
+	p := &agentProcess{in, out, cmd, sync.OnceValue(cmd.Wait)}
 	agentsLock.Lock()
 	defer agentsLock.Unlock()
 	if started != nil {
@@ -154,7 +156,7 @@ func (f *frozen) Read(p []byte) (int, error) {
 func (f *frozen) Close() error {
 	f.once.Do(func() { close(f.over) })
 	_ = f.WriteCloser.Close()
-	_ = f.cmd.Wait()
+	_ = f.wait()
 	return nil
 }
 
@@ -191,6 +193,7 @@ func TestAnAgentWithoutAHeadEndsByItself(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
 	for _, p := range started {
+		_ = p.wait() // the head does not: it has given it up
 		assert.Equal(t, 1, p.cmd.ProcessState.ExitCode(), "an agent that heard nothing for long says so")
 	}
 }
