@@ -17,6 +17,13 @@ func (h *Hub) Kept() (fences, questions, bytes int) {
 	return len(h.fences), len(h.asked), bytes
 }
 
+// NumGone is how many ranks are remembered to have left a node.
+func (h *Hub) NumGone(node int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.numGone[node]
+}
+
 // Limits of what nodes may have under way.
 const (
 	MaxUnderway      = maxUnderway

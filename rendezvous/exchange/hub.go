@@ -3,7 +3,6 @@ package exchange
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"gorun/rendezvous/world"
@@ -20,7 +19,7 @@ type Hub struct {
 	watching bool // nodes were told to say who leaves
 	services map[string]service
 	onLeft   []func(world.Proc)
-	lost     map[int]bool
+	absent   map[int]error          // nodes from which nothing more comes, and why
 	gone     map[string]map[int]int // who has left: world, rank → node that said so
 	numGone  map[int]int            // by that node
 	fences   map[string]*hubFence
@@ -64,7 +63,7 @@ type outgoing struct {
 // Hub. One message may be for many nodes, and is then best encoded once.
 func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
 	return &Hub{
-		numNodes: numNodes, send: send, services: map[string]service{}, lost: map[int]bool{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
+		numNodes: numNodes, send: send, services: map[string]service{}, absent: map[int]error{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
 		fences: map[string]*hubFence{}, asked: map[question]*underway{}, kept: map[int]load{},
 	}
 }
@@ -165,33 +164,6 @@ func (h *Hub) letGo(node, bytes int) {
 	h.kept[node] = load{l.count - 1, l.bytes - bytes}
 }
 
-// NodeLost says that nothing more comes from a node: fences that it has not come to, and
-// questions to it, fail.
-func (h *Hub) NodeLost(node int) {
-	h.do(func() (out []outgoing) {
-		if h.lost[node] {
-			return nil
-		}
-		h.lost[node] = true
-		for _, f := range h.fences {
-			if at, in := slices.BinarySearch(f.nodes, node); in && !f.came[at] {
-				out = append(out, h.fail(f, nil, errLost(node))...)
-			}
-		}
-		for q, u := range h.asked {
-			switch {
-			case q.from == node:
-				h.forget(q, u)
-			case u.to == node:
-				out = append(out, h.settle(q, u, nil, errLost(node))...)
-			}
-		}
-		return out
-	})
-}
-
-func errLost(node int) error { return fmt.Errorf("node %d is lost", node) }
-
 // ask passes a question on, or has a service of the head's answer it.
 func (h *Hub) ask(from int, m *Message) {
 	m.From = from
@@ -202,9 +174,9 @@ func (h *Hub) ask(from int, m *Message) {
 		bytes := len(m.body()) + len(m.Service)
 		switch {
 		case m.To != Head && (m.To < 0 || m.To >= h.numNodes):
-			return refuse(fmt.Errorf("exchange: there is no node %d", m.To))
-		case h.lost[m.To]:
-			return refuse(errLost(m.To))
+			return refuse(errNoNode(m.To))
+		case h.absent[m.To] != nil:
+			return refuse(h.absent[m.To])
 		case m.To == Head && h.services[m.Service] == nil:
 			return refuse(noService(m.Service, Head))
 		case h.asked[q] != nil:
@@ -232,13 +204,17 @@ func (h *Hub) ask(from int, m *Message) {
 	}
 }
 
+func errNoNode(node int) error { return fmt.Errorf("exchange: there is no node %d", node) }
+
 // Ask has a service of a node answer the head. done is called once, on any goroutine.
 func (h *Hub) Ask(node int, service string, body []byte, done func(answer []byte, err error)) {
 	done = once(done)
 	refused := ErrClosed
 	h.do(func() []outgoing {
-		if refused = nil; h.lost[node] || node < 0 || node >= h.numNodes {
-			refused = errLost(node)
+		if refused = h.absent[node]; node < 0 || node >= h.numNodes {
+			refused = errNoNode(node)
+		}
+		if refused != nil {
 			return nil
 		}
 		h.lastAsk++

@@ -42,8 +42,8 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 		return append(out, pieces(f)...)
 	}
 	for i, node := range f.nodes {
-		if h.lost[node] && !f.came[i] {
-			return append(out, h.fail(f, nil, errLost(node))...)
+		if err := h.absent[node]; err != nil && !f.came[i] {
+			return append(out, h.fail(f, nil, err)...)
 		}
 	}
 	return out
@@ -119,7 +119,7 @@ func failed(id string, missing *world.Proc, err error) *Message {
 	if missing != nil {
 		return &Message{Kind: Failed, ID: id, Members: []world.Proc{*missing}}
 	}
-	return &Message{Kind: Failed, ID: id, Error: err.Error()}
+	return &Message{Kind: Failed, ID: id, Error: err.Error(), Lost: errors.Is(err, ErrNodeLost)}
 }
 
 // pieces are the messages that complete a fence.
@@ -183,36 +183,4 @@ func (h *Hub) watch(out []outgoing) []outgoing {
 		all[i] = i
 	}
 	return append(out, outgoing{all, &Message{Kind: Watch}})
-}
-
-// hearLeft notes who has left a node, and fails the fences that wait for them.
-func (h *Hub) hearLeft(from int, left []world.Proc) {
-	var tell []func(world.Proc)
-	h.do(func() (out []outgoing) {
-		tell = h.onLeft
-		if h.numGone[from] += len(left); h.numGone[from] > maxMembers {
-			left = nil
-			return nil
-		}
-		for _, p := range left {
-			if h.gone[p.World] == nil {
-				h.gone[p.World] = map[int]int{}
-			}
-			h.gone[p.World][p.Rank] = from
-		}
-		for _, f := range h.fences {
-			if !f.waitsFor(from) {
-				continue
-			}
-			if missing, found := h.whoIsMissing(f); found {
-				out = append(out, h.fail(f, &missing, nil)...)
-			}
-		}
-		return out
-	})
-	for _, f := range tell {
-		for _, p := range left {
-			f(p)
-		}
-	}
 }

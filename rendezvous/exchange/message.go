@@ -30,6 +30,8 @@ type Message struct {
 	Service string
 	// Error is why there is no answer: Answer, Failed; "": there is one.
 	Error string
+	// Lost says that Error is an ErrNodeLost: Answer, Failed of the hub.
+	Lost bool
 }
 
 // Kind tells messages apart. The numbers are for ever.

@@ -218,8 +218,8 @@ func (n *Node) Receive(m *Message) {
 	case Ask:
 		n.answer(m)
 	case Answer:
-		if m.Error != "" {
-			n.answered(m.Number, nil, errors.New(m.Error))
+		if err := errorOf(m); err != nil {
+			n.answered(m.Number, nil, err)
 		} else {
 			n.answered(m.Number, m.body(), nil)
 		}
@@ -244,13 +244,10 @@ func failure(m *Message) error {
 	if len(m.Members) > 0 {
 		return &LeftError{m.Members[0]}
 	}
-	switch m.Error {
-	case "":
-		return ErrClosed
-	case ErrGivenUp.Error():
-		return ErrGivenUp
+	if err := errorOf(m); err != nil {
+		return err
 	}
-	return errors.New(m.Error)
+	return ErrClosed
 }
 
 // merged takes a piece of a fence's blobs.
@@ -300,6 +297,7 @@ func (n *Node) answer(m *Message) {
 	n.mu.Unlock()
 	switch {
 	case closed != nil:
+		n.calls.add(func() { reply(nil, closed) })
 	case answer == nil:
 		n.calls.add(func() { reply(nil, noService(m.Service, n.number)) })
 	default:
@@ -317,6 +315,7 @@ func answerTo(m *Message, answer []byte, err error) *Message {
 		if a.Error = err.Error(); a.Error == "" {
 			a.Error = "no answer"
 		}
+		a.Lost = errors.Is(err, ErrNodeLost)
 		return a
 	}
 	a.Blobs = [][]byte{answer}
