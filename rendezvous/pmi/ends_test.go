@@ -3,6 +3,7 @@ package pmi
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,17 +117,18 @@ func TestARankThatEndsWithoutReading(t *testing.T) {
 	c.servers[0].mu.Lock()
 	out := sp.sessions[0].out
 	c.servers[0].mu.Unlock()
-	full := make(chan struct{})
+	asking := make(chan struct{})
 	go func() {
-		defer close(full)
-		for out.Waiting() <= maxUnsent {
+		defer close(asking)
+		for {
 			if _, err := k.conn.Write([]byte("cmd=get kvsname=w key=k\n")); err != nil {
 				return
 			}
 		}
 	}()
-	<-full
+	require.Eventually(t, func() bool { return out.Waiting() > maxUnsent }, 20*time.Second, time.Millisecond)
 	c.servers[0].Ended(k.p)
+	<-asking // the server has closed the connection
 	c.log.await(t, "stuck w.1 for w.0")
 }
 
