@@ -72,6 +72,6 @@ func TestNodesLostBeforeAnybodySaidAnything(t *testing.T) {
 	x.nodeLost(x.nodes[1])
 	x.receive(x.nodes[0], come(3, "a"))
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
-	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Error: "node 1 is lost"}, hear(t, far[0]))
+	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Error: "node 1 is lost", Lost: true}, hear(t, far[0]))
 	x.close()
 }

@@ -35,7 +35,9 @@ type Plane interface {
 	// Fence waits until all of f.Nodes have come, with the same ID, and gives done each
 	// one's blob, in the order of f.Nodes; an empty one may be nil. With this node alone
 	// that is at once. The error is a *LeftError where a member has left that had not
-	// come, ErrGivenUp where a node has given it up, else that the job ends. Blobs are done's to keep, and not to change.
+	// come, ErrGivenUp where a node has given it up, ErrNodeLost where one is lost, ErrClosed
+	// where the job ends, ErrRefused where the hub has no room, else why this node does not take
+	// it. Blobs are done's to keep, and not to change.
 	Fence(f Fence, done func(blobs [][]byte, err error))
 	// GiveUp says that this node does not wait in a fence any longer, or that its members
 	// have stopped waiting for each other before it came. Unless the fence was complete by
@@ -46,7 +48,8 @@ type Plane interface {
 	// have members on other nodes, too, and that this node has not come to will never be
 	// complete.
 	Leave(p world.Proc)
-	// Ask has the service of that name at a node, or at the Head, answer.
+	// Ask has the service of that name at a node, or at the Head, answer. The error is that of
+	// the service, ErrNodeLost where the node says nothing more, or ErrClosed.
 	Ask(node int, service string, body []byte, done func(answer []byte, err error))
 	// Serve answers what other nodes ask of the service of that name here. body is valid
 	// until answer returns; reply may be called later.
@@ -76,6 +79,15 @@ func (e *LeftError) Error() string {
 
 // ErrGivenUp is the error of a fence that one of its nodes does not wait for any longer.
 var ErrGivenUp = errors.New("a node has given up the fence")
+
+// ErrNodeLost is the error of a fence, or of a question, for which a node is missing that
+// says nothing more. Whoever runs the job knows of the node, and ends the job or does not: a
+// server blames none of its ranks for it.
+var ErrNodeLost = errors.New("a node is lost")
+
+// ErrRefused is the error of a fence that the hub has no room for. All of its nodes hear of
+// it, those that come later, too.
+var ErrRefused = errors.New("the fence is refused")
 
 // ErrClosed is the error of everything that was under way when the job ended.
 var ErrClosed = errors.New("the job ends")

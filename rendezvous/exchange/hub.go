@@ -3,7 +3,6 @@ package exchange
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"gorun/rendezvous/world"
@@ -20,13 +19,15 @@ type Hub struct {
 	watching bool // nodes were told to say who leaves
 	services map[string]service
 	onLeft   []func(world.Proc)
-	lost     map[int]bool
+	absent   map[int]error          // nodes from which nothing more comes, and why
 	gone     map[string]map[int]int // who has left: world, rank → node that said so
 	numGone  map[int]int            // by that node
 	fences   map[string]*hubFence
 	asked    map[question]*underway
-	kept     map[int]load // by the node that it is kept for
-	lastAsk  int          // the number of the last question that the head asked
+	refused  map[string]*refusedFence
+	overfull map[int]error // nodes with too many even of those, and why
+	kept     map[account]load
+	lastAsk  int // the number of the last question that the head asked
 }
 
 // question names one that is under way.
@@ -39,7 +40,14 @@ type underway struct {
 	reply func([]byte, error) // of who asked at the head; nil: a node asked
 }
 
-// load is what the hub keeps for a node.
+// account is what the hub keeps for a node of one kind: parts of fences (Come), which one of
+// them were refused (Failed), questions (Ask). One kind takes none of another's room.
+type account struct {
+	node int
+	kind Kind
+}
+
+// load is how much that is.
 type load struct{ count, bytes int }
 
 // hubFence is one that some of its nodes have come to.
@@ -64,8 +72,8 @@ type outgoing struct {
 // Hub. One message may be for many nodes, and is then best encoded once.
 func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
 	return &Hub{
-		numNodes: numNodes, send: send, services: map[string]service{}, lost: map[int]bool{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
-		fences: map[string]*hubFence{}, asked: map[question]*underway{}, kept: map[int]load{},
+		numNodes: numNodes, send: send, services: map[string]service{}, absent: map[int]error{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
+		fences: map[string]*hubFence{}, refused: map[string]*refusedFence{}, overfull: map[int]error{}, asked: map[question]*underway{}, kept: map[account]load{},
 	}
 }
 
@@ -145,52 +153,29 @@ func (h *Hub) Close() {
 		}
 	}
 	clear(h.fences)
+	clear(h.refused)
 	clear(h.asked)
 	clear(h.gone)
 	clear(h.kept)
 }
 
-// keep counts what is kept for a node, and reports whether that may be.
-func (h *Hub) keep(node, bytes int) bool {
-	l := h.kept[node]
-	if l.count >= maxUnderwayCount || l.bytes+bytes > maxUnderway {
+// keep counts what is kept, and reports whether that may be.
+func (h *Hub) keep(a account, bytes int) bool {
+	l, most := h.kept[a], maxUnderwayCount
+	if a.kind == Failed {
+		most = maxRefused
+	}
+	if l.count >= most || l.bytes+bytes > maxUnderway {
 		return false
 	}
-	h.kept[node] = load{l.count + 1, l.bytes + bytes}
+	h.kept[a] = load{l.count + 1, l.bytes + bytes}
 	return true
 }
 
-func (h *Hub) letGo(node, bytes int) {
-	l := h.kept[node]
-	h.kept[node] = load{l.count - 1, l.bytes - bytes}
+func (h *Hub) letGo(a account, bytes int) {
+	l := h.kept[a]
+	h.kept[a] = load{l.count - 1, l.bytes - bytes}
 }
-
-// NodeLost says that nothing more comes from a node: fences that it has not come to, and
-// questions to it, fail.
-func (h *Hub) NodeLost(node int) {
-	h.do(func() (out []outgoing) {
-		if h.lost[node] {
-			return nil
-		}
-		h.lost[node] = true
-		for _, f := range h.fences {
-			if at, in := slices.BinarySearch(f.nodes, node); in && !f.came[at] {
-				out = append(out, h.fail(f, nil, errLost(node))...)
-			}
-		}
-		for q, u := range h.asked {
-			switch {
-			case q.from == node:
-				h.forget(q, u)
-			case u.to == node:
-				out = append(out, h.settle(q, u, nil, errLost(node))...)
-			}
-		}
-		return out
-	})
-}
-
-func errLost(node int) error { return fmt.Errorf("node %d is lost", node) }
 
 // ask passes a question on, or has a service of the head's answer it.
 func (h *Hub) ask(from int, m *Message) {
@@ -202,14 +187,14 @@ func (h *Hub) ask(from int, m *Message) {
 		bytes := len(m.body()) + len(m.Service)
 		switch {
 		case m.To != Head && (m.To < 0 || m.To >= h.numNodes):
-			return refuse(fmt.Errorf("exchange: there is no node %d", m.To))
-		case h.lost[m.To]:
-			return refuse(errLost(m.To))
+			return refuse(errNoNode(m.To))
+		case h.absent[m.To] != nil:
+			return refuse(h.absent[m.To])
 		case m.To == Head && h.services[m.Service] == nil:
 			return refuse(noService(m.Service, Head))
 		case h.asked[q] != nil:
 			return nil
-		case !h.keep(from, bytes):
+		case !h.keep(account{from, Ask}, bytes):
 			return refuse(errors.New("exchange: too many questions are under way"))
 		}
 		h.asked[q] = &underway{to: m.To, bytes: bytes}
@@ -232,13 +217,17 @@ func (h *Hub) ask(from int, m *Message) {
 	}
 }
 
+func errNoNode(node int) error { return fmt.Errorf("exchange: there is no node %d", node) }
+
 // Ask has a service of a node answer the head. done is called once, on any goroutine.
 func (h *Hub) Ask(node int, service string, body []byte, done func(answer []byte, err error)) {
 	done = once(done)
 	refused := ErrClosed
 	h.do(func() []outgoing {
-		if refused = nil; h.lost[node] || node < 0 || node >= h.numNodes {
-			refused = errLost(node)
+		if refused = h.absent[node]; node < 0 || node >= h.numNodes {
+			refused = errNoNode(node)
+		}
+		if refused != nil {
 			return nil
 		}
 		h.lastAsk++
@@ -277,6 +266,6 @@ func (h *Hub) settle(q question, u *underway, answer []byte, err error) []outgoi
 
 func (h *Hub) forget(q question, u *underway) {
 	if delete(h.asked, q); q.from != Head {
-		h.letGo(q.from, u.bytes)
+		h.letGo(account{q.from, Ask}, u.bytes)
 	}
 }

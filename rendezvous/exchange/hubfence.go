@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,9 +11,11 @@ import (
 
 // come takes a node's part in a fence.
 func (h *Hub) come(from int, m *Message) []outgoing {
-	refuse := func(err error) []outgoing { return []outgoing{{[]int{from}, failed(m.ID, nil, err)}} }
 	if err := h.checkCome(from, m); err != nil {
-		return refuse(err)
+		return refuse(from, m.ID, err)
+	}
+	if r := h.refused[m.ID]; r.concerns(from) {
+		return h.refuseAgain(from, r)
 	}
 	f := h.fences[m.ID]
 	if f == nil {
@@ -21,13 +24,16 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 	at, in := slices.BinarySearch(f.nodes, from)
 	if !in || !slices.Equal(f.nodes, m.Nodes) {
 		err := fmt.Errorf("exchange: node %d says that nodes %v come together, another %v", from, m.Nodes, f.nodes)
-		return append(h.fail(f, nil, err), refuse(err)...)
+		if !in { // it is no business of this node's
+			return refuse(from, m.ID, err)
+		}
+		return append(h.fail(f, nil, err), refuse(from, m.ID, err)...)
 	}
 	switch {
 	case f.came[at]:
 		return nil
-	case !h.keep(from, m.cost()):
-		return refuse(errors.New("exchange: too many fences are under way"))
+	case !h.keep(account{from, Come}, m.cost()):
+		return h.refuseAll(f, from, fmt.Errorf("exchange: too many fences of node %d are under way", from))
 	}
 	missing, left := h.whoIsMissing(f)
 	f.blobs[at], f.came[at], f.costs[at] = m.body(), true, m.cost()
@@ -42,8 +48,8 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 		return append(out, pieces(f)...)
 	}
 	for i, node := range f.nodes {
-		if h.lost[node] && !f.came[i] {
-			return append(out, h.fail(f, nil, errLost(node))...)
+		if err := cmp.Or(h.absent[node], h.overfull[node]); err != nil && !f.came[i] {
+			return append(out, h.fail(f, nil, err)...)
 		}
 	}
 	return out
@@ -54,6 +60,7 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 func (h *Hub) quit(from int, m *Message) []outgoing {
 	f := h.fences[m.ID]
 	if f == nil {
+		h.quitRefused(from, m)
 		return nil
 	}
 	if at, in := slices.BinarySearch(f.nodes, from); !in || f.came[at] != m.Came {
@@ -93,7 +100,7 @@ func (h *Hub) drop(f *hubFence) {
 	delete(h.fences, f.id)
 	for at, came := range f.came {
 		if came {
-			h.letGo(f.nodes[at], f.costs[at])
+			h.letGo(account{f.nodes[at], Come}, f.costs[at])
 		}
 	}
 }
@@ -119,7 +126,7 @@ func failed(id string, missing *world.Proc, err error) *Message {
 	if missing != nil {
 		return &Message{Kind: Failed, ID: id, Members: []world.Proc{*missing}}
 	}
-	return &Message{Kind: Failed, ID: id, Error: err.Error()}
+	return &Message{Kind: Failed, ID: id, Error: err.Error(), Lost: errors.Is(err, ErrNodeLost)}
 }
 
 // pieces are the messages that complete a fence.
@@ -183,36 +190,4 @@ func (h *Hub) watch(out []outgoing) []outgoing {
 		all[i] = i
 	}
 	return append(out, outgoing{all, &Message{Kind: Watch}})
-}
-
-// hearLeft notes who has left a node, and fails the fences that wait for them.
-func (h *Hub) hearLeft(from int, left []world.Proc) {
-	var tell []func(world.Proc)
-	h.do(func() (out []outgoing) {
-		tell = h.onLeft
-		if h.numGone[from] += len(left); h.numGone[from] > maxMembers {
-			left = nil
-			return nil
-		}
-		for _, p := range left {
-			if h.gone[p.World] == nil {
-				h.gone[p.World] = map[int]int{}
-			}
-			h.gone[p.World][p.Rank] = from
-		}
-		for _, f := range h.fences {
-			if !f.waitsFor(from) {
-				continue
-			}
-			if missing, found := h.whoIsMissing(f); found {
-				out = append(out, h.fail(f, &missing, nil)...)
-			}
-		}
-		return out
-	})
-	for _, f := range tell {
-		for _, p := range left {
-			f(p)
-		}
-	}
 }

@@ -218,8 +218,8 @@ func (n *Node) Receive(m *Message) {
 	case Ask:
 		n.answer(m)
 	case Answer:
-		if m.Error != "" {
-			n.answered(m.Number, nil, errors.New(m.Error))
+		if err := errorOf(m); err != nil {
+			n.answered(m.Number, nil, err)
 		} else {
 			n.answered(m.Number, m.body(), nil)
 		}
@@ -244,14 +244,21 @@ func failure(m *Message) error {
 	if len(m.Members) > 0 {
 		return &LeftError{m.Members[0]}
 	}
-	switch m.Error {
-	case "":
+	switch err := errorOf(m); {
+	case err == nil:
 		return ErrClosed
-	case ErrGivenUp.Error():
-		return ErrGivenUp
+	case err == ErrGivenUp || errors.Is(err, ErrNodeLost):
+		return err
 	}
-	return errors.New(m.Error)
+	return refusedError(m.Error)
 }
+
+// refusedError is an ErrRefused that says why.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+func (e refusedError) Is(target error) bool { return target == ErrRefused }
 
 // merged takes a piece of a fence's blobs.
 func (n *Node) merged(m *Message) {
@@ -300,6 +307,7 @@ func (n *Node) answer(m *Message) {
 	n.mu.Unlock()
 	switch {
 	case closed != nil:
+		n.calls.add(func() { reply(nil, closed) })
 	case answer == nil:
 		n.calls.add(func() { reply(nil, noService(m.Service, n.number)) })
 	default:
@@ -317,6 +325,7 @@ func answerTo(m *Message, answer []byte, err error) *Message {
 		if a.Error = err.Error(); a.Error == "" {
 			a.Error = "no answer"
 		}
+		a.Lost = errors.Is(err, ErrNodeLost)
 		return a
 	}
 	a.Blobs = [][]byte{answer}

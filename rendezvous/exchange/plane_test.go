@@ -123,12 +123,75 @@ func TestLostNode(t *testing.T) {
 		s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}}, func(_ [][]byte, err error) { lost <- err })
 	}
 	s.Lose(2)
-	require.ErrorContains(t, <-done, "node 2 is lost")
+	isLost := func(err error) {
+		t.Helper()
+		require.EqualError(t, err, "node 2 is lost")
+		require.ErrorIs(t, err, exchange.ErrNodeLost)
+	}
+	isLost(<-done)
 	for range 2 {
-		require.ErrorContains(t, <-lost, "node 2 is lost")
+		isLost(<-lost)
 	}
 	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
-	require.ErrorContains(t, <-done, "node 2 is lost")
+	isLost(<-done)
+	s.Hub.Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	isLost(<-done)
+	s.Nodes[1].Fence(exchange.Fence{ID: "later", Nodes: []int{1, 2}}, func(_ [][]byte, err error) { lost <- err })
+	isLost(<-lost)
+}
+
+// A node that has ended in good order is missing for its ranks' sake: they are named, in
+// fences before and after, and whoever asks it hears so.
+func TestGoneNode(t *testing.T) {
+	s := exchangetest.New(t, 3, testneeds.Rand(t))
+	gone := world.Proc{World: "w", Rank: 5}
+	f := exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Members: []world.Proc{{World: "w", Rank: world.AllRanks}}}
+	fenced, asked := make(chan error, 2), make(chan error, 1)
+	isLeft := func() {
+		t.Helper()
+		var left *exchange.LeftError
+		require.ErrorAs(t, <-fenced, &left)
+		require.Equal(t, gone, left.Missing)
+	}
+	heard := make(chan struct{})
+	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) { close(heard) })
+	s.Nodes[1].Ask(2, "never", nil, func(_ []byte, err error) { asked <- err })
+	<-heard
+	s.Nodes[0].Fence(f, func(_ [][]byte, err error) { fenced <- err })
+	s.Cut(2)
+	s.Hub.NodeGone(2, []world.Proc{gone})
+	isLeft()
+	require.ErrorIs(t, <-asked, exchange.ErrNodeLost)
+	s.Hub.NodeLost(2)
+	s.Nodes[1].Fence(f, func(_ [][]byte, err error) { fenced <- err })
+	isLeft()
+	s.Nodes[1].Ask(2, "never", nil, func(_ []byte, err error) { asked <- err })
+	require.EqualError(t, <-asked, "all ranks of node 2 have ended")
+}
+
+// A node whose job is over answers all the same.
+func TestAClosedNodeAnswers(t *testing.T) {
+	s := exchangetest.New(t, 2, nil)
+	s.Nodes[1].Serve("s", func(_ int, _ []byte, reply func([]byte, error)) { reply(nil, nil) })
+	s.Nodes[1].Close(nil)
+	asked := make(chan error, 1)
+	s.Nodes[0].Ask(1, "s", nil, func(_ []byte, err error) { asked <- err })
+	require.EqualError(t, <-asked, exchange.ErrClosed.Error())
+}
+
+// Several who know of it say that a rank has left: that is one rank.
+func TestARankLeavesOnce(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	heard := 0
+	s.Hub.OnLeft(func(world.Proc) { heard++ })
+	p := world.Proc{World: "w", Rank: 1}
+	for range 3 {
+		s.Hub.Receive(1, &exchange.Message{Kind: exchange.Left, Members: []world.Proc{p, p}})
+	}
+	s.Hub.NodeGone(1, []world.Proc{p, {World: "w", Rank: 2}})
+	require.Equal(t, 2, heard)
+	require.Equal(t, 2, s.Hub.NumGone(1))
 }
 
 func TestQuestions(t *testing.T) {

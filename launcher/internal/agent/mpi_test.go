@@ -170,6 +170,8 @@ func TestWhoWaitsForWhomInMPI(t *testing.T) {
 	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}}}, m.waits())
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first, second}}}
 	assert.Equal(t, map[int]*wire.MPIWait{5: {}, 6: {}}, m.waits())
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, Spawns: true}}
+	assert.Equal(t, map[int]*wire.MPIWait{5: {Spawns: true}}, m.waits())
 }
 
 // Ranks of two families that wait for each other can never begin.

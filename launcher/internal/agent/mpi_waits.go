@@ -18,6 +18,7 @@ func (m *mpi) waits() map[int]*wire.MPIWait {
 	for _, s := range servers {
 		for _, w := range s.Waits() {
 			wait := m.waitFor(w.For)
+			wait.Spawns = w.Spawns
 			for _, p := range w.Waiting {
 				found[m.rank(p)] = wait
 			}

@@ -39,6 +39,7 @@ func (m *exchanged) fields(c *coder) {
 	text(c, 11, &m.Service)
 	text(c, 12, &m.Error)
 	c.flag(13, &m.Came)
+	c.flag(14, &m.Lost)
 }
 
 // blobs is a list of bytes, in which empty ones count.

@@ -55,11 +55,14 @@ type MPIWait struct {
 	For []int
 	// Init says that those have not begun MPI.
 	Init bool
+	// Spawns says that it waits for ranks which it spawns.
+	Spawns bool
 }
 
 func (w *MPIWait) fields(c *coder) {
 	numbers(c, 1, &w.For)
 	c.flag(2, &w.Init)
+	c.flag(3, &w.Spawns)
 }
 
 func (m *MPI) fields(c *coder) {

@@ -83,11 +83,16 @@ func (s *Star) Messages() int {
 
 // Lose cuts a node off, and tells the hub.
 func (s *Star) Lose(node int) {
+	s.Cut(node)
+	s.Hub.NodeLost(node)
+}
+
+// Cut has nothing more come from a node, or to it.
+func (s *Star) Cut(node int) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ways[node] = way{cut: true}
 	s.ways[len(s.Nodes)+node] = way{cut: true}
-	s.mu.Unlock()
-	s.Hub.NodeLost(node)
 }
 
 func (s *Star) put(at int, m *exchange.Message) {
