@@ -21,8 +21,8 @@ func (m *mpi) rank(p world.Proc) int {
 }
 
 func (m *mpi) rankOf(p world.Proc) int {
-	w, ok := m.worlds[p.World]
-	if !ok || p.Rank < 0 || p.Rank >= len(w.Ranks) {
+	w := m.byName[p.World]
+	if w == nil || p.Rank < 0 || p.Rank >= len(w.Ranks) {
 		return -1
 	}
 	return w.Ranks[p.Rank].Job
@@ -32,9 +32,13 @@ func (m *mpi) rankOf(p world.Proc) int {
 func (m *mpi) Began(p world.Proc, protocol string) {
 	m.expectFiles(p.World)
 	m.mu.Lock()
+	first := len(m.states) == 0
 	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
 	mixed := m.mixes(protocol)
 	m.mu.Unlock()
+	if first {
+		m.job.timers.after(0, m.job.watchMPIWaits) // the server may be busy
+	}
 	if mixed {
 		for _, after := range mixtureLooks {
 			m.job.timers.after(after, m.tellMixture)
@@ -126,16 +130,10 @@ func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.as
 
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {
-	m.mu.Lock()
-	m.worlds[w.Name] = w
-	m.mu.Unlock()
 	m.making.Lock()
 	defer m.making.Unlock()
-	m.wish.Worlds = append(m.wish.Worlds, w)
-	if m.pmiKnows {
-		m.pmi.Add(&w)
-	}
-	if m.pmixKnows {
-		m.pmix.Add(&w)
+	m.know(&w)
+	for _, s := range m.knowing() {
+		s.Add(&w)
 	}
 }
