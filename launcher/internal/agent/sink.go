@@ -94,7 +94,7 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	if len(e.Last) == 0 {
 		e.Last = j.display.last(row.Rank)
 	}
-	if e.Signal == syscall.SIGKILL && !j.killed() {
+	if e.Signal == syscall.SIGKILL && !j.signals.killed.Load() {
 		j.oom.explain(e, len(j.rows()))
 	}
 }
