@@ -200,7 +200,7 @@ func (h *head) lastLines(rank int, logged []string) []string {
 		logged = h.logs.last(rank)
 	}
 	for _, last := range [][]string{h.console.Tail(rank, 2), logged, h.console.Tail(rank, 1)} {
-		if len(last) > 0 {
+		if last = diagnosis.WithoutAbortHelp(last); len(last) > 0 {
 			return last
 		}
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -107,6 +108,11 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
+	var second *world.SecondError
+	if errors.As(err, &second) {
+		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v", m.rank(p), err)
+		return
+	}
 	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v", m.rank(p), err)
 }
 

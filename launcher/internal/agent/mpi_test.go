@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -312,4 +313,23 @@ func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 	m.Began(world.Proc{World: "w"}, "PMI-1")
 	assert.Eventually(t, watched, time.Minute, time.Millisecond)
 	m.job.timers.stop()
+}
+
+// What is wrong is told in words that fit: a library that says what none says, or a program that starts another.
+func TestBrokenConversations(t *testing.T) {
+	for want, err := range map[string]error{
+		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage":                                                      errors.New("garbage"),
+		"rank 6 is not served by PMI any more, since both processes would wait for ever: process 8 calls MPI_Init while process 7 of this rank is in MPI": fmt.Errorf("PMI: %w", &world.SecondError{PID: 8, First: 7}),
+	} {
+		ours, theirs := net.Pipe()
+		m, _, _ := fakeMPI(t)
+		m.job.agent.link = wire.NewLink(ours)
+		go m.Broken(world.Proc{World: "w", Rank: 1}, err)
+		frame, failed := wire.NewReader(theirs).Read()
+		require.NoError(t, failed)
+		var n wire.Notice
+		require.NoError(t, frame.Decode(&n))
+		assert.Contains(t, strings.Replace(n.Text, "PMI: process", "process", 1), want)
+		require.NoError(t, theirs.Close())
+	}
 }
