@@ -54,7 +54,9 @@ type mpi struct {
 	// libraries are those that ranks were seen with; warned says that one was told of.
 	libraries map[int]string
 	warned    bool
-	busy      sync.WaitGroup // goroutines
+	// file is the MPI library by which the first rank here has begun, as far as it was seen.
+	file string
+	busy sync.WaitGroup // goroutines
 }
 
 // mpiServer is what PMI's and PMIx's servers have in common.

@@ -37,8 +37,9 @@ func (m *mpi) Began(p world.Proc, protocol string) {
 	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
 	mixed := m.mixes(protocol)
 	m.mu.Unlock()
-	if first {
-		m.job.timers.after(0, m.job.watchMPIWaits) // the server may be busy
+	if first { // on other goroutines: the server may be busy
+		m.job.timers.after(0, m.job.watchMPIWaits)
+		m.job.timers.after(0, func() { m.noteFile(p) })
 	}
 	if mixed {
 		for _, after := range mixtureLooks {

@@ -65,6 +65,7 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 		start: wire.Start{MPI: wire.MPI{PMI: true, PMIx: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
 	}
 	j.guard.neverBegan()
+	j.roster.Store(&roster{ranks: map[int]*rank{}})
 	j.plane = j.newPlane(0)
 	pmi, pmix = &fakeServer{}, &fakeServer{}
 	m = j.newMPI()
@@ -307,7 +308,7 @@ func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 	watched := func() bool {
 		m.job.timers.mu.Lock()
 		defer m.job.timers.mu.Unlock()
-		return len(m.job.timers.pending) == 1
+		return len(m.job.timers.pending) == 1 && m.job.timers.last == 3
 	}
 	assert.False(t, watched())
 	m.Began(world.Proc{World: "w"}, "PMI-1")

@@ -76,6 +76,9 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 		if e.Signal == 0 && e.AskedAt.IsZero() { // it ended by itself
 			s.mpi.warnSingleton(id)
 		}
+		if told.Signal == syscall.SIGSEGV && told.AskedAt.IsZero() && told.Hint == "" {
+			told.Hint = s.mpi.spawnHint(told.MPI, s.start.Common, r.row.Env)
+		}
 		s.endings.rank(told)
 		s.mpi.rankEnded(id)
 	})
