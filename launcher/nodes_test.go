@@ -292,3 +292,37 @@ func TestLogsOfAllNodesAtTheHead(t *testing.T) {
 		assert.Equal(t, rank%2 == 1, strings.Contains(out.String(), want), "local rank 1 is shown, too")
 	}
 }
+
+func init() {
+	roles["stdout's kind"] = func(r env.Rank) {
+		info, err := os.Stdout.Stat()
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("rank %d: %v\n", r.Rank, info.Mode().IsRegular())
+	}
+}
+
+// Nodes that have a file system in common would empty what others have written.
+func TestOneFileForAllNodesIsWrittenAtTheHead(t *testing.T) {
+	for pattern, direct := range map[string]bool{"all": false, "of %p": true} {
+		s := nodes("stdout's kind")
+		dir := t.TempDir()
+		s.Output = job.OutputWish{StdoutFile: filepath.Join(dir, pattern), Redirect: job.StreamMap{All: job.Stdout}}
+		result, _, errs := run(t, s, agents(t, nil))
+		require.Zero(t, result.ExitCode, errs.String())
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		require.NoError(t, err)
+		var lines []string
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			lines = append(lines, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+		}
+		var want []string
+		for rank := range 4 {
+			want = append(want, fmt.Sprintf("rank %d: %v", rank, direct))
+		}
+		assert.ElementsMatch(t, want, lines, pattern)
+	}
+}

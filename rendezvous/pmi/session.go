@@ -103,7 +103,8 @@ func (c *session) heed(q request) error {
 		c.member = pid
 	}
 	if q.command() == "init" && c.began && !c.finalized && before != 0 && before != pid && runs(before) {
-		return malformed("process %d calls MPI_Init while process %d of this rank is in MPI, and cannot be the same rank: start it by MPI_Comm_spawn, or without the variables PMI_* to run it alone", pid, before)
+		second := &world.SecondError{PID: pid, First: before, Variables: "PMI_*"}
+		return &malformedError{second.Error(), second}
 	}
 	return nil
 }

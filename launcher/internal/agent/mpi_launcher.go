@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,8 +23,8 @@ func (m *mpi) rank(p world.Proc) int {
 }
 
 func (m *mpi) rankOf(p world.Proc) int {
-	w, ok := m.worlds[p.World]
-	if !ok || p.Rank < 0 || p.Rank >= len(w.Ranks) {
+	w := m.byName[p.World]
+	if w == nil || p.Rank < 0 || p.Rank >= len(w.Ranks) {
 		return -1
 	}
 	return w.Ranks[p.Rank].Job
@@ -33,9 +34,14 @@ func (m *mpi) rankOf(p world.Proc) int {
 func (m *mpi) Began(p world.Proc, protocol string) {
 	m.expectFiles(p.World)
 	m.mu.Lock()
+	first := len(m.states) == 0
 	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
 	mixed := m.mixes(protocol)
 	m.mu.Unlock()
+	if first { // on other goroutines: the server may be busy
+		m.job.timers.after(0, m.job.watchMPIWaits)
+		m.job.timers.after(0, func() { m.noteFile(p) })
+	}
 	if mixed {
 		for _, after := range mixtureLooks {
 			m.job.timers.after(after, m.tellMixture)
@@ -104,6 +110,11 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
+	var second *world.SecondError
+	if errors.As(err, &second) {
+		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v", m.rank(p), err)
+		return
+	}
 	who := "somebody who did not say which rank it is"
 	if rank := m.rank(p); rank >= 0 {
 		who = fmt.Sprintf("rank %d", rank)
@@ -131,16 +142,10 @@ func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.as
 
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {
-	m.mu.Lock()
-	m.worlds[w.Name] = w
-	m.mu.Unlock()
 	m.making.Lock()
 	defer m.making.Unlock()
-	m.wish.Worlds = append(m.wish.Worlds, w)
-	if m.pmiKnows {
-		m.pmi.Add(&w)
-	}
-	if m.pmixKnows {
-		m.pmix.Add(&w)
+	m.know(&w)
+	for _, s := range m.knowing() {
+		s.Add(&w)
 	}
 }
