@@ -26,10 +26,13 @@ func (p *parser) finishHosts() {
 	all, from := listed, p.hostsFrom()
 	switch {
 	case len(filed) > 0 && len(listed) > 0:
-		var err error
-		if all, err = hosts.Select(filed, listed); err != nil {
+		chosen, err := hosts.Select(filed, listed)
+		if err != nil {
 			p.problem(err)
 			return
+		}
+		if all = chosen; p.someAppsOpen() {
+			all, from, p.mpi.moreHosts = filed, p.hostFile.from, true
 		}
 	case len(filed) > 0:
 		all = filed
@@ -45,6 +48,13 @@ func (p *parser) finishHosts() {
 	all = p.withoutLocal(all, from)
 	p.inv.Spec.Hosts, p.inv.Spec.HostsFrom = p.firstHosts(all, from), from
 	p.checkMaxSlots(p.inv.Spec.Hosts)
+}
+
+// someAppsOpen reports whether the lists of hosts are those of some programs alone, and the
+// others have all that the host file or the resource manager names, as mpirun has it.
+func (p *parser) someAppsOpen() bool {
+	without := func(lists []arg) bool { return len(lists) == 0 }
+	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) && !slices.ContainsFunc(p.hostLists, func(a arg) bool { return isVariable(a.from) })
 }
 
 // hostsGiven reports whether the hosts were named, or meant to be.
