@@ -26,13 +26,10 @@ func (p *parser) finishHosts() {
 	all, from := listed, p.hostsFrom()
 	switch {
 	case len(filed) > 0 && len(listed) > 0:
-		chosen, err := hosts.Select(filed, listed)
-		if err != nil {
+		var err error
+		if all, err = hosts.Select(filed, listed); err != nil {
 			p.problem(err)
 			return
-		}
-		if all = chosen; p.someAppsOpen() {
-			all, from, p.mpi.moreHosts = filed, p.hostFile.from, true
 		}
 	case len(filed) > 0:
 		all = filed
@@ -51,7 +48,8 @@ func (p *parser) finishHosts() {
 }
 
 // someAppsOpen reports whether the lists of hosts are those of some programs alone, and the
-// others have all that the host file or the resource manager names, as mpirun has it.
+// others have all that a resource manager gave. So Open MPI has it; of a host file its lists
+// leave the same part for all programs.
 func (p *parser) someAppsOpen() bool {
 	without := func(lists []arg) bool { return len(lists) == 0 }
 	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) && !slices.ContainsFunc(p.hostLists, func(a arg) bool { return isVariable(a.from) })

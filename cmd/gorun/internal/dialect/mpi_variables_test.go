@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
+	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 	"gorun/placement"
 )
@@ -79,6 +80,13 @@ func TestEveryVariableOfHydra(t *testing.T) {
 	for line := range strings.Lines(string(list)) {
 		if name := strings.TrimSpace(line); !strings.HasPrefix(name, "#") {
 			require.True(t, slices.ContainsFunc(Mpiexec.fallbacks, func(f fallback) bool { return f.variable == name }), name)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "docs", "mpirun.md"))
+	require.NoError(t, err)
+	for _, f := range Mpiexec.fallbacks {
+		if f.of(Mpiexec).Group != GroupAccepted && !strings.HasPrefix(f.variable, "TORCH") {
+			require.Regexp(t, `\b`+f.variable+`\b`, string(page))
 		}
 	}
 	inv := mustParse(t, "mpiexec -v x", "HYDRA_TOPOLIB=hwloc")
@@ -230,30 +238,31 @@ func TestEnvironmentLists(t *testing.T) {
 	require.Equal(t, []string{"--mca mca_base_env_list =1: =1: the name of a variable is missing"}, problems(t, "mpirun --mca mca_base_env_list =1 x"))
 }
 
-// TestHostsOfOneProgram: where the job has other hosts, -H before the first of several programs
-// is that program's.
+// TestHostsOfOneProgram: in a resource manager's job -H is the program's before which it stands,
+// and the others have all nodes. Of a host file it leaves a part for all programs. Open MPI 4.1.4
+// and 5.0.11 do both.
 func TestHostsOfOneProgram(t *testing.T) {
-	spec := mustParse(t, "mpirun --hostfile cluster.txt -n 1 -H node1 ./server : -n 7 ./client").Spec
-	require.Equal(t, "node1:2 node2:2 node3:2 node4:2", listed(spec.Hosts))
-	require.Equal(t, "node1", listed(spec.Apps[0].Hosts))
-	require.Nil(t, spec.Apps[1].Hosts)
-	spec = mustParse(t, "mpirun --hostfile cluster.txt -n 1 ./server : -n 2 -H node2,node3 ./client").Spec
-	require.Equal(t, "node1:2 node2:2 node3:2 node4:2", listed(spec.Hosts))
-	require.Nil(t, spec.Apps[0].Hosts)
-	require.Equal(t, "node2 node3", listed(spec.Apps[1].Hosts))
-	spec = mustParse(t, "mpirun --hostfile cluster.txt -n 1 -H node1 ./server : -n 2 -H node2 ./client").Spec
-	require.Equal(t, "node1:2 node2:2", listed(spec.Hosts), "nobody is left who could use the others")
-	spec = mustParse(t, "mpirun --hostfile cluster.txt -n 1 -H node1 ./server").Spec
-	require.Equal(t, "node1:2", listed(spec.Hosts))
-	spec = mustParse(t, "gorun --hostfile cluster.txt -H node1 -n 1 ./server : -n 1 ./client").Spec
-	require.Equal(t, "node1:2", listed(spec.Hosts), "in gorun's own dialect it holds for all")
-	spec = mustParse(t, "mpirun -n 1 -H a ./server : -n 7 ./client").Spec
-	require.Equal(t, "a:1", listed(spec.Hosts), "there is no other host")
-	require.NotEmpty(t, problems(t, "mpirun --hostfile cluster.txt -n 1 -H other ./server : -n 7 ./client"))
-	spec = mustParse(t, "mpirun -n 1 -H n2 ./server : -n 7 ./client", allocation...).Spec
-	require.Len(t, spec.Hosts, 4)
+	spec := mustParse(t, "mpirun -n 1 -H n2 ./server : -n 7 ./client", allocation...).Spec
+	require.Equal(t, "n1:2 n2:2 n3:2 n4:2", slotted(spec.Hosts))
 	require.Equal(t, "n2", spec.Apps[0].Hosts[0].Name)
 	require.Nil(t, spec.Apps[1].Hosts)
+	spec = mustParse(t, "mpirun -n 1 ./server : -n 2 -H n2,n3 ./client", allocation...).Spec
+	require.Len(t, spec.Hosts, 4)
+	require.Nil(t, spec.Apps[0].Hosts)
+	require.Equal(t, []string{"n2", "n3"}, hosts.Names(spec.Apps[1].Hosts))
+	spec = mustParse(t, "mpirun -n 1 -H n1 ./server : -n 2 -H n2 ./client", allocation...).Spec
+	require.Len(t, spec.Hosts, 2, "nobody is left who could use the others")
+	spec = mustParse(t, "gorun -H n1 -n 1 ./server : -n 1 ./client", allocation...).Spec
+	require.Len(t, spec.Hosts, 1, "in gorun's own dialect it holds for all")
+	for line, want := range map[string]string{
+		"mpirun --hostfile cluster.txt -n 1 -H node1 ./server : -n 7 ./client":          "node1:2",
+		"mpirun --hostfile cluster.txt -n 1 ./server : -n 2 -H node2 ./client":          "node2:2",
+		"mpirun --hostfile cluster.txt -n 1 -H node1 ./server : -n 2 -H node2 ./client": "node1:2 node2:2",
+		"mpirun --default-hostfile cluster.txt -n 1 -H node1 ./server : -n 7 ./client":  "node1:1",
+		"mpirun -n 1 -H node1 ./server : -n 7 ./client":                                 "node1:1",
+	} {
+		require.Equal(t, want, listed(mustParse(t, line).Spec.Hosts), line)
+	}
 }
 
 // TestWhoseVariables: Hydra's options whose names begin with g are for all programs, and so are

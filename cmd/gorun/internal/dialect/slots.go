@@ -38,7 +38,7 @@ func (p *parser) finishApps() {
 }
 
 // finishAppHosts gives programs the hosts that their own options name. Where only those
-// before the first program name some, they hold for all, unless the job has other hosts.
+// before the first program name some, they hold for all, unless a resource manager gave more.
 func (p *parser) finishAppHosts() {
 	named := func(lists []arg) bool { return len(lists) > 0 }
 	firstAlone := p.someAppsOpen() && p.mpi.moreHosts
