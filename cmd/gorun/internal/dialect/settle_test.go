@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"gorun/placement"
 )
 
 // otherwiseSaid are values of variables that differ from those of sample.
@@ -182,4 +184,48 @@ func TestTypedBeatsVariables(t *testing.T) {
 		require.Greater(t, compared, 100)
 		t.Logf("%s: %d groups, %d comparisons", d.Name, len(groups), compared)
 	}
+}
+
+// TestPlacesAreSaidInOneWay: a variable that says in another way where ranks run is not heard
+// beside what was typed; with it nobody could start the job.
+func TestPlacesAreSaidInOneWay(t *testing.T) {
+	ways := map[string]string{
+		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt", "GORUN_MAP_BY=core": "-bycore", "GORUN_BIND_TO=core": "-bind-to-core",
+		"GORUN_CPUS_PER_RANK=2": "--cpus-per-rank 2", "OMPI_MCA_rmaps_base_cpus_per_rank=2": "-cpus-per-proc 2", "OMPI_MCA_rmaps_base_mapping_policy=core": "--map-by socket",
+		"OMPI_MCA_hwloc_base_binding_policy=none": "--bind-to socket", "OMPI_MCA_orte_rankfile=ranks.txt": "--map-by rankfile:file=ranks.txt", "PRTE_MCA_rmaps_default_mapping_policy=slot:pe=2": "--map-by slot:pe=3",
+	}
+	compared := 0
+	for variable := range ways {
+		for _, typed := range ways {
+			alone := mustParse(t, "mpirun "+typed+" x").Spec.Place
+			with := mustParse(t, "mpirun "+typed+" x", variable).Spec.Place
+			numa, file, mapped := alone.NUMABinding != "", alone.RankFile != nil, alone.MapBy.Object != 0 || alone.BindTo.Given || alone.CPUsPerRank > 0
+			if numa || file {
+				require.Equal(t, alone, with, "%s beside %s", variable, typed)
+				compared++
+			}
+			if mapped && (strings.Contains(variable, "NUMA") || strings.Contains(strings.ToLower(variable), "rankfile")) {
+				require.Equal(t, alone, with, "%s beside %s", variable, typed)
+				compared++
+			}
+		}
+	}
+	require.Greater(t, compared, 40)
+	for line, entry := range map[string]string{
+		"mpirun --cpus-per-rank 2 x":           "OMPI_MCA_rmaps_base_mapping_policy=slot:pe=3",
+		"mpirun --map-by slot:pe=3 x":          "GORUN_CPUS_PER_RANK=2",
+		"mpirun -cpus-per-proc 3 x":            "GORUN_CPUS_PER_RANK=2",
+		"mpirun --map-by core:oversubscribe x": "OMPI_MCA_rmaps_base_no_oversubscribe=1",
+		"mpirun --oversubscribe x":             "PRTE_MCA_rmaps_default_mapping_policy=:nooversubscribe",
+	} {
+		alone, with := mustParse(t, line).Spec.Place, mustParse(t, line, entry).Spec.Place
+		require.Equal(t, alone.MapBy.PE, with.MapBy.PE, line)
+		require.Equal(t, alone.CPUsPerRank, with.CPUsPerRank, line)
+		require.Equal(t, alone.MapBy.Oversubscribe, with.MapBy.Oversubscribe, line)
+		require.False(t, with.MapBy.NoOversubscribe, line)
+	}
+	// What has no room for the cores that were typed is left out, all else stays.
+	require.Equal(t, placement.ByNUMA, mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
+	require.Equal(t, placement.ByPackage, mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=socket").Spec.Place.MapBy.Object)
+	require.Equal(t, placement.ByCore, mustParse(t, "mpirun --oversubscribe x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
 }
