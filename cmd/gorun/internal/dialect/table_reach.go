@@ -73,7 +73,7 @@ var reachTable = []Option{
 		},
 	},
 	{
-		Names: []string{"export-all", "genvall", "envall"}, Group: GroupReach,
+		Names: []string{"export-all", "genvall"}, Group: GroupReach,
 		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in docs/environment.md, and -x)",
 		set:  func(p *parser, a arg) error { p.inv.Spec.ExportAll = a.on; return nil },
 	},
