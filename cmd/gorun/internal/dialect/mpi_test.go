@@ -143,6 +143,17 @@ func TestEnvironmentOfPrograms(t *testing.T) {
 	require.Contains(t, mustParse(t, "mpiexec -am tune.conf -n 2 x").Spec.Exports[0].Name, "OMPI_MCA_", "which is Open MPI's")
 }
 
+// TestMissingWords: an option in the place of a parameter's value is none, and what refusals
+// say to type begins with the user's own name for gorun.
+func TestMissingWords(t *testing.T) {
+	require.Equal(t, []string{"-mca needs a value: -mca KEY VALUE"}, problems(t, "mpirun -mca btl -n 2 x")[:1])
+	require.Equal(t, []string{"-genv needs a value: -genv NAME VALUE"}, problems(t, "mpiexec -genv FOO -n 1 x")[:1])
+	require.Equal(t, "-v", mustParse(t, "mpirun -mca plm_rsh_args -v -n 2 x").Spec.Exports[0].Value)
+	require.Equal(t, "-n", mustParse(t, "mpiexec -genv FLAG=-n -n 2 x").Spec.Exports[0].Value)
+	require.Equal(t, []string{"--gdb: put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"}, problems(t, "mpirun --gdb -n 2 x"))
+	require.Equal(t, []string{"--gdb: put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"}, problems(t, "gorun --gdb -n 2 x"))
+}
+
 // TestLettersOfLaunchers: -N, -s and --debug mean to each launcher what they mean there.
 func TestLettersOfLaunchers(t *testing.T) {
 	require.Equal(t, []string{"x"}, mustParse(t, "mpirun -s -np 2 x").Spec.Reach.Copy)

@@ -255,7 +255,7 @@ func (p *parser) call(o *Option, a arg) (err error) {
 	case !o.Refused():
 		return o.set(p, a)
 	case o.TakesValue() || a.on:
-		return errors.New(o.refusal(a.value))
+		return errors.New(p.dialect.ownName(o.refusal(a.value)))
 	}
 	return nil
 }

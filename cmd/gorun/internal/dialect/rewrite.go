@@ -162,6 +162,11 @@ func (d *Dialect) values(option *Option, args []string) []string {
 			return nil
 		}
 	}
+	if n == 2 && isOption(args[1]) { // -mca KEY -n 2 ./prog; a flag may well be a value: -mca plm_rsh_args -v
+		if other, _, _ := d.match(args[1]); other != nil && other.TakesValue() {
+			return nil
+		}
+	}
 	return args[:n]
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/job"
 
 	"gorun/env/plan"
 	"gorun/internal/testneeds"
@@ -139,7 +142,7 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 				got, err := Parse(words[0], append(line, "prog"), around())
 				if o.Refused() {
 					require.ErrorContains(t, err, line[0], "%s %q", d.Name, line)
-					require.ErrorContains(t, err, o.refusal(valueIn(line)))
+					require.ErrorContains(t, err, d.ownName(o.refusal(valueIn(line))))
 					continue
 				}
 				if needs := needsOther[o.Names[0]]; needs != "" && err != nil {
@@ -273,7 +276,11 @@ func TestByName(t *testing.T) {
 	for name, want := range map[string]*Dialect{
 		"gorun": Gorun, "./gorun": Gorun, "/opt/bin/gorun-2": Gorun, "": Gorun, "torchrun": Torchrun, "/venv/bin/torchrun": Torchrun,
 		"mpirun": Mpirun, "mpiexec": Mpiexec, "orterun": Mpirun, "mpiexec.hydra": Mpiexec, "torch.distributed.launch": Launch,
+		"prterun": Mpirun, "mpirun.openmpi": Mpirun, "mpiexec.openmpi": Mpirun, "orterun.openmpi": Mpirun, "/usr/bin/mpiexec.mpich": Mpiexec, "mpirun.mpich": Mpiexec,
 	} {
 		require.Same(t, want, ByName(name), name)
+		if base := path.Base(name); want == Mpirun || want == Mpiexec {
+			require.Equal(t, base, rankStarter(job.App{Program: base}), "in a batch job it starts ranks itself")
+		}
 	}
 }
