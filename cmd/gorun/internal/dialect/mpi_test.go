@@ -150,6 +150,11 @@ func TestMissingWords(t *testing.T) {
 	require.Equal(t, []string{"-genv needs a value: -genv NAME VALUE"}, problems(t, "mpiexec -genv FOO -n 1 x")[:1])
 	require.Equal(t, "-v", mustParse(t, "mpirun -mca plm_rsh_args -v -n 2 x").Spec.Exports[0].Value)
 	require.Equal(t, "-n", mustParse(t, "mpiexec -genv FLAG=-n -n 2 x").Spec.Exports[0].Value)
+	require.Equal(t, []string{"–np begins with a dash that texts have and commands have not: write --np"}, problems(t, "mpirun –np 2 x"))
+	require.Equal(t, []string{
+		"—host=a begins with a dash that texts have and commands have not: write --host=a", "−n begins with a dash that texts have and commands have not: write -n",
+	}, problems(t, "gorun —host=a −n 2 x –y"))
+	require.Equal(t, "–x", mustParse(t, "gorun -- –x").Spec.Apps[0].Program)
 	require.Equal(t, []string{"--gdb: put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"}, problems(t, "mpirun --gdb -n 2 x"))
 	require.Equal(t, []string{"--gdb: put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"}, problems(t, "gorun --gdb -n 2 x"))
 }
