@@ -134,7 +134,9 @@ func (s *session) sendHello() error {
 
 // takeFacts hears what the nodes say of themselves.
 func (s *session) takeFacts() error {
-	if err := s.each(s.takeFactsOf); err != nil || len(s.nodes) == 1 {
+	err := s.each(s.takeFactsOf)
+	s.spec.CountSlots(s.facts())
+	if err != nil || len(s.nodes) == 1 {
 		return err
 	}
 	s.tellTwins()
@@ -258,11 +260,27 @@ func (s *session) hello() wire.Hello {
 			dir = s.spec.Dir
 		}
 		h.Programs = append(h.Programs, wire.Program{
-			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir,
+			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir, Path: s.searchPath(&app),
 			ScanStore: s.spec.Store.Mode == job.StoreAuto,
 		})
 	}
 	return h
+}
+
+// searchPath is where a program is looked for before the PATH of this environment: where the
+// user said, and in the PATH that he gives its ranks.
+func (s *session) searchPath(app *job.App) string {
+	dirs := app.Path
+	for _, e := range slices.Backward(slices.Concat(s.spec.Exports, app.Exports)) {
+		if e.Name != "PATH" || !e.HasValue || e.Remove {
+			continue
+		}
+		if dirs != "" {
+			dirs += ":"
+		}
+		return dirs + e.Value
+	}
+	return dirs
 }
 
 // helloFor is what one node is asked.

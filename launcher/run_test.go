@@ -393,6 +393,7 @@ func TestStdin(t *testing.T) {
 	}{
 		"rank 0":    {job.StdinWish{}, []string{`0 read "typed"`, `1 read ""`}},
 		"rank 1":    {job.StdinWish{Rank: 1}, []string{`0 read ""`, `1 read "typed"`}},
+		"both":      {job.StdinWish{Kind: job.StdinSome, Ranks: []int{0, 1}}, []string{`0 read "typed"`, `1 read "typed"`}},
 		"all ranks": {job.StdinWish{Kind: job.StdinAll}, []string{`0 read "typed"`, `1 read "typed"`}},
 		"none":      {job.StdinWish{Kind: job.StdinNone}, []string{`0 read ""`, `1 read ""`}},
 	} {

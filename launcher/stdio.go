@@ -44,6 +44,8 @@ func (s *session) stdio(numRanks int) wire.Stdio {
 		for rank := range numRanks {
 			io.Piped = append(io.Piped, rank)
 		}
+	case wish.Kind == job.StdinSome:
+		io.Piped = wish.Ranks
 	case out.PTY, !s.isHere(wish.Rank), isTerminal(in) && (numRanks > 1 || !foreground(in)):
 		io.Piped = []int{wish.Rank}
 	default:

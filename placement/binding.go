@@ -36,7 +36,7 @@ func (t *tree) bind(on *mapped, m MapBy, wish BindTo) error {
 	}
 	for j := range on.seats {
 		s := &on.seats[j]
-		if b.kind == m.Object && b.cpus <= 1 {
+		if b.kind == m.Object && b.cpus <= 1 && m.Count <= 1 {
 			err = b.inPlace(s)
 		} else {
 			err = b.below(s)
@@ -54,6 +54,7 @@ func (t *tree) newBinder(m MapBy, wish BindTo) (*binder, error) {
 	b.option = wish.String()
 	if !wish.Given {
 		b.kind, b.option = m.Object, m.String()
+		b.wish.Count, b.cpus = m.Count, max(b.cpus, m.Count)
 	}
 	threads := b.kind == ByThread || m.Object == ByThread && m.PPR == 0 || m.Threads // as Open MPI 4 counts
 	if m.PE > 0 {
@@ -126,12 +127,12 @@ func (b *binder) free(from int) int {
 	return -1
 }
 
-// below binds a rank to the emptiest object that meets its locale and to its
-// followers, until it has its CPUs.
+// below binds a rank to the emptiest object that meets its locale (of larger ones the
+// first) and to its followers, until it has its CPUs.
 func (b *binder) below(s *seat) error {
 	at := -1
 	for i, set := range b.objects {
-		if set.meets(s.locale) && (at < 0 || b.bound[i] < b.bound[at]) {
+		if set.meets(s.locale) && (at < 0 || b.bound[i] < b.bound[at] && set.within(s.locale)) {
 			at = i
 		}
 	}

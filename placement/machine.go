@@ -120,6 +120,16 @@ func (m Machine) Cores() int {
 	return len(seen)
 }
 
+// Slots returns how many ranks it takes where they are to be one per core: its cores, or
+// fewer where a quota keeps fewer busy; at least 1.
+func (m Machine) Slots() int {
+	slots := m.Cores()
+	if usable := m.UsableCPUs(); usable > 0 {
+		slots = min(slots, usable)
+	}
+	return max(1, slots)
+}
+
 // cpuTime is the smaller of n CPUs and the quota.
 func (m Machine) cpuTime(n int) float64 {
 	if m.Quota > 0 {

@@ -77,9 +77,20 @@ func (t *tree) places(m MapBy, gpus []GPU, gpusPerRank int) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	places := make([]place, len(sets))
-	for i, set := range sets {
-		places[i] = place{cpus: set, name: fmt.Sprintf("%s %d", nouns[cmp.Or(m.Object, ByBoard)], i)}
+	if m.Count > len(sets) {
+		return nil, fmt.Errorf("%s: %s has %s", m, t.name, t.count(m.Object))
+	}
+	var places []place
+	each := max(m.Count, 1)
+	for i := 0; i < len(sets); i += each {
+		p := place{name: fmt.Sprintf("%s %d", nouns[cmp.Or(m.Object, ByBoard)], i)}
+		for _, set := range sets[i:min(i+each, len(sets))] {
+			p.cpus = union(p.cpus, set)
+		}
+		if last := min(i+each, len(sets)) - 1; last > i {
+			p.name = fmt.Sprintf("%ss %d-%d", nouns[m.Object], i, last)
+		}
+		places = append(places, p)
 	}
 	return places, nil
 }

@@ -17,7 +17,7 @@ const (
 // ParseMapBy reads the value of --map-by in mpirun's spelling:
 // OBJECT[:MODIFIER…], ppr:N:OBJECT[:MODIFIER…] or :MODIFIER…, in any case; objects
 // and modifiers may be cut short as long as they are clear. Modifiers are
-// separated by ":" or ",".
+// separated by ":" or ",". Of a part of the machine a number may be one, as to Hydra.
 func ParseMapBy(value string) (MapBy, error) {
 	option := "--map-by " + value
 	m := MapBy{From: option}
@@ -77,7 +77,10 @@ func (m *MapBy) modify(option, modifier string) error {
 		m.PE = n
 		return nil
 	}
+	n, err := positive(lower)
 	switch {
+	case err == nil && m.PPR == 0 && m.Object.part():
+		m.Count = n
 	case lower == "span":
 		m.Span = true
 	case strings.HasPrefix("oversubscribe", lower):
@@ -211,7 +214,7 @@ func positive(text string) (int, error) {
 // lookUp finds the object that a word names: the word itself, or its beginning
 // where only one object begins so.
 func lookUp(option, kind, text string, words []word) (Object, error) {
-	lower := strings.ToLower(text)
+	lower := plainCache(strings.ToLower(text))
 	var found []Object
 	for _, w := range words {
 		if w.name == lower {
@@ -229,6 +232,15 @@ func lookUp(option, kind, text string, words []word) (Object, error) {
 		known = append(known, w.name)
 	}
 	return 0, unknown(option, kind, text, known)
+}
+
+// plainCache is Hydra's l2dcache, l2icache or l2ucache as l2cache.
+func plainCache(word string) string {
+	level, kind := strings.CutSuffix(word, "cache")
+	if kind && len(level) == len("l2d") && level[0] == 'l' && strings.IndexByte("diu", level[2]) >= 0 {
+		return level[:2] + "cache"
+	}
+	return word
 }
 
 func names(words []word) string {

@@ -43,6 +43,9 @@ type Request struct {
 	// machines' order. 0 or a missing entry: not said, which is one where other
 	// nodes have a number.
 	Slots []int
+	// CoreSlots says that the slots of some node are as many as it has cores, which are to
+	// be counted yet, or were.
+	CoreSlots bool
 	// SlotsFrom says in the user's words where Slots came from, such as
 	// "-H localhost:4".
 	SlotsFrom string
@@ -118,7 +121,7 @@ func (r Request) Places() bool {
 func (r Request) NeedsTopology() bool { return r.any(Request.needsTopology) }
 
 func (r Request) needsTopology() bool {
-	if r.Places() || r.GPUs.Free || r.PerNode.Kind == PerNodeCore { // who uses a GPU stands with the rest of it
+	if r.Places() || r.GPUs.Free || r.CoreSlots || r.PerNode.Kind == PerNodeCore { // who uses a GPU stands with the rest of it
 		return true
 	}
 	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
@@ -142,7 +145,7 @@ func (r Request) needsGPUs() bool {
 	case PerNodeAuto, PerNodeGPU:
 		return true
 	case PerNodeUnset:
-		if r.Ranks == 0 && !r.hasSlots() && r.MapBy.PPR == 0 {
+		if r.Ranks == 0 && !r.CoreSlots && !r.hasSlots() && r.MapBy.PPR == 0 {
 			return true
 		}
 	}
@@ -151,7 +154,7 @@ func (r Request) needsGPUs() bool {
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
 func (r Request) NeedsCPUs() bool {
-	return r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore
+	return r.CoreSlots || r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore
 }
 
 // hasSlots reports whether some node was given a number of slots. The others

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -96,6 +97,9 @@ type MapBy struct {
 	Object Object
 	// PPR is the number of ranks per object (ppr:N:OBJECT); 0: as many as there are.
 	PPR int
+	// Count is the number of objects that are one to the mapping, as Hydra writes it
+	// ("core:2"); 0 is 1.
+	Count int
 	// PE is the number of CPUs of each rank (pe=N): cores, or hardware threads where
 	// ranks are mapped or bound to those, or Threads says so. 0: not said.
 	PE int
@@ -134,6 +138,7 @@ func (m MapBy) value() string {
 		text string
 	}{
 		{m.Device != "", m.Device},
+		{m.Count > 0, strconv.Itoa(m.Count)},
 		{m.PE > 0, fmt.Sprintf("pe=%d", m.PE)},
 		{m.Span, "span"},
 		{m.Oversubscribe, "oversubscribe"},

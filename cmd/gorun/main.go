@@ -48,7 +48,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	case dialect.Help:
 		return write(stdout, stderr, inv.Dialect.Help())
 	case dialect.Version:
-		return write(stdout, stderr, version.Line()+"\n")
+		return write(stdout, stderr, version.Line()+"\n"+inv.Dialect.Speaks())
 	case dialect.Completion:
 		return write(stdout, stderr, inv.Dialect.Completion(inv.Shell))
 	}
@@ -123,7 +123,9 @@ func explain(stderr io.Writer, err error) int {
 	if more := len(lines) - mostProblems; more > 0 {
 		say(stderr, fmt.Sprintf("and %d more like these", more))
 	}
-	say(stderr, usage.Hint())
+	if hint := usage.Hint(); hint != "" {
+		say(stderr, hint)
+	}
 	return job.ExitUsage
 }
 

@@ -31,7 +31,7 @@ func ParseFile(name, text string) (File, error) {
 	for line := range strings.Lines(text) {
 		number++
 		line, _, _ = strings.Cut(line, "#")
-		words := strings.Fields(line)
+		words := fileWords(line)
 		if len(words) == 0 {
 			continue
 		}
@@ -59,6 +59,15 @@ func ParseFile(name, text string) (File, error) {
 	}
 	f.Hosts = Merge(f.Hosts)
 	return f, nil
+}
+
+// fileWords are a host and its pairs; around an = there may be blanks, as to Open MPI.
+func fileWords(line string) []string {
+	keys := strings.Split(line, "=")
+	for i := range keys[1:] {
+		keys[i], keys[i+1] = strings.TrimRight(keys[i], " \t"), strings.TrimLeft(keys[i+1], " \t")
+	}
+	return strings.Fields(strings.Join(keys, "="))
 }
 
 // fileStyle collects by what the writers of host files can be told apart.
@@ -124,6 +133,9 @@ func parseLine(words []string, room int) (all []Host, unused []string, err error
 			unused = append(unused, word)
 		}
 	}
+	if h.Slots == 0 && !h.CoreSlots {
+		h.Slots = h.MaxSlots // so does Open MPI
+	}
 	switch {
 	case h.MaxSlots > 0 && h.Slots > h.MaxSlots:
 		return nil, nil, fmt.Errorf("slots=%d is more than max-slots=%d", h.Slots, h.MaxSlots)
@@ -138,10 +150,10 @@ func parseLine(words []string, room int) (all []Host, unused []string, err error
 func (h *Host) set(key, value string) (known bool, err error) {
 	switch key {
 	case "slots", "cpu", "count":
-		if h.Slots != 0 {
+		if h.Slots != 0 || h.CoreSlots {
 			return true, errors.New("the number of slots is given twice")
 		}
-		h.Slots, err = parseSlots(value)
+		err = h.setSlots(value)
 	case "max-slots", "slots-max", "cpu-max", "count-max":
 		h.MaxSlots, err = parseSlots(value)
 	case "user", "username":

@@ -9,6 +9,7 @@
 //	node1:4,node2:4      four slots each
 //	node1,node1          the same as node1:2
 //	node[01-16,20]:8     seventeen hosts, eight slots each
+//	node1:*              as many as it has cores, as to Open MPI
 //	alice@node2:2222:4   who logs in, and at which port, before the slots
 //	[::1]:3, ::1         an IPv6 address needs brackets before numbers
 //
@@ -41,6 +42,9 @@ type Host struct {
 	Name string
 	// Slots is the number of ranks that the host is meant to take; 0: not said.
 	Slots int
+	// CoreSlots says that it takes as many as it has cores; Slots is 0 until somebody has
+	// counted them.
+	CoreSlots bool
 	// MaxSlots is the number of ranks that it must not exceed; 0: no limit.
 	MaxSlots int
 	// User and Port are how to log in there; "" and 0: not said.
@@ -105,6 +109,9 @@ func Sum(all []Host) Host {
 
 func sum(a, b Host) Host {
 	a.Slots = max(a.Slots, 1) + max(b.Slots, 1)
+	if a.CoreSlots = a.CoreSlots || b.CoreSlots; a.CoreSlots {
+		a.Slots = 0
+	}
 	if a.MaxSlots > 0 && b.MaxSlots > 0 {
 		a.MaxSlots += b.MaxSlots
 	} else {
@@ -135,6 +142,9 @@ func Select(all, wanted []Host) ([]Host, error) {
 			continue
 		}
 		h := all[at]
+		if w.Slots > 0 || w.CoreSlots {
+			h.Slots, h.CoreSlots = 0, w.CoreSlots
+		}
 		h.Slots, h.User, h.Port = cmp.Or(w.Slots, h.Slots), cmp.Or(w.User, h.User), cmp.Or(w.Port, h.Port)
 		h.From = w.From
 		selected = append(selected, h)

@@ -19,6 +19,8 @@ func TestParseList(t *testing.T) {
 		"::1":                     {{Name: "::1"}},
 		"[::1]":                   {{Name: "::1"}},
 		"fe80::1%eth0,10.0.0.1:2": {{Name: "fe80::1%eth0"}, {Name: "10.0.0.1", Slots: 2}},
+		"a:*,b:22:*":              {{Name: "a", CoreSlots: true}, {Name: "b", Port: 22, CoreSlots: true}},
+		"a:2,a:*":                 {{Name: "a", CoreSlots: true}},
 		"alice@a:2":               {{Name: "a", Slots: 2, User: "alice"}},
 		"a, b:2":                  {{Name: "a"}, {Name: "b", Slots: 2}},
 		"a:2222:4":                {{Name: "a", Port: 2222, Slots: 4}},
@@ -52,7 +54,7 @@ func TestParseListMistakes(t *testing.T) {
 		"a:0":                        {`the number of slots is "0"`},
 		"a:-1":                       {`the number of slots is "-1"`},
 		"a:+1":                       {`the number of slots is "+1"`},
-		"a:*":                        {`the number of slots is "*"`},
+		"a:**":                       {`the number of slots is "**"`},
 		"a:9999999":                  {"not a number from 1 to 1048576"},
 		"a:":                         {`the number of slots is ""`},
 		"a:1:2:3":                    {"behind a name come :SLOTS or :PORT:SLOTS"},
@@ -131,6 +133,8 @@ func TestDialects(t *testing.T) {
 		"a\nb # fast\n":                            {Dialect: "plain names", Hosts: []Host{{Name: "a", From: "h:1"}, {Name: "b", From: "h:2"}}},
 		"worker-1 slots=4\nworker-2 slots=4":       {Dialect: "Open MPI or DeepSpeed", Hosts: []Host{{Name: "worker-1", Slots: 4, From: "h:1"}, {Name: "worker-2", Slots: 4, From: "h:2"}}},
 		"a slots=2 max_slots=4":                    {Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 2, MaxSlots: 4, From: "h:1"}}},
+		"a max_slots=4\nb slots-max=2 slots = 1":   {Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 4, MaxSlots: 4, From: "h:1"}, {Name: "b", Slots: 1, MaxSlots: 2, From: "h:2"}}},
+		"a slots =4 max-slots= 8":                  {Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 4, MaxSlots: 8, From: "h:1"}}},
 		"u@a port=22":                              {Dialect: "Open MPI", Hosts: []Host{{Name: "a", User: "u", Port: 22, From: "h:1"}}},
 		"a:4 ifhn=a-ib\nb:2 ifhn=[fd00::2]":        {Dialect: "MPICH", Hosts: []Host{{Name: "a", Slots: 4, Address: "a-ib", From: "h:1"}, {Name: "b", Slots: 2, Address: "fd00::2", From: "h:2"}}},
 		"a user=bob":                               {Dialect: "MPICH", Hosts: []Host{{Name: "a", User: "bob", From: "h:1"}}},
@@ -169,6 +173,8 @@ func TestParseFileMistakes(t *testing.T) {
 		"a slots=2 cpu=3":              "h:1: cpu=3: the number of slots is given twice",
 		"a:2 slots=2":                  "the number of slots is given twice",
 		"a slots=4 max-slots=2":        "slots=4 is more than max-slots=2",
+		"a slots = x":                  `slots=x: the number of slots is "x"`,
+		"a slots =":                    `slots=: the number of slots is ""`,
 		"a b":                          `"b": after a host come key=value pairs`,
 		"a port=0":                     `"0" is no port`,
 		"a port=x":                     `"x" is no port`,
@@ -220,6 +226,10 @@ func TestSelect(t *testing.T) {
 	got, err = Select(all, []Host{{Name: "a", User: "v", Port: 22, From: "-H"}})
 	require.NoError(t, err)
 	require.Equal(t, []Host{{Name: "a", Slots: 4, User: "v", Port: 22, From: "-H"}}, got)
+
+	got, err = Select(append(all, Host{Name: "c", CoreSlots: true}), []Host{{Name: "a", CoreSlots: true}, {Name: "c", Slots: 2}})
+	require.NoError(t, err)
+	require.Equal(t, []Host{{Name: "a", User: "u", CoreSlots: true}, {Name: "c", Slots: 2}}, got)
 
 	_, err = Select(all, []Host{{Name: "c1", From: "-H c[1-2]"}, {Name: "b"}, {Name: "c2", From: "-H c[1-2]"}})
 	require.EqualError(t, err, "-H c[1-2]: the host file does not have c[1-2]")

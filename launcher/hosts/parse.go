@@ -112,11 +112,10 @@ func (h *Host) setNumbers(numbers []string) (err error) {
 	case 0:
 		return nil
 	case 1:
-		h.Slots, err = parseSlots(numbers[0])
-		return err
+		return h.setSlots(numbers[0])
 	case 2:
 		if h.Port, err = parsePort(numbers[0]); err == nil {
-			h.Slots, err = parseSlots(numbers[1])
+			err = h.setSlots(numbers[1])
 		}
 		return err
 	}
@@ -198,8 +197,16 @@ func parsePort(text string) (int, error) {
 	return int(n), nil
 }
 
-// parseSlots reads a number of slots. Open MPI's * (all cores) needs facts of
-// that host and is refused.
+// setSlots takes a number of slots, or Open MPI's * for all cores.
+func (h *Host) setSlots(text string) (err error) {
+	if h.CoreSlots = text == "*"; h.CoreSlots {
+		return nil
+	}
+	h.Slots, err = parseSlots(text)
+	return err
+}
+
+// parseSlots reads a number of slots.
 func parseSlots(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxSlots || text[0] == '+' {

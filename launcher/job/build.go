@@ -49,8 +49,9 @@ func (s *Spec) Request() placement.Request {
 	for _, h := range s.Hosts {
 		r.Slots = append(r.Slots, h.Slots)
 		r.MaxSlots = append(r.MaxSlots, h.MaxSlots)
+		r.CoreSlots = r.CoreSlots || h.CoreSlots
 	}
-	r.SlotsFrom, r.SlotsAllotted = cmp.Or(s.SlotsFrom, s.HostsFrom), s.Reach.Engine != nil
+	r.SlotsFrom, r.SlotsAllotted = cmp.Or(s.SlotsFrom, s.HostsFrom), s.Reach.Engine != nil || r.CoreSlots // whose number nobody said
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
 	r.Oversubscribe = s.Oversubscribe
@@ -195,10 +196,16 @@ func notesOf(facts []Facts) (notes []string) {
 
 // check refuses a rank that does not exist: nobody would read, without a word.
 func (w StdinWish) check(ranks int) error {
-	if w.Kind != StdinRank || w.Rank >= 0 && w.Rank < ranks {
-		return nil
+	wanted := w.Ranks
+	if w.Kind == StdinRank {
+		wanted = []int{w.Rank}
 	}
-	return fmt.Errorf("--stdin %d: no such rank: the job has %s, numbered from 0", w.Rank, plural(ranks, "rank"))
+	for _, rank := range wanted {
+		if rank < 0 || rank >= ranks {
+			return fmt.Errorf("--stdin %d: no such rank: the job has %s, numbered from 0", rank, plural(ranks, "rank"))
+		}
+	}
+	return nil
 }
 
 // String says which ranks read, as a plan shows it.
@@ -208,6 +215,8 @@ func (w StdinWish) String() string {
 		return "every rank"
 	case StdinNone:
 		return "no rank"
+	case StdinSome:
+		return "ranks " + Fold(w.Ranks)
 	}
 	return fmt.Sprintf("rank %d", w.Rank)
 }

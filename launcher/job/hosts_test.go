@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -166,4 +167,35 @@ func TestJoinedNodes(t *testing.T) {
 	assert.Equal(t, [][]int{{0}, {1, 2, 3}}, p.Supervision().Nodes)
 	assert.Equal(t, "4 ranks: one per slot (as each node's own command line says)", p.Why)
 	assert.Equal(t, "vi", p.variable(3, "EDITOR").Value)
+}
+
+// TestCoreSlots: hosts whose slots are their cores are filled in their order, up to a limit;
+// nobody said the number, so that idle ones are no mistake.
+func TestCoreSlots(t *testing.T) {
+	for name, c := range map[string]struct {
+		ranks int
+		want  []int
+	}{
+		"no number": {0, []int{2, 3, 1}}, "few": {1, []int{1, 0, 0}}, "some": {4, []int{2, 2, 0}},
+	} {
+		spec, facts := onHosts(0, 0, 1)
+		spec.Apps[0].NumRanks, spec.Oversubscribe = c.ranks, true
+		spec.Hosts[0].CoreSlots, spec.Hosts[1].CoreSlots, spec.Hosts[1].MaxSlots = true, true, 3
+		for i, cpus := range []string{"0-1", "0-7", "0-7"} {
+			var err error
+			facts[i].Machine.CPUs, err = placement.ParseCPUSet(cpus)
+			require.NoError(t, err)
+		}
+		require.True(t, spec.Request().NeedsCPUs())
+		require.True(t, spec.Request().NeedsTopology())
+		require.False(t, spec.Request().NeedsGPUs())
+		spec.CountSlots(facts)
+		p := planOf(t, spec, facts)
+		got := make([]int, 3)
+		for _, n := range p.Nodes {
+			got[n.Fact] = len(n.Ranks)
+		}
+		require.Equal(t, c.want, got, name)
+		require.NotContains(t, strings.Join(p.Notes, "\n"), "idle", name)
+	}
 }

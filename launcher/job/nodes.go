@@ -29,6 +29,20 @@ func inParentheses(text string) string {
 	return " (" + text + ")"
 }
 
+// CountSlots fills in the slots of hosts that have as many as cores. Facts are those of the
+// wish's hosts, in their order.
+func (s *Spec) CountSlots(facts []Facts) {
+	s.Hosts = slices.Clone(s.Hosts)
+	for i := range s.Hosts[:min(len(s.Hosts), len(facts))] {
+		if h := &s.Hosts[i]; h.CoreSlots {
+			h.Slots = facts[i].Machine.Slots()
+			if h.MaxSlots > 0 {
+				h.Slots = min(h.Slots, h.MaxSlots)
+			}
+		}
+	}
+}
+
 // layout has the ranks placed.
 func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
 	if slices.ContainsFunc(facts, func(f Facts) bool { return f.Seat != nil }) {

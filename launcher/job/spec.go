@@ -232,6 +232,8 @@ type App struct {
 	// Args are its arguments, never touched except as LocalRankFlag and
 	// SubstituteLocalRank say.
 	Args []string
+	// Path are directories to look for it in before those of PATH, with colons between them.
+	Path string
 	// Start says how the program is started; the zero value decides from the file.
 	Start Start
 	// Interpreter is the Python that was asked for by name; "" finds one.
@@ -388,12 +390,15 @@ const (
 	StdinAll
 	// StdinNone: no rank.
 	StdinNone
+	// StdinSome: each of StdinWish.Ranks gets a copy.
+	StdinSome
 )
 
 // StdinWish is --stdin.
 type StdinWish struct {
-	Kind StdinKind
-	Rank int
+	Kind  StdinKind
+	Rank  int   // with StdinRank
+	Ranks []int // with StdinSome, in their order
 }
 
 // LabelMode says when lines carry their rank.

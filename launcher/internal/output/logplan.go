@@ -81,7 +81,7 @@ func (p LogPlan) makeNamed() error {
 				continue
 			}
 			if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-				return dirError(err)
+				return fmt.Errorf("make the directory of %s: %w", printable.Text(name), cause(err)) // no --log-dir named it
 			}
 			if p.Attempt > 0 {
 				continue

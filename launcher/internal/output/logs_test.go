@@ -170,6 +170,8 @@ func TestNoFilesUnlessAsked(t *testing.T) {
 func TestLogDirThatCannotBeMade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	below, err := ParsePattern(file + "/rank.%r")
+	require.NoError(t, err)
 	for _, tt := range []struct {
 		plan LogPlan
 		want string
@@ -178,6 +180,7 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file + ": not a directory; --log-dir takes a directory that can be written to"},
 		{LogPlan{Dir: "/proc/no/such"}, "make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to"},
 		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}}, "no such file or directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file + "/rank.0: not a directory"},
 	} {
 		tt.plan.RunID = "none"
 		_, err := OpenLogs(tt.plan)

@@ -138,6 +138,9 @@ func (w *Wish) notExecutable(name string, f file) *Error {
 	case strings.HasSuffix(name, ".sh"):
 		return refused(name, "has no run bit").hint("name what runs it: sh " + word(f.exec))
 	}
+	if how := compiled(f.exec); how != "" {
+		return refused(name, "is no program yet").hint(how)
+	}
 	return refused(name, "has no run bit and does not look like a program")
 }
 

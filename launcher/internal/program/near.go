@@ -13,8 +13,14 @@ const nearLimit = 10000
 // notFound adds to err the file that was probably meant: in the directory that was
 // named, or where the file's name stands alone in the working directory.
 func (w *Wish) notFound(name string, err *Error) *Error {
+	if whole := w.unquoted(name); whole != "" {
+		return err.hint("its name has a blank: write " + word(whole))
+	}
 	dir, base := path.Split(name)
 	if near := w.nearest(dir, base); near != "" {
+		if how := compiled(near); how != "" {
+			return err.hint(how)
+		}
 		return err.hint("did you mean " + word(near) + "?")
 	}
 	if dir != "" {
@@ -33,6 +39,34 @@ func (w *Wish) notFound(name string, err *Error) *Error {
 		return err.hint("did you mean " + word(near) + "?")
 	}
 	return err
+}
+
+// unquoted is the file that is meant where a shell split its name at a blank, "" where there is
+// none.
+func (w *Wish) unquoted(name string) string {
+	const most = 4 // words
+	for _, more := range w.Args[:min(len(w.Args), most)] {
+		name += " " + more
+		if f := w.local(name); strings.Contains(name, "/") && f.stat() == nil && f.isRegular() {
+			return name
+		}
+	}
+	return ""
+}
+
+// compilers are those of MPI programs, by the ending of what they read.
+var compilers = map[string]string{
+	".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".f": "mpifort", ".f90": "mpifort", ".F90": "mpifort", ".cu": "nvcc",
+}
+
+// compiled is how a source file becomes a program, "" where it is none.
+func compiled(file string) string {
+	ending := path.Ext(file)
+	compiler := compilers[ending]
+	if compiler == "" {
+		return ""
+	}
+	return word(file) + " is to be compiled first, such as by " + compiler + " -o " + word(strings.TrimSuffix(file, ending)) + " " + word(file)
 }
 
 // nearest is the path of the file in dir, as seen from the ranks' working

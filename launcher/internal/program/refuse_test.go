@@ -16,7 +16,7 @@ func TestRefuse(t *testing.T) {
 	long := strings.Repeat("/long", 60)
 	sh := "#!/bin/sh\n"
 	dir := folder(t, map[string]string{
-		"trainer*": binaryHead(nil), "train.py": "x\n", "notes.txt": "hello\n", "norun": sh, "norun.sh": "echo\n", "elf": binaryHead(nil),
+		"trainer*": binaryHead(nil), "train.py": "x\n", "notes.txt": "hello\n", "solve.f90": "end\n", "two words*": sh, "norun": sh, "norun.sh": "echo\n", "elf": binaryHead(nil),
 		"empty*": "", "text*": "echo hello\n", "text.pl*": "print 1\n", "noise*": "\x00\x01\x02\x00", "dangling": "->nowhere", "loop": "->loop",
 		"mac*": "\xcf\xfa\xed\xfe\x00\x00\x00\x00", "windows*": "MZ\x00\x00",
 		"cut*": "\x7fELF\x02\x01\x01", "foreign*": binaryHead(func(h []byte) { binary.LittleEndian.PutUint16(h[18:], 243) }),
@@ -47,6 +47,9 @@ func TestRefuse(t *testing.T) {
 		"mistyped plain":               {wish: Wish{Name: "Trainer"}, code: 127, reason: "Trainer: not found in PATH or the working directory", hint: "did you mean ./trainer?"},
 		"ending left out":              {wish: Wish{Name: "train"}, code: 127, reason: "train: not found in PATH or the working directory", hint: "did you mean ./train.py?"},
 		"in the wrong directory":       {wish: Wish{Name: "build/trainer"}, code: 127, reason: "build/trainer: no such file", hint: "did you mean ./trainer?"},
+		"source":                       {wish: Wish{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet", hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90"},
+		"not built":                    {wish: Wish{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory", hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90"},
+		"not quoted":                   {wish: Wish{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file", hint: "its name has a blank: write './two words'"},
 		"mistyped in PATH":             {wish: Wish{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory", hint: "did you mean nccl-test?"},
 		"control bytes":                {wish: Wish{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`},
 		"below a file":                 {wish: Wish{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory"},

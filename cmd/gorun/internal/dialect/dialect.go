@@ -51,6 +51,7 @@ type Dialect struct {
 	reportsAsOpenMPI bool     // --report-bindings speaks as Open MPI does
 	timeoutCode      int      // exit code at the deadline; 0: gorun's own
 	like             string   // the launcher that has this exit code
+	speaks           string   // whose command lines it takes, where tools ask for that by --version
 }
 
 // example is a line of the help.
@@ -94,6 +95,7 @@ var (
 		fallbacks:    mpirunFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
 		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI", reportsAsOpenMPI: true,
+		speaks: "the command lines of Open MPI 4 and 5 (OpenRTE, PRRTE)",
 	}
 	Mpiexec = &Dialect{
 		Name:  "mpiexec",
@@ -110,6 +112,7 @@ var (
 		fallbacks:    mpiexecFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
 		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true,
+		speaks: "the command lines of MPICH's mpiexec (HYDRA) and of Intel(R) MPI's",
 	}
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{
@@ -198,12 +201,21 @@ func ByName(argv0 string) *Dialect {
 		return Torchrun
 	case "torch.distributed.launch":
 		return Launch
-	case "mpirun", "orterun":
+	case "mpirun", "orterun", "prterun", "mpirun.openmpi", "orterun.openmpi", "mpiexec.openmpi":
 		return Mpirun
-	case "mpiexec", "mpiexec.hydra":
+	case "mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun.mpich":
 		return Mpiexec
 	}
 	return Gorun
+}
+
+// Speaks is the line of --version by which tools that look for a launcher's name know whose
+// options they may use; "" where it is gorun's own name that they look for.
+func (d *Dialect) Speaks() string {
+	if d.speaks == "" {
+		return ""
+	}
+	return "called " + d.Name + " it takes " + d.speaks + "\n"
 }
 
 // Parse reads a command line: argv0 is the name that gorun was called by, args

@@ -174,6 +174,7 @@ func TestSpec(t *testing.T) {
 		"gorun --stdin all x":                        {Stdin: job.StdinWish{Kind: job.StdinAll}},
 		"gorun --stdin none x":                       {Stdin: job.StdinWish{Kind: job.StdinNone}},
 		"gorun --stdin 3 x":                          {Stdin: job.StdinWish{Rank: 3}},
+		"gorun --stdin 1,3-4 x":                      {Stdin: job.StdinWish{Kind: job.StdinSome, Ranks: []int{1, 3, 4}}},
 		"gorun --label=always x":                     {Output: job.OutputWish{Label: job.LabelAlways}},
 		"gorun --label never x":                      {Output: job.OutputWish{Label: job.LabelNever}},
 		"gorun -l x":                                 {Output: job.OutputWish{Label: job.LabelAlways}},
@@ -429,7 +430,23 @@ func TestUsageErrorUnwraps(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	var usage *UsageError
 	require.True(t, errors.As(err, &usage))
-	require.Equal(t, "run gorun --help", usage.Hint())
+	require.Empty(t, usage.Hint(), "the help does not have that file")
+}
+
+// TestHints: the help is named where somebody does not know what there is.
+func TestHints(t *testing.T) {
+	for line, want := range map[string]string{
+		"mpirun -n 2":                  "run mpirun --help",
+		"mpirun --nonsense x":          "run mpirun --help",
+		"mpiexec -n 1 a : --nosense b": "run mpiexec --help",
+		"gorun -np x y":                "",
+		"mpirun -H a:x y":              "",
+	} {
+		_, err := parse(line)
+		var usage *UsageError
+		require.ErrorAs(t, err, &usage, line)
+		require.Equal(t, want, usage.Hint(), line)
+	}
 }
 
 // Two tokens for tests alone.

@@ -16,6 +16,7 @@ func (p *parser) addApp(words []string) {
 	if len(words) > 0 {
 		p.app.Program, p.app.Args = words[0], words[1:]
 	}
+	p.app.Path = cmp.Or(p.app.Path, p.mpi.path)
 	p.app.Start = p.startOf()
 	p.app.Interpreter = p.interpreter()
 	p.app.SubstituteLocalRank = p.dialect.python
@@ -86,6 +87,7 @@ func (p *parser) finish() (Invocation, error) {
 		return p.finishBatch()
 	}
 	p.finishEnvironmentLists()
+	p.finishPrefixes()
 	p.finishApps()
 	p.checkPrograms()
 	p.settleReach()
@@ -124,7 +126,7 @@ func (p *parser) checkPrograms() {
 		case app.Program == "" && len(apps) > 1:
 			p.problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
 		case app.Program == "":
-			p.problem(fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed))
+			p.problem(helpNeeded{fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed)})
 		case app.NumRanks == 0 && len(apps) > 1:
 			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s", app.Program, howToCount(i, app.Program)))
 		}

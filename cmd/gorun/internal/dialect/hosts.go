@@ -12,9 +12,8 @@ import (
 // finishHosts reads the lists and the file of hosts. The names of this host become
 // one, to which nobody logs in.
 func (p *parser) finishHosts() {
-	listed, ok := p.listedHosts()
-	filed, fileOK := p.filedHosts()
-	if !ok || !fileOK {
+	all, ok := p.namedHosts()
+	if !ok {
 		return
 	}
 	p.findEngine()
@@ -23,17 +22,8 @@ func (p *parser) finishHosts() {
 		p.finishHosts()
 		return
 	}
-	all, from := listed, p.hostsFrom()
-	switch {
-	case len(filed) > 0 && len(listed) > 0:
-		var err error
-		if all, err = hosts.Select(filed, listed); err != nil {
-			p.problem(err)
-			return
-		}
-	case len(filed) > 0:
-		all = filed
-	case len(listed) == 0:
+	from := p.hostsFrom()
+	if len(all) == 0 {
 		p.engineHosts()
 		p.refuseExclude()
 		return
@@ -56,12 +46,43 @@ func (p *parser) someAppsOpen() bool {
 }
 
 // hostsGiven reports whether the hosts were named, or meant to be.
-func (p *parser) hostsGiven() bool { return len(p.hostLists) > 0 || p.hostFile.from != "" }
+func (p *parser) hostsGiven() bool {
+	return len(p.hostLists) > 0 || p.hostFile.from != "" || p.ownHostFiles()
+}
 
-// listedHosts joins the lists of all -H options.
-func (p *parser) listedHosts() (all []hosts.Host, ok bool) {
+// namedHosts are those of the lists and of the host file: of both, what the lists choose
+// from the file.
+func (p *parser) namedHosts() (all []hosts.Host, ok bool) {
+	if p.ownHostFiles() {
+		return p.hostsOfPrograms()
+	}
+	listed, ok := p.listedHosts(p.hostLists)
+	filed, fileOK := p.filedHosts(p.hostFile)
+	if !ok || !fileOK {
+		return nil, false
+	}
+	return p.chooseHosts(filed, listed)
+}
+
+// chooseHosts are those of a host file that lists name; without one of both, the other's.
+func (p *parser) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok bool) {
+	switch {
+	case len(filed) == 0:
+		return listed, true
+	case len(listed) == 0:
+		return filed, true
+	}
+	all, err := hosts.Select(filed, listed)
+	if err != nil {
+		p.problem(err)
+	}
+	return all, err == nil
+}
+
+// listedHosts joins the lists of several -H options.
+func (p *parser) listedHosts(lists []arg) (all []hosts.Host, ok bool) {
 	ok = true
-	for _, list := range p.hostLists {
+	for _, list := range lists {
 		found, err := hosts.ParseList(list.value, list.from)
 		if err != nil {
 			p.problem(err)
@@ -72,17 +93,17 @@ func (p *parser) listedHosts() (all []hosts.Host, ok bool) {
 	return hosts.Merge(all), ok
 }
 
-// filedHosts reads the host file.
-func (p *parser) filedHosts() ([]hosts.Host, bool) {
-	if p.hostFile.from == "" {
+// filedHosts reads a host file, if there is one.
+func (p *parser) filedHosts(a arg) ([]hosts.Host, bool) {
+	if a.from == "" {
 		return nil, true
 	}
-	content, err := p.around.ReadFile(p.hostFile.value)
+	content, err := p.around.ReadFile(a.value)
 	if err != nil {
-		p.problem(fmt.Errorf("%s: %w", p.hostFile.from, err))
+		p.problem(fmt.Errorf("%s: %w", a.from, err))
 		return nil, false
 	}
-	file, err := hosts.ParseFile(p.hostFile.value, string(content))
+	file, err := hosts.ParseFile(a.value, string(content))
 	for _, note := range file.Notes {
 		p.note(note)
 	}
@@ -91,7 +112,7 @@ func (p *parser) filedHosts() ([]hosts.Host, bool) {
 		return nil, false
 	}
 	if p.inv.Verbose > 0 {
-		p.note(p.hostFile.value + ": the host file's dialect: " + file.Dialect)
+		p.note(a.value + ": the host file's dialect: " + file.Dialect)
 	}
 	return file.Hosts, true
 }
@@ -102,7 +123,13 @@ func (p *parser) hostsFrom() string {
 	for _, list := range p.hostLists {
 		from = joinWords(from, list.from)
 	}
-	return joinWords(from, p.hostFile.from)
+	if !p.ownHostFiles() {
+		return joinWords(from, p.hostFile.from)
+	}
+	for _, file := range p.appFiles {
+		from = joinWords(from, file.from)
+	}
+	return from
 }
 
 // isHere reports whether a name means this host.

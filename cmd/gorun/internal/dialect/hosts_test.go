@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"io/fs"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,6 +28,9 @@ func TestOtherHosts(t *testing.T) {
 		"gorun -H n[1-4] --nnodes 2 --exclude n1 x":        "n2 n3",
 		"gorun -H a -H b,a x":                              "a:2 b",
 		"gorun -H a,b -n 3 --nproc-per-node 2 x":           "a b",
+		"gorun -H a:*,b x":                                 "a:* b",
+		"mpirun -H a:*,b,here:* x":                         "a:* b:1 here:**",
+		"mpiexec -ppn 2 -n 4 -H a:*,b x":                   "a:2 b:2",
 
 		"gorun -H a,b --nnodes 3 x":               "! --nnodes 3: there are 2 hosts in -H a,b",
 		"gorun -H a,b --exclude a --nnodes 2 x":   "! --nnodes 2: there are 1 hosts in -H a,b --exclude a",
@@ -58,11 +62,54 @@ func TestOtherHosts(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun x", "GORUN_EXCLUDE=b").Notes)
 }
 
+// TestProgramsWithHostFiles: each program may have a host file of its own, and -H chooses from
+// that; the one before the first program is then that program's.
+func TestProgramsWithHostFiles(t *testing.T) {
+	files := map[string]string{"f1": "a slots=2\nb slots=4\n", "f2": "b slots=3\nc max_slots=2\n", "open": "a\nd slots=2\n"}
+	here := around()
+	here.ReadFile = func(name string) ([]byte, error) {
+		text, found := files[name]
+		if !found {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(text), nil
+	}
+	for line, want := range map[string][]string{
+		"mpirun -n 1 --hostfile f1 x : -n 1 --hostfile f2 y":      {"a:2 b:4 c:2", "a:2 b:4", "b:3 c:2"},
+		"mpiexec -n 1 -f f1 x : -n 1 -f f2 y":                     {"a:2 b:4 c:2", "a:2 b:4", "b:3 c:2"},
+		"mpirun -n 1 --hostfile f1 -H b x : -n 1 -machine ./f1 y": nil,
+		"mpirun -n 1 --hostfile f1 -H b x : -n 1 -hostfile f2 y":  {"b:4 c:2", "b:4", "b:3 c:2"},
+		"mpirun -n 1 -H d,d x : -n 1 -hostfile f1 y : -n 1 z":     {"d:2 a:2 b:4", "d:2", "a:2 b:4", ""},
+		"mpirun -n 1 -H b x : -n 1 -hostfile f1 y : -n 1 -H b z":  {"b:4 a:2", "b", "a:2 b:4", "b"},
+		"gorun -n 1 --hostfile f1 x : -n 1 y":                     {"a:2 b:4", "", ""},
+		"gorun -n 1 x : -n 1 --hostfile open y":                   {"a d:2", "", "a d:2"},
+		"mpirun -n 1 x : -n 1 --hostfile open y":                  {"a:* d:2", "", "a d:2"},
+		"mpirun --hostfile open y":                                {"a:* d:2", ""},
+	} {
+		words := strings.Fields(line)
+		inv, err := Parse(words[0], words[1:], here)
+		if want == nil {
+			require.ErrorContains(t, err, "-machine ./f1: file does not exist", line)
+			continue
+		}
+		require.NoError(t, err, line)
+		got := []string{listed(inv.Spec.Hosts)}
+		for _, app := range inv.Spec.Apps {
+			got = append(got, listed(app.Hosts))
+		}
+		require.Equal(t, want, got, line)
+		require.Equal(t, job.CountUnset, inv.Spec.PerNode.Kind, line)
+	}
+}
+
 // listed writes hosts as -H has them, this one with a star.
 func listed(all []hosts.Host) string {
 	words := make([]string, len(all))
 	for i, h := range all {
 		words[i] = h.Name
+		if h.CoreSlots {
+			words[i] += ":*"
+		}
 		if h.Slots > 0 {
 			words[i] += ":" + strconv.Itoa(h.Slots)
 		}

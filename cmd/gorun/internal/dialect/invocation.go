@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"io/fs"
 	"net/netip"
 	"strings"
@@ -128,5 +129,18 @@ func (e *UsageError) Error() string { return strings.Join(e.Lines(), "\n") }
 // Unwrap returns the problems.
 func (e *UsageError) Unwrap() error { return e.Problems }
 
-// Hint says where to look next.
-func (e *UsageError) Hint() string { return "run " + e.Dialect.Name + " --help" }
+// Hint says where to look next, "" where the problems say themselves what to do.
+func (e *UsageError) Hint() string {
+	for _, problem := range e.Problems.Errors {
+		if errors.As(problem, new(helpNeeded)) {
+			return "run " + e.Dialect.Name + " --help"
+		}
+	}
+	return ""
+}
+
+// helpNeeded is a mistake of somebody who does not know what there is.
+type helpNeeded struct{ error }
+
+// Unwrap returns the mistake.
+func (e helpNeeded) Unwrap() error { return e.error }

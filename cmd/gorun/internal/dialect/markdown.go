@@ -44,8 +44,8 @@ active virtual environment is taken, else python3.
 **Names.** Called ` + "`torchrun`" + ` (by a symbolic link) gorun has torchrun's conventions: programs are Python's unless ` + "`--no-python`" + `,
 one rank per node unless told otherwise, 30 s of grace, unambiguous prefixes of options, ` + "`${local_rank}`" + ` replaced in arguments,
 PYTHON_EXEC names the interpreter (GORUN_PYTHON is stronger), TORCH_ELASTIC_SHUTDOWN_TIMEOUT the grace, and none of mpirun's options. ` + "`gorun launch`" + `, or the name
-` + "`torch.distributed.launch`" + `, is that with ` + "`--local-rank=N`" + ` before the script's arguments unless ` + "`--use-env`" + `. Called ` + "`mpirun`, `orterun`, `mpiexec` or `mpiexec.hydra`" + ` it has the
-conventions of those ([mpirun.md](mpirun.md)), and rank 0 hosts the store.
+` + "`torch.distributed.launch`" + `, is that with ` + "`--local-rank=N`" + ` before the script's arguments unless ` + "`--use-env`" + `. Called ` + "`mpirun`, `orterun`, `mpiexec`, `mpiexec.hydra` or another name in [mpirun.md](mpirun.md)" + ` it has the
+conventions of those, and rank 0 hosts the store.
 
 **Hosts.** ` + "`-H`" + ` takes names or addresses with commas between them, each with the ranks that the host is meant to take behind a colon: ` + "`node1:4`" + `.
 ` + "`node[01-16,20]:8`" + ` is a range, padded as its first number is; several brackets are each with each. Before the name may stand a user, between name and

@@ -14,9 +14,12 @@ import (
 type mpiGiven struct {
 	defaultHosts arg // --default-hostfile
 	nolocal      arg
-	noOver, over arg // of --nooversubscribe and --oversubscribe
-	perNode      arg // -ppn and its like
-	bare         arg // -genvnone and its like
+	noOver, over arg    // of --nooversubscribe and --oversubscribe
+	perNode      arg    // -ppn and its like
+	bare         arg    // -genvnone and its like
+	whole        arg    // -envall
+	path         string // -gpath
+	prefixes     []arg  // --prefix of each program
 	preload      bool
 	threads      arg // --use-hwthread-cpus and its like
 	sshArgs      struct {
@@ -106,8 +109,7 @@ func (p *parser) setMachines(a arg) error {
 	if !strings.Contains(a.value, "/") {
 		return p.setHosts(a)
 	}
-	p.hostFile = a
-	return nil
+	return p.setHostFile(a)
 }
 
 // setMembind takes Hydra's words for the policy of memory.

@@ -101,6 +101,9 @@ func (p *parser) finishBare() {
 		return
 	}
 	p.inv.Spec.ExportsOnly = true
+	if p.mpi.whole.from != "" {
+		p.problem(fmt.Errorf("%s contradicts %s", p.mpi.whole.from, p.mpi.bare.from))
+	}
 	word := strings.Fields(p.mpi.bare.from)[0]
 	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.inv.Spec.Apps) > 1 && p.bareApps < len(p.inv.Spec.Apps) {
 		p.problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or -envexcl NAME,... for what one of them is not to have", p.mpi.bare.from))

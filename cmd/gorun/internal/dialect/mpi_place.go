@@ -73,8 +73,14 @@ func (p *parser) contradicts(a arg, was string, differs bool) bool {
 func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 	fields := strings.Split(value, ":")
 	switch lower := strings.ToLower(fields[0]); {
-	case lower == "board":
+	case lower == "board", lower == "machine":
 		fields[0] = "slot"
+	case deviceWord(lower) == "nic" && lower != "nic":
+		return "", errors.New("use --map-by nic, or --map-by dist:NAME for the NUMA nodes in the order of their distance to one")
+	case lower == "gpu" && len(fields) == 2 && isNumber(fields[1]):
+		return "", fmt.Errorf("use --map-by gpu --gpus-per-rank %s", fields[1])
+	case deviceWord(lower) == "gpu" && lower != "gpu":
+		return "", fmt.Errorf("use --map-by gpu --gpus %s", lower[len("gpu"):])
 	case lower == "seq", strings.HasPrefix(lower, "pe-list="):
 		return "", errors.New("use --rankfile FILE, whose lines such as rank 0=node1 slot=0-3 say where each rank is")
 	case lower == "rankfile" && len(fields) == 1 && p.place().RankFile != nil:
@@ -171,8 +177,8 @@ func (p *parser) setBindTo(a arg) error {
 		value = "core"
 	case lower == "cpu-list", strings.HasPrefix(lower, "cpu-list:"):
 		return fmt.Errorf("use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST %s ... for those of the job", p.dialect.Name)
-	case lower == "gpu", lower == "ib", lower == "en", lower == "eth", lower == "hfi":
-		return fmt.Errorf("gorun binds ranks to CPUs near a device: use %s", map[bool]string{true: "--map-by gpu", false: "--map-by nic"}[lower == "gpu"])
+	case deviceWord(lower) != "":
+		return fmt.Errorf("gorun binds ranks to CPUs near a device: use --map-by %s", deviceWord(lower))
 	}
 	b, err := placed("--bind-to", arg{value: value}, placement.ParseBindTo)
 	if err != nil {

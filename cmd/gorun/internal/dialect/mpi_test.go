@@ -133,6 +133,32 @@ func TestBlocks(t *testing.T) {
 	require.True(t, mustParse(t, "mpiexec -n 1 -envnone x : -n 1 -envnone y").Spec.ExportsOnly)
 }
 
+// TestEnvironmentOfPrograms: -envall may stand before each program, and -tune is Intel's.
+func TestEnvironmentOfPrograms(t *testing.T) {
+	require.True(t, mustParse(t, "mpiexec -n 1 -envall x : -n 1 -envall y").Spec.ExportAll)
+	require.Equal(t, []string{"-envall contradicts -genvnone"}, problems(t, "mpiexec -genvnone -n 1 x : -n 1 -envall y"))
+	want := job.Export{Name: "I_MPI_TUNING_BIN", Value: "/opt/t.dat", HasValue: true, From: "-tune /opt/t.dat"}
+	require.Equal(t, []job.Export{want}, mustParse(t, "mpiexec -tune /opt/t.dat -n 2 x").Spec.Exports)
+	require.Equal(t, []string{"-tune=: the value is empty"}, problems(t, "mpiexec -tune= -n 2 x"))
+	require.Contains(t, mustParse(t, "mpiexec -am tune.conf -n 2 x").Spec.Exports[0].Name, "OMPI_MCA_", "which is Open MPI's")
+}
+
+// TestMissingWords: an option in the place of a parameter's value is none, and what refusals
+// say to type begins with the user's own name for gorun.
+func TestMissingWords(t *testing.T) {
+	require.Equal(t, []string{"-mca needs a value: -mca KEY VALUE"}, problems(t, "mpirun -mca btl -n 2 x")[:1])
+	require.Equal(t, []string{"-genv needs a value: -genv NAME VALUE"}, problems(t, "mpiexec -genv FOO -n 1 x")[:1])
+	require.Equal(t, "-v", mustParse(t, "mpirun -mca plm_rsh_args -v -n 2 x").Spec.Exports[0].Value)
+	require.Equal(t, "-n", mustParse(t, "mpiexec -genv FLAG=-n -n 2 x").Spec.Exports[0].Value)
+	require.Equal(t, []string{"–np begins with a dash that texts have and commands have not: write --np"}, problems(t, "mpirun –np 2 x"))
+	require.Equal(t, []string{
+		"—host=a begins with a dash that texts have and commands have not: write --host=a", "−n begins with a dash that texts have and commands have not: write -n",
+	}, problems(t, "gorun —host=a −n 2 x –y"))
+	require.Equal(t, "–x", mustParse(t, "gorun -- –x").Spec.Apps[0].Program)
+	require.Equal(t, []string{"--gdb: put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"}, problems(t, "mpirun --gdb -n 2 x"))
+	require.Equal(t, []string{"--gdb: put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"}, problems(t, "gorun --gdb -n 2 x"))
+}
+
 // TestLettersOfLaunchers: -N, -s and --debug mean to each launcher what they mean there.
 func TestLettersOfLaunchers(t *testing.T) {
 	require.Equal(t, []string{"x"}, mustParse(t, "mpirun -s -np 2 x").Spec.Reach.Copy)
@@ -155,5 +181,31 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	require.Equal(t, placement.MapBy{Object: placement.ByPackage, PE: 2, From: "--map-by socket"}, mustParse(t, "mpirun -cpus-per-proc 2 --map-by socket -np 2 x").Spec.Place.MapBy)
 	require.Contains(t, problems(t, "mpirun --map-by seq -np 2 x")[0], "use --rankfile FILE")
 	require.Equal(t, placement.ByCore, mustParse(t, "mpiexec -bind-to rr -n 2 x").Spec.Place.BindTo.Object)
+	for line, want := range map[string]placement.MapBy{
+		"mpiexec -map-by core:2 -n 2 x":    {Object: placement.ByCore, Count: 2},
+		"mpiexec -map-by numa:2 -n 2 x":    {Object: placement.ByNUMA, Count: 2},
+		"mpiexec -map-by machine -n 2 x":   {Object: placement.BySlot},
+		"mpiexec -map-by l2dcache -n 2 x":  {Object: placement.ByL2},
+		"mpiexec -map-by l3ucache:2 -n4 x": {Object: placement.ByL3, Count: 2},
+		"mpiexec -map-by l1icache -n 2 x":  {Object: placement.ByCore},
+	} {
+		got := mustParse(t, line).Spec.Place.MapBy
+		got.From = ""
+		require.Equal(t, want, got, line)
+	}
+	require.Equal(t, placement.ByL2, mustParse(t, "mpiexec -bind-to l2ucache:2 -n 2 x").Spec.Place.BindTo.Object)
+	for line, want := range map[string]string{
+		"mpiexec -map-by l4cache -n 2 x":   `-map-by l4cache: unknown object "l4cache" (did you mean l3cache?); known are`,
+		"mpiexec -map-by ib0 -n 2 x":       "-map-by ib0: use --map-by nic, or --map-by dist:NAME for the NUMA nodes in the order of their distance to one",
+		"mpiexec -map-by gpu:2 -n 2 x":     "-map-by gpu:2: use --map-by gpu --gpus-per-rank 2",
+		"mpiexec -map-by gpu1 -n 2 x":      "-map-by gpu1: use --map-by gpu --gpus 1",
+		"mpiexec -bind-to gpu0 -n 2 x":     "-bind-to gpu0: gorun binds ranks to CPUs near a device: use --map-by gpu",
+		"mpiexec -bind-to eth:2 -n 2 x":    "-bind-to eth:2: gorun binds ranks to CPUs near a device: use --map-by nic",
+		"mpiexec -map-by core:0 -n 2 x":    `-map-by core:0: unknown modifier "0"`,
+		"mpiexec -map-by node:2 -n 2 x":    `-map-by node:2: unknown modifier "2"`,
+		"mpiexec -map-by ppr:1:core:2 -n1": `unknown modifier "2"`,
+	} {
+		require.Contains(t, problems(t, line)[0], want, line)
+	}
 	require.Equal(t, []string{"-bind-to gpu: gorun binds ranks to CPUs near a device: use --map-by gpu"}, problems(t, "mpiexec -bind-to gpu -n 2 x"))
 }

@@ -142,15 +142,17 @@ func (p *parser) setOutputFile(a arg, value string) error {
 func (p *parser) setFiles(a arg, value, out, err string) error {
 	name, words, _ := strings.Cut(value, ":")
 	hidden := false
-	for _, word := range strings.Split(words, ":") {
+	for _, word := range strings.FieldsFunc(words, func(r rune) bool { return r == ':' || r == ',' }) {
 		switch strings.ToLower(word) {
-		case "", "copy":
+		case "copy":
 		case "nocopy":
 			hidden = true
+		case "nojobid":
+			out, err = strings.TrimPrefix(out, "/1"), strings.TrimPrefix(err, "/1") // in the layout of a folder, where Open MPI 4 has the word
 		case "pattern":
 			return errors.New(fiveRefused["pattern"])
 		default:
-			return fmt.Errorf("behind the name stands :nocopy, not :%s", word)
+			return fmt.Errorf("behind the name stand :nocopy and :nojobid, not :%s", word)
 		}
 	}
 	if name == "" {

@@ -44,6 +44,8 @@ func TestFileNames(t *testing.T) {
 	for line, want := range map[string]job.OutputWish{
 		"mpirun --output-filename 5% x":                      {StdoutFile: "5%%/1/rank.%R/stdout", StderrFile: "5%%/1/rank.%R/stderr", Tee: both},
 		"mpirun --output-filename d:NOCOPY x":                {StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both},
+		"mpirun --output-filename d:nojobid,nocopy x":        {StdoutFile: "d/rank.%R/stdout", StderrFile: "d/rank.%R/stderr", Redirect: both},
+		"mpirun --output-filename d:nojobid x":               {StdoutFile: "d/rank.%R/stdout", StderrFile: "d/rank.%R/stderr", Tee: both},
 		"mpirun --output dir=d:nocopy x":                     {StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both},
 		"mpirun --output file=n x":                           {StdoutFile: "n.1.%r.out", StderrFile: "n.1.%r.err", Tee: both},
 		"mpiexec -outfile-pattern o.%r x":                    {StdoutFile: "o.%r", Redirect: one(job.Stdout)},

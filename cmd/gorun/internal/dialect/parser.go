@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
 
+	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
 
@@ -80,8 +81,10 @@ type parser struct {
 	swallowed               string    // how its last option may have taken its name
 	bench                   benchGiven
 	mpi                     mpiGiven
-	bareApps                int     // programs with -envnone
-	appHosts                [][]arg // lists of hosts of each program
+	bareApps                int            // programs with -envnone
+	appHosts                [][]arg        // lists of hosts of each program
+	appFiles                []arg          // host file of each program
+	appOwn                  [][]hosts.Host // of each program what both come to, where one of them is its own
 	batch                   BatchWish
 }
 
@@ -130,7 +133,7 @@ func (p *parser) parse(args []string) {
 func (p *parser) program(r rewritten, first bool) {
 	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
 	p.given, p.now, p.level, p.later = slices.Clone(p.whole), nil, levelFlags, !first
-	p.appHosts = append(p.appHosts, nil)
+	p.appHosts, p.appFiles, p.mpi.prefixes = append(p.appHosts, nil), append(p.appFiles, arg{}), append(p.mpi.prefixes, arg{})
 	for _, err := range r.problems {
 		p.problem(err)
 	}
@@ -256,7 +259,7 @@ func (p *parser) call(o *Option, a arg) (err error) {
 	case !o.Refused():
 		return o.set(p, a)
 	case o.TakesValue() || a.on:
-		return errors.New(o.refusal(a.value))
+		return errors.New(p.dialect.ownName(o.refusal(a.value)))
 	}
 	return nil
 }

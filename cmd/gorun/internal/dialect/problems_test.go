@@ -88,8 +88,8 @@ func TestProblems(t *testing.T) {
 		"gorun --rdzv-conf speed=1 x":         {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous; leave it out"},
 
 		// output
-		"gorun --stdin some x":                {"--stdin some: not all, none or a rank"},
-		"gorun --stdin -1 x":                  {"--stdin -1: not all, none or a rank"},
+		"gorun --stdin some x":                {"--stdin some: not all, none, a rank, or several such as 1,3 and 0-3"},
+		"gorun --stdin -1 x":                  {"--stdin -1: not all, none, a rank, or several such as 1,3 and 0-3"},
 		"gorun --label x":                     {"--label x: not one of auto, always, never", "no program given: gorun [options] PROGRAM [ARGS...]"},
 		"gorun --tag-output --label never x":  {"--tag-output and --label never contradict each other"},
 		"gorun --tee 4 x":                     {"--tee 4: " + streams},
@@ -149,7 +149,7 @@ func TestProblems(t *testing.T) {
 		"gorun --output tag-detailed x":                         {"--output tag-detailed: labels have no process ids; use --prepend-pattern '[1,%r][%h]<%s>: '"},
 		"gorun --output tag,full x":                             {"--output tag,full: full: not one of tag, rank, timestamp, xml, merge, dir=DIR, file=NAME"},
 		"gorun --output dir=a,file=b x":                         {"--output dir=a,file=b: file=b: contradicts --output dir=a,file=b"},
-		"gorun --output-filename a:raw x":                       {"--output-filename a:raw: behind the name stands :nocopy, not :raw"},
+		"gorun --output-filename a:raw x":                       {"--output-filename a:raw: behind the name stand :nocopy and :nojobid, not :raw"},
 		"gorun --output-filename :nocopy x":                     {"--output-filename :nocopy: the name is missing"},
 		"gorun --output-filename a:nocopy --output merge x":     {"--output-filename a:nocopy: nothing is shown, so that there is nothing to merge"},
 		"gorun --output-filename a --errfile-pattern b x":       {"--output-filename a and --errfile-pattern b both name the files: keep one"},

@@ -25,6 +25,15 @@ func (o *Option) refusal(value string) string {
 	})
 }
 
+// ownName has what a text says to type begin with the name by which gorun was called, where
+// that takes the same words.
+func (d *Dialect) ownName(text string) string {
+	if !d.colons {
+		return text
+	}
+	return strings.NewReplacer("gorun -n", d.Name+" -n", "gorun ...", d.Name+" ...").Replace(text)
+}
+
 // placeholders are the words in capitals for which the option's value stands; none
 // for a flag, or for a value that is one of several words or a list.
 func (o *Option) placeholders() []string {

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -53,7 +54,14 @@ func (r rewritten) args() []string {
 // no option's value, or what follows "--".
 func (d *Dialect) rewrite(args []string) rewritten {
 	var r rewritten
-	for len(args) > 0 && isOption(args[0]) {
+	for len(args) > 0 {
+		if meant := pastedOption(args[0]); meant != "" {
+			r.problems = append(r.problems, fmt.Errorf("%s begins with a dash that texts have and commands have not: write %s", args[0], meant))
+			args = slices.Concat([]string{meant}, args[1:])
+		}
+		if !isOption(args[0]) {
+			break
+		}
 		if args[0] == "--" {
 			r.program, r.ended = args[1:], true
 			return r
@@ -69,6 +77,17 @@ func (d *Dialect) rewrite(args []string) rewritten {
 
 // isOption reports whether a word is meant as an option. A lone dash is not.
 func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
+
+// pastedOption is the option that is meant by a word from a text whose hyphens a word processor
+// made longer, "" where it is none such.
+func pastedOption(word string) string {
+	name := strings.TrimLeft(word, "-\u2010\u2011\u2012\u2013\u2014\u2212")
+	if strings.HasPrefix(word, "-") && strings.TrimLeft(word, "-") == name || len(name) == len(word) || name == "" {
+		return ""
+	}
+	short, _, _ := strings.Cut(name, "=")
+	return strings.Replace(name, short, Spelling(short), 1)
+}
 
 // split ends the program at a `:` that begins another one. Called mpirun every
 // lone colon does. In gorun's own dialect it may be an argument of the program
@@ -159,6 +178,11 @@ func (d *Dialect) values(option *Option, args []string) []string {
 	}
 	if isOption(args[0]) {
 		if other, _, _ := d.match(args[0]); other != nil {
+			return nil
+		}
+	}
+	if n == 2 && isOption(args[1]) && !strings.Contains(args[1], "=") { // -mca KEY -n 2 ./prog; a flag may well be a value: -mca plm_rsh_args -v
+		if other, _, _ := d.match(args[1]); other != nil && other.TakesValue() {
 			return nil
 		}
 	}
@@ -287,7 +311,7 @@ func (d *Dialect) cluster(word string) []occurrence {
 func (d *Dialect) unknown(r *rewritten, args []string) (used int) {
 	typed, _, glued := strings.Cut(args[0], "=")
 	meant, problem := d.explainUnknown(typed)
-	r.problems = append(r.problems, problem)
+	r.problems = append(r.problems, helpNeeded{problem})
 	if !glued && meant != nil && meant.TakesValue() {
 		return 1 + len(d.values(meant, args[1:]))
 	}

@@ -37,31 +37,6 @@ func (p *parser) finishApps() {
 	}
 }
 
-// finishAppHosts gives programs the hosts that their own options name. Where only those
-// before the first program name some, they hold for all, unless a resource manager gave more.
-func (p *parser) finishAppHosts() {
-	named := func(lists []arg) bool { return len(lists) > 0 }
-	firstAlone := p.someAppsOpen() && p.mpi.moreHosts
-	if !firstAlone && !slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], named) {
-		return
-	}
-	spec := &p.inv.Spec
-	for i := range spec.Apps {
-		var own []hosts.Host
-		for _, list := range p.appHosts[i] {
-			some, err := hosts.ParseList(list.value, list.from)
-			if err != nil {
-				return // it was told before
-			}
-			own = append(own, some...)
-		}
-		spec.Apps[i].Hosts = p.amongHosts(hosts.Merge(own))
-		if len(own) > 0 && len(spec.Apps[i].Hosts) == 0 && len(spec.Hosts) > 0 {
-			p.problem(fmt.Errorf("%s: none of these hosts is left for %s", p.appHosts[i][0].from, spec.Apps[i].Program))
-		}
-	}
-}
-
 // amongHosts are those of a program's hosts that are the job's, by the names that they have
 // there.
 func (p *parser) amongHosts(own []hosts.Host) (found []hosts.Host) {
@@ -106,12 +81,9 @@ func (p *parser) finishSlots() {
 		spec.Oversubscribe = true
 	}
 	p.limitPerNode()
-	if p.dialect.slots == slotsOfHydra || p.hostFile.from == "" {
-		p.oneSlotEach()
-	}
+	p.openSlots()
 	counted := spec.PerNode.Kind != job.CountUnset || spec.Place.MapBy.PPR > 0 || spec.Place.RankFile != nil || len(spec.Apps) > 1 || spec.Apps[0].NumRanks > 0
-	open := len(spec.Hosts) == 0 || hosts.TotalSlots(spec.Hosts) == 0
-	if counted || !open || p.joins() {
+	if counted || len(spec.Hosts) > 0 || p.joins() {
 		return
 	}
 	if p.dialect.slots == slotsOfHydra {
@@ -124,11 +96,18 @@ func (p *parser) finishSlots() {
 	}
 }
 
-// oneSlotEach gives each host behind -H a slot, as every mpirun does.
-func (p *parser) oneSlotEach() {
+// openSlots gives each host without a number of slots what every mpirun does: one, and
+// those of Open MPI's host files as many as they have cores.
+func (p *parser) openSlots() {
 	all := slices.Clone(p.inv.Spec.Hosts)
 	for i := range all {
-		all[i].Slots = max(all[i].Slots, 1)
+		switch h := &all[i]; {
+		case h.Slots > 0 || h.CoreSlots:
+		case p.dialect.slots == slotsOfOpenMPI && (p.hostFile.from != "" || p.ownHostFiles()):
+			h.CoreSlots = true
+		default:
+			h.Slots = 1
+		}
 	}
 	p.inv.Spec.Hosts = all
 }
@@ -156,7 +135,7 @@ func (p *parser) limitPerNode() {
 	spec.PerNode = job.Count{}
 	all := slices.Clone(spec.Hosts)
 	for i := range all {
-		all[i].Slots = each
+		all[i].Slots, all[i].CoreSlots = each, false
 	}
 	spec.Hosts, spec.SlotsFrom = all, p.mpi.perNode.from
 }

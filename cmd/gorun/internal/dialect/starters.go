@@ -10,7 +10,10 @@ import (
 )
 
 // rankStarters are commands that start ranks themselves: as the program of a job each of its N ranks would start N more.
-var rankStarters = []string{"srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "gorun", "torchrun"}
+var rankStarters = []string{
+	"srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "gorun", "torchrun",
+	"mpirun.openmpi", "mpiexec.openmpi", "orterun.openmpi", "mpirun.mpich", "mpiexec.mpich",
+}
 
 // torchrunModules are torchrun as Python's -m names it.
 var torchrunModules = []string{"torch.distributed.run", "torch.distributed.launch"}

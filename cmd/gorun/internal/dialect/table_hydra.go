@@ -33,6 +33,11 @@ var hydraTable = []Option{
 		set:  (*parser).setEnvNone,
 	},
 	{
+		Names: []string{"envall"}, Group: GroupMPI, from: varNone, block: true, family: familyExport,
+		Help: "the same as --export-all, of all programs",
+		set:  (*parser).setEnvAll,
+	},
+	{
 		Names: []string{"genvexcl"}, Group: GroupMPI, Value: "NAME,...", from: varNone,
 		Help: "take variables away from ranks",
 		set:  (*parser).setEnvExcl,
@@ -68,9 +73,9 @@ var hydraTable = []Option{
 		set:  (*parser).setMachines,
 	},
 	{
-		Names: []string{"f"}, Group: GroupMPI, Value: "FILE", from: varNone, family: familyHosts,
+		Names: []string{"f"}, Group: GroupMPI, Value: "FILE", from: varNone, family: familyHosts, block: true,
 		Help: "the same as --hostfile",
-		set:  func(p *parser, a arg) error { p.hostFile = a; return nil },
+		set:  (*parser).setHostFile,
 	},
 	{
 		Names: []string{"gwdir"}, Group: GroupMPI, Value: "DIR", dirs: true, from: varNone, family: familyDir,
@@ -153,7 +158,7 @@ var hydraTable = []Option{
 	{Names: []string{"gdb-ia"}, Group: GroupRefused, from: varNone, Help: "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"},
 }
 
-// What the names of one letter mean differs from launcher to launcher; so does --debug.
+// What the names of one letter mean differs from launcher to launcher; so do --debug and --tune.
 var (
 	perNodeTable = []Option{
 		{
@@ -168,13 +173,23 @@ var (
 			Help: "the same as --preload-binary",
 			set:  func(p *parser, a arg) error { p.mpi.preload = a.on; return nil },
 		},
+		{
+			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE,...", from: varNone,
+			Help: "the same as --am",
+			set:  (*parser).setTune,
+		},
 		{Names: []string{"debug"}, Group: GroupRefused, from: varNone, Help: "put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"},
 	}
 	mpiexecTable = []Option{
 		{
-			Names: []string{"s"}, Group: GroupMPI, Value: "all|RANK", from: varNone, family: familyStdin,
+			Names: []string{"s"}, Group: GroupMPI, Value: "all|RANKS", from: varNone, family: familyStdin,
 			Help: "which ranks read standard input",
 			set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
+		},
+		{
+			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE", from: varNone,
+			Help: "a file of Intel MPI's tuning data: ranks get I_MPI_TUNING_BIN=FILE; Open MPI's files of parameters are -am FILE",
+			set:  (*parser).setTuningData,
 		},
 		{
 			Names: []string{"debug"}, Group: GroupMPI, from: varNone, family: familyLoudness,
@@ -186,6 +201,7 @@ var (
 	unclearTable = []Option{
 		{Names: []string{"N"}, Value: "N", attached: true, Group: GroupRefused, Help: "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, --nnodes N"},
 		{Names: []string{"s"}, Group: GroupRefused, from: varNone, Help: "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means"},
+		{Names: []string{"tune"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "use --am FILE for parameters, which mpirun means, or -x I_MPI_TUNING_BIN=FILE for tuning data, which Intel's mpiexec means"},
 		{Names: []string{"debug"}, Group: GroupRefused, from: varNone, Help: "use -v to see what gorun decides; a debugger stands before the program, as in gorun -n 2 xterm -e gdb ./prog"},
 	}
 )

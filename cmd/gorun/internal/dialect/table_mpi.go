@@ -22,9 +22,9 @@ var mpiTable = []Option{
 		set:  (*parser).setHosts,
 	},
 	{
-		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", family: familyHosts,
+		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", family: familyHosts, block: true,
 		Help: "the same from a file, as Open MPI, MPICH or DeepSpeed reads it",
-		set:  func(p *parser, a arg) error { p.hostFile = a; return nil },
+		set:  (*parser).setHostFile,
 	},
 	{
 		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", from: varNone, block: true,

@@ -19,7 +19,7 @@ var openmpiTable = []Option{
 		set:  (*parser).setPMIXMCA,
 	},
 	{
-		Names: []string{"tune", "am", "amca"}, Group: GroupMPI, Value: "FILE,...", from: varNone,
+		Names: []string{"am", "amca"}, Group: GroupMPI, Value: "FILE,...", from: varNone,
 		Help: "files of such parameters, a line each: KEY = VALUE, or -mca KEY VALUE and -x NAME=VALUE",
 		set:  (*parser).setTune,
 	},
@@ -164,8 +164,23 @@ var openmpiTable = []Option{
 			return oneOf(a.value, "0", "1", "2")
 		},
 	},
+	{
+		Names: []string{"prefix"}, Group: GroupMPI, Value: "DIR", dirs: true, from: varNone, block: true,
+		Help: "where the program's libraries are installed: ranks have DIR/bin at the head of PATH, and DIR/lib of LD_LIBRARY_PATH",
+		set:  (*parser).setPrefix,
+	},
+	{
+		Names: []string{"path"}, Group: GroupMPI, Value: "DIR:...", from: varNone, block: true,
+		Help: "where to look for the program before PATH",
+		set:  func(p *parser, a arg) error { return text(&p.app.Path, a) },
+	},
+	{
+		Names: []string{"gpath"}, Group: GroupMPI, Value: "DIR:...", from: varNone,
+		Help: "the same for all programs that have no --path",
+		set:  func(p *parser, a arg) error { return text(&p.mpi.path, a) },
+	},
 
-	{Names: []string{"prefix", "pmix-prefix", "app-pmix-prefix"}, Value: "DIR", Group: GroupAccepted, from: varNone, block: true, set: nothing, Help: "gorun sends itself to other hosts, so none has to be installed there; for libraries use -x LD_LIBRARY_PATH=DIR/lib"},
+	{Names: []string{"pmix-prefix", "app-pmix-prefix"}, Value: "DIR", Group: GroupAccepted, from: varNone, block: true, set: nothing, Help: "gorun speaks PMIx itself, without a library"},
 	{Names: []string{"noprefix", "no-app-prefix"}, Group: GroupAccepted, from: varNone, block: true, set: nothing, Help: "nothing is taken from where a launcher is installed"},
 	{Names: []string{"launch-agent"}, Value: "PATH", Group: GroupAccepted, from: varNone, set: nothing, Help: "gorun brings its own agents along; --agent PATH is for a gorun that is there"},
 	{Names: []string{"personality"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing, Help: "ranks of every MPI are served at the same time"},
@@ -198,7 +213,6 @@ var openmpiTable = []Option{
 	{Names: []string{"tv", "gdb", "idb"}, Group: GroupRefused, from: varNone, Help: "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"},
 	{Names: []string{"index-argv-by-rank"}, Group: GroupRefused, from: varNone, Help: "programs keep their names; RANK and the lines' labels tell ranks apart"},
 	{Names: []string{"set-cwd-to-session-dir"}, Group: GroupRefused, from: varNone, Help: "gorun has no session directory; use --chdir DIR"},
-	{Names: []string{"path", "gpath"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "use env PATH=LIST before gorun, or write the program's path"},
 	{Names: []string{"cartofile", "cf"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "gorun reads from the kernel what the machine is like; gorun topo shows it"},
 	{Names: []string{"xml-file"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "use --xml >FILE"},
 	{Names: []string{"arch", "soft", "file"}, Value: "WHAT", Group: GroupRefused, from: varNone, Help: "that is in MPI's standard, and no launcher has it; use -n and -H"},

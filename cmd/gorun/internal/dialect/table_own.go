@@ -41,8 +41,8 @@ var ownTable = []Option{
 		set:  (*parser).setWorld,
 	},
 	{
-		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"}, family: familyStdin,
-		Help: "which ranks read standard input (default: 0)",
+		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANKS", Choices: []string{"all", "none"}, family: familyStdin,
+		Help: "which ranks read standard input: one, or several such as 1,3 or 0-3 (default: 0)",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
 	},
 	{

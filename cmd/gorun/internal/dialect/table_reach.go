@@ -75,7 +75,7 @@ var reachTable = []Option{
 		},
 	},
 	{
-		Names: []string{"export-all", "genvall", "envall"}, Group: GroupReach, family: familyExport,
+		Names: []string{"export-all", "genvall"}, Group: GroupReach, family: familyExport,
 		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in docs/environment.md, and -x)",
 		set:  (*parser).setExportAll,
 	},

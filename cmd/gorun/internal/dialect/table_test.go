@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/job"
 
 	"gorun/env/plan"
 	"gorun/internal/testneeds"
@@ -57,7 +60,7 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 	for _, d := range allDialects {
 		for o := range d.Options {
 			if other, ok := byName[o.Names[0]]; ok {
-				if slices.Contains([]string{"N", "s", "debug"}, o.Names[0]) {
+				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
 					continue // TestLettersOfLaunchers
 				}
 				if (d == Topo || d == Bench || d == Hosts) && other != o {
@@ -101,7 +104,7 @@ var sample = map[string]string{
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
-	"mca": "pml=ob1", "prtemca": "K=V", "pmixmca": "K=V", "tune": "tune.conf", "set-env": "A=1", "unset-env": "A", "append-env": "A[:]=1", "prepend-env": "A[:]=1",
+	"mca": "pml=ob1", "prtemca": "K=V", "pmixmca": "K=V", "am": "tune.conf", "tune": "tune.conf", "set-env": "A=1", "unset-env": "A", "append-env": "A[:]=1", "prepend-env": "A[:]=1",
 	"default-hostfile": "here.txt", "ppr": "2:node", "launch-agent": "/a", "preload-files": "a,b", "stream-buffering": "1", "genv": "A=1", "env": "A=1",
 	"genvlist": "A", "envlist": "A", "genvexcl": "A", "envexcl": "A", "machine": "localhost:3", "binding": "none", "membind": "bind", "gpus-per-proc": "2", "usize": "5",
 	"iface": "eth0", "launcher": "rsh", "launcher-exec": "ssh", "rmk": "user", "gwdir": "/d", "f": "here.txt", "s": "all", "cpus-per-proc": "2", "npersocket": "2", "ppn": "2", "N": "2",
@@ -139,7 +142,7 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 				got, err := Parse(words[0], append(line, "prog"), around())
 				if o.Refused() {
 					require.ErrorContains(t, err, line[0], "%s %q", d.Name, line)
-					require.ErrorContains(t, err, o.refusal(valueIn(line)))
+					require.ErrorContains(t, err, d.ownName(o.refusal(valueIn(line))))
 					continue
 				}
 				if needs := needsOther[o.Names[0]]; needs != "" && err != nil {
@@ -273,7 +276,11 @@ func TestByName(t *testing.T) {
 	for name, want := range map[string]*Dialect{
 		"gorun": Gorun, "./gorun": Gorun, "/opt/bin/gorun-2": Gorun, "": Gorun, "torchrun": Torchrun, "/venv/bin/torchrun": Torchrun,
 		"mpirun": Mpirun, "mpiexec": Mpiexec, "orterun": Mpirun, "mpiexec.hydra": Mpiexec, "torch.distributed.launch": Launch,
+		"prterun": Mpirun, "mpirun.openmpi": Mpirun, "mpiexec.openmpi": Mpirun, "orterun.openmpi": Mpirun, "/usr/bin/mpiexec.mpich": Mpiexec, "mpirun.mpich": Mpiexec,
 	} {
 		require.Same(t, want, ByName(name), name)
+		if base := path.Base(name); want == Mpirun || want == Mpiexec {
+			require.Equal(t, base, rankStarter(job.App{Program: base}), "in a batch job it starts ranks itself")
+		}
 	}
 }

@@ -105,7 +105,7 @@ func parseDuration(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseStdin reads all, none or a rank.
+// parseStdin reads all, none, a rank, or several: 1,3 and 0-3.
 func parseStdin(value string) (job.StdinWish, error) {
 	switch value {
 	case "all":
@@ -113,11 +113,26 @@ func parseStdin(value string) (job.StdinWish, error) {
 	case "none":
 		return job.StdinWish{Kind: job.StdinNone}, nil
 	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 0 {
-		return job.StdinWish{}, errors.New("not all, none or a rank")
+	var ranks []int
+	for _, item := range strings.Split(value, ",") {
+		low, high, ranged := strings.Cut(item, "-")
+		if !ranged {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 31)
+		last, lastErr := strconv.ParseUint(high, 10, 31)
+		if err != nil || lastErr != nil || last < first || last >= maxRanks {
+			return job.StdinWish{}, errors.New("not all, none, a rank, or several such as 1,3 and 0-3")
+		}
+		for rank := first; rank <= last; rank++ {
+			ranks = append(ranks, int(rank))
+		}
 	}
-	return job.StdinWish{Rank: n}, nil
+	slices.Sort(ranks)
+	if ranks = slices.Compact(ranks); len(ranks) == 1 {
+		return job.StdinWish{Rank: ranks[0]}, nil
+	}
+	return job.StdinWish{Kind: job.StdinSome, Ranks: ranks}, nil
 }
 
 // parseLabel reads when lines carry their rank.
@@ -248,6 +263,22 @@ func parsePort(value string) (int, error) {
 	}
 	return int(n), nil
 }
+
+// deviceWord is gorun's word for a device as Hydra names one, gpu, ib0 or eth:2, and "" for
+// all else.
+func deviceWord(lower string) string {
+	word, _, _ := strings.Cut(lower, ":")
+	switch strings.TrimRight(word, "0123456789") {
+	case "gpu":
+		return "gpu"
+	case "nic", "ib", "en", "eth", "hfi", "pci":
+		return "nic"
+	}
+	return ""
+}
+
+// isNumber reports whether a word has digits alone.
+func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
 // oneOf checks a value against a list.
 func oneOf(value string, list ...string) error {
