@@ -32,13 +32,17 @@ func (h *Hub) hearLeft(from int, left []world.Proc) {
 	}
 }
 
-// noteLeft reports whether it is new that a rank has left, and there is room to remember it.
+// noteLeft reports whether it is new that a rank has left a node, and there is room to
+// remember it.
 func (h *Hub) noteLeft(from int, p world.Proc) bool {
 	gone := h.gone[p.World]
-	if _, known := gone[p.Rank]; known || h.numGone[from] >= maxMembers {
+	by, known := gone[p.Rank]
+	switch {
+	case known && by == from || h.numGone[from] >= maxMembers:
 		return false
-	}
-	if gone == nil {
+	case known:
+		h.numGone[by]--
+	case gone == nil:
 		gone = map[int]int{}
 		h.gone[p.World] = gone
 	}

@@ -192,6 +192,9 @@ func TestARankLeavesOnce(t *testing.T) {
 	s.Hub.NodeGone(1, []world.Proc{p, {World: "w", Rank: 2}})
 	require.Equal(t, 2, heard)
 	require.Equal(t, 2, s.Hub.NumGone(1))
+	s.Hub.Receive(0, &exchange.Message{Kind: exchange.Left, Members: []world.Proc{p}})
+	require.Equal(t, 1, s.Hub.NumGone(1))
+	require.Equal(t, 1, s.Hub.NumGone(0))
 }
 
 func TestQuestions(t *testing.T) {

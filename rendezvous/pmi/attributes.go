@@ -140,10 +140,11 @@ func (s *space) putAttribute(rank int, key, value string) bool {
 // others of its host have ended. What other nodes' ranks do is not known here.
 func (s *space) attributeStuck(rank int) *stuck {
 	missing := nobody
+	if s.ended[rank] {
+		return nil
+	}
 	for r := range s.w.Ranks {
 		switch {
-		case s.ended[rank]:
-			return nil
 		case r == rank || s.w.Ranks[r].Host != s.w.Ranks[rank].Host:
 		case !s.ended[r]:
 			return nil
@@ -205,7 +206,16 @@ func (s *Server) lookup(name, key string, done func(value string, ok bool)) {
 		done(value, ok)
 		return
 	}
-	s.cfg.Plane.Ask(sp.nodes[0], pairsService, packTexts(name, key), func(answer []byte, err error) {
+	s.askPairs(sp.nodes, packTexts(name, key), done)
+}
+
+// askPairs asks the first of a world's nodes that is there: after a barrier all know the same.
+func (s *Server) askPairs(nodes []int, question []byte, done func(value string, ok bool)) {
+	s.cfg.Plane.Ask(nodes[0], pairsService, question, func(answer []byte, err error) {
+		if errors.Is(err, exchange.ErrNodeLost) && len(nodes) > 1 {
+			s.askPairs(nodes[1:], question, done)
+			return
+		}
 		texts, bad := cutTexts(answer, 2)
 		if err != nil || bad != nil || texts[0] != found {
 			done("", false)

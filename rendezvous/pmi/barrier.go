@@ -146,7 +146,7 @@ func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
 		s.sayStuck(&stuck{waiting, left.Missing})
 	case !isOver:
 		if err != nil {
-			s.cfg.Launcher.Say(waiting[0], "gorun: a barrier with other nodes failed: "+err.Error())
+			s.cfg.Launcher.Say(waiting[0], "PMI: a barrier with other nodes failed: "+err.Error())
 		}
 		letGo(released, err)
 	}

@@ -99,7 +99,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	const why = "pmi:_a_message_of_another_node's_server_that_cannot_be_read"
 	one.hears("cmd=barrier_out rc=-1 msg=" + why)
 	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
-	c.log.await(t, "say w.0: gorun: a barrier with other nodes failed: pmi: a message")
+	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: a message")
 	one.says("cmd=barrier_in") // it is not in the first one any more
 	c.awaitInBarrier(w, 0)
 	c.servers[0].mu.Lock()

@@ -85,6 +85,21 @@ func TestWhoSpawnsWaits(t *testing.T) {
 	require.Empty(t, c.servers[0].Waits())
 }
 
+// The pairs of a world are known at each of its nodes, should the first be gone.
+func TestPairsOfAWorldWhoseFirstNodeIsGone(t *testing.T) {
+	c := newCluster(t, 3, 0)
+	k := c.begun(c.add(newWorld("w", 0)), 0)
+	other := c.add(newWorld("v", 1, 2))
+	ranks := []*client{c.begun(other, 0), c.begun(other, 1)}
+	ranks[0].asks("cmd=put kvsname=v key=k value=x", "cmd=put_result rc=0 msg=success")
+	together(ranks, "cmd=barrier_in", "cmd=barrier_out")
+	c.star.Cut(1)
+	c.star.Hub.NodeGone(1, []world.Proc{{World: "v"}})
+	k.asks("cmd=get kvsname=v key=k", "cmd=get_result rc=0 msg=success value=x")
+	c.star.Lose(2)
+	k.asks("cmd=get kvsname=v key=k", "cmd=get_result rc=-1 msg=key_k_not_found value=unknown")
+}
+
 // A question about an attribute that fails is answered, and no more under way.
 func TestAnAttributeOfANodeThatIsLost(t *testing.T) {
 	c := newCluster(t, 2, 0)
