@@ -97,9 +97,9 @@ func TestOtherHostsInherit(t *testing.T) {
 func TestSettingsOfMPITravel(t *testing.T) {
 	text, err := os.ReadFile("../../docs/mpi.md")
 	require.NoError(t, err)
-	promise := regexp.MustCompile("(?s)its own variables \\((.*?)\\)\\s+are passed on to all hosts").FindSubmatch(text)
+	promise := regexp.MustCompile(`(?s)its own variables \((.*?)\)\s+are passed on to all hosts`).FindSubmatch(text)
 	require.NotNil(t, promise)
-	patterns := regexp.MustCompile("`([A-Z0-9_]+\\*?)`").FindAllStringSubmatch(string(promise[1]), -1)
+	patterns := regexp.MustCompile("`([A-Z0-9_]+[*]?)`").FindAllStringSubmatch(string(promise[1]), -1)
 	require.Greater(t, len(patterns), 8)
 	var inherited []string
 	for _, p := range patterns {

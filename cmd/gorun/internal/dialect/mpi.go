@@ -28,8 +28,9 @@ type mpiGiven struct {
 	}
 	envLists     []environmentList
 	envDelimiter string
-	moreHosts    bool     // than the lists of programs name, as a resource manager gave them
-	rsh          arg      // a launcher that is rsh
+	moreHosts    bool // than the lists of programs name, as a resource manager gave them
+	rsh          arg  // a launcher that is rsh
+	distDevice   string
 	listed       bool     // other hosts get the listed variables alone
 	idle         []string // options of GroupAccepted, and why they have nothing to do
 }

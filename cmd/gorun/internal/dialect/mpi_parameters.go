@@ -69,6 +69,10 @@ var parameterTable = []Option{
 		Help: "--map-by :pe=N", set: (*parser).setPE,
 	},
 	{
+		Names: []string{"rmaps_dist_device"}, Value: "DEVICE",
+		Help: "what --map-by dist measures from", set: func(p *parser, a arg) error { return text(&p.mpi.distDevice, a) },
+	},
+	{
 		Names: []string{"orte_rankfile", "rmaps_rank_file_path"}, Value: "FILE", family: familyRankFile,
 		Help: "--rankfile", set: (*parser).setRankFile,
 	},

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -154,7 +155,8 @@ func (p *parser) setThreads(a arg) error {
 	return nil
 }
 
-// finishPE maps by NUMA node where a number of cores is all that was said, as Open MPI does.
+// finishPE maps by NUMA node where a number of cores is all that was said, as Open MPI does, and
+// by distance from the device that its parameter names.
 func (p *parser) finishPE() {
 	wishes := []*job.PlaceWish{&p.inv.Spec.Place}
 	for _, app := range p.inv.Spec.Apps {
@@ -165,6 +167,9 @@ func (p *parser) finishPE() {
 	for _, w := range wishes {
 		if w.MapBy.PE > 0 && w.MapBy.Object == placement.AnyObject {
 			w.MapBy.Object = placement.ByNUMA
+		}
+		if w.MapBy.Object == placement.ByDistance {
+			w.MapBy.Device = cmp.Or(w.MapBy.Device, p.mpi.distDevice)
 		}
 	}
 }

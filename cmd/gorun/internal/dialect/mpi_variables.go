@@ -83,7 +83,7 @@ func (p *parser) setHydraEnv(a arg) error {
 		p.inv.Spec.ExportAll = true
 		return nil
 	}
-	return errors.New("not one of all, none, list:NAME,...")
+	return errors.New("not all, none, nor list: with names of variables")
 }
 
 // setPerHost takes Intel's I_MPI_PERHOST, which counts beside -n.

@@ -145,7 +145,7 @@ func TestParametersByEveryWay(t *testing.T) {
 			require.NoError(t, err)
 			prte.Spec.Exports = prte.Spec.Exports[1:]
 			require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(prte), name)
-			if row.Names[0] != "mca_base_env_list_delimiter" && row.Names[0] != "rmaps_base_oversubscribe" { // which is alone, or so anyway
+			if alone := []string{"mca_base_env_list_delimiter", "rmaps_dist_device", "rmaps_base_oversubscribe"}; !slices.Contains(alone, row.Names[0]) { // nothing is asked for by these alone, or what is so anyway
 				require.NotEqual(t, leavesWithoutOrigin(mustParse(t, "mpirun x")), leavesWithoutOrigin(typed), name)
 			}
 			for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
@@ -156,6 +156,8 @@ func TestParametersByEveryWay(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"--mca orte_tag_output perhaps: a switch is 1 or 0, true or false"}, problems(t, "mpirun --mca orte_tag_output perhaps x"))
+	require.Equal(t, "mlx5_0", mustParse(t, "mpirun --mca rmaps_dist_device mlx5_0 --map-by dist x").Spec.Place.MapBy.Device)
+	require.Equal(t, "eth1", mustParse(t, "mpirun --map-by dist:eth1 x", "OMPI_MCA_rmaps_dist_device=mlx5_0").Spec.Place.MapBy.Device)
 	inv := mustParse(t, "mpirun -v --mca oob_tcp_if_include eth0 -mca btl tcp,self x")
 	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none"}, inv.Notes)
 }
