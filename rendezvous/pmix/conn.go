@@ -53,6 +53,8 @@ type conn struct {
 	finalized bool
 	// told are other worlds of which it was told all that is known.
 	told map[*namespace]bool
+	// has is what it was told of what ranks on its host have committed.
+	has map[*member]share
 	// interest is the events that it wants to hear of.
 	interest interest
 

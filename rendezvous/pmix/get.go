@@ -121,7 +121,7 @@ func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
 	r := n.world.Ranks[of.Rank]
 	sameHost := r.Host == s.hostOf(n, q)
 	h := &held{who: q.from(), of: of, key: w.key, sameHost: sameHost, era: q.era()}
-	h.give = func(code status, kvals []byte) { q.giveCommitted(n, h, code, kvals) }
+	h.give = func(code status, kvals []byte) { q.giveCommitted(n, h, code, kvals, !w.refresh) }
 	if r.Node == s.cfg.Node {
 		s.getHere(h, w.immediate, w.timeout)
 		return
@@ -143,8 +143,9 @@ func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
 }
 
 // giveCommitted answers with what a rank of n has committed. Who is of another world gets
-// what that one's ranks know of it from the beginning, too, once.
-func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte) {
+// what that one's ranks know of it from the beginning, too, once; who is on the same host, if
+// unasked is set, what it has not asked for yet.
+func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte, unasked bool) {
 	if code != statusSuccess {
 		q.status(code)
 		return
@@ -154,11 +155,65 @@ func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte
 	if q.conn.tell(n) {
 		parts[0] = n.everything()
 	}
+	if h.sameHost && unasked {
+		q.conn.hear(m, len(kvals))
+		parts = append(parts, q.unasked(n, h.of.Rank)...)
+	}
 	q.reply(parts...)
 }
 
 // encodedSuccess is a group {status}.
 var encodedSuccess = []byte{0, 0, 0, 1, 0, 0, 0, 0}
+
+// maxUnasked bounds what an answer has of ranks that were not asked for, in bytes of what they
+// have committed.
+const maxUnasked = 64 << 10
+
+// unasked is what the other ranks of a rank's host have committed that are served here, in
+// groups {byte object}, as far as the client has not got it. A client asks for its peers one
+// after the other, and looks first into what it has: so one question does for all. What is
+// committed later it gets by the next one, or when it asks for it anew.
+func (q *request) unasked(n *namespace, of int) (objects [][]byte) {
+	ranks := n.ranksOn(n.world.Ranks[of].Host)
+	at, _ := slices.BinarySearch(ranks, of)
+	left := maxUnasked
+	for _, rank := range slices.Concat(ranks[at+1:], ranks[:at]) {
+		m := n.members[rank]
+		if m == nil || m == q.conn.member || !m.data.committed || !m.isCurrent(q.era()) {
+			continue
+		}
+		kvals := m.data.home[q.conn.heard(m):]
+		if len(kvals) == 0 || len(kvals) > left {
+			continue
+		}
+		left -= len(kvals)
+		q.conn.hear(m, len(m.data.home))
+		objects = append(objects, m.data.object(proc{n.world.Name, uint32(rank)}, kvals))
+	}
+	return objects
+}
+
+// heard is how much a client has of what a rank on its host has committed for that.
+func (c *conn) heard(m *member) int {
+	if has := c.has[m]; has.era == m.data.era {
+		return has.bytes
+	}
+	return 0
+}
+
+// hear notes that a client gets what a rank has committed, as many bytes from the beginning.
+func (c *conn) hear(m *member, bytes int) {
+	if c.has == nil {
+		c.has = map[*member]share{}
+	}
+	c.has[m] = share{m.data.era, bytes}
+}
+
+// share is a beginning of what a rank has committed for its host.
+type share struct {
+	era   uint32
+	bytes int
+}
 
 // replyData answers with kvals of one process.
 func (q *request) replyData(of proc, kvals []byte) {
