@@ -13,13 +13,15 @@ import (
 // (each after its length, a number):
 //
 //	publish    1 space name value owner-world owner-rank keep world-size
-//	lookup     2 number-of-spaces spaces… name by-world by-rank wait-in-nanoseconds
+//	lookup     2 number-of-spaces spaces… number-of-names names… need by-world by-rank wait-in-nanoseconds
 //	unpublish  3 space name owner-world owner-rank
-//	answer     status [space name value owner-world owner-rank keep world-size]
+//	           4 number-of-spaces spaces… owner-world owner-rank
+//	answer     status and, for each name that was found, space name value owner-world owner-rank keep world-size
 const (
-	opPublish   = 1
-	opLookup    = 2
-	opUnpublish = 3
+	opPublish      = 1
+	opLookup       = 2
+	opUnpublish    = 3
+	opUnpublishAll = 4
 )
 
 // statuses are the errors of names by the number that stands for each; 0 is none.
@@ -37,11 +39,9 @@ func packPublish(n Published) []byte {
 func packLookup(w Wanted) []byte {
 	p := packer{}
 	p.number(opLookup)
-	p.number(int64(len(w.Spaces)))
-	for _, s := range w.Spaces {
-		p.text(s)
-	}
-	p.text(w.Name)
+	p.texts(w.Spaces)
+	p.texts(w.Names)
+	p.number(int64(w.Need))
 	p.proc(w.By)
 	p.number(int64(w.Wait))
 	return p.b
@@ -56,7 +56,15 @@ func packUnpublish(space, name string, owner world.Proc) []byte {
 	return p.b
 }
 
-func packNameAnswer(n *Published, err error) []byte {
+func packUnpublishAll(spaces []string, owner world.Proc) []byte {
+	p := packer{}
+	p.number(opUnpublishAll)
+	p.texts(spaces)
+	p.proc(owner)
+	return p.b
+}
+
+func packNameAnswer(found []*Published, err error) []byte {
 	p := packer{}
 	status := 0
 	for i, e := range statuses {
@@ -64,33 +72,30 @@ func packNameAnswer(n *Published, err error) []byte {
 			status = i
 		}
 	}
-	if p.number(int64(status)); n != nil {
+	p.number(int64(status))
+	for _, n := range found {
 		p.published(n)
 	}
 	return p.b
 }
 
 // readNameAnswer gives what was published, if that was asked for.
-func readNameAnswer(answer []byte, err error) (Published, error) {
+func readNameAnswer(answer []byte, err error) (found []Published, _ error) {
 	if err != nil {
-		return Published{}, err
+		return nil, err
 	}
 	u := unpacker{b: answer}
-	switch status := u.number(); {
+	status := u.number()
+	for len(u.b) > 0 {
+		found = append(found, u.published())
+	}
+	switch {
 	case u.bad || status < 0:
-		return Published{}, errors.New("exchange: an answer about names that cannot be read")
+		return nil, errors.New("exchange: an answer about names that cannot be read")
 	case status >= int64(len(statuses)):
-		return Published{}, fmt.Errorf("exchange: names: error %d", status)
-	case status > 0:
-		return Published{}, statuses[status]
-	case len(u.b) == 0:
-		return Published{}, nil
+		return nil, fmt.Errorf("exchange: names: error %d", status)
 	}
-	n := u.published()
-	if u.bad {
-		return Published{}, errors.New("exchange: an answer about names that cannot be read")
-	}
-	return n, nil
+	return found, statuses[status]
 }
 
 type packer struct{ b []byte }
@@ -100,6 +105,13 @@ func (p *packer) number(n int64) { p.b = binary.AppendVarint(p.b, n) }
 func (p *packer) text(s string) {
 	p.number(int64(len(s)))
 	p.b = append(p.b, s...)
+}
+
+func (p *packer) texts(list []string) {
+	p.number(int64(len(list)))
+	for _, s := range list {
+		p.text(s)
+	}
 }
 
 func (p *packer) proc(q world.Proc) {
@@ -143,6 +155,19 @@ func (u *unpacker) text() string {
 	return s
 }
 
+// texts is a list; one that is longer than it may be cannot be read.
+func (u *unpacker) texts(most int64) (list []string) {
+	n := u.number()
+	if n < 0 || n > most {
+		u.b, u.bad = nil, true
+		return nil
+	}
+	for range n {
+		list = append(list, u.text())
+	}
+	return list
+}
+
 func (u *unpacker) proc() world.Proc { return world.Proc{World: u.text(), Rank: int(u.number())} }
 
 func (u *unpacker) published() Published {
@@ -153,11 +178,7 @@ func (u *unpacker) published() Published {
 }
 
 func (u *unpacker) wanted() Wanted {
-	var w Wanted
-	for range min(u.number(), maxSpaces) {
-		w.Spaces = append(w.Spaces, u.text())
-	}
-	w.Name, w.By = u.text(), u.proc()
+	w := Wanted{Spaces: u.texts(maxSpaces), Names: u.texts(maxWanted), Need: int(u.number()), By: u.proc()}
 	w.Wait = time.Duration(u.number())
 	return w
 }

@@ -37,7 +37,11 @@ const (
 type Wanted struct {
 	// Spaces are looked into in this order.
 	Spaces []string
-	Name   string
+	// Name is for Lookup, Names and Need for LookupSome: so many of them are enough, 1,024 all
+	// that there may be.
+	Name  string
+	Names []string
+	Need  int
 	// By is who wants it: when that rank has ended nobody waits any more.
 	By world.Proc
 	// Wait is how long to wait until somebody publishes it: 0 not at all, below 0 as long
@@ -65,6 +69,24 @@ func Publish(p Plane, n Published, done func(err error)) {
 // Lookup finds what a name stands for. The error is ErrNotPublished where it is in none of
 // the spaces when the wait is over, ErrTooManyWaits where it cannot wait.
 func Lookup(p Plane, w Wanted, done func(n Published, err error)) {
+	w.Names, w.Need = []string{w.Name}, 1
+	LookupSome(p, w, func(found []Published, err error) {
+		if err == nil && len(found) == 0 {
+			err = ErrNotPublished
+		}
+		if err != nil {
+			done(Published{}, err)
+			return
+		}
+		done(found[0], nil)
+	})
+}
+
+// LookupSome finds what several names stand for, once there are as many as are needed: all
+// that there are then. Where there are fewer when the wait is over the error is
+// ErrNotPublished, beside those that were found. What is kept until it is read is read by who
+// waits with it for others.
+func LookupSome(p Plane, w Wanted, done func(found []Published, err error)) {
 	p.Ask(Head, namesService, packLookup(w), func(answer []byte, err error) { done(readNameAnswer(answer, err)) })
 }
 
@@ -72,6 +94,14 @@ func Lookup(p Plane, w Wanted, done func(n Published, err error)) {
 // whoever it is. The errors are ErrNotPublished and ErrNotOwner.
 func Unpublish(p Plane, space, name string, owner world.Proc, done func(err error)) {
 	p.Ask(Head, namesService, packUnpublish(space, name, owner), func(answer []byte, err error) {
+		_, err = readNameAnswer(answer, err)
+		done(err)
+	})
+}
+
+// UnpublishAll forgets all names of a rank in some spaces; there need not be any.
+func UnpublishAll(p Plane, spaces []string, owner world.Proc, done func(err error)) {
+	p.Ask(Head, namesService, packUnpublishAll(spaces, owner), func(answer []byte, err error) {
 		_, err = readNameAnswer(answer, err)
 		done(err)
 	})

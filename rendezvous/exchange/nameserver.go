@@ -11,6 +11,7 @@ import (
 // Limits of the names of a job.
 const (
 	maxSpaces     = 16       // that one lookup names
+	maxWanted     = 1 << 10  // names in one lookup
 	maxNameBytes  = 64 << 20 // all names and values together
 	maxNames      = 1 << 16
 	maxNameWaits  = 1 << 16 // lookups that wait
@@ -37,6 +38,8 @@ type nameKey struct{ space, name string }
 // nameWait is a lookup that waits.
 type nameWait struct {
 	wanted Wanted
+	found  []*Published
+	taken  int         // bytes of those among them that nobody else finds
 	timer  *time.Timer // nil: as long as it takes
 	reply  func([]byte, error)
 }
@@ -87,6 +90,14 @@ func (n *Names) answer(_ int, body []byte, reply func([]byte, error)) {
 			return
 		}
 		reply(packNameAnswer(nil, n.unpublish(k, owner)), nil)
+	case opUnpublishAll:
+		spaces, owner := u.texts(maxSpaces), u.proc()
+		if u.bad {
+			bad()
+			return
+		}
+		n.unpublishAll(spaces, owner)
+		reply(packNameAnswer(nil, nil), nil)
 	default:
 		bad()
 	}
@@ -116,11 +127,12 @@ func (n *Names) publish(p *Published) error {
 	n.names[k] = p
 	n.bytes += p.size()
 	for w := range n.waits {
-		if w.wanted.Name == p.Name && slices.Contains(w.wanted.Spaces, p.Space) {
-			n.stop(w)
-			w.reply(packNameAnswer(p, nil), nil)
+		if slices.Contains(w.wanted.Names, p.Name) && slices.Contains(w.wanted.Spaces, p.Space) {
+			n.take(w, p)
+			if len(w.found) >= w.wanted.Need {
+				n.settle(w, nil)
+			}
 			if p.Keep == KeepRead {
-				n.forget(k)
 				break
 			}
 		}
@@ -129,6 +141,27 @@ func (n *Names) publish(p *Published) error {
 		n.forget(k)
 	}
 	return nil
+}
+
+// take has a lookup find a name. What is forgotten then counts until it is answered.
+func (n *Names) take(w *nameWait, p *Published) {
+	w.found = append(w.found, p)
+	w.wanted.Names = slices.DeleteFunc(w.wanted.Names, func(name string) bool { return name == p.Name })
+	if p.Keep == KeepRead {
+		delete(n.names, nameKey{p.Space, p.Name})
+		w.taken += p.size()
+	}
+}
+
+// settle answers a lookup that waits.
+func (n *Names) settle(w *nameWait, err error) {
+	n.stop(w)
+	n.answerLookup(w, err)
+}
+
+func (n *Names) answerLookup(w *nameWait, err error) {
+	n.bytes -= w.taken
+	w.reply(packNameAnswer(w.found, err), nil)
 }
 
 // size is what a name takes, in bytes.
@@ -144,27 +177,25 @@ func (n *Names) forget(k nameKey) {
 func (n *Names) lookup(w Wanted, reply func([]byte, error)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, space := range w.Spaces {
-		k := nameKey{space, w.Name}
-		if p := n.names[k]; p != nil {
-			if p.Keep == KeepRead {
-				n.forget(k)
-			}
-			reply(packNameAnswer(p, nil), nil)
-			return
+	wait := &nameWait{wanted: w, reply: reply}
+	for _, name := range slices.Clone(w.Names) {
+		if p := n.find(w.Spaces, name); p != nil {
+			n.take(wait, p)
 		}
 	}
 	switch {
+	case len(wait.found) >= w.Need:
+		n.answerLookup(wait, nil)
+		return
 	case w.Wait == 0 || n.left[w.By.World][w.By.Rank]:
-		reply(packNameAnswer(nil, ErrNotPublished), nil)
+		n.answerLookup(wait, ErrNotPublished)
 		return
 	case len(n.waits) >= maxNameWaits || n.waitsOf[w.By] >= maxRankWaits:
-		reply(packNameAnswer(nil, ErrTooManyWaits), nil)
+		n.answerLookup(wait, ErrTooManyWaits)
 		return
 	case n.closed:
 		return
 	}
-	wait := &nameWait{wanted: w, reply: reply}
 	if w.Wait > 0 {
 		wait.timer = time.AfterFunc(w.Wait, func() { n.giveUp(wait) })
 	}
@@ -172,13 +203,22 @@ func (n *Names) lookup(w Wanted, reply func([]byte, error)) {
 	n.waitsOf[w.By]++
 }
 
+// find is the first of the spaces' names of that name.
+func (n *Names) find(spaces []string, name string) *Published {
+	for _, space := range spaces {
+		if p := n.names[nameKey{space, name}]; p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
 // giveUp answers a lookup that has waited long enough.
 func (n *Names) giveUp(w *nameWait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.waits[w] {
-		n.stop(w)
-		w.reply(packNameAnswer(nil, ErrNotPublished), nil)
+		n.settle(w, ErrNotPublished)
 	}
 }
 
@@ -208,6 +248,16 @@ func (n *Names) unpublish(k nameKey, owner world.Proc) error {
 	return nil
 }
 
+func (n *Names) unpublishAll(spaces []string, owner world.Proc) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for k, p := range n.names {
+		if p.Owner == owner && slices.Contains(spaces, k.space) {
+			n.forget(k)
+		}
+	}
+}
+
 // hasLeft forgets what the end of a rank makes void.
 func (n *Names) hasLeft(p world.Proc) {
 	n.mu.Lock()
@@ -223,8 +273,7 @@ func (n *Names) hasLeft(p world.Proc) {
 	}
 	for w := range n.waits {
 		if w.wanted.By == p {
-			n.stop(w)
-			w.reply(packNameAnswer(nil, ErrNotPublished), nil)
+			n.settle(w, ErrNotPublished)
 		}
 	}
 }

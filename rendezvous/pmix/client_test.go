@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/rendezvous/exchange/exchangetest"
 	"gorun/rendezvous/world"
 )
 
@@ -59,10 +60,10 @@ func (r *recorder) next(t testing.TB) string {
 	}
 }
 
-// nodes are servers of a test, joined by a hub.
+// nodes are servers of a test.
 type nodes struct {
 	t       testing.TB
-	hub     *hub
+	star    *exchangetest.Star
 	heard   *recorder
 	servers []*Server
 	dir     string
@@ -71,10 +72,14 @@ type nodes struct {
 
 // start starts the servers of n nodes that know the worlds.
 func start(t testing.TB, n int, worlds ...*world.World) *nodes {
-	all := &nodes{t: t, hub: newHub(), heard: newRecorder(), dir: t.TempDir()}
-	for node := range n {
+	return startOn(t, exchangetest.New(t, n, nil), worlds...)
+}
+
+func startOn(t testing.TB, star *exchangetest.Star, worlds ...*world.World) *nodes {
+	all := &nodes{t: t, star: star, heard: newRecorder(), dir: t.TempDir()}
+	for node, plane := range all.star.Planes() {
 		s := New(Config{
-			Node: node, Plane: all.hub.plane(node), Launcher: all.heard, UID: os.Getuid(),
+			Node: node, Plane: plane, Launcher: all.heard, UID: os.Getuid(),
 			Dir: func() (string, error) { return os.MkdirTemp(all.dir, "node") },
 		})
 		for _, w := range worlds {

@@ -23,15 +23,10 @@ const (
 	commandDeregisterEvents command = 14
 	commandQuery            command = 15
 	commandLog              command = 16
-	commandAllocate         command = 17
 	commandJobControl       command = 18
-	commandMonitor          command = 19
 	commandGroupConstruct   command = 24
-	commandGroupJoin        command = 25
-	commandGroupInvite      command = 26
 	commandGroupLeave       command = 27
 	commandGroupDestruct    command = 28
-	commandRefreshCache     command = 33
 )
 
 // handler serves a request. It runs on the goroutine of the rank's connection, which reads

@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gorun/rendezvous/internal/outbox"
 	"gorun/rendezvous/world"
 )
 
@@ -24,8 +26,13 @@ const (
 	// maxUnread is how many bytes of answers may wait for a client to read them before its
 	// next request is read.
 	maxUnread = 16 << 20
-	// maxWaiting is how many requests of one client may wait for others.
-	maxWaiting = 1 << 14
+	// maxUnwritten is how many may wait at all, beside the last answer: what was asked for
+	// before may be answered at any time.
+	maxUnwritten = 64 << 20
+	// maxWaiting is how many requests of one client may wait for others, maxWaitingBytes how
+	// many bytes of them.
+	maxWaiting      = 1 << 14
+	maxWaitingBytes = 128 << 20
 	// lastWords is how long bytes of a process that is gone may take to arrive.
 	lastWords = time.Second
 )
@@ -46,31 +53,34 @@ type conn struct {
 	finalized bool
 	// told are other worlds of which it was told all that is known.
 	told map[*namespace]bool
-	// codes are the events that it wants to hear of; anyEvent: all.
-	codes    map[status]bool
-	anyEvent bool
+	// has is what it was told of what ranks on its host have committed.
+	has map[*member]share
+	// interest is the events that it wants to hear of.
+	interest interest
 
-	// mu guards what waits to be written.
-	mu      sync.Mutex
-	waiting int // requests without an answer
-	out     []byte
-	writing bool
-	ended   bool
-	drained *sync.Cond
+	// out is what it is sent once it was let in.
+	out *outbox.Outbox
+
+	// mu guards what follows: how many requests have no answer, and their bytes.
+	mu                    sync.Mutex
+	waiting, waitingBytes int
+}
+
+func newConn(nc net.Conn) *conn {
+	return &conn{Conn: nc, in: bufio.NewReader(nc), out: outbox.New(nc, maxUnwritten)}
 }
 
 // Serve serves one client until its connection ends.
 func (s *Server) Serve(nc net.Conn) {
-	c := &conn{Conn: nc, in: bufio.NewReader(nc)}
-	c.drained = sync.NewCond(&c.mu)
-	defer c.close()
+	c := newConn(nc)
+	defer c.out.Close()
 	if !s.expect(c) {
 		return
 	}
 	if err := s.greet(c); err != nil {
-		s.mu.Lock()
+		s.lock()
 		s.forget(c)
-		s.mu.Unlock()
+		s.unlock()
 		return
 	}
 	c.SetReadDeadline(time.Time{})
@@ -84,9 +94,9 @@ func (s *Server) expect(c *conn) bool {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		tcp.SetNoDelay(true)
 	}
-	s.mu.Lock()
+	s.lock()
 	if s.closed {
-		s.mu.Unlock()
+		s.unlock()
 		return false
 	}
 	room := morePending
@@ -99,9 +109,9 @@ func (s *Server) expect(c *conn) bool {
 		s.pending = s.pending[1:]
 	}
 	s.pending = append(s.pending, c)
-	s.mu.Unlock()
+	s.unlock()
 	if oldest != nil {
-		oldest.close()
+		oldest.out.Close()
 	}
 	return true
 }
@@ -116,27 +126,36 @@ func (s *Server) forget(c *conn) {
 // serveRequests serves requests until there are no more. The error is what is wrong with
 // one, or nil when the connection ended.
 func (s *Server) serveRequests(c *conn) error {
-	s.mu.Lock()
+	s.lock()
 	if c.member.gone {
-		c.SetReadDeadline(time.Now().Add(lastWords))
+		c.SetDeadline(time.Now().Add(lastWords))
 	}
-	s.mu.Unlock()
+	s.unlock()
 	for {
 		f, err := readFrame(c.in, binary.BigEndian, maxFrame)
 		if err != nil {
-			if over(err) {
+			if err = cmp.Or(c.unread(), err); over(err) {
 				return nil
 			}
 			return err
 		}
-		if err := c.count(); err != nil {
+		q := &request{conn: c, tag: f.tag, body: decoder{b: f.body}, size: len(f.body)}
+		if err := c.count(q); err != nil {
 			return err
 		}
-		if err := s.serve(&request{conn: c, tag: f.tag, body: decoder{b: f.body}}); err != nil {
+		if err := s.serve(q); err != nil {
 			return err
 		}
-		c.waitForReader()
+		c.out.Settle(maxUnread)
 	}
+}
+
+// unread is the error of a connection that was ended since its client does not read.
+func (c *conn) unread() error {
+	if err := c.out.Err(); errors.Is(err, outbox.ErrUnread) {
+		return err
+	}
+	return nil
 }
 
 // over reports whether a connection ended, rather than that something else was sent than
@@ -148,99 +167,46 @@ func over(err error) bool {
 }
 
 // count counts a request that has no answer yet.
-func (c *conn) count() error {
+func (c *conn) count(q *request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting >= maxWaiting {
+	switch {
+	case c.waiting >= maxWaiting:
 		return fmt.Errorf("more than %d requests wait for others at the same time", maxWaiting)
+	case c.waitingBytes+q.size > maxWaitingBytes:
+		return fmt.Errorf("requests of more than %d bytes wait for others at the same time", maxWaitingBytes)
 	}
 	c.waiting++
+	c.waitingBytes += q.size
 	return nil
 }
 
-// unanswered counts down for a request that gets no answer.
-func (c *conn) unanswered() {
+// settle counts down for a request.
+func (c *conn) settle(q *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
+	c.waitingBytes -= q.size
 }
 
 // answer answers a request, without waiting.
-func (c *conn) answer(tag uint32, body []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting--
-	if !c.ended {
-		c.out = appendFrame(c.out, tag, body)
-		c.startWriting()
+func (c *conn) answer(q *request, body [][]byte) {
+	c.settle(q)
+	if c.out.Err() == nil {
+		c.out.Send(appendFrame(nil, q.tag, body...))
 	}
 }
 
 // tellEvent sends an event, without waiting. A client that does not read misses it: what
 // others tell must not pile up.
 func (c *conn) tellEvent(message []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ended && len(c.out) <= maxUnread {
-		c.out = appendFrame(c.out, tagEvent, message)
-		c.startWriting()
+	if c.out.Waiting() <= maxUnread {
+		c.out.Send(appendFrame(nil, tagEvent, message))
 	}
-}
-
-// sendRaw is send for what is no message.
-func (c *conn) sendRaw(b []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out = append(c.out, b...)
-	c.startWriting()
-}
-
-func (c *conn) startWriting() {
-	if !c.writing {
-		c.writing = true
-		go c.writeAll()
-	}
-}
-
-// writeAll writes what waits, and ends.
-func (c *conn) writeAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.out) > 0 && !c.ended {
-		out := c.out
-		c.out = nil
-		c.mu.Unlock()
-		_, err := c.Conn.Write(out)
-		c.mu.Lock()
-		if err != nil {
-			c.ended = true
-		}
-		c.drained.Broadcast()
-	}
-	c.writing = false
-	c.drained.Broadcast()
 }
 
 // write writes before it returns, for what is said to who is not let in.
 func (c *conn) write(b []byte) {
 	c.SetWriteDeadline(time.Now().Add(lastWords))
 	c.Conn.Write(b)
-}
-
-// waitForReader waits while a client does not read its answers.
-func (c *conn) waitForReader() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.out) > maxUnread && !c.ended {
-		c.drained.Wait()
-	}
-}
-
-// close ends the connection. What waits to be written is lost.
-func (c *conn) close() {
-	c.Conn.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended, c.out = true, nil
-	c.drained.Broadcast()
 }

@@ -29,29 +29,49 @@ func (s *Server) connect(q *request) error {
 		kind:    "connect",
 		members: members,
 		timeout: timeoutOf(infos),
+		blob:    s.eras,
 		done:    s.connected,
 	})
 	return nil
 }
 
 // connected tells each who came of the others' worlds.
-func (s *Server) connected(m *meeting, _ [][]byte, err error) {
+func (s *Server) connected(m *meeting, blobs [][]byte, err error) {
 	if err != nil {
 		m.answerStatus(statusError)
 		return
 	}
 	s.lock()
 	defer s.unlock()
+	s.learnAll(m, blobs)
+	told := tellings{}
 	for p, q := range m.arrived {
 		var e encoder
 		e.oneStatus(statusSuccess)
 		for _, name := range worldsOf(m.who) {
 			if n := s.spaces[name]; n != q.conn.space {
-				e.oneBytes(n.toldOthers(slices.Index(n.world.Hosts, s.hostName(p))))
+				e.oneBytes(told.of(n, slices.Index(n.world.Hosts, s.hostName(p))))
 			}
 		}
 		q.reply(e.b)
 	}
+}
+
+// tellings are what ranks of other worlds are told, by world and host: many of one CONNECT are
+// told the same.
+type tellings map[telling][]byte
+
+type telling struct {
+	space *namespace
+	host  int
+}
+
+func (t tellings) of(n *namespace, host int) []byte {
+	at := telling{n, host}
+	if t[at] == nil {
+		t[at] = n.toldOthers(host)
+	}
+	return t[at]
 }
 
 // toldOthers is a world's job-level data as ranks of other worlds get it that run on a host,

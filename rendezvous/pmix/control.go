@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"gorun/rendezvous/exchange"
 )
 
 // abort serves ABORT: MPI_Abort. The answer does not matter, the job ends.
@@ -23,10 +25,10 @@ func (s *Server) abort(q *request) error {
 // finalize serves FINALIZE. The launcher hears of it before the rank does, which may end at
 // once.
 func (s *Server) finalize(q *request) error {
-	s.mu.Lock()
+	s.lock()
 	first := !q.conn.finalized
 	q.conn.finalized = true
-	s.mu.Unlock()
+	s.unlock()
 	if first {
 		s.cfg.Launcher.Finalized(q.from())
 	}
@@ -54,8 +56,8 @@ func (s *Server) helpText(blob []byte) (text string, ok bool) {
 	if text = d.string(); d.err != nil {
 		return "", false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	if s.helped[topic] {
 		return "", true
 	}
@@ -68,7 +70,8 @@ func (s *Server) helpText(blob []byte) (text string, ok bool) {
 // maxHelped is how many topics of help are remembered; Open MPI has some hundred.
 const maxHelped = 1 << 10
 
-// log serves LOG: text for the user, and where it is to go.
+// log serves LOG: text for the user, and where it is to go. The answer is the head's, which
+// it has after the text: a rank that has much to say waits so.
 func (s *Server) log(q *request) error {
 	q.body.one()
 	q.body.uint64() // when, in seconds since 1970
@@ -92,12 +95,20 @@ func (s *Server) log(q *request) error {
 			s.cfg.Launcher.Say(q.from(), text)
 		}
 	}
-	if said || len(texts) == 0 {
+	switch {
+	case said:
+		s.echo(func() { q.status(statusSuccess) })
+	case len(texts) == 0:
 		q.status(statusSuccess)
-	} else {
+	default:
 		q.status(statusNotSupported)
 	}
 	return nil
+}
+
+// echo calls when the head has answered, whatever it is: it has what was sent to it before.
+func (s *Server) echo(done func()) {
+	exchange.Lookup(s.cfg.Plane, exchange.Wanted{}, func(exchange.Published, error) { done() })
 }
 
 // Attributes of JOB CONTROL that say what to remove when a rank or its world has ended, and

@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,8 @@ import (
 )
 
 // directories are where ranks put files for one another on this node: one for the job, in
-// it one for each world, in it one for each rank. They are made when they are first told.
+// it one for each world, in it one for each rank. They are made when they are first told, a
+// rank's own when it is told.
 type directories struct {
 	make func() (string, error)
 
@@ -26,9 +28,21 @@ type worldDirs struct {
 	rank       map[int]string
 }
 
-// of are a world's directories, made when they are first asked for. Where that fails there
-// are none.
-func (d *directories) of(n *namespace) (worldDirs, error) {
+// of are a world's directories for one of its ranks here. Where they cannot be made there are
+// none.
+func (d *directories) of(n *namespace, rank int) (worldDirs, error) {
+	w, err := d.ofWorld(n)
+	if w.top == "" {
+		return w, err
+	}
+	if err := os.Mkdir(w.rank[rank], 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return worldDirs{}, fmt.Errorf("make the directory in which rank %d finds its peers on this host: %w", rank, err)
+	}
+	return w, nil
+}
+
+// ofWorld makes a world's when they are first asked for.
+func (d *directories) ofWorld(n *namespace) (worldDirs, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if w, ok := d.worlds[n.world.Name]; ok {
@@ -51,12 +65,11 @@ func (d *directories) makeFor(n *namespace) (worldDirs, error) {
 		return worldDirs{}, d.err
 	}
 	w := worldDirs{top: d.top, world: filepath.Join(d.top, n.world.Name), rank: map[int]string{}}
+	if err := os.Mkdir(w.world, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return worldDirs{}, fmt.Errorf("make the directory in which ranks find their peers on this host: %w", err)
+	}
 	for _, rank := range n.local {
-		dir := filepath.Join(w.world, strconv.Itoa(rank))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return worldDirs{}, fmt.Errorf("make the directory in which rank %d finds its peers on this host: %w", rank, err)
-		}
-		w.rank[rank] = dir
+		w.rank[rank] = filepath.Join(w.world, strconv.Itoa(rank))
 	}
 	return w, nil
 }

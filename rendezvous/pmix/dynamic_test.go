@@ -133,6 +133,47 @@ func TestLookupWaitsForSomeOfItsKeys(t *testing.T) {
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 z=1", "w.0 x=2"})
 }
 
+// Who has found enough looks for nothing more: what is published later, to be read once, is for
+// others.
+func TestLookupEndsWithWhatItNeeds(t *testing.T) {
+	r := newRig(t, 1)
+	r.add("w", 2)
+	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
+	once := byteInfo(keyPersistence, typePersist, persistFirstRead)
+	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "x"}, info{key: keyWait, value: uint32Value(1)}))
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
+	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "1"), once))
+	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 x=1"})
+	a.do(commandPublish, statusSuccess, publishes(textInfo("y", "2"), once))
+	same(t, "the other", pdataList(t, b.do(commandLookup, statusSuccess, looksUp([]string{"y"}))), []string{"w.0 y=2"})
+
+	// What is read while one waits for others is that one's.
+	wants = b.ask(commandLookup, looksUp([]string{"y", "z"}, waitFlag))
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
+	a.do(commandPublish, statusSuccess, publishes(textInfo("y", "3"), once))
+	a.do(commandLookup, statusNotFound, looksUp([]string{"y"}))
+	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "4")))
+	same(t, "both", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 y=3", "w.0 z=4"})
+}
+
+func TestUnpublishAll(t *testing.T) {
+	r := newRig(t, 1)
+	r.add("w", 2)
+	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
+	local := byteInfo(keyRange, typeDataRange, uint8(rangeLocal))
+	a.do(commandPublish, statusSuccess, publishes(textInfo("near", "1"), local))
+	a.do(commandPublish, statusSuccess, publishes(textInfo("one", "1"), textInfo("two", "2")))
+	b.do(commandPublish, statusSuccess, publishes(textInfo("other", "3")))
+	a.do(commandUnpublish, statusSuccess, looksUp(nil, local))
+	a.do(commandLookup, statusNotFound, looksUp([]string{"near"}))
+	a.do(commandLookup, statusSuccess, looksUp([]string{"one", "two"}))
+	for range 2 {
+		a.do(commandUnpublish, statusSuccess, looksUp(nil))
+		a.do(commandLookup, statusNotFound, looksUp([]string{"one", "two"}))
+	}
+	a.do(commandLookup, statusSuccess, looksUp([]string{"other"}))
+}
+
 func writeConnect(members []proc, infos ...info) func(*encoder) {
 	return func(e *encoder) {
 		e.procList(members)
@@ -238,7 +279,7 @@ func TestSpawn(t *testing.T) {
 		Env:  []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_btl=self", "COLOUR=red"},
 		Info: []world.Pair{{Key: "pmix.mapby", Value: "core"}, {Key: "pmix.nonpmi", Value: "true"}},
 	}}}
-	same(t, "what the launcher is asked for", fmt.Sprintf("%+v", r.starter.spawns[0]), fmt.Sprintf("%+v", want))
+	same(t, "what the launcher is asked for", fmt.Sprintf("%+v", r.starter.asked()[0]), fmt.Sprintf("%+v", want))
 
 	child := r.dial(world.Proc{World: "w-child"}, "4.2.2")
 	d = childInfo(child)
@@ -247,13 +288,11 @@ func TestSpawn(t *testing.T) {
 	parent, _ := v.proc()
 	same(t, "the parent", parent, proc{"w", 0})
 
-	r.starter.fail = fmt.Errorf("child: %w", os.ErrNotExist)
-	c.do(commandSpawn, statusProgramNotFound, body)
-	r.starter.fail = errNoRoom
-	c.do(commandSpawn, statusJobNotLaunched, body)
-	same(t, "what the user reads", slices.ContainsFunc(r.starter.heard, func(s string) bool {
-		return s == "{w 0} says MPI_Comm_spawn: no room for 4 ranks more\n"
-	}), true)
+	for _, fail := range []error{errNoRoom, fmt.Errorf("hosts for child: %w", os.ErrNotExist)} {
+		r.starter.refuse(fail)
+		c.do(commandSpawn, statusJobNotLaunched, body)
+	}
+	same(t, "whether the user reads why", slices.Contains(r.starter.all(), "{w 0} says MPI_Comm_spawn: no room for 4 ranks more\n"), true)
 	c.do(commandSpawn, statusBadParameter, func(e *encoder) {
 		e.infoList(nil)
 		e.oneSize(0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -78,6 +79,26 @@ func (l *starter) note(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = append(l.heard, fmt.Sprintf(format, args...))
+}
+
+// refuse has it spawn nothing from now on.
+func (l *starter) refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail = err
+}
+
+// asked is what it was asked to spawn, all what it heard.
+func (l *starter) asked() []world.Spawn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.spawns)
+}
+
+func (l *starter) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.heard)
 }
 
 func (l *starter) Began(p world.Proc, by string) { l.note("%v began by %s", p, by) }

@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"gorun/rendezvous/world"
 )
@@ -25,8 +26,10 @@ const (
 	tagEvent = 0
 	// keptEvents is how many events are kept for those who register later.
 	keptEvents = 64
-	// maxKeptEvent is how large such a one may be, in bytes.
-	maxKeptEvent = 64 << 10
+	// maxEvent is how large one may be, in bytes.
+	maxEvent = 64 << 10
+	// maxCodes is how many codes a client may have registered.
+	maxCodes = 1 << 12
 
 	keyEventNotCached  = "pmix.evnocache"
 	keyEventNotDefault = "pmix.evnondef"
@@ -64,24 +67,43 @@ func (s *Server) registerEvents(q *request) error {
 	s.lock()
 	defer s.unlock()
 	c := q.conn
-	q.status(statusSuccess)
-	fresh := &conn{codes: map[status]bool{}, anyEvent: n == 0}
-	for _, code := range codes {
-		fresh.codes[code] = !c.codes[code]
+	if len(c.interest.codes)+len(codes) > maxCodes {
+		q.status(statusOutOfResource)
+		return nil
 	}
+	q.status(statusSuccess)
+	fresh := c.interest.add(codes)
 	for _, e := range s.events {
 		if s.reaches(e, c.who) && fresh.wants(e) && e.source != fromWorld(c.who) {
 			c.tellEvent(e.message())
 		}
 	}
-	c.anyEvent = c.anyEvent || fresh.anyEvent
-	if c.codes == nil {
-		c.codes = map[status]bool{}
+	return nil
+}
+
+// interest is the codes of events that a client wants to hear of; any: of all.
+type interest struct {
+	codes map[status]bool
+	any   bool
+}
+
+// add adds codes, none for all, and returns what is new of that.
+func (i *interest) add(codes []status) interest {
+	fresh := interest{codes: map[status]bool{}, any: len(codes) == 0}
+	i.any = i.any || fresh.any
+	if i.codes == nil {
+		i.codes = map[status]bool{}
 	}
 	for _, code := range codes {
-		c.codes[code] = true
+		if !i.codes[code] {
+			i.codes[code], fresh.codes[code] = true, true
+		}
 	}
-	return nil
+	return fresh
+}
+
+func (i interest) wants(e event) bool {
+	return i.codes[e.code] || i.any && !isTrue(e.infos, keyEventNotDefault)
 }
 
 // deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no answer.
@@ -97,12 +119,13 @@ func (s *Server) deregisterEvents(q *request) error {
 	s.lock()
 	defer s.unlock()
 	for _, code := range codes {
-		delete(q.conn.codes, code)
+		delete(q.conn.interest.codes, code)
 	}
 	return nil
 }
 
-// notify serves NOTIFY: a rank tells others of an event.
+// notify serves NOTIFY: a rank tells others of an event. It has its answer when all nodes
+// have: a rank that tells without end waits for them so.
 func (s *Server) notify(q *request) error {
 	e := event{code: q.body.oneStatus(), source: fromWorld(q.from())}
 	e.to = dataRange(q.body.oneUint8())
@@ -110,9 +133,12 @@ func (s *Server) notify(q *request) error {
 	if q.body.err != nil {
 		return q.body.err
 	}
+	if q.size > maxEvent {
+		q.status(statusOutOfResource)
+		return nil
+	}
 	e.targets = targetsOf(e.infos)
-	s.tell(e)
-	q.status(statusSuccess)
+	s.tell(e, func() { q.status(statusSuccess) })
 	return nil
 }
 
@@ -129,38 +155,59 @@ func targetsOf(infos []info) []proc {
 	return targets
 }
 
-// tell tells all ranks for which an event is, wherever they are.
-func (s *Server) tell(e event) {
+// tell tells all ranks for which an event is, wherever they are. done is called when all nodes
+// have heard of it, or never will.
+func (s *Server) tell(e event, done func()) {
 	s.lock()
 	defer s.unlock()
 	s.deliver(e)
-	var body []byte
-	for _, node := range s.nodesOf(e) {
-		if node == s.cfg.Node {
-			continue
-		}
-		if body == nil {
-			body = e.encode()
-		}
-		s.afterUnlock(func() { s.cfg.Plane.Ask(node, eventService, body, func([]byte, error) {}) })
+	others := slices.DeleteFunc(s.nodesOf(e), func(node int) bool { return node == s.cfg.Node })
+	if len(others) == 0 {
+		done()
+		return
+	}
+	body := e.encode()
+	var left atomic.Int64
+	left.Store(int64(len(others)))
+	for _, node := range others {
+		s.afterUnlock(func() {
+			s.cfg.Plane.Ask(node, eventService, body, func([]byte, error) {
+				if left.Add(-1) == 0 {
+					done()
+				}
+			})
+		})
 	}
 }
 
 // nodesOf are the nodes on which an event may be for someone.
 func (s *Server) nodesOf(e event) []int {
 	nodes := map[int]bool{}
+	host := s.hostName(e.source.toWorld())
 	for name, n := range s.spaces {
 		switch {
+		case e.to == rangeLocal: // other agents may be on this host
+			n.addNodesOn(host, nodes)
 		case e.to == rangeNamespace && name == e.source.nspace,
 			e.to == rangeUndefined, e.to == rangeSession, e.to == rangeGlobal,
-			e.to == rangeCustom && slices.ContainsFunc(e.targets, func(p proc) bool { return p.nspace == name }),
-			e.to == rangeLocal: // other agents may be on this host
+			e.to == rangeCustom && slices.ContainsFunc(e.targets, func(p proc) bool { return p.nspace == name }):
 			for _, node := range n.nodes {
 				nodes[node] = true
 			}
 		}
 	}
 	return sortedKeys(nodes)
+}
+
+// addNodesOn adds the nodes that serve its ranks on a host.
+func (n *namespace) addNodesOn(host string, nodes map[int]bool) {
+	at := slices.Index(n.world.Hosts, host)
+	if at < 0 {
+		return
+	}
+	for _, rank := range n.ranksOn(at) {
+		nodes[n.world.Ranks[rank].Node] = true
+	}
 }
 
 // deliver tells the ranks of this node, and keeps the event for who registers later.
@@ -170,12 +217,12 @@ func (s *Server) deliver(e event) {
 	}
 	message := e.message()
 	for c := range s.conns {
-		if !s.reaches(e, c.who) || !c.wants(e) || fromWorld(c.who) == e.source {
+		if !s.reaches(e, c.who) || !c.interest.wants(e) || fromWorld(c.who) == e.source {
 			continue
 		}
 		c.tellEvent(message)
 	}
-	if !isTrue(e.infos, keyEventNotCached) && len(message) <= maxKeptEvent {
+	if !isTrue(e.infos, keyEventNotCached) {
 		s.events = append(s.events, e)
 		if len(s.events) > keptEvents {
 			s.events = slices.Delete(s.events, 0, 1)
@@ -212,12 +259,8 @@ func (e event) isFor(p world.Proc) bool {
 	return false
 }
 
-// wants reports whether a client has registered for an event.
-func (c *conn) wants(e event) bool {
-	return c.codes[e.code] || c.anyEvent && !isTrue(e.infos, keyEventNotDefault)
-}
-
-// message is what a client gets: group {command}, group {code}, group {source}, infos.
+// message is what a client gets: group {command}, group {code}, group {source}, infos. PMIx's
+// own servers, from 4.2 on, end it with group {range}, which no client reads.
 func (e event) message() []byte {
 	var m encoder
 	m.group(1)

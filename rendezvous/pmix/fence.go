@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) fence(q *request) error {
 	if q.body.err != nil {
 		return q.body.err
 	}
-	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), done: s.fenced}
+	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), blob: s.eras, done: s.fenced}
 	if isTrue(infos, keyCollect) {
 		p.blob, p.undo = s.collect, s.collectAgain
 	}
@@ -42,9 +43,9 @@ func timeoutOf(infos []info) time.Duration {
 	return time.Duration(max(0, min(seconds, 1<<31))) * time.Second
 }
 
-// collect is what this node's members of a fence have committed for other hosts: for each
-// the process, its era, from which byte on, and the bytes. A fence of one whole world brings what is
-// new; other nodes may take part in others, and get all.
+// collect is what this node's members of a fence have committed for other hosts. A fence of
+// one whole world brings what is new; other nodes may take part in others, and get all. What
+// does not fit is left out, and fetched by those who ask for it.
 func (s *Server) collect(m *meeting) []byte {
 	if len(m.nodes) == 1 {
 		return nil
@@ -55,15 +56,43 @@ func (s *Server) collect(m *meeting) []byte {
 		from := 0
 		if m.whole() {
 			from = member.data.sent
-			member.data.sent = len(member.data.away)
 		}
-		if from < len(member.data.away) {
-			e.proc(fromWorld(p))
-			e.uint64(uint64(member.data.era)<<32 | uint64(from))
-			e.bytes(member.data.away[from:])
+		before := len(e.b)
+		e.committed(p, &member.data, from)
+		if len(e.b) > exchange.MaxBlob {
+			e.b = e.b[:before]
+			continue
+		}
+		if m.whole() {
+			member.data.sent = len(member.data.away)
 		}
 	}
 	return e.b
+}
+
+// eras is what collect is without what was committed: which of this node's members have begun
+// anew, for nodes that know what they had committed before.
+func (s *Server) eras(m *meeting) []byte {
+	if len(m.nodes) == 1 {
+		return nil
+	}
+	var e encoder
+	for _, p := range m.waiting() {
+		_, member, _ := s.find(p)
+		e.committed(p, &member.data, len(member.data.away))
+	}
+	return e.b
+}
+
+// committed is a rank, its era, from which byte on, and what it has committed from there; nothing
+// where others know that there is nothing.
+func (e *encoder) committed(p world.Proc, data *store, from int) {
+	if from == len(data.away) && data.era == 0 {
+		return
+	}
+	e.proc(fromWorld(p))
+	e.uint64(uint64(data.era)<<32 | uint64(from))
+	e.bytes(data.away[from:])
 }
 
 // whole reports whether all of one world take part.
@@ -84,14 +113,19 @@ func (s *Server) fenced(m *meeting, blobs [][]byte, err error) {
 		m.answerStatus(statusError)
 		return
 	}
-	s.mu.Lock()
+	s.lock()
+	s.learnAll(m, blobs)
+	s.unlock()
+	m.answerStatus(statusSuccess)
+}
+
+// learnAll takes over what the other nodes collected.
+func (s *Server) learnAll(m *meeting, blobs [][]byte) {
 	for i, blob := range blobs {
 		if m.nodes[i] != s.cfg.Node {
 			s.learn(blob)
 		}
 	}
-	s.mu.Unlock()
-	m.answerStatus(statusSuccess)
 }
 
 // learn takes over what another node collected.

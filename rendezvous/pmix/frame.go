@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const (
@@ -58,11 +59,19 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	return body, nil
 }
 
-// appendFrame appends a message of the server's.
-func appendFrame(b []byte, tag uint32, body []byte) []byte {
+// appendFrame appends a message of the server's, whose body may come in parts.
+func appendFrame(b []byte, tag uint32, body ...[]byte) []byte {
+	size := 0
+	for _, part := range body {
+		size += len(part)
+	}
+	b = slices.Grow(b, headerSize+size)
 	b = binary.BigEndian.AppendUint32(b, 0) // the server's index
 	b = binary.BigEndian.AppendUint32(b, tag)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
+	b = binary.BigEndian.AppendUint32(b, uint32(size))
 	b = binary.BigEndian.AppendUint32(b, 0) // padding
-	return append(b, body...)
+	for _, part := range body {
+		b = append(b, part...)
+	}
+	return b
 }

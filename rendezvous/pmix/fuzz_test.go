@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/rendezvous/exchange/exchangetest"
 	"gorun/rendezvous/world"
 )
 
@@ -25,16 +25,14 @@ func (silent) Broken(world.Proc, error)                   {}
 func (silent) Say(world.Proc, string)                     {}
 func (silent) Spawn(_ world.Spawn, d func(string, error)) { d("", os.ErrInvalid) }
 
-// fuzzed is a server of one node with a rank's connection whose answers pile up in out.
+// fuzzed is a server of one node with a rank's connection whose answers nobody reads.
 func fuzzed(t testing.TB) (*Server, *conn) {
-	s := New(Config{Plane: newHub().plane(0), Launcher: silent{}, UID: os.Getuid(), Dir: func() (string, error) { return "", os.ErrPermission }})
+	s := New(Config{Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: silent{}, UID: os.Getuid(), Dir: func() (string, error) { return "", os.ErrPermission }})
 	w := spread("gorun-1", 2, 2)
 	s.Add(w)
 	ours, theirs := net.Pipe()
-	theirs.Close()
-	t.Cleanup(func() { ours.Close(); s.Close() })
-	c := &conn{Conn: ours, writing: true}
-	c.drained = sync.NewCond(&c.mu)
+	t.Cleanup(func() { ours.Close(); theirs.Close(); s.Close() })
+	c := newConn(ours)
 	g := greetingOf("gorun-1", 0)
 	_, err := s.admit(c, &g)
 	require.NoError(t, err)
@@ -50,11 +48,11 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s, c := fuzzed(t)
-		before := len(c.out)
+		before := c.out.Waiting()
 		for range 2 {
 			_ = s.serve(&request{conn: c, tag: 100, body: decoder{b: body}})
 		}
-		require.Less(t, len(c.out)-before, 4096+8*len(body))
+		require.Less(t, c.out.Waiting()-before, 4096+8*len(body))
 	})
 }
 

@@ -97,7 +97,8 @@ func (c *conn) tell(n *namespace) bool {
 // waited for: either one has committed it or it is known from the beginning.
 func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string) {
 	sameHost := n.world.Ranks[of.Rank].Host == s.hostOf(n, q)
-	if v, ok := lookUp(n.member(of.Rank).data.seen(sameHost), key); ok {
+	m := n.member(of.Rank)
+	if v, ok := lookUp(m.data.seen(sameHost), key); ok && m.isCurrent(q.era()) {
 		q.replyData(fromWorld(of), appendKval(nil, kval{key, v}))
 		return
 	}
@@ -119,17 +120,18 @@ func (s *Server) hostOf(n *namespace, q *request) int {
 func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
 	r := n.world.Ranks[of.Rank]
 	sameHost := r.Host == s.hostOf(n, q)
-	h := &held{who: q.from(), of: of, key: w.key, sameHost: sameHost}
-	h.give = func(code status, kvals []byte) { q.giveCommitted(n, of, code, kvals) }
+	h := &held{who: q.from(), of: of, key: w.key, sameHost: sameHost, era: q.era()}
+	h.give = func(code status, kvals []byte) { q.giveCommitted(n, h, code, kvals, !w.refresh) }
 	if r.Node == s.cfg.Node {
 		s.getHere(h, w.immediate, w.timeout)
 		return
 	}
-	// What fences brought is for ranks on other hosts.
-	data := &n.member(of.Rank).data
-	if !sameHost && !w.refresh {
-		if _, ok := lookUp(data.away, w.key); ok {
-			h.give(statusSuccess, data.away)
+	// What fences and questions brought is for ranks on other hosts, and may be of the program
+	// that the rank ran before.
+	m := n.member(of.Rank)
+	if !sameHost && !w.refresh && m.isCurrent(h.era) {
+		if _, ok := lookUp(m.data.away, w.key); ok {
+			h.give(statusSuccess, m.data.away)
 			return
 		}
 	}
@@ -141,19 +143,76 @@ func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
 }
 
 // giveCommitted answers with what a rank of n has committed. Who is of another world gets
-// what that one's ranks know of it from the beginning, too, once.
-func (q *request) giveCommitted(n *namespace, of world.Proc, code status, kvals []byte) {
+// what that one's ranks know of it from the beginning, too, once; who is on the same host, if
+// unasked is set, what it has not asked for yet.
+func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte, unasked bool) {
 	if code != statusSuccess {
 		q.status(code)
 		return
 	}
-	if !q.conn.tell(n) {
-		q.replyData(fromWorld(of), kvals)
-		return
+	m := n.member(h.of.Rank)
+	parts := [][]byte{encodedSuccess, m.data.object(fromWorld(h.of), kvals)}
+	if q.conn.tell(n) {
+		parts[0] = n.everything()
 	}
-	e := encoder{b: slices.Clone(n.everything())}
-	e.oneData(fromWorld(of), kvals)
-	q.reply(e.b)
+	if h.sameHost && unasked {
+		q.conn.hear(m, len(kvals))
+		parts = append(parts, q.unasked(n, h.of.Rank)...)
+	}
+	q.reply(parts...)
+}
+
+// encodedSuccess is a group {status}.
+var encodedSuccess = []byte{0, 0, 0, 1, 0, 0, 0, 0}
+
+// maxUnasked bounds what an answer has of ranks that were not asked for, in bytes of what they
+// have committed.
+const maxUnasked = 64 << 10
+
+// unasked is what the other ranks of a rank's host have committed that are served here, in
+// groups {byte object}, as far as the client has not got it. A client asks for its peers one
+// after the other, and looks first into what it has: so one question does for all. What is
+// committed later it gets by the next one, or when it asks for it anew.
+func (q *request) unasked(n *namespace, of int) (objects [][]byte) {
+	ranks := n.ranksOn(n.world.Ranks[of].Host)
+	at, _ := slices.BinarySearch(ranks, of)
+	left := maxUnasked
+	for _, rank := range slices.Concat(ranks[at+1:], ranks[:at]) {
+		m := n.members[rank]
+		if m == nil || m == q.conn.member || !m.data.committed || !m.isCurrent(q.era()) {
+			continue
+		}
+		kvals := m.data.home[q.conn.heard(m):]
+		if len(kvals) == 0 || len(kvals) > left {
+			continue
+		}
+		left -= len(kvals)
+		q.conn.hear(m, len(m.data.home))
+		objects = append(objects, m.data.object(proc{n.world.Name, uint32(rank)}, kvals))
+	}
+	return objects
+}
+
+// heard is how much a client has of what a rank on its host has committed for that.
+func (c *conn) heard(m *member) int {
+	if has := c.has[m]; has.era == m.data.era {
+		return has.bytes
+	}
+	return 0
+}
+
+// hear notes that a client gets what a rank has committed, as many bytes from the beginning.
+func (c *conn) hear(m *member, bytes int) {
+	if c.has == nil {
+		c.has = map[*member]share{}
+	}
+	c.has[m] = share{m.data.era, bytes}
+}
+
+// share is a beginning of what a rank has committed for its host.
+type share struct {
+	era   uint32
+	bytes int
 }
 
 // replyData answers with kvals of one process.
@@ -180,8 +239,9 @@ func appendKval(b []byte, k kval) []byte {
 
 // held is a request for what a rank has committed, of a rank here or on another node.
 type held struct {
-	// who asks, of whom.
+	// who asks, of whom; era is that of who asks.
 	who, of  world.Proc
+	era      uint32
 	key      string
 	sameHost bool
 	timer    *time.Timer
@@ -193,20 +253,20 @@ type held struct {
 // getHere answers what a rank of this node has committed, or holds the request until then.
 func (s *Server) getHere(h *held, immediate bool, timeout time.Duration) {
 	_, m, _ := s.find(h.of)
-	kvals := m.data.seen(h.sameHost)
-	found := h.key == "" && m.data.committed
-	if h.key != "" {
+	kvals, committed := m.data.seen(h.sameHost), m.data.committed && m.isCurrent(h.era)
+	found := h.key == ""
+	if !found {
 		_, found = lookUp(kvals, h.key)
 	}
 	switch {
-	case found:
+	case found && committed:
 		h.give(statusSuccess, kvals)
 	case immediate:
 		h.give(statusNotFound, nil)
 	case m.ended:
 		s.giveUp(h, m)
 	default:
-		if m.data.committed && timeout == 0 {
+		if committed && timeout == 0 {
 			timeout = lateKey
 		}
 		m.waiting = append(m.waiting, h)

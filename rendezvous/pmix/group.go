@@ -46,10 +46,11 @@ const (
 	flagQualifier = 8
 )
 
-// maxGroupName bounds a group's name, in bytes. PMIx's keys have at most 511.
-const maxGroupName = 1024
-
 const (
+	// maxGroupName bounds a group's name, in bytes. PMIx's keys have at most 511.
+	maxGroupName = 1024
+	// maxSeats bounds the groups that a rank is in at the same time.
+	maxSeats = 1 << 12
 	// maxGiven bounds what is kept of what ranks gave to groups, in bytes: a hundred
 	// thousand communicators of some ranks.
 	maxGiven = 64 << 20
@@ -59,8 +60,9 @@ const (
 
 // groups are those that ranks of this node are in. The server's lock guards it.
 type groups struct {
-	// members of a group, as those know it who are in it.
-	members map[groupSeat][]proc
+	// seats are the members of each group that a rank is in, by rank and name: groups of
+	// others may have the same.
+	seats map[world.Proc]map[string][]proc
 	// given is what ranks gave to groups: kvals by number and rank. Communicators ask for it
 	// long after their group was destructed: what goes is the oldest, when there is too much.
 	given map[uint64]map[world.Proc][]byte
@@ -72,13 +74,22 @@ type groups struct {
 }
 
 func newGroups() groups {
-	return groups{members: map[groupSeat][]proc{}, given: map[uint64]map[world.Proc][]byte{}}
+	return groups{seats: map[world.Proc]map[string][]proc{}, given: map[uint64]map[world.Proc][]byte{}}
 }
 
-// groupSeat is one rank's part in a group. Groups of others may have the same name.
-type groupSeat struct {
-	rank world.Proc
-	name string
+// join notes that a rank is in a group.
+func (g *groups) join(p world.Proc, name string, members []proc) {
+	if g.seats[p] == nil {
+		g.seats[p] = map[string][]proc{}
+	}
+	g.seats[p][name] = members
+}
+
+// leave has a rank be in a group no longer, and returns the members; nil: it was not in it.
+func (g *groups) leave(p world.Proc, name string) []proc {
+	members := g.seats[p][name]
+	delete(g.seats[p], name)
+	return members
 }
 
 // contribution is what one rank gives to a group.
@@ -95,6 +106,13 @@ func (s *Server) groupConstruct(q *request) error {
 	}
 	if len(c.name) > maxGroupName || len(c.procs) == 0 {
 		q.status(statusBadParameter)
+		return nil
+	}
+	s.lock()
+	full := len(s.groups.seats[q.from()]) >= maxSeats
+	s.unlock()
+	if full {
+		q.status(statusOutOfResource)
 		return nil
 	}
 	s.meet(q, plan{
@@ -206,10 +224,11 @@ func (s *Server) constructed(m *meeting, name string, blobs [][]byte, err error)
 
 // formGroup remembers a group, and returns its members, one by one.
 func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var members []proc
+	s.lock()
+	defer s.unlock()
+	var who, members []proc
 	for _, p := range m.who {
+		who = append(who, fromWorld(p))
 		if p.Rank != world.AllRanks {
 			members = append(members, fromWorld(p))
 			continue
@@ -219,7 +238,9 @@ func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
 		}
 	}
 	for p := range m.arrived {
-		s.groups.members[groupSeat{p, name}] = members
+		if _, member, ok := s.find(p); ok && !member.ended {
+			s.groups.join(p, name, who)
+		}
 	}
 	for _, c := range all.given {
 		s.groups.give(all.number, c)
@@ -233,13 +254,13 @@ func (g *groups) give(number uint64, c contribution) {
 		g.given[number] = map[world.Proc][]byte{}
 		g.oldest = append(g.oldest, number)
 	}
-	e := encoder{b: []byte{}}
+	var e encoder
 	for _, i := range c.infos {
 		qualifier := info{keyGroupNumber, flagQualifier, uint64Value(number)}
 		e.oneKval(keyQualified, infoArrayValue([]info{i, qualifier}))
 	}
 	p := c.from.toWorld()
-	if g.given[number][p] == nil {
+	if _, has := g.given[number][p]; !has {
 		g.bytes += givenCost
 	}
 	g.given[number][p] = append(g.given[number][p], e.b...)
@@ -273,8 +294,8 @@ func groupOf(key string, infos []info) (number uint64, ok bool) {
 // rank has committed is in it.
 func (s *Server) getGiven(q *request, of proc, group uint64) {
 	n, m, ok := s.find(of.toWorld())
-	given := s.groups.given[group][of.toWorld()]
-	if !ok || given == nil {
+	given, has := s.groups.given[group][of.toWorld()]
+	if !ok || !has {
 		q.status(statusNotFound)
 		return
 	}
@@ -334,7 +355,7 @@ func isBefore(version string, major, minor, release int) bool {
 
 // groupDestruct serves GROUP DESTRUCT: all members come together once more.
 func (s *Server) groupDestruct(q *request) error {
-	seat := groupSeat{q.from(), q.body.oneString()}
+	name := q.body.oneString()
 	if !isBefore(q.conn.version, 4, 2, 4) {
 		q.body.procList()
 	}
@@ -342,16 +363,15 @@ func (s *Server) groupDestruct(q *request) error {
 	if q.body.err != nil {
 		return q.body.err
 	}
-	s.mu.Lock()
-	members := s.groups.members[seat]
-	delete(s.groups.members, seat)
-	s.mu.Unlock()
+	s.lock()
+	members := s.groups.leave(q.from(), name)
+	s.unlock()
 	if members == nil {
 		q.status(statusNotFound)
 		return nil
 	}
 	s.meet(q, plan{
-		kind:    "destruct " + strconv.Quote(seat.name),
+		kind:    "destruct " + strconv.Quote(name),
 		members: members,
 		timeout: timeoutOf(infos),
 		done:    func(m *meeting, _ [][]byte, err error) { m.answerStatus(outcome(err)) },
@@ -361,16 +381,15 @@ func (s *Server) groupDestruct(q *request) error {
 
 // groupLeave serves GROUP LEAVE. The others are not told: no MPI library leaves a group.
 func (s *Server) groupLeave(q *request) error {
-	seat := groupSeat{q.from(), q.body.oneString()}
+	name := q.body.oneString()
 	q.body.infoList()
 	if q.body.err != nil {
 		return q.body.err
 	}
-	s.mu.Lock()
-	_, ok := s.groups.members[seat]
-	delete(s.groups.members, seat)
-	s.mu.Unlock()
-	if !ok {
+	s.lock()
+	members := s.groups.leave(q.from(), name)
+	s.unlock()
+	if members == nil {
 		q.status(statusNotFound)
 		return nil
 	}

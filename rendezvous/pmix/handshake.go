@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"gorun/rendezvous/world"
@@ -109,7 +108,7 @@ func (s *Server) greet(c *conn) error {
 		return why
 	}
 	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
-	c.sendRaw(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
+	c.out.Send(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
 	return nil
 }
 
@@ -137,12 +136,13 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
 		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", g.who.rank)
 	}
-	if slices.ContainsFunc(m.conns, func(other *conn) bool { return !other.finalized }) {
+	if m.inMPI() {
 		s.refuseSecond(who, m)
 		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)
 	}
 	if m.began {
 		m.data.beginAnew()
+		delete(s.groups.seats, who)
 	}
 	m.began = true
 	s.index++
@@ -167,8 +167,8 @@ func (s *Server) refuseSecond(who world.Proc, m *member) {
 
 // known reports whether there is such a rank here.
 func (s *Server) known(p world.Proc) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	n := s.spaces[p.World]
 	return n != nil && n.has(p.Rank) && n.world.Ranks[p.Rank].Node == s.cfg.Node
 }

@@ -134,10 +134,10 @@ func TestAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-func TestListen(t *testing.T) {
+func TestURI(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	all := start(t, 1, w)
-	listener, uri, err := all.servers[0].Listen()
+	listener, uri, err := listen(all.servers[0])
 	require.NoError(t, err)
 	defer listener.Close()
 	require.Regexp(t, `^gorun-node0\.0;tcp4://127\.0\.0\.1:\d+$`, uri)

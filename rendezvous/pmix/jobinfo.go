@@ -13,22 +13,27 @@ import (
 // jobInfo serves REQ.
 func (s *Server) jobInfo(q *request) error {
 	n := q.conn.space
-	dirs, err := s.directories.of(n)
+	dirs, err := s.directories.of(n, q.from().Rank)
 	if err != nil {
 		// Open MPI's ranks then use /tmp.
 		s.cfg.Launcher.Say(q.from(), "gorun: "+err.Error())
 	}
 	s.lock()
 	defer s.unlock()
+	host := n.world.Ranks[q.from().Rank].Host
+	if dirs.top == "" {
+		q.reply(n.newJobReply(host, dirs))
+		return nil
+	}
 	if n.jobReply == nil {
-		n.jobReply = n.newJobReply(n.world.Ranks[q.from().Rank].Host, dirs)
+		n.jobReply = n.newJobReply(host, dirs)
 	}
 	q.reply(n.jobReply)
 	return nil
 }
 
-// newJobReply is the answer to REQ, alike for all ranks of a world on this node: group
-// {name of the world}, and group {kval} for each item.
+// newJobReply is the answer to REQ, alike for all ranks of a world on this node that have
+// directories: group {name of the world}, and group {kval} for each item.
 func (n *namespace) newJobReply(host int, dirs worldDirs) []byte {
 	var e encoder
 	e.oneString(n.world.Name)

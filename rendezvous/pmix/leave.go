@@ -36,8 +36,8 @@ func (s *Server) Ended(p world.Proc) {
 	}
 	m.gone = true
 	for _, c := range m.conns {
-		// A process that it forked may hold the connection open.
-		c.SetReadDeadline(time.Now().Add(lastWords))
+		// A process that it forked may hold the connection open, and read nothing.
+		c.SetDeadline(time.Now().Add(lastWords))
 	}
 	s.checkEnded(p, m)
 }
@@ -55,6 +55,7 @@ func (s *Server) checkEnded(p world.Proc, m *member) {
 			s.checkStuck(meeting)
 		}
 	}
+	delete(s.groups.seats, p)
 	s.dropHeld(p, m)
 	if leftovers := m.leftovers; len(leftovers) > 0 {
 		m.leftovers = nil

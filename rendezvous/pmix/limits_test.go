@@ -33,9 +33,12 @@ func TestTooManyRequestsThatWait(t *testing.T) {
 func TestCommitOfTooMuch(t *testing.T) {
 	var s store
 	kvals := appendKval(nil, kval{"k", bytesValue(make([]byte, maxStore/2))})
-	require.True(t, s.add(scopeLocal, kvals))
+	require.False(t, s.add(scopeLocal, kvals), "no answer between nodes holds it")
+	kvals = kvals[:maxScope-100]
+	require.True(t, s.add(scopeGlobal, kvals))
 	require.False(t, s.add(scopeLocal, kvals))
 	require.True(t, s.add(scopeLocal, kvals[:100]))
+	require.False(t, s.add(scopeLocal, kvals[:1]))
 }
 
 func TestLearning(t *testing.T) {

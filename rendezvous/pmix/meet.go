@@ -49,8 +49,11 @@ type meeting struct {
 	// timer ends it; over: it was answered, or is not to be.
 	timer *time.Timer
 	over  bool
-	// sent: the other nodes are to hear of it; told: they do; late: it took too long before.
+	// sent: the other nodes are to hear of it, or that it was given up; told: they do; late: it
+	// took too long before.
 	sent, told, late bool
+	// calls are those of the plane about it that have not returned.
+	calls int
 }
 
 // meet has the rank that asks take part. It answers by itself where that cannot be.
@@ -71,8 +74,11 @@ func (s *Server) meet(q *request, p plan) {
 		q.status(statusBadParameter)
 		return
 	}
+	if s.meetings[key] == nil {
+		s.meetings[key] = m
+		m.startTimer(s)
+	}
 	m.arrived[q.from()] = q
-	s.meetings[key] = m
 	if len(m.arrived) < len(m.here) {
 		s.checkStuck(m)
 		return
@@ -85,9 +91,47 @@ func (s *Server) meet(q *request, p plan) {
 func (s *Server) cross(m *meeting) {
 	delete(s.meetings, m.key)
 	s.crossing[m.key] = append(s.crossing[m.key], m)
-	if len(s.crossing[m.key]) == 1 {
-		s.send(m)
+	s.advance(m.key)
+}
+
+// advance has the first of the meetings of the same members go to the other nodes, or be given
+// up there if it was late before. One keeps its place until it is over and the plane has
+// returned from all that it was told of it: the next has the same name.
+func (s *Server) advance(key string) {
+	queue := s.crossing[key]
+	for len(queue) > 0 && queue[0].sent && queue[0].over && queue[0].calls == 0 {
+		queue = queue[1:]
 	}
+	if len(queue) == 0 {
+		delete(s.crossing, key)
+		return
+	}
+	s.crossing[key] = queue
+	switch first := queue[0]; {
+	case first.sent:
+	case first.late:
+		first.sent = true
+		s.giveUpMeeting(first)
+	default:
+		s.send(first)
+	}
+}
+
+// tellPlane calls the plane about a meeting that is the first of its queue.
+func (s *Server) tellPlane(m *meeting, call func()) {
+	m.calls++
+	s.afterUnlock(func() {
+		call()
+		s.lock()
+		defer s.unlock()
+		m.calls--
+		s.advance(m.key)
+	})
+}
+
+// giveUpMeeting has all nodes hear that this one does not wait for it.
+func (s *Server) giveUpMeeting(m *meeting) {
+	s.tellPlane(m, func() { s.cfg.Plane.GiveUp(m.fence()) })
 }
 
 // fence is a meeting as the other nodes know it. All of the same members have one name: each
@@ -102,14 +146,13 @@ func (s *Server) send(m *meeting) {
 	if m.blob != nil {
 		fence.Blob = m.blob(m)
 	}
-	s.afterUnlock(func() {
+	s.tellPlane(m, func() {
 		s.cfg.Plane.Fence(fence, func(blobs [][]byte, err error) { s.crossed(m, blobs, err) })
-		s.mu.Lock()
+		s.lock()
+		defer s.unlock()
 		m.told = true
-		late := m.late
-		s.mu.Unlock()
-		if late {
-			s.cfg.Plane.GiveUp(fence)
+		if m.late {
+			s.giveUpMeeting(m)
 		}
 	})
 }
@@ -141,30 +184,26 @@ func (s *Server) end(m *meeting, err error) bool {
 	if m.over {
 		return false
 	}
-	if err != nil && m.sent && m.undo != nil {
+	if err != nil && m.undo != nil {
 		m.undo(m)
 	}
-	s.forgetMeeting(m)
-	return true
-}
-
-func (s *Server) forgetMeeting(m *meeting) {
+	if err != nil && !heardByAll(err) {
+		s.giveUpMeeting(m)
+	}
 	m.over = true
 	if m.timer != nil {
 		m.timer.Stop()
 	}
-	if s.meetings[m.key] == m {
-		delete(s.meetings, m.key)
-	}
-	queue := slices.DeleteFunc(s.crossing[m.key], func(other *meeting) bool { return other == m })
-	if len(queue) == 0 {
-		delete(s.crossing, m.key)
-		return
-	}
-	s.crossing[m.key] = queue
-	if !queue[0].sent {
-		s.send(queue[0])
-	}
+	s.advance(m.key)
+	return true
+}
+
+// heardByAll reports whether the other nodes of a fence know that it failed. What this node
+// alone was refused they would wait for.
+func heardByAll(err error) bool {
+	var left *exchange.LeftError
+	return errors.As(err, &left) || errors.Is(err, exchange.ErrGivenUp) || errors.Is(err, exchange.ErrNodeLost) ||
+		errors.Is(err, exchange.ErrRefused) || errors.Is(err, exchange.ErrClosed)
 }
 
 // answer sends the same to all who came.
@@ -202,14 +241,19 @@ func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
 		}
 	}
 	m.nodes = sortedKeys(nodes)
-	if p.timeout > 0 {
-		m.timer = time.AfterFunc(p.timeout, func() { s.expire(m) })
-	}
 	return m
 }
 
+// startTimer has a meeting end that takes too long.
+func (m *meeting) startTimer(s *Server) {
+	if m.timeout > 0 {
+		m.timer = time.AfterFunc(m.timeout, func() { s.expire(m) })
+	}
+}
+
 // expire ends a meeting that took too long. Once the other nodes know of it they all hear
-// the same of its end.
+// the same of its end. Before, they are to hear in its turn that it was given up: what they
+// know by this name is the one that crosses.
 func (s *Server) expire(m *meeting) {
 	s.lock()
 	defer s.unlock()
@@ -217,12 +261,16 @@ func (s *Server) expire(m *meeting) {
 		return
 	}
 	m.late = true
-	if m.told || !m.sent {
-		s.afterUnlock(func() { s.cfg.Plane.GiveUp(m.fence()) })
+	if m.sent {
+		if m.told {
+			s.giveUpMeeting(m)
+		}
+		return
 	}
-	if !m.sent {
-		s.forgetMeeting(m)
-		s.afterUnlock(func() { m.answerStatus(statusTimeout) })
+	m.over = true
+	m.answerStatus(statusTimeout)
+	if s.meetings[m.key] == m {
+		s.cross(m)
 	}
 }
 

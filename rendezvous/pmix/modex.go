@@ -10,7 +10,7 @@ import (
 
 // modexService answers what a rank of a node has committed, to other nodes.
 //
-//	question: asking process | process | key | same host (1 or 0) | timeout in seconds
+//	question: asking process | process | key | same host (1 or 0) | timeout in seconds | era of who asks
 //	answer:   status | the rank's era | kvals in groups of one
 const modexService = "pmix.modex"
 
@@ -23,6 +23,7 @@ func (s *Server) askNode(h *held, node int, timeout time.Duration) {
 	e.string(h.key)
 	e.uint8(bit(h.sameHost))
 	e.uint32(seconds)
+	e.uint32(h.era)
 	same := strconv.Itoa(node) + "/" + string(e.b)
 	others, under := s.asked[same]
 	s.asked[same] = append(others, h)
@@ -67,6 +68,7 @@ func (s *Server) answerModex(_ int, body []byte, reply func([]byte, error)) {
 	h.key = d.string()
 	h.sameHost = d.uint8() == 1
 	timeout := time.Duration(d.uint32()) * time.Second
+	h.era = d.uint32()
 	h.give = func(code status, kvals []byte) {
 		var e encoder
 		e.uint32(uint32(code))

@@ -1,6 +1,8 @@
 package pmix
 
 import (
+	"slices"
+
 	"gorun/rendezvous/world"
 )
 
@@ -41,6 +43,17 @@ type member struct {
 	// leftovers are files to remove when it has ended.
 	leftovers []string
 }
+
+// inMPI reports whether a rank of this node has begun and not finalized.
+func (m *member) inMPI() bool {
+	return slices.ContainsFunc(m.conns, func(c *conn) bool { return !c.finalized })
+}
+
+// isCurrent reports whether what is known to be committed is of the program that a rank of that
+// era runs: a script may run one after another, and who has come to the second waits for what
+// others commit in it. Those in MPI have begun as often as they will for now: a rank may run
+// programs alone, too.
+func (m *member) isCurrent(era uint32) bool { return m.data.era >= era || m.inMPI() }
 
 func newNamespace(w *world.World, node int) *namespace {
 	n := &namespace{

@@ -159,30 +159,38 @@ func TestTwoWorlds(t *testing.T) {
 	require.Equal(t, "host1", text)
 }
 
+func registration(codes ...status) func(*encoder) {
+	return func(e *encoder) {
+		e.oneSize(len(codes))
+		if len(codes) > 0 {
+			e.group(len(codes))
+			for _, code := range codes {
+				e.uint32(uint32(code))
+			}
+		}
+		e.infoList(nil)
+	}
+}
+
+func notification(code status, to dataRange, infos ...info) func(*encoder) {
+	return func(e *encoder) {
+		e.oneStatus(code)
+		e.group(1)
+		e.uint8(uint8(to))
+		e.infoList(infos)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	w, v := spread("gorun-1", 3, 3), spread("gorun-2", 1, 1)
 	all := start(t, 3, w, v)
 	ranks := all.joinAll(w)
 	other := all.join(v, 0)
 	register := func(c *client, codes ...status) {
-		require.Equal(t, statusSuccess, c.status(commandRegisterEvents, func(e *encoder) {
-			e.oneSize(len(codes))
-			if len(codes) > 0 {
-				e.group(len(codes))
-				for _, code := range codes {
-					e.uint32(uint32(code))
-				}
-			}
-			e.infoList(nil)
-		}))
+		require.Equal(t, statusSuccess, c.status(commandRegisterEvents, registration(codes...)))
 	}
 	notify := func(code status, to dataRange, infos ...info) {
-		require.Equal(t, statusSuccess, ranks[0].status(commandNotify, func(e *encoder) {
-			e.oneStatus(code)
-			e.group(1)
-			e.uint8(uint8(to))
-			e.infoList(infos)
-		}))
+		require.Equal(t, statusSuccess, ranks[0].status(commandNotify, notification(code, to, infos...)))
 	}
 	// heard is the codes of what a client has been told until now.
 	heard := func(c *client) []status {

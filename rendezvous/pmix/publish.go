@@ -3,7 +3,7 @@ package pmix
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"gorun/rendezvous/exchange"
@@ -72,8 +72,8 @@ type place struct {
 }
 
 func (s *Server) placeOf(p world.Proc) place {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	n, _, ok := s.find(p)
 	if !ok {
 		return place{rank: p}
@@ -172,11 +172,14 @@ func nameStatus(err error, other status) status {
 		return statusNotFound
 	case errors.Is(err, exchange.ErrNotOwner):
 		return statusNoPermissions
-	case errors.Is(err, exchange.ErrTooMany):
+	case errors.Is(err, exchange.ErrTooMany), errors.Is(err, exchange.ErrTooManyWaits):
 		return statusOutOfResource
 	}
 	return other
 }
+
+// maxKeys is how many keys one request may look up or forget; MPI libraries ask for one.
+const maxKeys = 1 << 10
 
 // lookup serves LOOKUP.
 func (s *Server) lookup(q *request) error {
@@ -186,19 +189,20 @@ func (s *Server) lookup(q *request) error {
 	if q.body.err != nil {
 		return q.body.err
 	}
-	if len(keys) == 0 {
+	switch {
+	case len(keys) == 0:
 		q.status(statusBadParameter)
 		return nil
+	case len(keys) > maxKeys:
+		q.status(statusOutOfResource)
+		return nil
 	}
-	l := &lookup{q: q, keys: len(keys)}
-	var wait time.Duration
-	wait, l.need = readWait(infos, len(keys))
-	l.waits = wait != 0
-	spaces := spacesOf(s.placeOf(q.from()))
-	for _, key := range keys {
-		wanted := exchange.Wanted{Spaces: spaces, Name: key, By: q.from(), Wait: wait}
-		exchange.Lookup(s.cfg.Plane, wanted, func(n exchange.Published, err error) { l.came(key, n, err) })
-	}
+	keys = distinct(keys)
+	wait, need := readWait(infos, len(keys))
+	wanted := exchange.Wanted{Spaces: spacesOf(s.placeOf(q.from())), Names: keys, Need: need, By: q.from(), Wait: wait}
+	exchange.LookupSome(s.cfg.Plane, wanted, func(found []exchange.Published, err error) {
+		q.reply(lookupAnswer(found, need, wait != 0, err))
+	})
 	return nil
 }
 
@@ -221,70 +225,48 @@ func readWait(infos []info, keys int) (wait time.Duration, need int) {
 	return time.Duration(seconds) * time.Second, need
 }
 
-// lookup is a LOOKUP whose keys are looked up, each on its own.
-type lookup struct {
-	q          *request
-	keys, need int
-	waits      bool
-
-	mu       sync.Mutex
-	found    int
-	missed   int
-	pdata    encoder
-	err      error
-	answered bool
+// distinct is keys without those that were there before.
+func distinct(keys []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(keys, func(key string) bool {
+		before := seen[key]
+		seen[key] = true
+		return before
+	})
 }
 
-// came takes what became of one key, and answers when that decides it.
-func (l *lookup) came(key string, n exchange.Published, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil {
-		err = l.add(key, n)
-	}
-	if err != nil {
-		l.missed++
-		l.err = err
-	}
-	if l.answered || l.found < l.need && l.found+l.missed < l.keys {
-		return
-	}
-	l.answered = true
-	l.answer()
-}
-
-func (l *lookup) add(key string, n exchange.Published) error {
-	d := decoder{b: n.Value}
-	v := d.value()
-	if d.err != nil {
-		return d.err
-	}
-	l.found++
-	l.pdata.pdata(fromWorld(n.Owner), key, v)
-	return nil
-}
-
-// answer tells what was found. Clients drop what comes with another status than success,
+// lookupAnswer tells what was found. Clients drop what comes with another status than success,
 // but those that know of partial success see it.
-func (l *lookup) answer() {
+func lookupAnswer(found []exchange.Published, need int, waits bool, err error) []byte {
 	code := statusSuccess
-	if l.found < l.need {
+	if len(found) < need {
 		code = statusPartialSuccess
-		if l.found == 0 {
-			code = nameStatus(l.err, statusError)
+		if len(found) == 0 {
+			code = nameStatus(err, statusError)
 		}
-		if l.waits && errors.Is(l.err, exchange.ErrNotPublished) {
+		if waits && errors.Is(err, exchange.ErrNotPublished) {
 			code = statusTimeout
 		}
 	}
 	var e encoder
 	e.oneStatus(code)
-	if l.found > 0 {
-		e.oneSize(l.found)
-		e.group(l.found)
-		e.b = append(e.b, l.pdata.b...)
+	if len(found) > 0 {
+		e.oneSize(len(found))
+		e.group(len(found))
+		for _, n := range found {
+			e.pdata(fromWorld(n.Owner), n.Name, publishedValue(n))
+		}
 	}
-	l.q.reply(e.b)
+	return e.b
+}
+
+// publishedValue is what a name stands for; of one that PMIx did not publish, its bytes.
+func publishedValue(n exchange.Published) value {
+	d := decoder{b: n.Value}
+	if v := d.value(); d.err == nil && !d.more() {
+		return v
+	}
+	return bytesValue(n.Value)
 }
 
 // unpublish serves UNPUBLISH.
@@ -300,9 +282,12 @@ func (s *Server) unpublish(q *request) error {
 		n, _ := v.integer()
 		spaces = []string{spaceOf(dataRange(n), s.placeOf(q.from()))}
 	}
-	if len(keys) == 0 {
-		// Which names are the caller's the head alone knows, and forgets at its end.
-		q.status(statusNotSupported)
+	switch {
+	case len(keys) == 0:
+		exchange.UnpublishAll(s.cfg.Plane, spaces, q.from(), func(err error) { q.status(nameStatus(err, statusError)) })
+		return nil
+	case len(keys) > maxKeys:
+		q.status(statusOutOfResource)
 		return nil
 	}
 	s.unpublishNext(q, spaces, keys, 0)

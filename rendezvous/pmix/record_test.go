@@ -50,6 +50,7 @@ func TestRecord(t *testing.T) {
 	}
 	run.running.Wait()
 	t.Log(r.starter.heard, r.starter.broken)
+	t.Log("requests by command:", rec.session.commands())
 	if *recordName == "-" {
 		return
 	}
@@ -58,7 +59,7 @@ func TestRecord(t *testing.T) {
 
 // serveTapped has a server listen until the test ends, and returns its address.
 func serveTapped(t *testing.T, s *Server, rec *tape) string {
-	listener, uri, err := s.Listen()
+	listener, uri, err := listen(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +79,15 @@ func serveTapped(t *testing.T, s *Server, rec *tape) string {
 		serving.Wait()
 	})
 	return uri
+}
+
+// listen opens the address of a server.
+func listen(s *Server) (net.Listener, string, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	return listener, URI(s.cfg.Node, listener.Addr().(*net.TCPAddr).Port), nil
 }
 
 // ranksRun are processes of ranks.
@@ -121,6 +131,18 @@ func (r *ranksRun) spawned(w *world.World, apps []world.SpawnApp) error {
 		}
 	}
 	return nil
+}
+
+// commands counts the requests of a session, by command.
+func (s *session) commands() map[command]int {
+	counts := map[command]int{}
+	for _, m := range s.messages {
+		if m.toServer && binary.BigEndian.Uint32(m.bytes) != 0xffffffff {
+			d := decoder{b: m.bytes[headerSize:]}
+			counts[command(d.oneUint8())]++
+		}
+	}
+	return counts
 }
 
 // tape takes down what passes.

@@ -9,15 +9,20 @@ type request struct {
 	// body is what comes after the command. It stays valid: values decoded from it can be
 	// kept.
 	body decoder
+	// size is that of the whole body, in bytes.
+	size int
 }
 
 // from is the rank that asks.
 func (q *request) from() world.Proc { return q.conn.who }
 
-// reply answers. It may be called on any goroutine, does not wait, and does nothing when
+// reply answers with a body that may come in parts, which are not changed any more. It may be called on any goroutine, does not wait, and does nothing when
 // the connection has ended. It is called once; who serves a request that has no answer
 // calls noReply.
-func (q *request) reply(body []byte) { q.conn.answer(q.tag, body) }
+func (q *request) reply(body ...[]byte) { q.conn.answer(q, body) }
+
+// era is that of the rank that asks: how often it has begun before.
+func (q *request) era() uint32 { return q.conn.member.data.era }
 
 // status answers with a group {status} and nothing else.
 func (q *request) status(code status) {
@@ -27,4 +32,4 @@ func (q *request) status(code status) {
 }
 
 // noReply says that there is no answer.
-func (q *request) noReply() { q.conn.unanswered() }
+func (q *request) noReply() { q.conn.settle(q) }

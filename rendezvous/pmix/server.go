@@ -2,7 +2,6 @@ package pmix
 
 import (
 	"fmt"
-	"net"
 	"sync"
 
 	"gorun/rendezvous/exchange"
@@ -68,19 +67,9 @@ func New(cfg Config) *Server {
 
 // Add makes a world known. It must be known before its ranks are started.
 func (s *Server) Add(w *world.World) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	s.spaces[w.Name] = newNamespace(w, s.cfg.Node)
-}
-
-// Listen opens the address at which ranks connect, on this host alone, and returns
-// PMIX_SERVER_URI3's value for them. What the listener accepts is for Serve.
-func (s *Server) Listen() (net.Listener, string, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", fmt.Errorf("listen for ranks that speak PMIx: %w", err)
-	}
-	return listener, URI(s.cfg.Node, listener.Addr().(*net.TCPAddr).Port), nil
 }
 
 // URI is PMIX_SERVER_URI3's value for ranks of a node, where somebody accepts connections
@@ -92,7 +81,7 @@ func URI(node, port int) string {
 // Close ends all connections, drops what waits, and removes what ranks wished to have
 // removed. It is for when they are gone.
 func (s *Server) Close() {
-	s.mu.Lock()
+	s.lock()
 	s.closed = true
 	var leftovers []string
 	for _, n := range s.spaces {
@@ -106,14 +95,14 @@ func (s *Server) Close() {
 	}
 	s.crossing = map[string][]*meeting{}
 	s.meetings, s.asked = map[string]*meeting{}, map[string][]*held{}
-	s.mu.Unlock()
+	s.unlock()
 	for _, c := range open {
-		c.close()
+		c.out.Close()
 	}
 	s.removeLeftovers(leftovers)
 }
 
-// lock and unlock are mu's, for those who use afterUnlock.
+// lock and unlock are mu's; nobody takes it otherwise, so that what afterUnlock was given is done.
 func (s *Server) lock() { s.mu.Lock() }
 
 func (s *Server) unlock() {

@@ -1,8 +1,6 @@
 package pmix
 
 import (
-	"errors"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +55,7 @@ func (s *Server) spawn(q *request) error {
 		if err != nil {
 			// A status is all that the program hears; the user is to read why.
 			s.cfg.Launcher.Say(q.from(), "MPI_Comm_spawn: "+err.Error()+"\n")
-			q.status(spawnStatus(err))
+			q.status(statusJobNotLaunched)
 			return
 		}
 		var e encoder
@@ -67,21 +65,6 @@ func (s *Server) spawn(q *request) error {
 	})
 	return nil
 }
-
-// spawnStatus tells kinds of failures apart as far as Go's errors do.
-func spawnStatus(err error) status {
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return statusProgramNotFound
-	case errors.Is(err, os.ErrPermission):
-		return statusNotExecutable
-	case errors.Is(err, errors.ErrUnsupported):
-		return statusNotSupported
-	}
-	return statusJobNotLaunched
-}
-
-const statusNotExecutable status = -177
 
 // readSpawn puts a request in the launcher's terms. false: nobody can do that.
 func readSpawn(by world.Proc, forAll []info, apps []app) (world.Spawn, bool) {

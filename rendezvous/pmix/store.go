@@ -1,7 +1,14 @@
 package pmix
 
-// maxStore is how much a rank may commit, in bytes. Open MPI's ranks commit some kilobytes.
-const maxStore = 64 << 20
+import "gorun/rendezvous/exchange"
+
+// maxStore is how much a rank may commit, in bytes, maxScope how much for ranks on its own host
+// or for those on others: one answer between nodes must hold it. Open MPI's ranks commit some
+// kilobytes.
+const (
+	maxStore = 64 << 20
+	maxScope = exchange.MaxBlob - 4<<10
+)
 
 // store is what a rank has committed: groups of one kval each, as it sent them, in that
 // order. home is what ranks on the same host see, away what those on others do; both only
@@ -13,11 +20,47 @@ type store struct {
 	era uint32
 	// sent is how much of away the other nodes of its world got by fences.
 	sent int
+	// objects are the answers that were made last of home and away.
+	objects [2]object
+}
+
+// object is what was committed, and as an answer holds it.
+type object struct{ kvals, encoded []byte }
+
+// object is kvals of that rank as an answer holds them. Of all that it has committed, for which
+// many may ask, one is made.
+func (t *store) object(of proc, kvals []byte) []byte {
+	for i, all := range [...][]byte{t.home, t.away} {
+		if !sameBytes(kvals, all) {
+			continue
+		}
+		if o := &t.objects[i]; !sameBytes(kvals, o.kvals) {
+			*o = object{kvals, encodeData(of, kvals)}
+		}
+		return t.objects[i].encoded
+	}
+	return encodeData(of, kvals)
+}
+
+// sameBytes reports whether two slices are the same bytes of memory, and any.
+func sameBytes(a, b []byte) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
+
+func encodeData(of proc, kvals []byte) []byte {
+	var e encoder
+	e.oneData(of, kvals)
+	return e.b
 }
 
 // add appends what a rank commits; false: there is no room for more.
 func (t *store) add(to scope, kvals []byte) bool {
-	if len(t.home)+len(t.away)+len(kvals) > maxStore {
+	home, away := len(t.home), len(t.away)
+	if to != scopeRemote {
+		home += len(kvals)
+	}
+	if to != scopeLocal {
+		away += len(kvals)
+	}
+	if home > maxScope || away > maxScope || home+away > maxStore {
 		return false
 	}
 	if to != scopeRemote {

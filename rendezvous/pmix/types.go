@@ -56,9 +56,7 @@ const (
 
 // Ranks that stand for others (pmix_rank_t).
 const (
-	rankUndefined = 0xffffffff
-	rankWildcard  = 0xfffffffe
-	rankLocalNode = 0xfffffffd
+	rankWildcard = 0xfffffffe
 	// rankLargest is the largest number that is a rank.
 	rankLargest = 0xfffffff0
 )
@@ -77,26 +75,18 @@ const (
 type status int32
 
 const (
-	statusSuccess         status = 0
-	statusError           status = -1
-	statusExists          status = -11
-	statusInvalidCred     status = -12
-	statusNoPermissions   status = -23
-	statusTimeout         status = -24
-	statusUnreachable     status = -25
-	statusBadParameter    status = -27
-	statusOutOfResource   status = -29
-	statusNotFound        status = -46
-	statusNotSupported    status = -47
-	statusPartialSuccess  status = -52
-	statusLostConnection  status = -61
-	statusOperationDone   status = -157
-	statusProcTerminated  status = -201
-	statusProcAborted     status = -8
-	statusJobFailedToMap  status = -179
-	statusJobNotLaunched  status = -181
-	statusNotEnoughSlots  status = -234
-	statusProgramNotFound status = -190
+	statusSuccess        status = 0
+	statusError          status = -1
+	statusExists         status = -11
+	statusInvalidCred    status = -12
+	statusNoPermissions  status = -23
+	statusTimeout        status = -24
+	statusBadParameter   status = -27
+	statusOutOfResource  status = -29
+	statusNotFound       status = -46
+	statusNotSupported   status = -47
+	statusPartialSuccess status = -52
+	statusJobNotLaunched status = -181
 )
 
 func (s status) Error() string { return fmt.Sprintf("PMIx status %d", int32(s)) }

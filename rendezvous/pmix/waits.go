@@ -10,14 +10,16 @@ import (
 // Waits says which ranks of this node wait now, and for whom: in fences and the like, and
 // for what others have not committed.
 func (s *Server) Waits() (list []world.Wait) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	for _, m := range s.meetings {
 		list = append(list, world.Wait{Waiting: m.waiting(), For: m.missing()})
 	}
 	for _, queue := range s.crossing {
 		for _, m := range queue {
-			list = append(list, world.Wait{Waiting: m.waiting()})
+			if !m.over {
+				list = append(list, world.Wait{Waiting: m.waiting()})
+			}
 		}
 	}
 	for _, n := range s.spaces {

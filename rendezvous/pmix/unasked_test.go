@@ -1,0 +1,50 @@
+package pmix
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Who asks for one peer on its host gets the others with it, each once.
+func TestAnswerHoldsWhatIsAskedForNext(t *testing.T) {
+	w := spread("gorun-1", 6, 2)
+	all := start(t, 2, w)
+	ranks := all.joinAll(w)
+	for rank, c := range ranks {
+		if rank != 1 {
+			commitScopes(c, rank)
+		}
+	}
+	get := func(of uint32, infos ...info) map[proc]map[string]string {
+		found, code := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, of}, "both", infos...)))
+		require.Equal(t, statusSuccess, code)
+		return found
+	}
+	two := proc{w.Name, 2}
+	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}}, get(2), "rank 1 has committed nothing, the others are on another host")
+	commitScopes(ranks[1], 1)
+	require.Equal(t, map[string]string{"near": "near1", "both": "both1"}, get(2)[proc{w.Name, 1}])
+	require.Len(t, get(2), 1, "it has the others")
+	ranks[1].commit(scopeLocal, "later", "x")
+	require.Len(t, get(2, info{key: keyRefresh, value: boolValue(true)}), 1)
+	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}, {w.Name, 1}: {"later": "x"}}, get(2))
+	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 4}, "far")))
+	require.Len(t, found, 1, "of another host")
+}
+
+func TestUnaskedAnswersAreBounded(t *testing.T) {
+	w := spread("gorun-1", 4, 1)
+	all := start(t, 1, w)
+	ranks := all.joinAll(w)
+	for _, c := range ranks {
+		c.commit(scopeLocal, "k", strings.Repeat("x", maxUnasked-100))
+	}
+	for range 2 {
+		found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 2}, "k")))
+		require.Len(t, found, 2)
+	}
+	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 2}, "k")))
+	require.Len(t, found, 1)
+}
