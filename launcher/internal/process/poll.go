@@ -57,6 +57,7 @@ func (s *spawner) handle(tag int32) {
 	}
 	r := s.ranks[tag>>2]
 	switch what := int(tag & 3); {
+	case r == nil: // reaped
 	case what == socketTag:
 		s.spoke(r)
 	case what != exitTag:
