@@ -61,6 +61,7 @@ type peopled struct{ pmiKnows, pmixKnows bool }
 type mpiServer interface {
 	Add(w *world.World)
 	Ended(p world.Proc)
+	Forget(world string)
 	Waits() []world.Wait
 	Close()
 }
@@ -269,11 +270,12 @@ func (m *mpi) afterWords(rank int, do func()) {
 	m.mu.Lock()
 	over := m.talks[rank]
 	m.mu.Unlock()
-	if over == nil {
+	if over == nil || !m.job.words.begin() {
 		do()
 		return
 	}
 	go func() {
+		defer m.job.words.end()
 		limit := time.NewTimer(wordsLimit)
 		defer limit.Stop()
 		select {
@@ -299,6 +301,9 @@ func (m *mpi) rankEnded(rank int) {
 	}
 	for _, s := range hear {
 		s.Ended(p)
+	}
+	if m.wish.NumNodes > 1 && m.state(rank) != nil { // others, who hear of it, may not take it for one that has not begun
+		m.job.endings.flush()
 	}
 	m.job.plane.Leave(p)
 }
@@ -335,4 +340,13 @@ func (m *mpi) close() {
 		m.pmix.Close()
 	}
 	m.busy.Wait()
+}
+
+// forgetTalks is for ranks whose processes are gone for good.
+func (m *mpi) forgetTalks(ranks []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, rank := range ranks {
+		delete(m.talks, rank)
+	}
 }
