@@ -36,7 +36,8 @@ type Plane interface {
 	// one's blob, in the order of f.Nodes; an empty one may be nil. With this node alone
 	// that is at once. The error is a *LeftError where a member has left that had not
 	// come, ErrGivenUp where a node has given it up, ErrNodeLost where one is lost, ErrClosed
-	// where the job ends, else why the hub does not take it. Blobs are done's to keep, and not to change.
+	// where the job ends, ErrRefused where the hub has no room, else why this node does not take
+	// it. Blobs are done's to keep, and not to change.
 	Fence(f Fence, done func(blobs [][]byte, err error))
 	// GiveUp says that this node does not wait in a fence any longer, or that its members
 	// have stopped waiting for each other before it came. Unless the fence was complete by
@@ -83,6 +84,10 @@ var ErrGivenUp = errors.New("a node has given up the fence")
 // says nothing more. Whoever runs the job knows of the node, and ends the job or does not: a
 // server blames none of its ranks for it.
 var ErrNodeLost = errors.New("a node is lost")
+
+// ErrRefused is the error of a fence that the hub has no room for. All of its nodes hear of
+// it, those that come later, too.
+var ErrRefused = errors.New("the fence is refused")
 
 // ErrClosed is the error of everything that was under way when the job ended.
 var ErrClosed = errors.New("the job ends")

@@ -1,5 +1,10 @@
 package exchange
 
+import (
+	"maps"
+	"slices"
+)
+
 // Settle waits until all functions that the node has to call were called.
 func (n *Node) Settle() {
 	called := make(chan struct{})
@@ -17,6 +22,13 @@ func (h *Hub) Kept() (fences, questions, bytes int) {
 	return len(h.fences), len(h.asked), bytes
 }
 
+// Refused are the fences that not all of their nodes know to be refused.
+func (h *Hub) Refused() (ids []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.refused))
+}
+
 // NumGone is how many ranks are remembered to have left a node.
 func (h *Hub) NumGone(node int) int {
 	h.mu.Lock()
@@ -29,4 +41,6 @@ const (
 	MaxUnderway      = maxUnderway
 	MaxUnderwayCount = maxUnderwayCount
 	MaxPiece         = maxPiece
+	MaxRankWaits     = maxRankWaits
+	MaxRefused       = maxRefused
 )

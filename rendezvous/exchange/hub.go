@@ -24,8 +24,10 @@ type Hub struct {
 	numGone  map[int]int            // by that node
 	fences   map[string]*hubFence
 	asked    map[question]*underway
-	kept     map[int]load // by the node that it is kept for
-	lastAsk  int          // the number of the last question that the head asked
+	refused  map[string]*refusedFence
+	overfull map[int]error // nodes with too many even of those, and why
+	kept     map[account]load
+	lastAsk  int // the number of the last question that the head asked
 }
 
 // question names one that is under way.
@@ -38,7 +40,14 @@ type underway struct {
 	reply func([]byte, error) // of who asked at the head; nil: a node asked
 }
 
-// load is what the hub keeps for a node.
+// account is what the hub keeps for a node of one kind: parts of fences (Come), which one of
+// them were refused (Failed), questions (Ask). One kind takes none of another's room.
+type account struct {
+	node int
+	kind Kind
+}
+
+// load is how much that is.
 type load struct{ count, bytes int }
 
 // hubFence is one that some of its nodes have come to.
@@ -64,7 +73,7 @@ type outgoing struct {
 func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
 	return &Hub{
 		numNodes: numNodes, send: send, services: map[string]service{}, absent: map[int]error{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
-		fences: map[string]*hubFence{}, asked: map[question]*underway{}, kept: map[int]load{},
+		fences: map[string]*hubFence{}, refused: map[string]*refusedFence{}, overfull: map[int]error{}, asked: map[question]*underway{}, kept: map[account]load{},
 	}
 }
 
@@ -144,24 +153,28 @@ func (h *Hub) Close() {
 		}
 	}
 	clear(h.fences)
+	clear(h.refused)
 	clear(h.asked)
 	clear(h.gone)
 	clear(h.kept)
 }
 
-// keep counts what is kept for a node, and reports whether that may be.
-func (h *Hub) keep(node, bytes int) bool {
-	l := h.kept[node]
-	if l.count >= maxUnderwayCount || l.bytes+bytes > maxUnderway {
+// keep counts what is kept, and reports whether that may be.
+func (h *Hub) keep(a account, bytes int) bool {
+	l, most := h.kept[a], maxUnderwayCount
+	if a.kind == Failed {
+		most = maxRefused
+	}
+	if l.count >= most || l.bytes+bytes > maxUnderway {
 		return false
 	}
-	h.kept[node] = load{l.count + 1, l.bytes + bytes}
+	h.kept[a] = load{l.count + 1, l.bytes + bytes}
 	return true
 }
 
-func (h *Hub) letGo(node, bytes int) {
-	l := h.kept[node]
-	h.kept[node] = load{l.count - 1, l.bytes - bytes}
+func (h *Hub) letGo(a account, bytes int) {
+	l := h.kept[a]
+	h.kept[a] = load{l.count - 1, l.bytes - bytes}
 }
 
 // ask passes a question on, or has a service of the head's answer it.
@@ -181,7 +194,7 @@ func (h *Hub) ask(from int, m *Message) {
 			return refuse(noService(m.Service, Head))
 		case h.asked[q] != nil:
 			return nil
-		case !h.keep(from, bytes):
+		case !h.keep(account{from, Ask}, bytes):
 			return refuse(errors.New("exchange: too many questions are under way"))
 		}
 		h.asked[q] = &underway{to: m.To, bytes: bytes}
@@ -253,6 +266,6 @@ func (h *Hub) settle(q question, u *underway, answer []byte, err error) []outgoi
 
 func (h *Hub) forget(q question, u *underway) {
 	if delete(h.asked, q); q.from != Head {
-		h.letGo(q.from, u.bytes)
+		h.letGo(account{q.from, Ask}, u.bytes)
 	}
 }

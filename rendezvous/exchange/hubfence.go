@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,9 +11,11 @@ import (
 
 // come takes a node's part in a fence.
 func (h *Hub) come(from int, m *Message) []outgoing {
-	refuse := func(err error) []outgoing { return []outgoing{{[]int{from}, failed(m.ID, nil, err)}} }
 	if err := h.checkCome(from, m); err != nil {
-		return refuse(err)
+		return refuse(from, m.ID, err)
+	}
+	if r := h.refused[m.ID]; r.concerns(from) {
+		return h.refuseAgain(from, r)
 	}
 	f := h.fences[m.ID]
 	if f == nil {
@@ -21,13 +24,16 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 	at, in := slices.BinarySearch(f.nodes, from)
 	if !in || !slices.Equal(f.nodes, m.Nodes) {
 		err := fmt.Errorf("exchange: node %d says that nodes %v come together, another %v", from, m.Nodes, f.nodes)
-		return append(h.fail(f, nil, err), refuse(err)...)
+		if !in { // it is no business of this node's
+			return refuse(from, m.ID, err)
+		}
+		return append(h.fail(f, nil, err), refuse(from, m.ID, err)...)
 	}
 	switch {
 	case f.came[at]:
 		return nil
-	case !h.keep(from, m.cost()):
-		return refuse(errors.New("exchange: too many fences are under way"))
+	case !h.keep(account{from, Come}, m.cost()):
+		return h.refuseAll(f, from, fmt.Errorf("exchange: too many fences of node %d are under way", from))
 	}
 	missing, left := h.whoIsMissing(f)
 	f.blobs[at], f.came[at], f.costs[at] = m.body(), true, m.cost()
@@ -42,7 +48,7 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 		return append(out, pieces(f)...)
 	}
 	for i, node := range f.nodes {
-		if err := h.absent[node]; err != nil && !f.came[i] {
+		if err := cmp.Or(h.absent[node], h.overfull[node]); err != nil && !f.came[i] {
 			return append(out, h.fail(f, nil, err)...)
 		}
 	}
@@ -54,6 +60,7 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 func (h *Hub) quit(from int, m *Message) []outgoing {
 	f := h.fences[m.ID]
 	if f == nil {
+		h.quitRefused(from, m)
 		return nil
 	}
 	if at, in := slices.BinarySearch(f.nodes, from); !in || f.came[at] != m.Came {
@@ -93,7 +100,7 @@ func (h *Hub) drop(f *hubFence) {
 	delete(h.fences, f.id)
 	for at, came := range f.came {
 		if came {
-			h.letGo(f.nodes[at], f.costs[at])
+			h.letGo(account{f.nodes[at], Come}, f.costs[at])
 		}
 	}
 }

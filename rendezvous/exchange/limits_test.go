@@ -78,7 +78,7 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 		r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blobs: [][]byte{blob}})
 	}
 	require.NotEmpty(t, r.errors())
-	assert.Equal(t, "[0] failed exchange: too many fences are under way", r.errors()[0])
+	assert.Equal(t, "[0] failed exchange: too many fences of node 0 are under way", r.errors()[0])
 	_, _, kept := r.hub.Kept()
 	assert.LessOrEqual(t, kept, exchange.MaxUnderway)
 
@@ -93,6 +93,123 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	r.sent, r.to = nil, nil
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: -1, To: 1})
 	assert.Equal(t, []string{"[1] ask "}, r.errors(), "there is room again")
+}
+
+// fill has a node come to as many fences as it may, in which nobody else comes.
+func (r *recorder) fill(t *testing.T, node int, first string) {
+	for i := range exchange.MaxUnderwayCount {
+		r.hub.Receive(node, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint(first, i), Nodes: []int{0, 1, 2}})
+	}
+	fences, _, _ := r.hub.Kept()
+	require.Equal(t, exchange.MaxUnderwayCount, fences)
+	r.sent, r.to = nil, nil
+}
+
+// A fence that one node's part is refused of fails for all, whenever they come, and can be
+// tried again.
+func TestAFenceIsRefusedForAll(t *testing.T) {
+	r := newRecorder(3)
+	come := func(node int) {
+		r.hub.Receive(node, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
+	}
+	r.fill(t, 0, "x")
+	come(1)
+	come(0)
+	come(0) // again, as after an error
+	come(2)
+	come(1)
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Quit, ID: "f"}) // it does not come again
+	const text = " failed exchange: too many fences of node 0 are under way"
+	require.Equal(t, []string{"[1]" + text, "[0]" + text, "[0]" + text, "[2]" + text, "[1]" + text}, r.errors())
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Quit, ID: "x0"})
+	r.sent, r.to = nil, nil
+	for node := range 3 {
+		come(node)
+	}
+	require.Equal(t, []string{"[0 1 2] merged "}, r.errors())
+}
+
+// What the hub refuses is an error of its own at the nodes.
+func TestARefusalIsKnownAsSuch(t *testing.T) {
+	s := exchangetest.NewStopped(2)
+	defer s.Close()
+	got := make(chan error, 1)
+	for i := range exchange.MaxUnderway/exchange.MaxBlob + 1 {
+		f := exchange.Fence{ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blob: make([]byte, exchange.MaxBlob)}
+		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { got <- err })
+		deliver(s)
+		if len(s.Hub.Refused()) > 0 {
+			require.ErrorIs(t, <-got, exchange.ErrRefused)
+			s.Nodes[1].Fence(exchange.Fence{ID: f.ID, Nodes: f.Nodes}, func(_ [][]byte, err error) { got <- err })
+			deliver(s)
+			require.ErrorIs(t, <-got, exchange.ErrRefused)
+			return
+		}
+	}
+	require.Fail(t, "the hub takes all")
+}
+
+// A node that comes to so many fences that not even their refusals can be kept holds up
+// nobody.
+func TestANodeWithTooManyFences(t *testing.T) {
+	r := newRecorder(3)
+	r.fill(t, 0, "x")
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "before", Nodes: []int{0, 1, 2}})
+	for i := range exchange.MaxRefused + 1 {
+		r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint("y", i), Nodes: []int{0, 1, 2}})
+	}
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "after", Nodes: []int{0, 1, 2}})
+	const text = "[1] failed exchange: too many fences of node 0 are under way"
+	require.Equal(t, []string{text, text}, r.errors()[len(r.errors())-2:])
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "others", Nodes: []int{1, 2}})
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Come, ID: "others", Nodes: []int{1, 2}})
+	require.Equal(t, "[1 2] merged ", r.errors()[len(r.errors())-1])
+}
+
+// Questions take no room of fences.
+func TestFencesAndQuestionsHaveTheirOwnRoom(t *testing.T) {
+	r := newRecorder(2)
+	for i := range exchange.MaxUnderwayCount {
+		r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: i, To: 1})
+	}
+	r.sent, r.to = nil, nil
+	for node := range 2 {
+		r.hub.Receive(node, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
+	}
+	require.Equal(t, []string{"[0 1] merged "}, r.errors())
+}
+
+// Who is no member of a fence cannot end it.
+func TestAStrangerDoesNotEndAFence(t *testing.T) {
+	r := newRecorder(3)
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
+	require.Equal(t, []string{"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]", "[0 1] merged "}, r.errors())
+}
+
+// One rank cannot take all the lookups that may wait.
+func TestLookupsOfOneRankThatWait(t *testing.T) {
+	s := exchangetest.New(t, 1, nil)
+	got := make(chan error, 1)
+	look := func(rank, n int, done func(exchange.Published, error)) {
+		w := exchange.Wanted{Spaces: []string{"s"}, Name: fmt.Sprint(n), By: world.Proc{World: "w", Rank: rank}, Wait: -1}
+		exchange.Lookup(s.Nodes[0], w, done)
+	}
+	for n := range exchange.MaxRankWaits {
+		look(0, n, func(exchange.Published, error) { got <- nil })
+	}
+	look(0, -1, func(_ exchange.Published, err error) { got <- err })
+	require.ErrorIs(t, <-got, exchange.ErrTooManyWaits)
+	publish := func(n int) {
+		exchange.Publish(s.Nodes[0], exchange.Published{Space: "s", Name: fmt.Sprint(n)}, func(error) {})
+		require.NoError(t, <-got)
+	}
+	look(1, -2, func(exchange.Published, error) { got <- nil })
+	publish(-2)
+	publish(0)
+	look(0, -1, func(_ exchange.Published, err error) { got <- err })
+	publish(-1)
 }
 
 // Nobody answers in another's place.

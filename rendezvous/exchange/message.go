@@ -69,9 +69,11 @@ const (
 	// more: heartbeats share the way.
 	maxPiece = 1 << 20
 	// maxUnderway bounds what the hub keeps for one node: parts of fences that others have
-	// not come to, and questions without an answer, in bytes and in number.
+	// not come to, and, each for itself, questions without an answer, in bytes and in number.
 	maxUnderway      = 256 << 20
 	maxUnderwayCount = 1 << 16
+	// maxRefused bounds the fences refused for one node that others have not come to.
+	maxRefused = 1 << 12
 	// maxText bounds the ID of a fence and the name of a service, in bytes.
 	maxText = 4 << 10
 	// maxMembers bounds the ranks that one fence names, and those that the hub remembers

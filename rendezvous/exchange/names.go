@@ -51,6 +51,7 @@ var (
 	ErrNotPublished = errors.New("the name is not published")
 	ErrNotOwner     = errors.New("the name was published by another rank")
 	ErrTooMany      = errors.New("too many or too long names are published")
+	ErrTooManyWaits = errors.New("too many lookups of this rank, or of the job, wait for names")
 )
 
 // Publish makes a name known. The error is ErrPublished where its space has it already.
@@ -62,7 +63,7 @@ func Publish(p Plane, n Published, done func(err error)) {
 }
 
 // Lookup finds what a name stands for. The error is ErrNotPublished where it is in none of
-// the spaces when the wait is over.
+// the spaces when the wait is over, ErrTooManyWaits where it cannot wait.
 func Lookup(p Plane, w Wanted, done func(n Published, err error)) {
 	p.Ask(Head, namesService, packLookup(w), func(answer []byte, err error) { done(readNameAnswer(answer, err)) })
 }

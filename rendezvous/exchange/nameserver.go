@@ -14,6 +14,7 @@ const (
 	maxNameBytes  = 64 << 20 // all names and values together
 	maxNames      = 1 << 16
 	maxNameWaits  = 1 << 16 // lookups that wait
+	maxRankWaits  = 1 << 10 // those of one rank among them
 	maxNameLength = 4 << 10 // in bytes, of a space and a name each
 )
 
@@ -21,13 +22,14 @@ const (
 type Names struct {
 	hub *Hub
 
-	mu     sync.Mutex
-	names  map[nameKey]*Published
-	bytes  int
-	waits  map[*nameWait]bool
-	left   map[string]map[int]bool // ranks that have ended, by world
-	heard  bool                    // they are heard of
-	closed bool
+	mu      sync.Mutex
+	names   map[nameKey]*Published
+	bytes   int
+	waits   map[*nameWait]bool
+	waitsOf map[world.Proc]int      // how many of them, by who wants it
+	left    map[string]map[int]bool // ranks that have ended, by world
+	heard   bool                    // they are heard of
+	closed  bool
 }
 
 type nameKey struct{ space, name string }
@@ -41,7 +43,7 @@ type nameWait struct {
 
 // ServeNames has the hub answer Publish, Lookup and Unpublish.
 func ServeNames(h *Hub) *Names {
-	n := &Names{hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, left: map[string]map[int]bool{}}
+	n := &Names{hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, waitsOf: map[world.Proc]int{}, left: map[string]map[int]bool{}}
 	h.Serve(namesService, n.answer)
 	return n
 }
@@ -156,8 +158,8 @@ func (n *Names) lookup(w Wanted, reply func([]byte, error)) {
 	case w.Wait == 0 || n.left[w.By.World][w.By.Rank]:
 		reply(packNameAnswer(nil, ErrNotPublished), nil)
 		return
-	case len(n.waits) >= maxNameWaits:
-		reply(packNameAnswer(nil, ErrTooMany), nil)
+	case len(n.waits) >= maxNameWaits || n.waitsOf[w.By] >= maxRankWaits:
+		reply(packNameAnswer(nil, ErrTooManyWaits), nil)
 		return
 	case n.closed:
 		return
@@ -167,6 +169,7 @@ func (n *Names) lookup(w Wanted, reply func([]byte, error)) {
 		wait.timer = time.AfterFunc(w.Wait, func() { n.giveUp(wait) })
 	}
 	n.waits[wait] = true
+	n.waitsOf[w.By]++
 }
 
 // giveUp answers a lookup that has waited long enough.
@@ -181,6 +184,11 @@ func (n *Names) giveUp(w *nameWait) {
 
 func (n *Names) stop(w *nameWait) {
 	delete(n.waits, w)
+	if by := w.wanted.By; n.waitsOf[by] == 1 {
+		delete(n.waitsOf, by)
+	} else {
+		n.waitsOf[by]--
+	}
 	if w.timer != nil {
 		w.timer.Stop()
 	}

@@ -244,11 +244,21 @@ func failure(m *Message) error {
 	if len(m.Members) > 0 {
 		return &LeftError{m.Members[0]}
 	}
-	if err := errorOf(m); err != nil {
+	switch err := errorOf(m); {
+	case err == nil:
+		return ErrClosed
+	case err == ErrGivenUp || errors.Is(err, ErrNodeLost):
 		return err
 	}
-	return ErrClosed
+	return refusedError(m.Error)
 }
+
+// refusedError is an ErrRefused that says why.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+func (e refusedError) Is(target error) bool { return target == ErrRefused }
 
 // merged takes a piece of a fence's blobs.
 func (n *Node) merged(m *Message) {

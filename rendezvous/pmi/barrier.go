@@ -21,12 +21,14 @@ type barrier struct {
 	// node, nodes those of all.
 	members, local, nodes []int
 	node                  int
+	// by is the rank of this node that named the group first, on whose account it is.
+	by int
 
 	round int  // how often this node has come
 	told  bool // the launcher knows that it waits in vain
 	// came are the ranks here that wait for others here, away those that wait for other
-	// nodes, each with what lets it go on.
-	came, away map[int]func()
+	// nodes, each with what lets it go on, or says that it failed.
+	came, away map[int]func(error)
 }
 
 // waits says whether a rank has come and is not let go yet.
@@ -52,7 +54,7 @@ func (b *barrier) stuckFor(s *space) *stuck {
 	return nil
 }
 
-func procs(w *world.World, ranks map[int]func()) []world.Proc {
+func procs(w *world.World, ranks map[int]func(error)) []world.Proc {
 	var list []world.Proc
 	for rank := range ranks {
 		list = append(list, world.Proc{World: w.Name, Rank: rank})
@@ -64,15 +66,16 @@ func procs(w *world.World, ranks map[int]func()) []world.Proc {
 // errComesTwice is a rank that comes to a barrier which it waits in.
 var errComesTwice = malformed("it comes to a barrier again before it was let go")
 
-// come has a rank wait in a barrier until all have come; then leave is called.
-func (s *Server) come(sp *space, b *barrier, rank int, leave func()) error {
+// come has a rank wait in a barrier until all have come, or it is known that this cannot
+// be; then leave is called.
+func (s *Server) come(sp *space, b *barrier, rank int, leave func(error)) error {
 	s.mu.Lock()
 	if b.waits(rank) {
 		s.mu.Unlock()
 		return errComesTwice
 	}
 	if b.came == nil {
-		b.came = map[int]func(){}
+		b.came = map[int]func(error){}
 	}
 	b.came[rank] = leave
 	if len(b.came) < len(b.local) {
@@ -90,7 +93,7 @@ func (s *Server) come(sp *space, b *barrier, rank int, leave func()) error {
 		}
 		sp.forget(b)
 		s.mu.Unlock()
-		letGo(released)
+		letGo(released, nil)
 		return nil
 	}
 	b.away = released
@@ -116,28 +119,30 @@ func (s *space) fence(b *barrier) exchange.Fence {
 	return f
 }
 
-// met ends a round: all nodes have come, or never will.
+// met ends a round: all nodes have come, or never will. Where that is since a rank has
+// ended, its node is lost or the job ends, those here go on waiting: whoever runs the job
+// knows, and says more than an MPI library could. Of all else they are told.
 func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
+	var left *exchange.LeftError
 	s.mu.Lock()
 	for i := 0; i < len(blobs) && err == nil; i++ {
 		err = sp.merge(blobs[i])
 	}
-	released := b.away
-	waiting := procs(sp.w, released)
-	if err == nil {
+	released, waiting := b.away, procs(sp.w, b.away)
+	isOver := errors.As(err, &left) || errors.Is(err, exchange.ErrNodeLost) || errors.Is(err, exchange.ErrClosed)
+	if !isOver {
 		b.away = nil
 		sp.forget(b)
 	}
 	s.mu.Unlock()
-	// Without success they go on waiting until the job is ended.
-	var left *exchange.LeftError
 	switch {
-	case err == nil:
-		letGo(released)
-	case errors.As(err, &left):
+	case left != nil:
 		s.sayStuck(&stuck{waiting, left.Missing})
-	case !errors.Is(err, exchange.ErrClosed) && len(waiting) > 0:
-		s.cfg.Launcher.Broken(waiting[0], fmt.Errorf("PMI: its barrier with other nodes: %w", err))
+	case !isOver:
+		if err != nil {
+			s.cfg.Launcher.Say(waiting[0], "gorun: a barrier with other nodes failed: "+err.Error())
+		}
+		letGo(released, err)
 	}
 }
 
@@ -146,12 +151,13 @@ func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
 func (s *space) forget(b *barrier) {
 	if s.groups[b.name] == b {
 		delete(s.groups, b.name)
+		s.usage(b.by).groups--
 	}
 }
 
-func letGo(ranks map[int]func()) {
+func letGo(ranks map[int]func(error), err error) {
 	for _, leave := range ranks {
-		leave()
+		leave(err)
 	}
 }
 
@@ -160,6 +166,9 @@ func (s *Server) sayStuck(in *stuck) {
 		s.cfg.Launcher.Stuck(in.waiting, in.missing)
 	}
 }
+
+// errGroups is a rank that has others wait in too many groups, which it has named first.
+var errGroups = fmt.Errorf("barriers of more than %d groups are under way", maxGroups)
 
 // group finds the barrier of a group: "WORLD", "NODE" (the ranks of this one's host) or
 // a list of ranks, and a tag behind a colon. It is another one for each tag.
@@ -175,10 +184,12 @@ func (s *Server) group(sp *space, rank int, text string) (b *barrier, tag string
 	if b = sp.groups[name]; b != nil {
 		return b, tag, nil
 	}
-	if len(sp.groups) >= maxGroups {
-		return nil, "", malformed("barriers of more than %d groups", maxGroups)
+	u := sp.usage(rank)
+	if u.groups >= maxGroups {
+		return nil, "", errGroups
 	}
-	b = &barrier{name: name, members: members, node: s.cfg.Node}
+	u.groups++
+	b = &barrier{name: name, members: members, node: s.cfg.Node, by: rank}
 	for _, m := range members {
 		at := sp.w.Ranks[m].Node
 		if at == b.node {

@@ -27,7 +27,7 @@ func TestARankCannotPutWithoutEnd(t *testing.T) {
 	for ; s.put(0, fmt.Sprintf("%08d", n), value) == nil; n++ {
 	}
 	require.Equal(t, maxBytes/(valueMax+8), n)
-	require.LessOrEqual(t, len(s.pack()), s.freshBytes)
+	require.LessOrEqual(t, len(s.pack()), s.used[0].fresh)
 	for i := range n {
 		require.NoError(t, s.put(1, fmt.Sprintf("%08d", i), "short"), "another rank has its own account")
 	}
@@ -74,9 +74,7 @@ func TestARankThatDoesNotRead(t *testing.T) {
 	s.mu.Lock()
 	out := s.spaces["w"].sessions[0].out
 	s.mu.Unlock()
-	out.mu.Lock()
-	require.Less(t, len(out.unsent), maxUnsent+2*valueMax)
-	out.mu.Unlock()
+	require.Less(t, out.Waiting(), maxUnsent+2*valueMax)
 }
 
 // A rank that asks for what nobody answers yet is ended at some number of requests.
@@ -110,19 +108,66 @@ func TestBarriersOfManyGroups(t *testing.T) {
 	}
 }
 
+// A rank that names ever more groups, over one connection after the other, is refused more of
+// them. Others are not.
 func TestBarriersOfTooManyGroups(t *testing.T) {
-	const ranks = maxGroups / maxPending
 	c := newCluster(t, 1, 0)
-	w := c.add(newWorld("w", make([]int, ranks+1)...))
-	for rank := range ranks {
-		k := c.begun(w, rank)
+	w := c.add(newWorld("w", 0, 0, 0))
+	name := func(n int) string { return fmt.Sprintf("cmd=barrier_in group=0,2:%d", n) }
+	for n := 0; n < maxGroups; n += maxPending {
+		k := c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
+		k.says("cmd=initack pmiid=0")
+		for _, line := range []string{"cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0"} {
+			k.hears(line)
+		}
+		k.init1()
 		for i := range maxPending {
-			k.says(fmt.Sprintf("cmd=barrier_in group=%d,%d:%d", rank, ranks, i))
+			k.says(name(n + i))
 		}
 		k.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
+		require.NoError(t, k.conn.Close())
+		c.serving.Wait()
 	}
-	c.begun(w, ranks).says("cmd=barrier_in group=0,16:more")
-	c.log.await(t, "broken w.16: barriers of more than 4096 groups")
+	many := c.begun(w, 0)
+	many.asks(name(maxGroups), "cmd=barrier_out rc=-1 msg=barriers_of_more_than_1024_groups_are_under_way")
+	many.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
+	together([]*client{c.begun(w, 1), c.begun(w, 2)}, "cmd=barrier_in group=1,2", "cmd=barrier_out")
+	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
+}
+
+// A rank that puts as much as it may leaves the others of its node their share.
+func TestARankThatPutsMuchLeavesRoom(t *testing.T) {
+	w := newWorld("w", 0, 0, 0, 0)
+	s := newSpace(w, 0)
+	value := strings.Repeat("v", valueMax)
+	fill := func(rank int) (n int) {
+		for ; s.put(rank, fmt.Sprintf("%d/%08d", rank, n), value) == nil; n++ {
+		}
+		return n
+	}
+	require.Greater(t, fill(0), maxBytes/valueMax-3, "all that one rank may put")
+	fill(1)
+	share := maxFresh / 2 / len(w.Ranks) / (valueMax + 100)
+	require.GreaterOrEqual(t, fill(2), share)
+	require.NoError(t, s.put(3, "0/00000000", "replaced"), "which is on its account then")
+	require.GreaterOrEqual(t, fill(3), share)
+	require.LessOrEqual(t, len(s.pack()), maxFresh)
+	s.published()
+	require.Positive(t, fill(2))
+}
+
+// Attributes are on the account of whoever put them last.
+func TestARankCannotPutAttributesWithoutEnd(t *testing.T) {
+	s := newSpace(newWorld("w", 0, 0), 0)
+	value, n := strings.Repeat("v", valueMax), 0
+	for ; s.putAttribute(0, fmt.Sprintf("%08d", n), value); n++ {
+	}
+	require.Equal(t, maxAttrs/(valueMax+8), n)
+	require.True(t, s.putAttribute(0, "00000000", value), "in place of its own")
+	require.True(t, s.putAttribute(1, "another's", value))
+	require.True(t, s.putAttribute(1, "00000000", value), "in place of another's")
+	require.True(t, s.putAttribute(0, "one more", value))
+	require.False(t, s.putAttribute(0, "and more", value))
 }
 
 // Hundreds of ranks of one node begin and end together.

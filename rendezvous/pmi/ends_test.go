@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
 )
 
@@ -68,6 +69,65 @@ func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
 		}
 		return true
 	}, 20e9, 1e6)
+}
+
+// That a node is lost is no fault of a rank here: the launcher, which knows, hears nothing.
+func TestANodeThatIsLostIsNoRanksFault(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	w := c.add(newWorld("w", 0, 0, 1))
+	c.begun(w, 0).says("cmd=barrier_in")
+	c.begun(w, 1).says("cmd=barrier_in")
+	c.awaitInBarrier(w, 0, 1)
+	c.star.Lose(1)
+	asked := make(chan error, 1)
+	c.star.Nodes[0].Ask(exchange.Head, "none", nil, func(_ []byte, err error) { asked <- err })
+	require.Error(t, <-asked) // what was said before it was heard
+	require.Equal(t, []string{"began w.0 PMI-1", "began w.1 PMI-1"}, c.log.all())
+	c.awaitInBarrier(w, 0, 1)
+}
+
+// A barrier that fails for another reason is an error of the request, and is told.
+func TestABarrierThatIsRefused(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	w := c.add(newWorld("w", 0, 0, 1))
+	one, two := c.begun(w, 0), c.begun2(w, 1)
+	c.star.Hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "pmi/w/all/1", Nodes: []int{0, 1}, Blobs: [][]byte{[]byte("garbage")}})
+	one.says("cmd=barrier_in")
+	two.says2("cmd=kvs-fence;")
+	const why = "pmi:_a_message_of_another_node's_server_that_cannot_be_read"
+	one.hears("cmd=barrier_out rc=-1 msg=" + why)
+	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
+	c.log.await(t, "say w.0: gorun: a barrier with other nodes failed: pmi: a message")
+	one.says("cmd=barrier_in") // it is not in the first one any more
+	c.awaitInBarrier(w, 0)
+	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
+}
+
+// A rank that has ended while nobody reads its answers, as a child of it does that has its
+// socket, is known to have ended.
+func TestARankThatEndsWithoutReading(t *testing.T) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0, 0))
+	k, other := c.begun(w, 0), c.begun(w, 1)
+	other.asks("cmd=put kvsname=w key=k value="+strings.Repeat("v", valueMax), "cmd=put_result rc=0 msg=success")
+	other.says("cmd=barrier_in")
+	c.awaitInBarrier(w, 1)
+	sp := c.servers[0].space("w")
+	c.servers[0].mu.Lock()
+	out := sp.sessions[0].out
+	c.servers[0].mu.Unlock()
+	full := make(chan struct{})
+	go func() {
+		defer close(full)
+		for out.Waiting() <= maxUnsent {
+			if _, err := k.conn.Write([]byte("cmd=get kvsname=w key=k\n")); err != nil {
+				return
+			}
+		}
+	}()
+	<-full
+	c.servers[0].Ended(k.p)
+	c.log.await(t, "stuck w.1 for w.0")
 }
 
 // What a rank sent before it ended counts, although its process is known to be gone first.

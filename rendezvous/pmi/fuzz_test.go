@@ -66,7 +66,7 @@ func checkWish(t *testing.T, blocks []fields) {
 		require.GreaterOrEqual(t, app.NumRanks, 0)
 		total += app.NumRanks
 	}
-	require.LessOrEqual(t, total, maxSpawned)
+	require.LessOrEqual(t, total, world.MaxSpawn)
 }
 
 // Whatever a message of PMI-2 is, it is refused or read; a spawn is within the limits.

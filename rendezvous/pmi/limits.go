@@ -32,17 +32,19 @@ const (
 	maxFields  = 64        // fields of a PMI-1 line
 	maxSpawn   = 4 << 20   // bytes of a spawn
 	maxEntries = 64 << 10  // fields of a PMI-2 message or of a spawn
-	maxSpawned = 64 << 10  // ranks of one spawn
 	maxKeys    = 64 << 10  // keys that a rank has put
 	maxBytes   = 16 << 20  // bytes of these and of their values
+	maxAttrs   = 4 << 20   // bytes of PMI-2's attributes of its host that it has put
 	maxPending = 256       // requests that are not answered yet
-	maxGroups  = 4096      // groups with barriers of their own, in a world
-	maxUnsent  = 64 << 10  // bytes of answers that it has not read yet
+	maxGroups  = 1024      // groups with barriers of their own that it has named first
+	maxUnsent  = 64 << 10  // bytes of answers that it has not read before its next request is read
+	maxUnread  = 4 << 20   // bytes of answers that it has not read
 )
 
 // drain is how long what a rank sent before it ended may take to be read, where another
 // process still holds its end of the connection: without one the end comes at once.
 const drain = time.Second
 
-// maxFresh is how many bytes of new pairs a node takes to a barrier.
+// maxFresh is how many bytes of new pairs a node takes to a barrier, half of which are shared
+// out evenly among its ranks.
 const maxFresh = exchange.MaxBlob - 1<<10

@@ -169,6 +169,7 @@ func TestInitack(t *testing.T) {
 	k.hears("cmd=set debug=0")
 	k.init1()
 	require.Equal(t, []string{"began w.1 PMI-1"}, c.log.all())
+	first := k
 	k = c.connect(w, 0) // one that is known already may say it, too
 	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
 	for say, want := range map[string]string{
@@ -182,6 +183,13 @@ func TestInitack(t *testing.T) {
 		k.closed()
 		c.log.await(t, want)
 	}
+	first.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0") // who was refused has hurt nobody
+	require.NoError(t, first.conn.Close())
+	c.log.await(t, "left w.1")
+	c.servers[0].Ended(first.p)
+	k = c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
+	k.says("cmd=initack pmiid=1")
+	require.Contains(t, k.line(), "it_says_that_it_is_rank_1,_which_has_ended")
 }
 
 func TestPMI2(t *testing.T) {

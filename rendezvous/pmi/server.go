@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/internal/outbox"
 	"gorun/rendezvous/world"
 )
 
@@ -62,7 +63,7 @@ func (s *Server) space(name string) *space {
 // p.Rank may be world.AllRanks where a client has connected to PMI_PORT: it says itself
 // which rank it is, and the caller answers for it.
 func (s *Server) Serve(conn net.Conn, p world.Proc) {
-	c := &session{server: s, conn: conn, in: newReader(conn), out: newOutbox(conn), p: p, space: s.space(p.World)}
+	c := &session{server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, space: s.space(p.World)}
 	if c.speakers = newSpeakers(conn); c.speakers != nil {
 		c.in = newReader(c.speakers)
 	}
@@ -86,10 +87,11 @@ func (s *Server) Ended(p world.Proc) {
 	}
 	s.mu.Lock()
 	if c := sp.sessions[p.Rank]; c != nil {
-		// What it sent last is read first; then the session ends, and calls gone.
+		// What it sent last is read first; then the session ends, and calls gone. Nobody may read
+		// the answers any more.
 		c.ended = true
 		s.mu.Unlock()
-		_ = c.conn.SetReadDeadline(time.Now().Add(drain))
+		_ = c.conn.SetDeadline(time.Now().Add(drain))
 		return
 	}
 	s.mu.Unlock()
@@ -100,7 +102,7 @@ func (s *Server) Ended(p world.Proc) {
 func (s *Server) gone(sp *space, p world.Proc) {
 	s.mu.Lock()
 	sp.ended[p.Rank] = true
-	var found []*stuck
+	found := sp.attributesStuck()
 	for _, b := range []*barrier{sp.whole, sp.ring} {
 		if in := b.stuckFor(sp); in != nil {
 			found = append(found, in)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"gorun/rendezvous/internal/outbox"
 	"gorun/rendezvous/world"
 )
 
@@ -16,7 +17,7 @@ type session struct {
 	server *Server
 	conn   net.Conn
 	in     *reader
-	out    *outbox
+	out    *outbox.Outbox
 	p      world.Proc
 	space  *space
 	// speakers knows whose words in has read, member is the process that has begun: 0 where
@@ -32,6 +33,7 @@ type session struct {
 
 	mu      sync.Mutex
 	pending int // requests whose answers come later
+	away    int // those among them that wait for what this node's server knows nothing of
 }
 
 // Errors of connections that are not served.
@@ -39,6 +41,7 @@ var (
 	errClosed  = errors.New("PMI is not served any more")
 	errNoWorld = errors.New("PMI: a connection of a rank that this node does not know")
 	errTwice   = malformed("a second connection of this rank to PMI")
+	errUnread  = malformed("it does not read what it is sent: more than %d bytes wait", maxUnread)
 )
 
 // enter makes the session known to the server.
@@ -67,7 +70,7 @@ func (c *session) talk() error {
 	for {
 		q, err := c.in.next()
 		if err == nil {
-			c.out.settle()
+			c.out.Settle(maxUnsent)
 			if err = c.heed(q); err == nil {
 				err = c.answer(q)
 			}
@@ -77,6 +80,8 @@ func (c *session) talk() error {
 		case errors.As(err, &bad):
 			c.refuse(q, bad)
 			return bad
+		case errors.Is(c.out.Err(), outbox.ErrUnread):
+			return errUnread
 		case err != nil:
 			return nil
 		}
@@ -112,14 +117,18 @@ func (c *session) answer(q request) error {
 	return c.answer1(q.fields)
 }
 
+// say sends a text, without waiting.
+func (c *session) say(text string) { c.out.Send([]byte(text)) }
+
 // refuse answers what no client sends, so that one that waits for an answer fails, too.
 func (c *session) refuse(q request, err error) {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(drain))
+	defer c.out.Settle(0)
 	if c.in.framed {
-		c.out.say(frame(q.fields, "error", "rc", "-1", "errmsg", word(err.Error())))
+		c.say(frame(q.fields, "error", "rc", "-1", "errmsg", word(err.Error())))
 		return
 	}
-	c.out.say("cmd=error rc=-1 msg=" + word(err.Error()) + "\n")
+	c.say("cmd=error rc=-1 msg=" + word(err.Error()) + "\n")
 }
 
 // leave takes the session out of the server, and says how it ended.
@@ -159,22 +168,40 @@ func (c *session) later() (func(text string), error) {
 		c.mu.Lock()
 		c.pending--
 		c.mu.Unlock()
-		c.out.post(text)
+		c.say(text)
 	}, nil
 }
 
-// barrier has the rank wait in a barrier, and then says text.
-func (c *session) barrier(b *barrier, text string) error {
-	return c.barrierThen(b, func() string { return text })
+// elsewhere notes that an answer may be long in coming, from who is not on this node.
+func (c *session) elsewhere(answer func(text string)) func(text string) {
+	c.countAway(1)
+	return func(text string) {
+		c.countAway(-1)
+		answer(text)
+	}
 }
 
-// barrierThen says what is known only then.
-func (c *session) barrierThen(b *barrier, text func() string) error {
+func (c *session) countAway(change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away += change
+}
+
+// isAway reports whether such an answer is awaited.
+func (c *session) isAway() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away > 0
+}
+
+// barrier has the rank wait in a barrier, and then says what text gives, with the error if
+// that failed.
+func (c *session) barrier(b *barrier, text func(err error) string) error {
 	answer, err := c.later()
 	if err != nil {
 		return err
 	}
-	return c.server.come(c.space, b, c.p.Rank, func() { answer(text()) })
+	return c.server.come(c.space, b, c.p.Rank, func(err error) { answer(text(err)) })
 }
 
 // begin is init: it agrees on a version.
@@ -194,7 +221,7 @@ func (c *session) begin(f fields) error {
 			said += ": leave --mpi out"
 		}
 		c.server.cfg.Launcher.Say(c.p, said)
-		c.out.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
+		c.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
 		return nil
 	}
 	if !c.began || c.finalized {
@@ -202,7 +229,7 @@ func (c *session) begin(f fields) error {
 		c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version))
 	}
 	c.in.framed = version == 2
-	c.out.say(fmt.Sprintf("cmd=response_to_init pmi_version=%d pmi_subversion=%d rc=0\n", version, 2-version))
+	c.say(fmt.Sprintf("cmd=response_to_init pmi_version=%d pmi_subversion=%d rc=0\n", version, 2-version))
 	return nil
 }
 
@@ -213,7 +240,7 @@ func (c *session) finalize(answer string) error {
 		c.generation++
 		c.server.cfg.Launcher.Finalized(c.p)
 	}
-	c.out.say(answer)
+	c.say(answer)
 	return nil
 }
 

@@ -19,9 +19,10 @@ type space struct {
 
 	pairs map[string]pair
 	// fresh are the keys that were put here since the last barrier of all.
-	fresh      []string
-	freshBytes int // at most, with their values
-	used       map[int]*usage
+	fresh []string
+	used  map[int]*usage
+	// pooled is how many bytes of the fresh pairs are beyond their ranks' own shares.
+	pooled int
 
 	// whole is the barrier of all ranks, ring the one within PMI-2's ring.
 	whole, ring *barrier
@@ -48,8 +49,38 @@ const nobody = -1
 // pairOverhead is how many bytes the lengths of a packed pair take at most.
 const pairOverhead = 8
 
-// usage is how much a rank has put.
-type usage struct{ keys, bytes int }
+// usage is how much is kept for a rank.
+type usage struct {
+	keys, bytes int // of pairs
+	fresh       int // bytes of those that are fresh, at most, packed
+	groups      int // barriers of groups that it has named first
+	attributes  int // bytes
+}
+
+// usage gives the account of a rank.
+func (s *space) usage(rank int) *usage {
+	u := s.used[rank]
+	if u == nil {
+		u = &usage{}
+		s.used[rank] = u
+	}
+	return u
+}
+
+// share is how many bytes of fresh pairs each rank of this node has for itself. They are half
+// of what a node takes to a barrier; the other half is whoever's comes first.
+func (s *space) share() int { return maxFresh / 2 / max(1, len(s.local)) }
+
+// freshen changes how many bytes of fresh pairs a rank has.
+func (s *space) freshen(u *usage, change int) {
+	s.pooled += max(0, u.fresh+change-s.share()) - max(0, u.fresh-s.share())
+	u.fresh += change
+}
+
+// takes reports whether a rank may have that many bytes more of fresh pairs.
+func (s *space) takes(u *usage, more int) bool {
+	return u.fresh+more <= s.share() || s.pooled+more <= maxFresh/2
+}
 
 func newSpace(w *world.World, node int) *space {
 	s := &space{
@@ -112,35 +143,34 @@ func (s *space) put(rank int, key, value string) error {
 // store takes a pair of any name.
 func (s *space) store(rank int, key, value string) error {
 	old, known := s.pairs[key]
-	u := s.used[rank]
-	if u == nil {
-		u = &usage{}
-		s.used[rank] = u
-	}
-	size := len(key) + len(value)
-	if u.keys >= maxKeys || u.bytes+size > maxBytes || s.freshBytes+size+pairOverhead > maxFresh {
+	u, size := s.usage(rank), len(key)+len(value)
+	if u.keys >= maxKeys || u.bytes+size > maxBytes || !s.takes(u, size+pairOverhead) {
 		return errTooMuch
 	}
 	if known {
 		s.release(key, old)
 	}
-	u.keys++
-	u.bytes += size
-	if known && old.fresh {
-		s.freshBytes += len(value) - len(old.value)
-	} else {
-		s.freshBytes += size + pairOverhead
+	if !known || !old.fresh {
 		s.fresh = append(s.fresh, key)
 	}
+	u.keys++
+	u.bytes += size
+	s.freshen(u, size+pairOverhead)
 	s.pairs[key] = pair{value: value, by: rank, fresh: true}
 	return nil
 }
 
 // release takes a pair, which is replaced, off the account of who put it.
 func (s *space) release(key string, old pair) {
-	if u := s.used[old.by]; u != nil && old.by != nobody {
-		u.keys--
-		u.bytes -= len(key) + len(old.value)
+	u := s.used[old.by]
+	if u == nil || old.by == nobody {
+		return
+	}
+	size := len(key) + len(old.value)
+	u.keys--
+	u.bytes -= size
+	if old.fresh {
+		s.freshen(u, -size-pairOverhead)
 	}
 }
 
@@ -161,7 +191,10 @@ func (s *space) published() {
 		p.fresh = false
 		s.pairs[key] = p
 	}
-	s.fresh, s.freshBytes = nil, 0
+	for _, u := range s.used {
+		u.fresh = 0
+	}
+	s.fresh, s.pooled = nil, 0
 }
 
 // merge takes what a node has packed, this one included: where two put the same key, the

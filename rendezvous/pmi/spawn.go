@@ -94,7 +94,7 @@ func addApp(s *world.Spawn, b block, program, ranks string, args []string, info 
 		total += s.Apps[i].NumRanks
 	}
 	var err error
-	if app.NumRanks, err = b.number(ranks, maxSpawned-total); err != nil {
+	if app.NumRanks, err = b.number(ranks, world.MaxSpawn-total); err != nil {
 		return err
 	}
 	for _, p := range info {
@@ -118,7 +118,7 @@ func inform(app *world.SpawnApp, p world.Pair) {
 		app.HostFile = p.Value
 	case "env":
 		for line := range strings.SplitSeq(p.Value, "\n") {
-			if strings.Contains(line, "=") {
+			if world.IsVariable(line) {
 				app.Env = append(app.Env, line)
 			}
 		}
@@ -239,6 +239,7 @@ func (c *session) spawn(wish world.Spawn, text func(name string, err error) stri
 	if err != nil {
 		return err
 	}
+	answer = c.elsewhere(answer)
 	l := c.server.cfg.Launcher
 	l.Spawn(wish, func(name string, err error) {
 		if err != nil {

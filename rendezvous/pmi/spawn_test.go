@@ -139,6 +139,13 @@ func TestSpawn(t *testing.T) {
 	c.log.await(t, "say w.0: MPI_Comm_spawn: exec ./child: no such file")
 }
 
+// Lines of env that are no variables are left out.
+func TestTheEnvironmentOfASpawn(t *testing.T) {
+	var app world.SpawnApp
+	inform(&app, world.Pair{Key: "env", Value: "A=b\n=no name\nno value\n\nB=\nC=a\x00b"})
+	require.Equal(t, []string{"A=b", "B="}, app.Env)
+}
+
 func TestSpawnResultFitsOldLines(t *testing.T) {
 	for _, n := range []int{1, 400, 600} {
 		text := spawnResult(world.Spawn{Apps: []world.SpawnApp{{NumRanks: n}}})

@@ -34,15 +34,15 @@ func (c *session) answer1(f fields) error {
 func (c *session) serve1(f fields) error {
 	switch f.command() {
 	case "get_maxes":
-		c.out.say(maxes)
+		c.say(maxes)
 	case "get_appnum":
-		c.out.say("cmd=appnum appnum=" + strconv.Itoa(c.rank().App) + " rc=0\n")
+		c.say("cmd=appnum appnum=" + strconv.Itoa(c.rank().App) + " rc=0\n")
 	case "get_my_kvsname":
-		c.out.say("cmd=my_kvsname kvsname=" + c.p.World + " rc=0\n")
+		c.say("cmd=my_kvsname kvsname=" + c.p.World + " rc=0\n")
 	case "get_universe_size":
-		c.out.say("cmd=universe_size size=" + c.space.universe() + " rc=0\n")
+		c.say("cmd=universe_size size=" + c.space.universe() + " rc=0\n")
 	case "get_ranks2hosts":
-		c.out.say(ranksToHosts(c.space.w))
+		c.say(ranksToHosts(c.space.w))
 	case "put":
 		return c.put1(f)
 	case "get":
@@ -72,7 +72,7 @@ func (c *session) initack(f fields) error {
 	if err = c.become(rank); err != nil {
 		return err
 	}
-	c.out.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks), rank))
+	c.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks), rank))
 	return nil
 }
 
@@ -91,6 +91,8 @@ func (c *session) become(rank int) error {
 		return errTwice
 	case c.space.w.Ranks[rank].Node != s.cfg.Node:
 		return malformed("it says that it is rank %d, which is on another node", rank)
+	case c.space.ended[rank]:
+		return malformed("it says that it is rank %d, which has ended", rank)
 	}
 	c.p.Rank = rank
 	c.space.sessions[rank] = c
@@ -103,17 +105,17 @@ func (c *session) put1(f fields) error {
 		return err
 	}
 	if name := f.get("kvsname"); name != "" && name != c.p.World {
-		c.out.say("cmd=put_result rc=-1 msg=kvs_" + word(name) + "_is_not_this_world's\n")
+		c.say("cmd=put_result rc=-1 msg=kvs_" + word(name) + "_is_not_this_world's\n")
 		return nil
 	}
 	c.server.mu.Lock()
 	err = c.space.put(c.p.Rank, key, f.get("value"))
 	c.server.mu.Unlock()
 	if err != nil {
-		c.out.say("cmd=put_result rc=-1 msg=" + err.Error() + "\n")
+		c.say("cmd=put_result rc=-1 msg=" + err.Error() + "\n")
 		return nil
 	}
-	c.out.say("cmd=put_result rc=0 msg=success\n")
+	c.say("cmd=put_result rc=0 msg=success\n")
 	return nil
 }
 
@@ -139,21 +141,32 @@ func (c *session) get1(f fields) error {
 	c.server.mu.Lock()
 	value, ok := c.space.lookup(key)
 	c.server.mu.Unlock()
-	c.out.say(text(value, ok))
+	c.say(text(value, ok))
 	return nil
 }
 
 func (c *session) barrier1(f fields) error {
-	text, ok := f.find("group")
-	if !ok {
-		return c.barrier(c.space.whole, "cmd=barrier_out\n")
+	b, tag := c.space.whole, ""
+	if text, ok := f.find("group"); ok {
+		var err error
+		if b, tag, err = c.server.group(c.space, c.p.Rank, text); err == errGroups {
+			c.say(barrierOut("", err))
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
-	b, tag, err := c.server.group(c.space, c.p.Rank, text)
+	return c.barrier(b, func(err error) string { return barrierOut(tag, err) })
+}
+
+// barrierOut is the answer to barrier_in. One without rc is a success.
+func barrierOut(tag string, err error) string {
+	text := "cmd=barrier_out"
 	if err != nil {
-		return err
+		text += " rc=-1 msg=" + word(err.Error())
 	}
 	if tag != "" {
-		tag = " tag=" + tag
+		text += " tag=" + tag
 	}
-	return c.barrier(b, "cmd=barrier_out"+tag+"\n")
+	return text + "\n"
 }

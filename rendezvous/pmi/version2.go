@@ -25,7 +25,7 @@ func (c *session) answer2(f fields) error {
 	case "kvs-get":
 		return c.get2(f)
 	case "kvs-fence":
-		return c.barrier(c.space.whole, answerTo(f, "rc", "0"))
+		return c.barrier(c.space.whole, func(err error) string { return answerTo(f, resultOf(err)...) })
 	case "ring":
 		return c.ring(f)
 	case "name-publish", "name-lookup", "name-unpublish":
@@ -47,7 +47,15 @@ func answerTo(f fields, pairs ...string) string {
 	return frame(f, f.command()+"-response", pairs...)
 }
 
-func (c *session) say2(f fields, pairs ...string) { c.out.say(answerTo(f, pairs...)) }
+// resultOf is the part of an answer that says whether something went well.
+func resultOf(err error) []string {
+	if err != nil {
+		return []string{"rc", "-1", "errmsg", word(err.Error())}
+	}
+	return []string{"rc", "0"}
+}
+
+func (c *session) say2(f fields, pairs ...string) { c.say(answerTo(f, pairs...)) }
 
 // fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version.
 func (c *session) fullInit(f fields) {
@@ -109,10 +117,13 @@ func (c *session) nodeAttribute(f fields) error {
 	if err != nil {
 		return err
 	}
+	if what == attributeWait && c.space.attributesNode(c.p.Rank) != c.server.cfg.Node {
+		answer = c.elsewhere(answer)
+	}
 	c.server.attribute(c.space, c.p.Rank, c.generation, what, key, f.get("value"), func(how, value string) {
 		switch {
-		case how == refused:
-			answer(answerTo(f, "rc", "-1", "errmsg", errTooMuch.Error()))
+		case how == failed:
+			answer(answerTo(f, "rc", "-1", "errmsg", word(value)))
 		case what == attributePut:
 			answer(answerTo(f, "rc", "0"))
 		default:
@@ -130,11 +141,7 @@ func (c *session) put2(f fields) error {
 	c.server.mu.Lock()
 	err = c.space.put(c.p.Rank, key, f.get("value"))
 	c.server.mu.Unlock()
-	if err != nil {
-		c.say2(f, "rc", "-1", "errmsg", err.Error())
-		return nil
-	}
-	c.say2(f, "rc", "0")
+	c.say2(f, resultOf(err)...)
 	return nil
 }
 
@@ -175,7 +182,10 @@ func (c *session) ring(f fields) error {
 		c.say2(f, "rc", "-1", "errmsg", err.Error())
 		return nil
 	}
-	return c.barrierThen(c.space.ring, func() string {
+	return c.barrier(c.space.ring, func(err error) string {
+		if err != nil {
+			return answerTo(f, resultOf(err)...)
+		}
 		s.mu.Lock()
 		left, err := cutTexts([]byte(c.space.pairs[key(c.p.Rank-1)].value), 2)
 		right, err2 := cutTexts([]byte(c.space.pairs[key(c.p.Rank+1)].value), 2)

@@ -1,8 +1,11 @@
 package pmi
 
 import (
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"gorun/rendezvous/world"
@@ -27,4 +30,72 @@ func TestWhoWaitsForWhom(t *testing.T) {
 		k.hears("cmd=barrier_out")
 	}
 	require.Empty(t, c.servers[0].Waits())
+}
+
+// awaitWaits waits until a node says that these wait.
+func (c *cluster) awaitWaits(node int, want ...world.Wait) {
+	c.t.Helper()
+	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
+		assert.ElementsMatch(t, want, c.servers[node].Waits())
+	}, 20*time.Second, time.Millisecond)
+}
+
+// oneHost is a world of one host's ranks, the first of them on node 0 and the others on node 1.
+func oneHost(ranks int) *world.World {
+	w := newWorld("w", make([]int, ranks)...)
+	for rank := 1; rank < ranks; rank++ {
+		w.Ranks[rank].Node = 1
+	}
+	return w
+}
+
+func TestWhoWaitsForAnAttribute(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	w := c.add(newWorld("w", 0, 0, 0, 1))
+	proc := func(rank int) world.Proc { return world.Proc{World: "w", Rank: rank} }
+	k := c.begun2(w, 1)
+	k.says2("cmd=info-getnodeattr;key=a;wait=TRUE;")
+	k.says2("cmd=info-getnodeattr;key=b;wait=TRUE;")
+	c.awaitWaits(0, world.Wait{Waiting: []world.Proc{proc(1)}, For: []world.Proc{proc(0), proc(2)}})
+	c.servers[0].Ended(proc(2))
+	c.awaitWaits(0, world.Wait{Waiting: []world.Proc{proc(1)}, For: []world.Proc{proc(0)}})
+	require.Len(t, c.log.all(), 1, "rank 0 may put it yet")
+	c.servers[0].Ended(proc(0))
+	require.Equal(t, []string{"began w.1 PMI-2", "stuck w.1 for w.0"}, c.log.all(), "once")
+
+	c = newCluster(t, 2, 0)
+	w = c.add(oneHost(2))
+	c.begun2(w, 1).says2("cmd=info-getnodeattr;key=a;wait=TRUE;")
+	c.awaitWaits(1, world.Wait{Waiting: []world.Proc{proc(1)}})
+	first := c.begun2(w, 0)
+	first.asks2("cmd=info-putnodeattr;key=a;value=v;", "cmd=info-putnodeattr-response;rc=0;")
+	c.awaitWaits(1)
+}
+
+func TestWhoSpawnsWaits(t *testing.T) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0))
+	spawned := make(chan struct{})
+	c.log.answerSpawns(func(world.Spawn) (string, error) { <-spawned; return "", errors.New("none") })
+	k := c.begun(w, 0)
+	k.send(twoPrograms)
+	c.awaitWaits(0, world.Wait{Waiting: []world.Proc{k.p}})
+	close(spawned)
+	k.hears("cmd=spawn_result rc=-1 msg=none")
+	require.Empty(t, c.servers[0].Waits())
+}
+
+// A question about an attribute that fails is answered, and no more under way.
+func TestAnAttributeOfANodeThatIsLost(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	w := c.add(oneHost(2))
+	k := c.begun2(w, 1)
+	k.says2("cmd=info-getnodeattr;key=a;wait=TRUE;")
+	c.awaitWaits(1, world.Wait{Waiting: []world.Proc{k.p}})
+	c.star.Lose(0)
+	k.hears2("cmd=info-getnodeattr-response;rc=-1;errmsg=node_0_is_lost;")
+	for range maxPending + 1 {
+		k.asks2("cmd=info-putnodeattr;key=a;value=v;", "cmd=info-putnodeattr-response;rc=-1;errmsg=node_0_is_lost;")
+	}
+	require.Empty(t, c.servers[1].Waits())
 }

@@ -39,7 +39,7 @@ const (
 )
 
 // maxSpawn is how many processes or programs one request may ask for.
-const maxSpawn = 1 << 20
+const maxSpawn = world.MaxSpawn
 
 // spawn serves SPAWN.
 func (s *Server) spawn(q *request) error {

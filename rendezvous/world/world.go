@@ -6,6 +6,8 @@
 // exchange.Plane, and turn to the launcher by [Launcher] for what only that can do.
 package world
 
+import "strings"
+
 // World is the ranks of one MPI_COMM_WORLD.
 type World struct {
 	// Name is PMI's kvsname and PMIx's namespace: at most 63 bytes of letters, digits and
@@ -96,6 +98,9 @@ type Launcher interface {
 	Spawn(s Spawn, done func(name string, err error))
 }
 
+// MaxSpawn is how many ranks one Spawn may wish for, by any protocol.
+const MaxSpawn = 1 << 16
+
 // Spawn wishes for a world more.
 type Spawn struct {
 	By     Proc
@@ -112,10 +117,16 @@ type SpawnApp struct {
 	NumRanks      int
 	// Dir is its working directory; "" is that of the rank which spawns.
 	Dir string
-	// Env are NAME=VALUE entries that it gets besides.
+	// Env are NAME=VALUE entries that it gets besides, for which IsVariable holds.
 	Env []string
 	// Hosts is where it may run, as -H takes it, HostFile a file that says so; "": anywhere.
 	Hosts, HostFile string
 	// Info is what else the caller said.
 	Info []Pair
+}
+
+// IsVariable reports whether an entry can stand in an environment: NAME=VALUE with a name,
+// and without a zero byte, at which it would end.
+func IsVariable(entry string) bool {
+	return strings.IndexByte(entry, '=') > 0 && strings.IndexByte(entry, 0) < 0
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -104,7 +105,11 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
-	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v", m.rank(p), err)
+	who := "somebody who did not say which rank it is"
+	if rank := m.rank(p); rank >= 0 {
+		who = fmt.Sprintf("rank %d", rank)
+	}
+	m.job.agent.notice("%s sent what no MPI library sends to its launcher, and is not served any more: %v", who, err)
 }
 
 // Say shows a text as if the rank had written it to its standard error.
