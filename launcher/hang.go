@@ -144,7 +144,7 @@ func (h *head) hangRanks(n *node, m wire.Hung) (ranks []job.HangRank) {
 			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),
 		}
 		if w := r.MPI; w != nil {
-			rank.MPI = &job.HangMPI{For: w.For, Init: w.Init}
+			rank.MPI = &job.HangMPI{For: w.For, Init: w.Init, Spawns: w.Spawns}
 		}
 		for _, stream := range []int{1, 2} {
 			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {

@@ -9,10 +9,10 @@ import (
 	"gorun/launcher/job"
 )
 
-// mpi is what a node needs to know to serve MPI to its ranks.
+// mpi is what a node needs to know to serve MPI to its ranks, without the worlds.
 func (s *session) mpi(n *node) wire.MPI {
 	p := s.plan
-	m := wire.MPI{PMI: p.MPI.PMI(), PMIx: p.MPI.PMIx(), Node: n.number, NumNodes: len(p.Nodes), NumRanks: len(p.Ranks)}
+	m := wire.MPI{PMI: p.MPI.PMI(), PMIx: p.MPI.PMIx(), Node: n.number, NumRanks: len(p.Ranks)}
 	switch p.MPI {
 	case job.MPIPMI1:
 		m.PMIVersion = 1
@@ -20,9 +20,7 @@ func (s *session) mpi(n *node) wire.MPI {
 		m.PMIVersion = 2
 	case job.MPINone:
 		m.Why = cmp.Or(s.spec.MPIWhy, "--mpi=none says so; leave it out")
-		return m
 	}
-	m.Worlds = p.Worlds
 	return m
 }
 

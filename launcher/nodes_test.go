@@ -30,11 +30,13 @@ type agentProcess struct {
 	io.WriteCloser
 	io.Reader
 	cmd *exec.Cmd
+	// wait waits until it has ended, for all who ask.
+	wait func() error
 }
 
 func (p *agentProcess) Close() error {
 	_ = p.WriteCloser.Close()
-	return p.cmd.Wait()
+	return p.wait()
 }
 
 // agents starts one for each host, and keeps their processes.
@@ -61,7 +63,7 @@ func startAgent(started map[string]*agentProcess, h hosts.Host) (*agentProcess, 
 	if err != nil {
 		return nil, err
 	}
-	p := &agentProcess{in, out, cmd}
+	p := &agentProcess{in, out, cmd, sync.OnceValue(cmd.Wait)}
 	agentsLock.Lock()
 	defer agentsLock.Unlock()
 	if started != nil {
@@ -154,7 +156,7 @@ func (f *frozen) Read(p []byte) (int, error) {
 func (f *frozen) Close() error {
 	f.once.Do(func() { close(f.over) })
 	_ = f.WriteCloser.Close()
-	_ = f.cmd.Wait()
+	_ = f.wait()
 	return nil
 }
 
@@ -191,6 +193,7 @@ func TestAnAgentWithoutAHeadEndsByItself(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
 	for _, p := range started {
+		_ = p.wait() // the head does not: it has given it up
 		assert.Equal(t, 1, p.cmd.ProcessState.ExitCode(), "an agent that heard nothing for long says so")
 	}
 }
@@ -287,5 +290,39 @@ func TestLogsOfAllNodesAtTheHead(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(text))
 		assert.Equal(t, rank%2 == 1, strings.Contains(out.String(), want), "local rank 1 is shown, too")
+	}
+}
+
+func init() {
+	roles["stdout's kind"] = func(r env.Rank) {
+		info, err := os.Stdout.Stat()
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("rank %d: %v\n", r.Rank, info.Mode().IsRegular())
+	}
+}
+
+// Nodes that have a file system in common would empty what others have written.
+func TestOneFileForAllNodesIsWrittenAtTheHead(t *testing.T) {
+	for pattern, direct := range map[string]bool{"all": false, "of %p": true} {
+		s := nodes("stdout's kind")
+		dir := t.TempDir()
+		s.Output = job.OutputWish{StdoutFile: filepath.Join(dir, pattern), Redirect: job.StreamMap{All: job.Stdout}}
+		result, _, errs := run(t, s, agents(t, nil))
+		require.Zero(t, result.ExitCode, errs.String())
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		require.NoError(t, err)
+		var lines []string
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			lines = append(lines, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+		}
+		var want []string
+		for rank := range 4 {
+			want = append(want, fmt.Sprintf("rank %d: %v", rank, direct))
+		}
+		assert.ElementsMatch(t, want, lines, pattern)
 	}
 }

@@ -170,6 +170,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	if err := checkOutput(s.spec.Output); err != nil {
 		return nil, usageErrors(err)
 	}
+	s.gatherLogs()
 	s.placeLogs()
 	if err := s.findExecutable(); err != nil {
 		return nil, err
@@ -193,6 +194,16 @@ func checkOutput(o job.OutputWish) error {
 		}
 	}
 	return err
+}
+
+// gatherLogs has files that ranks of several nodes share written at the head, as Hydra does. In a file system of
+// all nodes each would empty the file that others write to, and where each has its own the file would be a part.
+func (s *session) gatherLogs() {
+	o := &s.spec.Output
+	for _, name := range []string{o.StdoutFile, o.StderrFile} {
+		p, err := output.ParsePattern(name)
+		o.LogsToHead = o.LogsToHead || err == nil && name != "" && !p.TellsNodes()
+	}
 }
 
 // placeLogs makes the paths of log files absolute: a rank finds its error file

@@ -24,7 +24,7 @@ const signalBurst = 16
 func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
-		start: s.startMessage, moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
+		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
 		exchange: newExchangeHub(s.plan.Attempt, s.active),
 	}
@@ -38,7 +38,19 @@ func (s *session) head() *head {
 	return h
 }
 
-// startMessage tells a node everything that was decided about it.
+// startMessages tell each node what concerns it. What all are told of all ranks is encoded once.
+func (s *session) startMessages() func(n *node) *wire.Start {
+	worlds := wire.EncodeWorlds(s.plan.Worlds)
+	return func(n *node) *wire.Start {
+		m := s.startMessage(n)
+		if m.MPI.PMI || m.MPI.PMIx {
+			m.MPI.EncodedWorlds = worlds
+		}
+		return m
+	}
+}
+
+// startMessage tells a node everything that was decided about it, but for who the ranks of others are.
 func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
 	m := &wire.Start{
@@ -188,7 +200,7 @@ func (h *head) lastLines(rank int, logged []string) []string {
 		logged = h.logs.last(rank)
 	}
 	for _, last := range [][]string{h.console.Tail(rank, 2), logged, h.console.Tail(rank, 1)} {
-		if len(last) > 0 {
+		if last = diagnosis.WithoutAbortHelp(last); len(last) > 0 {
 			return last
 		}
 	}

@@ -55,7 +55,7 @@ func (t *tree) newBinder(m MapBy, wish BindTo) (*binder, error) {
 	if !wish.Given {
 		b.kind, b.option = m.Object, m.String()
 	}
-	threads := b.kind == ByThread || m.Object == ByThread && m.PPR == 0 // as Open MPI 4 counts
+	threads := b.kind == ByThread || m.Object == ByThread && m.PPR == 0 || m.Threads // as Open MPI 4 counts
 	if m.PE > 0 {
 		unit := ByCore
 		if threads {

@@ -383,8 +383,9 @@ func balance(ranks int, room, perNode []int) int {
 
 // roomWish is the wish that limits the ranks on a node; "" if there is none.
 func (r Request) roomWish() string {
+	counted := r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore // room that was found, which ranks may share
 	switch {
-	case r.PerNode.Kind != PerNodeUnset:
+	case r.PerNode.Kind != PerNodeUnset && !(counted && r.Oversubscribe):
 		return r.perNodeWish()
 	case r.MapBy.PPR > 0:
 		return r.MapBy.String()

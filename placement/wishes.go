@@ -97,8 +97,11 @@ type MapBy struct {
 	// PPR is the number of ranks per object (ppr:N:OBJECT); 0: as many as there are.
 	PPR int
 	// PE is the number of CPUs of each rank (pe=N): cores, or hardware threads where
-	// ranks are mapped or bound to those. 0: not said.
+	// ranks are mapped or bound to those, or Threads says so. 0: not said.
 	PE int
+	// Threads has PE count hardware threads, and as many ranks find room on a core as it
+	// has of them (mpirun's --use-hwthread-cpus).
+	Threads bool
 	// Span balances the ranks over the objects of all nodes, as if they were one.
 	Span bool
 	// Oversubscribe allows, and NoOversubscribe forbids, more ranks than CPUs or

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -69,7 +70,7 @@ func (t planTable) job(p *job.Plan) {
 		}
 	}
 	t.nodes(p)
-	t.row("mpi", worlds(p), "(--mpi="+p.MPI.String()+")")
+	t.row("mpi", worlds(p), "("+cmp.Or(p.MPIWhy, "--mpi="+p.MPI.String())+")")
 	t.row("stdin", p.Stdin)
 	if p.Logs != nil {
 		t.row("logs", p.Logs.Dir)

@@ -21,7 +21,11 @@ var forwarded = [...]Passage{
 	{[]string{"PWD"}, "ranks run in the same directory"},
 	{[]string{"PYTHON*", "VIRTUAL_ENV", "CONDA_*", "UV_*", "GORUN_PYTHON"}, "the same Python with the same packages"},
 	{[]string{"CUDA_*", "NVIDIA_*", "CUBLAS_*", "CUDNN_*", "HIP_*", "ROCR_*", "ROCM_*", "HSA_*", "MIOPEN_*", "ZE_*", "SYCL_*", "ONEAPI_*"}, "settings of GPUs"},
-	{[]string{"NCCL_*", "RCCL_*", "CCL_*", "GLOO_*", "TP_*", "UCX_*", "UCC_*", "FI_*", "OMPI_MCA_*", "PMIX_MCA_*", "MPIR_CVAR_*"}, "settings of communication, which must often be the same everywhere"},
+	{[]string{"NCCL_*", "RCCL_*", "CCL_*", "GLOO_*", "TP_*", "UCX_*", "UCC_*", "FI_*", "PSM2_*", "PSM3_*", "HCOLL_*"}, "settings of communication, which must often be the same everywhere"},
+	{
+		[]string{"OMPI_*", "OPAL_*", "PRTE_MCA_*", "PMIX_MCA_*", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "MPIR_CVAR_*", "MPICH_*", "I_MPI_*", "MV2_*", "MVP_*", "ROMIO_*"},
+		"so must those of MPI libraries; what an outer launcher told its rank is taken away before",
+	},
 	{[]string{"OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "MALLOC_*"}, "threads and memory"},
 	{[]string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK"}, "settings of Go programs"},
 	{[]string{"TORCH_*", "PYTORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "TRITON_*", "XLA_*", "JAX_*", "TF_*", "DS_*", "DEEPSPEED_*", "ACCELERATE_*", "FSDP_*"}, "settings of frameworks"},
@@ -111,6 +115,8 @@ func (in *Inputs) passes() func(name, value string) bool {
 		return func(name, _ string) bool { return !own.has(name) && (common.has(name) || !stays.has(name)) }
 	case in.ExportAll:
 		return func(name, _ string) bool { return !stays.has(name) }
+	case in.ExportUnlisted:
+		return func(name, value string) bool { return !stays.has(name) && !secretName(name) && !secretURL(value) }
 	}
 	list := namesOf(forwarded[:])
 	return func(name, value string) bool { return list.has(name) && !secretName(name) && !secretURL(value) }

@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // threeHosts has the launcher's, another one, and one that was started by hand.
@@ -49,6 +53,7 @@ func TestOtherHostsInherit(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		all      bool
+		unlisted bool
 		exports  []Export
 		want     map[string][]string // beside plain
 		withheld []string
@@ -59,6 +64,9 @@ func TestOtherHostsInherit(t *testing.T) {
 			want:     map[string][]string{"HF_TOKEN": {"secret", "secret"}, "SSH_AUTH_SOCK": {"/tmp/agent", "/tmp/agent"}, "HOME": {"/x", "/x"}},
 			withheld: []string{"EDITOR", "https_proxy"},
 		},
+		"mpiexec's default": {
+			unlisted: true, want: map[string][]string{"EDITOR": {"emacs", "emacs"}}, withheld: []string{"HF_TOKEN", "https_proxy"},
+		},
 		"--export-all": {
 			all: true,
 			want: map[string][]string{
@@ -68,7 +76,7 @@ func TestOtherHostsInherit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := threeHosts(inherited...)
-			in.ExportAll, in.Exports = c.all, c.exports
+			in.ExportAll, in.ExportUnlisted, in.Exports = c.all, c.unlisted, c.exports
 			e := build(t, in)
 			for name, want := range plain {
 				if other, ok := c.want[name]; ok {
@@ -81,6 +89,37 @@ func TestOtherHostsInherit(t *testing.T) {
 				assert.NotEqual(t, "HOST", v.Name)
 			}
 		})
+	}
+}
+
+// TestSettingsOfMPITravel: what docs/mpi.md says of them is so, and what an outer launcher told
+// its own rank stays behind all the same.
+func TestSettingsOfMPITravel(t *testing.T) {
+	text, err := os.ReadFile("../../docs/mpi.md")
+	require.NoError(t, err)
+	promise := regexp.MustCompile("(?s)its own variables \\((.*?)\\)\\s+are passed on to all hosts").FindSubmatch(text)
+	require.NotNil(t, promise)
+	patterns := regexp.MustCompile("`([A-Z0-9_]+\\*?)`").FindAllStringSubmatch(string(promise[1]), -1)
+	require.Greater(t, len(patterns), 8)
+	var inherited []string
+	for _, p := range patterns {
+		inherited = append(inherited, strings.Replace(p[1], "*", "SETTING", 1)+"=mine")
+	}
+	identities := []string{ // of ranks of Open MPI 4.1 and 5.0, of Hydra, Intel's and MVAPICH's
+		"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_WORLD_SIZE", "OMPI_UNIVERSE_SIZE", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION", "OMPI_MCA_orte_hnp_uri",
+		"OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_orte_ess_node_rank", "OMPI_VERSION", "PRTE_LAUNCHED", "PMIX_RANK", "PMIX_SERVER_URI41",
+		"I_MPI_HYDRA_UUID", "I_MPI_PIN_INFO", "I_MPI_INFO_NUMA_NODE_MAP", "HYDRA_BSTRAP_PGID", "MV2_COMM_WORLD_RANK", "PMI_RANK",
+	}
+	for _, name := range identities {
+		inherited = append(inherited, name+"=outer")
+	}
+	in := threeHosts(inherited...)
+	e := build(t, in)
+	for _, p := range patterns {
+		require.Equal(t, []string{"mine", "mine"}, values(e, in, strings.Replace(p[1], "*", "SETTING", 1)), p[1])
+	}
+	for _, name := range identities {
+		require.NotContains(t, values(e, in, name), "outer", name)
 	}
 }
 

@@ -70,6 +70,8 @@ Ranks on the host that gorun was started on inherit all of its environment. Rank
 reaches by itself inherit from it what this table lists, but nothing that looks like a secret by its name or value
 (` + "`NCCL_…_KEY`, `http://user:password@…`" + `); ` + "`-x NAME`" + ` sends any variable, ` + "`-x 'PREFIX*'`" + ` all that begin so, and ` + "`--export-all`" + `
 all but what belongs to one host. What -x gives counts before what is inherited. ` + "`gorun --dry-run`" + ` names what is not sent.
+Called mpiexec gorun sends what this table does not list, too, as Hydra does; but what belongs to one host stays, and what looks like a secret
+needs -x or ` + "`-genvall`" + `. ` + "`-genvnone`, `-genvlist`" + ` and their like, ` + "`GORUN_EXPORT_ALL=0` and `HYDRA_ENV=none`" + ` end that.
 Where each host has its own gorun command line (` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
 
 `

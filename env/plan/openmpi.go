@@ -17,7 +17,7 @@ var openMPIRules = [...]rule{
 			"OMPI_MCA_mpi_yield_when_idle", ClassSetting, "`1` where a node has more ranks than CPUs for them",
 			"a rank of Open MPI 4 that waits keeps its CPU from the one it waits for", "Open MPI",
 		},
-		needs: (*MPI).hasPMIx, perRank: true, value: crowded("1"),
+		needs: (*MPI).hasPMIx, perNode: true, value: crowded("1"),
 	},
 	{
 		Row:   Row{"OMPI_COMM_WORLD_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD", "frameworks and scripts read it", "Open MPI"},
@@ -33,7 +33,7 @@ var openMPIRules = [...]rule{
 	},
 	{
 		Row:   Row{"OMPI_COMM_WORLD_LOCAL_SIZE", ClassIdentity, "how many those are", "ranks on this host", "Open MPI"},
-		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(worldLocalSize),
+		needs: (*MPI).hasPMIx, perNode: true, value: mpiRank(worldLocalSize),
 	},
 	{
 		Row:   Row{"OMPI_COMM_WORLD_NODE_RANK", ClassIdentity, "the rank among all of the job on its host", "scripts read it", "Open MPI"},

@@ -25,6 +25,8 @@ type Inputs struct {
 	// ExportAll gives ranks on remote nodes all of Inherited but what belongs to one
 	// host, instead of the variables of [Forwarded].
 	ExportAll bool
+	// ExportUnlisted does the same but for what looks like a secret; of both ExportAll counts.
+	ExportUnlisted bool
 
 	// Engine says that one command of a resource manager's started all agents. Ranks
 	// inherit as with ExportAll, for so such commands do it, the manager's own variables

@@ -35,7 +35,7 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"MPI_LOCALNRANKS", ClassIdentity, "how many those are", "ranks on this host", "MPICH"},
-		needs: (*MPI).hasPMI, perRank: true, value: mpiRank(worldLocalSize),
+		needs: (*MPI).hasPMI, perNode: true, value: mpiRank(worldLocalSize),
 	},
 	{
 		Row: Row{
@@ -46,14 +46,14 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"PMI_HOSTNAME", ClassSetting, "with several hosts the address by which the others reach the rank's", "MPICH goes by the host's name, which is often 127.0.1.1", "MPICH"},
-		needs: (*MPI).hasPMI, perRank: true, value: (*builder).reachableAt,
+		needs: (*MPI).hasPMI, perNode: true, value: (*builder).reachableAt,
 	},
 	{
 		Row: Row{
 			"I_MPI_THREAD_YIELD", ClassSetting, "`3` where a node has more ranks than CPUs for them",
 			"a rank of Intel MPI that waits keeps its CPU from the one it waits for; 3 is to sleep a little", "Intel MPI",
 		},
-		needs: (*MPI).hasPMI, perRank: true, value: crowded("3"),
+		needs: (*MPI).hasPMI, perNode: true, value: crowded("3"),
 	},
 	{
 		Row: Row{
@@ -64,7 +64,7 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME", ClassSetting, "as PMI_HOSTNAME", "its name before MPICH 4.3", "MPICH"},
-		needs: (*MPI).hasPMI, perRank: true, value: (*builder).reachableAt,
+		needs: (*MPI).hasPMI, perNode: true, value: (*builder).reachableAt,
 	},
 }
 

@@ -26,7 +26,7 @@ var pmixRules = [...]rule{
 	pmixWord("PMIX_VERSION", "4.2.2", "which of the servers that clients know this one is like"),
 	{
 		Row:   Row{"PMIX_HOSTNAME", ClassIdentity, "the name of the rank's host, as its peers hear it", "by it clients know who is near", "PMIx"},
-		needs: (*MPI).hasPMIx, perRank: true, value: mpiRank(func(m InWorld, _ *World) string { return m.Host }),
+		needs: (*MPI).hasPMIx, perNode: true, value: mpiRank(func(m InWorld, _ *World) string { return m.Host }),
 	},
 }
 

@@ -104,10 +104,31 @@ func (b *builder) value(r *rule, rank int) (string, bool) {
 
 // scope finds for whom a rule's values are the same.
 func (b *builder) scope(r *rule) scope {
-	found := forJob
-	if !r.perRank && !b.users(r) && (!r.perWorld || len(b.in.MPI.Worlds) == 1) {
-		return found
+	switch worlds := len(b.in.MPI.Worlds) > 1; {
+	case r.perRank || worlds && (r.perWorld || r.perNode):
+		return b.scopeByRanks(r)
+	case r.perNode || b.users(r):
+		return b.scopeByNodes(r)
 	}
+	return forJob
+}
+
+// scopeByNodes is for rules whose values are the same for all ranks of a node.
+func (b *builder) scopeByNodes(r *rule) scope {
+	value, ok := b.value(r, 0)
+	for _, rank := range b.first {
+		if rank < 0 {
+			continue
+		}
+		if v, set := b.value(r, rank); v != value || set != ok {
+			return forNode
+		}
+	}
+	return forJob
+}
+
+func (b *builder) scopeByRanks(r *rule) scope {
+	found := forJob
 	value, ok := b.value(r, 0)
 	for rank := range b.in.Ranks {
 		v, set := b.value(r, rank)

@@ -43,8 +43,9 @@ type rule struct {
 	value func(b *builder, rank int) (value string, set bool)
 	// perRank says that the values of two ranks can differ.
 	perRank bool
-	// perWorld says the same of ranks of different MPI_COMM_WORLDs.
-	perWorld bool
+	// perWorld says the same of ranks of different MPI_COMM_WORLDs, perNode of those of
+	// different nodes or worlds.
+	perWorld, perNode bool
 	// chosen says of a setting that value comes from an option of this job, which
 	// beats an inherited value.
 	chosen bool
@@ -74,11 +75,11 @@ var ownRules = [...]rule{
 	},
 	{
 		Row:     Row{env.VarLocalWorldSize, ClassIdentity, "number of ranks on this node", "ranks of this node", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).LocalRanks), true },
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).LocalRanks), true },
 	},
 	{
 		Row:     Row{env.VarGroupRank, ClassIdentity, "number of the node, from 0", "which node this is", "torchrun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).Group), true },
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).Group), true },
 	},
 	{
 		Row:   Row{env.VarGroupWorldSize, ClassIdentity, "number of nodes", "nodes of this job", "torchrun"},
@@ -141,7 +142,7 @@ var ownRules = [...]rule{
 	},
 	{
 		Row:     Row{env.VarJob, ClassIdentity, "marker of the job; `outer:inner` for a job inside a rank, and behind it in a job of several nodes its part on this one", "tells which processes belong to this job", "gorun"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.marker(rank), true },
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.marker(rank), true },
 	},
 	{
 		Row: Row{
@@ -235,15 +236,15 @@ var ownRules = [...]rule{
 
 	{
 		Row:     Row{"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node", "NCCL's own choice is often an interface that other nodes do not reach", "NCCL"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "=") },
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "=") },
 	},
 	{
 		Row:     Row{"GLOO_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "Gloo goes by the host's name, which is often 127.0.1.1", "PyTorch"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
 	},
 	{
 		Row:     Row{"TP_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "TensorPipe (torch.distributed.rpc) goes by the host's name, too", "PyTorch"},
-		perRank: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
 	},
 }
 

@@ -48,6 +48,8 @@ type HangMPI struct {
 	// they have not called MPI_Init.
 	For  []int `json:"for,omitempty"`
 	Init bool  `json:"init,omitempty"`
+	// Spawns says that it waits for ranks which it spawns.
+	Spawns bool `json:"spawns,omitempty"`
 }
 
 // String says it: "waits in MPI_Init for rank 1".
@@ -55,6 +57,8 @@ func (w *HangMPI) String() string {
 	switch {
 	case w == nil:
 		return ""
+	case w.Spawns:
+		return "waits in MPI_Comm_spawn for its new ranks"
 	case len(w.For) == 0:
 		return "waits in MPI for ranks on other nodes"
 	}

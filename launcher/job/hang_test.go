@@ -31,11 +31,12 @@ func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
 		{Rank: 0, Standing: "sleeping", CPU: -1, MPI: &HangMPI{For: []int{3}, Init: true}},
 		{Rank: 1, Standing: "sleeping", CPU: -1, MPI: &HangMPI{For: []int{2, 3}}},
 		{Rank: 2, Standing: "sleeping", CPU: -1, MPI: &HangMPI{}},
-		{Rank: 3, Standing: "sleeping", CPU: -1},
+		{Rank: 3, Standing: "sleeping", CPU: -1, MPI: &HangMPI{Spawns: true}},
 	}}
 	assert.Equal(t, []string{
 		"  [0]      sleeping, waits in MPI_Init for rank 3", "  [1]      sleeping, waits in MPI for ranks [2-3]",
-		"  [2]      sleeping, waits in MPI for ranks on other nodes", "  [3]      sleeping",
+		"  [2]      sleeping, waits in MPI for ranks on other nodes",
+		"  [3]      sleeping, waits in MPI_Comm_spawn for its new ranks",
 	}, h.Lines()[1:])
 }
 

@@ -100,6 +100,7 @@ type Plan struct {
 	// MPI is by which protocols ranks are served, and Worlds who begins MPI together: one
 	// world, or one for each app.
 	MPI         MPIMode       `json:"mpi"`
+	MPIWhy      string        `json:"mpi_why,omitempty"`
 	WorldPerApp bool          `json:"world_per_app,omitempty"`
 	Worlds      []world.World `json:"-"`
 

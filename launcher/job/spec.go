@@ -38,6 +38,9 @@ type Spec struct {
 	// ExportAll sends the whole environment to other hosts, instead of the
 	// documented list; what belongs to one host stays there all the same.
 	ExportAll bool
+	// ExportUnlisted does the same but for what looks like a secret, as Hydra's launchers
+	// do by default.
+	ExportUnlisted bool
 	// Heartbeat is how often head and agents on other hosts hear of each other at
 	// least, 0 means DefaultHeartbeat. Who is not heard for Lease is lost.
 	Heartbeat time.Duration

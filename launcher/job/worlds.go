@@ -14,7 +14,7 @@ import (
 // worlds decides who begins MPI together: all ranks, or with --world=app those of each
 // program.
 func (b *builder) worlds(facts []Facts) {
-	b.plan.MPI, b.plan.WorldPerApp = b.spec.MPI, b.spec.WorldPerApp
+	b.plan.MPI, b.plan.MPIWhy, b.plan.WorldPerApp = b.spec.MPI, b.spec.MPIWhy, b.spec.WorldPerApp
 	if b.plan.MPI == MPINone {
 		return
 	}

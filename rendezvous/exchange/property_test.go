@@ -25,7 +25,8 @@ type schedule struct {
 	fences []*planned
 	todo   []func()
 	left   map[world.Proc]bool
-	lost   int // the node that is lost, -1: none yet
+	lost   int  // the node that is lost, -1: none yet
+	gone   bool // it was not, but has ended in good order
 	asks   int
 
 	mu   sync.Mutex // of what nodes are told
@@ -58,7 +59,7 @@ func newSchedule(t *testing.T, rng *rand.Rand) *schedule {
 	}
 	if rng.IntN(4) == 0 {
 		node := rng.IntN(s.nodes)
-		s.todo = append(s.todo, func() { s.lost = node; s.star.Lose(node) })
+		s.todo = append(s.todo, func() { s.lose(node) })
 	}
 	for _, n := range s.star.Nodes {
 		n.Serve("echo", func(from int, body []byte, reply func([]byte, error)) {
@@ -71,6 +72,23 @@ func newSchedule(t *testing.T, rng *rand.Rand) *schedule {
 	}
 	rng.Shuffle(len(s.todo), func(i, j int) { s.todo[i], s.todo[j] = s.todo[j], s.todo[i] })
 	return s
+}
+
+// lose has a node be lost, or end after its ranks.
+func (s *schedule) lose(node int) {
+	s.lost, s.gone = node, s.rng.IntN(2) == 0
+	if !s.gone {
+		s.star.Lose(node)
+		return
+	}
+	var procs []world.Proc
+	for i := range ranksPerNode {
+		p := world.Proc{World: "w", Rank: node*ranksPerNode + i}
+		s.left[p] = true
+		procs = append(procs, p)
+	}
+	s.star.Cut(node)
+	s.star.Hub.NodeGone(node, procs)
 }
 
 // planFence has some nodes come to a fence, mostly all of its own.
@@ -232,7 +250,8 @@ func (s *schedule) checkFence(p *planned) (waits bool) {
 		case done && errors.As(p.err[node], &left):
 			require.True(s.t, s.left[left.Missing] && p.has(left.Missing))
 		case done:
-			require.GreaterOrEqual(s.t, s.lost, 0, "%v", p.err[node])
+			require.ErrorIs(s.t, p.err[node], exchange.ErrNodeLost)
+			require.True(s.t, s.lost >= 0 && !s.gone, "%v", p.err[node])
 		default:
 			waits = true
 			require.False(s.t, complete && s.lost < 0 || doomed, "%s: node %d waits for ever", p.f.ID, node)

@@ -24,8 +24,10 @@ type barrier struct {
 	// by is the rank of this node that named the group first, on whose account it is.
 	by int
 
-	round int  // how often this node has come
-	told  bool // the launcher knows that it waits in vain
+	round int // how often this node has come
+	// brought are the fresh keys that went along with the round under way, of a barrier of all.
+	brought []string
+	told    bool // the launcher knows that it waits in vain
 	// came are the ranks here that wait for others here, away those that wait for other
 	// nodes, each with what lets it go on, or says that it failed.
 	came, away map[int]func(error)
@@ -114,7 +116,7 @@ func (s *space) fence(b *barrier) exchange.Fence {
 		f.Members = append(f.Members, world.Proc{World: s.w.Name, Rank: rank})
 	}
 	if b.members == nil {
-		s.published()
+		b.brought = s.published()
 	}
 	return f
 }
@@ -132,6 +134,10 @@ func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
 	isOver := errors.As(err, &left) || errors.Is(err, exchange.ErrNodeLost) || errors.Is(err, exchange.ErrClosed)
 	if !isOver {
 		b.away = nil
+		if err != nil {
+			sp.unpublish(b.brought)
+		}
+		b.brought = nil
 		sp.forget(b)
 	}
 	s.mu.Unlock()

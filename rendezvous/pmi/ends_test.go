@@ -3,6 +3,7 @@ package pmi
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,6 +93,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	w := c.add(newWorld("w", 0, 0, 1))
 	one, two := c.begun(w, 0), c.begun2(w, 1)
 	c.star.Hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "pmi/w/all/1", Nodes: []int{0, 1}, Blobs: [][]byte{[]byte("garbage")}})
+	one.asks("cmd=put kvsname=w key=k value=v", "cmd=put_result rc=0 msg=success")
 	one.says("cmd=barrier_in")
 	two.says2("cmd=kvs-fence;")
 	const why = "pmi:_a_message_of_another_node's_server_that_cannot_be_read"
@@ -100,6 +102,9 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	c.log.await(t, "say w.0: gorun: a barrier with other nodes failed: pmi: a message")
 	one.says("cmd=barrier_in") // it is not in the first one any more
 	c.awaitInBarrier(w, 0)
+	c.servers[0].mu.Lock()
+	require.Equal(t, "\x01k\x01v", string(c.servers[0].spaces["w"].pack()), "which goes along with the next one")
+	c.servers[0].mu.Unlock()
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }
 
@@ -116,17 +121,18 @@ func TestARankThatEndsWithoutReading(t *testing.T) {
 	c.servers[0].mu.Lock()
 	out := sp.sessions[0].out
 	c.servers[0].mu.Unlock()
-	full := make(chan struct{})
+	asking := make(chan struct{})
 	go func() {
-		defer close(full)
-		for out.Waiting() <= maxUnsent {
+		defer close(asking)
+		for {
 			if _, err := k.conn.Write([]byte("cmd=get kvsname=w key=k\n")); err != nil {
 				return
 			}
 		}
 	}()
-	<-full
+	require.Eventually(t, func() bool { return out.Waiting() > maxUnsent }, 20*time.Second, time.Millisecond)
 	c.servers[0].Ended(k.p)
+	<-asking // the server has closed the connection
 	c.log.await(t, "stuck w.1 for w.0")
 }
 

@@ -49,12 +49,16 @@ func (f fields) number(key string, low, high int) (int, error) {
 }
 
 // malformedError is a request as no client sends it. The connection ends.
-type malformedError struct{ why string }
+type malformedError struct {
+	why   string
+	cause error // nil: what it sends is wrong in itself
+}
 
 func (e *malformedError) Error() string { return e.why }
+func (e *malformedError) Unwrap() error { return e.cause }
 
 func malformed(format string, args ...any) error {
-	return &malformedError{fmt.Sprintf(format, args...)}
+	return &malformedError{why: fmt.Sprintf(format, args...)}
 }
 
 // printable quotes what a client sent, the beginning of it if it is long.

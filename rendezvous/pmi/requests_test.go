@@ -186,7 +186,7 @@ func TestInitack(t *testing.T) {
 	first.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0") // who was refused has hurt nobody
 	require.NoError(t, first.conn.Close())
 	c.log.await(t, "left w.1")
-	c.servers[0].Ended(first.p)
+	c.servers[0].Ended(world.Proc{World: "w", Rank: 1})
 	k = c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
 	k.says("cmd=initack pmiid=1")
 	require.Contains(t, k.line(), "it_says_that_it_is_rank_1,_which_has_ended")

@@ -117,9 +117,7 @@ func (s *Server) gone(sp *space, p world.Proc) {
 	for _, in := range found {
 		s.sayStuck(in)
 	}
-	if len(sp.nodes) > 1 {
-		s.cfg.Plane.Leave(p)
-	}
+	s.cfg.Plane.Leave(p)
 }
 
 // Close ends all connections. Nothing is said of their ranks.

@@ -33,7 +33,8 @@ type session struct {
 
 	mu      sync.Mutex
 	pending int // requests whose answers come later
-	away    int // those among them that wait for what this node's server knows nothing of
+	away    int // those among them that other nodes' ranks have to bring about
+	spawns  int // and those that wait for ranks which this one spawns
 }
 
 // Errors of connections that are not served.
@@ -102,7 +103,8 @@ func (c *session) heed(q request) error {
 		c.member = pid
 	}
 	if q.command() == "init" && c.began && !c.finalized && before != 0 && before != pid && runs(before) {
-		return malformed("process %d calls MPI_Init while process %d of this rank is in MPI, and cannot be the same rank: start it by MPI_Comm_spawn, or without the variables PMI_* to run it alone", pid, before)
+		second := &world.SecondError{PID: pid, First: before, Variables: "PMI_*"}
+		return &malformedError{second.Error(), second}
 	}
 	return nil
 }
@@ -172,26 +174,29 @@ func (c *session) later() (func(text string), error) {
 	}, nil
 }
 
-// elsewhere notes that an answer may be long in coming, from who is not on this node.
-func (c *session) elsewhere(answer func(text string)) func(text string) {
-	c.countAway(1)
+// counted counts a request that may be long under way until it is answered.
+func (c *session) counted(number *int, answer func(text string)) func(text string) {
+	c.count(number, 1)
 	return func(text string) {
-		c.countAway(-1)
+		c.count(number, -1)
 		answer(text)
 	}
 }
 
-func (c *session) countAway(change int) {
+func (c *session) count(number *int, change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.away += change
+	*number += change
 }
 
-// isAway reports whether such an answer is awaited.
-func (c *session) isAway() bool {
+// waits says what the rank waits for beyond this node, if it does.
+func (c *session) waits() (list []world.Wait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.away > 0
+	if c.away > 0 || c.spawns > 0 {
+		list = append(list, world.Wait{Waiting: []world.Proc{c.p}, Spawns: c.spawns > 0})
+	}
+	return list
 }
 
 // barrier has the rank wait in a barrier, and then says what text gives, with the error if

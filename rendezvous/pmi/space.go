@@ -184,8 +184,8 @@ func (s *space) pack() []byte {
 	return blob
 }
 
-// published marks what pack gave as known everywhere.
-func (s *space) published() {
+// published marks what pack gave as known everywhere, and gives the keys.
+func (s *space) published() []string {
 	for _, key := range s.fresh {
 		p := s.pairs[key]
 		p.fresh = false
@@ -194,7 +194,21 @@ func (s *space) published() {
 	for _, u := range s.used {
 		u.fresh = 0
 	}
+	keys := s.fresh
 	s.fresh, s.pooled = nil, 0
+	return keys
+}
+
+// unpublish has the next barrier bring keys again which not all nodes got.
+func (s *space) unpublish(keys []string) {
+	for _, key := range keys {
+		if p := s.pairs[key]; !p.fresh && p.by != nobody {
+			p.fresh = true
+			s.pairs[key] = p
+			s.fresh = append(s.fresh, key)
+			s.freshen(s.usage(p.by), len(key)+len(p.value)+pairOverhead)
+		}
+	}
 }
 
 // merge takes what a node has packed, this one included: where two put the same key, the

@@ -239,7 +239,7 @@ func (c *session) spawn(wish world.Spawn, text func(name string, err error) stri
 	if err != nil {
 		return err
 	}
-	answer = c.elsewhere(answer)
+	answer = c.counted(&c.spawns, answer)
 	l := c.server.cfg.Launcher
 	l.Spawn(wish, func(name string, err error) {
 		if err != nil {

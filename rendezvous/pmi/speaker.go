@@ -3,8 +3,10 @@ package pmi
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +14,7 @@ import (
 // speakers reads what comes over a rank's socket, and knows which process wrote it: one
 // that the rank started has inherited the socket.
 type speakers struct {
-	conn *net.UnixConn
+	raw syscall.RawConn
 	// control is room for a sender's credentials. There is none for descriptors, which
 	// somebody might send: the kernel closes those that find no room.
 	control [speakerRoom]byte
@@ -26,8 +28,8 @@ const speakerRoom = 32
 // written before, which is a rank's first request at most: it waits for the answer. It gives
 // nil for a connection that is no socket of this host's.
 func newSpeakers(conn net.Conn) *speakers {
-	local, ok := conn.(*net.UnixConn)
-	if !ok {
+	local, ok := conn.(syscall.Conn)
+	if _, tcp := conn.(*net.TCPConn); tcp || !ok {
 		return nil
 	}
 	raw, err := local.SyscallConn()
@@ -37,16 +39,27 @@ func newSpeakers(conn net.Conn) *speakers {
 	if raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }) != nil || err != nil {
 		return nil
 	}
-	return &speakers{conn: local}
+	return &speakers{raw: raw}
 }
 
 // Read never mixes what several processes wrote.
 func (s *speakers) Read(b []byte) (int, error) {
-	n, size, _, _, err := s.conn.ReadMsgUnix(b, s.control[:])
-	if n > 0 {
-		s.pid = senderOf(s.control[:size])
+	var n, size int
+	var failed error
+	err := s.raw.Read(func(fd uintptr) (done bool) {
+		n, size, _, _, failed = unix.Recvmsg(int(fd), b, s.control[:], unix.MSG_CMSG_CLOEXEC)
+		return failed != unix.EAGAIN && failed != unix.EINTR
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case failed != nil:
+		return 0, fmt.Errorf("read from a rank's socket: %w", failed)
+	case n == 0:
+		return 0, io.EOF
 	}
-	return max(n, 0), err // -1 with an error
+	s.pid = senderOf(s.control[:size])
+	return n, nil
 }
 
 // senderOf is the process that control data name; 0: none.

@@ -118,7 +118,7 @@ func (c *session) nodeAttribute(f fields) error {
 		return err
 	}
 	if what == attributeWait && c.space.attributesNode(c.p.Rank) != c.server.cfg.Node {
-		answer = c.elsewhere(answer)
+		answer = c.counted(&c.away, answer)
 	}
 	c.server.attribute(c.space, c.p.Rank, c.generation, what, key, f.get("value"), func(how, value string) {
 		switch {

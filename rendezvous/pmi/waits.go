@@ -23,9 +23,7 @@ func (s *Server) Waits() (list []world.Wait) {
 		}
 		list = append(list, sp.attributeWaits()...)
 		for _, c := range sp.sessions {
-			if c.isAway() {
-				list = append(list, world.Wait{Waiting: []world.Proc{c.p}})
-			}
+			list = append(list, c.waits()...)
 		}
 	}
 	return list

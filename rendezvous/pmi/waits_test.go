@@ -79,7 +79,7 @@ func TestWhoSpawnsWaits(t *testing.T) {
 	c.log.answerSpawns(func(world.Spawn) (string, error) { <-spawned; return "", errors.New("none") })
 	k := c.begun(w, 0)
 	k.send(twoPrograms)
-	c.awaitWaits(0, world.Wait{Waiting: []world.Proc{k.p}})
+	c.awaitWaits(0, world.Wait{Waiting: []world.Proc{k.p}, Spawns: true})
 	close(spawned)
 	k.hears("cmd=spawn_result rc=-1 msg=none")
 	require.Empty(t, c.servers[0].Waits())

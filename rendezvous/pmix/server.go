@@ -80,13 +80,13 @@ func (s *Server) Listen() (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("listen for ranks that speak PMIx: %w", err)
 	}
-	return listener, s.URI(listener.Addr().(*net.TCPAddr).Port), nil
+	return listener, URI(s.cfg.Node, listener.Addr().(*net.TCPAddr).Port), nil
 }
 
-// URI is PMIX_SERVER_URI3's value for a port of 127.0.0.1 at which somebody accepts
-// connections for Serve.
-func (s *Server) URI(port int) string {
-	return fmt.Sprintf("gorun-node%d.0;tcp4://127.0.0.1:%d", s.cfg.Node, port)
+// URI is PMIX_SERVER_URI3's value for ranks of a node, where somebody accepts connections
+// for Serve at a port of 127.0.0.1.
+func URI(node, port int) string {
+	return fmt.Sprintf("gorun-node%d.0;tcp4://127.0.0.1:%d", node, port)
 }
 
 // Close ends all connections, drops what waits, and removes what ranks wished to have

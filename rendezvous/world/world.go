@@ -72,6 +72,8 @@ type Wait struct {
 	// For are whom they wait for; nil: ranks of other nodes, which the server here does not
 	// know more of.
 	For []Proc
+	// Spawns says that it is for ranks which they spawn; For is nil then.
+	Spawns bool
 }
 
 // Launcher is what the servers of a node ask of whoever runs the ranks. Its methods may be

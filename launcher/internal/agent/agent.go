@@ -182,7 +182,9 @@ type signals struct {
 	mu       sync.Mutex
 	starting int           // how many times ranks are being started
 	sent     []wire.Signal // meanwhile
-	killed   bool
+	killed   atomic.Bool   // SIGKILLs may be our own
+	// noted says that it was looked for files of ranks which then got SIGTERM. It belongs to the agent's loop.
+	noted bool
 	// asked is when ranks were first asked to end; nil: not yet. Whoever notes their
 	// ends must not wait for mu.
 	asked atomic.Pointer[time.Time]
@@ -207,15 +209,19 @@ func (s *signals) askedAt() time.Time {
 }
 
 func (j *running) signal(s wire.Signal) {
+	ends := s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT
+	if ends {
+		j.signals.noted = j.signals.noted || s.Signal == syscall.SIGTERM
+		j.mpi.noteFiles()
+	}
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
 	if j.signals.starting > 0 {
 		j.signals.sent = append(j.signals.sent, s)
 	}
-	if s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT {
+	if ends {
 		j.signals.ask()
 		j.display.asked()
-		j.mpi.noteFiles()
 		if j.signals.starting == 0 && j.signals.engine.has(s.Signal) {
 			return
 		}
@@ -238,22 +244,17 @@ func (j *running) deliver(s wire.Signal, rows []wire.Row) {
 
 // kill ends every process of the job on this node at once.
 func (j *running) kill() {
+	if !j.signals.noted {
+		j.mpi.noteFiles()
+	}
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
-	j.signals.killed = true
+	j.signals.killed.Store(true)
 	j.signals.ask()
 	j.display.asked()
-	j.mpi.noteFiles()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, j.rows())
 	t := j.sessions() // not orphans: ranks that are being started would pass for them
 	go t.KillAll(killLimit)
-}
-
-// killed reports whether SIGKILLs may be our own.
-func (j *running) killed() bool {
-	j.signals.mu.Lock()
-	defer j.signals.mu.Unlock()
-	return j.signals.killed
 }
 
 // begin remembers signals from now on, and returns which will be the first.
@@ -271,7 +272,7 @@ func (j *running) started(rows []wire.Row, first int) {
 	for _, s := range j.signals.sent[first:] {
 		j.deliver(s, rows)
 	}
-	if j.signals.killed {
+	if j.signals.killed.Load() {
 		j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, rows)
 	}
 	if j.signals.starting--; j.signals.starting == 0 {

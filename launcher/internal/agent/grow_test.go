@@ -65,7 +65,7 @@ func TestAWorldOfOthers(t *testing.T) {
 	j := &running{agent: &Agent{link: side}}
 	j.mpi = j.newMPI()
 	require.NoError(t, j.grow(wire.Grow{Number: 1, World: world.World{Name: "w"}}))
-	assert.Contains(t, j.mpi.worlds, "w")
+	assert.Contains(t, j.mpi.byName, "w")
 	require.NoError(t, side.Send(&wire.Notice{Text: "next"}))
 	f, err := head.Read()
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestHostFileOfARank(t *testing.T) {
 	for _, sub := range []string{"", "sub"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, sub, "hosts"), []byte("from "+sub), 0o600))
 		wish := world.Spawn{By: world.Proc{World: "w"}, Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}}}
-		j := &running{mpi: &mpi{worlds: map[string]world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
+		j := &running{mpi: &mpi{byName: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
 		j.enrol([]wire.Row{{Rank: 7}}, []wire.App{{Dir: dir}})
 		require.NoError(t, readHostFiles(&wish, j.dirOf(wish.By)))
 		require.Equal(t, "from "+sub, wish.Apps[0].HostFile)

@@ -128,7 +128,7 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 
 // lastLogged is the last line of a rank that writes into files itself.
 func (j *running) lastLogged(row wire.Row) string {
-	if j.logs == nil {
+	if j.logs == nil || row.Spawned { // such have no files, and the place of one of the first ranks
 		return ""
 	}
 	if last := j.logs.Last(row.LocalRank, 1); len(last) > 0 {

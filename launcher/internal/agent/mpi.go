@@ -15,6 +15,7 @@ import (
 
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/pmix"
 	"gorun/rendezvous/world"
 )
 
@@ -23,27 +24,29 @@ import (
 // somebody comes to them.
 type mpi struct {
 	job     *running
-	wish    wire.MPI
+	wish    wire.MPI // without its worlds
 	makers  mpiMakers
 	vars    []string // of ranks' environment
-	dir     string   // for PMIx, made when it is asked for
 	doorway *doorway // where PMIx clients come to; nil: it is not served
+	over    chan struct{}
 
-	pmix pmixServer // nil: it is not served
-
-	// making guards what follows: PMI's server, which worlds they know and those who have ended. What a server calls here never
-	// takes it.
+	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a server calls
+	// here never takes it.
 	making sync.Mutex
 	pmi    pmiServer
-	peopled
-	ended []int // ranks of the job
+	pmix   pmixServer
+	ended  []int // ranks of the job
 
 	mu     sync.Mutex // guards what follows
 	closed bool
 	conns  map[net.Conn]bool
-	talks  map[int]chan struct{}  // by rank that has spoken at its socket: closed when that has ended
-	states map[int]*wire.RankMPI  // by rank
-	worlds map[string]world.World // all that are known, by name
+	talks  map[int]chan struct{}   // by rank that has spoken at its socket: closed when that has ended
+	states map[int]*wire.RankMPI   // by rank
+	worlds []*world.World          // all that are known; they are not changed
+	byName map[string]*world.World // the same
+	// servers is how many there are, left how many of them have no more words of a rank that has ended.
+	servers int
+	left    map[world.Proc]int
 	// spoken are the protocols by which ranks have begun; mixed says that it was looked whether two of
 	// them wait for each other.
 	spoken speaks
@@ -51,11 +54,10 @@ type mpi struct {
 	// libraries are those that ranks were seen with; warned says that one was told of.
 	libraries map[int]string
 	warned    bool
-	busy      sync.WaitGroup // goroutines
+	// file is the MPI library by which the first rank here has begun, as far as it was seen.
+	file string
+	busy sync.WaitGroup // goroutines
 }
-
-// peopled says which servers know the worlds.
-type peopled struct{ pmiKnows, pmixKnows bool }
 
 // mpiServer is what PMI's and PMIx's servers have in common.
 type mpiServer interface {
@@ -73,31 +75,31 @@ type pmiServer interface {
 
 type pmixServer interface {
 	mpiServer
-	URI(port int) string
 	Serve(conn net.Conn)
 }
 
-// mpiMakers make the servers; a test has others.
+// mpiMakers make the servers, and look into processes; a test has others.
 type mpiMakers struct {
 	pmi  func(m *mpi) pmiServer
 	pmix func(m *mpi) pmixServer
+	// mapped is process.MappedIn.
+	mapped func(pid int, dir string, prefixes ...string) []string
 }
 
 func (j *running) newMPI() *mpi {
 	m := &mpi{
-		job: j, wish: j.start.MPI, makers: realMPI, conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
-		worlds: map[string]world.World{},
+		job: j, wish: j.start.MPI, makers: realMPI, over: make(chan struct{}),
+		conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
+		byName: map[string]*world.World{}, left: map[world.Proc]int{},
 	}
-	for _, w := range m.wish.Worlds {
-		m.worlds[w.Name] = w
-	}
-	if m.wish.PMIx { // other nodes may ask it before this one's ranks are started
-		m.pmix = m.makers.pmix(m)
+	m.wish.Worlds = nil
+	for i := range j.start.MPI.Worlds {
+		m.know(&j.start.MPI.Worlds[i])
 	}
 	return m
 }
 
-// open makes what ranks' environment tells of.
+// open makes what ranks' environment tells of: no more than they need to be started.
 func (m *mpi) open() {
 	if m.wish.PMI {
 		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
@@ -105,14 +107,19 @@ func (m *mpi) open() {
 	if !m.wish.PMIx {
 		return
 	}
-	m.dir = filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
 	var err error
 	if m.doorway, err = openDoorway(); err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
 		return
 	}
-	m.busy.Go(m.accept)
-	m.vars = append(m.vars, "PMIX_SERVER_URI3="+m.pmix.URI(m.doorway.port))
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+pmix.URI(m.wish.Node, m.doorway.port))
+}
+
+// letIn lets those in who come to PMIx, and may have come since open.
+func (m *mpi) letIn() {
+	if m.doorway != nil {
+		m.busy.Go(m.accept)
+	}
 }
 
 // environ is what is to be added to an environment. A variable that is there is the user's.
@@ -123,14 +130,15 @@ func (m *mpi) environ(environ []string) []string {
 	})
 }
 
-// privateDir makes the place where PMIx clients leave files. The guard knows of it before it exists.
+// privateDir makes a place where PMIx clients leave files. The guard knows of it before it exists.
 func (m *mpi) privateDir() (string, error) {
+	dir := filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
 	<-m.job.guard.began
-	m.job.guard.addPath(m.dir)
-	if err := os.Mkdir(m.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	m.job.guard.addPath(dir)
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make a directory for MPI: %w; TMPDIR names one that can be written to", err)
 	}
-	return m.dir, nil
+	return dir, nil
 }
 
 // acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
@@ -138,19 +146,32 @@ const acceptPause = 10 * time.Millisecond
 
 // accept serves those who come to PMIx.
 func (m *mpi) accept() {
+	if m.doorway.begin() != nil {
+		return // it is closed
+	}
 	for {
-		conn, err := m.doorway.accept()
+		fd, err := m.doorway.accept()
 		switch {
+		case err == nil:
+			m.busy.Go(func() { m.greet(fd) })
 		case errors.Is(err, os.ErrClosed):
 			return
-		case err != nil:
-			time.Sleep(acceptPause)
-		case m.hold(conn):
-			m.busy.Go(func() {
-				defer m.release(conn)
-				m.serverPMIx().Serve(conn)
-			})
+		default:
+			select {
+			case <-m.over:
+				return
+			case <-time.After(acceptPause):
+			}
 		}
+	}
+}
+
+// greet serves one of them.
+func (m *mpi) greet(fd int) {
+	conn := newConn(fd, "PMIx client")
+	if m.hold(conn) {
+		defer m.release(conn)
+		m.serverPMIx().Serve(conn)
 	}
 }
 
@@ -190,12 +211,11 @@ func (m *mpi) spoke(rank, fd int) {
 }
 
 func (m *mpi) talk(rank, fd int) {
-	conn, err := connOf(fd, "rank's socket")
-	if err != nil {
-		m.job.agent.notice("rank %d cannot be served PMI: %v", rank, err)
-		return
-	}
-	if p, ok := m.proc(rank); ok && m.hold(conn) {
+	conn := newConn(fd, "rank's socket")
+	p, ok := m.proc(rank)
+	if !ok {
+		_ = conn.Close()
+	} else if m.hold(conn) {
 		defer m.release(conn)
 		m.serverPMI().Serve(conn, p)
 	}
@@ -207,37 +227,40 @@ func (m *mpi) serverPMI() pmiServer {
 	defer m.making.Unlock()
 	if m.pmi == nil {
 		m.pmi = m.makers.pmi(m)
-	}
-	if !m.pmiKnows {
-		m.pmiKnows = true
 		m.introduce(m.pmi)
 	}
 	return m.pmi
 }
 
+// serverPMIx is PMIx's, alike.
 func (m *mpi) serverPMIx() pmixServer {
 	m.making.Lock()
 	defer m.making.Unlock()
-	if !m.pmixKnows {
-		m.pmixKnows = true
+	if m.pmix == nil {
+		m.pmix = m.makers.pmix(m)
 		m.introduce(m.pmix)
 	}
 	return m.pmix
 }
 
-// awake has the servers answer what other nodes ask: somewhere ranks speak MPI.
+// awake has the servers answer what other nodes ask: somewhere ranks speak MPI. This node's may not have been started.
 func (m *mpi) awake() {
 	if m.wish.PMI {
 		m.serverPMI()
 	}
-	if m.pmix != nil {
+	if m.wish.PMIx {
 		m.serverPMIx()
 	}
 }
 
+// introduce tells a new server all that has happened. The caller holds making.
 func (m *mpi) introduce(s mpiServer) {
-	for i := range m.wish.Worlds {
-		s.Add(&m.wish.Worlds[i])
+	m.mu.Lock()
+	m.servers++
+	worlds := m.worlds
+	m.mu.Unlock()
+	for _, w := range worlds {
+		s.Add(w)
 	}
 	for _, rank := range m.ended {
 		if p, ok := m.proc(rank); ok {
@@ -246,18 +269,34 @@ func (m *mpi) introduce(s mpiServer) {
 	}
 }
 
+// know notes a world.
+func (m *mpi) know(w *world.World) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.worlds, m.byName[w.Name] = append(m.worlds, w), w
+}
+
 // proc is a rank of the job in its world.
 func (m *mpi) proc(rank int) (world.Proc, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range m.worlds {
-		for r := range w.Ranks {
-			if w.Ranks[r].Job == rank {
-				return world.Proc{World: w.Name, Rank: r}, true
-			}
+		if r := memberOf(w, rank); r >= 0 {
+			return world.Proc{World: w.Name, Rank: r}, true
 		}
 	}
 	return world.Proc{}, false
+}
+
+// memberOf is the place of a rank of the job in a world, -1 for none. Those of a world follow one another as a rule.
+func memberOf(w *world.World, rank int) int {
+	if len(w.Ranks) == 0 {
+		return -1
+	}
+	if r := rank - w.Ranks[0].Job; r >= 0 && r < len(w.Ranks) && w.Ranks[r].Job == rank {
+		return r
+	}
+	return slices.IndexFunc(w.Ranks, func(r world.Rank) bool { return r.Job == rank })
 }
 
 // wordsLimit is how long the last words of a rank that has ended may take: they lie in its socket by
@@ -286,7 +325,8 @@ func (m *mpi) afterWords(rank int, do func()) {
 	}()
 }
 
-// rankEnded tells the servers of a rank whose process is gone; one that is made later hears of it then.
+// rankEnded tells the servers of a rank whose process is gone; one that is made later hears of it then. They tell other
+// nodes, which want to hear of nobody before there are servers: see awake.
 func (m *mpi) rankEnded(rank int) {
 	if !m.wish.PMI && !m.wish.PMIx {
 		return
@@ -295,25 +335,33 @@ func (m *mpi) rankEnded(rank int) {
 	m.ended = append(m.ended, rank)
 	hear := m.knowing()
 	m.making.Unlock()
-	p, ok := m.proc(rank)
-	if !ok {
+	if len(hear) == 0 {
 		return
 	}
-	for _, s := range hear {
-		s.Ended(p)
+	if p, ok := m.proc(rank); ok {
+		if m.state(rank) != nil && m.overNodes(p.World) { // others, who hear of it, may not take it for one that has not begun
+			m.job.endings.flush()
+		}
+		for _, s := range hear {
+			s.Ended(p)
+		}
 	}
-	if m.wish.NumNodes > 1 && m.state(rank) != nil { // others, who hear of it, may not take it for one that has not begun
-		m.job.endings.flush()
-	}
-	m.job.plane.Leave(p)
 }
 
-// knowing are the servers that know the worlds. The caller holds making.
+// overNodes reports whether a world has ranks on other nodes, too.
+func (m *mpi) overNodes(name string) bool {
+	m.mu.Lock()
+	w := m.byName[name]
+	m.mu.Unlock()
+	return w != nil && slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return r.Node != m.wish.Node })
+}
+
+// knowing are the servers that there are. The caller holds making.
 func (m *mpi) knowing() (servers []mpiServer) {
-	if m.pmiKnows {
+	if m.pmi != nil {
 		servers = append(servers, m.pmi)
 	}
-	if m.pmixKnows {
+	if m.pmix != nil {
 		servers = append(servers, m.pmix)
 	}
 	return servers
@@ -321,6 +369,7 @@ func (m *mpi) knowing() (servers []mpiServer) {
 
 // close ends all conversations and the servers. No rank runs any more.
 func (m *mpi) close() {
+	close(m.over)
 	m.mu.Lock()
 	m.closed = true
 	for conn := range m.conns {
@@ -331,13 +380,10 @@ func (m *mpi) close() {
 		m.doorway.close()
 	}
 	m.making.Lock()
-	pmi := m.pmi
+	servers := m.knowing()
 	m.making.Unlock()
-	if pmi != nil {
-		pmi.Close()
-	}
-	if m.pmix != nil {
-		m.pmix.Close()
+	for _, s := range servers {
+		s.Close()
 	}
 	m.busy.Wait()
 }

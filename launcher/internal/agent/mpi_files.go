@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
-
-	"gorun/launcher/internal/process"
+	"time"
 )
 
 // Ranks of one host meet in shared memory by files in /dev/shm, which a library removes when all
@@ -58,18 +58,46 @@ func (m *mpi) leaves(files []string) {
 // randomFiles are what random names begin with: MPICH's, Intel MPI's, UCX's.
 var randomFiles = []string{"mpich_shar_tmp", "Intel_MPI_", "ucx_shm_posix_"}
 
+// notePatience is how long ranks' signals wait for that. To be looked at, a process has to let go of its memory for a
+// moment, and one that waits for a page of a file system which is gone never does.
+const notePatience = 100 * time.Millisecond
+
 // noteFiles has the guard remove what ranks have in shared memory under a random name. They are about
 // to get a signal to end, and may be in MPI_Init.
 func (m *mpi) noteFiles() {
 	if !m.someBegan() {
 		return
 	}
-	for _, pid := range m.job.rankPIDs() {
-		for _, file := range process.MappedIn(pid, sharedMemory, randomFiles...) {
-			st, err := os.Lstat(file)
-			if err == nil && st.Mode().IsRegular() && st.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
-				m.job.guard.addPath(file)
+	ranks := m.job.rankPIDs()
+	pids := make(chan int, len(ranks))
+	for _, pid := range ranks {
+		pids <- pid
+	}
+	close(pids)
+	var lookers sync.WaitGroup
+	for range atOnce {
+		lookers.Go(func() {
+			for pid := range pids {
+				m.noteFilesOf(pid)
 			}
+		})
+	}
+	noted := make(chan struct{})
+	go func() { defer close(noted); lookers.Wait() }()
+	limit := time.NewTimer(notePatience)
+	defer limit.Stop()
+	select {
+	case <-noted:
+	case <-limit.C:
+	}
+}
+
+// noteFilesOf may come late: when the guard has been told to end there is nobody to tell.
+func (m *mpi) noteFilesOf(pid int) {
+	for _, file := range m.makers.mapped(pid, sharedMemory, randomFiles...) {
+		st, err := os.Lstat(file)
+		if err == nil && st.Mode().IsRegular() && st.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+			m.job.timers.unlessOver(func() { m.job.guard.addPath(file) })
 		}
 	}
 }

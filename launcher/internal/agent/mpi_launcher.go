@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +25,8 @@ func (m *mpi) rank(p world.Proc) int {
 }
 
 func (m *mpi) rankOf(p world.Proc) int {
-	w, ok := m.worlds[p.World]
-	if !ok || p.Rank < 0 || p.Rank >= len(w.Ranks) {
+	w := m.byName[p.World]
+	if w == nil || p.Rank < 0 || p.Rank >= len(w.Ranks) {
 		return -1
 	}
 	return w.Ranks[p.Rank].Job
@@ -34,9 +36,14 @@ func (m *mpi) rankOf(p world.Proc) int {
 func (m *mpi) Began(p world.Proc, protocol string) {
 	m.expectFiles(p.World)
 	m.mu.Lock()
+	first := len(m.states) == 0
 	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
 	mixed := m.mixes(protocol)
 	m.mu.Unlock()
+	if first { // on other goroutines: the server may be busy
+		m.job.timers.after(0, m.job.watchMPIWaits)
+		m.job.timers.after(0, func() { m.noteFile(p) })
+	}
 	if mixed {
 		for _, after := range mixtureLooks {
 			m.job.timers.after(after, m.tellMixture)
@@ -105,6 +112,11 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
+	var second *world.SecondError
+	if errors.As(err, &second) {
+		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v", m.rank(p), err)
+		return
+	}
 	who := "somebody who did not say which rank it is"
 	if rank := m.rank(p); rank >= 0 {
 		who = fmt.Sprintf("rank %d", rank)
@@ -140,14 +152,13 @@ func (m *mpi) forget(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	m.mu.Lock()
-	for _, name := range names {
-		delete(m.worlds, name)
-	}
-	m.mu.Unlock()
 	m.making.Lock()
 	defer m.making.Unlock()
-	m.wish.Worlds = slices.DeleteFunc(slices.Clone(m.wish.Worlds), func(w world.World) bool { return slices.Contains(names, w.Name) })
+	m.mu.Lock()
+	m.worlds = slices.DeleteFunc(slices.Clone(m.worlds), func(w *world.World) bool { return slices.Contains(names, w.Name) })
+	maps.DeleteFunc(m.byName, func(name string, _ *world.World) bool { return slices.Contains(names, name) })
+	maps.DeleteFunc(m.left, func(p world.Proc, _ int) bool { return slices.Contains(names, p.World) })
+	m.mu.Unlock()
 	for _, s := range m.knowing() {
 		for _, name := range names {
 			s.Forget(name)
@@ -157,16 +168,10 @@ func (m *mpi) forget(names []string) {
 
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {
-	m.mu.Lock()
-	m.worlds[w.Name] = w
-	m.mu.Unlock()
 	m.making.Lock()
 	defer m.making.Unlock()
-	m.wish.Worlds = append(m.wish.Worlds, w)
-	if m.pmiKnows {
-		m.pmi.Add(&w)
-	}
-	if m.pmixKnows {
-		m.pmix.Add(&w)
+	m.know(&w)
+	for _, s := range m.knowing() {
+		s.Add(&w)
 	}
 }

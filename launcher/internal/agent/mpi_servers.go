@@ -3,16 +3,41 @@ package agent
 import (
 	"os"
 
+	"gorun/launcher/internal/process"
+	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/pmi"
 	"gorun/rendezvous/pmix"
+	"gorun/rendezvous/world"
 )
 
 // realMPI are the servers of packages pmi and pmix.
 var realMPI = mpiMakers{
 	pmi: func(m *mpi) pmiServer {
-		return pmi.New(pmi.Config{Node: m.wish.Node, Plane: m.job.plane, Launcher: m, OnlyVersion: m.wish.PMIVersion})
+		return pmi.New(pmi.Config{Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, OnlyVersion: m.wish.PMIVersion})
 	},
 	pmix: func(m *mpi) pmixServer {
-		return pmix.New(pmix.Config{Node: m.wish.Node, Plane: m.job.plane, Launcher: m, UID: os.Getuid(), Dir: m.privateDir, Leaves: m.leaves})
+		return pmix.New(pmix.Config{Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, UID: os.Getuid(), Dir: m.privateDir, Leaves: m.leaves})
 	},
+	mapped: process.MappedIn,
+}
+
+// leaving is the plane as servers have it. Each says of a rank that has ended when all its words to it have been heard: other
+// nodes hear of that once, when all servers have said so. What the rank said at last, to whichever, counts before its end.
+type leaving struct {
+	exchange.Plane
+	m *mpi
+}
+
+func (l leaving) Leave(p world.Proc) {
+	if l.m.hasLeft(p) {
+		l.Plane.Leave(p)
+	}
+}
+
+// hasLeft counts the servers that say so, and reports whether they are all. One that is made later says so again.
+func (m *mpi) hasLeft(p world.Proc) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left[p]++
+	return m.left[p] == m.servers
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
 )
 
@@ -38,7 +40,6 @@ func (f *fakeServer) Ended(p world.Proc)  { f.note("ended %d", p.Rank) }
 func (f *fakeServer) Forget(w string)     { f.note("forget %s", w) }
 func (f *fakeServer) Waits() []world.Wait { return f.waits }
 func (f *fakeServer) Close()              { f.note("close") }
-func (f *fakeServer) URI(port int) string { return fmt.Sprint("uri:", port) }
 
 type fakePMI struct{ *fakeServer }
 
@@ -65,15 +66,15 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 		start: wire.Start{MPI: wire.MPI{PMI: true, PMIx: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
 	}
 	j.guard.neverBegan()
+	j.roster.Store(&roster{ranks: map[int]*rank{}})
 	j.plane = j.newPlane(0)
 	pmi, pmix = &fakeServer{}, &fakeServer{}
 	m = j.newMPI()
 	j.mpi = m
 	m.makers = mpiMakers{
 		pmi:  func(*mpi) pmiServer { pmi.note("made"); return fakePMI{pmi} },
-		pmix: func(*mpi) pmixServer { return fakePMIx{pmix} },
+		pmix: func(*mpi) pmixServer { pmix.note("made"); return fakePMIx{pmix} },
 	}
-	m.pmix = m.makers.pmix(m)
 	return m, pmi, pmix
 }
 
@@ -81,17 +82,17 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	m, pmi, pmix := fakeMPI(t)
 	m.open()
 	port := m.doorway.port
-	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=uri:", port)}, m.environ(nil))
+	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", port)}, m.environ(nil))
 	assert.Equal(t, []string{"PMI_FD=3"}, m.environ([]string{"A=b", "PMIX_SERVER_URI3=the user's"}))
-	assert.NoDirExists(t, m.dir)
+	early, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+	require.NoError(t, err, "before anybody is let in")
 	m.rankEnded(6)
 	assert.Empty(t, pmi.calls, "nobody came")
 	assert.Empty(t, pmix.calls)
 
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	rank, err := connOf(fds[1], "rank")
-	require.NoError(t, err)
+	rank := newConn(fds[1], "rank")
 	m.spoke(5, fds[0])
 	says(t, rank, "0")
 	assert.Equal(t, []string{"made", "add w", "ended 1", "0 said hello"}, pmi.calls)
@@ -100,10 +101,13 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	m.afterWords(5, func() { close(over) })
 	<-over
 
+	m.letIn()
+	says(t, early, "-1")
+	assert.Equal(t, []string{"made", "add w", "ended 1", "-1 said hello"}, pmix.calls)
+	require.NoError(t, early.Close())
 	client, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 	require.NoError(t, err)
 	says(t, client, "-1")
-	assert.Equal(t, []string{"add w", "ended 1", "-1 said hello"}, pmix.calls)
 	m.rankEnded(5)
 	m.add(world.World{Name: "more", Ranks: []world.Rank{{Job: 7}}})
 	dir, err := m.privateDir()
@@ -113,7 +117,7 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	_, err = client.Read(make([]byte, 1))
 	assert.ErrorIs(t, err, io.EOF, "it was closed with the job")
 	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmi.calls[4:])
-	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmix.calls[3:])
+	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmix.calls[5:])
 	m.job.guard.dismiss()
 	assert.NoDirExists(t, dir)
 }
@@ -171,6 +175,8 @@ func TestWhoWaitsForWhomInMPI(t *testing.T) {
 	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}}}, m.waits())
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first, second}}}
 	assert.Equal(t, map[int]*wire.MPIWait{5: {}, 6: {}}, m.waits())
+	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, Spawns: true}}
+	assert.Equal(t, map[int]*wire.MPIWait{5: {Spawns: true}}, m.waits())
 }
 
 // Ranks of two families that wait for each other can never begin.
@@ -254,4 +260,80 @@ func TestSingletonsHaveTimeToBegin(t *testing.T) {
 
 func TestMPILibraryOfAProcess(t *testing.T) {
 	assert.Empty(t, mpiLibrary(os.Getpid()))
+}
+
+// A rank has left for other nodes when no server has words of it any more, once.
+func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
+	m, _, _ := fakeMPI(t)
+	var said []*exchange.Message
+	m.job.plane = exchange.NewNode(0, func(e *exchange.Message) error { said = append(said, e); return nil })
+	plane := leaving{m.job.plane, m}
+	m.awake()
+	m.job.plane.Receive(&exchange.Message{Kind: exchange.Watch})
+	m.rankEnded(6)
+	assert.Empty(t, said, "the servers have not said that they have heard all")
+	second := world.Proc{World: "w", Rank: 1}
+	plane.Leave(second)
+	assert.Empty(t, said, "the other one may have words of it")
+	plane.Leave(second)
+	assert.Equal(t, []*exchange.Message{{Kind: exchange.Left, Members: []world.Proc{second}}}, said)
+}
+
+// Worlds come while other threads explain what they know.
+func TestWorldsComeAtAnyTime(t *testing.T) {
+	m, _, _ := fakeMPI(t)
+	m.awake()
+	var both sync.WaitGroup
+	both.Go(func() {
+		for i := range 100 {
+			m.add(world.World{Name: fmt.Sprint("world ", i), Ranks: []world.Rank{{Job: 8 + 2*i}, {Job: 7 + 2*i}}})
+		}
+	})
+	both.Go(func() {
+		for range 100 {
+			assert.NotEmpty(t, m.remedy("libmpi.so.40"))
+		}
+	})
+	both.Wait()
+	p, ok := m.proc(8)
+	assert.True(t, ok)
+	assert.Equal(t, world.Proc{World: "world 0", Rank: 0}, p)
+	p, _ = m.proc(206)
+	assert.Equal(t, world.Proc{World: "world 99", Rank: 0}, p)
+	_, ok = m.proc(207)
+	assert.False(t, ok)
+}
+
+// A job whose ranks do not use MPI is not looked at for such as wait in MPI_Init.
+func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
+	m, _, _ := fakeMPI(t)
+	m.job.start.StoreReport = time.Hour
+	watched := func() bool {
+		m.job.timers.mu.Lock()
+		defer m.job.timers.mu.Unlock()
+		return len(m.job.timers.pending) == 1 && m.job.timers.last == 3
+	}
+	assert.False(t, watched())
+	m.Began(world.Proc{World: "w"}, "PMI-1")
+	assert.Eventually(t, watched, time.Minute, time.Millisecond)
+	m.job.timers.stop()
+}
+
+// What is wrong is told in words that fit: a library that says what none says, or a program that starts another.
+func TestBrokenConversations(t *testing.T) {
+	for want, err := range map[string]error{
+		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage":                                                      errors.New("garbage"),
+		"rank 6 is not served by PMI any more, since both processes would wait for ever: process 8 calls MPI_Init while process 7 of this rank is in MPI": fmt.Errorf("PMI: %w", &world.SecondError{PID: 8, First: 7}),
+	} {
+		ours, theirs := net.Pipe()
+		m, _, _ := fakeMPI(t)
+		m.job.agent.link = wire.NewLink(ours)
+		go m.Broken(world.Proc{World: "w", Rank: 1}, err)
+		frame, failed := wire.NewReader(theirs).Read()
+		require.NoError(t, failed)
+		var n wire.Notice
+		require.NoError(t, frame.Decode(&n))
+		assert.Contains(t, strings.Replace(n.Text, "PMI: process", "process", 1), want)
+		require.NoError(t, theirs.Close())
+	}
 }

@@ -18,6 +18,7 @@ func (m *mpi) waits() map[int]*wire.MPIWait {
 	for _, s := range servers {
 		for _, w := range s.Waits() {
 			wait := m.waitFor(w.For)
+			wait.Spawns = w.Spawns
 			for _, p := range w.Waiting {
 				found[m.rank(p)] = wait
 			}
@@ -45,7 +46,7 @@ func (m *mpi) waitFor(missing []world.Proc) *wire.MPIWait {
 	return &wire.MPIWait{For: begun}
 }
 
-// watchMPIWaits says, once, that for long ranks have waited for such as have not called MPI_Init.
+// watchMPIWaits is for when the first rank of this node has begun. It says, once, that for long ranks have waited for such as have not called MPI_Init.
 // Others, as in MPI_Finalize, may well be waited for.
 func (j *running) watchMPIWaits() {
 	if limit := j.start.StoreReport; limit > 0 && j.start.MPI.NumRanks > 1 {

@@ -53,7 +53,7 @@ func (j *running) reap(empty map[int]bool) {
 	defer j.growing.Unlock()
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
-	if j.ending || j.signals.killed {
+	if j.ending || j.signals.killed.Load() {
 		return
 	}
 	var ids, pids []int

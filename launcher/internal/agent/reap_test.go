@@ -58,7 +58,7 @@ func TestSpawnedRankThatLeftAProcess(t *testing.T) {
 // was told of for theirs.
 func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 	for what, begin := range map[string]func(j *running){
-		"killed": func(j *running) { j.signals.mu.Lock(); j.signals.killed = true; j.signals.mu.Unlock() },
+		"killed": func(j *running) { j.signals.mu.Lock(); j.signals.killed.Store(true); j.signals.mu.Unlock() },
 		"ends":   func(j *running) { j.growing.Lock(); j.ending = true; j.growing.Unlock() },
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -78,6 +78,9 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 		if e.Signal == 0 && e.AskedAt.IsZero() { // it ended by itself
 			s.mpi.warnSingleton(id)
 		}
+		if told.Signal == syscall.SIGSEGV && told.AskedAt.IsZero() && told.Hint == "" {
+			told.Hint = s.mpi.spawnHint(told.MPI, s.start.Common, r.row.Env)
+		}
 		s.endings.rank(told)
 		s.mpi.rankEnded(id)
 		r.told.Store(true)
@@ -98,7 +101,7 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	if len(e.Last) == 0 {
 		e.Last = j.display.last(row.Rank)
 	}
-	if e.Signal == syscall.SIGKILL && !j.killed() {
+	if e.Signal == syscall.SIGKILL && !j.signals.killed.Load() {
 		j.oom.explain(e, len(j.rows()))
 	}
 }

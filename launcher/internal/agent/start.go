@@ -132,7 +132,6 @@ func (j *running) spawn() {
 	j.watchTorch()
 	j.watchStore()
 	j.watchMPI()
-	j.watchMPIWaits()
 	j.watchHang()
 	j.reapOrphans()
 }
@@ -166,6 +165,7 @@ func (j *running) startRanks() (err error) {
 	j.guard.begin(j)
 	j.mpi.open()
 	defer j.closeFiles()
+	defer j.mpi.letIn() // the ranks that run may have come
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
 

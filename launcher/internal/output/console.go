@@ -199,17 +199,21 @@ func (c *Console) EndStderr() {
 	s := c.notices
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	for i := range c.lanes {
+		if c.sinks[i] != s { // its lanes are another lock's
+			continue
+		}
 		for _, l := range c.lanes[i] {
-			if l != nil && c.sinks[i] == s && !s.closed {
+			if l != nil {
 				s.finish(l)
 			}
 		}
 	}
-	if !s.closed {
-		s.leave()
-		s.signal()
-	}
+	s.leave()
+	s.signal()
 }
 
 // Entered tells that the user has ended a line at the terminal, whose echo has moved the cursor to a new row: the answer to

@@ -3,6 +3,7 @@ package output
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,4 +343,24 @@ func TestFlush(t *testing.T) {
 	require.NoError(t, c.Flush(context.Background()))
 	require.NoError(t, c.Close(t.Context()))
 	assert.Equal(t, "b", stdout.take())
+}
+
+// A rank of a node that was given up may print to stdout while what came to stderr is ended.
+func TestEndStderrBesideStdout(t *testing.T) {
+	var stdout, stderr recorder
+	c := NewConsole(Config{Stdout: Destination{W: &stdout}, Stderr: Destination{W: &stderr}, Ranks: ranks(64)})
+	c.Write(0, Stderr, []byte("torn"))
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for rank := range 64 {
+			c.Write(rank, Stdout, []byte("o\n"))
+		}
+	})
+	for range 64 {
+		c.EndStderr()
+	}
+	busy.Wait()
+	require.NoError(t, c.Close(t.Context()))
+	assert.Equal(t, "torn\n", stderr.take())
+	assert.Equal(t, strings.Repeat("o\n", 64), stdout.take())
 }

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,11 @@ func ParsePatterns(texts []string) (list [2]Pattern, err error) {
 
 // Empty tells whether there is no pattern.
 func (p Pattern) Empty() bool { return len(p.parts) == 0 }
+
+// TellsNodes tells whether ranks of different nodes have different texts.
+func (p Pattern) TellsNodes() bool {
+	return slices.ContainsFunc(p.parts, func(part patternPart) bool { return part.letter != 0 && strings.IndexByte("rRhp", part.letter) >= 0 })
+}
 
 // expand fills in what belongs to a rank's stream at a time. digits are those of the highest rank.
 func (p Pattern) expand(r RankInfo, stream, digits int, now time.Time) string {

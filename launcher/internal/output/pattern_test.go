@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,4 +61,12 @@ func TestRanksMore(t *testing.T) {
 	c.Write(2, Stdout, []byte("b\n"))
 	require.NoError(t, c.Close(context.Background()))
 	require.Equal(t, "[0] a\n[2] b\n", out.String())
+}
+
+func TestPatternsThatTellNodesApart(t *testing.T) {
+	for pattern, want := range map[string]bool{"": false, "out": false, "out.%g.%s.%t": false, "%%r": false, "out.%r": true, "%R": true, "%h/out": true, "out.%p": true} {
+		p, err := ParsePattern(pattern)
+		require.NoError(t, err)
+		assert.Equal(t, want, p.TellsNodes(), pattern)
+	}
 }

@@ -34,7 +34,7 @@ func (s *spawner) exited(r *rank) {
 			s.drain(r, stream)
 		}
 	}
-	s.spoke(r)
+	s.spoke(r, 0)
 	var info siginfo
 	if e := r.wait(&info, unix.WNOHANG|unix.WNOWAIT); e != 0 {
 		r.stolen.Store(true)

@@ -14,9 +14,17 @@ import (
 // base name begins with one of the prefixes; "" if there is none, or the process is
 // gone or somebody else's.
 func Mapped(pid int, prefixes ...string) string {
+	if file := MappedPath(pid, prefixes...); file != "" {
+		return path.Base(file)
+	}
+	return ""
+}
+
+// MappedPath is Mapped with the file's directory, as the process itself names it.
+func MappedPath(pid int, prefixes ...string) string {
 	for file := range mappings(pid) {
-		if name := path.Base(file); beginsWith(name, prefixes) {
-			return name
+		if beginsWith(path.Base(file), prefixes) {
+			return file
 		}
 	}
 	return ""

@@ -22,6 +22,7 @@ func TestMappedFilesAreFoundByName(t *testing.T) {
 	defer func() { require.NoError(t, unix.Munmap(region)) }()
 
 	assert.Equal(t, "libmapped here.so.12", process.Mapped(os.Getpid(), "libother", "libmapped"))
+	assert.Equal(t, file.Name(), process.MappedPath(os.Getpid(), "libother", "libmapped"))
 	assert.Empty(t, process.Mapped(os.Getpid(), "mapped here"), "a name is not found by its middle")
 	assert.Empty(t, process.Mapped(-1, "lib"))
 

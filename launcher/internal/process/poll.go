@@ -25,7 +25,7 @@ const forever = -1
 
 // watch has epoll report fd, when it can be read or has ended, by tag.
 func (s *spawner) watch(fd, tag int32) syscall.Errno {
-	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: tag}
+	ev := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP, Fd: tag}
 	return s.control(syscall.EPOLL_CTL_ADD, fd, &ev)
 }
 
@@ -45,11 +45,11 @@ func (s *spawner) control(op int, fd int32, ev *syscall.EpollEvent) syscall.Errn
 func (s *spawner) poll(timeout int) {
 	n := kernel.EpollWait(s.ep, s.events[:], timeout)
 	for i := range s.events[:n] {
-		s.handle(s.events[i].Fd)
+		s.handle(s.events[i].Fd, s.events[i].Events)
 	}
 }
 
-func (s *spawner) handle(tag int32) {
+func (s *spawner) handle(tag int32, events uint32) {
 	if tag == wakeTag {
 		var count [8]byte
 		syscall.RawSyscall(syscall.SYS_READ, uintptr(s.wake), uintptr(unsafe.Pointer(&count)), uintptr(len(count)))
@@ -59,7 +59,7 @@ func (s *spawner) handle(tag int32) {
 	switch what := int(tag & 3); {
 	case r == nil: // reaped
 	case what == socketTag:
-		s.spoke(r)
+		s.spoke(r, events)
 	case what != exitTag:
 		s.ready(r, what)
 	case !r.exited:

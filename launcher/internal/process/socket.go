@@ -38,11 +38,20 @@ func socketPair() (p [2]int32, err error) {
 
 // spoke hands our end of r's socket pair to the sink once r has written to it, and closes
 // it where nobody can any more. The spawner looks at it until then, beside r's pipes: a
-// rank that never speaks wakes nobody by its end.
-func (s *spawner) spoke(r *rank) {
-	if r.socket <= 0 {
-		return
+// rank that never speaks wakes nobody by its end. events are epoll's, 0: not known.
+func (s *spawner) spoke(r *rank, events uint32) {
+	const ends = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
+	switch {
+	case r.socket <= 0:
+	case events&syscall.EPOLLIN != 0 && events&ends == 0: // it can be read, and is open: there is something
+		s.handOver(r)
+	default:
+		s.lookFor(r)
 	}
+}
+
+// lookFor looks whether r has written. Its end may be why the socket can be read.
+func (s *spawner) lookFor(r *rank) {
 	var first byte
 	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(r.socket), uintptr(unsafe.Pointer(&first)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 	switch {
@@ -50,12 +59,16 @@ func (s *spawner) spoke(r *rank) {
 	case e != 0 || n == 0:
 		s.closeSocket(r)
 	default:
-		fd := r.socket
-		r.socket = 0
-		s.unwatch(fd)
-		setNonblock(fd)
-		s.g.sink.Spoke(r.ID, int(fd))
+		s.handOver(r)
 	}
+}
+
+func (s *spawner) handOver(r *rank) {
+	fd := r.socket
+	r.socket = 0
+	s.unwatch(fd)
+	setNonblock(fd)
+	s.g.sink.Spoke(r.ID, int(fd))
 }
 
 func (s *spawner) closeSocket(r *rank) {

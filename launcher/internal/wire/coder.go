@@ -202,7 +202,7 @@ func text[T ~string](c *coder, num int, p *T) {
 	case c.is(num, sized):
 		*p = T(c.bytes)
 	case !c.reading && *p != "":
-		c.writeText(num, string(*p))
+		writeText(c, num, string(*p))
 	}
 }
 
@@ -212,12 +212,12 @@ func (c *coder) texts(num int, p *[]string) {
 	}
 	if !c.reading {
 		for _, s := range *p {
-			c.writeText(num, s)
+			writeText(c, num, s)
 		}
 	}
 }
 
-func (c *coder) writeText(num int, s string) {
+func writeText[T ~string | ~[]byte](c *coder, num int, s T) {
 	c.writeTag(num, sized)
 	c.out = append(binary.AppendUvarint(c.out, uint64(len(s))), s...)
 }
@@ -227,7 +227,7 @@ func (c *coder) blob(num int, p *[]byte) {
 	case c.is(num, sized):
 		*p = append([]byte(nil), c.bytes...)
 	case !c.reading && len(*p) > 0:
-		c.writeText(num, string(*p))
+		writeText(c, num, *p)
 	}
 }
 

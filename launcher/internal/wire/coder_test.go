@@ -88,10 +88,10 @@ func TestZeroValuesTakeNoRoom(t *testing.T) {
 // A later version may add fields of any kind, and change the kind of none.
 func TestUnknownFieldsAreSkipped(t *testing.T) {
 	var c coder
-	c.writeText(900, "later")
+	writeText(&c, 900, "later")
 	c.writeTag(901, fixed32)
 	c.out = append(c.out, 1, 2, 3, 4)
-	c.writeText(1, "not a number")
+	writeText(&c, 1, "not a number")
 	b := appendMessage(c.out, &Signal{Signal: syscall.SIGTERM})
 	var s Signal
 	require.NoError(t, readMessage(b, &s))
@@ -107,8 +107,8 @@ func TestBrokenMessages(t *testing.T) {
 		}
 	}
 	var bad, facts coder
-	bad.writeText(1, "3-1")
-	facts.writeText(3, string(bad.out))
+	writeText(&bad, 1, "3-1")
+	writeText(&facts, 3, bad.out)
 	assert.ErrorContains(t, readMessage(facts.out, &Facts{}), "runs backwards")
 }
 

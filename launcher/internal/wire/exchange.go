@@ -42,15 +42,22 @@ func (m *exchanged) fields(c *coder) {
 	c.flag(14, &m.Lost)
 }
 
+// maxList bounds lists of which an entry may take less in a frame than in memory. It is as
+// many ranks as exchange.Hub has come together.
+const maxList = 1 << 20
+
 // blobs is a list of bytes, in which empty ones count.
 func (c *coder) blobs(num int, p *[][]byte) {
 	if c.is(num, sized) {
+		if len(*p) >= maxList {
+			c.err = errBroken
+			return
+		}
 		*p = append(*p, append([]byte(nil), c.bytes...))
 	}
 	if !c.reading {
 		for _, b := range *p {
-			c.writeTag(num, sized)
-			c.out = append(binary.AppendUvarint(c.out, uint64(len(b))), b...)
+			writeText(c, num, b)
 		}
 	}
 }
@@ -62,7 +69,7 @@ func (c *coder) packed(num int, p *[]int) {
 		last := 0
 		for b := c.bytes; len(b) > 0; {
 			n, size := binary.Varint(b)
-			if size <= 0 {
+			if size <= 0 || len(*p) >= maxList {
 				c.err = errBroken
 				return
 			}
@@ -75,7 +82,7 @@ func (c *coder) packed(num int, p *[]int) {
 		for _, n := range *p {
 			b, last = binary.AppendVarint(b, int64(n-last)), n
 		}
-		c.writeText(num, string(b))
+		writeText(c, num, b)
 	}
 }
 
@@ -95,6 +102,10 @@ func (c *coder) members(num int, p *[]world.Proc) {
 	if c.is(num, sized) {
 		var r ranksOf
 		c.part(num, &r)
+		if len(*p)+len(r.ranks) > maxList {
+			c.err = errBroken
+			return
+		}
 		for _, rank := range r.ranks {
 			*p = append(*p, world.Proc{World: r.world, Rank: rank})
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,6 +28,29 @@ func TestEmptyBlobsHaveTheirPlace(t *testing.T) {
 	var got Exchange
 	require.NoError(t, readMessage(appendMessage(nil, sent), &got))
 	assert.Equal(t, sent, &got)
+}
+
+// What takes a byte in a frame may not take dozens in memory without end: the hub looks at how
+// many there are only then.
+func TestListsAreBounded(t *testing.T) {
+	ones := bytes.Repeat([]byte{2}, 2*maxList)
+	var one, list, members, empty coder
+	writeText(&one, 3, ones)
+	assert.ErrorIs(t, readMessage(one.out, new(exchanged)), errBroken, "nodes")
+	for range 4 { // each of them is allowed
+		writeText(&list, 2, ones[:maxList/2])
+		writeText(&members, 4, list.out)
+	}
+	var m exchanged
+	assert.ErrorIs(t, readMessage(members.out, &m), errBroken, "members")
+	assert.LessOrEqual(t, len(m.Members), maxList)
+	for range maxList + 1 {
+		writeText(&empty, 5, "")
+	}
+	assert.ErrorIs(t, readMessage(empty.out, new(exchanged)), errBroken, "blobs")
+	var allowed coder
+	writeText(&allowed, 3, ones[:maxList])
+	assert.NoError(t, readMessage(allowed.out, new(exchanged)))
 }
 
 // FuzzExchange has a hub and a node take any message: neither may break.

@@ -95,7 +95,7 @@ func (c *coder) prefixes(num int, p *[]netip.Prefix) {
 	}
 	if !c.reading {
 		for _, prefix := range *p {
-			c.writeText(num, prefix.String())
+			writeText(c, num, prefix.String())
 		}
 	}
 }

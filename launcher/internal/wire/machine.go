@@ -131,7 +131,7 @@ func (c *coder) cpuSet(num int, p *placement.CPUSet) {
 	case c.is(num, sized):
 		*p, c.err = placement.ParseCPUSet(string(c.bytes))
 	case !c.reading && p.Len() > 0:
-		c.writeText(num, p.String())
+		writeText(c, num, p.String())
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *coder) column(num int, t *topology, of func(*placement.CPU) *int) {
 		for i := range t.CPUs {
 			packed = binary.AppendVarint(packed, int64(*of(&t.CPUs[i])))
 		}
-		c.writeText(num, string(packed))
+		writeText(c, num, packed)
 	}
 }
 

@@ -13,10 +13,12 @@ type MPI struct {
 	PMIVersion int
 	// Why none is served, in the user's words, and what to do.
 	Why string
-	// Node is this node's number, NumNodes how many the job has, NumRanks its ranks.
-	Node, NumNodes, NumRanks int
-	// Worlds are all of the job.
-	Worlds []world.World
+	// Node is this node's number, NumRanks how many ranks the job has.
+	Node, NumRanks int
+	// Worlds are all of the job. Where EncodedWorlds is set, which EncodeWorlds made of them,
+	// that is sent in their place: every node is told of all ranks.
+	Worlds        []world.World
+	EncodedWorlds []byte `json:"-"`
 }
 
 // MPIKind says what an MPIEvent is about.
@@ -55,11 +57,14 @@ type MPIWait struct {
 	For []int
 	// Init says that those have not begun MPI.
 	Init bool
+	// Spawns says that it waits for ranks which it spawns.
+	Spawns bool
 }
 
 func (w *MPIWait) fields(c *coder) {
 	numbers(c, 1, &w.For)
 	c.flag(2, &w.Init)
+	c.flag(3, &w.Spawns)
 }
 
 func (m *MPI) fields(c *coder) {
@@ -68,9 +73,21 @@ func (m *MPI) fields(c *coder) {
 	number(c, 3, &m.PMIVersion)
 	text(c, 4, &m.Why)
 	number(c, 5, &m.Node)
-	number(c, 6, &m.NumNodes)
 	number(c, 7, &m.NumRanks)
-	foreign(c, 8, &m.Worlds, asWorld)
+	if !c.reading && m.EncodedWorlds != nil {
+		c.out = append(c.out, m.EncodedWorlds...)
+		return
+	}
+	m.worlds(c)
+}
+
+func (m *MPI) worlds(c *coder) { foreign(c, 8, &m.Worlds, asWorld) }
+
+// EncodeWorlds is for MPI.EncodedWorlds.
+func EncodeWorlds(worlds []world.World) []byte {
+	c := coder{out: []byte{}}
+	(&MPI{Worlds: worlds}).worlds(&c)
+	return c.out
 }
 
 func (*MPIEvent) Type() Type { return TypeMPI }

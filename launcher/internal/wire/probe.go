@@ -55,6 +55,6 @@ func (c *coder) address(num int, p *netip.Addr) {
 	case c.is(num, sized):
 		*p, c.err = netip.ParseAddr(string(c.bytes))
 	case !c.reading && p.IsValid():
-		c.writeText(num, p.String())
+		writeText(c, num, p.String())
 	}
 }

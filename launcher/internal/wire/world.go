@@ -1,13 +1,16 @@
 package wire
 
-import "gorun/rendezvous/world"
+import (
+	"slices"
+
+	"gorun/rendezvous/world"
+)
 
 // A World is rendezvous/world's, which knows nothing of frames: these are its types with
 // fields.
 type (
 	worldPart world.World
 	worldApp  world.App
-	worldRank world.Rank
 	procPart  world.Proc
 	pairPart  world.Pair
 	spawnPart world.Spawn
@@ -22,7 +25,7 @@ func (w *worldPart) fields(c *coder) {
 	text(c, 1, &w.Name)
 	c.texts(2, &w.Hosts)
 	foreign(c, 3, &w.Apps, func(a *world.App) fielder { return (*worldApp)(a) })
-	foreign(c, 4, &w.Ranks, func(r *world.Rank) fielder { return (*worldRank)(r) })
+	c.part(8, &rankColumns{ranks: &w.Ranks})
 	number(c, 5, &w.Universe)
 	c.part(6, (*procPart)(&w.Parent))
 	foreign(c, 7, &w.Preput, asPair)
@@ -34,15 +37,112 @@ func (a *worldApp) fields(c *coder) {
 	text(c, 3, &a.Dir)
 }
 
-func (r *worldRank) fields(c *coder) {
-	number(c, 1, &r.Job)
-	number(c, 2, &r.App)
-	number(c, 3, &r.Host)
-	number(c, 4, &r.Node)
-	number(c, 5, &r.LocalRank)
-	number(c, 6, &r.NodeRank)
-	text(c, 7, &r.CPUs)
-	text(c, 8, &r.Locality)
+// rankColumns are the ranks of a world: a column for each of what they have, in which
+// neighbours differ by little, and texts once, however many ranks have them. There may be
+// thousands of ranks, of which thousands of nodes are told.
+type rankColumns struct {
+	ranks *[]world.Rank
+	texts [2][]string // that were read
+}
+
+func (r *rankColumns) fields(c *coder) {
+	if c.is(1, sized) {
+		var jobs []int
+		c.packed(1, &jobs)
+		*r.ranks = make([]world.Rank, len(jobs))
+	}
+	for i, of := range rankNumbers {
+		r.column(c, i+1, of)
+	}
+	for i, of := range rankTexts {
+		r.textColumn(c, len(rankNumbers)+1+2*i, &r.texts[i], of)
+	}
+}
+
+// rankNumbers and rankTexts are what ranks have, in the order of the columns. The first one
+// says how many ranks there are.
+var (
+	rankNumbers = [...]func(*world.Rank) *int{
+		func(r *world.Rank) *int { return &r.Job },
+		func(r *world.Rank) *int { return &r.App },
+		func(r *world.Rank) *int { return &r.Host },
+		func(r *world.Rank) *int { return &r.Node },
+		func(r *world.Rank) *int { return &r.LocalRank },
+		func(r *world.Rank) *int { return &r.NodeRank },
+	}
+	rankTexts = [...]func(*world.Rank) *string{
+		func(r *world.Rank) *string { return &r.CPUs },
+		func(r *world.Rank) *string { return &r.Locality },
+	}
+)
+
+// column is what all ranks have of something; behind the first there is none where all have 0.
+func (r *rankColumns) column(c *coder, num int, of func(*world.Rank) *int) {
+	var values []int
+	if !c.reading {
+		for i := range *r.ranks {
+			values = append(values, *of(&(*r.ranks)[i]))
+		}
+	}
+	if num > 1 && !slices.ContainsFunc(values, func(v int) bool { return v != 0 }) {
+		values = nil
+	}
+	c.packed(num, &values)
+	r.take(c, num, values, func(m *world.Rank, v int) bool { *of(m) = v; return true })
+}
+
+// textColumn is a list of texts, and a column of which of them each rank has. There is
+// neither where all are empty.
+func (r *rankColumns) textColumn(c *coder, num int, texts *[]string, of func(*world.Rank) *string) {
+	var which []int
+	if !c.reading {
+		*texts, which = r.distinct(of)
+	}
+	c.texts(num, texts)
+	c.packed(num+1, &which)
+	r.take(c, num+1, which, func(m *world.Rank, v int) bool {
+		if v < 0 || v >= len(*texts) {
+			return false
+		}
+		*of(m) = (*texts)[v]
+		return true
+	})
+}
+
+// distinct are the different texts of all ranks, and which of them each has; none where all
+// are empty.
+func (r *rankColumns) distinct(of func(*world.Rank) *string) (texts []string, which []int) {
+	known := make(map[string]int)
+	for i := range *r.ranks {
+		s := *of(&(*r.ranks)[i])
+		n, is := known[s]
+		if !is {
+			n = len(texts)
+			known[s], texts = n, append(texts, s)
+		}
+		which = append(which, n)
+	}
+	if len(texts) == 1 && texts[0] == "" {
+		return nil, nil
+	}
+	return texts, which
+}
+
+// take gives ranks a column that was just read, if it is this one.
+func (r *rankColumns) take(c *coder, num int, values []int, give func(m *world.Rank, v int) bool) {
+	if !c.is(num, sized) || c.err != nil {
+		return
+	}
+	if len(values) != len(*r.ranks) {
+		c.err = errBroken
+		return
+	}
+	for i, v := range values {
+		if !give(&(*r.ranks)[i], v) {
+			c.err = errBroken
+			return
+		}
+	}
 }
 
 func (p *procPart) fields(c *coder) {

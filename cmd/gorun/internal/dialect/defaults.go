@@ -2,9 +2,21 @@ package dialect
 
 import "slices"
 
-// fallback is a variable of torchrun that gives an option's default and has
+// fallback is a variable of another launcher that gives an option's default and has
 // neither of the usual names.
-type fallback struct{ option, variable string }
+type fallback struct {
+	option, variable string
+	// row is what stands for the option where the launcher has it as a variable alone.
+	row *Option
+}
+
+// of is the option in a dialect.
+func (f fallback) of(d *Dialect) *Option {
+	if f.row != nil {
+		return f.row
+	}
+	return d.exact(Spelling(f.option))
+}
 
 // defaults takes options from the environment, the stronger source first. Before
 // later programs of an MPMD job only what counts for one program is taken.
@@ -22,7 +34,7 @@ func (p *parser) defaults(whole bool) {
 	}
 	p.given, p.now = append(p.given, p.now...), p.now[:0:0]
 	for _, f := range p.dialect.fallbacks {
-		if o := p.dialect.exact(Spelling(f.option)); whole && !p.settled(o) && !slices.Contains(p.now, o) {
+		if o := f.of(p.dialect); whole && !p.settled(o) && !slices.Contains(p.now, o) {
 			p.fromVariable(o, f.variable)
 		}
 	}
@@ -50,7 +62,11 @@ func (p *parser) variable(o *Option) string {
 // settled reports whether a stronger source has given o, or another answer to
 // the same question.
 func (p *parser) settled(o *Option) bool {
-	return slices.ContainsFunc(p.given, func(g *Option) bool {
-		return g == o || o.family != familyNone && g.family == o.family
-	})
+	return slices.ContainsFunc(p.given, func(g *Option) bool { return g == o || g.family.settles(o.family) })
 }
+
+// answers has the value that is being read settle another question, too.
+func (p *parser) answers(f family) { p.now = append(p.now, &Option{family: f}) }
+
+// answered reports whether a stronger source has settled a question.
+func (p *parser) answered(f family) bool { return p.settled(&Option{family: f}) }

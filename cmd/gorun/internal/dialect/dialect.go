@@ -73,7 +73,7 @@ var (
 		},
 		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
 		fallbacks: []fallback{
-			{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+			{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
 		interpreters: gorunInterpreters, mpmd: true, subcommands: true,
 	}
@@ -150,37 +150,23 @@ var (
 )
 
 var (
-	mpirunFallbacks = []fallback{
-		{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-		{"timeout", "MPIEXEC_TIMEOUT"},
-		{"map-by", "OMPI_MCA_rmaps_base_mapping_policy"},
-		{"map-by", "PRTE_MCA_rmaps_default_mapping_policy"},
-		{"rank-by", "OMPI_MCA_rmaps_base_ranking_policy"},
-		{"bind-to", "OMPI_MCA_hwloc_base_binding_policy"},
-		{"bind-to", "PRTE_MCA_hwloc_default_binding_policy"},
-		{"oversubscribe", "OMPI_MCA_rmaps_base_oversubscribe"},
-		{"default-hostfile", "OMPI_MCA_orte_default_hostfile"},
-		{"default-hostfile", "PRTE_MCA_prte_default_hostfile"},
-		{"launcher-exec", "OMPI_MCA_plm_rsh_agent"},
-		{"launcher-exec", "PRTE_MCA_plm_ssh_agent"},
-		{"tag-output", "OMPI_MCA_orte_tag_output"},
-		{"timestamp-output", "OMPI_MCA_orte_timestamp_output"},
-		{"output-filename", "OMPI_MCA_orte_output_filename"},
-	}
-	mpiexecFallbacks = []fallback{
-		{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-		{"timeout", "MPIEXEC_TIMEOUT"},
-		{"timeout", "I_MPI_JOB_TIMEOUT"},
-		{"timeout", "I_MPI_MPIEXEC_TIMEOUT"},
-		{"hostfile", "HYDRA_HOST_FILE"},
-		{"hostfile", "I_MPI_HYDRA_HOST_FILE"},
-		{"ppn", "I_MPI_PERHOST"},
-	}
+	mpirunFallbacks = append([]fallback{
+		{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+		{option: "timeout", variable: "MPIEXEC_TIMEOUT"},
+	}, parameterVariables()...)
+	mpiexecFallbacks = append([]fallback{
+		{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+		{option: "timeout", variable: "MPIEXEC_TIMEOUT"},
+		{option: "timeout", variable: "I_MPI_JOB_TIMEOUT"},
+		{option: "timeout", variable: "I_MPI_MPIEXEC_TIMEOUT"},
+		{option: "hostfile", variable: "HYDRA_HOST_FILE"},
+		{option: "hostfile", variable: "I_MPI_HYDRA_HOST_FILE"},
+	}, hydraVariables()...)
 )
 
 var torchrunFallbacks = []fallback{
-	{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-	{"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+	{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+	{option: "shutdown-timeout", variable: "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
 }
 
 // Options yields the dialect's options, table after table.

@@ -200,7 +200,8 @@ func TestSpec(t *testing.T) {
 		"gorun --signals-to-handle SIGUSR1,term x": {SignalsToHandle: []string{"SIGUSR1", "SIGTERM"}},
 
 		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null x": {},
-		"gorun -use-hwthread-cpus --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x":               {},
+		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x":                                  {},
+		"gorun -use-hwthread-cpus x": {Place: job.PlaceWish{MapBy: placement.MapBy{Threads: true}}},
 		"gorun -bind-to none -map-by slot x": {Place: job.PlaceWish{
 			BindTo: placement.BindTo{Given: true, From: "-bind-to none"}, MapBy: placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
 		}},
@@ -217,8 +218,8 @@ func TestSpec(t *testing.T) {
 		"gorun --mpi none --world=job x": {MPI: job.MPINone},
 
 		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, Oversubscribe: true, TimeoutCode: 110},
-		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, Oversubscribe: true, TimeoutCode: 255},
-		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, Oversubscribe: true, TimeoutCode: 255},
+		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
+		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
 	} {
 		t.Run(line, func(t *testing.T) {
 			if strings.HasSuffix(line, " ") || !strings.HasSuffix(line, " x") {

@@ -21,7 +21,7 @@ type engineWish struct {
 
 // engineOption stands in the tables of all dialects that start ranks.
 var engineOption = Option{
-	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(),
+	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), family: familyEngine,
 	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") + " (default: the one whose variables are set)",
 	set:  (*parser).setEngine,
 }
@@ -170,6 +170,10 @@ func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 	if err != nil || slices.ContainsFunc(named, func(h hosts.Host) bool { return h.User != "" || h.Port != 0 }) {
 		p.remark(fmt.Sprintf("%s: with users or ports in %s all hosts are reached by SSH", found.Job, from))
 		return false
+	}
+	if p.someAppsOpen() {
+		p.mpi.moreHosts = true
+		chosen, from = slices.Clone(found.Hosts), found.From
 	}
 	p.takeEngineHosts(chosen, from)
 	return true

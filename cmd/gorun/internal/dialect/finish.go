@@ -85,8 +85,10 @@ func (p *parser) finish() (Invocation, error) {
 	case p.dialect.batches:
 		return p.finishBatch()
 	}
+	p.finishEnvironmentLists()
 	p.finishApps()
 	p.checkPrograms()
+	p.settleReach()
 	p.finishHosts()
 	p.finishAppHosts()
 	p.finishStore()
@@ -157,7 +159,10 @@ func (p *parser) finishCounts() {
 			spec.PerNode = job.Count{Kind: job.CountFixed, N: p.dialect.count, From: p.dialect.Name + "'s default"}
 		}
 	case total == 0 || perNode.Kind == job.CountUnset:
-	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && total <= perNode.N*nodes: // a limit, as to mpirun
+	case len(spec.Apps) == 1 && p.mpi.perNode.from != "" && isVariable(p.mpi.perNode.from) && perNode.Kind == job.CountFixed && total > perNode.N*nodes:
+		p.note(perNode.From + " does not count beside " + p.ranksFrom + ", which is more")
+		spec.PerNode = job.Count{}
+	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed): // a limit, as to mpirun
 	case len(spec.Apps) > 1:
 		p.problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
 	case perNode.Kind != job.CountFixed:

@@ -47,6 +47,14 @@ func (p *parser) finishHosts() {
 	p.checkMaxSlots(p.inv.Spec.Hosts)
 }
 
+// someAppsOpen reports whether the lists of hosts are those of some programs alone, and the
+// others have all that a resource manager gave. So Open MPI has it; of a host file its lists
+// leave the same part for all programs.
+func (p *parser) someAppsOpen() bool {
+	without := func(lists []arg) bool { return len(lists) == 0 }
+	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) && !slices.ContainsFunc(p.hostLists, func(a arg) bool { return isVariable(a.from) })
+}
+
 // hostsGiven reports whether the hosts were named, or meant to be.
 func (p *parser) hostsGiven() bool { return len(p.hostLists) > 0 || p.hostFile.from != "" }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gorun/launcher/job"
@@ -19,6 +18,16 @@ type mpiGiven struct {
 	perNode      arg // -ppn and its like
 	bare         arg // -genvnone and its like
 	preload      bool
+	threads      arg // --use-hwthread-cpus and its like
+	sshArgs      struct {
+		words []string
+		from  string
+	}
+	envLists     []environmentList
+	envDelimiter string
+	moreHosts    bool     // than the lists of programs name, as a resource manager gave them
+	rsh          arg      // a launcher that is rsh
+	listed       bool     // other hosts get the listed variables alone
 	idle         []string // options of GroupAccepted, and why they have nothing to do
 }
 
@@ -123,6 +132,7 @@ func (p *parser) setGPUsPerProc(a arg) error {
 		return errors.New("to hide all GPUs use -x CUDA_VISIBLE_DEVICES=")
 	}
 	p.inv.Spec.Place.Isolate = true
+	p.answers(familyIsolate)
 	return parseEach(&p.place().GPUsPerRank, a)
 }
 
@@ -149,7 +159,7 @@ var interfaceVariables = [...]string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
 
 func (p *parser) setInterface(a arg) error {
 	for _, name := range interfaceVariables {
-		p.export(a, name, a.value)
+		p.exportAlways(a, name, a.value)
 	}
 	if has := p.around.HasInterface; has != nil && a.value != "" && !has(a.value) {
 		p.note(a.from + ": this host has no network interface of that name; ip link lists them")
@@ -163,8 +173,13 @@ func (p *parser) setLauncher(a arg) error {
 	case "ssh", "fork", "user": // fork is how ranks of this host come, whatever the others do
 		return nil
 	case "rsh":
-		return p.setSSH(a)
+		p.mpi.rsh = a
+		return nil
 	case "slurm", "srun", "lsf", "blaunch", "sge", "qrsh", "pbs", "pbsdsh":
+		if p.answered(familyEngine) {
+			return nil
+		}
+		p.answers(familyEngine)
 		return p.setEngine(arg{value: managerOf[a.value], from: a.from})
 	}
 	return errors.New("gorun reaches other hosts by ssh, rsh, slurm, lsf, sge and pbs; for another program use --ssh 'CMD ...'")
@@ -194,11 +209,4 @@ func (p *parser) setPreloadFiles(a arg) error {
 		}
 	}
 	return nil
-}
-
-// isOn reads a parameter of Open MPI's that is a switch.
-func isOn(value string) bool {
-	on, err := parseSwitch(value)
-	n, numeric := strconv.Atoi(value)
-	return err == nil && on || numeric == nil && n != 0
 }

@@ -13,10 +13,15 @@ func (p *parser) export(a arg, name, value string) {
 	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, false)
 }
 
+// exportAlways does so for all programs, whichever the option stands before.
+func (p *parser) exportAlways(a arg, name, value string) {
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, true)
+}
+
 // exportIf does so where a flag is on.
 func (p *parser) exportIf(a arg, name, value string) error {
 	if a.on {
-		p.export(a, name, value)
+		p.exportAlways(a, name, value)
 	}
 	return nil
 }
@@ -65,10 +70,17 @@ func (p *parser) setEnvList(a arg) error {
 		return err
 	}
 	for _, name := range list {
-		p.addExport(job.Export{Name: name, From: a.from}, true)
+		p.addExport(job.Export{Name: name, From: a.from}, isGlobal(a))
 	}
 	a.on = true
 	return p.setEnvNone(a)
+}
+
+// isGlobal reports whether an option of Hydra's is for all programs: its name begins with g.
+// So are variables.
+func isGlobal(a arg) bool {
+	name := strings.TrimLeft(a.from, "-")
+	return name == a.from || strings.HasPrefix(name, "g")
 }
 
 // setEnvNone takes -genvnone and -envnone. Where there are several programs it holds for
@@ -81,9 +93,11 @@ func (p *parser) setEnvNone(a arg) error {
 	return nil
 }
 
-// finishBare has ranks inherit nothing.
+// finishBare has ranks inherit nothing. Called mpiexec nobody has to ask for what Hydra sends
+// to other hosts by default.
 func (p *parser) finishBare() {
 	if p.mpi.bare.from == "" {
+		p.inv.Spec.ExportUnlisted = p.dialect.slots == slotsOfHydra && !p.inv.Spec.ExportAll && !p.mpi.listed
 		return
 	}
 	p.inv.Spec.ExportsOnly = true
@@ -97,7 +111,7 @@ func (p *parser) finishBare() {
 func (p *parser) setEnvExcl(a arg) error {
 	list, err := namesIn(a)
 	for _, name := range list {
-		p.addExport(job.Export{Name: name, Remove: true, From: a.from}, strings.HasPrefix(strings.TrimLeft(a.from, "-"), "g"))
+		p.addExport(job.Export{Name: name, Remove: true, From: a.from}, isGlobal(a))
 	}
 	return err
 }
@@ -164,56 +178,6 @@ func parameter(a arg) (key, value string, err error) {
 		return "", "", errors.New("a parameter and its value are needed: --mca KEY VALUE")
 	}
 	return key, value, nil
-}
-
-// launcherParameter does what a parameter asks of the launcher; all others are a rank's
-// library's.
-func (p *parser) launcherParameter(key string, a arg) error {
-	switch key {
-	case "hwloc_base_binding_policy", "hwloc_default_binding_policy":
-		return p.setBindTo(a)
-	case "rmaps_base_mapping_policy", "rmaps_default_mapping_policy":
-		return p.setMapBy(a, a.value)
-	case "rmaps_base_ranking_policy", "rmaps_default_ranking_policy":
-		return p.setRankBy(a)
-	case "rmaps_base_oversubscribe", "rmaps_base_no_oversubscribe":
-		a.on = isOn(a.value)
-		return p.setOversubscribe(a, key == "rmaps_base_oversubscribe")
-	case "orte_default_hostfile", "prte_default_hostfile":
-		p.mpi.defaultHosts = a
-	case "plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent":
-		return p.setRSHAgent(a)
-	case "orte_tag_output":
-		a.on = isOn(a.value)
-		return p.setLabel(a, tagLabel)
-	case "orte_timestamp_output":
-		a.on = isOn(a.value)
-		return keep(&p.print.stamp, a)
-	case "orte_output_filename":
-		return p.setOutputDir(a, a.value)
-	case "hwloc_base_report_bindings", "orte_report_bindings":
-		a.on = isOn(a.value)
-		return p.setReportBindings(a)
-	}
-	return nil
-}
-
-// setRSHAgent takes Open MPI's list of programs that reach other hosts, the first that is
-// there; ssh alone is what gorun does by itself.
-func (p *parser) setRSHAgent(a arg) error {
-	for _, command := range strings.Split(a.value, ":") {
-		words, err := splitCommand(command)
-		if err != nil {
-			return err
-		}
-		if words[0] == "ssh" && len(words) == 1 {
-			return nil
-		}
-		if _, err := p.around.LookPath(words[0]); err == nil || !strings.Contains(a.value, ":") {
-			return p.setSSH(arg{value: command, from: a.from})
-		}
-	}
-	return errors.New("none of these programs is here")
 }
 
 // setTune reads files of parameters.

@@ -16,14 +16,13 @@ func (p *parser) setMapBy(a arg, value string) error {
 	if err != nil || value == "" {
 		return err
 	}
+	was := p.place().MapBy
 	m, err := placed("--map-by", arg{value: value}, placement.ParseMapBy)
 	if err != nil {
 		return err
 	}
-	if m.From = a.from; m.PE == 0 {
-		m.PE = p.place().MapBy.PE
-	}
-	was := p.place().MapBy
+	m.From, m.Threads = a.from, was.Threads
+	p.settleMapping(&m)
 	switch {
 	case was.Object != placement.AnyObject && m.Object == placement.AnyObject: // modifiers alone
 		was.Oversubscribe, was.NoOversubscribe, was.Span = was.Oversubscribe || m.Oversubscribe, was.NoOversubscribe || m.NoOversubscribe, was.Span || m.Span
@@ -35,6 +34,27 @@ func (p *parser) setMapBy(a arg, value string) error {
 	m.Oversubscribe, m.NoOversubscribe = m.Oversubscribe || was.Oversubscribe && !m.NoOversubscribe, m.NoOversubscribe || was.NoOversubscribe && !m.Oversubscribe
 	p.place().MapBy = m
 	return nil
+}
+
+// settleMapping leaves to a mapping what no stronger source has said in another way, and
+// has it answer what it says beside the object.
+func (p *parser) settleMapping(m *placement.MapBy) {
+	was := p.place().MapBy
+	if p.answered(familyPE) || m.PE == 0 {
+		m.PE = was.PE
+	} else {
+		p.answers(familyPE)
+	}
+	if m.Oversubscribe || m.NoOversubscribe {
+		if p.answered(familyOversubscribe) {
+			m.Oversubscribe, m.NoOversubscribe = false, false
+		} else {
+			p.answers(familyOversubscribe)
+		}
+	}
+	if small := m.Object == placement.ByCore || m.Object == placement.ByThread && m.PPR == 0; small && m.PE > 1 && p.answered(familyPE) {
+		m.Object, m.From = placement.AnyObject, was.From // a variable's, which has no room for what was typed
+	}
 }
 
 // contradicts reports whether two options of different names, both typed, say different
@@ -68,6 +88,7 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 		lower := strings.ToLower(field)
 		switch file, isFile := strings.CutPrefix(lower, "file="); {
 		case isFile && strings.EqualFold(fields[0], "rankfile"):
+			p.answers(familyRankFile)
 			return "", p.setRankFile(arg{value: field[len(field)-len(file):], from: a.from})
 		case lower == "nolocal":
 			p.mpi.nolocal = a
@@ -75,8 +96,13 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 			p.dryRun = true
 		case lower == "display", lower == "displaydevel":
 			p.inv.Display.Map = true
-		case lower == "hwtcpus", lower == "corecpus", lower == "inherit", lower == "noinherit", lower == "ordered":
-			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+" is left out: gorun counts cores, and hardware threads where ranks are mapped to those")
+		case lower == "hwtcpus":
+			a.on = true
+			if err := p.setThreads(a); err != nil {
+				return "", err
+			}
+		case lower == "corecpus", lower == "inherit", lower == "noinherit", lower == "ordered":
+			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+" is left out: gorun counts cores, and hardware threads where ranks are mapped to those or hwtcpus is there")
 		default:
 			left = append(left, field)
 		}
@@ -109,6 +135,16 @@ func (p *parser) setPE(a arg) error {
 	if m.From == "" {
 		m.From = a.from
 	}
+	return nil
+}
+
+// setThreads has hardware threads counted where Open MPI counts cores.
+func (p *parser) setThreads(a arg) error {
+	if !a.on {
+		return nil
+	}
+	p.mpi.threads = a
+	p.place().MapBy.Threads = true
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package dialect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Group is a heading of the help.
 type Group uint8
@@ -75,7 +78,57 @@ const (
 	familyLabel
 	familyLoudness
 	familyFiles
+	familyMap
+	familyRank
+	familyBind
+	familyNUMA
+	familyCPUs
+	familyPE
+	familyGPUs
+	familyRankFile
+	familyThreads
+	familyMemory
+	familyOversubscribe
+	familyNoLocal
+	familyDefaultHosts
+	familySSH
+	familySSHArgs
+	familySSHTimeout
+	familyEngine
+	familyExport
+	familyDir
+	familyStdin
+	familyFailure
+	familyDryRun
+	familyPerHost
+	familyIsolate
+	families // their number
 )
+
+// exclusive are families of which an answer to one is none beside that of another: what a
+// rank is bound to is said in one way.
+var exclusive = [...][2]family{
+	{familyNUMA, familyMap},
+	{familyNUMA, familyBind},
+	{familyNUMA, familyCPUs},
+	{familyRankFile, familyMap},
+	{familyRankFile, familyBind},
+	{familyRankFile, familyRank},
+	{familyRankFile, familyNUMA},
+	{familyRankFile, familyCPUs},
+	{familyRankFile, familyPE},
+	{familyCPUs, familyBind},
+	{familyCPUs, familyPE},
+	{familyNUMA, familyPE},
+}
+
+// settles reports whether an answer of one family leaves no room for one of another.
+func (f family) settles(other family) bool {
+	if f == familyNone || other == familyNone {
+		return false
+	}
+	return f == other || slices.Contains(exclusive[:], [2]family{f, other}) || slices.Contains(exclusive[:], [2]family{other, f})
+}
 
 // Option is one row of a dialect's table.
 type Option struct {

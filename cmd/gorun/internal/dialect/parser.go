@@ -48,6 +48,7 @@ type parser struct {
 	level   level
 	given   []*Option // on levels above this one
 	now     []*Option // on this level
+	whole   []*Option // that were typed for the whole job, before the first program
 
 	inv      Invocation
 	app      job.App  // of the current program
@@ -128,7 +129,7 @@ func (p *parser) parse(args []string) {
 // program reads the options of one program and adds it to the job.
 func (p *parser) program(r rewritten, first bool) {
 	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
-	p.given, p.now, p.level, p.later = nil, nil, levelFlags, !first
+	p.given, p.now, p.level, p.later = slices.Clone(p.whole), nil, levelFlags, !first
 	p.appHosts = append(p.appHosts, nil)
 	for _, err := range r.problems {
 		p.problem(err)
@@ -143,6 +144,9 @@ func (p *parser) program(r rewritten, first bool) {
 	p.swallowed = ""
 	if n := len(r.options); len(r.program) == 0 && n > 0 {
 		p.swallowed = r.options[n-1].swallowed()
+	}
+	if first {
+		p.whole = slices.DeleteFunc(slices.Clone(p.now), func(o *Option) bool { return o.block })
 	}
 	p.defaults(first)
 	p.addApp(r.program)

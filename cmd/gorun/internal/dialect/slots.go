@@ -38,9 +38,11 @@ func (p *parser) finishApps() {
 }
 
 // finishAppHosts gives programs the hosts that their own options name. Where only those
-// before the first program name some, they hold for all.
+// before the first program name some, they hold for all, unless a resource manager gave more.
 func (p *parser) finishAppHosts() {
-	if !slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []arg) bool { return len(lists) > 0 }) {
+	named := func(lists []arg) bool { return len(lists) > 0 }
+	firstAlone := p.someAppsOpen() && p.mpi.moreHosts
+	if !firstAlone && !slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], named) {
 		return
 	}
 	spec := &p.inv.Spec
@@ -117,6 +119,9 @@ func (p *parser) finishSlots() {
 		return
 	}
 	spec.PerNode = job.Count{Kind: job.CountCore, From: "mpirun's default"}
+	if p.mpi.threads.from != "" {
+		spec.PerNode = job.Count{Kind: job.CountCPU, From: p.mpi.threads.from}
+	}
 }
 
 // oneSlotEach gives each host behind -H a slot, as every mpirun does.
@@ -138,6 +143,13 @@ func (p *parser) limitPerNode() {
 	}
 	several := len(spec.Apps) > 1
 	if p.mpi.perNode.from == "" || total == 0 || p.dialect.slots != slotsOfHydra && !several {
+		return
+	}
+	if spec.PerNode.Kind != job.CountFixed { // how many that are is seen on the hosts
+		if several {
+			p.note(p.mpi.perNode.from + " does not count beside the numbers of several programs")
+			spec.PerNode = job.Count{}
+		}
 		return
 	}
 	each := spec.PerNode.N

@@ -11,7 +11,7 @@ import (
 // endTable is what gorun has of its own on the end of ranks and of jobs.
 var endTable = []Option{
 	{
-		Names: []string{"on-failure"}, Group: GroupEnd, Value: "stop|continue", Choices: []string{"stop", "continue"},
+		Names: []string{"on-failure"}, Group: GroupEnd, Value: "stop|continue", Choices: []string{"stop", "continue"}, family: familyFailure,
 		Help: "what the failure of a rank means for the others: stop ends the job, with continue they go on and the job ends with the first one's exit code (default: stop)",
 		set: func(p *parser, a arg) error {
 			p.inv.Spec.Policy.Continue = a.value == "continue"

@@ -50,6 +50,7 @@ func hostsCommand(args []string, around Surroundings) (Invocation, error) {
 
 // finishHostsCheck makes an Invocation of the options of gorun hosts check.
 func (p *parser) finishHostsCheck() (Invocation, error) {
+	p.settleReach()
 	p.finishHosts()
 	p.finishReach()
 	if !p.hostsGiven() && !p.engine.hosts {

@@ -13,22 +13,22 @@ var hydraTable = []Option{
 		set:  func(p *parser, a arg) error { return p.setEnv(a, false) },
 	},
 	{
-		Names: []string{"genvlist"}, Group: GroupMPI, Value: "NAME,...", from: varNone,
+		Names: []string{"genvlist"}, Group: GroupMPI, Value: "NAME,...", from: varNone, family: familyExport,
 		Help: "of this environment ranks get these variables alone",
 		set:  (*parser).setEnvList,
 	},
 	{
-		Names: []string{"envlist"}, Group: GroupMPI, Value: "NAME,...", from: varNone, block: true,
+		Names: []string{"envlist"}, Group: GroupMPI, Value: "NAME,...", from: varNone, block: true, family: familyExport,
 		Help: "the same, for the job of one program",
 		set:  (*parser).setEnvList,
 	},
 	{
-		Names: []string{"genvnone"}, Group: GroupMPI, from: varNone,
+		Names: []string{"genvnone"}, Group: GroupMPI, from: varNone, family: familyExport,
 		Help: "ranks get nothing of this environment, but what other options give them",
 		set:  (*parser).setEnvNone,
 	},
 	{
-		Names: []string{"envnone"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"envnone"}, Group: GroupMPI, from: varNone, block: true, family: familyExport,
 		Help: "the same, for the job of one program",
 		set:  (*parser).setEnvNone,
 	},
@@ -58,7 +58,7 @@ var hydraTable = []Option{
 		set:  (*parser).setPerNodeOne,
 	},
 	{
-		Names: []string{"rr"}, Group: GroupMPI, from: varNone,
+		Names: []string{"rr"}, Group: GroupMPI, from: varNone, family: familyMap,
 		Help: "ranks go round the nodes, as with --map-by node",
 		set:  func(p *parser, a arg) error { return p.setMapWord(a, "node") },
 	},
@@ -73,22 +73,22 @@ var hydraTable = []Option{
 		set:  func(p *parser, a arg) error { p.hostFile = a; return nil },
 	},
 	{
-		Names: []string{"gwdir"}, Group: GroupMPI, Value: "DIR", dirs: true, from: varNone,
+		Names: []string{"gwdir"}, Group: GroupMPI, Value: "DIR", dirs: true, from: varNone, family: familyDir,
 		Help: "the same as --chdir, for all programs",
 		set:  func(p *parser, a arg) error { return text(&p.inv.Spec.Dir, a) },
 	},
 	{
-		Names: []string{"binding"}, Group: GroupMPI, Value: "OBJECT", from: varNone, block: true,
+		Names: []string{"binding"}, Group: GroupMPI, Value: "OBJECT", from: varNone, block: true, family: familyBind,
 		Help: "the same as --bind-to",
 		set:  (*parser).setBindTo,
 	},
 	{
-		Names: []string{"membind"}, Group: GroupMPI, Value: "POLICY", from: varNone,
+		Names: []string{"membind"}, Group: GroupMPI, Value: "POLICY", from: varNone, family: familyMemory,
 		Help: "the same as --bind-mem: none, firsttouch, bind, interleave",
 		set:  (*parser).setMembind,
 	},
 	{
-		Names: []string{"gpus-per-proc", "g"}, Group: GroupMPI, Value: "N|AUTO", from: varNone,
+		Names: []string{"gpus-per-proc", "g"}, Group: GroupMPI, Value: "N|AUTO", from: varNone, family: familyGPUs,
 		Help: "the same as --gpus-per-rank N --isolate-gpus",
 		set:  (*parser).setGPUsPerProc,
 	},
@@ -108,17 +108,17 @@ var hydraTable = []Option{
 		set:  (*parser).setLauncher,
 	},
 	{
-		Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Group: GroupMPI, Value: "'CMD ...'", from: varNone,
+		Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Group: GroupMPI, Value: "'CMD ...'", from: varNone, family: familySSH,
 		Help: "the same as --ssh",
 		set:  (*parser).setSSH,
 	},
 	{
-		Names: []string{"rmk"}, Group: GroupMPI, Value: "NAME", from: varNone,
+		Names: []string{"rmk"}, Group: GroupMPI, Value: "NAME", from: varNone, family: familyEngine,
 		Help: "the same as --engine; user is none",
 		set:  (*parser).setRMK,
 	},
 	{
-		Names: []string{"disable-auto-cleanup", "dac"}, Group: GroupMPI, from: varNone,
+		Names: []string{"disable-auto-cleanup", "dac"}, Group: GroupMPI, from: varNone, family: familyFailure,
 		Help: "the same as --on-failure continue",
 		set:  func(p *parser, a arg) error { p.inv.Spec.Policy.Continue = a.on; return nil },
 	},
@@ -172,12 +172,12 @@ var (
 	}
 	mpiexecTable = []Option{
 		{
-			Names: []string{"s"}, Group: GroupMPI, Value: "all|RANK", from: varNone,
+			Names: []string{"s"}, Group: GroupMPI, Value: "all|RANK", from: varNone, family: familyStdin,
 			Help: "which ranks read standard input",
 			set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
 		},
 		{
-			Names: []string{"debug"}, Group: GroupMPI, from: varNone,
+			Names: []string{"debug"}, Group: GroupMPI, from: varNone, family: familyLoudness,
 			Help: "the same as -v",
 			set:  (*parser).setVerbose,
 		},

@@ -32,9 +32,9 @@ var mpiTable = []Option{
 		set:  (*parser).setExport,
 	},
 	{
-		Names: []string{"use-hwthread-cpus"}, Group: GroupAccepted, from: varNone,
-		Help: "gorun never refuses ranks for want of cores",
-		set:  func(*parser, arg) error { return nil },
+		Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, from: varNone, family: familyThreads,
+		Help: "hardware threads are counted where Open MPI counts cores: ranks where no number says, and pe=N of --map-by",
+		set:  (*parser).setThreads,
 	},
 	{
 		Names: []string{"allow-run-as-root"}, Group: GroupAccepted, from: varNone,
@@ -66,18 +66,27 @@ func (p *parser) setHosts(a arg) error {
 
 // setExport takes -x NAME and -x NAME=VALUE.
 func (p *parser) setExport(a arg) error {
-	name, value, given := strings.Cut(a.value, "=")
-	switch {
-	case name == "":
-		return errors.New("the name of a variable is missing")
-	case strings.Contains(strings.TrimSuffix(name, "*"), "*"), given && strings.Contains(name, "*"):
-		return errors.New("a pattern is the beginning of a name with * behind it")
-	case strings.ContainsRune(a.value, 0):
-		return errors.New("a variable cannot hold a zero byte")
+	e, err := exportOf(a.value)
+	if err != nil {
+		return err
 	}
-	p.addExport(job.Export{Name: name, Value: value, HasValue: given}, false)
-	if p.dialect.batches && !given {
-		return p.checkBatchExport(a, name)
+	p.addExport(e, false)
+	if p.dialect.batches && !e.HasValue {
+		return p.checkBatchExport(a, e.Name)
 	}
 	return nil
+}
+
+// exportOf reads NAME, PRE* or NAME=VALUE.
+func exportOf(value string) (e job.Export, err error) {
+	e.Name, e.Value, e.HasValue = strings.Cut(value, "=")
+	switch {
+	case e.Name == "":
+		err = errors.New("the name of a variable is missing")
+	case strings.Contains(strings.TrimSuffix(e.Name, "*"), "*"), e.HasValue && strings.Contains(e.Name, "*"):
+		err = errors.New("a pattern is the beginning of a name with * behind it")
+	case strings.ContainsRune(value, 0):
+		err = errors.New("a variable cannot hold a zero byte")
+	}
+	return e, err
 }

@@ -49,87 +49,87 @@ var openmpiTable = []Option{
 		set:  (*parser).setProgramFile,
 	},
 	{
-		Names: []string{"default-hostfile"}, Group: GroupMPI, Value: "FILE", from: varNone,
+		Names: []string{"default-hostfile"}, Group: GroupMPI, Value: "FILE", from: varNone, family: familyDefaultHosts,
 		Help: "the host file where nothing else names hosts",
 		set:  func(p *parser, a arg) error { p.mpi.defaultHosts = a; return text(new(string), a) },
 	},
 	{
-		Names: []string{"nooversubscribe"}, Group: GroupMPI, from: varNone,
+		Names: []string{"nooversubscribe"}, Group: GroupMPI, from: varNone, family: familyOversubscribe,
 		Help: "refuse more ranks than slots or CPUs",
 		set:  func(p *parser, a arg) error { return p.setOversubscribe(a, false) },
 	},
 	{
-		Names: []string{"nolocal", "skip-launch-node"}, Group: GroupMPI, from: varNone,
+		Names: []string{"nolocal", "skip-launch-node"}, Group: GroupMPI, from: varNone, family: familyNoLocal,
 		Help: "no rank on this host",
 		set:  func(p *parser, a arg) error { return keep(&p.mpi.nolocal, a) },
 	},
 	{
-		Names: []string{"bynode"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"bynode"}, Group: GroupMPI, from: varNone, block: true, family: familyMap,
 		Help: "the same as --map-by node",
 		set:  func(p *parser, a arg) error { return p.setMapWord(a, "node") },
 	},
 	{
-		Names: []string{"byslot"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"byslot"}, Group: GroupMPI, from: varNone, block: true, family: familyMap,
 		Help: "the same as --map-by slot",
 		set:  func(p *parser, a arg) error { return p.setMapWord(a, "slot") },
 	},
 	{
-		Names: []string{"bycore"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"bycore"}, Group: GroupMPI, from: varNone, block: true, family: familyMap,
 		Help: "the same as --map-by core",
 		set:  func(p *parser, a arg) error { return p.setMapWord(a, "core") },
 	},
 	{
-		Names: []string{"bysocket"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"bysocket"}, Group: GroupMPI, from: varNone, block: true, family: familyMap,
 		Help: "the same as --map-by socket",
 		set:  func(p *parser, a arg) error { return p.setMapWord(a, "socket") },
 	},
 	{
-		Names: []string{"bind-to-core"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"bind-to-core"}, Group: GroupMPI, from: varNone, block: true, family: familyBind,
 		Help: "the same as --bind-to core",
 		set:  func(p *parser, a arg) error { return p.setBindWord(a, "core") },
 	},
 	{
-		Names: []string{"bind-to-socket"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"bind-to-socket"}, Group: GroupMPI, from: varNone, block: true, family: familyBind,
 		Help: "the same as --bind-to socket",
 		set:  func(p *parser, a arg) error { return p.setBindWord(a, "socket") },
 	},
 	{
-		Names: []string{"bind-to-none"}, Group: GroupMPI, from: varNone, block: true,
+		Names: []string{"bind-to-none"}, Group: GroupMPI, from: varNone, block: true, family: familyBind,
 		Help: "the same as --bind-to none",
 		set:  func(p *parser, a arg) error { return p.setBindWord(a, "none") },
 	},
 	{
-		Names: []string{"cpus-per-proc"}, Group: GroupMPI, Value: "N", from: varNone, block: true,
+		Names: []string{"cpus-per-proc"}, Group: GroupMPI, Value: "N", from: varNone, block: true, family: familyPE,
 		Help: "cores of each rank, as pe=N of --map-by",
 		set:  (*parser).setPE,
 	},
 	{
-		Names: []string{"npersocket"}, Group: GroupMPI, Value: "N", from: varNone, block: true,
+		Names: []string{"npersocket"}, Group: GroupMPI, Value: "N", from: varNone, block: true, family: familyMap,
 		Help: "the same as --map-by ppr:N:socket",
 		set:  func(p *parser, a arg) error { return p.setMapBy(a, "ppr:"+a.value+":socket") },
 	},
 	{
-		Names: []string{"ppr"}, Group: GroupMPI, Value: "N:OBJECT", from: varNone, block: true,
+		Names: []string{"ppr"}, Group: GroupMPI, Value: "N:OBJECT", from: varNone, block: true, family: familyMap,
 		Help: "the same as --map-by ppr:N:OBJECT",
 		set:  func(p *parser, a arg) error { return p.setMapBy(a, "ppr:"+a.value) },
 	},
 	{
-		Names: []string{"do-not-launch"}, Group: GroupMPI, from: varNone,
+		Names: []string{"do-not-launch"}, Group: GroupMPI, from: varNone, family: familyDryRun,
 		Help: "the same as --dry-run",
 		set:  func(p *parser, a arg) error { p.dryRun = p.dryRun || a.on; return nil },
 	},
 	{
-		Names: []string{"enable-recovery"}, Group: GroupMPI, from: varNone,
+		Names: []string{"enable-recovery"}, Group: GroupMPI, from: varNone, family: familyFailure,
 		Help: "the same as --on-failure continue",
 		set:  func(p *parser, a arg) error { p.inv.Spec.Policy.Continue = a.on; return nil },
 	},
 	{
-		Names: []string{"fwd-environment"}, Group: GroupMPI, from: varNone,
+		Names: []string{"fwd-environment"}, Group: GroupMPI, from: varNone, family: familyExport,
 		Help: "the same as --export-all",
-		set:  func(p *parser, a arg) error { p.inv.Spec.ExportAll = a.on; return nil },
+		set:  (*parser).setExportAll,
 	},
 	{
-		Names: []string{"spawn-timeout"}, Group: GroupMPI, Value: "SECONDS", from: varNone,
+		Names: []string{"spawn-timeout"}, Group: GroupMPI, Value: "SECONDS", from: varNone, family: familySSHTimeout,
 		Help: "the same as --ssh-timeout",
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.Reach.Timeout, err = parseWithin(a.value, minReachTimeout, maxReachTimeout)
@@ -160,7 +160,7 @@ var openmpiTable = []Option{
 		Names: []string{"stream-buffering"}, Group: GroupMPI, Value: "0|1|2", Choices: []string{"0", "1", "2"}, from: varNone,
 		Help: "how ranks of Open MPI 5 buffer their output: not, by lines, or in full",
 		set: func(p *parser, a arg) error {
-			p.export(a, "OMPI_MCA_ompi_stream_buffering", a.value)
+			p.exportAlways(a, "OMPI_MCA_ompi_stream_buffering", a.value)
 			return oneOf(a.value, "0", "1", "2")
 		},
 	},

@@ -11,7 +11,7 @@ import (
 // ownTable holds the options that gorun adds in every dialect.
 var ownTable = []Option{
 	{
-		Names: []string{"chdir", "wdir", "wd"}, Group: GroupProgram, Value: "DIR", dirs: true, block: true,
+		Names: []string{"chdir", "wdir", "wd"}, Group: GroupProgram, Value: "DIR", dirs: true, block: true, family: familyDir,
 		Help: "working directory of the ranks, -wdir of mpirun (default: this one)",
 		set:  func(p *parser, a arg) error { return text(&p.app.Dir, a) },
 	},
@@ -41,7 +41,7 @@ var ownTable = []Option{
 		set:  (*parser).setWorld,
 	},
 	{
-		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"},
+		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANK", Choices: []string{"all", "none"}, family: familyStdin,
 		Help: "which ranks read standard input (default: 0)",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
 	},
@@ -68,10 +68,15 @@ var ownTable = []Option{
 	{
 		Names: []string{"report"}, Group: GroupEnd, Value: "FILE",
 		Help: "write how the job ended to FILE, as JSON",
-		set:  func(p *parser, a arg) error { return text(&p.inv.Report, a) },
+		set: func(p *parser, a arg) error {
+			if p.dryRun && p.level != levelFlags {
+				return nil // a variable's, and nothing ends
+			}
+			return text(&p.inv.Report, a)
+		},
 	},
 	{
-		Names: []string{"dry-run"}, Group: GroupLook,
+		Names: []string{"dry-run"}, Group: GroupLook, family: familyDryRun,
 		Help: "print the plan and stop: host, GPU, CPUs, command, environment of each rank, with reasons",
 		set:  func(p *parser, a arg) error { p.dryRun = a.on; return nil },
 	},

@@ -14,12 +14,12 @@ import (
 // mpirun, Hydra and torchrun spell them; gorun topo shows what they come to.
 var placeTable = append(placeOptions(varGorun), []Option{
 	{
-		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
+		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"}, family: familyMemory,
 		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
 		set:  (*parser).setMemory,
 	},
 	{
-		Names: []string{"isolate-gpus"}, Group: GroupPlaces,
+		Names: []string{"isolate-gpus"}, Group: GroupPlaces, family: familyIsolate,
 		Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever LOCAL_RANK is",
 		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Isolate = a.on; return nil },
 	},
@@ -53,22 +53,22 @@ func (p *parser) setMemory(a arg) error {
 func placeOptions(from variables) []Option {
 	return []Option{
 		{
-			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true,
+			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true, family: familyMap,
 			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
 			set:  func(p *parser, a arg) error { return p.setMapBy(a, a.value) },
 		},
 		{
-			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true,
+			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true, family: familyBind,
 			Help: "the CPUs of which object each rank gets: none, hwthread, core, l2cache, l3cache, numa, package",
 			set:  (*parser).setBindTo,
 		},
 		{
-			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true,
+			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true, family: familyRank,
 			Help: "in which order ranks are numbered: as in --map-by, or fill, span",
 			set:  (*parser).setRankBy,
 		},
 		{
-			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from), block: true,
+			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from), block: true, family: familyNUMA,
 			Help: "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
 			set: func(p *parser, a arg) (err error) {
 				p.place().NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
@@ -76,12 +76,12 @@ func placeOptions(from variables) []Option {
 			},
 		},
 		{
-			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from, block: true,
+			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from, block: true, family: familyCPUs,
 			Help: "CPUs of each rank, in whole cores",
 			set:  func(p *parser, a arg) error { return parseEach(&p.place().CPUsPerRank, a) },
 		},
 		{
-			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from, block: true,
+			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", from: from, block: true, family: familyGPUs,
 			Help: "GPUs of each rank",
 			set:  func(p *parser, a arg) error { return parseEach(&p.place().GPUsPerRank, a) },
 		},
@@ -95,7 +95,7 @@ func placeOptions(from variables) []Option {
 			},
 		},
 		{
-			Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", from: from,
+			Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", from: from, family: familyRankFile,
 			Help: "a place for each rank, as a rank file of mpirun says it",
 			set:  (*parser).setRankFile,
 		},

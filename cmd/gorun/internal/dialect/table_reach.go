@@ -3,6 +3,8 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"gorun/launcher/job"
@@ -17,7 +19,7 @@ var reachTable = []Option{
 		set:  (*parser).setExclude,
 	},
 	{
-		Names: []string{"oversubscribe"}, Group: GroupHosts,
+		Names: []string{"oversubscribe"}, Group: GroupHosts, family: familyOversubscribe,
 		Help: "allow more ranks than the hosts have slots",
 		set:  func(p *parser, a arg) error { return p.setOversubscribe(a, true) },
 	},
@@ -30,7 +32,7 @@ var reachTable = []Option{
 		},
 	},
 	{
-		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'",
+		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", family: familySSH,
 		Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, {port} filled in",
 		set:  (*parser).setSSH,
 	},
@@ -50,7 +52,7 @@ var reachTable = []Option{
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Reach.AtOnce, err = parseRanks(a.value); return err },
 	},
 	{
-		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D",
+		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", family: familySSHTimeout,
 		Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f)", job.DefaultReachTimeout.Seconds()),
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.Reach.Timeout, err = parseWithin(a.value, minReachTimeout, maxReachTimeout)
@@ -73,9 +75,9 @@ var reachTable = []Option{
 		},
 	},
 	{
-		Names: []string{"export-all", "genvall", "envall"}, Group: GroupReach,
+		Names: []string{"export-all", "genvall", "envall"}, Group: GroupReach, family: familyExport,
 		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in docs/environment.md, and -x)",
-		set:  func(p *parser, a arg) error { p.inv.Spec.ExportAll = a.on; return nil },
+		set:  (*parser).setExportAll,
 	},
 }
 
@@ -139,8 +141,55 @@ func (p *parser) setSSH(a arg) (err error) {
 	return err
 }
 
+// setExportAll takes the whole environment, or the list where another launcher would have
+// sent more.
+func (p *parser) setExportAll(a arg) error {
+	p.inv.Spec.ExportAll, p.mpi.listed = a.on, !a.on
+	return nil
+}
+
+// settleReach: of gorun's own SSH and a program in its place what was typed counts.
+func (p *parser) settleReach() {
+	given, reach := &p.reach, &p.inv.Spec.Reach
+	if rsh := p.mpi.rsh; rsh.from != "" && (given.command == "" || strings.HasPrefix(given.command, "GORUN_") && !isVariable(rsh.from)) {
+		given.command, reach.Command = rsh.from, []string{rsh.value}
+	}
+	own := joinWords(given.config, given.acceptNew)
+	weakOwn := own != "" && (given.config == "" || isVariable(given.config)) && (given.acceptNew == "" || isVariable(given.acceptNew))
+	args := p.mpi.sshArgs.from
+	typed := given.command != "" && !isVariable(given.command) || args != "" && !isVariable(args)
+	switch {
+	case own == "" || weakOwn != typed: // one of them, or both as strong
+	case typed:
+		p.remark(own + " does not count beside " + joinWords(given.command, args))
+		given.config, given.acceptNew, reach.SSHConfig, reach.AcceptNew = "", "", "", false
+	case joinWords(given.command, args) != "":
+		p.remark(joinWords(given.command, args) + " does not count beside " + own)
+		given.command, reach.Command, p.mpi.sshArgs.from = "", nil, ""
+	}
+}
+
+// addSSHArgs puts arguments behind the command that reaches other hosts, or behind the ssh
+// that they make it.
+func (p *parser) addSSHArgs() {
+	args, reach := p.mpi.sshArgs, &p.inv.Spec.Reach
+	byEngine := p.reach.command == "" && reach.Engine != nil && (reach.Engine.Once != nil || reach.Command != nil)
+	switch {
+	case args.from == "":
+	case byEngine:
+		p.remark(args.from + " has nothing to do: " + reach.Engine.Job + " starts the agents")
+	case slices.ContainsFunc(reach.Command, func(word string) bool { return strings.Contains(word, "{host}") }):
+		p.problem(fmt.Errorf("%s: %s says itself where the host stands: write the arguments into it", args.from, p.reach.command))
+	case p.reach.command != "":
+		reach.Command = slices.Concat(reach.Command, args.words)
+	default:
+		p.reach.command, reach.Command = args.from, append([]string{"ssh"}, args.words...)
+	}
+}
+
 // finishReach: an external program knows nothing of gorun's own SSH.
 func (p *parser) finishReach() {
+	p.addSSHArgs()
 	if p.reach.command == "" {
 		return
 	}

@@ -20,25 +20,17 @@ import (
 	"gorun/launcher/internal/transport/remote"
 )
 
-// TestMain makes the test program the agent that is copied: it says its arguments
-// and then echoes.
+// folder is where TestMain puts what is to be copied.
+var folder string
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "--version" {
-		os.Exit(0)
+	var err error
+	if folder, err = os.MkdirTemp("", "gorun-bootstrap-"); err != nil {
+		panic(err)
 	}
-	if len(os.Args) > 1 && os.Args[1] == "agent" {
-		fmt.Printf("%q\n", os.Args[1:])
-		if slices.Contains(os.Args, "where") {
-			fmt.Println(os.Executable())
-			os.Exit(0)
-		}
-		io.Copy(os.Stdout, os.Stdin)
-		os.Exit(0)
-	}
-	if exe, err := os.Executable(); err != nil || filepath.Base(exe) == "gorun" {
-		os.Exit(3) // a copy never runs tests, which would copy it
-	}
-	os.Exit(m.Run())
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
 }
 
 // layerShells are login shells other than sh.
@@ -169,18 +161,21 @@ func (p *process) Close() error {
 	return p.out.Close()
 }
 
-// itself is this test program, as what is to be copied.
-var itself = sync.OnceValues(func() (Program, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return Program{}, err
+// agent is a small program that says its arguments and then echoes. The test program itself would be ten times as long, and a race
+// detector starts slowly.
+var agent = sync.OnceValues(func() (Program, error) {
+	path := filepath.Join(folder, "agent")
+	build := exec.Command("go", "build", "-o", path, "./testdata/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return Program{}, fmt.Errorf("%w: %s", err, out)
 	}
-	b, err := ReadBuild(exe)
+	b, err := ReadBuild(path)
 	return Program{Version: "v1.2-test", Builds: []Build{b}}, err
 })
 
 func config(t *testing.T, args ...string) Config {
-	p, err := itself()
+	p, err := agent()
 	require.NoError(t, err)
 	return Config{Program: p, Args: append([]string{"agent"}, args...)}
 }

@@ -72,7 +72,7 @@ func TestReadsWhatAProgramNeeds(t *testing.T) {
 	_, err = ReadBuild(path)
 	require.ErrorContains(t, err, "is no Linux program")
 
-	own, err := itself()
+	own, err := agent()
 	require.NoError(t, err)
 	require.Equal(t, runtime.GOARCH, own.Builds[0].Arch)
 }

@@ -29,8 +29,9 @@ func TestArgumentsAreNeverShell(t *testing.T) {
 }
 
 func TestInstalledAgent(t *testing.T) {
-	exe, err := os.Executable()
+	program, err := agent()
 	require.NoError(t, err)
+	exe := program.Builds[0].Path
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
 		odd := filepath.Join(m.home, `it's $(here)!`)
@@ -193,7 +194,7 @@ func TestProgramThatEndsAtOnce(t *testing.T) {
 
 func TestCopyThatDoesNotRunThere(t *testing.T) {
 	m, c := newMachine(t, "sh"), config(t)
-	c.Check = []string{"-test.nosuchflag"}
+	c.Check = []string{"broken"}
 	c.Program.Builds = []Build{c.Program.Builds[0]}
 	c.Program.Builds[0].Loader = "/lib64/ld.so"
 	_, err := Start(deadline(t), m, c)

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
+)
+
+// A rank that waits for a page of a file system which is gone cannot be looked at, nor can
+// others wait for that: they get their signals.
+func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
+	m, _, _ := fakeMPI(t)
+	j := m.job
+	hangs, healthy := asleep(t), asleep(t)
+	j.signals.engine = &engineSignals{}
+	j.group, _ = process.NewGroup(process.Config{Sink: (*sink)(j)})
+	j.enrol([]wire.Row{{Rank: 5}, {Rank: 6}}, []wire.App{{}})
+	j.rank(5).pid.Store(int32(hangs))
+	j.rank(6).pid.Store(int32(healthy))
+	t.Cleanup(func() { _ = j.group.Close() })
+	file := sharedMemory + "ucx_shm_posix_" + filepath.Base(t.TempDir()) + "_" + t.Name()
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	defer os.Remove(file)
+	looks, seen, never := make(chan int, 9), make(chan bool), make(chan bool)
+	m.makers.mapped = func(pid int, _ string, _ ...string) []string {
+		looks <- pid
+		if pid == healthy {
+			defer close(seen)
+			return []string{file}
+		}
+		<-never
+		return []string{file + "late"}
+	}
+	m.Began(world.Proc{World: "w", Rank: 0}, "PMI-1")
+
+	j.signal(wire.Signal{Signal: syscall.SIGTERM, Group: true})
+	assert.False(t, j.signals.askedAt().IsZero())
+	assert.False(t, j.signals.killed.Load())
+	j.kill()
+	assert.True(t, j.signals.killed.Load())
+	assert.Len(t, looks, 2, "it was looked before the first signal, and for each rank once")
+	<-seen
+	j.timers.stop()
+	close(never)
+	j.guard.dismiss()
+	assert.NoFileExists(t, file, "of a rank that could be looked at")
+}
+
+// asleep is a process that does nothing until the test's end.
+func asleep(t *testing.T) (pid int) {
+	c := exec.Command("sleep", "600")
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return c.Process.Pid
+}
+
+// A spawner asks for that while a signal is being delivered.
+func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
+	m, _, _ := fakeMPI(t)
+	m.job.signals.mu.Lock()
+	defer m.job.signals.mu.Unlock()
+	m.job.signals.killed.Store(true)
+	e := wire.RankExit{Signal: syscall.SIGKILL}
+	m.job.explain(&e, wire.Row{Rank: 5})
+	assert.Empty(t, e.OOM)
+}
+
+// Ranks that were spawned have the local ranks of the first ones, and no files.
+func TestSpawnedRanksHaveNoLogs(t *testing.T) {
+	logs, err := output.OpenLogs(output.LogPlan{
+		Dir: t.TempDir(), RunID: "run", Ranks: []output.RankInfo{{}}, Redirects: output.StreamMap{output.Stdout | output.Stderr},
+	})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(logs.Path(0, output.Stderr), []byte("the first one's\n"), 0o600))
+	j := &running{logs: logs}
+	assert.Equal(t, "the first one's", j.lastLogged(wire.Row{}))
+	assert.Empty(t, j.lastLogged(wire.Row{Rank: 1, Spawned: true}))
+}

@@ -1,0 +1,27 @@
+// Command agent is what tests copy to a host: it says its arguments, and then where it lies or what it reads.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+func main() {
+	switch strings.Join(os.Args[1:], " ") {
+	case "--version":
+		return
+	case "broken":
+		os.Exit(3)
+	}
+	fmt.Printf("%q\n", os.Args[1:])
+	if slices.Contains(os.Args, "where") {
+		fmt.Println(os.Executable())
+		return
+	}
+	if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
+		os.Exit(1)
+	}
+}

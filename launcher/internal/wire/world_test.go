@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+// largeWorld has 10,000 ranks on 1,250 nodes, each bound to some CPUs.
+func largeWorld() world.World {
+	w := world.World{Name: "large"}
+	for rank := range 10_000 {
+		local := rank % 8
+		w.Ranks = append(w.Ranks, world.Rank{
+			Job: rank, Host: rank / 8, Node: rank / 8, LocalRank: local, NodeRank: local,
+			CPUs: fmt.Sprintf("%d-%d", 8*local, 8*local+7), Locality: fmt.Sprintf("NM0:SK0:L30:L20-7:L10-7:CR%d-%d:HT0-15", 8*local, 8*local+7),
+		})
+	}
+	return w
+}
+
+// Every node is told of every rank.
+func TestRanksOfWorldsAreSmall(t *testing.T) {
+	w := largeWorld()
+	b := EncodeWorlds([]world.World{w})
+	assert.Less(t, len(b), 8*len(w.Ranks), "a byte for each number, and for which text it is")
+	var got MPI
+	require.NoError(t, readMessage(b, &got))
+	assert.Equal(t, []world.World{w}, got.Worlds)
+}
+
+// What all nodes are told is encoded once.
+func TestEncodedWorldsAreSentAsTheyAre(t *testing.T) {
+	worlds := []world.World{largeWorld(), {Name: "small", Ranks: []world.Rank{{Job: 10_000}}}, {Name: "none"}}
+	for node := range 2 {
+		m := Start{MPI: MPI{PMI: true, Node: node, NumRanks: 10_001, Worlds: worlds}}
+		b := appendMessage(nil, &m)
+		spliced := Start{MPI: MPI{PMI: true, Node: node, NumRanks: 10_001, EncodedWorlds: EncodeWorlds(worlds)}}
+		assert.True(t, bytes.Equal(b, appendMessage(nil, &spliced)))
+		var got Start
+		require.NoError(t, readMessage(b, &got))
+		assert.Equal(t, m, got)
+	}
+}
+
+// Columns that do not fit together are none.
+func TestBrokenColumns(t *testing.T) {
+	column := func(values ...int) []byte {
+		var c coder
+		c.packed(1, &values)
+		return c.out[2:]
+	}
+	for _, fields := range []map[int][]byte{
+		{2: column(1)},
+		{1: column(0, 1), 2: column(1)},
+		{1: column(0), 7: []byte("0-3"), 8: column(1)},
+		{1: column(0), 7: []byte("0-3"), 8: column(-1)},
+	} {
+		var part, whole coder
+		for num := range 9 {
+			if b, has := fields[num]; has {
+				writeText(&part, num, b)
+			}
+		}
+		writeText(&whole, 8, part.out)
+		assert.ErrorIs(t, readMessage(whole.out, new(worldPart)), errBroken)
+	}
+}
