@@ -6,6 +6,7 @@ import (
 
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
 )
 
 // exchangeHub is the middle of the exchange plane, for one attempt. There is nothing of it
@@ -14,13 +15,24 @@ type exchangeHub struct {
 	attempt int
 	nodes   []*node
 
-	mu     sync.Mutex
+	mu     sync.Mutex // held while the hub is made, which may send
 	hub    *exchange.Hub
 	names  *exchange.Names
 	closed bool
-	lost   []int
+	// lost are nodes whose links broke, gone those whose part of the job is over, with
+	// the ranks that they had: a hub that is made later hears of them then.
+	lost []int
+	gone []goneNode
+
+	starts sync.Mutex       // guards what follows
 	begun  []bool           // nodes that were told to start their ranks
 	early  map[int][][]byte // frames for those that were not yet
+}
+
+// goneNode is a node whose ranks have all ended.
+type goneNode struct {
+	number int
+	ranks  []world.Proc
 }
 
 func newExchangeHub(attempt int, nodes []*node) *exchangeHub {
@@ -44,6 +56,9 @@ func (x *exchangeHub) open() *exchange.Hub {
 	if x.hub == nil && !x.closed {
 		x.hub = exchange.NewHub(len(x.nodes), x.send)
 		x.names = exchange.ServeNames(x.hub)
+		for _, n := range x.gone {
+			x.hub.NodeGone(n.number, n.ranks)
+		}
 		for _, number := range x.lost {
 			x.hub.NodeLost(number)
 		}
@@ -59,17 +74,17 @@ func (x *exchangeHub) send(to []int, m *exchange.Message) {
 		return
 	}
 	for _, number := range to {
-		if !x.isEarly(number, frame) {
+		if !x.keepIfEarly(number, frame) {
 			_ = x.nodes[number].link.SendEncoded(frame) // of one that is lost its reader knows
 		}
 	}
 }
 
-// isEarly keeps a frame for a node that was not told to start its ranks: until then it has
-// nobody to take it.
-func (x *exchangeHub) isEarly(number int, frame []byte) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// keepIfEarly keeps a frame for a node that was not told to start its ranks, until it is, and
+// reports whether it did: before that the node has nobody to take it.
+func (x *exchangeHub) keepIfEarly(number int, frame []byte) bool {
+	x.starts.Lock()
+	defer x.starts.Unlock()
 	if x.begun[number] {
 		return false
 	}
@@ -82,8 +97,8 @@ func (x *exchangeHub) isEarly(number int, frame []byte) bool {
 
 // begin hears that a node was told to start its ranks.
 func (x *exchangeHub) begin(n *node) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.starts.Lock()
+	defer x.starts.Unlock()
 	for _, frame := range x.early[n.number] {
 		_ = n.link.SendEncoded(frame)
 	}
@@ -101,6 +116,19 @@ func (x *exchangeHub) nodeLost(n *node) {
 	x.mu.Unlock()
 	if hub != nil {
 		hub.NodeLost(n.number)
+	}
+}
+
+// nodeGone hears that a node's part of the job is over. Whoever waits there for one of its
+// ranks, now or later, waits in vain: the node's own end of the plane is closed, and has told
+// of none of them if nobody had wished to know by then.
+func (x *exchangeHub) nodeGone(n *node, ranks []world.Proc) {
+	x.mu.Lock()
+	hub := x.hub
+	x.gone = append(x.gone, goneNode{n.number, ranks})
+	x.mu.Unlock()
+	if hub != nil {
+		hub.NodeGone(n.number, ranks)
 	}
 }
 

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,7 @@ import (
 	"gorun/launcher/internal/transport"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
 )
 
 // hubOf is the middle of some nodes, with the far ends of their links.
@@ -64,6 +66,44 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 		assert.Equal(t, exchange.Message{Kind: exchange.Merged, ID: "f", Blobs: [][]byte{[]byte("a"), []byte("b")}, Last: true}, hear(t, link))
 	}
 	x.close()
+}
+
+// A node's ranks may all have ended before anybody spoke MPI: who comes to a fence with them, or
+// asks the node, waits in vain.
+func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
+	x, far := hubOf(2, 3)
+	missing := world.Proc{World: "w", Rank: 1}
+	x.begin(x.nodes[0])
+	x.begin(x.nodes[1])
+	x.nodeGone(x.nodes[1], []world.Proc{missing})
+	fence := come(3, "a")
+	fence.Message.Members = []world.Proc{{World: "w", Rank: world.AllRanks}}
+	x.receive(x.nodes[0], fence)
+	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
+	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
+	x.receive(x.nodes[0], &wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
+	answer := hear(t, far[0])
+	assert.Equal(t, exchange.Answer, answer.Kind)
+	assert.NotEmpty(t, answer.Error)
+	x.close()
+}
+
+// The job is ended for a node that is lost before ranks of others fail by that.
+func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
+	h, far := growingHead(t)
+	for _, n := range h.nodes {
+		n.lost, n.answers = make(chan struct{}), make(chan wire.Frame)
+		h.exchange.begin(n)
+	}
+	h.exchange.receive(h.nodes[0], come(0, "a"))
+	h.nodes[1].lose(errors.New("cut"))
+	h.receive(h.nodes[1])
+	for _, want := range []wire.Type{wire.TypeExchange, wire.TypeSignal, wire.TypeExchange} { // the first is the hub's wish to hear of ends
+		f, err := far[0].Read()
+		require.NoError(t, err)
+		assert.Equal(t, want, f.Type)
+	}
+	h.stopTimers()
 }
 
 func TestNodesLostBeforeAnybodySaidAnything(t *testing.T) {

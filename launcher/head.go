@@ -231,8 +231,8 @@ func (h *head) receive(n *node) {
 		}
 	}
 	if err != nil {
-		h.exchange.nodeLost(n)
 		h.post(job.NodeLost{Node: n.number, Text: h.lost(n, err), At: time.Now()})
+		h.exchange.nodeLost(n) // ranks of others, which fail by that, were asked to end before
 	}
 }
 
@@ -305,9 +305,15 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
 	case wire.TypeGone:
 		n.hear.Store(nil)
-		return decode(f, func(g wire.Gone) { h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)}) })
+		return decode(f, func(g wire.Gone) { h.gone(n, g) })
 	}
 	return nil // a later version's
+}
+
+// gone: others may be about to wait in MPI for the node's ranks.
+func (h *head) gone(n *node, g wire.Gone) {
+	h.exchange.nodeGone(n, h.plan.Load().ProcsOf(n.number))
+	h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)})
 }
 
 // print shows what a rank wrote, if it is one of the node's.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -67,6 +68,16 @@ var mpiRoles = map[string]func(*pmiClient, env.Rank){
 			os.Exit(3)
 		} else if r.Attempt == 0 {
 			c.untilEnd()
+		}
+		c.finalize()
+	},
+	"spawn again and again": func(c *pmiClient, _ env.Rank) {
+		c.begin()
+		for range 5 {
+			for range 10 {
+				c.spawn("/bin/true", 2)
+			}
+			untilFewZombies(os.Getppid())
 		}
 		c.finalize()
 	},
@@ -127,6 +138,36 @@ func (c *pmiClient) swap(r env.Rank) {
 	c.ask(fmt.Sprintf("cmd=put kvsname=%s key=card-%d value=from-%d-in-%d", c.kvs, r.Rank, r.Rank, r.Attempt))
 	c.ask("cmd=barrier_in")
 	fmt.Println(r.Rank, "read", c.ask(fmt.Sprintf("cmd=get kvsname=%s key=card-%d", c.kvs, (r.Rank+1)%r.WorldSize)))
+}
+
+// spawn starts ranks of a program that finds itself.
+func (c *pmiClient) spawn(program string, ranks int) {
+	answer := c.ask(fmt.Sprintf("mcmd=spawn\nnprocs=%d\nexecname=%s\ntotspawns=1\nspawnssofar=1\nendcmd", ranks, program))
+	if !strings.Contains(answer, "rc=0") {
+		panic(answer)
+	}
+}
+
+// untilFewZombies waits until hardly a child of a process is dead and not reaped.
+func untilFewZombies(parent int) {
+	const few = 3
+	for deadline := time.Now().Add(30 * time.Second); zombies(parent) > few; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			panic(fmt.Sprint(zombies(parent), " ranks have ended and not been reaped"))
+		}
+	}
+}
+
+func zombies(parent int) (n int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	for _, name := range stats {
+		text, _ := os.ReadFile(name) // it may be gone
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if strings.HasPrefix(rest, fmt.Sprintf("Z %d ", parent)) {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *pmiClient) finalize() {
@@ -219,6 +260,13 @@ func TestRestartsBeginMPIAnew(t *testing.T) {
 func TestProgramsOfARankBeginMPIOneAfterAnother(t *testing.T) {
 	r, _, stderr := run(t, mpiSpec(t, "script", 2))
 	assert.Zero(t, r.ExitCode, "%s%s", launcher.Explain(r), stderr)
+}
+
+// A program may spawn as often as it likes: of ranks that have ended nothing is left.
+func TestSpawnAgainAndAgain(t *testing.T) {
+	r, _, stderr := run(t, mpiSpec(t, "spawn again and again", 1))
+	assert.Zero(t, r.ExitCode, "%s%s", launcher.Explain(r), stderr)
+	assert.Len(t, r.Ranks, 1+5*10*2)
 }
 
 func TestMPIOverNodes(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,6 +22,7 @@ import (
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
 )
 
 // joinPlane gives an agent its end of the exchange plane of an attempt.
@@ -135,6 +137,32 @@ func TestExchangeOverNodes(t *testing.T) {
 	for range 8 {
 		require.NoError(t, <-problems)
 	}
+}
+
+// The ranks of a node may all have ended before those of another begin MPI, and wait for them.
+func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 2, time.Millisecond)
+		s.joined = make(chan int, 2)
+		go func() {
+			s.awaitPlanes(t)
+			s.agents[1].end(0)
+			time.Sleep(time.Second) // the head has heard that the node is gone: time is virtual
+			a := s.agents[0]
+			fence := exchange.Fence{ID: "init", Nodes: []int{0, 1}, Members: []world.Proc{{World: a.worlds[0].Name, Rank: world.AllRanks}}}
+			a.plane.Load().Fence(fence, func(_ [][]byte, err error) {
+				var left *exchange.LeftError
+				if assert.ErrorAs(t, err, &left) {
+					_ = a.link.Send(&wire.MPIEvent{Kind: wire.MPIStuck, Rank: left.Missing.Rank, Waiting: []int{0}, At: time.Now()})
+				}
+			})
+		}()
+		spec := s.spec()
+		spec.Timeout = time.Minute
+		result := s.run(t, spec)
+		assert.Equal(t, job.CauseStuck, result.Cause, launcher.Explain(result))
+		assert.Equal(t, fmt.Sprintf("rank 0 waits in MPI_Init for rank %d, which has ended (exit code 0) without calling it", simRanks), result.Text)
+	})
 }
 
 // counted counts the bytes of a connection.

@@ -26,6 +26,7 @@ import (
 	"gorun/launcher/job"
 	"gorun/placement"
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
 )
 
 // simRanks is how many ranks each simulated node has.
@@ -63,8 +64,9 @@ type simAgent struct {
 	plane   atomic.Pointer[exchange.Node]
 	attempt atomic.Int32 // whose plane that is
 
-	mu    sync.Mutex
-	ranks []int // that run
+	mu     sync.Mutex
+	ranks  []int // that run
+	worlds []world.World
 }
 
 func newSimulation(tb testing.TB, nodes int, delay time.Duration) *simulation {
@@ -224,6 +226,7 @@ func (a *simAgent) start(f wire.Frame) error {
 	}
 	running := wire.Running{At: time.Now()}
 	a.mu.Lock()
+	a.worlds = m.MPI.Worlds
 	for _, row := range m.Ranks {
 		a.ranks = append(a.ranks, row.Rank)
 		running.Ranks = append(running.Ranks, wire.RankPID{Rank: row.Rank, PID: 1000 + row.LocalRank})

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.P
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
 func (h *head) spawn(n *node, m wire.Spawn) {
-	if h.isEarly(func() { h.spawn(n, m) }) {
+	if h.keepIfEarly(func() { h.spawn(n, m) }) {
 		return
 	}
 	if err := h.tryToSpawn(n, m); err != nil {
@@ -51,9 +52,9 @@ func (h *head) spawn(n *node, m wire.Spawn) {
 	}
 }
 
-// isEarly reports whether not all nodes have been told to start their ranks, without which they
-// can do nothing about more; spawn is called when they have.
-func (h *head) isEarly(spawn func()) bool {
+// keepIfEarly keeps what fulfils a wish until all nodes have been told to start their ranks, and
+// reports whether it did: without these they can do nothing about more.
+func (h *head) keepIfEarly(spawn func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.growths.open {
@@ -81,12 +82,17 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	h.growths.last++
 	number := h.growths.last
 	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning()}
-	next, more, err := h.moreRanks(h.plan.Load(), wish, number)
+	now, over := h.plan.Load().WithoutOver(h.sup.Ended)
+	next, more, err := h.moreRanks(now, wish, number)
 	if err != nil {
 		return err
 	}
 	g := &growth{asker: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), answered: map[int]bool{}}
 	g.waiting = len(g.ranks) // the others hear of the world before anything that its ranks say
+	frames, err := h.growFrames(more, wire.Grow{Number: number, Call: m.Call, Over: over}, n)
+	if err != nil { // nobody has heard of it
+		return err
+	}
 	if err := h.sup.Grow(g.ranks); err != nil {
 		return err
 	}
@@ -96,14 +102,27 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	h.growths.pending[number] = g
 	h.plan.Store(next)
 	h.show(more)
-	for _, to := range h.nodes {
-		grow := growMessage(more, to, number)
-		if to == n {
-			grow.Call = m.Call
-		}
-		_ = to.link.Send(grow) // or the node is lost
+	for i, to := range h.nodes {
+		_ = to.link.SendEncoded(frames[i]) // or the node is lost
 	}
 	return nil
+}
+
+// growFrames are what the nodes are told of a new world, of which m says what holds for all of
+// them; its Call is that of the node which has asked.
+func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [][]byte, err error) {
+	frames = make([][]byte, len(h.nodes))
+	for i, to := range h.nodes {
+		grow := m
+		if to != asker {
+			grow.Call = 0
+		}
+		addShare(&grow, more, to)
+		if frames[i], err = wire.Encode(&grow); err != nil {
+			return nil, fmt.Errorf("what %d ranks are to be started with is too much: %w", len(more.Ranks), err)
+		}
+	}
+	return frames, nil
 }
 
 // show has the console know of new ranks.
@@ -115,9 +134,9 @@ func (h *head) show(more *job.Spawned) {
 	h.console.Add(infos)
 }
 
-// growMessage tells a node of a new world and of its ranks there.
-func growMessage(more *job.Spawned, n *node, number int) *wire.Grow {
-	m := &wire.Grow{Number: number, World: more.World, Common: assignments(more.CommonOf(n.number))}
+// addShare tells a node of a new world and of its ranks there.
+func addShare(m *wire.Grow, more *job.Spawned, n *node) {
+	m.World, m.Common = more.World, assignments(more.CommonOf(n.number))
 	for i, app := range more.Apps {
 		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: more.Paths[i]})
 	}
@@ -126,7 +145,6 @@ func growMessage(more *job.Spawned, n *node, number int) *wire.Grow {
 			m.Ranks = append(m.Ranks, wire.Row{Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Spawned: true})
 		}
 	}
-	return m
 }
 
 // grown hears how a node has fared with its part of a new world.
@@ -145,6 +163,9 @@ func (h *head) grown(n *node, m wire.Grown) {
 		}
 	}
 	g.started += len(ev.PIDs)
+	if len(ev.PIDs) < len(ev.Ranks) {
+		h.plan.Store(h.plan.Load().Without(n.number, func(rank int) bool { return slices.Contains(ev.Ranks, rank) && ev.PIDs[rank] == 0 }))
+	}
 	if m.Error != "" {
 		g.errors = append(g.errors, h.startFailed(n, wire.StartFailed{Text: m.Error}).Text)
 	}

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 func growingHead(t *testing.T) (*head, []*wire.Link) {
 	t.Helper()
 	x, far := hubOf(2, 0)
-	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now()})
+	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now(), Grace: time.Minute})
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
 	h := &head{settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{})}
@@ -60,6 +61,38 @@ func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 	var answer wire.Spawned
 	require.NoError(t, f.Decode(&answer))
 	assert.Equal(t, wire.Spawned{Call: 7, World: "w-s1"}, answer)
+}
+
+// What is too much for a message is refused before anything is done about it.
+func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
+	h, far := growingHead(t)
+	h.openGrowths()
+	plans := h.moreRanks
+	h.moreRanks = func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error) {
+		next, more, err := plans(p, wish, number)
+		more.Common = []plan.Variable{{Name: "MUCH", Value: strings.Repeat("x", wire.MaxBody)}}
+		return next, more, err
+	}
+	h.spawn(h.nodes[1], wire.Spawn{Call: 7})
+	f, err := far[1].Read()
+	require.NoError(t, err)
+	require.Equal(t, wire.TypeSpawned, f.Type)
+	var answer wire.Spawned
+	require.NoError(t, f.Decode(&answer))
+	assert.Contains(t, answer.Error, "1 ranks are to be started with is too much: wire: a grow frame of")
+	assert.Equal(t, []int{1, 1}, h.sup.NumRunning())
+	assert.Len(t, h.plan.Load().Ranks, 2)
+	assert.Empty(t, h.growths.pending)
+}
+
+// Ranks that a node could not start are none of its ranks.
+func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
+	h, _ := growingHead(t)
+	h.openGrowths()
+	h.plan.Load().Nodes[0].Ranks = []int{0, 2}
+	h.spawn(h.nodes[1], wire.Spawn{Call: 7})
+	h.grown(h.nodes[0], wire.Grown{Number: 1, Error: "no room"})
+	assert.Equal(t, []int{0}, h.plan.Load().Nodes[0].Ranks)
 }
 
 // What ranks' servers say last may come when nothing is left of their attempt.

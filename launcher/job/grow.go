@@ -24,12 +24,13 @@ func (s *Supervisor) CanGrow(node int) bool {
 	return s.phase == phaseRunning && s.waiting[node] > 0 && !s.gone[node]
 }
 
-// NumRunning is how many ranks run, or are being started.
-func (s *Supervisor) NumRunning() (n int) {
-	for _, ranks := range s.waiting {
-		n += ranks
-	}
-	return n
+// NumRunning is how many ranks run, or are being started, on each node.
+func (s *Supervisor) NumRunning() []int { return slices.Clone(s.waiting) }
+
+// Ended reports whether a rank has no process any more, or never had one.
+func (s *Supervisor) Ended(rank int) bool {
+	_, known := s.node[rank]
+	return !known || s.exits[rank] != nil || s.unstarted[rank]
 }
 
 // Grow takes up ranks that are going to be started in the running job, by node. Each of

@@ -68,7 +68,7 @@ func TestASpawnFailsWhileAnotherIsUnderWay(t *testing.T) {
 	s.Next(Exited{Rank: 0, At: began})
 	require.Empty(t, s.Next(Exited{Rank: 1, At: began}), "rank 4 may run")
 	require.Empty(t, s.Next(Growth{Node: 0, Ranks: []int{4}, PIDs: map[int]int{4: 14}, At: began}))
-	require.Equal(t, 3, s.NumRunning())
+	require.Equal(t, []int{1, 2}, s.NumRunning())
 	require.Equal(t, []Order{End{Node: 0, Grace: time.Second}}, s.Next(Exited{Rank: 4, At: began}))
 }
 
@@ -107,7 +107,7 @@ func TestSpawn(t *testing.T) {
 	wish := SpawnWish{Spawn: world.Spawn{
 		By:   world.Proc{World: p.Worlds[0].Name, Rank: 1},
 		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
-	}, Accepts: anywhere}
+	}, Accepts: anywhere, Running: []int{4, 2}}
 	next, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	require.Len(t, p.Ranks, 6, "the plan itself stays as it was")
@@ -144,13 +144,79 @@ func TestSpawn(t *testing.T) {
 	require.Equal(t, "/srv", more.Apps[0].Dir, "that of the rank which spawns")
 }
 
+// Only ranks that run take up slots.
+func TestSpawnWhereRanksHaveEnded(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}}, Accepts: anywhere, Running: []int{4, 2}}
+	p, more, err := p.Spawn(spec, facts, wish, 1)
+	require.NoError(t, err)
+	require.Equal(t, map[int][]int{1: {6, 7}}, more.ByNode())
+	p, more, err = p.Spawn(spec, facts, wish, 2) // those have ended
+	require.NoError(t, err)
+	require.Equal(t, map[int][]int{1: {8, 9}}, more.ByNode())
+	require.Equal(t, []int{0, 1}, []int{more.Ranks[0].LocalRank, more.Ranks[1].LocalRank})
+	wish.Running = []int{4, 4}
+	_, more, err = p.Spawn(spec, facts, wish, 3)
+	require.NoError(t, err)
+	require.Equal(t, map[int][]int{0: {10}, 1: {11}}, more.ByNode())
+}
+
+// A large environment that all new ranks share is in what nodes are told once.
+func TestSpawnedRanksShareTheirExports(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	env := []string{"A=1", "B=2"}
+	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{
+		{Program: "./c", NumRanks: 2, Env: env}, {Program: "./d", NumRanks: 1, Env: []string{"A=1", "B=3"}},
+	}}, Accepts: anywhere, Running: []int{4, 2}}
+	_, more, err := p.Spawn(spec, facts, wish, 1)
+	require.NoError(t, err)
+	require.Contains(t, plan.Entries(more.Common), "A=1")
+	require.NotContains(t, plan.Entries(more.Common), "B=2")
+	for i, b := range []string{"B=2", "B=2", "B=3"} {
+		require.Contains(t, plan.Entries(more.Ranks[i].Env), b)
+		require.NotContains(t, plan.Entries(more.Ranks[i].Env), "A=1")
+	}
+}
+
+// Worlds that are over are forgotten, but for the last ones and for parents of such as live.
+func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	wish := SpawnWish{Spawn: world.Spawn{By: world.Proc{World: p.Worlds[0].Name}, Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere, Running: []int{4, 2}}
+	for number := range keptWorlds + 4 {
+		var more *Spawned
+		var err error
+		p, more, err = p.Spawn(spec, facts, wish, number)
+		require.NoError(t, err)
+		if wish.By = (world.Proc{World: p.Worlds[0].Name}); number == 1 {
+			wish.By = world.Proc{World: more.World.Name}
+		}
+	}
+	const running = 6 + 2 // the child of that of number 1
+	next, over := p.WithoutOver(func(rank int) bool { return rank >= 6 && rank != running })
+	require.Equal(t, []string{p.Worlds[0].Name + "-s3", p.Worlds[0].Name + "-s0"}, over)
+	require.Len(t, next.Worlds, len(p.Worlds)-2)
+	require.Equal(t, p.Worlds[0].Name, next.Worlds[0].Name)
+	require.Equal(t, p.Worlds[0].Name+"-s1", next.Worlds[1].Name)
+	require.Len(t, p.Worlds, 1+keptWorlds+4)
+
+	_, more, err := next.Spawn(spec, facts, wish, 99)
+	require.NoError(t, err)
+	for _, w := range next.Worlds {
+		for _, r := range w.Ranks {
+			if w.Hosts[r.Host] == more.World.Hosts[0] {
+				require.NotEqual(t, r.NodeRank, more.World.Ranks[0].NodeRank, "among all of its host")
+			}
+		}
+	}
+}
+
 // A program that spawns itself comes to an end.
 func TestRunawaySpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1000}, {Program: "./d", NumRanks: 18}}}, Accepts: anywhere, Running: 6}
+	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1000}, {Program: "./d", NumRanks: 18}}}, Accepts: anywhere, Running: []int{4, 2}}
 	_, _, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
-	wish.Running++
+	wish.Running[1]++
 	_, _, err = p.Spawn(spec, facts, wish, 1)
 	require.ErrorContains(t, err, "./c: 7 ranks run, and 1018 more would be above 1024")
 	require.ErrorContains(t, err, "begin with more ranks (gorun -np)")
@@ -169,14 +235,14 @@ func TestNoSpawn(t *testing.T) {
 		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
 	} {
-		_, _, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{c.app}}, Accepts: c.open}, 1)
+		_, _, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{c.app}}, Accepts: c.open, Running: []int{4, 2}}, 1)
 		require.ErrorContains(t, err, c.want)
 	}
 	facts[1].Joined = true
-	_, more, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere}, 1)
+	_, more, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere, Running: []int{4, 2}}, 1)
 	require.NoError(t, err)
 	require.Len(t, more.ByNode()[0], 3, "a node that joined runs its own command line alone")
 	facts[0].Seat = &Seat{}
-	_, _, err = p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere}, 1)
+	_, _, err = p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere, Running: []int{4, 2}}, 1)
 	require.ErrorContains(t, err, "start one gorun on each node")
 }

@@ -97,11 +97,12 @@ func (s *Supervisor) stuckText() string {
 	if len(w.Waiting) > 1 {
 		who = fmt.Sprintf("ranks %s wait", foldShort(w.Waiting))
 	}
-	ended := "has ended"
+	ended, begun := "has ended", w.Begun
 	if e := s.exits[w.Missing]; e != nil {
+		begun = begun || e.MPI != nil // the node that waits may be another than its own
 		ended += fmt.Sprintf(" (%s)", how(s.rankEnd(w.Missing), s.cfg.SignalName))
 	}
-	if w.Begun {
+	if begun {
 		return fmt.Sprintf("%s in MPI for rank %d, which %s", who, w.Missing, ended)
 	}
 	return fmt.Sprintf("%s in MPI_Init for rank %d, which %s without calling it", who, w.Missing, ended)

@@ -20,8 +20,8 @@ type SpawnWish struct {
 	// Node is where that rank is, Accepts reports whether a node may still get ranks.
 	Node    int
 	Accepts func(node int) bool
-	// Running is how many ranks run, or are being started.
-	Running int
+	// Running is how many ranks run on each node of the plan, or are being started.
+	Running []int
 }
 
 // Spawned are the ranks that a running job gets more. Their numbers follow those of the
@@ -69,12 +69,15 @@ func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
 			began++
 		}
 	}
-	bound := max(leastBound, timesAtStart*began)
-	if wish.Running+more <= bound {
+	running, bound := 0, max(leastBound, timesAtStart*began)
+	for _, n := range wish.Running {
+		running += n
+	}
+	if running+more <= bound {
 		return nil
 	}
 	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when some have ended",
-		wish.Apps[0].Program, wish.Running, more, bound, leastBound, timesAtStart, began)
+		wish.Apps[0].Program, running, more, bound, leastBound, timesAtStart, began)
 }
 
 // Spawn plans more ranks for a running job: where they run and what they find in their
@@ -88,7 +91,7 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started; one call starts up to %d", app.Program, app.NumRanks, maxSpawned)
 		}
 		room -= app.NumRanks
-		more.Apps = append(more.Apps, p.spawnedApp(spec, facts[wish.Node], app, wish))
+		more.Apps = append(more.Apps, p.spawnedApp(app, wish))
 		more.Paths = append(more.Paths, app.Path)
 	}
 	if err := p.checkRunaway(wish, maxSpawned-room); err != nil {
@@ -105,7 +108,7 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 
 // spawnedApp is a program as a rank's caller named it: a name with a slash counts from
 // that rank's directory.
-func (p *Plan) spawnedApp(spec *Spec, f Facts, app world.SpawnApp, wish SpawnWish) App {
+func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnWish) App {
 	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir}
 	by := p.rankOf(wish.By)
 	apps := p.AppsOf(wish.Node)
@@ -142,11 +145,7 @@ func (p *Plan) rankOf(proc world.Proc) *Rank {
 // placeMore chooses nodes for the new ranks: first where slots are free, in the nodes'
 // order, then one after another where the fewest ranks are.
 func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawned) error {
-	load := make([]int, len(p.Nodes))
-	for i, n := range p.Nodes {
-		load[i] = len(n.Ranks)
-	}
-	local := slices.Clone(load)
+	load, local := slices.Clone(wish.Running), wish.Running
 	rank := len(p.Ranks)
 	for i, app := range wish.Apps {
 		nodes, err := p.nodesFor(facts, wish, app)
@@ -241,15 +240,11 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 		n := &own.Nodes[own.Ranks[i].Node]
 		n.Ranks = append(n.Ranks, i)
 	}
-	for _, app := range more.Apps {
-		own.Apps = append(own.Apps, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, NumRanks: app.NumRanks})
-	}
+	own.Apps = more.runs()
 	theirs := *spec
 	theirs.Apps, theirs.WorldPerApp = more.Apps, false
 	b := &builder{spec: &theirs, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: own}
-	for _, n := range p.Nodes {
-		b.sharers = append(b.sharers, len(n.Ranks))
-	}
+	b.sharers = slices.Clone(wish.Running)
 	for node, ranks := range more.ByNode() {
 		b.sharers[node] += len(ranks)
 	}
@@ -258,7 +253,7 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 	if err := b.environment(); err != nil {
 		return err
 	}
-	more.Common, more.World = b.plan.Common, b.plan.Worlds[0]
+	more.World = b.plan.Worlds[0]
 	for i := range more.World.Ranks {
 		more.World.Ranks[i].Job += len(p.Ranks)
 	}
@@ -268,7 +263,31 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 	for i := range b.plan.Nodes {
 		more.Nodes = append(more.Nodes, b.plan.Nodes[i].Env)
 	}
+	more.Common = append(slices.Clip(b.plan.Common), more.shareExports()...)
 	return nil
+}
+
+// shareExports takes from the ranks what was exported to all of them alike, and returns it: a
+// message has room for it once. What ranks have is not among what they share.
+func (s *Spawned) shareExports() (shared []plan.Variable) {
+	for _, v := range s.Ranks[0].Env {
+		if v.Origin == plan.Exported && !slices.ContainsFunc(s.Ranks[1:], func(r Rank) bool { return !slices.Contains(r.Env, v) }) {
+			shared = append(shared, v)
+		}
+	}
+	for i := range s.Ranks {
+		r := &s.Ranks[i]
+		r.Env = slices.DeleteFunc(slices.Clone(r.Env), func(v plan.Variable) bool { return slices.Contains(shared, v) })
+	}
+	return shared
+}
+
+// runs are the programs as the plan shows them.
+func (s *Spawned) runs() (runs []AppRun) {
+	for _, app := range s.Apps {
+		runs = append(runs, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, Kind: "spawned", NumRanks: app.NumRanks})
+	}
+	return runs
 }
 
 // spawnedWorld tells the world of spawned ranks from those that were there before.
@@ -276,16 +295,50 @@ func (b *builder) spawnedWorld(p *Plan, wish SpawnWish, number int) {
 	w := &b.plan.Worlds[0]
 	w.Name, w.Universe = fmt.Sprintf("%s-s%d", p.Worlds[0].Name, number), p.Worlds[0].Universe
 	w.Parent, w.Preput = wish.By, wish.Preput
-	before := map[string]int{} // ranks, by host
+	before := map[string]int{} // the first number that is free, by host
 	for _, other := range p.Worlds {
 		for _, r := range other.Ranks {
-			before[other.Hosts[r.Host]]++
+			before[other.Hosts[r.Host]] = max(before[other.Hosts[r.Host]], r.NodeRank+1)
 		}
 	}
 	for i := range w.Ranks {
 		r := &w.Ranks[i]
 		r.NodeRank += before[w.Hosts[r.Host]]
 	}
+}
+
+// keptWorlds is how many spawned worlds whose ranks have all ended are kept, those that came last:
+// somebody may just be leaving one.
+const keptWorlds = 8
+
+// WithoutOver is the plan without spawned worlds whose ranks have all ended, and the names of these.
+func (p *Plan) WithoutOver(ended func(rank int) bool) (*Plan, []string) {
+	kept, over := map[string]bool{}, 0 // parents of such as are kept
+	next := *p
+	next.Worlds = nil
+	var names []string
+	for _, w := range slices.Backward(p.Worlds) {
+		lives := w.Parent.World == "" || kept[w.Name] || slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return !ended(r.Job) })
+		if !lives {
+			over++
+		}
+		if !lives && over > keptWorlds {
+			names = append(names, w.Name)
+			continue
+		}
+		kept[w.Parent.World] = true
+		next.Worlds = append(next.Worlds, w)
+	}
+	slices.Reverse(next.Worlds)
+	return &next, names
+}
+
+// Without is the plan without ranks of a node that could not be started.
+func (p *Plan) Without(node int, unstarted func(rank int) bool) *Plan {
+	next := *p
+	next.Nodes = slices.Clone(p.Nodes)
+	next.Nodes[node].Ranks = slices.DeleteFunc(slices.Clone(p.Nodes[node].Ranks), unstarted)
+	return &next
 }
 
 // with is the plan with more ranks.
@@ -296,14 +349,11 @@ func (p *Plan) with(more *Spawned) *Plan {
 	for node, ranks := range maps.All(more.ByNode()) {
 		next.Nodes[node].Ranks = slices.Concat(p.Nodes[node].Ranks, ranks)
 	}
-	next.Apps = slices.Clip(p.Apps)
+	next.Apps = slices.Concat(p.Apps, more.runs())
 	next.Ranks = slices.Clip(p.Ranks)
 	for _, r := range more.Ranks {
 		r.App += len(p.Apps)
 		next.Ranks = append(next.Ranks, r)
-	}
-	for _, app := range more.Apps {
-		next.Apps = append(next.Apps, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, Kind: "spawned", NumRanks: app.NumRanks})
 	}
 	return &next
 }

@@ -257,3 +257,15 @@ func (l localities) of(r *Rank) (cpus, locality string) {
 	}
 	return key.cpus, l.known[key]
 }
+
+// ProcsOf are the ranks of a node as members of the job's worlds.
+func (p *Plan) ProcsOf(node int) (procs []world.Proc) {
+	for _, w := range p.Worlds {
+		for rank := range w.Ranks {
+			if w.Ranks[rank].Node == node {
+				procs = append(procs, world.Proc{World: w.Name, Rank: rank})
+			}
+		}
+	}
+	return procs
+}

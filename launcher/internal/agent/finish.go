@@ -64,6 +64,7 @@ func (j *running) end(grace time.Duration) {
 	j.oom.close()
 	j.closeLogs()
 	j.display.close()
+	j.words.close()
 	j.endings.flush()
 	j.closePlane()
 	j.gone.Store(true)

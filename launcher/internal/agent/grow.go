@@ -29,12 +29,34 @@ type spawn struct {
 	used bool
 }
 
-// askSpawn passes on what a rank wishes by MPI_Comm_spawn.
+// errJobEnds is for what comes when the job's part here is over.
+var errJobEnds = errors.New("the job ends")
+
+// askSpawn passes on what a rank wishes by MPI_Comm_spawn. A file of hosts is read beside
+// everything else: nothing waits for one on a file server that does not answer, the end of
+// the job neither.
 func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) {
-	if err := readHostFiles(&wish, j.dirOf(wish.By)); err != nil {
-		done("", err)
+	if !slices.ContainsFunc(wish.Apps, func(app world.SpawnApp) bool { return app.HostFile != "" }) {
+		j.passSpawn(wish, done)
 		return
 	}
+	dir := j.dirOf(wish.By)
+	go func() {
+		err := readHostFiles(&wish, dir)
+		if !j.words.begin() {
+			err = errJobEnds
+		} else {
+			defer j.words.end()
+		}
+		if err != nil {
+			done("", err)
+			return
+		}
+		j.passSpawn(wish, done)
+	}()
+}
+
+func (j *running) passSpawn(wish world.Spawn, done func(name string, err error)) {
 	j.spawnsLock.Lock()
 	j.spawns.last++
 	call := j.spawns.last
@@ -78,8 +100,7 @@ func readHostFiles(wish *world.Spawn, dir string) error {
 	return nil
 }
 
-// readHostFile reads a regular file alone: the end of the job waits for whoever serves the
-// rank, and nobody may ever write to a pipe.
+// readHostFile reads a regular file alone: nobody may ever write to a pipe.
 func readHostFile(name string) (string, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -111,12 +132,17 @@ func (j *running) answerSpawn(s wire.Spawned) {
 // grow takes up a world more, and starts those of its ranks that are this node's beside
 // the loop that reads frames. A node without any has nothing to answer.
 func (j *running) grow(g wire.Grow) error {
+	j.mpi.forget(g.Over)
 	j.mpi.add(g.World)
 	if len(g.Ranks) == 0 {
 		return nil
 	}
+	if !j.words.begin() {
+		return nil // so has the head given up this node
+	}
 	missed := j.signals.begin()
 	go func() {
+		defer j.words.end()
 		grown := wire.Grown{Number: g.Number}
 		if err := j.startMore(g); err != nil {
 			grown.Error = err.Error()
@@ -134,7 +160,7 @@ func (j *running) startMore(g wire.Grow) error {
 	j.growing.Lock()
 	defer j.growing.Unlock()
 	if j.ending {
-		return errors.New("the job ends")
+		return errJobEnds
 	}
 	if err := j.checkMore(g.Ranks, len(g.Programs)); err != nil {
 		return err
@@ -143,10 +169,19 @@ func (j *running) startMore(g wire.Grow) error {
 	if err != nil {
 		return err
 	}
-	if err := process.CheckLimits(len(j.rows()), descriptorsPerRank(j.start.MPI.PMI)); err != nil {
+	if err := process.CheckMoreLimits(len(g.Ranks), len(j.rows()), descriptorsPerRank(j.start.MPI.PMI)); err != nil {
 		return err
 	}
 	j.enrol(g.Ranks, apps)
+	err = j.startRows(g, apps)
+	if err != nil {
+		j.strikeOff(g.Ranks)
+	}
+	return err
+}
+
+// startRows starts ranks that are on the roster.
+func (j *running) startRows(g wire.Grow, apps []wire.App) error {
 	j.open.add(1) // until all are started
 	defer j.open.add(-1)
 	ranks, err := j.processes(g.Ranks, apps)

@@ -143,11 +143,19 @@ func (g *guard) stays(d time.Duration) bool {
 func (g *guard) unlessOver(change func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.isOver() {
+		return nil
+	}
+	return change()
+}
+
+// isOver reports whether the guard was dismissed. The lock is held.
+func (g *guard) isOver() bool {
 	select {
 	case <-g.over:
-		return nil
+		return true
 	default:
-		return change()
+		return false
 	}
 }
 
@@ -160,6 +168,16 @@ func (g *guard) addRank(pid int) {
 	}
 }
 
+// removeRanks is for ranks that are about to be reaped.
+func (g *guard) removeRanks(pids []int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pids = slices.DeleteFunc(g.pids, func(pid int) bool { return slices.Contains(pids, pid) })
+	if g.process != nil {
+		_ = g.process.RemoveRanks(pids) // a guard that died is replaced, and told of the others
+	}
+}
+
 func (g *guard) addCgroup(dir string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,9 +187,14 @@ func (g *guard) addCgroup(dir string) {
 	}
 }
 
+// addPath has a file or directory removed when the job ends; at once, if it is there, when that is over.
 func (g *guard) addPath(path string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.isOver() {
+		_ = os.RemoveAll(path)
+		return
+	}
 	g.paths = append(g.paths, path)
 	if g.process != nil {
 		_ = g.process.AddPath(path)
@@ -181,6 +204,10 @@ func (g *guard) addPath(path string) {
 func (g *guard) addNumbered(prefix string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.isOver() {
+		process.RemoveNumbered(prefix)
+		return
+	}
 	if slices.Contains(g.numbered, prefix) {
 		return
 	}
@@ -208,14 +235,15 @@ func (g *guard) dismiss() {
 	<-g.began
 	g.mu.Lock()
 	close(g.over)
+	guard, paths, numbered := g.process, g.paths, g.numbered
 	g.mu.Unlock()
-	if g.process != nil {
-		g.process.Dismiss()
+	if guard != nil {
+		guard.Dismiss()
 	}
-	for _, p := range g.paths {
+	for _, p := range paths {
 		_ = os.RemoveAll(p) // what cannot be removed is the user's to see
 	}
-	for _, prefix := range g.numbered {
+	for _, prefix := range numbered {
 		process.RemoveNumbered(prefix)
 	}
 }

@@ -63,6 +63,7 @@ type mpi struct {
 type mpiServer interface {
 	Add(w *world.World)
 	Ended(p world.Proc)
+	Forget(world string)
 	Waits() []world.Wait
 	Close()
 }
@@ -308,11 +309,12 @@ func (m *mpi) afterWords(rank int, do func()) {
 	m.mu.Lock()
 	over := m.talks[rank]
 	m.mu.Unlock()
-	if over == nil {
+	if over == nil || !m.job.words.begin() {
 		do()
 		return
 	}
 	go func() {
+		defer m.job.words.end()
 		limit := time.NewTimer(wordsLimit)
 		defer limit.Stop()
 		select {
@@ -337,10 +339,21 @@ func (m *mpi) rankEnded(rank int) {
 		return
 	}
 	if p, ok := m.proc(rank); ok {
+		if m.state(rank) != nil && m.overNodes(p.World) { // others, who hear of it, may not take it for one that has not begun
+			m.job.endings.flush()
+		}
 		for _, s := range hear {
 			s.Ended(p)
 		}
 	}
+}
+
+// overNodes reports whether a world has ranks on other nodes, too.
+func (m *mpi) overNodes(name string) bool {
+	m.mu.Lock()
+	w := m.byName[name]
+	m.mu.Unlock()
+	return w != nil && slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return r.Node != m.wish.Node })
 }
 
 // knowing are the servers that there are. The caller holds making.
@@ -373,4 +386,13 @@ func (m *mpi) close() {
 		s.Close()
 	}
 	m.busy.Wait()
+}
+
+// forgetTalks is for ranks whose processes are gone for good.
+func (m *mpi) forgetTalks(ranks []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, rank := range ranks {
+		delete(m.talks, rank)
+	}
 }

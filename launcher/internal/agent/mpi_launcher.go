@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,10 +137,34 @@ func (m *mpi) Say(p world.Proc, text string) {
 	}
 }
 
-func (m *mpi) tell(e *wire.MPIEvent) { _ = m.job.agent.link.Send(e) } // the head may be gone
+func (m *mpi) tell(e *wire.MPIEvent) {
+	if m.job.words.begin() {
+		defer m.job.words.end()
+		_ = m.job.agent.link.Send(e) // the head may be gone
+	}
+}
 
 // Spawn asks the head, which plans the new world.
 func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.askSpawn(s, done) }
+
+// forget drops worlds of which nothing is left on any node.
+func (m *mpi) forget(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	m.making.Lock()
+	defer m.making.Unlock()
+	m.mu.Lock()
+	m.worlds = slices.DeleteFunc(slices.Clone(m.worlds), func(w *world.World) bool { return slices.Contains(names, w.Name) })
+	maps.DeleteFunc(m.byName, func(name string, _ *world.World) bool { return slices.Contains(names, name) })
+	maps.DeleteFunc(m.left, func(p world.Proc, _ int) bool { return slices.Contains(names, p.World) })
+	m.mu.Unlock()
+	for _, s := range m.knowing() {
+		for _, name := range names {
+			s.Forget(name)
+		}
+	}
+}
 
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {

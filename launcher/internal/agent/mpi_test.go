@@ -37,6 +37,7 @@ func (f *fakeServer) note(format string, args ...any) {
 
 func (f *fakeServer) Add(w *world.World)  { f.note("add %s", w.Name) }
 func (f *fakeServer) Ended(p world.Proc)  { f.note("ended %d", p.Rank) }
+func (f *fakeServer) Forget(w string)     { f.note("forget %s", w) }
 func (f *fakeServer) Waits() []world.Wait { return f.waits }
 func (f *fakeServer) Close()              { f.note("close") }
 

@@ -30,6 +30,31 @@ func (j *running) enrol(rows []wire.Row, apps []wire.App) {
 	j.roster.Store(&next)
 }
 
+// strike takes ranks off the roster for which that is due.
+func (j *running) strike(due func(id int, r *rank) bool) (struck []*rank) {
+	now, next := j.roster.Load(), roster{ranks: map[int]*rank{}}
+	for _, row := range now.rows {
+		if r := now.ranks[row.Rank]; due(row.Rank, r) {
+			struck = append(struck, r)
+			continue
+		}
+		next.rows, next.ranks[row.Rank] = append(next.rows, row), now.ranks[row.Rank]
+	}
+	j.roster.Store(&next)
+	return struck
+}
+
+// strikeOff forgets those of some ranks that could not be started, with the streams that
+// nobody will close.
+func (j *running) strikeOff(rows []wire.Row) {
+	struck := j.strike(func(id int, r *rank) bool {
+		return r.pid.Load() == 0 && slices.ContainsFunc(rows, func(row wire.Row) bool { return row.Rank == id })
+	})
+	for _, r := range struck {
+		j.open.add(-int(r.streams.Load()))
+	}
+}
+
 // rank is one of this node's by its number; nil for another.
 func (j *running) rank(id int) *rank { return j.roster.Load().ranks[id] }
 

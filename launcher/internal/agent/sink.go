@@ -60,7 +60,9 @@ func (s *sink) Closed(id, stream int) {
 	}
 	s.display.end(id, stream)
 	s.endings.stream(wire.StreamEnd{Rank: id, Stream: stream})
+	s.rank(id).streams.Add(-1)
 	s.open.add(-1)
+	(*running)(s).letGo(id)
 }
 
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
@@ -81,6 +83,8 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 		}
 		s.endings.rank(told)
 		s.mpi.rankEnded(id)
+		r.told.Store(true)
+		(*running)(s).letGo(id)
 	})
 }
 
@@ -169,11 +173,18 @@ func (x *endings) rank(e wire.RankExit) {
 	defer x.mu.Unlock()
 	x.pending.Ranks = append(x.pending.Ranks, e)
 	x.exited++
-	if e.Code != 0 || e.Signal != 0 || x.exited == len(x.job.rows()) {
+	if e.Code != 0 || e.Signal != 0 || x.exited >= len(x.job.rows()) {
 		x.send()
 	} else {
 		x.delay()
 	}
+}
+
+// forget has ranks not count any more that have ended and are none of the node's now.
+func (x *endings) forget(ranks int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.exited -= ranks
 }
 
 // delay sends what is pending before long.

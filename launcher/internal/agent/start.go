@@ -54,7 +54,12 @@ type running struct {
 	// open counts streams that are read here and have not ended, and one more until every
 	// rank was started.
 	open countdown
-	// growing is held while ranks are started; ending says that none is any more.
+	// reaping says that it will be looked soon which ranks are to be let go of.
+	reaping atomic.Bool
+	// words are what goroutines have yet to say of this attempt: the end waits for them.
+	words words
+	// growing is held while ranks are started, and while such that have ended are let go of; ending says
+	// that neither is any more.
 	growing sync.Mutex
 	ending  bool
 
@@ -70,6 +75,9 @@ type rank struct {
 	dir string       // its working directory; "": the agent's
 	pid atomic.Int32 // 0: not started
 	end atomic.Pointer[wire.RankExit]
+	// streams counts those that are read here and have not ended; told says that its own end was passed on.
+	streams atomic.Int32
+	told    atomic.Bool
 	// asked is set while it may answer a question.
 	asked atomic.Pointer[question]
 }

@@ -43,6 +43,7 @@ func (j *running) read(rank int) process.Stream {
 func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
 	if j.logs == nil || row.Spawned || !j.logs.Files() || !redirected(j.start.Logs, row.LocalRank, stream) {
 		j.open.add(1)
+		j.rank(row.Rank).streams.Add(1)
 		return process.Stream{Kind: process.Pipe}, nil
 	}
 	f, err := j.logs.Redirect(row.LocalRank, stream)

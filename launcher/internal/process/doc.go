@@ -38,7 +38,8 @@
 //
 // # Zombies on purpose
 //
-// A rank that has ended is not reaped before [Group.Close]. Its pid names its
+// A rank that has ended is not reaped before [Group.Close], or [Group.Reap], which is for
+// ranks of which nothing is left. Its pid names its
 // process group and its session, and as long as it is a zombie no other process
 // can get that number: so [Group.Signal] is safe at any time, and reaches what the
 // rank left behind. Nothing here waits for "any child": the launcher may be a

@@ -26,7 +26,7 @@ const (
 )
 
 // exited tells the sink that r has ended, with what r itself wrote before that.
-// r stays a zombie until close, which keeps its pid from being used again.
+// r stays a zombie until close or Group.Reap, which keeps its pid from being used again.
 func (s *spawner) exited(r *rank) {
 	at := time.Now()
 	for stream := range r.end {
@@ -45,6 +45,7 @@ func (s *spawner) exited(r *rank) {
 		r.pidfd = -1
 	}
 	r.exited = true
+	r.keeper.Store(s)
 	s.alive--
 	s.g.sink.Exited(r.ID, info.decode(), at)
 }

@@ -133,6 +133,9 @@ type rank struct {
 
 	exited bool
 	stolen atomic.Bool // somebody else in this process has reaped it: pid is not ours
+	// keeper is the spawner that started it, set once it has ended.
+	keeper atomic.Pointer[spawner]
+	reaped bool
 }
 
 // NewGroup returns a group without ranks. It holds neither threads nor
@@ -180,7 +183,11 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 		s.post(func(in *inbox) { in.start = j })
 	}
 	j.busy.Wait()
-	return j.err()
+	if err := j.err(); err != nil {
+		g.unregister(slots)
+		return err
+	}
+	return nil
 }
 
 // register makes the ranks known by their ids.
@@ -204,6 +211,17 @@ func (g *Group) register(c Common, ranks []Rank) ([]rank, error) {
 		g.ranks[r.ID] = r
 	}
 	return slots, nil
+}
+
+// unregister forgets ranks that have no process.
+func (g *Group) unregister(ranks []rank) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range ranks {
+		if ranks[i].pid.Load() == 0 {
+			delete(g.ranks, ranks[i].ID)
+		}
+	}
 }
 
 // growFrom is the number of ranks from which on growing the descriptor table at
@@ -244,7 +262,7 @@ func (g *Group) postAll(change func(*inbox)) {
 }
 
 // Signal sends sig to the process group of a rank, which has the number of its
-// pid. The rank stays a zombie until Close, so that this number cannot become
+// pid. The rank stays a zombie until Close or Reap, so that this number cannot become
 // anybody else's: a signal reaches what a rank left behind in its group even
 // after its own end, and is silently without effect when nothing is there.
 func (g *Group) Signal(id int, sig syscall.Signal) error { return g.kill(id, -1, sig) }
@@ -269,6 +287,31 @@ func (g *Group) kill(id, sign int, sig syscall.Signal) error {
 		return fmt.Errorf("signal rank %d: %w", id, err)
 	}
 	return nil
+}
+
+// Reap lets go of those of some ranks that have ended: their streams are closed, nothing can
+// be sent to them any more, and their pids and ids are free for others. Of their sessions
+// nobody may be left: a sweep would not know them any more. It must not be called from a
+// Sink's method.
+func (g *Group) Reap(ids []int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, id := range ids {
+		r := g.ranks[id]
+		if r == nil || r.keeper.Load() == nil || g.closed {
+			continue
+		}
+		delete(g.ranks, id)
+		r.reap()
+		r.keeper.Load().post(func(in *inbox) { in.reaped = append(in.reaped, r) })
+	}
+}
+
+// reap takes the exit status of a rank that has ended, unless somebody else has.
+func (r *rank) reap() {
+	if !r.stolen.Load() {
+		_ = reap(unix.P_PID, int(r.pid.Load()))
+	}
 }
 
 // Close kills the ranks that still run, closes all streams, also those that

@@ -63,7 +63,9 @@ type Guard struct {
 	pidfd int   // -1: dismissed
 	pipe  int   // write end
 	mute  error // why the pipe takes no more
-	watch *deathWatch
+	// outdated is how many ranks the pipe has that were reaped since.
+	outdated int
+	watch    *deathWatch
 }
 
 // guardWay makes a guard process of the read end of the pipe and the program
@@ -103,6 +105,30 @@ func (g *Guard) AddRank(pid int) error {
 	g.state.ranks = append(g.state.ranks, pid)
 	if err := g.tell(appendWord(make([]byte, 0, 8), recordRank, uint64(pid))); err != nil {
 		return fmt.Errorf("tell guard of rank with pid %d: %w", pid, err)
+	}
+	return nil
+}
+
+// renewAfter is how many ranks that were reaped lie in the pipe at most: half of what the
+// smallest one holds, which is a page, is theirs and as many words that took them back.
+const renewAfter = 128
+
+// RemoveRanks records that ranks are about to be reaped: the numbers of their sessions, of
+// which nobody is left, may be strangers' then. Every so often another guard takes the place
+// of this one, which knows nothing of them.
+func (g *Guard) RemoveRanks(pids []int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state.removeRanks(pids)
+	if g.outdated += len(pids); g.outdated > renewAfter && g.renew() == nil {
+		return nil
+	}
+	var records []byte
+	for _, pid := range pids {
+		records = appendWord(records, recordReaped, uint64(pid))
+	}
+	if err := g.tell(records); err != nil {
+		return fmt.Errorf("tell guard of %d ranks that are reaped: %w", len(pids), err)
 	}
 	return nil
 }
@@ -221,7 +247,7 @@ func (g *Guard) start() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	defer unix.Close(read)
-	g.pipe, g.mute = write, nil
+	g.pipe, g.mute, g.outdated = write, nil, 0
 	if err = g.tell(g.state.encode()); err == nil {
 		g.pid, g.pidfd, err = g.spawn(self, read)
 	}

@@ -25,14 +25,30 @@ func (g *Guard) Prepare() error {
 	if g.pidfd < 0 {
 		return nil // dismissed
 	}
-	before := &Guard{pid: g.pid, pidfd: g.pidfd, pipe: g.pipe, mute: g.mute, watch: g.watch}
 	ways := g.ways
-	g.ways, g.watch = []guardWay{spawnReady}, nil
-	if err := g.start(); err != nil {
-		g.pid, g.pidfd, g.pipe, g.mute, g.watch, g.ways = before.pid, before.pidfd, before.pipe, before.mute, before.watch, ways
+	g.ways = []guardWay{spawnReady}
+	err := g.renew()
+	if err != nil {
+		g.ways = ways
 		return err
 	}
 	g.ways = append(g.ways, ways...) // for when it is killed
+	return nil
+}
+
+// renew puts a new guard, which finds the present state in its pipe, in place of this one.
+// There is a guard at every moment, and after an error it is the one before.
+func (g *Guard) renew() error {
+	if g.pidfd < 0 {
+		return nil // dismissed
+	}
+	before := &Guard{pid: g.pid, pidfd: g.pidfd, pipe: g.pipe, mute: g.mute, outdated: g.outdated, watch: g.watch}
+	g.watch = nil
+	if err := g.start(); err != nil {
+		g.pid, g.pidfd, g.pipe, g.mute, g.outdated, g.watch = before.pid, before.pidfd, before.pipe, before.mute, before.outdated, before.watch
+		return err
+	}
+	g.watch = before.watch.handOver(g.pid)
 	before.end()
 	return nil
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"encoding/binary"
+	"slices"
 )
 
 // The launcher tells its guard all that the sweep will need by records in a
@@ -24,10 +25,11 @@ const (
 	recordPath                           // argument: length; device and inode, 8 bytes each, and the path
 	recordCgroup                         // argument: length; the directory of the job's cgroup
 	recordNumbered                       // argument: length; what files' names begin with, see RemoveNumbered
+	recordReaped                         // argument: pid of a rank, from now on anybody's
 )
 
 const (
-	guardVersion = 3
+	guardVersion = 4
 	argumentBits = 60
 	pathHeader   = 16
 )
@@ -102,6 +104,8 @@ func decodeState(b []byte) (s guardState, ok bool) {
 			s.since = Ticks(argument)
 		case recordRank:
 			s.ranks = append(s.ranks, int(argument))
+		case recordReaped:
+			s.removeRanks([]int{int(argument)})
 		case recordID, recordPath, recordCgroup, recordNumbered:
 			if argument > uint64(len(b)) {
 				return s, true
@@ -110,6 +114,11 @@ func decodeState(b []byte) (s guardState, ok bool) {
 			b = b[argument:]
 		}
 	}
+}
+
+// removeRanks forgets the sessions of ranks.
+func (s *guardState) removeRanks(pids []int) {
+	s.ranks = slices.DeleteFunc(s.ranks, func(pid int) bool { return slices.Contains(pids, pid) })
 }
 
 func (s *guardState) text(kind recordKind, data []byte) {

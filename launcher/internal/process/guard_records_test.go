@@ -54,3 +54,16 @@ func FuzzGuardRecords(f *testing.F) {
 		require.Equal(t, len(state.paths), len(again.paths))
 	})
 }
+
+// The number of a rank that was reaped may be given to another one of the job's.
+func TestRanksThatAreReapedAreForgotten(t *testing.T) {
+	state := guardState{id: "i", ranks: []int{12, 13, 14}}
+	b := state.encode()
+	for _, pid := range []int{13, 14} {
+		b = appendWord(b, recordReaped, uint64(pid))
+	}
+	b = appendWord(b, recordRank, 14)
+	decoded, ok := decodeState(b)
+	require.True(t, ok)
+	assert.Equal(t, []int{12, 14}, decoded.ranks)
+}

@@ -384,3 +384,28 @@ func BenchmarkGuard(b *testing.B) {
 		g.Dismiss()
 	}
 }
+
+// However many ranks come and go, the pipe does not fill: another guard, which knows nothing of
+// those that are gone, takes the place of the one before, and whoever waits for its death waits
+// for the new one's.
+func TestGuardOfRanksThatComeAndGo(t *testing.T) {
+	newScene(t)
+	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
+	require.NoError(t, g.AddRank(nobody))
+	died, first := g.Died(), g.pid
+	for n := range 3 * renewAfter {
+		require.NoError(t, g.AddRank(nobody+1+n))
+		require.NoError(t, g.RemoveRanks([]int{nobody + 1 + n}))
+		unread, err := unix.IoctlGetInt(g.pipe, unix.TIOCINQ)
+		require.NoError(t, err)
+		require.Less(t, unread, 4096)
+	}
+	assert.Equal(t, []int{nobody}, g.state.ranks)
+	assert.NotEqual(t, first, g.pid)
+	require.ErrorIs(t, unix.Kill(first, 0), unix.ESRCH)
+	require.NoError(t, unix.Kill(g.pid, unix.SIGKILL))
+	<-died
+	require.NoError(t, g.Replace())
+	g.Dismiss()
+	assert.False(t, HasChildren())
+}

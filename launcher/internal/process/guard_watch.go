@@ -16,13 +16,15 @@ type deathWatch struct {
 
 // watchDeath returns nil where the kernel gives no pidfd for a child of ours:
 // it is out of descriptors.
-func watchDeath(pid int) *deathWatch {
+func watchDeath(pid int) *deathWatch { return watchDeathBy(pid, make(chan struct{})) }
+
+func watchDeathBy(pid int, died chan struct{}) *deathWatch {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil
 	}
 	_ = unix.SetNonblock(fd, true) // what os.NewFile takes for something to poll
-	w := &deathWatch{file: os.NewFile(uintptr(fd), "pidfd"), died: make(chan struct{}), over: make(chan struct{})}
+	w := &deathWatch{file: os.NewFile(uintptr(fd), "pidfd"), died: died, over: make(chan struct{})}
 	go w.wait()
 	return w
 }
@@ -35,6 +37,21 @@ func (w *deathWatch) wait() {
 	}
 	if err == nil {
 		close(w.died)
+	}
+}
+
+// handOver ends the watch and has another process watched by whoever waits for this one; nil
+// where nobody does, or that one is dead.
+func (w *deathWatch) handOver(pid int) *deathWatch {
+	if w == nil {
+		return nil
+	}
+	w.stop()
+	select {
+	case <-w.died:
+		return nil
+	default:
+		return watchDeathBy(pid, w.died)
 	}
 }
 

@@ -75,8 +75,11 @@ func (e *LimitError) Error() string {
 // PerRank). It is the only good moment to ask about processes: the Go runtime does
 // not survive it when it wants a thread and there can be none. Where they are
 // scarce the launcher's threads are made now, see ReserveThreads.
-func CheckLimits(ranks, perRank int) error {
-	if err := checkFiles(ranks, perRank); err != nil {
+func CheckLimits(ranks, perRank int) error { return CheckMoreLimits(ranks, 0, perRank) }
+
+// CheckMoreLimits is CheckLimits for ranks that are to run beside others, as many as running.
+func CheckMoreLimits(ranks, running, perRank int) error {
+	if err := checkFiles(ranks, running, perRank); err != nil {
 		return err
 	}
 	limits := taskLimits(max(ranks+spareTasks, scarceTasks)) // the tightest is first
@@ -95,12 +98,12 @@ func CheckLimits(ranks, perRank int) error {
 const spareTasks = maxThreads + 8
 
 // checkFiles checks the limit that Go has raised for this process as far as it may.
-func checkFiles(ranks, perRank int) error {
+func checkFiles(ranks, running, perRank int) error {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil // then the start will show
 	}
-	if uint64(ranks*perRank+ownDescriptors+128) <= files.Cur {
+	if uint64((ranks+running)*perRank+ownDescriptors+128) <= files.Cur {
 		return nil // without counting what is open
 	}
 	if l := filesFor(ranks, perRank); uint64(l.Need) > files.Cur {

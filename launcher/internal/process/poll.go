@@ -57,6 +57,7 @@ func (s *spawner) handle(tag int32, events uint32) {
 	}
 	r := s.ranks[tag>>2]
 	switch what := int(tag & 3); {
+	case r == nil: // reaped
 	case what == socketTag:
 		s.spoke(r, events)
 	case what != exitTag:

@@ -63,7 +63,7 @@ func (g *Group) ResizePTYs(rows, cols int) {
 // resize gives the terminals of this spawner's ranks the group's window size.
 func (s *spawner) resize() {
 	w := s.g.window.Load()
-	for _, r := range s.ranks {
+	for _, r := range s.kept() {
 		if r.hasPTY() && r.end[stdout] >= 0 {
 			setWindow(r.end[stdout], w)
 		}

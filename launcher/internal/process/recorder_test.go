@@ -157,6 +157,13 @@ func (r *recorder) story(id int) story {
 	return *r.ranks[id]
 }
 
+// forget has an id be that of another rank.
+func (r *recorder) forget(id int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ranks, id)
+}
+
 // group is a Group under test: it leaves nothing behind.
 type group struct {
 	*process.Group

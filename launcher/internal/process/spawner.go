@@ -1,6 +1,7 @@
 package process
 
 import (
+	"iter"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,7 @@ type spawner struct {
 	ep   int // epoll of this thread alone
 	wake int // eventfd in ep: something was posted
 
-	ranks  []*rank             // all that were started here; epoll's tags are indices
+	ranks  []*rank             // all that were started here, nil: reaped; epoll's tags are indices
 	alive  int                 // of these, not yet Exited
 	parked [numStreams][]*rank // streams taken out of ep while paused
 
@@ -43,6 +44,7 @@ type spawner struct {
 type inbox struct {
 	start   *start  // ranks to start
 	exited  []*rank // ended, told by a waiter instead of a pidfd
+	reaped  []*rank // to be forgotten
 	resumed bool    // look at the parked streams
 	resized bool    // the window's size has changed
 	closing bool
@@ -160,6 +162,11 @@ func (s *spawner) obey() {
 	for _, r := range in.exited {
 		s.exited(r)
 	}
+	for _, r := range in.reaped {
+		r.reaped = true
+		s.release(r)
+		s.ranks[r.index] = nil
+	}
 	if in.resumed {
 		s.unpark()
 	}
@@ -200,7 +207,7 @@ const closeWait = 2 * time.Second
 
 // close kills the ranks that still run, closes all streams and reaps.
 func (s *spawner) close() {
-	for _, r := range s.ranks {
+	for _, r := range s.kept() {
 		if !r.exited {
 			syscall.Kill(-int(r.pid.Load()), syscall.SIGKILL)
 		}
@@ -214,7 +221,7 @@ func (s *spawner) close() {
 		s.obey()
 	}
 	s.left = s.alive
-	for _, r := range s.ranks {
+	for _, r := range s.kept() {
 		s.release(r)
 	}
 	s.mu.Lock()
@@ -222,6 +229,17 @@ func (s *spawner) close() {
 	s.closed = true
 	syscall.Close(s.wake)
 	syscall.Close(s.ep)
+}
+
+// kept are the ranks that were started here and have not been reaped.
+func (s *spawner) kept() iter.Seq2[int, *rank] {
+	return func(yield func(int, *rank) bool) {
+		for i, r := range s.ranks {
+			if r != nil && !yield(i, r) {
+				return
+			}
+		}
+	}
 }
 
 // release gives back what is left of r: streams that descendants hold open, and
@@ -243,7 +261,7 @@ func (s *spawner) release(r *rank) {
 	if r.pidfd >= 0 {
 		syscall.Close(int(r.pidfd))
 	}
-	if r.exited && !r.stolen.Load() {
-		_ = reap(unix.P_PID, int(r.pid.Load()))
+	if r.exited && !r.reaped {
+		r.reap()
 	}
 }

@@ -368,6 +368,8 @@ type Grow struct {
 	Ranks    []Row
 	// Call is the number of the node's own Spawn that this fulfils, 0: of another's.
 	Call int
+	// Over names worlds whose ranks have all ended: nobody asks for anything of them.
+	Over []string
 }
 
 // Grown says which of the new ranks run, or why one could not be started.

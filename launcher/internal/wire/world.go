@@ -197,6 +197,7 @@ func (m *Grow) fields(c *coder) {
 	parts(c, 4, &m.Programs)
 	parts(c, 5, &m.Ranks)
 	number(c, 6, &m.Call)
+	c.texts(7, &m.Over)
 }
 
 func (*Grown) Type() Type { return TypeGrown }

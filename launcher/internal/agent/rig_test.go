@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
+)
+
+// growable is a node's part of a job whose first rank, 0, is none of this machine's, and what
+// its head hears. Ranks that it gets are real ones.
+func growable(t *testing.T) (*running, <-chan wire.Frame) {
+	head, side := transport.Local()
+	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"}, Apps: []world.App{{NumRanks: 2}}}
+	j := &running{
+		agent: &Agent{link: side, cfg: Config{TempDir: t.TempDir()}}, began: process.Now(), guard: newGuard(), spawned: make(chan struct{}),
+		start: wire.Start{Window: 1 << 20, MPI: wire.MPI{PMI: true, NumRanks: 2, Worlds: []world.World{w}}},
+	}
+	j.guard.neverBegan()
+	j.signals.engine = &j.agent.engine
+	j.plane, j.endings, j.stdin = j.newPlane(0), &endings{job: j}, newStdin(j)
+	j.mpi = j.newMPI()
+	j.enrol([]wire.Row{{Rank: 0}}, []wire.App{{}})
+	var err error
+	j.group, err = process.NewGroup(process.Config{Sink: (*sink)(j)})
+	require.NoError(t, err)
+	j.credit = newCredit(j.start.Window, j.group)
+	close(j.spawned)
+	heard := make(chan wire.Frame, 1<<10)
+	go func() {
+		defer close(heard)
+		for {
+			f, err := head.Read()
+			if err != nil {
+				return
+			}
+			f.Body = append([]byte{}, f.Body...)
+			heard <- f
+		}
+	}()
+	t.Cleanup(func() {
+		j.timers.stop()
+		assert.NoError(t, j.group.Close())
+		j.mpi.close()
+		_ = side.Close()
+	})
+	return j, heard
+}
+
+// growBy is a world of ranks that run a program.
+func growBy(number int, program string, ranks ...int) wire.Grow {
+	g := wire.Grow{Number: number, World: world.World{Name: "more"}, Programs: []wire.Program{{Name: program, Dir: "/"}}}
+	for i, rank := range ranks {
+		g.Ranks = append(g.Ranks, wire.Row{Rank: rank, LocalRank: i})
+		g.World.Ranks = append(g.World.Ranks, world.Rank{Job: rank})
+	}
+	return g
+}
+
+// next is the next frame of a kind.
+func next[T any, M wire.PointerTo[T]](t *testing.T, heard <-chan wire.Frame) (m T) {
+	for f := range heard {
+		if f.Type == M(&m).Type() {
+			require.NoError(t, f.Decode(M(&m)))
+			return m
+		}
+	}
+	require.Fail(t, "the link has ended")
+	return m
+}
+
+// eventually waits for what somebody does beside the test.
+func eventually(t *testing.T, reached func() bool, what string) {
+	require.Eventually(t, reached, time.Minute, time.Millisecond, what)
+}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
+)
+
+// Nothing of an attempt is said after its end, which waits for what was begun before.
+func TestWordsOfAnAttempt(t *testing.T) {
+	j, heard := growable(t)
+	j.growing.Lock()
+	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		j.words.close()
+		_ = j.agent.link.Send(&wire.Gone{})
+	}()
+	eventually(t, func() bool { j.words.mu.Lock(); defer j.words.mu.Unlock(); return j.words.over }, "the end has begun")
+	require.NoError(t, j.grow(growBy(2, "/bin/true", 11)))
+	j.ending = true
+	j.growing.Unlock()
+	<-over
+	j.mpi.Abort(world.Proc{World: "w"}, 1, "too late")
+	var types []wire.Type
+	for len(types) < 2 {
+		types = append(types, (<-heard).Type)
+	}
+	assert.Equal(t, []wire.Type{wire.TypeGrown, wire.TypeGone}, types)
+	require.NoError(t, j.agent.link.Send(&wire.Notice{}))
+	assert.Equal(t, wire.TypeNotice, (<-heard).Type, "nothing came between")
+}
+
+// That a rank had begun MPI the head learns before others can say that they wait for it.
+func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
+	j, heard := growable(t)
+	j.plane.Receive(&exchange.Message{Kind: exchange.Watch})
+	first := world.Proc{World: "w"}
+	j.mpi.serverPMI()
+	j.mpi.Began(first, "PMI-1")
+	j.enrol([]wire.Row{{Rank: 1}}, []wire.App{{}}) // one that goes on
+	j.endings.rank(wire.RankExit{Rank: 0, MPI: j.mpi.state(0)})
+	j.mpi.rankEnded(0)
+	assert.Equal(t, wire.TypeEnded, (<-heard).Type)
+	assert.Equal(t, wire.TypeExchange, (<-heard).Type)
+}
+
+// A file of hosts may be on a file server that does not answer: whoever asked goes on.
+func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
+	j, _ := growable(t)
+	returned, answered := make(chan struct{}), make(chan error)
+	go func() {
+		defer close(returned)
+		j.askSpawn(world.Spawn{Apps: []world.SpawnApp{{HostFile: "/does/not/exist"}}}, func(_ string, err error) { answered <- err })
+	}()
+	<-returned // although nobody takes the answer
+	require.ErrorContains(t, <-answered, "/does/not/exist")
+}
