@@ -8,12 +8,15 @@ import (
 
 // answer2 carries out one request of PMI-2.
 func (c *session) answer2(f fields) error {
+	if c.p.Rank == world.AllRanks && f.command() != "fullinit" {
+		return malformed("%s on a connection which has not said its rank by fullinit", printable(f.command()))
+	}
 	if f.command() == "abort" {
 		return c.abort(abortCode(f), f.get("message")+f.get("msg"))
 	}
 	switch f.command() {
 	case "fullinit":
-		c.fullInit(f)
+		return c.fullInit(f)
 	case "job-getid":
 		c.say2(f, "jobid", c.p.World, "rc", "0")
 	case "info-getjobattr":
@@ -49,8 +52,19 @@ func answerTo(f fields, pairs ...string) string {
 
 func (c *session) say2(f fields, pairs ...string) { c.out.say(answerTo(f, pairs...)) }
 
-// fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version.
-func (c *session) fullInit(f fields) {
+// fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version. One that
+// has come to PMI_PORT says its PMI_ID as pmirank.
+func (c *session) fullInit(f fields) error {
+	if c.p.Rank == world.AllRanks {
+		id, err := f.number("pmirank", 0, 1<<31-1)
+		if err == nil {
+			err = c.claim(id)
+		}
+		if err != nil {
+			return err
+		}
+		c.start(2)
+	}
 	pairs := []string{
 		"rc", "0", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.p.Rank),
 		"size", strconv.Itoa(len(c.space.w.Ranks)), "appnum", strconv.Itoa(c.rank().App),
@@ -59,6 +73,7 @@ func (c *session) fullInit(f fields) {
 		pairs = append(pairs, "spawner-jobid", parent.World)
 	}
 	c.say2(f, append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...)
+	return nil
 }
 
 // jobAttribute answers what holds for the whole world.
@@ -109,7 +124,7 @@ func (c *session) nodeAttribute(f fields) error {
 	if err != nil {
 		return err
 	}
-	c.server.attribute(c.space, c.p.Rank, c.generation, what, key, f.get("value"), func(how, value string) {
+	c.server.attribute(c.space, c.p.Rank, what, key, f.get("value"), func(how, value string) {
 		switch {
 		case how == refused:
 			answer(answerTo(f, "rc", "-1", "errmsg", errTooMuch.Error()))

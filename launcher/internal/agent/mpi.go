@@ -28,6 +28,7 @@ type mpi struct {
 	vars    []string // of ranks' environment
 	dir     string   // for PMIx, made when it is asked for
 	doorway *doorway // where PMIx clients come to; nil: it is not served
+	port    *doorway // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
 
 	pmix pmixServer // nil: it is not served
 
@@ -98,7 +99,10 @@ func (j *running) newMPI() *mpi {
 
 // open makes what ranks' environment tells of.
 func (m *mpi) open() {
-	if m.wish.PMI {
+	switch {
+	case m.wish.PMI && m.wish.PMIPort:
+		m.openPort()
+	case m.wish.PMI:
 		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
 	}
 	if !m.wish.PMIx {
@@ -110,7 +114,7 @@ func (m *mpi) open() {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
 		return
 	}
-	m.busy.Go(m.accept)
+	m.busy.Go(func() { m.accept(m.doorway, func(conn net.Conn) { m.serverPMIx().Serve(conn) }) })
 	m.vars = append(m.vars, "PMIX_SERVER_URI3="+m.pmix.URI(m.doorway.port))
 }
 
@@ -135,10 +139,10 @@ func (m *mpi) privateDir() (string, error) {
 // acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
 const acceptPause = 10 * time.Millisecond
 
-// accept serves those who come to PMIx.
-func (m *mpi) accept() {
+// accept serves those who come to a port.
+func (m *mpi) accept(d *doorway, serve func(net.Conn)) {
 	for {
-		conn, err := m.doorway.accept()
+		conn, err := d.accept()
 		switch {
 		case errors.Is(err, os.ErrClosed):
 			return
@@ -147,7 +151,7 @@ func (m *mpi) accept() {
 		case m.hold(conn):
 			m.busy.Go(func() {
 				defer m.release(conn)
-				m.serverPMIx().Serve(conn)
+				serve(conn)
 			})
 		}
 	}
@@ -322,8 +326,10 @@ func (m *mpi) close() {
 		_ = conn.Close()
 	}
 	m.mu.Unlock()
-	if m.doorway != nil {
-		m.doorway.close()
+	for _, d := range []*doorway{m.doorway, m.port} {
+		if d != nil {
+			d.close()
+		}
 	}
 	m.making.Lock()
 	pmi := m.pmi

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doorway is a port of 127.0.0.1 to which PMIx clients come. It is made by system calls: the first
+// doorway is a port of 127.0.0.1 to which PMIx clients come, or PMI's where they have no descriptor. It is made by system calls: the first
 // net.Listen of a process asks the kernel for all that it can do, which would be a fiftieth of the time
 // of a job whose rank ends at once.
 type doorway struct {
@@ -26,7 +26,7 @@ func openDoorway() (*doorway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
-	file := os.NewFile(uintptr(fd), "port for PMIx")
+	file := os.NewFile(uintptr(fd), "port for MPI")
 	d, err := listenOn(fd, file)
 	if err != nil {
 		_ = file.Close()
@@ -67,7 +67,7 @@ func (d *doorway) accept() (net.Conn, error) {
 	case failed != nil:
 		return nil, fmt.Errorf("accept a connection: %w", failed)
 	}
-	return connOf(fd, "PMIx client")
+	return connOf(fd, "MPI client")
 }
 
 // connOf is the connection behind a descriptor, which it takes over.

@@ -103,6 +103,10 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
+	if p.Rank == world.AllRanks {
+		m.job.agent.notice("a process that came to PMI_PORT is not served: %v", err)
+		return
+	}
 	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v", m.rank(p), err)
 }
 

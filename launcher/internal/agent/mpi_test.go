@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -124,6 +126,71 @@ func says(t *testing.T, conn net.Conn, answer string) {
 	got, err := bufio.NewReader(conn).ReadString('\n')
 	require.NoError(t, err)
 	assert.Equal(t, answer, strings.TrimSpace(got))
+}
+
+// With a port ranks have no descriptor. Who comes there has to be the process of a rank, or one that it started.
+func TestPMIPort(t *testing.T) {
+	m, pmi, _ := fakeMPI(t)
+	m.wish.PMIPort, m.wish.PMIx = true, false
+	m.open()
+	address := fmt.Sprint("127.0.0.1:", m.port.port)
+	assert.Equal(t, []string{"PMI_PORT=" + address}, m.environ(nil))
+	assert.Equal(t, []string{"PMI_PORT=mine"}, slices.Concat([]string{"PMI_PORT=mine"}, m.environ([]string{"PMI_PORT=mine"})))
+
+	stranger := exec.Command("sleep", "100")
+	require.NoError(t, stranger.Start())
+	defer func() { _, _ = stranger.Process.Kill(), stranger.Wait() }()
+	self, other := &rank{}, &rank{}
+	self.pid.Store(int32(os.Getpid()))
+	other.pid.Store(int32(stranger.Process.Pid))
+	m.job.roster.Store(&roster{ranks: map[int]*rank{5: self, 6: other}})
+	claims := make(chan [2]any)
+	m.makers.pmi = func(*mpi) pmiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
+	for id, want := range map[int]any{
+		5: world.Proc{World: "w", Rank: 0},
+		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", stranger.Process.Pid),
+		7: "it says that it is rank 7, which is not on this node",
+	} {
+		client, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		fmt.Fprintln(client, id)
+		got := <-claims
+		if p, ok := want.(world.Proc); ok {
+			assert.Equal(t, [2]any{p, nil}, got)
+			require.NotNil(t, m.talks[id], "the rank's last words are waited for")
+		} else {
+			assert.EqualError(t, got[1].(error), want.(string))
+			assert.Nil(t, m.talks[id])
+		}
+		require.NoError(t, client.Close())
+	}
+	over := make(chan struct{})
+	m.afterWords(5, func() { close(over) })
+	<-over
+	m.close()
+	_, err := net.Dial("tcp", address)
+	assert.Error(t, err)
+}
+
+// claimingPMI asks who a client is that says its number.
+type claimingPMI struct {
+	fakePMI
+	m      *mpi
+	claims chan [2]any
+}
+
+func (f claimingPMI) Serve(conn net.Conn, p world.Proc) {
+	var id int
+	if _, err := fmt.Fscanln(conn, &id); err != nil || p != (world.Proc{Rank: world.AllRanks}) {
+		f.note("%v %v", p, err)
+		return
+	}
+	p, err := f.m.claim(conn, id)
+	if err != nil {
+		f.claims <- [2]any{p, err}
+		return
+	}
+	f.claims <- [2]any{p, nil}
 }
 
 func TestMPIAfterItsEnd(t *testing.T) {

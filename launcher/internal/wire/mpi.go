@@ -11,6 +11,9 @@ type MPI struct {
 	// PMI and PMIx say which are served; PMIVersion is the only one of PMI, 0: both.
 	PMI, PMIx  bool
 	PMIVersion int
+	// PMIPort says that ranks come to a port of their node for PMI, instead of having a
+	// connection from the beginning.
+	PMIPort bool
 	// Why none is served, in the user's words, and what to do.
 	Why string
 	// Node is this node's number, NumNodes how many the job has, NumRanks its ranks.
@@ -71,6 +74,7 @@ func (m *MPI) fields(c *coder) {
 	number(c, 6, &m.NumNodes)
 	number(c, 7, &m.NumRanks)
 	foreign(c, 8, &m.Worlds, asWorld)
+	c.flag(9, &m.PMIPort)
 }
 
 func (*MPIEvent) Type() Type { return TypeMPI }
