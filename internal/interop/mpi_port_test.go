@@ -42,6 +42,25 @@ func TestMPIBelowAWrapper(t *testing.T) {
 	}
 }
 
+// A program without PMI_FD that has not called MPI_Init yet is told of where the job hangs, and when it is late; one that needs none is not.
+func TestMPIProgramsThatCannotAsk(t *testing.T) {
+	t.Parallel()
+	m := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH)
+	const idle = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; import time; time.sleep(1000)"
+	for option, want := range map[string]string{
+		"--mpi=auto": "has loaded libmpi",
+		"--pmi-port": "",
+	} {
+		got := gorun(option, "--hang-timeout", "3", "-n", "2", m.Python, "testdata/mpi/wrapper.py", m.Python, "-c", idle).with(m.Environ...).run(t)
+		assert.Equal(t, 124, got.code, got.stderr)
+		if want == "" {
+			assert.NotContains(t, got.stderr, "cannot ask gorun for its rank")
+			continue
+		}
+		assert.Regexp(t, `process \d+, which rank 0 has started, `+want+`.* cannot ask gorun for its rank: descriptor 3, which PMI_FD names, was closed by what started it; --pmi-port`, got.stderr)
+	}
+}
+
 // Over PMI_PORT all else is as over a descriptor: spawned ranks have numbers of their own there, and a script may run one program after
 // the other.
 func TestMPIOverPMIPort(t *testing.T) {

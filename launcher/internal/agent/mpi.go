@@ -50,7 +50,7 @@ type mpi struct {
 	spoken speaks
 	mixed  bool
 	// libraries are those that ranks were seen with; warned says that one was told of.
-	libraries map[int]string
+	libraries map[int]library
 	warned    bool
 	busy      sync.WaitGroup // goroutines
 }

@@ -289,7 +289,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 		m, _, _ := fakeMPI(t)
 		c.change(&m.wish)
 		m.job.agent.link = wire.NewLink(ours)
-		m.noteLibrary(5, c.library)
+		m.noteLibrary(5, library{name: c.library})
 		go func() {
 			m.warnSingleton(6)
 			m.warnSingleton(5)
@@ -309,7 +309,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	m.job.agent.link = nil
 	m.Began(world.Proc{World: "w", Rank: 1}, "PMI-1")
-	m.noteLibrary(5, "libmpi.so.12")
+	m.noteLibrary(5, library{name: "libmpi.so.12"})
 	m.warnSingleton(5) // says nothing: the job speaks MPI
 }
 

@@ -141,6 +141,17 @@ func (s *socketSearch) has(pid int) bool {
 	return false
 }
 
+// Children are the processes that one has started and that are there, as far as the kernel tells.
+func Children(pid int) []int { return (&socketSearch{}).children(pid) }
+
+// HasVariable reports whether a process was started with NAME=VALUE in its environment.
+func HasVariable(pid int, entry string) bool {
+	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	name, value, _ := strings.Cut(entry, "=")
+	has, ok := variableIn(environ, name)
+	return ok && has == value
+}
+
 // children are those that the threads of a process have started.
 func (s *socketSearch) children(pid int) (pids []int) {
 	folder := "/proc/" + strconv.Itoa(pid) + "/task/"
