@@ -190,3 +190,16 @@ func TestClosedServer(t *testing.T) {
 	c.serving.Wait()
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
 }
+
+// MPICH's PMI-2 client says the code of MPI_Abort in words alone.
+func TestCodeInWords(t *testing.T) {
+	for message, want := range map[string]int{
+		"application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0":  42,
+		"application called MPI_Abort(comm=0x84000001, -1) - process 3": -1,
+		"application called MPI_Abort(MPI_COMM_WORLD, 0) - process 0":   0,
+		"Fatal error in internal_Init: Other MPI error":                 1,
+		"MPI_Abort(": 1, "": 1, "application called MPI_Abort(MPI_COMM_WORLD, x) - process 0": 1,
+	} {
+		require.Equal(t, want, codeIn(message), message)
+	}
+}

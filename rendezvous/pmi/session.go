@@ -252,6 +252,7 @@ func (c *session) begin(f fields) error {
 		}
 		c.server.cfg.Launcher.Say(c.p, said)
 		c.out.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
+		c.in.framed = version == 2 // its abort comes so
 		return nil
 	}
 	if c.p.Rank != world.AllRanks {

@@ -2,6 +2,7 @@ package pmi
 
 import (
 	"strconv"
+	"strings"
 
 	"gorun/rendezvous/world"
 )
@@ -11,8 +12,15 @@ func (c *session) answer2(f fields) error {
 	if c.p.Rank == world.AllRanks && f.command() != "fullinit" {
 		return malformed("%s on a connection which has not said its rank by fullinit", printable(f.command()))
 	}
-	if f.command() == "abort" {
-		return c.abort(abortCode(f), f.get("message")+f.get("msg"))
+	switch {
+	case f.command() == "abort":
+		message := f.get("message") + f.get("msg")
+		if _, says := f.find("exitcode"); says {
+			return c.abort(abortCode(f), message)
+		}
+		return c.abort(codeIn(message), message)
+	case !c.began && c.p.Rank != world.AllRanks:
+		return malformed("%s before init for PMI-2", printable(f.command()))
 	}
 	switch f.command() {
 	case "fullinit":
@@ -43,6 +51,17 @@ func (c *session) answer2(f fields) error {
 		return malformed("a command that PMI-2 does not know: %s", printable(f.command()))
 	}
 	return nil
+}
+
+// codeIn is the exit code in MPICH's own words, which are all that its client sends of one:
+// "application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0"; 1 where they say none.
+func codeIn(message string) int {
+	_, call, _ := strings.Cut(message, "MPI_Abort(")
+	arguments, _, _ := strings.Cut(call, ") - process ")
+	if code, err := strconv.Atoi(arguments[strings.LastIndexByte(arguments, ' ')+1:]); err == nil {
+		return code
+	}
+	return 1
 }
 
 // answerTo is the answer to a request: its name has -response behind it.
