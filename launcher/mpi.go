@@ -13,6 +13,7 @@ import (
 func (s *session) mpi(n *node) wire.MPI {
 	p := s.plan
 	m := wire.MPI{PMI: p.MPI.PMI(), PMIx: p.MPI.PMIx(), Node: n.number, NumRanks: len(p.Ranks)}
+	m.PMIPort = m.PMI && s.spec.PMIPort
 	switch p.MPI {
 	case job.MPIPMI1:
 		m.PMIVersion = 1

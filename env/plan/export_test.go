@@ -72,14 +72,14 @@ func TestPatternsPassOverIdentities(t *testing.T) {
 func TestRefusedExports(t *testing.T) {
 	in := job(1, "GORUN_TOKEN=secret")
 	in.Exports = []Export{
-		with("RANK", "3"), {Name: "GORUN_TOKEN"}, with("GORUN_JOB", "x"), with("PMI_ID", "0"), with("", "x"), {Name: "A=B"}, with("NUL", "a\x00b"),
+		with("RANK", "3"), {Name: "GORUN_TOKEN"}, with("GORUN_JOB", "x"), with("PMI_JOBID", "0"), with("", "x"), {Name: "A=B"}, with("NUL", "a\x00b"),
 	}
 	_, err := Build(in)
 	require.Error(t, err)
 	assert.EqualError(t, err, "-x RANK=3: RANK is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
 		"-x GORUN_TOKEN: GORUN_TOKEN is a secret of the launcher, ranks never get it\n"+
 		"-x GORUN_JOB=x: GORUN_JOB is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
-		"-x PMI_ID=0: PMI_ID tells a rank of another launcher its place and would be the same for all ranks; leave it out\n"+
+		"-x PMI_JOBID=0: PMI_JOBID tells a rank of another launcher its place and would be the same for all ranks; leave it out\n"+
 		"-x \"\": not the name of a variable\n"+
 		"-x \"A=B\": not the name of a variable\n"+
 		"-x NUL: the value contains a zero byte")

@@ -16,7 +16,8 @@ type MPI struct {
 	Version string
 	// FD is the descriptor of a rank's connection to its PMI server, URI where PMIx servers
 	// are. They are texts, since a plan can be printed before they are known.
-	FD, URI string
+	// Port is where ranks come to for PMI that have no such connection, as host:port; FD is "" then.
+	FD, Port, URI string
 	// SeveralHosts says that ranks have to reach each other over a network.
 	SeveralHosts bool
 	// Worlds are the MPI_COMM_WORLDs of the job.
@@ -37,6 +38,8 @@ type World struct {
 // InWorld is the place of a rank in its MPI_COMM_WORLD.
 type InWorld struct {
 	World, Rank int
+	// Job is its number among all ranks of the job, those that were spawned later included.
+	Job int
 	// LocalRank counts its ranks on one host, LocalSize is how many there are, NodeRank
 	// counts those of all worlds there. Host is the host's name.
 	LocalRank, LocalSize, NodeRank int
@@ -54,6 +57,8 @@ func (r *rule) isMPI() bool { return r.needs != nil }
 func (m *MPI) any() bool     { return m.PMI || m.PMIx }
 func (m *MPI) hasPMI() bool  { return m.PMI }
 func (m *MPI) hasPMIx() bool { return m.PMIx }
+func (m *MPI) hasFD() bool   { return m.PMI && m.FD != "" }
+func (m *MPI) hasPort() bool { return m.PMI && m.FD == "" }
 
 // mpiRank is a value that a rank has by its place in its world.
 func mpiRank(value func(m InWorld, w *World) string) func(b *builder, rank int) (string, bool) {

@@ -44,6 +44,12 @@ func TestMPIVariables(t *testing.T) {
 	assert.Equal(t, all, ofMPI(build(t, mpiJob(2)), 1))
 
 	in := mpiJob(2)
+	in.MPI.FD, in.MPI.Port, in.Ranks[1].MPI.Job = "", "<at start>", 5
+	delete(all, "PMI_FD")
+	all["PMI_PORT"], all["PMI_ID"] = "<at start>", "5"
+	assert.Equal(t, all, ofMPI(build(t, in), 1), "--pmi-port")
+
+	in = mpiJob(2)
 	in.MPI.PMIx, in.MPI.Version = false, "2"
 	for name, value := range ofMPI(build(t, in), 1) {
 		assert.False(t, strings.HasPrefix(name, "PMIX_") || strings.HasPrefix(name, "OMPI_"), "%s=%s", name, value)

@@ -10,7 +10,18 @@ var pmiRules = [...]rule{
 			"PMI_FD", ClassIdentity, "the descriptor of the rank's connection to its PMI server; every rank inherits it",
 			"MPI_Init of MPICH, Intel MPI and MVAPICH asks there", "PMI",
 		},
-		needs: (*MPI).hasPMI, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.FD, true },
+		needs: (*MPI).hasFD, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.FD, true },
+	},
+	{
+		Row: Row{
+			"PMI_PORT", ClassIdentity, "with `--pmi-port` instead: the port of the rank's node, on the loopback interface, where its PMI server is",
+			"a program whose parent has closed PMI_FD, as Python's subprocess does, finds its server there", "PMI",
+		},
+		needs: (*MPI).hasPort, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.Port, true },
+	},
+	{
+		Row:   Row{"PMI_ID", ClassIdentity, "with `--pmi-port` the rank in the job", "by it a rank says at that port who it is", "PMI"},
+		needs: (*MPI).hasPort, perRank: true, value: mpiRank(func(m InWorld, _ *World) string { return strconv.Itoa(m.Job) }),
 	},
 	{
 		Row:   Row{"PMI_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD", "which rank this is; frameworks read it, too", "PMI"},

@@ -254,6 +254,7 @@ func (s *Spec) idle() (notes []string) {
 	idle(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
 	idle(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
 	idle(s.WorldPerApp && s.MPI == MPINone, "--world app", "MPI (--mpi auto)")
+	idle(s.PMIPort && !s.MPI.PMI(), "--pmi-port", "PMI (--mpi auto)")
 	return notes
 }
 
@@ -281,6 +282,8 @@ type builder struct {
 	plan   Plan
 	// sharers are the numbers of ranks that use the CPUs of each node.
 	sharers []int
+	// earlier is how many ranks the job had before those of this plan.
+	earlier int
 }
 
 // ranks gives every rank its place, its program and its arguments.

@@ -140,7 +140,7 @@ func (r *Result) mpiHint() string {
 	case r.Cause == CauseStuck && r.Stuck != nil && r.Stuck.Why == "":
 		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
 	case r.First != nil && r.First.beganAgain():
-		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; a second one needs a gorun of its own"
+		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; with --pmi-port each has its own, else a second one needs a gorun of its own"
 	case r.First != nil && r.First.Unfinalized && len(r.Ranks) == 1:
 		return "it has to call MPI_Finalize before it ends, also where it has nothing more to do"
 	case r.First != nil && r.First.Unfinalized:

@@ -248,6 +248,7 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 	for node, ranks := range more.ByNode() {
 		b.sharers[node] += len(ranks)
 	}
+	b.earlier = len(p.Ranks)
 	b.worlds(facts)
 	b.spawnedWorld(p, wish, number)
 	if err := b.environment(); err != nil {

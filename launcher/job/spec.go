@@ -63,6 +63,8 @@ type Spec struct {
 
 	// MPI says by which of MPI's start-up protocols ranks are served.
 	MPI MPIMode
+	// PMIPort has ranks come to a port for PMI, instead of inheriting a descriptor.
+	PMIPort bool
 	// MPIWhy is why MPI is MPINone, where no option says so, and what does serve it.
 	MPIWhy string
 	// Universe is MPI_UNIVERSE_SIZE (-usize), 0: the slots, or the ranks where those are

@@ -187,6 +187,9 @@ const PMIDescriptor = 3
 func (b *builder) mpi() plan.MPI {
 	mode := b.plan.MPI
 	m := plan.MPI{PMI: mode.PMI(), PMIx: mode.PMIx(), FD: strconv.Itoa(PMIDescriptor), URI: AtStart}
+	if b.spec.PMIPort {
+		m.FD, m.Port = "", AtStart
+	}
 	switch {
 	case mode == MPIPMI2:
 		m.Version = "2"
@@ -220,7 +223,7 @@ func (b *builder) placeInWorlds(ranks []plan.Rank) {
 		}
 		for rank, r := range w.Ranks {
 			ranks[r.Job].MPI = plan.InWorld{
-				World: number, Rank: rank, LocalRank: r.LocalRank, LocalSize: locals[r.Host], NodeRank: r.NodeRank, Host: w.Hosts[r.Host],
+				World: number, Rank: rank, Job: b.earlier + r.Job, LocalRank: r.LocalRank, LocalSize: locals[r.Host], NodeRank: r.NodeRank, Host: w.Hosts[r.Host],
 			}
 		}
 	}

@@ -60,8 +60,11 @@ func (s *space) attributesNode(rank int) int {
 
 // attribute does something with an attribute of a rank's host. done hears found, with the
 // value, missing, or failed, with the reason; at once or later, but not where the job ends.
-func (s *Server) attribute(sp *space, rank, generation int, what, key, value string, done func(how, value string)) {
+func (s *Server) attribute(sp *space, rank int, what, key, value string, done func(how, value string)) {
 	// A host has one node of lowest number, but that may have ranks of other hosts, too.
+	s.mu.Lock()
+	generation := sp.generations[rank]
+	s.mu.Unlock()
 	key = strconv.Itoa(sp.w.Ranks[rank].Host) + "/" + strconv.Itoa(generation) + "/" + key
 	node := sp.attributesNode(rank)
 	if node == s.cfg.Node {

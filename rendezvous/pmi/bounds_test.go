@@ -113,9 +113,10 @@ func TestBarriersOfManyGroups(t *testing.T) {
 func TestBarriersOfTooManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0, 0))
+	c.claim = func(id int) (world.Proc, error) { return world.Proc{World: "w", Rank: id}, nil }
 	name := func(n int) string { return fmt.Sprintf("cmd=barrier_in group=0,2:%d", n) }
 	for n := 0; n < maxGroups; n += maxPending {
-		k := c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
+		k := c.stranger()
 		k.says("cmd=initack pmiid=0")
 		for _, line := range []string{"cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0"} {
 			k.hears(line)

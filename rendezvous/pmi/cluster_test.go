@@ -29,6 +29,8 @@ type cluster struct {
 	servers []*Server
 	log     *logbook
 	serving sync.WaitGroup
+	// claim is who may come to PMI_PORT, all nodes'.
+	claim func(id int) (world.Proc, error)
 }
 
 // logbook is a launcher that only writes down.
@@ -127,7 +129,7 @@ func (b *logbook) all() []string {
 func newCluster(t testing.TB, nodes, only int) *cluster {
 	c := &cluster{t: t, log: newLogbook(), star: exchangetest.New(t, nodes, nil)}
 	for node, plane := range c.star.Planes() {
-		c.servers = append(c.servers, New(Config{Node: node, Plane: plane, Launcher: c.log, OnlyVersion: only}))
+		c.servers = append(c.servers, New(Config{Node: node, Plane: plane, Launcher: c.log, OnlyVersion: only, Claim: c.claims}))
 	}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
@@ -136,6 +138,13 @@ func newCluster(t testing.TB, nodes, only int) *cluster {
 		c.serving.Wait()
 	})
 	return c
+}
+
+func (c *cluster) claims(_ net.Conn, id int) (world.Proc, error) {
+	if c.claim == nil {
+		return world.Proc{}, fmt.Errorf("nobody is let in")
+	}
+	return c.claim(id)
 }
 
 // newWorld is a world of ranks on hosts that are nodes.

@@ -213,8 +213,8 @@ func TestGarbage(t *testing.T) {
 		init2 + "     3=1;":                               "is no key=value",
 		init2 + "   xxxxxxx":                              "where the length of a PMI-2 message is to be",
 		"cmd=singinit authtype=none\n":                    "start it with gorun",
-		"cmd=initack pmiid=1\n":                           "it says that it is rank 1",
-		"cmd=initack pmiid=2\n":                           `"initack" has pmiid="2"`,
+		"cmd=initack pmiid=1\n":                           "rank 0 says that it is rank 1",
+		"cmd=initack pmiid=-1\n":                          `"initack" has pmiid="-1"`,
 		"mcmd=spawn\ntotspawns=1\nendcmd\n":               "spawn before init",
 		init + "mcmd=spawn\ntotspawns=1\nendcmd\n":        "without the name of a program",
 		init + "cmd=" + strings.Repeat("x", maxLine+4096): "a request of more than 262144 bytes",
@@ -255,4 +255,17 @@ func TestClosedServer(t *testing.T) {
 	c.connectAs(world.Proc{World: "unknown"}, 0).closed()
 	c.serving.Wait()
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
+}
+
+// MPICH's PMI-2 client says the code of MPI_Abort in words alone.
+func TestCodeInWords(t *testing.T) {
+	for message, want := range map[string]int{
+		"application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0":  42,
+		"application called MPI_Abort(comm=0x84000001, -1) - process 3": -1,
+		"application called MPI_Abort(MPI_COMM_WORLD, 0) - process 0":   0,
+		"Fatal error in internal_Init: Other MPI error":                 1,
+		"MPI_Abort(": 1, "": 1, "application called MPI_Abort(MPI_COMM_WORLD, x) - process 0": 1,
+	} {
+		require.Equal(t, want, codeIn(message), message)
+	}
 }

@@ -18,25 +18,56 @@ func frameLength(header []byte) (int, error) {
 	return int(n), nil
 }
 
-// parseFrame takes the body of a PMI-2 message apart: "cmd=kvs-put;key=k;value=v;".
+// overcount is by how much MPICH's client makes its messages too long: its length counts the
+// six bytes of the header as well, and as many bytes that mean nothing follow. Slurm's copy of
+// the client counts right.
+const overcount = frameHeader
+
+// overcounts tells which of both a client is by its first message: that of a client which counts
+// right ends in a pair of more than six bytes.
+func overcounts(body string) bool {
+	return len(body) > overcount && body[len(body)-overcount-1] == ';'
+}
+
+// parseFrame takes the body of a PMI-2 message apart: "cmd=kvs-put;key=k;value=v;". A
+// semicolon within a value is doubled.
 func parseFrame(body string) (fields, error) {
 	if i := strings.IndexByte(body, 0); i >= 0 {
 		return nil, malformed("a zero byte in %s", printable(body))
 	}
 	var f fields
-	for piece := range strings.SplitSeq(body, ";") {
-		if piece = strings.TrimLeft(piece, " "); piece == "" {
-			continue
+	for rest := strings.TrimLeft(body, " ;"); rest != ""; rest = strings.TrimLeft(rest, " ;") {
+		var p field
+		end := strings.IndexAny(rest, "=;")
+		switch {
+		case end < 0:
+			p.key, rest = rest, ""
+		case rest[end] == ';':
+			p.key, rest = rest[:end], rest[end+1:]
+		default:
+			p.key = rest[:end]
+			p.value, rest = cutValue(rest[end+1:])
 		}
-		key, value, _ := strings.Cut(piece, "=")
-		if key == "" {
-			return nil, malformed("%s is no key=value", printable(piece))
+		if p.key == "" {
+			return nil, malformed("%s is no key=value", printable("="+p.value))
 		}
-		if f = append(f, field{key, value}); len(f) > maxEntries {
+		if f = append(f, p); len(f) > maxEntries {
 			return nil, malformed("a message of more than %d fields", maxEntries)
 		}
 	}
 	return f, nil
+}
+
+// cutValue takes a value from the beginning of a text, and the semicolon behind it.
+func cutValue(text string) (value, rest string) {
+	for {
+		piece, after, ended := strings.Cut(text, ";")
+		value += piece
+		if !ended || !strings.HasPrefix(after, ";") {
+			return value, after
+		}
+		value, text = value+";", after[1:]
+	}
 }
 
 // frame is a PMI-2 answer to a request: pairs are keys and values, the request's thread
@@ -48,7 +79,7 @@ func frame(request fields, command string, pairs ...string) string {
 		b.WriteString("thrid=" + thread + ";")
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		b.WriteString(pairs[i] + "=" + pairs[i+1] + ";")
+		b.WriteString(pairs[i] + "=" + strings.ReplaceAll(pairs[i+1], ";", ";;") + ";")
 	}
 	length := strconv.Itoa(b.Len())
 	return strings.Repeat(" ", max(0, frameHeader-len(length))) + length + b.String()

@@ -1,6 +1,7 @@
 package pmi
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -34,9 +35,10 @@ func TestParseLine(t *testing.T) {
 }
 
 func TestParseFrame(t *testing.T) {
-	got, err := parseFrame("cmd=kvs-put;thrid=7; key=k;;value=a=b;flag;")
+	got, err := parseFrame("cmd=kvs-put;thrid=7; key=k;value=a=b;;c;;;;;flag;")
 	require.NoError(t, err)
-	require.Equal(t, fields{{"cmd", "kvs-put"}, {"thrid", "7"}, {"key", "k"}, {"value", "a=b"}, {"flag", ""}}, got)
+	require.Equal(t, fields{{"cmd", "kvs-put"}, {"thrid", "7"}, {"key", "k"}, {"value", "a=b;c;;"}, {"flag", ""}}, got)
+	require.Equal(t, "    43cmd=kvs-put-response;thrid=7;x=a;;b;;;;;y=;", answerTo(got, "x", "a;b;;", "y", ""))
 	require.Equal(t, "    37cmd=kvs-put-response;thrid=7;rc=0;x=;", answerTo(got, "rc", "0", "x", ""))
 	for _, body := range []string{"=v;", "cmd=a\x00;", strings.Repeat("a=b;", maxEntries+1)} {
 		_, err := parseFrame(body)
@@ -100,4 +102,30 @@ func TestRequestsOfAStream(t *testing.T) {
 	require.ErrorContains(t, err, "where the length of a PMI-2 message is to be")
 	_, err = requests("999999cmd=", true)
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// MPICH's own client counts six bytes too many, which it has not written; Slurm's copy of it does not.
+func TestMPICHOvercounts(t *testing.T) {
+	message := func(body, junk string) string { return fmt.Sprintf("%-6d%s%s", len(body+junk), body, junk) }
+	for _, junk := range []string{"\x00e=\x00;x", "=1\x00\x00;;", "\x00\x00\x00\x00\x00\x00", ""} {
+		list, err := requests(message("cmd=fullinit;pmirank=1;threaded=FALSE;", junk)+message("cmd=kvs-put;key=k;", junk)+message("cmd=job-getid;", junk), true)
+		require.ErrorIs(t, err, io.EOF, "%q", junk)
+		require.Len(t, list, 3)
+		require.Equal(t, fields{{"cmd", "fullinit"}, {"pmirank", "1"}, {"threaded", "FALSE"}}, list[0].fields)
+		require.Equal(t, fields{{"cmd", "kvs-put"}, {"key", "k"}}, list[1].fields)
+		require.Equal(t, fields{{"cmd", "job-getid"}}, list[2].fields)
+		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // refused, it says nothing else
+		require.ErrorIs(t, err, io.EOF, "%q", junk)
+		require.Equal(t, fields{{"cmd", "abort"}, {"isworld", "TRUE"}, {"msg", "no such key"}}, list[0].fields)
+	}
+}
+
+// A client that is refused PMI-2 aborts in it, all the same.
+func TestRefusedPMI2ClientAborts(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	k := c.connect(c.add(newWorld("w", 0)), 0)
+	k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 msg=PMI-2_is_not_served_to_this_job")
+	k.send("34    cmd=abort;isworld=TRUE;msg=closed;")
+	c.log.await(t, "abort w.0 1 closed")
+	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }

@@ -13,6 +13,8 @@ type reader struct {
 	// framed says that PMI-2 was agreed on. A line may still come: whoever begins anew
 	// begins with one.
 	framed bool
+	// overcounts says that the client does.
+	overcounts bool
 }
 
 // request is what a client asks.
@@ -114,8 +116,19 @@ func (r *reader) frame() (request, error) {
 	if _, err = io.CopyN(&body, r.in, int64(length)); err != nil {
 		return request{}, err
 	}
-	f, err := parseFrame(body.String())
+	f, err := parseFrame(r.measure(body.String()))
 	return request{fields: f, framed: true}, err
+}
+
+// measure takes what its client counts too much off a message.
+func (r *reader) measure(body string) string {
+	if strings.HasPrefix(body, "cmd=fullinit;") || !r.overcounts && strings.HasPrefix(body, "cmd=abort;") { // one that is refused aborts at once
+		r.overcounts = overcounts(body)
+	}
+	if r.overcounts && len(body) > overcount {
+		return body[:len(body)-overcount]
+	}
+	return body
 }
 
 // spawn reads the blocks of a PMI-1 spawn: lines of key=value from "mcmd=spawn" to

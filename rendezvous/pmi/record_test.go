@@ -21,7 +21,7 @@ import (
 
 // Sessions under testdata/sessions are those of real programs. To record one again:
 //
-//	go test ./rendezvous/pmi -run TestRecord -record FILE -hosts 0,0,1,1 -args PROGRAM ARGUMENT…
+//	go test ./rendezvous/pmi -run '^TestRecord$' -record FILE -hosts 0,0,1,1 -args PROGRAM ARGUMENT…
 //
 // Without a file the program is run all the same.
 var (
@@ -150,16 +150,33 @@ func (r *recording) note(who, way, text string) {
 	}
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
+	length := len(text)
 	for _, place := range []string{filepath.Dir(flag.Arg(0)) + "/", r.dir + "/", dir + "/"} {
 		text = strings.ReplaceAll(text, place, "")
 	}
 	text = strings.ReplaceAll(text, host, "thishost")
 	text = address.ReplaceAllStringFunc(text, func(a string) string { return a[:16] + strings.Repeat("x", len(a)-16) })
+	text = cardAddress.ReplaceAllString(text, "ifname#192.0.2.1")
+	text = recount(text, len(text)-length)
 	line := fmt.Sprintf("%s%s %s\n", who, way, strconv.Quote(text))
 	_, _ = r.file.WriteString(strings.ReplaceAll(line, r.world, recorded))
 }
 
+// recount changes the length that a message of PMI-2 begins with.
+func recount(text string, by int) string {
+	n, err := strconv.Atoi(strings.TrimSpace(text[:min(len(text), frameHeader)]))
+	switch {
+	case err != nil:
+		return text
+	case text[0] == ' ':
+		return fmt.Sprintf("%6d%s", n+by, text[frameHeader:])
+	}
+	return fmt.Sprintf("%-6d%s", n+by, text[frameHeader:])
+}
+
 // recorded stands for the world's name, and has its length: PMI-2 counts bytes.
 var recorded = "gorun-" + strings.Repeat("x", 26)
+
+var cardAddress = regexp.MustCompile(`ifname#[0-9.]+`)
 
 var address = regexp.MustCompile(`[0-9A-F\[\]]{60,}`)

@@ -158,40 +158,6 @@ func TestNames(t *testing.T) {
 	b.asks("cmd=unpublish_name service=n", "cmd=unpublish_result rc=0 info=ok")
 }
 
-// PMI_PORT: the client connects by TCP and says who it is.
-func TestInitack(t *testing.T) {
-	c := newCluster(t, 2, 0)
-	w := c.add(newWorld("w", 0, 0, 1))
-	k := c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
-	k.asks("cmd=initack pmiid=1", "cmd=initack rc=0")
-	k.hears("cmd=set size=3")
-	k.hears("cmd=set rank=1")
-	k.hears("cmd=set debug=0")
-	k.init1()
-	require.Equal(t, []string{"began w.1 PMI-1"}, c.log.all())
-	first := k
-	k = c.connect(w, 0) // one that is known already may say it, too
-	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
-	for say, want := range map[string]string{
-		"cmd=initack pmiid=1": "a second connection of this rank",
-		"cmd=initack pmiid=2": "it is rank 2, which is on another node",
-		"cmd=init":            "which has not said its rank by initack",
-	} {
-		k := c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
-		k.says(say)
-		require.Contains(t, k.line(), "cmd=error rc=-1 msg=")
-		k.closed()
-		c.log.await(t, want)
-	}
-	first.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0") // who was refused has hurt nobody
-	require.NoError(t, first.conn.Close())
-	c.log.await(t, "left w.1")
-	c.servers[0].Ended(world.Proc{World: "w", Rank: 1})
-	k = c.connectAs(world.Proc{World: "w", Rank: world.AllRanks}, 0)
-	k.says("cmd=initack pmiid=1")
-	require.Contains(t, k.line(), "it_says_that_it_is_rank_1,_which_has_ended")
-}
-
 func TestPMI2(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := newWorld("w", 0, 1)

@@ -18,6 +18,9 @@ type Config struct {
 	Launcher world.Launcher
 	// OnlyVersion is the one version of PMI to serve, 1 or 2; 0: both.
 	OnlyVersion int
+	// Claim says which rank a client is that has come to PMI_PORT and says that its PMI_ID is
+	// id, or why it is none. Serve calls it, and it may wait. nil: nobody comes there.
+	Claim func(conn net.Conn, id int) (world.Proc, error)
 }
 
 // Server serves the ranks of one node.
@@ -61,9 +64,12 @@ func (s *Server) space(name string) *space {
 
 // Serve serves the connection of a rank, and returns when that has ended, which closes it.
 // p.Rank may be world.AllRanks where a client has connected to PMI_PORT: it says itself
-// which rank it is, and the caller answers for it.
+// which rank it is, and Config.Claim whether that is so.
 func (s *Server) Serve(conn net.Conn, p world.Proc) {
-	c := &session{server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, space: s.space(p.World)}
+	c := &session{
+		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, space: s.space(p.World), over: make(chan struct{}),
+	}
+	defer close(c.over)
 	if c.speakers = newSpeakers(conn); c.speakers != nil {
 		c.in = newReader(c.speakers)
 	}

@@ -25,11 +25,12 @@ type session struct {
 	speakers *speakers
 	member   int
 
-	began, finalized, aborted bool
-	// generation counts how often it has finalized.
-	generation int
-	rings      int  // how often it was in PMI-2's ring
-	ended      bool // its process is gone; protected by the server's mutex
+	began, aborted bool
+	finalized      bool // it alone writes that, with the server's mutex
+	rings          int  // how often it was in PMI-2's ring
+	ended          bool // its process is gone; protected by the server's mutex
+	// over is closed when it has ended and the server knows it no more.
+	over chan struct{}
 
 	mu      sync.Mutex
 	pending int // requests whose answers come later
@@ -41,7 +42,7 @@ type session struct {
 var (
 	errClosed  = errors.New("PMI is not served any more")
 	errNoWorld = errors.New("PMI: a connection of a rank that this node does not know")
-	errTwice   = malformed("a second connection of this rank to PMI")
+	errTwice   = malformed("a second connection of a rank to PMI, whose first is in MPI: one process of a rank can be it; start others by MPI_Comm_spawn, or without the variables PMI_* to run them alone")
 	errUnread  = malformed("it does not read what it is sent: more than %d bytes wait", maxUnread)
 )
 
@@ -53,16 +54,74 @@ func (c *session) enter() error {
 	switch {
 	case s.closed:
 		return errClosed
-	case c.space == nil || c.p.Rank < world.AllRanks || c.p.Rank >= len(c.space.w.Ranks):
+	case c.p.Rank == world.AllRanks && s.cfg.Claim != nil:
+		s.open[c] = struct{}{}
+		return nil
+	case c.space == nil || c.p.Rank < 0 || c.p.Rank >= len(c.space.w.Ranks):
 		return errNoWorld
-	case c.p.Rank != world.AllRanks && c.space.sessions[c.p.Rank] != nil:
+	case c.space.sessions[c.p.Rank] != nil:
 		return errTwice
 	}
 	s.open[c] = struct{}{}
-	if c.p.Rank != world.AllRanks {
-		c.space.sessions[c.p.Rank] = c
-	}
+	c.space.sessions[c.p.Rank] = c
 	return nil
+}
+
+// claim makes the session that of a rank, which the client names by its PMI_ID.
+func (c *session) claim(id int) error {
+	if c.p.Rank != world.AllRanks {
+		if own := c.rank().Job; own != id {
+			return malformed("rank %d says that it is rank %d", own, id)
+		}
+		return nil
+	}
+	p, err := c.server.cfg.Claim(c.conn, id)
+	if err != nil {
+		return malformed("%v", err)
+	}
+	return c.become(p)
+}
+
+// become waits for a program that was this rank before, and is gone or about to be: a script
+// may run several. One that has finalized is of no use any more, even if it goes on.
+func (c *session) become(p world.Proc) error {
+	patience := time.NewTimer(drain)
+	defer patience.Stop()
+	for {
+		before, err := c.replace(p)
+		if before == nil || err != nil {
+			return err
+		}
+		select {
+		case <-before.over:
+		case <-patience.C:
+			return errTwice
+		}
+	}
+}
+
+// replace makes the session that of a rank unless there is one.
+func (c *session) replace(p world.Proc) (before *session, err error) {
+	sp, s := c.server.space(p.World), c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, errClosed
+	case sp == nil || p.Rank < 0 || p.Rank >= len(sp.w.Ranks):
+		return nil, malformed("%v", errNoWorld)
+	case sp.w.Ranks[p.Rank].Node != s.cfg.Node:
+		return nil, malformed("rank %d of %s is on another node", p.Rank, p.World)
+	case sp.ended[p.Rank]:
+		return nil, malformed("rank %d of %s has ended", p.Rank, p.World)
+	}
+	if before = sp.sessions[p.Rank]; before == nil {
+		c.p, c.space = p, sp
+		sp.sessions[p.Rank] = c
+	} else if before.finalized {
+		_ = before.conn.Close()
+	}
+	return before, nil
 }
 
 // talk answers requests until the connection ends. The error is nil then, else why the
@@ -227,11 +286,11 @@ func (c *session) begin(f fields) error {
 		}
 		c.server.cfg.Launcher.Say(c.p, said)
 		c.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
+		c.in.framed = version == 2 // its abort comes so
 		return nil
 	}
-	if !c.began || c.finalized {
-		c.began, c.finalized = true, false
-		c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version))
+	if c.p.Rank != world.AllRanks {
+		c.start(version)
 	}
 	c.in.framed = version == 2
 	c.say(fmt.Sprintf("cmd=response_to_init pmi_version=%d pmi_subversion=%d rc=0\n", version, 2-version))
@@ -241,12 +300,29 @@ func (c *session) begin(f fields) error {
 // finalize is the end of MPI in the rank, which may begin again.
 func (c *session) finalize(answer string) error {
 	if !c.finalized {
-		c.finalized = true
-		c.generation++
+		c.rest(true)
 		c.server.cfg.Launcher.Finalized(c.p)
 	}
 	c.say(answer)
 	return nil
+}
+
+// start is that the rank has begun MPI, unless it has without finalizing.
+func (c *session) start(version int) {
+	if !c.began || c.finalized {
+		c.began = true
+		c.rest(false)
+		c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version))
+	}
+}
+
+// rest notes that the rank has finalized, or has begun.
+func (c *session) rest(finalized bool) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.finalized = finalized; finalized {
+		c.space.generations[c.p.Rank]++
+	}
 }
 
 // abort is MPI_Abort. The client ends itself, and waits for no answer.

@@ -27,9 +27,11 @@ type space struct {
 	// whole is the barrier of all ranks, ring the one within PMI-2's ring.
 	whole, ring *barrier
 	groups      map[string]*barrier
-	// sessions are the connections of ranks, ended those whose process is gone.
-	sessions map[int]*session
-	ended    map[int]bool
+	// sessions are the connections of ranks, ended those whose process is gone, generations how
+	// often ranks have finalized.
+	sessions    map[int]*session
+	ended       map[int]bool
+	generations map[int]int
 
 	attributes attributes
 	mapping    string // PMI_process_mapping once somebody asked
@@ -85,7 +87,7 @@ func (s *space) takes(u *usage, more int) bool {
 func newSpace(w *world.World, node int) *space {
 	s := &space{
 		w: w, pairs: map[string]pair{}, used: map[int]*usage{}, groups: map[string]*barrier{},
-		sessions: map[int]*session{}, ended: map[int]bool{}, attributes: newAttributes(),
+		sessions: map[int]*session{}, ended: map[int]bool{}, generations: map[int]int{}, attributes: newAttributes(),
 	}
 	for rank := range w.Ranks {
 		if w.Ranks[rank].Node == node {

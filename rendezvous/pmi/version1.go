@@ -15,7 +15,7 @@ func (c *session) answer1(f fields) error {
 	case "singinit":
 		return malformed("a program that was started by itself asks to be taken in (singinit), which cannot be: start it with gorun")
 	}
-	if c.p.Rank == world.AllRanks {
+	if c.p.Rank == world.AllRanks && (f.command() != "init" || f.get("pmi_version") == "1") {
 		return malformed("%s on a connection which has not said its rank by initack", printable(f.command()))
 	}
 	switch f.command() {
@@ -62,40 +62,17 @@ func (c *session) serve1(f fields) error {
 var maxes = "cmd=maxes kvsname_max=" + strconv.Itoa(kvsNameMax) + " keylen_max=" + strconv.Itoa(keyMax) +
 	" vallen_max=" + strconv.Itoa(valueMax) + " rc=0\n"
 
-// initack begins a connection to PMI_PORT: the client says which rank it is by PMI_ID, and
-// hears what others have in their environment.
+// initack begins a connection to PMI_PORT: the client says its PMI_ID, which is its rank in the
+// job, and hears what others have in their environment.
 func (c *session) initack(f fields) error {
-	rank, err := f.number("pmiid", 0, len(c.space.w.Ranks)-1)
+	id, err := f.number("pmiid", 0, 1<<31-1)
 	if err != nil {
 		return err
 	}
-	if err = c.become(rank); err != nil {
+	if err = c.claim(id); err != nil {
 		return err
 	}
-	c.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks), rank))
-	return nil
-}
-
-// become makes the session that of a rank.
-func (c *session) become(rank int) error {
-	if c.p.Rank == rank {
-		return nil
-	}
-	s := c.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case c.p.Rank != world.AllRanks:
-		return malformed("it says that it is rank %d", rank)
-	case c.space.sessions[rank] != nil:
-		return errTwice
-	case c.space.w.Ranks[rank].Node != s.cfg.Node:
-		return malformed("it says that it is rank %d, which is on another node", rank)
-	case c.space.ended[rank]:
-		return malformed("it says that it is rank %d, which has ended", rank)
-	}
-	c.p.Rank = rank
-	c.space.sessions[rank] = c
+	c.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks), c.p.Rank))
 	return nil
 }
 

@@ -2,18 +2,29 @@ package pmi
 
 import (
 	"strconv"
+	"strings"
 
 	"gorun/rendezvous/world"
 )
 
 // answer2 carries out one request of PMI-2.
 func (c *session) answer2(f fields) error {
-	if f.command() == "abort" {
-		return c.abort(abortCode(f), f.get("message")+f.get("msg"))
+	if c.p.Rank == world.AllRanks && f.command() != "fullinit" {
+		return malformed("%s on a connection which has not said its rank by fullinit", printable(f.command()))
+	}
+	switch {
+	case f.command() == "abort":
+		message := f.get("message") + f.get("msg")
+		if _, says := f.find("exitcode"); says {
+			return c.abort(abortCode(f), message)
+		}
+		return c.abort(codeIn(message), message)
+	case !c.began && c.p.Rank != world.AllRanks:
+		return malformed("%s before init for PMI-2", printable(f.command()))
 	}
 	switch f.command() {
 	case "fullinit":
-		c.fullInit(f)
+		return c.fullInit(f)
 	case "job-getid":
 		c.say2(f, "jobid", c.p.World, "rc", "0")
 	case "info-getjobattr":
@@ -42,6 +53,17 @@ func (c *session) answer2(f fields) error {
 	return nil
 }
 
+// codeIn is the exit code in MPICH's own words, which are all that its client sends of one:
+// "application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0"; 1 where they say none.
+func codeIn(message string) int {
+	_, call, _ := strings.Cut(message, "MPI_Abort(")
+	arguments, _, _ := strings.Cut(call, ") - process ")
+	if code, err := strconv.Atoi(arguments[strings.LastIndexByte(arguments, ' ')+1:]); err == nil {
+		return code
+	}
+	return 1
+}
+
 // answerTo is the answer to a request: its name has -response behind it.
 func answerTo(f fields, pairs ...string) string {
 	return frame(f, f.command()+"-response", pairs...)
@@ -57,8 +79,19 @@ func resultOf(err error) []string {
 
 func (c *session) say2(f fields, pairs ...string) { c.say(answerTo(f, pairs...)) }
 
-// fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version.
-func (c *session) fullInit(f fields) {
+// fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version. One that
+// has come to PMI_PORT says its PMI_ID as pmirank.
+func (c *session) fullInit(f fields) error {
+	if c.p.Rank == world.AllRanks {
+		id, err := f.number("pmirank", 0, 1<<31-1)
+		if err == nil {
+			err = c.claim(id)
+		}
+		if err != nil {
+			return err
+		}
+		c.start(2)
+	}
 	pairs := []string{
 		"rc", "0", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.p.Rank),
 		"size", strconv.Itoa(len(c.space.w.Ranks)), "appnum", strconv.Itoa(c.rank().App),
@@ -67,6 +100,7 @@ func (c *session) fullInit(f fields) {
 		pairs = append(pairs, "spawner-jobid", parent.World)
 	}
 	c.say2(f, append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...)
+	return nil
 }
 
 // jobAttribute answers what holds for the whole world.
@@ -120,7 +154,7 @@ func (c *session) nodeAttribute(f fields) error {
 	if what == attributeWait && c.space.attributesNode(c.p.Rank) != c.server.cfg.Node {
 		answer = c.counted(&c.away, answer)
 	}
-	c.server.attribute(c.space, c.p.Rank, c.generation, what, key, f.get("value"), func(how, value string) {
+	c.server.attribute(c.space, c.p.Rank, what, key, f.get("value"), func(how, value string) {
 		switch {
 		case how == failed:
 			answer(answerTo(f, "rc", "-1", "errmsg", word(value)))

@@ -29,6 +29,7 @@ type mpi struct {
 	vars    []string // of ranks' environment
 	doorway *doorway // where PMIx clients come to; nil: it is not served
 	over    chan struct{}
+	port    *doorway // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
 
 	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a server calls
 	// here never takes it.
@@ -52,7 +53,7 @@ type mpi struct {
 	spoken speaks
 	mixed  bool
 	// libraries are those that ranks were seen with; warned says that one was told of.
-	libraries map[int]string
+	libraries map[int]library
 	warned    bool
 	// file is the MPI library by which the first rank here has begun, as far as it was seen.
 	file string
@@ -101,7 +102,10 @@ func (j *running) newMPI() *mpi {
 
 // open makes what ranks' environment tells of: no more than they need to be started.
 func (m *mpi) open() {
-	if m.wish.PMI {
+	switch {
+	case m.wish.PMI && m.wish.PMIPort:
+		m.openPort()
+	case m.wish.PMI:
 		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
 	}
 	if !m.wish.PMIx {
@@ -115,10 +119,13 @@ func (m *mpi) open() {
 	m.vars = append(m.vars, "PMIX_SERVER_URI3="+pmix.URI(m.wish.Node, m.doorway.port))
 }
 
-// letIn lets those in who come to PMIx, and may have come since open.
+// letIn lets those in who come to the ports, and may have come since open.
 func (m *mpi) letIn() {
 	if m.doorway != nil {
-		m.busy.Go(m.accept)
+		m.busy.Go(func() { m.accept(m.doorway, "PMIx client", func(conn net.Conn) { m.serverPMIx().Serve(conn) }) })
+	}
+	if m.port != nil {
+		m.busy.Go(func() { m.accept(m.port, "PMI client", m.serveCaller) })
 	}
 }
 
@@ -144,16 +151,16 @@ func (m *mpi) privateDir() (string, error) {
 // acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
 const acceptPause = 10 * time.Millisecond
 
-// accept serves those who come to PMIx.
-func (m *mpi) accept() {
-	if m.doorway.begin() != nil {
+// accept serves those who come to a port.
+func (m *mpi) accept(d *doorway, name string, serve func(net.Conn)) {
+	if d.begin() != nil {
 		return // it is closed
 	}
 	for {
-		fd, err := m.doorway.accept()
+		fd, err := d.accept()
 		switch {
 		case err == nil:
-			m.busy.Go(func() { m.greet(fd) })
+			m.busy.Go(func() { m.greet(newConn(fd, name), serve) })
 		case errors.Is(err, os.ErrClosed):
 			return
 		default:
@@ -167,11 +174,10 @@ func (m *mpi) accept() {
 }
 
 // greet serves one of them.
-func (m *mpi) greet(fd int) {
-	conn := newConn(fd, "PMIx client")
+func (m *mpi) greet(conn net.Conn, serve func(net.Conn)) {
 	if m.hold(conn) {
 		defer m.release(conn)
-		m.serverPMIx().Serve(conn)
+		serve(conn)
 	}
 }
 
@@ -376,8 +382,10 @@ func (m *mpi) close() {
 		_ = conn.Close()
 	}
 	m.mu.Unlock()
-	if m.doorway != nil {
-		m.doorway.close()
+	for _, d := range []*doorway{m.doorway, m.port} {
+		if d != nil {
+			d.close()
+		}
 	}
 	m.making.Lock()
 	servers := m.knowing()

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // conn is the connection behind a descriptor of a stream socket. It is a file to Go's poller, which
@@ -24,8 +26,20 @@ func (c conn) Write(b []byte) (int, error) {
 	return n, asNet(err)
 }
 
-func (c conn) LocalAddr() net.Addr  { return socketAddr{} }
-func (c conn) RemoteAddr() net.Addr { return socketAddr{} }
+func (c conn) LocalAddr() net.Addr  { return c.addr(unix.Getsockname) }
+func (c conn) RemoteAddr() net.Addr { return c.addr(unix.Getpeername) }
+
+// addr is the address of an end; the kernel is asked when somebody wants to know.
+func (c conn) addr(ask func(fd int) (unix.Sockaddr, error)) net.Addr {
+	var at unix.Sockaddr
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { at, _ = ask(int(fd)) })
+	}
+	if tcp, ok := at.(*unix.SockaddrInet4); ok {
+		return &net.TCPAddr{IP: tcp.Addr[:], Port: tcp.Port}
+	}
+	return &net.UnixAddr{Net: "unix"}
+}
 
 // asNet gives errors the sense that those of connections have.
 func asNet(err error) error {
@@ -34,11 +48,5 @@ func asNet(err error) error {
 	}
 	return err
 }
-
-// socketAddr is that of either end: nobody asks for it.
-type socketAddr struct{}
-
-func (socketAddr) Network() string { return "unix" }
-func (socketAddr) String() string  { return "" }
 
 var _ io.ReadWriteCloser = conn{}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -112,16 +111,16 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
+	if p.Rank == world.AllRanks {
+		m.job.agent.notice("a process that came to PMI_PORT is not served: %v", err)
+		return
+	}
 	var second *world.SecondError
 	if errors.As(err, &second) {
 		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v", m.rank(p), err)
 		return
 	}
-	who := "somebody who did not say which rank it is"
-	if rank := m.rank(p); rank >= 0 {
-		who = fmt.Sprintf("rank %d", rank)
-	}
-	m.job.agent.notice("%s sent what no MPI library sends to its launcher, and is not served any more: %v", who, err)
+	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v", m.rank(p), err)
 }
 
 // Say shows a text as if the rank had written it to its standard error.

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,11 +39,10 @@ func (j *running) lookForMPI(last bool) {
 		return
 	}
 	for _, rank := range j.firstOfApps() {
-		pid := int(j.rank(rank).pid.Load())
-		library := mpiLibrary(pid)
+		found := j.mpi.libraryOf(int(j.rank(rank).pid.Load()))
 		j.timers.unlessOver(func() {
-			if library != "" {
-				j.mpi.noteLibrary(rank, library)
+			if found.name != "" {
+				j.mpi.noteLibrary(rank, found)
 			}
 			if last {
 				j.mpi.warnSingleton(rank)
@@ -72,25 +73,85 @@ func mpiLibrary(pid int) string {
 	return library
 }
 
-func (m *mpi) noteLibrary(rank int, library string) {
+// library is an MPI library that was seen in a process.
+type library struct {
+	name string
+	// child is the process, where it is not the rank's first one but one that this has started.
+	child int
+	// closed says that the process has not the descriptor by which it would ask for its rank.
+	closed bool
+}
+
+// mostChildren bounds how many are looked into.
+const mostChildren = 16
+
+// libraryOf looks into the process of a rank. Of others that it has started only those tell anything
+// that were to ask gorun and cannot; others may be ranks of another launcher's.
+func (m *mpi) libraryOf(pid int) library {
+	if name := mpiLibrary(pid); name != "" {
+		return library{name: name, closed: m.lacksSocket(pid)}
+	}
+	if !m.wish.PMI || m.wish.PMIPort {
+		return library{}
+	}
+	children := process.Children(pid)
+	for _, child := range children[:min(len(children), mostChildren)] {
+		if !m.lacksSocket(child) || !process.HasVariable(child, fmt.Sprint("PMI_FD=", process.RankSocket)) {
+			continue
+		}
+		if name := mpiLibrary(child); familyOf(name) == mpichABI {
+			return library{name, child, true}
+		}
+	}
+	return library{}
+}
+
+// lacksSocket reports whether a process that is there has something else at the descriptor of a rank's
+// connection, or nothing.
+func (m *mpi) lacksSocket(pid int) bool {
+	if !m.wish.PMI || m.wish.PMIPort {
+		return false
+	}
+	fds := fmt.Sprintf("/proc/%d/fd", pid)
+	if _, err := os.ReadDir(fds); err != nil { // gone, or not ours to look into
+		return false
+	}
+	target, err := os.Readlink(fmt.Sprint(fds, "/", process.RankSocket))
+	return err != nil || !strings.HasPrefix(target, "socket:")
+}
+
+func (m *mpi) noteLibrary(rank int, found library) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.libraries == nil {
-		m.libraries = map[int]string{}
+		m.libraries = map[int]library{}
 	}
-	m.libraries[rank] = library
+	m.libraries[rank] = found
 }
 
 // warnSingleton tells of a rank that has an MPI library and has not asked for its rank, once.
 func (m *mpi) warnSingleton(rank int) {
 	m.mu.Lock()
-	library := m.libraries[rank]
-	due := library != "" && len(m.states) == 0 && !m.warned
+	found := m.libraries[rank]
+	due := found.name != "" && len(m.states) == 0 && !m.warned
 	m.warned = m.warned || due
 	m.mu.Unlock()
-	if due {
-		m.job.agent.notice("rank %d has loaded %s%s and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: %s", rank, library, family(library), m.remedy(library))
+	who := fmt.Sprintf("rank %d", rank)
+	if found.child != 0 {
+		who = fmt.Sprintf("process %d, which rank %d has started,", found.child, rank)
 	}
+	switch {
+	case due && found.closed && familyOf(found.name) == mpichABI:
+		m.job.agent.notice("%s has loaded %s%s and cannot ask gorun for its rank: descriptor %d, which PMI_FD names, was closed by what started it; --pmi-port does without it, and Python's subprocess.run(..., close_fds=False) leaves it open", who, found.name, family(found.name), process.RankSocket)
+	case due:
+		m.job.agent.notice("%s has loaded %s%s and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: %s", who, found.name, family(found.name), m.remedy(found.name))
+	}
+}
+
+// saysWhyItIsAlone reports whether the last lines of a rank have a complaint of MPICH's about its
+// descriptor, for which the report has a hint.
+func saysWhyItIsAlone(last []string) bool {
+	return slices.ContainsFunc(last, func(line string) bool { return strings.Contains(line, "system msg for write_line failure") })
 }
 
 // Families of MPI libraries, as far as the name of a file tells.

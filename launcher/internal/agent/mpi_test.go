@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,6 +133,72 @@ func says(t *testing.T, conn net.Conn, answer string) {
 	assert.Equal(t, answer, strings.TrimSpace(got))
 }
 
+// With a port ranks have no descriptor. Who comes there has to be the process of a rank, or one that it started.
+func TestPMIPort(t *testing.T) {
+	m, pmi, _ := fakeMPI(t)
+	m.wish.PMIPort, m.wish.PMIx = true, false
+	m.open()
+	m.letIn()
+	address := fmt.Sprint("127.0.0.1:", m.port.port)
+	assert.Equal(t, []string{"PMI_PORT=" + address}, m.environ(nil))
+	assert.Equal(t, []string{"PMI_PORT=mine"}, slices.Concat([]string{"PMI_PORT=mine"}, m.environ([]string{"PMI_PORT=mine"})))
+
+	stranger := exec.Command("sleep", "100")
+	require.NoError(t, stranger.Start())
+	defer func() { _, _ = stranger.Process.Kill(), stranger.Wait() }()
+	self, other := &rank{}, &rank{}
+	self.pid.Store(int32(os.Getpid()))
+	other.pid.Store(int32(stranger.Process.Pid))
+	m.job.roster.Store(&roster{ranks: map[int]*rank{5: self, 6: other}})
+	claims := make(chan [2]any)
+	m.makers.pmi = func(*mpi) pmiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
+	for id, want := range map[int]any{
+		5: world.Proc{World: "w", Rank: 0},
+		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", stranger.Process.Pid),
+		7: "it says that it is rank 7, which is not on this node",
+	} {
+		client, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		fmt.Fprintln(client, id)
+		got := <-claims
+		if p, ok := want.(world.Proc); ok {
+			assert.Equal(t, [2]any{p, nil}, got)
+			require.NotNil(t, m.talks[id], "the rank's last words are waited for")
+		} else {
+			assert.EqualError(t, got[1].(error), want.(string))
+			assert.Nil(t, m.talks[id])
+		}
+		require.NoError(t, client.Close())
+	}
+	over := make(chan struct{})
+	m.afterWords(5, func() { close(over) })
+	<-over
+	m.close()
+	_, err := net.Dial("tcp", address)
+	assert.Error(t, err)
+}
+
+// claimingPMI asks who a client is that says its number.
+type claimingPMI struct {
+	fakePMI
+	m      *mpi
+	claims chan [2]any
+}
+
+func (f claimingPMI) Serve(conn net.Conn, p world.Proc) {
+	var id int
+	if _, err := fmt.Fscanln(conn, &id); err != nil || p != (world.Proc{Rank: world.AllRanks}) {
+		f.note("%v %v", p, err)
+		return
+	}
+	p, err := f.m.claim(conn, id)
+	if err != nil {
+		f.claims <- [2]any{p, err}
+		return
+	}
+	f.claims <- [2]any{p, nil}
+}
+
 func TestMPIAfterItsEnd(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
 	m.open()
@@ -229,7 +297,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 		m, _, _ := fakeMPI(t)
 		c.change(&m.wish)
 		m.job.agent.link = wire.NewLink(ours)
-		m.noteLibrary(5, c.library)
+		m.noteLibrary(5, library{name: c.library})
 		go func() {
 			m.warnSingleton(6)
 			m.warnSingleton(5)
@@ -249,7 +317,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	m.job.agent.link = nil
 	m.Began(world.Proc{World: "w", Rank: 1}, "PMI-1")
-	m.noteLibrary(5, "libmpi.so.12")
+	m.noteLibrary(5, library{name: "libmpi.so.12"})
 	m.warnSingleton(5) // says nothing: the job speaks MPI
 }
 

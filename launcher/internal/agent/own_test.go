@@ -20,7 +20,7 @@ import (
 func ownAgent(temp string) *Agent {
 	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides, Sets: plan.Sets, Tells: plan.Sets}
 	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
-		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_ID=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
+		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_JOBID=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
 	a.programs = []program.Resolved{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py", "--lr", "${local_rank}"}, ScriptArg: 3}}
 	return a

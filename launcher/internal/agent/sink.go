@@ -75,7 +75,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	s.mpi.afterWords(id, func() {
 		told := e
 		told.MPI = s.mpi.state(id)
-		if e.Signal == 0 && e.AskedAt.IsZero() { // it ended by itself
+		if e.Signal == 0 && e.AskedAt.IsZero() && !saysWhyItIsAlone(e.Last) { // it ended by itself
 			s.mpi.warnSingleton(id)
 		}
 		if told.Signal == syscall.SIGSEGV && told.AskedAt.IsZero() && told.Hint == "" {

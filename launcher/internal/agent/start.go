@@ -204,7 +204,7 @@ func (j *running) makeBuildDir() (string, error) {
 // common is what ranks of one program share. What only this node knows is added to their environment.
 func (j *running) common(environ []string, app wire.App) process.Common {
 	return process.Common{
-		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI,
+		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI && !j.start.MPI.PMIPort,
 	}
 }
 

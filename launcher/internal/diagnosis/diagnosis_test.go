@@ -313,6 +313,8 @@ func TestHint(t *testing.T) {
 		"OSError: [Errno 28] No space left on device: '/home/u/x'":                                "",
 		"ncclSystemError: System call (e.g. socket, malloc) or external library call failed":      "-x NCCL_DEBUG=WARN",
 		"ModuleNotFoundError: No module named 'a'\nsomething\nOSError: Too many open files\nlast": "ulimit -Sn",
+		"[cli_0]: write_line error; fd=3 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\nsystem msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to PMI_fd": "--pmi-port does without it",
+		"system msg for write_line failure : Broken pipe": "",
 		"hello":                            "",
 		"":                                 "",
 		": cannot open shared object file": "",

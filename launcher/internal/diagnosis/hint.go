@@ -20,7 +20,7 @@ func Hint(lines []string) string {
 // signatures know one complaint each; they return "" for all others.
 var signatures = [...]func(line string) string{
 	missingLibrary, newerLibrary, missingModule, portTaken, gpuMemory, gpuOrdinal, gpuShared,
-	localRankOption, openFiles, processes, sharedMemory, ncclSilent,
+	localRankOption, openFiles, processes, sharedMemory, ncclSilent, closedPMI,
 }
 
 // has reports whether a line contains one of the texts.
@@ -151,4 +151,13 @@ func ncclSilent(line string) string {
 		return ""
 	}
 	return "-x NCCL_DEBUG=WARN has NCCL say what failed"
+}
+
+// closedPMI: the descriptor by which a program of MPICH's family reaches its launcher is not open. Python's
+// subprocess closes those that its own program inherited.
+func closedPMI(line string) string {
+	if !has(line, "system msg for write_line failure : Bad file descriptor") {
+		return ""
+	}
+	return "what started the MPI program in its rank has closed PMI_FD, which it inherits: --pmi-port does without it; subprocess.run(..., close_fds=False) leaves it open"
 }

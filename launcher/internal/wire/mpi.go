@@ -11,6 +11,9 @@ type MPI struct {
 	// PMI and PMIx say which are served; PMIVersion is the only one of PMI, 0: both.
 	PMI, PMIx  bool
 	PMIVersion int
+	// PMIPort says that ranks come to a port of their node for PMI, instead of having a
+	// connection from the beginning.
+	PMIPort bool
 	// Why none is served, in the user's words, and what to do.
 	Why string
 	// Node is this node's number, NumRanks how many ranks the job has.
@@ -73,6 +76,7 @@ func (m *MPI) fields(c *coder) {
 	number(c, 3, &m.PMIVersion)
 	text(c, 4, &m.Why)
 	number(c, 5, &m.Node)
+	c.flag(6, &m.PMIPort)
 	number(c, 7, &m.NumRanks)
 	if !c.reading && m.EncodedWorlds != nil {
 		c.out = append(c.out, m.EncodedWorlds...)

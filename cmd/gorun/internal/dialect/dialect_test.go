@@ -214,6 +214,7 @@ func TestSpec(t *testing.T) {
 			Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true, GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
 		}},
 
+		"gorun --pmi-port x":             {PMIPort: true},
 		"gorun --mpi pmi2 --world app x": {MPI: job.MPIPMI2, WorldPerApp: true},
 		"gorun --mpi=pmix_v4 x":          {MPI: job.MPIPMIx},
 		"gorun --mpi none --world=job x": {MPI: job.MPINone},

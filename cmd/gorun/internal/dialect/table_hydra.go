@@ -138,7 +138,7 @@ var hydraTable = []Option{
 	{Names: []string{"localhost"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing, Help: "gorun finds by which address others reach this host"},
 	{Names: []string{"topolib", "demux", "use-app-topology"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing, Help: "there is one way to do that here"},
 	{Names: []string{"disable-x", "noconf", "v6", "prefork", "profile"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "there is nothing of that kind to be told"},
-	{Names: []string{"pmi-port", "pmi-aggregate", "pmi-noaggregate"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "ranks are served by the agent of their node, whatever the way"},
+	{Names: []string{"pmi-aggregate", "pmi-noaggregate"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "ranks are served by the agent of their node, whatever the way"},
 	{Names: []string{"pmi-connect"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing, Help: "ranks are served by the agent of their node, whatever the way"},
 	{Names: []string{"branch-count", "tree-width"}, Value: "N", Group: GroupAccepted, from: varNone, set: nothing, Help: "all hosts are reached at once, --ssh-at-once of them"},
 	{Names: []string{"silent-abort"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "an abort is told in a few lines; --quiet leaves out remarks"},

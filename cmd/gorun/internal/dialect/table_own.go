@@ -36,6 +36,11 @@ var ownTable = []Option{
 		set:  (*parser).setMPI,
 	},
 	{
+		Names: []string{"pmi-port"}, Group: GroupMeeting,
+		Help: "ranks of MPICH's family come to a port of 127.0.0.1 (PMI_PORT) instead of inheriting a descriptor: for wrappers that close those, as Python's subprocess does",
+		set:  func(p *parser, a arg) error { p.inv.Spec.PMIPort = a.on; return nil },
+	},
+	{
 		Names: []string{"world"}, Group: GroupMeeting, Value: "job|app", Choices: []string{"job", "app"},
 		Help: "which ranks are one MPI_COMM_WORLD: all, or those of each program by themselves (default: job)",
 		set:  (*parser).setWorld,

@@ -1,0 +1,141 @@
+package pmi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
+)
+
+// portCluster has worlds w, with the ranks 0 to 2 of the job, and v with 3, and lets all of them in at PMI_PORT.
+func portCluster(t *testing.T) (*cluster, []*world.World) {
+	c := newCluster(t, 2, 0)
+	worlds := []*world.World{newWorld("w", 0, 0, 1), newWorld("v", 0)}
+	worlds[1].Ranks[0].Job = 3
+	for _, w := range worlds {
+		c.add(w)
+	}
+	c.claim = func(id int) (world.Proc, error) {
+		for _, w := range worlds {
+			for rank := range w.Ranks {
+				if w.Ranks[rank].Job == id {
+					return world.Proc{World: w.Name, Rank: rank}, nil
+				}
+			}
+		}
+		return world.Proc{}, errors.New("there is no such rank")
+	}
+	return c, worlds
+}
+
+// stranger is a client that has come to PMI_PORT of the first node.
+func (c *cluster) stranger() *client { return c.connectAs(world.Proc{Rank: world.AllRanks}, 0) }
+
+// PMI_PORT: the client comes to a port and says who it is.
+func TestInitack(t *testing.T) {
+	c, worlds := portCluster(t)
+	k := c.stranger()
+	k.asks("cmd=initack pmiid=1", "cmd=initack rc=0")
+	k.hears("cmd=set size=3")
+	k.hears("cmd=set rank=1")
+	k.hears("cmd=set debug=0")
+	k.init1()
+	k.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=w rc=0")
+	k = c.stranger()
+	k.asks("cmd=initack pmiid=3", "cmd=initack rc=0")
+	k.hears("cmd=set size=1")
+	k.hears("cmd=set rank=0")
+	k.hears("cmd=set debug=0")
+	k.init1()
+	k.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=v rc=0")
+	require.Equal(t, []string{"began w.1 PMI-1", "began v.0 PMI-1"}, c.log.all())
+	k = c.connect(worlds[0], 0) // one that is known already may say it, too
+	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
+	for say, want := range map[string]string{
+		"cmd=initack pmiid=1":             "broken .-1: a second connection of a rank to PMI, whose first is in MPI",
+		"cmd=initack pmiid=2":             "broken .-1: rank 2 of w is on another node",
+		"cmd=initack pmiid=4":             "broken .-1: there is no such rank",
+		"cmd=initack pmiid=x":             "which is no number",
+		"cmd=init pmi_version=1":          "which has not said its rank by initack",
+		"cmd=abort exitcode=3":            "which has not said its rank by initack",
+		"mcmd=spawn\ntotspawns=1\nendcmd": "spawn before init",
+	} {
+		k := c.stranger()
+		k.says(say)
+		require.Contains(t, k.line(), "cmd=error rc=-1 msg=", say)
+		k.closed()
+		c.log.await(t, want)
+	}
+}
+
+// By PMI-2 a client says it in fullinit.
+func TestPMI2OverPMIPort(t *testing.T) {
+	c, _ := portCluster(t)
+	k := c.stranger()
+	k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
+	k.asks2("cmd=fullinit;pmirank=3;threaded=FALSE;", "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
+	require.Equal(t, []string{"began v.0 PMI-2"}, c.log.all())
+	k.asks2("cmd=job-getid;", "cmd=job-getid-response;jobid=v;rc=0;")
+	for say, want := range map[string]string{
+		"cmd=fullinit;pmirank=4;": "broken .-1: there is no such rank",
+		"cmd=fullinit;":           "which is no number",
+		"cmd=kvs-fence;":          "which has not said its rank by fullinit",
+	} {
+		k := c.stranger()
+		k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
+		k.send(fmt.Sprintf("%6d%s", len(say), say))
+		c.log.await(t, want)
+	}
+}
+
+// Nobody who has not said who it is comes to a server that has no port.
+func TestStrangersWithoutAPort(t *testing.T) {
+	c, _ := portCluster(t)
+	c.servers[0].cfg.Claim = nil
+	c.stranger().closed()
+	c.log.await(t, "broken .-1: PMI: a connection of a rank that this node does not know")
+}
+
+// port1 comes to PMI_PORT as a rank and begins.
+func (c *cluster) port1(id string) *client {
+	k := c.stranger()
+	k.asks("cmd=initack pmiid="+id, "cmd=initack rc=0")
+	for range 3 {
+		k.line()
+	}
+	k.init1()
+	return k
+}
+
+// A script may run several programs, one after the other, over PMI_PORT: each has a connection of its own.
+func TestSeveralProgramsOverPMIPort(t *testing.T) {
+	c, worlds := portCluster(t)
+	first := c.port1("0")
+	first.asks("cmd=finalize", "cmd=finalize_ack rc=0")
+	second := c.port1("0") // while the first goes on, as a Python program may
+	first.closed()
+	require.NoError(t, second.conn.Close()) // it crashes
+	third := c.port1("0")
+	third.asks("cmd=finalize", "cmd=finalize_ack rc=0")
+	c.log.await(t, "left w.0")
+	require.ElementsMatch(t, []string{
+		"began w.0 PMI-1", "finalized w.0", "began w.0 PMI-1", "left w.0", "began w.0 PMI-1", "finalized w.0",
+	}, c.log.all())
+	require.Equal(t, 2, c.servers[0].space(worlds[0].Name).generations[0])
+}
+
+// The connection of a program that is gone may be known to be so later than the next one comes.
+func TestTheNextProgramWaitsForTheEndOfTheFirst(t *testing.T) {
+	c, _ := portCluster(t)
+	first := c.port1("0")
+	asked, claim := make(chan struct{}), c.claim
+	c.claim = func(id int) (world.Proc, error) { close(asked); return claim(id) }
+	next := c.stranger()
+	next.says("cmd=initack pmiid=0")
+	<-asked
+	require.NoError(t, first.conn.Close())
+	next.hears("cmd=initack rc=0")
+}
