@@ -25,6 +25,7 @@ var rooms = []room{
 	{"placement", nil, "placement is pure arithmetic over Machine and Layout: a scheduler must be able to use it alone"},
 	{"placement/sysfs", []string{"placement", "placement/gpufacts"}, "sysfs fills in a placement.Machine and knows nothing else"},
 	{"placement/sysfs/sysfstest", []string{"placement"}, "the files of a made-up machine follow from the Machine"},
+	{"placement/hwloc", []string{"placement"}, "a description for hwloc follows from a Topology and its Details, and from nothing else"},
 	{"placement/gpufacts", []string{"placement"}, "what a library told completes a Machine by arithmetic, whoever asked it"},
 	{"placement/draw", []string{"placement", "internal/printable"}, "a picture follows from a Machine and the places on it, and from nothing else"},
 	{"placement/nvml", []string{"placement", "placement/gpufacts"}, "nvml asks a library and knows nothing else"},
@@ -64,7 +65,7 @@ var rooms = []room{
 	{"launcher/internal/transport/gather", []string{"launcher/internal/process/child", "launcher/internal/transport/join", "launcher/hosts", "launcher/hosts/engine", "internal/printable", "internal/version"}, "how an engine starts agents is a row of its table; here they are started and told apart"},
 	{"launcher/internal/agent", []string{
 		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
-		"placement", "placement/sysfs", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
+		"placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version", "internal/printable"}, "the public face wires the parts below it"},
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +14,7 @@ import (
 
 	"gorun/internal/testneeds"
 	"gorun/placement"
+	"gorun/placement/sysfs/sysfstest"
 )
 
 // hwlocObject is an object of hwloc's tree, in lstopo's XML.
@@ -64,7 +63,7 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		node := l3 / size[2]
 		nodes[node].add(id)
 		online.add(id)
-		topology.CPUs = append(topology.CPUs, placement.CPU{ID: id, Package: node / size[1], Node: node, L3: l3, L2: l2, Core: core})
+		topology.CPUs = append(topology.CPUs, placement.CPU{ID: id, Package: node / size[1], Die: node / size[1], Node: node, L3: l3, L2: l2, Core: core})
 	}
 	for i := range nodes {
 		distances := make([]int, len(nodes))
@@ -84,7 +83,7 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 // compareWithHwloc shows both the same files.
 func compareWithHwloc(t *testing.T, lstopo string, m placement.Machine) {
 	tree := fakeTree{MapFS: treeOf(m)}
-	addForHwloc(tree, m.Topology)
+	sysfstest.Tree(tree).ForHwloc(m)
 	got := ReadFS(tree.MapFS, m.CPUs, everything).Topology
 
 	command := exec.Command(lstopo, "--of", "xml", "--no-io", "--whole-system", "-")
@@ -116,28 +115,4 @@ func compareWithHwloc(t *testing.T, lstopo string, m placement.Machine) {
 	}
 	walk(want.Objects, map[string]int{"L3Cache": -1})
 	assert.Len(t, got.CPUs, found)
-}
-
-// addForHwloc adds the files that hwloc reads and gorun does not: masks instead
-// of lists, and numbers beside them.
-func addForHwloc(t fakeTree, topology *placement.Topology) {
-	masks := map[string]string{"core_cpus_list": "core_cpus", "package_cpus_list": "package_cpus", "shared_cpu_list": "shared_cpu_map", "cpulist": "cpumap"}
-	for name, file := range t.MapFS {
-		if mask := masks[path.Base(name)]; mask != "" {
-			set, _ := placement.ParseCPUSet(string(file.Data))
-			word := 0
-			for _, cpu := range members(set) {
-				word |= 1 << cpu // the machines of this test have 32 CPUs at most
-			}
-			t.Put(path.Dir(name)+"/"+mask, fmt.Sprintf("%08x", word))
-		}
-		if strings.HasSuffix(name, "/shared_cpu_list") {
-			t.Put(path.Dir(name)+"/size", "1024K")
-		}
-	}
-	for _, cpu := range topology.CPUs {
-		dir := cpuDir + "/cpu" + itoa(cpu.ID) + "/topology"
-		t.Put(dir+"/physical_package_id", cpu.Package)
-		t.Put(dir+"/core_id", cpu.Core)
-	}
 }

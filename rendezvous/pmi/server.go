@@ -21,6 +21,10 @@ type Config struct {
 	// Claim says which rank a client is that has come to PMI_PORT and says that its PMI_ID is
 	// id, or why it is none. Serve calls it, and it may wait. nil: nobody comes there.
 	Claim func(conn net.Conn, id int) (world.Proc, error)
+	// TopologyFile gives the name of a file that describes this machine in hwloc 2's XML, or says
+	// why there is none. Serve calls it each time that a rank asks, and it may take its time; nil:
+	// there is none.
+	TopologyFile func() (name string, err error)
 }
 
 // Server serves the ranks of one node.

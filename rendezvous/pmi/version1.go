@@ -3,6 +3,7 @@ package pmi
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"gorun/rendezvous/world"
 )
@@ -118,8 +119,24 @@ func (c *session) get1(f fields) error {
 	c.server.mu.Lock()
 	value, ok := c.space.lookup(key)
 	c.server.mu.Unlock()
+	if !ok && key == topologyKey {
+		value, ok = c.server.topologyFile()
+	}
 	c.say(text(value, ok))
 	return nil
+}
+
+// topologyKey is by what MPICH 5 asks for the name of a file with the machine's topology. Where there is none each rank
+// discovers it itself, for which it takes many milliseconds.
+const topologyKey = "PMI_hwloc_xmlfile"
+
+// topologyFile is that file, if there is one whose name can be said.
+func (s *Server) topologyFile() (name string, ok bool) {
+	if s.cfg.TopologyFile == nil {
+		return "", false
+	}
+	name, err := s.cfg.TopologyFile()
+	return name, err == nil && len(name) <= valueMax && !strings.ContainsAny(name, " \n")
 }
 
 func (c *session) barrier1(f fields) error {

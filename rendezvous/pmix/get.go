@@ -12,6 +12,9 @@ import (
 // for, where that one gives no timeout. PMIx's own server waits as long.
 const lateKey = 2 * time.Second
 
+// keyTopology is PMIX_HWLOC_XML_V2.
+const keyTopology = "pmix.hwlocxml2"
+
 // want is what a GET asks for.
 type want struct {
 	of  proc
@@ -35,6 +38,9 @@ func (s *Server) get(q *request) error {
 	w.immediate = isTrue(infos, keyImmediate) || isTrue(infos, keyOptional)
 	w.refresh = isTrue(infos, keyRefresh)
 	w.timeout = timeoutOf(infos)
+	if w.key == keyTopology && s.getTopology(q, w.of) {
+		return nil
+	}
 	s.lock()
 	defer s.unlock()
 	if group, ok := groupOf(w.key, infos); ok {
@@ -78,6 +84,20 @@ func (s *Server) getWorld(q *request, n *namespace, key string) {
 	}
 	q.conn.tell(n)
 	q.reply(n.everything())
+}
+
+// getTopology answers with the topology of this machine, as far as it is known, to who asks for it among what is
+// known of its world: clients of Open MPI do so, and discover it themselves where there is no answer, for which each
+// takes many milliseconds.
+func (s *Server) getTopology(q *request, of proc) bool {
+	if s.cfg.Topology == nil || of.rank != rankWildcard || of.nspace != q.conn.space.world.Name {
+		return false
+	}
+	xml, err := s.cfg.Topology()
+	if err == nil {
+		q.replyData(of, appendKval(nil, kval{keyTopology, stringValue(xml)}))
+	}
+	return err == nil
 }
 
 // tell notes that a client gets everything about a world, and reports whether it has not

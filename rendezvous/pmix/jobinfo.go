@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 
 	"gorun/rendezvous/world"
@@ -18,18 +19,34 @@ func (s *Server) jobInfo(q *request) error {
 		// Open MPI's ranks then use /tmp.
 		s.cfg.Launcher.Say(q.from(), "gorun: "+err.Error())
 	}
+	topology := s.topologyToBegin(q.conn)
 	s.lock()
 	defer s.unlock()
 	host := n.world.Ranks[q.from().Rank].Host
 	if dirs.top == "" {
-		q.reply(n.newJobReply(host, dirs))
+		q.reply(n.newJobReply(host, dirs), topology)
 		return nil
 	}
 	if n.jobReply == nil {
 		n.jobReply = n.newJobReply(host, dirs)
 	}
-	q.reply(n.jobReply)
+	q.reply(n.jobReply, topology)
 	return nil
+}
+
+// topologyToBegin is a group {kval} with this machine's topology for clients of libpmix 5 and later, as far as it is
+// known: their PMIx_Init looks for it in what they have got by then, and discovers it else. Earlier ones ask when
+// they need it.
+func (s *Server) topologyToBegin(c *conn) []byte {
+	major, _, _ := strings.Cut(c.version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 5 || s.cfg.Topology == nil {
+		return nil
+	}
+	xml, err := s.cfg.Topology()
+	if err != nil {
+		return nil
+	}
+	return appendKval(nil, kval{keyTopology, stringValue(xml)})
 }
 
 // newJobReply is the answer to REQ, alike for all ranks of a world on this node that have

@@ -22,6 +22,9 @@ type Config struct {
 	// Leaves hears of files that a rank wishes to have removed when it has ended, which this
 	// server does, before the rank makes them; nil: nobody does.
 	Leaves func(files []string)
+	// Topology describes this machine in hwloc 2's XML, or says why it cannot be described. Serve
+	// calls it each time that a client asks, and it may take its time; nil: it is not known.
+	Topology func() (xml string, err error)
 }
 
 // Server is one node's.

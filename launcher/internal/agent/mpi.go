@@ -57,7 +57,10 @@ type mpi struct {
 	warned    bool
 	// file is the MPI library by which the first rank here has begun, as far as it was seen.
 	file string
-	busy sync.WaitGroup // goroutines
+	// topology describes this machine in hwloc's XML, and topologyFile gives a file that has it: both are made
+	// when a rank asks first.
+	topology, topologyFile func() (string, error)
+	busy                   sync.WaitGroup // goroutines
 }
 
 // mpiServer is what PMI's and PMIx's servers have in common.
@@ -93,6 +96,8 @@ func (j *running) newMPI() *mpi {
 		conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
 		byName: map[string]*world.World{}, left: map[world.Proc]int{},
 	}
+	m.topology = sync.OnceValues(hwlocTopology)
+	m.topologyFile = sync.OnceValues(m.writeTopology)
 	m.wish.Worlds = nil
 	for i := range j.start.MPI.Worlds {
 		m.know(&j.start.MPI.Worlds[i])

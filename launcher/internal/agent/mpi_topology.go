@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gorun/placement/hwloc"
+	"gorun/placement/sysfs"
+)
+
+// hwlocTopology describes this machine in hwloc's XML, or says why it cannot be. What is not found here the MPI
+// libraries find: they discover the machine themselves where there is no answer.
+func hwlocTopology() (string, error) {
+	topology, details, err := sysfs.ReadDetails()
+	if err != nil {
+		return "", fmt.Errorf("the machine's topology is not given to MPI libraries: %w", err)
+	}
+	return hwloc.XML(topology, details), nil
+}
+
+// writeTopology writes the file in a directory of its own, which goes when the ranks are gone.
+func (m *mpi) writeTopology() (string, error) {
+	xml, err := m.topology()
+	if err != nil {
+		return "", err
+	}
+	dir, err := m.privateDir()
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "topology.xml")
+	return name, os.WriteFile(name, []byte(xml), 0o600)
+}

@@ -1,0 +1,221 @@
+package hwloc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gorun/placement"
+)
+
+// kind is a type of objects, in hwloc's words.
+type kind string
+
+// The kinds in the order in which they lie in each other where they have the same CPUs.
+const (
+	machine kind = "Machine"
+	pack    kind = "Package"
+	group   kind = "Group"
+	die     kind = "Die"
+	l3      kind = "L3Cache"
+	l2      kind = "L2Cache"
+	l1      kind = "L1Cache"
+	core    kind = "Core"
+	pu      kind = "PU" // a hardware thread
+	node    kind = "NUMANode"
+)
+
+var order = []kind{machine, pack, group, die, l3, l2, l1, core, pu}
+
+// object is one of the tree.
+type object struct {
+	kind  kind
+	index int // the kernel's number, -1: none
+	cpus  bitmap
+	// offline are CPUs that are switched off; the machine alone knows of them.
+	offline bitmap
+	// nodes are the NUMA nodes that belong to an object, to one below or to one above it.
+	nodes      bitmap
+	attributes string
+	children   []*object
+	memory     []*object // NUMA nodes
+	// What the machine's cpuset has.
+	allowed, allowedNodes bitmap
+}
+
+// tree is a machine's.
+type tree struct{ root *object }
+
+func newTree(t placement.Topology, d placement.Details) *tree {
+	root := &object{kind: machine, index: 0, offline: bitmapOf(t.Offline), allowed: bitmapOf(d.Allowed), allowedNodes: bitmapOf(t.Memories)}
+	for _, cpu := range t.CPUs {
+		root.cpus.add(cpu.ID)
+	}
+	if root.allowedNodes.empty() {
+		for _, n := range t.Nodes {
+			root.allowedNodes.add(n.ID)
+		}
+	}
+	m := &tree{root}
+	for _, o := range parts(t, d) {
+		root.insert(o)
+	}
+	for i, cpus := range nodeCPUs(t.Nodes) {
+		m.addNode(t.Nodes[i], cpus)
+	}
+	return m
+}
+
+// parts are the objects that have CPUs, such that who is to lie in another one comes after it.
+func parts(t placement.Topology, d placement.Details) []*object {
+	packages := objects(pack, t.CPUs, func(c placement.CPU) int { return c.Package }, d.Packages)
+	all := slices.Concat(packages,
+		slices.DeleteFunc(objects(die, t.CPUs, func(c placement.CPU) int { return c.Die }, d.Dies), func(o *object) bool {
+			return slices.ContainsFunc(packages, func(p *object) bool { return p.cpus.equals(o.cpus) }) // hwloc has no die that is a package
+		}),
+		objects(core, t.CPUs, func(c placement.CPU) int { return c.Core }, d.Cores))
+	for _, c := range d.Caches {
+		all = append(all, cache(c))
+	}
+	for _, cpu := range t.CPUs {
+		o := &object{kind: pu, index: cpu.ID}
+		o.cpus.add(cpu.ID)
+		all = append(all, o)
+	}
+	slices.SortStableFunc(all, func(a, b *object) int {
+		return cmp.Or(b.cpus.size()-a.cpus.size(), slices.Index(order, a.kind)-slices.Index(order, b.kind), a.cpus.first()-b.cpus.first())
+	})
+	return all
+}
+
+// objects are those of a kind, given the number of each CPU's; numbers are the kernel's.
+func objects(k kind, cpus []placement.CPU, number func(placement.CPU) int, numbers map[int]int) (all []*object) {
+	byNumber := map[int]*object{}
+	for _, cpu := range cpus {
+		n := number(cpu)
+		if n < 0 {
+			continue
+		}
+		o := byNumber[n]
+		if o == nil {
+			o = &object{kind: k, index: -1}
+			if id, ok := numbers[n]; ok {
+				o.index = id
+			}
+			byNumber[n], all = o, append(all, o)
+		}
+		o.cpus.add(cpu.ID)
+	}
+	return all
+}
+
+func cache(c placement.Cache) *object {
+	use := 1 // for data
+	if c.Unified {
+		use = 0
+	}
+	return &object{
+		kind: []kind{l1, l2, l3}[c.Level-1], index: c.ID, cpus: bitmapOf(c.CPUs),
+		attributes: fmt.Sprintf(` cache_size="%d" depth="%d" cache_linesize="%d" cache_associativity="%d" cache_type="%d"`, c.Size, c.Level, c.Line, c.Ways, use),
+	}
+}
+
+// insert puts an object below o, whose CPUs have all of its own, and reports whether there is a place for it:
+// one that has a part of another's CPUs and others, too, has none.
+func (o *object) insert(added *object) bool {
+	var within []*object
+	for _, child := range o.children {
+		switch {
+		case added.before(child):
+			within = append(within, child)
+		case child.cpus.includes(added.cpus):
+			return child.insert(added)
+		case child.cpus.overlaps(added.cpus):
+			return false
+		}
+	}
+	o.children = slices.DeleteFunc(o.children, func(c *object) bool { return slices.Contains(within, c) })
+	added.children = within
+	o.children = append(o.children, added)
+	slices.SortFunc(o.children, func(a, b *object) int { return a.cpus.first() - b.cpus.first() })
+	return true
+}
+
+// before reports whether another one is to lie in o.
+func (o *object) before(other *object) bool {
+	if o.cpus.equals(other.cpus) {
+		return slices.Index(order, o.kind) < slices.Index(order, other.kind)
+	}
+	return o.cpus.includes(other.cpus)
+}
+
+// nodeCPUs are the CPUs near to each NUMA node: its own, or where it has none those of the nodes that are nearer to it
+// than others.
+func nodeCPUs(nodes []placement.NUMANode) []bitmap {
+	all := make([]bitmap, len(nodes))
+	for i, n := range nodes {
+		all[i] = bitmapOf(n.CPUs)
+	}
+	for i, n := range nodes {
+		if !all[i].empty() || len(n.Distances) != len(nodes) {
+			continue
+		}
+		nearest, cpus, count := -1, bitmap(nil), 0
+		for j, d := range n.Distances {
+			switch {
+			case j == i || nearest >= 0 && d > nearest:
+			case d == nearest:
+				cpus, count = or(cpus, all[j]), count+1
+			default:
+				nearest, cpus, count = d, all[j], 1
+			}
+		}
+		if nearest > n.Distances[i] && count < len(nodes)-1 {
+			all[i] = cpus
+		}
+	}
+	return all
+}
+
+// addNode hangs a NUMA node to the object that has its CPUs: a group is made where there is none. Nodes near to
+// none belong to the whole machine.
+func (m *tree) addNode(n placement.NUMANode, cpus bitmap) {
+	o := &object{kind: node, index: n.ID, cpus: cpus, attributes: fmt.Sprintf(` local_memory="%d"`, n.Memory)}
+	o.nodes.add(n.ID)
+	parent := m.root
+	if !o.cpus.empty() {
+		parent = m.root.holder(o.cpus)
+	}
+	if !o.cpus.empty() && !parent.cpus.equals(o.cpus) {
+		made := &object{kind: group, index: -1, cpus: o.cpus, attributes: ` kind="1001" subkind="0"`} // for memory
+		if m.root.insert(made) {
+			parent = made
+		}
+	}
+	parent.memory = append(parent.memory, o)
+}
+
+// holder is the highest object but the machine that has just these CPUs, else the lowest that has more.
+func (o *object) holder(cpus bitmap) *object {
+	for _, child := range o.children {
+		if child.kind != pu && child.cpus.includes(cpus) {
+			if child.cpus.equals(cpus) {
+				return child
+			}
+			return child.holder(cpus)
+		}
+	}
+	return o
+}
+
+// cover fills in the NUMA nodes of all objects, given those of the objects above.
+func (o *object) cover(above bitmap) (below bitmap) {
+	for _, n := range o.memory {
+		above, below = or(above, n.nodes), or(below, n.nodes)
+	}
+	for _, child := range o.children {
+		below = or(below, child.cover(above))
+	}
+	o.nodes = or(above, below)
+	return below
+}

@@ -1,0 +1,66 @@
+package pmix
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A client is told the topology of its own host alone, and asks for it among what is known of its world.
+func TestTopology(t *testing.T) {
+	w, other := spread("gorun-1", 2, 2), spread("gorun-2", 1, 1)
+	all := start(t, 2, w, other)
+	asked := 0
+	all.servers[1].cfg.Topology = func() (string, error) {
+		asked++
+		if asked > 1 {
+			return "", errors.New("the machine is strange")
+		}
+		return "<topology/>", nil
+	}
+	elsewhere, c := all.join(w, 0), all.join(w, 1)
+	job, _, _ := c.jobInfo(w)
+	require.NotContains(t, job, keyTopology)
+	require.Zero(t, asked, "nobody asks")
+	for _, of := range []proc{{w.Name, 0}, {w.Name, 1}, {other.Name, rankWildcard}} {
+		text, _ := c.get(of, keyTopology)
+		require.Empty(t, text)
+	}
+	_, code := elsewhere.get(proc{w.Name, rankWildcard}, keyTopology)
+	require.Equal(t, statusNotFound, code, "that node's is not known")
+	require.Zero(t, asked)
+	text, code := c.get(proc{w.Name, rankWildcard}, keyTopology)
+	require.Equal(t, statusSuccess, code)
+	require.Equal(t, "<topology/>", text)
+	_, code = c.get(proc{w.Name, rankWildcard}, keyTopology)
+	require.Equal(t, statusNotFound, code)
+	require.Equal(t, 2, asked)
+}
+
+// PMIx_Init of libpmix 5 looks for the topology in what it gets at first, and discovers it where it is not there.
+func TestTopologyToBegin(t *testing.T) {
+	w := spread("gorun-1", 5, 1)
+	all := start(t, 1, w)
+	known := true
+	all.servers[0].cfg.Topology = func() (string, error) {
+		if !known {
+			return "", errors.New("the machine is strange")
+		}
+		return "<topology/>", nil
+	}
+	for rank, version := range []string{"4.2.2", "5.0.11rc1", "6.1.0", "strange", "5.0.0"} {
+		known = rank < 4
+		c := &client{t: t, conn: all.dial(0), tag: 100, stash: map[uint32][]byte{}}
+		g := greetingOf(w.Name, rank)
+		g.version = version
+		require.Equal(t, statusSuccess, greetWith(t, c.conn, g))
+		job, _, _ := c.jobInfo(w)
+		require.Equal(t, "5", job["pmix.job.size"])
+		if rank == 1 || rank == 2 {
+			require.Equal(t, "<topology/>", job[keyTopology], version)
+		} else {
+			require.NotContains(t, job, keyTopology, version)
+		}
+	}
+}
