@@ -128,6 +128,7 @@ func TestLookupWaitsForSomeOfItsKeys(t *testing.T) {
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "z"}, info{key: keyWait, value: uint32Value(2)}))
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
 	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "1")))
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "2")))
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 z=1", "w.0 x=2"})
