@@ -263,13 +263,13 @@ func (p *process) Wait() error {
 // Close ends the program and what it has started in its session's first group.
 func (p *process) Close() error {
 	p.once.Do(func() {
-		_ = p.in.Close()
-		_ = p.out.Close()
 		select {
 		case <-p.ended:
-		default:
+		default: // before its input ends, by which it may come to a good end of its own
 			_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 		}
+		_ = p.in.Close()
+		_ = p.out.Close()
 	})
 	<-p.ended
 	return nil
