@@ -367,8 +367,8 @@ def attributes():
 @case
 def window_fence():
     memory, got = np.zeros(64), np.zeros(1)
-    memory[0] = rank
     window = MPI.Win.Create(memory, 8, comm=world) if size > 1 else MPI.Win.Allocate(memory.nbytes, 8, comm=world)
+    np.frombuffer(window.tomemory(), "d")[0] = rank
     window.Fence()
     window.Put(np.array([rank + 1.0]), (rank + 1) % size, 1)
     window.Get(got, (rank - 1) % size, 0)
