@@ -1,0 +1,374 @@
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Syntax is what a variable takes, as its library reads it. The zero Syntax is any
+// text.
+type Syntax struct {
+	kind     string   // as formOf knows it, "" is text
+	words    []string // of an enumeration, or the numbers that an integer may be
+	from, to int64    // of an integer
+}
+
+// form is a kind of values: what it is called, and what is wrong with one.
+type form struct {
+	says  string
+	check func(s Syntax, value string) error
+}
+
+// formOf returns the form of a kind, and whether there is one. It is no table, as that
+// would be filled in whenever a program starts.
+func formOf(kind string) (f form, known bool) {
+	switch kind {
+	case "text":
+		return form{"text", func(Syntax, string) error { return nil }}, true
+	case "int":
+		return form{"integer", Syntax.checkInt}, true
+	case "bool":
+		return form{"0 or 1", Syntax.checkInt}, true
+	case "enum":
+		return form{"", Syntax.checkEnum}, true
+	case "words":
+		return form{"", Syntax.checkWords}, true
+	case "level":
+		return form{"", Syntax.checkLevel}, true
+	case "path":
+		return form{"path", checkPath}, true
+	case "list":
+		return form{"list, separated by commas", checkList}, true
+	case "hostport":
+		return form{"host:port, ipv4:port or [ipv6]:port", checkHostPort}, true
+	case "cidr":
+		return form{"network such as 10.0.0.0/16", checkCIDR}, true
+	case "prefixes":
+		return form{"list of interfaces' prefixes; ^ before it excludes, = before it takes whole names", checkPrefixes}, true
+	case "names":
+		return form{"list of interfaces' whole names", checkNames}, true
+	case "interface":
+		return form{"whole name of one interface", checkInterface}, true
+	case "devices":
+		return form{"list of RDMA devices dev[:port[:rail[:plane]]]; ^ before it excludes, = before it takes whole names", checkDevices}, true
+	case "gpus":
+		return form{"list of indices, GPU-… or MIG-…", checkGPUs}, true
+	case "cpus":
+		return form{"list of CPUs such as 0-3,8", checkCPUs}, true
+	}
+	return form{}, false
+}
+
+// parseSyntax reads "int", "int 1..31", "int >=0", "int 64|128|256|512", "bool",
+// "enum A|B", "words A|B" (several, with commas), or the name of another form.
+func parseSyntax(text string) (Syntax, error) {
+	kind, rest, _ := strings.Cut(text, " ")
+	s := Syntax{kind: kind, from: math.MinInt64, to: math.MaxInt64}
+	if text == "" {
+		return Syntax{}, nil
+	}
+	if _, known := formOf(kind); !known {
+		return s, fmt.Errorf("syntax: %q is none", kind)
+	}
+	var err error
+	switch low, high, isRange := strings.Cut(rest, ".."); {
+	case kind == "bool":
+		s.from, s.to = 0, 1
+	case rest == "":
+	case kind == "int" && isRange:
+		s.from, err = strconv.ParseInt(low, 10, 64)
+		if err == nil {
+			s.to, err = strconv.ParseInt(high, 10, 64)
+		}
+	case strings.HasPrefix(rest, ">="):
+		s.from, err = strconv.ParseInt(rest[2:], 10, 64)
+	default:
+		s.words = strings.Split(rest, "|")
+	}
+	if err == nil && (kind == "enum" || kind == "words" || kind == "level") && s.words == nil {
+		err = errors.New("which words?")
+	}
+	if err != nil {
+		return s, fmt.Errorf("syntax %q: %w", text, err)
+	}
+	return s, nil
+}
+
+// String is the syntax in words.
+func (s Syntax) String() string {
+	switch {
+	case s.kind == "":
+		return "text"
+	case s.words != nil && s.kind != "words":
+		return strings.Join(s.words, ", ")
+	case s.words != nil:
+		return "list of " + strings.Join(s.words, ", ")
+	case s.kind == "int" && s.from == math.MinInt64:
+		return "integer"
+	case s.kind == "int" && s.to == math.MaxInt64:
+		return fmt.Sprintf("integer, %d or more", s.from)
+	case s.kind == "int":
+		return fmt.Sprintf("integer from %d to %d", s.from, s.to)
+	}
+	f, _ := formOf(s.kind)
+	return f.says
+}
+
+// Check says what is wrong with a value, in words that end a sentence: "is no
+// integer". An empty value is right: NCCL takes it for unset.
+func (s Syntax) Check(value string) error {
+	if s.kind == "" || value == "" {
+		return nil
+	}
+	f, _ := formOf(s.kind)
+	return f.check(s, value)
+}
+
+// IsSwitch reports whether 0 and 1 are all that there is.
+func (s Syntax) IsSwitch() bool { return s.kind == "bool" }
+
+// leadingInt reads a number as C's strtoll does with base 0: the digits that value
+// begins with, 0x for hexadecimal, 0 for octal. rest is what it leaves unread.
+func leadingInt(value string) (n int64, rest string) {
+	text := strings.TrimLeft(value, " \t\n\v\f\r")
+	end := 0
+	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
+		end = 1
+	}
+	digits, base := "0123456789", 10
+	lower := strings.ToLower(text[end:])
+	switch {
+	case len(lower) > 2 && lower[:2] == "0x" && strings.ContainsRune("0123456789abcdef", rune(lower[2])):
+		digits, base, end = "0123456789abcdefABCDEF", 16, end+2
+	case len(lower) > 1 && lower[0] == '0':
+		digits, base = "01234567", 8
+	}
+	start := end
+	for end < len(text) && strings.IndexByte(digits, text[end]) >= 0 {
+		end++
+	}
+	if start == end {
+		return 0, value
+	}
+	n, err := strconv.ParseInt(text[start:end], base, 64)
+	if err != nil {
+		n = math.MaxInt64
+	}
+	if text[0] == '-' {
+		n = -n
+	}
+	return n, text[end:]
+}
+
+func (s Syntax) checkInt(value string) error {
+	n, rest := leadingInt(value)
+	if rest == value {
+		return fmt.Errorf("is no number, and counts as 0")
+	}
+	if strings.TrimSpace(rest) != "" {
+		return fmt.Errorf("has %q behind its number, and counts as %d", rest, n)
+	}
+	if s.words != nil {
+		if !slices.Contains(s.words, strconv.FormatInt(n, 10)) {
+			return fmt.Errorf("is none of %s", strings.Join(s.words, ", "))
+		}
+		return nil
+	}
+	if n < s.from || n > s.to {
+		if s.kind == "bool" {
+			return errors.New("is neither 0 nor 1")
+		}
+		return fmt.Errorf("is not %s", an(s.String()))
+	}
+	return nil
+}
+
+func an(what string) string {
+	if strings.HasPrefix(what, "integer") {
+		return "an " + what
+	}
+	return "a " + what
+}
+
+func (s Syntax) checkEnum(value string) error {
+	for _, w := range s.words {
+		if strings.EqualFold(w, value) {
+			return nil
+		}
+	}
+	return fmt.Errorf("is none of %s", strings.Join(s.words, ", "))
+}
+
+// checkWords takes a list; ^ before it or before a word inverts, and what follows a
+// colon or a semicolon is another list.
+func (s Syntax) checkWords(value string) error {
+	for _, list := range strings.FieldsFunc(value, func(r rune) bool { return r == ';' || r == ':' || r == '|' }) {
+		for _, w := range strings.Split(list, ",") {
+			if w = strings.TrimLeft(w, "^+-"); w == "" || s.checkEnum(w) == nil {
+				continue
+			}
+			return fmt.Errorf("has %q, which is none of %s", w, strings.Join(s.words, ", "))
+		}
+	}
+	return nil
+}
+
+// checkLevel takes the name of a distance; integers are older than the names.
+func (s Syntax) checkLevel(value string) error {
+	if n, rest := leadingInt(value); rest == "" && n >= 0 {
+		return nil
+	}
+	return s.checkEnum(value)
+}
+
+// LegacyLevel returns the name that an integer stands for where names of distances
+// are taken; ok is false where the value is no integer, or no distance is asked for.
+func (s Syntax) LegacyLevel(value string) (name string, ok bool) {
+	n, rest := leadingInt(value)
+	if s.kind != "level" || rest != "" || value == "" {
+		return "", false
+	}
+	names := []string{"LOC", "PIX", "PXB", "PHB", "SYS"}
+	return names[min(max(n, 0), int64(len(names)-1))], true
+}
+
+func checkPath(_ Syntax, value string) error {
+	if strings.HasPrefix(value, "~") {
+		return errors.New("begins with ~, which no library expands: write the whole path")
+	}
+	if strings.TrimSpace(value) != value {
+		return errors.New("has blanks around it, which are part of the path")
+	}
+	return nil
+}
+
+func checkList(_ Syntax, value string) error {
+	if strings.ContainsAny(value, " \t") {
+		return errors.New("has blanks, which are part of what stands between the commas")
+	}
+	return nil
+}
+
+func checkHostPort(_ Syntax, value string) error {
+	host, port, found := strings.Cut(value, ":")
+	if strings.HasPrefix(value, "[") {
+		inside, behind, closed := strings.Cut(value[1:], "]")
+		host, found = inside, closed && strings.HasPrefix(behind, ":")
+		port = strings.TrimPrefix(behind, ":")
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if !found || host == "" || err != nil || n == 0 && port != "0" {
+		return errors.New("is no host:port (an IPv6 address stands in [ ])")
+	}
+	return nil
+}
+
+func checkCIDR(_ Syntax, value string) error {
+	if _, err := netip.ParsePrefix(value); err != nil {
+		return errors.New("is no network such as 10.0.0.0/16")
+	}
+	return nil
+}
+
+// longestInterface is how long a name the kernel gives, and most tools take.
+const longestInterface = 15
+
+// checkPrefixes takes what NCCL_SOCKET_IFNAME does: ^ and = stand before the whole
+// list, and count for all of it.
+func checkPrefixes(_ Syntax, value string) error {
+	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
+	for _, name := range strings.Split(list, ",") {
+		switch {
+		case strings.HasPrefix(name, "=") || strings.HasPrefix(name, "^"):
+			return fmt.Errorf("has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", name[:1])
+		case name == "":
+			return errors.New("has an empty name, which fits every interface")
+		}
+		if err := checkInterface(Syntax{}, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkNames(_ Syntax, value string) error {
+	for _, name := range strings.Split(value, ",") {
+		if err := checkInterface(Syntax{}, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkInterface(_ Syntax, name string) error {
+	switch {
+	case strings.HasPrefix(name, "^") || strings.HasPrefix(name, "="):
+		return fmt.Errorf("begins with %s, which is taken for a part of the name: whole names alone are understood", name[:1])
+	case name == "":
+		return errors.New("has an empty name")
+	case strings.ContainsAny(name, " \t/:;*"):
+		return fmt.Errorf("has %q, which is no interface's name", name)
+	case len(name) > longestInterface:
+		return fmt.Errorf("has %q, which is longer than an interface's name can be (%d characters)", name, longestInterface)
+	}
+	return nil
+}
+
+func checkDevices(_ Syntax, value string) error {
+	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
+	entries := strings.Split(list, ",")
+	if len(entries) > 32 {
+		return fmt.Errorf("lists %d devices, of which NCCL takes the first 32", len(entries))
+	}
+	for _, entry := range entries {
+		fields := strings.Split(entry, ":")
+		switch {
+		case strings.HasPrefix(entry, "=") || strings.HasPrefix(entry, "^"):
+			return fmt.Errorf("has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", entry[:1])
+		case fields[0] == "" || strings.ContainsAny(entry, " \t/;*"):
+			return fmt.Errorf("has %q, which is no RDMA device's name", entry)
+		case len(fields) > 4:
+			return fmt.Errorf("has %q, with more than dev:port:rail:plane", entry)
+		}
+		for _, number := range fields[1:] {
+			if _, err := strconv.ParseUint(number, 10, 16); err != nil && number != "" {
+				return fmt.Errorf("has %q, where a number should stand behind the colon", entry)
+			}
+		}
+	}
+	return nil
+}
+
+func checkGPUs(_ Syntax, value string) error {
+	for _, entry := range strings.Split(value, ",") {
+		entry = strings.TrimSpace(entry)
+		if _, err := strconv.ParseInt(entry, 10, 32); err == nil {
+			continue
+		}
+		if upper := strings.ToUpper(entry); strings.HasPrefix(upper, "GPU-") || strings.HasPrefix(upper, "MIG-") {
+			continue
+		}
+		return fmt.Errorf("has %q, which names no GPU and hides all behind it", entry)
+	}
+	return nil
+}
+
+func checkCPUs(_ Syntax, value string) error {
+	for _, entry := range strings.Split(value, ",") {
+		low, high, isRange := strings.Cut(entry, "-")
+		a, err := strconv.ParseUint(low, 10, 16)
+		b := a
+		if err == nil && isRange {
+			b, err = strconv.ParseUint(high, 10, 16)
+		}
+		if err != nil || b < a {
+			return fmt.Errorf("has %q, which are no CPUs", entry)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package nccl
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Version is a version of a library: 2.30.7. The zero Version is none.
+type Version struct{ Major, Minor, Patch int }
+
+// ParseVersion reads "2.30.7", "2.18", "v2.21.5-1" and "2.30.7+cuda13.3"; what
+// follows the numbers is not kept.
+func ParseVersion(text string) (Version, error) {
+	numbers := strings.TrimPrefix(strings.TrimSpace(text), "v")
+	if end := strings.IndexFunc(numbers, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); end >= 0 {
+		if !strings.ContainsRune("+-~ ", rune(numbers[end])) {
+			return Version{}, fmt.Errorf("%q is no version: write 2.30.7", text)
+		}
+		numbers = numbers[:end]
+	}
+	parts := strings.Split(numbers, ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return Version{}, fmt.Errorf("%q is no version: write 2.30.7", text)
+	}
+	var fields [3]int
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 16)
+		if err != nil {
+			return Version{}, fmt.Errorf("%q is no version: write 2.30.7", text)
+		}
+		fields[i] = int(n)
+	}
+	v := Version{fields[0], fields[1], fields[2]}
+	if v.IsZero() {
+		return Version{}, errors.New("0.0.0 is no version")
+	}
+	return v, nil
+}
+
+// ParseVersionCode reads the number by which ncclGetVersion tells a version: 23007 is
+// 2.30.7; until 2.8 it was 2708 for 2.7.8.
+func ParseVersionCode(code int) (Version, bool) {
+	if code < 1000 || code > 999_999 {
+		return Version{}, false
+	}
+	if code < 10_000 {
+		return Version{code / 1000, code / 100 % 10, code % 100}, true
+	}
+	return Version{code / 10_000, code / 100 % 100, code % 100}, true
+}
+
+// IsZero reports whether it is no version.
+func (v Version) IsZero() bool { return v == Version{} }
+
+// Compare returns -1, 0 or 1 as v is older than w, the same, or newer.
+func (v Version) Compare(w Version) int {
+	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
+}
+
+// String is the version as its library prints it; one without a patch level is
+// written so: 2.18. That of none is "".
+func (v Version) String() string {
+	switch {
+	case v.IsZero():
+		return ""
+	case v.Patch == 0:
+		return fmt.Sprintf("%d.%d", v.Major, v.Minor)
+	}
+	return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+}
