@@ -41,10 +41,7 @@ func FindLibraries(root fs.FS, getenv func(string) string, pythonPrefix string) 
 		}
 	}
 	if pythonPrefix != "" {
-		for _, pattern := range []string{"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2", "torch/lib/libnccl.so*", "torch/lib/librccl.so*"} {
-			f.glob(path.Join(pythonPrefix, "lib*/python3*/site-packages", pattern))
-			f.glob(path.Join(pythonPrefix, "lib*/python3*/dist-packages", pattern))
-		}
+		f.addPython(pythonPrefix)
 		f.addFrom([]string{path.Join(pythonPrefix, "lib")}, libraryFiles...) // conda
 	}
 	f.addFrom(searched, libraryFiles...)
@@ -93,6 +90,21 @@ func (f *finder) addFrom(folders []string, names ...string) {
 	for _, folder := range folders {
 		for _, name := range names {
 			f.add(path.Join(folder, name))
+		}
+	}
+}
+
+// addPython adds what wheels brought along; lib64 is a link to lib, or lib is not there.
+func (f *finder) addPython(prefix string) {
+	before := len(f.files)
+	for _, lib := range []string{"lib", "lib64"} {
+		for _, packages := range []string{"site-packages", "dist-packages"} {
+			for _, file := range []string{"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2", "torch/lib/libnccl.so*", "torch/lib/librccl.so*"} {
+				f.glob(path.Join(prefix, lib, "python3*", packages, file))
+			}
+		}
+		if len(f.files) > before {
+			return
 		}
 	}
 }
