@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"gorun/env"
+	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/internal/printable"
 	"gorun/launcher/internal/process"
@@ -184,7 +185,7 @@ func (s *session) takeFactsOf(n *node) error {
 	}
 	n.facts = job.Facts{
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
-		Away: !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ),
+		Away: !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ), NCCL: printableHost(facts.NCCL), RDMA: facts.RDMA,
 	}
 	if s.spec.ByEngine() {
 		n.facts.Environ = plan.OwnInEngine(facts.Environ)
@@ -205,6 +206,14 @@ func (s *session) takeJoined(n *node, facts *wire.Facts) {
 	if j := s.spec.Join; j.Seat != nil && j.NodeID != "" {
 		n.facts.Host = printable.Text(j.NodeID)
 	}
+}
+
+// printableHost is what a node said of its host, fit for messages. Files of settings are
+// not shown, but for what is wrong in them.
+func printableHost(h nccl.Host) nccl.Host {
+	h.Library, h.Container, h.Cloud = printable.Text(h.Library), printable.Text(h.Container), printable.Text(h.Cloud)
+	h.NoVerbsWhy = printable.Text(h.NoVerbsWhy)
+	return h
 }
 
 // otherVersion is an agent that does not understand this gorun.
@@ -249,7 +258,8 @@ func (s *session) hello() wire.Hello {
 	if !s.nothingStarts {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()
 	}
-	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX"} {
+	h.NCCL = s.spec.Tune != plan.TuneOff
+	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "NCCL_CONF_FILE"} {
 		if v, ok := find(s.spec.Environ, name); ok {
 			h.Environ = append(h.Environ, name+"="+v)
 		}
@@ -397,7 +407,7 @@ func (s *session) adoptPort() {
 
 func (s *session) sendOpen(rank0 bool) error {
 	return s.atFirst(s.nodes[s.first].send(&wire.Open{
-		Rank0: rank0, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
+		Rank0: rank0, RAS: s.spec.Tune != plan.TuneOff, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
 	}))
 }
 
@@ -430,7 +440,7 @@ func (s *session) takeOpened() (job.Opened, error) {
 	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() && len(s.spec.Store.Allow) > 0 {
 		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store + ", where no other host comes; name an address of this host by --master-addr")
 	}
-	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store}, nil
+	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store, RAS: opened.RAS}, nil
 }
 
 // findExecutable finds what the guard becomes when this process is killed.

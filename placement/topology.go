@@ -151,8 +151,10 @@ type NIC struct {
 	Gbps  float64 `json:"gbps,omitempty"` // 0: not known
 	// GID is the index of the port's RoCE v2 address, -1 where there is none or it
 	// needs none.
-	GID int  `json:"gid,omitempty"`
-	Bus *Bus `json:"bus,omitempty"` // nil: no PCI device
+	GID int `json:"gid,omitempty"`
+	// GIDIPv6 says that it is an IPv6 address.
+	GIDIPv6 bool `json:"gid_ipv6,omitempty"`
+	Bus     *Bus `json:"bus,omitempty"` // nil: no PCI device
 }
 
 // Link is a direct connection between GPUs, such as NVLink or XGMI.

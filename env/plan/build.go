@@ -25,10 +25,14 @@ func Build(in Inputs) (Environment, error) {
 	if err := errors.Join(b.errs...); err != nil {
 		return Environment{}, err
 	}
+	b.readConf()
 	b.set()
 	if err := b.exportOwn(); err != nil {
 		return Environment{}, err
 	}
+	b.leftAlone()
+	b.agree()
+	b.warn()
 	b.finish()
 	return b.out, nil
 }
@@ -53,14 +57,16 @@ func (in *Inputs) check() error {
 type builder struct {
 	in      *Inputs
 	out     Environment
-	index   map[string]int  // of a name in out.Common
-	perNode []int           // ranks on each node
-	onNode  []nodeVariables // what a node's ranks have beside Common
-	first   []int           // rank of each node, -1: none
-	outer   string          // GORUN_JOB as inherited, "" where it is another's
-	nested  bool            // gorun runs inside another launcher's rank
-	hip     bool            // the user's list of GPUs is HIP_VISIBLE_DEVICES
-	slurm   *slurm          // nil: the ranks are not inside Slurm
+	index   map[string]int         // of a name in out.Common
+	perNode []int                  // ranks on each node
+	onNode  []nodeVariables        // what a node's ranks have beside Common
+	first   []int                  // rank of each node, -1: none
+	outer   string                 // GORUN_JOB as inherited, "" where it is another's
+	nested  bool                   // gorun runs inside another launcher's rank
+	hip     bool                   // the user's list of GPUs is HIP_VISIBLE_DEVICES
+	slurm   *slurm                 // nil: the ranks are not inside Slurm
+	conf    []map[string]confEntry // what files of settings say, by node
+	ordered []bool                 // the user has said how GPUs are numbered, by node
 	errs    []error
 }
 
@@ -460,11 +466,4 @@ func (b *builder) workingDir(rank int) (string, bool) {
 	}
 	own, _ := lookup(b.in.Inherited, "PWD")
 	return path.Join(own, dir), path.IsAbs(own)
-}
-
-// socketInterface is the network interface by which other nodes reach a rank's. NCCL
-// takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
-func (b *builder) socketInterface(rank int, exact string) (string, bool) {
-	name := b.in.Nodes[b.in.Ranks[rank].Node].Interface
-	return exact + name, name != "" && len(b.in.Nodes) > 1
 }

@@ -15,7 +15,7 @@ import (
 // job has ranks on one node, as `gorun -np N` makes it.
 func job(ranks int, inherited ...string) Inputs {
 	in := Inputs{
-		Inherited: inherited, Job: "7f3a", RunID: "run", MasterAddr: "127.0.0.1", MasterPort: "41873", JobStore: "127.0.0.1:41873",
+		Inherited: inherited, Job: "7f3a", RunID: "run", MasterAddr: "127.0.0.1", MasterPort: "41873", JobStore: "127.0.0.1:41873", RASAddr: "localhost:24001",
 		Nodes: []Node{{Threads: 2, Why: "8 CPUs ÷ 4 ranks"}},
 	}
 	for local := range ranks {
@@ -118,6 +118,7 @@ func TestContract(t *testing.T) {
 		"TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		"GORUN_JOB":                      "7f3a", "GORUN_JOB_STORE": "127.0.0.1:41873",
 		"OMP_NUM_THREADS": "2", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "PYTHONUNBUFFERED": "1",
+		"NCCL_DEBUG": "WARN", "NCCL_RAS_ADDR": "localhost:24001", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 	}
 	got := map[string]string{}
 	for _, v := range slices.Concat(e.Common, e.Ranks[2]) {
@@ -127,9 +128,9 @@ func TestContract(t *testing.T) {
 	assert.Equal(t, []string{"RANK=2", "LOCAL_RANK=2", "ROLE_RANK=2", "TORCHELASTIC_ERROR_FILE=/tmp/gorun-x/error.2.json"}, Entries(e.Ranks[2]),
 		"a row has only what differs")
 	omp, _ := e.of(0, "OMP_NUM_THREADS")
-	assert.Equal(t, Variable{"OMP_NUM_THREADS", "2", Gorun, "8 CPUs ÷ 4 ranks"}, omp)
+	assert.Equal(t, Variable{Name: "OMP_NUM_THREADS", Value: "2", Origin: Gorun, Reason: "8 CPUs ÷ 4 ranks"}, omp)
 	home, _ := e.of(0, "HOME")
-	assert.Equal(t, Variable{"HOME", "/home/u", Inherited, "yours"}, home)
+	assert.Equal(t, Variable{Name: "HOME", Value: "/home/u", Origin: Inherited, Reason: "yours"}, home)
 }
 
 func TestOneRankHasNothingOfItsOwn(t *testing.T) {
@@ -146,7 +147,7 @@ func TestStoreAtRank0(t *testing.T) {
 		assert.NotContains(t, v.Name, "TORCHELASTIC_")
 	}
 	port, _ := e.of(1, "MASTER_PORT")
-	assert.Equal(t, Variable{"MASTER_PORT", "12355", Gorun, "kept free for rank 0, which serves the store"}, port)
+	assert.Equal(t, Variable{Name: "MASTER_PORT", Value: "12355", Origin: Gorun, Reason: "kept free for rank 0, which serves the store"}, port)
 	assert.Equal(t, "127.0.0.1:41873", value(t, e, 1, "GORUN_JOB_STORE"))
 
 	// A job that is restarted knows its attempt, whoever serves the store.
@@ -188,7 +189,7 @@ func TestSettingsOfTheUserWin(t *testing.T) {
 	} {
 		v, ok := e.of(1, name)
 		require.True(t, ok, name)
-		assert.Equal(t, Variable{name, want, Inherited, "yours"}, v)
+		assert.Equal(t, Variable{Name: name, Value: want, Origin: Inherited, Reason: "yours"}, v)
 	}
 	assert.Empty(t, e.Removed)
 }
@@ -283,9 +284,9 @@ func TestIsolatedGPUs(t *testing.T) {
 	e := build(t, in)
 	for rank, want := range []string{"6", "7"} {
 		v, _ := e.of(rank, "CUDA_VISIBLE_DEVICES")
-		assert.Equal(t, Variable{"CUDA_VISIBLE_DEVICES", want, Gorun, "the rank's own GPUs"}, v)
+		assert.Equal(t, Variable{Name: "CUDA_VISIBLE_DEVICES", Value: want, Origin: Gorun, Reason: "the rank's own GPUs"}, v)
 		v, _ = e.of(rank, "LOCAL_RANK")
-		assert.Equal(t, Variable{"LOCAL_RANK", strconv.Itoa(rank), Gorun, "which rank of its node this is; its GPU is device 0"}, v)
+		assert.Equal(t, Variable{Name: "LOCAL_RANK", Value: strconv.Itoa(rank), Origin: Gorun, Reason: "which rank of its node this is; its GPU is device 0"}, v)
 		assert.Equal(t, "PCI_BUS_ID", value(t, e, rank, "CUDA_DEVICE_ORDER"))
 	}
 
@@ -297,7 +298,7 @@ func TestIsolatedGPUs(t *testing.T) {
 	e = build(t, in)
 	assert.Equal(t, "GPU-2", value(t, e, 1, "ROCR_VISIBLE_DEVICES"))
 	v, _ := e.of(1, "HIP_VISIBLE_DEVICES")
-	assert.Equal(t, Variable{"HIP_VISIBLE_DEVICES", "0", Gorun, "counts what ROCR_VISIBLE_DEVICES leaves"}, v)
+	assert.Equal(t, Variable{Name: "HIP_VISIBLE_DEVICES", Value: "0", Origin: Gorun, Reason: "counts what ROCR_VISIBLE_DEVICES leaves"}, v)
 	assert.Equal(t, "0", value(t, e, 1, "LOCAL_RANK"))
 	_, ok := e.of(1, "CUDA_VISIBLE_DEVICES")
 	assert.False(t, ok)

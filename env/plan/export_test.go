@@ -23,15 +23,15 @@ func TestExports(t *testing.T) {
 	}
 	e := build(t, in)
 	for _, want := range []Variable{
-		{"NEW", "a=b", Exported, "-x NEW"},
-		{"SEED", "1", Exported, "-x SEED"},
-		{"OMP_NUM_THREADS", "9", Exported, "-x OMP_NUM_THREADS"},
-		{"NCCL_A", "1", Exported, "-x NCCL_*"},
-		{"NCCL_B", "2", Exported, "-x NCCL_*"},
-		{"NCCL", "3", Inherited, "yours"},
-		{"GORUN_NP", "4", Exported, "-x GORUN_NP"},
-		{"TWICE", "2", Exported, "-x TWICE"},
-		{"STAR*", "kept", Exported, "-x STAR*"},
+		{Name: "NEW", Value: "a=b", Origin: Exported, Reason: "-x NEW"},
+		{Name: "SEED", Value: "1", Origin: Exported, Reason: "-x SEED"},
+		{Name: "OMP_NUM_THREADS", Value: "9", Origin: Exported, Reason: "-x OMP_NUM_THREADS"},
+		{Name: "NCCL_A", Value: "1", Origin: Exported, Reason: "-x NCCL_*"},
+		{Name: "NCCL_B", Value: "2", Origin: Exported, Reason: "-x NCCL_*"},
+		{Name: "NCCL", Value: "3", Origin: Inherited, Reason: "yours"},
+		{Name: "GORUN_NP", Value: "4", Origin: Exported, Reason: "-x GORUN_NP"},
+		{Name: "TWICE", Value: "2", Origin: Exported, Reason: "-x TWICE"},
+		{Name: "STAR*", Value: "kept", Origin: Exported, Reason: "-x STAR*"},
 	} {
 		got, _ := e.of(1, want.Name)
 		assert.Equal(t, want, got)

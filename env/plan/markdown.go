@@ -22,11 +22,12 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 `)
 	rows := make([][]string, 0, len(rules))
-	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source != slurmSource && !r.isMPI() }) {
+	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source != slurmSource && !r.isMPI() && !r.tuned }) {
 		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
 	}
 	table(&b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
 
+	tuning(&b)
 	forMPI(&b)
 	b.WriteString("\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
 		"Everything else is passed on, byte for byte.\n\n")
@@ -82,6 +83,41 @@ manager's own command has it, the manager's variables too; what the second and t
 the agent on their own node they have what the second table lists, and what the manager says of this node alone:
 
 `
+
+// tuning writes the settings of NCCL's that --tune decides about.
+func tuning(b *strings.Builder) {
+	b.WriteString(`
+## For NCCL, RCCL and Gloo
+
+NCCL chooses well by itself. gorun adds what it cannot know, or what it needs to say why it failed; never an algorithm or a protocol. All of these are
+**settings**: your value wins, and so does what ` + "`nccl.conf`" + ` says on a host (NCCL_CONF_FILE, ~/.nccl.conf, /etc/nccl.conf; rccl.conf on hosts with AMD's GPUs):
+what gorun would add beside it is left out, on all hosts where all need the same value. **needed**: without it jobs fail or hang there. **helps**: without
+it they are slower, or say less. ` + "`--tune off`" + ` adds none of them. Settings that must be the same on all ranks (NCCL does not check it) are compared before a job
+starts, with what those files say; a difference is told.
+
+`)
+	var rows, study [][]string
+	for _, r := range pick(func(r *rule) bool { return r.tuned }) {
+		if r.level == ForStudy {
+			study = append(study, []string{code(r.Name), r.Value, r.Reason})
+			continue
+		}
+		rows = append(rows, []string{code(r.Name), string(r.level), r.Value, r.Reason})
+	}
+	table(b, []string{"variable", "level", "value", "reason"}, rows)
+	b.WriteString("\nLeft alone, whatever guides say:\n\n")
+	var left [][]string
+	for _, l := range folklore {
+		left = append(left, []string{code(l.Name), l.Reason})
+	}
+	table(b, []string{"variable", "reason"}, left)
+	b.WriteString(`
+` + "`--tune textbook`" + ` adds what five teaching texts recommend instead, by ` + "`--model-size`" + `, the number of ranks and ` + "`--network`" + `, for study: to see what
+NCCL's own choice is worth.
+
+`)
+	table(b, []string{"variable", "value", "what it is for, and what is wrong with it"}, study)
+}
 
 // forMPI writes what ranks find of MPI's variables.
 func forMPI(b *strings.Builder) {

@@ -12,6 +12,11 @@
 // it. The package is pure: the same [Inputs] give the same [Environment].
 package plan
 
+import (
+	"gorun/env/nccl"
+	"gorun/placement"
+)
+
 // Inputs are the facts from which the ranks' environments are made.
 type Inputs struct {
 	// Inherited is the launcher's environment, NAME=VALUE entries; of two for one
@@ -66,6 +71,16 @@ type Inputs struct {
 	// MPI is what ranks are told of MPI's start-up.
 	MPI MPI
 
+	// Tune says which settings of NCCL's are added; "" is TuneAuto. Study is what
+	// TuneTextbook goes by.
+	Tune  Tune
+	Study Study
+	// RASAddr is host:port at which NCCL's processes of this job answer questions; "":
+	// as NCCL has it.
+	RASAddr string
+	// Fold writes names of nodes for messages, nil joins them with commas.
+	Fold func(names []string) string
+
 	// Nodes are the nodes of the job, Ranks its ranks: Ranks[3] is rank 3.
 	Nodes []Node
 	Ranks []Rank
@@ -100,6 +115,16 @@ type Node struct {
 	Address string
 	// Seat is set where the node is one process of a host that may have several.
 	Seat *Seat
+
+	// Name is the node's, for messages.
+	Name string
+	// Mbps is the speed of Interface, 0: not known.
+	Mbps int
+	// Host, RDMA and GPUs are what its settings of NCCL depend on; RDMA has the ports of
+	// RDMA devices, and neither is known where the host has no GPUs.
+	Host nccl.Host
+	RDMA []placement.NIC
+	GPUs []placement.GPU
 }
 
 // Seat is where a process with one rank sits, as a resource manager says.
@@ -149,6 +174,8 @@ type Environment struct {
 	Withheld []string `json:"withheld,omitempty"`
 	// Removed are inherited variables that ranks do not get, or not with that value.
 	Removed []Removal `json:"removed,omitempty"`
+	// Left are settings that gorun knows and leaves alone, in the table's order.
+	Left []Left `json:"left,omitempty"`
 	// Notes are remarks that the user should see, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -159,6 +186,7 @@ type Variable struct {
 	Value  string `json:"v"`
 	Origin Origin `json:"o"`
 	Reason string `json:"r,omitempty"` // a short clause: "ranks of this job"
+	Level  Level  `json:"l,omitempty"` // how much a setting of gorun's matters; "": no such
 }
 
 // Entry is the variable as a process gets it: NAME=VALUE.

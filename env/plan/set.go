@@ -66,16 +66,17 @@ type setting struct {
 // set adds what gorun gives the ranks.
 func (b *builder) set() {
 	b.out.Ranks = make([][]Variable, len(b.in.Ranks))
+	b.findOrder()
 	var varying []setting
 	for i := range rules {
 		r := &rules[i]
-		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) {
+		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) || r.tuned && !b.tunes(r) {
 			continue
 		}
 		switch b.scope(r) {
 		case forJob:
 			if value, ok := b.value(r, 0); ok {
-				b.putEverywhere(r.variable(b.reason(r), value))
+				b.putEverywhere(r.variable(b.reasonFor(r, 0), value))
 			}
 		case forNode:
 			b.setNodes(r)
@@ -97,6 +98,9 @@ func (b *builder) users(r *rule) bool { return r.Class == ClassSetting && !r.cho
 // value is what a rule gives a rank; a setting of the user's on its node stays.
 func (b *builder) value(r *rule, rank int) (string, bool) {
 	if node := b.in.Ranks[rank].Node; b.users(r) && len(b.onNode[node]) > 0 && b.onNode[node].find(r.Name) >= 0 {
+		return "", false
+	}
+	if b.inConf(r, rank) {
 		return "", false
 	}
 	return r.value(b, rank)
@@ -153,19 +157,27 @@ func (b *builder) reason(r *rule) string {
 	return r.Reason
 }
 
+// reasonFor is the reason for the ranks of a rank's node.
+func (b *builder) reasonFor(r *rule, rank int) string {
+	if r.whyOf != nil {
+		return r.whyOf(b, rank)
+	}
+	return b.reason(r)
+}
+
 func (r *rule) variable(reason, value string) Variable {
-	return Variable{Name: r.Name, Value: value, Origin: Gorun, Reason: reason}
+	return Variable{Name: r.Name, Value: value, Origin: Gorun, Reason: reason, Level: r.level}
 }
 
 // setNodes gives the ranks of each node what they have in common.
 func (b *builder) setNodes(r *rule) {
-	before, reason := b.drop(r.Name), b.reason(r)
+	before := b.drop(r.Name)
 	for node, rank := range b.first {
 		if rank < 0 {
 			continue
 		}
 		if value, ok := b.value(r, rank); ok {
-			b.onNode[node].put(r.variable(reason, value))
+			b.onNode[node].put(r.variable(b.reasonFor(r, rank), value))
 		} else if before.Name != "" && b.onNode[node].find(r.Name) < 0 {
 			b.onNode[node].put(before)
 		}

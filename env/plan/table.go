@@ -51,13 +51,19 @@ type rule struct {
 	chosen bool
 	// needs says in which jobs a variable of MPI's is given; nil: in all.
 	needs func(*MPI) bool
-	// why replaces Reason where it depends on the job.
-	why func(b *builder) string
+	// why replaces Reason where it depends on the job, whyOf where it depends on the rank's
+	// node.
+	why   func(b *builder) string
+	whyOf func(b *builder, rank int) string
+	// tuned says that --tune decides whether the rule holds, and that what a file of
+	// settings on the rank's host says counts before it; level is how much it matters.
+	tuned bool
+	level Level
 }
 
 // rules is the table. The first rule that fits a name holds, so exceptions stand
 // before the pattern that they are exceptions of.
-var rules = slices.Concat(ownRules[:], mpiRules, otherRules[:], slurmRules)
+var rules = slices.Concat(ownRules[:], tunedRules[:], textbookRules, mpiRules, otherRules[:], slurmRules)
 
 // ownRules are those that hold in every job.
 var ownRules = [...]rule{
@@ -201,9 +207,9 @@ var ownRules = [...]rule{
 	{
 		Row: Row{
 			env.VarCUDADeviceOrder, ClassSetting,
-			"as inherited; `PCI_BUS_ID` with `--isolate-gpus` or `--gpus` where no UUID is known", "the numbers in CUDA_VISIBLE_DEVICES count by PCI address", "CUDA",
+			"as inherited, else `PCI_BUS_ID`; that in any case with `--isolate-gpus` or `--gpus` where no UUID is known", "CUDA numbers GPUs by PCI address, as nvidia-smi and gorun do", "CUDA",
 		},
-		perRank: true, chosen: true, value: func(b *builder, rank int) (string, bool) { return b.visible(env.VarCUDADeviceOrder, rank) },
+		perRank: true, chosen: true, value: (*builder).deviceOrder,
 	},
 	{
 		Row: Row{
@@ -232,19 +238,6 @@ var ownRules = [...]rule{
 	{
 		Row:     Row{"PWD", ClassSetting, "as inherited; the working directory with `--chdir`", "the working directory (--chdir)", "POSIX"},
 		perRank: true, chosen: true, value: (*builder).workingDir,
-	},
-
-	{
-		Row:     Row{"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node", "NCCL's own choice is often an interface that other nodes do not reach", "NCCL"},
-		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "=") },
-	},
-	{
-		Row:     Row{"GLOO_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "Gloo goes by the host's name, which is often 127.0.1.1", "PyTorch"},
-		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
-	},
-	{
-		Row:     Row{"TP_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node", "TensorPipe (torch.distributed.rpc) goes by the host's name, too", "PyTorch"},
-		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
 	},
 }
 

@@ -10,6 +10,9 @@ import (
 // An exception behind the pattern that covers it would never be found.
 func TestEveryRuleIsReached(t *testing.T) {
 	for i := range rules {
+		if rules[i].level == ForStudy { // it stands beside the rule for the same name, and holds instead of it
+			continue
+		}
 		name := strings.TrimSuffix(rules[i].Name, "*") + strings.Repeat("X", strings.Count(rules[i].Name, "*"))
 		assert.Same(t, &rules[i], ruleFor(name), "%s is covered by an earlier rule", rules[i].Name)
 	}

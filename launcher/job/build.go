@@ -254,6 +254,8 @@ func (s *Spec) idle() (notes []string) {
 	idle(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
 	idle(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
 	idle(s.WorldPerApp && s.MPI == MPINone, "--world app", "MPI (--mpi auto)")
+	idle(s.Tune != TuneTextbook && s.Study.ModelBytes != 0, "--model-size", "--tune textbook")
+	idle(s.Tune != TuneTextbook && s.Study.Network != "", "--network", "--tune textbook")
 	idle(s.PMIPort && !s.MPI.PMI(), "--pmi-port", "PMI (--mpi auto)")
 	return notes
 }

@@ -18,6 +18,7 @@ func (b *builder) environment() error {
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
 		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
+		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Fold: FoldHosts,
 	}
 	for node := range b.plan.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
@@ -38,7 +39,7 @@ func (b *builder) environment() error {
 	if err != nil {
 		return err
 	}
-	b.plan.Common, b.plan.Removed, b.plan.Withheld = environment.Common, environment.Removed, environment.Withheld
+	b.plan.Common, b.plan.Removed, b.plan.Withheld, b.plan.Left = environment.Common, environment.Removed, environment.Withheld, environment.Left
 	for node, own := range environment.Nodes {
 		b.plan.Nodes[node].Env = own
 	}
@@ -49,6 +50,33 @@ func (b *builder) environment() error {
 	return nil
 }
 
+// Tune and Study are package plan's.
+type (
+	Tune  = plan.Tune
+	Study = plan.Study
+)
+
+// What Tune may be.
+const (
+	TuneAuto     = plan.TuneAuto
+	TuneOff      = plan.TuneOff
+	TuneTextbook = plan.TuneTextbook
+)
+
+// StudyNetworks are what Study's Network may be.
+func StudyNetworks() []string { return slices.Clone(plan.StudyNetworks) }
+
+// rasAddr is where NCCL's processes of the job answer questions, on every node.
+func (b *builder) rasAddr() string {
+	switch {
+	case b.opened.RAS > 0:
+		return fmt.Sprintf("localhost:%d", b.opened.RAS)
+	case b.ids.Job == AtStart:
+		return AtStart
+	}
+	return ""
+}
+
 // nodeInputs divides a node's usable CPUs among its ranks, and says what they
 // inherit from where.
 func (b *builder) nodeInputs(node int) plan.Node {
@@ -57,6 +85,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	n := plan.Node{
 		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, Address: f.Address,
 		Crowded: b.crowded(node), KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
+		Name: b.plan.Nodes[node].Name, Mbps: f.Mbps, Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {
 	case f.Seat != nil && wish > 0:

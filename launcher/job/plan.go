@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/placement"
 	"gorun/rendezvous/world"
@@ -25,6 +26,12 @@ type Facts struct {
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
+	// Mbps is the speed of Interface, 0: not known.
+	Mbps int
+	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, where there
+	// are GPUs.
+	NCCL nccl.Host
+	RDMA []placement.NIC
 	// Boot is the same for nodes that are on one host, as its kernel says; "": not known.
 	Boot string
 	// Environ is the node's own environment, NAME=VALUE entries: all of it where
@@ -61,6 +68,7 @@ type Opened struct {
 	Addr  string
 	Port  int
 	Store string // host:port of gorun's own
+	RAS   int    // port for NCCL's processes on every node, 0: none
 }
 
 // Plan is the decision about a job: everything about every rank, before the
@@ -90,6 +98,9 @@ type Plan struct {
 	Unused []string `json:"unused_hosts,omitempty"`
 	// Withheld are inherited variables that ranks on other hosts do not get.
 	Withheld []string `json:"withheld,omitempty"`
+
+	// Left are settings that gorun knows and leaves alone.
+	Left []plan.Left `json:"left,omitempty"`
 
 	// HangTimeout is how long nothing may be seen to go on, 0: for ever.
 	HangTimeout time.Duration `json:"hang_timeout_ns,omitempty"`

@@ -95,6 +95,11 @@ type Spec struct {
 	// Restarts are those of a failed job.
 	Restarts Restarts
 
+	// Tune says which settings of NCCL's ranks get beside the user's, "" is TuneAuto; Study
+	// is what TuneTextbook goes by.
+	Tune  Tune
+	Study Study
+
 	// HangTimeout is how long the job may go on with no rank printing anything and
 	// nothing coming further in the store; 0 is for ever.
 	HangTimeout time.Duration

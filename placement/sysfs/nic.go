@@ -22,6 +22,23 @@ const (
 	arpLoopback   = 772
 )
 
+// RDMA reads the ports of this machine's RDMA devices, without their places on the bus.
+func RDMA() []placement.NIC { return RDMAFS(disk("/")) }
+
+// RDMAFS is RDMA for a file tree.
+func RDMAFS(root fs.FS) []placement.NIC {
+	r := &reader{root: root, machine: placement.Machine{Topology: &placement.Topology{}}}
+	var ports []placement.NIC
+	for _, device := range r.names(rdmaDir) {
+		ports = append(ports, r.readRDMA(device)...)
+	}
+	for i := range ports {
+		ports[i].Bus = nil
+	}
+	slices.SortStableFunc(ports, func(a, b placement.NIC) int { return natural(a.Name, b.Name) })
+	return ports
+}
+
 // readNICs reads the ports of RDMA devices with their network interfaces, then
 // the other interfaces: the hardware first, in the order of their names.
 func (r *reader) readNICs() {
@@ -163,7 +180,7 @@ func (r *reader) readRDMA(device string) []placement.NIC {
 			nic.Interface = r.interfaceOf(port, len(ports), interfaces)
 		}
 		if nic.Kind == placement.RoCE {
-			nic.GID = r.gid(dir + "/ports/" + name)
+			nic.GID, nic.GIDIPv6 = r.gid(dir + "/ports/" + name)
 		}
 		nics = append(nics, nic)
 	}
@@ -226,11 +243,11 @@ const maxGIDs = 16
 // gid returns the index of a port's RoCE v2 address: that of its IPv4 address
 // (::ffff:a.b.c.d), else of an IPv6 address that is not for the link alone; -1 if
 // there is neither.
-func (r *reader) gid(dir string) int {
+func (r *reader) gid(dir string) (index int, isIPv6 bool) {
 	other := -1
 	for i := range maxGIDs {
-		index := strconv.Itoa(i)
-		gid, ok := r.text(dir + "/gids/" + index)
+		name := strconv.Itoa(i)
+		gid, ok := r.text(dir + "/gids/" + name)
 		if !ok {
 			break
 		}
@@ -238,13 +255,13 @@ func (r *reader) gid(dir string) int {
 		if !isIPv4 && (other >= 0 || strings.HasPrefix(gid, "fe80:") || strings.Trim(gid, "0:") == "") {
 			continue
 		}
-		if kind, _ := r.text(dir + "/gid_attrs/types/" + index); kind != "RoCE v2" {
+		if kind, _ := r.text(dir + "/gid_attrs/types/" + name); kind != "RoCE v2" {
 			continue
 		}
 		if isIPv4 {
-			return i
+			return i, false
 		}
 		other = i
 	}
-	return other
+	return other, other >= 0
 }

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -120,7 +121,9 @@ func TestGID(t *testing.T) {
 			for i, kind := range test.types {
 				tree.Put("p/gid_attrs/types/"+itoa(i), kind)
 			}
-			assert.Equal(t, test.want, (&reader{root: tree.MapFS}).gid("p"))
+			index, isIPv6 := (&reader{root: tree.MapFS}).gid("p")
+			assert.Equal(t, test.want, index)
+			assert.Equal(t, index >= 0 && !strings.HasPrefix(test.gids[index], "0000:0000:0000:0000:0000:ffff:"), isIPv6)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/launcher/internal/ncclhost"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
@@ -57,7 +58,27 @@ func (a *Agent) hello(h wire.Hello) error {
 		}
 		facts.Programs = append(facts.Programs, found)
 	}
+	if h.NCCL {
+		facts.NCCL = ncclhost.Read(ncclhost.Wish{
+			Getenv:       func(name string) string { return lookup(environ, name) },
+			PythonPrefix: pythonPrefix(facts.Programs),
+		})
+		if facts.NCCL.GPUs {
+			facts.RDMA = sysfs.RDMA()
+		}
+	}
 	return a.link.Send(&facts)
+}
+
+// pythonPrefix is the environment of the Python that starts the first program that is
+// one's; "" where none is.
+func pythonPrefix(programs []wire.Resolved) string {
+	for _, p := range programs {
+		if strings.HasPrefix(p.Kind, "python") && filepath.IsAbs(p.Path) {
+			return filepath.Dir(filepath.Dir(p.Path))
+		}
+	}
+	return ""
 }
 
 // bootID is the kernel's random name for its present run, "" where it is not to be seen.

@@ -78,6 +78,9 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 	}
 	addr := a.store.server.Addr()
 	opened = wire.Opened{Addr: addr.Addr().String(), Port: int(addr.Port()), Store: addr.String()}
+	if o.RAS {
+		opened.RAS = rasPort()
+	}
 	if o.Rank0 {
 		opened.Port = int(a.store.reserved.Addr().Port())
 	}

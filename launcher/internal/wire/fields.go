@@ -1,6 +1,10 @@
 package wire
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"gorun/placement"
+)
 
 // The numbers of fields are for ever: a field that is no longer used leaves its
 // number unused.
@@ -25,6 +29,7 @@ func (m *Hello) fields(c *coder) {
 	c.flag(15, &m.MayStay)
 	number(c, 16, &m.Lease)
 	c.flag(17, &m.Sockets)
+	c.flag(18, &m.NCCL)
 }
 
 func (p *Program) fields(c *coder) {
@@ -52,6 +57,8 @@ func (m *Facts) fields(c *coder) {
 	number(c, 10, &m.Ranks)
 	text(c, 11, &m.Boot)
 	optional(c, 12, &m.Seat)
+	c.part(13, (*ncclHost)(&m.NCCL))
+	foreign(c, 14, &m.RDMA, func(n *placement.NIC) fielder { return (*nic)(n) })
 }
 
 func (s *Seat) fields(c *coder) {
@@ -84,6 +91,7 @@ func (m *Open) fields(c *coder) {
 	text(c, 2, &m.Addr)
 	number(c, 3, &m.Port)
 	c.prefixes(4, &m.Allow)
+	c.flag(5, &m.RAS)
 }
 
 // prefixes are written as netip does: "10.0.0.0/8".
@@ -108,6 +116,7 @@ func (m *Opened) fields(c *coder) {
 	text(c, 3, &m.Store)
 	text(c, 4, &m.Error)
 	text(c, 5, &m.Hint)
+	number(c, 6, &m.RAS)
 }
 
 func (*Start) Type() Type { return TypeStart }

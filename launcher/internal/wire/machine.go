@@ -123,6 +123,7 @@ func (n *nic) fields(c *coder) {
 	c.float(7, &n.Gbps)
 	number(c, 8, &n.GID)
 	c.bus(9, &n.Bus)
+	c.flag(10, &n.GIDIPv6)
 }
 
 // cpuSet is a list as the kernel writes it: "0-3,8".

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/env/nccl"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -43,6 +44,8 @@ type Hello struct {
 	Lease time.Duration
 	// Sockets says that each rank gets one, for Start's MPI.
 	Sockets bool
+	// NCCL asks for what settings of NCCL depend on.
+	NCCL bool
 }
 
 // Program is a program as the user named it.
@@ -79,6 +82,9 @@ type Facts struct {
 	Notes []string
 	// Seat is set where a node that joined is one rank.
 	Seat *Seat
+	// NCCL answers Hello's; RDMA are the ports of RDMA devices, where there are GPUs.
+	NCCL nccl.Host
+	RDMA []placement.NIC
 }
 
 // Seat is the place of a process that is one rank, as whoever started it says.
@@ -110,6 +116,7 @@ type Resolved struct {
 // Open asks node 0 to open the store.
 type Open struct {
 	Rank0 bool // MASTER_PORT is left to rank 0
+	RAS   bool // a port for NCCL's processes is wanted
 	Addr  string
 	Port  int
 	Allow []netip.Prefix // peers on other hosts that are accepted
@@ -120,6 +127,7 @@ type Opened struct {
 	Addr  string // MASTER_ADDR
 	Port  int    // MASTER_PORT
 	Store string // host:port of gorun's own store
+	RAS   int    // a port of the loopback that nobody has
 	Error string
 	Hint  string
 }

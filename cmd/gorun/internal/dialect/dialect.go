@@ -72,7 +72,7 @@ var (
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+		tables: [][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
 		fallbacks: []fallback{
 			{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
@@ -90,7 +90,7 @@ var (
 		},
 		often: []string{"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe", "chdir", "app", "tag-output", "timeout", "dry-run", "help"},
 		tables: [][]Option{
-			ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
+			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
 		fallbacks:    mpirunFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
@@ -107,7 +107,7 @@ var (
 		},
 		often: []string{"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile", "l", "launcher", "iface", "timeout", "dry-run", "help"},
 		tables: [][]Option{
-			ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
+			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
 		fallbacks:    mpiexecFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
@@ -123,7 +123,7 @@ var (
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
-		tables: [][]Option{torchrunTable, ownTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
+		tables: [][]Option{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
 		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 	// Launch has those of python -m torch.distributed.launch.
@@ -134,7 +134,7 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
-		tables: [][]Option{torchrunTable, launchTable, ownTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
+		tables: [][]Option{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
 		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
 	}
 )

@@ -185,6 +185,9 @@ func parameter(a arg) (key, value string, err error) {
 
 // setTune reads files of parameters.
 func (p *parser) setTune(a arg) error {
+	if p.tuned(a) {
+		return nil
+	}
 	if a.value == "" {
 		return errors.New("the value is empty")
 	}

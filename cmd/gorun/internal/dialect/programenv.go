@@ -18,6 +18,9 @@ func (p *parser) setEnvAll(a arg) error {
 
 // setTuningData takes Intel MPI's -tune, which is a variable to its library.
 func (p *parser) setTuningData(a arg) error {
+	if p.tuned(a) {
+		return nil
+	}
 	p.addExport(job.Export{Name: "I_MPI_TUNING_BIN", Value: a.value, HasValue: true, From: a.from}, true)
 	return text(new(string), a)
 }

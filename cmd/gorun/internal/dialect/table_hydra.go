@@ -175,7 +175,7 @@ var (
 		},
 		{
 			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE,...", from: varNone,
-			Help: "the same as --am",
+			Help: "the same as --am; auto, off and textbook are gorun's: which settings of NCCL's ranks get",
 			set:  (*parser).setTune,
 		},
 		{Names: []string{"debug"}, Group: GroupRefused, from: varNone, Help: "put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"},
@@ -188,7 +188,7 @@ var (
 		},
 		{
 			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE", from: varNone,
-			Help: "a file of Intel MPI's tuning data: ranks get I_MPI_TUNING_BIN=FILE; Open MPI's files of parameters are -am FILE",
+			Help: "a file of Intel MPI's tuning data: ranks get I_MPI_TUNING_BIN=FILE; Open MPI's files of parameters are -am FILE; auto, off and textbook are gorun's: which settings of NCCL's ranks get",
 			set:  (*parser).setTuningData,
 		},
 		{
@@ -201,7 +201,6 @@ var (
 	unclearTable = []Option{
 		{Names: []string{"N"}, Value: "N", attached: true, Group: GroupRefused, Help: "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, --nnodes N"},
 		{Names: []string{"s"}, Group: GroupRefused, from: varNone, Help: "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means"},
-		{Names: []string{"tune"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "use --am FILE for parameters, which mpirun means, or -x I_MPI_TUNING_BIN=FILE for tuning data, which Intel's mpiexec means"},
 		{Names: []string{"debug"}, Group: GroupRefused, from: varNone, Help: "use -v to see what gorun decides; a debugger stands before the program, as in gorun -n 2 xterm -e gdb ./prog"},
 	}
 )

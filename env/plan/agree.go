@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gorun/env/nccl"
+)
+
+// agree finds settings that must be the same on all ranks and are not: by what ranks on
+// different hosts inherit, by exports of one program alone, by files of settings. NCCL
+// does not compare them, it hangs or computes nonsense. What differs is told, since it
+// is the user's or the administrator's, who may know better.
+func (b *builder) agree() {
+	for _, name := range b.differing() {
+		if v, ok := nccl.Lookup(name); !ok || !v.MustAgree() {
+			continue
+		}
+		said, on := b.whoHas(name)
+		if len(said) < 2 {
+			continue
+		}
+		for i, value := range said {
+			said[i] = value + " on " + on[value]
+		}
+		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: -x %s=VALUE gives it to all", name, strings.Join(said, ", "), name)
+	}
+}
+
+// differing are the names of NCCL's variables that not all ranks have from the same
+// place, sorted.
+func (b *builder) differing() []string {
+	found := map[string]bool{}
+	add := func(list []Variable) {
+		for _, v := range list {
+			if isNCCL(v.Name) {
+				found[v.Name] = true
+			}
+		}
+	}
+	for _, list := range b.onNode {
+		add(list)
+	}
+	for _, list := range b.out.Ranks {
+		add(list)
+	}
+	if len(b.conf) > 1 {
+		for _, c := range b.conf {
+			for name := range c {
+				found[name] = found[name] || isNCCL(name)
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(name string) bool { return !found[name] })
+}
+
+func isNCCL(name string) bool {
+	return strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "RCCL_")
+}
+
+// notSet is what ranks have of a variable that nobody gave them.
+const notSet = "not set"
+
+// whoHas lists the values of a variable, in the order of the ranks, with the nodes that
+// have them.
+func (b *builder) whoHas(name string) (values []string, on map[string]string) {
+	nodes := map[string][]string{}
+	for rank, r := range b.in.Ranks {
+		value := cmp.Or(b.effective(name, rank), notSet)
+		if nodes[value] == nil {
+			values = append(values, value)
+		}
+		node := cmp.Or(b.in.Nodes[r.Node].Name, fmt.Sprint("node ", r.Node))
+		if !slices.Contains(nodes[value], node) {
+			nodes[value] = append(nodes[value], node)
+		}
+	}
+	on = make(map[string]string, len(nodes))
+	for value, names := range nodes {
+		on[value] = b.fold(names)
+	}
+	return values, on
+}
+
+// effective is what a rank's library goes by: the environment, then its host's files.
+func (b *builder) effective(name string, rank int) string {
+	for _, v := range b.out.Ranks[rank] {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	if value, ok := b.ofNode(rank)(name); ok {
+		return value
+	}
+	return b.conf[b.in.Ranks[rank].Node][name].value
+}

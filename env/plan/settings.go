@@ -1,0 +1,333 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/env"
+	"gorun/env/nccl"
+	"gorun/placement"
+)
+
+// tunedRules are the settings of NCCL, RCCL and Gloo. Their source is NCCL's user guide
+// and source at 2.30.7; docs/nccl.md has what each variable means. None forces an algorithm
+// or a protocol, and none is set to its default, which would cancel what a file of
+// settings says.
+var tunedRules = [...]rule{
+	{
+		Row:   Row{"NCCL_DEBUG", ClassSetting, "`WARN`", "NCCL says what failed, at no cost", "NCCL"},
+		tuned: true, level: Helps, value: func(*builder, int) (string, bool) { return "WARN", true },
+	},
+	{
+		Row: Row{
+			"NCCL_RAS_ADDR", ClassSetting, "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
+			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", "NCCL",
+		},
+		tuned: true, level: Helps, value: func(b *builder, _ int) (string, bool) {
+			return b.in.RASAddr, b.in.RASAddr != "" && !b.said("NCCL_RAS_ENABLE", "0")
+		},
+	},
+	{
+		Row: Row{
+			"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node; `=lo` on one host that has GPUs and no other",
+			"NCCL's own choice is often an interface that other nodes do not reach", "NCCL",
+		},
+		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "=") },
+		whyOf: (*builder).interfaceReason,
+	},
+	{
+		Row: Row{
+			"GLOO_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node; `lo` on one host that has GPUs and no other",
+			"Gloo goes by the host's name, which is often 127.0.1.1", "PyTorch",
+		},
+		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
+	},
+	{
+		Row: Row{
+			"TP_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node",
+			"TensorPipe (torch.distributed.rpc) goes by the host's name, too", "PyTorch",
+		},
+		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) {
+			name, _ := b.socketInterface(rank, "")
+			return name, name != "" && len(b.in.Nodes) > 1
+		},
+	},
+	{
+		Row: Row{
+			"NCCL_SOCKET_FAMILY", ClassSetting, "`AF_INET6` where the nodes reach each other by IPv6 addresses",
+			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", "NCCL",
+		},
+		tuned: true, level: Needed, value: func(b *builder, _ int) (string, bool) { return "AF_INET6", b.onlyIPv6() },
+	},
+	{
+		Row: Row{
+			"NCCL_IB_HCA", ClassSetting, "with several nodes that have GPUs `=` and the RDMA ports to use, where active ones have to be left out: Ethernet ports beside InfiniBand, ports of a tenth of the speed",
+			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", "NCCL",
+		},
+		tuned: true, perNode: true, level: Needed, value: (*builder).rdmaPorts, whyOf: (*builder).rdmaReason,
+	},
+	{
+		Row: Row{
+			"NCCL_IB_ADDR_FAMILY", ClassSetting, "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
+			"NCCL looks for an IPv4 address of the RDMA port otherwise", "NCCL",
+		},
+		tuned: true, level: Needed, value: (*builder).gidFamily,
+	},
+	{
+		Row: Row{
+			"NCCL_IB_GID_INDEX", ClassSetting, "with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 address, where all ports of the host have the same",
+			"NCCL before 2.21 takes address 0, which is RoCE v1's", "NCCL",
+		},
+		tuned: true, perNode: true, level: Needed, value: (*builder).gidIndex,
+	},
+	{
+		Row: Row{
+			"NCCL_CUMEM_HOST_ENABLE", ClassSetting, "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
+			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)", "NCCL",
+		},
+		tuned: true, level: Needed, value: (*builder).cuMemHost,
+	},
+	{
+		Row:   Row{"NCCL_SOCKET_NTHREADS", ClassSetting, "`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL"},
+		tuned: true, level: Helps, value: (*builder).socketThreads,
+	},
+	{
+		Row:   Row{"NCCL_NSOCKS_PERTHREAD", ClassSetting, "as NCCL_SOCKET_NTHREADS", fastEthernet, "NCCL"},
+		tuned: true, level: Helps, value: (*builder).socketThreads,
+	},
+	{
+		Row: Row{
+			"NCCL_SOCKET_POLL_TIMEOUT_MSEC", ClassSetting, "`1` with NCCL 2.28 or later on a node that has more ranks than CPUs",
+			"ranks that share CPUs must not spin while NCCL starts", "NCCL",
+		},
+		tuned: true, perNode: true, level: Helps, value: func(b *builder, rank int) (string, bool) {
+			n := &b.in.Nodes[b.in.Ranks[rank].Node]
+			return "1", n.Crowded && n.ncclSince(2, 28, 0)
+		},
+	},
+	{
+		Row: Row{
+			"HSA_NO_SCRATCH_RECLAIM", ClassSetting, "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
+			"small messages take five times as long otherwise on MI200", "ROCm",
+		},
+		tuned: true, perNode: true, level: Helps, value: func(b *builder, rank int) (string, bool) {
+			h := &b.in.Nodes[b.in.Ranks[rank].Node].Host
+			return "1", slices.Contains(h.GFX, "gfx90a") && since(h.ROCm, nccl.Version{Major: 7, Minor: 13})
+		},
+	},
+	{
+		Row: Row{
+			"HSA_FORCE_FINE_GRAIN_PCIE", ClassSetting, "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
+			"GPUs reach each other's memory over PCIe only with it", "ROCm",
+		},
+		tuned: true, perNode: true, level: Helps, value: (*builder).fineGrain,
+	},
+}
+
+const fastEthernet = "one TCP connection does not fill 100 Gb/s: NCCL's guide has 4 threads of 4"
+
+// said reports whether ranks were given a variable with this value, by the user or by a
+// file of settings.
+func (b *builder) said(name, value string) bool {
+	if i, ok := b.index[name]; ok {
+		return b.out.Common[i].Value == value
+	}
+	return slices.ContainsFunc(b.conf, func(c map[string]confEntry) bool { return c[name].value == value && value != "" })
+}
+
+// socketInterface is the network interface by which other nodes reach a rank's. NCCL
+// takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
+func (b *builder) socketInterface(rank int, exact string) (string, bool) {
+	n := &b.in.Nodes[b.in.Ranks[rank].Node]
+	if len(b.in.Nodes) == 1 {
+		return exact + "lo", n.Host.OnlyLoopback
+	}
+	return exact + n.Interface, n.Interface != ""
+}
+
+func (b *builder) interfaceReason(rank int) string {
+	n := &b.in.Nodes[b.in.Ranks[rank].Node]
+	switch {
+	case len(b.in.Nodes) == 1:
+		return "this host has no other interface"
+	case n.Address == "":
+		return "other nodes reach this one there"
+	}
+	return "has " + n.Address + ", where other nodes reach this one"
+}
+
+// onlyIPv6 reports whether the nodes know each other by IPv6 addresses alone.
+func (b *builder) onlyIPv6() bool {
+	return len(b.in.Nodes) > 1 && !slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return !strings.Contains(n.Address, ":") })
+}
+
+// overHosts reports whether ranks with GPUs are on several nodes, so that RDMA matters.
+func (b *builder) overHosts() bool {
+	return len(b.in.Nodes) > 1 && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs })
+}
+
+// ports are the active RDMA ports of a node that hardware has, and of them those that
+// NCCL should use.
+func (n *Node) ports() (active, wanted []placement.NIC) {
+	fastest, infiniBand := 0.0, false
+	for _, p := range n.RDMA {
+		if p.Up && (p.Kind == placement.InfiniBand || p.Kind == placement.RoCE) {
+			active = append(active, p)
+			infiniBand = infiniBand || p.Kind == placement.InfiniBand
+		}
+	}
+	for _, p := range active {
+		if p.Kind == placement.InfiniBand || !infiniBand {
+			fastest = max(fastest, p.Gbps)
+		}
+	}
+	for _, p := range active {
+		if (p.Kind == placement.InfiniBand || !infiniBand) && (p.Gbps == 0 || p.Gbps*10 > fastest) {
+			wanted = append(wanted, p)
+		}
+	}
+	return active, wanted
+}
+
+// rdmaPorts names the ports of a rank's host where NCCL's own choice, all of them, is
+// wrong.
+func (b *builder) rdmaPorts(rank int) (string, bool) {
+	active, wanted := b.in.Nodes[b.in.Ranks[rank].Node].ports()
+	if len(wanted) == len(active) || !b.overHosts() {
+		return "", false
+	}
+	names := make([]string, len(wanted))
+	for i, p := range wanted {
+		names[i] = p.Name + ":" + strconv.Itoa(p.Port)
+	}
+	return "=" + strings.Join(names, ","), true
+}
+
+func (b *builder) rdmaReason(rank int) string {
+	active, wanted := b.in.Nodes[b.in.Ranks[rank].Node].ports()
+	var without []string
+	for _, p := range active {
+		if !slices.ContainsFunc(wanted, func(w placement.NIC) bool { return w.Name == p.Name && w.Port == p.Port }) {
+			without = append(without, fmt.Sprintf("%s:%d (%s)", p.Name, p.Port, portWords(p)))
+		}
+	}
+	return "without " + strings.Join(without, ", ")
+}
+
+// portWords says what a port is: "Ethernet, 25 Gb/s".
+func portWords(p placement.NIC) string {
+	words := "InfiniBand"
+	if p.Kind == placement.RoCE {
+		words = "Ethernet"
+	}
+	if p.Gbps > 0 {
+		words += fmt.Sprintf(", %g Gb/s", p.Gbps)
+	}
+	return words
+}
+
+// roce are the RoCE ports that NCCL uses on a node; none where it uses InfiniBand.
+func (n *Node) roce() []placement.NIC {
+	_, wanted := n.ports()
+	if slices.ContainsFunc(wanted, func(p placement.NIC) bool { return p.Kind != placement.RoCE }) {
+		return nil
+	}
+	return wanted
+}
+
+func (b *builder) gidFamily(int) (string, bool) {
+	for i := range b.in.Nodes {
+		n := &b.in.Nodes[i]
+		ports := n.roce()
+		if len(ports) == 0 || n.ncclBefore(2, 21, 0) || slices.ContainsFunc(ports, func(p placement.NIC) bool { return !p.GIDIPv6 }) {
+			return "", false
+		}
+	}
+	return "AF_INET6", b.overHosts()
+}
+
+func (b *builder) gidIndex(rank int) (string, bool) {
+	n := &b.in.Nodes[b.in.Ranks[rank].Node]
+	ports := n.roce()
+	if len(ports) == 0 || !n.ncclBefore(2, 21, 0) || !b.overHosts() {
+		return "", false
+	}
+	index := ports[0].GID
+	if slices.ContainsFunc(ports, func(p placement.NIC) bool { return p.GID != index }) {
+		return "", false
+	}
+	return strconv.Itoa(index), index >= 0
+}
+
+func (b *builder) cuMemHost(int) (string, bool) {
+	return "0", slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+		return n.Host.Container != "" && n.Host.NoMemoryPolicy && n.ncclSince(2, 23, 0) && n.ncclBefore(2, 26, 5)
+	})
+}
+
+func (b *builder) socketThreads(int) (string, bool) {
+	const fast = 100_000 // Mbit/s
+	for i := range b.in.Nodes {
+		n := &b.in.Nodes[i]
+		active, _ := n.ports()
+		efa := slices.ContainsFunc(n.RDMA, func(p placement.NIC) bool { return p.Kind == placement.EFA })
+		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 || efa || n.Host.Cloud == "Amazon EC2" || n.Host.Cloud == "Google Compute Engine" {
+			return "", false
+		}
+	}
+	return "4", b.overHosts()
+}
+
+func (b *builder) fineGrain(rank int) (string, bool) {
+	n := &b.in.Nodes[b.in.Ranks[rank].Node]
+	amd := 0
+	for _, g := range n.GPUs {
+		if g.Vendor == placement.AMD {
+			amd++
+		}
+		if len(g.Links) > 0 {
+			return "", false
+		}
+	}
+	version, err := nccl.ParseVersion(n.Host.ROCm)
+	return "1", amd > 1 && err == nil && version.Major < 6
+}
+
+// ncclSince reports whether the node's NCCL is known to be of that version or later,
+// ncclBefore whether it is known to be older.
+func (n *Node) ncclSince(major, minor, patch int) bool {
+	return since(n.Host.Library, nccl.Version{Major: major, Minor: minor, Patch: patch})
+}
+
+func (n *Node) ncclBefore(major, minor, patch int) bool {
+	version, err := nccl.ParseVersion(n.Host.Library)
+	return err == nil && version.Compare(nccl.Version{Major: major, Minor: minor, Patch: patch}) < 0
+}
+
+func since(text string, least nccl.Version) bool {
+	version, err := nccl.ParseVersion(text)
+	return err == nil && version.Compare(least) >= 0
+}
+
+// findOrder notes on which nodes the user has said how CUDA numbers GPUs.
+func (b *builder) findOrder() {
+	b.ordered = make([]bool, len(b.in.Nodes))
+	for node := range b.in.Nodes {
+		b.ordered[node] = b.has(env.VarCUDADeviceOrder) || b.onNode[node].find(env.VarCUDADeviceOrder) >= 0 || b.conf[node][env.VarCUDADeviceOrder].path != ""
+	}
+}
+
+// deviceOrder has the numbers of GPUs be those of nvidia-smi and of gorun, unless the
+// user has said what they are.
+func (b *builder) deviceOrder(rank int) (string, bool) {
+	if value, ok := b.visible(env.VarCUDADeviceOrder, rank); ok {
+		return value, true
+	}
+	if cmp.Or(b.in.Tune, TuneAuto) != TuneAuto || b.ordered[b.in.Ranks[rank].Node] {
+		return "", false
+	}
+	return "PCI_BUS_ID", true
+}

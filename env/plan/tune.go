@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorun/env/nccl"
+)
+
+// Tune says which settings of NCCL's, RCCL's and Gloo's gorun adds.
+type Tune string
+
+const (
+	// TuneAuto adds what the facts of the hosts ask for. It is the zero value's meaning.
+	TuneAuto Tune = "auto"
+	// TuneOff adds none.
+	TuneOff Tune = "off"
+	// TuneTextbook adds those that teaching texts recommend, for study, and nothing else.
+	TuneTextbook Tune = "textbook"
+)
+
+// Level says how much a setting matters.
+type Level string
+
+const (
+	// Needed: without it the job fails, hangs or computes nonsense.
+	Needed Level = "needed"
+	// Helps: without it the job is slower, or says less when it fails.
+	Helps Level = "helps"
+	// ForStudy: a teaching text has it, and nothing that is known of the hosts asks for it.
+	ForStudy Level = "for study"
+)
+
+// Left is a setting that gorun leaves alone, and why.
+type Left struct {
+	Name   string `json:"n"`
+	Reason string `json:"r"`
+}
+
+// tunes reports whether a rule that depends on --tune holds.
+func (b *builder) tunes(r *rule) bool {
+	switch cmp.Or(b.in.Tune, TuneAuto) {
+	case TuneAuto:
+		return r.level != ForStudy
+	case TuneTextbook:
+		return r.level == ForStudy
+	}
+	return false
+}
+
+// readConf parses what the hosts' files of settings say, once. The library takes them
+// for what the environment does not say, so that a variable that gorun adds would beat
+// them.
+func (b *builder) readConf() {
+	b.conf = make([]map[string]confEntry, len(b.in.Nodes))
+	for node := range b.in.Nodes {
+		for _, file := range b.in.Nodes[node].Host.Conf {
+			for _, s := range nccl.ParseConf([]byte(file.Text)) {
+				if b.conf[node] == nil {
+					b.conf[node] = map[string]confEntry{}
+				}
+				if _, ok := b.conf[node][s.Name]; !ok { // the file before counts
+					b.conf[node][s.Name] = confEntry{s.Value, file.Path}
+				}
+			}
+		}
+	}
+}
+
+// confEntry is what a file of settings says.
+type confEntry struct{ value, path string }
+
+// inConf tells whether a file of settings has the rule's variable: on the rank's host,
+// or, where all ranks need the same value, on any.
+func (b *builder) inConf(r *rule, rank int) bool {
+	if !r.tuned {
+		return false
+	}
+	if r.perNode {
+		_, ok := b.conf[b.in.Ranks[rank].Node][r.Name]
+		return ok
+	}
+	return slices.ContainsFunc(b.conf, func(c map[string]confEntry) bool {
+		_, ok := c[r.Name]
+		return ok
+	})
+}
+
+// leftAlone lists what gorun would have set, or what others set for no reason.
+func (b *builder) leftAlone() {
+	for i := range rules {
+		r := &rules[i]
+		if r.value == nil || !r.tuned || !b.tunes(r) {
+			continue
+		}
+		if where := b.whereInConf(r.Name); where != "" {
+			b.leave(r.Name, where)
+		}
+	}
+	if !slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs }) {
+		return
+	}
+	for _, l := range folklore {
+		if !b.has(l.Name) {
+			b.leave(l.Name, l.Reason)
+		}
+	}
+}
+
+func (b *builder) leave(name, reason string) { b.out.Left = append(b.out.Left, Left{name, reason}) }
+
+// folklore is what guides set by habit, and why gorun does not.
+var folklore = []Left{
+	{"NCCL_ALGO", "NCCL chooses for every call and size; with one forced, other collectives fail"},
+	{"NCCL_PROTO", "NCCL chooses for every size; LL128 where it is not safe corrupts data"},
+	{"NCCL_NTHREADS", "NCCL knows its kernels; threads of the GPU, not of the CPU"},
+	{"NCCL_P2P_LEVEL", "NCCL knows which paths between GPUs are good; set it after a measurement"},
+	{"NCCL_NET_GDR_LEVEL", "a wider level sends GPUDirect RDMA across sockets: slow, or a hang"},
+	{"NCCL_IB_GID_INDEX", "NCCL 2.21 and later choose it; it is nothing on InfiniBand"},
+	{"NCCL_CROSS_NIC", "all NICs are used anyway; it is about rails"},
+}
+
+// fold writes names of nodes for a message.
+func (b *builder) fold(names []string) string {
+	if b.in.Fold == nil {
+		return strings.Join(names, ", ")
+	}
+	return b.in.Fold(names)
+}
+
+// whereInConf names the files that set a variable and their hosts, "" for none.
+func (b *builder) whereInConf(name string) string {
+	var said []string
+	on := map[string][]string{}
+	for node, c := range b.conf {
+		e, ok := c[name]
+		if !ok {
+			continue
+		}
+		text := fmt.Sprintf("%s sets it to %s", e.path, e.value)
+		if on[text] == nil {
+			said = append(said, text)
+		}
+		on[text] = append(on[text], b.in.Nodes[node].Name)
+	}
+	for i, text := range said {
+		if len(b.in.Nodes) > 1 {
+			said[i] += " on " + b.fold(on[text])
+		}
+	}
+	return strings.Join(said, ", ")
+}
