@@ -76,7 +76,7 @@ func (b *builder) set() {
 		switch b.scope(r) {
 		case forJob:
 			if value, ok := b.value(r, 0); ok {
-				b.putEverywhere(r.variable(b.reasonFor(r, 0), value))
+				b.putEverywhere(r.variable(b.reasonForAll(r), value))
 			}
 		case forNode:
 			b.setNodes(r)
@@ -163,6 +163,18 @@ func (b *builder) reasonFor(r *rule, rank int) string {
 		return r.whyOf(b, rank)
 	}
 	return b.reason(r)
+}
+
+// reasonForAll is the reason where all ranks have the same value: that of their nodes
+// where it is one.
+func (b *builder) reasonForAll(r *rule) string {
+	reason := b.reasonFor(r, 0)
+	for _, rank := range b.first {
+		if rank >= 0 && b.reasonFor(r, rank) != reason {
+			return b.reason(r)
+		}
+	}
+	return reason
 }
 
 func (r *rule) variable(reason, value string) Variable {

@@ -19,7 +19,7 @@ import (
 var tunedRules = [...]rule{
 	{
 		Row:   Row{"NCCL_DEBUG", ClassSetting, "`WARN`", "NCCL says what failed, at no cost", "NCCL"},
-		tuned: true, level: Helps, value: func(*builder, int) (string, bool) { return "WARN", true },
+		tuned: true, perNode: true, level: Helps, value: func(*builder, int) (string, bool) { return "WARN", true },
 	},
 	{
 		Row: Row{
@@ -123,7 +123,7 @@ var tunedRules = [...]rule{
 			"HSA_FORCE_FINE_GRAIN_PCIE", ClassSetting, "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
 			"GPUs reach each other's memory over PCIe only with it", "ROCm",
 		},
-		tuned: true, perNode: true, level: Helps, value: (*builder).fineGrain,
+		tuned: true, level: Helps, value: (*builder).fineGrain,
 	},
 }
 
@@ -166,7 +166,7 @@ func (b *builder) onlyIPv6() bool {
 
 // overHosts reports whether ranks with GPUs are on several nodes, so that RDMA matters.
 func (b *builder) overHosts() bool {
-	return len(b.in.Nodes) > 1 && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs })
+	return len(b.in.Nodes) > 1 && !b.said("NCCL_IB_DISABLE", "1") && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs })
 }
 
 // ports are the active RDMA ports of a node that hardware has, and of them those that
@@ -274,26 +274,20 @@ func (b *builder) socketThreads(int) (string, bool) {
 		n := &b.in.Nodes[i]
 		active, _ := n.ports()
 		efa := slices.ContainsFunc(n.RDMA, func(p placement.NIC) bool { return p.Kind == placement.EFA })
-		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 || efa || n.Host.Cloud == "Amazon EC2" || n.Host.Cloud == "Google Compute Engine" {
+		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 && !b.said("NCCL_IB_DISABLE", "1") || efa || n.Host.Cloud == "Amazon EC2" || n.Host.Cloud == "Google Compute Engine" {
 			return "", false
 		}
 	}
-	return "4", b.overHosts()
+	return "4", len(b.in.Nodes) > 1
 }
 
-func (b *builder) fineGrain(rank int) (string, bool) {
-	n := &b.in.Nodes[b.in.Ranks[rank].Node]
-	amd := 0
-	for _, g := range n.GPUs {
-		if g.Vendor == placement.AMD {
-			amd++
-		}
-		if len(g.Links) > 0 {
-			return "", false
-		}
-	}
-	version, err := nccl.ParseVersion(n.Host.ROCm)
-	return "1", amd > 1 && err == nil && version.Major < 6
+func (b *builder) fineGrain(int) (string, bool) {
+	return "1", !slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+		version, err := nccl.ParseVersion(n.Host.ROCm)
+		return err != nil || version.Major >= 6 || len(n.GPUs) < 2 || slices.ContainsFunc(n.GPUs, func(g placement.GPU) bool {
+			return g.Vendor != placement.AMD || len(g.Links) > 0
+		})
+	})
 }
 
 // ncclSince reports whether the node's NCCL is known to be of that version or later,

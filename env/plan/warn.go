@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"gorun/placement"
 )
@@ -18,43 +19,58 @@ func (b *builder) warn() {
 	if b.in.Tune == TuneTextbook {
 		b.note("--tune textbook sets what teaching texts recommend, for study: gorun env --tune textbook says of each what is wrong with it")
 	}
+	var said []string
+	on := map[string][]string{}
 	for i := range b.in.Nodes {
-		if n := &b.in.Nodes[i]; n.Host.GPUs && b.perNode[i] > 0 {
-			b.warnOfRDMA(n)
-			b.warnOfHost(n, b.perNode[i])
+		n := &b.in.Nodes[i]
+		if !n.Host.GPUs || b.perNode[i] == 0 {
+			continue
+		}
+		for _, text := range slices.Concat(b.rdmaWarnings(n), hostWarnings(n, b.perNode[i])) {
+			if on[text] == nil {
+				said = append(said, text)
+			}
+			on[text] = append(on[text], cmp.Or(n.Name, fmt.Sprint("node ", i)))
 		}
 	}
+	for _, text := range said {
+		if len(b.in.Nodes) > 1 {
+			text = b.fold(on[text]) + ": " + text
+		}
+		b.out.Notes = append(b.out.Notes, text)
+	}
 }
 
-// warnOfRDMA remarks on adapters that ranks cannot use.
-func (b *builder) warnOfRDMA(n *Node) {
+// rdmaWarnings are about adapters that ranks cannot use.
+func (b *builder) rdmaWarnings(n *Node) []string {
 	active, _ := n.ports()
-	if len(active) == 0 || !b.overHosts() || b.said("NCCL_IB_DISABLE", "1") {
-		return
+	if len(active) == 0 || !b.overHosts() {
+		return nil
 	}
-	what := cmp.Or(active[0].Name, "an RDMA adapter")
 	switch {
 	case n.Host.NoVerbs:
-		b.note("%s has %s, which ranks cannot use (%s), so that NCCL goes by TCP, many times slower: a container needs --device=/dev/infiniband; -x NCCL_IB_DISABLE=1 says that TCP is meant", n.Name, what, n.Host.NoVerbsWhy)
-	case n.Host.Memlock >= 0 && n.Host.Memlock < memlockEnough && active[0].Kind != placement.EFA:
-		b.note("%s has %s, but ranks may lock only %d KiB of memory there, and NCCL fails: raise memlock in /etc/security/limits.conf, a container needs --ulimit memlock=-1", n.Name, what, n.Host.Memlock>>10)
+		return []string{fmt.Sprintf("ranks cannot use %s, as %s, so that NCCL goes by TCP, many times slower: a container needs --device=/dev/infiniband; -x NCCL_IB_DISABLE=1 says that TCP is meant", adapter(active[0]), n.Host.NoVerbsWhy)}
+	case n.Host.Memlock >= 0 && n.Host.Memlock < memlockEnough:
+		return []string{fmt.Sprintf("ranks may lock only %d KiB of memory, with which NCCL fails over %s: raise memlock in /etc/security/limits.conf; a container needs --ulimit memlock=-1", n.Host.Memlock>>10, adapter(active[0]))}
 	}
+	return nil
 }
 
-// warnOfHost remarks on limits.
-func (b *builder) warnOfHost(n *Node, ranks int) {
+// adapter names a port for a message: "InfiniBand (mlx5_0)".
+func adapter(p placement.NIC) string {
+	if p.Kind == placement.RoCE {
+		return "RDMA over Ethernet (" + p.Name + ")"
+	}
+	return "InfiniBand (" + p.Name + ")"
+}
+
+// hostWarnings are about limits.
+func hostWarnings(n *Node, ranks int) (texts []string) {
 	if n.Host.Shm >= 0 && n.Host.Container != "" && ranks > 1 && n.Host.Shm < shmPerRank*int64(ranks) {
-		b.note("%s/dev/shm has %d MiB, and NCCL may need %d for %d ranks: a container needs --shm-size=1g or --ipc=host", b.onHost(n), n.Host.Shm>>20, shmPerRank>>20*ranks, ranks)
+		texts = append(texts, fmt.Sprintf("/dev/shm has %d MiB, and NCCL may need %d for %d ranks: a container needs --shm-size=1g or --ipc=host", n.Host.Shm>>20, shmPerRank>>20*ranks, ranks))
 	}
 	if n.Host.EndlessStack && n.ncclBefore(2, 28, 0) {
-		b.note("%sthe stack is unlimited, with which NCCL %s may crash: ulimit -s 8192 before gorun", b.onHost(n), n.Host.Library)
+		texts = append(texts, fmt.Sprintf("the stack is unlimited, with which NCCL %s may crash: ulimit -s 8192 before gorun", n.Host.Library))
 	}
-}
-
-// onHost begins a remark with the host where there are several.
-func (b *builder) onHost(n *Node) string {
-	if len(b.in.Nodes) == 1 || n.Name == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s: ", n.Name)
+	return texts
 }

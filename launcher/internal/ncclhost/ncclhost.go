@@ -80,14 +80,14 @@ func exists(root fs.FS, name string) bool {
 
 // readSome reads the beginning of a regular file; others may never end.
 func readSome(root fs.FS, name string) (string, error) {
+	if info, err := fs.Stat(root, name); err != nil || !info.Mode().IsRegular() { // to open a pipe may take for ever
+		return "", fs.ErrInvalid
+	}
 	f, err := root.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fs.ErrInvalid
-	}
 	buffer := make([]byte, mostConf)
 	n := 0
 	for n < len(buffer) {

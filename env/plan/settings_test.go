@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/nccl"
+	"gorun/placement"
+)
+
+// variation is one way in which hosts, or what users say of them, differ.
+type variation struct {
+	name string
+	make func(*Inputs)
+}
+
+// eachNode changes all nodes alike.
+func eachNode(change func(i int, n *Node)) func(*Inputs) {
+	return func(in *Inputs) {
+		for i := range in.Nodes {
+			change(i, &in.Nodes[i])
+		}
+	}
+}
+
+var networks = []variation{
+	{"one host", func(in *Inputs) { in.Nodes, in.Ranks = in.Nodes[:1], in.Ranks[:2] }},
+	{"one host without a network", func(in *Inputs) {
+		in.Nodes, in.Ranks = in.Nodes[:1], in.Ranks[:2]
+		in.Nodes[0].Host.OnlyLoopback = in.Nodes[0].Host.GPUs
+	}},
+	{"other names on each host, 25 Gb/s", eachNode(func(i int, n *Node) {
+		n.Address, n.Interface, n.Mbps = fmt.Sprintf("10.0.0.%d", i+1), []string{"eno1", "enp6s0"}[i], 25_000
+	})},
+	{"100 Gb/s", eachNode(func(i int, n *Node) {
+		n.Address, n.Interface, n.Mbps = fmt.Sprintf("10.0.0.%d", i+1), "eth0", 100_000
+	})},
+	{"IPv6 alone", eachNode(func(i int, n *Node) {
+		n.Address, n.Interface, n.Mbps = fmt.Sprintf("2001:db8::%d", i+1), "eth0", 10_000
+		for p := range n.RDMA {
+			n.RDMA[p].GIDIPv6 = n.RDMA[p].Kind == placement.RoCE
+		}
+	})},
+}
+
+var surroundings = []variation{
+	{"NCCL 2.30.7", eachNode(func(_ int, n *Node) { n.Host.Library = "2.30.7" })},
+	{"NCCL 2.19.3, one port is Ethernet", eachNode(func(_ int, n *Node) {
+		n.Host.Library = "2.19.3"
+		if len(n.RDMA) > 0 {
+			n.RDMA[0].Kind, n.RDMA[0].Gbps, n.RDMA[0].GID = placement.RoCE, 25, 3
+		}
+	})},
+	{"container with NCCL 2.25.1", eachNode(func(_ int, n *Node) {
+		n.Host.Library, n.Host.Container, n.Host.NoMemoryPolicy, n.Host.Shm, n.Host.Memlock = "2.25.1", "Docker", true, 64<<20, 64<<10
+		n.Crowded, n.Host.EndlessStack = true, true
+	})},
+}
+
+var users = []variation{
+	{"says nothing", func(*Inputs) {}},
+	{"says what he wants", func(in *Inputs) {
+		in.Inherited = append(in.Inherited, "NCCL_SOCKET_IFNAME=bond0", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=INFO", "NCCL_ALGO=Tree")
+	}},
+	{"has a nccl.conf", func(in *Inputs) {
+		in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_SOCKET_IFNAME=bond0\nNCCL_IB_DISABLE=1\nNCCL_DEBUG=VERSION\n"}}
+	}},
+}
+
+// example is a job of two nodes with two ranks each, both such a machine.
+func example(t *testing.T, name string) Inputs {
+	t.Helper()
+	m, err := placement.Example(name)
+	require.NoError(t, err)
+	in := Inputs{RASAddr: "localhost:24001", Fold: func(names []string) string { return strings.Join(names, "+") }}
+	for i := range 2 {
+		n := Node{Name: fmt.Sprint("n", i+1), GPUs: m.GPUs, Host: nccl.Host{GPUs: len(m.GPUs) > 0, Shm: -1, Memlock: -1}, Remote: i > 0}
+		for _, nic := range m.Topology.NICs {
+			if nic.Port > 0 && n.Host.GPUs {
+				nic.Bus = nil
+				n.RDMA = append(n.RDMA, nic)
+			}
+		}
+		in.Nodes = append(in.Nodes, n)
+		in.Ranks = append(in.Ranks, Rank{Node: i}, Rank{Node: i, LocalRank: 1})
+	}
+	return in
+}
+
+// told is what was decided of NCCL's settings, for a golden file. What all jobs have is
+// left out.
+func told(in Inputs, e Environment) string {
+	var b strings.Builder
+	line := func(where string, v Variable) {
+		if r := ruleFor(v.Name); r != nil && r.tuned && v.Origin == Gorun && v.Name != "NCCL_DEBUG" && v.Name != "NCCL_RAS_ADDR" && v.Name != "TP_SOCKET_IFNAME" {
+			fmt.Fprintf(&b, "  %-5s %s=%s  [%s] %s\n", where, v.Name, v.Value, v.Level, v.Reason)
+		}
+	}
+	for _, v := range e.Common {
+		line("all", v)
+	}
+	for i, list := range e.Nodes {
+		for _, v := range list {
+			line(in.Nodes[i].Name, v)
+		}
+	}
+	for _, l := range e.Left {
+		if !slices.Contains(folklore, l) {
+			fmt.Fprintf(&b, "  left  %s: %s\n", l.Name, l.Reason)
+		}
+	}
+	for _, n := range e.Notes {
+		fmt.Fprintf(&b, "  note  %s\n", n)
+	}
+	return b.String()
+}
+
+// TestSettings: every machine in every network, with every library and container, for
+// every user. The golden tables are to be read.
+func TestSettings(t *testing.T) {
+	for _, machine := range placement.Examples() {
+		t.Run(machine, func(t *testing.T) {
+			var got strings.Builder
+			for _, network := range networks {
+				for _, around := range surroundings {
+					for _, user := range users {
+						in := example(t, machine)
+						for _, v := range []variation{network, around, user} {
+							v.make(&in)
+						}
+						e := build(t, in)
+						fmt.Fprintf(&got, "%s; %s; the user %s\n%s", network.name, around.name, user.name, told(in, e))
+						for _, given := range in.Inherited {
+							name, value, _ := strings.Cut(given, "=")
+							for rank, r := range in.Ranks {
+								v, _ := e.find(r.Node, rank, name)
+								require.Equal(t, value, v.Value, "a user's value is never changed")
+							}
+						}
+					}
+				}
+			}
+			file := filepath.Join("testdata", "settings", machine+".txt")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got.String()), 0o666))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got.String())
+		})
+	}
+}
+
+// TestUsersSettingsWin: whatever the facts are, from wherever the user says it.
+func TestUsersSettingsWin(t *testing.T) {
+	for i := range tunedRules {
+		name := tunedRules[i].Name
+		in := example(t, "dgx-h100")
+		networks[4].make(&in)
+		surroundings[1].make(&in)
+		in.Inherited = []string{name + "=mine"}
+		e := build(t, in)
+		v, _ := e.find(1, 2, name)
+		assert.Equal(t, "mine", v.Value, name)
+		in.Inherited, in.Exports = nil, []Export{{Name: name, Value: "mine", HasValue: true}}
+		e = build(t, in)
+		v, _ = e.find(1, 2, name)
+		assert.Equal(t, Exported, v.Origin, name)
+		in.Exports, in.Nodes[1].Host.Conf = nil, []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: name + "=admin's\n"}}
+		e = build(t, in)
+		_, set := e.find(1, 2, name)
+		assert.False(t, set, "%s: what nccl.conf says would be cancelled", name)
+	}
+}
+
+// TestSettingsExist: what is set is known, alive, and no default.
+func TestSettingsExist(t *testing.T) {
+	for i := range tunedRules {
+		v, ok := nccl.Lookup(tunedRules[i].Name)
+		require.True(t, ok, tunedRules[i].Name)
+		assert.True(t, v.Alive(), v.Name)
+		assert.NotEqual(t, nccl.Leaves, v.Gorun, "%s: the database says that gorun never sets it", v.Name)
+		assert.NotContains(t, []string{"NCCL_ALGO", "NCCL_PROTO"}, v.Name)
+		assert.Contains(t, []Level{Needed, Helps}, tunedRules[i].level)
+		assert.False(t, v.MustAgree() && tunedRules[i].perNode, "%s must be the same on all ranks", v.Name)
+	}
+	for _, v := range nccl.Variables() {
+		if v.Gorun == nccl.Sets {
+			assert.True(t, Sets(v.Name), "%s: the database says that gorun sets it", v.Name)
+		}
+	}
+}
+
+func TestTuneOff(t *testing.T) {
+	in := example(t, "dgx-h100")
+	in.Tune = TuneOff
+	networks[4].make(&in)
+	e := build(t, in)
+	assert.Empty(t, told(in, e))
+	for _, name := range []string{"NCCL_DEBUG", "NCCL_RAS_ADDR", "NCCL_SOCKET_IFNAME", "CUDA_DEVICE_ORDER"} {
+		_, set := e.find(1, 3, name)
+		assert.False(t, set, name)
+	}
+}
+
+// TestTextbook: what the texts recommend, each with what is wrong with it.
+func TestTextbook(t *testing.T) {
+	in := example(t, "dgx-h100")
+	networks[2].make(&in)
+	in.Tune, in.Study = TuneTextbook, Study{ModelBytes: 13_000_000_000, Network: "ib"}
+	in.Inherited = []string{"NCCL_ALGO=NVLS"}
+	e := build(t, in)
+	for name, want := range map[string]string{
+		"NCCL_ALGO": "NVLS", "NCCL_PROTO": "LL128", "NCCL_IB_GID_INDEX": "3", "NCCL_SOCKET_IFNAME": "ib0", "NCCL_NTHREADS": "16", "NCCL_MAX_NCHANNELS": "16",
+	} {
+		v, _ := e.find(1, 3, name)
+		assert.Equal(t, want, v.Value, name)
+	}
+	v, _ := e.find(1, 3, "NCCL_NTHREADS")
+	assert.Equal(t, ForStudy, v.Level)
+	_, set := e.find(1, 3, "NCCL_P2P_LEVEL")
+	assert.False(t, set)
+	assert.Len(t, e.Notes, 1)
+	in.Inherited, in.Study = nil, Study{ModelBytes: 500_000_000, Network: "nvlink"}
+	e = build(t, in)
+	v, _ = e.find(1, 3, "NCCL_ALGO")
+	assert.Equal(t, "Tree", v.Value)
+	v, _ = e.find(1, 3, "NCCL_P2P_LEVEL")
+	assert.Equal(t, "NVL", v.Value)
+}
+
+// TestRanksMustAgree: where NCCL compares nothing.
+func TestRanksMustAgree(t *testing.T) {
+	in := example(t, "dgx-h100")
+	networks[2].make(&in)
+	in.Nodes[1].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_ALGO=Ring\nNCCL_TOPO_FILE=/x\n"}}
+	assert.Equal(t, []string{"NCCL_ALGO must be the same on all ranks, which hang or fail otherwise, and is not set on n1, Ring on n2: -x NCCL_ALGO=VALUE gives it to all"}, build(t, in).Notes)
+	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
+	assert.Empty(t, build(t, in).Notes, "-x beats the file")
+	in.Exports = nil
+	in.Nodes[0].Host.Conf = in.Nodes[1].Host.Conf
+	assert.Empty(t, build(t, in).Notes)
+
+	in = example(t, "dgx-h100")
+	in.Ranks[3].Exports = []Export{{Name: "NCCL_PROTO", Value: "LL", HasValue: true}, {Name: "NCCL_DEBUG", Value: "INFO", HasValue: true}}
+	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on n1+n2, LL on n2: -x NCCL_PROTO=VALUE gives it to all"}, build(t, in).Notes)
+}
+
+// TestRDMAThatRanksCannotUse: silence would be many times slower.
+func TestRDMAThatRanksCannotUse(t *testing.T) {
+	in := example(t, "dgx-h100")
+	networks[2].make(&in)
+	in.Nodes[1].Host.NoVerbs, in.Nodes[1].Host.NoVerbsWhy = true, "there is no /dev/infiniband/uverbs0"
+	notes := build(t, in).Notes
+	require.Len(t, notes, 1)
+	assert.Contains(t, notes[0], "n2: ranks cannot use InfiniBand (mlx5_0), as there is no /dev/infiniband/uverbs0, so that")
+	in.Inherited = []string{"NCCL_IB_DISABLE=1"}
+	assert.Empty(t, build(t, in).Notes)
+}

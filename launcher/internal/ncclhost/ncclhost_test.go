@@ -1,0 +1,125 @@
+package ncclhost
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+
+	"gorun/env/nccl"
+)
+
+// quiet is a kernel that forbids nothing.
+type quiet struct {
+	policy, verbs error
+	shm, memlock  int64
+	stack         bool
+}
+
+func (k quiet) MemoryPolicy() error    { return k.policy }
+func (k quiet) Shm() int64             { return k.shm }
+func (k quiet) Memlock() int64         { return k.memlock }
+func (k quiet) EndlessStack() bool     { return k.stack }
+func (k quiet) OpenVerbs(string) error { return k.verbs }
+
+// tree has one file a line: path, blank, text; "->" before the text makes a link.
+func tree(lines string) fstest.MapFS {
+	files := fstest.MapFS{}
+	for line := range strings.Lines(lines) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		file := &fstest.MapFile{Data: []byte(strings.ReplaceAll(text, "|", "\n")), Mode: 0o644}
+		if target, ok := strings.CutPrefix(text, "-> "); ok {
+			file.Data, file.Mode = []byte(target), fs.ModeSymlink|0o777
+		}
+		if name != "" {
+			files[name] = file
+		}
+	}
+	return files
+}
+
+func environ(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if n, value, _ := strings.Cut(p, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestRead(t *testing.T) {
+	forbidden := errors.New("operation not permitted")
+	for name, test := range map[string]struct {
+		files  string
+		kernel quiet
+		wish   Wish
+		want   nccl.Host
+	}{
+		"without GPUs only the files of settings are looked at": {
+			"etc/nccl.conf NCCL_DEBUG=WARN|\nhome/u/.nccl.conf NCCL_ALGO=Ring|\n.dockerenv x\nsys/class/infiniband/mlx5_0/x y",
+			quiet{shm: 5},
+			Wish{Getenv: environ("HOME=/home/u")},
+			nccl.Host{Conf: []nccl.ConfFile{{Path: "/home/u/.nccl.conf", Text: "NCCL_ALGO=Ring\n"}, {Path: "/etc/nccl.conf", Text: "NCCL_DEBUG=WARN\n"}}, Shm: -1, Memlock: -1},
+		},
+		"a file that the user names counts in place of his own": {
+			"srv/my.conf A=1\nhome/u/.nccl.conf NCCL_ALGO=Ring|",
+			quiet{},
+			Wish{Getenv: environ("HOME=/home/u", "NCCL_CONF_FILE=/srv/my.conf")},
+			nccl.Host{Conf: []nccl.ConfFile{{Path: "/srv/my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
+		},
+		"a container with one of NVIDIA's, and PyTorch": {
+			"dev/nvidiactl x\n.dockerenv x\nv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 x\nv/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\nsys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",
+			quiet{policy: forbidden, shm: 64 << 20, memlock: 64 << 10, stack: true},
+			Wish{Getenv: environ(), PythonPrefix: "/v"},
+			nccl.Host{GPUs: true, Library: "2.25.1", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20, Memlock: 64 << 10, EndlessStack: true},
+		},
+		"a library of the system, whose link has the version": {
+			"dev/nvidiactl x\nusr/lib/x86_64-linux-gnu/libnccl.so.2 -> libnccl.so.2.18.3\nusr/lib/x86_64-linux-gnu/libnccl.so.2.18.3 x\nsys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate down\nsys/class/dmi/id/sys_vendor Amazon EC2|",
+			quiet{shm: -1, memlock: -1},
+			Wish{Getenv: environ()},
+			nccl.Host{GPUs: true, Library: "2.18.3", Shm: -1, Memlock: -1, OnlyLoopback: true, Cloud: "Amazon EC2"},
+		},
+		"RDMA devices without their files": {
+			"dev/nvidiactl x\nsys/class/infiniband/mlx5_0/node_type 1\nsys/class/dmi/id/chassis_asset_tag 7783-7084-3265-9085-8269-3286-77|",
+			quiet{shm: -1, memlock: -1},
+			Wish{Getenv: environ("KUBERNETES_SERVICE_HOST=10.0.0.1")},
+			nccl.Host{GPUs: true, Container: "Kubernetes", Cloud: "Azure", NoVerbs: true, NoVerbsWhy: "there is no /dev/infiniband/uverbs0", Shm: -1, Memlock: -1},
+		},
+		"and with files that nobody may open": {
+			"dev/nvidiactl x\nsys/class/infiniband/mlx5_0/node_type 1\nsys/class/infiniband_verbs/abi_version 6\nsys/class/infiniband_verbs/uverbs0/ibdev mlx5_0",
+			quiet{verbs: forbidden, shm: -1, memlock: -1},
+			Wish{Getenv: environ()},
+			nccl.Host{GPUs: true, NoVerbs: true, NoVerbsWhy: "/dev/infiniband/uverbs0: operation not permitted", Shm: -1, Memlock: -1},
+		},
+		"AMD's": {
+			"dev/kfd x\netc/nccl.conf NCCL_DEBUG=WARN|\netc/rccl.conf NCCL_DEBUG=INFO|\nopt/rocm/.info/version 6.4.1-83|\nsys/class/kfd/kfd/topology/nodes/0/properties gfx_target_version 0|\nsys/class/kfd/kfd/topology/nodes/1/properties simd_count 440|gfx_target_version 90010|\nsys/class/kfd/kfd/topology/nodes/2/properties gfx_target_version 90010|\nsys/class/kfd/kfd/topology/nodes/3/properties gfx_target_version 110000|",
+			quiet{shm: -1, memlock: -1},
+			Wish{Getenv: environ()},
+			nccl.Host{GPUs: true, Conf: []nccl.ConfFile{{Path: "/etc/rccl.conf", Text: "NCCL_DEBUG=INFO\n"}}, ROCm: "6.4.1-83", GFX: []string{"gfx90a", "gfx1100"}, Shm: -1, Memlock: -1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, test.want, read(tree(test.files), test.kernel, test.wish))
+		})
+	}
+}
+
+// A file of settings may be of any size, or no file.
+func TestReadIsBounded(t *testing.T) {
+	files := tree("etc/nccl.conf x")
+	files["etc/nccl.conf"].Data = []byte(strings.Repeat("A=1\n", mostConf))
+	assert.Len(t, read(files, quiet{}, Wish{Getenv: environ()}).Conf[0].Text, mostConf)
+	files["etc/nccl.conf"].Mode = fs.ModeNamedPipe
+	assert.Empty(t, read(files, quiet{}, Wish{Getenv: environ()}).Conf)
+}
+
+// This host can be read, whatever it is.
+func TestReadHere(t *testing.T) {
+	h := Read(Wish{Getenv: environ()})
+	assert.Equal(t, h.GPUs, h.Shm != -1 || h.Memlock != -1 || h.GPUs)
+}
