@@ -51,6 +51,9 @@ func (s *session) reachable() error {
 // adopt takes up what was found.
 func (s *session) adopt(order []*node, choice probe.Choice) {
 	s.settings.detail("network: " + choice.Reason)
+	if choice.Note != "" {
+		s.settings.detail("network: " + choice.Note)
+	}
 	if choice.Warning != "" {
 		s.settings.tell(choice.Warning)
 	}
@@ -58,6 +61,7 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 	for i, n := range order {
 		place := choice.Nodes[i]
 		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
+		n.facts.Network = job.Network{Kind: place.Kind, Device: place.Device, Mbps: place.Mbps, MTU: place.MTU, Others: place.Others, OtherFamily: place.OtherFamily}
 		n.addresses = append(n.addresses, place.Addr.WithZone(""))
 	}
 	s.peers = nil

@@ -11,6 +11,21 @@ import (
 	"gorun/rendezvous/world"
 )
 
+// Network is the interface by which a node talks to others, and what else it has.
+type Network struct {
+	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback"; "": not known.
+	Kind string
+	// Device says that it is hardware, or made of some; Mbps is its speed, 0: not known,
+	// which is a driver's invention where it is no Device; MTU is in bytes.
+	Device    bool
+	Mbps, MTU int
+	// Others are the node's other interfaces with addresses, without the loopback.
+	Others []string
+	// OtherFamily says that it has addresses of the family, IPv4 or IPv6, that the
+	// node's Address is not of.
+	OtherFamily bool
+}
+
 // Facts are what a node said of itself.
 type Facts struct {
 	Host     string
@@ -25,6 +40,8 @@ type Facts struct {
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
+	// Network is what is known of Interface, where there are several nodes.
+	Network Network
 	// Boot is the same for nodes that are on one host, as its kernel says; "": not known.
 	Boot string
 	// Environ is the node's own environment, NAME=VALUE entries: all of it where

@@ -63,6 +63,9 @@ type Choice struct {
 	Reason string
 	// Warning names nodes that reach node 0 but not each other, "" for none.
 	Warning string
+	// Note names nodes whose interface has addresses of another family than Addr's, too,
+	// "" for none.
+	Note string
 }
 
 // answer returns what became of dialing node 0's address with an index.
@@ -296,7 +299,24 @@ func Choose(nodes []Node, wish Wish) (Choice, error) {
 		choice.Nodes = append(choice.Nodes, place(nodes, i, index))
 	}
 	choice.Addr = choice.Nodes[0].Addr
+	if choice.Addr.Is6() {
+		choice.Note = strays(nodes, choice.Nodes, wish)
+	}
 	return choice, nil
+}
+
+// strays names nodes that have IPv4 addresses, too, where IPv6 alone joins all.
+func strays(nodes []Node, places []Place, wish Wish) string {
+	var names []string
+	for i, p := range places {
+		if p.OtherFamily {
+			names = append(names, nodes[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: NCCL takes those unless NCCL_SOCKET_FAMILY=AF_INET6 is set", (&UnreachedError{wish: wish}).fold(names))
 }
 
 // gaps says which nodes do not reach which when an agreed address is chosen.

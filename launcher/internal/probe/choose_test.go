@@ -368,6 +368,7 @@ func TestPlace(t *testing.T) {
 	choice, err := Choose(nodes, Wish{})
 	require.NoError(t, err)
 	require.Equal(t, addr("fd00::1"), choice.Addr)
+	require.Contains(t, choice.Note, "the interfaces of node0,node1 have IPv4 addresses, too")
 	for _, p := range choice.Nodes {
 		require.Equal(t, []string{"docker0"}, p.Others)
 		require.True(t, p.OtherFamily)

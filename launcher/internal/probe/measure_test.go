@@ -32,6 +32,7 @@ func TestMeasureHere(t *testing.T) {
 
 // A node that proves itself and then takes nothing is one of which nothing is known.
 func TestMeasureWhatStalls(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
