@@ -51,8 +51,12 @@ func (s *session) reachable() error {
 // adopt takes up what was found.
 func (s *session) adopt(order []*node, choice probe.Choice) {
 	s.settings.detail("network: " + choice.Reason)
-	if choice.Note != "" {
+	switch {
+	case choice.Note == "":
+	case s.namedByIPv6(): // who names nodes so may have IPv4, too
 		s.settings.detail("network: " + choice.Note)
+	default: // IPv4 would have been chosen
+		s.settings.tell(choice.Note)
 	}
 	if choice.Warning != "" {
 		s.settings.tell(choice.Warning)

@@ -115,6 +115,9 @@ func TestOddInterfaces(t *testing.T) {
 		add(testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}})
 		add(testhosts.Interface{Name: fmt.Sprintf("eno%d", i+5), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)}, NoCarrier: i == 0})
 		add(testhosts.Interface{Name: fmt.Sprintf("fast%d", i), Bridge: "six", Addresses: []string{fmt.Sprintf("fd09::%d/64", i+1)}, MTU: 1500 - 100*(i/2)})
+		if i == 2 {
+			require.NoError(t, set.AddAddress(h, "fast2", "10.5.0.3/24"))
+		}
 		// IPv4 is there, leads to the head, and does not join the hosts.
 		require.NoError(t, set.IP(h, "route add blackhole 10.77.1.0/24"))
 	}
@@ -125,12 +128,14 @@ func TestOddInterfaces(t *testing.T) {
 	for i, p := range choice.Nodes {
 		require.Equal(t, fmt.Sprintf("fast%d", i), p.Interface)
 		require.ElementsMatch(t, []string{"eth0", "docker0", fmt.Sprintf("eno%d", i+5)}, p.Others)
-		require.False(t, p.OtherFamily)
+		require.Equal(t, i == 2, p.OtherFamily)
 	}
-	lines := strings.Join(told(survey), "\n")
+	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
+	lines := "\n" + strings.Join(told(survey), "\n")
 	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, of the others' 1500")
 	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.6.0.0/24 (eno5 of h1, no carrier; eno6 of h2; eno7 of h3); it is not used")
 	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.77.0.0/16 (eth0 of h1; eth0 of h2; eth0 of h3); it is not used")
+	require.Contains(t, lines, "\ninterface: h3: the hosts talk by IPv6 (fd09::3), and nobody reaches the IPv4 address 10.5.0.3 (fast2) of the same interface")
 	require.NotContains(t, lines, "docker0")
-	require.NotContains(t, "\n"+lines, "\nreach")
+	require.NotContains(t, lines, "\nreach")
 }

@@ -316,7 +316,7 @@ func strays(nodes []Node, places []Place, wish Wish) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: NCCL takes those unless NCCL_SOCKET_FAMILY=AF_INET6 is set", (&UnreachedError{wish: wish}).fold(names))
+	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those, and NCCL does unless NCCL_SOCKET_FAMILY=AF_INET6 is set; gorun hosts check says whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
 }
 
 // gaps says which nodes do not reach which when an agreed address is chosen.

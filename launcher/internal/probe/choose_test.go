@@ -362,7 +362,9 @@ func TestPlace(t *testing.T) {
 		return []port{
 			{name: "eth0", addr: fmt.Sprintf("10.0.0.%d/24", i+1)},
 			{name: "eth0", network: "lan", addr: fmt.Sprintf("fd00::%d/64", i+1), mbps: 1000},
-			docker(), {name: "ib0", addr: "fe80::1/64"}, {name: "lo", addr: "127.0.0.1/8", kind: Loopback},
+			docker(),
+			{name: "ib0", addr: "fe80::1/64"},
+			{name: "lo", addr: "127.0.0.1/8", kind: Loopback},
 		}
 	})}.nodes()
 	choice, err := Choose(nodes, Wish{})

@@ -38,6 +38,7 @@ func (s *Survey) Findings(fold func(names []string) string) (all []Finding) {
 	all = append(all, j.vanishing()...)
 	all = append(all, j.stalled()...)
 	all = append(all, j.loss()...)
+	all = append(all, j.families()...)
 	all = append(all, j.sizes()...)
 	all = append(all, j.speeds()...)
 	all = append(all, j.asides()...)

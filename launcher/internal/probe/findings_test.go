@@ -158,6 +158,18 @@ func TestFindings(t *testing.T) {
 			s.aside(2, 1, dead(1, Ordinary), Answer{Problem: noRoute})
 			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Answer{RTT: 1})
 		}, []string{"remark interface n1,n2: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no carrier); it is not used"}},
+		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
+			four := s.Own[1][0]
+			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
+			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: four.Addr, Aside: true, Answer: Answer{Problem: noAnswer}})
+		}, []string{
+			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same interface, which Gloo and NCCL take",
+			"remark interface n2: nobody is reached in the network 10.0.0.0/24 (eth0 of n2); it is not used",
+		}},
+		"IPv4 that works beside IPv6": {2, func(s *Survey) {
+			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
+			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: s.Own[1][0].Addr, Aside: true, Answer: Answer{RTT: 1}})
+		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Places[0].Kind, s.Places[0].Interface = Tunnel, "wg0" }, []string{
 			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: nothing else leads to all of them",
 		}},

@@ -261,6 +261,39 @@ func (j *judge) far() []Finding {
 	}}
 }
 
+// families finds IPv4 addresses beside the IPv6 ones by which nodes talk that lead to
+// nobody: Gloo and NCCL take an interface's IPv4 address before others.
+func (j *judge) families() (all []Finding) {
+	for node, p := range j.Places {
+		if !p.Addr.Is6() || !p.OtherFamily {
+			continue
+		}
+		for _, c := range j.Own[node] {
+			if c.Interface == p.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
+				all = append(all, Finding{
+					Check: CheckInterface, Nodes: []int{node},
+					Text: fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo and NCCL take", p.Addr.WithZone(""), c),
+					Hint: fmt.Sprintf("NCCL_SOCKET_FAMILY=AF_INET6 helps NCCL; for Gloo the address has to go: ip addr del %s/%d dev %s on the host", c.Addr, c.Bits, c.Interface),
+				})
+			}
+		}
+	}
+	return all
+}
+
+// dead reports whether an address beside a node's place was tried by others, in vain.
+func (j *judge) dead(node int, addr netip.Addr) bool {
+	tried := false
+	for i := range j.Ways {
+		if w := &j.Ways[i]; w.Aside && w.To == node && w.Addr == addr {
+			if tried = true; w.OK() {
+				return false
+			}
+		}
+	}
+	return tried
+}
+
 // asides finds networks that look like ones between the hosts and are not.
 func (j *judge) asides() (all []Finding) {
 	reached := map[netip.Prefix]bool{}
