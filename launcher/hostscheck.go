@@ -266,33 +266,29 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 		}
 	})
 	defer stop()
-	matrix, choice, err := reachMatrix(ctx, probers, wish)
-	c.takeNetwork(matrix, choice, err)
+	survey, choice, err := surveyNetwork(ctx, probers, wish)
+	c.takeNetwork(survey, choice, err)
 }
 
 // takeNetwork notes who reaches whom, and what is wrong with it.
-func (c *hostsCheck) takeNetwork(matrix probe.Matrix, choice probe.Choice, err error) {
-	r := &NetworkReport{matrix: matrix}
+func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err error) {
+	r := networkReport(&survey)
 	c.report.Network = r
-	for from, answers := range matrix.Answers {
-		for to, name := range matrix.Names {
-			if a, dialed := answers[to]; dialed {
-				r.Ways = append(r.Ways, Way{From: matrix.Names[from], To: name, Seconds: a.RTT.Seconds(), Problem: a.Problem})
-			}
-		}
-	}
-	if len(matrix.Answers) > 0 {
-		r.Summary = matrix.Summary()
-	}
 	var unreached *probe.UnreachedError
 	switch {
 	case errors.As(err, &unreached):
-		c.found.add(HostsProblem{Hosts: matrix.Names, Text: err.Error(), Hint: unreached.Hint()})
+		c.found.add(HostsProblem{Hosts: survey.Names, Text: err.Error(), Hint: unreached.Hint()})
 	case err != nil:
 		r.Error = err.Error()
-		c.found.add(HostsProblem{Hosts: matrix.Names, Text: "who reaches whom is not known: " + err.Error()})
+		c.found.add(HostsProblem{Hosts: survey.Names, Text: "who reaches whom is not known: " + err.Error()})
 	default:
 		r.Address, r.Reason = choice.Addr.String(), choice.Reason
 	}
-	c.unreached(matrix)
+	for _, f := range survey.Findings(hosts.Fold) {
+		p := HostsProblem{Check: f.Check, Text: f.Text, Hint: f.Hint, Remark: f.Remark}
+		for _, node := range f.Nodes {
+			p.Hosts = append(p.Hosts, survey.Names[node])
+		}
+		c.found.add(p)
+	}
 }

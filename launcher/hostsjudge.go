@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/probe"
 )
 
 // What a host should have, at least.
@@ -222,28 +221,6 @@ func (c *hostsCheck) judgePrograms(known []*HostReport) {
 	for _, r := range known {
 		if r.Program.Size > checkedBytes {
 			c.add(r, fmt.Sprintf("of %s, which has %d MiB, the first %d were compared", filepath.Base(r.Program.Path), r.Program.Size>>20, checkedBytes>>20), "", true)
-		}
-	}
-}
-
-// unreached lists who does not reach whom.
-func (c *hostsCheck) unreached(m probe.Matrix) {
-	for from, answers := range m.Answers {
-		to := map[string][]string{}
-		var reasons []string // in the order in which they occur
-		for i, name := range m.Names {
-			if a, dialed := answers[i]; dialed && !a.OK() {
-				if to[a.Problem] == nil {
-					reasons = append(reasons, a.Problem)
-				}
-				to[a.Problem] = append(to[a.Problem], name)
-			}
-		}
-		for _, why := range reasons {
-			c.found.add(HostsProblem{
-				Hosts: []string{m.Names[from]}, Text: fmt.Sprintf("it does not reach %s by TCP: %s", hosts.Fold(to[why]), why),
-				Hint: "let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones",
-			})
 		}
 	}
 }

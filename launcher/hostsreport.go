@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/probe"
 	"gorun/placement"
 )
 
@@ -27,6 +26,9 @@ func (r *HostsReport) OK() bool {
 
 // HostsProblem is something that is wrong, or strange, with some of the hosts.
 type HostsProblem struct {
+	// Check names what was looked at where it is the network: "reach", "mtu", "loss",
+	// "speed", "interface".
+	Check string   `json:"check,omitempty"`
 	Hosts []string `json:"hosts"`
 	Text  string   `json:"text"`
 	Hint  string   `json:"hint,omitempty"`
@@ -100,31 +102,6 @@ type ProgramReport struct {
 	SHA256 string `json:"sha256,omitempty"`
 	Error  string `json:"error,omitempty"`
 	Hint   string `json:"hint,omitempty"`
-}
-
-// NetworkReport is who reaches whom by TCP.
-type NetworkReport struct {
-	// Address is what MASTER_ADDR would be, "" if there is none that all reach.
-	Address string `json:"address,omitempty"`
-	Reason  string `json:"reason,omitempty"` // why this one
-	Summary string `json:"summary,omitempty"`
-	Ways    []Way  `json:"ways"` // all between up to 64 hosts
-	// Error is why it is not known who reaches whom.
-	Error string `json:"error,omitempty"`
-
-	matrix probe.Matrix
-}
-
-// Grid draws round trips in milliseconds, who dials on the left; "" for more than 16
-// hosts.
-func (n *NetworkReport) Grid() string { return n.matrix.Grid() }
-
-// Way is one host that was dialed by another.
-type Way struct {
-	From    string  `json:"from"`
-	To      string  `json:"to"`
-	Seconds float64 `json:"seconds"` // for a round trip
-	Problem string  `json:"problem,omitempty"`
 }
 
 // problems collects what is wrong; what is the same on several hosts stands there once.

@@ -51,6 +51,13 @@ func (s *session) reachable() error {
 // adopt takes up what was found.
 func (s *session) adopt(order []*node, choice probe.Choice) {
 	s.settings.detail("network: " + choice.Reason)
+	switch {
+	case choice.Note == "":
+	case s.spec.Tune == job.TuneOff && !s.namedByIPv6(): // who names nodes by IPv6 may have IPv4, too
+		s.settings.tell(choice.Note)
+	default: // the plan sets it
+		s.settings.detail("network: " + choice.Note)
+	}
 	if choice.Warning != "" {
 		s.settings.tell(choice.Warning)
 	}
@@ -58,6 +65,7 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 	for i, n := range order {
 		place := choice.Nodes[i]
 		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
+		n.facts.Network = job.Network{Kind: place.Kind, Device: place.Device, Mbps: place.Mbps, MTU: place.MTU, Others: place.Others, OtherFamily: place.OtherFamily}
 		n.addresses = append(n.addresses, place.Addr.WithZone(""))
 	}
 	s.peers = nil

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -56,8 +55,8 @@ type probeSession struct {
 
 // chooseAddress finds which address of node 0 all other nodes reach and by which
 // interface each node talks to the others. Every node is asked two or three things:
-// for its addresses, to dial node 0's most plausible ones, and to dial the node after
-// it. Where that does not do, all of node 0's addresses are dialed with all of the
+// for its addresses, to dial node 0's most plausible ones, and to dial others (all of
+// up to eight, see probe.PeerTargets), since ranks talk to each other. Where that does not do, all of node 0's addresses are dialed with all of the
 // time. Notes are remarks for the user.
 func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
@@ -67,16 +66,16 @@ func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choic
 	if err := s.listen(ctx, wish); err != nil {
 		return probe.Choice{}, s.notes, err
 	}
-	choice, err = s.choose(ctx)
+	choice, err = s.choose(ctx, probe.Haste{})
 	return choice, s.notes, err
 }
 
-// choose tries node 0's most plausible addresses, then all of them.
-func (s *probeSession) choose(ctx context.Context) (probe.Choice, error) {
+// choose tries node 0's most plausible addresses, then all of them with more time.
+func (s *probeSession) choose(ctx context.Context, second probe.Haste) (probe.Choice, error) {
 	order := probe.Order(s.nodes, s.wish)
 	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], probe.Haste{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
-		return s.try(ctx, order, probe.Haste{})
+		return s.try(ctx, order, second)
 	}
 	return choice, err
 }
@@ -87,7 +86,7 @@ func (s *probeSession) try(ctx context.Context, indexes []int, haste probe.Haste
 		return probe.Choice{}, err
 	}
 	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
-		if err := s.dialNext(ctx, agreed, haste); err != nil {
+		if err := s.dialPeers(ctx, agreed, haste); err != nil {
 			return probe.Choice{}, err
 		}
 	}
@@ -153,7 +152,7 @@ func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
 		}
 		return p
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Port = r.Port
+		s.nodes[node].Port, s.nodes[node].Free = r.Port, r.Free
 		for _, c := range r.Candidates {
 			c.Interface, c.Kind = printable.Text(c.Interface), printable.Text(c.Kind)
 			s.nodes[node].Own = append(s.nodes[node].Own, probe.Candidate(c))
@@ -173,7 +172,7 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.
 		}
 		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Next = nil
+		s.nodes[node].Peers = nil
 		s.nodes[node].Reached = answers(r, func(a *probe.Answer) bool {
 			if a.Target < 0 || a.Target >= len(indexes) {
 				return false
@@ -184,10 +183,10 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.
 	})
 }
 
-// dialNext has every node dial the one after it, at its place for each agreed address.
-func (s *probeSession) dialNext(ctx context.Context, agreed []int, haste probe.Haste) error {
+// dialPeers has every node dial its peers, at their places for each agreed address.
+func (s *probeSession) dialPeers(ctx context.Context, agreed []int, haste probe.Haste) error {
 	return s.ask(ctx, func(node int) *wire.Probe {
-		targets := probe.NextTargets(s.nodes, agreed, node)
+		targets := probe.PeerTargets(s.nodes, agreed, node)
 		if len(targets) == 0 {
 			return nil
 		}
@@ -197,7 +196,7 @@ func (s *probeSession) dialNext(ctx context.Context, agreed []int, haste probe.H
 		}
 		return p
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Next = answers(r, func(*probe.Answer) bool { return true })
+		s.nodes[node].Peers = answers(r, func(*probe.Answer) bool { return true })
 	})
 }
 
@@ -211,57 +210,4 @@ func answers(r wire.Reached, keep func(*probe.Answer) bool) (all []probe.Answer)
 		}
 	}
 	return slices.Clip(all)
-}
-
-// reachMatrix finds which nodes reach which, for hosts check: all pairs of up to 64
-// nodes, of more those that probe.Partners names. A node is dialed where it is placed
-// when all reach node 0, else at its most plausible addresses; what became of choosing
-// an address for node 0 is told beside it.
-func reachMatrix(ctx context.Context, probers []prober, wish probeWish) (matrix probe.Matrix, choice probe.Choice, err error) {
-	matrix.Names = wish.Names
-	if len(probers) < 2 {
-		return matrix, choice, nil
-	}
-	s := newProbeSession(probers, wish)
-	if err := s.listen(ctx, wish); err != nil {
-		return matrix, choice, err
-	}
-	choice, chosen := s.choose(ctx)
-	if unreached := (*probe.UnreachedError)(nil); chosen != nil && !errors.As(chosen, &unreached) {
-		return matrix, choice, chosen
-	}
-	places := make([][]netip.Addr, len(probers))
-	for i := range places {
-		if chosen == nil {
-			places[i] = []netip.Addr{choice.Nodes[i].Addr.WithZone("")}
-			continue
-		}
-		for _, c := range probe.Likely(s.nodes[i], s.wish) {
-			places[i] = append(places[i], c.Addr)
-		}
-	}
-	if err := s.dialPartners(ctx, places, &matrix); err != nil {
-		return matrix, choice, err
-	}
-	return matrix, choice, chosen
-}
-
-// dialPartners has every node dial its partners at all of their places.
-func (s *probeSession) dialPartners(ctx context.Context, places [][]netip.Addr, matrix *probe.Matrix) error {
-	targets := func(node int) (all []wire.ProbeTarget) {
-		for _, partner := range probe.Partners(len(s.nodes), node) {
-			for _, addr := range places[partner] {
-				all = append(all, wire.ProbeTarget{Node: partner, Addr: addr, Port: s.nodes[partner].Port})
-			}
-		}
-		return all
-	}
-	return s.ask(ctx, func(node int) *wire.Probe {
-		return &wire.Probe{Targets: targets(node)}
-	}, func(node int, r wire.Reached) {
-		dialed := targets(node)
-		for _, a := range answers(r, func(a *probe.Answer) bool { return a.Target >= 0 && a.Target < len(dialed) }) {
-			matrix.Add(node, dialed[a.Target].Node, a)
-		}
-	})
 }

@@ -221,13 +221,14 @@ func TestOneOfManyAddresses(t *testing.T) {
 	choice, _, err := chooseAddress(t.Context(), nodes("10.1.0.1"), probeWish{Names: nodeNames(10)})
 	require.NoError(t, err)
 	require.Equal(t, "10.1.0.1", choice.Addr.String())
-	require.Equal(t, 9*3+9, dials)
-	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9"}, choice.Nodes[4])
+	const peers = 4 * 9 // 1, 2, 4 and 8 after each, without node 0, which all have dialed
+	require.Equal(t, 9*3+peers, dials)
+	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary}, choice.Nodes[4])
 
 	choice, _, err = chooseAddress(t.Context(), nodes("10.4.0.1"), probeWish{Names: nodeNames(10)})
 	require.NoError(t, err)
 	require.Equal(t, "10.4.0.1", choice.Addr.String())
-	require.Equal(t, 9*3+9*5+9, dials)
+	require.Equal(t, 9*3+9*5+peers, dials)
 
 	_, _, err = chooseAddress(t.Context(), nodes("nothing"), probeWish{Names: nodeNames(10)})
 	var unreached *probe.UnreachedError

@@ -98,6 +98,9 @@ func networkText(n *launcher.NetworkReport) string {
 	if n.Summary != "" {
 		fmt.Fprintf(&b, "%s\n", n.Summary)
 	}
+	if n.Transfers != "" {
+		fmt.Fprintf(&b, "%s\n", n.Transfers)
+	}
 	if n.Address != "" {
 		fmt.Fprintf(&b, "MASTER_ADDR would be %s\n", strings.TrimPrefix(n.Reason, "MASTER_ADDR "))
 	}

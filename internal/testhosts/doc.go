@@ -8,6 +8,7 @@
 //	set := testhosts.Up(t, testhosts.Config{Hosts: 4}) // skips without root; down by itself when the test ends
 //	out, err := set.Command("head", "ssh", "-F", set.SSHConfig(), "h2", "hostname").CombinedOutput()
 //	require.NoError(t, set.Cut("h3"))                   // pulls h3's cable
+//	require.NoError(t, set.Impair("h3", testhosts.Impairment{Loss: 0.1, Seed: 1}))
 //	left, err := set.Processes("h2")                    // what a job left behind there
 //
 // The head is where a launcher belongs: it has no PID namespace, so the process that [Set.Command] starts there is the command itself

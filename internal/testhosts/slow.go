@@ -11,13 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slow delays every packet from and to a host, each way; 0 undoes it. Its cable then leads to a bridge of its own, and this process
-// carries the frames between that and the other one, by two TAP devices:
+// Slow delays every packet from and to a host, each way; 0 undoes it.
+func (s *Set) Slow(host string, delay time.Duration) error {
+	return s.Impair(host, Impairment{Delay: delay})
+}
+
+// Impair makes the way to a host worse; the zero value undoes it. Its cable then leads to a bridge of its own, and this process carries
+// the frames between that and the other one, by two TAP devices:
 //
 //	eth0 === cable - slow bridge - near tap --- this process --- far tap - br0
 //
 // Few kernels of virtual machines have netem, which would do the same. It holds for as long as this process lives.
-func (s *Set) Slow(host string, delay time.Duration) error {
+func (s *Set) Impair(host string, how Impairment) error {
 	h, err := s.host(host)
 	if err != nil {
 		return err
@@ -30,12 +35,12 @@ func (s *Set) Slow(host string, delay time.Duration) error {
 		}
 		err = s.links.ip(fmt.Sprintf("link set %s master %s\nlink del %s\n", h.cable, mainBridge, h.slowBridge()))
 	}
-	if err != nil || delay == 0 {
+	if err != nil || how.none() {
 		return errors.Join(err, s.save())
 	}
 	near, far := h.cable+"near", h.cable+"far"
-	if h.relay, err = startRelay(s.links, near, far, delay); err != nil {
-		return fmt.Errorf("slow %s: %w", host, err)
+	if h.relay, err = startRelay(s.links, near, far, how); err != nil {
+		return fmt.Errorf("impair %s: %w", host, err)
 	}
 	h.slow = true
 	return errors.Join(s.links.ip(bridgeLines(h.slowBridge())+fmt.Sprintf(
@@ -70,7 +75,7 @@ type frame struct {
 const framesUnderway = 4096
 
 // startRelay makes the devices in a space's network.
-func startRelay(where *space, near, far string, delay time.Duration) (*relay, error) {
+func startRelay(where *space, near, far string, how Impairment) (*relay, error) {
 	r := &relay{stopped: make(chan struct{})}
 	for i, name := range []string{near, far} {
 		tap, err := openTap(where, name)
@@ -79,13 +84,13 @@ func startRelay(where *space, near, far string, delay time.Duration) (*relay, er
 		}
 		r.taps[i] = tap
 	}
-	r.carry(r.taps[0], r.taps[1], delay)
-	r.carry(r.taps[1], r.taps[0], delay)
+	r.carry(r.taps[0], r.taps[1], how.Delay, how.filter(false))
+	r.carry(r.taps[1], r.taps[0], how.Delay, how.filter(true))
 	return r, nil
 }
 
-// carry brings frames one way.
-func (r *relay) carry(from, to *os.File, delay time.Duration) {
+// carry brings frames one way, those that pass the filter.
+func (r *relay) carry(from, to *os.File, delay time.Duration, pass func(frame []byte) (passes bool, answer []byte)) {
 	underway := make(chan frame, framesUnderway)
 	r.work.Go(func() {
 		defer close(underway)
@@ -101,6 +106,10 @@ func (r *relay) carry(from, to *os.File, delay time.Duration) {
 					return
 				case <-time.After(pause):
 				}
+				continue
+			}
+			if passes, answer := pass(buffer[:n]); !passes {
+				_, _ = from.Write(answer) // nothing of no answer
 				continue
 			}
 			select {

@@ -12,6 +12,29 @@ import (
 	"gorun/rendezvous/world"
 )
 
+// Network is the interface by which a node talks to others, and what else it has.
+type Network struct {
+	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback"; "": not known.
+	Kind string
+	// Device says that it is hardware, or made of some; Mbps is its speed, 0: not known,
+	// which is a driver's invention where it is no Device; MTU is in bytes.
+	Device    bool
+	Mbps, MTU int
+	// Others are the node's other interfaces with addresses, without the loopback.
+	Others []string
+	// OtherFamily says that it has addresses of the family, IPv4 or IPv6, that the
+	// node's Address is not of.
+	OtherFamily bool
+}
+
+// speed is that of hardware, in Mbit/s; 0: not known.
+func (n Network) speed() int {
+	if !n.Device {
+		return 0
+	}
+	return n.Mbps
+}
+
 // Facts are what a node said of itself.
 type Facts struct {
 	Host     string
@@ -26,12 +49,12 @@ type Facts struct {
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
-	// Mbps is the speed of Interface, 0: not known.
-	Mbps int
 	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, where there
 	// are GPUs.
 	NCCL nccl.Host
 	RDMA []placement.NIC
+	// Network is what is known of Interface, where there are several nodes.
+	Network Network
 	// Boot is the same for nodes that are on one host, as its kernel says; "": not known.
 	Boot string
 	// Environ is the node's own environment, NAME=VALUE entries: all of it where

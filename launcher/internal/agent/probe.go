@@ -22,6 +22,7 @@ type probing struct {
 
 	making   sync.Mutex // held while an answer is made
 	listener *probe.Listener
+	free     *probe.Listener // at a port that nobody named; nil where listener is
 	own      []probe.Candidate
 }
 
@@ -71,7 +72,9 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 		if err := b.listen(p); err != nil {
 			return err
 		}
-		r.Port = b.listener.Port()
+		if r.Port = b.listener.Port(); b.free != nil {
+			r.Free = b.free.Port()
+		}
 		for _, c := range b.own {
 			r.Candidates = append(r.Candidates, wire.ProbeCandidate(c))
 		}
@@ -79,6 +82,12 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 	targets := make([]probe.Target, 0, len(p.Targets))
 	for _, t := range p.Targets {
 		targets = append(targets, probe.Target(t))
+	}
+	if p.Measure {
+		for _, m := range probe.Measure(b.ctx, p.Key, targets, b.own) {
+			r.Measured = append(r.Measured, wire.ProbeMeasured(m))
+		}
+		return nil
 	}
 	for _, answer := range probe.Dial(b.ctx, p.Key, targets, b.own, probe.Haste{Timeout: p.Timeout, Patience: p.Patience}) {
 		r.Answers = append(r.Answers, wire.ProbeAnswer(answer))
@@ -103,15 +112,29 @@ func (b *probing) look(r *wire.Reached, names []string) (err error) {
 	return nil
 }
 
+// listen answers at the port that the user named, and at one that he did not, since a
+// firewall may let the first alone pass.
 func (b *probing) listen(p wire.Probe) (err error) {
-	if b.listener != nil {
-		b.listener.Close()
-	}
+	b.stopListening()
 	b.listener, err = probe.Listen(p.Key, p.Node, p.Port)
-	if err != nil && p.Port != 0 { // whoever has the port may be ours, or is told of when the store opens
-		b.listener, err = probe.Listen(p.Key, p.Node, 0)
+	if p.Port == 0 {
+		return err
 	}
+	if err != nil { // whoever has the port may be ours, or is told of when the store opens
+		b.listener, err = probe.Listen(p.Key, p.Node, 0)
+		return err
+	}
+	b.free, err = probe.Listen(p.Key, p.Node, 0)
 	return err
+}
+
+func (b *probing) stopListening() {
+	for _, l := range []**probe.Listener{&b.listener, &b.free} {
+		if *l != nil {
+			(*l).Close()
+			*l = nil
+		}
+	}
 }
 
 // close ends the probing for good: nobody listens any more when it returns.
@@ -123,8 +146,5 @@ func (b *probing) close() {
 	b.cancel()
 	b.making.Lock()
 	defer b.making.Unlock()
-	if b.listener != nil {
-		b.listener.Close()
-		b.listener = nil
-	}
+	b.stopListening()
 }

@@ -25,6 +25,8 @@ type Candidate struct {
 	Interface string
 	Kind      string
 	Mbps      int  // of the link, 0: not known
+	MTU       int  // in bytes
+	Device    bool // it is hardware, or made of some: Mbps is true then
 	Named     bool // the user named it
 	// Passing says that the address is there for a while only: an IPv6 privacy
 	// address, or one that is going away.

@@ -55,7 +55,7 @@ func TestCandidatesOfThisHost(t *testing.T) {
 	all, err := Candidates(os.DirFS("/"))
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
-	require.Contains(t, all, Candidate{Addr: netip.MustParseAddr("127.0.0.1"), Bits: 8, Interface: "lo", Kind: Loopback})
+	require.Contains(t, all, Candidate{Addr: netip.MustParseAddr("127.0.0.1"), Bits: 8, Interface: "lo", Kind: Loopback, MTU: 65536})
 	for _, c := range all {
 		require.True(t, c.Addr.IsValid())
 		require.Empty(t, c.Addr.Zone())

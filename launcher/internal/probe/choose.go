@@ -16,13 +16,14 @@ type Node struct {
 	// Own are its addresses, at all of which it answers probes on Port.
 	Own  []Candidate
 	Port int
+	// Free is a port that nobody named at which it answers, too; 0 where Port is one.
+	Free int
 	// Reached has, for a node other than node 0, what became of dialing node 0's
 	// addresses, each by its index in node 0's Own: the Target of the Answer. An
 	// address without an Answer was not tried.
 	Reached []Answer
-	// Next has what became of dialing the node after it, by the indexes of the
-	// addresses that Agreed returned.
-	Next []Answer
+	// Peers has what became of dialing what PeerTargets returned, by its indexes.
+	Peers []Answer
 }
 
 // Wish is what the choice is to take into account.
@@ -40,8 +41,17 @@ type Wish struct {
 type Place struct {
 	Addr netip.Addr
 	// Interface carries the traffic to node 0's address; node 0's is the one that has
-	// it. "" where that is not known.
+	// it. "" where that is not known, and then nothing of the rest is.
 	Interface string
+	Kind      string // this and the next as of a Candidate
+	Mbps, MTU int
+	Device    bool
+	// Others are the node's other interfaces that are up and have addresses beyond the
+	// link's own, the loopback left out: what a library that looks by itself may take.
+	Others []string
+	// OtherFamily says that Interface has addresses of the family that Addr is not of,
+	// IPv4 or IPv6: what a library that looks by itself may take there.
+	OtherFamily bool
 }
 
 // Choice is the decision.
@@ -53,6 +63,9 @@ type Choice struct {
 	Reason string
 	// Warning names nodes that reach node 0 but not each other, "" for none.
 	Warning string
+	// Note names nodes whose interface has addresses of another family than Addr's, too,
+	// "" for none.
+	Note string
 }
 
 // answer returns what became of dialing node 0's address with an index.
@@ -169,16 +182,33 @@ func latencyClass(times []time.Duration) int {
 // address that the user named for the node, else by the route that its connection to
 // node 0 took.
 func place(nodes []Node, node, index int) Place {
-	if node == 0 {
-		c := nodes[0].Own[index]
-		return Place{zoned(c), c.Interface}
-	}
 	n := &nodes[node]
+	if node == 0 {
+		c := n.Own[index]
+		return n.at(zoned(c), c.Interface)
+	}
 	if i := slices.IndexFunc(n.Own, func(c Candidate) bool { return c.Named }); i >= 0 {
-		return Place{zoned(n.Own[i]), n.Own[i].Interface}
+		return n.at(zoned(n.Own[i]), n.Own[i].Interface)
 	}
 	a, _ := n.answer(index)
-	return Place{a.Local, a.Interface}
+	return n.at(a.Local, a.Interface)
+}
+
+// at is a place of a node with what is known of its interfaces.
+func (n *Node) at(addr netip.Addr, name string) Place {
+	p := Place{Addr: addr, Interface: name}
+	for _, c := range n.Own {
+		beyond := c.Kind != Loopback && !c.Addr.IsLinkLocalUnicast()
+		switch {
+		case name == "":
+		case c.Interface == name:
+			p.Kind, p.Mbps, p.MTU, p.Device = c.Kind, c.Mbps, c.MTU, c.Device
+			p.OtherFamily = p.OtherFamily || beyond && c.Addr.Is4() != addr.Unmap().Is4()
+		case beyond && !slices.Contains(p.Others, c.Interface):
+			p.Others = append(p.Others, c.Interface)
+		}
+	}
+	return p
 }
 
 // zoned is a candidate's address as a program on its node takes it.
@@ -189,18 +219,64 @@ func zoned(c Candidate) netip.Addr {
 	return c.Addr
 }
 
-// NextTargets returns what a node dials so that one more node than node 0 is proven
-// to be reached: the node after it, as it is placed for each agreed address. The last
-// node has nobody.
-func NextTargets(nodes []Node, agreed []int, node int) []Target {
-	if node+1 >= len(nodes) {
-		return nil
+// peerPairs is up to how many nodes each one dials every other one in a job's start; of
+// more, those that are 1, 2, 4, 8 … before or after it, which are the ones that NCCL's
+// and Gloo's rings, trees and halvings join.
+const peerPairs = 8
+
+// peers returns which nodes a node dials beside node 0, which all have dialed. It is
+// among them where it answered at a port that the user named: ranks listen at others.
+func peers(nodes []Node, node int) (peers []int) {
+	n := len(nodes)
+	if node != 0 && nodes[0].Free != 0 {
+		peers = append(peers, 0)
 	}
-	targets := make([]Target, 0, len(agreed))
+	for i := 1; i < n && n <= peerPairs; i++ {
+		if i != node {
+			peers = append(peers, i)
+		}
+	}
+	for step := 1; step < n && n > peerPairs; step *= 2 {
+		if peer := (node + step) % n; peer != 0 {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// port is where other nodes than those that look for the store dial a node.
+func (n *Node) port() int {
+	if n.Free != 0 {
+		return n.Free
+	}
+	return n.Port
+}
+
+// PeerTargets returns what a node dials so that more than node 0 is proven to be
+// reached: its peers, as they are placed for each agreed address.
+func PeerTargets(nodes []Node, agreed []int, node int) (targets []Target) {
 	for _, index := range agreed {
-		targets = append(targets, Target{node + 1, place(nodes, node+1, index).Addr.WithZone(""), nodes[node+1].Port})
+		for _, peer := range peers(nodes, node) {
+			targets = append(targets, Target{Node: peer, Addr: place(nodes, peer, index).Addr.WithZone(""), Port: nodes[peer].port()})
+		}
 	}
 	return targets
+}
+
+// peerAnswer is what became of a node's dialing a peer at its place for an agreed
+// address, by the number of that.
+func peerAnswer(nodes []Node, chosen, from, to int) (Answer, bool) {
+	all := peers(nodes, from)
+	at := slices.Index(all, to)
+	if at < 0 {
+		return Answer{}, false
+	}
+	index := chosen*len(all) + at
+	i := slices.IndexFunc(nodes[from].Peers, func(a Answer) bool { return a.Target == index })
+	if i < 0 {
+		return Answer{}, false
+	}
+	return nodes[from].Peers[i], true
 }
 
 // Choose decides by what the nodes reached. The error is an *UnreachedError when no
@@ -223,29 +299,59 @@ func Choose(nodes []Node, wish Wish) (Choice, error) {
 		choice.Nodes = append(choice.Nodes, place(nodes, i, index))
 	}
 	choice.Addr = choice.Nodes[0].Addr
+	if choice.Addr.Is6() {
+		choice.Note = strays(nodes, choice.Nodes, wish)
+	}
 	return choice, nil
 }
 
-// gaps says which nodes do not reach the one after them when an agreed address is
-// chosen.
-func gaps(nodes []Node, agreed []int, chosen int, wish Wish) string {
-	var text []string
-	for i := range nodes[:len(nodes)-1] {
-		at := slices.IndexFunc(nodes[i].Next, func(a Answer) bool { return a.Target == chosen })
-		if at < 0 || nodes[i].Next[at].OK() {
-			continue
+// strays names nodes that have IPv4 addresses, too, where IPv6 alone joins all.
+func strays(nodes []Node, places []Place, wish Wish) string {
+	var names []string
+	for i, p := range places {
+		if p.OtherFamily {
+			names = append(names, nodes[i].Name)
 		}
-		p := place(nodes, i+1, agreed[chosen])
-		text = append(text, fmt.Sprintf("%s does not reach %s at %s (%s)", nodes[i].Name, nodes[i+1].Name, p.Addr, nodes[i].Next[at].Problem))
 	}
-	const most = 3
-	if more := len(text) - most; more > 0 {
-		text = append(text[:most], fmt.Sprintf("%d more such pairs", more))
-	}
-	if len(text) == 0 {
+	if len(names) == 0 {
 		return ""
 	}
-	return "all nodes reach " + nodes[0].Name + ", but " + strings.Join(text, ", ") + ": programs whose ranks talk to each other will wait there; open TCP between the hosts, or name a network that all are in by --master-addr"
+	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those, and NCCL does unless NCCL_SOCKET_FAMILY=AF_INET6 is set; gorun hosts check says whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
+}
+
+// gaps says which nodes do not reach which when an agreed address is chosen.
+func gaps(nodes []Node, agreed []int, chosen int, wish Wish) string {
+	var text []string
+	for from := range nodes {
+		for _, to := range peers(nodes, from) {
+			if a, dialed := peerAnswer(nodes, chosen, from, to); dialed && !a.OK() {
+				text = append(text, gap(nodes, agreed, chosen, from, to, a))
+			}
+		}
+	}
+	const most = 3
+	switch more := len(text) - most; {
+	case len(text) == 0:
+		return ""
+	case more == 1:
+		text[most] = "and one more such pair"
+	case more > 1:
+		text = append(text[:most], fmt.Sprintf("and %d more such pairs", more))
+	}
+	return "all nodes reach " + nodes[0].Name + ", but " + strings.Join(text, ", ") + ": programs whose ranks talk to each other will wait there; open TCP between the hosts, or name a network that all are in by --master-addr; gorun hosts check looks further"
+}
+
+// gap says that a node does not reach another one.
+func gap(nodes []Node, agreed []int, chosen, from, to int, a Answer) string {
+	p := place(nodes, to, agreed[chosen])
+	text := fmt.Sprintf("%s does not reach %s at %s (%s", nodes[from].Name, nodes[to].Name, p.Addr, a.Problem)
+	if to == 0 {
+		return text + fmt.Sprintf(" at port %d, only at %d)", nodes[0].port(), nodes[0].Port)
+	}
+	if back, dialed := peerAnswer(nodes, chosen, to, from); from == 0 || dialed && back.OK() {
+		text += ", the other way works"
+	}
+	return text + ")"
 }
 
 // reason says why an address was chosen.

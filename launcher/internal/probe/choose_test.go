@@ -3,6 +3,7 @@ package probe
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,10 +55,10 @@ func (m made) nodes() []Node {
 	}
 	agreed := Agreed(nodes, m.wish)
 	for i := range nodes {
-		for k, target := range NextTargets(nodes, agreed, i) {
+		for k, target := range PeerTargets(nodes, agreed, i) {
 			a := m.dial(i, target.Node, target.Addr)
 			a.Target = k
-			nodes[i].Next = append(nodes[i].Next, a)
+			nodes[i].Peers = append(nodes[i].Peers, a)
 		}
 	}
 	return nodes
@@ -186,7 +187,22 @@ func TestChoose(t *testing.T) {
 				deaf:  func(from int, to netip.Addr) bool { return from == 1 && to == addr("10.0.0.3") },
 				hosts: hosts(3, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"}, warning: "node1 does not reach node2 at 10.0.0.3 (no answer)",
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"}, warning: "node1 does not reach node2 at 10.0.0.3 (no answer, the other way works)",
+		},
+		"one that nobody else can connect to": {
+			made: made{
+				deaf:  func(_ int, to netip.Addr) bool { return to == addr("10.0.0.4") },
+				hosts: hosts(5, func(i int) []port { return []port{lan("eth0", i)} }),
+			},
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0", "eth0", "eth0"}, warning: "node0 does not reach node3 at 10.0.0.4 (no answer, the other way works), " +
+				"node1 does not reach node3 at 10.0.0.4 (no answer, the other way works), node2 does not reach node3 at 10.0.0.4 (no answer, the other way works), and one more such pair",
+		},
+		"far apart in a ring": {
+			made: made{
+				deaf:  func(from int, to netip.Addr) bool { return from == 3 && to == addr("10.0.0.12") },
+				hosts: hosts(16, func(i int) []port { return []port{lan("eth0", i)} }),
+			},
+			addr: "10.0.0.1", interfaces: slices.Repeat([]string{"eth0"}, 16), warning: "node3 does not reach node11 at 10.0.0.12 (no answer, the other way works)",
 		},
 		"IPv6 alone": {
 			made: made{hosts: hosts(2, func(i int) []port {
@@ -317,4 +333,46 @@ func TestFirstTryIsSmall(t *testing.T) {
 	}
 	require.Len(t, many(4)[1].Reached, 3)
 	require.Len(t, many(1200)[1].Reached, 1)
+}
+
+// What a firewall lets pass at the port that the user named says nothing of others.
+func TestOnlyTheMasterPortPasses(t *testing.T) {
+	m := made{hosts: hosts(3, func(i int) []port { return []port{lan("eth0", i)} })}
+	nodes := m.nodes()
+	nodes[0].Free = 41234
+	for i := range nodes {
+		nodes[i].Peers = nil
+		for k, target := range PeerTargets(nodes, []int{0}, i) {
+			a := m.dial(i, target.Node, target.Addr)
+			if a.Target = k; target.Node == 0 {
+				require.Equal(t, 41234, target.Port)
+				a = Answer{Target: k, Problem: noAnswer}
+			}
+			nodes[i].Peers = append(nodes[i].Peers, a)
+		}
+	}
+	choice, err := Choose(nodes, m.wish)
+	require.NoError(t, err)
+	require.Contains(t, choice.Warning, "but node1 does not reach node0 at 10.0.0.1 (no answer at port 41234, only at 1000), node2 does not reach node0")
+}
+
+// A place says what a library that looks by itself may take in its stead.
+func TestPlace(t *testing.T) {
+	nodes := made{hosts: hosts(2, func(i int) []port {
+		return []port{
+			{name: "eth0", addr: fmt.Sprintf("10.0.0.%d/24", i+1)},
+			{name: "eth0", network: "lan", addr: fmt.Sprintf("fd00::%d/64", i+1), mbps: 1000},
+			docker(),
+			{name: "ib0", addr: "fe80::1/64"},
+			{name: "lo", addr: "127.0.0.1/8", kind: Loopback},
+		}
+	})}.nodes()
+	choice, err := Choose(nodes, Wish{})
+	require.NoError(t, err)
+	require.Equal(t, addr("fd00::1"), choice.Addr)
+	require.Contains(t, choice.Note, "the interfaces of node0,node1 have IPv4 addresses, too")
+	for _, p := range choice.Nodes {
+		require.Equal(t, []string{"docker0"}, p.Others)
+		require.True(t, p.OtherFamily)
+	}
 }

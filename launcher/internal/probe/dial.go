@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -18,6 +17,9 @@ type Target struct {
 	Node int
 	Addr netip.Addr
 	Port int
+	// Knock asks only whether anything of the host answers there: the Answer is OK where
+	// somebody accepts the connection, who hears nothing.
+	Knock bool
 }
 
 // Answer is what became of a Target.
@@ -63,6 +65,8 @@ const (
 	unreachable = "unreachable"
 	notWaited   = "slower than others"
 	notStarted  = "cancelled"
+	forbidden   = "forbidden on the host itself"
+	stalls      = "connections are made, but data does not arrive"
 )
 
 // Dial tries all targets at once and returns when each has answered or failed:
@@ -107,14 +111,15 @@ var (
 // an address itself, and any other one once.
 func dialOnLinks(ctx context.Context, key []byte, target Target, own []Candidate) (best Answer) {
 	if !isZoned(target.Addr) {
-		return dial(ctx, key, target)
+		return persist(ctx, key, target)
 	}
 	best.Problem = noRoute
 	for _, c := range own {
 		if !isZoned(c.Addr) || ctx.Err() != nil {
 			continue
 		}
-		a := dial(ctx, key, Target{target.Node, target.Addr.WithZone(c.Interface), target.Port})
+		target.Addr = target.Addr.WithZone(c.Interface)
+		a := persist(ctx, key, target)
 		if a.OK() {
 			return a
 		}
@@ -139,6 +144,43 @@ func interfaceOf(addr netip.Addr, own []Candidate) string {
 	return ""
 }
 
+// again is when a target is tried once more that has not answered: a packet may be
+// lost, and the kernel repeats the first one after a second.
+var again = []time.Duration{250 * time.Millisecond, 500 * time.Millisecond}
+
+// persist tries a target until there is an answer of any kind, or no time is left.
+func persist(ctx context.Context, key []byte, target Target) (a Answer) {
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan Answer, 1+len(again))
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	start := func() { work.Go(func() { answers <- dial(ctx, key, target) }) }
+	start()
+	underway := 1
+	for _, pause := range again {
+		select {
+		case a = <-answers:
+			if a.Problem != noAnswer {
+				return a
+			}
+			underway--
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		if ctx.Err() == nil {
+			start()
+			underway++
+		}
+	}
+	for ; underway > 0; underway-- {
+		if a = <-answers; a.Problem != noAnswer {
+			return a
+		}
+	}
+	return a
+}
+
 func dial(ctx context.Context, key []byte, target Target) Answer {
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
 	began := time.Now()
@@ -149,33 +191,15 @@ func dial(ctx context.Context, key []byte, target Target) Answer {
 	connected := time.Since(began)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	rtt, err := converse(conn, key, target.Node)
+	if target.Knock {
+		return Answer{RTT: max(connected, 1)}
+	}
+	rtt, err := converse(conn, toReach, key, target.Node)
 	if err != nil {
 		return Answer{Problem: problem(ctx, err)}
 	}
 	local := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	return Answer{RTT: max(min(rtt, connected), 1), Local: local}
-}
-
-// converse has the node at the other end prove itself.
-func converse(conn net.Conn, key []byte, node int) (rtt time.Duration, err error) {
-	var nonce [nonceSize]byte
-	if _, err := rand.Read(nonce[:]); err != nil {
-		return 0, err
-	}
-	greet := greeting(key, node, nonce)
-	began := time.Now()
-	if _, err := conn.Write(greet); err != nil {
-		return 0, err
-	}
-	var reply [answerSize]byte
-	if _, err := io.ReadFull(conn, reply[:]); err != nil {
-		return 0, err
-	}
-	if !proves(key, greet, reply[:]) {
-		return 0, errStranger
-	}
-	return time.Since(began), nil
 }
 
 var errStranger = errors.New(otherHost)
@@ -187,6 +211,8 @@ func problem(ctx context.Context, err error) string {
 		return refused
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return noRoute
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return forbidden
 	case errors.Is(err, syscall.EHOSTUNREACH):
 		return unreachable
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, errStranger):

@@ -131,17 +131,22 @@ func (l *Listener) serve(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(peerTime))
 	var greet [greetSize]byte
-	if _, err := io.ReadFull(conn, greet[:len(magic)]); err != nil || string(greet[:len(magic)]) != magic {
+	if _, err := io.ReadFull(conn, greet[:magicSize]); err != nil || purposeOf(greet[:]) == nil {
 		return
 	}
-	if _, err := io.ReadFull(conn, greet[len(magic):]); err != nil {
+	if _, err := io.ReadFull(conn, greet[magicSize:]); err != nil {
 		return
 	}
 	reply, err := answer(l.key, l.node, greet[:])
 	if err != nil {
 		return
 	}
-	if _, err := conn.Write(reply); err == nil {
-		_, _ = conn.Read(greet[:1])
+	if _, err := conn.Write(reply); err != nil {
+		return
 	}
+	if purposeOf(greet[:]) == toMeasure {
+		beMeasured(conn)
+		return
+	}
+	_, _ = conn.Read(greet[:1])
 }

@@ -25,7 +25,9 @@ func listen(t *testing.T, node int) *Listener {
 	return l
 }
 
-func here(node int, l *Listener) Target { return Target{node, addr("127.0.0.1"), l.Port()} }
+func here(node int, l *Listener) Target {
+	return Target{Node: node, Addr: addr("127.0.0.1"), Port: l.Port()}
+}
 
 func TestProof(t *testing.T) {
 	l := listen(t, 3)
@@ -43,7 +45,7 @@ func TestProof(t *testing.T) {
 		here(3, l),
 		here(4, l),     // the same address, but another node is meant
 		here(3, other), // the same address on a host of another job
-		{3, addr("127.0.0.1"), closedPort},
+		{Node: 3, Addr: addr("127.0.0.1"), Port: closedPort},
 	}, own, Haste{})
 	require.True(t, answers[0].OK())
 	require.Equal(t, addr("127.0.0.1"), answers[0].Local)
@@ -83,7 +85,7 @@ func TestStrangersProveNothing(t *testing.T) {
 					_ = conn.Close()
 				}
 			}()
-			target := Target{0, addr("127.0.0.1"), ln.Addr().(*net.TCPAddr).Port}
+			target := Target{Node: 0, Addr: addr("127.0.0.1"), Port: ln.Addr().(*net.TCPAddr).Port}
 			answers := Dial(t.Context(), testKey, []Target{target}, nil, Haste{Timeout: 200 * time.Millisecond})
 			require.Equal(t, []Answer{{Problem: row.problem}}, answers)
 			require.NoError(t, ln.Close())
@@ -103,7 +105,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 		idle = append(idle, conn)
 		switch i % 3 {
 		case 1:
-			_, _ = conn.Write([]byte(magic)[:5])
+			_, _ = conn.Write([]byte(toReach.magic)[:5])
 		case 2:
 			_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		}
@@ -125,7 +127,7 @@ func TestPatience(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
-	targets := []Target{here(0, l), {0, addr("127.0.0.1"), silent.Addr().(*net.TCPAddr).Port}}
+	targets := []Target{here(0, l), {Node: 0, Addr: addr("127.0.0.1"), Port: silent.Addr().(*net.TCPAddr).Port}}
 	answers := Dial(t.Context(), testKey, targets, nil, Haste{Timeout: MaxTimeout, Patience: time.Millisecond})
 	require.True(t, answers[0].OK())
 	require.Equal(t, notWaited, answers[1].Problem)
@@ -164,10 +166,10 @@ func BenchmarkProbe(b *testing.B) {
 
 // FuzzAnswer: only the job's own greeting gets an answer.
 func FuzzAnswer(f *testing.F) {
-	good := greeting(testKey, 1, [nonceSize]byte{7})
+	good := toReach.greeting(testKey, 1, [nonceSize]byte{7})
 	f.Add(good)
 	f.Add(good[:greetSize-1])
-	f.Add(append([]byte(magic), make([]byte, greetSize-len(magic))...))
+	f.Add(append([]byte(toReach.magic), make([]byte, greetSize-magicSize)...))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply, err := answer(testKey, 1, b)
@@ -176,18 +178,18 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		var nonce [nonceSize]byte
-		copy(nonce[:], b[len(magic)+4:])
-		require.Equal(t, greeting(testKey, 1, nonce), b)
-		require.True(t, proves(testKey, b, reply))
-		require.False(t, proves(testKey, greeting(testKey, 2, nonce), reply))
+		copy(nonce[:], b[magicSize+4:])
+		require.Equal(t, toReach.greeting(testKey, 1, nonce), b)
+		require.True(t, toReach.proves(testKey, b, reply))
+		require.False(t, toReach.proves(testKey, toReach.greeting(testKey, 2, nonce), reply))
 	})
 }
 
 // FuzzServe: whatever a peer sends, the connection ends and only a proof is answered.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte{}, 1)
-	f.Add(greeting(testKey, 0, [nonceSize]byte{}), 9)
-	f.Add([]byte(magic+"garbage"), 3)
+	f.Add(toReach.greeting(testKey, 0, [nonceSize]byte{}), 9)
+	f.Add([]byte(toReach.magic+"garbage"), 3)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		l := &Listener{key: testKey}
 		near, far := net.Pipe()

@@ -464,26 +464,32 @@ type Probe struct {
 	Targets  []ProbeTarget
 	Timeout  time.Duration
 	Patience time.Duration
+	// Measure has the ways to Targets measured, one after the other, in place of dialed.
+	Measure bool
 }
 
-// ProbeTarget is an address at which a node answers probes.
+// ProbeTarget is probe.Target.
 type ProbeTarget struct {
-	Node int
-	Addr netip.Addr
-	Port int
+	Node  int
+	Addr  netip.Addr
+	Port  int
+	Knock bool
 }
 
 // Reached answers Probe.
 type Reached struct {
 	// Candidates are the node's addresses, the most plausible first; Port is where it
-	// answers probes there.
+	// answers probes there, and Free a port that nobody named where it does so, too.
 	Candidates []ProbeCandidate
 	Port       int
+	Free       int
 	// Notes are remarks for the user; Error says why the node cannot listen.
 	Notes []string
 	Error string
 	// Answers are in the order of Probe's Targets.
 	Answers []ProbeAnswer
+	// Measured takes their place where Probe said so.
+	Measured []ProbeMeasured
 }
 
 // ProbeCandidate is probe.Candidate.
@@ -493,8 +499,22 @@ type ProbeCandidate struct {
 	Interface string
 	Kind      string
 	Mbps      int
+	MTU       int
+	Device    bool
 	Named     bool
 	Passing   bool
+}
+
+// ProbeMeasured is probe.Measured.
+type ProbeMeasured struct {
+	Target                   int
+	RTT                      time.Duration
+	Segments, Resent         int
+	Bytes                    int64
+	Time                     time.Duration
+	FlowSegments, FlowResent int
+	Packet, Passes, Vanishes int
+	Problem                  string
 }
 
 // ProbeAnswer is probe.Answer.

@@ -7,7 +7,7 @@ import (
 // Hosts is the command line of gorun hosts check, which starts no rank.
 var Hosts = &Dialect{
 	Name:  "gorun hosts",
-	About: "gorun hosts check looks at hosts as a job on them would find them: whether each is reached, what runs there, its clock, disk, limits and GPUs, PROGRAM where one is named, and who reaches whom.",
+	About: "gorun hosts check looks at hosts as a job on them would find them: whether each is reached, what runs there, its clock, disk, limits and GPUs, PROGRAM where one is named, who reaches whom, and what those ways carry and lose.",
 	examples: []example{
 		{"gorun hosts check -H node[1-4]", "four hosts"},
 		{"gorun hosts check -H n1,n2 ./trainer", "and whether each has the program"},

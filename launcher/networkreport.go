@@ -1,0 +1,113 @@
+package launcher
+
+import (
+	"net/netip"
+
+	"gorun/launcher/internal/probe"
+)
+
+// NetworkReport is who reaches whom by TCP, and how well.
+type NetworkReport struct {
+	// Address is what MASTER_ADDR would be, "" if there is none that all reach.
+	Address string `json:"address,omitempty"`
+	Reason  string `json:"reason,omitempty"` // why this one
+	Summary string `json:"summary,omitempty"`
+	// Transfers says in a line what the ways carry, "" where nothing was measured.
+	Transfers string `json:"transfers,omitempty"`
+	Ways      []Way  `json:"ways"` // all between up to 64 hosts
+	// Interfaces are the addresses of all hosts.
+	Interfaces []InterfaceReport `json:"interfaces,omitempty"`
+	// Error is why it is not known who reaches whom.
+	Error string `json:"error,omitempty"`
+
+	matrix probe.Matrix
+}
+
+// Grid draws round trips in milliseconds, who dials on the left; "" for more than 16
+// hosts.
+func (n *NetworkReport) Grid() string { return n.matrix.Grid() }
+
+// Way is one host that was dialed by another at one of its addresses. What was not
+// measured is 0.
+type Way struct {
+	From      string  `json:"from"`
+	To        string  `json:"to"`
+	Address   string  `json:"address"` // that was dialed
+	Port      int     `json:"port"`
+	Interface string  `json:"interface,omitempty"` // by which From went
+	Seconds   float64 `json:"seconds"`             // for the shortest round trip
+	Problem   string  `json:"problem,omitempty"`
+	// Aside is set for an address that ranks would not use: another network.
+	Aside bool `json:"aside,omitempty"`
+	// OtherPorts says how ports 22 and 1 answer where the one dialed did not:
+	// "answers", "refuses" or "silent".
+	OtherPorts string `json:"other_ports,omitempty"`
+
+	// Bytes arrived in so many seconds, in one TCP connection.
+	Bytes           int64   `json:"bytes,omitempty"`
+	TransferSeconds float64 `json:"transfer_seconds,omitempty"`
+	BitsPerSecond   float64 `json:"bits_per_second,omitempty"`
+	// TransferSegments were sent for that, TransferResent of them again.
+	TransferSegments int `json:"transfer_segments,omitempty"`
+	TransferResent   int `json:"transfer_resent,omitempty"`
+	// Segments were sent with few under way, Resent of them again, which is loss.
+	Segments int `json:"segments,omitempty"`
+	Resent   int `json:"resent,omitempty"`
+	// Packet is the size of TCP's IP packets in bytes; where those vanish, those of
+	// Passes arrive and those of Vanishes do not.
+	Packet   int `json:"packet,omitempty"`
+	Passes   int `json:"passes,omitempty"`
+	Vanishes int `json:"vanishes,omitempty"`
+	// Trouble is what became of measuring, where the host was reached.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// InterfaceReport is an address of a host.
+type InterfaceReport struct {
+	Host    string `json:"host"`
+	Name    string `json:"name"`
+	Address string `json:"address"` // with the length of its network's prefix
+	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback".
+	Kind string `json:"kind"`
+	Mbps int    `json:"mbps,omitempty"`
+	MTU  int    `json:"mtu,omitempty"`
+	// Chosen says that ranks would use it.
+	Chosen bool `json:"chosen,omitempty"`
+}
+
+// networkReport is a survey for people and programs.
+func networkReport(s *probe.Survey) *NetworkReport {
+	r := &NetworkReport{matrix: s.Matrix(), Transfers: s.Transfers()}
+	if len(r.matrix.Answers) > 0 {
+		r.Summary = r.matrix.Summary()
+	}
+	for i := range s.Ways {
+		r.Ways = append(r.Ways, wayReport(s, &s.Ways[i]))
+	}
+	for node, own := range s.Own {
+		for _, c := range own {
+			i := InterfaceReport{Host: s.Names[node], Name: c.Interface, Address: netip.PrefixFrom(c.Addr, c.Bits).String(), Kind: c.Kind, Mbps: c.Mbps, MTU: c.MTU}
+			i.Chosen = s.Places[node].Interface == c.Interface && s.Places[node].Addr.WithZone("") == c.Addr
+			r.Interfaces = append(r.Interfaces, i)
+		}
+	}
+	return r
+}
+
+func wayReport(s *probe.Survey, w *probe.Way) Way {
+	way := Way{
+		From: s.Names[w.From], To: s.Names[w.To], Address: w.Addr.String(), Port: w.Port, Interface: w.Answer.Interface,
+		Seconds: w.Answer.RTT.Seconds(), Problem: w.Answer.Problem, Aside: w.Aside, OtherPorts: w.Knock,
+	}
+	m := w.Measured
+	if m == nil {
+		return way
+	}
+	if m.RTT > 0 {
+		way.Seconds = min(way.Seconds, m.RTT.Seconds())
+	}
+	way.Bytes, way.TransferSeconds, way.BitsPerSecond = m.Bytes, m.Time.Seconds(), w.Rate()
+	way.TransferSegments, way.TransferResent, way.Segments, way.Resent = m.FlowSegments, m.FlowResent, m.Segments, m.Resent
+	way.Packet, way.Passes, way.Vanishes, way.Trouble = m.Packet, m.Passes, m.Vanishes, m.Problem
+	return way
+}

@@ -1,0 +1,210 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/wire"
+)
+
+// surveyNetwork finds which nodes reach which and what the ways between them are like,
+// for hosts check: all pairs of up to 64 nodes, of more those that probe.Partners names.
+// A node is dialed where it is placed when all reach node 0, else at its most plausible
+// addresses; what became of choosing an address for node 0 is told beside it.
+func surveyNetwork(ctx context.Context, probers []prober, wish probeWish) (survey probe.Survey, choice probe.Choice, err error) {
+	survey.Names = wish.Names
+	if len(probers) < 2 {
+		return survey, choice, nil
+	}
+	s := newProbeSession(probers, wish)
+	if err := s.listen(ctx, wish); err != nil {
+		return survey, choice, err
+	}
+	choice, chosen := s.choose(ctx, probe.Haste{Timeout: surveyTimeout})
+	if unreached := (*probe.UnreachedError)(nil); chosen != nil && !errors.As(chosen, &unreached) {
+		return survey, choice, chosen
+	}
+	v := surveyor{s, &survey}
+	v.place(choice, chosen == nil)
+	if err := v.dial(ctx); err != nil {
+		return survey, choice, err
+	}
+	if err := v.knock(ctx); err != nil {
+		return survey, choice, err
+	}
+	if err := v.measure(ctx); err != nil {
+		return survey, choice, err
+	}
+	return survey, choice, chosen
+}
+
+// How long a node may take to answer another, and to answer a knock: a check is to be
+// done in a few seconds, whatever is wrong.
+const (
+	surveyTimeout = 1500 * time.Millisecond
+	knockTimeout  = time.Second
+)
+
+// surveyor makes a Survey by a session.
+type surveyor struct {
+	*probeSession
+	survey *probe.Survey
+}
+
+// mostAsides is up to how many nodes their other addresses are tried, too.
+const mostAsides = 16
+
+// place notes where each node is dialed.
+func (v *surveyor) place(choice probe.Choice, chosen bool) {
+	v.survey.Places = choice.Nodes
+	if !chosen {
+		v.survey.Places = make([]probe.Place, len(v.nodes))
+	}
+	for _, n := range v.nodes {
+		v.survey.Own = append(v.survey.Own, n.Own)
+	}
+	for from := range v.nodes {
+		for _, to := range probe.Partners(len(v.nodes), from) {
+			v.plan(from, to, chosen)
+		}
+	}
+}
+
+// plan notes at which addresses a node dials another.
+func (v *surveyor) plan(from, to int, chosen bool) {
+	var addrs []netip.Addr
+	if chosen {
+		addrs = append(addrs, v.survey.Places[to].Addr.WithZone(""))
+	} else {
+		for _, c := range probe.Likely(v.nodes[to], v.wish) {
+			addrs = append(addrs, c.Addr)
+		}
+	}
+	way := probe.Way{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port}
+	for _, way.Addr = range addrs {
+		v.survey.Ways = append(v.survey.Ways, way)
+	}
+	if way.Aside = true; chosen && len(v.nodes) <= mostAsides {
+		for _, way.Addr = range probe.Asides(v.nodes[to].Own, addrs) {
+			v.survey.Ways = append(v.survey.Ways, way)
+		}
+	}
+}
+
+// from are the ways from a node that take takes.
+func (v *surveyor) from(node int, take func(w *probe.Way) bool) (ways []*probe.Way) {
+	for i := range v.survey.Ways {
+		if w := &v.survey.Ways[i]; w.From == node && take(w) {
+			ways = append(ways, w)
+		}
+	}
+	return ways
+}
+
+func target(w *probe.Way) wire.ProbeTarget {
+	return wire.ProbeTarget{Node: w.To, Addr: w.Addr, Port: w.Port}
+}
+
+// dial has every node dial its partners at all of their places.
+func (v *surveyor) dial(ctx context.Context) error {
+	all := func(*probe.Way) bool { return true }
+	return v.ask(ctx, func(node int) *wire.Probe {
+		p := &wire.Probe{Timeout: surveyTimeout}
+		for _, w := range v.from(node, all) {
+			p.Targets = append(p.Targets, target(w))
+		}
+		return p
+	}, func(node int, r wire.Reached) {
+		ways := v.from(node, all)
+		for _, a := range answers(r, within(len(ways))) {
+			ways[a.Target].Answer = a
+		}
+	})
+}
+
+// within takes answers to a number of targets.
+func within(targets int) func(*probe.Answer) bool {
+	return func(a *probe.Answer) bool { return a.Target >= 0 && a.Target < targets }
+}
+
+// knock has nodes that do not reach others try whether anything of them answers.
+func (v *surveyor) knock(ctx context.Context) error {
+	failed := func(w *probe.Way) bool { return !w.Aside && !w.OK() }
+	ports := len(probe.KnockPorts)
+	return v.ask(ctx, func(node int) *wire.Probe {
+		p := &wire.Probe{Timeout: knockTimeout}
+		for _, w := range v.from(node, failed) {
+			for _, port := range probe.KnockPorts {
+				p.Targets = append(p.Targets, wire.ProbeTarget{Node: w.To, Addr: w.Addr, Port: port, Knock: true})
+			}
+		}
+		if p.Targets == nil {
+			return nil
+		}
+		return p
+	}, func(node int, r wire.Reached) {
+		ways := v.from(node, failed)
+		heard := answers(r, within(len(ways)*ports))
+		for i, w := range ways {
+			w.Knock = probe.Knocked(slices.DeleteFunc(slices.Clone(heard), func(a probe.Answer) bool { return a.Target/ports != i }))
+		}
+	})
+}
+
+// measureLimit is when no further round begins: ways on which data stalls take longer
+// than others.
+const measureLimit = 6 * time.Second
+
+// measure has nodes measure the ways that work, no node two of them at a time. Where
+// large packets vanish the way back is not tried, and nothing more of a node of which
+// two ways are like that: finding it out takes its time.
+func (v *surveyor) measure(ctx context.Context) error {
+	began := time.Now()
+	stuck, known := map[probe.Pair]bool{}, make([]int, len(v.nodes))
+	const enough = 2
+	for _, round := range probe.Rounds(len(v.nodes)) {
+		if time.Since(began) > measureLimit {
+			return nil
+		}
+		now := make([]*probe.Way, len(v.nodes))
+		for _, pair := range round {
+			if stuck[pair] || known[pair.From] >= enough || known[pair.To] >= enough {
+				continue
+			}
+			for _, w := range v.from(pair.From, func(w *probe.Way) bool { return w.Pair == pair && !w.Aside && w.OK() }) {
+				now[pair.From] = w
+			}
+		}
+		if err := v.measureNow(ctx, now); err != nil {
+			return err
+		}
+		for _, w := range now {
+			if w != nil && w.Measured != nil && w.Measured.Vanishes > 0 {
+				stuck[probe.Pair{From: w.To, To: w.From}] = true
+				known[w.From], known[w.To] = known[w.From]+1, known[w.To]+1
+			}
+		}
+	}
+	return nil
+}
+
+// measureNow has nodes measure one way each, nil: none.
+func (v *surveyor) measureNow(ctx context.Context, now []*probe.Way) error {
+	return v.ask(ctx, func(node int) *wire.Probe {
+		if now[node] == nil {
+			return nil
+		}
+		return &wire.Probe{Targets: []wire.ProbeTarget{target(now[node])}, Measure: true}
+	}, func(node int, r wire.Reached) {
+		if len(r.Measured) > 0 {
+			m := probe.Measured(r.Measured[0])
+			m.Problem = printable.Text(m.Problem)
+			now[node].Measured = &m
+		}
+	})
+}

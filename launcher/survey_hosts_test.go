@@ -1,0 +1,141 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/wire"
+)
+
+// told are a survey's findings, a line each: "loss: h3: packets …".
+func told(s probe.Survey) (lines []string) {
+	for _, f := range s.Findings(hosts.Fold) {
+		var names []string
+		for _, n := range f.Nodes {
+			names = append(names, s.Names[n])
+		}
+		line := fmt.Sprintf("%s: %s: %s", f.Check, hosts.Fold(names), f.Text)
+		if f.Remark {
+			line = "remark: " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// surveyOf starts an agent on each host, which ends with the test, and has them look
+// at the network between them.
+func surveyOf(t *testing.T, set *testhosts.Set) (probe.Survey, probe.Choice, error) {
+	var agents []prober
+	for _, h := range set.Hosts() {
+		agents = append(agents, linkProber{wire.NewLink(onHost(t, set, h, "agent"))})
+	}
+	return surveyNetwork(t.Context(), agents, probeWish{Names: set.Hosts(), Fold: hosts.Fold})
+}
+
+// TestTroubleBetweenHosts makes one thing at a time wrong with the network of three
+// hosts: that is told, in words, and nothing else.
+func TestTroubleBetweenHosts(t *testing.T) {
+	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
+	for name, row := range map[string]struct {
+		how  testhosts.Impairment
+		want string // a pattern, "": nothing is told
+	}{
+		"nothing": {},
+		"packets are lost": {
+			testhosts.Impairment{Loss: 0.1, Seed: testneeds.Rand(t).Uint64()},
+			`^loss: h3: packets are lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: \d+ of \d+ segments \(\d+ %\) had to be sent again`,
+		},
+		"large packets vanish": {
+			testhosts.Impairment{MaxPacket: 1400},
+			`^mtu: h3: packets of 1420 bytes vanish between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\], those of 1400 arrive`,
+		},
+		"a firewall rejects": {
+			testhosts.Impairment{Ports: []int{22}, Reject: true},
+			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens there: a firewall rejects it, or another host has the address; what it begins itself works$`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			impair(t, set, "h3", row.how)
+			defer impair(t, set, "h3", testhosts.Impairment{})
+			survey, choice, err := surveyOf(t, set)
+			require.NoError(t, err)
+			require.Equal(t, set.Address("h1"), choice.Addr.String())
+			lines := told(survey)
+			if row.want == "" {
+				require.Empty(t, lines)
+				requireMeasured(t, survey)
+				return
+			}
+			require.Len(t, lines, 1, "%+v", survey.Ways)
+			require.Regexp(t, row.want, lines[0])
+		})
+	}
+}
+
+// impair skips where the kernel has no TAP devices.
+func impair(t *testing.T, set *testhosts.Set, host string, how testhosts.Impairment) {
+	err := set.Impair(host, how)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		testneeds.Skip(t, testneeds.LayerHosts, err.Error())
+	}
+	require.NoError(t, err)
+}
+
+// requireMeasured has every way been measured both ways.
+func requireMeasured(t *testing.T, survey probe.Survey) {
+	n := len(survey.Names)
+	require.Len(t, survey.Ways, n*(n-1))
+	for _, w := range survey.Ways {
+		require.NotNil(t, w.Measured)
+		require.Empty(t, w.Measured.Problem)
+		require.Positive(t, w.Measured.RTT)
+		require.Positive(t, w.Rate())
+		require.Positive(t, w.Measured.Segments)
+		require.Equal(t, 1500, w.Measured.Packet)
+	}
+	require.Contains(t, survey.Transfers(), "the slowest way is from h")
+}
+
+// TestOddInterfaces has three hosts with what hosts have beside the network that joins
+// them: what is chosen is right, and what leads nowhere is named.
+func TestOddInterfaces(t *testing.T) {
+	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
+	for i, h := range set.Hosts() {
+		add := func(in testhosts.Interface) { require.NoError(t, set.AddInterface(h, in)) }
+		add(testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}})
+		add(testhosts.Interface{Name: fmt.Sprintf("eno%d", i+5), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)}, NoCarrier: i == 0})
+		add(testhosts.Interface{Name: fmt.Sprintf("fast%d", i), Bridge: "six", Addresses: []string{fmt.Sprintf("fd09::%d/64", i+1)}, MTU: 1500 - 100*(i/2)})
+		if i == 2 {
+			require.NoError(t, set.AddAddress(h, "fast2", "10.5.0.3/24"))
+		}
+		// IPv4 is there, leads to the head, and does not join the hosts.
+		require.NoError(t, set.IP(h, "route add blackhole 10.77.1.0/24"))
+	}
+	survey, choice, err := surveyOf(t, set)
+	require.NoError(t, err)
+	require.Empty(t, choice.Warning)
+	require.Equal(t, "fd09::1", choice.Addr.String())
+	for i, p := range choice.Nodes {
+		require.Equal(t, fmt.Sprintf("fast%d", i), p.Interface)
+		require.ElementsMatch(t, []string{"eth0", "docker0", fmt.Sprintf("eno%d", i+5)}, p.Others)
+		require.Equal(t, i == 2, p.OtherFamily)
+	}
+	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
+	lines := "\n" + strings.Join(told(survey), "\n")
+	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, of the others' 1500")
+	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.6.0.0/24 (eno5 of h1, no carrier; eno6 of h2; eno7 of h3); it is not used")
+	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.77.0.0/16 (eth0 of h1; eth0 of h2; eth0 of h3); it is not used")
+	require.Contains(t, lines, "\ninterface: h3: the hosts talk by IPv6 (fd09::3), and nobody reaches the IPv4 address 10.5.0.3 (fast2) of the same interface")
+	require.NotContains(t, lines, "docker0")
+	require.NotContains(t, lines, "\nreach")
+}
