@@ -38,8 +38,12 @@ func (r *Result) Report(name SignalNamer) string {
 		b.headline(r.Text)
 	case r.Cause == CauseHang && r.Hang != nil:
 		b.hung(r)
+		b.nccl(r.ncclWarnings())
 	case r.Cause == CauseTimeout:
 		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
+		if r.First == nil {
+			b.nccl(r.ncclWarnings())
+		}
 	case r.Cause == CauseSignal:
 		n, _ := name(r.Signal)
 		text := fmt.Sprintf("ended by %s after %s", n, round(r.After))
@@ -125,8 +129,10 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	}
 	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", who, where, f.PID, round(cmp.Or(f.After, r.After)))
 	b.row("how", how(f.RankEnd, name))
+	warnings := r.ncclWarnings()
 	b.block("error", f.Traceback, reportTraceback)
-	b.block("last", f.Last, reportLast)
+	b.block("last", f.Last, reportLast-min(len(warnings), len(f.Traceback)))
+	b.nccl(warnings)
 	if f.Log != "" {
 		b.row("log", f.Log)
 	}
