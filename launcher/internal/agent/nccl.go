@@ -17,7 +17,7 @@ import (
 
 // Limits of asking NCCL.
 const (
-	rasTime = 4 * time.Second        // in all
+	rasTime = 6 * time.Second        // in all; NCCL takes 4 s where a rank is stopped
 	rasGap  = 500 * time.Millisecond // between two answers, which tell whether anything goes on
 )
 

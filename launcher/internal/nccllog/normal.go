@@ -5,7 +5,7 @@ import "strings"
 // numbered are the words whose number says which of many it is, and not what happened.
 var numbered = map[string]bool{
 	"rank": true, "localrank": true, "peer": true, "pid": true, "process": true, "dev": true, "device": true, "cudadev": true, "nvmldev": true, "gpu": true,
-	"busid": true, "fd": true, "channel": true, "proxyrank": true, "tprank": true, "from": true, "to": true,
+	"busid": true, "fd": true, "channel": true, "proxyrank": true, "tprank": true,
 }
 
 // Normal is a text without what differs between ranks that say the same: pointers, ports, and the numbers of ranks, processes,
