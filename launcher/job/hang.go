@@ -86,10 +86,13 @@ const (
 // Lines says in at most 20 lines what ranks do; those that do the same share their
 // lines, the fewest come first: they are the odd ones. The texts must be free of
 // control bytes.
-func (h *Hang) Lines() []string {
+func (h *Hang) Lines() []string { return h.lines(hangGroups) }
+
+// lines has at most some groups, fewer where NCCL has something to say.
+func (h *Hang) lines(most int) []string {
 	lines := []string{fmt.Sprintf("nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
 	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
-	most := hangGroups - (len(nccl)+hangFrames)/(1+hangFrames) // a group has as many lines at most
+	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
 	groups := h.groups()
 	for _, g := range groups[:min(len(groups), most)] {
 		lines = append(lines, g.lines()...)

@@ -34,6 +34,7 @@ func (s NCCLSummary) String() string { return s.Text + " " + FoldCount(s.Ranks) 
 // FoldCount writes ranks with their number: [0-7]×8.
 func FoldCount(ranks []int) string { return fmt.Sprintf("%s×%d", foldShort(ranks), len(ranks)) }
 
+// reportNCCL is how many warnings of NCCL's a report has at most.
 const reportNCCL = 3
 
 // ncclWarnings are those of the report: the first ones, and the first of the rank that failed first.
@@ -45,13 +46,17 @@ func (r *Result) ncclWarnings() []NCCLWarning {
 	if f := r.First; f != nil {
 		list = slices.DeleteFunc(slices.Clone(list), func(w NCCLWarning) bool { return len(w.Ranks) == 1 && w.Ranks[0] == f.Rank && f.says(w.Text) })
 	}
-	if len(list) <= reportNCCL {
+	most := reportNCCL
+	if len(r.Attempts) > 0 {
+		most--
+	}
+	if len(list) <= most {
 		return list
 	}
-	first := list[:reportNCCL:reportNCCL]
+	first := list[:most:most]
 	of := func(w NCCLWarning) bool { return r.First != nil && slices.Contains(w.Ranks, r.First.Rank) }
-	if i := slices.IndexFunc(list, of); i >= reportNCCL {
-		first = append(slices.Clone(first[:reportNCCL-1]), list[i])
+	if i := slices.IndexFunc(list, of); i >= most {
+		first = append(slices.Clone(first[:most-1]), list[i])
 	}
 	return first
 }
