@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -23,10 +24,12 @@ type ncclVoice struct {
 	head *head
 	log  *nccllog.Collector
 
-	mu    sync.Mutex // guards what follows
-	told  bool       // in what way ranks communicate
-	said  map[string]bool
-	asked map[int]bool // nodes, for their adapters
+	mu   sync.Mutex // guards what follows
+	told bool       // in what way ranks communicate
+	// It is told later: settles when ranks are connected, waits when a version came.
+	settles, waits bool
+	said           map[string]bool
+	asked          map[int]bool // nodes, for their adapters
 }
 
 func (v *ncclVoice) listen(h *head) {
@@ -41,9 +44,36 @@ func (v *ncclVoice) heard(n *node, rank, stream int, p []byte) {
 	}
 	v.compareVersions()
 	v.lookAtNetwork(n, rank)
-	if v.log.Ready() {
-		v.tellSummaries()
+	switch ready, alone := v.log.Ready(); {
+	case ready:
+		v.tellLater(&v.settles, settleTime)
+	case alone:
+		v.tellLater(&v.waits, versionAlone)
 	}
+}
+
+// How long it is waited for more.
+const (
+	settleTime   = 300 * time.Millisecond // when ranks are connected: one kind of connection comes after the other
+	versionAlone = 2 * time.Second        // when a version came: RCCL begins with it in any case
+)
+
+// tellLater says what is known after a while, unless that began before.
+func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
+	v.mu.Lock()
+	before := *began
+	*began = true
+	v.mu.Unlock()
+	if before {
+		return
+	}
+	v.head.mu.Lock()
+	defer v.head.mu.Unlock()
+	v.head.arm(after, func() {
+		if ready, alone := v.log.Ready(); ready || alone {
+			v.tellSummaries()
+		}
+	})
 }
 
 // tellSummaries says, once, in what way ranks communicate.

@@ -19,8 +19,8 @@ type Summary struct {
 }
 
 // Ready reports whether all ranks of the largest communicator that was heard of are connected, so that Summaries are
-// complete. A version that came without lines of INFO is all that is going to come.
-func (c *Collector) Ready() bool {
+// complete; alone, that nothing but a version has come, which may be all that is going to.
+func (c *Collector) Ready() (ready, alone bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size, connected, spoke := 0, 0, false
@@ -31,10 +31,7 @@ func (c *Collector) Ready() bool {
 			connected++
 		}
 	}
-	if !spoke {
-		return c.versionAlone
-	}
-	return connected > 0 && connected >= size
+	return connected > 0 && connected >= size, c.versionAlone && !spoke
 }
 
 // Summaries say in what way ranks communicate, the same ones together, by the lowest rank. A rank that does not say its version has that of the
