@@ -21,7 +21,10 @@ func TestReportOfNCCLsWarnings(t *testing.T) {
 	r := Result{
 		Cause: CauseRank, ExitCode: 1, First: &Failure{RankEnd: RankEnd{Rank: 5, PID: 7, Code: 1}, Last: []string{"a", "NCCL WARN mine alone", "b"}},
 		NCCL: &NCCL{Warnings: []NCCLWarning{
-			{Text: "first", Ranks: []int{0, 1, 2}}, {Text: "mine alone", Ranks: []int{5}}, {Text: "second", Ranks: []int{3}}, {Text: "third", Ranks: []int{4}},
+			{Text: "first", Ranks: []int{0, 1, 2}},
+			{Text: "mine alone", Ranks: []int{5}},
+			{Text: "second", Ranks: []int{3}},
+			{Text: "third", Ranks: []int{4}},
 			{Text: "of all", Ranks: []int{3, 5}},
 		}},
 	}
