@@ -2,10 +2,13 @@ package nccllog
 
 import "strings"
 
-// numbered are the words whose number says which of many it is, and not what happened.
-var numbered = map[string]bool{
-	"rank": true, "localrank": true, "peer": true, "pid": true, "process": true, "dev": true, "device": true, "cudadev": true, "nvmldev": true, "gpu": true,
-	"busid": true, "fd": true, "channel": true, "proxyrank": true, "tprank": true,
+// isNumbered reports whether a word's number says which of many it is, and not what happened.
+func isNumbered(word string) bool {
+	switch word {
+	case "rank", "localrank", "peer", "pid", "process", "dev", "device", "cudadev", "nvmldev", "gpu", "busid", "fd", "channel", "proxyrank", "tprank":
+		return true
+	}
+	return false
 }
 
 // Normal is a text without what differs between ranks that say the same: pointers, ports, and the numbers of ranks, processes,
@@ -29,7 +32,7 @@ func Normal(text string) string {
 				i++
 			}
 			port := from > 0 && text[from-1] == '<' && i < len(text) && text[i] == '>'
-			if port || numbered[word] {
+			if port || isNumbered(word) {
 				b.WriteByte('#')
 			} else {
 				b.WriteString(text[from:i])
@@ -41,7 +44,7 @@ func Normal(text string) string {
 				i++
 			}
 			word = strings.ToLower(text[from:i])
-			if trimmed := strings.TrimRight(word, "0123456789"); trimmed != word && numbered[trimmed] {
+			if trimmed := strings.TrimRight(word, "0123456789"); trimmed != word && isNumbered(trimmed) {
 				b.WriteString(trimmed + "#")
 			} else {
 				b.WriteString(text[from:i])
