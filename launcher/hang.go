@@ -57,20 +57,25 @@ func (h *head) signs() (signs []int64) {
 // inspect asks all nodes what their ranks do.
 func (h *head) inspect() {
 	h.endings.hold()
-	_ = h.sendAll(&wire.Inspect{Quiet: h.hangTimeout, Stop: h.onHang == job.HangStop})
+	for i, n := range h.nodes {
+		_ = n.link.Send(&wire.Inspect{Quiet: h.hangTimeout, Stop: h.onHang == job.HangStop, RAS: i == 0}) // or it is lost, which others notice
+	}
 	limit := time.NewTimer(inspectTime)
 	defer limit.Stop()
 	hang := &job.Hang{Quiet: h.hangTimeout, At: time.Now()}
+	var answers []wireRAS
 	for range h.nodes {
 		select {
 		case i := <-h.inspected:
 			hang.Ranks = append(hang.Ranks, h.hangRanks(i.node, i.hung)...)
+			answers = append(answers, wireRAS{i.node, i.hung.RAS})
 		case <-h.over:
 			return
 		case <-limit.C:
 		}
 	}
 	slices.SortFunc(hang.Ranks, func(a, b job.HangRank) int { return cmp.Compare(a.Rank, b.Rank) })
+	hang.NCCL = h.rasFindings(answers)
 	h.tellHang(hang)
 	h.endings.release()
 }
@@ -114,7 +119,7 @@ func (e *endings) release() {
 // hung passes on what each rank did when nothing went on any more.
 func (h *head) hung(n *node, m wire.Hung) {
 	if len(h.nodes) == 1 {
-		h.tellHang(&job.Hang{Quiet: m.Quiet, At: n.clock.ours(m.At), Ranks: h.hangRanks(n, m)})
+		h.tellHang(&job.Hang{Quiet: m.Quiet, At: n.clock.ours(m.At), Ranks: h.hangRanks(n, m), NCCL: h.rasFindings([]wireRAS{{n, m.RAS}})})
 		return
 	}
 	select {

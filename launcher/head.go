@@ -41,6 +41,7 @@ type head struct {
 	logs     *headLogs // nil: nodes write their own
 	stdin    *stdinPump
 	exchange *exchangeHub
+	nccl     ncclVoice
 	engine   *engineAgents // nil: no resource manager started the agents
 	signals  chan os.Signal
 	hold     func() // keeps signals until listen, once
@@ -87,6 +88,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 		return job.Result{}, err
 	}
 	h.console = output.NewConsole(config)
+	h.nccl.listen(h)
 	h.settings.console = h.console
 	h.hold()
 	h.stdin = h.newStdinPump()
@@ -127,6 +129,7 @@ func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
 	h.exchange.close()
 	h.stdin.stop()
+	h.nccl.end()
 	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // there will be a report
 		h.console.EndStderr()
 	}
@@ -299,6 +302,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.OutputLost) { h.outputLost(n, m) })
 	case wire.TypeHung:
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
+	case wire.TypeAdapters:
+		return decode(f, func(m wire.Adapters) { h.nccl.adapters(n, m) })
 	case wire.TypeStalled:
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
 	case wire.TypeMPI:
@@ -324,6 +329,7 @@ func (h *head) print(n *node, rank, stream int, p []byte) error {
 	if h.logs == nil || h.logs.write(n, rank, stream, p) {
 		h.console.Write(rank, stream, p)
 	}
+	h.nccl.heard(n, rank, stream, p)
 	return nil
 }
 

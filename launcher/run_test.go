@@ -42,6 +42,7 @@ var roles = map[string]func(env.Rank){
 	"meet":   func(r env.Rank) { meet(r) },
 	"flaky":  func(r env.Rank) { flaky(r) },
 	"pipe":   func(env.Rank) { errorPipe() },
+	"nccl":   func(r env.Rank) { speakLikeNCCL(r) },
 }
 
 func failing(r env.Rank) {

@@ -25,8 +25,12 @@ func (h *head) stalled(n *node, s wire.Stalled) {
 			stall.Missing = append(stall.Missing, h.absentees(other, stall)...)
 		}
 	}
+	stall.NCCL = h.rasFindings([]wireRAS{{n, s.RAS}})
 	h.stall.Store(stall)
 	h.settings.tell(stall.String())
+	for _, line := range stall.NCCL {
+		h.settings.tell("NCCL: " + line)
+	}
 }
 
 // waiter is the rank that waits, -1 if it is none. Two nodes may be one host, whose

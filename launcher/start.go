@@ -157,6 +157,7 @@ func (h *head) lostOutput(tell func(string), m wire.OutputLost) {
 func (h *head) result() job.Result {
 	r := h.sup.Result()
 	r.JobID, r.Stall, r.Hang = h.plan.Load().JobID, h.stall.Load(), h.hang.Load()
+	r.NCCL = h.nccl.result()
 	if h.plan.Load().Logs != nil {
 		r.LogDir = h.plan.Load().Logs.Base
 	}

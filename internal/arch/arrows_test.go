@@ -55,6 +55,8 @@ var rooms = []room{
 	{"launcher/internal/diagnosis", nil, "what a failed rank left behind is read, not judged"},
 	{"launcher/internal/stacks", []string{"launcher/internal/process/child"}, "what a process is doing is asked of that process and of the kernel"},
 	{"launcher/internal/ncclhost", []string{"env/nccl"}, "what of a host NCCL's settings depend on is read there; what follows from it is decided by env/plan"},
+	{"launcher/internal/nccllog", nil, "what NCCL says is read from lines, whoever printed them"},
+	{"launcher/internal/ras", nil, "NCCL's own port is asked as any client would; whose ranks answer is the caller's to know"},
 	{"launcher/internal/probe", nil, "addresses in, addresses out"},
 	{"launcher/internal/transport", []string{"launcher/internal/wire"}, "a transport reaches an agent; what is said there is not its business"},
 	{"launcher/internal/transport/remote", nil, "a command on another host is bytes in and bytes out, whoever carries them"},
@@ -65,7 +67,7 @@ var rooms = []room{
 	{"launcher/internal/transport/join", []string{"launcher/internal/transport/remote", "internal/printable", "internal/version"}, "who comes to a port is told apart before anything is said to him"},
 	{"launcher/internal/transport/gather", []string{"launcher/internal/process/child", "launcher/internal/transport/join", "launcher/hosts", "launcher/hosts/engine", "internal/printable", "internal/version"}, "how an engine starts agents is a row of its table; here they are started and told apart"},
 	{"launcher/internal/agent", []string{
-		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost",
+		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost", "launcher/internal/ras",
 		"placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version", "internal/printable"}, "the public face wires the parts below it"},

@@ -24,6 +24,8 @@ type Hang struct {
 	Quiet time.Duration `json:"quiet_ns"`
 	At    time.Time     `json:"at"`
 	Ranks []HangRank    `json:"ranks"`
+	// NCCL is what NCCL's own servers in the ranks (its RAS) say, where they were asked and answered.
+	NCCL []string `json:"nccl,omitempty"`
 }
 
 // HangRank is what one rank did then: its process, or the program that it does
@@ -76,19 +78,30 @@ func (w *HangMPI) String() string {
 const (
 	hangGroups = 4
 	hangFrames = 3
+	hangNCCL   = 4
+	// longestNCCL is how many characters of what NCCL says are shown.
+	longestNCCL = 180
 )
 
 // Lines says in at most 20 lines what ranks do; those that do the same share their
 // lines, the fewest come first: they are the odd ones. The texts must be free of
 // control bytes.
-func (h *Hang) Lines() []string {
+func (h *Hang) Lines() []string { return h.lines(hangGroups) }
+
+// lines has at most some groups, fewer where NCCL has something to say.
+func (h *Hang) lines(most int) []string {
 	lines := []string{fmt.Sprintf("nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
+	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
+	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
 	groups := h.groups()
-	for _, g := range groups[:min(len(groups), hangGroups)] {
+	for _, g := range groups[:min(len(groups), most)] {
 		lines = append(lines, g.lines()...)
 	}
-	if rest := len(groups) - hangGroups; rest > 0 {
+	if rest := len(groups) - most; rest > 0 {
 		lines = append(lines, fmt.Sprintf("  and %s more (--report has all)", plural(rest, "group")))
+	}
+	for _, line := range nccl {
+		lines = append(lines, "  NCCL: "+clip(line, longestNCCL))
 	}
 	return lines
 }

@@ -48,6 +48,10 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	lines := h.Lines()
 	assert.LessOrEqual(t, len(lines), 20)
 	assert.Equal(t, "  and 496 groups more (--report has all)", lines[len(lines)-1])
+	h.NCCL = []string{"rank 3 is behind: 41 AllReduce, the others 42"}
+	lines = h.Lines()
+	assert.LessOrEqual(t, len(lines), 20)
+	assert.Equal(t, []string{"  and 497 groups more (--report has all)", "  NCCL: rank 3 is behind: 41 AllReduce, the others 42"}, lines[len(lines)-2:])
 }
 
 // hungReport is the whole report of n ranks that hang, of which the third is the odd
@@ -94,9 +98,12 @@ func TestReportOfAHangOfManyKinds(t *testing.T) {
 				Rank: rank, Standing: "sleeping", Wait: long, Keys: []string{long}, Last: long, Stack: []string{long, long, long, long, long},
 			})
 		}
+		for range 9 {
+			h.NCCL = append(h.NCCL, strings.Repeat("y", 1000))
+		}
 		r := Result{
 			Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h, Hint: "a hint", OutputLost: "a disk is full", Left: []string{"x (pid 7, dead)", "y"},
-			Attempts: make([]Attempt, 9),
+			Attempts: make([]Attempt, 9), NCCL: manyWarnings(),
 		}
 		for i := range r.Attempts {
 			r.Attempts[i].First = &Failure{}

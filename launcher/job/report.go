@@ -40,6 +40,9 @@ func (r *Result) Report(name SignalNamer) string {
 		b.hung(r)
 	case r.Cause == CauseTimeout:
 		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
+		if r.First == nil {
+			b.nccl(r.ncclWarnings())
+		}
 	case r.Cause == CauseSignal:
 		n, _ := name(r.Signal)
 		text := fmt.Sprintf("ended by %s after %s", n, round(r.After))
@@ -125,8 +128,13 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	}
 	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", who, where, f.PID, round(cmp.Or(f.After, r.After)))
 	b.row("how", how(f.RankEnd, name))
+	warnings, last := r.ncclWarnings(), reportLast
+	if len(f.Traceback) > 0 || len(r.Attempts) > 0 || r.Cause != CauseRank { // then there is no room for all
+		last -= len(warnings)
+	}
 	b.block("error", f.Traceback, reportTraceback)
-	b.block("last", f.Last, reportLast)
+	b.block("last", f.Last, last)
+	b.nccl(warnings)
 	if f.Log != "" {
 		b.row("log", f.Log)
 	}
@@ -239,6 +247,9 @@ func (b *reportBuilder) attempts(r *Result) {
 	if r.Hang != nil { // whose report is long
 		most = 2
 	}
+	if len(r.ncclWarnings()) > 0 {
+		most = 1
+	}
 	list := r.Attempts
 	if b.Len() == 0 { // all is well by now
 		return
@@ -255,12 +266,17 @@ func (b *reportBuilder) attempts(r *Result) {
 }
 
 func (b *reportBuilder) hung(r *Result) {
-	for i, line := range r.Hang.Lines() {
+	warnings, most := r.ncclWarnings(), hangGroups
+	if len(warnings) > 0 { // they take the place of one
+		most--
+	}
+	for i, line := range r.Hang.lines(most) {
 		if i == 0 {
 			line = "gorun: " + line
 		}
 		b.WriteString(line + "\n")
 	}
+	b.nccl(warnings)
 }
 
 // end says what holds for any cause.

@@ -119,7 +119,7 @@ func TestReportIsShort(t *testing.T) {
 	for i := range 500 {
 		r.Ranks = append(r.Ranks, RankEnd{Rank: i, Fate: Fate(i % 5)})
 	}
-	r.First = &Failure{RankEnd: RankEnd{Rank: 1}, Traceback: long, Last: long, Hint: "a", Log: "l"}
+	r.First, r.NCCL = &Failure{RankEnd: RankEnd{Rank: 1}, Traceback: long, Last: long, Hint: "a", Log: "l"}, manyWarnings()
 	for i := range 500 {
 		if r.Ranks[i].Fate == FateStopped {
 			r.Ranks[i].Signal = syscall.SIGKILL

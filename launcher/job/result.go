@@ -142,6 +142,8 @@ type Result struct {
 	Stall *Stall `json:"store_stall,omitempty"`
 	// Hang says what ranks did when the job hung, if it did.
 	Hang *Hang `json:"hang,omitempty"`
+	// NCCL is what NCCL or RCCL said in the output of ranks, if it did.
+	NCCL *NCCL `json:"nccl,omitempty"`
 	// Stuck says who waited in MPI for whom, with CauseStuck.
 	Stuck *Stuck `json:"mpi_stuck,omitempty"`
 	// Left are processes that survived SIGKILL.

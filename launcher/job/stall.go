@@ -15,6 +15,8 @@ type Stall struct {
 	Waiting []StallWait   `json:"waiting"`
 	// Missing are the ranks that did not wait there.
 	Missing []StallAbsence `json:"missing,omitempty"`
+	// NCCL is what NCCL says, as Hang's.
+	NCCL []string `json:"nccl,omitempty"`
 }
 
 // StallWait is what one rank, or -1 for a process that is none, waited for.

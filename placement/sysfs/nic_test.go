@@ -62,6 +62,17 @@ func rdmaPort(t fakeTree, dir, layer, state, physical, rate string) {
 	t.Put(dir+"/rate", rate)
 }
 
+// Ports alone are what is read of them with everything else.
+func TestPorts(t *testing.T) {
+	const device = "sys/devices/virtual/infiniband/rxe0"
+	tree := fakeTree{MapFS: fstest.MapFS{}}
+	assert.Empty(t, PortsFS(tree.MapFS))
+	tree.Link(rdmaDir+"/rxe0", device)
+	tree.Put(device+"/parent", "eth7")
+	rdmaPort(tree, device+"/ports/1", "Ethernet", "4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)")
+	assert.Equal(t, []placement.NIC{{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, Up: true, Gbps: 400, GID: -1}}, PortsFS(tree.MapFS))
+}
+
 func TestRDMADevices(t *testing.T) {
 	const dir = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	bus := &placement.Bus{Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0", Near: cpus(t, "0")}

@@ -71,7 +71,7 @@ type look struct {
 // stacks cannot be seen are asked for them, which they may not survive: the ends of
 // ranks are told afterwards, so that none of them passes for the cause.
 func (j *running) reportHang(from, to cpuSample) {
-	j.report(wire.Inspect{Quiet: j.start.HangTimeout, Stop: j.start.HangStop}, from, to)
+	j.report(wire.Inspect{Quiet: j.start.HangTimeout, Stop: j.start.HangStop, RAS: true}, from, to)
 }
 
 // inspect is for a job of several nodes, where the head alone knows that it hangs.
@@ -86,7 +86,10 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 		j.lookForMPI(true)
 	}
 	m := wire.Hung{Quiet: wish.Quiet}
+	answer := make(chan []byte, 1)
+	go func() { answer <- j.askRAS(wish.RAS) }()
 	list := j.lookIntoRanks(from, to)
+	m.RAS = <-answer // before ranks are asked, which they may not survive
 	j.endings.hold()
 	defer j.endings.release()
 	m.At = time.Now()

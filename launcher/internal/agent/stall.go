@@ -31,8 +31,8 @@ func (j *running) watchStore() {
 	}}
 	w.report = func(from, to cpuSample) {
 		m := wire.Stalled{Waited: limit, At: time.Now(), Waiting: j.storeWaits(server)}
-		m.Absent = j.absentees(m.Waiting, from, to)
-		_ = j.agent.link.Send(&m) // the head may be gone
+		m.Absent, m.RAS = j.absentees(m.Waiting, from, to), j.askRAS(true)
+		j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
 	}
 	w.watch()
 }

@@ -284,6 +284,7 @@ func (m *Stalled) fields(c *coder) {
 	c.moment(2, &m.At)
 	parts(c, 3, &m.Waiting)
 	parts(c, 4, &m.Absent)
+	c.blob(5, &m.RAS)
 }
 
 func (w *StoreWait) fields(c *coder) {
@@ -307,6 +308,7 @@ func (m *Hung) fields(c *coder) {
 	number(c, 1, &m.Quiet)
 	c.moment(2, &m.At)
 	parts(c, 3, &m.Ranks)
+	c.blob(4, &m.RAS)
 }
 
 func (r *HungRank) fields(c *coder) {
@@ -341,6 +343,7 @@ func (*Inspect) Type() Type { return TypeInspect }
 func (m *Inspect) fields(c *coder) {
 	number(c, 1, &m.Quiet)
 	c.flag(2, &m.Stop)
+	c.flag(3, &m.RAS)
 }
 
 func (*Signalled) Type() Type { return TypeSignalled }

@@ -344,6 +344,8 @@ type Pong struct {
 type Inspect struct {
 	Quiet time.Duration
 	Stop  bool
+	// RAS has the node tell all that NCCL answers; else it tells what is about its own ranks.
+	RAS bool
 }
 
 // Over says to a node that joined how the job ended.
@@ -403,6 +405,8 @@ type Stalled struct {
 	Waiting []StoreWait
 	// Absent are the ranks that do not wait there.
 	Absent []AbsentRank
+	// RAS is what NCCL answered, as Hung's.
+	RAS []byte
 }
 
 // StoreWait is a rank that waits in the store.
@@ -430,6 +434,8 @@ type Hung struct {
 	Quiet time.Duration
 	At    time.Time
 	Ranks []HungRank
+	// RAS is what NCCL's RAS port answered, a ras.Status as JSON; none: nobody did.
+	RAS []byte
 }
 
 // HungRank is what a rank does meanwhile.

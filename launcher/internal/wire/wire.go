@@ -98,6 +98,7 @@ const (
 	TypeSpawned
 	TypeGrow
 	TypeGrown
+	TypeAdapters
 )
 
 var typeNames = [...]string{
@@ -109,6 +110,7 @@ var typeNames = [...]string{
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
 	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
+	TypeAdapters: "adapters",
 }
 
 // String returns the type's name, for messages.

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/ras"
+	"gorun/launcher/internal/wire"
+	"gorun/placement"
+	"gorun/placement/sysfs"
+)
+
+// Limits of asking NCCL.
+const (
+	rasTime = 6 * time.Second        // in all; NCCL takes 4 s where a rank is stopped
+	rasGap  = 500 * time.Millisecond // between two answers, which tell whether anything goes on
+)
+
+// The variables by which NCCL is told where to listen. A job whose ranks have none shares NCCL's default with others on the host.
+const (
+	varRASAddr   = "NCCL_RAS_ADDR"
+	varRASEnable = "NCCL_RAS_ENABLE"
+)
+
+// rasAddr is where NCCL listens in this node's ranks; "" says that it does not. own is false where it may be
+// another job's.
+func (j *running) rasAddr() (addr string, own bool) {
+	rows := j.rows()
+	if len(rows) == 0 {
+		return "", false
+	}
+	value := func(name string) string {
+		if v := lookup(rows[0].Env, name); v != "" {
+			return v
+		}
+		return lookup(j.start.Common, name)
+	}
+	if value(varRASEnable) == "0" {
+		return "", false
+	}
+	if addr = value(varRASAddr); addr != "" {
+		return addr, true
+	}
+	return ras.DefaultAddr, false
+}
+
+// askRAS asks NCCL what it knows of the job, of all ranks or of those on this node, and returns it as JSON; none where nobody
+// answers. It takes rasTime at most.
+func (j *running) askRAS(all bool) []byte {
+	addr, own := j.rasAddr()
+	if addr == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rasTime)
+	defer cancel()
+	status, err := ras.Ask(ctx, addr)
+	if err != nil {
+		return nil
+	}
+	if found := status.Place(j.worldRank()); !found && !own {
+		return nil
+	}
+	time.Sleep(rasGap)
+	if later, err := ras.Ask(ctx, addr); err == nil {
+		later.Place(j.worldRank())
+		later.Compare(&status)
+		status = later
+	}
+	if !all {
+		status.Placed()
+	}
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// worldRank tells the rank of a process of this node, -1 of any other.
+func (j *running) worldRank() func(r *ras.Rank) int {
+	here, leaders := ownAddresses(), map[int]int{}
+	for _, r := range j.pids(j.rows()) {
+		leaders[r.PID] = r.Rank
+	}
+	return func(r *ras.Rank) int {
+		addr, err := netip.ParseAddr(r.Host)
+		if addr = addr.Unmap(); err != nil || !addr.IsLoopback() && !here[addr.WithZone("")] {
+			return -1
+		}
+		leader, err := unix.Getsid(r.PID)
+		if rank, ok := leaders[leader]; ok && err == nil {
+			return rank
+		}
+		return -1
+	}
+}
+
+// adapters answers which RDMA ports are up. Drivers may take their time.
+func (j *running) adapters() {
+	m := &wire.Adapters{}
+	for _, port := range sysfs.Ports() {
+		if text := portText(port); text != "" {
+			m.RDMA = append(m.RDMA, text)
+		}
+	}
+	j.timers.unlessOver(func() { _ = j.agent.link.Send(m) }) // the head may be gone
+}
+
+// portText describes a port by which NCCL could communicate; "" is none.
+func portText(p placement.NIC) string {
+	kind := map[placement.NICKind]string{placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE"}[p.Kind]
+	if kind == "" || !p.Up {
+		return ""
+	}
+	if p.Gbps > 0 {
+		kind += fmt.Sprintf(", %g Gb/s", p.Gbps)
+	}
+	return fmt.Sprintf("%s (%s)", p.Name, kind)
+}

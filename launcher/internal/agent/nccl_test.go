@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/ras"
+	"gorun/launcher/internal/wire"
+	"gorun/placement"
+)
+
+func TestPortText(t *testing.T) {
+	for _, tc := range []struct {
+		port placement.NIC
+		want string
+	}{
+		{placement.NIC{Name: "mlx5_0", Kind: placement.InfiniBand, Up: true, Gbps: 400}, "mlx5_0 (InfiniBand, 400 Gb/s)"},
+		{placement.NIC{Name: "mlx5_1", Kind: placement.RoCE, Up: true}, "mlx5_1 (RoCE)"},
+		{placement.NIC{Name: "mlx5_2", Kind: placement.InfiniBand, State: "INIT"}, ""},
+		{placement.NIC{Name: "rxe0", Kind: placement.Virtual, Up: true}, ""},
+		{placement.NIC{Name: "rdmap0", Kind: placement.EFA, Up: true}, ""}, // NCCL alone cannot use it
+	} {
+		assert.Equal(t, tc.want, portText(tc.port))
+	}
+}
+
+func TestWhereNCCLListens(t *testing.T) {
+	j := func(common []string, rows ...wire.Row) *running {
+		r := &running{start: wire.Start{Common: common}}
+		r.roster.Store(&roster{rows: rows})
+		return r
+	}
+	for name, tc := range map[string]struct {
+		job  *running
+		addr string
+		own  bool
+	}{
+		"nowhere else":       {j(nil, wire.Row{}), ras.DefaultAddr, false},
+		"of the job":         {j([]string{"NCCL_RAS_ADDR=localhost:7"}, wire.Row{}), "localhost:7", true},
+		"of the rank":        {j([]string{"NCCL_RAS_ADDR=localhost:7"}, wire.Row{Env: []string{"NCCL_RAS_ADDR=localhost:8"}}), "localhost:8", true},
+		"off":                {j([]string{"NCCL_RAS_ENABLE=0", "NCCL_RAS_ADDR=localhost:7"}, wire.Row{}), "", false},
+		"a node of no ranks": {j([]string{"NCCL_RAS_ADDR=localhost:7"}), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, own := tc.job.rasAddr()
+			assert.Equal(t, tc.addr, addr)
+			assert.Equal(t, tc.own, own)
+		})
+	}
+}
+
+// A process of a rank's session is the rank's; one of another host's is not, though it has the same number.
+func TestWorldRankOfAProcess(t *testing.T) {
+	own, err := unix.Getsid(0)
+	require.NoError(t, err)
+	r := &rank{row: wire.Row{Rank: 5}}
+	r.pid.Store(int32(own))
+	j := &running{}
+	j.roster.Store(&roster{rows: []wire.Row{r.row}, ranks: map[int]*rank{5: r}})
+	world := j.worldRank()
+	assert.Equal(t, 5, world(&ras.Rank{Host: "127.0.0.1", PID: os.Getpid()}))
+	assert.Equal(t, -1, world(&ras.Rank{Host: "192.0.2.1", PID: os.Getpid()}))
+	assert.Equal(t, -1, world(&ras.Rank{Host: "nonsense", PID: os.Getpid()}))
+	assert.Equal(t, -1, world(&ras.Rank{Host: "127.0.0.1", PID: 1 << 30}))
+}

@@ -1,0 +1,253 @@
+package nccllog
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// Limits of what is kept of one rank.
+const (
+	mostNames = 64  // of network interfaces or ports
+	mostWarns = 8   // that differ
+	longest   = 400 // bytes of a text
+)
+
+// Facts are what NCCL said of itself in one rank.
+type Facts struct {
+	Library string // "NCCL" or "RCCL", "" where it did not say
+	Version string // "2.30.7", "" likewise
+	Build   string // what it was built for: "cuda13.3"
+	Network string // "IB", "Socket", a plugin's name
+	// Interfaces are the network interfaces that it may use for data, Ports those of RDMA devices.
+	Interfaces []string
+	Ports      []Port
+	Bootstrap  string // the interface by which ranks find each other
+
+	// Size, Nodes and Channels are those of the largest communicator.
+	Size, Nodes, Channels int
+	Via                   Via
+	Used                  []int // numbers of the ports or interfaces that connections go by
+	Up                    bool  // a communicator is made
+	Connected             bool  // and its ranks are connected
+	InitSeconds           float64
+	GPUDirectOff          bool // for some adapter
+
+	last int // the size of the communicator that it spoke of last
+}
+
+// Port is a port of an RDMA device as NCCL names it: "mlx5_0:1", of kind "IB" or "RoCE".
+type Port struct{ Name, Kind string }
+
+// Via is a set of the kinds of connections between ranks.
+type Via uint16
+
+// The kinds.
+const (
+	P2P Via = 1 << iota
+	NVLink
+	SharedMemory
+	Net
+	GDR   // of Net: into GPUs' memory
+	NoGDR // of Net: through the host's
+	NVLS  // NVLink SHARP
+	MNNVL // NVLink between hosts
+	CollNet
+)
+
+// Has reports whether all of some kinds are among them.
+func (v Via) Has(kinds Via) bool { return v&kinds == kinds }
+
+// learn takes up what a line says; false where that is nothing new.
+func (f *Facts) learn(l *Line) (news bool) {
+	text := l.Text
+	switch {
+	case strings.HasPrefix(text, "NCCL version "), strings.HasPrefix(text, "RCCL version "):
+		return f.learnVersion(text)
+	case strings.HasPrefix(text, "Channel "):
+		f.learnChannel(text)
+	case strings.HasPrefix(text, "CollNet "):
+		f.Via |= CollNet
+	case strings.HasPrefix(text, "Connected all "), strings.HasPrefix(text, "Connected NVLS tree"):
+		if strings.Contains(text, "NVLS") {
+			f.Via |= NVLS | NVLink
+		}
+		news, f.Connected = !f.Connected, true
+	case strings.HasPrefix(text, "Using network "):
+		network := clip(text[len("Using network "):])
+		news, f.Network = network != f.Network, network
+	case strings.HasPrefix(text, "Bootstrap"):
+		if _, names, ok := strings.Cut(text, "Using "); ok {
+			f.Bootstrap, _, _ = strings.Cut(clip(strings.TrimSpace(names)), ":")
+		}
+	case strings.HasPrefix(text, "NET/"):
+		return f.learnNet(text)
+	case strings.HasSuffix(text, "Init COMPLETE"):
+		return f.learnUp(text)
+	default:
+		f.learnRest(text)
+	}
+	return news
+}
+
+func (f *Facts) learnVersion(text string) bool {
+	f.Library = text[:4]
+	fields := strings.Fields(strings.TrimLeft(text[len("NCCL version "):], ": "))
+	if len(fields) == 0 {
+		return false
+	}
+	version, build, _ := strings.Cut(clip(fields[0]), "+")
+	version, _, _ = strings.Cut(version, "-") // RCCL's branch
+	news := version != f.Version
+	f.Version, f.Build = version, build
+	return news
+}
+
+// learnChannel reads "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA".
+func (f *Facts) learnChannel(text string) {
+	_, via, ok := strings.Cut(text, " via ")
+	if !ok {
+		return
+	}
+	via, _, _ = strings.Cut(via, " comm ") // RCCL says more
+	kind, rest, _ := strings.Cut(via, "/")
+	switch kind {
+	case "P2P":
+		f.Via |= P2P
+		if strings.HasPrefix(rest, "MNNVL") {
+			f.Via |= MNNVL | NVLink
+		}
+	case "SHM":
+		f.Via |= SharedMemory
+	case "NET":
+		f.learnNetChannel(rest)
+	}
+}
+
+// learnNetChannel reads "IB/0/GDRDMA", "IB/0(3)/GDRDMA/Shared", "AWS Libfabric/1".
+func (f *Facts) learnNetChannel(text string) {
+	f.Via |= Net
+	if strings.Contains(text, "/GDRDMA") {
+		f.Via |= GDR
+	} else {
+		f.Via |= NoGDR
+	}
+	_, number, _ := strings.Cut(text, "/")
+	if n, err := strconv.Atoi(leading(number)); err == nil {
+		f.use(n)
+	}
+}
+
+// leading are the digits at the beginning: of "0(3)" the 0.
+func leading(text string) string {
+	end := 0
+	for end < len(text) && isDigit(text[end]) {
+		end++
+	}
+	return text[:end]
+}
+
+func (f *Facts) use(n int) {
+	for _, known := range f.Used {
+		if known == n {
+			return
+		}
+	}
+	if len(f.Used) < mostNames {
+		f.Used = append(f.Used, n)
+	}
+}
+
+// learnNet reads "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>" and its like.
+func (f *Facts) learnNet(text string) bool {
+	if strings.Contains(text, "GPU Direct RDMA Disabled") {
+		f.GPUDirectOff = true
+		return false
+	}
+	name, list, ok := strings.Cut(text, " : Using ")
+	if !ok {
+		return false
+	}
+	list, _, _ = strings.Cut(list, ";")
+	switch name {
+	case "NET/Socket":
+		f.Interfaces = f.Interfaces[:0]
+		for item := range numberedItems(list) {
+			iface, _, _ := strings.Cut(item, ":")
+			f.Interfaces = append(f.Interfaces, iface)
+		}
+		return true
+	case "NET/IB":
+		f.Ports = f.Ports[:0]
+		for item := range numberedItems(list) {
+			port, kind, _ := strings.Cut(item, "/")
+			kind, _, _ = strings.Cut(kind, "/") // "/SHARP"
+			f.Ports = append(f.Ports, Port{port, kind})
+		}
+	}
+	return false
+}
+
+// numberedItems are the items of "[0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>", as many as are kept.
+func numberedItems(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		n := 0
+		for _, field := range strings.Fields(list) {
+			number, item, ok := strings.Cut(strings.TrimPrefix(field, "["), "]")
+			if _, err := strconv.Atoi(number); !ok || err != nil || item == "" {
+				continue
+			}
+			if n++; n > mostNames || !yield(clip(item)) {
+				return
+			}
+		}
+	}
+}
+
+// learnUp reads "ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 … - Init COMPLETE".
+func (f *Facts) learnUp(text string) bool {
+	size := after(text, " nranks ")
+	f.Size = max(f.Size, size)
+	news := !f.Up || size == 1 && !f.Connected
+	f.Up = true
+	if size == 1 && f.Size == 1 { // has nobody to connect to
+		f.Connected = true
+	}
+	return news
+}
+
+// learnRest reads lines that have their facts inside.
+func (f *Facts) learnRest(text string) {
+	switch {
+	case strings.HasPrefix(text, "comm ") && strings.Contains(text, " nNodes "):
+		f.last = after(text, " nRanks ")
+		if f.last >= f.Size {
+			f.Size, f.Nodes = f.last, after(text, " nNodes ")
+		}
+		if after(text, " MNNVL ") == 1 {
+			f.Via |= MNNVL | NVLink
+		}
+	case strings.Contains(text, " coll channels, "):
+		if n, err := strconv.Atoi(strings.TrimSpace(text[:strings.IndexByte(text, ' ')])); err == nil && (f.last >= f.Size || f.Channels == 0) {
+			f.Channels = n
+		}
+	case strings.HasPrefix(text, "NVLS multicast support is available"), strings.Contains(text, " NVL["): // only NVSwitch has it
+		f.Via |= NVLink
+	case strings.HasPrefix(text, "Init timings"):
+		if _, total, ok := strings.Cut(text, " total "); ok {
+			seconds, _, _ := strings.Cut(total, " ")
+			if s, err := strconv.ParseFloat(seconds, 64); err == nil {
+				f.InitSeconds = max(f.InitSeconds, s)
+			}
+		}
+	}
+}
+
+// after is the number behind a text, 0 where there is none.
+func after(text, what string) int {
+	_, rest, _ := strings.Cut(text, what)
+	n, _ := strconv.Atoi(cmp.Or(leading(rest), "0"))
+	return n
+}
+
+func clip(text string) string { return strings.Clone(text[:min(len(text), longest)]) }

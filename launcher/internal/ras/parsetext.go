@@ -1,0 +1,183 @@
+package ras
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// ParseText reads the answer as text, which NCCL gives since 2.24. Of communicators with which all is well it has their number alone.
+func ParseText(text []byte) (Status, error) {
+	p := textParser{}
+	for line := range strings.Lines(string(text)) {
+		p.line(strings.TrimRight(line, "\r\n"))
+		if len(p.s.Communicators) > mostCommunicators || p.rows > mostRanks {
+			return p.s, errors.New("the answer of NCCL's RAS port is longer than it can be")
+		}
+	}
+	if p.s.Version == "" {
+		return p.s, errors.New("the answer of NCCL's RAS port does not begin with a version")
+	}
+	return p.s, nil
+}
+
+// textParser is where it is in the text.
+type textParser struct {
+	s     Status
+	sizes []int         // of the communicators of each group
+	comm  *Communicator // of which the lines are
+	op    string        // whose counts differ
+	list  *[]Process    // of which the lines are
+	state bool          // the lines are of ranks' states
+	lack  bool          // of ranks that are missing
+	rows  int
+}
+
+func (p *textParser) line(line string) {
+	body, indented := strings.CutPrefix(line, "  ")
+	switch {
+	case strings.HasPrefix(line, "NCCL version ") && p.s.Version == "":
+		version, _, _ := strings.Cut(line[len("NCCL version "):], " ")
+		p.s.Version = short(version)
+	case strings.HasPrefix(line, "#"):
+		p.communicator(line)
+	case line == "INCOMPLETE":
+		p.list, p.comm = &p.s.Missing, nil
+	case line == "DEAD":
+		p.list, p.comm = &p.s.Dead, nil
+	case line == "" || !indented:
+		p.list = nil
+	case p.comm != nil:
+		p.ofCommunicator(strings.TrimLeft(body, " "))
+	case p.list != nil:
+		p.process(body)
+	default:
+		p.row(body)
+	}
+}
+
+// row reads a group: its number, communicators, nodes, ranks per node, ranks per communicator, ranks, status, errors.
+func (p *textParser) row(line string) {
+	f := strings.Fields(line)
+	if len(f) < 8 {
+		return
+	}
+	group, err := strconv.Atoi(f[0])
+	size, err2 := strconv.Atoi(f[4])
+	if err == nil && err2 == nil && group == len(p.sizes) && group < mostCommunicators {
+		p.sizes = append(p.sizes, min(max(size, 0), mostRanks))
+	}
+}
+
+// communicator reads "#0-0 (1234567890abcdef) MISMATCH". One may come several times.
+func (p *textParser) communicator(line string) {
+	p.comm, p.list, p.op, p.state, p.lack = nil, nil, "", false, false
+	number, rest, ok := strings.Cut(line[1:], " (")
+	hash, what, ok2 := strings.Cut(rest, ") ")
+	if !ok || !ok2 {
+		return
+	}
+	hash = "0x" + short(strings.TrimLeft(hash, "0"))
+	p.lack = what == "INCOMPLETE"
+	for i := range p.s.Communicators {
+		if p.s.Communicators[i].Hash == hash {
+			p.comm = &p.s.Communicators[i]
+			return
+		}
+	}
+	c := Communicator{Hash: hash, Named: true}
+	group, _, _ := strings.Cut(number, "-")
+	if n, err := strconv.Atoi(group); err == nil && n >= 0 && n < len(p.sizes) {
+		c.Size = p.sizes[n]
+	}
+	p.s.Communicators = append(p.s.Communicators, c)
+	p.comm = &p.s.Communicators[len(p.s.Communicators)-1]
+}
+
+// ofCommunicator reads what is said of one.
+func (p *textParser) ofCommunicator(line string) {
+	p.rows++
+	if op, ok := strings.CutPrefix(line, "Communicator ranks have different "); ok {
+		op, counts := strings.CutSuffix(op, " operation counts")
+		p.state, p.op = !counts, ""
+		if counts {
+			p.op = short(op)
+		}
+		return
+	}
+	number, rest, ok := strings.Cut(strings.TrimPrefix(line, "Rank "), " ")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 0 {
+		return
+	}
+	if !strings.HasPrefix(line, "Rank ") {
+		if words, ok := strings.CutPrefix(rest, "ranks "); ok {
+			p.tally(n, words)
+		}
+		return
+	}
+	what, who, _ := strings.Cut(" "+rest, " -- ")
+	r := p.rank(n, who)
+	what = strings.TrimPrefix(what, " ")
+	switch {
+	case strings.HasPrefix(what, "reported "):
+		r.Says = short(strings.ToLower(what[len("reported "):]))
+	case strings.HasPrefix(what, "has status "):
+		r.Says = short(what[len("has status "):])
+	case p.op != "":
+		if count, ok := countOf(strings.TrimPrefix(what, "has ")); ok {
+			r.Counts[p.op] = count
+		}
+	case p.lack:
+		r.Missing = true
+	}
+}
+
+// tally reads "have launched up to operation 42" of several ranks.
+func (p *textParser) tally(ranks int, words string) {
+	count, ok := countOf(strings.TrimPrefix(words, "have "))
+	if p.op != "" && ok {
+		p.comm.Tallies = append(p.comm.Tallies, Tally{Op: p.op, Count: count, Ranks: ranks})
+	}
+}
+
+func countOf(text string) (uint64, bool) {
+	if text == "not launched any operations" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "launched up to operation "), 10, 64)
+	return n, err == nil
+}
+
+// rank is one of the communicator's. Who it is reads "GPU 3 managed by process 29778 on node 127.0.0.1".
+func (p *textParser) rank(n int, who string) *Rank {
+	for i := range p.comm.Ranks {
+		if p.comm.Ranks[i].Rank == n {
+			return &p.comm.Ranks[i]
+		}
+	}
+	r := Rank{Rank: n, World: -1, Counts: map[string]uint64{}}
+	if _, rest, ok := strings.Cut(who, " managed by process "); ok {
+		pid, host, _ := strings.Cut(rest, " on node ")
+		r.PID, _ = strconv.Atoi(pid)
+		r.Host = short(host)
+	}
+	p.comm.Ranks = append(p.comm.Ranks, r)
+	return &p.comm.Ranks[len(p.comm.Ranks)-1]
+}
+
+// process reads "Process 29785 on node 127.0.0.1 managing GPU 2".
+func (p *textParser) process(line string) {
+	p.rows++
+	rest, ok := strings.CutPrefix(line, "Process ")
+	if !ok {
+		return
+	}
+	pid, rest, _ := strings.Cut(rest, " on node ")
+	host, gpus, _ := strings.Cut(rest, " managing GPU")
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return
+	}
+	*p.list = append(*p.list, Process{PID: n, Host: short(host), GPUs: short(strings.TrimPrefix(strings.TrimPrefix(gpus, "s"), " "))})
+}

@@ -1,0 +1,45 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// manyWarnings are more than a report has room for.
+func manyWarnings() *NCCL {
+	n := &NCCL{}
+	for i := range 64 {
+		n.Warnings = append(n.Warnings, NCCLWarning{Text: fmt.Sprintf("%d %s", i, strings.Repeat("z", 1000)), Ranks: []int{i, 400}, Times: 2})
+	}
+	return n
+}
+
+func TestReportOfNCCLsWarnings(t *testing.T) {
+	r := Result{
+		Cause: CauseRank, ExitCode: 1, First: &Failure{RankEnd: RankEnd{Rank: 5, PID: 7, Code: 1}, Last: []string{"a", "NCCL WARN mine alone", "b"}},
+		NCCL: &NCCL{Warnings: []NCCLWarning{
+			{Text: "first", Ranks: []int{0, 1, 2}},
+			{Text: "mine alone", Ranks: []int{5}},
+			{Text: "second", Ranks: []int{3}},
+			{Text: "third", Ranks: []int{4}},
+			{Text: "of all", Ranks: []int{3, 5}},
+		}},
+	}
+	assert.Equal(t, `gorun: the program failed (pid 7) after 0s
+  how      exit code 1
+  last     │ a
+           │ NCCL WARN mine alone
+           │ b
+  nccl     [0-2]×3 │ NCCL WARN first
+           [3]×1 │ NCCL WARN second
+           [3,5]×2 │ NCCL WARN of all
+exit 1
+`, r.Report(name), "the first two, and the first of the rank that failed that is not shown already")
+
+	r = Result{Cause: CauseTimeout, ExitCode: 124, NCCL: &NCCL{Warnings: []NCCLWarning{{Text: "x", Ranks: []int{0}}}}}
+	assert.Equal(t, "gorun: the job ran into its deadline (--timeout) after 0s\n  nccl     [0]×1 │ NCCL WARN x\nexit 124\n", r.Report(name))
+	assert.Equal(t, "NCCL 2.30.7 over NVLink P2P, 16 channels [0-7]×8", NCCLSummary{Text: "NCCL 2.30.7 over NVLink P2P, 16 channels", Ranks: []int{0, 1, 2, 3, 4, 5, 6, 7}}.String())
+}

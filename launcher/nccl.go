@@ -1,0 +1,292 @@
+package launcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gorun/env/plan"
+	"gorun/internal/printable"
+	"gorun/launcher/internal/nccllog"
+	"gorun/launcher/internal/ras"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or to log files; nothing of
+// it is changed, held back or left out by that.
+type ncclVoice struct {
+	head *head
+	log  *nccllog.Collector
+
+	mu   sync.Mutex // guards what follows
+	told bool       // in what way ranks communicate
+	// It is told later: settles when ranks are connected, waits when a version came.
+	settles, waits bool
+	said           map[string]bool
+	asked          map[int]bool // nodes, for their adapters
+}
+
+func (v *ncclVoice) listen(h *head) {
+	v.head, v.log = h, nccllog.New(len(h.plan.Load().Ranks))
+	v.said, v.asked = map[string]bool{}, map[int]bool{}
+}
+
+// heard takes what a rank of a node printed.
+func (v *ncclVoice) heard(n *node, rank, stream int, p []byte) {
+	if !v.log.Write(rank, stream, p) {
+		return
+	}
+	v.compareVersions()
+	v.lookAtNetwork(n, rank)
+	switch ready, alone := v.log.Ready(); {
+	case ready:
+		v.tellLater(&v.settles, settleTime)
+	case alone:
+		v.tellLater(&v.waits, versionAlone)
+	}
+}
+
+// How long it is waited for more.
+const (
+	settleTime   = 300 * time.Millisecond // when ranks are connected: one kind of connection comes after the other
+	versionAlone = 2 * time.Second        // when a version came: RCCL begins with it in any case
+)
+
+// tellLater says what is known after a while, unless that began before.
+func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
+	v.mu.Lock()
+	before := *began
+	*began = true
+	v.mu.Unlock()
+	if before {
+		return
+	}
+	v.head.mu.Lock()
+	defer v.head.mu.Unlock()
+	v.head.arm(after, func() {
+		if ready, alone := v.log.Ready(); ready || alone {
+			v.tellSummaries()
+		}
+	})
+}
+
+// tellSummaries says, once, in what way ranks communicate.
+func (v *ncclVoice) tellSummaries() {
+	v.mu.Lock()
+	told := v.told
+	v.told = true
+	v.mu.Unlock()
+	if told {
+		return
+	}
+	for _, s := range v.log.Summaries(v.linked) {
+		if s.Alone {
+			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
+			continue
+		}
+		v.head.settings.detail(job.NCCLSummary{Text: s.Text, Ranks: s.Ranks}.String())
+	}
+}
+
+// linked reports whether a rank's node is known to have GPUs with NVLink between them.
+func (v *ncclVoice) linked(rank int) bool {
+	p := v.head.plan.Load()
+	for _, n := range v.head.nodes {
+		if n.number != p.Ranks[rank].Node {
+			continue
+		}
+		for _, gpu := range n.facts.Machine.GPUs {
+			for _, link := range gpu.Links {
+				if link.Kind == "nvlink" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// warn tells something once.
+func (v *ncclVoice) warn(key, text string) {
+	v.mu.Lock()
+	said := v.said[key]
+	v.said[key] = true
+	v.mu.Unlock()
+	if !said {
+		v.head.settings.tell(text)
+	}
+}
+
+// compareVersions remarks on ranks with different versions, which cannot talk to each other.
+func (v *ncclVoice) compareVersions() {
+	versions := v.log.Versions()
+	if len(versions) < 2 {
+		return
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		list = append(list, fmt.Sprintf("%s in %s%s", name, job.FoldCount(versions[name]), v.onHosts(versions[name])))
+	}
+	v.warn("versions", "ranks have different versions of NCCL, which cannot work together: "+strings.Join(list, ", ")+
+		"; LD_LIBRARY_PATH or the Python environment differs between them")
+}
+
+// onHosts names the nodes of ranks, where the job has several.
+func (v *ncclVoice) onHosts(ranks []int) string {
+	if len(v.head.nodes) < 2 {
+		return ""
+	}
+	p := v.head.plan.Load()
+	var hosts []string
+	for _, rank := range ranks {
+		if name := p.Nodes[p.Ranks[rank].Node].Name; !slices.Contains(hosts, name) {
+			hosts = append(hosts, name)
+		}
+	}
+	return " (" + job.FoldHosts(hosts) + ")"
+}
+
+// lookAtNetwork judges the network that a rank uses: sockets are slow where there is better, and where gorun named an
+// interface another one is a mistake.
+func (v *ncclVoice) lookAtNetwork(n *node, rank int) {
+	f, ok := v.log.Facts(rank)
+	if !ok || len(v.head.nodes) < 2 {
+		return
+	}
+	if named := v.interfaceNamed(rank); named != "" && len(f.Interfaces) > 0 && !slices.Contains(f.Interfaces, named) {
+		v.warn("interface "+n.name, fmt.Sprintf("NCCL uses %s on %s, not %s by which the other hosts reach it: the program or an nccl.conf sets NCCL_SOCKET_IFNAME",
+			strings.Join(f.Interfaces[:min(len(f.Interfaces), 4)], ", "), n.name, named))
+	}
+	if f.Network != "Socket" {
+		return
+	}
+	v.mu.Lock()
+	asked := v.asked[n.number]
+	v.asked[n.number] = true
+	v.mu.Unlock()
+	if !asked {
+		_ = n.link.Send(&wire.Adapters{}) // or it is lost, which others notice
+	}
+}
+
+// interfaceNamed is the network interface that gorun named to NCCL in a rank; "" is none, or the user did.
+func (v *ncclVoice) interfaceNamed(rank int) string {
+	p := v.head.plan.Load()
+	if rank >= len(p.Ranks) {
+		return ""
+	}
+	find := func(list []plan.Variable) *plan.Variable {
+		if i := slices.IndexFunc(list, func(x plan.Variable) bool { return x.Name == "NCCL_SOCKET_IFNAME" }); i >= 0 {
+			return &list[i]
+		}
+		return nil
+	}
+	set := find(p.Ranks[rank].Env)
+	if set == nil {
+		set = find(p.CommonOf(p.Ranks[rank].Node))
+	}
+	if set == nil || set.Origin != plan.Gorun {
+		return ""
+	}
+	name, exact := strings.CutPrefix(set.Value, "=")
+	if !exact || strings.Contains(name, ",") {
+		return ""
+	}
+	return name
+}
+
+// adapters hears which ports a node has on which NCCL uses sockets.
+func (v *ncclVoice) adapters(n *node, m wire.Adapters) {
+	if len(m.RDMA) == 0 {
+		return
+	}
+	ports := m.RDMA[:min(len(m.RDMA), 4)]
+	for i := range ports {
+		ports[i] = printable.Text(ports[i])
+	}
+	text := strings.Join(ports, ", ")
+	if rest := len(m.RDMA) - len(ports); rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; -x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found", n.name, text))
+}
+
+// end says what could not be said before: not all ranks told that they were connected.
+func (v *ncclVoice) end() { v.tellSummaries() }
+
+// result is what was heard; nil: nothing.
+func (v *ncclVoice) result() *job.NCCL {
+	var r job.NCCL
+	for _, s := range v.log.Summaries(v.linked) {
+		r.Summaries = append(r.Summaries, job.NCCLSummary{Text: printable.Text(s.Text), Ranks: s.Ranks, InitSeconds: s.InitSeconds})
+	}
+	for _, w := range v.log.Warnings() {
+		r.Warnings = append(r.Warnings, job.NCCLWarning{Text: printable.Text(w.Text), Ranks: w.Ranks, Times: w.Times})
+	}
+	if len(r.Summaries)+len(r.Warnings) == 0 {
+		return nil
+	}
+	return &r
+}
+
+// wireRAS is what a node's agent heard from NCCL's RAS.
+type wireRAS struct {
+	node *node
+	text []byte
+}
+
+// rasFindings say what is remarkable in what NCCL answered on the nodes.
+func (h *head) rasFindings(answers []wireRAS) []string {
+	var list []ras.Status
+	for _, a := range answers {
+		var s ras.Status
+		if len(a.text) == 0 || json.Unmarshal(a.text, &s) != nil {
+			continue
+		}
+		list = append(list, s)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	all := ras.Merge(list)
+	all.Place(h.rankOf)
+	p := h.plan.Load()
+	view := ras.View{World: len(p.Ranks)}
+	if len(h.nodes) > 1 {
+		view.Host = func(rank int) string {
+			if rank >= len(p.Ranks) {
+				return ""
+			}
+			return p.Nodes[p.Ranks[rank].Node].Name
+		}
+	}
+	return printables(all.Findings(view))
+}
+
+// rankOf tells the rank of a process by its node's address and its number, -1 if it is none that is known.
+func (h *head) rankOf(r *ras.Rank) int {
+	addr, err := netip.ParseAddr(r.Host)
+	if err != nil {
+		return -1
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.plan.Load()
+	for _, n := range h.nodes {
+		if !n.hasAddress(addr.Unmap().String()) {
+			continue
+		}
+		for _, rank := range p.Nodes[n.number].Ranks {
+			if h.sup.PID(rank) == r.PID {
+				return rank
+			}
+		}
+	}
+	return -1
+}

@@ -1,0 +1,163 @@
+package launcher_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env"
+	"gorun/launcher"
+	"gorun/launcher/internal/ras/rastest"
+	"gorun/launcher/job"
+	"gorun/rendezvous/tcpstore"
+)
+
+// speakLikeNCCL prints the lines of a recorded log that are this rank's, and does what else its arguments say: rank 1 fails when all
+// have printed theirs.
+func speakLikeNCCL(r env.Rank) {
+	log, err := os.Open(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	mine := fmt.Sprintf("%d ", r.Rank)
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text()+" ", mine); ok {
+			fmt.Println(strings.TrimSuffix(text, " "))
+		}
+	}
+	if len(os.Args) < 3 {
+		return
+	}
+	store, err := tcpstore.Dial(context.Background(), r.Store)
+	if err == nil {
+		err = store.Set(context.Background(), fmt.Sprint("printed ", r.Rank), nil)
+	}
+	for rank := range r.WorldSize {
+		if err == nil {
+			err = store.Wait(context.Background(), fmt.Sprint("printed ", rank))
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	if r.Rank == 1 {
+		os.Exit(3)
+	}
+	select {}
+}
+
+// speaking is a job whose ranks print a recorded log of NCCL's.
+func speaking(s launcher.Spec, log string, args ...string) launcher.Spec {
+	s.Apps[0].Args = append([]string{"internal/nccllog/testdata/" + log}, args...)
+	return s
+}
+
+// notices collects what there is to tell of NCCL: behind a minus what only those hear who asked for more.
+type notices struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notices) option() launcher.Option {
+	return launcher.WithNotices(func(notice launcher.Notice) string {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !strings.Contains(notice.Text, "CCL") {
+			return ""
+		}
+		if notice.Detail {
+			notice.Text = "- " + notice.Text
+		}
+		n.list = append(n.list, notice.Text)
+		return ""
+	})
+}
+
+func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
+	for _, tc := range []struct {
+		log   string
+		ranks int
+		want  []string
+	}{
+		{"nvlink.log", 4, []string{"- NCCL 2.30.7 over NVLink P2P with NVLS, 24 channels [0-3]×4"}},
+		{"infiniband.log", 4, []string{"- NCCL 2.30.7 over P2P and InfiniBand (mlx5_[0-1], GPUDirect RDMA), 16 channels [0-3]×4"}},
+		{"rccl.log", 2, []string{"- RCCL 2.22.3 over P2P, 56 channels [0-1]×2"}},
+		{"alone.log", 2, []string{"- NCCL 2.30.7 (-x NCCL_DEBUG=INFO has it say over what)"}},
+	} {
+		t.Run(tc.log, func(t *testing.T) {
+			var said notices
+			r, stdout, _ := run(t, speaking(spec("nccl", tc.ranks), tc.log), said.option())
+			require.Zero(t, r.ExitCode)
+			require.Len(t, said.list, 1)
+			assert.Equal(t, tc.want, said.list)
+			log, err := os.ReadFile("internal/nccllog/testdata/" + tc.log)
+			require.NoError(t, err)
+			assert.Equal(t, strings.Count(string(log), "\n"), strings.Count(stdout.String(), "\n"), "every line is shown")
+			require.NotNil(t, r.NCCL)
+			assert.Len(t, r.NCCL.Summaries, 1)
+		})
+	}
+}
+
+func TestDifferentVersionsAreRemarkedOn(t *testing.T) {
+	var said notices
+	r, _, _ := run(t, speaking(spec("nccl", 2), "versions.log"), said.option())
+	require.Zero(t, r.ExitCode)
+	assert.Contains(t, said.list, "ranks have different versions of NCCL, which cannot work together: NCCL 2.26.2 in [1]×1, NCCL 2.30.7 in [0]×1; "+
+		"LD_LIBRARY_PATH or the Python environment differs between them")
+}
+
+func TestWarningsOfNCCLAreInTheReport(t *testing.T) {
+	r, _, _ := run(t, speaking(spec("nccl", 2), "sockets.log", "fail"))
+	require.Equal(t, 3, r.ExitCode)
+	report := launcher.Explain(r)
+	assert.Regexp(t, `(?m)^  nccl     \[0-1\]×2 │ NCCL WARN socketProgress: Connection closed by remote peer n2<4[01]123>$`, report)
+	assert.Equal(t, 1, strings.Count(report, "Call to connect returned"), "what stands among its last lines is not repeated")
+}
+
+func TestNCCLIsAskedOnAHang(t *testing.T) {
+	answer, err := os.ReadFile("internal/ras/testdata/behind.json")
+	require.NoError(t, err)
+	server := rastest.Server{JSON: string(answer)}
+	s := spec("wait", 4)
+	s.HangTimeout = 20 * time.Millisecond
+	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true})
+	r, _, _ := run(t, s)
+	assert.Equal(t, job.ExitTimeout, r.ExitCode)
+	require.NotNil(t, r.Hang)
+	assert.Equal(t, []string{"rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
+	assert.Contains(t, launcher.Explain(r), "\n  NCCL: rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42\nexit 124\n")
+	assert.Equal(t, int32(2), server.Asked.Load(), "twice: whether anything goes on")
+}
+
+func TestNCCLIsAskedOnAHangOfSeveralNodes(t *testing.T) {
+	answer, err := os.ReadFile("internal/ras/testdata/stopped.json")
+	require.NoError(t, err)
+	server := rastest.Server{JSON: string(answer)}
+	s := nodes("wait")
+	s.HangTimeout, s.Grace = time.Second, time.Second
+	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true})
+	r, _, _ := run(t, s, agents(t, nil))
+	require.NotNil(t, r.Hang)
+	assert.Equal(t, []string{"1 of 4 ranks does not answer: [2]", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
+}
+
+// NCCL that was told to serve nobody is not asked.
+func TestNCCLWithoutRASIsNotAsked(t *testing.T) {
+	server := rastest.Server{JSON: "{}"}
+	s := spec("wait", 1)
+	s.HangTimeout = 20 * time.Millisecond
+	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true}, job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
+	r, _, _ := run(t, s)
+	require.NotNil(t, r.Hang)
+	assert.Empty(t, r.Hang.NCCL)
+	assert.Zero(t, server.Asked.Load())
+}
