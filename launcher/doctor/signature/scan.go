@@ -92,9 +92,11 @@ func ordered(found []Finding) []Finding {
 
 // label is what stands before a rank's line: PyTorch's "[rank3]: " and torchrun's "[default3]:", gorun's "[ 3] " and "[ 3]!", mpirun's
 // "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", and "3 | ".
-var label = sync.OnceValue(func() *regexp.Regexp {
+var label = sync.OnceValue(compileLabel)
+
+func compileLabel() *regexp.Regexp {
 	return regexp.MustCompile(`^ *(?:\[(?:rank|default)(\d{1,7})\]: ?|\[ *(\d{1,7})\][ !]|\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
-})
+}
 
 // WithoutRank takes off what launchers and PyTorch put before a rank's line. The rank is -1 where none is named.
 func WithoutRank(line string) (rank int, text string) {
