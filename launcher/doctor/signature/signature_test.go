@@ -42,6 +42,12 @@ func TestEmbeddedFilesCanBeRead(t *testing.T) {
 		assert.NotRegexp(t, `[.]$`, s.Means, s.ID)
 		assert.NotRegexp(t, `[.]$`, s.Hint, s.ID)
 		assert.LessOrEqual(t, len(s.Means), 90, s.ID)
+		m := Match{Signature: &s}
+		assert.LessOrEqual(t, len(m.Advice()), 330, s.ID)
+		for _, text := range []string{s.Cause, s.Check, s.Fix} {
+			assert.GreaterOrEqual(t, len(m.Text(text)), 8, "%s: nothing is left of %s", s.ID, text)
+			assert.Regexp(t, `^["A-Za-z0-9#./*-]`, m.Text(text), s.ID)
+		}
 	}
 }
 
