@@ -182,7 +182,7 @@ func (h *head) explain(f *job.Failure) {
 	last := f.Last
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
 	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
-		f.Hint = diagnosis.HintOf(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.othersLast(f.Rank))
+		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.othersLast(f.Rank))
 	}
 	switch l := h.plan.Load().Logs; {
 	case l == nil || !l.Files() || h.plan.Load().Ranks[f.Rank].Spawned:

@@ -32,7 +32,7 @@ func (a *asked) text(width int) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		follows := f.Kind != signature.Cause && a.found[0].Kind == signature.Cause
+		follows := (f.Kind == signature.Symptom || f.Kind == signature.Victim) && a.found[0].Kind == signature.Cause
 		writeFinding(&b, f, width, follows)
 	}
 	return b.String()
@@ -45,6 +45,8 @@ func kindWords(kind signature.Kind) string {
 		return "; the line leaves the cause open"
 	case signature.Victim:
 		return "; it follows from another's failure"
+	case signature.Remark:
+		return "; no failure by itself"
 	}
 	return ""
 }

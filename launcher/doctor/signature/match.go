@@ -26,12 +26,23 @@ func Best(line string) (Match, bool) {
 	return found[0], true
 }
 
-// Advice is the one line that a failure report has room for.
+// longestAdvice is how long a text is that is not cut to its first sentence, in bytes.
+const longestAdvice = 160
+
+// Advice is the one line that a failure report has room for: the hint, or what fixes it, of a long one the first sentence. It begins
+// small, as one of a list, and has no full stop.
 func (m Match) Advice() string {
 	if m.Hint != "" {
 		return m.Text(m.Hint)
 	}
-	return m.Text(m.Fix)
+	text := m.Text(m.Fix)
+	if first, _, more := strings.Cut(text, ". "); more && len(text) > longestAdvice {
+		text = first
+	}
+	if len(text) > 1 && text[:2] != strings.ToUpper(text[:2]) { // no NCCL or MPI
+		text = strings.ToLower(text[:1]) + text[1:]
+	}
+	return strings.TrimSuffix(text, ".")
 }
 
 // Text fills in what the line held, and leaves out the marks of commands.

@@ -108,7 +108,7 @@ func (p *fileParser) set(key, value string) error {
 	case "kind":
 		at := slices.Index(kindNames[:], value)
 		if at < 0 {
-			return fmt.Errorf("%q is no kind: it is cause, symptom or victim", value)
+			return fmt.Errorf("%q is no kind: it is cause, symptom, victim or remark", value)
 		}
 		s.Kind = Kind(at)
 	case "see":

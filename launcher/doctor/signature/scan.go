@@ -29,7 +29,7 @@ const longestShown = 500
 const mostRanks = 1 << 16
 
 // Scan reads a text of any length and returns what occurs in it: causes first, then symptoms, then what follows from others'
-// failures, each by the place where it occurs first. A line that fits several signatures counts for the most telling alone.
+// failures, then remarks, each by the place where it occurs first. A line that fits several signatures counts for the most telling alone.
 // lines is how many lines were read. Only the first bytes of a very long line are looked at.
 func Scan(r io.Reader) (found []Finding, lines int, err error) {
 	at := map[string]int{} // the index in found
@@ -91,11 +91,11 @@ func ordered(found []Finding) []Finding {
 }
 
 // label is what stands before a rank's line: PyTorch's "[rank3]: " and torchrun's "[default3]:", gorun's "[ 3] " and "[ 3]!", mpirun's
-// "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", and "3 | ".
+// "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and what gorun's report puts before a rank's last lines.
 var label = sync.OnceValue(compileLabel)
 
 func compileLabel() *regexp.Regexp {
-	return regexp.MustCompile(`^ *(?:\[(?:rank|default)(\d{1,7})\]: ?|\[ *(\d{1,7})\][ !]|\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
+	return regexp.MustCompile(`^ *(?:(?:error|last)? +│ |\[(?:rank|default)(\d{1,7})\]: ?|\[ *(\d{1,7})\][ !]|\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
 }
 
 // WithoutRank takes off what launchers and PyTorch put before a rank's line. The rank is -1 where none is named.
@@ -106,7 +106,9 @@ func WithoutRank(line string) (rank int, text string) {
 		if groups == nil {
 			return rank, line
 		}
-		rank, _ = strconv.Atoi(strings.Join(groups[1:], "")) // one of them is digits, the others are empty
+		if digits := strings.Join(groups[1:], ""); digits != "" { // one of them at most is not empty
+			rank, _ = strconv.Atoi(digits)
+		}
 		line = line[len(groups[0]):]
 	}
 }

@@ -77,6 +77,8 @@ func TestWithoutRank(t *testing.T) {
 		"[ 3]!text":                {3, "text"},
 		"[1,0]<stderr>:text":       {0, "text"},
 		"[5]<stdout>: text":        {5, "text"},
+		"  error    │   File":      {-1, "  File"},
+		"           │ [rank3]: x":  {3, "x"},
 		"text":                     {-1, "text"},
 		"[node1:123] x":            {-1, "[node1:123] x"},
 		"1234567890: x":            {-1, "1234567890: x"},

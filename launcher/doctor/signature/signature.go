@@ -18,11 +18,12 @@ type Kind uint8
 // The kinds, the most telling first.
 const (
 	Cause   Kind = iota // the line names what went wrong
-	Symptom             // something went wrong, and the line leaves open what; or it is a remark
+	Symptom             // something went wrong, and the line leaves open what
 	Victim              // the line follows from the failure of another process
+	Remark              // the line tells of no failure, but of something that may explain one, or slowness
 )
 
-var kindNames = [...]string{"cause", "symptom", "victim"}
+var kindNames = [...]string{"cause", "symptom", "victim", "remark"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -202,7 +202,7 @@ func TestParseProblems(t *testing.T) {
 		"a\n  family\n":               "x:2: family has no value",
 		"a\n  family F\n  family F\n": "x:3: family is there twice",
 		"a\n  colour red\n":           "x:2: \"colour\" is no key of a record",
-		"a\n  kind big\n":             "x:2: \"big\" is no kind: it is cause, symptom or victim",
+		"a\n  kind big\n":             "x:2: \"big\" is no kind: it is cause, symptom, victim or remark",
 		"a\n  line x\n    y\n":        "x:3: \"y\" goes on with nothing: only a text may",
 		"a\n  signal x\n":             "x:2: \"x\" is no number from 0 to 255",
 		"a\n  status 256\n":           "x:2: \"256\" is no number from 0 to 255",

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 
 	"gorun/internal/testneeds"
 )
+
+// hintOf is the hint for lines alone.
+func hintOf(lines []string) string { return Hint(lines, 0, 0, maps.All(map[int][]string{})) }
 
 func lines(text string) []string { return strings.Split(strings.Trim(text, "\n"), "\n") }
 
@@ -74,7 +78,7 @@ func FuzzClean(f *testing.F) {
 		require.False(t, strings.ContainsFunc(got, unicode.IsControl), "%q", got)
 		_, _ = PythonTraceback(strings.Split(line, "\n"))
 		_, _ = GoPanic(strings.Split(line, "\n"))
-		require.False(t, strings.ContainsFunc(Hint(strings.Split(line, "\n")), unicode.IsControl))
+		require.False(t, strings.ContainsFunc(hintOf(strings.Split(line, "\n")), unicode.IsControl))
 	})
 }
 
@@ -320,7 +324,7 @@ func TestHint(t *testing.T) {
 		"":                                 "",
 		": cannot open shared object file": "",
 	} {
-		got := Hint(strings.Split(text, "\n"))
+		got := hintOf(strings.Split(text, "\n"))
 		if want == "" {
 			require.Empty(t, got, text)
 			continue
@@ -331,10 +335,10 @@ func TestHint(t *testing.T) {
 
 func TestHintNamesWhereThereIsMore(t *testing.T) {
 	require.Equal(t, "this Python has no module torch: activate the environment that has it, or name its interpreter in GORUN_PYTHON (gorun explain python-missing-module)",
-		Hint([]string{"ModuleNotFoundError: No module named 'torch'"}))
+		hintOf([]string{"ModuleNotFoundError: No module named 'torch'"}))
 }
 
-func TestHintOf(t *testing.T) {
+func TestHintOfARank(t *testing.T) {
 	const (
 		cause   = "OSError: [Errno 24] Too many open files: 'x'"
 		symptom = "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error."
@@ -352,13 +356,14 @@ func TestHintOf(t *testing.T) {
 		"a victim alone":                       {own: []string{victim}, others: [][]string{{victim}}, want: "a rank that closed its connection may have ended early"},
 		"a victim that says nothing":           {own: []string{silent}, others: [][]string{{"hello"}}},
 		"a victim is no way in which it ended": {own: []string{silent}, status: 137},
+		"a remark":                             {own: []string{"node1:17:45 [0] NCCL INFO Using network Socket", "ValueError: x"}},
 		"a symptom of its own":                 {own: []string{symptom}, others: [][]string{{cause}}, want: "-x NCCL_DEBUG=WARN"},
 		"a signal":                             {own: []string{"hello"}, signal: 7, want: "df -h /dev/shm"},
 		"a status":                             {status: 139, want: "-x PYTHONFAULTHANDLER=1"},
 		"somebody's SIGKILL":                   {signal: 9},
 		"any status":                           {status: 1, own: []string{"ValueError: x"}},
 	} {
-		got := HintOf(c.own, c.status, c.signal, slices.All(c.others))
+		got := Hint(c.own, c.status, c.signal, slices.All(c.others))
 		if c.want == "" {
 			require.Empty(t, got, name)
 			continue
