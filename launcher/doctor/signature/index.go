@@ -59,10 +59,11 @@ func (x *index) find(line string) []Match {
 	}
 	low := lower(line)
 	var candidates []place
+	var seen []uint32
 	for i := 0; i+4 <= len(low); i++ {
 		gram := gramOf(low, i)
-		if h := hash(gram); x.maybe[h>>6]&(1<<(h&63)) != 0 {
-			candidates = append(candidates, x.grams[gram]...)
+		if h := hash(gram); x.maybe[h>>6]&(1<<(h&63)) != 0 && !slices.Contains(seen, gram) {
+			candidates, seen = append(candidates, x.grams[gram]...), append(seen, gram)
 		}
 	}
 	if candidates == nil {

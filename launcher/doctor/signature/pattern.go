@@ -164,13 +164,16 @@ func wholeNumbers(low string, from, to int) bool {
 	return !(from > 0 && isDigit(low[from]) && isDigit(low[from-1])) && !(to < len(low) && isDigit(low[to-1]) && isDigit(low[to]))
 }
 
+// longestWord is how many bytes a word may have, which bounds what a hostile line costs.
+const longestWord = 300
+
 // wordAfter is how long the word or number is with which text begins, up to the literal that has to follow.
 func wordAfter(text, next string, number bool) int {
 	most := 0
-	for most < len(text) && fits(text[most], number) {
+	for most <= longestWord && most < len(text) && fits(text[most], number) {
 		most++
 	}
-	if most == 0 || !number && text[0] == '-' { // which a command would take for an option
+	if most == 0 || most > longestWord || !number && text[0] == '-' { // which a command would take for an option
 		return 0
 	}
 	if number || next == "" {
@@ -190,10 +193,10 @@ func wordAfter(text, next string, number bool) int {
 // wordBefore is the word or number with which text ends.
 func wordBefore(text string, number bool) string {
 	from := len(text)
-	for from > 0 && fits(text[from-1], number) {
+	for len(text)-from <= longestWord && from > 0 && fits(text[from-1], number) {
 		from--
 	}
-	if from < len(text) && !number && text[from] == '-' {
+	if len(text)-from > longestWord || from < len(text) && !number && text[from] == '-' {
 		return ""
 	}
 	return text[from:]

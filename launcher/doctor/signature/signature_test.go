@@ -117,6 +117,8 @@ func TestValues(t *testing.T) {
 		"version `GLIBC_2.38' not found (required by ./m)":               {"loader-glibc", "the program needs GLIBC_2.38, newer"},
 		"version `FOO_2' not found (required by ./m)":                    {"", ""},
 		"NVRM: Xid (PCI:0000:1a:00): 790, x":                             {"", ""},
+		strings.Repeat("x", 301) + ": cannot open shared object file":    {"", ""},
+		"undefined symbol: " + strings.Repeat("x", 301):                  {"", ""},
 	} {
 		m, ok := Best(line)
 		if want.id == "" {
