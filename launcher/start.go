@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"path"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -178,12 +180,10 @@ func (h *head) result() job.Result {
 func (h *head) explain(f *job.Failure) {
 	exit, _ := h.sup.Exit(f.Rank)
 	f.Last = h.lastLines(f.Rank, exit.Last)
-	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
-		f.Hint = diagnosis.Hint(f.Last)
-	}
+	last := f.Last
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
-	if f.Hint == "" {
-		f.Hint = diagnosis.Hint(f.Traceback)
+	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
+		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.othersLast(f.Rank))
 	}
 	switch l := h.plan.Load().Logs; {
 	case l == nil || !l.Files() || h.plan.Load().Ranks[f.Rank].Spawned:
@@ -191,6 +191,21 @@ func (h *head) explain(f *job.Failure) {
 		f.Log = l.Base
 	default:
 		f.Log = path.Join(h.plan.Load().LogsOf(h.plan.Load().Ranks[f.Rank].Node).Dir, strconv.Itoa(h.plan.Load().Ranks[f.Rank].LocalRank))
+	}
+}
+
+// othersLast are the last lines of all ranks but one.
+func (h *head) othersLast(but int) iter.Seq2[int, []string] {
+	return func(yield func(int, []string) bool) {
+		for rank := range h.plan.Load().Ranks {
+			if rank == but {
+				continue
+			}
+			exit, _ := h.sup.Exit(rank)
+			if last := h.lastLines(rank, exit.Last); last != nil && !yield(rank, last) {
+				return
+			}
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package diagnosis
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,9 @@ import (
 
 	"gorun/internal/testneeds"
 )
+
+// hintOf is the hint for lines alone.
+func hintOf(lines []string) string { return Hint(lines, 0, 0, maps.All(map[int][]string{})) }
 
 func lines(text string) []string { return strings.Split(strings.Trim(text, "\n"), "\n") }
 
@@ -73,7 +78,7 @@ func FuzzClean(f *testing.F) {
 		require.False(t, strings.ContainsFunc(got, unicode.IsControl), "%q", got)
 		_, _ = PythonTraceback(strings.Split(line, "\n"))
 		_, _ = GoPanic(strings.Split(line, "\n"))
-		require.False(t, strings.ContainsFunc(Hint(strings.Split(line, "\n")), unicode.IsControl))
+		require.False(t, strings.ContainsFunc(hintOf(strings.Split(line, "\n")), unicode.IsControl))
 	})
 }
 
@@ -310,7 +315,7 @@ func TestHint(t *testing.T) {
 		"libgomp: Thread creation failed: Resource temporarily unavailable":                       "ulimit -Su",
 		"RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.":                 "df -h /dev/shm",
 		"RuntimeError: unable to write to file </torch_1_2_3>: No space left on device (28)":      "df -h /dev/shm",
-		"OSError: [Errno 28] No space left on device: '/home/u/x'":                                "",
+		"OSError: [Errno 28] No space left on device: '/home/u/x'":                                "df -h and quota -s show what is full",
 		"ncclSystemError: System call (e.g. socket, malloc) or external library call failed":      "-x NCCL_DEBUG=WARN",
 		"ModuleNotFoundError: No module named 'a'\nsomething\nOSError: Too many open files\nlast": "ulimit -Sn",
 		"[cli_0]: write_line error; fd=3 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\nsystem msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to PMI_fd": "--pmi-port does without it",
@@ -319,12 +324,51 @@ func TestHint(t *testing.T) {
 		"":                                 "",
 		": cannot open shared object file": "",
 	} {
-		got := Hint(strings.Split(text, "\n"))
+		got := hintOf(strings.Split(text, "\n"))
 		if want == "" {
 			require.Empty(t, got, text)
 			continue
 		}
 		require.Contains(t, got, want, text)
+	}
+}
+
+func TestHintNamesWhereThereIsMore(t *testing.T) {
+	require.Equal(t, "this Python has no module torch: activate the environment that has it, or name its interpreter in GORUN_PYTHON (gorun explain python-missing-module)",
+		hintOf([]string{"ModuleNotFoundError: No module named 'torch'"}))
+}
+
+func TestHintOfARank(t *testing.T) {
+	const (
+		cause   = "OSError: [Errno 24] Too many open files: 'x'"
+		symptom = "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error."
+		victim  = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2531"
+		silent  = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"
+	)
+	for name, c := range map[string]struct {
+		own            []string
+		status, signal int
+		others         [][]string
+		want           string
+	}{
+		"a cause before all that follows":      {own: []string{cause, symptom, victim}, want: "ulimit -Sn"},
+		"a victim beside a cause":              {own: []string{victim}, others: [][]string{{"hello"}, {symptom}, {"x", cause}}, want: "rank 2: ulimit -Sn"},
+		"a victim alone":                       {own: []string{victim}, others: [][]string{{victim}}, want: "a rank that closed its connection may have ended early"},
+		"a victim that says nothing":           {own: []string{silent}, others: [][]string{{"hello"}}},
+		"a victim is no way in which it ended": {own: []string{silent}, status: 137},
+		"a remark":                             {own: []string{"node1:17:45 [0] NCCL INFO Using network Socket", "ValueError: x"}},
+		"a symptom of its own":                 {own: []string{symptom}, others: [][]string{{cause}}, want: "-x NCCL_DEBUG=WARN"},
+		"a signal":                             {own: []string{"hello"}, signal: 7, want: "df -h /dev/shm"},
+		"a status":                             {status: 139, want: "-x PYTHONFAULTHANDLER=1"},
+		"somebody's SIGKILL":                   {signal: 9},
+		"any status":                           {status: 1, own: []string{"ValueError: x"}},
+	} {
+		got := Hint(c.own, c.status, c.signal, slices.All(c.others))
+		if c.want == "" {
+			require.Empty(t, got, name)
+			continue
+		}
+		require.True(t, strings.HasPrefix(got, c.want), "%s: %s", name, got)
 	}
 }
 

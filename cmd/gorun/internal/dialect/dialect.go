@@ -38,6 +38,7 @@ type Dialect struct {
 	subcommands      bool          // the first word may be one
 	serves           bool          // there is no program: gorun serves a store for others
 	tokens           bool          // there is no program: gorun makes a token
+	explains         bool          // there is no program: gorun says what errors mean
 	shows            bool          // there is no program: gorun shows a machine
 	checks           bool          // gorun looks at hosts; a program may be named
 	benches          bool          // the program is gorun's own, which measures
@@ -258,7 +259,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "sbatch", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "explain", "sbatch", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -274,6 +275,8 @@ func subcommand(name string) *command {
 		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
 	case "bench":
 		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
+	case "explain":
+		return &command{name, "say what an error means: of a text, a log file, an exit code", Explain.parse}
 	case "sbatch":
 		return &command{name, "write a batch script for Slurm and submit it", Sbatch().parse}
 	case "token":
@@ -281,7 +284,7 @@ func subcommand(name string) *command {
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, hosts, store, token, topo, bench and sbatch too", helpCommand}
+		return &command{name, "print help, of launch, hosts, store, token, topo, bench, explain and sbatch too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -312,12 +315,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Sbatch(), Token} {
+	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Explain, Sbatch(), Token} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, bench and sbatch", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, bench, explain and sbatch", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

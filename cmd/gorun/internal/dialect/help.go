@@ -79,6 +79,9 @@ func (d *Dialect) exitCodes() []example {
 
 // synopsis is the shape of a command line.
 func (d *Dialect) synopsis() string {
+	if d.explains {
+		return d.Name + " [options] TEXT|FILE|ID|-"
+	}
 	if d.serves || d.shows {
 		return d.Name + " [options]"
 	}

@@ -16,19 +16,20 @@ type Action uint8
 
 // The actions.
 const (
-	Run        Action = iota // run the job of Invocation.Spec
-	DryRun                   // print its plan and stop
-	Help                     // print Invocation.Dialect.Help()
-	Version                  // print the version
-	Completion               // print Invocation.Dialect.Completion(Invocation.Shell)
-	Serve                    // serve the store of Invocation.Store alone
-	Show                     // show the machine of Invocation.Topo
-	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
-	HostsCheck               // look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
-	MakeToken                // write a new token to the file Invocation.Wished, "" is standard output
-	Agent                    // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
-	BenchRank                // measure as one rank what Invocation.Wished says
-	Submit                   // submit the batch job of Invocation.Batch
+	Run           Action = iota // run the job of Invocation.Spec
+	DryRun                      // print its plan and stop
+	Help                        // print Invocation.Dialect.Help()
+	Version                     // print the version
+	Completion                  // print Invocation.Dialect.Completion(Invocation.Shell)
+	Serve                       // serve the store of Invocation.Store alone
+	Show                        // show the machine of Invocation.Topo
+	AskNVML                     // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
+	HostsCheck                  // look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
+	MakeToken                   // write a new token to the file Invocation.Wished, "" is standard output
+	Agent                       // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
+	BenchRank                   // measure as one rank what Invocation.Wished says
+	Submit                      // submit the batch job of Invocation.Batch
+	ExplainErrors               // say what Invocation.Explain asks about
 )
 
 // Invocation is a command line that was understood.
@@ -41,6 +42,8 @@ type Invocation struct {
 	Store StoreServer
 	// Topo is what to show, with Show.
 	Topo TopoWish
+	// Explain is what is asked about errors, with ExplainErrors.
+	Explain ExplainWish
 	// Bench is what to measure, with Run and DryRun: the program of Spec is then to be filled in. Nil: a job.
 	Bench *BenchWish
 	// Batch is the job to submit, with Submit and DryRun. Nil: no batch job.

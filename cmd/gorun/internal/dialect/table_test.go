@@ -24,8 +24,8 @@ import (
 // dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun, Launch}
 
-// allDialects are those, and those of gorun hosts, gorun store, gorun topo and gorun bench.
-var allDialects = append(slices.Clone(dialects), Hosts, Store, Topo, Bench)
+// allDialects are those, and those of gorun hosts, gorun store, gorun topo, gorun bench and gorun explain.
+var allDialects = append(slices.Clone(dialects), Hosts, Store, Topo, Bench, Explain)
 
 func TestRowsAreComplete(t *testing.T) {
 	for _, d := range allDialects {
@@ -63,7 +63,7 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
 					continue // TestLettersOfLaunchers
 				}
-				if (d == Topo || d == Bench || d == Hosts) && other != o {
+				if (d == Topo || d == Bench || d == Hosts || d == Explain) && other != o {
 					require.Equal(t, other.TakesValue(), o.TakesValue(), o.Names[0])
 					continue
 				}

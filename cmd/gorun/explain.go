@@ -1,0 +1,202 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher/doctor/signature"
+	"gorun/launcher/job"
+)
+
+// exitUnknown is gorun explain's for a text of which nothing is known.
+const exitUnknown = 1
+
+// explainErrors does what a command line of gorun explain asks for and returns the exit code.
+func explainErrors(inv dialect.Invocation, stdin io.Reader, stdout, stderr io.Writer) int {
+	if inv.Explain.List {
+		return listErrors(inv, stdout, stderr)
+	}
+	asked, err := lookUp(inv.Explain.Words, stdin)
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	text := asked.text(explainWidth(stdout))
+	if inv.JSON {
+		if text, err = asked.json(); err != nil {
+			say(stderr, err.Error())
+			return job.ExitLauncher
+		}
+	}
+	if code := write(stdout, stderr, text); code != 0 {
+		return code
+	}
+	if !inv.Quiet {
+		for _, note := range asked.notes() {
+			say(stderr, note)
+		}
+	}
+	if len(asked.found) == 0 {
+		return exitUnknown
+	}
+	return 0
+}
+
+// asked is what was found about what somebody asked.
+type asked struct {
+	words  string // as they were typed
+	source string // the file's name, or "standard input"; "" is a text or an id
+	lines  int    // of the source
+	shadow bool   // the words are an id, and a file has that name, too
+	found  []signature.Finding
+}
+
+// lookUp finds out whether the words are an id, a file, standard input or a text, and what is known of that.
+func lookUp(words []string, stdin io.Reader) (asked, error) {
+	a := asked{words: strings.Join(words, " ")}
+	if len(words) == 1 {
+		_, missing := os.Stat(words[0])
+		m, known := signature.ByID(words[0])
+		switch {
+		case words[0] == "-":
+			a.source = "standard input"
+			return a, a.scan(stdin)
+		case known:
+			a.found, a.shadow = []signature.Finding{{Match: m}}, missing == nil
+			return a, nil
+		case missing == nil:
+			return a, a.scanFile(words[0])
+		case !errors.Is(missing, fs.ErrNotExist) && strings.HasPrefix(words[0], "./"):
+			return a, missing
+		}
+	}
+	if m, known := signature.Asked(a.words); known {
+		a.found = []signature.Finding{{Match: m}}
+		return a, nil
+	}
+	return a, a.scan(strings.NewReader(a.words))
+}
+
+func (a *asked) scanFile(name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	a.source = name
+	return a.scan(file)
+}
+
+func (a *asked) scan(r io.Reader) (err error) {
+	a.found, a.lines, err = signature.Scan(r)
+	return err
+}
+
+// notes are what is to be said beside what was found.
+func (a *asked) notes() []string {
+	const more = "run it again with -x NCCL_DEBUG=WARN, and look for the first error of the rank that failed first; gorun explain --list lists what is known"
+	switch {
+	case a.shadow:
+		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", a.words)}
+	case len(a.found) > 0 && a.source != "" && a.found[0].Kind != signature.Cause:
+		return []string{"no line of it names a cause: " + more}
+	case len(a.found) > 0:
+		return nil
+	case a.source != "":
+		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, countOf(a.lines, "line"), more)}
+	}
+	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", a.words)}
+	if near := nearIDs(a.words); near != nil {
+		return append(notes, "did you mean "+strings.Join(near, ", ")+"?")
+	}
+	return append(notes, more)
+}
+
+// mostNear is how many ids are offered.
+const mostNear = 6
+
+// nearIDs are ids that have the words in them.
+func nearIDs(words string) []string {
+	words = strings.ToLower(strings.TrimSpace(words))
+	if len(words) < 3 {
+		return nil
+	}
+	var near []string
+	for _, s := range signature.All() {
+		if strings.Contains(s.ID, words) || strings.Contains(strings.ToLower(s.Means), words) {
+			near = append(near, s.ID)
+		}
+	}
+	return near[:min(len(near), mostNear)]
+}
+
+// listErrors lists all that are known, or those of a family.
+func listErrors(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	families := signature.Families()
+	if words := inv.Explain.Words; len(words) > 0 {
+		if len(signature.InFamily(words[0])) == 0 {
+			say(stderr, fmt.Sprintf("--list %s: no such family; there are %s", words[0], strings.Join(families, ", ")))
+			return job.ExitUsage
+		}
+		families = words
+	}
+	var b strings.Builder
+	var list []signature.Finding
+	for _, family := range families {
+		members := signature.InFamily(family)
+		fmt.Fprintf(&b, "%s:\n", members[0].Family)
+		for i := range members {
+			fmt.Fprintf(&b, "  %-28s %s\n", members[i].ID, members[i].Means)
+			list = append(list, signature.Finding{Match: signature.Match{Signature: &members[i]}})
+		}
+	}
+	if !inv.JSON {
+		return write(stdout, stderr, b.String())
+	}
+	text, err := (&asked{found: list}).json()
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return write(stdout, stderr, text)
+}
+
+// explanation is a finding as JSON.
+type explanation struct {
+	ID        string            `json:"id"`
+	Family    string            `json:"family"`
+	Kind      signature.Kind    `json:"kind"`
+	Means     string            `json:"means"`
+	Line      int               `json:"line,omitempty"`
+	Text      string            `json:"text,omitempty"`
+	Count     int               `json:"count,omitempty"`
+	Ranks     []int             `json:"ranks,omitempty"`
+	Values    map[string]string `json:"values,omitempty"`
+	Cause     string            `json:"cause"`
+	Check     string            `json:"check"`
+	Fix       string            `json:"fix"`
+	Hint      string            `json:"hint,omitempty"`
+	Variables []string          `json:"variables,omitempty"`
+}
+
+func (a *asked) json() (string, error) {
+	list := make([]explanation, 0, len(a.found))
+	for _, f := range a.found {
+		e := explanation{
+			ID: f.ID, Family: f.Family, Kind: f.Kind, Means: f.Means, Line: f.Line, Text: f.Text, Count: f.Count, Ranks: f.Ranks, Values: f.Values,
+			Cause: f.Match.Text(f.Cause), Check: f.Match.Text(f.Check), Fix: f.Match.Text(f.Fix), Variables: f.Variables,
+		}
+		if f.Hint != "" {
+			e.Hint = f.Match.Text(f.Hint)
+		}
+		list = append(list, e)
+	}
+	text, err := json.MarshalIndent(map[string]any{"found": list}, "", "  ")
+	return string(text) + "\n", err
+}

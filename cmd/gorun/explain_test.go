@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher/doctor/signature"
+)
+
+// tools are the commands that signatures may name beside gorun: those of the system, of the drivers and of the resource managers.
+var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free getent grep id ip ipcs ldconfig ldd
+	loginctl ls lscpu lsmod munge nvidia-smi ompi_info ping ps py-spy python3 quota rm rocm-smi rocminfo sacct sacctmgr scontrol sinfo squeue srun ss ssh
+	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname GOARCH=arm64`)
+
+// commandsIn are what stands between marks in a text.
+func commandsIn(text string) (commands []string) {
+	for i, piece := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			commands = append(commands, piece)
+		}
+	}
+	return commands
+}
+
+// Each command that a signature tells somebody to type can be typed, with nothing known and with what its examples hold.
+func TestCommandsOfSignaturesWork(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range signature.All() {
+		matches := []signature.Match{{Signature: &s}}
+		for _, example := range s.Examples {
+			m, _ := signature.Best(example)
+			matches = append(matches, m)
+		}
+		for _, m := range matches {
+			for _, text := range []string{s.Cause, s.Check, s.Fix, s.Hint} {
+				for _, command := range commandsIn(m.Marked(text)) {
+					if !seen[command] {
+						seen[command] = true
+						assert.NoError(t, canBeTyped(command), "%s: %s", s.ID, command)
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, len(seen), 100)
+}
+
+var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)
+
+// canBeTyped returns what a shell, or gorun, has against a command.
+func canBeTyped(command string) error {
+	if strings.HasPrefix(command, "#SBATCH ") {
+		_, err := dialect.Parse("gorun", append([]string{"sbatch", "--dry-run"}, append(strings.Fields(command)[1:], "train.py")...), surroundings())
+		return err
+	}
+	if strings.HasPrefix(command, "-") {
+		if err := parses("gorun " + command + " PROGRAM"); err == nil {
+			return nil
+		}
+		return parses("gorun launch " + command + " train.py")
+	}
+	if ofGorun.MatchString(command) {
+		return parses(command)
+	}
+	if out, err := exec.Command("bash", "-n", "-c", command).CombinedOutput(); err != nil {
+		return &exec.Error{Name: string(out), Err: err}
+	}
+	if name := strings.Fields(command)[0]; !slices.Contains(tools, name) {
+		return &exec.Error{Name: name, Err: exec.ErrNotFound}
+	}
+	return nil
+}
+
+// parses has a shell split a command of gorun's into words, and gorun understand them.
+func parses(command string) error {
+	split := exec.Command("bash", "-c", `gorun() { printf '%s\0' "$@"; }`+"\n"+command)
+	words, err := split.Output()
+	if err != nil {
+		return err
+	}
+	args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
+	_, err = dialect.Parse("gorun", args, surroundings())
+	return err
+}
+
+func TestWrapCommands(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  []string
+	}{
+		{"a b c", 3, []string{"a b", "c"}},
+		{"say `ls -l x` now", 6, []string{"say", "ls -l x", "now"}},
+		{"toolongaword b", 4, []string{"toolongaword", "b"}},
+		{"`a b`, c", 7, []string{"a b, c"}},
+		{"", 4, []string{""}},
+	} {
+		assert.Equal(t, c.want, wrapCommands(c.text, c.width), c.text)
+	}
+}

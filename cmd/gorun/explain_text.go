@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"gorun/launcher/doctor/signature"
+	"gorun/launcher/job"
+)
+
+// Widths of what gorun explain prints, in columns: that of the terminal counts within these, and the widest where there is none.
+const (
+	leastWidth = 60
+	mostWidth  = 120
+	nameWidth  = 9
+)
+
+// explainWidth is how wide the text is to be.
+func explainWidth(stdout io.Writer) int {
+	width := textStyle(stdout).Width
+	if width == 0 {
+		return mostWidth
+	}
+	return max(leastWidth, min(width, mostWidth))
+}
+
+// text is what a terminal gets: what was found, the most telling first, with blank lines between.
+func (a *asked) text(width int) string {
+	var b strings.Builder
+	for i, f := range a.found {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		follows := (f.Kind == signature.Symptom || f.Kind == signature.Victim) && a.found[0].Kind == signature.Cause
+		writeFinding(&b, f, width, follows)
+	}
+	return b.String()
+}
+
+// kindWords are said behind what a line means.
+func kindWords(kind signature.Kind) string {
+	switch kind {
+	case signature.Symptom:
+		return "; the line leaves the cause open"
+	case signature.Victim:
+		return "; it follows from another's failure"
+	case signature.Remark:
+		return "; no failure by itself"
+	}
+	return ""
+}
+
+// writeFinding writes one; of what follows from others that were found only that it is there.
+func writeFinding(b *strings.Builder, f signature.Finding, width int, follows bool) {
+	fmt.Fprintf(b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, kindWords(f.Kind))
+	row := func(name, text string) {
+		for _, line := range wrapCommands(text, width-nameWidth-3) {
+			fmt.Fprintf(b, "  %-*s %s\n", nameWidth, name, line)
+			name = ""
+		}
+	}
+	switch {
+	case f.Text != "" && f.Count > 1:
+		row("line", f.Text)
+		seen := fmt.Sprintf("%d times, first in line %d", f.Count, f.Line)
+		if len(f.Ranks) > 0 {
+			seen += ", of " + ranksOf(f.Ranks)
+		}
+		row("seen", seen)
+	case f.Text != "":
+		row("line", f.Text)
+		if f.Line > 1 || len(f.Ranks) > 0 {
+			seen := fmt.Sprintf("in line %d", f.Line)
+			if len(f.Ranks) > 0 {
+				seen += ", of " + ranksOf(f.Ranks)
+			}
+			row("seen", seen)
+		}
+	}
+	if follows {
+		return
+	}
+	row("cause", f.Marked(f.Cause))
+	row("check", f.Marked(f.Check))
+	row("fix", f.Marked(f.Fix))
+	if len(f.Variables) > 0 {
+		row("variables", strings.Join(f.Variables, " ")+"; `gorun env --explain NAME` says what one does")
+	}
+}
+
+func ranksOf(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return "ranks " + job.Fold(ranks)
+}
+
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// wrapCommands breaks text into lines of at most width characters, but no command in it, whose marks it takes off.
+func wrapCommands(text string, width int) []string {
+	var lines []string
+	var line strings.Builder
+	length := 0
+	for _, word := range commandWords(text) {
+		word = strings.ReplaceAll(word, "`", "")
+		size := len([]rune(word))
+		if length > 0 && length+1+size > width {
+			lines = append(lines, line.String())
+			line.Reset()
+			length = 0
+		}
+		if length > 0 {
+			line.WriteByte(' ')
+			length++
+		}
+		line.WriteString(word)
+		length += size
+	}
+	return append(lines, line.String())
+}
+
+// commandWords splits text at blanks, but not within a command.
+func commandWords(text string) []string {
+	inside := false
+	return strings.FieldsFunc(text, func(r rune) bool {
+		if r == '`' {
+			inside = !inside
+		}
+		return r == ' ' && !inside
+	})
+}

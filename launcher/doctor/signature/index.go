@@ -1,0 +1,88 @@
+package signature
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// index finds the few patterns that may be in a line without a look at all others: by four bytes of each one's longest literal.
+type index struct {
+	signatures []Signature
+	grams      map[uint32][]place
+	maybe      [1 << 10]uint64 // a bit for each hash of grams
+}
+
+// place is a pattern of a signature.
+type place struct{ signature, pattern int32 }
+
+func newIndex(list []Signature) *index {
+	x := &index{signatures: list, grams: map[uint32][]place{}}
+	seen := map[uint32]int{} // in how many literals
+	each := func(literal string, do func(gram uint32)) {
+		for i := 0; i+4 <= len(literal); i++ {
+			do(gramOf(literal, i))
+		}
+	}
+	for i := range list {
+		for _, p := range list[i].patterns {
+			each(p.longest(), func(gram uint32) { seen[gram]++ })
+		}
+	}
+	for i := range list {
+		for j, p := range list[i].patterns {
+			best, least := uint32(0), len(list)*len(p.longest())*8
+			each(p.longest(), func(gram uint32) {
+				if seen[gram] < least {
+					best, least = gram, seen[gram]
+				}
+			})
+			x.grams[best] = append(x.grams[best], place{int32(i), int32(j)})
+			h := hash(best)
+			x.maybe[h>>6] |= 1 << (h & 63)
+		}
+	}
+	return x
+}
+
+func gramOf(text string, at int) uint32 {
+	return uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
+}
+
+// hash is a number of 16 bits (Knuth's multiplicative method).
+func hash(gram uint32) uint32 { return gram * 2654435761 >> 16 }
+
+// find returns the signatures of which a line is, the most telling first, then in the order of the database.
+func (x *index) find(line string) []Match {
+	if len(line) > longestLine {
+		line = line[:longestLine]
+	}
+	low := lower(line)
+	var candidates []place
+	var seen []uint32
+	for i := 0; i+4 <= len(low); i++ {
+		gram := gramOf(low, i)
+		if h := hash(gram); x.maybe[h>>6]&(1<<(h&63)) != 0 && !slices.Contains(seen, gram) {
+			candidates, seen = append(candidates, x.grams[gram]...), append(seen, gram)
+		}
+	}
+	if candidates == nil {
+		return nil
+	}
+	slices.SortFunc(candidates, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.signature, b.signature), cmp.Compare(a.pattern, b.pattern))
+	})
+	var found []Match
+	last := int32(-1)
+	for _, c := range slices.Compact(candidates) {
+		s := &x.signatures[c.signature]
+		if c.signature == last || slices.ContainsFunc(s.unless, func(other string) bool { return strings.Contains(low, other) }) {
+			continue
+		}
+		if values, ok := s.patterns[c.pattern].match(line, low); ok {
+			found, last = append(found, Match{s, values}), c.signature
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Match) int { return cmp.Compare(a.Kind, b.Kind) })
+	return found
+}

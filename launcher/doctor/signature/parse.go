@@ -1,0 +1,171 @@
+package signature
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Parse reads a file of signatures. A record begins with its id at the beginning of a line; below it, behind two blanks, stand a key
+// and its value; a line behind more blanks goes on with the value. Lines that begin with # and empty ones do not count. An error names
+// the file and the line.
+func Parse(name, text string) ([]Signature, error) {
+	var p fileParser
+	for number, line := range strings.Split(text, "\n") {
+		if err := p.line(strings.TrimRight(line, " \t\r")); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number+1, err)
+		}
+	}
+	if err := p.finish(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p.list, nil
+}
+
+// fileParser holds what was read so far.
+type fileParser struct {
+	list []Signature
+	key  string // of the line before
+}
+
+func (p *fileParser) line(line string) error {
+	text := strings.TrimLeft(line, " ")
+	switch indent := len(line) - len(text); {
+	case text == "" || line[0] == '#':
+		return nil
+	case indent == 0:
+		if err := p.finish(); err != nil {
+			return err
+		}
+		if strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return fmt.Errorf("%q is no id: it may have small letters, digits and dashes", text)
+		}
+		p.list, p.key = append(p.list, Signature{ID: text}), ""
+		return nil
+	case len(p.list) == 0:
+		return errors.New("a value before the first id")
+	case indent > 2:
+		return p.goOn(text)
+	}
+	key, value, _ := strings.Cut(text, " ")
+	p.key = key
+	return p.set(key, strings.TrimSpace(value))
+}
+
+// texts are the keys whose value is prose, said once.
+func (s *Signature) texts(key string) *string {
+	switch key {
+	case "family":
+		return &s.Family
+	case "means":
+		return &s.Means
+	case "cause":
+		return &s.Cause
+	case "check":
+		return &s.Check
+	case "fix":
+		return &s.Fix
+	case "hint":
+		return &s.Hint
+	}
+	return nil
+}
+
+// lists are the keys that may be said several times.
+func (s *Signature) lists(key string) *[]string {
+	switch key {
+	case "line":
+		return &s.Lines
+	case "unless":
+		return &s.Unless
+	case "example":
+		return &s.Examples
+	case "ask":
+		return &s.Ask
+	}
+	return nil
+}
+
+func (p *fileParser) set(key, value string) error {
+	s := &p.list[len(p.list)-1]
+	if value == "" {
+		return fmt.Errorf("%s has no value", key)
+	}
+	if text := s.texts(key); text != nil {
+		if *text != "" {
+			return fmt.Errorf("%s is there twice", key)
+		}
+		*text = value
+		return nil
+	}
+	if list := s.lists(key); list != nil {
+		*list = append(*list, value)
+		return nil
+	}
+	switch key {
+	case "kind":
+		at := slices.Index(kindNames[:], value)
+		if at < 0 {
+			return fmt.Errorf("%q is no kind: it is cause, symptom, victim or remark", value)
+		}
+		s.Kind = Kind(at)
+	case "see":
+		s.Variables = append(s.Variables, strings.Fields(value)...)
+	case "signal":
+		return number(&s.Signals, value)
+	case "status":
+		return number(&s.Statuses, value)
+	default:
+		return fmt.Errorf("%q is no key of a record", key)
+	}
+	return nil
+}
+
+func number(list *[]int, value string) error {
+	n, err := strconv.ParseUint(value, 10, 8)
+	if err != nil {
+		return fmt.Errorf("%q is no number from 0 to 255", value)
+	}
+	*list = append(*list, int(n))
+	return nil
+}
+
+// goOn adds a line to the value of the line before.
+func (p *fileParser) goOn(text string) error {
+	s := &p.list[len(p.list)-1]
+	if value := s.texts(p.key); value != nil {
+		*value += " " + text
+		return nil
+	}
+	return fmt.Errorf("%q goes on with nothing: only a text may", text)
+}
+
+// finish checks the record that has ended.
+func (p *fileParser) finish() error {
+	if len(p.list) == 0 {
+		return nil
+	}
+	s := &p.list[len(p.list)-1]
+	for _, key := range []string{"family", "means", "cause", "check", "fix"} {
+		if *s.texts(key) == "" {
+			return fmt.Errorf("%s has no %s", s.ID, key)
+		}
+	}
+	if len(s.Lines) == 0 && len(s.Ask) == 0 || len(s.Lines) > 0 && len(s.Examples) == 0 {
+		return fmt.Errorf("%s needs a line with an example, or something by which to ask for it", s.ID)
+	}
+	s.patterns, s.unless = nil, nil
+	for _, line := range s.Lines {
+		compiled, err := compile(line)
+		if err != nil {
+			return fmt.Errorf("%s: line %s: %w", s.ID, line, err)
+		}
+		s.patterns = append(s.patterns, compiled)
+	}
+	for _, other := range s.Unless {
+		s.unless = append(s.unless, lower(other))
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package signature
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+func ids(found []Match) []string {
+	var list []string
+	for _, m := range found {
+		list = append(list, m.ID)
+	}
+	return list
+}
+
+func TestEmbeddedFilesCanBeRead(t *testing.T) {
+	list, err := embedded()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(list), 100)
+	seen, asked := map[string]bool{}, map[string]string{}
+	for _, s := range list {
+		assert.False(t, seen[s.ID], "%s is there twice", s.ID)
+		seen[s.ID] = true
+		for _, ask := range s.Ask {
+			assert.Empty(t, asked[strings.ToLower(ask)], "%s and %s share %q", s.ID, asked[strings.ToLower(ask)], ask)
+			asked[strings.ToLower(ask)] = s.ID
+		}
+		assert.Less(t, len(s.ID), 32)
+		for _, text := range []string{s.Means, s.Cause, s.Check, s.Fix, s.Hint} {
+			assert.Equal(t, 0, strings.Count(text, "`")%2, "%s: %s", s.ID, text)
+			assert.Equal(t, strings.Count(text, "[["), strings.Count(text, "]]"), "%s: %s", s.ID, text)
+		}
+		assert.NotRegexp(t, `[.]$`, s.Means, s.ID)
+		assert.NotRegexp(t, `[.]$`, s.Hint, s.ID)
+		assert.LessOrEqual(t, len(s.Means), 90, s.ID)
+		m := Match{Signature: &s}
+		assert.LessOrEqual(t, len(m.Advice()), 330, s.ID)
+		for _, text := range []string{s.Cause, s.Check, s.Fix} {
+			assert.GreaterOrEqual(t, len(m.Text(text)), 8, "%s: nothing is left of %s", s.ID, text)
+			assert.Regexp(t, `^["A-Za-z0-9#./*-]`, m.Text(text), s.ID)
+		}
+	}
+}
+
+// What a text says of a line must be in a pattern of that record.
+func TestTextsNameWhatPatternsRead(t *testing.T) {
+	name := regexp.MustCompile(`\{([a-z]+)#?\}`)
+	for _, s := range All() {
+		read := map[string]bool{}
+		for _, line := range s.Lines {
+			for _, m := range name.FindAllStringSubmatch(line, -1) {
+				read[m[1]] = true
+			}
+		}
+		for _, text := range []string{s.Means, s.Cause, s.Check, s.Fix, s.Hint} {
+			for _, m := range name.FindAllStringSubmatch(text, -1) {
+				assert.True(t, read[m[1]], "%s: no line reads {%s}: %s", s.ID, m[1], text)
+			}
+		}
+	}
+}
+
+func TestEachExampleIsOfItsSignatureAlone(t *testing.T) {
+	for _, s := range All() {
+		for _, example := range s.Examples {
+			assert.Equal(t, []string{s.ID}, ids(Find(example)), example)
+			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", longestLine))), example)
+		}
+	}
+}
+
+// A record's first example is of one of its own lines.
+func TestPatternsMeetExamples(t *testing.T) {
+	for _, s := range All() {
+		if len(s.Lines) == 0 {
+			continue
+		}
+		met := slices.ContainsFunc(s.patterns, func(p pattern) bool {
+			_, ok := p.match(s.Examples[0], lower(s.Examples[0]))
+			return ok
+		})
+		assert.True(t, met, s.ID)
+	}
+}
+
+func TestUnrelatedLines(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "unrelated.txt"))
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	require.GreaterOrEqual(t, len(lines), 50)
+	for _, line := range lines {
+		assert.Empty(t, ids(Find(Plain(line, longestLine))), line)
+	}
+}
+
+func TestValues(t *testing.T) {
+	for line, want := range map[string]struct{ id, advice string }{
+		"The server socket has failed to listen on any local network address. port: 49455, useIpv6: false, code: -98, name: EADDRINUSE": {
+			"torch-port-taken", "ss -ltnp 'sport = :49455' shows who has port 49455; a program",
+		},
+		"OSError: [Errno 98] Address already in use":                     {"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one"},
+		"bind: Address already in use, port: $(reboot), x":               {"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one"},
+		"ImportError: libcudnn.so.9: cannot open shared object file: No": {"loader-missing-library", "-x LD_LIBRARY_PATH=DIR, with the directory of libcudnn.so.9, lets"},
+		"x: $(y): cannot open shared object file":                        {"", ""},
+		"bash: line 3: -rf: command not found":                           {"", ""},
+		"ssh: Could not resolve hostname -oProxyCommand=x: Name":         {"", ""},
+		"[Rank 0]: Rank 12 failed to pass monitoredBarrier in 2000 ms":   {"gloo-monitored-barrier", "rank 12 is the late one"},
+		"version `GLIBC_2.38' not found (required by ./m)":               {"loader-glibc", "the program needs GLIBC_2.38, newer"},
+		"version `FOO_2' not found (required by ./m)":                    {"", ""},
+		"NVRM: Xid (PCI:0000:1a:00): 790, x":                             {"", ""},
+		strings.Repeat("x", 301) + ": cannot open shared object file":    {"", ""},
+		"undefined symbol: " + strings.Repeat("x", 301):                  {"", ""},
+	} {
+		m, ok := Best(line)
+		if want.id == "" {
+			assert.False(t, ok, "%s: %v", line, m)
+			continue
+		}
+		require.True(t, ok, line)
+		assert.Equal(t, want.id, m.ID, line)
+		assert.True(t, strings.HasPrefix(m.Advice(), want.advice), m.Advice())
+	}
+}
+
+func TestAsked(t *testing.T) {
+	for words, id := range map[string]string{
+		"NCCL timeout": "torch-watchdog-timeout", " nccl  TIMEOUT ": "torch-watchdog-timeout", "could not enable P2P": "nccl-p2p-failed",
+		"137": "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus",
+	} {
+		m, ok := Asked(words)
+		require.True(t, ok, words)
+		assert.Equal(t, id, m.ID)
+	}
+	for _, words := range []string{"", "136", "timeout of NCCL", "step 137"} {
+		_, ok := Asked(words)
+		assert.False(t, ok, words)
+	}
+	m, ok := Best("ibv_create_qp failed")
+	require.True(t, ok)
+	assert.Equal(t, "nccl-ib-memlock", m.ID)
+}
+
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		status, signal int
+		id             string
+	}{{137, 0, "exit-sigkill"}, {0, 7, "exit-sigbus"}, {135, 0, "exit-sigbus"}, {0, 9, ""}, {0, 15, ""}, {1, 0, ""}, {0, 0, ""}, {139, 9, ""}} {
+		m, ok := End(c.status, c.signal)
+		assert.Equal(t, c.id != "", ok, c)
+		if ok {
+			assert.Equal(t, c.id, m.ID)
+			assert.NotEmpty(t, m.Hint)
+		}
+	}
+}
+
+func TestFamilies(t *testing.T) {
+	require.Contains(t, Families(), "Open MPI")
+	require.Equal(t, len(InFamily("Open MPI")), len(InFamily("openmpi")))
+	require.NotEmpty(t, InFamily("open-mpi"))
+	require.Empty(t, InFamily("moon"))
+	total := 0
+	for _, family := range Families() {
+		total += len(InFamily(family))
+	}
+	require.Len(t, All(), total)
+	m, ok := ByID("NCCL-shm-full")
+	require.True(t, ok)
+	require.Equal(t, "nccl-shm-full", m.ID)
+	_, ok = ByID("")
+	require.False(t, ok)
+}
+
+func TestText(t *testing.T) {
+	m := Match{Signature: &Signature{}, Values: map[string]string{"port": "29500"}}
+	for template, want := range map[string]string{
+		"port {port} on {host}":     "port 29500 on HOST",
+		"[[{port} ]][[{host} ]]end": "29500 end",
+		"`ss {port}` [[at {host}":   "ss 29500",
+		"{port":                     "29500",
+		"":                          "",
+	} {
+		assert.Equal(t, want, m.Text(template), template)
+	}
+}
+
+func TestParseProblems(t *testing.T) {
+	const good = "a-1\n  family  F\n  means  m\n  line  some text\n  example  some text\n  cause  c\n    goes on\n  check  k\n  fix  f\n"
+	list, err := Parse("x", good)
+	require.NoError(t, err)
+	require.Equal(t, "c goes on", list[0].Cause)
+	for text, want := range map[string]string{
+		"A b\n":                       "x:1: \"A b\" is no id: it may have small letters, digits and dashes",
+		"  family F\n":                "x:1: a value before the first id",
+		"a\n  family\n":               "x:2: family has no value",
+		"a\n  family F\n  family F\n": "x:3: family is there twice",
+		"a\n  colour red\n":           "x:2: \"colour\" is no key of a record",
+		"a\n  kind big\n":             "x:2: \"big\" is no kind: it is cause, symptom, victim or remark",
+		"a\n  line x\n    y\n":        "x:3: \"y\" goes on with nothing: only a text may",
+		"a\n  signal x\n":             "x:2: \"x\" is no number from 0 to 255",
+		"a\n  status 256\n":           "x:2: \"256\" is no number from 0 to 255",
+		"a\n":                         "x: a has no family",
+		"a\n\nb\n":                    "x:3: a has no family",
+		strings.Replace(good, "  example  some text\n", "", 1): "x: a-1 needs a line with an example, or something by which to ask for it",
+		good + "  line  abc\n":                                 "x: a-1: line abc: no literal text of 4 bytes or more",
+		good + "  line  text {x}{y}\n":                         "x: a-1: line text {x}{y}: {y} follows another without text between them",
+		good + "  line  text {\n":                              "x: a-1: line text {: {: a name in small letters has to stand between braces",
+		good + "  line  text * * text\n":                       "x: a-1: line text * * text: a piece without text",
+	} {
+		_, err := Parse("x", text)
+		require.EqualError(t, err, want, text)
+	}
+}
+
+// Each variable of NCCL's that a record names is in the library that it is read by.
+func TestVariablesAreNCCLs(t *testing.T) {
+	library := filepath.Join(filepath.Dir(filepath.Dir(testneeds.Torch(t))), "lib")
+	found, err := filepath.Glob(filepath.Join(library, "python3.*", "site-packages", "nvidia", "nccl", "lib", "libnccl.so.2"))
+	require.NoError(t, err)
+	if len(found) == 0 {
+		testneeds.Skip(t, testneeds.LayerTorch, "this PyTorch brings no libnccl")
+	}
+	binary, err := os.ReadFile(found[0])
+	require.NoError(t, err)
+	text := string(binary)
+	for _, s := range All() {
+		for _, name := range s.Variables {
+			if strings.HasPrefix(name, "NCCL_") {
+				assert.Contains(t, text, name, s.ID)
+			}
+		}
+	}
+}
