@@ -24,8 +24,10 @@ type ncclVoice struct {
 	head *head
 	log  *nccllog.Collector
 
-	mu   sync.Mutex // guards what follows
-	told bool       // in what way ranks communicate
+	telling sync.Mutex // guards told
+	told    bool       // in what way ranks communicate
+
+	mu sync.Mutex // guards what follows
 	// It is told later: settles when ranks are connected, waits when a version came.
 	settles, waits bool
 	said           map[string]bool
@@ -78,13 +80,12 @@ func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
 
 // tellSummaries says, once, in what way ranks communicate.
 func (v *ncclVoice) tellSummaries() {
-	v.mu.Lock()
-	told := v.told
-	v.told = true
-	v.mu.Unlock()
-	if told {
+	v.telling.Lock() // who comes second waits until all is told: the end of the job does
+	defer v.telling.Unlock()
+	if v.told {
 		return
 	}
+	v.told = true
 	for _, s := range v.log.Summaries(v.linked) {
 		if s.Alone {
 			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
