@@ -44,6 +44,28 @@ type Variable struct {
 	Instead []string
 	// Advice is what to do, a sentence or two.
 	Advice string
+	// Cautions are what is to be said of some of its values.
+	Cautions []Caution
+}
+
+// Caution is what is to be said of a value.
+type Caution struct {
+	// Values are patterns of the shell's: "ib*". Letters' case does not count.
+	Values []string
+	// Debugging says that such a value is for debugging alone.
+	Debugging bool
+	// Text is a sentence.
+	Text string
+}
+
+// Fits reports whether it is said of a value.
+func (c Caution) Fits(value string) bool {
+	for _, pattern := range c.Values {
+		if fits(strings.ToUpper(pattern), strings.ToUpper(value)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Library is what reads a variable.
