@@ -66,6 +66,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return answerNVML(inv, stdout, stderr)
 	case dialect.Show:
 		return showTopo(inv, stdout, stderr)
+	case dialect.ShowEnv:
+		return showEnv(inv, stdout, stderr)
 	case dialect.HostsCheck:
 		return checkHosts(inv, stdout, stderr)
 	case dialect.Agent:

@@ -154,10 +154,10 @@ func (l *linter) name(at int, a Assignment, v Variable) bool {
 		l.add(at, a, ProblemNever, "no version of "+string(v.Library)+" ever read such a variable", v.Advice)
 		return false
 	case v.Status == Removed && !l.reads(v):
-		l.add(at, a, ProblemDead, fmt.Sprintf("%s reads it no more since %s", v.Library, v.Until), v.Advice)
+		l.add(at, a, ProblemDead, fmt.Sprintf("%s %s and newer do not read it", v.Library, v.Until), v.Advice)
 		return false
 	case v.Status == Removed:
-		l.add(at, a, ProblemDead, fmt.Sprintf("%s reads it until %s, as this one does, and no more in newer versions", v.Library, v.Until), v.Advice)
+		l.add(at, a, ProblemDead, fmt.Sprintf("this library still reads it, %s %s and newer do not", v.Library, v.Until), v.Advice)
 	case v.Status == Deprecated:
 		l.add(at, a, ProblemOldName, v.Meaning, v.Advice)
 	case l.library.Kind == NCCL && v.Library == RCCL:
@@ -196,7 +196,11 @@ func (l *linter) tooOld(v Variable) string {
 // value looks at a value by itself.
 func (l *linter) value(at int, a Assignment, v Variable) {
 	if err := v.Syntax.Check(a.Value); err != nil {
-		l.add(at, a, ProblemValue, "the value "+err.Error(), "It takes: "+v.Values+".")
+		advice := "It takes: " + v.Values + "."
+		if strings.HasSuffix(err.Error(), v.Values) {
+			advice = ""
+		}
+		l.add(at, a, ProblemValue, "the value "+err.Error(), advice)
 		return
 	}
 	value := a.Value

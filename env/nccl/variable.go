@@ -158,11 +158,13 @@ func Lookup(name string) (Variable, bool) {
 func Variables() []Variable { return slices.Clone(database().variables) }
 
 // Matching returns the records of a name, of a pattern of the shell's ("NCCL_IB_*"),
-// or none.
+// or none. Letters' case does not count.
 func Matching(pattern string) []Variable {
 	if !strings.ContainsAny(pattern, "*?") {
-		if v, found := Lookup(pattern); found {
-			return []Variable{v}
+		for _, name := range []string{pattern, strings.ToUpper(pattern)} {
+			if v, found := Lookup(name); found {
+				return []Variable{v}
+			}
 		}
 		return nil
 	}

@@ -105,6 +105,9 @@ func TestNearest(t *testing.T) {
 		"NCCL_IB_QPS_CONNECTION":  {"NCCL_IB_QPS_PER_CONNECTION"},
 		"NCCL_SOMETHING_ELSE_YET": nil,
 		"X":                       nil,
+		"NCCL_FOO":                nil,
+		"NCCL_SOKET":              {"NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_MAGIC"},
+		"torch_nccl_nan_chek":     {"TORCH_NCCL_NAN_CHECK"},
 	} {
 		require.Equal(t, want, Nearest(typed, Names()), typed)
 	}
