@@ -110,7 +110,7 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 		text = "neither NCCL nor RCCL reads such a variable"
 	}
 	if l.library.Kind != "" {
-		text += ", this library's " + l.library.says() + " neither"
+		text += ", nor does the " + l.library.says() + " that would be loaded"
 	}
 	advice := ""
 	if near != nil {
@@ -131,6 +131,11 @@ func (l *linter) nearest(name string) []string {
 	}
 	if l.known == nil {
 		l.known = Names()
+		for _, newer := range l.library.Names {
+			if _, found := Lookup(newer); !found {
+				l.known = append(l.known, newer)
+			}
+		}
 	}
 	return Nearest(name, l.known)
 }
