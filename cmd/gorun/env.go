@@ -258,8 +258,14 @@ func (e *jobEnvironment) values(v jobVariable) string {
 	if len(texts) > shownFirst {
 		texts = append(texts[:shownFirst:shownFirst], "…")
 	}
-	return strings.Join(texts, " ")
+	if joined := strings.Join(texts, " "); len(joined) <= widestValues {
+		return joined
+	}
+	return texts[0] + " …"
 }
+
+// widestValues is how many bytes of several values a table shows.
+const widestValues = 60
 
 // foldValues writes values that are equal once, and numbers that count up as "0..3"; ""
 // for others.

@@ -45,6 +45,8 @@ func TestValuesOfSome(t *testing.T) {
 	require.Equal(t, "a:eth0 b:eno1", e.values(jobVariable{By: "host", Values: []*string{&one, &two}}))
 	require.Equal(t, "eth0", e.values(jobVariable{By: "host", Values: []*string{&one, &one}}))
 	require.Equal(t, "eth0 -", e.values(jobVariable{By: "rank", Values: []*string{&one, nil}}))
+	long := strings.Repeat("x", 40)
+	require.Equal(t, "eth0 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &long, &long}}))
 	require.Equal(t, "eth0 eno1 eth0 eno1 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
 }
 
