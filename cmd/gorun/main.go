@@ -68,6 +68,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return showTopo(inv, stdout, stderr)
 	case dialect.ExplainErrors:
 		return explainErrors(inv, os.Stdin, stdout, stderr)
+	case dialect.ShowEnv:
+		return showEnv(inv, stdout, stderr)
 	case dialect.HostsCheck:
 		return checkHosts(inv, stdout, stderr)
 	case dialect.Agent:

@@ -3,6 +3,7 @@ package nccl
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +52,8 @@ var database = sync.OnceValue(func() records {
 // parseRecords reads a data file. A record is a name at the beginning of a line, then
 // lines "key: text" that begin with a blank; a line that begins with four continues
 // the text before it. Lines that begin with # and empty lines are nothing. A line
-// "library: X" before the first name holds for all.
+// "library: X" before the first name holds for all. The key "if A|B*" is a caution of
+// such values, "debugging A|B*" of those that are for debugging alone.
 func parseRecords(text string) ([]Variable, error) {
 	var all []Variable
 	var fields map[string]string
@@ -136,8 +138,12 @@ func newVariable(name string, shared, fields map[string]string) (v Variable, err
 			}
 		}
 	}
-	for key := range fields {
-		return v, fmt.Errorf("no field is called %q", key)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		kind, values, _ := strings.Cut(key, " ")
+		if values == "" || kind != "if" && kind != "debugging" {
+			return v, fmt.Errorf("no field is called %q", key)
+		}
+		v.Cautions = append(v.Cautions, Caution{strings.Split(values, "|"), kind == "debugging", fields[key]})
 	}
 	return v, v.valid()
 }

@@ -7,7 +7,8 @@ import "strings"
 func Nearest(name string, known []string) []string {
 	const most = 3
 	name = strings.ToUpper(name)
-	limit := min(len(name)/4, most) + 1
+	_, rest, _ := strings.Cut(name, "_") // NCCL_ says little
+	limit := min(max(len(rest), len(name)-len("NCCL_"))/4, most) + 1
 	var found []string
 	for distance := 1; distance <= limit && len(found) < most; distance++ {
 		for _, k := range known {
@@ -21,6 +22,25 @@ func Nearest(name string, known []string) []string {
 	}
 	if found == nil {
 		found = reordered(name, known, most)
+	}
+	if found == nil {
+		found = begun(name, known, most)
+	}
+	return found
+}
+
+// begun finds names whose first words are these, or nearly: NCCL_SOKET.
+func begun(name string, known []string, most int) (found []string) {
+	words := strings.Count(name, "_") + 1
+	if words < 2 {
+		return nil
+	}
+	for distance := 0; distance <= 1 && found == nil; distance++ {
+		for _, k := range known {
+			if parts := strings.SplitN(k, "_", words+1); len(parts) > words && len(found) < most && edits(name, strings.ToUpper(strings.Join(parts[:words], "_")), distance+1) == distance {
+				found = append(found, k)
+			}
+		}
 	}
 	return found
 }

@@ -44,6 +44,28 @@ type Variable struct {
 	Instead []string
 	// Advice is what to do, a sentence or two.
 	Advice string
+	// Cautions are what is to be said of some of its values.
+	Cautions []Caution
+}
+
+// Caution is what is to be said of a value.
+type Caution struct {
+	// Values are patterns of the shell's: "ib*". Letters' case does not count.
+	Values []string
+	// Debugging says that such a value is for debugging alone.
+	Debugging bool
+	// Text is a sentence.
+	Text string
+}
+
+// Fits reports whether it is said of a value.
+func (c Caution) Fits(value string) bool {
+	for _, pattern := range c.Values {
+		if fits(strings.ToUpper(pattern), strings.ToUpper(value)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Library is what reads a variable.
@@ -136,11 +158,13 @@ func Lookup(name string) (Variable, bool) {
 func Variables() []Variable { return slices.Clone(database().variables) }
 
 // Matching returns the records of a name, of a pattern of the shell's ("NCCL_IB_*"),
-// or none.
+// or none. Letters' case does not count.
 func Matching(pattern string) []Variable {
 	if !strings.ContainsAny(pattern, "*?") {
-		if v, found := Lookup(pattern); found {
-			return []Variable{v}
+		for _, name := range []string{pattern, strings.ToUpper(pattern)} {
+			if v, found := Lookup(name); found {
+				return []Variable{v}
+			}
 		}
 		return nil
 	}

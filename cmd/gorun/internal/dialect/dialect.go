@@ -43,6 +43,7 @@ type Dialect struct {
 	checks           bool          // gorun looks at hosts; a program may be named
 	benches          bool          // the program is gorun's own, which measures
 	batches          bool          // the job is submitted to Slurm
+	environs         bool          // gorun shows an environment; a program may be named
 	store            job.StoreMode // what --store=auto means
 	count            int           // ranks per node where nothing says it; 0 leaves it open
 	grace            time.Duration
@@ -259,7 +260,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "explain", "sbatch", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "store", "token", "topo", "env", "bench", "explain", "sbatch", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -273,6 +274,8 @@ func subcommand(name string) *command {
 		return &command{name, "serve a store alone, for scripts and other launchers", Store.parse}
 	case "topo":
 		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
+	case "env":
+		return &command{name, "what ranks find in their environment; explain and check settings", Env().parse}
 	case "bench":
 		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
 	case "explain":
@@ -284,7 +287,7 @@ func subcommand(name string) *command {
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, hosts, store, token, topo, bench, explain and sbatch too", helpCommand}
+		return &command{name, "print help, of launch, hosts, store, token, topo, env, bench, explain and sbatch too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -315,12 +318,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Explain, Sbatch(), Token} {
+	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Env(), Bench, Explain, Sbatch(), Token} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, bench, explain and sbatch", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, env, bench, explain and sbatch", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

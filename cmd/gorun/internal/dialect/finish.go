@@ -87,7 +87,18 @@ func (p *parser) finish() (Invocation, error) {
 		return p.finishBench()
 	case p.dialect.batches:
 		return p.finishBatch()
+	case p.dialect.environs:
+		return p.finishEnv()
 	}
+	p.finishJob()
+	if p.problems != nil {
+		return Invocation{}, &UsageError{p.problems, p.dialect}
+	}
+	return p.inv, nil
+}
+
+// finishJob makes a job of what was said.
+func (p *parser) finishJob() {
 	p.finishEnvironmentLists()
 	p.finishPrefixes()
 	p.finishApps()
@@ -107,10 +118,6 @@ func (p *parser) finish() (Invocation, error) {
 	p.finishAction()
 	p.noteRankStarters()
 	p.noteStrangers()
-	if p.problems != nil {
-		return Invocation{}, &UsageError{p.problems, p.dialect}
-	}
-	return p.inv, nil
 }
 
 // usage makes a UsageError of one problem.

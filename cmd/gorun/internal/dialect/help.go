@@ -91,6 +91,9 @@ func (d *Dialect) synopsis() string {
 	if d.checks {
 		return d.Name + " check [options] [PROGRAM]"
 	}
+	if d.environs {
+		return d.Name + " [options] [PROGRAM [ARGS...]]\n       " + d.Name + " --explain NAME...\n       " + d.Name + " --lint [FILE...]"
+	}
 	return d.Name + " [options] PROGRAM [ARGS...]"
 }
 

@@ -29,6 +29,7 @@ const (
 	Agent                       // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
 	BenchRank                   // measure as one rank what Invocation.Wished says
 	Submit                      // submit the batch job of Invocation.Batch
+	ShowEnv                     // show the environment of the ranks of Invocation.Spec, or do what else Env says
 	ExplainErrors               // say what Invocation.Explain asks about
 )
 
@@ -48,6 +49,8 @@ type Invocation struct {
 	Bench *BenchWish
 	// Batch is the job to submit, with Submit and DryRun. Nil: no batch job.
 	Batch *BatchWish
+	// Env is what to do, with ShowEnv.
+	Env *EnvWish
 
 	Display Display // what is shown of the plan before the job runs
 

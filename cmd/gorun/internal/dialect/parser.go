@@ -86,6 +86,7 @@ type parser struct {
 	appFiles                []arg          // host file of each program
 	appOwn                  [][]hosts.Host // of each program what both come to, where one of them is its own
 	batch                   BatchWish
+	env                     EnvWish
 }
 
 // problem adds to what is wrong with the command line; joined errors count one

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/env/nccl"
+	"gorun/env/plan"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// showEnv does what a command line of gorun env asks for and returns the exit code.
+func showEnv(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	switch {
+	case inv.Env.Explain != nil:
+		return explainVariables(inv, stdout, stderr)
+	case inv.Env.Lint:
+		return lintSettings(inv, stdout, stderr)
+	}
+	options := append(hostOptions(inv), launcher.WithStdin(os.Stdin), launcher.WithOutput(stdout, stderr), launcher.WithNVML(nvmlWorker()))
+	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
+	if err != nil {
+		code := beginFailed(err).ExitCode
+		if name := inv.Spec.Apps[0].Program; len(nccl.Matching(name)) == 1 {
+			say(stderr, "hint: gorun env --explain "+name)
+		}
+		return code
+	}
+	e := environmentOf(p)
+	text := ""
+	switch {
+	case inv.Env.Shell:
+		text = e.shell()
+	case inv.JSON:
+		text, err = indentedJSON(e)
+	default:
+		text = e.table()
+	}
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return write(stdout, stderr, text)
+}
+
+// indentedJSON is a value as people and programs read it.
+func indentedJSON(v any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.String(), err
+}
+
+// jobEnvironment is what the ranks of a job find, each name once.
+type jobEnvironment struct {
+	Ranks     int            `json:"ranks"`
+	Variables []jobVariable  `json:"variables"`
+	Removed   []plan.Removal `json:"removed,omitempty"`
+	Withheld  []string       `json:"withheld,omitempty"` // inherited ones that other hosts do not get
+	Conf      []confVariable `json:"conf,omitempty"`     // what files of this host add where nobody sets it
+	hosts     []string
+}
+
+// jobVariable is one name.
+type jobVariable struct {
+	Name string `json:"name"`
+	// Value is what all ranks have; Values are those of each rank, or of each host, where
+	// they differ; null where one has none.
+	Value  *string     `json:"value,omitempty"`
+	Values []*string   `json:"values,omitempty"`
+	By     string      `json:"by,omitempty"` // "rank" or "host"
+	Origin plan.Origin `json:"origin"`
+	Reason string      `json:"reason,omitempty"`
+	// Meaning is the database's, of a setting.
+	Meaning string `json:"meaning,omitempty"`
+	setting bool
+	hidden  bool // it looks like a secret
+}
+
+// confVariable is what a configuration file of a library sets.
+type confVariable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+}
+
+// environmentOf collects what a plan says of its ranks' environments.
+func environmentOf(p *job.Plan) jobEnvironment {
+	e := jobEnvironment{Ranks: len(p.Ranks), Removed: p.Removed, Withheld: p.Withheld}
+	for _, v := range p.Common {
+		value := v.Shown()
+		e.add(v, jobVariable{Value: &value})
+	}
+	var nodes, ranks [][]plan.Variable
+	away := false
+	for _, n := range p.Nodes {
+		nodes, e.hosts, away = append(nodes, n.Env), append(e.hosts, n.Name), away || n.Away
+	}
+	for _, r := range p.Ranks {
+		ranks = append(ranks, r.Env)
+	}
+	e.addOwn("host", nodes)
+	e.addOwn("rank", ranks)
+	if !away { // what files other hosts have is not known here
+		e.Conf = e.confFiles()
+	}
+	return e
+}
+
+// add puts in a variable with the values that it has.
+func (e *jobEnvironment) add(v plan.Variable, to jobVariable) {
+	to.Name, to.Origin, to.Reason = v.Name, v.Origin, v.Reason
+	if known, found := nccl.Lookup(v.Name); found {
+		to.Meaning = known.Meaning
+	}
+	to.setting, to.hidden = isSetting(v.Name), v.Shown() != v.Value
+	e.Variables = append(e.Variables, to)
+}
+
+// addOwn puts in what some have for themselves.
+func (e *jobEnvironment) addOwn(by string, own [][]plan.Variable) {
+	at := make(map[string]int)
+	for i, environ := range own {
+		for _, v := range environ {
+			k, known := at[v.Name]
+			if !known {
+				k = len(e.Variables)
+				at[v.Name] = k
+				e.add(v, jobVariable{By: by, Values: make([]*string, len(own))})
+			}
+			value := v.Shown()
+			e.Variables[k].Values[i] = &value
+		}
+	}
+}
+
+// isSetting reports whether a variable is no identity of a rank and nothing of gorun's
+// own.
+func isSetting(name string) bool {
+	for _, row := range plan.Table() {
+		prefix, pattern := strings.CutSuffix(row.Name, "*")
+		if row.Name == name || pattern && strings.HasPrefix(name, prefix) {
+			return row.Class == plan.ClassSetting
+		}
+	}
+	return true
+}
+
+// confFiles reads the files of NCCL or RCCL that add to the environment of ranks on
+// this host.
+func (e *jobEnvironment) confFiles() (all []confVariable) {
+	set := make(map[string]bool)
+	for _, v := range e.Variables {
+		set[v.Name] = true
+	}
+	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
+		text, err := readSome(file)
+		if err != nil {
+			continue // most hosts have none
+		}
+		for _, s := range nccl.ParseConf(text) {
+			if !set[s.Name] {
+				set[s.Name] = true
+				all = append(all, confVariable{s.Name, s.Value, file, s.Line})
+			}
+		}
+	}
+	return all
+}
+
+// table is for people: what sets something up first, then who ranks are.
+func (e *jobEnvironment) table() string {
+	var b bytes.Buffer
+	t := planTable{tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)}
+	inherited := 0
+	for _, settings := range []bool{true, false} {
+		begun := false
+		for _, v := range e.Variables {
+			switch known := v.Meaning != ""; {
+			case v.setting != settings:
+				continue
+			case v.Origin == plan.Inherited && !known:
+				inherited++
+				continue
+			}
+			if !begun {
+				begun = true
+				if !settings {
+					t.row("")
+				}
+				t.row(map[bool]string{true: "SETTING", false: "IDENTITY"}[settings], "VALUE", "FROM", "WHY")
+			}
+			t.row(v.Name, e.values(v), string(v.Origin), orMeaning(v))
+		}
+		if settings {
+			for _, c := range e.Conf {
+				t.row(c.Name, orDash(c.Value), c.File, "the library reads it there")
+			}
+		}
+	}
+	for _, r := range e.Removed {
+		t.row(r.Name, "(removed)", "", r.Reason)
+	}
+	_ = t.Flush() // into memory
+	if inherited > 0 {
+		fmt.Fprintf(&b, "\nand %d inherited ones, unchanged (--json lists them)\n", inherited)
+	}
+	if n := len(e.Withheld); n > 0 {
+		fmt.Fprintf(&b, "other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)\n", n)
+	}
+	return b.String()
+}
+
+// orMeaning is why a variable is there, or what it means where the user knows why.
+func orMeaning(v jobVariable) string {
+	switch {
+	case v.Reason == "" || v.Meaning == "":
+		return v.Reason + v.Meaning
+	case v.Origin == plan.Gorun:
+		return v.Reason
+	}
+	return v.Reason + ": " + v.Meaning
+}
+
+// values are a variable's, those of ranks folded: "0..3".
+func (e *jobEnvironment) values(v jobVariable) string {
+	if v.Value != nil {
+		return orDash(*v.Value)
+	}
+	texts := make([]string, len(v.Values))
+	for i, value := range v.Values {
+		texts[i] = "-"
+		if value != nil {
+			texts[i] = orDash(*value)
+		}
+	}
+	if folded := foldValues(texts); folded != "" {
+		return folded
+	}
+	if v.By == "host" && len(texts) <= shownFirst {
+		for i := range texts {
+			texts[i] = e.hosts[i] + ":" + texts[i]
+		}
+	}
+	if len(texts) > shownFirst {
+		texts = append(texts[:shownFirst:shownFirst], "…")
+	}
+	if joined := strings.Join(texts, " "); len(joined) <= widestValues {
+		return joined
+	}
+	return texts[0] + " …"
+}
+
+// widestValues is how many bytes of several values a table shows.
+const widestValues = 60
+
+// foldValues writes values that are equal once, and numbers that count up as "0..3"; ""
+// for others.
+func foldValues(texts []string) string {
+	first, last := texts[0], texts[len(texts)-1]
+	if len(slices.Compact(slices.Clone(texts))) == 1 {
+		return first
+	}
+	begin, err := strconv.Atoi(first)
+	for i, text := range texts {
+		if err != nil || text != strconv.Itoa(begin+i) {
+			return ""
+		}
+	}
+	return first + ".." + last
+}
+
+// shell is what gorun or the command line adds, as commands of a shell. What differs
+// between ranks, or is known only when a job starts, cannot be.
+func (e *jobEnvironment) shell() string {
+	var b strings.Builder
+	for _, v := range e.Variables {
+		switch {
+		case !v.setting || v.Origin == plan.Inherited:
+		case v.hidden:
+			fmt.Fprintf(&b, "# %s looks like a secret: set it yourself\n", v.Name)
+		case v.Value == nil:
+			fmt.Fprintf(&b, "# %s differs between %ss\n", v.Name, v.By)
+		case *v.Value == job.AtStart:
+			fmt.Fprintf(&b, "# %s is known when a job starts\n", v.Name)
+		default:
+			fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellQuoted(*v.Value))
+		}
+	}
+	return b.String()
+}
+
+// shellQuoted is a text as one word of a shell's.
+func shellQuoted(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/env/nccl"
+	"gorun/internal/printable"
+	"gorun/launcher/job"
+)
+
+// envWidth is how wide texts of gorun env are.
+const envWidth = 80
+
+// explainVariables says what variables mean, and returns the exit code.
+func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	var text strings.Builder
+	var all []nccl.Variable
+	code := 0
+	for i, name := range inv.Env.Explain {
+		found := nccl.Matching(name)
+		if len(found) == 0 {
+			say(stderr, unknownVariable(name))
+			code = job.ExitUsage
+			continue
+		}
+		all = append(all, found...)
+		if i > 0 && text.Len() > 0 {
+			text.WriteString("\n")
+		}
+		if len(found) > 1 {
+			text.WriteString(listed(found))
+		} else {
+			text.WriteString(explained(name, found[0]))
+		}
+	}
+	shown := text.String()
+	if inv.JSON {
+		var err error
+		if shown, err = indentedJSON(variablesJSON(all)); err != nil {
+			say(stderr, err.Error())
+			return job.ExitLauncher
+		}
+	}
+	return cmp.Or(write(stdout, stderr, shown), code)
+}
+
+// unknownVariable says that nobody knows a name, and which were probably meant.
+func unknownVariable(name string) string {
+	text := "nothing is known of a variable " + name
+	if near := nccl.Nearest(name, nccl.Names()); near != nil {
+		return text + ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return text + "; gorun env --explain 'NCCL_*' lists NCCL's"
+}
+
+// listed has a line for each of several variables.
+func listed(found []nccl.Variable) string {
+	widest := 0
+	for _, v := range found {
+		widest = max(widest, len(v.Name))
+	}
+	widest = min(widest, envWidth/2)
+	var b strings.Builder
+	for _, v := range found {
+		meaning := v.Meaning
+		switch v.Status {
+		case nccl.Never:
+			meaning = "(never existed) " + v.Advice
+		case nccl.Removed:
+			meaning = "(gone) " + meaning
+		}
+		b.WriteString(columns(v.Name, meaning, widest+2))
+	}
+	return b.String()
+}
+
+// columns writes a name and a text beside it, which is wrapped.
+func columns(name, text string, column int) string {
+	var b strings.Builder
+	lines := wrapText(text, envWidth-column)
+	if utf8.RuneCountInString(name) > column-2 {
+		fmt.Fprintf(&b, "%s\n", name)
+		name = ""
+	}
+	for _, line := range lines {
+		fmt.Fprintf(&b, "%s%s%s\n", name, strings.Repeat(" ", column-utf8.RuneCountInString(name)), line)
+		name = ""
+	}
+	return b.String()
+}
+
+// wrapText breaks a text at blanks into lines of at most width characters; what comes
+// from others is made printable.
+func wrapText(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(printable.Text(text)) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}
+
+// explained is a record of the database, for people. name is what they asked for, which
+// a pattern may stand for.
+func explained(name string, v nccl.Variable) string {
+	const column = 12
+	var b strings.Builder
+	title := strings.ToUpper(name)
+	if _, found := nccl.Lookup(name); found {
+		title = name
+	}
+	if v.IsPattern() && title != v.Name {
+		title += " (as all " + v.Name + ")"
+	}
+	fmt.Fprintf(&b, "%s\n", printable.Text(title))
+	row := func(label, text string) {
+		if text != "" {
+			b.WriteString(columns("  "+label, text, column))
+		}
+	}
+	row("meaning", v.Meaning)
+	row("library", libraryOf(v))
+	row("status", statusOf(v))
+	if v.Alive() && !v.IsPattern() {
+		row("default", cmp.Or(v.Default, "unset"))
+		row("values", v.Values)
+		row("helps", v.Helps)
+		row("hurts", v.Hurts)
+		row("scope", map[nccl.Scope]string{
+			nccl.ScopeJob: "equal on all ranks of a job", nccl.ScopeHost: "may differ between hosts", nccl.ScopeLog: "what is printed, and nothing else: may differ between ranks",
+		}[v.Scope])
+		row("gorun", gorunDoes(v))
+	}
+	row("instead", strings.Join(v.Instead, ", "))
+	row("advice", v.Advice)
+	for _, c := range v.Cautions {
+		text := c.Text
+		if c.Debugging {
+			text = "for debugging alone: " + text
+		}
+		if values := strings.Join(c.Values, ", "); values != "*" {
+			text = values + ": " + text
+		}
+		row("beware", text)
+	}
+	if !v.IsPattern() {
+		row("here", valueHere(v.Name))
+	}
+	return b.String()
+}
+
+func libraryOf(v nccl.Variable) string {
+	text := string(v.Library)
+	if v.Library == nccl.NCCL && v.Alive() {
+		text += ", and RCCL as far as it is as new"
+	}
+	if !v.Since.IsZero() {
+		text += ", since " + v.Since.String()
+	}
+	if !v.Until.IsZero() {
+		text += ", until before " + v.Until.String()
+	}
+	return text
+}
+
+func statusOf(v nccl.Variable) string {
+	return map[nccl.Status]string{
+		nccl.Undocumented: "undocumented: it may go with any version",
+		nccl.Deprecated:   "deprecated",
+		nccl.Removed:      "gone: nobody reads it any more",
+		nccl.Never:        "never existed: no version reads it",
+	}[v.Status]
+}
+
+// gorunDoes says what gorun does with a variable.
+func gorunDoes(v nccl.Variable) string {
+	text := map[nccl.Handling]string{
+		nccl.Sets: "sets it in every job", nccl.Detects: "sets it where it finds", nccl.Offers: "sets it where you ask for it", nccl.Leaves: "never sets it",
+	}[v.Gorun]
+	switch {
+	case v.How != "" && v.Gorun == nccl.Sets:
+		text += ": " + v.How
+	case v.How != "":
+		text += " " + strings.TrimPrefix(v.How, "where ")
+	}
+	if v.Gorun != nccl.Leaves {
+		text += "; your value wins"
+	}
+	return text
+}
+
+// valueHere says what a variable is in this environment or in a library's own file.
+func valueHere(name string) string {
+	if value, set := os.LookupEnv(name); set {
+		return name + "=" + value + ", from the environment"
+	}
+	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
+		text, err := readSome(file)
+		if err != nil {
+			continue
+		}
+		for _, s := range nccl.ParseConf(text) {
+			if s.Name == name {
+				return fmt.Sprintf("%s=%s, from %s line %d", name, s.Value, file, s.Line)
+			}
+		}
+	}
+	return ""
+}
+
+// confFilesHere are the files that these kinds of libraries read in this process's
+// place.
+func confFilesHere(kinds ...nccl.Library) (files []string) {
+	for _, kind := range kinds {
+		for _, file := range nccl.ConfFiles(kind, os.Getenv, os.Getenv("HOME")) {
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
+}
+
+// largestText is how much of a file is looked at.
+const largestText = 16 << 20
+
+// readSome reads a text that is not too large to be one.
+func readSome(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readText(f)
+}
+
+func readText(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, largestText+1))
+	if err == nil && len(text) > largestText {
+		err = errors.New("more than 16 MiB: that is no script")
+	}
+	return text, err
+}
+
+// variableJSON is a record for programs.
+type variableJSON struct {
+	Name       string   `json:"name"`
+	Library    string   `json:"library"`
+	Status     string   `json:"status"`
+	Meaning    string   `json:"meaning,omitempty"`
+	Default    string   `json:"default,omitempty"`
+	Values     string   `json:"values,omitempty"`
+	Since      string   `json:"since,omitempty"`
+	Until      string   `json:"until,omitempty"`
+	Helps      string   `json:"helps,omitempty"`
+	Hurts      string   `json:"hurts,omitempty"`
+	Scope      string   `json:"scope,omitempty"`
+	Gorun      string   `json:"gorun"`
+	Condition  string   `json:"condition,omitempty"`
+	Instead    []string `json:"instead,omitempty"`
+	Advice     string   `json:"advice,omitempty"`
+	MustAgree  bool     `json:"must_agree"`
+	Documented bool     `json:"documented"`
+}
+
+func variablesJSON(all []nccl.Variable) []variableJSON {
+	list := make([]variableJSON, len(all))
+	for i, v := range all {
+		list[i] = variableJSON{
+			Name: v.Name, Library: string(v.Library), Status: string(v.Status), Meaning: v.Meaning, Default: v.Default, Values: v.Values, Since: v.Since.String(), Until: v.Until.String(),
+			Helps: v.Helps, Hurts: v.Hurts, Scope: string(v.Scope), Gorun: string(v.Gorun), Condition: v.How, Instead: v.Instead, Advice: v.Advice,
+			MustAgree: v.MustAgree(), Documented: v.Status == nccl.Live || v.Status == nccl.Deprecated,
+		}
+	}
+	return list
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/env/nccl"
+	"gorun/internal/printable"
+	"gorun/launcher/job"
+)
+
+// exitFindings is the exit code of gorun env --lint where something is wrong.
+const exitFindings = 1
+
+// lintSettings says what is wrong with settings, and returns the exit code.
+func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	l := lintReport{}
+	err := l.chooseLibrary(inv.Env.Library)
+	var settings []nccl.Assignment
+	if err == nil {
+		settings, err = settingsOf(inv.Env.Files, l.library.Kind)
+	}
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	l.findings, l.looked = nccl.Lint(settings, l.library), len(settings)
+	text := l.text(inv.Quiet)
+	if inv.JSON {
+		if text, err = indentedJSON(l.json()); err != nil {
+			say(stderr, err.Error())
+			return job.ExitLauncher
+		}
+	}
+	if code := write(stdout, stderr, text); code != 0 {
+		return code
+	}
+	if len(l.findings) > 0 {
+		return exitFindings
+	}
+	return 0
+}
+
+// settingsOf are what files set, or where there are none this environment and, of what
+// it does not set, the files of the library.
+func settingsOf(files []string, kind nccl.Library) (all []nccl.Assignment, err error) {
+	for _, file := range files {
+		var text []byte
+		if file == "-" {
+			text, err = readText(os.Stdin)
+		} else {
+			text, err = readSome(file)
+		}
+		if err != nil {
+			return nil, of("--lint", err)
+		}
+		all = append(all, nccl.ParseFile(file, text)...)
+	}
+	if files != nil {
+		return all, nil
+	}
+	all = nccl.Environ(os.Environ())
+	slices.SortFunc(all, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
+	set := make(map[string]bool)
+	for _, a := range all {
+		set[a.Name] = true
+	}
+	kinds := []nccl.Library{nccl.NCCL, nccl.RCCL}
+	if kind != "" {
+		kinds = []nccl.Library{kind}
+	}
+	for _, file := range confFilesHere(kinds...) {
+		text, err := readSome(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, of("--lint", err)
+		}
+		for _, a := range nccl.Parse(nccl.FromConf, file, text) {
+			if !set[a.Name] {
+				set[a.Name] = true
+				all = append(all, a)
+			}
+		}
+	}
+	return all, nil
+}
+
+// lintReport is what --lint prints.
+type lintReport struct {
+	library  nccl.Found
+	file     string // of the library
+	none     bool   // --library none
+	findings []nccl.Finding
+	looked   int // settings that there are
+}
+
+// chooseLibrary reads the library that is meant: the one that was named, none, or the
+// first that a program would load here.
+func (l *lintReport) chooseLibrary(named string) (err error) {
+	switch named {
+	case "none":
+		l.none = true
+		return nil
+	case "":
+		for _, file := range nccl.FindLibraries(os.DirFS("/"), os.Getenv, pythonPrefix()) {
+			if l.library, err = readLibrary(file); err == nil {
+				l.file = file
+				return nil
+			}
+		}
+		return nil // without one no version is known
+	}
+	l.file = named
+	if l.library, err = readLibrary(named); err != nil {
+		return of("--library", fmt.Errorf("%s: %w", named, err))
+	}
+	return nil
+}
+
+func readLibrary(file string) (nccl.Found, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nccl.Found{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nccl.Found{}, err
+	}
+	return nccl.ReadLibrary(f, info.Size())
+}
+
+// pythonPrefix is the folder of the Python environment that a script would run in, ""
+// where there is none: that of GORUN_PYTHON, of the active environment, or of the first
+// python3 in PATH.
+func pythonPrefix() string {
+	if python := os.Getenv("GORUN_PYTHON"); python != "" {
+		if path, err := exec.LookPath(python); err == nil {
+			return filepath.Dir(filepath.Dir(path))
+		}
+	}
+	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if prefix := os.Getenv(name); filepath.IsAbs(prefix) {
+			return prefix
+		}
+	}
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		return ""
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return ""
+	}
+	return filepath.Dir(filepath.Dir(path))
+}
+
+// text is for people: what is wrong, each in a line and what follows from it below; then
+// how much that was.
+func (l *lintReport) text(findingsOnly bool) string {
+	var b strings.Builder
+	for _, f := range l.findings {
+		fmt.Fprintf(&b, "%s: %s\n", printable.Text(whereOf(f.Assignment)), printable.Text(printable.Short(f.Name+"="+f.Value)))
+		for _, line := range wrapText(sentences(f.Text, f.Advice), envWidth-4) {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
+	}
+	if findingsOnly {
+		return b.String()
+	}
+	if len(l.findings) > 0 {
+		b.WriteString("\n")
+	}
+	compared := "compared with no library: none was found"
+	switch {
+	case l.none:
+		compared = "compared with no library"
+	case l.file != "" && l.library.Text != "":
+		compared = fmt.Sprintf("compared with %s %s, %s", l.library.Kind, l.library.Text, l.file)
+	case l.file != "":
+		compared = fmt.Sprintf("compared with %s, %s", l.library.Kind, l.file)
+	}
+	switch n := len(l.findings); n {
+	case 0:
+		fmt.Fprintf(&b, "nothing is wrong with %s; %s\n", counted(l.looked, "setting"), printable.Text(compared))
+	default:
+		fmt.Fprintf(&b, "%s in %s; %s\n", counted(n, "finding"), counted(l.looked, "setting"), printable.Text(compared))
+	}
+	return b.String()
+}
+
+// sentences joins what is wrong and what to do.
+func sentences(text, advice string) string {
+	if text != "" {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	if advice == "" {
+		return text + "."
+	}
+	return text + ". " + advice
+}
+
+// whereOf is where a setting stands: "train.sh:12".
+func whereOf(a nccl.Assignment) string {
+	switch {
+	case a.File == "":
+		return string(a.Kind)
+	case a.File == "-":
+		return "standard input:" + strconv.Itoa(a.Line)
+	}
+	return a.File + ":" + strconv.Itoa(a.Line)
+}
+
+// findingJSON is a finding for programs.
+type findingJSON struct {
+	File    string `json:"file,omitempty"` // none: the environment
+	Line    int    `json:"line,omitempty"`
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Problem string `json:"problem"`
+	Text    string `json:"text"`
+	Advice  string `json:"advice,omitempty"`
+}
+
+// lintJSON is what --lint found, for programs.
+type lintJSON struct {
+	Settings int           `json:"settings"`
+	Library  *libraryJSON  `json:"library,omitempty"`
+	Findings []findingJSON `json:"findings"`
+}
+
+type libraryJSON struct {
+	Kind    string `json:"kind"`
+	Version string `json:"version,omitempty"`
+	File    string `json:"file"`
+}
+
+func (l *lintReport) json() lintJSON {
+	j := lintJSON{Settings: l.looked, Findings: []findingJSON{}}
+	if l.file != "" {
+		j.Library = &libraryJSON{string(l.library.Kind), l.library.Text, l.file}
+	}
+	for _, f := range l.findings {
+		j.Findings = append(j.Findings, findingJSON{f.File, f.Line, f.Name, f.Value, string(f.Problem), f.Text, f.Advice})
+	}
+	return j
+}

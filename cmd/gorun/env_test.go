@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/env/nccl"
+	"gorun/env/plan"
+)
+
+// What the database says that gorun does is what it does: a setting that ranks are given is not one that gorun never sets.
+func TestDatabaseKnowsWhatGorunSets(t *testing.T) {
+	known := 0
+	for _, row := range plan.Table() {
+		v, found := nccl.Lookup(row.Name)
+		if row.Class != plan.ClassSetting || row.Value == "" || !found || v.IsPattern() {
+			continue
+		}
+		known++
+		require.NotEqual(t, nccl.Leaves, v.Gorun, "%s is set to %s, and env/nccl says that gorun never sets it", row.Name, row.Value)
+	}
+	require.Greater(t, known, 1)
+}
+
+func TestFoldValues(t *testing.T) {
+	for values, want := range map[string]string{
+		"0 1 2 3": "0..3", "5": "5", "a a": "a", "4 5": "4..5", "0 2": "", "a b": "", "1 0": "", "- 1": "", "01 02": "",
+	} {
+		require.Equal(t, want, foldValues(strings.Fields(values)), values)
+	}
+}
+
+func TestShellQuoted(t *testing.T) {
+	for text, want := range map[string]string{"a=b,/c:1": "a=b,/c:1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "^lo": "'^lo'"} {
+		require.Equal(t, want, shellQuoted(text))
+	}
+}
+
+// Hosts' and ranks' values are folded, and what some have not is a dash.
+func TestValuesOfSome(t *testing.T) {
+	one, two := "eth0", "eno1"
+	e := jobEnvironment{hosts: []string{"a", "b"}}
+	require.Equal(t, "a:eth0 b:eno1", e.values(jobVariable{By: "host", Values: []*string{&one, &two}}))
+	require.Equal(t, "eth0", e.values(jobVariable{By: "host", Values: []*string{&one, &one}}))
+	require.Equal(t, "eth0 -", e.values(jobVariable{By: "rank", Values: []*string{&one, nil}}))
+	long := strings.Repeat("x", 40)
+	require.Equal(t, "eth0 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &long, &long}}))
+	require.Equal(t, "eth0 eno1 eth0 eno1 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
+}
+
+func TestWrapText(t *testing.T) {
+	require.Equal(t, []string{"a b", "ccccc", "d"}, wrapText("a b ccccc d", 4))
+	require.Equal(t, []string{""}, wrapText("", 4))
+	for _, line := range wrapText("a\x1b[31m b", 40) {
+		require.NotContains(t, line, "\x1b")
+	}
+	for _, v := range nccl.Variables() { // an explanation fits a terminal
+		for line := range strings.Lines(explained(v.Name, v)) {
+			require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), envWidth, line)
+		}
+	}
+}

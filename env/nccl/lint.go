@@ -1,0 +1,276 @@
+package nccl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is what is wrong with a setting.
+type Problem string
+
+// The problems.
+const (
+	ProblemUnknown    Problem = "unknown"     // nobody reads such a name
+	ProblemNever      Problem = "never"       // a text's invention
+	ProblemDead       Problem = "dead"        // gone
+	ProblemOldName    Problem = "old name"    // another name has taken its place
+	ProblemVersion    Problem = "version"     // this library does not read it, others do
+	ProblemValue      Problem = "value"       // its value is wrong
+	ProblemLegacy     Problem = "legacy"      // its value is written in an old way
+	ProblemDefault    Problem = "default"     // its value is what would be anyway
+	ProblemDebugging  Problem = "debugging"   // it is for debugging alone
+	ProblemCaution    Problem = "caution"     // it hurts more often than it helps
+	ProblemContradict Problem = "contradicts" // another setting says otherwise
+)
+
+// Finding is a problem of one setting.
+type Finding struct {
+	Assignment
+	Problem Problem
+	// Text is what is wrong, a sentence that begins behind "NAME=VALUE: ", and Advice
+	// what to do, "" where Text says it.
+	Text, Advice string
+}
+
+// Lint returns what is wrong with settings, in their order. library is the one that
+// would be loaded; the zero Found: it is not known. What is right, and what is none of
+// NCCL's business, is left alone.
+func Lint(settings []Assignment, library Found) []Finding {
+	l := linter{library: library}
+	for i, a := range settings {
+		l.one(i, a)
+	}
+	l.combined(settings)
+	slices.SortStableFunc(l.findings, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
+	found := make([]Finding, len(l.findings))
+	for i, f := range l.findings {
+		found[i] = f.Finding
+	}
+	return found
+}
+
+// linter collects findings.
+type linter struct {
+	library  Found
+	findings []placed
+	known    []string
+}
+
+// placed is a finding with the number of its setting.
+type placed struct {
+	Finding
+	at int
+}
+
+func (l *linter) add(at int, a Assignment, problem Problem, text, advice string) {
+	l.findings = append(l.findings, placed{Finding{a, problem, text, advice}, at})
+}
+
+// one looks at a setting by itself.
+func (l *linter) one(at int, a Assignment) {
+	v, known := Lookup(a.Name)
+	if !known || v.IsPattern() {
+		l.unknown(at, a, known, v)
+		return
+	}
+	switch {
+	case !l.name(at, a, v):
+	case a.Computed:
+		l.caution(at, a, v, "")
+	case a.Value == "":
+	default:
+		l.value(at, a, v)
+	}
+}
+
+// unknown looks at a name that is not in the database, or only by its beginning.
+func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
+	upper := strings.ToUpper(a.Name)
+	ours := strings.HasPrefix(upper, "NCCL_") || strings.HasPrefix(upper, "RCCL_")
+	switch {
+	case l.library.Has(a.Name), a.Local, pattern && v.Library != PyTorch && v.Library != Gloo:
+		return
+	case !ours && !pattern && !strings.HasPrefix(upper, "GLOO_") && !strings.HasPrefix(upper, "TORCH_NCCL_"):
+		return
+	}
+	if upper != a.Name {
+		if _, found := Lookup(upper); found {
+			l.add(at, a, ProblemUnknown, "names are in capital letters, so nobody reads this one", "Write "+upper+".")
+			return
+		}
+	}
+	near := l.nearest(upper)
+	if pattern && near == nil { // PyTorch may have a newer one
+		return
+	}
+	text := "nobody reads such a variable"
+	if ours {
+		text = "neither NCCL nor RCCL reads such a variable"
+	}
+	if l.library.Kind != "" {
+		text += ", nor does the " + l.library.says() + " that would be loaded"
+	}
+	advice := ""
+	if near != nil {
+		advice = "Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	l.add(at, a, ProblemUnknown, text, advice)
+}
+
+// says is "NCCL 2.30.7".
+func (f Found) says() string { return strings.TrimSpace(string(f.Kind) + " " + f.Version.String()) }
+
+// nearest are the names that an unknown one was probably meant to be.
+func (l *linter) nearest(name string) []string {
+	if rest, ours := strings.CutPrefix(name, "RCCL_"); ours {
+		if v, found := Lookup("NCCL_" + rest); found && v.Alive() && !v.IsPattern() {
+			return []string{"NCCL_" + rest}
+		}
+	}
+	if l.known == nil {
+		l.known = Names()
+		for _, newer := range l.library.Names {
+			if _, found := Lookup(newer); !found {
+				l.known = append(l.known, newer)
+			}
+		}
+	}
+	return Nearest(name, l.known)
+}
+
+// Names are the names of all variables that some library reads, without patterns, in
+// the order of the data.
+func Names() []string {
+	var names []string
+	for _, v := range database().variables {
+		if v.Alive() && !v.IsPattern() {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// name looks at who reads a variable; it reports whether its value matters.
+func (l *linter) name(at int, a Assignment, v Variable) bool {
+	switch {
+	case v.Status == Never:
+		l.add(at, a, ProblemNever, "no version of "+string(v.Library)+" ever read such a variable", v.Advice)
+		return false
+	case v.Status == Removed && !l.reads(v):
+		l.add(at, a, ProblemDead, fmt.Sprintf("%s %s and newer do not read it", v.Library, v.Until), v.Advice)
+		return false
+	case v.Status == Removed:
+		l.add(at, a, ProblemDead, fmt.Sprintf("this library still reads it, %s %s and newer do not", v.Library, v.Until), v.Advice)
+	case v.Status == Deprecated:
+		l.add(at, a, ProblemOldName, v.Meaning, v.Advice)
+	case l.library.Kind == NCCL && v.Library == RCCL:
+		l.add(at, a, ProblemVersion, "RCCL alone reads it, and the library is "+l.library.says(), "")
+		return false
+	case (v.Library == NCCL || v.Library == RCCL && l.library.Kind == RCCL) && !l.reads(v):
+		l.add(at, a, ProblemVersion, l.tooOld(v), "")
+		return false
+	}
+	return true
+}
+
+// reads reports whether the library reads a variable of NCCL's or RCCL's; one that is
+// not known reads all that are alive.
+func (l *linter) reads(v Variable) bool {
+	switch {
+	case l.library.Kind == "" || v.Library != NCCL && v.Library != RCCL:
+		return v.Alive()
+	case len(l.library.Names) > 0:
+		return l.library.Has(v.Name)
+	case l.library.Kind == RCCL && v.Library == RCCL: // its versions are not in the data
+		return v.Alive()
+	}
+	return v.In(l.library.Version)
+}
+
+// tooOld says why the library does not read a variable.
+func (l *linter) tooOld(v Variable) string {
+	text := fmt.Sprintf("%s does not read it", l.library.says())
+	if !v.Since.IsZero() && l.library.Version.Compare(v.Since) < 0 {
+		text += fmt.Sprintf(": %s has it since %s", v.Library, v.Since)
+	}
+	return text
+}
+
+// value looks at a value by itself.
+func (l *linter) value(at int, a Assignment, v Variable) {
+	if err := v.Syntax.Check(a.Value); err != nil {
+		advice := "It takes: " + v.Values + "."
+		if strings.HasSuffix(err.Error(), v.Values) {
+			advice = ""
+		}
+		l.add(at, a, ProblemValue, "the value "+err.Error(), advice)
+		return
+	}
+	value := a.Value
+	if name, legacy := v.Syntax.LegacyLevel(value); legacy {
+		advice := "Write " + name + ", or leave it out."
+		l.add(at, a, ProblemLegacy, "the number is an old way to write "+name+", and its meaning changed between versions", advice)
+		value = name
+	}
+	if l.caution(at, a, v, value) || l.prefixes(at, a, v) {
+		return
+	}
+	if a.Kind != FromConf && v.Library == NCCL && v.isDefault(a.Value) {
+		l.add(at, a, ProblemDefault, "that is the default: all that it does is to cancel what an administrator put into nccl.conf", "Leave it out.")
+	}
+}
+
+// caution says what is to be said of a value; of one that is not known, "", what is said
+// of all.
+func (l *linter) caution(at int, a Assignment, v Variable, value string) bool {
+	for _, c := range v.Cautions {
+		if !c.Fits(value) || v.Name == "NCCL_IB_GID_INDEX" && l.needsIndex() {
+			continue
+		}
+		problem, text := ProblemCaution, c.Text
+		if c.Debugging {
+			problem, text = ProblemDebugging, "for debugging alone: "+c.Text
+		}
+		l.add(at, a, problem, strings.TrimSuffix(text, "."), "")
+		return true
+	}
+	return false
+}
+
+// needsIndex reports whether the library is one that cannot choose a RoCE address.
+func (l *linter) needsIndex() bool {
+	return !l.library.Version.IsZero() && l.library.Version.Compare(Version{2, 21, 0}) < 0
+}
+
+// prefixes looks for RDMA devices that are meant by their whole names.
+func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
+	list := strings.TrimPrefix(a.Value, "^")
+	if v.Name != "NCCL_IB_HCA" || strings.HasPrefix(list, "=") {
+		return false
+	}
+	for _, entry := range strings.Split(list, ",") {
+		name, _, _ := strings.Cut(entry, ":")
+		if strings.TrimRight(name, "0123456789") == name || name == "mlx5" || name == "mlx4" { // a driver's name means all of its devices
+			continue
+		}
+		exact := "=" + list
+		if list != a.Value {
+			exact = "^" + exact
+		}
+		l.add(at, a, ProblemCaution, fmt.Sprintf("these are prefixes: %s takes %s0 to %s9, too, and what is right on one host is wrong on another", name, name, name), "Write "+a.Name+"="+exact+", or leave it out.")
+		return true
+	}
+	return false
+}
+
+// isDefault reports whether a value is what the library takes where nobody sets one.
+func (v Variable) isDefault(value string) bool {
+	first, _, _ := strings.Cut(v.Default, " ")
+	first = strings.TrimRight(first, ";,")
+	if v.Syntax.IsSwitch() && v.Default == "" {
+		first = "0"
+	}
+	return v.Status == Live && strings.EqualFold(first, value)
+}
