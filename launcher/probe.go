@@ -73,20 +73,21 @@ func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choic
 // choose tries node 0's most plausible addresses, then all of them with more time.
 func (s *probeSession) choose(ctx context.Context, second probe.Haste) (probe.Choice, error) {
 	order := probe.Order(s.nodes, s.wish)
-	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], probe.Haste{Timeout: firstTimeout, Patience: patience})
+	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], 1, probe.Haste{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
-		return s.try(ctx, order, second)
+		return s.try(ctx, order, len(order), second)
 	}
 	return choice, err
 }
 
-// try chooses among some of node 0's addresses.
-func (s *probeSession) try(ctx context.Context, indexes []int, haste probe.Haste) (probe.Choice, error) {
+// try chooses among some of node 0's addresses; peers are dialed for so many of those
+// that all nodes reach. They all have to answer, so that there is no patience.
+func (s *probeSession) try(ctx context.Context, indexes []int, most int, haste probe.Haste) (probe.Choice, error) {
 	if err := s.dialZero(ctx, indexes, haste); err != nil {
 		return probe.Choice{}, err
 	}
 	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
-		if err := s.dialPeers(ctx, agreed, haste); err != nil {
+		if err := s.dialPeers(ctx, agreed[:min(most, len(agreed))], probe.Haste{Timeout: haste.Timeout}); err != nil {
 			return probe.Choice{}, err
 		}
 	}

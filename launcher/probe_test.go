@@ -107,7 +107,7 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 		agents := agentsHere(t, 2)
 		s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
 		require.NoError(t, s.listen(t.Context(), probeWish{Port: port}))
-		_, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), probe.Haste{})
+		_, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 9, probe.Haste{})
 		require.NoError(t, err)
 		return s.nodes[0].Port
 	}
@@ -121,7 +121,7 @@ func TestOpenAfterProbing(t *testing.T) {
 	agents := agentsHere(t, 2)
 	s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
 	require.NoError(t, s.listen(t.Context(), probeWish{}))
-	choice, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), probe.Haste{})
+	choice, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 9, probe.Haste{})
 	require.NoError(t, err)
 	link := agents[0].(linkProber).link
 	require.NoError(t, link.Send(&wire.Open{Addr: choice.Addr.WithZone("").String(), Port: s.nodes[0].Port}))

@@ -221,8 +221,11 @@ func zoned(c Candidate) netip.Addr {
 
 // peerPairs is up to how many nodes each one dials every other one in a job's start; of
 // more, those that are 1, 2, 4, 8 … before or after it, which are the ones that NCCL's
-// and Gloo's rings, trees and halvings join.
-const peerPairs = 8
+// and Gloo's rings, trees and halvings join; of more than peerRings, the next one.
+const (
+	peerPairs = 8
+	peerRings = 256
+)
 
 // peers returns which nodes a node dials beside node 0, which all have dialed. It is
 // among them where it answered at a port that the user named: ranks listen at others.
@@ -239,6 +242,9 @@ func peers(nodes []Node, node int) (peers []int) {
 	for step := 1; step < n && n > peerPairs; step *= 2 {
 		if peer := (node + step) % n; peer != 0 {
 			peers = append(peers, peer)
+		}
+		if n > peerRings {
+			break
 		}
 	}
 	return peers
@@ -279,6 +285,18 @@ func peerAnswer(nodes []Node, chosen, from, to int) (Answer, bool) {
 	return nodes[from].Peers[i], true
 }
 
+// dialed reports whether nodes dialed their peers at the places for an agreed address.
+func dialed(nodes []Node, chosen int) bool {
+	for from := range nodes {
+		for _, to := range peers(nodes, from) {
+			if _, is := peerAnswer(nodes, chosen, from, to); is {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Choose decides by what the nodes reached. The error is an *UnreachedError when no
 // address of node 0 is reached by all others.
 func Choose(nodes []Node, wish Wish) (Choice, error) {
@@ -288,7 +306,7 @@ func Choose(nodes []Node, wish Wish) (Choice, error) {
 	}
 	chosen, warning := 0, gaps(nodes, agreed, 0, wish)
 	for i := range agreed {
-		if gaps(nodes, agreed, i, wish) == "" {
+		if (i == 0 || dialed(nodes, i)) && gaps(nodes, agreed, i, wish) == "" {
 			chosen, warning = i, ""
 			break
 		}

@@ -80,6 +80,10 @@ func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, ha
 	defer cancel()
 	hurry, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	repeats := again
+	if haste.Patience > 0 {
+		repeats = nil
+	}
 	answers := make([]Answer, len(targets))
 	var once sync.Once
 	var work sync.WaitGroup
@@ -88,7 +92,7 @@ func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, ha
 		slots <- struct{}{} // each is given back within the timeout
 		work.Go(func() {
 			defer func() { <-slots }()
-			answers[i] = dialOnLinks(hurry, key, target, own)
+			answers[i] = dialOnLinks(hurry, key, target, own, repeats)
 			answers[i].Target = i
 			if rtt := answers[i].RTT; rtt > 0 && haste.Patience > 0 {
 				once.Do(func() { time.AfterFunc(max(haste.Patience, 4*rtt), func() { stop(errPatience) }) })
@@ -109,9 +113,9 @@ var (
 
 // dialOnLinks dials an IPv6 address of the link alone by each interface that has such
 // an address itself, and any other one once.
-func dialOnLinks(ctx context.Context, key []byte, target Target, own []Candidate) (best Answer) {
+func dialOnLinks(ctx context.Context, key []byte, target Target, own []Candidate, again []time.Duration) (best Answer) {
 	if !isZoned(target.Addr) {
-		return persist(ctx, key, target)
+		return dial(ctx, key, target, again)
 	}
 	best.Problem = noRoute
 	for _, c := range own {
@@ -119,7 +123,7 @@ func dialOnLinks(ctx context.Context, key []byte, target Target, own []Candidate
 			continue
 		}
 		target.Addr = target.Addr.WithZone(c.Interface)
-		a := persist(ctx, key, target)
+		a := dial(ctx, key, target, again)
 		if a.OK() {
 			return a
 		}
@@ -144,47 +148,53 @@ func interfaceOf(addr netip.Addr, own []Candidate) string {
 	return ""
 }
 
-// again is when a target is tried once more that has not answered: a packet may be
-// lost, and the kernel repeats the first one after a second.
-var again = []time.Duration{250 * time.Millisecond, 500 * time.Millisecond}
+// again is when a connection is tried once more that nobody has accepted: a packet may
+// be lost, and the kernel repeats the first one after a second. What is lost later it
+// repeats sooner. With Patience, which is of many that dial one, nothing is tried again.
+var again = []time.Duration{600 * time.Millisecond, 500 * time.Millisecond}
 
-// persist tries a target until there is an answer of any kind, or no time is left.
-func persist(ctx context.Context, key []byte, target Target) (a Answer) {
+// persist connects to a target as soon as one of several tries is answered.
+func persist(ctx context.Context, addr string, again []time.Duration) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan Answer, 1+len(again))
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer cancel()
-	start := func() { work.Go(func() { answers <- dial(ctx, key, target) }) }
+	results, underway := make(chan result, 1+len(again)), 0
+	start := func() {
+		underway++
+		go func() {
+			dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
+			conn, err := dialer.DialContext(ctx, "tcp", addr)
+			results <- result{conn, err}
+		}()
+	}
+	defer func() { // nothing is left behind
+		cancel()
+		for ; underway > 0; underway-- {
+			if r := <-results; r.err == nil {
+				_ = r.conn.Close()
+			}
+		}
+	}()
 	start()
-	underway := 1
 	for _, pause := range again {
 		select {
-		case a = <-answers:
-			if a.Problem != noAnswer {
-				return a
-			}
+		case r := <-results:
 			underway--
+			return r.conn, r.err
 		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		if ctx.Err() == nil {
 			start()
-			underway++
 		}
 	}
-	for ; underway > 0; underway-- {
-		if a = <-answers; a.Problem != noAnswer {
-			return a
-		}
-	}
-	return a
+	r := <-results
+	underway--
+	return r.conn, r.err
 }
 
-func dial(ctx context.Context, key []byte, target Target) Answer {
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
+func dial(ctx context.Context, key []byte, target Target, again []time.Duration) Answer {
 	began := time.Now()
-	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(target.Addr, uint16(target.Port)).String())
+	conn, err := persist(ctx, netip.AddrPortFrom(target.Addr, uint16(target.Port)).String(), again)
 	if err != nil {
 		return Answer{Problem: problem(ctx, err)}
 	}
