@@ -21,6 +21,8 @@
 //	  | <-- Grown{pids} ---------- |
 //	  | -- Spawned --------------> |
 //	  | <-- Exchange ------------> |   what servers of MPI's ranks say to those of other nodes; see rendezvous/exchange
+//	  | -- Usage ----------------> |   somebody looks at the job (gorun ps, top, stacks)
+//	  | <-- Used{ranks} ---------- |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -98,6 +100,8 @@ const (
 	TypeSpawned
 	TypeGrow
 	TypeGrown
+	TypeUsage
+	TypeUsed
 )
 
 var typeNames = [...]string{
@@ -109,6 +113,7 @@ var typeNames = [...]string{
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
 	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
+	TypeUsage: "usage", TypeUsed: "used",
 }
 
 // String returns the type's name, for messages.

@@ -73,6 +73,8 @@ func (p *parser) finish() (Invocation, error) {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
 	switch {
+	case p.dialect.jobs != "":
+		return p.finishJobs()
 	case p.dialect.tokens:
 		return p.finishToken()
 	case p.dialect.serves:

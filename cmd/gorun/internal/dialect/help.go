@@ -79,6 +79,9 @@ func (d *Dialect) exitCodes() []example {
 
 // synopsis is the shape of a command line.
 func (d *Dialect) synopsis() string {
+	if d.operands != "" {
+		return d.Name + " [options] " + d.operands
+	}
 	if d.serves || d.shows {
 		return d.Name + " [options]"
 	}
@@ -122,7 +125,7 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 		}
 		b.row(o.Usage(), o.Help)
 	}
-	if g == GroupRanks && !d.serves && !d.checks && d.often == nil {
+	if g == GroupRanks && !d.serves && !d.checks && d.jobs == "" && d.often == nil {
 		b.paragraph("  ", d.countDefault())
 	}
 }
