@@ -133,10 +133,10 @@ func (a *Answers) Next(into any) error {
 		piece, err := a.read.ReadSlice('\n')
 		line = append(line, piece...)
 		switch {
-		case err == nil:
-			return json.Unmarshal(line, into)
 		case len(line) > maxAnswer:
 			return fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+		case err == nil:
+			return json.Unmarshal(line, into)
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(line) > 0:
 			return io.ErrUnexpectedEOF
