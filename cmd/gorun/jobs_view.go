@@ -76,7 +76,7 @@ func (v jobView) ranks(j registry.Job, use []rankUse) []string {
 	}
 	lines := v.table(rows)
 	for _, host := range j.Silent {
-		lines = append(lines, "host "+printable.Text(host)+" does not say what its ranks use")
+		lines = append(lines, v.clip("host "+printable.Text(host)+" does not say what its ranks use"))
 	}
 	return lines
 }

@@ -69,7 +69,7 @@ func jobDialect(name string) *Dialect {
 		d.examples = []example{{"gorun logs", "the only job there is"}, {"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"}}
 		options = []string{"follow", "rank"}
 	}
-	d.examples = append(d.examples, example{"gorun ./" + name, "starts a program of that name, as gorun -- " + name + " does"})
+	d.examples = append(d.examples, example{"gorun ./" + name + ", gorun -- " + name, "start a program of that name"})
 	d.codes = []example{{"0", done}, {"1", "there is no such job, or it has ended meanwhile"}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"}}
 	d.tables = append(rows(jobsTable, options...), rows(ownTable, "version", "help")...)
 	return d
