@@ -142,8 +142,8 @@ func TestJobTables(t *testing.T) {
 	j.Silent = []string{"n3"}
 	assert.Equal(t, []string{
 		"RANK  HOST  STATE    CPU%  MEM  OUT/S  LAST LINE",
-		"0     n^G   running  0     64M  0      step^[[31m",
 		"1     n^G   running  0     64M  0      < straggler +9 s  step^[[31m",
+		"0     n^G   running  0     64M  0      step^[[31m",
 		"host n3 does not say what its ranks use",
 	}, jobView{ascii: true}.ranks(j, use))
 	for _, line := range append((jobView{width: 30}).ranks(j, use), jobView{width: 30}.title(j, "7f3a")) {

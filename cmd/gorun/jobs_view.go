@@ -64,17 +64,20 @@ func (v jobView) ranks(j registry.Job, use []rankUse) []string {
 		head = []string{"RANK", "HOST", "STATE", "CPU%", "MEM", "OUT/S", "LAST LINE"}
 	}
 	rows := [][]string{head}
+	var behind [][]string // stands first
 	for i, r := range j.Ranks {
 		row := []string{strconv.Itoa(r.Rank), printable.Text(r.Host), strconv.Itoa(r.PID), rankState(r), cpuTime(r.CPU), size(r.Memory), size(r.Output), printable.Text(r.Last)}
 		if use != nil {
 			row = []string{row[0], row[1], row[3], use[i].percent(), row[5], use[i].rate(), row[7]}
 			if use[i].straggler {
 				row[len(row)-1] = strings.TrimSpace(v.mark()+" "+use[i].lagText()) + "  " + row[len(row)-1]
+				behind = [][]string{row}
+				continue
 			}
 		}
 		rows = append(rows, row)
 	}
-	lines := v.table(rows)
+	lines := v.table(slices.Insert(rows, 1, behind...))
 	for _, host := range j.Silent {
 		lines = append(lines, v.clip("host "+printable.Text(host)+" does not say what its ranks use"))
 	}
@@ -106,7 +109,7 @@ func (v jobView) table(rows [][]string) (lines []string) {
 	for _, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			b.WriteString(cell)
+			b.WriteString(strings.ReplaceAll(cell, "\t", " "))
 			if i < len(row)-1 {
 				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 			}

@@ -117,7 +117,7 @@ func newTopScreen(stdout io.Writer) (*topScreen, bool) {
 	if unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &raw) != nil {
 		return nil, false
 	}
-	_, _ = s.out.WriteString("\x1b[?1049h\x1b[?25l") // another page, without a cursor
+	_, _ = s.out.WriteString("\x1b[?1049h\x1b[?25l\x1b[?7l") // another page, without a cursor and wrapped lines
 	go s.read()
 	return s, true
 }
@@ -178,6 +178,6 @@ func (s *topScreen) draw(lines []string) error {
 
 // restore gives the terminal back as it was.
 func (s *topScreen) restore() {
-	_, _ = s.out.WriteString("\x1b[?25h\x1b[?1049l")
+	_, _ = s.out.WriteString("\x1b[?7h\x1b[?25h\x1b[?1049l")
 	_ = unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.before)
 }
