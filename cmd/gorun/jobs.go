@@ -183,7 +183,7 @@ func (r *jobsRequest) ps() error {
 		return jobs[0].err
 	case len(r.Names) > 0:
 		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""}, v.ranks(jobs[0].Job, nil)...))
+		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""}, v.ranks(jobs[0].Job, nil, askGPUs(jobs[0].Job))...))
 	}
 	return r.print(newJobView(textStyle(r.stdout)).jobs(jobs, r.short))
 }

@@ -137,7 +137,7 @@ func TestJobTables(t *testing.T) {
 		"RANK  HOST  PID  STATE    TIME     MEM  OUT  LAST LINE",
 		"0     n^G   100  running  0:00     64M  0    step^[[31m",
 		"1     n^G   101  running  1:02:05  64M  0    step^[[31m",
-	}, v.ranks(j, nil))
+	}, v.ranks(j, nil, nil))
 	use := between(ranks(-time.Second, 0, 3725), j, map[int]time.Duration{0: 0, 1: 9200 * time.Millisecond})
 	j.Silent = []string{"n3"}
 	assert.Equal(t, []string{
@@ -145,11 +145,25 @@ func TestJobTables(t *testing.T) {
 		"1     n^G   running  0     64M  0      < straggler +9 s  step^[[31m",
 		"0     n^G   running  0     64M  0      step^[[31m",
 		"host n3 does not say what its ranks use",
-	}, jobView{ascii: true}.ranks(j, use))
-	for _, line := range append((jobView{width: 30}).ranks(j, use), jobView{width: 30}.title(j, "7f3a")) {
+	}, jobView{ascii: true}.ranks(j, use, nil))
+	for _, line := range append((jobView{width: 30}).ranks(j, use, nil), jobView{width: 30}.title(j, "7f3a")) {
 		assert.LessOrEqual(t, len([]rune(line)), 30, line)
 	}
 	assert.Equal(t, "job 7f3a  running  2/2 ranks …", jobView{width: 30}.title(j, "7f3a"))
+}
+
+func TestGPUsOfRanks(t *testing.T) {
+	j := ranks(0, 0, 1)
+	j.Ranks[0].GPUs, j.Ranks[0].Here = []string{"a", "b"}, true
+	j.Ranks[1].GPUs = []string{"a"} // of another host
+	gpus := gpuLoads{"a": {Busy: new(98), Taken: new(int64(70 << 30))}, "b": {Busy: new(50), Taken: new(int64(1 << 30))}}
+	assert.Equal(t, []string{
+		"RANK  HOST  PID  STATE    TIME  MEM  OUT  GPU%  GPUMEM  LAST LINE",
+		"0     n^G   100  running  0:00  64M  0    74    71G     step^[[31m",
+		"1     n^G   101  running  0:01  64M  0    -     -       step^[[31m",
+	}, jobView{}.ranks(j, nil, gpus))
+	assert.Equal(t, "RANK  HOST  STATE    CPU%  MEM  OUT/S  GPU%  GPUMEM  LAST LINE", jobView{}.ranks(j, between(j, j, nil), gpus)[0])
+	assert.Nil(t, askGPUs(ranks(0, 0)), "nobody is asked where there is none")
 }
 
 func TestSizesAndTimes(t *testing.T) {

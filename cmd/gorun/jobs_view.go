@@ -57,19 +57,26 @@ func (v jobView) title(j registry.Job, id string) string {
 }
 
 // ranks is the table of a job's ranks; use is what was seen of them between two looks,
-// nil: there was one.
-func (v jobView) ranks(j registry.Job, use []rankUse) []string {
+// nil: there was one; gpus what is used of GPUs.
+func (v jobView) ranks(j registry.Job, use []rankUse, gpus gpuLoads) []string {
 	head := []string{"RANK", "HOST", "PID", "STATE", "TIME", "MEM", "OUT", "LAST LINE"}
 	if use != nil {
 		head = []string{"RANK", "HOST", "STATE", "CPU%", "MEM", "OUT/S", "LAST LINE"}
+	}
+	if gpus != nil {
+		head = slices.Insert(head, len(head)-1, "GPU%", "GPUMEM")
 	}
 	rows := [][]string{head}
 	var behind [][]string // stands first
 	for i, r := range j.Ranks {
 		row := []string{strconv.Itoa(r.Rank), printable.Text(r.Host), strconv.Itoa(r.PID), rankState(r), cpuTime(r.CPU), size(r.Memory), size(r.Output), printable.Text(r.Last)}
+		if gpus != nil {
+			busy, memory := gpus.of(r)
+			row = slices.Insert(row, len(row)-1, busy, memory)
+		}
 		if use != nil {
-			row = []string{row[0], row[1], row[3], use[i].percent(), row[5], use[i].rate(), row[7]}
-			if use[i].straggler {
+			row = slices.Concat([]string{row[0], row[1], row[3], use[i].percent(), row[5], use[i].rate()}, row[7:])
+			if use[i].straggler { // its mark stands before its last line
 				row[len(row)-1] = strings.TrimSpace(v.mark()+" "+use[i].lagText()) + "  " + row[len(row)-1]
 				behind = [][]string{row}
 				continue

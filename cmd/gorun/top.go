@@ -37,7 +37,7 @@ func (r *jobsRequest) top() error {
 			return second.err
 		}
 		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(second.Job, r.short(f.ID)), ""}, v.ranks(second.Job, between(first.Job, second.Job, nil))...))
+		return r.print(append([]string{v.title(second.Job, r.short(f.ID)), ""}, v.ranks(second.Job, between(first.Job, second.Job, nil), askGPUs(second.Job))...))
 	}
 	err = r.watch(f, first.Job, screen)
 	screen.restore()
@@ -56,10 +56,11 @@ func (r *jobsRequest) watch(f registry.Found, last registry.Job, screen *topScre
 	tick := time.NewTicker(topPeriod)
 	defer tick.Stop()
 	now, seen := last, silences{}
+	var gpus gpuWatch
 	use := between(last, now, seen.look(now))
 	for {
 		v := newJobView(textStyle(r.stdout))
-		lines := append([]string{v.title(now, r.short(f.ID)), ""}, v.ranks(now, use)...)
+		lines := append([]string{v.title(now, r.short(f.ID)), ""}, v.ranks(now, use, gpus.look(now))...)
 		if err := screen.draw(lines); err != nil {
 			return err
 		}

@@ -57,7 +57,8 @@ func jobDialect(name string) *Dialect {
 		d.About, d.operands, done = "gorun stop ends jobs as SIGTERM to their gorun does, and waits until they are gone.", "JOB...", "the jobs have ended"
 		d.examples = []example{
 			{"gorun stop 7f3a", "ends a job in order"},
-			{"gorun stop --grace 0 7f3a", "kills it"}, {"gorun stop --all", "ends all jobs of this user on this host"},
+			{"gorun stop --grace 0 7f3a", "kills it"},
+			{"gorun stop --all", "ends all jobs of this user on this host"},
 		}
 		options = []string{"all", "signal", "grace"}
 	case "stacks":
