@@ -84,9 +84,10 @@ type Answers struct {
 	// PID is the process that answers, 0: not known.
 	PID int
 
-	conn *net.UnixConn
-	read *bufio.Reader
-	stop func() bool
+	conn  *net.UnixConn
+	read  *bufio.Reader
+	limit int // bytes of a part
+	stop  func() bool
 }
 
 // Ask asks a job. The answers end with ctx, at the latest.
@@ -101,7 +102,7 @@ func (f Found) Ask(ctx context.Context, question Question) (*Answers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
 	}
-	a := &Answers{conn: dialed.(*net.UnixConn), read: bufio.NewReader(dialed)}
+	a := &Answers{conn: dialed.(*net.UnixConn), read: bufio.NewReader(dialed), limit: maxAnswer}
 	if a.PID, err = peer(a.conn); err == nil {
 		_ = a.conn.SetWriteDeadline(time.Now().Add(askTime))
 		err = writePart(a.conn, question)
@@ -133,8 +134,8 @@ func (a *Answers) Next(into any) error {
 		piece, err := a.read.ReadSlice('\n')
 		line = append(line, piece...)
 		switch {
-		case len(line) > maxAnswer:
-			return fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+		case len(line) > a.limit:
+			return fmt.Errorf("an answer of more than %d bytes", a.limit)
 		case err == nil:
 			return json.Unmarshal(line, into)
 		case errors.Is(err, bufio.ErrBufferFull):

@@ -1,8 +1,8 @@
 package registry
 
 import (
+	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -289,11 +289,17 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestAnswersHaveALimit(t *testing.T) {
-	place := private(t, 0)
-	register(t, place, first, func(_ context.Context, _ Question, send func(any) error) { _ = send(strings.Repeat("x", maxAnswer)) })
-	_, err := One[Job](t.Context(), Find([]string{place})[0], Question{Ask: AskJob})
-	assert.ErrorContains(t, err, "an answer of more than")
-	assert.False(t, errors.Is(err, ErrGone))
+	for size, want := range map[int]string{1 << 16: "", 1<<16 + 1: "an answer of more than 65536 bytes"} {
+		text := `"` + strings.Repeat("x", size-3) + "\"\n"
+		a := Answers{read: bufio.NewReader(strings.NewReader(text + text)), limit: 1 << 16}
+		var said string
+		if err := a.Next(&said); want != "" {
+			assert.EqualError(t, err, want)
+		} else {
+			require.NoError(t, err)
+			assert.Len(t, said, size-3)
+		}
+	}
 }
 
 func FuzzReadQuestion(f *testing.F) {
