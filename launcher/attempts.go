@@ -35,6 +35,7 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
 		s.sayRestart(&result, &budget, delay)
+		s.listing.pause(true)
 		if !s.pause(ctx, delay, began, &result) {
 			result.Attempts, result.First = before, nil
 			result.Elapsed = time.Since(began)
@@ -46,6 +47,7 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 		if err := s.decideAgain(); err != nil {
 			return result, err
 		}
+		s.listing.pause(false)
 	}
 }
 
@@ -83,6 +85,9 @@ func (s *session) pause(ctx context.Context, delay time.Duration, began time.Tim
 			return false
 		case <-ctx.Done():
 			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)
+			return false
+		case w := <-s.listing.stopping():
+			r.Cause, r.Signal, r.ExitCode = job.CauseSignal, w.signal, 128+int(w.signal)
 			return false
 		case sig := <-s.signals:
 			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {

@@ -100,7 +100,11 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 func (s *session) serveHere(n *node) {
 	head, side := transport.Local()
 	n.link, n.served = head, make(chan error, 1)
-	go func() { n.served <- agent.Serve(side, s.agentConfig()) }()
+	cfg := s.agentConfig()
+	if s.listing != nil {
+		cfg.Settled = s.listing.settled
+	}
+	go func() { n.served <- agent.Serve(side, cfg) }()
 }
 
 // each does something for every node at once, and reports what failed as one list in

@@ -86,10 +86,12 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 	if s.plan, err = job.NewPlan(&s.spec, s.facts(), s.ids, opened); err != nil {
 		return usageErrors(err)
 	}
-	s.active = s.active[:0]
+	s.active = nil // somebody may still look at those of the last attempt
 	for number, p := range s.plan.Nodes {
 		n := s.nodes[p.Fact]
-		n.number = number
+		if n.number != number {
+			n.number = number
+		}
 		s.active = append(s.active, n)
 	}
 	return nil

@@ -59,6 +59,7 @@ type head struct {
 	hangTimeout time.Duration
 	inspected   chan inspected
 	endings     endings
+	listing     *listing // nil: the job is in no registry
 
 	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
@@ -90,6 +91,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.console = output.NewConsole(config)
 	h.nccl.listen(h)
 	h.settings.console = h.console
+	h.listing.runs(h)
 	h.hold()
 	h.stdin = h.newStdinPump()
 	for _, n := range h.nodes {
@@ -165,6 +167,8 @@ func (h *head) closeConsole(ctx context.Context) {
 			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
 				cancel()
 			}
+		case <-h.listing.stopping():
+			cancel()
 		}
 	}
 }
@@ -200,6 +204,8 @@ func (h *head) loop(ctx context.Context) {
 			return
 		case sig := <-h.signals:
 			h.signalled(sig)
+		case w := <-h.listing.stopping():
+			h.stopped(w)
 		case <-cancelled:
 			cancelled = nil
 			h.post(job.Cancelled{At: time.Now()})
@@ -306,6 +312,8 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Adapters) { h.nccl.adapters(n, m) })
 	case wire.TypeStalled:
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
+	case wire.TypeUsed:
+		return decode(f, func(m wire.Used) { h.used(n, m) })
 	case wire.TypeMPI:
 		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
 	case wire.TypeGone:

@@ -309,5 +309,5 @@ func (c *clock) ours(at time.Time) time.Time {
 // ofAttempt tells frames that servers of ranks send beside everything else: the last of them
 // may come when nothing is left of their attempt.
 func ofAttempt(t wire.Type) bool {
-	return t == wire.TypeExchange || t == wire.TypeMPI || t == wire.TypeSpawn || t == wire.TypeGrown
+	return t == wire.TypeExchange || t == wire.TypeMPI || t == wire.TypeSpawn || t == wire.TypeGrown || t == wire.TypeUsed
 }

@@ -39,6 +39,7 @@ type settings struct {
 	colour         bool
 	ascii          bool
 	planned        func(*job.Plan)
+	registry       []string
 }
 
 // Notice is something to tell the user while the job runs.
@@ -96,6 +97,11 @@ func WithSecrets(ask func(prompt string) (string, error)) Option {
 
 // WithPlanned has f called with what was decided, before the first rank is started.
 func WithPlanned(f func(*job.Plan)) Option { return func(s *settings) { s.planned = f } }
+
+// WithRegistry lists the job among those of this user, in the first of some directories
+// that allows it (registry.Places has them), for gorun ps, top, stop, stacks and logs.
+// Without this option the job is not listed.
+func WithRegistry(places []string) Option { return func(s *settings) { s.registry = places } }
 
 // WithColour colours labels on terminals.
 func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }

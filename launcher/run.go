@@ -145,6 +145,7 @@ type session struct {
 
 	progress *Progress // of reaching the hosts, nil with this one alone
 	asking   asking
+	listing  *listing // nil: the job is in no registry
 
 	ids     job.IDs
 	signals chan os.Signal
@@ -160,6 +161,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 		o(&s.settings)
 	}
 	s.hearSignals()
+	s.listing = newListing(s)
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}
@@ -258,6 +260,7 @@ func usageErrors(err error) error {
 func (s *session) close() {
 	s.endBeat()
 	_ = s.each(func(n *node) error { n.close(); return nil })
+	s.listing.close()
 	if s.settings.reacher != nil {
 		s.settings.reacher.close()
 	}

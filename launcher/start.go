@@ -28,7 +28,7 @@ func (s *session) head() *head {
 		settings: &s.settings, onHang: s.spec.OnHang, nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
-		exchange: newExchangeHub(s.plan.Attempt, s.active),
+		exchange: newExchangeHub(s.plan.Attempt, s.active), listing: s.listing,
 	}
 	h.plan.Store(s.plan)
 	if j := s.spec.Join; j != nil {

@@ -241,7 +241,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Consumed, c.Failed = h.consumed, h.outputFailed
+	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.listing.tapping()
 	for _, r := range h.plan.Load().Ranks {
 		if h.ownRanks && h.nodes[r.Node].joined {
 			continue

@@ -27,6 +27,9 @@ func runJob(inv dialect.Invocation) int {
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}
+	if !inv.Unlisted {
+		options = append(options, launcher.WithRegistry(jobPlaces()))
+	}
 	hurry(&inv.Spec)
 	if j := inv.Spec.Join; j != nil && j.Seat != nil && j.Seat.Rank > 0 { // rank 0's gorun writes that file
 		inv.Report = ""

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"gorun/launcher/registry"
 )
 
 // commands are what scripts can say beside testscript's own commands.
@@ -26,9 +28,10 @@ import (
 //	                               KEY=TEXT for the first of a list that has it; "! json" for nothing there
 //	jsonenv NAME FILE PATH         sets a variable of the script to that value
 //	entry NAME DIR                 sets a variable of the script to the path of DIR's only entry
+//	listed N                       waits until gorun ps lists N jobs whose ranks have all printed something, into jobs.json
 //	listen NAME                    takes a free port until the script ends, and sets a variable to it
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen, "entry": entry,
+	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen, "entry": entry, "listed": listed,
 }
 
 // want checks how a command was called.
@@ -161,6 +164,23 @@ func listen(ts *testscript.TestScript, neg bool, args []string) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	ts.Check(err)
 	ts.Setenv(args[0], port)
+}
+
+func listed(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 1, "listed N")
+	for {
+		ts.Check(ts.Exec("gorun", "ps", "--json"))
+		text := ts.ReadFile("stdout")
+		var jobs []registry.Job
+		ts.Check(json.Unmarshal([]byte(text), &jobs))
+		silent := slices.ContainsFunc(jobs, func(j registry.Job) bool {
+			return slices.ContainsFunc(j.Ranks, func(r registry.Rank) bool { return r.Last == "" || r.Output == nil })
+		})
+		if strconv.Itoa(len(jobs)) == args[0] && !silent {
+			ts.Check(os.WriteFile(ts.MkAbs("jobs.json"), []byte(text), 0o600))
+			return
+		}
+	}
 }
 
 func entry(ts *testscript.TestScript, neg bool, args []string) {

@@ -96,10 +96,13 @@ var textbookRules = []rule{
 	textbook("NCCL_DEBUG_SUBSYS", "`ALL`", "with NCCL_DEBUG=INFO gigabytes of log", always("ALL")),
 }
 
+// TeachingTexts is the Source of rows that hold with TuneTextbook alone.
+const TeachingTexts = "teaching texts"
+
 // textbook is a rule for study; an empty value is none.
 func textbook(name, values, reason string, value func(*builder) string) rule {
 	return rule{
-		Row: Row{name, ClassSetting, values, reason, "teaching texts"}, tuned: true, level: ForStudy,
+		Row: Row{name, ClassSetting, values, reason, TeachingTexts}, tuned: true, level: ForStudy,
 		value: func(b *builder, _ int) (string, bool) {
 			text := value(b)
 			return text, text != ""

@@ -45,7 +45,7 @@ var rooms = []room{
 	{"launcher/hosts/engine", []string{"launcher/hosts", "env"}, "what a resource manager says is read from variables and files that the caller passes in; nothing is started"},
 	{"launcher/job", []string{"placement", "env", "env/nccl", "env/plan", "launcher/hosts", "launcher/hosts/engine", "rendezvous/world"}, "the core decides and never acts: it can be tested, printed and diffed only while it imports no machinery"},
 	{"launcher/internal/munge", []string{"launcher/internal/process/child"}, "what vouches for users knows nothing of jobs"},
-	{"launcher/registry", nil, "the registry is files of this user; it knows no job"},
+	{"launcher/registry", nil, "the registry is files of this user, and what is said over them is plain data; it knows no job"},
 	{"launcher/doctor", []string{"launcher/hosts", "placement/..."}, "checks look at hosts, they never run jobs"},
 	{"launcher/internal/wire", []string{"placement", "env/nccl", "rendezvous/world", "rendezvous/exchange"}, "frames are bytes between head and agent: both ends import them, they import neither (only the Machine, NCCL's Host, the World and the messages of the exchange plane that frames carry are others')"},
 	{"launcher/doctor/signature", nil, "what a line means follows from the line: a failure report, gorun explain and any log reader must be able to ask"},

@@ -64,10 +64,12 @@ type Gone struct {
 	Left []string // processes that survived SIGKILL, described
 }
 
-// Signalled: the launcher received a signal.
+// Signalled: the launcher received a signal, or a wish that stands for one.
 type Signalled struct {
 	Signal syscall.Signal
-	At     time.Time
+	// Grace is what ranks get instead of the job's own; nil: that.
+	Grace *time.Duration
+	At    time.Time
 }
 
 // Expired: a timer that an Arm order set has run out.

@@ -106,6 +106,19 @@ func (h *Hang) lines(most int) []string {
 	return lines
 }
 
+// Doing says what ranks do, all of it: those that do the same share their lines, the
+// fewest come first. The texts must be free of control bytes.
+func Doing(ranks []HangRank) (lines []string) {
+	for _, g := range (&Hang{Ranks: ranks}).groups() {
+		text := g.lines()[0]
+		lines = append(lines, strings.TrimPrefix(text, "  "))
+		for _, f := range g.Stack {
+			lines = append(lines, "         │ "+f)
+		}
+	}
+	return lines
+}
+
 // hangGroup are ranks that do the same.
 type hangGroup struct {
 	HangRank

@@ -179,7 +179,11 @@ func (v values) event(name string) Event {
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":
-		return Signalled{Signal: v.signal("signal"), At: at}
+		ev := Signalled{Signal: v.signal("signal"), At: at}
+		if v.m["grace"] != "" {
+			ev.Grace = new(v.duration("grace"))
+		}
+		return ev
 	case "expired":
 		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine}[v.m["timer"]], At: at}
 	case "output-lost":

@@ -103,6 +103,17 @@ func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
 // Done reports whether nothing of the job is left on any node.
 func (s *Supervisor) Done() bool { return !slices.Contains(s.gone, false) }
 
+// State says in a word how far the job has come: running, suspended or ending.
+func (s *Supervisor) State() string {
+	switch {
+	case s.phase != phaseRunning || !s.ranksLeft():
+		return "ending"
+	case s.suspended:
+		return "suspended"
+	}
+	return "running"
+}
+
 // Next returns what to do about ev.
 func (s *Supervisor) Next(ev Event) []Order {
 	switch ev := ev.(type) {
@@ -376,9 +387,15 @@ func Ends(sig syscall.Signal) bool {
 // SIGHUP and SIGTERM may come twice from one closing terminal or one impatient
 // init, so they don't.
 func (s *Supervisor) endSignal(ev Signalled) []Order {
-	if s.phase == phaseRunning {
+	if ev.Grace != nil {
+		s.cfg.Grace = *ev.Grace
+	}
+	switch {
+	case s.phase == phaseRunning:
 		s.signal = ev.Signal
 		return s.stop(CauseSignal, ev.Signal, ev.At)
+	case ev.Grace != nil && s.phase != phaseKilled: // from now on
+		return []Order{Arm{TimerGrace, *ev.Grace}}
 	}
 	if ev.Signal != syscall.SIGINT || s.phase == phaseKilled {
 		return nil

@@ -16,8 +16,8 @@ type Facts struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// GPU is what was told of one; a zero value was not told, but for Used and
-// MemoryNode, where 0 says something and nil is not told.
+// GPU is what was told of one; a zero value was not told, but for
+// pointers, where 0 says something and nil is not told.
 type GPU struct {
 	PCI        string   `json:"pci"` // as the kernel spells it
 	UUID       string   `json:"uuid,omitempty"`
@@ -26,6 +26,10 @@ type GPU struct {
 	MIG        []string `json:"mig,omitempty"`    // UUIDs of its parts
 	Used       *bool    `json:"used,omitempty"`   // a process computes on it
 	MemoryNode *int     `json:"memory_node,omitempty"`
+	// Busy is the part of the last moment, in percent, in which it computed; Taken how many
+	// bytes of its memory are in use.
+	Busy  *int   `json:"busy,omitempty"`
+	Taken *int64 `json:"taken,omitempty"`
 	// Failed says that the library failed for it, as for one that fell off the bus.
 	Failed bool `json:"failed,omitempty"`
 	// Near are the CPUs of its NUMA node.

@@ -103,9 +103,14 @@ func address(info nvml.PciInfo) string {
 func (d *device) UUID() (string, error) { return call(d.nvidia, "nvmlDeviceGetUUID", d.d.GetUUID) }
 func (d *device) Name() (string, error) { return call(d.nvidia, "nvmlDeviceGetName", d.d.GetName) }
 
-func (d *device) Memory() (int64, error) {
+func (d *device) Memory() (total, taken int64, err error) {
 	info, err := call(d.nvidia, "nvmlDeviceGetMemoryInfo", d.d.GetMemoryInfo)
-	return int64(info.Total), err
+	return int64(info.Total), int64(info.Used), err
+}
+
+func (d *device) Busy() (int, error) {
+	rates, err := call(d.nvidia, "nvmlDeviceGetUtilizationRates", d.d.GetUtilizationRates)
+	return int(rates.Gpu), err
 }
 
 func (d *device) CPUs(bits int) ([]uint64, error) {

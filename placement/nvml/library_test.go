@@ -73,6 +73,7 @@ func completeDevice(d *server.Device, m placement.Machine, i int) {
 		return nvml.NVLINK_DEVICE_TYPE_SWITCH, nvml.SUCCESS
 	}
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
+	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97}, nvml.SUCCESS }
 }
 
 func result(ok bool) nvml.Return { return resultOr(ok, nvml.ERROR_UNKNOWN) }
@@ -218,6 +219,24 @@ func TestMIGAndUsers(t *testing.T) {
 	assert.Empty(t, got.Notes)
 }
 
+// What is told of how busy GPUs are is no part of the machine.
+func TestBusyGPUs(t *testing.T) {
+	whole, _ := withoutLibrary(t, "dgx-h100")
+	s := dgxh100.New()
+	complete(s, whole)
+	d := s.Devices[1].(*server.Device)
+	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.SUCCESS }
+	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 80 << 30, Used: 7 << 30}, nvml.SUCCESS }
+	s.Devices[2].(*server.Device).GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
+		return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED // divided
+	}
+	facts := ask(&nvidia{lib: s})
+	assert.Equal(t, 97, *facts.GPUs[0].Busy)
+	assert.Equal(t, []any{0, int64(7 << 30), int64(80 << 30)}, []any{*facts.GPUs[1].Busy, *facts.GPUs[1].Taken, facts.GPUs[1].Memory})
+	assert.Nil(t, facts.GPUs[2].Busy)
+	assert.Empty(t, facts.Notes)
+}
+
 // On a Grace the GPUs' memories are NUMA nodes without CPUs.
 func TestMemoryNode(t *testing.T) {
 	whole, got := withoutLibrary(t, "gb200-tray")
@@ -348,7 +367,7 @@ func TestOldDriver(t *testing.T) {
 		d := d.(*server.Device)
 		d.GetUUIDFunc, d.GetNameFunc, d.GetMemoryInfoFunc, d.GetMigModeFunc = nil, nil, nil, nil
 		d.GetCpuAffinityWithinScopeFunc, d.GetNumaNodeIdFunc, d.GetP2PStatusFunc = nil, nil, nil
-		d.GetNvLinkStateFunc, d.GetComputeRunningProcessesFunc = nil, nil
+		d.GetNvLinkStateFunc, d.GetComputeRunningProcessesFunc, d.GetUtilizationRatesFunc = nil, nil, nil
 	}
 	add(&got, &nvidia{lib: s})
 	_, want := withoutLibrary(t, "dgx-h100")

@@ -38,7 +38,8 @@ type gpu interface {
 	PCI() (string, error) // as the kernel spells it
 	UUID() (string, error)
 	Name() (string, error)
-	Memory() (int64, error) // bytes
+	Memory() (total, taken int64, err error) // bytes
+	Busy() (int, error)                      // percent of the last moment
 	// CPUs are those near to the GPU, as a mask of at least as many bits as wished.
 	CPUs(bits int) ([]uint64, error)
 	MemoryNode() (int, error)
@@ -140,12 +141,19 @@ func question[T any](r *reader, f *found, put func() (T, error), store func(T)) 
 	}
 }
 
+// memory is a GPU's in bytes.
+type memory struct{ total, taken int64 }
+
 // describe asks for what concerns one GPU alone.
 func (r *reader) describe(f *found) {
 	g := f.told
 	question(r, f, f.gpu.UUID, func(uuid string) { g.UUID = uuid })
 	question(r, f, f.gpu.Name, func(name string) { g.Name = name })
-	question(r, f, f.gpu.Memory, func(bytes int64) { g.Memory = bytes })
+	question(r, f, func() (memory, error) {
+		total, taken, err := f.gpu.Memory()
+		return memory{total, taken}, err
+	}, func(m memory) { g.Memory, g.Taken = m.total, &m.taken })
+	question(r, f, f.gpu.Busy, func(percent int) { g.Busy = &percent })
 	question(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
 	question(r, f, f.gpu.Processes, func(n int) { g.Used = new(n > 0) })
 	question(r, f, f.gpu.MemoryNode, func(id int) { g.MemoryNode = &id })

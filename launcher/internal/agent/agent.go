@@ -53,6 +53,10 @@ type Config struct {
 	Signals <-chan syscall.Signal
 	// Engine says whether a resource manager started this agent, from which Signals come.
 	Engine Engine
+	// Settled is called in each attempt once its ranks have run for a moment, and the end of
+	// the attempt waits for it; nil: nothing. What guarded is told is removed should this
+	// process be killed.
+	Settled func(guarded func(path string))
 	// Lease is how long the agent goes on without a frame of the head until that says
 	// another time; 0: for ever.
 	Lease time.Duration
@@ -152,6 +156,8 @@ func (j *running) handle(f wire.Frame) error {
 		return with(f, func(i wire.Inspect) error { go j.inspect(i); return nil })
 	case wire.TypeAdapters:
 		go j.adapters()
+	case wire.TypeUsage:
+		return with(f, func(u wire.Usage) error { go j.usage(u); return nil })
 	case wire.TypeGrow:
 		return with(f, j.grow)
 	case wire.TypeSpawned:

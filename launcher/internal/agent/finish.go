@@ -16,6 +16,7 @@ const (
 	eofLimit   = 20 * time.Millisecond // how long streams may stay open that nobody of the job holds
 	reapPeriod = 10 * time.Second      // how often adopted zombies are looked for
 	settled    = 10 * time.Millisecond // from when on a job needs what an instant one is spared
+	lasting    = 40 * time.Millisecond // after which, again, it is worth knowing of
 )
 
 // finish ends what the ranks left behind, then tells the head that nothing is
@@ -190,5 +191,10 @@ func (j *running) settle() {
 			j.oom.begin()
 			j.tidyCgroups()
 		})
+		if j.agent.cfg.Settled != nil {
+			j.timers.after(lasting, func() {
+				j.timers.unlessOver(func() { j.agent.cfg.Settled(j.guard.watchPath) })
+			})
+		}
 	})
 }

@@ -201,6 +201,15 @@ func (g *guard) addPath(path string) {
 	}
 }
 
+// watchPath has a file or directory of somebody else's removed by the guard process alone.
+func (g *guard) watchPath(path string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process != nil {
+		_ = g.process.AddPath(path) // a guard that died is replaced, and told everything again
+	}
+}
+
 func (g *guard) addNumbered(prefix string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

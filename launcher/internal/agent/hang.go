@@ -108,16 +108,17 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 
 // lookIntoRanks sees what each rank is doing without a change to any.
 func (j *running) lookIntoRanks(from, to cpuSample) []*look {
-	list, keys, waits := make([]*look, len(j.rows())), j.keysWaitedFor(), j.mpi.waits()
+	rows := j.rows()
+	list, keys, waits := make([]*look, len(rows)), j.keysWaitedFor(), j.mpi.waits()
 	members, _ := process.Members(j.rankPIDs()) // without it each rank is its first process
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
 	var busy sync.WaitGroup
 	places := make(chan struct{}, atOnce)
-	for i, row := range j.rows() {
+	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
 		list[i] = &look{HungRank: wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU, Keys: keys[a.Rank], MPI: waits[a.Rank]}}
-		if j.rank(row.Rank).end.Load() == nil {
+		if r := j.rank(row.Rank); r != nil && r.end.Load() == nil {
 			places <- struct{}{}
 			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })
 		}

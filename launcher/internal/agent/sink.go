@@ -29,7 +29,9 @@ func (s *sink) Output(id, stream int, p []byte) {
 			_, _ = tee.Write(p)           // never fails: a broken disk is reported once
 		}
 	}
-	if q := s.rank(id).asked.Load(); q != nil {
+	r := s.rank(id)
+	r.printed.Add(int64(len(p)))
+	if q := r.asked.Load(); q != nil {
 		q.output(stream, p)
 		return
 	}

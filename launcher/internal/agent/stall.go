@@ -101,8 +101,14 @@ func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list 
 
 // state says what a rank does; one that does not run uses no CPU, -1.
 func (j *running) state(rank int, from, to cpuSample) wire.AbsentRank {
-	a := wire.AbsentRank{Rank: rank, PID: int(j.rank(rank).pid.Load()), CPU: -1}
-	if end := j.rank(rank).end.Load(); end != nil {
+	a := wire.AbsentRank{Rank: rank, CPU: -1}
+	r := j.rank(rank)
+	if r == nil { // it was let go of
+		a.Standing = "ended"
+		return a
+	}
+	a.PID = int(r.pid.Load())
+	if end := r.end.Load(); end != nil {
 		a.Standing = ending(end)
 		return a
 	}

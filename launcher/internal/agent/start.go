@@ -78,6 +78,8 @@ type rank struct {
 	// streams counts those that are read here and have not ended; told says that its own end was passed on.
 	streams atomic.Int32
 	told    atomic.Bool
+	// printed is how many bytes of output have come from it.
+	printed atomic.Int64
 	// asked is set while it may answer a question.
 	asked atomic.Pointer[question]
 }

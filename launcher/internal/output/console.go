@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,6 +41,9 @@ type Config struct {
 	Failed func(stream int, err error)
 
 	TailLines int // last lines that Tail returns at most; 0 means DefaultTailLines
+
+	// Tap gets everything that Write gets of the ranks there are, before it returns; nil: nobody. It must not block.
+	Tap func(rank, stream int, p []byte)
 }
 
 // Console writes what ranks print to gorun's stdout and stderr. Its methods may be called by several goroutines.
@@ -48,8 +52,10 @@ type Console struct {
 	show      func(RankInfo) bool
 	tailLines int
 	several   bool
-	sinks     [2]*sink // by stream; one and the same where the destinations are
-	notices   *sink    // of gorun's own lines: stderr's, also where ranks have none
+	tap       func(rank, stream int, p []byte)
+	writes    atomic.Int64 // counted, to know which stream of a rank came last
+	sinks     [2]*sink     // by stream; one and the same where the destinations are
+	notices   *sink        // of gorun's own lines: stderr's, also where ranks have none
 	taggers   [2]tagger
 	lanes     [2][]*lane // by stream and place in ranks; nil until a first byte comes
 }
@@ -61,9 +67,13 @@ func NewConsole(cfg Config) *Console {
 		show:      cfg.Show,
 		tailLines: cfg.TailLines,
 		several:   len(cfg.Ranks) > 1,
+		tap:       cfg.Tap,
 	}
 	if c.tailLines == 0 {
 		c.tailLines = DefaultTailLines
+	}
+	if c.tap == nil {
+		c.tap = func(int, int, []byte) {}
 	}
 	if c.show == nil {
 		c.show = func(RankInfo) bool { return true }
@@ -163,6 +173,8 @@ func (c *Console) Write(rank, stream int, p []byte) {
 	account := &stranger
 	if l := c.lane(rank, stream); l != nil {
 		l.tail.add(p, tailLimit(stream))
+		l.last = c.writes.Add(1)
+		c.tap(rank, stream, p)
 		s.accept(l, p)
 		account = &l.account
 	}
@@ -248,6 +260,41 @@ func (c *Console) Tail(rank, stream int) []string {
 		return l.tail.lines(c.tailLines)
 	}
 	return nil
+}
+
+// Last returns the line that a rank printed last to any stream, made safe to print; "" for none.
+func (c *Console) Last(rank int) (last string) {
+	var when int64
+	for _, stream := range []int{Stdout, Stderr} {
+		c.recent(rank, stream, func(l *lane) {
+			if l == nil || l.last < when {
+				return
+			}
+			if lines := l.tail.lines(1); len(lines) > 0 {
+				last, when = lines[0], l.last
+			}
+		})
+	}
+	return last
+}
+
+// Recent calls then with the end of what a rank printed to a stream, nothing if that was nothing; truncated says that it had
+// printed more before. Nothing of the stream reaches Tap meanwhile.
+func (c *Console) Recent(rank, stream int, then func(end []byte, truncated bool)) {
+	c.recent(rank, stream, func(l *lane) {
+		if l == nil {
+			then(nil, false)
+		} else {
+			then(l.tail.buf, l.tail.truncated)
+		}
+	})
+}
+
+func (c *Console) recent(rank, stream int, then func(*lane)) {
+	s := c.sinks[streamIndex(stream)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	then(c.known(rank, stream))
 }
 
 // Flush waits until what the Console was given is written or dropped, held partial lines excepted.

@@ -26,7 +26,8 @@ type lane struct {
 	rune       []byte // its bytes that have come, of a character of an element
 	stamp      *stamp // nil: the tag is always the same
 	tail       tail
-	account    int // where in a block's credits the lane's were last put
+	last       int64 // the number of its last write
+	account    int   // where in a block's credits the lane's were last put
 
 	// line is what the unfinished line holds and its destination has not been given. On a terminal a bar keeps its text here
 	// while it is shown, to be drawn again.

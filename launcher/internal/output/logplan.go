@@ -72,6 +72,17 @@ func (p LogPlan) name(localRank, stream int) string {
 	return ""
 }
 
+// File is the log file of a stream of one of Ranks, in the attempt's directory; "" for a stream without one.
+func (p LogPlan) File(attempt string, localRank, stream int) string {
+	switch {
+	case !(p.Redirects.Of(localRank) | p.Tee.Of(localRank)).Has(stream):
+		return ""
+	case p.named():
+		return p.name(localRank, stream)
+	}
+	return filepath.Join(attempt, strconv.Itoa(localRank), streamName(stream)+".log")
+}
+
 // makeNamed makes the directories of files with names of the user's own, and empty files for the first attempt.
 func (p LogPlan) makeNamed() error {
 	for _, r := range p.Ranks {

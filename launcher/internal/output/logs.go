@@ -157,16 +157,10 @@ func (l *Logs) ErrorFile(localRank int) string {
 
 // Path returns the path of a stream's log file; empty when the stream has none.
 func (l *Logs) Path(localRank, stream int) string {
-	logged := l.plan.Redirects.Of(localRank) | l.plan.Tee.Of(localRank)
-	switch {
-	case !logged.Has(stream):
-		return ""
-	case l.plan.named():
-		return l.plan.name(localRank, stream)
-	case l.attempt == "":
+	if !l.Files() {
 		return ""
 	}
-	return filepath.Join(l.RankDir(localRank), streamName(stream)+".log")
+	return l.plan.File(l.attempt, localRank, stream)
 }
 
 // Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node, as all

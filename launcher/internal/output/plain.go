@@ -20,3 +20,6 @@ func plain(line []byte) string {
 	}
 	return printable.Text(b.String())
 }
+
+// Plain is a line of a rank as a report shows it.
+func Plain(line []byte) string { return plain(line) }

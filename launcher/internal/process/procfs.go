@@ -44,8 +44,11 @@ type Proc struct {
 	// Threads counts the threads that exist, an unreaped main thread included.
 	Threads int
 	Start   Ticks
-	// CPU is the time that it and its threads have used.
-	CPU Ticks
+	// CPU is the time that it and its threads have used, ChildCPU that of children for
+	// which it has waited.
+	CPU, ChildCPU Ticks
+	// Pages are those of its memory that are in memory.
+	Pages int64
 }
 
 // Describe tells which process pid is, for messages.
@@ -109,13 +112,16 @@ const (
 	statFlags     = 6
 	statUserTime  = 11
 	statKernTime  = 12
+	statChildUser = 13
+	statChildKern = 14
 	statThreads   = 17
 	statStart     = 19
+	statPages     = 21
 	statArgStart  = 45
 	statArgEnd    = 46
 	statEnvStart  = 47
 	statEnvEnd    = 48
-	statWordsRead = statStart + 1
+	statWordsRead = statPages + 1
 )
 
 // kernelThread is PF_KTHREAD of the word flags.
@@ -157,6 +163,11 @@ func parseStat(line []byte) (p Proc, ok bool) {
 	user, _ := decimal(word[statUserTime])
 	kernel, _ := decimal(word[statKernTime])
 	p.CPU = Ticks(user + kernel)
+	user, _ = decimal(word[statChildUser])
+	kernel, _ = decimal(word[statChildKern])
+	p.ChildCPU = Ticks(user + kernel)
+	pages, _ := decimal(word[statPages])
+	p.Pages = int64(pages)
 	return p, ok && valid && p.PID > 0
 }
 

@@ -21,6 +21,8 @@
 //	  | <-- Grown{pids} ---------- |
 //	  | -- Spawned --------------> |
 //	  | <-- Exchange ------------> |   what servers of MPI's ranks say to those of other nodes; see rendezvous/exchange
+//	  | -- Usage ----------------> |   somebody looks at the job (gorun ps, top, stacks)
+//	  | <-- Used{ranks} ---------- |
 //	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
 //	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
 //
@@ -99,6 +101,8 @@ const (
 	TypeGrow
 	TypeGrown
 	TypeAdapters
+	TypeUsage
+	TypeUsed
 )
 
 var typeNames = [...]string{
@@ -111,6 +115,7 @@ var typeNames = [...]string{
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
 	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
 	TypeAdapters: "adapters",
+	TypeUsage:    "usage", TypeUsed: "used",
 }
 
 // String returns the type's name, for messages.

@@ -44,6 +44,8 @@ type Dialect struct {
 	benches          bool          // the program is gorun's own, which measures
 	batches          bool          // the job is submitted to Slurm
 	environs         bool          // gorun shows an environment; a program may be named
+	jobs             string        // there is no program: the command that does something with jobs
+	operands         string        // what stands in a program's place there
 	store            job.StoreMode // what --store=auto means
 	count            int           // ranks per node where nothing says it; 0 leaves it open
 	grace            time.Duration
@@ -260,7 +262,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "store", "token", "topo", "env", "bench", "explain", "sbatch", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "store", "token", "topo", "env", "bench", "explain", "sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -282,12 +284,22 @@ func subcommand(name string) *command {
 		return &command{name, "say what an error means: of a text, a log file, an exit code", Explain.parse}
 	case "sbatch":
 		return &command{name, "write a batch script for Slurm and submit it", Sbatch().parse}
+	case "ps":
+		return &command{name, "list the jobs that run, or the ranks of one", jobsCommand(name)}
+	case "top":
+		return &command{name, "show what the ranks of a job use, second by second", jobsCommand(name)}
+	case "stop":
+		return &command{name, "end jobs in order, and wait until they are gone", jobsCommand(name)}
+	case "stacks":
+		return &command{name, "say what each rank of a job does right now", jobsCommand(name)}
+	case "logs":
+		return &command{name, "print what the ranks of a job printed last; -f goes on", jobsCommand(name)}
 	case "token":
 		return &command{name, "make a token by which nodes that are started one by one know each other", Token.parse}
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, hosts, store, token, topo, env, bench, explain and sbatch too", helpCommand}
+		return &command{name, "print help, also of another of these commands", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -318,12 +330,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Env(), Bench, Explain, Sbatch(), Token} {
+	for _, d := range append([]*Dialect{Launch, Hosts, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, env, bench, explain and sbatch", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, env, bench, explain, sbatch, ps, top, stop, stacks and logs", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

@@ -75,6 +75,8 @@ func (p *parser) finish() (Invocation, error) {
 	switch {
 	case p.dialect.explains:
 		return p.finishExplain()
+	case p.dialect.jobs != "":
+		return p.finishJobs()
 	case p.dialect.tokens:
 		return p.finishToken()
 	case p.dialect.serves:

@@ -82,6 +82,9 @@ func (d *Dialect) synopsis() string {
 	if d.explains {
 		return d.Name + " [options] TEXT|FILE|ID|-"
 	}
+	if d.operands != "" {
+		return d.Name + " [options] " + d.operands
+	}
 	if d.serves || d.shows {
 		return d.Name + " [options]"
 	}
@@ -128,7 +131,7 @@ func (b *helpBuilder) group(d *Dialect, g Group) {
 		}
 		b.row(o.Usage(), o.Help)
 	}
-	if g == GroupRanks && !d.serves && !d.checks && d.often == nil {
+	if g == GroupRanks && !d.serves && !d.checks && d.jobs == "" && d.often == nil {
 		b.paragraph("  ", d.countDefault())
 	}
 }

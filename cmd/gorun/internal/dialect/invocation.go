@@ -31,6 +31,7 @@ const (
 	Submit                      // submit the batch job of Invocation.Batch
 	ShowEnv                     // show the environment of the ranks of Invocation.Spec, or do what else Env says
 	ExplainErrors               // say what Invocation.Explain asks about
+	Jobs                        // do what Invocation.Jobs says with jobs that run
 )
 
 // Invocation is a command line that was understood.
@@ -45,6 +46,8 @@ type Invocation struct {
 	Topo TopoWish
 	// Explain is what is asked about errors, with ExplainErrors.
 	Explain ExplainWish
+	// Jobs is what to do with jobs that run, with Jobs.
+	Jobs JobsWish
 	// Bench is what to measure, with Run and DryRun: the program of Spec is then to be filled in. Nil: a job.
 	Bench *BenchWish
 	// Batch is the job to submit, with Submit and DryRun. Nil: no batch job.
@@ -54,12 +57,13 @@ type Invocation struct {
 
 	Display Display // what is shown of the plan before the job runs
 
-	JSON    bool   // print the plan as JSON, with DryRun, or the machine, with Show, or what was measured
-	Quiet   bool   // no remarks
-	Verbose int    // how often -v was given
-	Report  string // file for the result as JSON; "" writes none
-	Shell   string // with Completion: bash, zsh or fish
-	Wished  string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON; with MakeToken a file, "" is standard output
+	Unlisted bool   // the job is in no registry
+	JSON     bool   // print the plan as JSON, with DryRun, or the machine, with Show, or what was measured
+	Quiet    bool   // no remarks
+	Verbose  int    // how often -v was given
+	Report   string // file for the result as JSON; "" writes none
+	Shell    string // with Completion: bash, zsh or fish
+	Wished   string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON; with MakeToken a file, "" is standard output
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string

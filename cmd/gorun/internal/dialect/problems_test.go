@@ -190,7 +190,7 @@ func TestUnknownOptions(t *testing.T) {
 		"gorun --num-proc 2 x":           "unknown option --num-proc: did you mean --num-processes?",
 		"gorun --Verb x":                 "unknown option --Verb: did you mean --verbose?",
 		"gorun --master_ x":              "unknown option --master_: did you mean --master-addr or --master-port?",
-		"gorun --no x":                   "unknown option --no: did you mean --no-python or --node-rank or --nooversubscribe or --nolocal?",
+		"gorun --no x":                   "unknown option --no: did you mean --no-registry or --no-python or --node-rank or --nooversubscribe?",
 		"gorun -= x":                     "unknown option -",
 		"gorun --=3 x":                   "unknown option --",
 		"gorun --use-env x":              "unknown option --use-env: only gorun launch has it, where --local-rank is put before a script's arguments",

@@ -81,6 +81,11 @@ var ownTable = []Option{
 		},
 	},
 	{
+		Names: []string{"no-registry"}, Group: GroupLook,
+		Help: "do not list the job among those that gorun ps, top, stop, stacks and logs find",
+		set:  func(p *parser, a arg) error { p.inv.Unlisted = a.on; return nil },
+	},
+	{
 		Names: []string{"dry-run"}, Group: GroupLook, family: familyDryRun,
 		Help: "print the plan and stop: host, GPU, CPUs, command, environment of each rank, with reasons",
 		set:  func(p *parser, a arg) error { p.dryRun = a.on; return nil },

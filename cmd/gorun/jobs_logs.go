@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"gorun/internal/printable"
+	"gorun/launcher/registry"
+)
+
+// logs prints what ranks printed last, and goes on where that is wished.
+func (r *jobsRequest) logs() error {
+	f, err := r.one()
+	if err != nil {
+		return err
+	}
+	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	out := bufio.NewWriter(r.stdout)
+	for {
+		var logs registry.Logs
+		switch err := a.Next(&logs); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return noJobError(fmt.Sprintf("job %s says no more: this reader was too slow for it, or its gorun was killed; gorun logs -f goes on", r.short(f.ID)))
+		case err != nil:
+			return err
+		}
+		for _, line := range logs.Lines {
+			r.logLine(out, line)
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		switch {
+		case logs.Dropped:
+			return noJobError(fmt.Sprintf("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s begins anew", r.short(f.ID), f.ID))
+		case logs.Over:
+			return nil
+		}
+	}
+}
+
+// logLine prints a line with its rank; those of gorun's own go to standard error.
+func (r *jobsRequest) logLine(out *bufio.Writer, line registry.Line) {
+	text := printable.Text(line.Text)
+	switch {
+	case line.Stream == 0 && line.Rank >= 0:
+		_ = out.Flush() // the next one tells
+		say(r.stderr, fmt.Sprintf("rank %d %s", line.Rank, text))
+	case line.Stream == 0:
+		say(r.stderr, text)
+	case r.Rank != nil: // it is plain whose it is
+		_, _ = fmt.Fprintln(out, text)
+	default:
+		_, _ = fmt.Fprintf(out, "[%d] %s\n", line.Rank, text)
+	}
+}

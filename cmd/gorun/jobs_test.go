@@ -1,0 +1,177 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher/registry"
+)
+
+func found(ids ...string) *jobsRequest {
+	r := &jobsRequest{JobsWish: dialect.JobsWish{Command: "top"}}
+	for _, id := range ids {
+		r.found = append(r.found, registry.Found{ID: id})
+	}
+	return r
+}
+
+func TestNamesOfJobs(t *testing.T) {
+	r := found("7f3a00000001", "7f3b00000001", "9a0000000001")
+	for name, want := range map[string]string{"9": "9a0000000001", "7f3A": "7f3a00000001", "7f3b00000001": "7f3b00000001"} {
+		f, err := r.named(name)
+		assert.NoError(t, err, name)
+		assert.Equal(t, want, f.ID)
+	}
+	for name, want := range map[string]string{
+		"":        "there are several jobs: gorun top JOB, with JOB one of 7f3a, 7f3b, 9a00",
+		"7f3":     "several jobs begin with 7f3: 7f3a, 7f3b",
+		"8":       "no job 8: there is 7f3a, 7f3b, 9a00; gorun ps lists them",
+		"\x1b[2J": "no job \x1b[2j: there is 7f3a, 7f3b, 9a00; gorun ps lists them",
+	} {
+		_, err := r.named(name)
+		assert.EqualError(t, err, strings.Replace(want, "2j", "2J", 1))
+	}
+	f, err := found("7f3a00000001").named("")
+	assert.NoError(t, err)
+	assert.Equal(t, "7f3a00000001", f.ID)
+	_, err = found().named("7")
+	assert.EqualError(t, err, nothingRuns)
+	assert.Equal(t, "7f3a0", found("7f3a00000001", "7f3a10000001").short("7f3a00000001"))
+}
+
+var moment = time.Unix(1_000_000, 0)
+
+// ranks are those of a job that has used so much CPU time, in seconds, and printed so
+// many bytes.
+func ranks(at time.Duration, used ...float64) registry.Job {
+	j := registry.Job{ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"}, PID: 7, Hosts: []string{"n1", "n2", "n3"}, NumRanks: len(used), Running: len(used), Began: moment.Add(-14 * time.Minute), At: moment.Add(at)}
+	for i, u := range used {
+		j.Ranks = append(j.Ranks, registry.Rank{
+			Rank: i, Host: "n\x07", PID: 100 + i, State: "running", CPU: new(time.Duration(u * float64(time.Second))), Memory: new(int64(64 << 20)), Output: new(int64(0)),
+			At: j.At, Last: "step\x1b[31m",
+		})
+	}
+	return j
+}
+
+func stragglers(use []rankUse) (list []int) {
+	for i, u := range use {
+		if u.straggler {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func TestStraggler(t *testing.T) {
+	for name, test := range map[string]struct {
+		used    []float64 // in one second
+		silence map[int]time.Duration
+		want    []int
+	}{
+		"all busy":                   {used: []float64{0.9, 1, 1}},
+		"all idle":                   {used: []float64{0, 0, 0.1}},
+		"one waits, the others spin": {used: []float64{1, 0.03, 1, 0.97}, want: []int{1}},
+		"one computes for all":       {used: []float64{0, 0.03, 0, 4}, want: []int{3}},
+		"two of each":                {used: []float64{1, 1, 0, 0}},
+		"one of each":                {used: []float64{1, 0}},
+		"one in between":             {used: []float64{1, 0.5, 1, 0}},
+		"silent for longer":          {used: []float64{1, 1, 1}, silence: map[int]time.Duration{0: time.Second, 1: 11 * time.Second, 2: 2 * time.Second}, want: []int{1}},
+		"a little longer":            {used: []float64{1, 1, 1}, silence: map[int]time.Duration{0: time.Second, 1: 4 * time.Second, 2: 2 * time.Second}},
+		"all for long":               {used: []float64{1, 1}, silence: map[int]time.Duration{0: time.Minute, 1: 70 * time.Second}},
+		"one alone ever printed":     {used: []float64{1, 1}, silence: map[int]time.Duration{0: time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := ranks(0, make([]float64, len(test.used))...), ranks(time.Second, test.used...)
+			assert.Equal(t, test.want, stragglers(between(from, to, test.silence)))
+		})
+	}
+}
+
+// What is not known, or not of the same process, is no number.
+func TestUseBetween(t *testing.T) {
+	from, to := ranks(0, 0, 0, 0, 1, 0), ranks(2*time.Second, 1, 1, 1, 0, 1)
+	*to.Ranks[0].Output = 3 << 10
+	to.Ranks[1].CPU = nil
+	to.Ranks[2].PID = 9
+	to.Ranks[4].Code = new(3)
+	use := between(from, to, nil)
+	var got []string
+	for _, u := range use {
+		got = append(got, u.percent()+" "+u.rate())
+	}
+	assert.Equal(t, []string{"50 1.5K", "- 0", "- -", "0 0", "50 0"}, got)
+	assert.Equal(t, "exit 3", rankState(to.Ranks[4]))
+	assert.Equal(t, "- -", between(registry.Job{}, to, nil)[0].percent()+" "+between(registry.Job{}, to, nil)[0].rate())
+}
+
+func TestSilences(t *testing.T) {
+	var s silences
+	look := func(at time.Duration, printed int64) map[int]time.Duration {
+		j := ranks(at, 0, 0)
+		*j.Ranks[1].Output = printed
+		return s.look(j)
+	}
+	assert.Empty(t, look(0, 5), "nobody knows when that was")
+	assert.Equal(t, map[int]time.Duration{1: 0}, look(time.Second, 6))
+	assert.Equal(t, map[int]time.Duration{1: 2 * time.Second}, look(3*time.Second, 6))
+	assert.Equal(t, map[int]time.Duration{1: 0}, look(4*time.Second, 7))
+}
+
+// Nothing that a job says reaches a terminal as it is, or goes beyond its width.
+func TestJobTables(t *testing.T) {
+	j := ranks(0, 0, 3725)
+	v := jobView{}
+	jobs := []jobAnswer{{Job: j}, {Job: registry.Job{ID: "9a0000000001"}, err: assert.AnError}}
+	short := func(id string) string { return id[:4] }
+	assert.Equal(t, []string{
+		"JOB   STATE      RANKS  HOSTS   AGE  PROGRAM",
+		"7f3a  running    2/2    n[1-3]  14m  ./train^[[2Jer --lr 0.1",
+		"9a00  no answer",
+	}, v.jobs(jobs, short))
+	assert.Equal(t, []string{
+		"RANK  HOST  PID  STATE    TIME     MEM  OUT  LAST LINE",
+		"0     n^G   100  running  0:00     64M  0    step^[[31m",
+		"1     n^G   101  running  1:02:05  64M  0    step^[[31m",
+	}, v.ranks(j, nil, nil))
+	use := between(ranks(-time.Second, 0, 3725), j, map[int]time.Duration{0: 0, 1: 9200 * time.Millisecond})
+	j.Silent = []string{"n3"}
+	assert.Equal(t, []string{
+		"RANK  HOST  STATE    CPU%  MEM  OUT/S  LAST LINE",
+		"1     n^G   running  0     64M  0      < straggler +9 s  step^[[31m",
+		"0     n^G   running  0     64M  0      step^[[31m",
+		"host n3 does not say what its ranks use",
+	}, jobView{ascii: true}.ranks(j, use, nil))
+	for _, line := range append((jobView{width: 30}).ranks(j, use, nil), jobView{width: 30}.title(j, "7f3a")) {
+		assert.LessOrEqual(t, len([]rune(line)), 30, line)
+	}
+	assert.Equal(t, "job 7f3a  running  2/2 ranks …", jobView{width: 30}.title(j, "7f3a"))
+}
+
+func TestGPUsOfRanks(t *testing.T) {
+	j := ranks(0, 0, 1)
+	j.Ranks[0].GPUs, j.Ranks[0].Here = []string{"a", "b"}, true
+	j.Ranks[1].GPUs = []string{"a"} // of another host
+	gpus := gpuLoads{"a": {Busy: new(98), Taken: new(int64(70 << 30))}, "b": {Busy: new(50), Taken: new(int64(1 << 30))}}
+	assert.Equal(t, []string{
+		"RANK  HOST  PID  STATE    TIME  MEM  OUT  GPU%  GPUMEM  LAST LINE",
+		"0     n^G   100  running  0:00  64M  0    74    71G     step^[[31m",
+		"1     n^G   101  running  0:01  64M  0    -     -       step^[[31m",
+	}, jobView{}.ranks(j, nil, gpus))
+	assert.Equal(t, "RANK  HOST  STATE    CPU%  MEM  OUT/S  GPU%  GPUMEM  LAST LINE", jobView{}.ranks(j, between(j, j, nil), gpus)[0])
+	assert.Nil(t, askGPUs(ranks(0, 0)), "nobody is asked where there is none")
+}
+
+func TestSizesAndTimes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1.0K", 10 << 10: "10K", 1023 << 10: "1023K", 3 << 19: "1.5M", 61 << 30: "61G", 5 << 50: "5120T"} {
+		assert.Equal(t, want, size(&n))
+	}
+	for d, want := range map[time.Duration]string{-time.Second: "0s", 14 * time.Second: "14s", 14 * time.Minute: "14m", 125 * time.Minute: "2h05m", 76 * time.Hour: "3d4h"} {
+		assert.Equal(t, want, age(d))
+	}
+	assert.Equal(t, []string{"-", "-"}, []string{size(nil), cpuTime(nil)})
+}

@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"os"
+	"time"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
+)
+
+// usage says what the ranks use. The head asks when somebody looks at the job, and not
+// more often than he can read.
+func (j *running) usage(wish wire.Usage) {
+	<-j.spawned
+	if !wish.Stacks {
+		j.tellUsage(wish, nil)
+		return
+	}
+	from := sampleCPU(j.rankPIDs())
+	j.timers.after(usageTime, func() {
+		if j.looksForMPI() {
+			j.lookForMPI(true)
+		}
+		j.tellUsage(wish, j.lookIntoRanks(from, sampleCPU(j.rankPIDs())))
+	})
+}
+
+// tellUsage sends what ranks use, with what they were seen to do.
+func (j *running) tellUsage(wish wire.Usage, seen []*look) {
+	doing := map[int]*look{}
+	for _, l := range seen {
+		if len(l.Stack) == 0 {
+			l.Stack = l.kernel
+		}
+		doing[l.Rank] = l
+	}
+	loads, err := process.Loads(j.rankPIDs())
+	m := wire.Used{Call: wish.Call, At: time.Now()}
+	for _, row := range j.rows() {
+		r := j.rank(row.Rank)
+		if r == nil { // it has ended and was let go of
+			continue
+		}
+		u := wire.RankUsage{CPUTime: -1, Memory: -1, Printed: j.printedBy(r)}
+		if l := doing[row.Rank]; l != nil {
+			u.HungRank = l.HungRank
+		} else {
+			a := j.state(row.Rank, cpuSample{}, cpuSample{})
+			u.HungRank = wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: -1, Last: j.lastWord(row)}
+		}
+		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
+			u.CPUTime, u.Memory = load.CPU, load.Memory
+		}
+		m.Ranks = append(m.Ranks, u)
+	}
+	_ = j.agent.link.Send(&m) // the head may be gone
+}
+
+// lastWord is a rank's last line where the head does not have it.
+func (j *running) lastWord(row wire.Row) string {
+	if last := j.lastLogged(row); last != "" {
+		return last
+	}
+	if last := j.display.last(row.Rank); len(last) > 0 {
+		return last[len(last)-1]
+	}
+	return ""
+}
+
+// printedBy is how many bytes a rank has printed, also into files of its own; -1 where it
+// writes to the terminal itself.
+func (j *running) printedBy(r *rank) int64 {
+	if j.start.Stdio.Terminal {
+		return -1
+	}
+	printed := r.printed.Load()
+	if j.logs == nil || r.row.Spawned || !j.logs.Files() {
+		return printed
+	}
+	for _, stream := range []int{output.Stdout, output.Stderr} {
+		if !redirected(j.start.Logs, r.row.LocalRank, stream) {
+			continue
+		}
+		if info, err := os.Stat(j.logs.Path(r.row.LocalRank, stream)); err == nil {
+			printed += info.Size()
+		}
+	}
+	return printed
+}

@@ -1,0 +1,225 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+	"gorun/launcher/registry"
+)
+
+// listing is what the user's other processes see of a job: its entry in the registry, and
+// the answers to what they ask. It begins when the job has run for a moment, and costs it
+// nothing before; nil: the job is in no registry.
+type listing struct {
+	session *session
+	began   time.Time
+	stops   chan stopWish
+	taps    taps
+	usage   usage
+
+	head    atomic.Pointer[head] // of the last attempt that began
+	pausing atomic.Bool          // between two attempts
+
+	mu    sync.Mutex // guards what follows
+	entry *registry.Entry
+	tried bool
+	guard *process.Guard // where no agent in this process has one
+}
+
+// stopWish is what somebody who wants the job to end said.
+type stopWish struct {
+	signal syscall.Signal
+	grace  *time.Duration // nil: the job's own
+}
+
+// stopsAhead is how many such wishes may wait.
+const stopsAhead = 8
+
+func newListing(s *session) *listing {
+	if len(s.settings.registry) == 0 {
+		return nil
+	}
+	l := &listing{session: s, began: time.Now(), stops: make(chan stopWish, stopsAhead)}
+	l.usage.turn = make(chan struct{}, 1)
+	return l
+}
+
+// runs says that an attempt has begun.
+func (l *listing) runs(h *head) {
+	if l == nil {
+		return
+	}
+	l.head.Store(h)
+	if !slices.ContainsFunc(l.session.active, func(n *node) bool { return n.served != nil }) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.arm(listedAfter, l.beginAlone)
+	}
+}
+
+// listedAfter is how long a job runs before it is listed, where no agent of this process
+// says when.
+const listedAfter = 50 * time.Millisecond
+
+// pause says that the job runs, or that it will run again later.
+func (l *listing) pause(on bool) {
+	if l != nil {
+		l.pausing.Store(on)
+	}
+}
+
+// stopping is where wishes to stop the job come.
+func (l *listing) stopping() <-chan stopWish {
+	if l == nil {
+		return nil
+	}
+	return l.stops
+}
+
+// tapping is what the console hands to those who follow.
+func (l *listing) tapping() func(rank, stream int, p []byte) {
+	if l == nil {
+		return nil
+	}
+	return l.taps.write
+}
+
+// settled is called by an agent of this process once its ranks have run for a moment:
+// the guard that it has removes the entry should this process be killed.
+func (l *listing) settled(guarded func(path string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.entry != nil: // of the first attempt
+		guarded(l.entry.Path())
+	case !l.tried:
+		l.register(guarded)
+	}
+}
+
+// beginAlone is for a job without ranks on this host, which has no guard here.
+func (l *listing) beginAlone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tried {
+		return
+	}
+	guarded := func(string) {}
+	if guard, err := process.StartGuard(process.GuardConfig{Executable: l.session.settings.executable}); err == nil {
+		l.guard = guard
+		guarded = func(path string) { _ = guard.AddPath(path) } // without it the entry is removed by the next who looks
+	}
+	l.register(guarded)
+}
+
+// register makes the entry. The lock is held.
+func (l *listing) register(guarded func(path string)) {
+	l.tried = true
+	entry, err := registry.Register(l.session.settings.registry, l.id(), guarded, l.answer)
+	if err != nil {
+		l.session.settings.detail(fmt.Sprintf("gorun ps cannot list this job: %v", err))
+		return
+	}
+	l.entry = entry
+	l.session.settings.detail(fmt.Sprintf("job %s: gorun top %s shows its ranks", l.id(), l.id()))
+}
+
+func (l *listing) id() string { return registry.ID(l.session.ids.Job) }
+
+// close ends the entry; those who wait for the end of the job hear of it.
+func (l *listing) close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.tried = true
+	entry, guard := l.entry, l.guard
+	l.mu.Unlock()
+	if entry != nil {
+		entry.Close()
+	}
+	if guard != nil {
+		guard.Dismiss()
+	}
+}
+
+// answer answers somebody of this user.
+func (l *listing) answer(ctx context.Context, q registry.Question, send func(part any) error) {
+	h := l.head.Load() // there is one: nobody is answered before
+	switch q.Ask {
+	case registry.AskJob:
+		_ = send(l.describe(h)) // he who asked has gone
+	case registry.AskRanks:
+		_ = send(l.describeRanks(ctx, h))
+	case registry.AskStop:
+		l.stop(ctx, q, send)
+	case registry.AskStacks:
+		_ = send(l.stacks(ctx, h, q))
+	case registry.AskLogs:
+		l.logs(ctx, h, q, send)
+	default:
+		_ = send(registry.Word{Error: fmt.Sprintf("this gorun does not know the question %q", q.Ask)})
+	}
+}
+
+// stop has the job end in order, and keeps who asked waiting until it has.
+func (l *listing) stop(ctx context.Context, q registry.Question, send func(part any) error) {
+	wish := stopWish{q.Signal, q.Grace}
+	if wish.signal == 0 {
+		wish.signal = syscall.SIGTERM
+	}
+	if !job.Ends(wish.signal) {
+		_ = send(registry.Word{Error: fmt.Sprintf("signal %d does not end a job in order", q.Signal)})
+		return
+	}
+	select {
+	case l.stops <- wish:
+	default: // as many have asked
+	}
+	if send(registry.Word{Whole: l.session.settings.wholeProcess}) == nil {
+		<-ctx.Done()
+	}
+}
+
+// stopped passes a wish to end on to the supervisor.
+func (h *head) stopped(w stopWish) {
+	h.settings.tell("gorun stop asks for the end of the job")
+	h.post(job.Signalled{Signal: w.signal, Grace: w.grace, At: time.Now()})
+}
+
+// stacks says what ranks do right now.
+func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) registry.Word {
+	used, silent := l.usage.ask(ctx, h, true)
+	var ranks []job.HangRank
+	for _, u := range used {
+		if q.Rank == nil || *q.Rank == u.Rank {
+			ranks = append(ranks, u.hang)
+		}
+	}
+	w := registry.Word{Lines: job.Doing(ranks)}
+	for _, host := range silent {
+		w.Lines = append(w.Lines, "host "+host+" did not say in time what its ranks do")
+	}
+	if len(w.Lines) == 0 {
+		w.Error = "no rank of the job runs"
+		if q.Rank != nil {
+			w.Error = fmt.Sprintf("the job has no rank %d that runs", *q.Rank)
+		}
+	}
+	return w
+}
+
+// used is an answer of a node to what somebody asked.
+func (h *head) used(n *node, m wire.Used) {
+	if h.listing != nil {
+		h.listing.usage.hear(n, m)
+	}
+}

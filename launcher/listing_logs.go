@@ -1,0 +1,370 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/registry"
+)
+
+// Limits of those who read what ranks print.
+const (
+	maxBehind  = 4 << 20                // bytes that one may be behind before he is dropped
+	maxShown   = 64 << 10               // bytes of a line
+	maxBatch   = 256                    // lines at once
+	fileLook   = 250 * time.Millisecond // how often it is looked whether a log file has grown
+	filePiece  = 64 << 10               // bytes that are read of one at once
+	shownLines = tailLines              // the last lines of each stream
+)
+
+// taps are those who follow what ranks print. Without any, a write costs a look.
+type taps struct {
+	mu   sync.Mutex
+	list atomic.Pointer[[]*follower]
+}
+
+// write hands bytes of a rank to those who follow. It never waits for them.
+func (t *taps) write(rank, stream int, p []byte) {
+	if list := t.list.Load(); list != nil {
+		for _, f := range *list {
+			f.take(rank, stream, p)
+		}
+	}
+}
+
+// change has another list take the place of the present one.
+func (t *taps) change(to func([]*follower) []*follower) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var now []*follower
+	if list := t.list.Load(); list != nil {
+		now = *list
+	}
+	if next := to(slices.Clone(now)); len(next) > 0 {
+		t.list.Store(&next)
+	} else {
+		t.list.Store(nil)
+	}
+}
+
+func (t *taps) add(f *follower) {
+	t.change(func(list []*follower) []*follower { return append(list, f) })
+}
+
+func (t *taps) remove(f *follower) {
+	t.change(func(list []*follower) []*follower {
+		return slices.DeleteFunc(list, func(o *follower) bool { return o == f })
+	})
+}
+
+// channel is a stream of a rank.
+type channel struct{ rank, stream int }
+
+type piece struct {
+	channel
+	bytes []byte
+}
+
+// follower collects what ranks print for one who reads it in his own time.
+type follower struct {
+	wants func(rank int) bool
+	wake  chan struct{} // has one place
+
+	mu       sync.Mutex
+	apart    map[channel]bool // whose bytes come from elsewhere, or not yet
+	pieces   []piece
+	size     int
+	overflow bool
+}
+
+// take keeps bytes for the reader, unless he is too far behind.
+func (f *follower) take(rank, stream int, p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := channel{rank, stream}
+	if f.overflow || f.apart[at] || !f.wants(rank) {
+		return
+	}
+	if f.size += len(p); f.size > maxBehind {
+		f.overflow, f.pieces = true, nil
+	} else {
+		f.pieces = append(f.pieces, piece{at, bytes.Clone(p)})
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next is what has come since the last call.
+func (f *follower) next() (pieces []piece, overflow bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pieces, f.pieces, f.size = f.pieces, nil, 0
+	return pieces, f.overflow
+}
+
+// begin takes a stream from its last bytes on.
+func (f *follower) begin(c *output.Console, at channel) (last []byte, truncated bool) {
+	c.Recent(at.rank, at.stream, func(end []byte, more bool) {
+		last, truncated = bytes.Clone(end), more
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.apart, at)
+	})
+	return last, truncated
+}
+
+// liner makes lines of what streams print, and sends them.
+type liner struct {
+	send func(part any) error
+	open map[channel][]byte // unfinished lines
+	list []registry.Line
+	err  error
+}
+
+// add takes bytes of a stream.
+func (l *liner) add(at channel, p []byte) {
+	for len(p) > 0 {
+		line, rest, ended := bytes.Cut(p, []byte{'\n'})
+		held := append(l.open[at], line...)
+		p = rest
+		for len(held) > maxShown {
+			l.put(at, held[:maxShown])
+			held = held[maxShown:]
+		}
+		if ended {
+			l.put(at, held)
+			held = held[:0]
+		}
+		l.open[at] = held
+	}
+}
+
+// put sends a line before long. What a carriage return overwrote was never meant to stay.
+func (l *liner) put(at channel, line []byte) {
+	line = bytes.TrimRight(line, "\r")
+	line = line[bytes.LastIndexByte(line, '\r')+1:]
+	l.say(at, output.Plain(line))
+}
+
+func (l *liner) say(at channel, text string) {
+	l.list = append(l.list, registry.Line{Rank: at.rank, Stream: at.stream, Text: text})
+	if len(l.list) >= maxBatch {
+		l.flush()
+	}
+}
+
+// flush sends what there is.
+func (l *liner) flush() {
+	if len(l.list) > 0 && l.err == nil {
+		l.err = l.send(registry.Logs{Lines: l.list})
+	}
+	l.list = nil
+}
+
+// last sends the last lines of a stream, and keeps its unfinished one.
+func (l *liner) last(at channel, end []byte, truncated bool) {
+	lines := bytes.SplitAfter(end, []byte{'\n'})
+	if len(lines) > shownLines+1 {
+		lines, truncated = lines[len(lines)-shownLines-1:], false
+	}
+	if truncated && len(lines) > 0 {
+		lines[0] = append([]byte("..."), lines[0]...)
+	}
+	for _, line := range lines {
+		l.add(at, line)
+	}
+}
+
+// rest sends unfinished lines.
+func (l *liner) rest() {
+	for at, held := range l.open {
+		if len(held) > 0 {
+			l.put(at, held)
+		}
+	}
+	clear(l.open)
+	l.flush()
+}
+
+// logs sends what ranks printed last and, to one who follows, what they print from now
+// on. It never holds up the job: who reads too slowly is dropped.
+func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send func(part any) error) {
+	lines := &liner{send: send, open: map[channel][]byte{}}
+	f := &follower{wants: func(rank int) bool { return q.Rank == nil || *q.Rank == rank }, wake: make(chan struct{}, 1), apart: map[channel]bool{}}
+	channels := h.channels(f.wants)
+	if len(channels) == 0 {
+		lines.say(channel{rank: -1}, fmt.Sprintf("the job has no rank %d", *q.Rank))
+		lines.flush()
+		_ = send(registry.Logs{Over: true})
+		return
+	}
+	for _, at := range channels {
+		f.apart[at] = true
+	}
+	if q.Follow {
+		l.taps.add(f)
+		defer l.taps.remove(f)
+	}
+	files := h.lastOf(channels, f, lines)
+	defer files.close()
+	lines.flush()
+	if q.Follow && lines.err == nil && !l.goOn(ctx, f, files, lines) {
+		_ = send(registry.Logs{Dropped: true})
+		return
+	}
+	lines.rest()
+	_ = send(registry.Logs{Over: true}) // who has gone hears nothing
+}
+
+// goOn sends what comes; false: the reader is too slow.
+func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *liner) bool {
+	tick := time.NewTicker(fileLook)
+	defer tick.Stop()
+	if len(files) == 0 {
+		tick.Stop()
+	}
+	for over := false; !over && lines.err == nil; {
+		select {
+		case <-f.wake:
+		case <-tick.C:
+			files.read(lines)
+		case <-ctx.Done():
+			files.read(lines)
+			over = true
+		}
+		pieces, overflow := f.next()
+		if overflow {
+			return false
+		}
+		for _, p := range pieces {
+			lines.add(p.channel, p.bytes)
+		}
+		lines.flush()
+	}
+	return true
+}
+
+// channels are the streams of ranks.
+func (h *head) channels(wants func(rank int) bool) (list []channel) {
+	for _, r := range h.plan.Load().Ranks {
+		if wants(r.Rank) {
+			list = append(list, channel{r.Rank, output.Stdout}, channel{r.Rank, output.Stderr})
+		}
+	}
+	return list
+}
+
+// lastOf sends the last lines of streams, and says where those are that cannot be had
+// here. Log files on this host it returns open, to be read on.
+func (h *head) lastOf(channels []channel, f *follower, lines *liner) (files logFiles) {
+	for _, at := range channels {
+		name, elsewhere := h.logFile(at)
+		switch {
+		case elsewhere != "":
+			lines.say(channel{rank: at.rank}, elsewhere)
+		case name == "":
+			last, truncated := f.begin(h.console, at)
+			lines.last(at, last, truncated)
+		default:
+			if file := openLogFile(at, name, lines); file != nil {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
+}
+
+// logFile is the file on this host that has what a stream prints; "": it passes
+// through here. elsewhere says where it is if neither is so.
+func (h *head) logFile(at channel) (name, elsewhere string) {
+	p := h.plan.Load()
+	r := p.Ranks[at.rank]
+	n := h.nodes[r.Node]
+	if h.stdio.Terminal {
+		if at.stream == output.Stderr {
+			return "", ""
+		}
+		return "", "writes to the terminal itself, and nothing of it is kept; --tee 3 or --label always keeps its last lines"
+	}
+	if l := p.LogsOf(r.Node); l != nil && l.Files() && !r.Spawned {
+		names, err := output.ParsePatterns(l.Names)
+		if err != nil {
+			return "", ""
+		}
+		info := output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.Role, Node: n.number}
+		if h.logs != nil {
+			info.Host = n.name
+		}
+		name = output.LogPlan{Names: names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Ranks: []output.RankInfo{info}, Redirects: both(l.Redirect, l.Tee)}.
+			File(l.Dir, r.LocalRank, at.stream)
+		tee := int(l.Tee[r.LocalRank])&at.stream != 0
+		switch {
+		case name == "" || h.logs != nil || n.served != nil:
+			return name, ""
+		case !tee:
+			return "", fmt.Sprintf("prints into %s on host %s", output.Plain([]byte(name)), n.name)
+		}
+	}
+	if h.ownRanks && n.joined && !h.stdio.Sent && at.stream == output.Stdout {
+		return "", "prints by a gorun of its own on host " + n.name
+	}
+	return "", ""
+}
+
+// logFiles are log files that are read on.
+type logFiles []*logFile
+
+type logFile struct {
+	channel
+	file *os.File
+}
+
+// openLogFile sends a file's last lines; nil where it cannot be read.
+func openLogFile(at channel, name string, lines *liner) *logFile {
+	f, err := os.Open(name)
+	if err != nil {
+		lines.say(channel{rank: at.rank}, output.Plain([]byte(err.Error())))
+		return nil
+	}
+	var end []byte
+	size, err := f.Seek(0, io.SeekEnd)
+	from := max(0, size-filePiece)
+	if err == nil {
+		end, _ = io.ReadAll(io.NewSectionReader(f, from, size-from)) // what could be read
+	}
+	_, _ = f.Seek(from+int64(len(end)), io.SeekStart)
+	lines.last(at, end, from > 0)
+	return &logFile{at, f}
+}
+
+// read sends what has come to the files.
+func (files logFiles) read(lines *liner) {
+	p := make([]byte, filePiece)
+	for _, f := range files {
+		for lines.err == nil {
+			n, err := f.file.Read(p)
+			lines.add(f.channel, p[:n])
+			lines.flush()
+			if err != nil || n == 0 {
+				break
+			}
+		}
+	}
+}
+
+func (files logFiles) close() {
+	for _, f := range files {
+		_ = f.file.Close()
+	}
+}

@@ -1,0 +1,317 @@
+package launcher_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/env"
+	"gorun/launcher"
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+	"gorun/launcher/registry"
+)
+
+func init() {
+	roles["talk"] = talk
+	roles["pour"] = pour
+	roles["again"] = again
+}
+
+// talk says something that a terminal would obey, begins another line and waits.
+func talk(r env.Rank) {
+	fmt.Printf("first of %d\n\x1b[31msecond\x07\n", r.Rank)
+	fmt.Fprintf(os.Stderr, "begun")
+	select {}
+}
+
+// pour prints 64 MiB when it is told to.
+func pour(env.Rank) {
+	fmt.Println("ready")
+	_, _ = io.ReadAll(os.Stdin)
+	line := strings.Repeat("0123456789abcde\n", 1<<12)
+	for range 1 << 10 {
+		fmt.Print(line)
+	}
+}
+
+// again fails once, when it is told to.
+func again(r env.Rank) {
+	fmt.Printf("attempt %d\n", r.Attempt)
+	if r.Attempt == 0 {
+		_, _ = io.ReadAll(os.Stdin)
+		os.Exit(7)
+	}
+	select {}
+}
+
+// listed is a job that runs and that others can ask.
+type listed struct {
+	registry.Found
+	place    string
+	out, err *buffer
+	result   func() *launcher.Result
+}
+
+// list starts a job, and waits until it is found.
+func list(t *testing.T, s launcher.Spec, options ...launcher.Option) *listed {
+	t.Helper()
+	l := &listed{place: t.TempDir(), out: &buffer{}, err: &buffer{}}
+	options = append([]launcher.Option{launcher.WithOutput(l.out, l.err), launcher.WithRegistry([]string{l.place})}, options...)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	var result *launcher.Result
+	var failed error
+	s = own(t, s)
+	go func() {
+		defer close(ended)
+		result, failed = launcher.Run(ctx, s, options...)
+	}()
+	l.result = sync.OnceValue(func() *launcher.Result {
+		<-ended
+		require.NoError(t, failed)
+		return result
+	})
+	t.Cleanup(func() { cancel(); <-ended })
+	require.Eventually(t, func() bool {
+		found := registry.Find([]string{l.place})
+		if len(found) == 1 {
+			l.Found = found[0]
+		}
+		return len(found) == 1
+	}, time.Minute, time.Millisecond)
+	return l
+}
+
+func (l *listed) ask(t *testing.T, q registry.Question) *registry.Answers {
+	t.Helper()
+	a, err := l.Ask(t.Context(), q)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// job waits until the job says what is expected.
+func (l *listed) job(t *testing.T, expected func(registry.Job) bool) (j registry.Job) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var err error
+		j, err = registry.One[registry.Job](t.Context(), l.Found, registry.Question{Ask: registry.AskRanks})
+		require.NoError(t, err)
+		return expected(j)
+	}, time.Minute, 10*time.Millisecond, "%v", &j)
+	return j
+}
+
+// lines are the next ones of logs, as rank/stream/text.
+func lines(t *testing.T, a *registry.Answers, enough func([]string) bool) (all []string, last registry.Logs) {
+	t.Helper()
+	for !enough(all) {
+		var logs registry.Logs
+		require.NoError(t, a.Next(&logs))
+		for _, line := range logs.Lines {
+			all = append(all, fmt.Sprintf("%d/%d/%s", line.Rank, line.Stream, line.Text))
+		}
+		if logs.Over || logs.Dropped {
+			return all, logs
+		}
+		last = logs
+	}
+	return all, last
+}
+
+func all([]string) bool { return false }
+
+func allTalk(ranks int) func(registry.Job) bool {
+	return func(j registry.Job) bool {
+		for _, r := range j.Ranks {
+			if r.Last != "begun" || r.PID == 0 || r.CPU == nil || r.Output == nil {
+				return false
+			}
+		}
+		return len(j.Ranks) == ranks
+	}
+}
+
+func TestListedJob(t *testing.T) {
+	s := spec("talk", 2)
+	s.Apps[0].Args = []string{"--lr", "0.1"}
+	l := list(t, s)
+	j := l.job(t, allTalk(2))
+	assert.Equal(t, []any{"running", 2, 2, os.Getpid(), []string{"--lr", "0.1"}}, []any{j.State, j.NumRanks, j.Running, j.PID, j.Args})
+	r := j.Ranks[1]
+	assert.Equal(t, []any{1, true}, []any{r.Rank, r.Here})
+	assert.Greater(t, *r.Memory, int64(1<<20))
+	assert.EqualValues(t, len("first of 1\n\x1b[31msecond\x07\nbegun"), *r.Output)
+	assert.Nil(t, r.Code)
+
+	got, last := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(1)}), all)
+	assert.Equal(t, []string{"1/1/first of 1", "1/1/second^G", "1/2/begun"}, got)
+	assert.True(t, last.Over)
+	got, _ = lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(9)}), all)
+	assert.Equal(t, []string{"-1/0/the job has no rank 9"}, got)
+
+	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStacks})
+	require.NoError(t, err)
+	assert.Contains(t, strings.Join(w.Lines, "\n"), "[0-1]")
+	assert.Contains(t, w.Lines[0], "last line: begun")
+	w, err = registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: "riddle"})
+	require.NoError(t, err)
+	assert.Contains(t, w.Error, "riddle")
+
+	follow := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true, Rank: new(0)})
+	_, _ = lines(t, follow, func(all []string) bool { return len(all) >= 2 })
+	stop := l.ask(t, registry.Question{Ask: registry.AskStop, Signal: syscall.SIGINT, Grace: new(time.Duration)})
+	require.NoError(t, stop.Next(&w))
+	assert.False(t, w.Whole, "this process goes on")
+	assert.ErrorIs(t, stop.Next(&w), io.EOF)
+	assert.Empty(t, registry.Find([]string{l.place}), "whoever waited for the end knows that it has come")
+	got, last = lines(t, follow, all)
+	assert.Equal(t, []string{"0/2/begun"}, got, "the line that was not ended")
+	assert.True(t, last.Over)
+	assert.Equal(t, job.CauseSignal, l.result().Cause)
+	left, err := os.ReadDir(l.place)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// Only what ends jobs in order can be asked for.
+func TestStopByStrangeSignal(t *testing.T) {
+	l := list(t, spec("wait", 1))
+	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStop, Signal: syscall.SIGUSR1})
+	require.NoError(t, err)
+	assert.Contains(t, w.Error, "does not end a job")
+	assert.Equal(t, 1, l.job(t, func(registry.Job) bool { return true }).Running)
+}
+
+func TestListedOnOtherHosts(t *testing.T) {
+	l := list(t, onHosts(spec("talk", 2), "node1", "node2"), agents(t, nil))
+	j := l.job(t, allTalk(4))
+	assert.Len(t, j.Hosts, 2)
+	assert.False(t, j.Ranks[3].Here)
+	assert.Empty(t, j.Silent)
+	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStacks, Rank: new(3)})
+	require.NoError(t, err)
+	assert.Contains(t, w.Lines[0], "[3]")
+	a := l.ask(t, registry.Question{Ask: registry.AskStop})
+	require.NoError(t, a.Next(&w))
+	assert.ErrorIs(t, a.Next(&w), io.EOF)
+	assert.Equal(t, 143, l.result().ExitCode)
+}
+
+// deaf is an agent that does not hear what is said for a while.
+type deaf struct {
+	*agentProcess
+	now *atomic.Bool
+}
+
+func (d deaf) Write(p []byte) (int, error) {
+	if d.now.Load() {
+		return len(p), nil
+	}
+	return d.agentProcess.Write(p)
+}
+
+// A host that does not answer does not keep those waiting who look.
+func TestSilentHost(t *testing.T) {
+	var mute atomic.Bool
+	l := list(t, onHosts(spec("talk", 2), "node1", "node2"), launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+		p, err := startAgent(nil, h)
+		if h.Name == "node2" {
+			return deaf{p, &mute}, err
+		}
+		return p, err
+	}))
+	l.job(t, allTalk(4))
+	mute.Store(true)
+	defer mute.Store(false)
+	j := l.job(t, func(j registry.Job) bool { return len(j.Silent) > 0 })
+	assert.Equal(t, []string{"node2"}, j.Silent)
+	assert.NotNil(t, j.Ranks[0].CPU)
+	assert.Nil(t, j.Ranks[3].CPU)
+}
+
+// A job that waits to be started again is one job.
+func TestListedRestart(t *testing.T) {
+	in, feed, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	s := spec("again", 1)
+	s.Restarts = job.Restarts{Max: 1, Delay: time.Second}
+	l := list(t, s, launcher.WithStdin(in))
+	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+	require.NoError(t, feed.Close())
+	l.job(t, func(j registry.Job) bool { return j.State == "restarting" })
+	more, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+	assert.Equal(t, []string{"0/1/attempt 0", "0/1/attempt 1"}, append(got, more...))
+	assert.Equal(t, "running", l.job(t, func(j registry.Job) bool { return j.Attempt == 1 }).State)
+	assert.Len(t, registry.Find([]string{l.place}), 1)
+}
+
+// Nobody who looks and does not read holds up what ranks print.
+func TestStalledFollower(t *testing.T) {
+	in, feed, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	l := list(t, spec("pour", 1), launcher.WithStdin(in), launcher.WithOutput(io.Discard, io.Discard))
+	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	var first registry.Logs
+	require.NoError(t, a.Next(&first))
+	require.NoError(t, feed.Close())
+	require.Zero(t, l.result().ExitCode)
+	for err == nil {
+		var logs registry.Logs
+		if err = a.Next(&logs); err == nil && logs.Over {
+			t.Fatal("it was 64 MiB behind, and has read them all")
+		}
+		if logs.Dropped {
+			return
+		}
+	}
+	assert.ErrorIs(t, err, io.EOF, "he was dropped without a word, as he did not hear")
+}
+
+// What is in files is read from there.
+func TestListedLogFiles(t *testing.T) {
+	s := spec("talk", 1)
+	s.Output.LogDir = t.TempDir()
+	s.Output.Redirect = job.StreamMap{All: job.Streams(3)}
+	l := list(t, s)
+	l.job(t, allTalk(1))
+	files, err := filepath.Glob(filepath.Join(s.Output.LogDir, "*", "attempt_0", "0", "std*.log"))
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	got, _ := lines(t, a, func(all []string) bool { return len(all) > 1 })
+	assert.Equal(t, []string{"0/1/first of 0", "0/1/second^G"}, got)
+	f, err := os.OpenFile(files[0], os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(" and more\n")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	got, _ = lines(t, a, func(all []string) bool { return len(all) > 0 })
+	assert.Equal(t, []string{"0/2/begun and more"}, got)
+}
+
+// A job works where nothing can be made, and says so to those who asked for more.
+func TestNoPlaceForListing(t *testing.T) {
+	var told strings.Builder
+	r, out, _ := run(t, spec("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}), launcher.WithNotices(func(n launcher.Notice) string {
+		fmt.Fprintln(&told, n.Text)
+		return ""
+	}))
+	require.Zero(t, r.ExitCode)
+	assert.Equal(t, "hello from 0 of 1\n", out.String())
+}

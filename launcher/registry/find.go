@@ -1,0 +1,167 @@
+package registry
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Found is a job that was found.
+type Found struct {
+	ID   string
+	path string
+}
+
+// Find returns the jobs of this user in the places, ordered by id, and removes what
+// jobs left there that are gone. Places that there are not, or that may not be read, are
+// empty.
+func Find(places []string) (found []Found) {
+	for _, place := range places {
+		entries, _ := filepath.Glob(filepath.Join(literal.Replace(place), prefix+"*")) // the pattern is good
+		for _, path := range entries {
+			id := strings.TrimPrefix(filepath.Base(path), prefix)
+			known := slices.ContainsFunc(found, func(f Found) bool { return f.ID == id })
+			if isID(id) && !known && alive(path) {
+				found = append(found, Found{id, path})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.ID, b.ID) })
+	return found
+}
+
+// literal makes a path a pattern that only it matches.
+var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+
+// youth is how long a directory may be without a socket whose job is about to make it.
+const youth = time.Minute
+
+// alive reports whether somebody listens, and removes what is left of one who is gone.
+// What may be another user's is left alone, and nobody there.
+func alive(path string) bool {
+	dir, err := openPrivate(unix.AT_FDCWD, path)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(dir)
+	conn, err := net.DialTimeout("unix", within(dir, socket), askTime)
+	if err == nil {
+		_ = conn.Close()
+		return true
+	}
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist) && !young(dir):
+	default:
+		return errors.Is(err, unix.EAGAIN) // it has much to do
+	}
+	for _, name := range []string{fresh, socket} {
+		_ = unix.Unlinkat(dir, name, 0)
+	}
+	_ = unix.Rmdir(path) // whatever has that name now: only what is empty and ours to remove goes
+	return false
+}
+
+func young(dir int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(dir, &st) != nil || time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < youth
+}
+
+// Answers are the parts of an answer, as they come.
+type Answers struct {
+	// PID is the process that answers, 0: not known.
+	PID int
+
+	conn  *net.UnixConn
+	read  *bufio.Reader
+	limit int // bytes of a part
+	stop  func() bool
+}
+
+// Ask asks a job. The answers end with ctx, at the latest.
+func (f Found) Ask(ctx context.Context, question Question) (*Answers, error) {
+	dir, err := openPrivate(unix.AT_FDCWD, f.path)
+	if err != nil {
+		return nil, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
+	}
+	defer unix.Close(dir)
+	var dialer net.Dialer
+	dialed, err := dialer.DialContext(ctx, "unix", within(dir, socket))
+	if err != nil {
+		return nil, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
+	}
+	a := &Answers{conn: dialed.(*net.UnixConn), read: bufio.NewReader(dialed), limit: maxAnswer}
+	if a.PID, err = peer(a.conn); err == nil {
+		_ = a.conn.SetWriteDeadline(time.Now().Add(askTime))
+		err = writePart(a.conn, question)
+	}
+	if err != nil {
+		_ = a.conn.Close()
+		return nil, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
+	}
+	a.stop = context.AfterFunc(ctx, func() { _ = a.conn.SetDeadline(time.Unix(1, 0)) })
+	return a, nil
+}
+
+// ErrGone is a job that has ended meanwhile.
+var ErrGone = errors.New("the job has ended")
+
+func gone(err error) error {
+	for _, sign := range []error{unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, os.ErrNotExist, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, sign) {
+			return ErrGone
+		}
+	}
+	return err
+}
+
+// Next reads the next part into into; io.EOF says that there is none.
+func (a *Answers) Next(into any) error {
+	var line []byte
+	for {
+		piece, err := a.read.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case len(line) > a.limit:
+			return fmt.Errorf("an answer of more than %d bytes", a.limit)
+		case err == nil:
+			return json.Unmarshal(line, into)
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return io.ErrUnexpectedEOF
+		default:
+			return err
+		}
+	}
+}
+
+// Close lets go of the job.
+func (a *Answers) Close() error {
+	a.stop()
+	return a.conn.Close()
+}
+
+// One asks for an answer of one part.
+func One[T any](ctx context.Context, f Found, question Question) (answer T, err error) {
+	a, err := f.Ask(ctx, question)
+	if err != nil {
+		return answer, err
+	}
+	defer a.Close()
+	if err := a.Next(&answer); err != nil {
+		return answer, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
+	}
+	return answer, nil
+}
