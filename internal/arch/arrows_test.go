@@ -46,7 +46,8 @@ var rooms = []room{
 	{"launcher/job", []string{"placement", "env", "env/plan", "launcher/hosts", "launcher/hosts/engine", "rendezvous/world"}, "the core decides and never acts: it can be tested, printed and diffed only while it imports no machinery"},
 	{"launcher/internal/munge", []string{"launcher/internal/process/child"}, "what vouches for users knows nothing of jobs"},
 	{"launcher/registry", nil, "the registry is files of this user; it knows no job"},
-	{"launcher/doctor", []string{"launcher/hosts", "placement/..."}, "checks look at hosts, they never run jobs"},
+	{"launcher/doctor", []string{"launcher/hosts", "placement", "placement/gpufacts"}, "checks judge what was found on hosts: they are plain functions, and look at nothing themselves"},
+	{"launcher/doctor/inspect", []string{"launcher/doctor", "launcher/internal/process/child", "launcher/internal/process/inherited", "placement", "placement/sysfs", "placement/gpufacts", "env"}, "what is judged is read from files and a few system calls, whoever asks; env says by which variable processes of a job are known"},
 	{"launcher/internal/wire", []string{"placement", "rendezvous/world", "rendezvous/exchange"}, "frames are bytes between head and agent: both ends import them, they import neither (only the Machine, the World and the messages of the exchange plane that frames carry are others')"},
 	{"launcher/internal/process", []string{"env"}, "the only place that knows Linux's process rules must stay usable by itself; env says by which variables processes of a job are known"},
 	{"launcher/internal/output", []string{"internal/printable"}, "lines in, lines out"},
@@ -65,7 +66,7 @@ var rooms = []room{
 	{"launcher/internal/transport/gather", []string{"launcher/internal/process/child", "launcher/internal/transport/join", "launcher/hosts", "launcher/hosts/engine", "internal/printable", "internal/version"}, "how an engine starts agents is a row of its table; here they are started and told apart"},
 	{"launcher/internal/agent", []string{
 		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup", "launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output", "launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis", "launcher/internal/stacks", "launcher/internal/probe",
-		"placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
+		"launcher/doctor", "launcher/doctor/inspect", "placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job"},
 	{"launcher", []string{"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version", "internal/printable"}, "the public face wires the parts below it"},
 	{"comm", []string{"env", "rendezvous/tcpstore"}, "a Go program started by torchrun or srun uses comm too: it must never need the launcher"},

@@ -98,7 +98,7 @@ func (c completion) bash() string {
 	first, others := "", ""
 	if c.subcommands {
 		first = strings.Join(commandNames, " ")
-		for _, d := range []*Dialect{Hosts, Store, Topo, Bench, Sbatch(), Token} {
+		for _, d := range []*Dialect{Hosts, Doctors, Store, Topo, Bench, Sbatch(), Token} {
 			others += completion{d, d.Name}.bashCommand()
 		}
 	}

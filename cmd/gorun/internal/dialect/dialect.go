@@ -40,6 +40,7 @@ type Dialect struct {
 	tokens           bool          // there is no program: gorun makes a token
 	shows            bool          // there is no program: gorun shows a machine
 	checks           bool          // gorun looks at hosts; a program may be named
+	examines         bool          // and judges more of them than a job needs to start
 	benches          bool          // the program is gorun's own, which measures
 	batches          bool          // the job is submitted to Slurm
 	store            job.StoreMode // what --store=auto means
@@ -258,7 +259,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "store", "token", "topo", "bench", "sbatch", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "doctor", "store", "token", "topo", "bench", "sbatch", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -266,6 +267,8 @@ func subcommand(name string) *command {
 		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
 	case "hosts":
 		return &command{name, "hosts check: look at hosts as a job on them would find them", hostsCommand}
+	case "doctor":
+		return &command{name, "look for what is wrong with this host, or with others", Doctors.parse}
 	case "agent": // gorun's own, and in no help
 		return &command{name, "be a node of somebody else's job", agentCommand}
 	case "store":
@@ -281,7 +284,7 @@ func subcommand(name string) *command {
 	case "bench-rank": // gorun's own, and in no help
 		return &command{name, "measure, as one rank", benchRankCommand}
 	case "help":
-		return &command{name, "print help, of launch, hosts, store, token, topo, bench and sbatch too", helpCommand}
+		return &command{name, "print help, of launch, hosts, doctor, store, token, topo, bench and sbatch too", helpCommand}
 	case "version":
 		return &command{name, "print the version", versionCommand}
 	case "nvml-facts": // gorun's own, and in no help
@@ -312,12 +315,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range []*Dialect{Launch, Hosts, Store, Topo, Bench, Sbatch(), Token} {
+	for _, d := range []*Dialect{Launch, Hosts, Doctors, Store, Topo, Bench, Sbatch(), Token} {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, bench and sbatch", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, doctor, store, token, topo, bench and sbatch", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

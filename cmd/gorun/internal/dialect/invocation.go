@@ -25,6 +25,7 @@ const (
 	Show                     // show the machine of Invocation.Topo
 	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
 	HostsCheck               // look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
+	Doctor                   // look for what is wrong with the hosts of Invocation.Spec, as for HostsCheck, or say what Invocation.Checks wishes
 	MakeToken                // write a new token to the file Invocation.Wished, "" is standard output
 	Agent                    // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
 	BenchRank                // measure as one rank what Invocation.Wished says
@@ -45,6 +46,9 @@ type Invocation struct {
 	Bench *BenchWish
 	// Batch is the job to submit, with Submit and DryRun. Nil: no batch job.
 	Batch *BatchWish
+
+	// Checks is what of gorun doctor's own checks is to be told, with Doctor.
+	Checks ChecksWish
 
 	Display Display // what is shown of the plan before the job runs
 
