@@ -139,7 +139,7 @@ func (d diagnosis) text() string {
 		}
 	}
 	if more := told - mostFindings; more > 0 && !d.all {
-		lines = append(lines, fmt.Sprintf("and %s: %s", counted(more, "finding"), d.again))
+		lines = append(lines, fmt.Sprintf("and %s: %s", counted(more, "more finding"), d.again))
 	}
 	if doctor.Wrong(d.findings) == 0 {
 		lines = append(lines, "nothing is wrong")

@@ -49,7 +49,7 @@ type Host struct {
 	Program *Program `json:"program,omitempty"`
 	Python  *Python  `json:"python,omitempty"`
 	// Libraries are those of a fabric that are there, by name, with their path: "libucp".
-	Libraries map[string]string `json:"libraries,omitempty"`
+	Libraries map[string]string `json:"libraries"`
 
 	Machine    placement.Machine `json:"machine"`
 	NVIDIA     *NVIDIA           `json:"nvidia,omitempty"`

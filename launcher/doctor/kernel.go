@@ -65,7 +65,7 @@ func kernelChecks() []Check {
 			What: "whether /sys is there, in containers with GPUs or adapters",
 			Why:  "NCCL and gorun find out from it what is near to what.",
 			Run: each(func(h *Host) []Finding {
-				if !h.NoSys || h.NVIDIA == nil && len(h.Machine.GPUs) == 0 {
+				if !h.NoSys || len(h.Machine.GPUs) == 0 {
 					return nil
 				}
 				return []Finding{{

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/placement"
 )
 
 func rdmaChecks() []Check {
@@ -93,20 +95,34 @@ func portState(c *Cluster) (all []Finding) {
 				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State, p.Physical), Fix: "ibstat " + p.Device + "; rdma link show",
 			}
 			elsewhere := slices.ContainsFunc(c.Hosts, func(o *Host) bool { q := portOf(o, p); return q != nil && q.Active() })
-			sister := slices.ContainsFunc(realPorts(h), func(q Port) bool {
-				return q.Active() && q.Board == p.Board && q.Layer == p.Layer && q.Device != p.Device
-			})
 			switch {
 			case p.State == "INIT":
 				f.Severity, f.Text = Warning, fmt.Sprintf("RDMA port %s waits for a subnet manager", portName(p))
 				f.Fix = "sminfo; ibstat " + p.Device
-			case elsewhere, len(activePorts(h)) == 0, sister && p.Physical == "Polling":
+			case elsewhere, len(activePorts(h)) == 0, nearGPU(h, p):
 				f.Severity = Warning
 			}
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// nearGPU reports whether a port's adapter is below one PCIe switch with a GPU, as those
+// are that are there for it.
+func nearGPU(h *Host, p Port) bool {
+	if h.Machine.Topology == nil {
+		return false
+	}
+	for _, nic := range h.Machine.Topology.NICs {
+		if nic.Name != p.Device || nic.Bus == nil || len(nic.Bus.Bridges) < 2 {
+			continue
+		}
+		return slices.ContainsFunc(h.Machine.GPUs, func(g placement.GPU) bool {
+			return g.Bus != nil && len(g.Bus.Bridges) > 1 && g.Bus.Bridges[0] == nic.Bus.Bridges[0]
+		})
+	}
+	return false
 }
 
 func portRate(c *Cluster) (all []Finding) {
@@ -158,10 +174,16 @@ func slowPort(h *Host, p Port, than string) Finding {
 	}
 }
 
+// linkLayer tells of hosts with both kinds. Where those near GPUs are of one kind the others
+// are for storage, and NCCL does not choose them.
 func linkLayer(c *Cluster) (all []Finding) {
 	for _, h := range c.Hosts {
 		var fabric, other []string
+		near := map[string]bool{}
 		for _, p := range realPorts(h) {
+			if p.Active() && nearGPU(h, p) {
+				near[p.Layer] = true
+			}
 			switch {
 			case !p.Active():
 			case p.Layer == "Ethernet":
@@ -170,31 +192,40 @@ func linkLayer(c *Cluster) (all []Finding) {
 				fabric = append(fabric, portName(p))
 			}
 		}
-		if len(fabric) > 0 && len(other) > 0 && len(h.Machine.GPUs) > 0 {
-			all = append(all, Finding{
-				Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("InfiniBand and RoCE ports are up: %s and %s", listed(fabric), listed(other)),
-				Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + strings.Join(fabric, ","),
-			})
+		if len(fabric) == 0 || len(other) == 0 || len(h.Machine.GPUs) == 0 {
+			continue
 		}
+		f := Finding{
+			Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("InfiniBand and RoCE ports are up: %s and %s", listed(fabric), listed(other)),
+			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + strings.Join(fabric, ","),
+		}
+		if len(near) > 1 {
+			f.Severity = Warning
+		}
+		all = append(all, f)
 	}
-	if all != nil {
-		return all
-	}
-	layers := func(h *Host) string {
-		var names []string
+	seen := map[string]bool{}
+	for _, h := range c.Hosts {
 		for _, p := range activePorts(h) {
-			if !slices.Contains(names, p.Layer) {
-				names = append(names, p.Layer)
+			if seen[portName(p)] {
+				continue
 			}
+			seen[portName(p)] = true
+			layer := func(h *Host) string {
+				if q := portOf(h, p); q != nil && q.Active() {
+					return q.Layer
+				}
+				return ""
+			}
+			all = append(all, c.differing(layer, func(_ *Host, own, most string, others int) Finding {
+				return Finding{
+					Severity: Error, Text: fmt.Sprintf("RDMA port %s is %s, %s %s", portName(p), own, onTheOthers(others), most), Evidence: "/sys/class/infiniband/" + p.Device + "/ports/*/link_layer",
+					Fix: "ibv_devinfo | grep -E 'hca_id|link_layer'",
+				}
+			})...)
 		}
-		slices.Sort(names)
-		return strings.Join(names, " and ")
 	}
-	return c.differing(layers, func(h *Host, own, most string, others int) Finding {
-		return Finding{
-			Severity: Error, Text: fmt.Sprintf("its RDMA ports are %s, those of %s %s", own, theOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "ibv_devinfo | grep -E 'hca_id|link_layer'",
-		}
-	})
+	return all
 }
 
 // partitionKeys: the highest bit of a key is that of a full member.
@@ -275,8 +306,12 @@ func versionTwoGID(h *Host) (all []Finding) {
 	if without == nil {
 		return nil
 	}
+	severity := Warning
+	if slices.ContainsFunc(activePorts(h), func(p Port) bool { return p.Layer == "InfiniBand" }) {
+		severity = Note // it is for something else: a cloud's machines have such
+	}
 	return []Finding{{
-		Severity: Warning, Text: plural(len(without), "RoCE port has", "RoCE ports have") + " no RoCE v2 address: " + listed(without), Evidence: "/sys/class/infiniband/*/ports/*/gid_attrs/types",
+		Severity: severity, Text: plural(len(without), "RoCE port has", "RoCE ports have") + " no RoCE v2 address: " + listed(without), Evidence: "/sys/class/infiniband/*/ports/*/gid_attrs/types",
 		Fix: "rdma link show; ip -br addr # its network interface needs an IP address",
 	}}
 }

@@ -27,7 +27,7 @@ func (in *inspector) kernel() func(*doctor.Host) {
 	d.CPUVendor = fieldOf(in.text("proc/cpuinfo"), "vendor_id")
 	d.Portable = in.portable()
 	d.Container = in.container()
-	d.NoSys = len(in.list("sys/bus/pci/devices")) == 0 && !in.exists("sys/class/net")
+	d.NoSys = !in.exists("sys/bus/pci") && !in.exists("sys/class/net") && !in.exists("sys/devices/system/cpu")
 	d.Sysctls = map[string]string{}
 	for _, name := range sysctls {
 		if v := in.text("proc/sys/" + name); v != "" {
