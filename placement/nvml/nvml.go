@@ -31,6 +31,8 @@ type library interface {
 	Close()
 	Count() (int, error)
 	GPU(i int) (gpu, error)
+	// CUDA is the newest version that the driver serves: "12.8".
+	CUDA() (string, error)
 }
 
 // gpu is one GPU.
@@ -47,7 +49,9 @@ type gpu interface {
 	// holes, and errNotTold ends them.
 	Link(i int) (link, error)
 	MIG() ([]string, error)
-	Processes() (int, error)
+	Processes() ([]int, error) // their ids
+	// Health tells what is told of it; errNotTold: nothing.
+	Health() (gpufacts.Health, error)
 }
 
 // link is an NVLink; of one that is not up there is nothing else to know.
@@ -88,6 +92,7 @@ func ask(lib library) gpufacts.Facts {
 		r.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
 		return r.told
 	}
+	r.told.CUDA, _ = lib.CUDA() // an old driver does not tell
 	for i := range n {
 		r.find(lib, i)
 	}
@@ -147,7 +152,7 @@ func (r *reader) describe(f *found) {
 	question(r, f, f.gpu.Name, func(name string) { g.Name = name })
 	question(r, f, f.gpu.Memory, func(bytes int64) { g.Memory = bytes })
 	question(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
-	question(r, f, f.gpu.Processes, func(n int) { g.Used = new(n > 0) })
+	question(r, f, f.gpu.Processes, func(ids []int) { g.Used, g.Processes = new(len(ids) > 0), ids })
 	question(r, f, f.gpu.MemoryNode, func(id int) { g.MemoryNode = &id })
 	question(r, f, func() ([]uint64, error) { return f.gpu.CPUs(maxCPUs) }, func(mask []uint64) { g.Near = placement.CPUSetOf(mask) })
 	for i := range maxLinks {
@@ -160,6 +165,7 @@ func (r *reader) describe(f *found) {
 			break
 		}
 	}
+	question(r, f, f.gpu.Health, func(h gpufacts.Health) { g.Health = &h })
 }
 
 func count(g *gpufacts.GPU, l link) {
