@@ -169,6 +169,18 @@ func (c *Cluster) some(has func(*Host) bool) bool { return slices.ContainsFunc(c
 // several reports whether a job would span hosts.
 func (c *Cluster) several() bool { return c.Asked > 1 }
 
+// machines counts the hosts, those that are one machine by several names once.
+func (c *Cluster) machines() int {
+	n, seen := c.Asked-len(c.Hosts), map[string]bool{}
+	for _, h := range c.Hosts {
+		if key := h.Boot + h.Hostname; h.Boot == "" || !seen[key] {
+			seen[key] = true
+			n++
+		}
+	}
+	return n
+}
+
 // bytes writes a size for people.
 func bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}

@@ -54,7 +54,8 @@ func leftoverShm(h *Host) []Finding {
 		Severity: Note, Text: fmt.Sprintf("%s in /dev/shm of dead programs: %s", counted(len(names), "file"), listed(names)), Evidence: bytes(size) + ", mapped by no process",
 		Fix: "rm " + removable(names),
 	}
-	if size >= much || h.Shm != nil && h.Shm.Total > 0 && size*10 >= h.Shm.Total {
+	full := size >= much || h.Shm != nil && h.Shm.Total > 0 && size*10 >= h.Shm.Total
+	if full && h.Container == "" { // of a container's neighbours, which may share it, nobody can tell
 		f.Severity = Warning
 	}
 	return []Finding{f}

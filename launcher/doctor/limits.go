@@ -47,8 +47,11 @@ func limitChecks() []Check {
 // raise is a command that raises a limit.
 func raise(h *Host, name, value string) string {
 	if h.Container != "" {
-		if value == "unlimited" {
+		switch { // Docker counts bytes
+		case value == "unlimited":
 			value = "-1"
+		case name == "stack":
+			value = "8388608"
 		}
 		return fmt.Sprintf("docker run --ulimit %s=%s ...", name, value)
 	}

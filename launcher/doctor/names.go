@@ -55,7 +55,7 @@ func firstUsable(addresses []string) string {
 
 func hostname(c *Cluster) (all []Finding) {
 	severity := Note // alone a host reaches itself
-	if c.several() {
+	if c.machines() > 1 {
 		severity = Warning
 	}
 	for _, h := range c.Hosts {

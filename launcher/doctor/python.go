@@ -15,7 +15,7 @@ func pythonChecks() []Check {
 			ID: "python-differs", Group: "python",
 			What: "whether the interpreter has the same version on all hosts",
 			Why:  "Pickled objects and compiled packages do not always go from one to the other.",
-			Run:  versionCheck("Python", Warning, "python3 --version", func(h *Host) string { return pythonOf(h).Version }),
+			Run:  versionCheck("Python", Warning, "python3 --version", func(h *Host) string { return minor(pythonOf(h).Version) }),
 		},
 		{
 			ID: "torch-differs", Group: "python",
@@ -57,7 +57,13 @@ func pythonChecks() []Check {
 			ID: "nccl-differs", Group: "python",
 			What: "whether NCCL is the same on all hosts",
 			Why:  "NCCL refuses to talk to another version: 'Mismatched NCCL version detected'.",
-			Run:  versionCheck("NCCL", Error, "python3 -c 'import torch; print(torch.cuda.nccl.version())'", ncclVersion),
+			Run: func(c *Cluster) []Finding {
+				severity := Note // nobody uses it without GPUs
+				if c.some(func(h *Host) bool { return len(h.Machine.GPUs) > 0 }) {
+					severity = Error
+				}
+				return versionCheck("NCCL", severity, "python3 -c 'import torch; print(torch.cuda.nccl.version())'", ncclVersion)(c)
+			},
 		},
 		{
 			ID: "nccl-override", Group: "python",
@@ -127,6 +133,12 @@ func ncclVersion(h *Host) string {
 		return p.NCCL[path]
 	}
 	return ""
+}
+
+// minor is the 3.11 of 3.11.7: of some interpreters no more is known.
+func minor(version string) string {
+	words := strings.SplitN(version, ".", 3)
+	return strings.Join(words[:min(2, len(words))], ".")
 }
 
 // before compares a version's first two numbers.

@@ -135,7 +135,8 @@ func portRate(c *Cluster) (all []Finding) {
 		}
 		for _, p := range realPorts(h) {
 			kind := p.Type + "/" + p.Board + "/" + p.Layer
-			if p.Active() && (p.Gbps < best[kind] || p.Width < lanes[kind]) || p.Active() && p.Width == 1 && p.Layer == "InfiniBand" {
+			worse := p.Type+p.Board != "" && (p.Gbps < best[kind] || p.Width < lanes[kind])
+			if p.Active() && (worse || p.Width == 1 && p.Layer == "InfiniBand") {
 				all = append(all, slowPort(h, p, fmt.Sprintf("the best of its kind %g", best[kind])))
 			}
 		}

@@ -116,6 +116,11 @@ func TestSickHosts(t *testing.T) {
 			s.denied["set_mempolicy"] = "operation not permitted"
 			s.package_("nvidia_nccl_cu12", "2.25.1")
 		}, "", "", ""},
+		{"another NCCL", "dgx-h100", func(s *scene) { s.package_("nvidia_nccl_cu12", "2.21.5") }, "nccl-differs", doctor.Error, "NCCL is 2.21.5, on 2 others 2.27.5"},
+		{"another NCCL, and no GPUs", "one", func(s *scene) {
+			s.package_("nvidia_nccl_cu12", "2.21.5")
+			s.limits["nofile"] = doctor.Limit{Soft: 100, Hard: 100}
+		}, "nofile", doctor.Warning, ""},
 		{"a job's leftovers", "one", func(s *scene) {
 			s.process(50, 1, "trainer", "7f3a")
 			s.process(60, 1, "gorun", "")
@@ -191,7 +196,6 @@ func TestSickSoftware(t *testing.T) {
 	}{
 		{"another PyTorch", func(s *scene) { s.package_("torch", "2.8.0") }, "torch-differs", doctor.Error, "PyTorch is 2.8.0, on 2 others 2.9.1"},
 		{"no PyTorch", func(s *scene) { s.package_("torch", "") }, "torch-missing", doctor.Warning, "PyTorch"},
-		{"another NCCL", func(s *scene) { s.package_("nvidia_nccl_cu12", "2.21.5") }, "nccl-differs", doctor.Error, "2.21.5"},
 		{"another CUDA", func(s *scene) {
 			s.Put("usr/lib/python3.11/site-packages/torch/version.py", "cuda: Optional[str] = '11.8'")
 		}, "torch-differs", doctor.Warning, "11.8"},

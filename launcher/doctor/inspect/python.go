@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"io/fs"
 	"path"
@@ -257,6 +258,12 @@ func (in *inspector) libraries() func(*doctor.Host) {
 			if found[name] == "" && in.exists(dir+"/"+name) {
 				found[name] = dir + "/" + name
 			}
+		}
+	}
+	cache, _ := fs.ReadFile(in.Root, "etc/ld.so.cache") // has the names of all that the loader knows
+	for _, name := range doctor.FabricLibraries {
+		if found[name] == "" && bytes.Contains(cache, []byte(name+"\x00")) {
+			found[name] = "/etc/ld.so.cache"
 		}
 	}
 	return func(h *doctor.Host) { h.Libraries = found }
