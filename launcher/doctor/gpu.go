@@ -276,10 +276,32 @@ func gpuUsed(h *Host) []Finding {
 	}}
 }
 
-// serious are Xids of the hardware, with what they say. Source: NVIDIA's "XID Errors".
-var serious = map[int]string{
-	48: "double-bit ECC error", 63: "bad memory was taken out", 64: "bad memory could not be taken out", 74: "NVLink error", 79: "fell off the bus",
-	92: "many single-bit ECC errors", 94: "contained ECC error", 95: "uncontained ECC error", 119: "GSP does not answer", 120: "GSP error", 140: "unrecovered ECC error",
+// serious says what an Xid of the hardware means; "" for one of programs' own mistakes.
+// Source: NVIDIA's "XID Errors".
+func serious(xid int) string {
+	switch xid {
+	case 48:
+		return "double-bit ECC error"
+	case 63:
+		return "bad memory was taken out"
+	case 64:
+		return "bad memory could not be taken out"
+	case 74:
+		return "NVLink error"
+	case 79:
+		return "fell off the bus"
+	case 92:
+		return "many single-bit ECC errors"
+	case 94:
+		return "contained ECC error"
+	case 95:
+		return "uncontained ECC error"
+	case 119, 120:
+		return "its GSP does not answer"
+	case 140:
+		return "unrecovered ECC error"
+	}
+	return ""
 }
 
 func gpuErrors(h *Host) (all []Finding) {
@@ -305,8 +327,8 @@ func gpuErrors(h *Host) (all []Finding) {
 		}
 	}
 	for _, x := range h.KernelXids {
-		what, hardware := serious[x.Code]
-		if !hardware {
+		what := serious(x.Code)
+		if what == "" {
 			continue
 		}
 		severity := Warning

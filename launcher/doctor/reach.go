@@ -42,7 +42,7 @@ func reachChecks() []Check {
 		},
 		{
 			ID: "not-looked-at", Group: "reach",
-			What: "what could not be looked at in time, or not without root",
+			What: "what could not be looked at in time",
 			Why:  "A check that did not run finds nothing.",
 			Run: each(func(h *Host) (all []Finding) {
 				for _, text := range h.Unknown {

@@ -222,9 +222,6 @@ func (in *inspector) program() func(*doctor.Host) {
 	}
 }
 
-// elfMachines are e_machine's numbers by the names that the kernel has for them (elf(5)).
-var elfMachines = map[uint16]string{62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 3: "i686"}
-
 func (in *inspector) elf(name string) string {
 	f, err := in.Root.Open(name)
 	if err != nil {
@@ -243,7 +240,17 @@ func elfMachine(head []byte) string {
 	if len(head) < 20 || !bytes.HasPrefix(head, []byte("\x7fELF")) || head[5] != 1 {
 		return ""
 	}
-	return elfMachines[uint16(head[18])|uint16(head[19])<<8]
+	switch uint16(head[18]) | uint16(head[19])<<8 { // e_machine of elf(5), by the kernel's names
+	case 62:
+		return "x86_64"
+	case 183:
+		return "aarch64"
+	case 243:
+		return "riscv64"
+	case 3:
+		return "i686"
+	}
+	return ""
 }
 
 // sorted is a list without doubles.
