@@ -29,3 +29,6 @@ func (p HostsProblem) Known() HostsProblem {
 	p.general = p.Text
 	return p
 }
+
+// Cleaned is cleaned.
+var Cleaned = cleaned

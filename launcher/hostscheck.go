@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"gorun/env"
 	"gorun/internal/printable"
 	"gorun/internal/version"
+	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/wire"
@@ -30,6 +32,15 @@ const (
 // Apps, if there is one, count. What is wrong with the hosts is in the report; an error
 // is an *Error, and means that nothing was looked at.
 func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport, error) {
+	c := newHostsCheck(spec, options)
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	c.judge()
+	return &c.report, nil
+}
+
+func newHostsCheck(spec Spec, options []Option) *hostsCheck {
 	c := &hostsCheck{session: &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr, askLimit: checkLimit}, endBeat: func() {}}}
 	for _, o := range options {
 		o(&c.settings)
@@ -37,15 +48,20 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 	if c.spec.Environ == nil {
 		c.spec.Environ = env.Inherited()
 	}
-	if len(spec.Hosts) == 0 {
-		return nil, &Error{Code: job.ExitUsage, Text: "no hosts given"}
+	return c
+}
+
+// run asks all hosts.
+func (c *hostsCheck) run(ctx context.Context) error {
+	if len(c.spec.Hosts) == 0 {
+		return &Error{Code: job.ExitUsage, Text: "no hosts given"}
 	}
 	if err := c.findExecutable(); err != nil {
-		return nil, err
+		return err
 	}
 	defer c.close()
 	if err := c.reach(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
@@ -54,16 +70,21 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 	})
 	defer stop()
 	c.askAll()
+	c.failed = slices.Clone(c.found)
 	c.tryNetwork(ctx)
-	c.judge()
-	return &c.report, nil
+	return nil
 }
 
-// hostsCheck is one call of CheckHosts.
+// hostsCheck is one call of CheckHosts, or of Examine.
 type hostsCheck struct {
 	*session
 	report HostsReport
 	found  problems
+	// patients are what is inspected of the hosts, by place; nil: nothing is.
+	patients []*doctor.Host
+	failed   problems       // what was found before anybody asked who reaches whom
+	networks error          // why it is not known who reaches whom, or who reaches nobody
+	flaws    []HostsProblem // what was measured to be wrong with the network
 }
 
 // reach starts agents on all hosts; nodes are those of the hosts that are reached.
@@ -140,6 +161,10 @@ func (c *hostsCheck) questions() (wire.Hello, wire.Check) {
 	check := wire.Check{Most: checkedBytes, Patience: filePatience}
 	hello := c.hello()
 	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology = true, true, true, true
+	if c.patients != nil { // the inspection finds them, and asks NVIDIA's library, for as long as it has time
+		hello.GPUs, hello.GPUUsers, hello.Topology = false, false, false
+		c.inspection(&check)
+	}
 	hello.Ranks = 0
 	if len(c.spec.Apps) > 0 {
 		check.Programs = true
@@ -168,10 +193,16 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 		}
 	}
 	var checked wire.Checked
+	if n.host.Here && check.Inspect {
+		check.Environ = append(check.Environ, c.signsOfContainers()...)
+	}
 	if err := c.inTime(n, "what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
 		return err
 	}
 	c.take(n, facts, checked)
+	if check.Inspect {
+		c.takePatient(n, checked)
+	}
 	if check.Dir == "" {
 		check.Dir = c.workingDir()
 	}
@@ -273,7 +304,7 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 // takeNetwork notes who reaches whom, and what is wrong with it.
 func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err error) {
 	r := networkReport(&survey)
-	c.report.Network = r
+	c.report.Network, c.networks = r, err
 	var unreached *probe.UnreachedError
 	switch {
 	case errors.As(err, &unreached):
@@ -289,6 +320,7 @@ func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err e
 		for _, node := range f.Nodes {
 			p.Hosts = append(p.Hosts, survey.Names[node])
 		}
+		c.flaws = append(c.flaws, p)
 		c.found.add(p)
 	}
 }

@@ -36,7 +36,7 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 			text.WriteString("\n")
 		}
 		if len(found) > 1 {
-			text.WriteString(listed(found))
+			text.WriteString(listing(found))
 		} else {
 			text.WriteString(explained(name, found[0]))
 		}
@@ -61,8 +61,8 @@ func unknownVariable(name string) string {
 	return text + "; gorun env --explain 'NCCL_*' lists NCCL's"
 }
 
-// listed has a line for each of several variables.
-func listed(found []nccl.Variable) string {
+// listing has a line for each of several variables.
+func listing(found []nccl.Variable) string {
 	widest := 0
 	for _, v := range found {
 		widest = max(widest, len(v.Name))

@@ -18,9 +18,6 @@ import (
 	"gorun/launcher/job"
 )
 
-// exitFindings is the exit code of gorun env --lint where something is wrong.
-const exitFindings = 1
-
 // lintSettings says what is wrong with settings, and returns the exit code.
 func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	l := lintReport{}

@@ -38,8 +38,11 @@ func ownGorun(t *testing.T) string {
 // onHead is gorun's command line on the set's head, with a gorun on each host.
 func onHead(set *testhosts.Set, gorun, config string, words ...string) *exec.Cmd {
 	var options []string
-	if words[0] == "hosts" {
+	switch words[0] {
+	case "hosts":
 		options, words = words[:2], words[2:]
+	case "doctor":
+		options, words = words[:1], words[1:]
 	}
 	line := append(append([]string{gorun}, options...), "--ssh-config", config, "--agent", gorun)
 	cmd := set.Command(testhosts.Head, append(line, words...)...)

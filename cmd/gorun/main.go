@@ -74,6 +74,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return checkHosts(inv, stdout, stderr)
 	case dialect.Jobs:
 		return runJobs(inv, stdout, stderr)
+	case dialect.Doctor:
+		return examine(inv, stdout, stderr)
 	case dialect.Agent:
 		return serveAgent(inv, stderr)
 	case dialect.BenchRank:

@@ -14,6 +14,8 @@ type Facts struct {
 	GPUs []GPU `json:"gpus,omitempty"`
 	// Notes are remarks on what it refused, one sentence each.
 	Notes []string `json:"notes,omitempty"`
+	// CUDA is the newest version of CUDA that the driver serves: "12.8".
+	CUDA string `json:"cuda,omitempty"`
 }
 
 // GPU is what was told of one; a zero value was not told, but for
@@ -40,6 +42,27 @@ type GPU struct {
 	Switched int              `json:"switched,omitempty"`
 	Down     int              `json:"down,omitempty"`
 	Peers    []placement.Peer `json:"peers,omitempty"`
+	// Processes are the ids of those that compute on it, as this process sees them.
+	Processes []int `json:"processes,omitempty"`
+	// Health is how it is; nil: not told.
+	Health *Health `json:"health,omitempty"`
+}
+
+// Health is how a GPU is; a zero value is well, or not told.
+type Health struct {
+	// NoPersistence says that the driver forgets it whenever nobody uses it.
+	NoPersistence bool `json:"no_persistence,omitempty"`
+	// Mode is its compute mode where that is not the default one: "exclusive process",
+	// "prohibited".
+	Mode string `json:"mode,omitempty"`
+	// Slowed are reasons of the hardware for a lower clock now: "thermal slowdown".
+	Slowed []string `json:"slowed,omitempty"`
+	// Uncorrected counts errors of its memory since the driver was loaded.
+	Uncorrected int64 `json:"uncorrected,omitempty"`
+	// Pending says that rows or pages of bad memory wait for a reset to be replaced,
+	// Broken that they could not be replaced.
+	Pending bool `json:"pending,omitempty"`
+	Broken  bool `json:"broken,omitempty"`
 }
 
 // paths leaves of the facts what says how GPUs reach each other, and what they

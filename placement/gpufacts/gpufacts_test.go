@@ -189,9 +189,9 @@ func TestComplete(t *testing.T) {
 
 // Nothing is lost between the two processes.
 func TestFactsAsJSON(t *testing.T) {
-	sent := Facts{Error: "e", Notes: []string{"n"}, GPUs: []GPU{{
+	sent := Facts{Error: "e", CUDA: "12.8", Notes: []string{"n"}, GPUs: []GPU{{
 		PCI: "a", UUID: "u", Name: "n", Memory: 1, MIG: []string{"m"}, Used: new(false), MemoryNode: new(0), Near: cpus(1, 2),
-		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Failed: true, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
+		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Failed: true, Processes: []int{7}, Health: &Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"s"}, Uncorrected: 1, Pending: true, Broken: true}, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
 	}}}
 	text, err := json.Marshal(sent)
 	require.NoError(t, err)

@@ -194,7 +194,19 @@ func (d *device) MIG() ([]string, error) {
 	return parts, nil
 }
 
-func (d *device) Processes() (int, error) {
+func (d *device) Processes() ([]int, error) {
 	processes, err := call(d.nvidia, "nvmlDeviceGetComputeRunningProcesses", d.d.GetComputeRunningProcesses)
-	return len(processes), err
+	var ids []int
+	for _, p := range processes {
+		ids = append(ids, int(p.Pid))
+	}
+	return ids, err
+}
+
+func (n *nvidia) CUDA() (string, error) {
+	version, err := call(n, "nvmlSystemGetCudaDriverVersion", n.lib.SystemGetCudaDriverVersion)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d.%d", version/1000, version%1000/10), nil
 }

@@ -74,6 +74,58 @@ func completeDevice(d *server.Device, m placement.Machine, i int) {
 	}
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97}, nvml.SUCCESS }
+	d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
+	d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_DEFAULT, nvml.SUCCESS }
+	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksThrottleReasonGpuIdle, nvml.SUCCESS }
+	d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, nvml.SUCCESS }
+	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS }
+	d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+}
+
+// How a GPU is, and what of it is not told.
+func TestHealth(t *testing.T) {
+	whole, _ := withoutLibrary(t, "dgx-h100")
+	for name, test := range map[string]struct {
+		change func(d *server.Device)
+		want   *gpufacts.Health
+		failed bool
+	}{
+		"well": {func(*server.Device) {}, &gpufacts.Health{}, false},
+		"sick": {func(d *server.Device) {
+			d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS }
+			d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_PROHIBITED, nvml.SUCCESS }
+			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
+				return nvml.ClocksThrottleReasonHwThermalSlowdown | nvml.ClocksThrottleReasonHwSlowdown | nvml.ClocksThrottleReasonSwPowerCap, nvml.SUCCESS
+			}
+			d.GetTotalEccErrorsFunc = func(kind nvml.MemoryErrorType, since nvml.EccCounterType) (uint64, nvml.Return) {
+				return 7, resultOr(kind == nvml.MEMORY_ERROR_TYPE_UNCORRECTED && since == nvml.VOLATILE_ECC, nvml.ERROR_INVALID_ARGUMENT)
+			}
+			d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 1, true, true, nvml.SUCCESS }
+		}, &gpufacts.Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"thermal slowdown"}, Uncorrected: 7, Pending: true, Broken: true}, false},
+		"retired pages, and no ECC": {func(d *server.Device) {
+			d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
+				return 9, nvml.ERROR_NOT_SUPPORTED
+			}
+			d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, true, true, nvml.ERROR_NOT_SUPPORTED }
+			d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
+			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksThrottleReasonHwSlowdown, nvml.SUCCESS }
+		}, &gpufacts.Health{Slowed: []string{"hardware slowdown"}, Pending: true}, false},
+		"lost": {func(d *server.Device) {
+			d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return 0, nvml.ERROR_GPU_IS_LOST }
+		}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := dgxh100.New()
+			complete(s, whole)
+			test.change(s.Devices[1].(*server.Device))
+			facts := ask(&nvidia{lib: s})
+			require.Len(t, facts.GPUs, 8)
+			assert.Equal(t, test.want, facts.GPUs[1].Health)
+			assert.Equal(t, test.failed, facts.GPUs[1].Failed)
+			assert.Equal(t, &gpufacts.Health{}, facts.GPUs[2].Health)
+			assert.Regexp(t, `^1[0-9]\.[0-9]+$`, facts.CUDA)
+		})
+	}
 }
 
 func result(ok bool) nvml.Return { return resultOr(ok, nvml.ERROR_UNKNOWN) }
@@ -368,6 +420,9 @@ func TestOldDriver(t *testing.T) {
 		d.GetUUIDFunc, d.GetNameFunc, d.GetMemoryInfoFunc, d.GetMigModeFunc = nil, nil, nil, nil
 		d.GetCpuAffinityWithinScopeFunc, d.GetNumaNodeIdFunc, d.GetP2PStatusFunc = nil, nil, nil
 		d.GetNvLinkStateFunc, d.GetComputeRunningProcessesFunc, d.GetUtilizationRatesFunc = nil, nil, nil
+		d.GetNvLinkStateFunc, d.GetComputeRunningProcessesFunc = nil, nil
+		d.GetPersistenceModeFunc, d.GetComputeModeFunc, d.GetCurrentClocksThrottleReasonsFunc = nil, nil, nil
+		d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetRetiredPagesPendingStatusFunc = nil, nil, nil
 	}
 	add(&got, &nvidia{lib: s})
 	_, want := withoutLibrary(t, "dgx-h100")

@@ -31,6 +31,8 @@ type library interface {
 	Close()
 	Count() (int, error)
 	GPU(i int) (gpu, error)
+	// CUDA is the newest version that the driver serves: "12.8".
+	CUDA() (string, error)
 }
 
 // gpu is one GPU.
@@ -48,7 +50,9 @@ type gpu interface {
 	// holes, and errNotTold ends them.
 	Link(i int) (link, error)
 	MIG() ([]string, error)
-	Processes() (int, error)
+	Processes() ([]int, error) // their ids
+	// Health tells what is told of it; errNotTold: nothing.
+	Health() (gpufacts.Health, error)
 }
 
 // link is an NVLink; of one that is not up there is nothing else to know.
@@ -89,6 +93,7 @@ func ask(lib library) gpufacts.Facts {
 		r.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
 		return r.told
 	}
+	r.told.CUDA, _ = lib.CUDA() // an old driver does not tell
 	for i := range n {
 		r.find(lib, i)
 	}
@@ -155,7 +160,7 @@ func (r *reader) describe(f *found) {
 	}, func(m memory) { g.Memory, g.Taken = m.total, &m.taken })
 	question(r, f, f.gpu.Busy, func(percent int) { g.Busy = &percent })
 	question(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
-	question(r, f, f.gpu.Processes, func(n int) { g.Used = new(n > 0) })
+	question(r, f, f.gpu.Processes, func(ids []int) { g.Used, g.Processes = new(len(ids) > 0), ids })
 	question(r, f, f.gpu.MemoryNode, func(id int) { g.MemoryNode = &id })
 	question(r, f, func() ([]uint64, error) { return f.gpu.CPUs(maxCPUs) }, func(mask []uint64) { g.Near = placement.CPUSetOf(mask) })
 	for i := range maxLinks {
@@ -168,6 +173,7 @@ func (r *reader) describe(f *found) {
 			break
 		}
 	}
+	question(r, f, f.gpu.Health, func(h gpufacts.Health) { g.Health = &h })
 }
 
 func count(g *gpufacts.GPU, l link) {

@@ -26,7 +26,8 @@ func TestMachineWithoutNVIDIA(t *testing.T) {
 // noLibrary is what a host without driver has.
 type noLibrary struct{}
 
-func (noLibrary) Open() error          { return errNotTold }
-func (noLibrary) Close()               { panic("it is not open") }
-func (noLibrary) Count() (int, error)  { panic("it is not open") }
-func (noLibrary) GPU(int) (gpu, error) { panic("it is not open") }
+func (noLibrary) Open() error           { return errNotTold }
+func (noLibrary) Close()                { panic("it is not open") }
+func (noLibrary) Count() (int, error)   { panic("it is not open") }
+func (noLibrary) GPU(int) (gpu, error)  { panic("it is not open") }
+func (noLibrary) CUDA() (string, error) { panic("it is not open") }

@@ -25,6 +25,9 @@ func (a *Agent) check(c wire.Check) error {
 	programs := slices.Clone(a.programs)
 	go func() {
 		checked := a.look(c, programs)
+		if c.Inspect {
+			checked.Host = a.inspect(c, programs)
+		}
 		_ = a.link.Send(&checked) // a head that is gone is noticed where frames are read
 	}()
 	return nil

@@ -12,6 +12,12 @@ type Check struct {
 	Most     int64
 	// Patience is how long one file system may take to answer.
 	Patience time.Duration
+	// Inspect asks for Checked's Host, too: what package doctor judges.
+	Inspect bool
+	// Environ completes the node's own environment for that, and Python is the interpreter
+	// that scripts get where somebody named one.
+	Environ []string
+	Python  string
 }
 
 // Checked answers Check.
@@ -25,7 +31,12 @@ type Checked struct {
 	Limits       []Limit
 	Files        []Sum // by program
 	InfiniBand   bool  // there are such adapters
+	// Host is a doctor.Host as JSON, of at most HostLimit bytes; nil unless it was asked for.
+	Host []byte
 }
+
+// HostLimit bounds Checked's Host: that of a large node has some ten thousand bytes.
+const HostLimit = 4 << 20
 
 // Room is the free space of a directory that a job needs.
 type Room struct {
@@ -58,6 +69,9 @@ func (m *Check) fields(c *coder) {
 	c.flag(2, &m.Programs)
 	number(c, 3, &m.Most)
 	number(c, 4, &m.Patience)
+	c.flag(5, &m.Inspect)
+	c.texts(6, &m.Environ)
+	text(c, 7, &m.Python)
 }
 
 func (*Checked) Type() Type { return TypeChecked }
@@ -72,6 +86,7 @@ func (m *Checked) fields(c *coder) {
 	parts(c, 7, &m.Limits)
 	parts(c, 8, &m.Files)
 	c.flag(9, &m.InfiniBand)
+	c.blob(10, &m.Host)
 }
 
 func (r *Room) fields(c *coder) {

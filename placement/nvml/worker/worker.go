@@ -102,6 +102,11 @@ func (p Program) Facts(gpus int) (gpufacts.Facts, error) {
 	return p.within(deadline(Patience(gpus)))
 }
 
+// FactsWithin asks for everything, for as long as whoever asks can wait.
+func (p Program) FactsWithin(limit time.Duration) (gpufacts.Facts, error) {
+	return p.within(deadline(limit))
+}
+
 // within asks until give up fires, which sends the reason.
 func (p Program) within(giveUp *alarm) (gpufacts.Facts, error) {
 	defer giveUp.stop()

@@ -98,7 +98,7 @@ func (c completion) bash() string {
 	first, others := "", ""
 	if c.subcommands {
 		first = strings.Join(commandNames, " ")
-		for _, d := range append([]*Dialect{Hosts, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
+		for _, d := range append([]*Dialect{Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
 			others += completion{d, d.Name}.bashCommand()
 		}
 	}

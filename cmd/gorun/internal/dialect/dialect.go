@@ -41,6 +41,7 @@ type Dialect struct {
 	explains         bool          // there is no program: gorun says what errors mean
 	shows            bool          // there is no program: gorun shows a machine
 	checks           bool          // gorun looks at hosts; a program may be named
+	examines         bool          // and judges more of them than a job needs to start
 	benches          bool          // the program is gorun's own, which measures
 	batches          bool          // the job is submitted to Slurm
 	environs         bool          // gorun shows an environment; a program may be named
@@ -262,7 +263,7 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "store", "token", "topo", "env", "bench", "explain", "sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "doctor", "store", "token", "topo", "env", "bench", "explain", "sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -270,6 +271,8 @@ func subcommand(name string) *command {
 		return &command{name, "start a Python script as python -m torch.distributed.launch does", Launch.parse}
 	case "hosts":
 		return &command{name, "hosts check: look at hosts as a job on them would find them", hostsCommand}
+	case "doctor":
+		return &command{name, "look for what is wrong with this host, or with others", Doctors.parse}
 	case "agent": // gorun's own, and in no help
 		return &command{name, "be a node of somebody else's job", agentCommand}
 	case "store":
@@ -330,12 +333,12 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range append([]*Dialect{Launch, Hosts, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
+	for _, d := range append([]*Dialect{Launch, Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, store, token, topo, env, bench, explain, sbatch, ps, top, stop, stacks and logs", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, doctor, store, token, topo, env, bench, explain, sbatch, ps, top, stop, stacks and logs", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {

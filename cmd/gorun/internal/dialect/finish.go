@@ -83,6 +83,8 @@ func (p *parser) finish() (Invocation, error) {
 		return p.finishServe()
 	case p.dialect.shows:
 		return p.finishShow()
+	case p.dialect.examines:
+		return p.finishDoctor()
 	case p.dialect.checks:
 		return p.finishHostsCheck()
 	case p.dialect.benches:

@@ -32,6 +32,7 @@ const (
 	ShowEnv                     // show the environment of the ranks of Invocation.Spec, or do what else Env says
 	ExplainErrors               // say what Invocation.Explain asks about
 	Jobs                        // do what Invocation.Jobs says with jobs that run
+	Doctor                      // look for what is wrong with the hosts of Invocation.Spec, as for HostsCheck, or say what Invocation.Checks wishes
 )
 
 // Invocation is a command line that was understood.
@@ -54,6 +55,9 @@ type Invocation struct {
 	Batch *BatchWish
 	// Env is what to do, with ShowEnv.
 	Env *EnvWish
+
+	// Checks is what of gorun doctor's own checks is to be told, with Doctor.
+	Checks ChecksWish
 
 	Display Display // what is shown of the plan before the job runs
 

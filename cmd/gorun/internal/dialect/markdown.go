@@ -72,7 +72,7 @@ refuses the line; before any other word (` + "`: echo`" + `) it is an argument. 
 program. With ` + "`--`" + ` before the first program each is an argument: ` + "`gorun -n 2 -- ./app : -n 1`" + `.
 
 The column *in* says who knows the option: g gorun, also when called mpirun or mpiexec, t also when called torchrun, r when called mpirun, x when called
-mpiexec, l gorun launch alone, s gorun store alone, m gorun topo alone, v gorun env alone, which takes gorun's own options, too, b gorun bench alone, e gorun explain alone, q gorun sbatch alone, j gorun ps, top, stop, stacks or logs. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
+mpiexec, l gorun launch alone, s gorun store alone, m gorun topo alone, d gorun doctor alone, v gorun env alone, which takes gorun's own options, too, b gorun bench alone, e gorun explain alone, q gorun sbatch alone, j gorun ps, top, stop, stacks or logs. gorun bench takes what gorun knows, too, but for ` + "`--module`, `--no-python` and `--print-completion`" + `; where both have a name it means the row with b.
 gorun sbatch takes what gorun knows and writes it onto gorun's line of the script, but for ` + "`--json`, `--print-completion`" + ` and what names hosts; where both have a name
 it means the row with q.
 `
@@ -80,7 +80,7 @@ it means the row with q.
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{perNodeTable, mpirunTable, mpiexecTable, launchTable, storeTable, topoTable, Env().tables[0], benchTable, explainTable, Sbatch().tables[0], jobsTable}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{perNodeTable, mpirunTable, mpiexecTable, launchTable, storeTable, topoTable, doctorTable, Env().tables[0], benchTable, explainTable, Sbatch().tables[0], jobsTable}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
@@ -120,6 +120,8 @@ func knownBy(o *Option) string {
 		return "m"
 	case Env().exact(Spelling(o.Names[0])) == o:
 		return "v"
+	case Doctors.exact(Spelling(o.Names[0])) == o:
+		return "d"
 	case Bench.exact(Spelling(o.Names[0])) == o:
 		return "b"
 	case Explain.exact(Spelling(o.Names[0])) == o:

@@ -24,8 +24,8 @@ import (
 // dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun, Launch}
 
-// allDialects are those, and those of gorun hosts, gorun store, gorun topo, gorun env, gorun bench and gorun explain.
-var allDialects = append(slices.Clone(dialects), Hosts, Store, Topo, Env(), Bench, Explain)
+// allDialects are those, and those of gorun hosts, gorun doctor, gorun store, gorun topo, gorun env, gorun bench and gorun explain.
+var allDialects = append(slices.Clone(dialects), Hosts, Doctors, Store, Topo, Env(), Bench, Explain)
 
 func TestRowsAreComplete(t *testing.T) {
 	for _, d := range allDialects {
@@ -54,7 +54,7 @@ func TestRowsAreComplete(t *testing.T) {
 }
 
 // The variables of a family's options may not depend on the order of rows. What
-// gorun topo, gorun env and gorun hosts check show in place of doing it, and what gorun bench has from nccl-tests, has rows of its own, with the same values.
+// gorun topo, gorun doctor, gorun env and gorun hosts check show in place of doing it, and what gorun bench has from nccl-tests, has rows of its own, with the same values.
 func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
 	for _, d := range allDialects {
@@ -63,7 +63,7 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
 					continue // TestLettersOfLaunchers
 				}
-				if (d == Topo || d == Bench || d == Hosts || d == Env() || d == Explain) && other != o {
+				if (d == Topo || d == Bench || d == Hosts || d == Doctors || d == Env() || d == Explain) && other != o {
 					require.Equal(t, other.TakesValue(), o.TakesValue(), o.Names[0])
 					continue
 				}

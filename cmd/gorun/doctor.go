@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher"
+	"gorun/launcher/doctor"
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+	"gorun/placement/draw"
+)
+
+// exitFindings is the exit code of gorun doctor and gorun env --lint when they found something.
+const exitFindings = 1
+
+// examine looks for what is wrong with hosts, prints it, and returns the exit code.
+func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	style := textStyle(stdout)
+	switch {
+	case inv.Checks.List:
+		return write(stdout, stderr, checksText())
+	case inv.Checks.Explain != "":
+		check, ok := doctor.Find(inv.Checks.Explain)
+		if !ok {
+			say(stderr, fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", inv.Checks.Explain))
+			return job.ExitUsage
+		}
+		return write(stdout, stderr, explainedText(check, style))
+	}
+	options := append(hostOptions(inv), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(stdout, stderr))
+	cluster, err := launcher.Examine(context.Background(), inv.Spec, options...)
+	if err != nil {
+		return beginFailed(err).ExitCode
+	}
+	cluster.Remarks = append(cluster.Remarks, environmentRemarks()...)
+	findings := doctor.Judge(cluster)
+	text := diagnosis{cluster, findings, style, inv.Verbose > 0, again(inv)}.text()
+	if inv.JSON {
+		if text, err = findingsJSON(cluster, findings); err != nil {
+			say(stderr, err.Error())
+			return job.ExitLauncher
+		}
+	}
+	if code := write(stdout, stderr, text); code != 0 {
+		return code
+	}
+	if doctor.Wrong(findings) > 0 {
+		return exitFindings
+	}
+	return 0
+}
+
+// again is the command line by which the same hosts are looked at.
+func again(inv dialect.Invocation) string {
+	line := "gorun doctor -v"
+	if len(inv.Spec.Hosts) > 0 && reachesOthers(inv.Spec) && !inv.Spec.ByEngine() {
+		line += " -H " + hosts.Fold(hosts.Names(inv.Spec.Hosts))
+	}
+	return line
+}
+
+func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) {
+	if findings == nil {
+		findings = []doctor.Finding{} // [] as JSON
+	}
+	text, err := json.MarshalIndent(struct {
+		Findings []doctor.Finding `json:"findings"`
+		*doctor.Cluster
+	}{findings, c}, "", "  ")
+	return string(text) + "\n", err
+}
+
+// checksText lists all checks.
+func checksText() string {
+	table := [][]string{{"check", "subject", "looks at"}}
+	for _, c := range doctor.Checks() {
+		table = append(table, []string{c.ID, c.Group, c.What})
+	}
+	return aligned(table)
+}
+
+// explainedText says what a check is for.
+func explainedText(c doctor.Check, style draw.Style) string {
+	return strings.Join([]string{c.ID + ": " + c.What, "", strings.Join(wrapped(c.Why, widthOf(style)), "\n"), ""}, "\n")
+}
+
+// widthOf is how wide text is on this output.
+func widthOf(style draw.Style) int {
+	if style.Width == 0 {
+		return draw.DefaultWidth
+	}
+	return max(style.Width, draw.MinWidth)
+}
+
+// wrapped are the lines of a text.
+func wrapped(text string, width int) []string { return wrappedWords(strings.Fields(text), " ", width) }
+
+// wrappedWords sets words in lines.
+func wrappedWords(words []string, between string, width int) (lines []string) {
+	for i, word := range words {
+		last := len(lines) - 1
+		if i == 0 || utf8.RuneCountInString(lines[last])+len(between)+utf8.RuneCountInString(word) > width {
+			lines = append(lines, word)
+			continue
+		}
+		lines[last] += between + word
+	}
+	return lines
+}
+
+// diagnosis is what a terminal gets.
+type diagnosis struct {
+	cluster  *doctor.Cluster
+	findings []doctor.Finding
+	style    draw.Style
+	all      bool   // what there is to say, and not twenty lines of it
+	again    string // the command that says it
+}
+
+// mostFindings are told of where not all are wished: each takes two lines of twenty.
+const mostFindings = 7
+
+// text is what is well, in a few lines, then what was found, the worst first.
+func (d diagnosis) text() string {
+	lines := d.healthy()
+	told, notes := 0, 0
+	for _, f := range d.findings {
+		if f.Severity == doctor.Note && !d.all {
+			notes++
+			continue
+		}
+		if told++; told <= mostFindings || d.all {
+			lines = append(lines, d.finding(f)...)
+		}
+	}
+	if more := told - mostFindings; more > 0 && !d.all {
+		lines = append(lines, fmt.Sprintf("and %s: %s", counted(more, "more finding"), d.again))
+	}
+	if doctor.Wrong(d.findings) == 0 {
+		lines = append(lines, "nothing is wrong")
+	}
+	if notes > 0 {
+		lines = append(lines, fmt.Sprintf("%s: %s", counted(notes, "note"), d.again))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// marks stand before what is well and before findings, by their severity.
+func (d diagnosis) mark(s doctor.Severity) string {
+	if d.style.ASCII {
+		return map[doctor.Severity]string{"": "ok", doctor.Error: "X", doctor.Warning: "!", doctor.Note: "-"}[s]
+	}
+	return map[doctor.Severity]string{"": "✓", doctor.Error: "✗", doctor.Warning: "⚠", doctor.Note: "·"}[s]
+}
+
+// healthy are the groups of checks that found nothing.
+func (d diagnosis) healthy() []string {
+	words := doctor.Healthy(d.cluster, d.findings)
+	for i := range words {
+		words[i] = d.mark("") + " " + words[i]
+	}
+	return wrappedWords(words, "  ", widthOf(d.style))
+}
+
+// finding is one in two lines, or three: what and where, the command, what was read.
+func (d diagnosis) finding(f doctor.Finding) []string {
+	where := ""
+	if d.cluster.Asked > 1 && len(f.Hosts) > 0 {
+		where = f.Where() + ": "
+	}
+	lines := []string{fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), where, strings.ReplaceAll(f.Text, "\n", " "), f.Check)}
+	if d.all && f.Evidence != "" {
+		lines = append(lines, "    read: "+strings.ReplaceAll(f.Evidence, "\n", " "))
+	}
+	if f.Fix != "" {
+		lines = append(lines, "    try:  "+strings.ReplaceAll(f.Fix, "\n", " "))
+	}
+	return lines
+}

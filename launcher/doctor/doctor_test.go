@@ -1,0 +1,141 @@
+package doctor_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/doctor"
+)
+
+//go:generate go test -run ^TestDocs$ -count=1 . -update
+
+var update = flag.Bool("update", false, "write the table of docs/doctor.md instead of comparing it")
+
+// Every check says what it is for, and belongs to a group.
+func TestChecks(t *testing.T) {
+	groups := map[string]bool{}
+	for _, g := range doctor.Groups() {
+		groups[g.Name] = true
+	}
+	seen := map[string]bool{}
+	for _, c := range doctor.Checks() {
+		require.Regexp(t, `^[a-z0-9]+(-[a-z0-9]+)*$`, c.ID)
+		require.False(t, seen[c.ID], c.ID)
+		seen[c.ID] = true
+		require.True(t, groups[c.Group], c.Group)
+		require.NotContains(t, c.What, "\n")
+		require.NotRegexp(t, `[.]$`, c.What)
+		require.Regexp(t, `[.)']$`, c.Why)
+		require.Empty(t, c.Run(&doctor.Cluster{}), "nothing is known, so nothing is said")
+		require.Empty(t, c.Run(&doctor.Cluster{Asked: 2, Hosts: []*doctor.Host{{Name: "a"}, {Name: "b"}}}), c.ID)
+		found, ok := doctor.Find(c.ID)
+		require.True(t, ok)
+		require.Equal(t, c.What, found.What)
+	}
+	_, ok := doctor.Find("nothing")
+	require.False(t, ok)
+}
+
+func program(name, sum string) *doctor.Host {
+	return &doctor.Host{Name: name, Program: &doctor.Program{Path: "/trainer", Size: 9, SHA256: strings.Repeat(sum, 64)}}
+}
+
+// What is the same on several hosts is one finding, the worst stand first, and what is
+// well is told of the groups that have none.
+func TestJudge(t *testing.T) {
+	slow := &doctor.Clock{Ahead: 7.2, Uncertainty: 0.004}
+	c := &doctor.Cluster{Gorun: "v2", Asked: 5, Wished: "trainer", Hosts: []*doctor.Host{program("n1", "a"), program("n2", "a"), program("n3", "b"), program("n4", "a")}}
+	c.Hosts[1].Clock, c.Hosts[3].Clock = slow, slow
+	c.Hosts[0].Remarks = []doctor.Remark{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
+	c.Remarks = []doctor.Remark{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
+	c.Unreached = []doctor.Unreached{{Hosts: []string{"n5"}, Text: "no route to host"}}
+	c.Network.Flaws = []doctor.Flaw{{Check: "reach", Hosts: []string{"n2"}, Text: "it does not reach n[3-4]: timed out"}}
+	var lines []string
+	for _, f := range doctor.Judge(c) {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Check, f.Where(), f.Text))
+	}
+	assert.Equal(t, []string{
+		"error reach n5: no route to host",
+		"error program-differs n3: /trainer is another file than on 3 others",
+		"error unreachable n2: it does not reach n[3-4]: timed out",
+		"warning clock n[2,4]: its clock is 7.2 s ahead of this host's",
+		"warning environment n[1-4]: NCCL_ALGO is forced",
+		"note environment n1: NCCL_TIMEOUT means nothing",
+	}, lines)
+	assert.Equal(t, 5, doctor.Wrong(doctor.Judge(c)))
+	assert.Equal(t, []string{"limits", "memory", "kernel", "host names", "nothing left of dead jobs"}, doctor.Healthy(c, doctor.Judge(c)))
+}
+
+func TestReach(t *testing.T) {
+	c := &doctor.Cluster{Gorun: "v2", Asked: 1, Hosts: []*doctor.Host{{Name: "n1", Gorun: "v1", Unknown: []string{"libraries: no answer within 3s"}}}}
+	c.Network.Error = "no address of n1 is reached by all"
+	findings := doctor.Judge(c)
+	require.Len(t, findings, 3)
+	assert.Equal(t, "no-address", findings[0].Check)
+	assert.Equal(t, "its gorun is v1, this one v2", findings[1].Text)
+	assert.Equal(t, doctor.Note, findings[2].Severity)
+}
+
+// Programs, directories and rooms that are not what they should be.
+func TestProgram(t *testing.T) {
+	for _, test := range []struct {
+		host  doctor.Host
+		check string
+		text  string
+	}{
+		{doctor.Host{Program: &doctor.Program{Dir: "/work", NoDir: "no such file or directory", Error: "missing"}}, "program", "the working directory /work: no such file or directory"},
+		{doctor.Host{Program: &doctor.Program{Error: "./trainer: no such file"}}, "program", "./trainer: no such file"},
+		{doctor.Host{Architecture: "aarch64", Program: &doctor.Program{Path: "/trainer", ELF: "x86_64"}}, "architecture", "/trainer is built for x86_64, and it is aarch64"},
+		{doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Free: 4096}}}, "room", "almost no space is left in /tmp (temporary files)"},
+		{doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Error: "read-only file system"}}}, "room", "/tmp (temporary files): read-only file system"},
+	} {
+		test.host.Name = "n1"
+		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Wished: "./trainer", Hosts: []*doctor.Host{&test.host}})
+		require.Len(t, findings, 1, "%v", findings)
+		assert.Equal(t, test.check, findings[0].Check)
+		assert.Equal(t, test.text, findings[0].Text)
+		assert.NotEmpty(t, findings[0].Fix)
+	}
+}
+
+// A name that a stranger chose is one word of the command that removes it.
+func TestCommandsQuote(t *testing.T) {
+	h := &doctor.Host{Name: "n1", ShmFiles: []doctor.ShmFile{{Name: "nccl-a b;$(reboot)'", Size: 1}}}
+	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+	require.Len(t, findings, 1)
+	assert.Equal(t, `rm /dev/shm/'nccl-a b;$(reboot)'\'''`, findings[0].Fix)
+}
+
+// TestDocs keeps the table of docs/doctor.md equal to the checks.
+func TestDocs(t *testing.T) {
+	const begin, end = "<!-- the checks: written by \"make docs\" -->\n", "<!-- end of the checks -->\n"
+	page := filepath.Join(testneeds.Repository(t), "docs", "doctor.md")
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	head, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok)
+	old, tail, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	var table strings.Builder
+	table.WriteString("| check | looks at | why |\n| --- | --- | --- |\n")
+	escape := strings.NewReplacer("|", `\|`, "<", "&lt;")
+	for _, g := range doctor.Groups() {
+		for _, c := range slices.DeleteFunc(doctor.Checks(), func(c doctor.Check) bool { return c.Group != g.Name }) {
+			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.ID, escape.Replace(c.What), escape.Replace(c.Why))
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(head+begin+table.String()+end+tail), 0o644))
+		return
+	}
+	require.Equal(t, table.String(), old, "docs/doctor.md is stale: make docs")
+}

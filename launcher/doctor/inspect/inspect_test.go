@@ -1,0 +1,459 @@
+package inspect_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/doctor"
+	"gorun/launcher/doctor/inspect"
+	"gorun/placement"
+)
+
+// Healthy machines of all kinds have no findings, alone and in pairs.
+func TestHealthyMachines(t *testing.T) {
+	for _, name := range placement.Examples() {
+		t.Run(name, func(t *testing.T) {
+			one, two := example(t, name, 1), example(t, name, 2)
+			assert.Empty(t, wrong(judged(t, one)))
+			assert.Empty(t, wrong(judged(t, one, two)))
+		})
+	}
+	for _, name := range []string{"laptop", "container-2-of-4-gpus", "container-v1", "pod-v2", "hybrid", "arc"} {
+		t.Run(name, func(t *testing.T) {
+			s := saved(t, name)
+			s.Put("sys/class/dmi/id/chassis_type", 10)
+			s.Put("dev/nvidiactl", "")
+			s.Put("dev/nvidia-uvm", "")
+			assert.Empty(t, wrong(judged(t, s)))
+		})
+	}
+}
+
+// A container without GPUs on a host that has some, with what Docker gives it, is well.
+func TestContainerWithoutGPUs(t *testing.T) {
+	s := saved(t, "pod-v2")
+	s.Put(".dockerenv", "")
+	s.shm = doctor.FileSystem{Type: "tmpfs", Total: 64 << 20, Free: 64 << 20}
+	s.limits["memlock"] = doctor.Limit{Soft: 64 << 10, Hard: 64 << 10}
+	s.denied["set_mempolicy"] = "operation not permitted"
+	s.Put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19")
+	findings := judged(t, s)
+	assert.Empty(t, wrong(findings))
+	assert.True(t, slices.ContainsFunc(findings, func(f doctor.Finding) bool {
+		return f.Check == "shm" && strings.HasPrefix(f.Fix, "docker run --shm-size")
+	}), "%v", findings)
+}
+
+// What is wrong with one of two hosts is found by one check, on that host.
+func TestSickHosts(t *testing.T) {
+	for _, test := range []struct {
+		what, machine string
+		change        func(s *scene)
+		check         string
+		severity      doctor.Severity
+		text          string // that the finding has
+	}{
+		{"64 KiB memlock with InfiniBand", "dgx-h100", func(s *scene) { s.limits["memlock"] = doctor.Limit{Soft: 64 << 10, Hard: 64 << 10} }, "memlock", doctor.Error, "64 KiB"},
+		{"few files", "one", func(s *scene) { s.limits["nofile"] = doctor.Limit{Soft: 256, Hard: 256} }, "nofile", doctor.Warning, "256"},
+		{"few processes", "one", func(s *scene) { s.limits["nproc"] = doctor.Limit{Soft: 100, Hard: 100} }, "nproc", doctor.Warning, "100"},
+		{"tiny stack", "one", func(s *scene) { s.limits["stack"] = doctor.Limit{Soft: 64 << 10, Hard: -1} }, "stack", doctor.Warning, "64 KiB"},
+		{"endless stacks", "dgx-h100", func(s *scene) { s.limits["stack"] = doctor.Limit{Soft: -1, Hard: -1} }, "stack", doctor.Warning, "NCCL 2.27.5"},
+		{"1 MiB /dev/shm", "one", func(s *scene) { s.shm = doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20} }, "shm", doctor.Warning, "1 MiB"},
+		{"1 MiB /dev/shm and GPUs", "dgx-h100", func(s *scene) { s.shm = doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20} }, "shm", doctor.Error, "1 MiB"},
+		{"64 MiB /dev/shm and GPUs", "dgx-h100", func(s *scene) { s.shm = doctor.FileSystem{Type: "tmpfs", Total: 64 << 20, Free: 64 << 20} }, "shm", doctor.Warning, "NCCL"},
+		{"/dev/shm on a disk", "one", func(s *scene) { s.shm = doctor.FileSystem{Type: "ext4", Total: 1 << 40, Free: 1 << 40} }, "shm", doctor.Warning, "ext4"},
+		{"no /dev/shm", "one", func(s *scene) { s.shm = doctor.FileSystem{Error: "no such file or directory"} }, "shm", doctor.Warning, "no such"},
+		{"/dev/shm full", "one", func(s *scene) { s.shm.Free = 4096 }, "shm", doctor.Warning, "full"},
+		{"small segments", "one", func(s *scene) { s.Put("proc/sys/kernel/shmmax", 32<<20) }, "shmmax", doctor.Warning, "32 MiB"},
+		{"no overcommit", "one", func(s *scene) {
+			s.Put("proc/sys/vm/overcommit_memory", 2)
+			s.Put("proc/meminfo", "MemTotal: 1000000 kB\nCommitLimit: 500000 kB\nCommitted_AS: 450000 kB")
+		}, "overcommit", doctor.Warning, "hardly any"},
+		{"memory of a cgroup", "one", func(s *scene) {
+			s.Put("sys/fs/cgroup/memory.max", 1<<30)
+			s.Put("sys/fs/cgroup/memory.current", 1<<30-4096)
+			s.Put("sys/fs/cgroup/memory.stat", "anon 1000\nfile 2097152\nshmem 1048576")
+		}, "cgroup-memory", doctor.Warning, "1 MiB of 1 GiB"},
+		{"processes of a cgroup", "one", func(s *scene) {
+			s.Put("sys/fs/cgroup/pids.max", 100)
+			s.Put("sys/fs/cgroup/pids.current", 40)
+		}, "cgroup-pids", doctor.Warning, "60"},
+		{"half a CPU", "one", func(s *scene) { s.Put("sys/fs/cgroup/cpu.max", "50000 100000") }, "cgroup-cpu", doctor.Warning, "0.5 of"},
+		{"huge pages for nobody", "one", func(s *scene) {
+			s.Put("proc/meminfo", "MemTotal: 1000000 kB\nHugePages_Total: 400\nHugePages_Free: 400\nHugepagesize: 2048 kB")
+		}, "huge-pages", doctor.Warning, "huge pages"},
+		{"127.0.1.1", "one", func(s *scene) {
+			s.addresses = []string{"127.0.1.1"}
+			s.Put("etc/hosts", "127.0.1.1\tn2.example.org n2 # Debian's installer")
+		}, "hostname", doctor.Warning, "loopback"},
+		{"no address", "one", func(s *scene) { s.addresses, s.resolver = nil, errors.New("no such host") }, "hostname", doctor.Warning, "no address"},
+		{"clock off by an hour", "one", func(s *scene) { s.clock = &doctor.Clock{Ahead: -3600, Uncertainty: 0.001} }, "clock", doctor.Warning, "3600.0 s behind"},
+		{"another kind of machine", "one", func(s *scene) { s.machine = "aarch64" }, "architecture", doctor.Warning, "aarch64"},
+		{"NUMA balancing on AMD", "mi300x", func(s *scene) { s.Put("proc/sys/kernel/numa_balancing", 1) }, "numa-balancing", doctor.Warning, "NUMA"},
+		{"slow governor", "dgx-h100", func(s *scene) {
+			s.Put("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave")
+			s.Put("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "acpi-cpufreq")
+			s.Put("sys/devices/system/cpu/cpufreq/policy0/related_cpus", "0 1")
+		}, "governor", doctor.Warning, "2 CPUs"},
+		{"RemoveIPC", "one", func(s *scene) {
+			s.Put("run/systemd/seats/seat0", "")
+			s.Put("etc/systemd/logind.conf", "[Login]\n#RemoveIPC=no\nRemoveIPC=yes")
+		}, "remove-ipc", doctor.Warning, "shared memory"},
+		{"few ports", "one", func(s *scene) { s.Put("proc/sys/net/ipv4/ip_local_port_range", "60000 60099") }, "ports", doctor.Warning, "100 ports"},
+		{"no policies and an NCCL that needs them", "dgx-h100", func(s *scene) {
+			s.denied["set_mempolicy"] = "operation not permitted"
+			s.package_("nvidia_nccl_cu12", "2.25.1")
+		}, "", "", ""},
+		{"another NCCL", "dgx-h100", func(s *scene) { s.package_("nvidia_nccl_cu12", "2.21.5") }, "nccl-differs", doctor.Error, "NCCL is 2.21.5, on 2 others 2.27.5"},
+		{"another NCCL, and no GPUs", "one", func(s *scene) {
+			s.package_("nvidia_nccl_cu12", "2.21.5")
+			s.limits["nofile"] = doctor.Limit{Soft: 100, Hard: 100}
+		}, "nofile", doctor.Warning, ""},
+		{"a job's leftovers", "one", func(s *scene) {
+			s.process(50, 1, "trainer", "7f3a")
+			s.process(60, 1, "gorun", "")
+			s.process(61, 60, "rank", "6b01")
+		}, "leftover-processes", doctor.Warning, "1 process is left of dead jobs: trainer (pid 50)"},
+		{"much that is left in /dev/shm", "one", func(s *scene) {
+			s.MapFS["dev/shm/nccl-1aB"] = &fstest.MapFile{Data: make([]byte, 65<<20), Mode: 0o600}
+			s.MapFS["dev/shm/nccl-used"] = &fstest.MapFile{Data: make([]byte, 1), Mode: 0o600}
+			s.MapFS["dev/shm/somebodys"] = &fstest.MapFile{Data: make([]byte, 1), Mode: 0o600}
+			s.process(50, 1, "trainer", "")
+			s.Put("proc/50/maps", "7f0000000000-7f0000001000 rw-s 00000000 00:18 12 /dev/shm/nccl-used")
+		}, "leftover-shm", doctor.Warning, "1 file in /dev/shm of dead programs: nccl-1aB"},
+	} {
+		t.Run(test.what, func(t *testing.T) { found(t, test.machine, test.change, test.check, test.severity, test.text) })
+	}
+}
+
+// found has a sick host beside a healthy one, or several.
+func found(t *testing.T, machine string, change func(*scene), check string, severity doctor.Severity, text string) {
+	t.Helper()
+	sick := example(t, machine, 2)
+	change(sick)
+	findings := wrong(beside(t, machine, sick))
+	if check == "" {
+		for _, f := range findings {
+			require.Contains(t, []string{"mempolicy", "nccl-differs"}, f.Check)
+		}
+		require.Len(t, findings, 2)
+		return
+	}
+	require.Len(t, findings, 1, "%v", findings)
+	f := findings[0]
+	assert.Equal(t, check, f.Check)
+	assert.Equal(t, severity, f.Severity)
+	assert.Equal(t, []string{"n2"}, f.Hosts)
+	assert.Contains(t, f.Text, text)
+	assert.NotEmpty(t, f.Evidence)
+	assert.NotEmpty(t, f.Fix)
+}
+
+// package_ replaces the version of a Python package.
+func (s *scene) package_(name, version string) {
+	dir := "usr/lib/python3.11/site-packages/"
+	for file := range s.MapFS {
+		if strings.HasPrefix(file, dir+name+"-") {
+			delete(s.MapFS, file)
+		}
+	}
+	if version != "" {
+		s.Put(dir+name+"-"+version+".dist-info/METADATA", "")
+	}
+}
+
+// process adds a process with a job's marker.
+func (s *scene) process(pid, parent int, name, marker string) {
+	dir := fmt.Sprint("proc/", pid)
+	s.Put(dir+"/stat", fmt.Sprintf("%d (%s) S %d %[1]d %[1]d 0", pid, name, parent))
+	environ := "PATH=/usr/bin\x00"
+	if marker != "" {
+		environ += "GORUN_JOB=" + marker + "\x00"
+	}
+	s.MapFS[dir+"/environ"] = &fstest.MapFile{Data: []byte(environ), Mode: 0o400}
+	s.Put(dir+"/status", "Name:\t"+name+"\nUid:\t1000\t1000\t1000\t1000")
+}
+
+func TestSickSoftware(t *testing.T) {
+	for _, test := range []struct {
+		what     string
+		change   func(s *scene)
+		check    string
+		severity doctor.Severity
+		text     string
+	}{
+		{"another PyTorch", func(s *scene) { s.package_("torch", "2.8.0") }, "torch-differs", doctor.Error, "PyTorch is 2.8.0, on 2 others 2.9.1"},
+		{"no PyTorch", func(s *scene) { s.package_("torch", "") }, "torch-missing", doctor.Warning, "PyTorch"},
+		{"another CUDA", func(s *scene) {
+			s.Put("usr/lib/python3.11/site-packages/torch/version.py", "cuda: Optional[str] = '11.8'")
+		}, "torch-differs", doctor.Warning, "11.8"},
+		{"an NCCL that hides PyTorch's", func(s *scene) {
+			s.environ = append(s.environ, "LD_LIBRARY_PATH=/opt/old")
+			s.Link("opt/old/libnccl.so.2", "opt/old/libnccl.so.2.27.5")
+			s.Put("opt/old/libnccl.so.2.27.5", "")
+		}, "", "", ""},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			if test.check != "" {
+				found(t, "one", test.change, test.check, test.severity, test.text)
+				return
+			}
+			sick := example(t, "one", 1)
+			test.change(sick)
+			assert.Empty(t, wrong(judged(t, sick)), "the same version hides nothing")
+			sick.Link("opt/old/libnccl.so.2", "opt/old/libnccl.so.2.18.3")
+			sick.Put("opt/old/libnccl.so.2.18.3", "")
+			findings := wrong(judged(t, sick))
+			require.Len(t, findings, 1)
+			assert.Equal(t, "nccl-override", findings[0].Check)
+			assert.Contains(t, findings[0].Text, "NCCL 2.18.3, which hides PyTorch's 2.27.5")
+		})
+	}
+}
+
+// port is the folder of the first port of an RDMA device.
+func (s *scene) port(device string) string {
+	return s.Resolve("sys/class/infiniband/"+device) + "/ports/1"
+}
+
+// gpu is the folder of a device on the PCI bus.
+func (s *scene) pci(address string) string { return s.Resolve("sys/bus/pci/devices/" + address) }
+
+func TestSickGPUsAndAdapters(t *testing.T) {
+	const h100 = "0000:1b:00.0"
+	for _, test := range []struct {
+		what, machine string
+		change        func(s *scene)
+		check         string
+		severity      doctor.Severity
+		text          string
+	}{
+		{"no driver", "one", func(s *scene) {
+			s.Put("sys/bus/pci/devices/0000:3b:00.0/class", "0x030200")
+			s.Put("sys/bus/pci/devices/0000:3b:00.0/vendor", "0x10de")
+		}, "gpu-driver", doctor.Warning, "0000:3b:00.0"},
+		{"library of another version", "dgx-h100", func(s *scene) { s.nvml.GPUs, s.nvml.Error = nil, "nvmlInit: Driver/library version mismatch" }, "gpu-library", doctor.Error, "another version"},
+		{"older driver", "dgx-h100", func(s *scene) {
+			s.Put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build")
+		}, "driver-differs", doctor.Warning, "550.54.15, on 2 others 570.86.15"},
+		{"driver older than PyTorch", "dgx-h100", func(s *scene) { s.nvml.CUDA = "11.4" }, "cuda-driver", doctor.Error, "CUDA up to 11.4"},
+		{"no uvm", "dgx-h100", func(s *scene) { s.Remove("dev/nvidia-uvm") }, "gpu-access", doctor.Error, "/dev/nvidia-uvm"},
+		{"a GPU in use", "dgx-h100", func(s *scene) { s.nvml.GPUs[3].Used, s.nvml.GPUs[3].Processes = new(true), []int{812} }, "gpu-used", doctor.Warning, "1 GPU is in use: 3"},
+		{"a GPU that is lost", "dgx-h100", func(s *scene) { s.nvml.GPUs[0].Failed = true }, "gpu-errors", doctor.Error, "GPU 0"},
+		{"ECC", "dgx-h100", func(s *scene) { s.nvml.GPUs[1].Health.Uncorrected = 2 }, "gpu-errors", doctor.Warning, "GPU 1 had 2 errors"},
+		{"a reset is due", "dgx-h100", func(s *scene) { s.nvml.GPUs[1].Health.Pending = true }, "gpu-errors", doctor.Warning, "reset"},
+		{"Xid 79", "dgx-h100", func(s *scene) {
+			s.log = "4,1,2,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n4,2,3,-;NVRM: Xid (PCI:0000:43:00): 31, pid=9\n"
+		}, "gpu-errors", doctor.Error, "Xid 79"},
+		{"throttled", "dgx-h100", func(s *scene) { s.nvml.GPUs[7].Health.Slowed = []string{"thermal slowdown"} }, "gpu-slowed", doctor.Warning, "7"},
+		{"prohibited", "dgx-h100", func(s *scene) { s.nvml.GPUs[7].Health.Mode = "prohibited" }, "gpu-mode", doctor.Error, "prohibited"},
+		{"NVLinks without access", "dgx-h100", func(s *scene) { s.nvml.GPUs[0].Peers[0].Access = placement.P2PNone }, "p2p", doctor.Error, "0-1"},
+		{"NVLinks down", "dgx-h100", func(s *scene) { s.nvml.GPUs[2].Switched, s.nvml.GPUs[2].Down = 16, 2 }, "nvlink", doctor.Warning, "2 (16 of 18)"},
+		{"no fabric manager", "dgx-h100", func(s *scene) {
+			s.Remove("proc/77")
+			s.Put("sys/bus/pci/devices/0000:c4:00.0/class", "0x068000")
+			s.Put("sys/bus/pci/devices/0000:c4:00.0/vendor", "0x10de")
+		}, "fabric-manager", doctor.Error, "NVSwitches"},
+		{"IOMMU", "dgx-h100", func(s *scene) {
+			s.Link(s.pci(h100)+"/iommu_group", "sys/kernel/iommu_groups/7")
+			s.Put("sys/kernel/iommu_groups/7/type", "DMA-FQ")
+		}, "iommu", doctor.Warning, h100},
+		{"IOMMU passes", "dgx-h100", func(s *scene) {
+			s.Link(s.pci(h100)+"/iommu_group", "sys/kernel/iommu_groups/7")
+			s.Put("sys/kernel/iommu_groups/7/type", "identity")
+			s.limits["nofile"] = doctor.Limit{Soft: 100, Hard: 100} // so that there is something to find
+		}, "nofile", doctor.Warning, ""},
+		{"ACS", "dgx-h100", func(s *scene) {
+			dir := s.pci(h100)
+			config := make([]byte, 4096)
+			binary.LittleEndian.PutUint32(config[0x100:], 0x148<<20|1<<16|0x0001)
+			binary.LittleEndian.PutUint32(config[0x148:], 1<<16|0x000d)
+			binary.LittleEndian.PutUint16(config[0x148+6:], 0x1d)
+			s.MapFS[dir[:strings.LastIndexByte(dir, '/')]+"/config"] = &fstest.MapFile{Data: config}
+		}, "acs", doctor.Warning, "ACS"},
+		{"half of the lanes", "dgx-h100", func(s *scene) {
+			for file, content := range map[string]any{"max_link_speed": "32.0 GT/s PCIe", "current_link_speed": "2.5 GT/s PCIe", "max_link_width": 16, "current_link_width": 8} {
+				s.Put(s.pci(h100)+"/"+file, content)
+			}
+		}, "pcie-width", doctor.Warning, "x8 of x16"},
+		{"no GPUDirect", "dgx-h100", func(s *scene) {
+			s.Put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Oct 19")
+		}, "gpudirect", doctor.Warning, "GPUDirect"},
+		{"no libibverbs", "dgx-h100", func(s *scene) { s.Remove("usr/lib/x86_64-linux-gnu/libibverbs.so.1") }, "fabric-libraries", doctor.Warning, "libibverbs"},
+		{"/dev/kfd refused", "mi300x", func(s *scene) { s.refused["/dev/kfd"] = "permission denied" }, "kfd", doctor.Error, "permission denied"},
+		{"no subnet manager", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/state", "2: INIT") }, "", "", "rdma-port rdma-count"},
+		{"port down", "dgx-h100", func(s *scene) {
+			s.Put(s.port("mlx5_0")+"/state", "1: DOWN")
+			s.Put(s.port("mlx5_0")+"/phys_state", "2: Polling")
+		}, "", "", "rdma-port rdma-count"},
+		{"an adapter less", "dgx-h100", func(s *scene) { s.Remove("sys/class/infiniband/mlx5_11") }, "rdma-count", doctor.Warning, "active RDMA ports"},
+		{"a slow cable", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/rate", "100 Gb/sec (1X NDR)") }, "rdma-rate", doctor.Warning, "mlx5_0:1 runs at 100 Gb/s"},
+		{"another link layer", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/link_layer", "Ethernet") }, "", "", "link-layer link-layer"},
+		{"no RoCE v2", "mi300x", func(s *scene) {
+			for i := range 5 {
+				s.Put(fmt.Sprintf("%s/gids/%d", s.port("bnxt_re0"), i), "0000:0000:0000:0000:0000:0000:0000:0000")
+			}
+		}, "roce-gid", doctor.Warning, "bnxt_re0:1"},
+		{"a limited member", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/pkeys/0", "0x7fff") }, "pkey", doctor.Warning, "limited"},
+		{"verbs refused", "dgx-h100", func(s *scene) { s.refused["/dev/infiniband/uverbs0"] = "permission denied" }, "uverbs", doctor.Error, "1 RDMA device"},
+		{"container without /dev/infiniband", "dgx-h100", func(s *scene) {
+			s.Put(".dockerenv", "")
+			s.Remove("dev/infiniband")
+		}, "uverbs", doctor.Error, "RDMA devices"},
+		{"64 KiB, and nothing else", "cloud-8gpu-vm", func(s *scene) {
+			s.limits["memlock"] = doctor.Limit{Soft: 64 << 10}
+			s.limits["nofile"] = doctor.Limit{Soft: 100, Hard: 100}
+		}, "nofile", doctor.Warning, ""},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			if test.check != "" {
+				found(t, test.machine, test.change, test.check, test.severity, test.text)
+				return
+			}
+			sick := example(t, test.machine, 2)
+			test.change(sick)
+			var checks []string
+			for _, f := range wrong(beside(t, test.machine, sick)) {
+				assert.Equal(t, []string{"n2"}, f.Hosts, f.Check)
+				checks = append(checks, f.Check)
+			}
+			assert.ElementsMatch(t, strings.Fields(test.text), checks)
+		})
+	}
+}
+
+func TestSickEthernet(t *testing.T) {
+	for _, test := range []struct {
+		what   string
+		change func(s *scene)
+		check  string
+		text   string
+	}{
+		{"MTU", func(s *scene) { s.wire("enp6s0", 1500, "10.0.0.2/24") }, "mtu", "enp6s0 has an MTU of 1500, on 2 others 9000"},
+		{"speed", func(s *scene) { s.Put("sys/class/net/eno1/speed", 1000) }, "speed", "eno1 runs at 1000 Mb/s"},
+		{"duplex", func(s *scene) { s.Put("sys/class/net/eno1/duplex", "half") }, "duplex", "eno1"},
+		{"drops", func(s *scene) { s.Put("sys/class/net/eno1/statistics/rx_missed_errors", 100_000) }, "drops", "2.0 %"},
+		{"carrier", func(s *scene) { s.Put("sys/class/net/eno1/carrier", 0) }, "carrier", "no carrier"},
+		{"docker's is nobody's business", func(s *scene) {
+			s.wire("docker0", 1450, "172.17.0.1/16")
+			s.Put("sys/class/net/eno1/duplex", "half")
+		}, "duplex", ""},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			var all []*scene
+			for n := 1; n <= 3; n++ {
+				s := saved(t, "pod-v2")
+				s.hostname, s.addresses = fmt.Sprint("n", n), []string{fmt.Sprint("10.0.0.", n)}
+				s.Put("proc/sys/kernel/random/boot_id", n)
+				if n == 2 && test.what == "MTU" { // by another name
+					test.change(s)
+				} else {
+					s.wire("eno1", 9000, fmt.Sprintf("10.0.0.%d/24", n))
+				}
+				if n != 2 {
+					s.wire("docker0", 1500, "172.17.0.1/16")
+				} else if test.what != "MTU" {
+					test.change(s)
+				}
+				all = append(all, s)
+			}
+			findings := wrong(judged(t, all...))
+			require.Len(t, findings, 1, "%v", findings)
+			assert.Equal(t, test.check, findings[0].Check)
+			assert.Equal(t, []string{"n2"}, findings[0].Hosts)
+			assert.Contains(t, findings[0].Text, test.text)
+		})
+	}
+}
+
+// A job's processes count as left when no launcher is above any of them.
+func TestLeftovers(t *testing.T) {
+	s := example(t, "one", 1)
+	s.process(10, 1, "gorun", "")
+	s.process(11, 10, "rank", "live")
+	s.process(12, 1, "daemon of live", "live") // adopted by the first process while its job goes on
+	s.process(20, 1, "rank", "dead")
+	s.process(21, 20, "child (of) it", "dead")
+	s.process(30, 1, "systemd", "")
+	s.process(31, 30, "rank", "outer:inner")
+	s.process(40, 39, "rank", "unseen") // its parent is another user's
+	var names []string
+	for _, p := range s.inspected(t).Leftovers {
+		names = append(names, p.Name)
+		assert.Equal(t, 1000, p.UID)
+	}
+	assert.Equal(t, []string{"rank", "child (of) it", "rank"}, names)
+}
+
+// Another interpreter than files tell of is asked once, and may take its time in vain.
+func TestPythonThatIsAScript(t *testing.T) {
+	s := example(t, "one", 1)
+	s.Remove("usr/bin/python3")
+	s.Put("usr/bin/python3", "#!/bin/sh")
+	s.python = func(context.Context) ([]byte, error) {
+		return []byte("python 3.12.4\n/opt/py/lib\n/usr/lib/python3.11/site-packages\n"), nil
+	}
+	p := s.inspected(t).Python
+	assert.Equal(t, "3.12.4", p.Version)
+	assert.Equal(t, "2.9.1", p.Packages["torch"])
+	synctest.Test(t, func(t *testing.T) {
+		s.python = func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		begin := time.Now()
+		p := s.inspected(t).Python
+		assert.Empty(t, p.Packages)
+		assert.Less(t, time.Since(begin), 3*time.Second)
+	})
+}
+
+// stuck is a file system that does not answer for one file.
+type stuck struct {
+	fs.FS
+	name string
+	free chan struct{}
+}
+
+func (s stuck) Open(name string) (fs.File, error) {
+	if name == s.name {
+		<-s.free
+	}
+	return s.FS.Open(name)
+}
+
+// A file system that never answers costs what it has, and not the rest.
+func TestStuckFileSystem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := example(t, "one", 1)
+		s.Link("usr/bin/python3", "usr/bin/python3.11")
+		root := stuck{s.MapFS, "proc/sys/kernel/random/boot_id", make(chan struct{})}
+		begin := time.Now()
+		host := inspect.Look(inspect.Config{Root: root, System: s, Limit: 4 * time.Second})
+		assert.Equal(t, 5*time.Second, time.Since(begin))
+		assert.Equal(t, []string{"the kernel: no answer within 4s"}, host.Unknown)
+		assert.NotEmpty(t, host.Limits)
+		close(root.free)
+	})
+}
+
+// This machine can be looked at, whatever it is.
+func TestThisHost(t *testing.T) {
+	host := inspect.Look(inspect.Config{Root: fstest.MapFS{}, System: inspect.This(), Limit: time.Minute})
+	assert.NotEmpty(t, host.Kernel)
+	assert.Contains(t, host.Limits, "memlock")
+	assert.NotNil(t, host.Shm)
+	assert.NotNil(t, host.Names)
+}

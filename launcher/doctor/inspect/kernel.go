@@ -1,0 +1,257 @@
+package inspect
+
+import (
+	"context"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorun/launcher/doctor"
+)
+
+// sysctls are read, by path below /proc/sys.
+var sysctls = []string{
+	"kernel/shmmax", "kernel/numa_balancing", "kernel/yama/ptrace_scope", "vm/overcommit_memory", "net/ipv4/ip_local_port_range",
+}
+
+// kernel reads what the host is, and how its kernel is set.
+func (in *inspector) kernel() func(*doctor.Host) {
+	var d doctor.Host
+	d.Hostname = in.System.Hostname()
+	d.Kernel, d.Architecture = in.System.Uname()
+	d.UID, d.User = in.System.UID()
+	d.Boot = in.text("proc/sys/kernel/random/boot_id")
+	d.CPUVendor = fieldOf(in.text("proc/cpuinfo"), "vendor_id")
+	d.Portable = in.portable()
+	d.Container = in.container()
+	d.NoSys = !in.exists("sys/bus/pci") && !in.exists("sys/class/net") && !in.exists("sys/devices/system/cpu")
+	d.Sysctls = map[string]string{}
+	for _, name := range sysctls {
+		if v := in.text("proc/sys/" + name); v != "" {
+			d.Sysctls[name] = v
+		}
+	}
+	d.Denied = in.System.Denied()
+	d.RemoveIPC = in.removeIPC()
+	d.Lingers = d.User != "" && !strings.Contains(d.User, "/") && in.exists("var/lib/systemd/linger/"+d.User)
+	return func(h *doctor.Host) {
+		h.Hostname, h.Kernel, h.Architecture, h.UID, h.User, h.Boot = d.Hostname, d.Kernel, d.Architecture, d.UID, d.User, d.Boot
+		h.CPUVendor, h.Portable, h.Container, h.NoSys, h.Sysctls, h.Denied = d.CPUVendor, d.Portable, d.Container, d.NoSys, d.Sysctls, d.Denied
+		h.RemoveIPC, h.Lingers = d.RemoveIPC, d.Lingers
+	}
+}
+
+// fieldOf is the first value of a file of lines "name : value".
+func fieldOf(text, name string) string {
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// chassis are SMBIOS's numbers of what people carry: portable, laptop, notebook, sub
+// notebook, tablet, convertible, detachable.
+var chassis = []string{"8", "9", "10", "14", "30", "31", "32"}
+
+func (in *inspector) portable() bool {
+	if slices.Contains(chassis, in.text("sys/class/dmi/id/chassis_type")) {
+		return true
+	}
+	return slices.ContainsFunc(in.list("sys/class/power_supply"), func(name string) bool { return strings.HasPrefix(name, "BAT") })
+}
+
+// container is what kind of container this is; "" for none that is known.
+func (in *inspector) container() string {
+	switch {
+	case in.lookup("KUBERNETES_SERVICE_HOST") != "":
+		return "kubernetes"
+	case in.lookup("APPTAINER_CONTAINER") != "" || in.lookup("SINGULARITY_CONTAINER") != "" || in.exists(".singularity.d"):
+		return "apptainer"
+	case in.exists(".dockerenv"):
+		return "docker"
+	case in.exists("run/.containerenv"):
+		return "podman"
+	}
+	if kind := in.text("run/systemd/container"); kind != "" {
+		return kind
+	}
+	group := in.text("proc/1/cgroup")
+	for _, kind := range []string{"kubepods", "docker", "containerd", "lxc"} {
+		if strings.Contains(group, kind) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// removeIPC is what systemd-logind's files say, where it runs.
+func (in *inspector) removeIPC() (value string) {
+	if !in.exists("run/systemd/seats") && !in.exists("run/systemd/users") {
+		return ""
+	}
+	names := []string{"etc/systemd/logind.conf"}
+	for _, name := range in.list("etc/systemd/logind.conf.d") {
+		if strings.HasSuffix(name, ".conf") {
+			names = append(names, "etc/systemd/logind.conf.d/"+name)
+		}
+	}
+	for _, name := range names {
+		for line := range strings.Lines(in.text(name)) {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "RemoveIPC="); ok {
+				value = map[string]string{"yes": "yes", "true": "yes", "on": "yes", "1": "yes"}[strings.ToLower(strings.TrimSpace(v))]
+				if value == "" {
+					value = "no"
+				}
+			}
+		}
+	}
+	return value
+}
+
+// memory reads limits, memory, cgroups and huge pages.
+func (in *inspector) memory() func(*doctor.Host) {
+	limits := in.System.Limits()
+	info := parseMeminfo(in.text("proc/meminfo"))
+	page := info["Hugepagesize"]
+	memory := doctor.Memory{Total: info["MemTotal"], Available: info["MemAvailable"], CommitLimit: info["CommitLimit"], Committed: info["Committed_AS"]}
+	transparent, _, _ := strings.Cut(in.text("sys/kernel/mm/transparent_hugepage/enabled"), "]")
+	huge := doctor.HugePages{
+		Transparent: transparent[strings.LastIndexByte(transparent, '[')+1:], Total: info["HugePages_Total"] * page, Free: info["HugePages_Free"] * page,
+	}
+	group := in.cgroup()
+	return func(h *doctor.Host) { h.Limits, h.Memory, h.HugePages, h.Cgroup = limits, memory, huge, group }
+}
+
+// parseMeminfo reads "MemTotal:  65536 kB" as bytes; a number without unit stays.
+func parseMeminfo(text string) map[string]int64 {
+	values := map[string]int64{}
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(line, ":")
+		words := strings.Fields(rest)
+		if !ok || len(words) == 0 {
+			continue
+		}
+		n, err := strconv.ParseInt(words[0], 10, 64)
+		if err != nil || n < 0 || n > 1<<52 {
+			continue
+		}
+		if len(words) > 1 && words[1] == "kB" {
+			n <<= 10
+		}
+		values[name] = n
+	}
+	return values
+}
+
+// cgroup reads the tightest limits of this process's groups and those above them.
+func (in *inspector) cgroup() (g doctor.Cgroup) {
+	table := in.text("proc/self/cgroup")
+	in.groupsAbove(table, "memory", func(dir string, v2 bool) {
+		limit, used, cached := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"
+		shared, kills := "total_shmem", "memory.oom_control"
+		if v2 {
+			limit, used, cached, shared, kills = "memory.max", "memory.current", "file", "shmem", "memory.events"
+		}
+		if n := fieldNumber(in.text(dir+"/"+kills), "oom_kill"); n > 0 && g.OOMKills == 0 {
+			g.OOMKills = int(n)
+		}
+		n, ok := in.number(dir + "/" + limit)
+		if !ok || n <= 0 || n > 1<<60 || g.MemoryLimit > 0 && n >= g.MemoryLimit {
+			return
+		}
+		g.MemoryLimit, g.MemoryFile = n, "/"+dir+"/"+limit
+		stat := in.text(dir + "/memory.stat")
+		now, _ := in.number(dir + "/" + used)
+		g.MemoryUsed = max(0, now-max(0, fieldNumber(stat, cached)-fieldNumber(stat, shared)))
+	})
+	in.groupsAbove(table, "pids", func(dir string, _ bool) {
+		n, ok := in.number(dir + "/pids.max")
+		used, _ := in.number(dir + "/pids.current")
+		if ok && (g.PIDLimit == 0 || n-used < g.PIDLimit-g.PIDs) {
+			g.PIDLimit, g.PIDs, g.PIDFile = n, used, "/"+dir+"/pids.max"
+		}
+	})
+	return g
+}
+
+// fieldNumber is the number behind a word at the beginning of a line.
+func fieldNumber(text, name string) int64 {
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) == 2 && words[0] == name {
+			n, _ := strconv.ParseInt(words[1], 10, 64)
+			return max(0, n)
+		}
+	}
+	return 0
+}
+
+// groupsAbove visits the directories of this process's group of a controller and of those
+// above it, where cgroups are mounted as everywhere. In a container whose files show its
+// own group alone that is the only one.
+func (in *inspector) groupsAbove(table, controller string, visit func(dir string, v2 bool)) {
+	for line := range strings.Lines(table) {
+		words := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(words) != 3 {
+			continue
+		}
+		v2 := words[1] == ""
+		if !v2 && !slices.Contains(strings.Split(words[1], ","), controller) {
+			continue
+		}
+		for _, top := range map[bool][]string{true: {"sys/fs/cgroup", "sys/fs/cgroup/unified"}, false: {"sys/fs/cgroup/" + controller}}[v2] {
+			if !in.exists(top + "/cgroup.procs") {
+				continue
+			}
+			dir := path.Join(top, words[2])
+			if !strings.HasPrefix(dir, top) || !in.exists(dir+"/cgroup.procs") {
+				dir = top
+			}
+			for ; len(dir) >= len(top); dir = path.Dir(dir) {
+				visit(dir, v2)
+			}
+		}
+	}
+}
+
+// shm looks at /dev/shm.
+func (in *inspector) shm() func(*doctor.Host) {
+	f := in.System.FileSystem("/dev/shm")
+	return func(h *doctor.Host) { h.Shm = &f }
+}
+
+// names asks what the host's own name means.
+func (in *inspector) names() func(*doctor.Host) {
+	const patience = 2 * time.Second // of a resolver
+	ctx, cancel := context.WithTimeout(in.ctx, patience)
+	defer cancel()
+	name := in.System.Hostname()
+	n := &doctor.Names{HostsLine: hostsLine(in.text("etc/hosts"), name)}
+	var err error
+	if n.Addresses, err = in.System.Lookup(ctx, name); err != nil {
+		n.Error = err.Error()
+	}
+	for _, text := range n.Addresses {
+		if a, err := netip.ParseAddr(text); err == nil && !a.IsLoopback() {
+			n.Reverse, _ = in.System.Reverse(ctx, text) // many have none
+			break
+		}
+	}
+	return func(h *doctor.Host) { h.Names = n }
+}
+
+// hostsLine is the line of /etc/hosts that has a name.
+func hostsLine(text, name string) string {
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) > 1 && slices.Contains(words[1:], name) {
+			return strings.Join(words, " ")
+		}
+	}
+	return ""
+}

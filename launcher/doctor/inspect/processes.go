@@ -1,0 +1,200 @@
+package inspect
+
+import (
+	"bytes"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gorun/env"
+	"gorun/launcher/doctor"
+)
+
+const (
+	maxProcesses = 20_000 // that are looked at
+	maxLeft      = 200    // that are told of
+)
+
+// process is one of /proc.
+type process struct {
+	pid, parent int
+	name        string
+	jobs        []string // ids of its marker, the innermost last
+}
+
+// processes finds what dead jobs left behind, and NVIDIA's fabric manager.
+func (in *inspector) processes() func(*doctor.Host) {
+	all := map[int]process{}
+	manager := false
+	for _, name := range in.list("proc") {
+		pid, err := strconv.Atoi(name)
+		if err != nil || len(all) == maxProcesses || in.ctx.Err() != nil {
+			continue
+		}
+		p, ok := parseStat(in.text("proc/" + name + "/stat"))
+		if !ok {
+			continue
+		}
+		p.pid = pid
+		manager = manager || p.name == "nv-fabricmanage" // the kernel keeps 15 characters
+		p.jobs = in.marker(pid)
+		all[pid] = p
+	}
+	left := leftovers(all)
+	for i := range left {
+		left[i].UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left[i].PID)+"/status"), "Uid") + " -1")[0])
+	}
+	files := in.shmFiles(all)
+	return func(h *doctor.Host) {
+		h.Leftovers, h.ShmFiles = left, files
+		if manager {
+			if h.NVIDIA == nil {
+				h.NVIDIA = &doctor.NVIDIA{} // what is found of it later keeps this
+			}
+			h.NVIDIA.FabricManager = true
+		}
+	}
+}
+
+// parseStat reads name and parent from a line of /proc/PID/stat. The name may hold blanks
+// and parentheses, so its end is the last one of the line.
+func parseStat(line string) (p process, ok bool) {
+	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
+	if open < 0 || end < open {
+		return p, false
+	}
+	words := strings.Fields(line[end+1:])
+	if len(words) < 2 || words[0] == "Z" {
+		return p, false
+	}
+	p.name = line[open+1 : end]
+	parent, err := strconv.Atoi(words[1])
+	p.parent = parent
+	return p, err == nil
+}
+
+// marker has the ids of the jobs that a process belongs to.
+func (in *inspector) marker(pid int) []string {
+	text, err := fs.ReadFile(in.Root, "proc/"+strconv.Itoa(pid)+"/environ")
+	if err != nil {
+		return nil
+	}
+	for assignment := range bytes.SplitSeq(text, []byte{0}) {
+		if value, ok := bytes.CutPrefix(assignment, []byte(env.VarJob+"=")); ok && len(value) > 0 {
+			return strings.Split(string(value), ":")
+		}
+	}
+	return nil
+}
+
+// launchers are names of a launcher that may be a container's first process.
+var launchers = []string{"gorun", "torchrun", "mpirun", "mpiexec", "orterun", "prterun"}
+
+// leftovers are the processes of jobs of which no process has a launcher above it any
+// more. Above a job's processes stands its launcher or agent, which is not of the job
+// itself; when that is gone, whoever adopts orphans.
+func leftovers(all map[int]process) (left []doctor.Process) {
+	alive, known := map[string]bool{}, map[string]bool{}
+	for _, p := range all {
+		if len(p.jobs) == 0 {
+			continue
+		}
+		job := p.jobs[len(p.jobs)-1]
+		known[job] = true
+		if hasLauncher(all, p, job) {
+			alive[job] = true
+		}
+	}
+	for _, p := range all {
+		if len(p.jobs) > 0 && !alive[p.jobs[len(p.jobs)-1]] {
+			left = append(left, doctor.Process{PID: p.pid, Name: p.name, Job: p.jobs[len(p.jobs)-1]})
+		}
+	}
+	slices.SortFunc(left, func(a, b doctor.Process) int { return a.PID - b.PID })
+	return left[:min(len(left), maxLeft)]
+}
+
+// hasLauncher reports whether the first process above p that is not of its job is one that
+// started it.
+func hasLauncher(all map[int]process, p process, job string) bool {
+	for range 1000 { // deeper than any tree
+		above, known := all[p.parent]
+		switch {
+		case p.parent == 0: // the first of a container, or one that somebody let in from outside
+			return true
+		case !known:
+			return p.parent != 1
+		case slices.Contains(above.jobs, job):
+			p = above
+		case above.pid == 1:
+			return slices.Contains(launchers, above.name)
+		default:
+			return above.name != "systemd" // of a user's own services: it adopts as the first process does
+		}
+	}
+	return true
+}
+
+// shared are beginnings of names of files in /dev/shm by which ranks meet: NCCL's, RCCL's,
+// Python's and PyTorch's, Open MPI's, UCX's and MPICH's.
+var shared = []string{"nccl-", "rccl-", "psm_", "pymp-", "torch_", "vader_segment.", "sm_segment.", "ucx_shm_", "mpich_shar_tmp", "gorun-"}
+
+// shmFiles are those of them that nobody uses. Without root only this user's own count: of
+// others' processes nobody can tell what they use.
+func (in *inspector) shmFiles(all map[int]process) (files []doctor.ShmFile) {
+	const young = time.Minute // whose user may not have mapped it yet
+	uid, _ := in.System.UID()
+	sizes := map[string]int64{}
+	entries, _ := fs.ReadDir(in.Root, "dev/shm")
+	for _, e := range entries {
+		if !slices.ContainsFunc(shared, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < young {
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && uid != 0 && int(stat.Uid) != uid {
+			continue
+		}
+		sizes[e.Name()] = info.Size()
+	}
+	if len(sizes) == 0 {
+		return nil
+	}
+	for pid := range all {
+		if in.ctx.Err() != nil {
+			return nil // what was not seen to be unused may be used
+		}
+		in.forgetUsed(pid, sizes)
+	}
+	for name, size := range sizes {
+		files = append(files, doctor.ShmFile{Name: name, Size: size})
+	}
+	slices.SortFunc(files, func(a, b doctor.ShmFile) int { return strings.Compare(a.Name, b.Name) })
+	return files[:min(len(files), maxLeft)]
+}
+
+// forgetUsed removes the files that a process has mapped or open.
+func (in *inspector) forgetUsed(pid int, sizes map[string]int64) {
+	const where = "/dev/shm/"
+	used := func(path string) {
+		if name, ok := strings.CutPrefix(path, where); ok {
+			delete(sizes, name)
+		}
+	}
+	dir := "proc/" + strconv.Itoa(pid)
+	for line := range strings.Lines(in.text(dir + "/maps")) {
+		if at := strings.Index(line, where); at >= 0 {
+			used(strings.TrimSpace(line[at:]))
+		}
+	}
+	for _, fd := range in.list(dir + "/fd") {
+		if target, err := fs.ReadLink(in.Root, dir+"/fd/"+fd); err == nil {
+			used(target)
+		}
+	}
+}

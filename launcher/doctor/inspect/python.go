@@ -1,0 +1,270 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"gorun/launcher/doctor"
+)
+
+// pythonPatience is how long an interpreter may take to say where its packages are.
+const pythonPatience = 2 * time.Second
+
+// whereCode has it say so.
+const whereCode = "import sys; print('python', sys.version.split()[0]); print('\\n'.join(p for p in sys.path if p))"
+
+// python finds the interpreter and the versions of the packages that have to agree. None
+// is imported: that takes seconds.
+func (in *inspector) python() func(*doctor.Host) {
+	p := in.findPython()
+	return func(h *doctor.Host) { h.Python = p }
+}
+
+func (in *inspector) findPython() *doctor.Python {
+	at := in.Python
+	if at == "" {
+		at = in.searchPATH("python3")
+	}
+	if at == "" || !in.exists(at) {
+		return nil
+	}
+	p := &doctor.Python{Path: at, Packages: map[string]string{}}
+	dirs := in.packageDirs(p)
+	if len(dirs) == 0 {
+		dirs = in.askPython(p)
+	}
+	for _, dir := range dirs {
+		in.packages(p, strings.TrimPrefix(dir, "/"))
+	}
+	in.nccl(p, dirs)
+	return p
+}
+
+// searchPATH finds a program; "" if there is none.
+func (in *inspector) searchPATH(name string) string {
+	for dir := range strings.SplitSeq(in.lookup("PATH"), ":") {
+		if path.IsAbs(dir) && in.exists(path.Join(dir, name)) {
+			return path.Join(dir, name)
+		}
+	}
+	return ""
+}
+
+// packageDirs are the folders of packages of an interpreter whose file tells it: that of a
+// virtual environment, of conda, of the system. The version is set as far as it is told.
+func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
+	bin := path.Dir(p.Path)
+	prefix := path.Dir(bin)
+	if config := in.text(prefix + "/pyvenv.cfg"); config != "" {
+		p.Version = assigned(config, "version")
+		if p.Version == "" {
+			p.Version = assigned(config, "version_info")
+		}
+		return in.libraryDirs(prefix, minorOf(p.Version))
+	}
+	real := p.Path
+	for range 8 { // as "python3" is a link to "python3.11"
+		target, err := fs.ReadLink(in.Root, strings.TrimPrefix(real, "/"))
+		if err != nil {
+			break
+		}
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(real), target)
+		}
+		real = target
+	}
+	minor, ok := strings.CutPrefix(path.Base(real), "python")
+	if !ok || !strings.Contains(minor, ".") || strings.Trim(minor, "0123456789.") != "" {
+		return nil
+	}
+	p.Version = minor
+	for _, prefix := range []string{path.Dir(path.Dir(real)), prefix} {
+		dirs = append(dirs, in.libraryDirs(prefix, minor)...)
+	}
+	if home := in.lookup("HOME"); path.IsAbs(home) {
+		dirs = append(in.libraryDirs(home+"/.local", minor), dirs...)
+	}
+	return dirs
+}
+
+// assigned is a value of a file of lines "name = value".
+func assigned(text, name string) string {
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// minorOf is the 3.11 of 3.11.2.
+func minorOf(version string) string {
+	words := strings.SplitN(version, ".", 3)
+	if len(words) < 2 {
+		return version
+	}
+	return words[0] + "." + words[1]
+}
+
+func (in *inspector) libraryDirs(prefix, minor string) (dirs []string) {
+	for _, dir := range []string{
+		"/lib/python" + minor + "/site-packages", "/lib64/python" + minor + "/site-packages", "/local/lib/python" + minor + "/dist-packages", "/lib/python3/dist-packages",
+	} {
+		if in.exists(prefix + dir) {
+			dirs = append(dirs, prefix+dir)
+		}
+	}
+	return dirs
+}
+
+// askPython has the interpreter itself say it, as where it is a script that starts another.
+func (in *inspector) askPython(p *doctor.Python) (dirs []string) {
+	ctx, cancel := context.WithTimeout(in.ctx, pythonPatience)
+	defer cancel()
+	out, err := in.System.Python(ctx, p.Path, whereCode)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		if version, ok := strings.CutPrefix(line, "python "); ok {
+			p.Version = version
+		} else if path.IsAbs(line) && path.Clean(line) != "/" {
+			dirs = append(dirs, path.Clean(line))
+		}
+	}
+	return dirs
+}
+
+// wanted reports whether the version of a package has to agree.
+func wanted(name string) bool {
+	return name == "torch" || name == "numpy" || name == "mpi4py" || name == "jaxlib" || strings.HasPrefix(name, "nvidia-nccl-")
+}
+
+// packages reads versions from the names of *.dist-info. The first folder that has a
+// package counts.
+func (in *inspector) packages(p *doctor.Python, dir string) {
+	for _, entry := range in.list(dir) {
+		name, version, ok := parseDistribution(entry)
+		if !ok || !wanted(name) || p.Packages[name] != "" {
+			continue
+		}
+		p.Packages[name] = version
+		if name == "torch" {
+			text := in.text(dir + "/torch/version.py")
+			p.CUDA, p.ROCm = pythonString(text, "cuda"), pythonString(text, "hip")
+		}
+	}
+}
+
+// parseDistribution reads "nvidia_nccl_cu12-2.27.3.dist-info".
+func parseDistribution(entry string) (name, version string, ok bool) {
+	base, ok := strings.CutSuffix(entry, ".dist-info")
+	if !ok {
+		if base, ok = strings.CutSuffix(entry, ".egg-info"); !ok {
+			return "", "", false
+		}
+	}
+	name, version, ok = strings.Cut(base, "-")
+	version, _, _ = strings.Cut(version, "-")
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-"), version, ok && name != "" && version != ""
+}
+
+// pythonString is the text that a line like "cuda: Optional[str] = '12.8'" assigns.
+func pythonString(text, name string) string {
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(line, "=")
+		variable, _, _ := strings.Cut(key, ":")
+		if ok && strings.TrimSpace(variable) == name {
+			value = strings.TrimSpace(value)
+			if inner := strings.Trim(value, `'"`); inner != value {
+				return inner
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// libraryFolders are where the loader finds libraries, those of LD_LIBRARY_PATH apart.
+func (in *inspector) libraryFolders() (dirs []string) {
+	for _, name := range in.list("etc/ld.so.conf.d") {
+		for line := range strings.Lines(in.text("etc/ld.so.conf.d/" + name)) {
+			if line = strings.TrimSpace(line); path.IsAbs(line) {
+				dirs = append(dirs, path.Clean(line))
+			}
+		}
+	}
+	return append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/mellanox/sharp/lib")
+}
+
+// ownFolders are those of LD_LIBRARY_PATH.
+func (in *inspector) ownFolders() (dirs []string) {
+	for dir := range strings.SplitSeq(in.lookup("LD_LIBRARY_PATH"), ":") {
+		if path.IsAbs(dir) {
+			dirs = append(dirs, path.Clean(dir))
+		}
+	}
+	return dirs
+}
+
+// nccl finds libraries of NCCL beside the one that came with PyTorch.
+func (in *inspector) nccl(p *doctor.Python, packages []string) {
+	isPackage := func(dir string) bool {
+		for _, own := range packages {
+			if strings.HasPrefix(dir, own+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	look := func(dir string) (at string) {
+		at = dir + "/libnccl.so.2"
+		if !in.exists(at) {
+			return ""
+		}
+		if p.NCCL == nil {
+			p.NCCL = map[string]string{}
+		}
+		p.NCCL[at] = strings.TrimPrefix(in.link(strings.TrimPrefix(at, "/")), "libnccl.so.")
+		return at
+	}
+	for _, dir := range in.libraryFolders() {
+		if look(dir) != "" {
+			break
+		}
+	}
+	for _, dir := range in.ownFolders() {
+		at := look(dir)
+		if at == "" {
+			continue
+		}
+		if !isPackage(dir) {
+			p.Override = at
+		}
+		break
+	}
+}
+
+// libraries finds those of a fabric.
+func (in *inspector) libraries() func(*doctor.Host) {
+	found := map[string]string{}
+	for _, dir := range append(in.ownFolders(), in.libraryFolders()...) {
+		for _, name := range doctor.FabricLibraries {
+			if found[name] == "" && in.exists(dir+"/"+name) {
+				found[name] = dir + "/" + name
+			}
+		}
+	}
+	cache, _ := fs.ReadFile(in.Root, "etc/ld.so.cache") // has the names of all that the loader knows
+	for _, name := range doctor.FabricLibraries {
+		if found[name] == "" && bytes.Contains(cache, []byte(name+"\x00")) {
+			found[name] = "/etc/ld.so.cache"
+		}
+	}
+	return func(h *doctor.Host) { h.Libraries = found }
+}

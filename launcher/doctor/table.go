@@ -1,0 +1,144 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Checks is the table of all checks, in the order in which they are run and listed.
+func Checks() []Check {
+	return slices.Concat(reachChecks(), clockChecks(), programChecks(), limitChecks(), memoryChecks(), kernelChecks(), nameChecks(), pythonChecks(),
+		gpuChecks(), gpuLinkChecks(), gpuNetworkChecks(), amdChecks(), rdmaChecks(), ethernetChecks(), networkChecks(), leftoverChecks(), environmentChecks())
+}
+
+// Group is a subject on which there are several checks.
+type Group struct {
+	Name string
+	// Healthy says in a few words what is well where no check of the group found anything; ""
+	// where there was nothing to look at.
+	Healthy func(c *Cluster) string
+}
+
+// Groups are the subjects, in the order in which they are told of.
+func Groups() []Group {
+	always := func(text string) func(*Cluster) string {
+		return func(c *Cluster) string {
+			if len(c.Hosts) == 0 {
+				return ""
+			}
+			return text
+		}
+	}
+	return []Group{
+		{"reach", healthyReach},
+		{"clock", healthyClock},
+		{"program", healthyProgram},
+		{"limits", always("limits")},
+		{"memory", always("memory")},
+		{"kernel", always("kernel")},
+		{"names", always("host names")},
+		{"python", healthyPython},
+		{"gpu", healthyGPUs},
+		{"rdma", healthyRDMA},
+		{"ethernet", func(c *Cluster) string {
+			if !c.some(func(h *Host) bool { return len(physical(h)) > 0 }) {
+				return ""
+			}
+			return "network interfaces"
+		}},
+		{"network", healthyNetwork},
+		{"leftovers", always("nothing left of dead jobs")},
+		{"environment", func(*Cluster) string { return "" }},
+	}
+}
+
+// Healthy are the words of all groups of which no check found more than a note.
+func Healthy(c *Cluster, findings []Finding) (words []string) {
+	for _, g := range Groups() {
+		sick := slices.ContainsFunc(findings, func(f Finding) bool {
+			check, _ := Find(f.Check)
+			return check.Group == g.Name && f.Severity != Note
+		})
+		if text := g.Healthy(c); text != "" && !sick {
+			words = append(words, text)
+		}
+	}
+	return words
+}
+
+func healthyReach(c *Cluster) string {
+	if !c.several() {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d hosts reached, same gorun", len(c.Hosts), c.Asked)
+}
+
+func healthyClock(c *Cluster) string {
+	most := -1.0
+	for _, h := range c.Hosts {
+		if h.Clock != nil {
+			most = max(most, math.Abs(h.Clock.Ahead), h.Clock.Uncertainty)
+		}
+	}
+	if most < 0 {
+		return ""
+	}
+	return fmt.Sprintf("clock < %d ms", int(most*1000)+1)
+}
+
+func healthyProgram(c *Cluster) string {
+	switch {
+	case c.Wished == "" || len(c.Hosts) == 0:
+		return ""
+	case c.several():
+		return "same program"
+	}
+	return "program"
+}
+
+func healthyPython(c *Cluster) string {
+	for _, h := range c.Hosts {
+		if h.Python != nil && h.Python.Packages["torch"] != "" {
+			return "PyTorch " + h.Python.Packages["torch"]
+		}
+	}
+	return ""
+}
+
+func healthyGPUs(c *Cluster) string {
+	var counts []string
+	for _, h := range c.Hosts {
+		if n := len(h.Machine.GPUs); n > 0 && !slices.Contains(counts, counted(n, "GPU")) {
+			counts = append(counts, counted(n, "GPU"))
+		}
+	}
+	if len(counts) == 0 {
+		return ""
+	}
+	if c.several() {
+		return strings.Join(counts, ", ") + " a host"
+	}
+	return counts[0]
+}
+
+func healthyRDMA(c *Cluster) string {
+	for _, h := range c.Hosts {
+		if n := len(activePorts(h)); n > 0 {
+			text := counted(n, "RDMA port") + " up"
+			if c.several() {
+				text += " a host"
+			}
+			return text
+		}
+	}
+	return ""
+}
+
+func healthyNetwork(c *Cluster) string {
+	if c.Network.Summary == "" {
+		return ""
+	}
+	return c.Network.Summary
+}

@@ -1,0 +1,81 @@
+package launcher_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher"
+	"gorun/launcher/doctor"
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
+)
+
+// All hosts that answer are looked at, whatever becomes of the others.
+func TestExamine(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "trainer")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
+	reach := launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+		switch h.Name {
+		case "gone":
+			return nil, errors.New("it is gone")
+		case "mute":
+			r, w := io.Pipe()
+			return mute{r, w}, nil
+		}
+		return startAgent(nil, h)
+	})
+	s := onHosts(launcher.Spec{Apps: []job.App{{Program: program}}}, "node1", "gone", "node2", "mute")
+	c, err := launcher.Examine(t.Context(), s, reach, launcher.WithAskLimit(6*time.Second))
+	require.NoError(t, err)
+	assert.Equal(t, 4, c.Asked)
+	assert.Equal(t, program, c.Wished)
+	require.Len(t, c.Hosts, 2)
+	for i, name := range []string{"node1", "node2"} {
+		h := c.Hosts[i]
+		assert.Equal(t, name, h.Name)
+		assert.False(t, h.Here)
+		assert.NotEmpty(t, h.Kernel)
+		assert.NotEmpty(t, h.Boot)
+		assert.NotNil(t, h.Shm)
+		assert.NotNil(t, h.Clock)
+		assert.Contains(t, h.Limits, "memlock")
+		assert.Equal(t, &doctor.Program{Kind: h.Program.Kind, Path: program, Size: 10, SHA256: "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf"}, h.Program)
+	}
+	found := map[string]doctor.Finding{}
+	for _, f := range doctor.Judge(c) {
+		found[f.Check+" "+f.Where()] = f
+	}
+	assert.Equal(t, "it is gone", found["reach gone"].Text)
+	assert.Contains(t, found["reach mute"].Text, "it did not say what it has within")
+	assert.Contains(t, found, "same-machine node[1-2]")
+	assert.NotContains(t, found, "program-differs node1")
+	assert.NotEmpty(t, c.Network.Summary)
+}
+
+// Without hosts it is this one.
+func TestExamineThisHost(t *testing.T) {
+	c, err := launcher.Examine(t.Context(), launcher.Spec{Dir: "/no/such/directory"})
+	require.NoError(t, err)
+	require.Len(t, c.Hosts, 1)
+	h := c.Hosts[0]
+	assert.True(t, h.Here)
+	assert.Nil(t, h.Clock)
+	assert.Equal(t, &doctor.Program{Dir: "/no/such/directory", NoDir: "no such file or directory"}, h.Program)
+}
+
+// What another host says does nothing to a terminal.
+func TestCleaned(t *testing.T) {
+	clean := string(launcher.Cleaned([]byte(`{"a\u001b[2J":["\u001b[31mred",{"n":18446744073709551615}],"b":true}`)))
+	assert.NotContains(t, clean, "u001b")
+	assert.Contains(t, clean, "red")
+	assert.Contains(t, clean, "18446744073709551615")
+	assert.Equal(t, "not JSON", string(launcher.Cleaned([]byte("not JSON"))))
+}
