@@ -129,7 +129,6 @@ func (l *listing) register(guarded func(path string)) {
 		return
 	}
 	l.entry = entry
-	l.session.settings.detail(fmt.Sprintf("job %s: gorun top %s shows its ranks", l.id(), l.id()))
 }
 
 func (l *listing) id() string { return registry.ID(l.session.ids.Job) }
