@@ -129,7 +129,6 @@ func (l *listing) register(guarded func(path string)) {
 		return
 	}
 	l.entry = entry
-	l.session.settings.detail(fmt.Sprintf("job %s: gorun top %s shows its ranks", l.id(), l.id()))
 }
 
 func (l *listing) id() string { return registry.ID(l.session.ids.Job) }
@@ -151,7 +150,8 @@ func (l *listing) close() {
 	}
 }
 
-// answer answers somebody of this user.
+// answer answers somebody of this user. Whoever adds a question has a case here, its name in
+// registry/words.go, and an option of gorun ps or a command in cmd/gorun/jobs.go that asks it.
 func (l *listing) answer(ctx context.Context, q registry.Question, send func(part any) error) {
 	h := l.head.Load() // there is one: nobody is answered before
 	switch q.Ask {

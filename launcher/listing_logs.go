@@ -266,8 +266,10 @@ func (h *head) channels(wants func(rank int) bool) (list []channel) {
 }
 
 // lastOf sends the last lines of streams, and says where those are that cannot be had
-// here. Log files on this host it returns open, to be read on.
+// here. Log files on this host it returns open, to be read on; one that several ranks
+// share counts as the first one's.
 func (h *head) lastOf(channels []channel, f *follower, lines *liner) (files logFiles) {
+	shown := map[string]bool{}
 	for _, at := range channels {
 		name, elsewhere := h.logFile(at)
 		switch {
@@ -276,7 +278,8 @@ func (h *head) lastOf(channels []channel, f *follower, lines *liner) (files logF
 		case name == "":
 			last, truncated := f.begin(h.console, at)
 			lines.last(at, last, truncated)
-		default:
+		case !shown[name]:
+			shown[name] = true
 			if file := openLogFile(at, name, lines); file != nil {
 				files = append(files, file)
 			}

@@ -305,6 +305,16 @@ func TestListedLogFiles(t *testing.T) {
 	assert.Equal(t, []string{"0/2/begun and more"}, got)
 }
 
+// A file that ranks share is shown once.
+func TestListedSharedLogFile(t *testing.T) {
+	s := spec("talk", 2)
+	s.Output.StdoutFile, s.Output.Redirect = filepath.Join(t.TempDir(), "out.txt"), job.StreamMap{All: 1}
+	l := list(t, s)
+	l.job(t, allTalk(2))
+	got, _ := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs}), all)
+	assert.ElementsMatch(t, []string{"0/1/first of 0", "0/1/first of 1", "0/1/second^G", "0/1/second^G", "0/2/begun", "1/2/begun"}, got)
+}
+
 // A job works where nothing can be made, and says so to those who asked for more.
 func TestNoPlaceForListing(t *testing.T) {
 	var told strings.Builder
