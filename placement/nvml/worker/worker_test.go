@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -241,4 +242,12 @@ func TestFind(t *testing.T) {
 
 	_, err = Program{Path: filepath.Join(empty, "missing")}.within(never())
 	assert.EqualError(t, err, "NVIDIA's library was asked in vain ("+empty+"/missing: no such file or directory)")
+}
+
+// Who asks may say how long to wait.
+func TestFactsWithin(t *testing.T) {
+	t.Setenv(roleVariable, "answers")
+	facts, err := Program{Path: Itself, Version: "v1"}.FactsWithin(time.Minute)
+	require.NoError(t, err)
+	assert.Len(t, facts.GPUs, 1)
 }
