@@ -46,6 +46,9 @@ func (s *session) decide() error {
 	return nil
 }
 
+// varConfFile names NCCL's file of settings, which is read before there is a plan.
+const varConfFile = "NCCL_CONF_FILE"
+
 // keySize is that of the job's key in bytes, as package comm wants it.
 const keySize = 32
 
@@ -261,7 +264,13 @@ func (s *session) hello() wire.Hello {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()
 	}
 	h.NCCL = s.spec.Tune != plan.TuneOff
-	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "NCCL_CONF_FILE"} {
+	for _, e := range slices.Backward(s.spec.Exports) {
+		if e.Name == varConfFile && e.HasValue && !e.Remove { // before the environment's: the first counts
+			h.Environ = append(h.Environ, e.Name+"="+e.Value)
+			break
+		}
+	}
+	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile} {
 		if v, ok := find(s.spec.Environ, name); ok {
 			h.Environ = append(h.Environ, name+"="+v)
 		}

@@ -15,6 +15,7 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
 	"gorun/env/plan"
+	"gorun/internal/printable"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
@@ -70,6 +71,7 @@ type jobEnvironment struct {
 	Removed   []plan.Removal `json:"removed,omitempty"`
 	Withheld  []string       `json:"withheld,omitempty"` // inherited ones that other hosts do not get
 	Conf      []confVariable `json:"conf,omitempty"`     // what files of this host add where nobody sets it
+	Left      []leftVariable `json:"left,omitempty"`     // settings that gorun knows and leaves alone
 	hosts     []string
 }
 
@@ -83,6 +85,7 @@ type jobVariable struct {
 	By     string      `json:"by,omitempty"` // "rank" or "host"
 	Origin plan.Origin `json:"origin"`
 	Reason string      `json:"reason,omitempty"`
+	Level  plan.Level  `json:"level,omitempty"` // how much one of gorun's matters
 	// Meaning is the database's, of a setting.
 	Meaning string `json:"meaning,omitempty"`
 	setting bool
@@ -95,6 +98,12 @@ type confVariable struct {
 	Value string `json:"value"`
 	File  string `json:"file"`
 	Line  int    `json:"line"`
+}
+
+// leftVariable is a setting that gorun leaves alone.
+type leftVariable struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // environmentOf collects what a plan says of its ranks' environments.
@@ -117,12 +126,17 @@ func environmentOf(p *job.Plan) jobEnvironment {
 	if !away { // what files other hosts have is not known here
 		e.Conf = e.confFiles()
 	}
+	for _, l := range p.Left {
+		if !slices.ContainsFunc(e.Conf, func(c confVariable) bool { return c.Name == l.Name }) { // which says the same
+			e.Left = append(e.Left, leftVariable(l))
+		}
+	}
 	return e
 }
 
 // add puts in a variable with the values that it has.
 func (e *jobEnvironment) add(v plan.Variable, to jobVariable) {
-	to.Name, to.Origin, to.Reason = v.Name, v.Origin, v.Reason
+	to.Name, to.Origin, to.Reason, to.Level = v.Name, v.Origin, v.Reason, v.Level
 	if known, found := nccl.Lookup(v.Name); found {
 		to.Meaning = known.Meaning
 	}
@@ -167,14 +181,14 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 		set[v.Name] = true
 	}
 	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
-		text, err := readSome(file)
+		text, err := readConf(file)
 		if err != nil {
 			continue // most hosts have none
 		}
 		for _, s := range nccl.ParseConf(text) {
 			if !set[s.Name] {
 				set[s.Name] = true
-				all = append(all, confVariable{s.Name, s.Value, file, s.Line})
+				all = append(all, confVariable{s.Name, plan.Variable{Name: s.Name, Value: s.Value}.Shown(), file, s.Line})
 			}
 		}
 	}
@@ -209,6 +223,9 @@ func (e *jobEnvironment) table() string {
 			for _, c := range e.Conf {
 				t.row(c.Name, orDash(c.Value), c.File, "the library reads it there")
 			}
+			for _, l := range e.Left {
+				t.row(l.Name, "(left alone)", "", l.Reason)
+			}
 		}
 	}
 	for _, r := range e.Removed {
@@ -227,6 +244,8 @@ func (e *jobEnvironment) table() string {
 // orMeaning is why a variable is there, or what it means where the user knows why.
 func orMeaning(v jobVariable) string {
 	switch {
+	case v.Level != "":
+		return string(v.Level) + ": " + v.Reason
 	case v.Reason == "" || v.Meaning == "":
 		return v.Reason + v.Meaning
 	case v.Origin == plan.Gorun:
@@ -284,12 +303,15 @@ func foldValues(texts []string) string {
 }
 
 // shell is what gorun or the command line adds, as commands of a shell. What differs
-// between ranks, or is known only when a job starts, cannot be.
+// between ranks, is known only when a job starts, or has a name that a shell would read
+// as something else, cannot be.
 func (e *jobEnvironment) shell() string {
 	var b strings.Builder
 	for _, v := range e.Variables {
 		switch {
 		case !v.setting || v.Origin == plan.Inherited:
+		case !shellName(v.Name):
+			fmt.Fprintf(&b, "# %s is no name for a shell\n", printable.Text(v.Name))
 		case v.hidden:
 			fmt.Fprintf(&b, "# %s looks like a secret: set it yourself\n", v.Name)
 		case v.Value == nil:
@@ -303,9 +325,18 @@ func (e *jobEnvironment) shell() string {
 	return b.String()
 }
 
-// shellQuoted is a text as one word of a shell's.
+// shellName reports whether a shell takes a name for that of a variable.
+func shellName(name string) bool {
+	return name != "" && (name[0] < '0' || name[0] > '9') && strings.Trim(name, shellLetters) == ""
+}
+
+// shellLetters are those of names.
+const shellLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+// shellQuoted is a text as one word of a shell's. To zsh a value that begins with = is
+// the path of a program.
 func shellQuoted(text string) string {
-	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
+	if text != "" && strings.Trim(text, shellLetters+"-+:,./@%") == "" {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

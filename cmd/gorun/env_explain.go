@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -210,7 +211,7 @@ func valueHere(name string) string {
 		return name + "=" + value + ", from the environment"
 	}
 	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
-		text, err := readSome(file)
+		text, err := readConf(file)
 		if err != nil {
 			continue
 		}
@@ -234,6 +235,15 @@ func confFilesHere(kinds ...nccl.Library) (files []string) {
 		}
 	}
 	return files
+}
+
+// readConf reads a file of a library's settings. Nobody named it on the command line, so
+// that a pipe there, which may never end, is none.
+func readConf(file string) ([]byte, error) {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, fs.ErrNotExist)
+	}
+	return readSome(file)
 }
 
 // largestText is how much of a file is looked at.

@@ -76,7 +76,7 @@ func settingsOf(files []string, kind nccl.Library) (all []nccl.Assignment, err e
 		kinds = []nccl.Library{kind}
 	}
 	for _, file := range confFilesHere(kinds...) {
-		text, err := readSome(file)
+		text, err := readConf(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

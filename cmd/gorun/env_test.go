@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io/fs"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,9 +36,28 @@ func TestFoldValues(t *testing.T) {
 }
 
 func TestShellQuoted(t *testing.T) {
-	for text, want := range map[string]string{"a=b,/c:1": "a=b,/c:1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "^lo": "'^lo'"} {
+	for text, want := range map[string]string{"a-b,/c:1": "a-b,/c:1", "=eth0": "'=eth0'", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "^lo": "'^lo'"} {
 		require.Equal(t, want, shellQuoted(text))
 	}
+}
+
+// No name and no value becomes a command of the shell that reads it.
+func TestShellOfOddNames(t *testing.T) {
+	value := "$(x)\n`y`"
+	e := jobEnvironment{}
+	for _, name := range []string{"A;touch x\nrm y", "BASH_FUNC_f%%", "1A", "É", "GOOD_1"} {
+		e.Variables = append(e.Variables, jobVariable{Name: name, Value: &value, Origin: plan.Exported, setting: true})
+	}
+	require.Equal(t, "# A;touch x^Jrm y is no name for a shell\n# BASH_FUNC_f%% is no name for a shell\n# 1A is no name for a shell\n# É is no name for a shell\n"+
+		"export GOOD_1='$(x)\n`y`'\n", e.shell())
+}
+
+// A pipe in place of a file of settings would have us wait for ever.
+func TestReadConfOfAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "nccl.conf")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	_, err := readConf(pipe)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // Hosts' and ranks' values are folded, and what some have not is a dash.

@@ -26,8 +26,23 @@ func (b *builder) agree() {
 		for i, value := range said {
 			said[i] = value + " on " + on[value]
 		}
-		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: -x %s=VALUE gives it to all", name, strings.Join(said, ", "), name)
+		out := "-x " + name + "=VALUE gives it to all"
+		if b.programsDiffer(name) {
+			out = "give each program the same -x " + name + "=VALUE"
+		}
+		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name, strings.Join(said, ", "), out)
 	}
+}
+
+// programsDiffer reports whether a variable is exported to some ranks alone, which beats
+// what is exported to all.
+func (b *builder) programsDiffer(name string) bool {
+	return slices.ContainsFunc(b.in.Ranks, func(r Rank) bool {
+		return slices.ContainsFunc(r.Exports, func(e Export) bool {
+			prefix, isPattern := e.prefix()
+			return e.Name == name || isPattern && strings.HasPrefix(name, prefix)
+		})
+	})
 }
 
 // differing are the names of NCCL's variables that not all ranks have from the same
@@ -47,7 +62,7 @@ func (b *builder) differing() []string {
 	for _, list := range b.out.Ranks {
 		add(list)
 	}
-	if len(b.conf) > 1 {
+	if len(b.conf) > 1 && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs }) { // nobody reads the files without
 		for _, c := range b.conf {
 			for name := range c {
 				found[name] = found[name] || isNCCL(name)

@@ -129,11 +129,16 @@ var tunedRules = [...]rule{
 
 const fastEthernet = "one TCP connection does not fill 100 Gb/s: NCCL's guide has 4 threads of 4"
 
-// said reports whether ranks were given a variable with this value, by the user or by a
-// file of settings.
+// said reports whether ranks were given a variable with this value, by the user, by their
+// node or by a file of settings.
 func (b *builder) said(name, value string) bool {
 	if i, ok := b.index[name]; ok {
 		return b.out.Common[i].Value == value
+	}
+	for _, own := range b.onNode {
+		if i := own.find(name); i >= 0 && own[i].Value == value {
+			return true
+		}
 	}
 	return slices.ContainsFunc(b.conf, func(c map[string]confEntry) bool { return c[name].value == value && value != "" })
 }

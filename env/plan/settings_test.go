@@ -250,7 +250,44 @@ func TestRanksMustAgree(t *testing.T) {
 
 	in = example(t, "dgx-h100")
 	in.Ranks[3].Exports = []Export{{Name: "NCCL_PROTO", Value: "LL", HasValue: true}, {Name: "NCCL_DEBUG", Value: "INFO", HasValue: true}}
-	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on n1+n2, LL on n2: -x NCCL_PROTO=VALUE gives it to all"}, build(t, in).Notes)
+	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
+		"an -x for all would not beat a program's own")
+
+	in = example(t, "dgx-h100")
+	in.Nodes[1].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_ALGO=Ring\n"}}
+	for i := range in.Nodes {
+		in.Nodes[i].Host.GPUs = false
+	}
+	assert.Empty(t, build(t, in).Notes, "without GPUs nobody reads the file")
+}
+
+// TestLeftAlone: what some rank has is not left alone.
+func TestLeftAlone(t *testing.T) {
+	left := func(in Inputs) (names []string) {
+		for _, l := range build(t, in).Left {
+			names = append(names, l.Name)
+		}
+		return names
+	}
+	in := example(t, "dgx-h100")
+	assert.Subset(t, left(in), []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_GID_INDEX", "NCCL_CROSS_NIC"})
+	in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_PROTO=LL\nNCCL_IB_GID_INDEX=3\nNCCL_DEBUG=INFO\n"}}
+	in.Nodes[1].Joined, in.Nodes[1].Environ = true, []string{"NCCL_ALGO=Ring"}
+	in.Ranks[3].Exports = []Export{{Name: "NCCL_CROSS_NIC", Value: "0", HasValue: true}}
+	assert.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_GID_INDEX", "NCCL_NTHREADS", "NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL"}, left(in))
+	in.Exports = []Export{{Name: "NCCL_DEBUG", Value: "WARN", HasValue: true}}
+	assert.NotContains(t, left(in), "NCCL_DEBUG", "-x beats the file")
+}
+
+// TestShmHint: what a container is to be given is enough.
+func TestShmHint(t *testing.T) {
+	for ranks, want := range map[int]string{2: "--shm-size=1g", 32: "--shm-size=1g", 33: "--shm-size=2g", 128: "--shm-size=4g"} {
+		texts := hostWarnings(&Node{Host: nccl.Host{Container: "Docker", Shm: 1 << 20}}, ranks)
+		require.Len(t, texts, 1)
+		assert.Contains(t, texts[0], want+" ")
+		n := Node{Host: nccl.Host{Container: "Docker", Shm: int64(want[len(want)-2]-'0') << 30}}
+		assert.Empty(t, hostWarnings(&n, ranks))
+	}
 }
 
 // TestRDMAThatRanksCannotUse: silence would be many times slower.
@@ -261,6 +298,12 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 	notes := build(t, in).Notes
 	require.Len(t, notes, 1)
 	assert.Contains(t, notes[0], "n2: ranks cannot use InfiniBand (mlx5_0), as there is no /dev/infiniband/uverbs0, so that")
+	joined := in
+	joined.Nodes = slices.Clone(in.Nodes)
+	for i := range joined.Nodes {
+		joined.Nodes[i].Joined, joined.Nodes[i].Environ = true, []string{"NCCL_IB_DISABLE=1"}
+	}
+	assert.Empty(t, build(t, joined).Notes, "each node's user has said it")
 	in.Inherited = []string{"NCCL_IB_DISABLE=1"}
 	assert.Empty(t, build(t, in).Notes)
 }

@@ -95,7 +95,7 @@ func (b *builder) leftAlone() {
 		if r.value == nil || !r.tuned || !b.tunes(r) {
 			continue
 		}
-		if where := b.whereInConf(r.Name); where != "" {
+		if where := b.whereInConf(r.Name); where != "" && !b.has(r.Name) {
 			b.leave(r.Name, where)
 		}
 	}
@@ -103,10 +103,17 @@ func (b *builder) leftAlone() {
 		return
 	}
 	for _, l := range folklore {
-		if !b.has(l.Name) {
+		if !b.given(l.Name) {
 			b.leave(l.Name, l.Reason)
 		}
 	}
+}
+
+// given reports whether some rank has a variable, from whoever or whatever file.
+func (b *builder) given(name string) bool {
+	return b.has(name) || b.whereInConf(name) != "" ||
+		slices.ContainsFunc(b.onNode, func(n nodeVariables) bool { return n.find(name) >= 0 }) ||
+		slices.ContainsFunc(b.out.Ranks, func(own []Variable) bool { return nodeVariables(own).find(name) >= 0 })
 }
 
 func (b *builder) leave(name, reason string) { b.out.Left = append(b.out.Left, Left{name, reason}) }

@@ -67,7 +67,7 @@ func adapter(p placement.NIC) string {
 // hostWarnings are about limits.
 func hostWarnings(n *Node, ranks int) (texts []string) {
 	if n.Host.Shm >= 0 && n.Host.Container != "" && ranks > 1 && n.Host.Shm < shmPerRank*int64(ranks) {
-		texts = append(texts, fmt.Sprintf("/dev/shm has %d MiB, and NCCL may need %d for %d ranks: a container needs --shm-size=1g or --ipc=host", n.Host.Shm>>20, shmPerRank>>20*ranks, ranks))
+		texts = append(texts, fmt.Sprintf("/dev/shm has %d MiB, and NCCL may need %d for %d ranks: a container needs --shm-size=%dg or --ipc=host", n.Host.Shm>>20, shmPerRank>>20*ranks, ranks, max(1, (shmPerRank*ranks+1<<30-1)>>30)))
 	}
 	if n.Host.EndlessStack && n.ncclBefore(2, 28, 0) {
 		texts = append(texts, fmt.Sprintf("the stack is unlimited, with which NCCL %s may crash: ulimit -s 8192 before gorun", n.Host.Library))

@@ -62,12 +62,23 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.NCCL = ncclhost.Read(ncclhost.Wish{
 			Getenv:       func(name string) string { return lookup(environ, name) },
 			PythonPrefix: pythonPrefix(facts.Programs),
+			Dir:          func() string { return whereRanksBegin(h.Programs) },
 		})
 		if facts.NCCL.GPUs {
 			facts.RDMA = sysfs.RDMA()
 		}
 	}
 	return a.link.Send(&facts)
+}
+
+// whereRanksBegin is the directory of the first program's ranks, "" where it is not known.
+func whereRanksBegin(programs []wire.Program) string {
+	dir := ""
+	if len(programs) > 0 {
+		dir = programs[0].Dir
+	}
+	dir, _ = filepath.Abs(dir) // the working directory may be gone
+	return dir
 }
 
 // pythonPrefix is the environment of the Python that starts the first program that is

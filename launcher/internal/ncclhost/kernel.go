@@ -37,13 +37,24 @@ func (ofKernel) Shm() int64 {
 	return int64(s.Blocks) * s.Bsize
 }
 
+// Memlock is no limit for who has the capability to lock memory, as root has outside of
+// containers.
 func (ofKernel) Memlock() int64 {
 	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur > 1<<62 {
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur > 1<<62 || mayLock() {
 		return -1
 	}
 	return int64(l.Cur)
 }
+
+func mayLock() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData // the kernel writes both halves
+	return unix.Capget(&header, &sets[0]) == nil && locks(sets[0].Effective)
+}
+
+// locks reports whether CAP_IPC_LOCK is in the first half of a set.
+func locks(effective uint32) bool { return effective&(1<<unix.CAP_IPC_LOCK) != 0 }
 
 func (ofKernel) EndlessStack() bool {
 	var l unix.Rlimit

@@ -21,6 +21,9 @@ type Wish struct {
 	// PythonPrefix is the environment of the Python that starts them, "" for other
 	// programs.
 	PythonPrefix string
+	// Dir is where they begin; it is asked for only where a file is named from there. nil:
+	// not known.
+	Dir func() string
 }
 
 // Read reads this host.
@@ -53,7 +56,14 @@ func read(root fs.FS, k kernel, wish Wish) (h nccl.Host) {
 		kind = nccl.RCCL
 	}
 	for _, name := range nccl.ConfFiles(kind, wish.Getenv, wish.Getenv("HOME")) {
-		if text, err := readSome(root, strings.TrimPrefix(name, "/")); err == nil {
+		file := name
+		if !path.IsAbs(file) && wish.Dir != nil {
+			file = path.Join(wish.Dir(), file)
+		}
+		if !path.IsAbs(file) {
+			continue
+		}
+		if text, err := readSome(root, path.Clean(file)[1:]); err == nil {
 			h.Conf = append(h.Conf, nccl.ConfFile{Path: name, Text: text})
 		}
 	}

@@ -3,11 +3,14 @@ package ncclhost
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/env/nccl"
 )
@@ -72,6 +75,12 @@ func TestRead(t *testing.T) {
 			Wish{Getenv: environ("HOME=/home/u", "NCCL_CONF_FILE=/srv/my.conf")},
 			nccl.Host{Conf: []nccl.ConfFile{{Path: "/srv/my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
 		},
+		"and one that he names from where ranks begin": {
+			"srv/run/my.conf A=1\nmy.conf A=2",
+			quiet{},
+			Wish{Getenv: environ("NCCL_CONF_FILE=my.conf"), Dir: func() string { return "/srv/run" }},
+			nccl.Host{Conf: []nccl.ConfFile{{Path: "my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
+		},
 		"a container with one of NVIDIA's, and PyTorch": {
 			"dev/nvidiactl x\n.dockerenv x\nv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 x\nv/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\nsys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",
 			quiet{policy: forbidden, shm: 64 << 20, memlock: 64 << 10, stack: true},
@@ -118,8 +127,31 @@ func TestReadIsBounded(t *testing.T) {
 	assert.Empty(t, read(files, quiet{}, Wish{Getenv: environ()}).Conf)
 }
 
-// This host can be read, whatever it is.
+// This host can be read, whatever it is: what costs time only where there are GPUs.
 func TestReadHere(t *testing.T) {
 	h := Read(Wish{Getenv: environ()})
-	assert.Equal(t, h.GPUs, h.Shm != -1 || h.Memlock != -1 || h.GPUs)
+	if !h.GPUs {
+		h.Conf = nil
+		assert.Equal(t, nccl.Host{Shm: -1, Memlock: -1}, h)
+	}
+}
+
+// Who has the capability is not bound by the limit: root outside of containers, but not
+// with Docker's usual set.
+func TestLocks(t *testing.T) {
+	const all, docker = 0xffffffff, 0xa80425fb // as /proc/self/status has them
+	assert.True(t, locks(all))
+	assert.False(t, locks(docker))
+	assert.False(t, locks(0))
+}
+
+// The kernel's own words of what this process may are those that are read.
+func TestMayLock(t *testing.T) {
+	status, err := os.ReadFile("/proc/thread-self/status")
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(status), "CapEff:")
+	text, _, _ = strings.Cut(text, "\n")
+	set, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+	require.NoError(t, err)
+	assert.Equal(t, locks(uint32(set)), mayLock())
 }
