@@ -318,6 +318,23 @@ func TestListedRestart(t *testing.T) {
 	assert.Len(t, registry.Find([]string{l.place}), 1)
 }
 
+// Whoever follows what goes into files goes on to those of the next attempt.
+func TestListedRestartWithLogFiles(t *testing.T) {
+	in, feed, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	s := spec("again", 1)
+	s.Restarts = job.Restarts{Max: 1, Delay: time.Millisecond}
+	s.Output.LogDir = t.TempDir()
+	s.Output.Redirect = job.StreamMap{All: job.Streams(3)}
+	l := list(t, s, launcher.WithStdin(in))
+	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+	require.NoError(t, feed.Close())
+	more, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+	assert.Equal(t, []string{"0/1/attempt 0", "0/1/attempt 1"}, append(got, more...))
+}
+
 // Nobody who looks and does not read holds up what ranks print.
 func TestStalledFollower(t *testing.T) {
 	in, feed, err := os.Pipe()

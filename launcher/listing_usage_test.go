@@ -64,6 +64,24 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	assert.Empty(t, u.open)
 }
 
+// What a rank writes byte by byte takes no more memory than what it writes at once.
+func TestFollowerJoinsPieces(t *testing.T) {
+	f := &follower{wants: func(int) bool { return true }, wake: make(chan struct{}, 1)}
+	for range 3 {
+		f.take(0, 1, []byte("ab"))
+	}
+	f.take(0, 2, []byte("c"))
+	f.take(0, 1, []byte("d"))
+	pieces, overflow := f.next()
+	assert.False(t, overflow)
+	assert.Equal(t, []piece{{channel{0, 1}, []byte("ababab")}, {channel{0, 2}, []byte("c")}, {channel{0, 1}, []byte("d")}}, pieces)
+	f.take(0, 1, make([]byte, maxBehind))
+	f.take(0, 1, []byte("x"))
+	pieces, overflow = f.next()
+	assert.True(t, overflow)
+	assert.Empty(t, pieces)
+}
+
 func TestNoNCCL(t *testing.T) {
 	h, _ := growingHead(t)
 	h.nodes[0].name, h.nodes[1].name = "node1", "node2"
