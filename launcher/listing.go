@@ -48,7 +48,7 @@ func newListing(s *session) *listing {
 		return nil
 	}
 	l := &listing{session: s, began: time.Now(), stops: make(chan stopWish, stopsAhead)}
-	l.usage.turn = make(chan struct{}, 1)
+	l.usage.begin()
 	return l
 }
 
@@ -163,6 +163,8 @@ func (l *listing) answer(ctx context.Context, q registry.Question, send func(par
 		l.stop(ctx, q, send)
 	case registry.AskStacks:
 		_ = send(l.stacks(ctx, h, q))
+	case registry.AskNCCL:
+		_ = send(l.nccl(ctx, h))
 	case registry.AskLogs:
 		l.logs(ctx, h, q, send)
 	default:
@@ -197,9 +199,9 @@ func (h *head) stopped(w stopWish) {
 
 // stacks says what ranks do right now.
 func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) registry.Word {
-	used, silent := l.usage.ask(ctx, h, true)
+	answers, silent := l.usage.askNodes(ctx, h, lookStacks)
 	var ranks []job.HangRank
-	for _, u := range used {
+	for _, u := range h.usages(answers) {
 		if q.Rank == nil || *q.Rank == u.Rank {
 			ranks = append(ranks, u.hang)
 		}

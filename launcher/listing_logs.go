@@ -94,9 +94,13 @@ func (f *follower) take(rank, stream int, p []byte) {
 	if f.overflow || f.apart[at] || !f.wants(rank) {
 		return
 	}
-	if f.size += len(p); f.size > maxBehind {
+	last := len(f.pieces) - 1
+	switch f.size += len(p); {
+	case f.size > maxBehind:
 		f.overflow, f.pieces = true, nil
-	} else {
+	case last >= 0 && f.pieces[last].channel == at: // ranks may write byte by byte
+		f.pieces[last].bytes = append(f.pieces[last].bytes, p...)
+	default:
 		f.pieces = append(f.pieces, piece{at, bytes.Clone(p)})
 	}
 	select {
@@ -217,9 +221,9 @@ func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send f
 		defer l.taps.remove(f)
 	}
 	files := h.lastOf(channels, f, lines)
-	defer files.close()
+	defer func() { files.close() }()
 	lines.flush()
-	if q.Follow && lines.err == nil && !l.goOn(ctx, f, files, lines) {
+	if q.Follow && lines.err == nil && !l.goOn(ctx, h, f, &files, lines) {
 		_ = send(registry.Logs{Dropped: true})
 		return
 	}
@@ -227,11 +231,11 @@ func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send f
 	_ = send(registry.Logs{Over: true}) // who has gone hears nothing
 }
 
-// goOn sends what comes; false: the reader is too slow.
-func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *liner) bool {
+// goOn sends what comes; false: the reader is too slow. The files are those of the attempt that runs.
+func (l *listing) goOn(ctx context.Context, h *head, f *follower, files *logFiles, lines *liner) bool {
 	tick := time.NewTicker(fileLook)
 	defer tick.Stop()
-	if len(files) == 0 {
+	if len(*files) == 0 {
 		tick.Stop()
 	}
 	for over := false; !over && lines.err == nil; {
@@ -239,6 +243,11 @@ func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *
 		case <-f.wake:
 		case <-tick.C:
 			files.read(lines)
+			if now := l.head.Load(); now != h {
+				h = now
+				files.turnTo(h)
+				files.read(lines)
+			}
 		case <-ctx.Done():
 			files.read(lines)
 			over = true
@@ -330,7 +339,22 @@ type logFiles []*logFile
 
 type logFile struct {
 	channel
-	file *os.File
+	name string
+	file *os.File // nil: there is none yet
+}
+
+// turnTo has the files of another attempt take the place of those there are. One that keeps its name is read on.
+func (files logFiles) turnTo(h *head) {
+	for _, f := range files {
+		name, _ := h.logFile(f.channel)
+		if name == "" || name == f.name {
+			continue
+		}
+		if f.file != nil {
+			_ = f.file.Close()
+		}
+		f.name, f.file = name, nil
+	}
 }
 
 // openLogFile sends a file's last lines; nil where it cannot be read.
@@ -348,14 +372,17 @@ func openLogFile(at channel, name string, lines *liner) *logFile {
 	}
 	_, _ = f.Seek(from+int64(len(end)), io.SeekStart)
 	lines.last(at, end, from > 0)
-	return &logFile{at, f}
+	return &logFile{at, name, f}
 }
 
 // read sends what has come to the files.
 func (files logFiles) read(lines *liner) {
 	p := make([]byte, filePiece)
 	for _, f := range files {
-		for lines.err == nil {
+		if f.file == nil {
+			f.file, _ = os.Open(f.name) // its rank may not have begun yet
+		}
+		for f.file != nil && lines.err == nil {
 			n, err := f.file.Read(p)
 			lines.add(f.channel, p[:n])
 			lines.flush()
@@ -368,6 +395,8 @@ func (files logFiles) read(lines *liner) {
 
 func (files logFiles) close() {
 	for _, f := range files {
-		_ = f.file.Close()
+		if f.file != nil {
+			_ = f.file.Close()
+		}
 	}
 }

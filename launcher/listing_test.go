@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"gorun/env"
 	"gorun/launcher"
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/ras/rastest"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
@@ -210,6 +212,62 @@ func TestListedOnOtherHosts(t *testing.T) {
 	assert.Equal(t, 143, l.result().ExitCode)
 }
 
+// askNCCL asks a job whose ranks are said to have NCCL listen at an address.
+func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Option) registry.NCCL {
+	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: addr, HasValue: true})
+	l := list(t, s, options...)
+	n, err := registry.One[registry.NCCL](t.Context(), l.Found, registry.Question{Ask: registry.AskNCCL})
+	require.NoError(t, err)
+	assert.Equal(t, []any{l.ID, addr}, []any{n.ID, n.Addr})
+	return n
+}
+
+func TestNCCLIsAskedByLookers(t *testing.T) {
+	behind, err := os.ReadFile("internal/ras/testdata/behind.json")
+	require.NoError(t, err)
+	oneHost := func() launcher.Spec { return spec("talk", 4) }
+	for name, tc := range map[string]struct {
+		spec    func() launcher.Spec
+		answer  string
+		options []launcher.Option
+		want    []string
+	}{
+		"one is behind":        {oneHost, string(behind), nil, []string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}},
+		"from several hosts":   {func() launcher.Spec { return onHosts(spec("talk", 2), "node1", "node2") }, string(behind), []launcher.Option{agents(t, nil)}, []string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}},
+		"nobody has begun one": {oneHost, `{"nccl_version": "2.30.7\u001b[2J", "communicators": []}`, nil, []string{"NCCL 2.30.7^[[2J, no communicator"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := rastest.Server{JSON: tc.answer}
+			n := askNCCL(t, tc.spec(), server.Start(t), tc.options...)
+			assert.Empty(t, n.Error)
+			assert.Equal(t, tc.want, n.Lines)
+			assert.Empty(t, n.Silent)
+			assert.Contains(t, string(n.Status), `"version":"2.30.7`)
+			assert.Positive(t, server.Asked.Load())
+		})
+	}
+}
+
+func TestWhyNCCLSaysNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	n := askNCCL(t, spec("talk", 1), addr)
+	assert.Equal(t, "NCCL is asked at "+addr+": nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
+		"or the program sets NCCL_RAS_ADDR itself", n.Error)
+	assert.Empty(t, n.Lines)
+	assert.Empty(t, n.Status)
+
+	s := spec("talk", 1)
+	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
+	listed := list(t, s)
+	n, err = registry.One[registry.NCCL](t.Context(), listed.Found, registry.Question{Ask: registry.AskNCCL})
+	require.NoError(t, err)
+	assert.Equal(t, "no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks", n.Error)
+	assert.Empty(t, n.Addr)
+}
+
 // deaf is an agent that does not hear what is said for a while.
 type deaf struct {
 	*agentProcess
@@ -258,6 +316,23 @@ func TestListedRestart(t *testing.T) {
 	assert.Equal(t, []string{"0/1/attempt 0", "0/1/attempt 1"}, append(got, more...))
 	assert.Equal(t, "running", l.job(t, func(j registry.Job) bool { return j.Attempt == 1 }).State)
 	assert.Len(t, registry.Find([]string{l.place}), 1)
+}
+
+// Whoever follows what goes into files goes on to those of the next attempt.
+func TestListedRestartWithLogFiles(t *testing.T) {
+	in, feed, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	s := spec("again", 1)
+	s.Restarts = job.Restarts{Max: 1, Delay: time.Millisecond}
+	s.Output.LogDir = t.TempDir()
+	s.Output.Redirect = job.StreamMap{All: job.Streams(3)}
+	l := list(t, s, launcher.WithStdin(in))
+	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+	require.NoError(t, feed.Close())
+	more, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+	assert.Equal(t, []string{"0/1/attempt 0", "0/1/attempt 1"}, append(got, more...))
 }
 
 // Nobody who looks and does not read holds up what ranks print.

@@ -21,24 +21,53 @@ const (
 	usageAge   = 900 * time.Millisecond // an answer so young is given again
 	usageTime  = 2 * time.Second        // for a node to answer
 	stacksTime = 15 * time.Second       // the same where it looks into its ranks
+	ncclTime   = 10 * time.Second       // the same where it asks NCCL
 )
 
-// usage asks the nodes what their ranks use: only when somebody asks, one question at a
-// time, and not more than about once a second.
-type usage struct {
-	turn chan struct{} // has one place, taken by who asks
+// kind is what nodes are asked for.
+type kind int
 
-	// What follows is who asks's.
-	calls  int
+const (
+	lookUsage kind = iota
+	lookStacks
+	lookNCCL
+	kinds
+)
+
+// usage asks the nodes what their ranks use and do: only when somebody asks, one question of a kind at a
+// time, and for what they use not more than about once a second.
+type usage struct {
+	turns [kinds]chan struct{} // each has one place, taken by who asks: what takes long does not keep others waiting
+
+	// What follows is whose turn of lookUsage it is.
 	last   []rankUsage
 	silent []string
 	head   *head // whose nodes that were
 	at     time.Time
 
-	mu     sync.Mutex // guards open
-	open   chan usedBy
-	number int
+	mu    sync.Mutex // guards what follows
+	calls int
+	open  map[int]chan usedBy // questions, by their numbers
 }
+
+func (u *usage) begin() {
+	for i := range u.turns {
+		u.turns[i] = make(chan struct{}, 1)
+	}
+	u.open = map[int]chan usedBy{}
+}
+
+// take waits for a turn; false: nobody waits for the answer any more.
+func (u *usage) take(ctx context.Context, k kind) bool {
+	select {
+	case u.turns[k] <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (u *usage) leave(k kind) { <-u.turns[k] }
 
 // rankUsage is what a rank used at a moment of its host's clock.
 type rankUsage struct {
@@ -53,44 +82,47 @@ type usedBy struct {
 }
 
 // ask returns what ranks use, by rank, and the hosts that did not say so in time.
-func (u *usage) ask(ctx context.Context, h *head, stacks bool) (used []rankUsage, silent []string) {
-	select {
-	case u.turn <- struct{}{}:
-	case <-ctx.Done():
+func (u *usage) ask(ctx context.Context, h *head) (used []rankUsage, silent []string) {
+	if !u.take(ctx, lookUsage) {
 		return nil, nil
 	}
-	defer func() { <-u.turn }()
-	if !stacks && u.head == h && time.Since(u.at) < usageAge {
+	defer u.leave(lookUsage)
+	if u.head == h && time.Since(u.at) < usageAge {
 		return u.last, u.silent
 	}
-	used, silent = u.askNodes(ctx, h, stacks)
-	if !stacks {
-		u.last, u.silent, u.head, u.at = used, silent, h, time.Now()
-	}
-	return used, silent
+	answers, silent := u.put(ctx, h, lookUsage)
+	u.last, u.silent, u.head, u.at = h.usages(answers), silent, h, time.Now()
+	return u.last, u.silent
 }
 
-func (u *usage) askNodes(ctx context.Context, h *head, stacks bool) (used []rankUsage, silent []string) {
-	u.calls++
+// askNodes returns what the nodes answer, in their order, and the hosts that did not in time.
+func (u *usage) askNodes(ctx context.Context, h *head, k kind) (answers []usedBy, silent []string) {
+	if !u.take(ctx, k) {
+		return nil, nil
+	}
+	defer u.leave(k)
+	return u.put(ctx, h, k)
+}
+
+// put asks the nodes. The turn is the caller's.
+func (u *usage) put(ctx context.Context, h *head, k kind) (list []usedBy, silent []string) {
 	answers := make(chan usedBy, len(h.nodes))
-	u.listen(answers, u.calls)
-	defer u.listen(nil, 0)
-	_ = h.sendAll(&wire.Usage{Call: u.calls, Stacks: stacks}) // who is lost does not answer
-	limit := usageTime
-	if stacks {
-		limit = stacksTime
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	call := u.listen(answers)
+	defer u.forget(call)
 	missing := map[*node]bool{}
-	for _, n := range h.nodes {
+	for i, n := range h.nodes {
 		missing[n] = true
+		_ = n.link.Send(&wire.Usage{Call: call, Stacks: k == lookStacks, RAS: k == lookNCCL, All: i == 0}) // who is lost does not answer
 	}
+	timer := time.NewTimer([kinds]time.Duration{usageTime, stacksTime, ncclTime}[k])
+	defer timer.Stop()
 	for waiting := true; waiting && len(missing) > 0; {
 		select {
 		case a := <-answers:
-			delete(missing, a.node)
-			used = append(used, h.usages(a)...)
+			if missing[a.node] {
+				delete(missing, a.node)
+				list = append(list, a)
+			}
 		case <-timer.C:
 			waiting = false
 		case <-h.over:
@@ -103,37 +135,45 @@ func (u *usage) askNodes(ctx context.Context, h *head, stacks bool) (used []rank
 		silent = append(silent, n.name)
 	}
 	slices.Sort(silent)
-	slices.SortFunc(used, func(a, b rankUsage) int { return cmp.Compare(a.Rank, b.Rank) })
-	return used, silent
+	slices.SortFunc(list, func(a, b usedBy) int { return cmp.Compare(a.node.number, b.node.number) })
+	return list, silent
 }
 
-func (u *usage) listen(answers chan usedBy, number int) {
+func (u *usage) listen(answers chan usedBy) (call int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.open, u.number = answers, number
+	u.calls++
+	u.open[u.calls] = answers
+	return u.calls
 }
 
-// hear takes an answer, if it is one to the question that is open.
+func (u *usage) forget(call int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.open, call)
+}
+
+// hear takes an answer, if it is one to a question that is open.
 func (u *usage) hear(n *node, m wire.Used) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.open == nil || m.Call != u.number {
-		return
-	}
 	select {
-	case u.open <- usedBy{n, m}:
+	case u.open[m.Call] <- usedBy{n, m}: // nil where nobody asks
 	default: // it has answered already
 	}
 }
 
-// usages are an answer's, without ranks that are none of the node's.
-func (h *head) usages(a usedBy) (list []rankUsage) {
-	for _, u := range a.Ranks {
-		doing := h.hangRanks(a.node, wire.Hung{Ranks: []wire.HungRank{u.HungRank}})
-		if len(doing) == 1 {
-			list = append(list, rankUsage{RankUsage: u, at: a.At, hang: doing[0]})
+// usages are those of answers, by rank, without ranks that are none of the node's.
+func (h *head) usages(answers []usedBy) (list []rankUsage) {
+	for _, a := range answers {
+		for _, u := range a.Ranks {
+			doing := h.hangRanks(a.node, wire.Hung{Ranks: []wire.HungRank{u.HungRank}})
+			if len(doing) == 1 {
+				list = append(list, rankUsage{RankUsage: u, at: a.At, hang: doing[0]})
+			}
 		}
 	}
+	slices.SortFunc(list, func(a, b rankUsage) int { return cmp.Compare(a.Rank, b.Rank) })
 	return list
 }
 
@@ -177,7 +217,7 @@ func (l *listing) program() (name string, args []string) {
 // describeRanks is the job with its ranks and what they use.
 func (l *listing) describeRanks(ctx context.Context, h *head) registry.Job {
 	used := map[int]rankUsage{}
-	list, silent := l.usage.ask(ctx, h, false)
+	list, silent := l.usage.ask(ctx, h)
 	for _, u := range list {
 		used[u.Rank] = u
 	}

@@ -244,6 +244,15 @@ type wireRAS struct {
 
 // rasFindings say what is remarkable in what NCCL answered on the nodes.
 func (h *head) rasFindings(answers []wireRAS) []string {
+	all, known := h.rasStatus(answers)
+	if !known {
+		return nil
+	}
+	return printables(all.Findings(h.rasView()))
+}
+
+// rasStatus joins what NCCL answered on the nodes; known is false where it did on none.
+func (h *head) rasStatus(answers []wireRAS) (all ras.Status, known bool) {
 	var list []ras.Status
 	for _, a := range answers {
 		var s ras.Status
@@ -253,10 +262,15 @@ func (h *head) rasFindings(answers []wireRAS) []string {
 		list = append(list, s)
 	}
 	if len(list) == 0 {
-		return nil
+		return all, false
 	}
-	all := ras.Merge(list)
+	all = ras.Merge(list)
 	all.Place(h.rankOf)
+	return all, true
+}
+
+// rasView names ranks as the job does.
+func (h *head) rasView() ras.View {
 	p := h.plan.Load()
 	view := ras.View{World: len(p.Ranks)}
 	if len(h.nodes) > 1 {
@@ -267,7 +281,7 @@ func (h *head) rasFindings(answers []wireRAS) []string {
 			return p.Nodes[p.Ranks[rank].Node].Name
 		}
 	}
-	return printables(all.Findings(view))
+	return view
 }
 
 // rankOf tells the rank of a process by its node's address and its number, -1 if it is none that is known.

@@ -90,7 +90,11 @@ func (r *jobsRequest) named(name string) (registry.Found, error) {
 	case len(those) == 0:
 		return registry.Found{}, noJobError(fmt.Sprintf("no job %s: there is %s; gorun ps lists them", name, r.ids(r.found)))
 	case name == "":
-		return registry.Found{}, noJobError(fmt.Sprintf("there are several jobs: gorun %s JOB, with JOB one of %s", r.Command, r.ids(r.found)))
+		command := r.Command
+		if r.NCCL {
+			command += " --nccl"
+		}
+		return registry.Found{}, noJobError(fmt.Sprintf("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found)))
 	}
 	return registry.Found{}, noJobError(fmt.Sprintf("several jobs begin with %s: %s", name, r.ids(those)))
 }
@@ -149,15 +153,36 @@ func askAll(list []registry.Found, question string) (jobs []jobAnswer) {
 func askJob(f registry.Found, question string) (a jobAnswer) {
 	ctx, cancel := context.WithTimeout(context.Background(), jobPatience)
 	defer cancel()
-	a.Job, a.err = registry.One[registry.Job](ctx, f, registry.Question{Ask: question})
+	pid := 0
+	a.Job, pid, a.err = registry.OneOf[registry.Job](ctx, f, registry.Question{Ask: question})
 	if errors.Is(a.err, os.ErrDeadlineExceeded) || errors.Is(a.err, context.DeadlineExceeded) {
-		a.err = fmt.Errorf("job %s does not answer: is its gorun stopped?", f.ID)
+		a.err = silentJob(f, pid)
 	}
 	return a
 }
 
+// silentJob is the error of a job that says nothing; pid is its gorun, 0: not known.
+func silentJob(f registry.Found, pid int) error {
+	if pid == 0 {
+		return fmt.Errorf("job %s does not answer: is its gorun stopped?", f.ID)
+	}
+	return fmt.Errorf("job %s does not answer: is its gorun stopped? kill -CONT %d has it go on", f.ID, pid)
+}
+
+// awake is the job of the command line, which answers: others would be waited for without an end.
+func (r *jobsRequest) awake() (registry.Found, error) {
+	f, err := r.one()
+	if err == nil {
+		err = askJob(f, registry.AskJob).err
+	}
+	return f, err
+}
+
 // ps lists the jobs, or the ranks of one.
 func (r *jobsRequest) ps() error {
+	if r.NCCL {
+		return r.nccl()
+	}
 	list := r.found
 	if len(r.Names) > 0 {
 		f, err := r.one()
@@ -172,15 +197,15 @@ func (r *jobsRequest) ps() error {
 	}
 	jobs := askAll(list, question)
 	switch {
-	case r.json:
-		return r.psJSON(jobs)
 	case len(jobs) == 0 && len(r.Names) > 0:
 		return registry.ErrGone
+	case len(r.Names) > 0 && jobs[0].err != nil:
+		return jobs[0].err
+	case r.json:
+		return r.psJSON(jobs)
 	case len(jobs) == 0:
 		say(r.stderr, nothingRuns)
 		return nil
-	case len(r.Names) > 0 && jobs[0].err != nil:
-		return jobs[0].err
 	case len(r.Names) > 0:
 		v := newJobView(textStyle(r.stdout))
 		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""}, v.ranks(jobs[0].Job, nil, askGPUs(jobs[0].Job))...))
@@ -198,6 +223,10 @@ func (r *jobsRequest) psJSON(jobs []jobAnswer) error {
 		}
 		said = append(said, a.Job)
 	}
+	return r.printJSON(said)
+}
+
+func (r *jobsRequest) printJSON(said any) error {
 	text, err := json.MarshalIndent(said, "", "  ")
 	if err == nil {
 		_, err = fmt.Fprintf(r.stdout, "%s\n", text)
@@ -212,7 +241,7 @@ func (r *jobsRequest) print(lines []string) error {
 
 // stacks prints what ranks do right now.
 func (r *jobsRequest) stacks() error {
-	f, err := r.one()
+	f, err := r.awake()
 	if err != nil {
 		return err
 	}
@@ -264,7 +293,11 @@ func (r *jobsRequest) stop() error {
 }
 
 func (r *jobsRequest) stopOne(f registry.Found) error {
-	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskStop, Signal: r.Signal, Grace: r.Grace})
+	err := askJob(f, registry.AskJob).err // one that is stopped would be waited for without an end
+	var a *registry.Answers
+	if err == nil {
+		a, err = f.Ask(context.Background(), registry.Question{Ask: registry.AskStop, Signal: r.Signal, Grace: r.Grace})
+	}
 	if errors.Is(err, registry.ErrGone) {
 		return nil
 	}

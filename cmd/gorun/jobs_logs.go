@@ -13,7 +13,7 @@ import (
 
 // logs prints what ranks printed last, and goes on where that is wished.
 func (r *jobsRequest) logs() error {
-	f, err := r.one()
+	f, err := r.awake()
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/registry"
@@ -41,6 +48,78 @@ func TestNamesOfJobs(t *testing.T) {
 	_, err = found().named("7")
 	assert.EqualError(t, err, nothingRuns)
 	assert.Equal(t, "7f3a0", found("7f3a00000001", "7f3a10000001").short("7f3a00000001"))
+}
+
+// answering is the only job of a place, in this process, that answers so.
+func answering(t *testing.T, answer registry.Answer) (r *jobsRequest, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	place := t.TempDir()
+	e, err := registry.Register([]string{place}, "7f3a00000001", func(string) {}, answer)
+	require.NoError(t, err)
+	t.Cleanup(e.Close)
+	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
+	return &jobsRequest{found: registry.Find([]string{place}), stdout: stdout, stderr: stderr}, stdout, stderr
+}
+
+// Nobody waits without an end for a job whose gorun is stopped, and its way out is named.
+func TestSilentJob(t *testing.T) {
+	t.Parallel()
+	r, _, _ := answering(t, func(ctx context.Context, _ registry.Question, _ func(any) error) { <-ctx.Done() })
+	r.All, r.Names = true, []string{"7f3a"}
+	var busy sync.WaitGroup
+	for name, act := range map[string]func() error{"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.nccl} {
+		busy.Go(func() {
+			assert.EqualError(t, act(), fmt.Sprintf("job 7f3a00000001 does not answer: is its gorun stopped? kill -CONT %d has it go on", os.Getpid()), name)
+		})
+	}
+	busy.Wait()
+	assert.EqualError(t, silentJob(r.found[0], 0), "job 7f3a00000001 does not answer: is its gorun stopped?")
+}
+
+// A job that ends while it is asked is none, for programs as for people.
+func TestJobEndsMeanwhile(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		r, stdout, _ := answering(t, func(context.Context, registry.Question, func(any) error) {})
+		r.Names, r.json = []string{"7f"}, json
+		assert.ErrorIs(t, r.ps(), registry.ErrGone)
+		assert.Empty(t, stdout.String())
+	}
+}
+
+func TestWhatNCCLSays(t *testing.T) {
+	said := registry.NCCL{ID: "7f3a00000001", Lines: []string{"NCCL 2.30.7, 1 communicator", "rank 3 is\x1b[2J behind"}, Silent: []string{"n\a2"}, Status: json.RawMessage(`{"version":"2.30.7"}`)}
+	answer := func(_ context.Context, q registry.Question, send func(any) error) {
+		if q.Ask == registry.AskNCCL {
+			_ = send(said)
+			return
+		}
+		_ = send(registry.Job{})
+	}
+	r, stdout, _ := answering(t, answer)
+	r.NCCL = true
+	require.NoError(t, r.ps())
+	assert.Equal(t, "NCCL 2.30.7, 1 communicator\n  rank 3 is^[[2J behind\n  host n^G2 does not say what NCCL answers there\n", stdout.String())
+	stdout.Reset()
+	r.json = true
+	require.NoError(t, r.ps())
+	assert.JSONEq(t, `{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"], "silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`, stdout.String())
+
+	said = registry.NCCL{ID: "7f3a00000001", Error: "nobody\n"}
+	stdout.Reset()
+	r.json = false
+	var none noJobError
+	require.ErrorAs(t, r.ps(), &none)
+	assert.Equal(t, "nobody^J", none.Error())
+	assert.Empty(t, stdout.String())
+	r.json = true
+	require.ErrorAs(t, r.ps(), &none)
+	assert.JSONEq(t, `{"job": "7f3a00000001", "error": "nobody\n"}`, stdout.String(), "programs get the reason, too")
+}
+
+func TestNCCLOfOneOfSeveralJobs(t *testing.T) {
+	r := found("7f3a00000001", "9a0000000001")
+	r.Command, r.NCCL = "ps", true
+	assert.EqualError(t, r.nccl(), "there are several jobs: gorun ps --nccl JOB, with JOB one of 7f3a, 9a00")
 }
 
 var moment = time.Unix(1_000_000, 0)

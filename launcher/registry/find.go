@@ -155,13 +155,19 @@ func (a *Answers) Close() error {
 
 // One asks for an answer of one part.
 func One[T any](ctx context.Context, f Found, question Question) (answer T, err error) {
+	answer, _, err = OneOf[T](ctx, f, question)
+	return answer, err
+}
+
+// OneOf does that, and returns the process that answers, or does not; 0: not known.
+func OneOf[T any](ctx context.Context, f Found, question Question) (answer T, pid int, err error) {
 	a, err := f.Ask(ctx, question)
 	if err != nil {
-		return answer, err
+		return answer, 0, err
 	}
 	defer a.Close()
 	if err := a.Next(&answer); err != nil {
-		return answer, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
+		return answer, a.PID, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
 	}
-	return answer, nil
+	return answer, a.PID, nil
 }

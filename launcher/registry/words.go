@@ -16,6 +16,7 @@ const (
 	AskStop   = "stop"   // by one Word, and the end of the connection when the job has ended
 	AskStacks = "stacks" // by one Word
 	AskLogs   = "logs"   // by any number of Logs
+	AskNCCL   = "nccl"   // by one NCCL
 )
 
 // Question is what a job is asked, as a line of JSON.
@@ -79,6 +80,21 @@ type Word struct {
 	Error string   `json:"error,omitempty"` // why there is none
 	// Whole says that the process which answers exists for the job alone and ends with it.
 	Whole bool `json:"whole,omitempty"`
+}
+
+// NCCL is what NCCL itself says of a job, by the port that it has for that (RAS). Texts may hold control bytes.
+type NCCL struct {
+	ID string `json:"job"`
+	// Addr is where the ranks' NCCL listens, on each host; "": nowhere.
+	Addr string `json:"addr,omitempty"`
+	// Lines say it for people: the version, and what is remarkable.
+	Lines []string `json:"lines,omitempty"`
+	// Error is why there is nothing.
+	Error string `json:"error,omitempty"`
+	// Silent are hosts whose agent said nothing in time.
+	Silent []string `json:"silent_hosts,omitempty"`
+	// Status is all that was said: the version, and of each communicator its ranks and what they have begun.
+	Status json.RawMessage `json:"status,omitempty"`
 }
 
 // Logs are lines that ranks printed.

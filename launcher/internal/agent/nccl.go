@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -49,21 +50,31 @@ func (j *running) rasAddr() (addr string, own bool) {
 	return ras.DefaultAddr, false
 }
 
-// askRAS asks NCCL what it knows of the job, of all ranks or of those on this node, and returns it as JSON; none where nobody
-// answers. It takes rasTime at most.
-func (j *running) askRAS(all bool) []byte {
+// Why NCCL says nothing.
+var (
+	errRASOff   = errors.New("no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks")
+	errRASNone  = errors.New("nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), or the program sets NCCL_RAS_ADDR itself")
+	errRASOther = errors.New("the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")
+)
+
+// askRAS asks NCCL what it knows of the job, of all ranks or of those on this node, and returns it as JSON, or why
+// nobody answers. It takes rasTime at most.
+func (j *running) askRAS(all bool) (text []byte, err error) {
 	addr, own := j.rasAddr()
 	if addr == "" {
-		return nil
+		return nil, errRASOff
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rasTime)
 	defer cancel()
 	status, err := ras.Ask(ctx, addr)
+	if errors.Is(err, unix.ECONNREFUSED) {
+		return nil, errRASNone
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	if found := status.Place(j.worldRank()); !found && !own {
-		return nil
+		return nil, errRASOther
 	}
 	time.Sleep(rasGap)
 	if later, err := ras.Ask(ctx, addr); err == nil {
@@ -74,11 +85,19 @@ func (j *running) askRAS(all bool) []byte {
 	if !all {
 		status.Placed()
 	}
-	text, err := json.Marshal(status)
-	if err != nil {
-		return nil
+	return json.Marshal(status)
+}
+
+// tellRAS answers somebody who looks at the job.
+func (j *running) tellRAS(wish wire.Usage) {
+	m := wire.Used{Call: wish.Call}
+	m.RASAddr, _ = j.rasAddr()
+	var err error
+	if m.RAS, err = j.askRAS(wish.All); err != nil {
+		m.RASError = err.Error()
 	}
-	return text
+	m.At = time.Now()
+	_ = j.agent.link.Send(&m) // the head may be gone
 }
 
 // worldRank tells the rank of a process of this node, -1 of any other.

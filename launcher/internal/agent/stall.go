@@ -31,7 +31,8 @@ func (j *running) watchStore() {
 	}}
 	w.report = func(from, to cpuSample) {
 		m := wire.Stalled{Waited: limit, At: time.Now(), Waiting: j.storeWaits(server)}
-		m.Absent, m.RAS = j.absentees(m.Waiting, from, to), j.askRAS(true)
+		m.Absent = j.absentees(m.Waiting, from, to)
+		m.RAS, _ = j.askRAS(true)                                 // most programs have no NCCL
 		j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
 	}
 	w.watch()

@@ -13,6 +13,10 @@ import (
 // more often than he can read.
 func (j *running) usage(wish wire.Usage) {
 	<-j.spawned
+	if wish.RAS {
+		j.tellRAS(wish)
+		return
+	}
 	if !wish.Stacks {
 		j.tellUsage(wish, nil)
 		return

@@ -19,6 +19,7 @@ type JobsWish struct {
 	Names   []string // of the jobs, or what their names begin with
 	All     bool     // all jobs
 	Follow  bool
+	NCCL    bool // what NCCL says of a job
 	Rank    *int // nil: all
 	// Signal is the one that ends a job, 0: SIGTERM; Grace what its ranks get, nil: the job's
 	// own.
@@ -44,12 +45,13 @@ const aboutJobs = "A job is known here by its id, or by what no other's begins w
 func jobDialect(name string) *Dialect {
 	d := &Dialect{Name: Gorun.Name + " " + name, jobs: name, operands: "[JOB]", last: aboutJobs}
 	var options []string
-	done := "it was shown"
+	done, none := "it was shown", "there is no such job, or it has ended meanwhile"
 	switch name {
 	case "ps":
 		d.About = "gorun ps lists the jobs of this user that were started on this host; of one job it lists the ranks."
-		d.examples = []example{{"gorun ps", "the jobs"}, {"gorun ps 7f3a", "the ranks of one"}, {"gorun ps --json", "everything, for programs"}}
-		options = []string{"json"}
+		d.examples = []example{{"gorun ps", "the jobs"}, {"gorun ps 7f3a", "the ranks of one"}, {"gorun ps --nccl 7f3a", "what NCCL says of it"}, {"gorun ps --json", "everything, for programs"}}
+		options = []string{"nccl", "json"}
+		none = "there is no such job, it has ended meanwhile, or its NCCL says nothing"
 	case "top":
 		d.About = "gorun top shows what each rank of a job uses, second by second; q leaves. Where standard output is no terminal it prints that once."
 		d.examples = []example{{"gorun top", "the only job there is"}, {"gorun top 7f3a", "one of several"}}
@@ -71,7 +73,7 @@ func jobDialect(name string) *Dialect {
 		options = []string{"follow", "rank"}
 	}
 	d.examples = append(d.examples, example{"gorun ./" + name + ", gorun -- " + name, "start a program of that name"})
-	d.codes = []example{{"0", done}, {"1", "there is no such job, or it has ended meanwhile"}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"}}
+	d.codes = []example{{"0", done}, {"1", none}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"}}
 	d.tables = append(rows(jobsTable, options...), rows(ownTable, "version", "help")...)
 	return d
 }
@@ -82,6 +84,11 @@ var jobsTable = []Option{
 		Names: []string{"json"}, Group: GroupShown, from: varNone,
 		Help: "print everything as JSON, the ranks of all jobs, too",
 		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
+	},
+	{
+		Names: []string{"nccl"}, Group: GroupShown, from: varNone,
+		Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or report an error",
+		set:  func(p *parser, a arg) error { p.inv.Jobs.NCCL = a.on; return nil },
 	},
 	{
 		Names: []string{"follow", "f"}, Group: GroupShown, from: varNone,

@@ -17,6 +17,8 @@ func TestJobCommands(t *testing.T) {
 		"gorun ps":                             {Command: "ps"},
 		"gorun ps 7f3a":                        {Command: "ps", Names: []string{"7f3a"}},
 		"gorun top --":                         {Command: "top"},
+		"gorun ps --nccl":                      {Command: "ps", NCCL: true},
+		"gorun ps 7f3a --nccl":                 {Command: "ps", Names: []string{"7f3a"}, NCCL: true},
 		"gorun logs 7f3a -f --rank 3":          {Command: "logs", Names: []string{"7f3a"}, Follow: true, Rank: new(3)},
 		"gorun logs --follow --rank=0 -- -7":   {Command: "logs", Names: []string{"-7"}, Follow: true, Rank: new(0)},
 		"gorun stacks --rank 1 7f3a":           {Command: "stacks", Names: []string{"7f3a"}, Rank: new(1)},

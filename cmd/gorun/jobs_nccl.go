@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/registry"
+)
+
+// ncclPatience is how long a job may take to say what NCCL says: its hosts have 10 seconds.
+const ncclPatience = 15 * time.Second
+
+// nccl prints what NCCL itself says of a job.
+func (r *jobsRequest) nccl() error {
+	f, err := r.awake()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), ncclPatience)
+	defer cancel()
+	n, err := registry.One[registry.NCCL](ctx, f, registry.Question{Ask: registry.AskNCCL})
+	switch {
+	case err != nil:
+		return err
+	case r.json:
+		err = r.printJSON(n)
+	case n.Error == "":
+		err = r.print(ncclText(n))
+	}
+	if err == nil && n.Error != "" {
+		return noJobError(printable.Text(n.Error))
+	}
+	return err
+}
+
+// ncclText are the lines for people.
+func ncclText(n registry.NCCL) (lines []string) {
+	for i, line := range n.Lines {
+		if i > 0 {
+			line = "  " + line
+		}
+		lines = append(lines, printable.Text(line))
+	}
+	for _, host := range n.Silent {
+		lines = append(lines, "  host "+printable.Text(host)+" does not say what NCCL answers there")
+	}
+	return lines
+}

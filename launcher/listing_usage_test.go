@@ -1,0 +1,112 @@
+package launcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// asked are the questions that nodes were asked last.
+func asked(t *testing.T, far []*wire.Link) (list []wire.Usage) {
+	t.Helper()
+	for _, link := range far {
+		f, err := link.Read()
+		require.NoError(t, err)
+		var q wire.Usage
+		require.NoError(t, f.Decode(&q))
+		list = append(list, q)
+	}
+	return list
+}
+
+// What takes long does not keep those waiting who only look, and no answer is taken for one to another question.
+func TestLookersDoNotWaitForEachOther(t *testing.T) {
+	h, far := growingHead(t)
+	var u usage
+	u.begin()
+	slow := make(chan []usedBy)
+	go func() {
+		answers, _ := u.askNodes(t.Context(), h, lookStacks)
+		slow <- answers
+	}()
+	stacks := asked(t, far)
+	assert.True(t, stacks[0].Stacks && stacks[1].Stacks)
+	quick := make(chan []rankUsage)
+	go func() {
+		used, silent := u.ask(t.Context(), h)
+		assert.Empty(t, silent)
+		quick <- used
+	}()
+	looks := asked(t, far)
+	assert.NotEqual(t, stacks[0].Call, looks[0].Call)
+	for i, n := range h.nodes {
+		m := wire.Used{Call: looks[i].Call, At: time.Now(), Ranks: []wire.RankUsage{{HungRank: wire.HungRank{Rank: i}, Memory: int64(i)}}}
+		u.hear(n, wire.Used{Call: 99, Ranks: m.Ranks})
+		u.hear(n, m)
+	}
+	used := <-quick
+	require.Len(t, used, 2)
+	assert.Equal(t, []int64{0, 1}, []int64{used[0].Memory, used[1].Memory})
+	again, _ := u.ask(t.Context(), h)
+	assert.Equal(t, used, again, "nobody is asked again so soon")
+	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call})
+	require.Eventually(t, func() bool { u.mu.Lock(); defer u.mu.Unlock(); return len(u.open[stacks[1].Call]) == 0 }, time.Minute, time.Millisecond)
+	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call}) // once is enough
+	u.hear(h.nodes[0], wire.Used{Call: stacks[0].Call})
+	answers := <-slow
+	require.Len(t, answers, 2)
+	assert.Same(t, h.nodes[0], answers[0].node, "in their order, not as they came")
+	assert.Empty(t, u.open)
+}
+
+// What a rank writes byte by byte takes no more memory than what it writes at once.
+func TestFollowerJoinsPieces(t *testing.T) {
+	f := &follower{wants: func(int) bool { return true }, wake: make(chan struct{}, 1)}
+	for range 3 {
+		f.take(0, 1, []byte("ab"))
+	}
+	f.take(0, 2, []byte("c"))
+	f.take(0, 1, []byte("d"))
+	pieces, overflow := f.next()
+	assert.False(t, overflow)
+	assert.Equal(t, []piece{{channel{0, 1}, []byte("ababab")}, {channel{0, 2}, []byte("c")}, {channel{0, 1}, []byte("d")}}, pieces)
+	f.take(0, 1, make([]byte, maxBehind))
+	f.take(0, 1, []byte("x"))
+	pieces, overflow = f.next()
+	assert.True(t, overflow)
+	assert.Empty(t, pieces)
+}
+
+func TestNoNCCL(t *testing.T) {
+	h, _ := growingHead(t)
+	h.nodes[0].name, h.nodes[1].name = "node1", "node2"
+	by := func(node int, addr, why string) usedBy {
+		return usedBy{h.nodes[node], wire.Used{RASAddr: addr, RASError: why}}
+	}
+	for _, tc := range []struct {
+		answers []usedBy
+		want    string
+	}{
+		{nil, "no host of the job says what NCCL answers there"},
+		{[]usedBy{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at localhost:7: a^["},
+		{[]usedBy{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
+	} {
+		assert.Equal(t, tc.want, noNCCL(tc.answers))
+	}
+}
+
+// What somebody else's NCCL says is understood as that of any job.
+func TestNCCLLinesWithoutFindings(t *testing.T) {
+	h, _ := growingHead(t)
+	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
+	status, known := h.rasStatus([]wireRAS{{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)}, {h.nodes[1], []byte("nonsense")}})
+	require.True(t, known)
+	assert.Equal(t, []string{"NCCL 2.26.2, 1 communicator", "nothing remarkable"}, ncclLines(&status, h.rasView()))
+	_, known = h.rasStatus([]wireRAS{{h.nodes[0], nil}})
+	assert.False(t, known)
+}
