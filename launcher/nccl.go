@@ -123,8 +123,17 @@ func (v *ncclVoice) warn(key, text string) {
 	}
 }
 
+func (v *ncclVoice) hasSaid(key string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.said[key]
+}
+
 // compareVersions remarks on ranks with different versions, which cannot talk to each other.
 func (v *ncclVoice) compareVersions() {
+	if !v.log.Mixed() || v.hasSaid("versions") {
+		return
+	}
 	versions := v.log.Versions()
 	if len(versions) < 2 {
 		return
