@@ -59,7 +59,7 @@ const (
 	versionAlone = 2 * time.Second        // when a version came: RCCL begins with it in any case
 )
 
-// tellLater says what is known after a while, unless that began before.
+// tellLater says what is known after a while, unless that is under way.
 func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
 	v.mu.Lock()
 	before := *began
@@ -73,7 +73,11 @@ func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
 	v.head.arm(after, func() {
 		if ready, alone := v.log.Ready(); ready || alone {
 			v.tellSummaries()
+			return
 		}
+		v.mu.Lock() // a larger communicator is being made: what it is said of comes again
+		*began = false
+		v.mu.Unlock()
 	})
 }
 

@@ -1,9 +1,13 @@
 package launcher
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/env/plan"
 	"gorun/launcher/job"
@@ -82,4 +86,28 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 			assert.Equal(t, []string{"NCCL uses eth7 on node1, not eth0 by which the other hosts reach it: the program or an nccl.conf sets NCCL_SOCKET_IFNAME"}, said)
 		})
 	}
+}
+
+// Where a small communicator is connected before a large one is made, the large one is waited for, and told of.
+func TestALargerCommunicatorComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := growingHead(t)
+		var details []string
+		h.settings.notice = func(n Notice) string { details = append(details, n.Text); return "" }
+		h.nccl.listen(h)
+		say := func(rank int, text string) {
+			h.nccl.heard(h.nodes[rank], rank, 1, []byte("n:7:8 [0] NCCL INFO "+text+"\n"))
+		}
+		up := func(rank, size int) {
+			say(rank, fmt.Sprintf("ncclCommInitRank comm 0x55 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init COMPLETE", size))
+		}
+		say(0, "NCCL version 2.30.7+cuda13.3")
+		up(0, 1)
+		up(1, 2)
+		time.Sleep(time.Second)
+		require.Empty(t, details)
+		say(1, "Connected all rings")
+		time.Sleep(time.Second)
+		require.Len(t, details, 1)
+	})
 }
