@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -60,8 +61,8 @@ func (h *head) inspect() {
 	for i, n := range h.nodes {
 		_ = n.link.Send(&wire.Inspect{Quiet: h.hangTimeout, Stop: h.onHang == job.HangStop, RAS: i == 0}) // or it is lost, which others notice
 	}
-	limit := time.NewTimer(inspectTime)
-	defer limit.Stop()
+	limit, stop := context.WithTimeout(context.Background(), inspectTime) // it stays over, for all nodes that say nothing
+	defer stop()
 	hang := &job.Hang{Quiet: h.hangTimeout, At: time.Now()}
 	var answers []wireRAS
 	for range h.nodes {
@@ -71,7 +72,7 @@ func (h *head) inspect() {
 			answers = append(answers, wireRAS{i.node, i.hung.RAS})
 		case <-h.over:
 			return
-		case <-limit.C:
+		case <-limit.Done():
 		}
 	}
 	slices.SortFunc(hang.Ranks, func(a, b job.HangRank) int { return cmp.Compare(a.Rank, b.Rank) })

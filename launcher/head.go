@@ -308,8 +308,6 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.OutputLost) { h.outputLost(n, m) })
 	case wire.TypeHung:
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
-	case wire.TypeAdapters:
-		return decode(f, func(m wire.Adapters) { h.nccl.adapters(n, m) })
 	case wire.TypeStalled:
 		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
 	case wire.TypeUsed:

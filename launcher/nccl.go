@@ -14,8 +14,8 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/internal/nccllog"
 	"gorun/launcher/internal/ras"
-	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/placement"
 )
 
 // ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or to log files; nothing of
@@ -31,12 +31,11 @@ type ncclVoice struct {
 	// It is told later: settles when ranks are connected, waits when a version came.
 	settles, waits bool
 	said           map[string]bool
-	asked          map[int]bool // nodes, for their adapters
 }
 
 func (v *ncclVoice) listen(h *head) {
 	v.head, v.log = h, nccllog.New(len(h.plan.Load().Ranks))
-	v.said, v.asked = map[string]bool{}, map[int]bool{}
+	v.said = map[string]bool{}
 }
 
 // heard takes what a rank of a node printed.
@@ -60,7 +59,7 @@ const (
 	versionAlone = 2 * time.Second        // when a version came: RCCL begins with it in any case
 )
 
-// tellLater says what is known after a while, unless that began before.
+// tellLater says what is known after a while, unless that is under way.
 func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
 	v.mu.Lock()
 	before := *began
@@ -74,7 +73,11 @@ func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
 	v.head.arm(after, func() {
 		if ready, alone := v.log.Ready(); ready || alone {
 			v.tellSummaries()
+			return
 		}
+		v.mu.Lock() // a larger communicator is being made: what it is said of comes again
+		*began = false
+		v.mu.Unlock()
 	})
 }
 
@@ -124,8 +127,17 @@ func (v *ncclVoice) warn(key, text string) {
 	}
 }
 
+func (v *ncclVoice) hasSaid(key string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.said[key]
+}
+
 // compareVersions remarks on ranks with different versions, which cannot talk to each other.
 func (v *ncclVoice) compareVersions() {
+	if !v.log.Mixed() || v.hasSaid("versions") {
+		return
+	}
 	versions := v.log.Versions()
 	if len(versions) < 2 {
 		return
@@ -167,31 +179,58 @@ func (v *ncclVoice) lookAtNetwork(n *node, rank int) {
 	if f.Network != "Socket" {
 		return
 	}
-	v.mu.Lock()
-	asked := v.asked[n.number]
-	v.asked[n.number] = true
-	v.mu.Unlock()
-	if !asked {
-		_ = n.link.Send(&wire.Adapters{}) // or it is lost, which others notice
+	if ports := portTexts(n.facts.RDMA); len(ports) > 0 && !v.asksForSockets(rank) {
+		most := min(len(ports), 4)
+		text := strings.Join(ports[:most], ", ")
+		if rest := len(ports) - most; rest > 0 {
+			text += fmt.Sprintf(" and %d more", rest)
+		}
+		v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; -x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found", n.name, text))
 	}
+}
+
+// asksForSockets reports whether a rank's environment has NCCL use nothing else.
+func (v *ncclVoice) asksForSockets(rank int) bool {
+	set := v.variable(rank, "NCCL_IB_DISABLE")
+	if set != nil && set.Value != "" && set.Value != "0" {
+		return true
+	}
+	set = v.variable(rank, "NCCL_NET")
+	return set != nil && strings.EqualFold(set.Value, "Socket")
+}
+
+// portTexts describe the ports by which NCCL itself could communicate.
+func portTexts(ports []placement.NIC) (texts []string) {
+	for _, p := range ports {
+		kind := map[placement.NICKind]string{placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE"}[p.Kind]
+		if kind == "" || !p.Up {
+			continue
+		}
+		if p.Gbps > 0 {
+			kind += fmt.Sprintf(", %g Gb/s", p.Gbps)
+		}
+		texts = append(texts, fmt.Sprintf("%s (%s)", printable.Text(p.Name), kind))
+	}
+	return texts
+}
+
+// variable is one of a rank's environment, nil: the rank has none of that name.
+func (v *ncclVoice) variable(rank int, name string) *plan.Variable {
+	p := v.head.plan.Load()
+	if rank >= len(p.Ranks) {
+		return nil
+	}
+	for _, list := range [][]plan.Variable{p.Ranks[rank].Env, p.CommonOf(p.Ranks[rank].Node)} {
+		if i := slices.IndexFunc(list, func(x plan.Variable) bool { return x.Name == name }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // interfaceNamed is the network interface that gorun named to NCCL in a rank; "" is none, or the user did.
 func (v *ncclVoice) interfaceNamed(rank int) string {
-	p := v.head.plan.Load()
-	if rank >= len(p.Ranks) {
-		return ""
-	}
-	find := func(list []plan.Variable) *plan.Variable {
-		if i := slices.IndexFunc(list, func(x plan.Variable) bool { return x.Name == "NCCL_SOCKET_IFNAME" }); i >= 0 {
-			return &list[i]
-		}
-		return nil
-	}
-	set := find(p.Ranks[rank].Env)
-	if set == nil {
-		set = find(p.CommonOf(p.Ranks[rank].Node))
-	}
+	set := v.variable(rank, "NCCL_SOCKET_IFNAME")
 	if set == nil || set.Origin != plan.Gorun {
 		return ""
 	}
@@ -200,22 +239,6 @@ func (v *ncclVoice) interfaceNamed(rank int) string {
 		return ""
 	}
 	return name
-}
-
-// adapters hears which ports a node has on which NCCL uses sockets.
-func (v *ncclVoice) adapters(n *node, m wire.Adapters) {
-	if len(m.RDMA) == 0 {
-		return
-	}
-	ports := m.RDMA[:min(len(m.RDMA), 4)]
-	for i := range ports {
-		ports[i] = printable.Text(ports[i])
-	}
-	text := strings.Join(ports, ", ")
-	if rest := len(m.RDMA) - len(ports); rest > 0 {
-		text += fmt.Sprintf(" and %d more", rest)
-	}
-	v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; -x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found", n.name, text))
 }
 
 // end says what could not be said before: not all ranks told that they were connected.

@@ -1,44 +1,59 @@
 package launcher
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"gorun/env/plan"
-	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/placement"
 )
 
-// Where NCCL falls back to sockets between hosts, the node is asked whether there is better; once.
+// Where NCCL falls back to sockets between hosts although there is better, that is told, once.
 func TestSocketsWhereThereIsBetter(t *testing.T) {
-	h, far := growingHead(t)
-	var said []string
-	h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
-	for i, n := range h.nodes {
-		n.name = []string{"node1", "node2"}[i]
+	infiniBand := placement.NIC{Name: "mlx5_0", Kind: placement.InfiniBand, Up: true, Gbps: 400}
+	ports := []placement.NIC{
+		infiniBand,
+		{Name: "mlx5_1", Kind: placement.RoCE, Up: true},
+		{Name: "mlx5_2", Kind: placement.InfiniBand, State: "INIT"},
+		{Name: "rxe0", Kind: placement.Virtual, Up: true},
+		{Name: "rdmap0", Kind: placement.EFA, Up: true}, // NCCL alone cannot use it
+		{Name: "\x1bx", Kind: placement.RoCE, Up: true},
+		infiniBand, infiniBand,
 	}
-	h.nccl.listen(h)
-	line := []byte("n2:7:8 [0] NCCL INFO Using network Socket\n")
-	h.nccl.heard(h.nodes[1], 1, 1, line)
-	h.nccl.heard(h.nodes[1], 1, 2, line)
-	require.NoError(t, h.nodes[1].link.Send(&wire.Kill{}))
-	f, err := far[1].Read()
-	require.NoError(t, err)
-	assert.Equal(t, wire.TypeAdapters, f.Type)
-	f, err = far[1].Read()
-	require.NoError(t, err)
-	assert.Equal(t, wire.TypeKill, f.Type, "nothing came between")
-
-	h.nccl.adapters(h.nodes[0], wire.Adapters{})
-	assert.Empty(t, said, "there is nothing better")
-	h.nccl.adapters(h.nodes[1], wire.Adapters{RDMA: []string{"mlx5_0 (InfiniBand, 400 Gb/s)", "\x1bx", "c", "d", "e"}})
-	h.nccl.adapters(h.nodes[1], wire.Adapters{RDMA: []string{"mlx5_0"}})
-	assert.Equal(t, []string{
-		`NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s), ^[x, c, d and 1 more is up there; ` +
-			"-x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found",
-	}, said)
+	const hint = " is up there; -x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found"
+	for _, tc := range []struct {
+		name    string
+		ports   []placement.NIC
+		env     []plan.Variable
+		network string
+		want    []string
+	}{
+		{"many", ports, nil, "Socket", []string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s), mlx5_1 (RoCE), ^[x (RoCE), mlx5_0 (InfiniBand, 400 Gb/s) and 1 more" + hint}},
+		{"it is used", ports, nil, "IB", nil},
+		{"nothing better", ports[2:5], nil, "Socket", nil},
+		{"as the user wants it", ports, []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "1"}}, "Socket", nil},
+		{"as the user says", ports, []plan.Variable{{Name: "NCCL_NET", Value: "socket"}}, "Socket", nil},
+		{"not disabled", ports[:1], []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "0"}}, "Socket", []string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h, _ := growingHead(t)
+			var said []string
+			h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
+			h.nodes[1].name, h.nodes[1].facts.RDMA = "node2", tc.ports
+			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1, Env: tc.env}}})
+			h.nccl.listen(h)
+			for stream := range 2 {
+				h.nccl.heard(h.nodes[1], 1, 1+stream, []byte("n2:7:8 [0] NCCL INFO Using network "+tc.network+"\n"))
+			}
+			assert.Equal(t, tc.want, said)
+		})
+	}
 }
 
 // What gorun named and NCCL does not use, something else has named.
@@ -71,4 +86,28 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 			assert.Equal(t, []string{"NCCL uses eth7 on node1, not eth0 by which the other hosts reach it: the program or an nccl.conf sets NCCL_SOCKET_IFNAME"}, said)
 		})
 	}
+}
+
+// Where a small communicator is connected before a large one is made, the large one is waited for, and told of.
+func TestALargerCommunicatorComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := growingHead(t)
+		var details []string
+		h.settings.notice = func(n Notice) string { details = append(details, n.Text); return "" }
+		h.nccl.listen(h)
+		say := func(rank int, text string) {
+			h.nccl.heard(h.nodes[rank], rank, 1, []byte("n:7:8 [0] NCCL INFO "+text+"\n"))
+		}
+		up := func(rank, size int) {
+			say(rank, fmt.Sprintf("ncclCommInitRank comm 0x55 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init COMPLETE", size))
+		}
+		say(0, "NCCL version 2.30.7+cuda13.3")
+		up(0, 1)
+		up(1, 2)
+		time.Sleep(time.Second)
+		require.Empty(t, details)
+		say(1, "Connected all rings")
+		time.Sleep(time.Second)
+		require.Len(t, details, 1)
+	})
 }

@@ -56,8 +56,9 @@ type probeSession struct {
 // chooseAddress finds which address of node 0 all other nodes reach and by which
 // interface each node talks to the others. Every node is asked two or three things:
 // for its addresses, to dial node 0's most plausible ones, and to dial others (all of
-// up to eight, see probe.PeerTargets), since ranks talk to each other. Where that does not do, all of node 0's addresses are dialed with all of the
-// time. Notes are remarks for the user.
+// up to eight, see probe.PeerTargets), since ranks talk to each other. Where that does
+// not do, all of node 0's addresses are dialed with all of the time. Notes are remarks
+// for the user.
 func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")

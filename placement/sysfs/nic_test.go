@@ -62,15 +62,15 @@ func rdmaPort(t fakeTree, dir, layer, state, physical, rate string) {
 	t.Put(dir+"/rate", rate)
 }
 
-// Ports alone are what is read of them with everything else.
-func TestPorts(t *testing.T) {
+// A port of a device without hardware is read like others.
+func TestSoftRoCE(t *testing.T) {
 	const device = "sys/devices/virtual/infiniband/rxe0"
 	tree := fakeTree{MapFS: fstest.MapFS{}}
-	assert.Empty(t, PortsFS(tree.MapFS))
+	assert.Empty(t, RDMAFS(tree.MapFS))
 	tree.Link(rdmaDir+"/rxe0", device)
 	tree.Put(device+"/parent", "eth7")
 	rdmaPort(tree, device+"/ports/1", "Ethernet", "4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)")
-	assert.Equal(t, []placement.NIC{{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, Up: true, Gbps: 400, GID: -1}}, PortsFS(tree.MapFS))
+	assert.Equal(t, []placement.NIC{{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, Up: true, Gbps: 400, GID: -1}}, RDMAFS(tree.MapFS))
 }
 
 func TestRDMADevices(t *testing.T) {

@@ -154,8 +154,6 @@ func (j *running) handle(f wire.Frame) error {
 		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
 	case wire.TypeInspect:
 		return with(f, func(i wire.Inspect) error { go j.inspect(i); return nil })
-	case wire.TypeAdapters:
-		go j.adapters()
 	case wire.TypeUsage:
 		return with(f, func(u wire.Usage) error { go j.usage(u); return nil })
 	case wire.TypeGrow:

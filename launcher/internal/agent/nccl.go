@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 
 	"gorun/launcher/internal/ras"
 	"gorun/launcher/internal/wire"
-	"gorun/placement"
-	"gorun/placement/sysfs"
 )
 
 // Limits of asking NCCL.
@@ -117,27 +114,4 @@ func (j *running) worldRank() func(r *ras.Rank) int {
 		}
 		return -1
 	}
-}
-
-// adapters answers which RDMA ports are up. Drivers may take their time.
-func (j *running) adapters() {
-	m := &wire.Adapters{}
-	for _, port := range sysfs.Ports() {
-		if text := portText(port); text != "" {
-			m.RDMA = append(m.RDMA, text)
-		}
-	}
-	j.timers.unlessOver(func() { _ = j.agent.link.Send(m) }) // the head may be gone
-}
-
-// portText describes a port by which NCCL could communicate; "" is none.
-func portText(p placement.NIC) string {
-	kind := map[placement.NICKind]string{placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE"}[p.Kind]
-	if kind == "" || !p.Up {
-		return ""
-	}
-	if p.Gbps > 0 {
-		kind += fmt.Sprintf(", %g Gb/s", p.Gbps)
-	}
-	return fmt.Sprintf("%s (%s)", p.Name, kind)
 }

@@ -10,23 +10,7 @@ import (
 
 	"gorun/launcher/internal/ras"
 	"gorun/launcher/internal/wire"
-	"gorun/placement"
 )
-
-func TestPortText(t *testing.T) {
-	for _, tc := range []struct {
-		port placement.NIC
-		want string
-	}{
-		{placement.NIC{Name: "mlx5_0", Kind: placement.InfiniBand, Up: true, Gbps: 400}, "mlx5_0 (InfiniBand, 400 Gb/s)"},
-		{placement.NIC{Name: "mlx5_1", Kind: placement.RoCE, Up: true}, "mlx5_1 (RoCE)"},
-		{placement.NIC{Name: "mlx5_2", Kind: placement.InfiniBand, State: "INIT"}, ""},
-		{placement.NIC{Name: "rxe0", Kind: placement.Virtual, Up: true}, ""},
-		{placement.NIC{Name: "rdmap0", Kind: placement.EFA, Up: true}, ""}, // NCCL alone cannot use it
-	} {
-		assert.Equal(t, tc.want, portText(tc.port))
-	}
-}
 
 func TestWhereNCCLListens(t *testing.T) {
 	j := func(common []string, rows ...wire.Row) *running {

@@ -2,6 +2,7 @@ package nccllog
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sync"
 )
@@ -24,6 +25,36 @@ type Collector struct {
 	known        map[string]*Warning // by Normal
 	dropped      int                 // warnings beyond what is kept
 	versionAlone bool                // a version came, and not as a line of INFO
+	total        total
+}
+
+// total is what all ranks said, kept up with each line: it is asked for after every one that has news, of many ranks.
+type total struct {
+	size, connected int
+	spoke           bool   // somebody said more than a version
+	version         string // the first one
+	mixed           bool   // somebody has another
+}
+
+// add takes up what a line changed in the facts of a rank.
+func (t *total) add(before, after *Facts) {
+	t.size = max(t.size, after.Size)
+	t.spoke = t.spoke || after.Network != "" || after.Bootstrap != "" || after.Size > 0
+	if after.Connected && !before.Connected {
+		t.connected++
+	}
+	if name := after.name(); name != "" && name != before.name() {
+		t.version = cmp.Or(t.version, name)
+		t.mixed = t.mixed || name != t.version
+	}
+}
+
+// name is that of the library with its version, "" where it is not known.
+func (f *Facts) name() string {
+	if f.Version == "" {
+		return ""
+	}
+	return f.Library + " " + f.Version
 }
 
 // lane is the line of a stream that has not ended.
@@ -107,7 +138,10 @@ func (c *Collector) line(rank int, text []byte) bool {
 	if l.Level == Version { // NCCL_DEBUG=INFO has it in a line of INFO
 		c.versionAlone = true
 	}
-	return f.learn(&l)
+	before := *f
+	news := f.learn(&l)
+	c.total.add(&before, f)
+	return news
 }
 
 func (c *Collector) facts(rank int) *Facts {

@@ -222,6 +222,39 @@ func TestWordsOfTheLibrary(t *testing.T) {
 	}
 }
 
+// What is kept up line by line is what the facts of all ranks say together.
+func TestTotal(t *testing.T) {
+	c := New(4)
+	say := func(rank int, text string) { c.Write(rank, 1, []byte("a:1:1 [0] NCCL INFO "+text+"\n")) }
+	ready := func() bool { is, _ := c.Ready(); return is }
+	say(0, "NCCL version 2.30.7+cuda13.3")
+	say(1, "NCCL version 2.30.7+cuda13.3")
+	assert.False(t, c.Mixed())
+	for rank := range 2 {
+		say(rank, "ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init COMPLETE")
+	}
+	say(0, "Connected all rings")
+	say(0, "Connected all trees")
+	assert.False(t, ready(), "one of two")
+	say(1, "Connected all rings")
+	assert.True(t, ready())
+	say(2, "NCCL version 2.29.1+cuda13.3")
+	assert.True(t, c.Mixed())
+	assert.Len(t, c.Versions(), 2)
+}
+
+// BenchmarkNews is lines with news of many ranks, which must not cost more the more ranks there are.
+func BenchmarkNews(b *testing.B) {
+	const ranks = 10_000
+	c, n := New(ranks), 0
+	for b.Loop() {
+		c.Write(n%ranks, 1, fmt.Appendf(nil, "a:1:1 [0] NCCL INFO Using network %d\n", n))
+		c.Ready()
+		c.Mixed()
+		n++
+	}
+}
+
 func FuzzWrite(f *testing.F) {
 	logs, err := filepath.Glob("testdata/*.log")
 	require.NoError(f, err)

@@ -23,15 +23,8 @@ type Summary struct {
 func (c *Collector) Ready() (ready, alone bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	size, connected, spoke := 0, 0, false
-	for _, f := range c.ranks {
-		size = max(size, f.Size)
-		spoke = spoke || f.Network != "" || f.Bootstrap != "" || f.Size > 0
-		if f.Connected {
-			connected++
-		}
-	}
-	return connected > 0 && connected >= size, c.versionAlone && !spoke
+	t := &c.total
+	return t.connected > 0 && t.connected >= t.size, c.versionAlone && !t.spoke
 }
 
 // Summaries say in what way ranks communicate, the same ones together, by the lowest rank. A rank that does not say its version has that of the
@@ -87,14 +80,20 @@ func (c *Collector) onlyVersion() (only *Facts) {
 	return only
 }
 
+// Mixed reports whether ranks may have different versions; Versions tells.
+func (c *Collector) Mixed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total.mixed
+}
+
 // Versions are those that ranks have, with their ranks; more than one cannot talk to each other.
 func (c *Collector) Versions() map[string][]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	versions := map[string][]int{}
 	for _, rank := range slices.Sorted(maps.Keys(c.ranks)) {
-		if f := c.ranks[rank]; f.Version != "" {
-			name := f.Library + " " + f.Version
+		if name := c.ranks[rank].name(); name != "" {
 			versions[name] = append(versions[name], rank)
 		}
 	}

@@ -220,8 +220,9 @@ func zoned(c Candidate) netip.Addr {
 }
 
 // peerPairs is up to how many nodes each one dials every other one in a job's start; of
-// more, those that are 1, 2, 4, 8 … before or after it, which are the ones that NCCL's
-// and Gloo's rings, trees and halvings join; of more than peerRings, the next one.
+// more, the next one, as rings do, and one far away, which is likely in another rack or
+// network; of more than peerRings, the next one alone. Every node is dialed as often as
+// it dials, so that a host that lets in nobody but node 0, or lets nothing out, is found.
 const (
 	peerPairs = 8
 	peerRings = 256
@@ -239,12 +240,16 @@ func peers(nodes []Node, node int) (peers []int) {
 			peers = append(peers, i)
 		}
 	}
-	for step := 1; step < n && n > peerPairs; step *= 2 {
+	if n <= peerPairs {
+		return peers
+	}
+	steps := []int{1, n / 2}
+	if n > peerRings {
+		steps = steps[:1]
+	}
+	for _, step := range steps {
 		if peer := (node + step) % n; peer != 0 {
 			peers = append(peers, peer)
-		}
-		if n > peerRings {
-			break
 		}
 	}
 	return peers
@@ -334,7 +339,7 @@ func strays(nodes []Node, places []Place, wish Wish) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those, and NCCL does unless NCCL_SOCKET_FAMILY=AF_INET6 is set; gorun hosts check says whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
+	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those (NCCL does not, by NCCL_SOCKET_FAMILY=AF_INET6, which gorun sets without --tune=off); gorun hosts check says whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
 }
 
 // gaps says which nodes do not reach which when an agreed address is chosen.

@@ -376,3 +376,21 @@ func TestPlace(t *testing.T) {
 		require.True(t, p.OtherFamily)
 	}
 }
+
+// Of many nodes each dials few, and is dialed by as many others, near and far.
+func TestPeersAreFew(t *testing.T) {
+	for n, most := range map[int]int{2: 1, 8: 7, 9: 2, 64: 2, 256: 2, 257: 1, 1000: 1} {
+		nodes, dialed := make([]Node, n), make([]int, n)
+		for node := range nodes {
+			all := peers(nodes, node)
+			require.LessOrEqual(t, len(all), most)
+			for _, peer := range all {
+				require.NotEqual(t, node, peer)
+				dialed[peer]++
+			}
+		}
+		for node, times := range dialed[1:] { // node 0 was dialed by all before
+			require.Equal(t, min(most, n-1), times, "node %d of %d", 1+node, n)
+		}
+	}
+}

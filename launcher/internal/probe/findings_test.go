@@ -163,7 +163,7 @@ func TestFindings(t *testing.T) {
 			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
 			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: four.Addr, Aside: true, Answer: Answer{Problem: noAnswer}})
 		}, []string{
-			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same interface, which Gloo and NCCL take",
+			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same interface, which Gloo takes",
 			"remark interface n2: nobody is reached in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {

@@ -262,7 +262,8 @@ func (j *judge) far() []Finding {
 }
 
 // families finds IPv4 addresses beside the IPv6 ones by which nodes talk that lead to
-// nobody: Gloo and NCCL take an interface's IPv4 address before others.
+// nobody: Gloo takes an interface's IPv4 address before others, and so does NCCL that is
+// not told otherwise.
 func (j *judge) families() (all []Finding) {
 	for node, p := range j.Places {
 		if !p.Addr.Is6() || !p.OtherFamily {
@@ -272,8 +273,8 @@ func (j *judge) families() (all []Finding) {
 			if c.Interface == p.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
 				all = append(all, Finding{
 					Check: CheckInterface, Nodes: []int{node},
-					Text: fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo and NCCL take", p.Addr.WithZone(""), c),
-					Hint: fmt.Sprintf("NCCL_SOCKET_FAMILY=AF_INET6 helps NCCL; for Gloo the address has to go: ip addr del %s/%d dev %s on the host", c.Addr, c.Bits, c.Interface),
+					Text: fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes", p.Addr.WithZone(""), c),
+					Hint: fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address has to go: ip addr del %s/%d dev %s on the host", c.Addr, c.Bits, c.Interface),
 				})
 			}
 		}

@@ -19,7 +19,7 @@ var messages = []Message{
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
 	&Probe{}, &Reached{}, &Over{}, &Signalled{},
-	&Check{}, &Checked{}, &OutputLost{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Spawned{}, &Grow{}, &Grown{}, &Adapters{}, &Usage{}, &Used{},
+	&Check{}, &Checked{}, &OutputLost{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Spawned{}, &Grow{}, &Grown{}, &Usage{}, &Used{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

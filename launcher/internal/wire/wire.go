@@ -100,7 +100,6 @@ const (
 	TypeSpawned
 	TypeGrow
 	TypeGrown
-	TypeAdapters
 	TypeUsage
 	TypeUsed
 )
@@ -114,8 +113,7 @@ var typeNames = [...]string{
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
 	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
-	TypeAdapters: "adapters",
-	TypeUsage:    "usage", TypeUsed: "used",
+	TypeUsage: "usage", TypeUsed: "used",
 }
 
 // String returns the type's name, for messages.
