@@ -22,7 +22,12 @@ func rdmaChecks() []Check {
 			What: "whether all hosts have as many RDMA ports that are up",
 			Why:  "Hosts of one job with unequal numbers of adapters run at the pace of the fewest, or NCCL refuses ('mixed local Net device counts').",
 			Run: func(c *Cluster) []Finding {
-				count := func(h *Host) string { return counted(len(activePorts(h)), "active RDMA port") }
+				count := func(h *Host) string {
+					if !h.devicesKnown() {
+						return ""
+					}
+					return counted(len(activePorts(h)), "active RDMA port")
+				}
 				if !c.some(func(h *Host) bool { return len(activePorts(h)) > 0 }) {
 					return nil
 				}
