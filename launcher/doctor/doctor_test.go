@@ -173,6 +173,13 @@ func TestCommandsQuote(t *testing.T) {
 	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 	require.Len(t, findings, 1)
 	assert.Equal(t, `rm /dev/shm/'nccl-a b;$(reboot)'\'''`, findings[0].Fix)
+	h = &doctor.Host{Name: "n1", Architecture: "x86_64", UID: 1000, User: "$(reboot)", RemoveIPC: "yes", Program: &doctor.Program{Path: "/a b", ELF: "aarch64"}}
+	h.Interfaces = []doctor.Interface{{Name: "e;reboot", Physical: true, Carrier: true, Duplex: "half"}}
+	var fixes []string
+	for _, f := range doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}) {
+		fixes = append(fixes, f.Fix)
+	}
+	assert.ElementsMatch(t, []string{"file '/a b'", "sudo loginctl enable-linger '$(reboot)'", "ethtool 'e;reboot'"}, fixes)
 }
 
 // TestDocs keeps the table of docs/doctor.md equal to the checks.
