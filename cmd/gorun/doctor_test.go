@@ -59,7 +59,7 @@ func TestDoctorOverSSH(t *testing.T) {
 func TestDiagnosisIsShort(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2, Gorun: "v1"}
 	for _, name := range []string{"n1", "n2"} {
-		c.Hosts = append(c.Hosts, &doctor.Host{Name: name})
+		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Limits: map[string]doctor.Limit{}})
 	}
 	for i := range 30 {
 		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Warning, Text: fmt.Sprint("problem ", i), Evidence: "evidence", Fix: "repair it"})

@@ -100,7 +100,7 @@ func (a *asked) scan(r io.Reader) (err error) {
 
 // notes are what is to be said beside what was found.
 func (a *asked) notes() []string {
-	const more = "run it again with -x NCCL_DEBUG=WARN, and look for the first error of the rank that failed first; gorun explain --list lists what is known"
+	const more = "run it again with -x NCCL_DEBUG=INFO, and look for the first error of the rank that failed first; gorun explain --list lists what is known"
 	switch {
 	case a.shadow:
 		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", a.words)}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/signature"
 )
 
@@ -50,6 +51,24 @@ func TestCommandsOfSignaturesWork(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(seen), 100)
+}
+
+// Each check of gorun doctor that a signature names exists.
+func TestSignaturesNameChecks(t *testing.T) {
+	named := regexp.MustCompile("`gorun doctor[^`]*` looks, too: checks? ([a-z0-9, -]+)[.]")
+	count := 0
+	for _, s := range signature.All() {
+		matches := named.FindAllStringSubmatch(s.Check, -1)
+		assert.Equal(t, strings.Count(s.Check, "gorun doctor"), len(matches), "%s: %s", s.ID, s.Check)
+		for _, m := range matches {
+			for id := range strings.SplitSeq(m[1], ", ") {
+				_, ok := doctor.Find(id)
+				assert.True(t, ok, "%s: %s", s.ID, id)
+				count++
+			}
+		}
+	}
+	assert.Greater(t, count, 40)
 }
 
 var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)

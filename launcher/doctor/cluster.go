@@ -166,6 +166,10 @@ func theOthers(others int) string {
 // some reports whether a host has something.
 func (c *Cluster) some(has func(*Host) bool) bool { return slices.ContainsFunc(c.Hosts, has) }
 
+// devicesKnown reports whether the host was asked for its GPUs and adapters in time: every
+// host has CPUs.
+func (h *Host) devicesKnown() bool { return h.Machine.CPUs.Len() > 0 }
+
 // several reports whether a job would span hosts.
 func (c *Cluster) several() bool { return c.Asked > 1 }
 

@@ -14,6 +14,8 @@ import (
 
 	"gorun/internal/testneeds"
 	"gorun/launcher/doctor"
+	"gorun/placement"
+	"gorun/placement/gpufacts"
 )
 
 //go:generate go test -run ^TestDocs$ -count=1 . -update
@@ -58,6 +60,9 @@ func TestJudge(t *testing.T) {
 	c.Hosts[0].Remarks = []doctor.Remark{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
 	c.Remarks = []doctor.Remark{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
 	c.Unreached = []doctor.Unreached{{Hosts: []string{"n5"}, Text: "no route to host"}}
+	for _, h := range c.Hosts {
+		lookedAt(h)
+	}
 	c.Network.Flaws = []doctor.Flaw{{Check: "reach", Hosts: []string{"n2"}, Text: "it does not reach n[3-4]: timed out"}}
 	var lines []string
 	for _, f := range doctor.Judge(c) {
@@ -73,6 +78,61 @@ func TestJudge(t *testing.T) {
 	}, lines)
 	assert.Equal(t, 5, doctor.Wrong(doctor.Judge(c)))
 	assert.Equal(t, []string{"limits", "memory", "kernel", "host names", "nothing left of dead jobs"}, doctor.Healthy(c, doctor.Judge(c)))
+}
+
+// lookedAt gives a host what has nothing wrong with it.
+func lookedAt(h *doctor.Host) {
+	h.Limits, h.Shm, h.Memory.Total = map[string]doctor.Limit{}, &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40
+	h.Kernel, h.Names, h.ProcessesKnown = "6.8.0", &doctor.Names{}, true
+	h.Machine.CPUs = placement.CPUSetOf([]uint64{15})
+}
+
+// Of a host that was not looked at in time nothing is said: neither that it is well nor
+// that it lacks what others have.
+func TestNotLookedAt(t *testing.T) {
+	c := &doctor.Cluster{Asked: 3}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		h := &doctor.Host{Name: name}
+		lookedAt(h)
+		h.Machine.GPUs = []placement.GPU{{Vendor: placement.NVIDIA, PCI: "0000:1b:00.0"}}
+		h.RDMA = []doctor.Port{{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "ACTIVE", GID: -1}}
+		h.Libraries = map[string]string{"libibverbs.so.1": "/usr/lib/libibverbs.so.1"}
+		c.Hosts = append(c.Hosts, h)
+	}
+	require.Zero(t, doctor.Wrong(doctor.Judge(c)), "%v", doctor.Judge(c))
+	require.Contains(t, doctor.Healthy(c, nil), "memory")
+	c.Hosts[1] = &doctor.Host{Name: "n2", Unknown: []string{"CPUs and GPUs: no answer within 3s"}}
+	assert.Zero(t, doctor.Wrong(doctor.Judge(c)), "%v", doctor.Judge(c))
+	assert.Equal(t, []string{"3 of 3 hosts reached, same gorun", "1 GPU a host", "1 RDMA port up a host"}, doctor.Healthy(c, doctor.Judge(c)))
+	c.Hosts[1].Machine.CPUs = placement.CPUSetOf([]uint64{15})
+	assert.Equal(t, 2, doctor.Wrong(doctor.Judge(c)), "looked at, and without GPUs and adapters: %v", doctor.Judge(c))
+}
+
+// Cards with bridges in pairs, and one without, lack nothing; a GPU at a switch does.
+func TestNVLinkBridges(t *testing.T) {
+	bridged := func(switched int) int {
+		first, second, lone := gpufacts.GPU{PCI: "a", Switched: switched}, gpufacts.GPU{PCI: "b", Switched: switched}, gpufacts.GPU{PCI: "c", Down: 4}
+		if switched == 0 {
+			first.Links, second.Links = map[string]int{"b": 4}, map[string]int{"a": 4}
+		}
+		h := &doctor.Host{Name: "n1", NVIDIA: &doctor.NVIDIA{Facts: gpufacts.Facts{GPUs: []gpufacts.GPU{first, second, lone}}}}
+		return doctor.Wrong(doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+	}
+	assert.Equal(t, 0, bridged(0))
+	assert.Equal(t, 1, bridged(4))
+}
+
+// With packets that are lost a job is slow, and works; without a way it does not.
+func TestFlaws(t *testing.T) {
+	c := &doctor.Cluster{Asked: 2}
+	for _, check := range []string{"reach", "mtu", "loss"} {
+		c.Network.Flaws = append(c.Network.Flaws, doctor.Flaw{Check: check, Hosts: []string{"n1"}, Text: check})
+	}
+	severities := map[string]doctor.Severity{}
+	for _, f := range doctor.Judge(c) {
+		severities[f.Check] = f.Severity
+	}
+	assert.Equal(t, map[string]doctor.Severity{"unreachable": doctor.Error, "path-mtu": doctor.Error, "packet-loss": doctor.Warning}, severities)
 }
 
 func TestReach(t *testing.T) {
@@ -113,6 +173,13 @@ func TestCommandsQuote(t *testing.T) {
 	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 	require.Len(t, findings, 1)
 	assert.Equal(t, `rm /dev/shm/'nccl-a b;$(reboot)'\'''`, findings[0].Fix)
+	h = &doctor.Host{Name: "n1", Architecture: "x86_64", UID: 1000, User: "$(reboot)", RemoveIPC: "yes", Program: &doctor.Program{Path: "/a b", ELF: "aarch64"}}
+	h.Interfaces = []doctor.Interface{{Name: "e;reboot", Physical: true, Carrier: true, Duplex: "half"}}
+	var fixes []string
+	for _, f := range doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}) {
+		fixes = append(fixes, f.Fix)
+	}
+	assert.ElementsMatch(t, []string{"file '/a b'", "sudo loginctl enable-linger '$(reboot)'", "ethtool 'e;reboot'"}, fixes)
 }
 
 // TestDocs keeps the table of docs/doctor.md equal to the checks.

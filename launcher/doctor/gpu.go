@@ -191,7 +191,10 @@ func sortedKeys[V any](m map[string]V) (keys []string) {
 
 func gpuCount(c *Cluster) []Finding {
 	count := func(h *Host) string {
-		if len(h.Machine.GPUs) == 0 {
+		switch {
+		case !h.devicesKnown():
+			return ""
+		case len(h.Machine.GPUs) == 0:
 			return "no GPU"
 		}
 		return counted(len(h.Machine.GPUs), "GPU")

@@ -122,7 +122,9 @@ func indexOf(h *Host, pci string) string {
 
 func nvlink(h *Host) []Finding {
 	most := 0
+	switched := h.NVIDIA != nil && h.NVIDIA.Switches > 0
 	for _, g := range told(h) {
+		switched = switched || g.Switched > 0
 		n := g.Switched
 		for _, count := range g.Links {
 			n += count
@@ -135,7 +137,8 @@ func nvlink(h *Host) []Finding {
 		for _, count := range g.Links {
 			n += count
 		}
-		if most > 0 && n < most && len(g.MIG) == 0 && (g.Down > 0 || n > 0) {
+		// Without switches a GPU with no link may have no bridge on it, as cards have in pairs.
+		if most > 0 && n < most && len(g.MIG) == 0 && (g.Down > 0 && switched || n > 0) {
 			down = append(down, fmt.Sprintf("%s (%d of %d)", gpuName(h, i, g), n, most))
 		}
 		if most == 0 && g.Down > 0 && len(g.MIG) == 0 && h.NVIDIA.Switches > 0 {

@@ -65,9 +65,10 @@ type Host struct {
 	Governing  string            `json:"governing,omitempty"` // the driver of frequencies: "intel_pstate"
 	HugePages  HugePages         `json:"huge_pages"`
 
-	Leftovers  []Process `json:"leftovers,omitempty"`   // of jobs whose launcher is gone
-	ShmFiles   []ShmFile `json:"shm_files,omitempty"`   // that nobody uses
-	KernelXids []Xid     `json:"kernel_xids,omitempty"` // NVIDIA's errors in the kernel's log
+	ProcessesKnown bool      `json:"processes_known,omitempty"` // they were looked at in time
+	Leftovers      []Process `json:"leftovers,omitempty"`       // of jobs whose launcher is gone
+	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that nobody uses
+	KernelXids     []Xid     `json:"kernel_xids,omitempty"`     // NVIDIA's errors in the kernel's log
 
 	// Remarks are findings of others about this host, as on its environment.
 	Remarks []Remark `json:"remarks,omitempty"`

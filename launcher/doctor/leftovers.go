@@ -75,19 +75,11 @@ func removable(names []string) (text string) {
 
 // quoted is a name as one word of a shell.
 func quoted(name string) string {
-	plain := !slices.ContainsFunc([]rune(name), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	})
-	if plain {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,@+%", r)
+	}
+	if name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
 		return name
 	}
-	text := "'"
-	for _, r := range name {
-		if r == '\'' {
-			text += `'\''`
-			continue
-		}
-		text += string(r)
-	}
-	return text + "'"
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

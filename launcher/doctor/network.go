@@ -44,7 +44,7 @@ func networkChecks() []Check {
 			ID: "packet-loss", Group: "network",
 			What: "how much of what hosts send to each other has to be sent again",
 			Why:  "TCP takes a lost packet for a full way and slows down: one in a hundred halves the speed, and more.",
-			Run:  flaws("loss", Error),
+			Run:  flaws("loss", Warning),
 		},
 		{
 			ID: "network-speed", Group: "network",

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"strings"
 )
 
 // enoughRoom is for gorun's own copy and what ranks write, in bytes.
@@ -51,9 +50,9 @@ func programThere(c *Cluster) (all []Finding) {
 			})
 		}
 		if p.Error != "" && p.NoDir == "" {
-			fix := "gorun --copy " + c.Wished + " ... # sends it to each host"
+			fix := "gorun --copy " + quoted(c.Wished) + " ... # sends it to each host"
 			if h.Here {
-				fix = "ls -l " + c.Wished
+				fix = "ls -l " + quoted(c.Wished)
 			}
 			all = append(all, Finding{Severity: Error, Hosts: []string{h.Name}, Text: p.Error, Evidence: p.Hint, Fix: fix})
 		}
@@ -73,7 +72,7 @@ func programDiffers(c *Cluster) []Finding {
 		return Finding{
 			Severity: Error, Text: fmt.Sprintf("%s is another file than on %s", h.Program.Path, theOthers(others)),
 			Evidence: fmt.Sprintf("SHA-256 %s..., there %s...", own[:min(digits, len(own))], most[:min(digits, len(most))]),
-			Fix:      "gorun --copy " + c.Wished + " ... # sends yours to each host",
+			Fix:      "gorun --copy " + quoted(c.Wished) + " ... # sends yours to each host",
 		}
 	})
 }
@@ -82,14 +81,14 @@ func architecture(c *Cluster) []Finding {
 	all := c.differing(func(h *Host) string { return h.Architecture }, func(h *Host, own, most string, others int) Finding {
 		return Finding{
 			Severity: Warning, Text: fmt.Sprintf("it is %s, %s %s", own, theOthers(others), most), Evidence: "uname -m",
-			Fix: "gorun --exclude " + h.Name + " ...",
+			Fix: "gorun --exclude " + quoted(h.Name) + " ...",
 		}
 	})
 	for _, h := range c.Hosts {
 		if p := h.Program; p != nil && p.ELF != "" && h.Architecture != "" && p.ELF != h.Architecture && p.Error == "" {
 			all = append(all, Finding{
 				Severity: Error, Hosts: []string{h.Name}, Text: fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
-				Evidence: "the file's ELF header", Fix: "file " + p.Path,
+				Evidence: "the file's ELF header", Fix: "file " + quoted(p.Path),
 			})
 		}
 	}
@@ -107,7 +106,7 @@ func room(h *Host) (all []Finding) {
 		case r.Free < enoughRoom:
 			all = append(all, Finding{
 				Severity: Warning, Text: "almost no space is left in " + where, Evidence: fmt.Sprintf("statfs: %s free", bytes(r.Free)),
-				Fix: "df -h " + cmp.Or(strings.TrimSpace(r.Path), "/tmp"),
+				Fix: "df -h " + quoted(cmp.Or(r.Path, "/tmp")),
 			})
 		}
 	}

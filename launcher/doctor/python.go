@@ -77,7 +77,7 @@ func pythonChecks() []Check {
 				}
 				return []Finding{{
 					Severity: Warning, Text: fmt.Sprintf("LD_LIBRARY_PATH has NCCL %s, which hides PyTorch's %s", cmp.Or(other, "of unknown version"), own), Evidence: p.Override,
-					Fix: "unset LD_LIBRARY_PATH # or leave " + dirOf(p.Override) + " out of it",
+					Fix: "unset LD_LIBRARY_PATH # or leave " + quoted(dirOf(p.Override)) + " out of it",
 				}}
 			}),
 		},

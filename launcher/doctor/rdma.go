@@ -22,7 +22,12 @@ func rdmaChecks() []Check {
 			What: "whether all hosts have as many RDMA ports that are up",
 			Why:  "Hosts of one job with unequal numbers of adapters run at the pace of the fewest, or NCCL refuses ('mixed local Net device counts').",
 			Run: func(c *Cluster) []Finding {
-				count := func(h *Host) string { return counted(len(activePorts(h)), "active RDMA port") }
+				count := func(h *Host) string {
+					if !h.devicesKnown() {
+						return ""
+					}
+					return counted(len(activePorts(h)), "active RDMA port")
+				}
 				if !c.some(func(h *Host) bool { return len(activePorts(h)) > 0 }) {
 					return nil
 				}
@@ -92,13 +97,13 @@ func portState(c *Cluster) (all []Finding) {
 			}
 			f := Finding{
 				Hosts: []string{h.Name}, Severity: Note, Text: fmt.Sprintf("RDMA port %s is not up: %s", portName(p), cmp.Or(p.Physical, p.State)),
-				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State, p.Physical), Fix: "ibstat " + p.Device + "; rdma link show",
+				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State, p.Physical), Fix: "ibstat " + quoted(p.Device) + "; rdma link show",
 			}
 			elsewhere := slices.ContainsFunc(c.Hosts, func(o *Host) bool { q := portOf(o, p); return q != nil && q.Active() })
 			switch {
 			case p.State == "INIT":
 				f.Severity, f.Text = Warning, fmt.Sprintf("RDMA port %s waits for a subnet manager", portName(p))
-				f.Fix = "sminfo; ibstat " + p.Device
+				f.Fix = "sminfo; ibstat " + quoted(p.Device)
 			case elsewhere, len(activePorts(h)) == 0, nearGPU(h, p):
 				f.Severity = Warning
 			}
@@ -198,7 +203,7 @@ func linkLayer(c *Cluster) (all []Finding) {
 		}
 		f := Finding{
 			Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("InfiniBand and RoCE ports are up: %s and %s", listed(fabric), listed(other)),
-			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + strings.Join(fabric, ","),
+			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + quoted(strings.Join(fabric, ",")),
 		}
 		if len(near) > 1 {
 			f.Severity = Warning

@@ -13,7 +13,7 @@ func reachChecks() []Check {
 			Why:  "A job starts on all of its hosts or on none.",
 			Run: func(c *Cluster) (all []Finding) {
 				for _, u := range c.Unreached {
-					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: "gorun hosts check -v -H " + strings.Join(u.Hosts, ",")})
+					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: "gorun hosts check -v -H " + quoted(strings.Join(u.Hosts, ","))})
 				}
 				return all
 			},
@@ -27,7 +27,7 @@ func reachChecks() []Check {
 					if h.Gorun != "" && h.Gorun != c.Gorun {
 						all = append(all, Finding{
 							Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), Evidence: h.Executable,
-							Fix: "gorun hosts check -H " + h.Name + " # without --agent this gorun is copied there",
+							Fix: "gorun hosts check -H " + quoted(h.Name) + " # without --agent this gorun is copied there",
 						})
 					}
 				}

@@ -23,9 +23,9 @@ type Group struct {
 
 // Groups are the subjects, in the order in which they are told of.
 func Groups() []Group {
-	always := func(text string) func(*Cluster) string {
+	known := func(text string, of func(*Host) bool) func(*Cluster) string { // of all hosts
 		return func(c *Cluster) string {
-			if len(c.Hosts) == 0 {
+			if len(c.Hosts) == 0 || c.some(func(h *Host) bool { return !of(h) }) {
 				return ""
 			}
 			return text
@@ -35,10 +35,10 @@ func Groups() []Group {
 		{"reach", healthyReach},
 		{"clock", healthyClock},
 		{"program", healthyProgram},
-		{"limits", always("limits")},
-		{"memory", always("memory")},
-		{"kernel", always("kernel")},
-		{"names", always("host names")},
+		{"limits", known("limits", func(h *Host) bool { return h.Limits != nil })},
+		{"memory", known("memory", func(h *Host) bool { return h.Shm != nil && h.Memory.Total > 0 })},
+		{"kernel", known("kernel", func(h *Host) bool { return h.Kernel != "" })},
+		{"names", known("host names", func(h *Host) bool { return h.Names != nil })},
 		{"python", healthyPython},
 		{"gpu", healthyGPUs},
 		{"rdma", healthyRDMA},
@@ -49,7 +49,7 @@ func Groups() []Group {
 			return "network interfaces"
 		}},
 		{"network", healthyNetwork},
-		{"leftovers", always("nothing left of dead jobs")},
+		{"leftovers", known("nothing left of dead jobs", func(h *Host) bool { return h.ProcessesKnown })},
 		{"environment", func(*Cluster) string { return "" }},
 	}
 }
@@ -79,7 +79,7 @@ func healthyClock(c *Cluster) string {
 	most := -1.0
 	for _, h := range c.Hosts {
 		if h.Clock != nil {
-			most = max(most, math.Abs(h.Clock.Ahead), h.Clock.Uncertainty)
+			most = max(most, math.Abs(h.Clock.Ahead)+h.Clock.Uncertainty)
 		}
 	}
 	if most < 0 {

@@ -223,6 +223,17 @@ func TestSickSoftware(t *testing.T) {
 	}
 }
 
+// A link that names no version, as to a library of another folder, is of an unknown one.
+func TestNCCLWithoutVersion(t *testing.T) {
+	s := example(t, "one", 1)
+	s.environ = append(s.environ, "LD_LIBRARY_PATH=/opt/linked")
+	s.Link("opt/linked/libnccl.so.2", "opt/build/libnccl.so.2")
+	s.Put("opt/build/libnccl.so.2", "")
+	p := s.inspected(t).Python
+	assert.Equal(t, "/opt/linked/libnccl.so.2", p.Override)
+	assert.Equal(t, map[string]string{"/opt/linked/libnccl.so.2": ""}, p.NCCL)
+}
+
 // port is the folder of the first port of an RDMA device.
 func (s *scene) port(device string) string {
 	return s.Resolve("sys/class/infiniband/"+device) + "/ports/1"

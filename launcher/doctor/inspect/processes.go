@@ -49,7 +49,7 @@ func (in *inspector) processes() func(*doctor.Host) {
 	}
 	files := in.shmFiles(all)
 	return func(h *doctor.Host) {
-		h.Leftovers, h.ShmFiles = left, files
+		h.Leftovers, h.ShmFiles, h.ProcessesKnown = left, files, in.ctx.Err() == nil
 		if manager {
 			if h.NVIDIA == nil {
 				h.NVIDIA = &doctor.NVIDIA{} // what is found of it later keeps this
@@ -97,13 +97,12 @@ var launchers = []string{"gorun", "torchrun", "mpirun", "mpiexec", "orterun", "p
 // more. Above a job's processes stands its launcher or agent, which is not of the job
 // itself; when that is gone, whoever adopts orphans.
 func leftovers(all map[int]process) (left []doctor.Process) {
-	alive, known := map[string]bool{}, map[string]bool{}
+	alive := map[string]bool{}
 	for _, p := range all {
 		if len(p.jobs) == 0 {
 			continue
 		}
 		job := p.jobs[len(p.jobs)-1]
-		known[job] = true
 		if hasLauncher(all, p, job) {
 			alive[job] = true
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorun/launcher/doctor"
+	"gorun/launcher/internal/ncclhost"
 )
 
 // pythonPatience is how long an interpreter may take to say where its packages are.
@@ -230,7 +231,7 @@ func (in *inspector) nccl(p *doctor.Python, packages []string) {
 		if p.NCCL == nil {
 			p.NCCL = map[string]string{}
 		}
-		p.NCCL[at] = strings.TrimPrefix(in.link(strings.TrimPrefix(at, "/")), "libnccl.so.")
+		p.NCCL[at] = ncclhost.Version(in.Root, at)
 		return at
 	}
 	for _, dir := range in.libraryFolders() {

@@ -78,7 +78,7 @@ func read(root fs.FS, k kernel, wish Wish) (h nccl.Host) {
 	h.ROCm = line(root, "opt/rocm/.info/version")
 	h.GFX = gfx(root)
 	if files := nccl.FindLibraries(root, wish.Getenv, wish.PythonPrefix); len(files) > 0 {
-		h.Library = version(root, files[0])
+		h.Library = Version(root, files[0])
 	}
 	return h
 }
@@ -209,9 +209,9 @@ func gfx(root fs.FS) (kinds []string) {
 	return kinds
 }
 
-// version is that of a library's file, by its own name (libnccl.so.2.27.3) or by that of
+// Version is that of a library's file, by its own name (libnccl.so.2.27.3) or by that of
 // the Python package beside it, "" where they do not tell.
-func version(root fs.FS, file string) string {
+func Version(root fs.FS, file string) string {
 	name := strings.TrimPrefix(file, "/")
 	if target, err := fs.ReadLink(root, name); err == nil {
 		file = target
