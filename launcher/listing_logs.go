@@ -208,9 +208,7 @@ func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send f
 	f := &follower{wants: func(rank int) bool { return q.Rank == nil || *q.Rank == rank }, wake: make(chan struct{}, 1), apart: map[channel]bool{}}
 	channels := h.channels(f.wants)
 	if len(channels) == 0 {
-		lines.say(channel{rank: -1}, fmt.Sprintf("the job has no rank %d", *q.Rank))
-		lines.flush()
-		_ = send(registry.Logs{Over: true})
+		_ = send(registry.Logs{Over: true, Error: fmt.Sprintf("the job has no rank %d", *q.Rank)})
 		return
 	}
 	for _, at := range channels {

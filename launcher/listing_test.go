@@ -161,8 +161,9 @@ func TestListedJob(t *testing.T) {
 	got, last := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(1)}), all)
 	assert.Equal(t, []string{"1/1/first of 1", "1/1/second^G", "1/2/begun"}, got)
 	assert.True(t, last.Over)
-	got, _ = lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(9)}), all)
-	assert.Equal(t, []string{"-1/0/the job has no rank 9"}, got)
+	got, last = lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(9)}), all)
+	assert.Empty(t, got)
+	assert.Equal(t, "the job has no rank 9", last.Error)
 
 	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStacks})
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/printable"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
@@ -179,7 +180,7 @@ func (d diagnosis) finding(f doctor.Finding) []string {
 		lines = append(lines, "    read: "+strings.ReplaceAll(f.Evidence, "\n", " "))
 	}
 	if f.Fix != "" {
-		lines = append(lines, "    try:  "+strings.ReplaceAll(f.Fix, "\n", " "))
+		lines = append(lines, "    try:  "+printable.Text(strings.ReplaceAll(f.Fix, "\n", " ")))
 	}
 	return lines
 }

@@ -13,6 +13,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
+	"gorun/env/plan"
 	"gorun/internal/printable"
 	"gorun/launcher/job"
 )
@@ -27,6 +28,10 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	code := 0
 	for i, name := range inv.Env.Explain {
 		found := nccl.Matching(name)
+		if row, ok := ownRow(name); ok && len(found) == 0 && !inv.JSON {
+			fmt.Fprintf(&text, "%s (%s, %s)\n%s\n", row.Name, row.Source, row.Class, indented(row))
+			continue
+		}
 		if len(found) == 0 {
 			say(stderr, unknownVariable(name))
 			code = job.ExitUsage
@@ -51,6 +56,31 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		}
 	}
 	return cmp.Or(write(stdout, stderr, shown), code)
+}
+
+// ownRow is what gorun itself does about a variable that the database does not have.
+func ownRow(name string) (plan.Row, bool) {
+	rows := plan.Table()
+	i := slices.IndexFunc(rows, func(r plan.Row) bool { return strings.EqualFold(r.Name, name) })
+	if i < 0 {
+		return plan.Row{}, false
+	}
+	return rows[i], true
+}
+
+// isExplained reports whether gorun env --explain has something to say of a variable.
+func isExplained(name string) bool {
+	_, own := ownRow(name)
+	return own || len(nccl.Matching(name)) > 0
+}
+
+// indented says what ranks get, and why.
+func indented(row plan.Row) string {
+	what := "not given to ranks"
+	if row.Value != "" {
+		what = "ranks get: " + strings.ReplaceAll(row.Value, "`", "")
+	}
+	return "    " + strings.Join(wrapText(what+"; "+row.Reason, envWidth-4), "\n    ") + "\n"
 }
 
 // unknownVariable says that nobody knows a name, and which were probably meant.

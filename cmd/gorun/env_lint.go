@@ -20,7 +20,7 @@ import (
 
 // lintSettings says what is wrong with settings, and returns the exit code.
 func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	l := lintReport{}
+	l := lintReport{files: inv.Env.Files}
 	err := l.chooseLibrary(inv.Env.Library)
 	var settings []nccl.Assignment
 	if err == nil {
@@ -99,7 +99,8 @@ type lintReport struct {
 	file     string // of the library
 	none     bool   // --library none
 	findings []nccl.Finding
-	looked   int // settings that there are
+	looked   int      // settings that there are
+	files    []string // that were named
 }
 
 // chooseLibrary reads the library that is meant: the one that was named, none, or the
@@ -135,7 +136,11 @@ func readLibrary(file string) (nccl.Found, error) {
 	if err != nil {
 		return nccl.Found{}, err
 	}
-	return nccl.ReadLibrary(f, info.Size())
+	library, err := nccl.ReadLibrary(f, info.Size())
+	if err == nil && library.Version.IsZero() && len(library.Names) == 0 {
+		err = errors.New("it is no libnccl and no librccl")
+	}
+	return library, err
 }
 
 // pythonPrefix is the folder of the Python environment that a script would run in, ""
@@ -189,6 +194,10 @@ func (l *lintReport) text(findingsOnly bool) string {
 	}
 	switch n := len(l.findings); n {
 	case 0:
+		if l.looked == 0 && l.files != nil {
+			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
+			break
+		}
 		fmt.Fprintf(&b, "nothing is wrong with %s; %s\n", counted(l.looked, "setting"), printable.Text(compared))
 	default:
 		fmt.Fprintf(&b, "%s in %s; %s\n", counted(n, "finding"), counted(l.looked, "setting"), printable.Text(compared))

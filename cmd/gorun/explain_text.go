@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gorun/launcher/doctor/signature"
@@ -85,7 +86,11 @@ func writeFinding(b *strings.Builder, f signature.Finding, width int, follows bo
 	row("check", f.Marked(f.Check))
 	row("fix", f.Marked(f.Fix))
 	if len(f.Variables) > 0 {
-		row("variables", strings.Join(f.Variables, " ")+"; `gorun env --explain NAME` says what one does")
+		text := strings.Join(f.Variables, " ")
+		if i := slices.IndexFunc(f.Variables, isExplained); i >= 0 {
+			text += "; `gorun env --explain " + f.Variables[i] + "` says what that does"
+		}
+		row("variables", text)
 	}
 }
 

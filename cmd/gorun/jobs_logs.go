@@ -38,6 +38,8 @@ func (r *jobsRequest) logs() error {
 			return err
 		}
 		switch {
+		case logs.Error != "":
+			return noJobError(printable.Text(logs.Error))
 		case logs.Dropped:
 			return noJobError(fmt.Sprintf("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s begins anew", r.short(f.ID), f.ID))
 		case logs.Over:

@@ -104,6 +104,8 @@ type Logs struct {
 	// and gets nothing more.
 	Over    bool `json:"over,omitempty"`
 	Dropped bool `json:"dropped,omitempty"`
+	// Error is why there is nothing to be told of.
+	Error string `json:"error,omitempty"`
 }
 
 // Line is a line that a rank printed, without control bytes, or a word about what it

@@ -91,6 +91,9 @@ func (d *Dialect) synopsis() string {
 	if d.benches {
 		return d.Name + " OPERATION [options]"
 	}
+	if d.examines {
+		return d.Name + " [options] [PROGRAM]"
+	}
 	if d.checks {
 		return d.Name + " check [options] [PROGRAM]"
 	}

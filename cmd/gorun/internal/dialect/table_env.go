@@ -37,7 +37,7 @@ func makeEnv() *Dialect {
 			{"gorun env --lint job.sbatch Dockerfile", "and with what these files set"},
 		},
 		tables: slices.Concat([][]Option{envTable()}, rows(mpiTable, "np", "host", "hostfile"), rows(torchrunTable, "nproc-per-node"), rows(ownTable, "quiet", "verbose", "version", "help")),
-		taken: without([][]Option{ownTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+		taken: without([][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
 			"np", "host", "hostfile", "nproc-per-node", "json", "quiet", "verbose", "version", "help", "print-completion", "report"),
 		interpreters: gorunInterpreters, mpmd: true, environs: true,
 		codes: []example{
