@@ -70,6 +70,9 @@ func (l *linter) add(at int, a Assignment, problem Problem, text, advice string)
 
 // one looks at a setting by itself.
 func (l *linter) one(at int, a Assignment) {
+	if a.Kind == FromConf && l.untrimmed(at, a) {
+		return
+	}
 	v, known := Lookup(a.Name)
 	if !known || v.IsPattern() {
 		l.unknown(at, a, known, v)
@@ -83,6 +86,23 @@ func (l *linter) one(at int, a Assignment) {
 	default:
 		l.value(at, a, v)
 	}
+}
+
+// untrimmed looks for what people write around names and values in files of settings, where
+// all of it counts, and reports whether the name is lost by it.
+func (l *linter) untrimmed(at int, a Assignment) bool {
+	name := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(a.Name), "export "))
+	value := strings.Trim(strings.TrimSpace(a.Value), `"'`)
+	_, known := Lookup(name)
+	switch {
+	case known && name != a.Name:
+		l.add(at, a, ProblemUnknown, "in such files blanks, and words before it, are part of the name, so nobody reads it", "Write "+name+"="+value+".")
+		return true
+	case known && value != a.Value:
+		l.add(at, a, ProblemValue, "in such files blanks and quotes are part of the value", "Write "+name+"="+value+".")
+		return true
+	}
+	return false
 }
 
 // unknown looks at a name that is not in the database, or only by its beginning.
