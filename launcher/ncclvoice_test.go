@@ -105,9 +105,11 @@ func TestALargerCommunicatorComes(t *testing.T) {
 		up(0, 1)
 		up(1, 2)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Empty(t, details)
 		say(1, "Connected all rings")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, details, 1)
 	})
 }
