@@ -313,6 +313,7 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
 	h.MayStay = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
 	if n.copied != nil {
+		h.Copied = wire.Copied{Dir: n.copied.Dir, PID: n.copied.PID}
 		if len(s.spec.Reach.Copy) > 0 {
 			h.Dir, h.MayStay = n.copied.Dir, false
 		}

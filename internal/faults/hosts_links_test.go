@@ -48,6 +48,13 @@ func linkFaults() []hostFault {
 			}, check: says(125, "is lost: not heard of for "+lease()),
 		},
 	}
+	all = append(all, hostFault{
+		name: "link cut, --copy", deadline: cutDeadline, criterion: "exit code 125, the host named as silent; what was copied there is taken away, and who kept it goes",
+		act: func(s *hostScene) {
+			s.spread("child", "default", "--copy", s.write("payload", "x"))
+			s.cut("h2")
+		}, check: lost("h2", "not heard of for "+lease()),
+	})
 	for _, way := range []string{"cut", "blackhole"} {
 		for _, manner := range []string{"default", "ignore"} {
 			all = append(all, hostFault{

@@ -74,6 +74,7 @@ type Agent struct {
 	job      *running      // nil until Start
 	began    process.Ticks // before the first rank of the first attempt; 0 until then
 	lease    lease
+	copied   wire.Copied
 	engine   engineSignals
 	active   atomic.Pointer[running] // job, for those who hear of signals
 }
@@ -108,6 +109,9 @@ func (a *Agent) close() {
 		a.job.abandon(a.lease.grace())
 	}
 	a.store.close()
+	if a.lease.expired.Load() { // else the head has it done, or the end of the connection
+		dismissKeeper(a.copied)
+	}
 }
 
 func (a *Agent) handle(f wire.Frame) error {

@@ -24,6 +24,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		return a.link.Send(&wire.Facts{Version: wire.Version})
 	}
 	a.lease.begin(h.Lease, a.link)
+	a.copied = h.Copied
 	if a.cfg.Own != nil {
 		a.cfg.Own.replace(&h)
 	}

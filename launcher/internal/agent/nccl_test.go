@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,15 +39,23 @@ func TestWhereNCCLListens(t *testing.T) {
 
 // A process of a rank's session is the rank's; one of another host's is not, though it has the same number.
 func TestWorldRankOfAProcess(t *testing.T) {
-	own, err := unix.Getsid(0)
+	child := exec.Command("cat") // the tests' own session may have begun outside of this PID namespace
+	child.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	stdin, err := child.StdinPipe()
 	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = child.Wait()
+	})
+	pid := child.Process.Pid
 	r := &rank{row: wire.Row{Rank: 5}}
-	r.pid.Store(int32(own))
+	r.pid.Store(int32(pid))
 	j := &running{}
 	j.roster.Store(&roster{rows: []wire.Row{r.row}, ranks: map[int]*rank{5: r}})
 	world := j.worldRank()
-	assert.Equal(t, 5, world(&ras.Rank{Host: "127.0.0.1", PID: os.Getpid()}))
-	assert.Equal(t, -1, world(&ras.Rank{Host: "192.0.2.1", PID: os.Getpid()}))
-	assert.Equal(t, -1, world(&ras.Rank{Host: "nonsense", PID: os.Getpid()}))
+	assert.Equal(t, 5, world(&ras.Rank{Host: "127.0.0.1", PID: pid}))
+	assert.Equal(t, -1, world(&ras.Rank{Host: "192.0.2.1", PID: pid}))
+	assert.Equal(t, -1, world(&ras.Rank{Host: "nonsense", PID: pid}))
 	assert.Equal(t, -1, world(&ras.Rank{Host: "127.0.0.1", PID: 1 << 30}))
 }

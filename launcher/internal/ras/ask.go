@@ -18,97 +18,148 @@ const DefaultAddr = "localhost:28028"
 const (
 	askTime      = 8 * time.Second        // where the context has no deadline
 	collectTime  = 1                      // seconds that NCCL gives each rank; with one that is stopped 2.30.7 then takes 4 s in all
-	greetingTime = 700 * time.Millisecond // then another process of the job is tried: one that is stopped still gets connections
+	greetingTime = time.Second            // for one process to greet
 	mostGreeting = 256                    // bytes of a line that answers a command
 	mostAnswer   = 16 << 20               // bytes
-	pause        = 20 * time.Millisecond  // between two tries
+	pause        = 100 * time.Millisecond // between two knocks
+	mostKnocks   = 12                     // at once
 )
 
 // ErrSilent is that somebody listens who does not answer.
 var ErrSilent = errors.New("nobody answers there")
 
-// Ask asks at an address, HOST:PORT, and takes no longer than the context allows, 8 s where that has no deadline. It tries again, by
-// another process where there are several, as long as nobody has answered.
+// Ask asks at an address, HOST:PORT, and takes no longer than the context allows, 8 s where that has no deadline.
 func Ask(ctx context.Context, addr string) (Status, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		bounded, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		ctx = bounded
 	}
-	for {
-		s, err := askOnce(ctx, addr)
-		if err == nil || !errors.Is(err, ErrSilent) {
-			return s, err
-		}
+	s, err := askGreeted(ctx, addr)
+	for errors.Is(err, ErrSilent) && ctx.Err() == nil { // it has ended since
 		select {
-		case <-ctx.Done():
-			return s, err
 		case <-time.After(pause):
+		case <-ctx.Done():
 		}
+		s, err = askGreeted(ctx, addr)
 	}
+	if err != nil {
+		return s, fmt.Errorf("ask NCCL's RAS port at %s: %w", addr, err)
+	}
+	return s, nil
 }
 
-// askOnce asks one process.
-func askOnce(ctx context.Context, addr string) (s Status, err error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+// askGreeted asks the first that greets.
+func askGreeted(ctx context.Context, addr string) (s Status, err error) {
+	c, err := firstGreeted(ctx, addr)
 	if err != nil {
-		if ctx.Err() != nil {
-			return s, fmt.Errorf("ask NCCL's RAS port at %s: %w", addr, ErrSilent)
-		}
-		return s, fmt.Errorf("ask NCCL's RAS port: %w", err)
+		return s, err
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer c.conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	c := &client{conn: conn, reader: bufio.NewReaderSize(conn, mostGreeting)}
-	deadline, _ := ctx.Deadline()
-	_ = conn.SetDeadline(earlier(deadline, time.Now().Add(greetingTime)))
-	json, err := c.greet()
-	if err != nil {
-		return s, fmt.Errorf("ask NCCL's RAS port at %s: %w", addr, err)
-	}
-	_ = conn.SetDeadline(deadline)
 	text, err := c.status()
 	if err != nil {
-		return s, fmt.Errorf("ask NCCL's RAS port at %s: %w", addr, err)
+		return s, err
 	}
-	if json {
+	if c.json {
 		return ParseJSON(text)
 	}
 	return ParseText(text)
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
+// firstGreeted knocks until somebody greets. All processes of a host listen at one port, and the kernel chooses one of them for
+// each connection: also one that is stopped, of which nothing is heard. So the next knock does not wait for the one before.
+func firstGreeted(ctx context.Context, addr string) (*client, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	type answer struct {
+		c   *client
+		err error
 	}
-	return b
+	answers, knocks := make(chan answer), 0
+	defer func() {
+		cancel()
+		go func() { // who greets later is let go
+			for range knocks {
+				if late := <-answers; late.c != nil {
+					late.c.conn.Close()
+				}
+			}
+		}()
+	}()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case a := <-answers:
+			knocks--
+			if a.err == nil || !errors.Is(a.err, ErrSilent) {
+				return a.c, a.err
+			}
+		case <-next.C:
+			next.Reset(pause)
+			if knocks < mostKnocks {
+				knocks++
+				go func() {
+					c, err := knock(ctx, addr)
+					answers <- answer{c, err}
+				}()
+			}
+		case <-ctx.Done():
+			return nil, ErrSilent
+		}
+	}
+}
+
+// knock connects to one process and greets it.
+func knock(ctx context.Context, addr string) (*client, error) {
+	ctx, cancel := context.WithTimeout(ctx, greetingTime)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ErrSilent
+		}
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	c := &client{conn: conn, reader: bufio.NewReaderSize(conn, mostGreeting)}
+	if err = c.greet(); !stop() && err == nil {
+		err = ErrSilent // its deadline may be set by now
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // client is one connection.
 type client struct {
 	conn   net.Conn
 	reader *bufio.Reader
+	json   bool // the answer comes as JSON
 }
 
-// greet makes the two sides known to each other and reports whether the answer comes as JSON.
-func (c *client) greet() (json bool, err error) {
+// greet makes the two sides known to each other.
+func (c *client) greet() error {
 	answer, err := c.command("CLIENT PROTOCOL 2")
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !strings.HasPrefix(answer, "SERVER PROTOCOL ") {
-		return false, fmt.Errorf("%.60q is no answer of NCCL's", answer)
+		return fmt.Errorf("%.60q is no answer of NCCL's", answer)
 	}
 	if answer, err = c.command(fmt.Sprintf("TIMEOUT %d", collectTime)); err == nil && answer != "OK" {
 		err = fmt.Errorf("TIMEOUT is answered by %.60q", answer)
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	answer, err = c.command("SET FORMAT json")
-	return answer == "OK", err
+	c.json = answer == "OK"
+	return err
 }
 
 // command sends a line and returns the one that answers it.

@@ -6,11 +6,13 @@ import (
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -151,7 +153,8 @@ func (r *ranks) known(t *testing.T) Status {
 	for {
 		s, err := Ask(ctx, r.addr)
 		require.NoError(t, err)
-		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == len(r.list) {
+		strange := func(r Rank) bool { return r.PID <= 0 } // not heard of yet
+		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == len(r.list) && !slices.ContainsFunc(s.Communicators[0].Ranks, strange) {
 			return s
 		}
 	}
@@ -176,6 +179,9 @@ func TestNCCLItself(t *testing.T) {
 	require.NoError(t, r.list[1].Process.Signal(syscall.SIGSTOP))
 	for {
 		s, err := Ask(t.Context(), r.addr)
+		if errors.Is(err, ErrSilent) { // on a busy machine
+			continue
+		}
 		require.NoError(t, err)
 		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == 3 {
 			assert.Contains(t, s.Findings(View{World: 4}), "1 of 4 ranks does not answer: [1]")

@@ -30,6 +30,8 @@ func (m *Hello) fields(c *coder) {
 	number(c, 16, &m.Lease)
 	c.flag(17, &m.Sockets)
 	c.flag(18, &m.NCCL)
+	text(c, 19, &m.Copied.Dir)
+	number(c, 20, &m.Copied.PID)
 }
 
 func (p *Program) fields(c *coder) {

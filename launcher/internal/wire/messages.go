@@ -40,12 +40,21 @@ type Hello struct {
 	// a directory of its own.
 	Dir     string
 	MayStay bool
+	// Copied is what --copy sent there.
+	Copied Copied
 	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
 	Lease time.Duration
 	// Sockets says that each rank gets one, for Start's MPI.
 	Sockets bool
 	// NCCL asks for what settings of NCCL depend on.
 	NCCL bool
+}
+
+// Copied is a directory that goes with the job, and the process on that host that removes it
+// where the agent or the head says so; 0 for none. Its command line has the directory's last name.
+type Copied struct {
+	Dir string
+	PID int
 }
 
 // Program is a program as the user named it.

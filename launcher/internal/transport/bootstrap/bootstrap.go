@@ -106,7 +106,7 @@ func (s *starting) line() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fill = append(fill, "@BUILDS@", builds, "@CHECK@", w.list(s.check()), "@PLACES@", joined(placeScript))
+		fill = append(fill, "@BUILDS@", builds, "@CHECK@", w.list(s.check()))
 	}
 	return s.fill(script, &w, fill...), nil
 }

@@ -53,6 +53,7 @@ type machine struct {
 	home    string
 	environ []string // more variables
 	cut     int      // bytes that reach its standard input, 0: all
+	mute    bool     // the input stays open then, as behind a cut cable
 	ran     []*process
 }
 
@@ -68,7 +69,7 @@ func (m *machine) env() []string {
 }
 
 func (m *machine) Start(_ context.Context, line string) (remote.Process, error) {
-	p := &process{cmd: exec.Command(m.shell[0], append(m.shell[1:], line)...), left: m.cut}
+	p := &process{cmd: exec.Command(m.shell[0], append(m.shell[1:], line)...), left: m.cut, mute: m.mute}
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stderr = m.env(), m.home, &p.stderr
 	p.in, _ = p.cmd.StdinPipe()
 	p.out, _ = p.cmd.StdoutPipe()
@@ -108,6 +109,7 @@ type process struct {
 	out    io.ReadCloser
 	stderr safeBuffer
 	left   int
+	mute   bool
 	wait   sync.Once
 	end    error
 }
@@ -140,7 +142,9 @@ func (p *process) Write(b []byte) (int, error) {
 		return p.in.Write(b)
 	}
 	p.in.Write(b[:p.left])
-	p.in.Close()
+	if !p.mute {
+		p.in.Close()
+	}
 	return 0, io.ErrClosedPipe
 }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"path"
 	"strconv"
+	"strings"
 
 	"gorun/launcher/internal/transport/remote"
 )
@@ -15,7 +16,9 @@ var copyScript string
 // Copied is a bundle on a host, in a directory of its own.
 type Copied struct {
 	// Dir is that directory there: 0700, with an unpredictable name.
-	Dir    string
+	Dir string
+	// PID is the process that stays there. SIGTERM has it remove the directory; its command line has the directory's name.
+	PID    int
 	bundle *Bundle
 	keeper *Stream
 }
@@ -34,7 +37,7 @@ func Copy(ctx context.Context, host remote.Host, b *Bundle, progress func(State)
 	}
 	c.report(State{Step: remote.StepCopy, Sent: b.size, Total: b.size, Running: true})
 	keeper := &Stream{Process: c.process, rest: c.answers.rest(), host: host.Name(), began: c.began}
-	return &Copied{Dir: c.dir, bundle: b, keeper: keeper}, nil
+	return &Copied{Dir: c.dir, PID: c.pid, bundle: b, keeper: keeper}, nil
 }
 
 // Find returns where a path that was given to --copy, or one below it, lies there.
@@ -66,6 +69,7 @@ type copying struct {
 	*talk
 	bundle *Bundle
 	dir    string
+	pid    int
 }
 
 // answer is what follows from one answer of the host.
@@ -74,10 +78,19 @@ func (c *copying) answer(_ context.Context, word, text string) (done bool, err e
 	case "need":
 		return false, c.send()
 	case "landed":
-		c.dir = text
-		return true, nil
+		return true, c.landed(text)
 	}
 	return false, c.fail(remote.StepCopy, "the files of --copy could not be put there: "+text, "", nil)
+}
+
+// landed reads who stays there, and where.
+func (c *copying) landed(text string) (err error) {
+	number, dir, _ := strings.Cut(text, " ")
+	if c.pid, err = strconv.Atoi(number); err != nil || !path.IsAbs(dir) {
+		return c.fail(remote.StepCopy, "it answers what no such host does: landed "+text, "", err)
+	}
+	c.dir = dir
+	return nil
 }
 
 // send writes the archive.

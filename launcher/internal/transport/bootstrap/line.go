@@ -15,6 +15,9 @@ var agentScript string
 //go:embed place.sh
 var placeScript string
 
+//go:embed bring.sh
+var bringScript string
+
 // joined is a script as one line: comments and empty lines are left out. csh knows
 // no newline between quotes.
 func joined(script string) string {

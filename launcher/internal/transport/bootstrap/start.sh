@@ -11,6 +11,7 @@ say() { printf "%s%s %s\n" $gr_m $gr_n "$*"; }
 { read -r gr_a </proc/sys/kernel/arch; } 2>/dev/null || gr_a=$(uname -sm)
 case ${gr_a#Linux } in @BUILDS@ *) say arch "$gr_a"; exit 0;; esac
 @PLACES@
+@BRING@
 
 start() { [ -x "$2/$gr_k/gorun" ] && private "$1" "$2" && say run && exec "$2/$gr_k/gorun" @ARGS@; }
 places start
@@ -31,7 +32,7 @@ say need $gr_k
 # The file is written over what was reserved; without sha256sum the length has to do, and is not to be that of the reserve.
 arrive() {
 command -v sha256sum >/dev/null || : >"$gr_x/$1"
-head -c "$3" 1<>"$gr_x/$1" || return
+bring "$3" 1<>"$gr_x/$1" || return
 if command -v sha256sum >/dev/null; then
 gr_h=$(sha256sum <"$gr_x/$1")
 [ "${gr_h%% *}" = "$2" ] || { echo "what arrived of $1 is not what was sent"; return 1; }

@@ -82,6 +82,35 @@ func TestTransferThatIsCutOff(t *testing.T) {
 	echoes(t, s)
 }
 
+// A host that hears nothing more, and not of an end either, gives up. The script's seconds are short here.
+func TestTransferThatStops(t *testing.T) {
+	m := newMachine(t, "sh")
+	m.cut, m.mute = 1<<20, true
+	m.environ = []string{"PATH=" + hasty(t) + ":" + os.Getenv("PATH")}
+	_, err := Start(deadline(t), m, config(t))
+	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
+	m.settled()
+	require.Empty(t, m.cached())
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
+	b, err := Gather(dir, []string{"big"})
+	require.NoError(t, err)
+	_, err = Copy(deadline(t), m, b, nil)
+	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
+	m.settled()
+	left, _ := os.ReadDir(m.home + "/tmp")
+	require.Empty(t, left)
+}
+
+// hasty is a directory with a timeout whose seconds last a fiftieth of one.
+func hasty(t *testing.T) string {
+	dir := t.TempDir()
+	script := "#!/bin/sh\nshift\nexec " + testneeds.Program(t, layerShells, "timeout") + " 0.1 \"$@\"\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "timeout"), []byte(script), 0o700))
+	return dir
+}
+
 // Without sha256sum the length tells that something is missing.
 func TestHostWithoutSha256sum(t *testing.T) {
 	m := newMachine(t, "/bin/sh")

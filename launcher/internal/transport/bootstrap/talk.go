@@ -40,7 +40,7 @@ func nonce() string {
 
 // fill makes a script the command line, with what stands for each name in it.
 func (t *talk) fill(script string, w *words, pairs ...string) string {
-	pairs = append(pairs, "@MARK1@", t.mark[0], "@MARK2@", t.mark[1], "@WORDS@", w.lines(), "@PLACES@", joined(placeScript))
+	pairs = append(pairs, "@MARK1@", t.mark[0], "@MARK2@", t.mark[1], "@WORDS@", w.lines(), "@PLACES@", joined(placeScript), "@BRING@", joined(bringScript))
 	return commandLine(strings.NewReplacer(pairs...).Replace(joined(script)))
 }
 
