@@ -57,6 +57,7 @@ func (l *listing) runs(h *head) {
 	if l == nil {
 		return
 	}
+	l.taps.turn()
 	l.head.Store(h)
 	if !slices.ContainsFunc(l.session.active, func(n *node) bool { return n.served != nil }) {
 		h.mu.Lock()

@@ -41,6 +41,15 @@ func (t *taps) write(rank, stream int, p []byte) {
 	}
 }
 
+// turn tells those who follow that what comes now is another attempt's.
+func (t *taps) turn() {
+	if list := t.list.Load(); list != nil {
+		for _, f := range *list {
+			f.turn()
+		}
+	}
+}
+
 // change has another list take the place of the present one.
 func (t *taps) change(to func([]*follower) []*follower) {
 	t.mu.Lock()
@@ -68,6 +77,9 @@ func (t *taps) remove(f *follower) {
 
 // channel is a stream of a rank.
 type channel struct{ rank, stream int }
+
+// newAttempt stands for all of them in a piece without bytes.
+var newAttempt = channel{-1, -1}
 
 type piece struct {
 	channel
@@ -106,6 +118,15 @@ func (f *follower) take(rank, stream int, p []byte) {
 	select {
 	case f.wake <- struct{}{}:
 	default:
+	}
+}
+
+// turn marks that another attempt begins: what was left unfinished stays so.
+func (f *follower) turn() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.overflow {
+		f.pieces = append(f.pieces, piece{channel: newAttempt})
 	}
 }
 
@@ -190,14 +211,19 @@ func (l *liner) last(at channel, end []byte, truncated bool) {
 	}
 }
 
-// rest sends unfinished lines.
-func (l *liner) rest() {
-	for at, held := range l.open {
-		if len(held) > 0 {
-			l.put(at, held)
-		}
+// end sends a stream's unfinished line.
+func (l *liner) end(at channel) {
+	if held := l.open[at]; len(held) > 0 {
+		l.put(at, held)
 	}
-	clear(l.open)
+	delete(l.open, at)
+}
+
+// rest sends all unfinished lines.
+func (l *liner) rest() {
+	for at := range l.open {
+		l.end(at)
+	}
 	l.flush()
 }
 
@@ -243,6 +269,9 @@ func (l *listing) goOn(ctx context.Context, h *head, f *follower, files *logFile
 			files.read(lines)
 			if now := l.head.Load(); now != h {
 				h = now
+				for _, file := range *files {
+					lines.end(file.channel)
+				}
 				files.turnTo(h)
 				files.read(lines)
 			}
@@ -255,6 +284,10 @@ func (l *listing) goOn(ctx context.Context, h *head, f *follower, files *logFile
 			return false
 		}
 		for _, p := range pieces {
+			if p.channel == newAttempt {
+				lines.rest()
+				continue
+			}
 			lines.add(p.channel, p.bytes)
 		}
 		lines.flush()

@@ -101,21 +101,29 @@ func TestPassphraseAndProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command on a terminal of its own, answers once when it is asked, and
-// returns all that came to the terminal.
-func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
+// terminal makes a terminal of 25 lines, and returns its two ends.
+func terminal(t *testing.T) (head, tty *os.File) {
 	t.Helper()
 	head, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		testneeds.Skip(t, "devices", err.Error())
 	}
-	defer head.Close()
+	t.Cleanup(func() { _ = head.Close() })
 	require.NoError(t, unix.IoctlSetPointerInt(int(head.Fd()), unix.TIOCSPTLCK, 0))
 	require.NoError(t, unix.IoctlSetWinsize(int(head.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 100}))
 	number, err := unix.IoctlGetInt(int(head.Fd()), unix.TIOCGPTN)
 	require.NoError(t, err)
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = tty.Close() })
+	return head, tty
+}
+
+// onTerminal runs a command on a terminal of its own, answers once when it is asked, and
+// returns all that came to the terminal.
+func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
+	t.Helper()
+	head, tty := terminal(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())

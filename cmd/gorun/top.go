@@ -51,7 +51,7 @@ func (r *jobsRequest) top() error {
 // watch draws again and again. The error says why it stopped; nil: somebody left.
 func (r *jobsRequest) watch(f registry.Found, last registry.Job, screen *topScreen) error {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGTSTP)
 	defer signal.Stop(signals)
 	tick := time.NewTicker(topPeriod)
 	defer tick.Stop()
@@ -66,7 +66,11 @@ func (r *jobsRequest) watch(f registry.Found, last registry.Job, screen *topScre
 		}
 		select {
 		case sig := <-signals:
-			if sig != syscall.SIGWINCH {
+			switch sig {
+			case syscall.SIGTSTP:
+				screen.suspend()
+			case syscall.SIGWINCH:
+			default:
 				return nil
 			}
 		case key, open := <-screen.keys:
@@ -88,7 +92,8 @@ func (r *jobsRequest) watch(f registry.Found, last registry.Job, screen *topScre
 // topScreen is a terminal that is drawn upon from the top, and read key by key.
 type topScreen struct {
 	in, out *os.File
-	before  unix.Termios
+	before  unix.Termios // what it was
+	keywise unix.Termios
 	keys    chan byte
 	first   int // the first line that is shown below the head
 	lines   int // how many there are
@@ -111,16 +116,34 @@ func newTopScreen(stdout io.Writer) (*topScreen, bool) {
 	if err != nil {
 		return nil, false
 	}
-	s.before = *before
-	raw := *before
-	raw.Lflag &^= unix.ICANON | unix.ECHO
-	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	if unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &raw) != nil {
+	s.before, s.keywise = *before, *before
+	s.keywise.Lflag &^= unix.ICANON | unix.ECHO
+	s.keywise.Cc[unix.VMIN], s.keywise.Cc[unix.VTIME] = 1, 0
+	if s.take() != nil {
 		return nil, false
 	}
-	_, _ = s.out.WriteString("\x1b[?1049h\x1b[?25l\x1b[?7l") // another page, without a cursor and wrapped lines
 	go s.read()
 	return s, true
+}
+
+// take has the terminal give keys one by one and show another page, without a cursor and wrapped lines.
+func (s *topScreen) take() error {
+	if err := unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.keywise); err != nil {
+		return err
+	}
+	_, err := s.out.WriteString("\x1b[?1049h\x1b[?25l\x1b[?7l")
+	return err
+}
+
+// suspend stops this process, as Ctrl-Z would have done, with the terminal as it was, until it is to go on.
+func (s *topScreen) suspend() {
+	s.restore()
+	on := make(chan os.Signal, 1)
+	signal.Notify(on, syscall.SIGCONT)
+	defer signal.Stop(on)
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	<-on // this thread may run on for a moment
+	_ = s.take() // a terminal that is gone is noticed when it is drawn upon
 }
 
 // read passes keys on until the process ends: nothing else reads this terminal.
