@@ -1,4 +1,4 @@
-// Package printable makes text from outside safe to stand within messages.
+// Package printable makes what stands within messages: text from outside safe, long text short, numbers folded.
 package printable
 
 import (

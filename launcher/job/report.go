@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gorun/internal/printable"
 )
 
 // Limits of the report: it has at most 25 lines, whatever happened.
@@ -333,23 +335,4 @@ func foldShort(ranks []int) string {
 }
 
 // Fold writes ranks as ranges: [0-136,138-511]. The ranks are sorted.
-func Fold(ranks []int) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%d", ranks[i])
-		if j > i {
-			fmt.Fprintf(&b, "-%d", ranks[j])
-		}
-		i = j + 1
-	}
-	b.WriteByte(']')
-	return b.String()
-}
+func Fold(ranks []int) string { return "[" + printable.Ranges(ranks) + "]" }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gorun/internal/printable"
 )
 
 // Summary is what ranks have in common.
@@ -213,28 +215,8 @@ func FoldNames(names []string) (folded []string) {
 		case 1:
 			folded = append(folded, stem+strconv.Itoa(list[0]))
 		default:
-			folded = append(folded, stem+"["+ranges(list)+"]")
+			folded = append(folded, stem+"["+printable.Ranges(list)+"]")
 		}
 	}
 	return folded
-}
-
-// ranges writes ascending numbers: "0-3,6".
-func ranges(list []int) string {
-	var b strings.Builder
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(list[i]))
-		if j > i {
-			b.WriteString("-" + strconv.Itoa(list[j]))
-		}
-		i = j + 1
-	}
-	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gorun/internal/printable"
 )
 
 // View is how findings name ranks.
@@ -82,7 +84,7 @@ func (c *Communicator) unanswered(v View) string {
 		verb = plural(dead, "is dead", "are dead")
 	}
 	slices.Sort(missing)
-	return fmt.Sprintf("%d of %d ranks%s %s: [%s]", len(missing), c.Size, c.suffix(v), verb, ranges(missing))
+	return fmt.Sprintf("%d of %d ranks%s %s: [%s]", len(missing), c.Size, c.suffix(v), verb, printable.Ranges(missing))
 }
 
 // suffix names a communicator that is not of the whole job.
@@ -245,7 +247,7 @@ func (c *Communicator) who(ranks []*Rank, v View) string {
 		where, noun = c.suffix(v), "NCCL's rank"
 	}
 	if len(numbers) > 1 {
-		return noun + "s [" + ranges(slices.Compact(numbers)) + "]" + where
+		return noun + "s [" + printable.Ranges(slices.Compact(numbers)) + "]" + where
 	}
 	if host := v.host(ranks[0]); host != "" {
 		where += " (" + host + ")"
@@ -283,26 +285,6 @@ func plural(n int, one, many string) string {
 		return one
 	}
 	return many
-}
-
-// ranges writes ascending numbers: "0-3,6".
-func ranges(list []int) string {
-	var b strings.Builder
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(list[i]))
-		if j > i {
-			b.WriteString("-" + strconv.Itoa(list[j]))
-		}
-		i = j + 1
-	}
-	return b.String()
 }
 
 // Text says it in lines for people, who know of no ranks but NCCL's.
