@@ -93,11 +93,15 @@ func slurmKillFaults() []slurmFault {
 	return all
 }
 
-// killSrun kills the command that has started the agents.
+// killSrun kills the command that has started the agents, and the child by which it has the step ended should it die: all at once,
+// so that this one sees nothing.
 func (s *slurmScene) killSrun() {
 	found := s.named("srun")
 	s.require(len(found) > 0, "no srun")
 	s.at = time.Now()
+	for _, p := range found {
+		s.signal(p.pid, syscall.SIGSTOP)
+	}
 	for _, p := range found {
 		s.signal(p.pid, syscall.SIGKILL)
 	}

@@ -68,6 +68,7 @@ func (d slurmDraw) act(s *slurmScene) {
 				_ = syscall.Kill(p.pid, syscall.SIGTERM)
 			}
 		}
+		s.noteJob() // it may have begun since
 		s.require(s.job != 0 || d.form == inAllocation, "nobody knows the job")
 	}
 }

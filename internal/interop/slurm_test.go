@@ -133,13 +133,17 @@ func slurmSalloc(t *testing.T, c *testslurm.Cluster) {
 	for _, row := range []struct{ allocation, options, want string }{
 		{"-N1 -n2", "", "a a"},
 		{"-N4 -n4", "", "a b c d"},
-		{"-N3 -n5", "", "a a a b c"},
+		{"-N3 -n5", "", "(a ?){1,3}(b ?){1,3}(c ?){1,3}"}, // Slurm gives more of a node that has less to do
 		{"-N2 -n8 --ntasks-per-node=4", "-n 3", "a a a"},
 		{"-N2 -n8 --ntasks-per-node=4", "--nproc-per-node 1", "a b"},
 	} {
 		got := inAllocation(t, c, row.allocation, append(strings.Fields(row.options), slurmRank...)...).run(t)
 		require.Zero(t, got.code, "%v: %s", row, got.stderr)
-		require.Equal(t, row.want, inOrder(whereabouts(t, got)), "%v", row)
+		where := inOrder(whereabouts(t, got))
+		require.Regexp(t, "^("+row.want+")$", where, "%v", row)
+		if row.allocation == "-N3 -n5" {
+			require.Len(t, strings.Fields(where), 5)
+		}
 	}
 	got := inAllocation(t, c, "-N4 -n4", append([]string{"-H", "n3,n2"}, slurmRank...)...).run(t)
 	require.Zero(t, got.code, got.stderr)
@@ -160,7 +164,41 @@ func inOrder(nodes string) string {
 
 // slurmNumbers: uneven tasks are uneven nodes, and SLURM_* say what srun would have said.
 func slurmNumbers(t *testing.T, c *testslurm.Cluster) {
-	requireNumbers(t, tellInSlurm(t, inAllocation(t, c, "-N3 -n5")), []int{3, 1, 1})
+	ranks := tellInSlurm(t, inAllocation(t, c, "-N3 -n5"))
+	requireNumbers(t, ranks, fiveOnThree(t, ranks))
+}
+
+// fiveOnThree are the numbers of five ranks on three nodes, which have to be those of CPUs that Slurm gave: more of a node that has
+// less to do.
+func fiveOnThree(t *testing.T, ranks []seen) []int {
+	t.Helper()
+	each := make([]int, 3)
+	for _, one := range ranks {
+		node, err := strconv.Atoi(one.Environ["SLURM_NODEID"])
+		require.NoError(t, err)
+		require.Less(t, node, len(each))
+		each[node]++
+	}
+	require.NotContains(t, each, 0)
+	require.Equal(t, cpusPerNode(t, ranks[0].Environ["SLURM_JOB_CPUS_PER_NODE"]), each)
+	return each
+}
+
+// cpusPerNode are the numbers of Slurm's list, "3,1(x2)".
+func cpusPerNode(t *testing.T, list string) (each []int) {
+	t.Helper()
+	for item := range strings.SplitSeq(list, ",") {
+		number, times, several := strings.Cut(strings.TrimSuffix(item, ")"), "(x")
+		n, err := strconv.Atoi(number)
+		require.NoError(t, err, list)
+		nodes := 1
+		if several {
+			nodes, err = strconv.Atoi(times)
+			require.NoError(t, err, list)
+		}
+		each = append(each, slices.Repeat([]int{n}, nodes)...)
+	}
+	return each
 }
 
 // slurmBatch: the ranks of a batch job over four nodes meet, and its output is theirs.

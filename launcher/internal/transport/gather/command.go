@@ -23,8 +23,9 @@ type command struct {
 	in       io.WriteCloser // kept open: its end tells agents that the head is gone
 	said     said
 	hear     func(Word)
-	ended    chan struct{} // closed once it was waited for and its words were read
+	waited   chan struct{} // closed once it was waited for; a child of its may still hold its output
 	err      error         // how it ended, then
+	ended    chan struct{} // closed once its words were read, too
 	hopeless chan struct{} // closed when it said that an agent will not come
 	once     sync.Once
 }
@@ -55,7 +56,7 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 		agent[len(agent)-1] += ":" + file
 		line = nil
 	}
-	c = &command{name: cfg.Start.Command(), hear: hear, ended: make(chan struct{}), hopeless: make(chan struct{})}
+	c = &command{name: cfg.Start.Command(), hear: hear, waited: make(chan struct{}), ended: make(chan struct{}), hopeless: make(chan struct{})}
 	words = append(words, agent...)
 	c.cmd = child.Command(words[0], words[1:]...)
 	c.cmd.Env = environ(cfg)
@@ -96,8 +97,8 @@ func (c *command) start(line []byte) error {
 	}
 	c.in = in
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, theirOut
-	started, waited := make(chan error), make(chan struct{})
-	go c.run(started, waited)
+	started := make(chan error)
+	go c.run(started)
 	err = <-started
 	theirIn.Close()
 	theirOut.Close()
@@ -109,13 +110,13 @@ func (c *command) start(line []byte) error {
 	if len(line) > 0 {
 		_, _ = in.Write(line) // a pipe holds it; a command that is gone says more than this error would
 	}
-	go c.listen(out, waited)
+	go c.listen(out)
 	return nil
 }
 
 // run starts the command and waits for its end on one thread, whose end the kernel takes
 // for this process's end (Pdeathsig; prctl(2), PR_SET_PDEATHSIG).
-func (c *command) run(started chan<- error, waited chan<- struct{}) {
+func (c *command) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := c.cmd.Start()
@@ -124,14 +125,14 @@ func (c *command) run(started chan<- error, waited chan<- struct{}) {
 		return
 	}
 	c.err = c.cmd.Wait()
-	close(waited)
+	close(c.waited)
 }
 
 // keptWords is how long after its end something else may hold the command's output.
 const keptWords = 200 * time.Millisecond
 
-// listen reads what the command says, to its end, which closes waited.
-func (c *command) listen(out *os.File, waited <-chan struct{}) {
+// listen reads what the command says, to its end.
+func (c *command) listen(out *os.File) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -146,7 +147,7 @@ func (c *command) listen(out *os.File, waited <-chan struct{}) {
 			}
 		}
 	}()
-	<-waited
+	<-c.waited
 	timer := time.NewTimer(keptWords)
 	defer timer.Stop()
 	select {

@@ -163,7 +163,12 @@ func (g *Gathering) HowEnded() string {
 	g.mu.Lock()
 	a := g.current
 	g.mu.Unlock()
-	if a == nil || !a.command.over() {
+	if a == nil {
+		return ""
+	}
+	select {
+	case <-a.command.waited:
+	default:
 		return ""
 	}
 	return a.command.name + ", which had started the agents, has ended (" + a.command.state() + ")"
