@@ -73,7 +73,7 @@ func TestEachExampleIsOfItsSignatureAlone(t *testing.T) {
 	for _, s := range All() {
 		for _, example := range s.Examples {
 			assert.Equal(t, []string{s.ID}, ids(Find(example)), example)
-			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", longestLine))), example)
+			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", LongestLine))), example)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestUnrelatedLines(t *testing.T) {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	require.GreaterOrEqual(t, len(lines), 50)
 	for _, line := range lines {
-		assert.Empty(t, ids(Find(Plain(line, longestLine))), line)
+		assert.Empty(t, ids(Find(Plain(line, LongestLine))), line)
 	}
 }
 
@@ -134,13 +134,14 @@ func TestValues(t *testing.T) {
 func TestAsked(t *testing.T) {
 	for words, id := range map[string]string{
 		"NCCL timeout": "torch-watchdog-timeout", " nccl  TIMEOUT ": "torch-watchdog-timeout", "could not enable P2P": "nccl-p2p-failed",
-		"137": "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus",
+		"137": "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus", "136": "exit-sigfpe", "ExitCode=0:9": "exit-sigkill", "42": "exit-own",
+		"OUT_OF_MEMORY": "slurm-oom",
 	} {
 		m, ok := Asked(words)
 		require.True(t, ok, words)
 		assert.Equal(t, id, m.ID)
 	}
-	for _, words := range []string{"", "136", "timeout of NCCL", "step 137"} {
+	for _, words := range []string{"", "256", "timeout of NCCL", "step 137"} {
 		_, ok := Asked(words)
 		assert.False(t, ok, words)
 	}
