@@ -38,7 +38,7 @@ func TestExplainOddFiles(t *testing.T) {
 		assert.Empty(t, stdout)
 	}
 	for _, content := range []string{
-		strings.Repeat("\x00", 3000) + "\nToo many open files\n", "\x1b[31mToo many open files\x1b[0m\r\n", "caf\xe9 \xfc: Too many open files\n", "Zu viele: Too many open files … ✓\n",
+		strings.Repeat("\x00", 9000) + "Too many open files\n", "\x1b[31mToo many open files\x1b[0m\r\n", "caf\xe9 \xfc: Too many open files\n", "Zu viele: Too many open files … ✓\n",
 	} {
 		stdout, stderr, code := explainedFile(t, content)
 		assert.Zero(t, code, "%q", content)

@@ -50,6 +50,7 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 			return ordered(found), read, err
 		}
 		read.Lines++
+		line = strings.TrimLeft(line, "\x00") // of a log that was cut while it was written
 		if len(strings.TrimRight(line, "\r\n")) > LongestLine {
 			read.Long++
 		}
