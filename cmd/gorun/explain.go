@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+
+	"golang.org/x/term"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/doctor/signature"
@@ -20,6 +23,9 @@ const exitUnknown = 1
 func explainErrors(inv dialect.Invocation, stdin io.Reader, stdout, stderr io.Writer) int {
 	if inv.Explain.List {
 		return listErrors(inv, stdout, stderr)
+	}
+	if f, ok := stdin.(*os.File); ok && !inv.Quiet && slices.Equal(inv.Explain.Words, []string{"-"}) && term.IsTerminal(int(f.Fd())) {
+		say(stderr, "reading standard input: Ctrl-D ends it")
 	}
 	asked, err := lookUp(inv.Explain.Words, stdin)
 	var source sourceError
@@ -194,7 +200,11 @@ func listErrors(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		fmt.Fprintf(&b, "%s:\n", members[0].Family)
 		var table [][]string
 		for i := range members {
-			table = append(table, []string{fmt.Sprintf("  %-27s", members[i].ID), members[i].Means})
+			means := members[i].Means
+			if codes := members[i].Codes; codes != nil {
+				means = strings.Join(codes, ", ") + ": " + means
+			}
+			table = append(table, []string{fmt.Sprintf("  %-27s", members[i].ID), means})
 			list = append(list, signature.Finding{Match: signature.Match{Signature: &members[i]}})
 		}
 		b.WriteString(aligned(fitted(table, columnsOf(stdout))))

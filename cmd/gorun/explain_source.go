@@ -74,9 +74,14 @@ func openLog(name string) (*os.File, error) {
 	return file, nil
 }
 
-// packers are the programs that print what is packed in a file, by how such a file begins.
-var packers = []struct{ begin, command string }{
-	{"\x1f\x8b", "gzip -dc"}, {"\x28\xb5\x2f\xfd", "zstd -dc"}, {"\xfd7zXZ\x00", "xz -dc"}, {"BZh", "bzip2 -dc"}, {"\xff\xfe", "iconv -f UTF-16 -t UTF-8"}, {"\xfe\xff", "iconv -f UTF-16 -t UTF-8"},
+// packers are the programs that make a text of a file, by how such a file begins, and what it is.
+var packers = []struct{ begin, what, command string }{
+	{"\x1f\x8b", "packed", "gzip -dc"},
+	{"\x28\xb5\x2f\xfd", "packed", "zstd -dc"},
+	{"\xfd7zXZ\x00", "packed", "xz -dc"},
+	{"BZh", "packed", "bzip2 -dc"},
+	{"\xff\xfe", "in UTF-16", "iconv -f UTF-16 -t UTF-8"},
+	{"\xfe\xff", "in UTF-16", "iconv -f UTF-16 -t UTF-8"},
 }
 
 // asText is a reader of a text from its beginning, or an error where it is none.
@@ -86,7 +91,7 @@ func asText(r io.Reader, name string) (io.Reader, error) {
 	head, _ := b.Peek(looked) // an error comes again
 	for _, p := range packers {
 		if bytes.HasPrefix(head, []byte(p.begin)) {
-			return nil, sourceError(fmt.Sprintf("%s is packed, or no UTF-8: %s %s | gorun explain -", name, p.command, shellQuoted(name)))
+			return nil, sourceError(fmt.Sprintf("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellQuoted(name)))
 		}
 	}
 	if isBinary(head) {
