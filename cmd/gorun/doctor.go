@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -22,17 +26,12 @@ const exitFindings = 1
 
 // examine looks for what is wrong with hosts, prints it, and returns the exit code.
 func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	style := textStyle(stdout)
-	switch {
-	case inv.Checks.List:
-		return write(stdout, stderr, checksText())
-	case inv.Checks.Explain != "":
-		check, ok := doctor.Find(inv.Checks.Explain)
-		if !ok {
-			say(stderr, fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", inv.Checks.Explain))
-			return job.ExitUsage
-		}
-		return write(stdout, stderr, explainedText(check, style))
+	if inv.Checks.List || inv.Checks.Explain != nil {
+		return tellChecks(inv, stdout, stderr)
+	}
+	if err := noProgramHere(inv.Spec.Apps); err != nil {
+		say(stderr, err.Error())
+		return job.ExitUsage
 	}
 	options := append(hostOptions(inv), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(stdout, stderr))
 	cluster, err := launcher.Examine(context.Background(), inv.Spec, options...)
@@ -41,7 +40,7 @@ func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	}
 	cluster.Remarks = append(cluster.Remarks, environmentRemarks()...)
 	findings := doctor.Judge(cluster)
-	text := diagnosis{cluster, findings, style, inv.Verbose > 0, again(inv)}.text()
+	text := diagnosis{cluster, findings, textStyle(stdout), inv.Verbose > 0, again(inv)}.text()
 	if inv.JSON {
 		if text, err = findingsJSON(cluster, findings); err != nil {
 			say(stderr, err.Error())
@@ -77,13 +76,82 @@ func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) 
 	return string(text) + "\n", err
 }
 
+// noProgramHere is the error of a program's name that is a check's, or as that of gorun hosts check: no program of that name is here.
+func noProgramHere(apps []job.App) error {
+	if len(apps) == 0 {
+		return nil
+	}
+	name := apps[0].Program
+	_, known := doctor.Find(name)
+	if !known && name != "check" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(apps[0].Dir, name)); err == nil {
+		return nil
+	}
+	if _, err := exec.LookPath(name); err == nil {
+		return nil
+	}
+	if known {
+		return fmt.Errorf("%s is a check and no program here: gorun doctor --explain %s says what it looks at; gorun doctor makes all checks", name, name)
+	}
+	return fmt.Errorf("%s is no program here: gorun doctor makes all checks by itself, and gorun doctor --list names them; ./%s is a program", name, name)
+}
+
+// tellChecks says what checks there are, or what some of them are for.
+func tellChecks(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	var texts []string
+	checks := doctor.Checks()
+	if !inv.Checks.List {
+		checks = nil
+	}
+	code := 0
+	for _, name := range inv.Checks.Explain {
+		check, ok := doctor.Find(name)
+		if !ok {
+			say(stderr, fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", name))
+			code = job.ExitUsage
+			continue
+		}
+		checks, texts = append(checks, check), append(texts, explainedText(check, textStyle(stdout)))
+	}
+	text := strings.Join(texts, "\n")
+	var err error
+	switch {
+	case inv.JSON:
+		text, err = checksJSON(checks)
+	case inv.Checks.List:
+		text = checksText(columnsOf(stdout))
+	}
+	if err != nil {
+		say(stderr, err.Error())
+		return job.ExitLauncher
+	}
+	return cmp.Or(write(stdout, stderr, text), code)
+}
+
+// checksJSON are checks for programs.
+func checksJSON(checks []doctor.Check) (string, error) {
+	type check struct {
+		ID      string `json:"check"`
+		Subject string `json:"subject"`
+		What    string `json:"looks_at"`
+		Why     string `json:"why"`
+	}
+	list := []check{} // [] as JSON
+	for _, c := range checks {
+		list = append(list, check{c.ID, c.Group, c.What, c.Why})
+	}
+	return indentedJSON(map[string]any{"checks": list})
+}
+
 // checksText lists all checks.
-func checksText() string {
+func checksText(width int) string {
 	table := [][]string{{"check", "subject", "looks at"}}
 	for _, c := range doctor.Checks() {
 		table = append(table, []string{c.ID, c.Group, c.What})
 	}
-	return aligned(table)
+	return aligned(fitted(table, width))
 }
 
 // explainedText says what a check is for.

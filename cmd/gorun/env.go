@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
@@ -45,7 +44,7 @@ func showEnv(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	case inv.JSON:
 		text, err = indentedJSON(e)
 	default:
-		text = e.table()
+		text = e.table(columnsOf(stdout))
 	}
 	if err != nil {
 		say(stderr, err.Error())
@@ -195,50 +194,53 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 	return all
 }
 
-// table is for people: what sets something up first, then who ranks are.
-func (e *jobEnvironment) table() string {
-	var b bytes.Buffer
-	t := planTable{tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)}
-	inherited := 0
-	for _, settings := range []bool{true, false} {
-		begun := false
-		for _, v := range e.Variables {
-			switch known := v.Meaning != ""; {
-			case v.setting != settings:
-				continue
-			case v.Origin == plan.Inherited && !known:
-				inherited++
-				continue
-			}
-			if !begun {
-				begun = true
-				if !settings {
-					t.row("")
-				}
-				t.row(map[bool]string{true: "SETTING", false: "IDENTITY"}[settings], "VALUE", "FROM", "WHY")
-			}
-			t.row(v.Name, e.values(v), string(v.Origin), orMeaning(v))
-		}
-		if settings {
-			for _, c := range e.Conf {
-				t.row(c.Name, orDash(c.Value), c.File, "the library reads it there")
-			}
-			for _, l := range e.Left {
-				t.row(l.Name, "(left alone)", "", l.Reason)
-			}
-		}
+// table is for people: what sets something up first, then who ranks are. Width is that of the terminal, 0: there is none.
+func (e *jobEnvironment) table(width int) string {
+	settings := e.rows("SETTING", true)
+	for _, c := range e.Conf {
+		settings = append(settings, tableRow(c.Name, orDash(c.Value), c.File, "the library reads it there"))
 	}
+	for _, l := range e.Left {
+		settings = append(settings, tableRow(l.Name, "(left alone)", "", l.Reason))
+	}
+	identity := e.rows("IDENTITY", false)
 	for _, r := range e.Removed {
-		t.row(r.Name, "(removed)", "", r.Reason)
+		identity = append(identity, tableRow(r.Name, "(removed)", "", r.Reason))
 	}
-	_ = t.Flush() // into memory
+	text := aligned(fitted(identity, width))
+	if len(settings) > 1 {
+		text = aligned(fitted(settings, width)) + "\n" + text
+	}
+	inherited := len(slices.DeleteFunc(slices.Clone(e.Variables), func(v jobVariable) bool { return !v.isForeign() }))
 	if inherited > 0 {
-		fmt.Fprintf(&b, "\nand %d inherited ones, unchanged (--json lists them)\n", inherited)
+		text += fmt.Sprintf("\nand %d inherited ones, unchanged (--json lists them)\n", inherited)
 	}
 	if n := len(e.Withheld); n > 0 {
-		fmt.Fprintf(&b, "other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)\n", n)
+		text += fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)\n", n)
 	}
-	return b.String()
+	return text
+}
+
+// isForeign reports whether a variable was inherited and means nothing to anybody known.
+func (v jobVariable) isForeign() bool { return v.Origin == plan.Inherited && v.Meaning == "" }
+
+// rows are the settings, or what is none, below a heading.
+func (e *jobEnvironment) rows(heading string, settings bool) [][]string {
+	rows := [][]string{{heading, "VALUE", "FROM", "WHY"}}
+	for _, v := range e.Variables {
+		if v.setting == settings && !v.isForeign() {
+			rows = append(rows, tableRow(v.Name, e.values(v), string(v.Origin), orMeaning(v)))
+		}
+	}
+	return rows
+}
+
+// tableRow is a row in which nothing obeys the terminal.
+func tableRow(cells ...string) []string {
+	for i, c := range cells {
+		cells[i] = printable.Text(c)
+	}
+	return cells
 }
 
 // orMeaning is why a variable is there, or what it means where the user knows why.

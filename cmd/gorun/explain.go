@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"slices"
 	"strings"
+
+	"golang.org/x/term"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/doctor/signature"
@@ -22,8 +24,16 @@ func explainErrors(inv dialect.Invocation, stdin io.Reader, stdout, stderr io.Wr
 	if inv.Explain.List {
 		return listErrors(inv, stdout, stderr)
 	}
+	if f, ok := stdin.(*os.File); ok && !inv.Quiet && slices.Equal(inv.Explain.Words, []string{"-"}) && term.IsTerminal(int(f.Fd())) {
+		say(stderr, "reading standard input: Ctrl-D ends it")
+	}
 	asked, err := lookUp(inv.Explain.Words, stdin)
-	if err != nil {
+	var source sourceError
+	switch {
+	case errors.As(err, &source):
+		say(stderr, err.Error())
+		return job.ExitUsage
+	case err != nil:
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}
@@ -50,18 +60,22 @@ func explainErrors(inv dialect.Invocation, stdin io.Reader, stdout, stderr io.Wr
 
 // asked is what was found about what somebody asked.
 type asked struct {
-	words  string // as they were typed
-	source string // the file's name, or "standard input"; "" is a text or an id
-	lines  int    // of the source
-	shadow bool   // the words are an id, and a file has that name, too
+	words  string           // as they were typed
+	source string           // the file's name, or "standard input"; "" is a text or an id
+	read   signature.Extent // of the source
+	shadow bool             // the words are an id, and a file has that name, too
 	found  []signature.Finding
 }
 
 // lookUp finds out whether the words are an id, a file, standard input or a text, and what is known of that.
 func lookUp(words []string, stdin io.Reader) (asked, error) {
 	a := asked{words: strings.Join(words, " ")}
+	if err := severalFiles(words); err != nil {
+		return a, err
+	}
+	var missing error
 	if len(words) == 1 {
-		_, missing := os.Stat(words[0])
+		_, missing = os.Stat(words[0])
 		m, known := signature.ByID(words[0])
 		switch {
 		case words[0] == "-":
@@ -72,19 +86,35 @@ func lookUp(words []string, stdin io.Reader) (asked, error) {
 			return a, nil
 		case missing == nil:
 			return a, a.scanFile(words[0])
-		case !errors.Is(missing, fs.ErrNotExist) && strings.HasPrefix(words[0], "./"):
-			return a, missing
+		case isPath(words[0]):
+			return a, noFile(words[0], missing)
 		}
 	}
+	if err := a.lookUpText(); err != nil || a.found != nil || missing == nil {
+		return a, err
+	}
+	return a, noFile(words[0], missing)
+}
+
+// lookUpText explains the words themselves: what somebody may ask by, lines, or at last an exit code that they tell of.
+func (a *asked) lookUpText() error {
 	if m, known := signature.Asked(a.words); known {
 		a.found = []signature.Finding{{Match: m}}
-		return a, nil
+		return nil
 	}
-	return a, a.scan(strings.NewReader(a.words))
+	if err := a.scan(strings.NewReader(a.words)); err != nil || a.found != nil {
+		return err
+	}
+	if code, _ := signature.ExitCode(a.words); code != "" {
+		if m, known := signature.ByCode(code); known {
+			a.found = []signature.Finding{{Match: m}}
+		}
+	}
+	return nil
 }
 
 func (a *asked) scanFile(name string) error {
-	file, err := os.Open(name)
+	file, err := openLog(name)
 	if err != nil {
 		return err
 	}
@@ -94,12 +124,29 @@ func (a *asked) scanFile(name string) error {
 }
 
 func (a *asked) scan(r io.Reader) (err error) {
-	a.found, a.lines, err = signature.Scan(r)
+	if a.source != "" {
+		if r, err = asText(r, a.source); err != nil {
+			return err
+		}
+	}
+	a.found, a.read, err = signature.Scan(r)
 	return err
 }
 
 // notes are what is to be said beside what was found.
 func (a *asked) notes() []string {
+	notes := a.findingNotes()
+	if n := a.read.Long; n > 0 {
+		are := "are"
+		if n == 1 {
+			are = "is"
+		}
+		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at", countOf(n, "line"), are, signature.LongestLine))
+	}
+	return notes
+}
+
+func (a *asked) findingNotes() []string {
 	const more = "run it again with -x NCCL_DEBUG=INFO, and look for the first error of the rank that failed first; gorun explain --list lists what is known"
 	switch {
 	case a.shadow:
@@ -109,7 +156,7 @@ func (a *asked) notes() []string {
 	case len(a.found) > 0:
 		return nil
 	case a.source != "":
-		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, countOf(a.lines, "line"), more)}
+		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, countOf(a.read.Lines, "line"), more)}
 	}
 	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", a.words)}
 	if near := nearIDs(a.words); near != nil {
@@ -151,10 +198,16 @@ func listErrors(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	for _, family := range families {
 		members := signature.InFamily(family)
 		fmt.Fprintf(&b, "%s:\n", members[0].Family)
+		var table [][]string
 		for i := range members {
-			fmt.Fprintf(&b, "  %-28s %s\n", members[i].ID, members[i].Means)
+			means := members[i].Means
+			if codes := members[i].Codes; codes != nil {
+				means = strings.Join(codes, ", ") + ": " + means
+			}
+			table = append(table, []string{fmt.Sprintf("  %-27s", members[i].ID), means})
 			list = append(list, signature.Finding{Match: signature.Match{Signature: &members[i]}})
 		}
+		b.WriteString(aligned(fitted(table, columnsOf(stdout))))
 	}
 	if !inv.JSON {
 		return write(stdout, stderr, b.String())

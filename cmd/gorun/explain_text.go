@@ -39,10 +39,13 @@ func (a *asked) text(width int) string {
 	return b.String()
 }
 
-// kindWords are said behind what a line means.
-func kindWords(kind signature.Kind) string {
-	switch kind {
+// kindWords are said behind what a line, or an exit code, means.
+func kindWords(f signature.Finding) string {
+	switch f.Kind {
 	case signature.Symptom:
+		if f.Text == "" {
+			return "; by itself it leaves the cause open"
+		}
 		return "; the line leaves the cause open"
 	case signature.Victim:
 		return "; it follows from another's failure"
@@ -54,7 +57,7 @@ func kindWords(kind signature.Kind) string {
 
 // writeFinding writes one; of what follows from others that were found only that it is there.
 func writeFinding(b *strings.Builder, f signature.Finding, width int, follows bool) {
-	fmt.Fprintf(b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, kindWords(f.Kind))
+	fmt.Fprintf(b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, kindWords(f))
 	row := func(name, text string) {
 		for _, line := range wrapCommands(text, width-nameWidth-3) {
 			fmt.Fprintf(b, "  %-*s %s\n", nameWidth, name, line)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,19 +43,37 @@ type jobsRequest struct {
 func runJobs(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	r := &jobsRequest{inv.Jobs, inv.JSON, stdout, stderr, registry.Find(jobPlaces())}
 	act := map[string]func() error{"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs}[r.Command]
-	err := act()
-	var none noJobError
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, unix.EPIPE): // a reader that went away
-		return job.ExitLauncher
-	case errors.As(err, &none), errors.Is(err, registry.ErrGone):
+	code := 0
+	for _, err := range each(act()) {
+		var none noJobError
+		switch {
+		case errors.Is(err, unix.EPIPE): // a reader that went away
+			code = job.ExitLauncher
+			continue
+		case errors.As(err, &none), errors.Is(err, registry.ErrGone):
+			code = max(code, exitNoJob)
+		default:
+			code = job.ExitLauncher
+		}
 		say(stderr, err.Error())
-		return exitNoJob
 	}
-	say(stderr, err.Error())
-	return job.ExitLauncher
+	return code
+}
+
+// errorsOfJobs are those of several jobs, each to be said for itself.
+type errorsOfJobs []error
+
+func (e errorsOfJobs) Error() string { return errors.Join(e...).Error() }
+
+// each are the errors to be said, none of nil.
+func each(err error) []error {
+	if several, ok := err.(errorsOfJobs); ok {
+		return several
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
 }
 
 // noJobError is a job that there is not.
@@ -263,33 +282,53 @@ func (r *jobsRequest) stacks() error {
 // stacksPatience is how long looking into all ranks may take.
 const stacksPatience = 30 * time.Second
 
-// stop ends jobs, and waits until they are gone.
+// stop ends jobs, and waits until they are gone. Those that are there are ended, whatever else was named.
 func (r *jobsRequest) stop() error {
-	list := r.found
-	if !r.All {
-		list = nil
-		for _, name := range r.Names {
-			f, err := r.named(name)
-			if err != nil {
-				return err
-			}
-			list = append(list, f)
-		}
-	}
-	if len(list) == 0 {
+	list, errs := r.wanted()
+	if len(list) == 0 && errs == nil {
 		return noJobError(nothingRuns)
 	}
-	errs := make([]error, len(list))
+	ended := make([]error, len(list))
 	var busy sync.WaitGroup
 	for i, f := range list {
 		busy.Go(func() {
-			if errs[i] = r.stopOne(f); errs[i] == nil {
+			if ended[i] = r.stopOne(f); ended[i] == nil {
 				say(r.stderr, "job "+r.short(f.ID)+" has ended")
 			}
 		})
 	}
 	busy.Wait()
-	return errors.Join(errs...)
+	if errs = append(slices.DeleteFunc(ended, func(err error) bool { return err == nil }), errs...); len(errs) > 0 {
+		return errorsOfJobs(errs)
+	}
+	return nil
+}
+
+// wanted are the jobs that are to be ended, each once, and an error for each name that is of none.
+func (r *jobsRequest) wanted() (list []registry.Found, errs []error) {
+	if r.All {
+		return r.found, nil
+	}
+	seen := map[string]bool{}
+	for _, name := range r.Names {
+		f, err := r.named(name)
+		switch {
+		case err != nil && len(r.found) == 0: // said of each alike
+			return nil, []error{err}
+		case err != nil:
+			errs = append(errs, err)
+		case !seen[f.ID]:
+			seen[f.ID] = true
+			list = append(list, f)
+		}
+	}
+	if len(list) > 0 { // which are none any more when it is said
+		for i, err := range errs {
+			text, _, _ := strings.Cut(err.Error(), ":")
+			errs[i] = noJobError(text + ": nothing was stopped by that name; gorun ps lists the jobs that run")
+		}
+	}
+	return list, errs
 }
 
 func (r *jobsRequest) stopOne(f registry.Found) error {

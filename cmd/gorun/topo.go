@@ -139,12 +139,23 @@ func textStyle(stdout io.Writer) draw.Style {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		style.Width = n
 	}
-	if f, ok := stdout.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
-			style.Width = int(size.Col)
-		}
+	if width := columnsOf(stdout); width > 0 {
+		style.Width = width
 	}
 	return style
+}
+
+// columnsOf is how many columns the terminal has, 0 where the output is none or it does not say.
+func columnsOf(stdout io.Writer) int {
+	f, ok := stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
 }
 
 // hasUTF8 reports whether the locale's characters are those of UTF-8: of the

@@ -17,7 +17,7 @@ const memlockEnough = 1 << 20 // bytes
 // warn remarks on hosts on which NCCL will fail or be slow, where no setting helps.
 func (b *builder) warn() {
 	if b.in.Tune == TuneTextbook {
-		b.note("--tune textbook sets what teaching texts recommend, for study: gorun env --tune textbook says of each what is wrong with it")
+		b.note("--tune textbook sets what teaching texts recommend, for study; there is something wrong with each")
 	}
 	var said []string
 	on := map[string][]string{}

@@ -11,13 +11,14 @@ type index struct {
 	signatures []Signature
 	grams      map[uint32][]place
 	maybe      [1 << 10]uint64 // a bit for each hash of grams
+	vague      vagueTexts
 }
 
 // place is a pattern of a signature.
 type place struct{ signature, pattern int32 }
 
 func newIndex(list []Signature) *index {
-	x := &index{signatures: list, grams: map[uint32][]place{}}
+	x := &index{signatures: list, grams: map[uint32][]place{}, vague: newVagueTexts(list)}
 	seen := map[uint32]int{} // in how many literals
 	each := func(literal string, do func(gram uint32)) {
 		for i := 0; i+4 <= len(literal); i++ {
@@ -54,8 +55,8 @@ func hash(gram uint32) uint32 { return gram * 2654435761 >> 16 }
 
 // find returns the signatures of which a line is, the most telling first, then in the order of the database.
 func (x *index) find(line string) []Match {
-	if len(line) > longestLine {
-		line = line[:longestLine]
+	if len(line) > LongestLine {
+		line = line[:LongestLine]
 	}
 	low := lower(line)
 	var candidates []place

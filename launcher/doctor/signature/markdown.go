@@ -11,8 +11,13 @@ func Markdown() string {
 	b.WriteString("| id | means | line |\n| --- | --- | --- |\n")
 	for _, family := range Families() {
 		for _, s := range InFamily(family) {
-			line := "exit status"
-			if len(s.Lines) > 0 {
+			line := "exit code"
+			switch {
+			case len(s.Codes) > 0:
+				line = "exit code " + strings.Join(s.Codes, ", ")
+			case len(s.Lines) == 0 && len(s.Vague) > 0:
+				line = "`" + s.Vague[0] + "`"
+			case len(s.Lines) > 0:
 				line = "`" + strings.ReplaceAll(s.Lines[0], "`", "'") + "`"
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.ID, cell(s.Means), strings.ReplaceAll(line, "|", `\|`))

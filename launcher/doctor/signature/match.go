@@ -11,8 +11,8 @@ type Match struct {
 	Values map[string]string
 }
 
-// longestLine is how many bytes of a line are looked at.
-const longestLine = 4 << 10
+// LongestLine is how many bytes of a line are looked at.
+const LongestLine = 4 << 10
 
 // Find returns the signatures of which a line is, the most telling first. The line is one without control bytes, such as [Plain] makes.
 func Find(line string) []Match { return database().find(line) }

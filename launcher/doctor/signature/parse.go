@@ -82,8 +82,12 @@ func (s *Signature) lists(key string) *[]string {
 		return &s.Unless
 	case "example":
 		return &s.Examples
+	case "vague":
+		return &s.Vague
 	case "ask":
 		return &s.Ask
+	case "code":
+		return &s.Codes
 	}
 	return nil
 }
@@ -92,6 +96,10 @@ func (p *fileParser) set(key, value string) error {
 	s := &p.list[len(p.list)-1]
 	if value == "" {
 		return fmt.Errorf("%s has no value", key)
+	}
+	if key == "hint" && value == "none" {
+		s.NoHint = true
+		return nil
 	}
 	if text := s.texts(key); text != nil {
 		if *text != "" {
@@ -153,7 +161,8 @@ func (p *fileParser) finish() error {
 			return fmt.Errorf("%s has no %s", s.ID, key)
 		}
 	}
-	if len(s.Lines) == 0 && len(s.Ask) == 0 || len(s.Lines) > 0 && len(s.Examples) == 0 {
+	asked := len(s.Ask) + len(s.Vague) + len(s.Codes)
+	if len(s.Lines) == 0 && asked == 0 || len(s.Lines) > 0 && len(s.Examples) == 0 {
 		return fmt.Errorf("%s needs a line with an example, or something by which to ask for it", s.ID)
 	}
 	s.patterns, s.unless = nil, nil

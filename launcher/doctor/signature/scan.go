@@ -20,6 +20,7 @@ type Finding struct {
 	Count  int    // lines in all
 	Ranks  []int  // that said it, sorted, as far as lines name their rank
 	byRank map[int]bool
+	vague  bool
 }
 
 // longestShown is how many bytes of a line are kept.
@@ -28,10 +29,16 @@ const longestShown = 500
 // mostRanks is how many ranks a finding remembers.
 const mostRanks = 1 << 16
 
+// Extent is how much of a text was read.
+type Extent struct {
+	Lines int
+	Long  int // lines of which only the beginning was looked at, for they have more than LongestLine bytes
+}
+
 // Scan reads a text of any length and returns what occurs in it: causes first, then symptoms, then what follows from others'
-// failures, then remarks, each by the place where it occurs first. A line that fits several signatures counts for the most telling alone.
-// lines is how many lines were read. Only the first bytes of a very long line are looked at.
-func Scan(r io.Reader) (found []Finding, lines int, err error) {
+// failures, then remarks, each by the place where it occurs first. A line that fits several signatures counts for the most telling alone;
+// what is found by [Vague] alone is left out beside a cause.
+func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 	at := map[string]int{} // the index in found
 	reader := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -40,11 +47,19 @@ func Scan(r io.Reader) (found []Finding, lines int, err error) {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return ordered(found), lines, err
+			return ordered(found), read, err
 		}
-		lines++
-		text := Plain(line, longestLine)
+		read.Lines++
+		line = strings.TrimLeft(line, "\x00") // of a log that was cut while it was written
+		if len(strings.TrimRight(line, "\r\n")) > LongestLine {
+			read.Long++
+		}
+		text := Plain(line, LongestLine)
 		m, ok := Best(text)
+		vague := !ok
+		if vague {
+			m, ok = Vague(text)
+		}
 		if !ok {
 			continue
 		}
@@ -53,8 +68,9 @@ func Scan(r io.Reader) (found []Finding, lines int, err error) {
 		if !seen {
 			i = len(found)
 			at[m.ID] = i
-			found = append(found, Finding{Match: m, Line: lines, Text: clip(text), byRank: map[int]bool{}})
+			found = append(found, Finding{Match: m, Line: read.Lines, Text: clip(text), byRank: map[int]bool{}, vague: vague})
 		}
+		found[i].vague = found[i].vague && vague
 		found[i].Count++
 		if rank >= 0 && len(found[i].byRank) < mostRanks {
 			found[i].byRank[rank] = true
@@ -76,7 +92,7 @@ func clip(text string) string {
 	if len(text) <= longestShown {
 		return text
 	}
-	return strings.ToValidUTF8(text[:longestShown], "") + "…"
+	return strings.ToValidUTF8(text[:longestShown], "") + "… (cut)"
 }
 
 func ordered(found []Finding) []Finding {
@@ -87,6 +103,9 @@ func ordered(found []Finding) []Finding {
 		slices.Sort(found[i].Ranks)
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(a.Kind, b.Kind) })
+	if slices.ContainsFunc(found, func(f Finding) bool { return f.Kind == Cause && !f.vague }) {
+		found = slices.DeleteFunc(found, func(f Finding) bool { return f.vague })
+	}
 	return found
 }
 

@@ -25,9 +25,9 @@ OSError: [Errno 24] Too many open files: 'x'
 `
 
 func TestScan(t *testing.T) {
-	found, lines, err := Scan(iotest.OneByteReader(strings.NewReader(jobLog)))
+	found, read, err := Scan(iotest.OneByteReader(strings.NewReader(jobLog)))
 	require.NoError(t, err)
-	require.Equal(t, 7, lines)
+	require.Equal(t, Extent{Lines: 7}, read)
 	var got []string
 	for _, f := range found {
 		got = append(got, fmt.Sprintf("%s %s %d ×%d %v", f.Kind, f.ID, f.Line, f.Count, f.Ranks))
@@ -43,18 +43,19 @@ func TestScan(t *testing.T) {
 }
 
 func TestScanOddTexts(t *testing.T) {
-	found, lines, err := Scan(strings.NewReader(""))
+	found, read, err := Scan(strings.NewReader(""))
 	require.NoError(t, err)
 	require.Empty(t, found)
-	require.Zero(t, lines)
+	require.Zero(t, read)
 
 	long := strings.Repeat("x", 1<<20)
-	found, lines, err = Scan(strings.NewReader("Too many open files" + long + "\n" + long + "Bus error\nno newline: Too many open files"))
+	found, read, err = Scan(strings.NewReader("Too many open files" + long + "\n" + long + "Bus error\nno newline: Too many open files"))
 	require.NoError(t, err)
-	require.Equal(t, 3, lines)
+	require.Equal(t, Extent{Lines: 3, Long: 2}, read)
 	require.Len(t, found, 1)
 	require.Equal(t, 2, found[0].Count)
-	require.LessOrEqual(t, len(found[0].Text), longestShown+4)
+	require.LessOrEqual(t, len(found[0].Text), longestShown+len("… (cut)"))
+	require.True(t, strings.HasSuffix(found[0].Text, "… (cut)"))
 
 	broken := errors.New("broken")
 	found, _, err = Scan(io.MultiReader(strings.NewReader("Too many open files\n"), iotest.ErrReader(broken)))
@@ -102,9 +103,9 @@ func FuzzScan(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		found, lines, err := Scan(strings.NewReader(text))
+		found, read, err := Scan(strings.NewReader(text))
 		require.NoError(t, err)
-		require.LessOrEqual(t, lines, strings.Count(text, "\n")+1)
+		require.LessOrEqual(t, read.Lines, strings.Count(text, "\n")+1)
 		for _, finding := range found {
 			require.Positive(t, finding.Count)
 			require.True(t, utf8.ValidString(finding.Text))
@@ -160,5 +161,23 @@ func BenchmarkFind(b *testing.B) {
 	Find(line)
 	for b.Loop() {
 		Find(line)
+	}
+}
+
+// A vague line counts where no cause is known.
+func TestScanVagueLines(t *testing.T) {
+	for text, want := range map[string][]string{
+		"step 1\nKilled\n": {"exit-sigkill"},
+		"read: Connection reset by peer\n[ 1] Killed\n":     {"exit-sigkill", "system-peer-gone"},
+		"Killed\nOSError: [Errno 24] Too many open files\n": {"system-open-files"},
+		"Killed\nncclSystemError: x\n":                      {"exit-sigkill", "nccl-system-error"},
+	} {
+		found, _, err := Scan(strings.NewReader(text))
+		require.NoError(t, err)
+		var list []string
+		for _, f := range found {
+			list = append(list, f.ID)
+		}
+		require.Equal(t, want, list, text)
 	}
 }

@@ -41,16 +41,23 @@ type Signature struct {
 	Lines    []string // patterns: literal text, * for anything, {name} for a word, {name#} for a number; letters' case does not count
 	Unless   []string // texts with which a line is another signature's
 	Examples []string // true lines
+	Vague    []string // whole lines that say too little for a report's hint; they count where nothing else does
 	Ask      []string // what somebody may type who asks for it, beside the id and a line
+	Codes    []string // exit codes by which somebody may ask, as [ExitCode] writes them
 
 	Cause, Check, Fix string
 	Hint              string   // the one line for a failure report; "" is Fix
+	NoHint            bool     // its lines leave too much open for a failure report
 	Variables         []string // that have to do with it
 	Signals, Statuses []int    // of a rank's end that tell as much as a line
 
 	patterns []pattern
 	unless   []string // in small letters
 }
+
+// InReports tells whether a failure report may give a hint by a line of this signature. How a process ended is not taken from lines: the
+// report knows the rank's own end, by [End].
+func (s *Signature) InReports() bool { return s.Kind != Remark && !s.NoHint && len(s.Codes) == 0 }
 
 //go:embed data/*.txt
 var files embed.FS
@@ -122,7 +129,8 @@ func InFamily(name string) []Signature {
 	return list
 }
 
-// Asked returns the signature that somebody asks for by other words than its lines have, such as "137" or "NCCL timeout".
+// Asked returns the signature that somebody asks for by other words than its lines have, such as "137", "exitcode: -9" or
+// "NCCL timeout".
 func Asked(words string) (Match, bool) {
 	words = strings.Join(strings.Fields(words), " ")
 	for i := range All() {
@@ -131,6 +139,9 @@ func Asked(words string) (Match, bool) {
 				return Match{Signature: &All()[i]}, true
 			}
 		}
+	}
+	if code, whole := ExitCode(words); whole {
+		return ByCode(code)
 	}
 	return Match{}, false
 }

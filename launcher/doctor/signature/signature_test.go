@@ -73,7 +73,7 @@ func TestEachExampleIsOfItsSignatureAlone(t *testing.T) {
 	for _, s := range All() {
 		for _, example := range s.Examples {
 			assert.Equal(t, []string{s.ID}, ids(Find(example)), example)
-			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", longestLine))), example)
+			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", LongestLine))), example)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestUnrelatedLines(t *testing.T) {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	require.GreaterOrEqual(t, len(lines), 50)
 	for _, line := range lines {
-		assert.Empty(t, ids(Find(Plain(line, longestLine))), line)
+		assert.Empty(t, ids(Find(Plain(line, LongestLine))), line)
 	}
 }
 
@@ -134,13 +134,14 @@ func TestValues(t *testing.T) {
 func TestAsked(t *testing.T) {
 	for words, id := range map[string]string{
 		"NCCL timeout": "torch-watchdog-timeout", " nccl  TIMEOUT ": "torch-watchdog-timeout", "could not enable P2P": "nccl-p2p-failed",
-		"137": "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus",
+		"137": "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus", "136": "exit-sigfpe", "ExitCode=0:9": "exit-sigkill", "42": "exit-own",
+		"OUT_OF_MEMORY": "slurm-oom",
 	} {
 		m, ok := Asked(words)
 		require.True(t, ok, words)
 		assert.Equal(t, id, m.ID)
 	}
-	for _, words := range []string{"", "136", "timeout of NCCL", "step 137"} {
+	for _, words := range []string{"", "256", "timeout of NCCL", "step 137"} {
 		_, ok := Asked(words)
 		assert.False(t, ok, words)
 	}
@@ -238,5 +239,36 @@ func TestVariablesAreNCCLs(t *testing.T) {
 				assert.Contains(t, text, name, s.ID)
 			}
 		}
+	}
+}
+
+// What people paste from terminals and reports of bugs.
+func TestPastedTexts(t *testing.T) {
+	for text, id := range map[string]string{
+		"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3": "nccl-internal-error",
+		"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, invalid usage, NCCL version 2.18.1":           "nccl-invalid-usage",
+		"RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:911, unhandled system error, NCCL version 2.7.8":                          "nccl-system-error",
+		"ncclUnhandledCudaError: Call to CUDA function failed.":                                                                      "nccl-cuda-error",
+		"Last error: Cuda failure 999 'unknown error'":                                                                               "nccl-cuda-failure",
+		"Cuda failure 'out of memory'":                         "nccl-out-of-memory",
+		"CUDA error: an illegal memory access was encountered": "cuda-illegal-access",
+		"misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 10.0.0.1<47611> failed : Software caused connection abort":                           "nccl-connect-unreachable",
+		"NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129":                                                                          "nccl-ib-retry-exceeded",
+		"NET/IB : Got completion with error 5, opcode 1, len 32537, vendor err 244":                                                                       "nccl-ib-flushed",
+		"slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM Killed.":                                       "slurm-oom",
+		"RuntimeError: Timed out initializing process group in store based barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=2":          "torch-store-timeout",
+		"torch.distributed.DistStoreError: Socket Timeout":                                                                                                "torch-store-timeout",
+		"torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL":                                                    "torch-child-signal",
+		"WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 3456 closing signal SIGTERM":                                               "torch-child-failed",
+		"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED":                                                                                         "torch-cublas",
+		"RuntimeError: received 0 items of ancdata":                                                                                                       "system-open-files",
+		"RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0], but store->get('0') got error: Connection reset by peer": "system-peer-gone",
+		"munmap_chunk(): invalid pointer":                                            "system-heap",
+		"subprocess.CalledProcessError: Command 'x' died with <Signals.SIGABRT: 6>.": "exit-sigabrt",
+	} {
+		found, _, err := Scan(strings.NewReader(text))
+		require.NoError(t, err)
+		require.Len(t, found, 1, text)
+		assert.Equal(t, id, found[0].ID, text)
 	}
 }

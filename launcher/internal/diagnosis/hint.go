@@ -32,11 +32,12 @@ func Hint(lines []string, status, signal int, others iter.Seq2[int, []string]) s
 	return advice(m)
 }
 
-// known is the signature of the most telling of some lines, of equal ones the last; remarks explain no failure.
+// known is the signature of the most telling of some lines, of equal ones the last; remarks explain no failure, and what leaves too much
+// open says nothing.
 func known(lines []string) (best signature.Match, ok bool) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		m, found := signature.Best(clean(lines[i]))
-		if found && m.Kind != signature.Remark && (!ok || m.Kind < best.Kind) {
+		if found && m.InReports() && (!ok || m.Kind < best.Kind) {
 			best, ok = m, true
 		}
 	}

@@ -272,7 +272,7 @@ func subcommand(name string) *command {
 	case "hosts":
 		return &command{name, "hosts check: look at hosts as a job on them would find them", hostsCommand}
 	case "doctor":
-		return &command{name, "look for what is wrong with this host, or with others", Doctors.parse}
+		return &command{name, "look for what is wrong with this host, or with others", Doctors.parseAsked}
 	case "agent": // gorun's own, and in no help
 		return &command{name, "be a node of somebody else's job", agentCommand}
 	case "store":
@@ -280,11 +280,11 @@ func subcommand(name string) *command {
 	case "topo":
 		return &command{name, "show this machine, or another, and who would sit where on it", Topo.parse}
 	case "env":
-		return &command{name, "what ranks find in their environment; explain and check settings", Env().parse}
+		return &command{name, "what ranks find in their environment; explain and check settings", Env().parseAsked}
 	case "bench":
 		return &command{name, "measure collectives between ranks, as nccl-tests does", benchCommand}
 	case "explain":
-		return &command{name, "say what an error means: of a text, a log file, an exit code", Explain.parse}
+		return &command{name, "say what an error means: of a text, a log file, an exit code", Explain.parseAsked}
 	case "sbatch":
 		return &command{name, "write a batch script for Slurm and submit it", Sbatch().parse}
 	case "ps":

@@ -122,6 +122,7 @@ func (p *parser) finishJob() {
 	p.finishAction()
 	p.noteRankStarters()
 	p.noteStrangers()
+	p.noteStudy()
 }
 
 // usage makes a UsageError of one problem.

@@ -2,7 +2,9 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Doctors is the command line of gorun doctor, which starts no rank.
@@ -27,8 +29,8 @@ var Doctors = &Dialect{
 
 // ChecksWish is what of the checks themselves is to be told, in place of looking at hosts.
 type ChecksWish struct {
-	List    bool   // name all
-	Explain string // what this one does, and why
+	List    bool     // name all
+	Explain []string // what these do, and why
 }
 
 // doctorTable holds the options of gorun doctor alone.
@@ -40,28 +42,39 @@ var doctorTable = []Option{
 	},
 	{
 		Names: []string{"explain"}, Group: GroupLook, Value: "CHECK", from: varNone,
-		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found",
-		set:  func(p *parser, a arg) error { return text(&p.inv.Checks.Explain, a) },
+		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found, and more may follow",
+		set:  func(p *parser, a arg) error { p.inv.Checks.Explain = append(p.inv.Checks.Explain, a.value); return nil },
 	},
 	{
 		Names: []string{"json"}, Group: GroupLook, from: varNone,
-		Help: "print all that was found of the hosts, and what is wrong with them, as JSON",
+		Help: "print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the checks",
 		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
 	},
 }
 
 // finishDoctor makes an Invocation of the options of gorun doctor.
 func (p *parser) finishDoctor() (Invocation, error) {
-	wish := p.inv.Checks
-	if wish.List && wish.Explain != "" {
-		p.problem(errors.New("--list and --explain contradict each other: the one tells of all checks, the other of one"))
+	wish := &p.inv.Checks
+	var words []string
+	if app := p.inv.Spec.Apps[0]; app.Args != nil {
+		words = append([]string{app.Program}, app.Args...)
 	}
-	if wish.List || wish.Explain != "" {
+	switch {
+	case wish.List && wish.Explain != nil:
+		p.problem(errors.New("--list and --explain contradict each other: the one tells of all checks, the other of those that are named"))
+	case wish.List && words != nil:
+		p.problem(fmt.Errorf("--list names all checks: gorun doctor --explain %s tells of single ones", strings.Join(words, " ")))
+	}
+	if wish.List || wish.Explain != nil {
+		if wish.Explain != nil {
+			wish.Explain = append(wish.Explain, words...)
+		}
 		if p.problems != nil {
 			return Invocation{}, &UsageError{p.problems, p.dialect}
 		}
 		p.inv.Spec.Apps = nil
 	} else {
+		p.noteAsArguments(words, "--json", "--list", "--explain")
 		p.settleReach()
 		p.finishHosts()
 		p.finishReach()

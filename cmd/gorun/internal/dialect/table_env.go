@@ -113,6 +113,7 @@ func (p *parser) finishEnv() (Invocation, error) {
 		if words == nil && len(p.inv.Spec.Apps) == 1 {
 			app.Program, app.Args, app.Start = anyProgram, []string{}, job.StartExec
 		}
+		p.noteAsArguments(words, "--json", "--shell", "--lint", "--explain")
 		p.dryRun = true
 		p.finishJob()
 	}

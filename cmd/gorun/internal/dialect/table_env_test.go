@@ -27,7 +27,14 @@ func TestEnv(t *testing.T) {
 	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_*"}, inv.Env.Explain)
 	require.Empty(t, inv.Spec)
 	inv = mustParse(t, "gorun env --lint --library none a.sh - b.py --json")
-	require.Equal(t, EnvWish{Lint: true, Library: "none", Files: []string{"a.sh", "-", "b.py", "--json"}}, *inv.Env)
+	require.Equal(t, EnvWish{Lint: true, Library: "none", Files: []string{"a.sh", "-", "b.py"}}, *inv.Env)
+	require.True(t, inv.JSON)
+	inv = mustParse(t, "gorun env --explain NCCL_DEBUG --json NCCL_ALGO -- --odd")
+	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_ALGO", "--odd"}, inv.Env.Explain)
+	require.True(t, inv.JSON)
+	inv = mustParse(t, "gorun env --lint -- a.sh --json")
+	require.Equal(t, []string{"a.sh", "--json"}, inv.Env.Files)
+	require.Equal(t, []string{"--json stands behind the program prog and is taken for its argument: put it before"}, mustParse(t, "gorun env prog --json").Notes)
 	inv = mustParse(t, "gorun env --json --lint")
 	require.True(t, inv.JSON && inv.Env.Lint && inv.Env.Files == nil)
 	require.True(t, mustParse(t, "gorun env --shell -n 2").Env.Shell)
@@ -38,10 +45,35 @@ func TestEnvRefuses(t *testing.T) {
 		"--lint --shell":          "--lint and --shell contradict each other: ask for one at a time",
 		"--explain A --lint":      "--explain and --lint contradict each other: ask for one at a time",
 		"--shell --json":          "--shell and --json contradict each other: ask for one at a time",
+		"--lint a.sh --shell":     "--lint and --shell contradict each other: ask for one at a time",
 		"--library x":             "--library says what --lint is to compare with: add --lint",
 		"-n 2 --nproc-per-node 3": "-n 2 contradicts --nproc-per-node 3, which makes 3 on one host",
 	} {
 		require.Equal(t, []string{want}, problems(t, "gorun env "+line), line)
 	}
 	require.Contains(t, strings.Join(problems(t, "gorun env --repot x"), ""), "unknown option --repot")
+	require.Contains(t, strings.Join(problems(t, "gorun env --lint a.sh --jsno"), ""), "unknown option --jsno")
+}
+
+// gorun env --tune textbook does not point to itself.
+func TestTextbookNote(t *testing.T) {
+	const note = "gorun env --tune textbook says of each setting what is wrong with it"
+	require.Contains(t, mustParse(t, "gorun --tune textbook -n 1 prog").Notes, note)
+	require.NotContains(t, mustParse(t, "gorun env --tune textbook").Notes, note)
+	require.NotContains(t, mustParse(t, "gorun -n 1 prog").Notes, note)
+}
+
+// With what is asked of single checks, options may stand behind words; a program's are its own.
+func TestDoctorAsked(t *testing.T) {
+	inv := mustParse(t, "gorun doctor --explain shm nofile --json")
+	require.Equal(t, ChecksWish{Explain: []string{"shm", "nofile"}}, inv.Checks)
+	require.True(t, inv.JSON)
+	inv = mustParse(t, "gorun doctor --json --list")
+	require.Equal(t, ChecksWish{List: true}, inv.Checks)
+	require.True(t, inv.JSON)
+	inv = mustParse(t, "gorun doctor ./trainer --json")
+	require.False(t, inv.JSON)
+	require.Equal(t, []string{"--json stands behind the program ./trainer and is taken for its argument: put it before"}, inv.Notes)
+	require.Equal(t, []string{"--list names all checks: gorun doctor --explain shm tells of single ones"}, problems(t, "gorun doctor --list shm"))
+	require.Contains(t, strings.Join(problems(t, "gorun doctor --explain shm --jsno"), ""), "unknown option --jsno")
 }

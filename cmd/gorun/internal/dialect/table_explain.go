@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"gorun/launcher/job"
 )
@@ -25,10 +26,10 @@ var Explain = &Dialect{
 	codes: []example{
 		{"0", "something was found"},
 		{"1", "nothing of it is known"},
-		{"2", "a mistake on the command line"},
-		{"125", "a file that cannot be read"},
+		{"2", "a mistake on the command line, or a file that cannot be read"},
+		{"125", "gorun's own error"},
 	},
-	last: "A word that is an id, or else a file, is taken for it; ./WORD is a file. More: docs/errors.md.",
+	last: "A word that is an id, or else a file, is taken for it; ./WORD is a file. Options may stand behind the words; behind -- nothing is one. More: docs/errors.md.",
 }
 
 // ExplainWish is what gorun explain is asked.
@@ -62,6 +63,8 @@ func (p *parser) finishExplain() (Invocation, error) {
 	switch {
 	case wish.List && len(wish.Words) > 1:
 		p.problem(fmt.Errorf("%s: --list takes one family, such as nccl", typed(wish.Words[1:])))
+	case wish.Words != nil && strings.TrimSpace(strings.Join(wish.Words, "")) == "":
+		p.problem(errors.New("the text to explain is empty: an unset variable? gorun explain --list lists what is known"))
 	case !wish.List && len(wish.Words) == 0 && p.problems == nil:
 		p.problem(errors.New("nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what is known"))
 	}

@@ -54,3 +54,10 @@ func (p *parser) tuned(a arg) bool {
 	p.inv.Spec.Tune = job.Tune(a.value)
 	return true
 }
+
+// noteStudy names the command that says of each setting of --tune textbook what is wrong with it, unless this is it.
+func (p *parser) noteStudy() {
+	if p.inv.Spec.Tune == job.TuneTextbook && !p.dialect.environs {
+		p.note("gorun env --tune textbook says of each setting what is wrong with it")
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/launcher/job"
+)
+
+// explainedFile is what gorun explain says of a file: standard output, standard error to standard error, and its exit code.
+func explainedFile(t *testing.T, content string) (stdout, stderr string, code int) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "job")
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	var out, err bytes.Buffer
+	code = explainErrors(dialect.Invocation{Explain: dialect.ExplainWish{Words: []string{name}}}, strings.NewReader(""), &out, &err)
+	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
+}
+
+// What is no text is refused with the command that makes one of it; zeros and colours within a log make it none.
+func TestExplainOddFiles(t *testing.T) {
+	for content, want := range map[string]string{
+		"\x7fELF\x02\x01\x01":                    "FILE is no text but a binary file; ",
+		"\x1f\x8b\x08\x00":                       "FILE is packed: gzip -dc FILE | gorun explain -",
+		"\xff\xfeB\x00":                          "FILE is in UTF-16: iconv -f UTF-16 -t UTF-8 FILE | gorun explain -",
+		strings.Repeat("\x80\x01\xfe\x02ab", 99): "FILE is no text but a binary file; ",
+	} {
+		stdout, stderr, code := explainedFile(t, content)
+		assert.Equal(t, job.ExitUsage, code, "%q", content)
+		assert.Contains(t, stderr, want)
+		assert.Empty(t, stdout)
+	}
+	for _, content := range []string{
+		strings.Repeat("\x00", 9000) + "Too many open files\n", "\x1b[31mToo many open files\x1b[0m\r\n", "caf\xe9 \xfc: Too many open files\n", "Zu viele: Too many open files … ✓\n",
+	} {
+		stdout, stderr, code := explainedFile(t, content)
+		assert.Zero(t, code, "%q", content)
+		assert.Contains(t, stdout, "system-open-files: ")
+		assert.Empty(t, stderr)
+	}
+	_, _, code := explainedFile(t, "")
+	assert.Equal(t, exitUnknown, code)
+}
+
+// A line that is not looked at, or not shown, to its end is said to be so.
+func TestExplainSaysWhatIsCut(t *testing.T) {
+	stdout, stderr, code := explainedFile(t, "Too many open files"+strings.Repeat(" x", 4000)+"\nfine\n")
+	assert.Zero(t, code)
+	assert.Contains(t, stdout, "… (cut)\n")
+	assert.Equal(t, "gorun: 1 line is longer than 4096 bytes, of which only the beginning was looked at\n", stderr)
+	_, stderr, _ = explainedFile(t, strings.Repeat("x", 5000)+"\n"+strings.Repeat("y", 5000))
+	assert.Contains(t, stderr, "gorun: 2 lines are longer than 4096 bytes")
+	_, stderr, _ = explainedFile(t, "Too many open files "+strings.Repeat("x", 4000)+"\n")
+	assert.Empty(t, stderr)
+}
+
+func TestLikeAPath(t *testing.T) {
+	for word, want := range map[string]bool{
+		"./x": true, "../x.log": true, "/dev/shm/x": true, "~/job": true, "logs/rank0": true, "job.log": true, "slurm-17.out": true, "x.err": true,
+		"ncclSystemError": false, "137": false, "nccl-shm-full": false, "/dev/shm: No space left on device": false, "NET/IB : No device found": false, "a:b/c": false, "train.py": false,
+	} {
+		assert.Equal(t, want, likeAPath(word), word)
+	}
+}
