@@ -155,7 +155,7 @@ func (c *hostsCheck) measured() (n doctor.Network) {
 	}
 	n.Summary, n.Address, n.Error = r.Summary, r.Address, r.Error
 	for _, p := range c.flaws {
-		n.Flaws = append(n.Flaws, doctor.Flaw{Check: p.Check, Hosts: p.Hosts, Text: p.Text, Hint: p.Hint, Remark: p.Remark})
+		n.Flaws = append(n.Flaws, doctor.Flaw{Check: p.Check, Hosts: p.Hosts, Text: p.Text, Advice: p.Advice, Hint: p.Hint, Remark: p.Remark})
 	}
 	var unreached *probe.UnreachedError // the flaws tell of it where ways were tried
 	if errors.As(c.networks, &unreached) && !slices.ContainsFunc(n.Flaws, func(f doctor.Flaw) bool { return f.Check == probe.CheckReach }) {

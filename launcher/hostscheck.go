@@ -316,7 +316,7 @@ func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err e
 		r.Address, r.Reason = choice.Addr.String(), choice.Reason
 	}
 	for _, f := range survey.Findings(hosts.Fold) {
-		p := HostsProblem{Check: f.Check, Text: f.Text, Hint: f.Hint, Remark: f.Remark}
+		p := HostsProblem{Check: f.Check, Text: f.Text, Advice: f.Advice, Hint: f.Hint, Remark: f.Remark}
 		for _, node := range f.Nodes {
 			p.Hosts = append(p.Hosts, survey.Names[node])
 		}
