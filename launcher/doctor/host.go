@@ -22,6 +22,8 @@ type Host struct {
 	Kernel       string `json:"kernel,omitempty"`       // "6.8.0-45-generic"
 	Architecture string `json:"architecture,omitempty"` // "x86_64"
 	CPUVendor    string `json:"cpu_vendor,omitempty"`   // "AuthenticAMD"
+	// Uptime is in seconds.
+	Uptime float64 `json:"uptime,omitempty"`
 	// Portable says that it is a laptop, where saving power is right.
 	Portable bool `json:"portable,omitempty"`
 	// Container is by what it was known: "docker"; "": none.
@@ -225,6 +227,11 @@ type Port struct {
 	// Verbs is the device file, Refused why it cannot be opened.
 	Verbs   string `json:"verbs,omitempty"`
 	Refused string `json:"refused,omitempty"`
+	// Counters are those of [RDMACounters] that there are, Growing by how much they grew in
+	// the Watched seconds before.
+	Counters map[string]int64 `json:"counters,omitempty"`
+	Growing  map[string]int64 `json:"growing,omitempty"`
+	Watched  float64          `json:"watched,omitempty"`
 }
 
 // Active reports whether it carries data.

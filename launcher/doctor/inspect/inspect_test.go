@@ -86,6 +86,16 @@ func TestSickHosts(t *testing.T) {
 			s.Put("sys/fs/cgroup/memory.current", 1<<30-4096)
 			s.Put("sys/fs/cgroup/memory.stat", "anon 1000\nfile 2097152\nshmem 1048576")
 		}, "cgroup-memory", doctor.Warning, "1 MiB of 1 GiB"},
+		{"memory of the cgroup above, whose limit is higher and nearly reached", "one", func(s *scene) {
+			s.Put("proc/self/cgroup", "0::/user/job")
+			for dir, numbers := range map[string][2]int{"": {}, "/user": {8 << 30, 8<<30 - 10<<20}, "/user/job": {4 << 30, 1 << 30}} {
+				s.Put("sys/fs/cgroup"+dir+"/cgroup.procs", "")
+				if numbers[0] > 0 {
+					s.Put("sys/fs/cgroup"+dir+"/memory.max", numbers[0])
+					s.Put("sys/fs/cgroup"+dir+"/memory.current", numbers[1])
+				}
+			}
+		}, "cgroup-memory", doctor.Warning, "10 MiB of 8 GiB"},
 		{"processes of a cgroup", "one", func(s *scene) {
 			s.Put("sys/fs/cgroup/pids.max", 100)
 			s.Put("sys/fs/cgroup/pids.current", 40)

@@ -42,6 +42,7 @@ type scene struct {
 	nvmlError error
 	environ   []string
 	clock     *doctor.Clock
+	during    func() // what happens while NVIDIA's library is asked
 }
 
 func (s *scene) CPUs() placement.CPUSet              { return s.cpus }
@@ -188,7 +189,12 @@ func (s *scene) inspected(t *testing.T) *doctor.Host {
 	t.Helper()
 	host := inspect.Look(inspect.Config{
 		Root: s.MapFS, System: s, Environ: s.environ, Limit: time.Minute, Program: "/trainer",
-		NVML: func(int, time.Duration) (gpufacts.Facts, error) { return s.nvml, s.nvmlError },
+		NVML: func(int, time.Duration) (gpufacts.Facts, error) {
+			if s.during != nil {
+				s.during()
+			}
+			return s.nvml, s.nvmlError
+		},
 	})
 	text, err := json.Marshal(host)
 	require.NoError(t, err)
