@@ -122,6 +122,28 @@ func TestNVLinkBridges(t *testing.T) {
 	assert.Equal(t, 1, bridged(4))
 }
 
+// Where each AMD GPU but a few has a link to each other one, those few lack some; how
+// machines are built in which few have is nobody's business.
+func TestXGMI(t *testing.T) {
+	h := &doctor.Host{Name: "n1"}
+	for i := range 8 {
+		g := placement.GPU{Vendor: placement.AMD, PCI: fmt.Sprint("gpu", i)}
+		for other := range 8 {
+			if other != i && (min(i, other) != 0 || max(i, other) != 1) {
+				g.Links = append(g.Links, placement.Link{Peer: fmt.Sprint("gpu", other), Kind: "xgmi", Count: 1})
+			}
+		}
+		h.Machine.GPUs = append(h.Machine.GPUs, g)
+	}
+	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+	require.Len(t, findings, 1)
+	assert.Equal(t, "2 GPUs lack xGMI links to others: gpu0 (to 6 of 7), gpu1 (to 6 of 7)", findings[0].Text)
+	for i := range h.Machine.GPUs {
+		h.Machine.GPUs[i].Links = h.Machine.GPUs[i].Links[:2]
+	}
+	assert.Empty(t, doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+}
+
 // With packets that are lost a job is slow, and works; without a way it does not.
 func TestFlaws(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2}

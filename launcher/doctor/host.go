@@ -186,6 +186,26 @@ type NVIDIA struct {
 type AMD struct {
 	Driver string            `json:"driver,omitempty"`
 	Nodes  map[string]string `json:"nodes,omitempty"` // as NVIDIA.Nodes
+	GPUs   []AMDGPU          `json:"gpus,omitempty"`
+}
+
+// AMDGPU is what AMD's driver tells of a GPU that programs can use. What it does not tell
+// is 0.
+type AMDGPU struct {
+	PCI string `json:"pci"`
+	// Uncorrected are errors since the driver was loaded, by the block that had them ("umc":
+	// the memory); blocks with none are left out.
+	Uncorrected map[string]int64 `json:"uncorrected,omitempty"`
+	Resets      int              `json:"resets,omitempty"` // in the kernel's log
+	// Memory and what of it the bus sees, in bytes.
+	Memory  int64 `json:"memory,omitempty"`
+	Visible int64 `json:"visible,omitempty"`
+	// Hottest is the sensor that is nearest to its Critical temperature, in °C.
+	Hottest  float64 `json:"hottest,omitempty"`
+	Critical float64 `json:"critical,omitempty"`
+	// PowerCap is what it may take, in watts, PowerDefault what it may by itself.
+	PowerCap     float64 `json:"power_cap,omitempty"`
+	PowerDefault float64 `json:"power_default,omitempty"`
 }
 
 // PCIDevice is a device on the PCI bus.

@@ -63,7 +63,9 @@ func rdmaCounterChecks() []Check {
 			ID: "rdma-loss", Group: "rdma",
 			What: "packets that RDMA ports discard or send again, and RoCE ports that are told to slow down",
 			Why:  "InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; every loss costs milliseconds.",
-			Run:  each(func(h *Host) []Finding { return portsCount(h, lossRules, "packets that were lost, sent again or slowed down") }),
+			Run: each(func(h *Host) []Finding {
+				return portsCount(h, lossRules, "packets that were lost, sent again or slowed down")
+			}),
 		},
 	}
 }

@@ -44,12 +44,14 @@ func reachChecks() []Check {
 			ID: "not-looked-at", Group: "reach",
 			What: "what could not be looked at in time",
 			Why:  "A check that did not run finds nothing.",
-			Run: each(func(h *Host) (all []Finding) {
-				for _, text := range h.Unknown {
-					all = append(all, Finding{Severity: Note, Text: text})
+			Run: func(c *Cluster) (all []Finding) {
+				for _, h := range c.Hosts {
+					for _, text := range h.Unknown {
+						all = append(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text, Fix: "gorun doctor --json" + hostOption(c, h)})
+					}
 				}
 				return all
-			}),
+			},
 		},
 	}
 }
@@ -68,8 +70,17 @@ func sameMachine(c *Cluster) (all []Finding) {
 			all = append(all, Finding{
 				Severity: Note, Hosts: []string{other.Name, h.Name}, Text: "these names mean one machine, or containers of one that have the same host name",
 				Evidence: fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
+				Fix:      "hostname; cat /proc/sys/kernel/random/boot_id",
 			})
 		}
 	}
 	return all
+}
+
+// hostOption names a host behind a command of gorun, where it is not this one alone.
+func hostOption(c *Cluster, h *Host) string {
+	if !c.several() && h.Here {
+		return ""
+	}
+	return " -H " + quoted(h.Name)
 }

@@ -195,6 +195,9 @@ func (in *inspector) devices() func(*doctor.Host) {
 	if nvidia != nil {
 		xids = parseXids(in.System.KernelLog())
 	}
+	if amd != nil && len(amd.GPUs) > 0 {
+		countResets(in.System.KernelLog(), amd.GPUs)
+	}
 	in.watch(rdma, counted) // last: the rest takes some of the time
 	if m.Topology != nil {
 		m.Topology.CPUs = nil // nobody judges them, and they are most of what would be sent
