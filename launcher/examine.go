@@ -73,7 +73,7 @@ func (c *hostsCheck) signsOfContainers() (list []string) {
 }
 
 // takePatient completes what a node found of itself by what is known here.
-func (c *hostsCheck) takePatient(n *node, checked wire.Checked) {
+func (c *hostsCheck) takePatient(n *node, facts wire.Facts, checked wire.Checked) {
 	h := &doctor.Host{}
 	if err := json.Unmarshal(cleaned(checked.Host), h); err != nil {
 		h.Unknown = []string{"what it said of itself is not understood: " + err.Error()}
@@ -82,6 +82,12 @@ func (c *hostsCheck) takePatient(n *node, checked wire.Checked) {
 	h.Name, h.Here, h.Gorun, h.Executable = n.name, n.host.Here, r.Version, r.Executable
 	if n.host.Here {
 		h.Name = n.host.Name
+	}
+	for _, file := range facts.NCCL.Conf {
+		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
+	}
+	if !n.host.Here && !c.spec.ByEngine() { // an engine's command hands on what ranks inherit
+		h.Environ = facts.Environ
 	}
 	if r.Clock != nil {
 		clock := doctor.Clock(*r.Clock)

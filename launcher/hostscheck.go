@@ -201,7 +201,7 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	}
 	c.take(n, facts, checked)
 	if check.Inspect {
-		c.takePatient(n, checked)
+		c.takePatient(n, facts, checked)
 	}
 	if check.Dir == "" {
 		check.Dir = c.workingDir()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -39,7 +40,7 @@ func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	if err != nil {
 		return beginFailed(err).ExitCode
 	}
-	cluster.Remarks = append(cluster.Remarks, environmentRemarks()...)
+	judgeEnvironment(cluster, os.Environ())
 	findings := doctor.Judge(cluster)
 	text := diagnosis{cluster, findings, style, inv.Verbose > 0, again(inv)}.text()
 	if inv.JSON {

@@ -72,6 +72,10 @@ type Host struct {
 	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that nobody uses
 	KernelXids     []Xid     `json:"kernel_xids,omitempty"`     // NVIDIA's errors in the kernel's log
 
+	// SettingsFiles are NCCL's or RCCL's own there, Environ its agent's environment where that
+	// is another than what ranks inherit. Neither is sent on: an environment has secrets.
+	SettingsFiles []SettingsFile `json:"-"`
+	Environ       []string       `json:"-"`
 	// Remarks are findings of others about this host, as on its environment.
 	Remarks []Remark `json:"remarks,omitempty"`
 	// Unknown says what was not looked at, and why.
@@ -300,6 +304,9 @@ type Xid struct {
 	Code  int    `json:"code"`
 	Count int    `json:"count"`
 }
+
+// SettingsFile is a file of settings of a library, as /etc/nccl.conf.
+type SettingsFile struct{ Path, Text string }
 
 // Remark is a finding that somebody else made.
 type Remark struct {
