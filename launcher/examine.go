@@ -20,6 +20,9 @@ const (
 	// examineLimit is for a host to answer one question: it is more than it takes itself, so
 	// that it says what was too slow.
 	examineLimit = 8 * time.Second
+	// examineLogin is for a host to let us in: one that hangs takes no longer. What has to be
+	// sent there may take its time.
+	examineLogin = 8 * time.Second
 	// examinePatience is for a file system to answer.
 	examinePatience = 3 * time.Second
 )
@@ -34,6 +37,7 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 	}
 	c := newHostsCheck(spec, options)
 	c.settings.askLimit = min(c.settings.askLimit, examineLimit)
+	c.settings.loginLimit = examineLogin
 	c.patients = make([]*doctor.Host, len(spec.Hosts))
 	if err := c.run(ctx); err != nil {
 		return nil, err

@@ -104,10 +104,13 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	} else if c.settings.reacher == nil {
 		c.settings.reacher = c.newShell()
 	}
-	var busy sync.WaitGroup
 	for i, h := range c.spec.Hosts {
 		h.Here = h.Here && !byEngine // as for a job: it comes as all others do
 		all[i] = &node{place: i, host: h, name: h.Name, engine: c.engine}
+	}
+	c.beatOver(func() []*node { return all }) // others may take long, and who hears nothing ends
+	var busy sync.WaitGroup
+	for i := range all {
 		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
 	}
 	busy.Wait()
@@ -126,7 +129,6 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	c.beat()
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,7 +15,6 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
-	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 	"gorun/placement/draw"
 )
@@ -22,7 +23,7 @@ import (
 const exitFindings = 1
 
 // examine looks for what is wrong with hosts, prints it, and returns the exit code.
-func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
+func examine(inv dialect.Invocation, args []string, stdout, stderr io.Writer) int {
 	style := textStyle(stdout)
 	switch {
 	case inv.Checks.List:
@@ -40,9 +41,10 @@ func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	if err != nil {
 		return beginFailed(err).ExitCode
 	}
+	cluster.Options, cluster.Spelled = reachWords(inv.Spec)
 	judgeEnvironment(cluster, os.Environ())
 	findings := doctor.Judge(cluster)
-	text := diagnosis{cluster, findings, style, inv.Verbose > 0, again(inv)}.text()
+	text := diagnosis{cluster, findings, style, inv.Verbose > 0, again(args)}.text()
 	if inv.JSON {
 		if text, err = findingsJSON(cluster, findings); err != nil {
 			say(stderr, err.Error())
@@ -58,13 +60,44 @@ func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// again is the command line by which the same hosts are looked at.
-func again(inv dialect.Invocation) string {
-	line := "gorun doctor -v"
-	if len(inv.Spec.Hosts) > 0 && reachesOthers(inv.Spec) && !inv.Spec.ByEngine() {
-		line += " -H " + hosts.Fold(hosts.Names(inv.Spec.Hosts))
+// again is the command line by which the same hosts are looked at, and all is told.
+func again(args []string) string {
+	i := slices.Index(args, "doctor") + 1
+	return "gorun " + quoted(slices.Insert(slices.Clone(args), i, "-v"))
+}
+
+// reachWords spell how the hosts of a wish are reached, and how those are named of which
+// more than the name counts.
+func reachWords(spec job.Spec) (options string, spelled map[string]string) {
+	var words []string
+	r := spec.Reach
+	if r.SSHConfig != "" {
+		words = append(words, "--ssh-config", r.SSHConfig)
 	}
-	return line
+	if r.Command != nil {
+		words = append(words, "--ssh", quoted(r.Command))
+	}
+	if r.AcceptNew {
+		words = append(words, "--ssh-accept-new")
+	}
+	if r.Agent != "" {
+		words = append(words, "--agent", r.Agent)
+	}
+	spelled = map[string]string{}
+	for _, h := range spec.Hosts {
+		name := h.Name
+		if strings.Contains(name, ":") && h.Port != 0 {
+			name = "[" + name + "]"
+		}
+		if h.User != "" {
+			name = h.User + "@" + name
+		}
+		if h.Port != 0 {
+			name += ":" + strconv.Itoa(h.Port) + ":1"
+		}
+		spelled[h.Name] = name
+	}
+	return quoted(words), spelled
 }
 
 func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) {

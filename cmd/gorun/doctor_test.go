@@ -13,6 +13,8 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/launcher/doctor"
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
 	"gorun/placement/draw"
 )
 
@@ -75,4 +77,23 @@ func TestDiagnosisIsShort(t *testing.T) {
 	all := diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text()
 	assert.Equal(t, 30, strings.Count(all, "\n- n[1-2]: remark "))
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))
+}
+
+// What is printed to be run again reaches the same hosts in the same way.
+func TestDoctorAgain(t *testing.T) {
+	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer", again([]string{"doctor", "--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
+	assert.Equal(t, "gorun doctor -v", again([]string{"doctor"}))
+	spec := job.Spec{Hosts: []hosts.Host{{Name: "n1"}, {Name: "n2", User: "ada", Port: 2222}, {Name: "fd00::3", Port: 22}}}
+	spec.Reach = job.ReachWish{SSHConfig: "my config", Agent: "/opt/gorun"}
+	c := &doctor.Cluster{Asked: 3}
+	c.Options, c.Spelled = reachWords(spec)
+	c.Unreached = []doctor.Unreached{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
+	var fixes []string
+	for _, f := range doctor.Judge(c) {
+		fixes = append(fixes, f.Fix)
+	}
+	assert.Equal(t, []string{
+		"gorun hosts check -v --ssh-config 'my config' --agent /opt/gorun -H n1,ada@n2:2222:1",
+		"gorun hosts check -v --ssh-config 'my config' --agent /opt/gorun -H '[fd00::3]:22:1'",
+	}, fixes)
 }

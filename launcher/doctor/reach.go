@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 )
 
 func reachChecks() []Check {
@@ -13,7 +12,7 @@ func reachChecks() []Check {
 			Why:  "A job starts on all of its hosts or on none.",
 			Run: func(c *Cluster) (all []Finding) {
 				for _, u := range c.Unreached {
-					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: "gorun hosts check -v -H " + quoted(strings.Join(u.Hosts, ","))})
+					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: c.again("gorun hosts check -v", u.Hosts...)})
 				}
 				return all
 			},
@@ -27,7 +26,7 @@ func reachChecks() []Check {
 					if h.Gorun != "" && h.Gorun != c.Gorun {
 						all = append(all, Finding{
 							Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), Evidence: h.Executable,
-							Fix: "gorun hosts check -H " + quoted(h.Name) + " # without --agent this gorun is copied there",
+							Fix: c.again("gorun hosts check", h.Name) + " # without --agent this gorun is copied there",
 						})
 					}
 				}
@@ -47,7 +46,7 @@ func reachChecks() []Check {
 			Run: func(c *Cluster) (all []Finding) {
 				for _, h := range c.Hosts {
 					for _, text := range h.Unknown {
-						all = append(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text, Fix: "gorun doctor --json" + hostOption(c, h)})
+						all = append(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text, Fix: lookAgain(c, h)})
 					}
 				}
 				return all
@@ -77,10 +76,10 @@ func sameMachine(c *Cluster) (all []Finding) {
 	return all
 }
 
-// hostOption names a host behind a command of gorun, where it is not this one alone.
-func hostOption(c *Cluster, h *Host) string {
+// lookAgain looks at one host alone.
+func lookAgain(c *Cluster, h *Host) string {
 	if !c.several() && h.Here {
-		return ""
+		return "gorun doctor -v"
 	}
-	return " -H " + quoted(h.Name)
+	return c.again("gorun doctor -v", h.Name)
 }
