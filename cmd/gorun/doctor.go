@@ -15,6 +15,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
+	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 	"gorun/placement/draw"
 )
@@ -161,21 +162,90 @@ type diagnosis struct {
 // mostFindings are told of where not all are wished: each takes two lines of twenty.
 const mostFindings = 7
 
-// text is what is well, in a few lines, then what was found, the worst first.
-func (d diagnosis) text() string {
-	lines := d.healthy()
-	told, notes := 0, 0
-	for _, f := range d.findings {
-		if f.Severity == doctor.Note && !d.all {
-			notes++
-			continue
-		}
-		if told++; told <= mostFindings || d.all {
-			lines = append(lines, d.finding(f)...)
+// mostLines are those of the summary; findings, what is left over and notes leave some to
+// what is well.
+const mostLines = 20
+
+// likes are findings of one check that say the same of other hosts but for numbers: clocks
+// that are off by one second and by two.
+type likes []doctor.Finding
+
+// gather adds a finding to those that it is like.
+func gather(all []likes, f doctor.Finding) []likes {
+	for i, l := range all {
+		if l[0].Check == f.Check && l[0].Severity == f.Severity && withoutNumbers(l[0].Text) == withoutNumbers(f.Text) && !l.of(f.Hosts) {
+			all[i] = append(l, f)
+			return all
 		}
 	}
-	if more := told - mostFindings; more > 0 && !d.all {
-		lines = append(lines, fmt.Sprintf("and %s: %s", counted(more, "more finding"), d.again))
+	return append(all, likes{f})
+}
+
+// of reports whether one of the hosts is told of already.
+func (l likes) of(names []string) bool {
+	return slices.ContainsFunc(l, func(f doctor.Finding) bool {
+		return slices.ContainsFunc(f.Hosts, func(name string) bool { return slices.Contains(names, name) })
+	})
+}
+
+// told is the first, with the hosts of which the others say the like.
+func (l likes) told() doctor.Finding {
+	f := l[0]
+	var others []string
+	for _, o := range l[1:] {
+		others = append(others, o.Hosts...)
+	}
+	if others != nil {
+		f.Text += "; the like on " + hosts.Fold(others)
+	}
+	return f
+}
+
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// checksOf names the checks of findings, each once.
+func checksOf(all []likes) string {
+	const most = 5
+	var names []string
+	for _, l := range all {
+		if !slices.Contains(names, l[0].Check) {
+			names = append(names, l[0].Check)
+		}
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// text is what is well, in a few lines, then what was found, the worst first.
+func (d diagnosis) text() string {
+	var lines []string
+	notes := 0
+	var wrong []likes
+	for _, f := range d.findings {
+		switch {
+		case d.all:
+			lines = append(lines, d.finding(f)...)
+		case f.Severity == doctor.Note:
+			notes++
+		default:
+			wrong = gather(wrong, f)
+		}
+	}
+	for i, l := range wrong {
+		if i == mostFindings {
+			lines = append(lines, fmt.Sprintf("and %s (%s): %s", counted(len(wrong)-i, "more finding"), checksOf(wrong[i:]), d.again))
+			break
+		}
+		lines = append(lines, d.finding(l.told())...)
 	}
 	if doctor.Wrong(d.findings) == 0 {
 		lines = append(lines, "nothing is wrong")
@@ -183,7 +253,11 @@ func (d diagnosis) text() string {
 	if notes > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s", counted(notes, "note"), d.again))
 	}
-	return strings.Join(lines, "\n") + "\n"
+	healthy := d.healthy()
+	if most := mostLines - len(lines); len(healthy) > most && !d.all { // a narrow terminal
+		healthy = append(healthy[:most-1], d.mark("")+" ...")
+	}
+	return strings.Join(append(healthy, lines...), "\n") + "\n"
 }
 
 // marks stand before what is well and before findings, by their severity.

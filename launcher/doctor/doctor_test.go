@@ -189,6 +189,28 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// Commands are for the kind of container that it is, and a limit that the shell may raise
+// needs no administrator.
+func TestCommandsFitTheHost(t *testing.T) {
+	for _, test := range []struct {
+		container string
+		here      bool
+		hard      int64
+		want      string
+	}{
+		{"", true, 1 << 20, "ulimit -n 65536 # in the shell that starts gorun"},
+		{"docker", true, -1, "ulimit -n 65536 # in the shell that starts gorun"},
+		{"docker", true, 2048, "docker run --ulimit nofile=65536 ..."},
+		{"podman", false, 1 << 20, "podman run --ulimit nofile=65536 ..."},
+		{"apptainer", false, 2048, "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in again; systemd services need LimitNOFILE="},
+	} {
+		h := &doctor.Host{Name: "n1", Here: test.here, Container: test.container, Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: test.hard}}}
+		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+		require.Len(t, findings, 1)
+		assert.Equal(t, test.want, findings[0].Fix)
+	}
+}
+
 // A name that a stranger chose is one word of the command that removes it.
 func TestCommandsQuote(t *testing.T) {
 	h := &doctor.Host{Name: "n1", ShmFiles: []doctor.ShmFile{{Name: "nccl-a b;$(reboot)'", Size: 1}}}

@@ -446,6 +446,14 @@ func TestLeftovers(t *testing.T) {
 	assert.Equal(t, []string{"rank", "child (of) it", "rank"}, names)
 }
 
+// Where there is no /proc nobody knows what is left.
+func TestLeftoversWithoutProc(t *testing.T) {
+	s := example(t, "one", 1)
+	assert.True(t, s.inspected(t).ProcessesKnown)
+	s.Remove("proc")
+	assert.False(t, s.inspected(t).ProcessesKnown)
+}
+
 // Another interpreter than files tell of is asked once, and may take its time in vain.
 func TestPythonThatIsAScript(t *testing.T) {
 	s := example(t, "one", 1)
