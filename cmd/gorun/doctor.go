@@ -247,6 +247,9 @@ func (d diagnosis) text() string {
 		}
 		lines = append(lines, d.finding(l.told())...)
 	}
+	if text := d.missed(); text != "" && !d.all {
+		lines = append(lines, text)
+	}
 	if doctor.Wrong(d.findings) == 0 {
 		lines = append(lines, "nothing is wrong")
 	}
@@ -258,6 +261,31 @@ func (d diagnosis) text() string {
 		healthy = append(healthy[:most-1], d.mark("")+" ...")
 	}
 	return strings.Join(append(healthy, lines...), "\n") + "\n"
+}
+
+// missed is a line on what could not be looked at, "" for nothing: who reads that nothing
+// is wrong has to know it.
+func (d diagnosis) missed() string {
+	const most = 3
+	var words []string
+	for _, f := range d.findings {
+		if f.Check != doctor.NotLookedAt {
+			continue
+		}
+		where := ""
+		if d.cluster.Asked > 1 {
+			where = f.Where() + ": "
+		}
+		words = append(words, where+f.Text)
+	}
+	if words == nil {
+		return ""
+	}
+	more := ""
+	if len(words) > most {
+		more = fmt.Sprintf("; and %d more", len(words)-most)
+	}
+	return "not looked at: " + strings.Join(words[:min(most, len(words))], "; ") + more
 }
 
 // marks stand before what is well and before findings, by their severity.

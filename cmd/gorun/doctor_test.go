@@ -144,3 +144,14 @@ X n5: no such file [program]
 and 3 more findings (ports, duplex, leftover-processes): gorun doctor -v -H 'n[1-9]'
 `, text)
 }
+
+// Who had no answer is told, though it is nothing that is wrong.
+func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
+	c := &doctor.Cluster{Asked: 3, Gorun: "v1"}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Unknown: []string{"libraries: no answer within 3s"}})
+	}
+	c.Hosts[1].Unknown = append(c.Hosts[1].Unknown, "CPUs and GPUs: no answer within 3s")
+	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true}, false, "gorun doctor -v"}.text()
+	assert.Contains(t, text, "not looked at: n[1-3]: libraries: no answer within 3s; n2: CPUs and GPUs: no answer within 3s\nnothing is wrong\n")
+}

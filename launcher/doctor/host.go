@@ -165,6 +165,8 @@ type Python struct {
 	// versions. Override is the one that hides PyTorch's own.
 	NCCL     map[string]string `json:"nccl,omitempty"`
 	Override string            `json:"nccl_override,omitempty"`
+	// Silent says that it was started to say where its packages are, and did not in time.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // NVIDIA is NVIDIA's driver.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 )
 
+// NotLookedAt is the check whose findings are what the others could not look at.
+const NotLookedAt = "not-looked-at"
+
 func reachChecks() []Check {
 	return []Check{
 		{
@@ -40,17 +43,10 @@ func reachChecks() []Check {
 			Run:  sameMachine,
 		},
 		{
-			ID: "not-looked-at", Group: "reach",
+			ID: NotLookedAt, Group: "reach",
 			What: "what could not be looked at in time",
 			Why:  "A check that did not run finds nothing.",
-			Run: func(c *Cluster) (all []Finding) {
-				for _, h := range c.Hosts {
-					for _, text := range h.Unknown {
-						all = append(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text, Fix: lookAgain(c, h)})
-					}
-				}
-				return all
-			},
+			Run:  missed,
 		},
 	}
 }
@@ -76,10 +72,17 @@ func sameMachine(c *Cluster) (all []Finding) {
 	return all
 }
 
-// lookAgain looks at one host alone.
-func lookAgain(c *Cluster, h *Host) string {
-	if !c.several() && h.Here {
-		return "gorun doctor -v"
+// missed has what is the same on several hosts once, with a command that looks there again.
+func missed(c *Cluster) (all []Finding) {
+	for _, h := range c.Hosts {
+		for _, text := range h.Unknown {
+			all = add(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text})
+		}
 	}
-	return c.again("gorun doctor -v", h.Name)
+	for i := range all {
+		if all[i].Fix = c.again("gorun doctor -v", all[i].Hosts...); !c.several() && c.Hosts[0].Here {
+			all[i].Fix = "gorun doctor -v"
+		}
+	}
+	return all
 }

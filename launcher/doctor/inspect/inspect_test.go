@@ -109,6 +109,7 @@ func TestSickHosts(t *testing.T) {
 			s.Put("etc/hosts", "127.0.1.1\tn2.example.org n2 # Debian's installer")
 		}, "hostname", doctor.Warning, "loopback"},
 		{"no address", "one", func(s *scene) { s.addresses, s.resolver = nil, errors.New("no such host") }, "hostname", doctor.Warning, "no address"},
+		{"a resolver that does not answer", "one", func(s *scene) { s.addresses, s.resolver = nil, context.DeadlineExceeded }, "hostname", doctor.Warning, "the resolver does not answer"},
 		{"clock off by an hour", "one", func(s *scene) { s.clock = &doctor.Clock{Ahead: -3600, Uncertainty: 0.001} }, "clock", doctor.Warning, "3600.0 s behind"},
 		{"another kind of machine", "one", func(s *scene) { s.machine = "aarch64" }, "architecture", doctor.Warning, "aarch64"},
 		{"NUMA balancing on AMD", "mi300x", func(s *scene) { s.Put("proc/sys/kernel/numa_balancing", 1) }, "numa-balancing", doctor.Warning, "NUMA"},
@@ -471,8 +472,10 @@ func TestPythonThatIsAScript(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		begin := time.Now()
-		p := s.inspected(t).Python
+		host := s.inspected(t)
+		p := host.Python
 		assert.Empty(t, p.Packages)
+		assert.Equal(t, []string{"Python's packages: /usr/bin/python3 said nothing within 2s"}, host.Unknown)
 		assert.Less(t, time.Since(begin), 3*time.Second)
 	})
 }
