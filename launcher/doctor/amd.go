@@ -17,9 +17,15 @@ func amdChecks() []Check {
 				if h.AMD == nil {
 					return nil
 				}
-				return refused(h.AMD.Nodes, func(bool) string {
+				all := refused(h.AMD.Nodes, func(bool) string {
 					return choose(h, "docker run --device /dev/kfd --device /dev/dri --group-add video --group-add render ...", "sudo usermod -aG render,video $USER # then log in again")
 				})
+				for i := range all {
+					if h.Portable { // its GPU draws a picture, and few compute with it
+						all[i].Severity = Note
+					}
+				}
+				return all
 			}),
 		},
 		{

@@ -189,6 +189,27 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// What a laptop's graphics or a GPU beside its CPU lacks is nobody's loss.
+func TestNoFalseAlarms(t *testing.T) {
+	wrong := func(h *doctor.Host) int {
+		return doctor.Wrong(doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+	}
+	h := &doctor.Host{Name: "n1", AMD: &doctor.AMD{Nodes: map[string]string{"/dev/kfd": "permission denied"}}}
+	assert.Equal(t, 1, wrong(h))
+	h.Portable = true
+	assert.Equal(t, 0, wrong(h))
+	h = &doctor.Host{Name: "n1"}
+	for _, pci := range []string{"a", "b"} {
+		bus := &placement.Bus{Address: pci, Link: &placement.PCIeLink{Width: 16, WidthNow: 1}}
+		h.Machine.GPUs = append(h.Machine.GPUs, placement.GPU{Vendor: placement.NVIDIA, PCI: pci, Name: "NVIDIA H100", Bus: bus})
+	}
+	assert.Equal(t, 1, wrong(h))
+	for i := range h.Machine.GPUs {
+		h.Machine.GPUs[i].Name = "NVIDIA GB200"
+	}
+	assert.Equal(t, 0, wrong(h))
+}
+
 // Commands are for the kind of container that it is, and a limit that the shell may raise
 // needs no administrator.
 func TestCommandsFitTheHost(t *testing.T) {
