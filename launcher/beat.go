@@ -15,7 +15,10 @@ func (s *session) leaseBeats() int32 { return int32(s.spec.Lease() / s.spec.Beat
 // beat has the nodes hear of the head from now on, and ends the links to those that
 // are not heard of any more. It counts beats and looks at no clock: a head that was
 // stopped (Ctrl-Z, a laptop's lid) has not been waiting meanwhile.
-func (s *session) beat() {
+func (s *session) beat() { s.beatOver(func() []*node { return s.nodes }) }
+
+// beatOver does so for other nodes than those of the session.
+func (s *session) beatOver(nodes func() []*node) {
 	over := make(chan struct{})
 	s.endBeat = sync.OnceFunc(func() { close(over) })
 	go func() {
@@ -26,7 +29,7 @@ func (s *session) beat() {
 			case <-over:
 				return
 			case <-tick.C:
-				for _, n := range s.nodes {
+				for _, n := range nodes() {
 					s.beatTo(n)
 				}
 			}

@@ -20,6 +20,9 @@ const (
 	// examineLimit is for a host to answer one question: it is more than it takes itself, so
 	// that it says what was too slow.
 	examineLimit = 8 * time.Second
+	// examineLogin is for a host to let us in: one that hangs takes no longer. What has to be
+	// sent there may take its time.
+	examineLogin = 8 * time.Second
 	// examinePatience is for a file system to answer.
 	examinePatience = 3 * time.Second
 )
@@ -34,6 +37,7 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 	}
 	c := newHostsCheck(spec, options)
 	c.settings.askLimit = min(c.settings.askLimit, examineLimit)
+	c.settings.loginLimit = examineLogin
 	c.patients = make([]*doctor.Host, len(spec.Hosts))
 	if err := c.run(ctx); err != nil {
 		return nil, err
@@ -73,7 +77,7 @@ func (c *hostsCheck) signsOfContainers() (list []string) {
 }
 
 // takePatient completes what a node found of itself by what is known here.
-func (c *hostsCheck) takePatient(n *node, checked wire.Checked) {
+func (c *hostsCheck) takePatient(n *node, facts wire.Facts, checked wire.Checked) {
 	h := &doctor.Host{}
 	if err := json.Unmarshal(cleaned(checked.Host), h); err != nil {
 		h.Unknown = []string{"what it said of itself is not understood: " + err.Error()}
@@ -82,6 +86,12 @@ func (c *hostsCheck) takePatient(n *node, checked wire.Checked) {
 	h.Name, h.Here, h.Gorun, h.Executable = n.name, n.host.Here, r.Version, r.Executable
 	if n.host.Here {
 		h.Name = n.host.Name
+	}
+	for _, file := range facts.NCCL.Conf {
+		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
+	}
+	if !n.host.Here && !c.spec.ByEngine() { // an engine's command hands on what ranks inherit
+		h.Environ = facts.Environ
 	}
 	if r.Clock != nil {
 		clock := doctor.Clock(*r.Clock)
@@ -155,7 +165,7 @@ func (c *hostsCheck) measured() (n doctor.Network) {
 	}
 	n.Summary, n.Address, n.Error = r.Summary, r.Address, r.Error
 	for _, p := range c.flaws {
-		n.Flaws = append(n.Flaws, doctor.Flaw{Check: p.Check, Hosts: p.Hosts, Text: p.Text, Hint: p.Hint, Remark: p.Remark})
+		n.Flaws = append(n.Flaws, doctor.Flaw{Check: p.Check, Hosts: p.Hosts, Text: p.Text, Advice: p.Advice, Hint: p.Hint, Remark: p.Remark})
 	}
 	var unreached *probe.UnreachedError // the flaws tell of it where ways were tried
 	if errors.As(c.networks, &unreached) && !slices.ContainsFunc(n.Flaws, func(f doctor.Flaw) bool { return f.Check == probe.CheckReach }) {

@@ -18,6 +18,46 @@ import (
 	"gorun/launcher/job"
 )
 
+// heard tells of each write to a host.
+type heard struct {
+	io.ReadWriteCloser
+	writes chan struct{}
+}
+
+func (h heard) Write(p []byte) (int, error) {
+	select {
+	case h.writes <- struct{}{}:
+	default:
+	}
+	return h.ReadWriteCloser.Write(p)
+}
+
+// A host that is reached hears of the head while others are not reached yet: it would give
+// the head up else, and be told of as one that is gone.
+func TestHostsHearWhileOthersAreReached(t *testing.T) {
+	writes := make(chan struct{}, 1)
+	reach := launcher.WithReach(func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+		if h.Name == "late" {
+			for range 4 { // the first is no beat
+				select {
+				case <-writes:
+				case <-ctx.Done():
+					return nil, errors.New("the other host hears nothing")
+				}
+			}
+			return nil, errors.New("it is gone")
+		}
+		conn, err := startAgent(nil, h)
+		return heard{conn, writes}, err
+	})
+	s := onHosts(launcher.Spec{Heartbeat: 50 * time.Millisecond}, "node1", "late")
+	c, err := launcher.Examine(t.Context(), s, reach)
+	require.NoError(t, err)
+	require.Len(t, c.Unreached, 1)
+	assert.Equal(t, "it is gone", c.Unreached[0].Text)
+	require.Len(t, c.Hosts, 1)
+}
+
 // All hosts that answer are looked at, whatever becomes of the others.
 func TestExamine(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "trainer")

@@ -104,10 +104,13 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	} else if c.settings.reacher == nil {
 		c.settings.reacher = c.newShell()
 	}
-	var busy sync.WaitGroup
 	for i, h := range c.spec.Hosts {
 		h.Here = h.Here && !byEngine // as for a job: it comes as all others do
 		all[i] = &node{place: i, host: h, name: h.Name, engine: c.engine}
+	}
+	c.beatOver(func() []*node { return all }) // others may take long, and who hears nothing ends
+	var busy sync.WaitGroup
+	for i := range all {
 		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
 	}
 	busy.Wait()
@@ -126,7 +129,6 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	c.beat()
 	return nil
 }
 
@@ -201,7 +203,7 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	}
 	c.take(n, facts, checked)
 	if check.Inspect {
-		c.takePatient(n, checked)
+		c.takePatient(n, facts, checked)
 	}
 	if check.Dir == "" {
 		check.Dir = c.workingDir()
@@ -316,7 +318,7 @@ func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err e
 		r.Address, r.Reason = choice.Addr.String(), choice.Reason
 	}
 	for _, f := range survey.Findings(hosts.Fold) {
-		p := HostsProblem{Check: f.Check, Text: f.Text, Hint: f.Hint, Remark: f.Remark}
+		p := HostsProblem{Check: f.Check, Text: f.Text, Advice: f.Advice, Hint: f.Hint, Remark: f.Remark}
 		for _, node := range f.Nodes {
 			p.Hosts = append(p.Hosts, survey.Names[node])
 		}

@@ -31,7 +31,9 @@ type HostsProblem struct {
 	Check string   `json:"check,omitempty"`
 	Hosts []string `json:"hosts"`
 	Text  string   `json:"text"`
-	Hint  string   `json:"hint,omitempty"`
+	// Advice is what to do, in words, where Hint is a command; of the network alone.
+	Advice string `json:"advice,omitempty"`
+	Hint   string `json:"hint,omitempty"`
 	// Remark says that a job would run all the same.
 	Remark bool `json:"remark,omitempty"`
 

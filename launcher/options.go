@@ -34,6 +34,7 @@ type settings struct {
 	reacher        reacher // to other hosts
 	ask            func(prompt string) (string, error)
 	askLimit       time.Duration // for a host to answer one question of a check
+	loginLimit     time.Duration // for a host to let us in, where the wish says nothing; 0: as long as reaching it
 	progress       func(*Progress) (end func())
 	nvml           nvml.Program
 	colour         bool

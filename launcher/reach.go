@@ -68,7 +68,7 @@ func (s *session) newShell() *shell {
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask), Timeout: s.reachTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask), Timeout: cmp.Or(s.spec.Reach.Timeout, s.settings.loginLimit, s.reachTimeout()), Tell: s.settings.tell, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close
 	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {

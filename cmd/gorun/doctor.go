@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -25,7 +27,7 @@ import (
 const exitFindings = 1
 
 // examine looks for what is wrong with hosts, prints it, and returns the exit code.
-func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
+func examine(inv dialect.Invocation, args []string, stdout, stderr io.Writer) int {
 	if inv.Checks.List || inv.Checks.Explain != nil {
 		return tellChecks(inv, stdout, stderr)
 	}
@@ -38,9 +40,10 @@ func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	if err != nil {
 		return beginFailed(err).ExitCode
 	}
-	cluster.Remarks = append(cluster.Remarks, environmentRemarks()...)
+	cluster.Options, cluster.Spelled = reachWords(inv.Spec)
+	judgeEnvironment(cluster, os.Environ())
 	findings := doctor.Judge(cluster)
-	text := diagnosis{cluster, findings, textStyle(stdout), inv.Verbose > 0, again(inv)}.text()
+	text := diagnosis{cluster, findings, textStyle(stdout), inv.Verbose > 0, again(args)}.text()
 	if inv.JSON {
 		if text, err = findingsJSON(cluster, findings); err != nil {
 			say(stderr, err.Error())
@@ -56,13 +59,44 @@ func examine(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// again is the command line by which the same hosts are looked at.
-func again(inv dialect.Invocation) string {
-	line := "gorun doctor -v"
-	if len(inv.Spec.Hosts) > 0 && reachesOthers(inv.Spec) && !inv.Spec.ByEngine() {
-		line += " -H " + hosts.Fold(hosts.Names(inv.Spec.Hosts))
+// again is the command line by which the same hosts are looked at, and all is told.
+func again(args []string) string {
+	i := slices.Index(args, "doctor") + 1
+	return "gorun " + quoted(slices.Insert(slices.Clone(args), i, "-v"))
+}
+
+// reachWords spell how the hosts of a wish are reached, and how those are named of which
+// more than the name counts.
+func reachWords(spec job.Spec) (options string, spelled map[string]string) {
+	var words []string
+	r := spec.Reach
+	if r.SSHConfig != "" {
+		words = append(words, "--ssh-config", r.SSHConfig)
 	}
-	return line
+	if r.Command != nil {
+		words = append(words, "--ssh", quoted(r.Command))
+	}
+	if r.AcceptNew {
+		words = append(words, "--ssh-accept-new")
+	}
+	if r.Agent != "" {
+		words = append(words, "--agent", r.Agent)
+	}
+	spelled = map[string]string{}
+	for _, h := range spec.Hosts {
+		name := h.Name
+		if strings.Contains(name, ":") && h.Port != 0 {
+			name = "[" + name + "]"
+		}
+		if h.User != "" {
+			name = h.User + "@" + name
+		}
+		if h.Port != 0 {
+			name += ":" + strconv.Itoa(h.Port) + ":1"
+		}
+		spelled[h.Name] = name
+	}
+	return quoted(words), spelled
 }
 
 func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) {
@@ -195,21 +229,93 @@ type diagnosis struct {
 // mostFindings are told of where not all are wished: each takes two lines of twenty.
 const mostFindings = 7
 
-// text is what is well, in a few lines, then what was found, the worst first.
-func (d diagnosis) text() string {
-	lines := d.healthy()
-	told, notes := 0, 0
-	for _, f := range d.findings {
-		if f.Severity == doctor.Note && !d.all {
-			notes++
-			continue
-		}
-		if told++; told <= mostFindings || d.all {
-			lines = append(lines, d.finding(f)...)
+// mostLines are those of the summary; findings, what is left over and notes leave some to
+// what is well.
+const mostLines = 20
+
+// likes are findings of one check that say the same of other hosts but for numbers: clocks
+// that are off by one second and by two.
+type likes []doctor.Finding
+
+// gather adds a finding to those that it is like.
+func gather(all []likes, f doctor.Finding) []likes {
+	for i, l := range all {
+		if l[0].Check == f.Check && l[0].Severity == f.Severity && withoutNumbers(l[0].Text) == withoutNumbers(f.Text) && !l.of(f.Hosts) {
+			all[i] = append(l, f)
+			return all
 		}
 	}
-	if more := told - mostFindings; more > 0 && !d.all {
-		lines = append(lines, fmt.Sprintf("and %s: %s", counted(more, "more finding"), d.again))
+	return append(all, likes{f})
+}
+
+// of reports whether one of the hosts is told of already.
+func (l likes) of(names []string) bool {
+	return slices.ContainsFunc(l, func(f doctor.Finding) bool {
+		return slices.ContainsFunc(f.Hosts, func(name string) bool { return slices.Contains(names, name) })
+	})
+}
+
+// told is the first, with the hosts of which the others say the like.
+func (l likes) told() doctor.Finding {
+	f := l[0]
+	var others []string
+	for _, o := range l[1:] {
+		others = append(others, o.Hosts...)
+	}
+	if others != nil {
+		f.Text += "; the like on " + hosts.Fold(others)
+	}
+	return f
+}
+
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// checksOf names the checks of findings, each once.
+func checksOf(all []likes) string {
+	const most = 5
+	var names []string
+	for _, l := range all {
+		if !slices.Contains(names, l[0].Check) {
+			names = append(names, l[0].Check)
+		}
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// text is what is well, in a few lines, then what was found, the worst first.
+func (d diagnosis) text() string {
+	var lines []string
+	notes := 0
+	var wrong []likes
+	for _, f := range d.findings {
+		switch {
+		case d.all:
+			lines = append(lines, d.finding(f)...)
+		case f.Severity == doctor.Note:
+			notes++
+		default:
+			wrong = gather(wrong, f)
+		}
+	}
+	for i, l := range wrong {
+		if i == mostFindings {
+			lines = append(lines, fmt.Sprintf("and %s (%s): %s", counted(len(wrong)-i, "more finding"), checksOf(wrong[i:]), d.again))
+			break
+		}
+		lines = append(lines, d.finding(l.told())...)
+	}
+	if text := d.missed(); text != "" && !d.all {
+		lines = append(lines, text)
 	}
 	if doctor.Wrong(d.findings) == 0 {
 		lines = append(lines, "nothing is wrong")
@@ -217,7 +323,36 @@ func (d diagnosis) text() string {
 	if notes > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s", counted(notes, "note"), d.again))
 	}
-	return strings.Join(lines, "\n") + "\n"
+	healthy := d.healthy()
+	if most := mostLines - len(lines); len(healthy) > most && !d.all { // a narrow terminal
+		healthy = append(healthy[:most-1], d.mark("")+" ...")
+	}
+	return strings.Join(append(healthy, lines...), "\n") + "\n"
+}
+
+// missed is a line on what could not be looked at, "" for nothing: who reads that nothing
+// is wrong has to know it.
+func (d diagnosis) missed() string {
+	const most = 3
+	var words []string
+	for _, f := range d.findings {
+		if f.Check != doctor.NotLookedAt {
+			continue
+		}
+		where := ""
+		if d.cluster.Asked > 1 {
+			where = f.Where() + ": "
+		}
+		words = append(words, where+f.Text)
+	}
+	if words == nil {
+		return ""
+	}
+	more := ""
+	if len(words) > most {
+		more = fmt.Sprintf("; and %d more", len(words)-most)
+	}
+	return "not looked at: " + strings.Join(words[:min(most, len(words))], "; ") + more
 }
 
 // marks stand before what is well and before findings, by their severity.

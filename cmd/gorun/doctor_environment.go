@@ -2,32 +2,113 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"gorun/env/nccl"
+	"gorun/internal/printable"
 	"gorun/launcher/doctor"
 )
 
 // harmless are problems of settings with which jobs run as they would without.
 var harmless = []nccl.Problem{nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion}
 
-// environmentRemarks are what gorun env --lint says of the settings that ranks would
-// inherit here.
-func environmentRemarks() []doctor.Remark {
-	l := lintReport{}
+// judgeEnvironment has the hosts know what gorun env --lint says of the settings that
+// ranks would find there: of this environment, which all inherit, once; of the libraries'
+// own files on each host.
+func judgeEnvironment(c *doctor.Cluster, environ []string) {
+	var l lintReport
 	if l.chooseLibrary("") != nil {
+		return
+	}
+	inherited := nccl.Environ(environ)
+	slices.SortFunc(inherited, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range nccl.Lint(inherited, l.library) {
+		c.Remarks = append(c.Remarks, remarkOf(f))
+	}
+	for _, h := range c.Hosts {
+		h.Remarks = append(h.Remarks, fileRemarks(h, inherited, l.library)...)
+		if r, ok := unheard(h, environ); ok {
+			h.Remarks = append(h.Remarks, r)
+		}
+	}
+}
+
+// fileRemarks are about the files of a host, of which counts what no file before it and no
+// variable sets.
+func fileRemarks(h *doctor.Host, inherited []nccl.Assignment, here nccl.Found) (remarks []doctor.Remark) {
+	settings, set := slices.Clone(inherited), map[string]bool{}
+	for _, a := range inherited {
+		set[a.Name] = true
+	}
+	for _, file := range h.SettingsFiles {
+		for _, a := range nccl.Parse(nccl.FromConf, file.Path, []byte(file.Text)) {
+			if !set[a.Name] {
+				set[a.Name] = true
+				settings = append(settings, a)
+			}
+		}
+	}
+	if len(settings) == len(inherited) {
 		return nil
 	}
-	settings, err := settingsOf(nil, l.library.Kind)
-	if err != nil {
-		return []doctor.Remark{{Severity: doctor.Note, Text: err.Error()}}
+	library := here
+	if kind := kindAt(h); kind != "" && here.Kind != "" && here.Kind != kind {
+		library = nccl.Found{Kind: kind} // of which no version is known
 	}
-	var remarks []doctor.Remark
-	for _, f := range nccl.Lint(settings, l.library) {
-		r := doctor.Remark{Severity: doctor.Warning, Text: f.Name + "=" + f.Value + ": " + f.Text, Evidence: whereOf(f.Assignment), Fix: "gorun env --explain " + f.Name}
-		if slices.Contains(harmless, f.Problem) {
-			r.Severity = doctor.Note
+	for _, f := range nccl.Lint(settings, library) {
+		if f.File != "" {
+			remarks = append(remarks, remarkOf(f))
 		}
-		remarks = append(remarks, r)
 	}
 	return remarks
+}
+
+// kindAt is the library that serves a host's GPUs, "" where that is not known.
+func kindAt(h *doctor.Host) nccl.Library {
+	switch {
+	case h.NVIDIA != nil:
+		return nccl.NCCL
+	case h.AMD != nil:
+		return nccl.RCCL
+	}
+	return ""
+}
+
+// remarkOf passes a finding of the lint on, with a command that says more.
+func remarkOf(f nccl.Finding) doctor.Remark {
+	r := doctor.Remark{
+		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text), Evidence: printable.Text(whereOf(f.Assignment)),
+		Fix: "gorun env --explain " + shellQuote(f.Name),
+	}
+	if _, known := nccl.Lookup(f.Name); !known {
+		if r.Fix = "unset " + shellQuote(f.Name); f.File != "" {
+			r.Fix = "grep -n -e " + shellQuote(f.Name) + " " + shellQuote(f.File)
+		}
+	}
+	if slices.Contains(harmless, f.Problem) {
+		r.Severity = doctor.Note
+	}
+	return r
+}
+
+// unheard are settings of a host's own environment, as of its shells, that ranks there do
+// not have: they inherit this one.
+func unheard(h *doctor.Host, inherited []string) (r doctor.Remark, any bool) {
+	var names []string
+	for _, a := range nccl.Environ(h.Environ) {
+		if v, known := nccl.Lookup(a.Name); !known || v.Name != a.Name || !strings.HasPrefix(a.Name, "NCCL_") && !strings.HasPrefix(a.Name, "RCCL_") {
+			continue
+		}
+		if !slices.Contains(inherited, a.Name+"="+a.Value) {
+			names = append(names, printable.Text(a.Name+"="+printable.Short(a.Value)))
+		}
+	}
+	if names == nil {
+		return r, false
+	}
+	slices.Sort(names)
+	return doctor.Remark{
+		Severity: doctor.Note, Text: "its own environment has " + strings.Join(names, ", ") + ", which ranks there do not get: they inherit this host's; -x or nccl.conf sets it", Evidence: "the environment of its agent",
+		Fix: "grep -nEs '(NCCL|RCCL)_' /etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
+	}, true
 }

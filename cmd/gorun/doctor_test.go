@@ -13,6 +13,8 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/launcher/doctor"
+	"gorun/launcher/hosts"
+	"gorun/launcher/job"
 	"gorun/placement/draw"
 )
 
@@ -70,9 +72,86 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 20)
 	assert.Contains(t, text, "ok 2 of 2 hosts reached, same gorun  ok limits")
 	assert.Contains(t, text, "! n[1-2]: problem 0 [environment]\n    try:  repair it\n")
-	assert.Contains(t, text, "and 23 more findings: gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
+	assert.Contains(t, text, "and 23 more findings (environment): gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
 	assert.NotContains(t, text, "nothing is wrong")
+	c.Wished, c.Network.Summary = "./trainer", "2 of 2 ways between 2 hosts work"
+	for _, h := range c.Hosts {
+		h.Kernel, h.Names, h.ProcessesKnown, h.Clock = "6.8", &doctor.Names{}, true, &doctor.Clock{}
+		h.Shm, h.Memory.Total = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40
+		h.Python = &doctor.Python{Packages: map[string]string{"torch": "2.9.1+cu128.with.a.long.version"}}
+		h.RDMA, h.Interfaces = []doctor.Port{{Device: "mlx5_0", Port: 1, State: "ACTIVE"}}, []doctor.Interface{{Name: "eth0", Physical: true}}
+	}
+	text = diagnosis{c, findings, draw.Style{ASCII: true, Width: draw.MinWidth}, false, "gorun doctor -v -H n[1-2]"}.text()
+	assert.Equal(t, 20, strings.Count(text, "\n"))
+	assert.Contains(t, text, "\nok ...\n! n[1-2]: problem 0 [environment]\n")
 	all := diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text()
 	assert.Equal(t, 30, strings.Count(all, "\n- n[1-2]: remark "))
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))
+}
+
+// What is printed to be run again reaches the same hosts in the same way.
+func TestDoctorAgain(t *testing.T) {
+	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer", again([]string{"doctor", "--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
+	assert.Equal(t, "gorun doctor -v", again([]string{"doctor"}))
+	spec := job.Spec{Hosts: []hosts.Host{{Name: "n1"}, {Name: "n2", User: "ada", Port: 2222}, {Name: "fd00::3", Port: 22}}}
+	spec.Reach = job.ReachWish{SSHConfig: "my config", Agent: "/opt/gorun"}
+	c := &doctor.Cluster{Asked: 3}
+	c.Options, c.Spelled = reachWords(spec)
+	c.Unreached = []doctor.Unreached{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
+	var fixes []string
+	for _, f := range doctor.Judge(c) {
+		fixes = append(fixes, f.Fix)
+	}
+	assert.Equal(t, []string{
+		"gorun hosts check -v --ssh-config 'my config' --agent /opt/gorun -H n1,ada@n2:2222:1",
+		"gorun hosts check -v --ssh-config 'my config' --agent /opt/gorun -H '[fd00::3]:22:1'",
+	}, fixes)
+}
+
+// Thirty findings on eight hosts: the worst stand first, what is alike on several hosts is
+// one, and what is left out is named.
+func TestDiagnosisOfManyHosts(t *testing.T) {
+	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Wished: "./trainer"}
+	for i := range 8 {
+		h := &doctor.Host{Name: fmt.Sprint("n", i+1), Gorun: "v1", Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: 200}}}
+		h.Clock = &doctor.Clock{Ahead: 2 + float64(i)/10}
+		h.Shm = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20}
+		h.Leftovers = []doctor.Process{{PID: 100 + i, Name: "trainer"}}
+		if i == 4 {
+			h.Sysctls = map[string]string{"kernel/shmmax": "4096", "net/ipv4/ip_local_port_range": "1 2"}
+			h.Rooms = []doctor.Room{{Path: "/tmp"}}
+			h.Program = &doctor.Program{Error: "no such file"}
+			h.Interfaces = []doctor.Interface{{Name: "eth0", Physical: true, Carrier: true, Duplex: "half"}}
+		}
+		c.Hosts = append(c.Hosts, h)
+	}
+	c.Unreached = []doctor.Unreached{{Hosts: []string{"n9"}, Text: "no route to host"}}
+	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true, Width: 40}, false, "gorun doctor -v -H 'n[1-9]'"}.text()
+	assert.Equal(t, `X n9: no route to host [reach]
+    try:  gorun hosts check -v -H n9
+X n5: no such file [program]
+    try:  gorun --copy ./trainer ... # sends it to each host
+! n1: its clock is 2.0 s ahead of this host's; the like on n[2-8] [clock]
+    try:  timedatectl status; sudo timedatectl set-ntp true
+! n5: almost no space is left in /tmp () [room]
+    try:  df -h /tmp
+! n[1-8]: only 100 open files are allowed [nofile]
+    try:  echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in again; systemd services need LimitNOFILE=
+! n[1-8]: /dev/shm has 1 MiB only [shm]
+    try:  sudo mount -o remount,size=50% /dev/shm
+! n5: segments of shared memory may have 4 KiB only [shmmax]
+    try:  sudo sysctl -w kernel.shmmax=18446744073692774399
+and 3 more findings (ports, duplex, leftover-processes): gorun doctor -v -H 'n[1-9]'
+`, text)
+}
+
+// Who had no answer is told, though it is nothing that is wrong.
+func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
+	c := &doctor.Cluster{Asked: 3, Gorun: "v1"}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Unknown: []string{"libraries: no answer within 3s"}})
+	}
+	c.Hosts[1].Unknown = append(c.Hosts[1].Unknown, "CPUs and GPUs: no answer within 3s")
+	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true}, false, "gorun doctor -v"}.text()
+	assert.Contains(t, text, "not looked at: n[1-3]: libraries: no answer within 3s; n2: CPUs and GPUs: no answer within 3s\nnothing is wrong\n")
 }

@@ -134,6 +134,9 @@ func writeProblems(b *strings.Builder, title string, list []launcher.HostsProble
 	fmt.Fprintf(b, "%s\n", title)
 	for _, p := range list {
 		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(p.String(), "\n", "\n    "))
+		if p.Advice != "" {
+			fmt.Fprintf(b, "    %s\n", p.Advice)
+		}
 		if p.Hint != "" {
 			fmt.Fprintf(b, "    hint: %s\n", p.Hint)
 		}

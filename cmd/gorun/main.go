@@ -75,7 +75,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	case dialect.Jobs:
 		return runJobs(inv, stdout, stderr)
 	case dialect.Doctor:
-		return examine(inv, stdout, stderr)
+		return examine(inv, args, stdout, stderr)
 	case dialect.Agent:
 		return serveAgent(inv, stderr)
 	case dialect.BenchRank:

@@ -20,6 +20,22 @@ type Cluster struct {
 	Unreached []Unreached `json:"unreached,omitempty"`
 	// Remarks are findings of others about all hosts, as on the environment.
 	Remarks []Remark `json:"remarks,omitempty"`
+	// Options are those by which the hosts are reached, and Spelled is how a command line
+	// names them where that is not by their names: for commands of gorun that look again.
+	Options string            `json:"-"`
+	Spelled map[string]string `json:"-"`
+}
+
+// again is a command of gorun on some of the hosts.
+func (c *Cluster) again(command string, hosts ...string) string {
+	words := slices.Clone(hosts)
+	for i, name := range words {
+		words[i] = cmp.Or(c.Spelled[name], name)
+	}
+	if c.Options != "" {
+		command += " " + c.Options
+	}
+	return command + " -H " + quoted(strings.Join(words, ","))
 }
 
 // Unreached are hosts that could not be looked at, for one reason.

@@ -122,6 +122,28 @@ func TestNVLinkBridges(t *testing.T) {
 	assert.Equal(t, 1, bridged(4))
 }
 
+// Where each AMD GPU but a few has a link to each other one, those few lack some; how
+// machines are built in which few have is nobody's business.
+func TestXGMI(t *testing.T) {
+	h := &doctor.Host{Name: "n1"}
+	for i := range 8 {
+		g := placement.GPU{Vendor: placement.AMD, PCI: fmt.Sprint("gpu", i)}
+		for other := range 8 {
+			if other != i && (min(i, other) != 0 || max(i, other) != 1) {
+				g.Links = append(g.Links, placement.Link{Peer: fmt.Sprint("gpu", other), Kind: "xgmi", Count: 1})
+			}
+		}
+		h.Machine.GPUs = append(h.Machine.GPUs, g)
+	}
+	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+	require.Len(t, findings, 1)
+	assert.Equal(t, "2 GPUs lack xGMI links to others: gpu0 (to 6 of 7), gpu1 (to 6 of 7)", findings[0].Text)
+	for i := range h.Machine.GPUs {
+		h.Machine.GPUs[i].Links = h.Machine.GPUs[i].Links[:2]
+	}
+	assert.Empty(t, doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+}
+
 // With packets that are lost a job is slow, and works; without a way it does not.
 func TestFlaws(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2}
@@ -164,6 +186,49 @@ func TestProgram(t *testing.T) {
 		assert.Equal(t, test.check, findings[0].Check)
 		assert.Equal(t, test.text, findings[0].Text)
 		assert.NotEmpty(t, findings[0].Fix)
+	}
+}
+
+// What a laptop's graphics or a GPU beside its CPU lacks is nobody's loss.
+func TestNoFalseAlarms(t *testing.T) {
+	wrong := func(h *doctor.Host) int {
+		return doctor.Wrong(doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+	}
+	h := &doctor.Host{Name: "n1", AMD: &doctor.AMD{Nodes: map[string]string{"/dev/kfd": "permission denied"}}}
+	assert.Equal(t, 1, wrong(h))
+	h.Portable = true
+	assert.Equal(t, 0, wrong(h))
+	h = &doctor.Host{Name: "n1"}
+	for _, pci := range []string{"a", "b"} {
+		bus := &placement.Bus{Address: pci, Link: &placement.PCIeLink{Width: 16, WidthNow: 1}}
+		h.Machine.GPUs = append(h.Machine.GPUs, placement.GPU{Vendor: placement.NVIDIA, PCI: pci, Name: "NVIDIA H100", Bus: bus})
+	}
+	assert.Equal(t, 1, wrong(h))
+	for i := range h.Machine.GPUs {
+		h.Machine.GPUs[i].Name = "NVIDIA GB200"
+	}
+	assert.Equal(t, 0, wrong(h))
+}
+
+// Commands are for the kind of container that it is, and a limit that the shell may raise
+// needs no administrator.
+func TestCommandsFitTheHost(t *testing.T) {
+	for _, test := range []struct {
+		container string
+		here      bool
+		hard      int64
+		want      string
+	}{
+		{"", true, 1 << 20, "ulimit -n 65536 # in the shell that starts gorun"},
+		{"docker", true, -1, "ulimit -n 65536 # in the shell that starts gorun"},
+		{"docker", true, 2048, "docker run --ulimit nofile=65536 ..."},
+		{"podman", false, 1 << 20, "podman run --ulimit nofile=65536 ..."},
+		{"apptainer", false, 2048, "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in again; systemd services need LimitNOFILE="},
+	} {
+		h := &doctor.Host{Name: "n1", Here: test.here, Container: test.container, Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: test.hard}}}
+		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+		require.Len(t, findings, 1)
+		assert.Equal(t, test.want, findings[0].Fix)
 	}
 }
 

@@ -111,7 +111,7 @@ func gpuDriver(h *Host) (all []Finding) {
 	for _, d := range h.Driverless {
 		switch d.Driver {
 		case "vfio-pci": // somebody gave it to a virtual machine
-			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's", Evidence: "its driver is vfio-pci"})
+			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's", Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + quoted(d.Address)})
 			continue
 		case "":
 			list = append(list, d.Address)
@@ -125,7 +125,7 @@ func gpuDriver(h *Host) (all []Finding) {
 	}
 	f := Finding{
 		Severity: Warning, Text: plural(len(list), "GPU has", "GPUs have") + " no driver that computes: " + listed(list), Evidence: "/sys/bus/pci/devices/*/driver",
-		Fix: "lspci -nnk -d ::0300; lspci -nnk -d ::0302; lspci -nnk -d ::1200",
+		Fix: "lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'",
 	}
 	if h.Portable || picture {
 		f.Severity = Note
@@ -199,14 +199,21 @@ func gpuCount(c *Cluster) []Finding {
 		}
 		return counted(len(h.Machine.GPUs), "GPU")
 	}
+	lister := func(h *Host) string { // a host that has lost its GPUs is asked as the others are
+		amd := hasGPU(h, placement.AMD) || !hasGPU(h, placement.NVIDIA) && c.some(func(o *Host) bool { return hasGPU(o, placement.AMD) })
+		if amd && !c.some(func(o *Host) bool { return hasGPU(o, placement.NVIDIA) }) {
+			return gpuLister(placement.AMD)
+		}
+		return gpuLister(placement.NVIDIA)
+	}
 	all := c.differing(count, func(h *Host, own, most string, others int) Finding {
 		return Finding{
 			Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most), Evidence: "devices that a program can use",
-			Fix: "nvidia-smi -L; lspci -d ::0302 # a driver may be missing, or a GPU have failed",
+			Fix: lister(h) + " # a driver may be missing, or a GPU have failed",
 		}
 	})
 	return append(all, c.differing(models, func(h *Host, own, most string, others int) Finding {
-		return Finding{Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most), Evidence: "their names"}
+		return Finding{Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most), Evidence: "their names", Fix: lister(h)}
 	})...)
 }
 

@@ -171,7 +171,7 @@ func iommu(h *Host) []Finding {
 	}
 	return []Finding{{
 		Severity: Warning, Text: "an IOMMU translates what " + plural(len(translated), "GPU writes", "GPUs write") + " to others: " + listed(translated),
-		Evidence: "/sys/kernel/iommu_groups/*/type is " + h.IOMMU[translated[0]], Fix: "sudo grubby --update-kernel=ALL --args='" + kernel + "' # or in GRUB_CMDLINE_LINUX of /etc/default/grub, then a reboot",
+		Evidence: "/sys/kernel/iommu_groups/*/type is " + h.IOMMU[translated[0]], Fix: "cat /proc/cmdline # it has to have '" + kernel + "': GRUB_CMDLINE_LINUX of /etc/default/grub, then a reboot",
 	}}
 }
 
@@ -194,6 +194,11 @@ func accessControl(h *Host) []Finding {
 	}}
 }
 
+// besideCPU reports whether a GPU talks to its CPU by NVLink-C2C, so that nobody misses lanes.
+func besideCPU(name string) bool {
+	return slices.ContainsFunc([]string{"GH200", "GB200", "GB300", "GB10"}, func(s string) bool { return strings.Contains(name, s) })
+}
+
 func pcieWidth(h *Host) []Finding {
 	var narrow []string
 	look := func(name string, b *placement.Bus) {
@@ -202,7 +207,9 @@ func pcieWidth(h *Host) []Finding {
 		}
 	}
 	for _, g := range h.Machine.GPUs {
-		look("GPU "+g.PCI, g.Bus)
+		if !besideCPU(g.Name) {
+			look("GPU "+g.PCI, g.Bus)
+		}
 	}
 	if h.Machine.Topology != nil && len(h.Machine.GPUs)+len(realPorts(h)) > 0 {
 		for _, n := range h.Machine.Topology.NICs {

@@ -22,6 +22,8 @@ type Host struct {
 	Kernel       string `json:"kernel,omitempty"`       // "6.8.0-45-generic"
 	Architecture string `json:"architecture,omitempty"` // "x86_64"
 	CPUVendor    string `json:"cpu_vendor,omitempty"`   // "AuthenticAMD"
+	// Uptime is in seconds.
+	Uptime float64 `json:"uptime,omitempty"`
 	// Portable says that it is a laptop, where saving power is right.
 	Portable bool `json:"portable,omitempty"`
 	// Container is by what it was known: "docker"; "": none.
@@ -70,6 +72,10 @@ type Host struct {
 	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that nobody uses
 	KernelXids     []Xid     `json:"kernel_xids,omitempty"`     // NVIDIA's errors in the kernel's log
 
+	// SettingsFiles are NCCL's or RCCL's own there, Environ its agent's environment where that
+	// is another than what ranks inherit. Neither is sent on: an environment has secrets.
+	SettingsFiles []SettingsFile `json:"-"`
+	Environ       []string       `json:"-"`
 	// Remarks are findings of others about this host, as on its environment.
 	Remarks []Remark `json:"remarks,omitempty"`
 	// Unknown says what was not looked at, and why.
@@ -159,6 +165,8 @@ type Python struct {
 	// versions. Override is the one that hides PyTorch's own.
 	NCCL     map[string]string `json:"nccl,omitempty"`
 	Override string            `json:"nccl_override,omitempty"`
+	// Silent says that it was started to say where its packages are, and did not in time.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // NVIDIA is NVIDIA's driver.
@@ -184,6 +192,26 @@ type NVIDIA struct {
 type AMD struct {
 	Driver string            `json:"driver,omitempty"`
 	Nodes  map[string]string `json:"nodes,omitempty"` // as NVIDIA.Nodes
+	GPUs   []AMDGPU          `json:"gpus,omitempty"`
+}
+
+// AMDGPU is what AMD's driver tells of a GPU that programs can use. What it does not tell
+// is 0.
+type AMDGPU struct {
+	PCI string `json:"pci"`
+	// Uncorrected are errors since the driver was loaded, by the block that had them ("umc":
+	// the memory); blocks with none are left out.
+	Uncorrected map[string]int64 `json:"uncorrected,omitempty"`
+	Resets      int              `json:"resets,omitempty"` // in the kernel's log
+	// Memory and what of it the bus sees, in bytes.
+	Memory  int64 `json:"memory,omitempty"`
+	Visible int64 `json:"visible,omitempty"`
+	// Hottest is the sensor that is nearest to its Critical temperature, in °C.
+	Hottest  float64 `json:"hottest,omitempty"`
+	Critical float64 `json:"critical,omitempty"`
+	// PowerCap is what it may take, in watts, PowerDefault what it may by itself.
+	PowerCap     float64 `json:"power_cap,omitempty"`
+	PowerDefault float64 `json:"power_default,omitempty"`
 }
 
 // PCIDevice is a device on the PCI bus.
@@ -225,6 +253,11 @@ type Port struct {
 	// Verbs is the device file, Refused why it cannot be opened.
 	Verbs   string `json:"verbs,omitempty"`
 	Refused string `json:"refused,omitempty"`
+	// Counters are those of [RDMACounters] that there are, Growing by how much they grew in
+	// the Watched seconds before.
+	Counters map[string]int64 `json:"counters,omitempty"`
+	Growing  map[string]int64 `json:"growing,omitempty"`
+	Watched  float64          `json:"watched,omitempty"`
 }
 
 // Active reports whether it carries data.
@@ -273,6 +306,9 @@ type Xid struct {
 	Code  int    `json:"code"`
 	Count int    `json:"count"`
 }
+
+// SettingsFile is a file of settings of a library, as /etc/nccl.conf.
+type SettingsFile struct{ Path, Text string }
 
 // Remark is a finding that somebody else made.
 type Remark struct {

@@ -20,7 +20,7 @@ func kernelChecks() []Check {
 			Why:  "Drivers and adapters' firmware go with it; a host that was not updated is often the odd one.",
 			Run: func(c *Cluster) []Finding {
 				return c.differing(func(h *Host) string { return h.Kernel }, func(h *Host, own, most string, others int) Finding {
-					return Finding{Severity: Note, Text: fmt.Sprintf("its kernel is %s, %s %s", own, theOthers(others), most), Evidence: "uname -r"}
+					return Finding{Severity: Note, Text: fmt.Sprintf("its kernel is %s, %s %s", own, theOthers(others), most), Evidence: "uname -r", Fix: "uname -a; cat /proc/cmdline"}
 				})
 			},
 		},
@@ -122,7 +122,7 @@ func governor(h *Host) []Finding {
 	slices.Sort(names)
 	f := Finding{
 		Severity: Note, Text: fmt.Sprintf("%s not at full speed at once: governor %s", plural(slow, "CPU is", "CPUs are"), strings.Join(names, ", ")),
-		Evidence: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", Fix: "sudo cpupower frequency-set -g performance",
+		Evidence: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", Fix: "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
 	}
 	// The drivers of Intel's and AMD's newer CPUs call "powersave" what clocks up by itself.
 	if slices.Contains(names, "powersave") && !strings.Contains(h.Governing, "pstate") && len(h.Machine.GPUs) > 0 {

@@ -1,6 +1,10 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 const (
 	enoughMemlock = 1 << 30 // bytes: RDMA locks what it sends and receives
@@ -44,20 +48,30 @@ func limitChecks() []Check {
 	}
 }
 
-// raise is a command that raises a limit.
+// raise is a command that raises a limit: for a shell where that may, else for good.
 func raise(h *Host, name, value string) string {
-	if h.Container != "" {
-		switch { // Docker counts bytes
-		case value == "unlimited":
-			value = "-1"
-		case name == "stack":
-			value = "8388608"
-		}
-		return fmt.Sprintf("docker run --ulimit %s=%s ...", name, value)
+	letter := map[string]string{"memlock": "l", "nofile": "n", "nproc": "u", "stack": "s"}[name]
+	if hard := h.Limits[name].Hard; h.Here && letter != "" && allows(hard, name, value) {
+		return "ulimit -" + letter + " " + value + " # in the shell that starts gorun"
 	}
-	return fmt.Sprintf("echo '* - %s %s' | sudo tee /etc/security/limits.d/90-%s.conf # then log in again; systemd services need Limit%s=", name, value, name, map[string]string{
-		"memlock": "MEMLOCK", "nofile": "NOFILE", "nproc": "NPROC", "stack": "STACK",
-	}[name])
+	contained := value
+	switch { // Docker counts bytes
+	case value == "unlimited":
+		contained = "-1"
+	case name == "stack":
+		contained = "8388608"
+	}
+	return choose(h, fmt.Sprintf("docker run --ulimit %s=%s ...", name, contained),
+		fmt.Sprintf("echo '* - %s %s' | sudo tee /etc/security/limits.d/90-%s.conf # then log in again; systemd services need Limit%s=", name, value, name, strings.ToUpper(name)))
+}
+
+// allows reports whether a hard limit lets everybody have a value, which for stacks counts KiB.
+func allows(hard int64, name, value string) bool {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if name == "stack" {
+		n <<= 10
+	}
+	return hard < 0 || err == nil && n <= hard
 }
 
 func memlock(h *Host) []Finding {

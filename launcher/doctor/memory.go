@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -59,12 +60,16 @@ func memoryChecks() []Check {
 	}
 }
 
-// choose is one command in containers, and another elsewhere.
+// choose is one command in containers, and another elsewhere. Apptainer's have their host's
+// devices, limits and memory.
 func choose(h *Host, contained, otherwise string) string {
-	if h.Container != "" {
-		return contained
+	switch h.Container {
+	case "", "apptainer":
+		return otherwise
+	case "podman":
+		return strings.ReplaceAll(contained, "docker run ", "podman run ")
 	}
-	return otherwise
+	return contained
 }
 
 func shm(h *Host) []Finding {
@@ -125,10 +130,10 @@ func cgroupMemory(h *Host) (all []Finding) {
 	if g.MemoryLimit == 0 || h.Memory.Total > 0 && g.MemoryLimit >= h.Memory.Total {
 		return all
 	}
-	f := Finding{Severity: Note, Text: fmt.Sprintf("cgroups allow %s of the machine's %s", bytes(g.MemoryLimit), bytes(h.Memory.Total)), Evidence: g.MemoryFile}
+	f := Finding{Severity: Note, Text: fmt.Sprintf("cgroups allow %s of the machine's %s", bytes(g.MemoryLimit), bytes(h.Memory.Total)), Evidence: g.MemoryFile, Fix: "sort -rnk2 " + quoted(dirOf(g.MemoryFile)) + "/memory.stat | head"}
 	if left := g.MemoryLimit - g.MemoryUsed; left < g.MemoryLimit/20 || left < 64<<20 {
 		f.Severity, f.Text = Warning, fmt.Sprintf("cgroups leave %s of %s", bytes(max(0, left)), bytes(g.MemoryLimit))
-		f.Fix = choose(h, "docker run --memory 64g ...", "systemd-cgls memory; scontrol show job $SLURM_JOB_ID")
+		f.Fix = choose(h, "docker run --memory 64g ...", f.Fix)
 	}
 	return append(all, f)
 }
@@ -161,8 +166,9 @@ func cgroupCPU(h *Host) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Note, Text: "CPU time is limited: " + h.Machine.CPUReason(), Evidence: "cpu.max of the cgroup"}
+	f.Fix = choose(h, "docker run --cpus 2 ...", "systemctl show --property CPUQuotaPerSecUSec user-$(id -u).slice")
 	if quota < 1 {
-		f.Severity, f.Fix = Warning, choose(h, "docker run --cpus 2 ...", "systemctl show --property CPUQuotaPerSecUSec user-$(id -u).slice")
+		f.Severity = Warning
 	}
 	return []Finding{f}
 }

@@ -63,8 +63,12 @@ func hostname(c *Cluster) (all []Finding) {
 		switch {
 		case n == nil || h.Hostname == "":
 		case n.Error != "":
+			text := "its own name has no address"
+			if strings.Contains(n.Error, "timeout") || strings.Contains(n.Error, "deadline") {
+				text = "nobody says what address its own name has: the resolver does not answer"
+			}
 			all = append(all, Finding{
-				Severity: severity, Hosts: []string{h.Name}, Text: "its own name has no address", Evidence: h.Hostname + ": " + n.Error,
+				Severity: severity, Hosts: []string{h.Name}, Text: text, Evidence: h.Hostname + ": " + n.Error,
 				Fix: "getent ahosts $(hostname); grep -n . /etc/hosts",
 			})
 		case len(n.Addresses) > 0 && firstUsable(n.Addresses) == "":

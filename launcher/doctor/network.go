@@ -21,7 +21,9 @@ type Flaw struct {
 	Check string   `json:"check"`
 	Hosts []string `json:"hosts"`
 	Text  string   `json:"text"`
-	Hint  string   `json:"hint,omitempty"`
+	// Advice is what to do in words, Hint a command that shows more, or repairs it.
+	Advice string `json:"advice,omitempty"`
+	Hint   string `json:"hint,omitempty"`
 	// Remark says that jobs run all the same.
 	Remark bool `json:"remark,omitempty"`
 }
@@ -84,6 +86,9 @@ func flaws(check string, severity Severity) func(*Cluster) []Finding {
 				continue
 			}
 			finding := Finding{Severity: severity, Hosts: f.Hosts, Text: f.Text, Evidence: "measured between the hosts", Fix: f.Hint}
+			if f.Advice != "" {
+				finding.Evidence += "; " + f.Advice
+			}
 			if f.Remark {
 				finding.Severity = Note
 			}

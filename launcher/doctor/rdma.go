@@ -263,7 +263,7 @@ func partitionKeys(c *Cluster) (all []Finding) {
 		return all
 	}
 	return c.differing(set, func(h *Host, own, most string, others int) Finding {
-		return Finding{Severity: Note, Text: fmt.Sprintf("its InfiniBand partitions are %s, %s %s", own, onTheOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/pkeys"}
+		return Finding{Severity: Note, Text: fmt.Sprintf("its InfiniBand partitions are %s, %s %s", own, onTheOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/pkeys", Fix: "grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000"}
 	})
 }
 

@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 )
+
+// NotLookedAt is the check whose findings are what the others could not look at.
+const NotLookedAt = "not-looked-at"
 
 func reachChecks() []Check {
 	return []Check{
@@ -13,7 +15,7 @@ func reachChecks() []Check {
 			Why:  "A job starts on all of its hosts or on none.",
 			Run: func(c *Cluster) (all []Finding) {
 				for _, u := range c.Unreached {
-					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: "gorun hosts check -v -H " + quoted(strings.Join(u.Hosts, ","))})
+					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: c.again("gorun hosts check -v", u.Hosts...)})
 				}
 				return all
 			},
@@ -27,7 +29,7 @@ func reachChecks() []Check {
 					if h.Gorun != "" && h.Gorun != c.Gorun {
 						all = append(all, Finding{
 							Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), Evidence: h.Executable,
-							Fix: "gorun hosts check -H " + quoted(h.Name) + " # without --agent this gorun is copied there",
+							Fix: c.again("gorun hosts check", h.Name) + " # without --agent this gorun is copied there",
 						})
 					}
 				}
@@ -41,15 +43,10 @@ func reachChecks() []Check {
 			Run:  sameMachine,
 		},
 		{
-			ID: "not-looked-at", Group: "reach",
+			ID: NotLookedAt, Group: "reach",
 			What: "what could not be looked at in time",
 			Why:  "A check that did not run finds nothing.",
-			Run: each(func(h *Host) (all []Finding) {
-				for _, text := range h.Unknown {
-					all = append(all, Finding{Severity: Note, Text: text})
-				}
-				return all
-			}),
+			Run:  missed,
 		},
 	}
 }
@@ -68,7 +65,23 @@ func sameMachine(c *Cluster) (all []Finding) {
 			all = append(all, Finding{
 				Severity: Note, Hosts: []string{other.Name, h.Name}, Text: "these names mean one machine, or containers of one that have the same host name",
 				Evidence: fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
+				Fix:      "hostname; cat /proc/sys/kernel/random/boot_id",
 			})
+		}
+	}
+	return all
+}
+
+// missed has what is the same on several hosts once, with a command that looks there again.
+func missed(c *Cluster) (all []Finding) {
+	for _, h := range c.Hosts {
+		for _, text := range h.Unknown {
+			all = add(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text})
+		}
+	}
+	for i := range all {
+		if all[i].Fix = c.again("gorun doctor -v", all[i].Hosts...); !c.several() && c.Hosts[0].Here {
+			all[i].Fix = "gorun doctor -v"
 		}
 	}
 	return all

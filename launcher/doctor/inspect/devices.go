@@ -68,31 +68,12 @@ func parseDriver(text string) (version string, open bool) {
 	return "", false
 }
 
-// amd reads what there is of AMD's driver; nil without GPUs of it.
-func (in *inspector) amd(m placement.Machine) *doctor.AMD {
-	gpus := 0
-	for _, node := range in.list("sys/class/kfd/kfd/topology/nodes") {
-		if id := in.text("sys/class/kfd/kfd/topology/nodes/" + node + "/gpu_id"); id != "" && id != "0" {
-			gpus++
-		}
-	}
-	usable := slices.ContainsFunc(m.GPUs, func(g placement.GPU) bool { return g.Vendor == placement.AMD })
-	if gpus == 0 && !usable {
-		return nil
-	}
-	a := &doctor.AMD{Driver: in.text("sys/module/amdgpu/version"), Nodes: map[string]string{}}
-	if why := in.System.Access("/dev/kfd"); why != "" && (usable || in.container() == "") {
-		a.Nodes["/dev/kfd"] = why
-	}
-	return a
-}
-
 // pci finds GPUs that no driver serves, and counts NVSwitches.
 func (in *inspector) pci() (driverless []doctor.PCIDevice, switches int) {
 	for _, address := range in.list(pciDir) {
 		dir := pciDir + "/" + address
 		class := in.text(dir + "/class")
-		isGPU := strings.HasPrefix(class, "0x0300") || strings.HasPrefix(class, "0x0302") || strings.HasPrefix(class, "0x1200")
+		isGPU := strings.HasPrefix(class, "0x0300") || strings.HasPrefix(class, "0x0302") || strings.HasPrefix(class, "0x1200") || strings.HasPrefix(class, "0x0380")
 		isBridge := strings.HasPrefix(class, "0x0680")
 		if !isGPU && !isBridge {
 			continue
@@ -244,6 +225,7 @@ func (in *inspector) rdma(m placement.Machine) (ports []doctor.Port) {
 			}
 			p := doctor.Port{Device: device, Port: number, Board: board, Type: hca, Firmware: firmware, Verbs: verbs[device], Refused: refused, GID: -1}
 			in.port(&p, dir+"/ports/"+name)
+			p.Counters = in.counters(p)
 			complete(&p, m)
 			ports = append(ports, p)
 		}

@@ -181,13 +181,13 @@ func (in *inspector) lookup(name string) string {
 // devices reads the machine with all that hangs on its PCI bus.
 func (in *inspector) devices() func(*doctor.Host) {
 	m := sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true, Links: true})
+	rdma, counted := in.rdma(m), time.Now()
 	nvidia := in.nvidia(&m)
 	amd := in.amd(m)
 	driverless, switches := in.pci()
 	if nvidia != nil {
 		nvidia.Switches = switches
 	}
-	rdma := in.rdma(m)
 	groups := in.groups(m, rdma)
 	bridges := in.bridges(m)
 	governors, governing := in.governors()
@@ -195,6 +195,10 @@ func (in *inspector) devices() func(*doctor.Host) {
 	if nvidia != nil {
 		xids = parseXids(in.System.KernelLog())
 	}
+	if amd != nil && len(amd.GPUs) > 0 {
+		countResets(in.System.KernelLog(), amd.GPUs)
+	}
+	in.watch(rdma, counted) // last: the rest takes some of the time
 	if m.Topology != nil {
 		m.Topology.CPUs = nil // nobody judges them, and they are most of what would be sent
 	}

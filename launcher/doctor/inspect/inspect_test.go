@@ -86,6 +86,16 @@ func TestSickHosts(t *testing.T) {
 			s.Put("sys/fs/cgroup/memory.current", 1<<30-4096)
 			s.Put("sys/fs/cgroup/memory.stat", "anon 1000\nfile 2097152\nshmem 1048576")
 		}, "cgroup-memory", doctor.Warning, "1 MiB of 1 GiB"},
+		{"memory of the cgroup above, whose limit is higher and nearly reached", "one", func(s *scene) {
+			s.Put("proc/self/cgroup", "0::/user/job")
+			for dir, numbers := range map[string][2]int{"": {}, "/user": {8 << 30, 8<<30 - 10<<20}, "/user/job": {4 << 30, 1 << 30}} {
+				s.Put("sys/fs/cgroup"+dir+"/cgroup.procs", "")
+				if numbers[0] > 0 {
+					s.Put("sys/fs/cgroup"+dir+"/memory.max", numbers[0])
+					s.Put("sys/fs/cgroup"+dir+"/memory.current", numbers[1])
+				}
+			}
+		}, "cgroup-memory", doctor.Warning, "10 MiB of 8 GiB"},
 		{"processes of a cgroup", "one", func(s *scene) {
 			s.Put("sys/fs/cgroup/pids.max", 100)
 			s.Put("sys/fs/cgroup/pids.current", 40)
@@ -99,6 +109,7 @@ func TestSickHosts(t *testing.T) {
 			s.Put("etc/hosts", "127.0.1.1\tn2.example.org n2 # Debian's installer")
 		}, "hostname", doctor.Warning, "loopback"},
 		{"no address", "one", func(s *scene) { s.addresses, s.resolver = nil, errors.New("no such host") }, "hostname", doctor.Warning, "no address"},
+		{"a resolver that does not answer", "one", func(s *scene) { s.addresses, s.resolver = nil, context.DeadlineExceeded }, "hostname", doctor.Warning, "the resolver does not answer"},
 		{"clock off by an hour", "one", func(s *scene) { s.clock = &doctor.Clock{Ahead: -3600, Uncertainty: 0.001} }, "clock", doctor.Warning, "3600.0 s behind"},
 		{"another kind of machine", "one", func(s *scene) { s.machine = "aarch64" }, "architecture", doctor.Warning, "aarch64"},
 		{"NUMA balancing on AMD", "mi300x", func(s *scene) { s.Put("proc/sys/kernel/numa_balancing", 1) }, "numa-balancing", doctor.Warning, "NUMA"},
@@ -159,6 +170,9 @@ func found(t *testing.T, machine string, change func(*scene), check string, seve
 	assert.Contains(t, f.Text, text)
 	assert.NotEmpty(t, f.Evidence)
 	assert.NotEmpty(t, f.Fix)
+	if machine == "mi300x" {
+		assert.NotContains(t, f.Fix, "nvidia")
+	}
 }
 
 // package_ replaces the version of a Python package.
@@ -244,6 +258,10 @@ func (s *scene) pci(address string) string { return s.Resolve("sys/bus/pci/devic
 
 func TestSickGPUsAndAdapters(t *testing.T) {
 	const h100 = "0000:1b:00.0"
+	var mi300x string
+	if m, err := placement.Example("mi300x"); assert.NoError(t, err) {
+		mi300x = m.GPUs[0].PCI
+	}
 	for _, test := range []struct {
 		what, machine string
 		change        func(s *scene)
@@ -304,6 +322,27 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 		}, "gpudirect", doctor.Warning, "GPUDirect"},
 		{"no libibverbs", "dgx-h100", func(s *scene) { s.Remove("usr/lib/x86_64-linux-gnu/libibverbs.so.1") }, "fabric-libraries", doctor.Warning, "libibverbs"},
 		{"/dev/kfd refused", "mi300x", func(s *scene) { s.refused["/dev/kfd"] = "permission denied" }, "kfd", doctor.Error, "permission denied"},
+		{"a render node refused", "mi300x", func(s *scene) {
+			s.Put(s.pci(mi300x)+"/drm/renderD128/dev", "226:128")
+			s.refused["/dev/dri/renderD128"] = "permission denied"
+		}, "kfd", doctor.Error, "/dev/dri/renderD128 cannot be opened: permission denied"},
+		{"memory of an AMD GPU that failed", "mi300x", func(s *scene) {
+			s.Put(s.pci(mi300x)+"/ras/umc_err_count", "ue: 3\nce: 40")
+			s.Put(s.pci(mi300x)+"/ras/gfx_err_count", "ue: 0\nce: 1")
+		}, "amd-errors", doctor.Warning, "1 GPU had errors that nobody could correct: " + mi300x + " (umc 3)"},
+		{"an AMD GPU that was reset", "mi300x", func(s *scene) {
+			s.log = "6,1,2,-;amdgpu " + mi300x + ": amdgpu: GPU reset begin!\n6,1,3,-;amdgpu 0000:ff:00.0: amdgpu: GPU reset begin!\n6,2,4,-;amdgpu " + mi300x + ": amdgpu: GPU reset(1) succeeded!"
+		}, "amd-errors", doctor.Warning, "1 GPU was reset since the boot: " + mi300x + " (once)"},
+		{"a hot AMD GPU", "mi300x", func(s *scene) {
+			for file, value := range map[string]int{"temp2_input": 101000, "temp2_crit": 100000, "temp3_input": 50000, "temp3_crit": 105000, "power1_cap": 750000000, "power1_cap_default": 750000000} {
+				s.Put(s.pci(mi300x)+"/hwmon/hwmon4/"+file, value)
+			}
+		}, "amd-slowed", doctor.Warning, "(101 °C)"},
+		{"a small BAR", "mi300x", func(s *scene) {
+			s.Put(s.pci(mi300x)+"/mem_info_vram_total", 192<<30)
+			s.Put(s.pci(mi300x)+"/mem_info_vis_vram_total", 256<<20)
+		}, "large-bar", doctor.Warning, mi300x + " (256 MiB of 192 GiB)"},
+		{"an AMD GPU less", "mi300x", func(s *scene) { s.Remove("sys/class/kfd/kfd/topology/nodes/9") }, "gpu-count", doctor.Warning, "it has 7 GPUs, 2 others 8 GPUs"},
 		{"no subnet manager", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/state", "2: INIT") }, "", "", "rdma-port rdma-count"},
 		{"port down", "dgx-h100", func(s *scene) {
 			s.Put(s.port("mlx5_0")+"/state", "1: DOWN")
@@ -408,6 +447,14 @@ func TestLeftovers(t *testing.T) {
 	assert.Equal(t, []string{"rank", "child (of) it", "rank"}, names)
 }
 
+// Where there is no /proc nobody knows what is left.
+func TestLeftoversWithoutProc(t *testing.T) {
+	s := example(t, "one", 1)
+	assert.True(t, s.inspected(t).ProcessesKnown)
+	s.Remove("proc")
+	assert.False(t, s.inspected(t).ProcessesKnown)
+}
+
 // Another interpreter than files tell of is asked once, and may take its time in vain.
 func TestPythonThatIsAScript(t *testing.T) {
 	s := example(t, "one", 1)
@@ -425,8 +472,10 @@ func TestPythonThatIsAScript(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		begin := time.Now()
-		p := s.inspected(t).Python
+		host := s.inspected(t)
+		p := host.Python
 		assert.Empty(t, p.Packages)
+		assert.Equal(t, []string{"Python's packages: /usr/bin/python3 said nothing within 2s"}, host.Unknown)
 		assert.Less(t, time.Since(begin), 3*time.Second)
 	})
 }

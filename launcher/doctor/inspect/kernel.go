@@ -25,6 +25,7 @@ func (in *inspector) kernel() func(*doctor.Host) {
 	d.UID, d.User = in.System.UID()
 	d.Boot = in.text("proc/sys/kernel/random/boot_id")
 	d.CPUVendor = fieldOf(in.text("proc/cpuinfo"), "vendor_id")
+	d.Uptime = parseUptime(in.text("proc/uptime"))
 	d.Portable = in.portable()
 	d.Container = in.container()
 	d.NoSys = !in.exists("sys/bus/pci") && !in.exists("sys/class/net") && !in.exists("sys/devices/system/cpu")
@@ -40,8 +41,19 @@ func (in *inspector) kernel() func(*doctor.Host) {
 	return func(h *doctor.Host) {
 		h.Hostname, h.Kernel, h.Architecture, h.UID, h.User, h.Boot = d.Hostname, d.Kernel, d.Architecture, d.UID, d.User, d.Boot
 		h.CPUVendor, h.Portable, h.Container, h.NoSys, h.Sysctls, h.Denied = d.CPUVendor, d.Portable, d.Container, d.NoSys, d.Sysctls, d.Denied
-		h.RemoveIPC, h.Lingers = d.RemoveIPC, d.Lingers
+		h.RemoveIPC, h.Lingers, h.Uptime = d.RemoveIPC, d.Lingers, d.Uptime
 	}
+}
+
+// parseUptime reads "350735.47 234388.90", of which the first are the seconds; 0 for what
+// is none.
+func parseUptime(text string) float64 {
+	first, _, _ := strings.Cut(text, " ")
+	seconds, err := strconv.ParseFloat(first, 64)
+	if err != nil || !(seconds > 0 && seconds < 1e10) { // JSON has no NaN
+		return 0
+	}
+	return seconds
 }
 
 // fieldOf is the first value of a file of lines "name : value".
@@ -148,7 +160,7 @@ func parseMeminfo(text string) map[string]int64 {
 	return values
 }
 
-// cgroup reads the tightest limits of this process's groups and those above them.
+// cgroup reads the limits that leave least of this process's groups and those above them.
 func (in *inspector) cgroup() (g doctor.Cgroup) {
 	table := in.text("proc/self/cgroup")
 	in.groupsAbove(table, "memory", func(dir string, v2 bool) {
@@ -161,13 +173,15 @@ func (in *inspector) cgroup() (g doctor.Cgroup) {
 			g.OOMKills = int(n)
 		}
 		n, ok := in.number(dir + "/" + limit)
-		if !ok || n <= 0 || n > 1<<60 || g.MemoryLimit > 0 && n >= g.MemoryLimit {
+		if !ok || n <= 0 || n > 1<<60 {
 			return
 		}
-		g.MemoryLimit, g.MemoryFile = n, "/"+dir+"/"+limit
 		stat := in.text(dir + "/memory.stat")
 		now, _ := in.number(dir + "/" + used)
-		g.MemoryUsed = max(0, now-max(0, fieldNumber(stat, cached)-fieldNumber(stat, shared)))
+		now = max(0, now-max(0, fieldNumber(stat, cached)-fieldNumber(stat, shared))-fieldNumber(stat, "slab_reclaimable"))
+		if g.MemoryLimit == 0 || n-now < g.MemoryLimit-g.MemoryUsed {
+			g.MemoryLimit, g.MemoryUsed, g.MemoryFile = n, now, "/"+dir+"/"+limit
+		}
 	})
 	in.groupsAbove(table, "pids", func(dir string, _ bool) {
 		n, ok := in.number(dir + "/pids.max")

@@ -49,7 +49,7 @@ func (in *inspector) processes() func(*doctor.Host) {
 	}
 	files := in.shmFiles(all)
 	return func(h *doctor.Host) {
-		h.Leftovers, h.ShmFiles, h.ProcessesKnown = left, files, in.ctx.Err() == nil
+		h.Leftovers, h.ShmFiles, h.ProcessesKnown = left, files, in.ctx.Err() == nil && len(all) > 0 // without /proc nobody is seen
 		if manager {
 			if h.NVIDIA == nil {
 				h.NVIDIA = &doctor.NVIDIA{} // what is found of it later keeps this

@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -22,7 +23,12 @@ const whereCode = "import sys; print('python', sys.version.split()[0]); print('\
 // is imported: that takes seconds.
 func (in *inspector) python() func(*doctor.Host) {
 	p := in.findPython()
-	return func(h *doctor.Host) { h.Python = p }
+	return func(h *doctor.Host) {
+		h.Python = p
+		if p != nil && p.Silent {
+			h.Unknown = append(h.Unknown, fmt.Sprintf("Python's packages: %s said nothing within %s", p.Path, pythonPatience))
+		}
+	}
 }
 
 func (in *inspector) findPython() *doctor.Python {
@@ -128,6 +134,7 @@ func (in *inspector) askPython(p *doctor.Python) (dirs []string) {
 	defer cancel()
 	out, err := in.System.Python(ctx, p.Path, whereCode)
 	if err != nil {
+		p.Silent = ctx.Err() != nil
 		return nil
 	}
 	for line := range strings.Lines(string(out)) {

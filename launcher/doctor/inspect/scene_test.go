@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +43,7 @@ type scene struct {
 	nvmlError error
 	environ   []string
 	clock     *doctor.Clock
+	during    func() // what happens while NVIDIA's library is asked
 }
 
 func (s *scene) CPUs() placement.CPUSet              { return s.cpus }
@@ -188,7 +190,12 @@ func (s *scene) inspected(t *testing.T) *doctor.Host {
 	t.Helper()
 	host := inspect.Look(inspect.Config{
 		Root: s.MapFS, System: s, Environ: s.environ, Limit: time.Minute, Program: "/trainer",
-		NVML: func(int, time.Duration) (gpufacts.Facts, error) { return s.nvml, s.nvmlError },
+		NVML: func(int, time.Duration) (gpufacts.Facts, error) {
+			if s.during != nil {
+				s.during()
+			}
+			return s.nvml, s.nvmlError
+		},
 	})
 	text, err := json.Marshal(host)
 	require.NoError(t, err)
@@ -211,7 +218,7 @@ func beside(t *testing.T, machine string, sick *scene) []doctor.Finding {
 		}
 		return wellKnown[key]
 	}
-	return doctor.Judge(&doctor.Cluster{Gorun: "v1", Asked: 3, Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)}})
+	return withCommands(t, doctor.Judge(&doctor.Cluster{Gorun: "v1", Asked: 3, Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)}}))
 }
 
 // judged are the findings on scenes.
@@ -221,7 +228,32 @@ func judged(t *testing.T, scenes ...*scene) []doctor.Finding {
 	for _, s := range scenes {
 		c.Hosts = append(c.Hosts, s.inspected(t))
 	}
-	return doctor.Judge(c)
+	return withCommands(t, doctor.Judge(c))
+}
+
+// programs are those that fixes may begin with.
+var programs = strings.Fields(`apt-get awk cat cd df docker dmesg echo ethtool export file for free getent gorun grep ibstat ibv_devinfo ip kill ldconfig loginctl ls lspci
+	mlxlink modprobe mount nvidia-modprobe nvidia-smi python3 rdma rm rmmod rocm-smi setpci sminfo sort smpquery ssh sysctl systemctl tee timedatectl ulimit uname unset usermod `)
+
+// withCommands has every finding have a fix that a shell understands and that begins with a
+// program that is known, for the maker of the machine.
+func withCommands(t *testing.T, findings []doctor.Finding) []doctor.Finding {
+	t.Helper()
+	script := ""
+	for _, f := range findings {
+		words := strings.Fields(f.Fix)
+		require.NotEmpty(t, words, "%s: %s", f.Check, f.Text)
+		if words[0] == "sudo" {
+			words = words[1:]
+		}
+		require.Contains(t, programs, strings.TrimSuffix(words[0], ";"), "%s: %s", f.Check, f.Fix)
+		script += strings.ReplaceAll(f.Fix, " ...", " X") + "\n"
+	}
+	if script != "" {
+		said, err := exec.Command("sh", "-n", "-c", script).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", said, script)
+	}
+	return findings
 }
 
 // wrong are those that are more than notes.

@@ -13,7 +13,11 @@ type Finding struct {
 	Check string
 	Nodes []int // whom it is said of
 	Text  string
-	Hint  string // what to do, or a command that shows more
+	// Advice is what to do, in words; "" where the hint says it.
+	Advice string
+	// Hint is a command that shows more, or repairs it: for a shell on the node of whom it
+	// is said, or one that goes to the right node by ssh.
+	Hint string
 	// Remark says that jobs run all the same.
 	Remark bool
 }
@@ -153,7 +157,7 @@ func (j *judge) unreached(ways map[Pair]*Way, node int, failed []*Way) Finding {
 	} else {
 		text += "; what it begins itself works"
 	}
-	return Finding{Check: CheckReach, Nodes: []int{node}, Text: text, Hint: j.reachHint(w)}
+	return j.complete(Finding{Check: CheckReach, Nodes: []int{node}, Text: text}, w)
 }
 
 // alike are the ways of a node that do not work, those with the same reason together.
@@ -196,7 +200,7 @@ func (j *judge) unreaching(ways map[Pair]*Way, from int, failed []*Way) Finding 
 	if works(ways[Pair{failed[0].To, from}]) {
 		text += "; the other way works"
 	}
-	return Finding{Check: CheckReach, Nodes: []int{from}, Text: text, Hint: j.reachHint(failed[0])}
+	return j.complete(Finding{Check: CheckReach, Nodes: []int{from}, Text: text}, failed[0])
 }
 
 // explained is a problem with what it means.
@@ -224,16 +228,23 @@ func explained(w *Way) string {
 	return w.Answer.Problem
 }
 
-// reachHint is what to do about a way that does not work.
-func (j *judge) reachHint(w *Way) string {
-	addr := w.Addr.WithZone("").String()
+// passAll is what to do about firewalls.
+const passAll = "let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones"
+
+// showRules shows a host's firewall, whichever tools it has.
+const showRules = "sudo nft list ruleset || sudo iptables-save"
+
+// complete adds to a finding of a way that does not work what to do about it.
+func (j *judge) complete(f Finding, w *Way) Finding {
 	switch {
 	case w.Knock == KnockAnswers || w.Knock == KnockRefuses || w.Answer.Problem == refused:
-		return fmt.Sprintf("let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones; nft list ruleset on %s shows its rules", j.Names[w.To])
+		f.Advice, f.Hint = passAll, j.on(w.To, f.Nodes, showRules)
 	case w.Answer.Problem == forbidden:
-		return "nft list ruleset on " + j.Names[w.From] + " shows what may leave it"
+		f.Advice, f.Hint = "let the firewall of "+j.Names[w.From]+" pass what leaves it", j.on(w.From, f.Nodes, showRules)
+	default:
+		f.Advice, f.Hint = passAll, j.on(w.From, f.Nodes, "ip route get "+j.dialed(w))
 	}
-	return fmt.Sprintf("let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones; ip route get %s on %s shows the way that is taken", addr, j.Names[w.From])
+	return f
 }
 
 // hub is the node that all of some ways have in common, -1: there is none. Of one pair

@@ -188,7 +188,7 @@ func TestFindings(t *testing.T) {
 					line = "remark " + line
 				}
 				lines = append(lines, line)
-				require.NotEmpty(t, f.Hint)
+				require.Regexp(t, `^(ssh \S+ '?)?(sudo )?(nft list|ip|ping|ethtool|tracepath) `, f.Hint)
 			}
 			require.Equal(t, row.want, lines)
 			require.NotPanics(t, func() { s.Matrix(); s.Transfers() })
@@ -207,11 +207,26 @@ func TestHintsAreCommandsForThePlace(t *testing.T) {
 		hints = append(hints, f.Hint)
 	}
 	require.Equal(t, []string{
-		"let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones; ip route get 10.0.0.3 on n1 shows the way that is taken",
-		"let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones; nft list ruleset on n1 shows its rules",
-		"nft list ruleset on n2 shows what may leave it",
-		"ip link set eth0 mtu 1400 on the hosts, or let ICMP pass between them; ping -M do -s 1392 10.0.0.2 on n1 shows it",
+		"ip route get 10.0.0.3",
+		"ssh n1 'sudo nft list ruleset || sudo iptables-save'",
+		"sudo nft list ruleset || sudo iptables-save",
+		"ssh n1 'ping -c 3 -M do -s 1392 10.0.0.2'",
 	}, hints)
+}
+
+// Names of hosts and interfaces are words of the command, whatever stands in them, and a
+// link-local address has its interface.
+func TestHintsQuote(t *testing.T) {
+	s := surveyed(2)
+	s.Names[0], s.Places[0].Interface = "n;reboot", "e;reboot"
+	s.way(1, 2).Addr, s.way(1, 2).Measured.Resent = netip.MustParseAddr("fe80::2"), 90
+	s.way(1, 2).fails(noAnswer, KnockSilent)
+	s.way(2, 1).Measured.Resent = 90
+	var hints []string
+	for _, f := range s.Findings(nil) {
+		hints = append(hints, f.Hint)
+	}
+	require.Equal(t, []string{"ip route get 'fe80::2%e;reboot'", `ssh 'n;reboot' 'ip -s -s link show dev '\''e;reboot'\'''`}, hints)
 }
 
 func TestTransfers(t *testing.T) {

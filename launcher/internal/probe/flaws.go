@@ -57,8 +57,8 @@ func (j *judge) vanishing() (all []Finding) {
 			Check: CheckMTU, Nodes: nodes,
 			Text: fmt.Sprintf("packets of %d bytes vanish %s, those of %d arrive: connections are made and then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
 				l.vanishes, between, l.passes),
-			Hint: fmt.Sprintf("ip link set %s mtu %d on the hosts, or let ICMP pass between them; ping -M do -s %d %s on %s shows it",
-				cmp.Or(j.Places[w.From].Interface, "INTERFACE"), l.passes, l.vanishes-overhead, w.Addr.WithZone(""), j.Names[w.From]),
+			Advice: fmt.Sprintf("let ICMP pass between them, or give the interfaces of all hosts an MTU of %d", l.passes),
+			Hint:   j.on(w.From, nodes, fmt.Sprintf("ping -c 3 -M do -s %d %s", l.vanishes-overhead, j.dialed(w))),
 		})
 	}
 	return all
@@ -70,7 +70,7 @@ func (j *judge) stalled() (all []Finding) {
 		all = append(all, Finding{
 			Check: CheckReach, Nodes: []int{w.From},
 			Text: fmt.Sprintf("it reaches %s, but not reliably: %s", j.at(w.To, w.Addr), w.Measured.Problem),
-			Hint: fmt.Sprintf("ss -ti dst %s on %s shows TCP's own view while a job runs", w.Addr.WithZone(""), j.Names[w.From]),
+			Hint: fmt.Sprintf("ping -c 20 -i 0.2 -s 1400 %s", j.dialed(w)),
 		})
 	}
 	return all
@@ -130,13 +130,14 @@ func (j *judge) loss() []Finding {
 		Check: CheckLoss, Nodes: nodes,
 		Text: fmt.Sprintf("packets are lost %s: %d of %d segments (%.0f %%) had to be sent again with few under way; TCP is slow there",
 			between, lost, all, 100*float64(lost)/float64(all)),
-		Hint: fmt.Sprintf("a cable, a port or its duplex: ip -s link show %s on %s counts errors, and so does the switch", cmp.Or(j.Places[nodes[0]].Interface, "INTERFACE"), j.Names[nodes[0]]),
+		Advice: "look at the cable, the port and its duplex; the switch counts errors, too",
+		Hint:   j.on(nodes[0], nodes, "ip -s -s link show"+j.device(nodes[0], " dev ")),
 	}}
 }
 
 // sizes compares the interfaces' own MTUs and speeds.
 func (j *judge) sizes() (all []Finding) {
-	compare := func(what, hint string, property func(p Place) int, written func(n int) string) {
+	compare := func(what, advice string, property func(p Place) int, written func(n int) string, command func(node, most int) string) {
 		count := map[int]int{}
 		for _, p := range j.Places {
 			count[property(p)]++
@@ -156,21 +157,25 @@ func (j *judge) sizes() (all []Finding) {
 			if n := property(p); n != 0 && n != most {
 				all = append(all, Finding{
 					Check: CheckInterface, Nodes: []int{i}, Remark: true,
-					Text: fmt.Sprintf("%s of %s is %s, of %s' %s", what, p.Interface, written(n), others, written(most)),
-					Hint: hint,
+					Text:   fmt.Sprintf("%s of %s is %s, of %s' %s", what, p.Interface, written(n), others, written(most)),
+					Advice: advice, Hint: command(i, most),
 				})
 			}
 		}
 	}
-	compare("the MTU", "RDMA and UDP need the same everywhere; ip link set INTERFACE mtu N changes it",
-		func(p Place) int { return p.MTU }, func(n int) string { return fmt.Sprint(n) })
-	compare("the speed", "the slowest link sets a job's pace; ethtool INTERFACE shows what was negotiated",
+	compare("the MTU", "RDMA and UDP need the same everywhere",
+		func(p Place) int { return p.MTU }, func(n int) string { return fmt.Sprint(n) },
+		func(node, most int) string {
+			return fmt.Sprintf("sudo ip link set%s mtu %d", j.device(node, " dev "), most)
+		})
+	compare("the speed", "the slowest link sets a job's pace",
 		func(p Place) int {
 			if !p.Device { // a figure of the driver's fancy
 				return 0
 			}
 			return p.Mbps
-		}, func(n int) string { return bitRate(float64(n) * 1e6) })
+		}, func(n int) string { return bitRate(float64(n) * 1e6) },
+		func(node, _ int) string { return j.negotiated(node) })
 	return all
 }
 
@@ -210,8 +215,9 @@ func (j *judge) below(told map[int]bool) []Finding {
 	nodes, between := j.between(ways)
 	return []Finding{{
 		Check: CheckSpeed, Nodes: nodes, Remark: true,
-		Text: fmt.Sprintf("one TCP connection %s carries %s, of the %s that the links have", between, bitRate(slowest.Rate()), bitRate(capacity(slowest))),
-		Hint: "gorun bench measures longer and with more connections",
+		Text:   fmt.Sprintf("one TCP connection %s carries %s, of the %s that the links have", between, bitRate(slowest.Rate()), bitRate(capacity(slowest))),
+		Advice: "gorun bench measures longer and with more connections",
+		Hint:   j.on(slowest.From, nodes, j.negotiated(slowest.From)),
 	}}
 }
 
@@ -227,8 +233,8 @@ func (j *judge) slower() (all []Finding) {
 		if rate > 0 && slowerThan*rate < median {
 			all = append(all, Finding{
 				Check: CheckSpeed, Nodes: []int{i}, Remark: true,
-				Text: fmt.Sprintf("by %s no TCP connection from or to it carries more than %s; between others %s", cmp.Or(j.Places[i].Interface, "its network"), bitRate(rate), bitRate(median)),
-				Hint: "ethtool INTERFACE on the host shows the speed that was negotiated; gorun bench measures longer",
+				Text:   fmt.Sprintf("by %s no TCP connection from or to it carries more than %s; between others %s", cmp.Or(j.Places[i].Interface, "its network"), bitRate(rate), bitRate(median)),
+				Advice: "gorun bench measures longer", Hint: j.negotiated(i),
 			})
 		}
 	}
@@ -257,7 +263,7 @@ func (j *judge) far() []Finding {
 	return []Finding{{
 		Check: CheckSpeed, Nodes: nodes, Remark: true,
 		Text: fmt.Sprintf("a round trip %s takes %s, elsewhere %s", between, milliseconds(longest), milliseconds(median)),
-		Hint: fmt.Sprintf("tracepath %s on %s shows the way", ways[0].Addr.WithZone(""), j.Names[ways[0].From]),
+		Hint: j.on(ways[0].From, nodes, "tracepath -n "+j.dialed(ways[0])),
 	}}
 }
 
@@ -273,8 +279,9 @@ func (j *judge) families() (all []Finding) {
 			if c.Interface == p.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
 				all = append(all, Finding{
 					Check: CheckInterface, Nodes: []int{node},
-					Text: fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes", p.Addr.WithZone(""), c),
-					Hint: fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address has to go: ip addr del %s/%d dev %s on the host", c.Addr, c.Bits, c.Interface),
+					Text:   fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes", p.Addr.WithZone(""), c),
+					Advice: fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address %s/%d has to go", c.Addr, c.Bits),
+					Hint:   "ip addr show dev " + quoted(c.Interface),
 				})
 			}
 		}
@@ -325,6 +332,7 @@ func (j *judge) asides() (all []Finding) {
 		var nodes []int
 		var interfaces []string
 		slices.SortFunc(members[network], func(a, b Pair) int { return cmp.Compare(a.From, b.From) })
+		first := members[network][0]
 		for _, member := range members[network] {
 			c := j.Own[member.From][member.To]
 			nodes = append(nodes, member.From)
@@ -336,8 +344,9 @@ func (j *judge) asides() (all []Finding) {
 		}
 		all = append(all, Finding{
 			Check: CheckInterface, Nodes: slices.Compact(nodes), Remark: true,
-			Text: fmt.Sprintf("nobody is reached in the network %s (%s); it is not used", network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
-			Hint: fmt.Sprintf("ip addr show dev %s on %s; its cable, switch or VPN may be off", j.Own[members[network][0].From][members[network][0].To].Interface, j.Names[members[network][0].From]),
+			Text:   fmt.Sprintf("nobody is reached in the network %s (%s); it is not used", network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
+			Advice: "its cable, switch or VPN may be off",
+			Hint:   j.on(first.From, slices.Compact(nodes), "ip addr show dev "+quoted(j.Own[first.From][first.To].Interface)),
 		})
 	}
 	return all
@@ -349,8 +358,8 @@ func (j *judge) kinds() (all []Finding) {
 		if p.Kind == Tunnel || p.Kind == HostOnly {
 			all = append(all, Finding{
 				Check: CheckInterface, Nodes: []int{i}, Remark: true,
-				Text: fmt.Sprintf("it talks to the others by %s (%s), a %s interface: nothing else leads to all of them", p.Interface, p.Addr.WithZone(""), p.Kind),
-				Hint: "--master-addr ADDRESS names another network",
+				Text:   fmt.Sprintf("it talks to the others by %s (%s), a %s interface: nothing else leads to all of them", p.Interface, p.Addr.WithZone(""), p.Kind),
+				Advice: "--master-addr ADDRESS names another network", Hint: "ip -br addr",
 			})
 		}
 	}

@@ -1,0 +1,63 @@
+package inspect
+
+import (
+	"fmt"
+	"time"
+
+	"gorun/launcher/doctor"
+)
+
+// watchLeast is how long ports are watched for counters that grow: a second look after less
+// says little.
+const watchLeast = 500 * time.Millisecond
+
+// counters reads those of a port that doctor judges; nil where there is none.
+func (in *inspector) counters(p doctor.Port) (values map[string]int64) {
+	for folder, names := range doctor.RDMACounters {
+		dir := fmt.Sprintf("sys/class/infiniband/%s/ports/%d/%s", p.Device, p.Port, folder)
+		for _, name := range names {
+			n, ok := in.number(dir + "/" + name)
+			if !ok || n < 0 {
+				continue
+			}
+			if values == nil {
+				values = map[string]int64{}
+			}
+			values[name] = n
+		}
+	}
+	return values
+}
+
+// watch reads the counters of ports that were read before again, and notes which have grown.
+func (in *inspector) watch(ports []doctor.Port, since time.Time) {
+	counts := false
+	for _, p := range ports {
+		counts = counts || p.Counters != nil && p.Active() && !p.Virtual
+	}
+	if !counts {
+		return
+	}
+	select {
+	case <-time.After(watchLeast - time.Since(since)):
+	case <-in.ctx.Done():
+		return
+	}
+	for i := range ports {
+		p := &ports[i]
+		if p.Counters == nil {
+			continue
+		}
+		now := in.counters(*p)
+		p.Watched = time.Since(since).Seconds()
+		for name, n := range now {
+			if more := n - p.Counters[name]; more > 0 {
+				if p.Growing == nil {
+					p.Growing = map[string]int64{}
+				}
+				p.Growing[name] = more
+			}
+		}
+		p.Counters = now
+	}
+}
