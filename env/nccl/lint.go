@@ -55,7 +55,9 @@ func Lint(settings []Assignment, library Found) []Finding {
 type linter struct {
 	library  Found
 	findings []placed
-	known    []string
+	speller  *speller
+	// looks counts how often two settings are held against each other.
+	looks int
 }
 
 // placed is a finding with the number of its setting.
@@ -149,15 +151,16 @@ func (l *linter) nearest(name string) []string {
 			return []string{"NCCL_" + rest}
 		}
 	}
-	if l.known == nil {
-		l.known = Names()
+	if l.speller == nil {
+		known := Names()
 		for _, newer := range l.library.Names {
 			if _, found := Lookup(newer); !found {
-				l.known = append(l.known, newer)
+				known = append(known, newer)
 			}
 		}
+		l.speller = newSpeller(known)
 	}
-	return Nearest(name, l.known)
+	return l.speller.nearest(name)
 }
 
 // Names are the names of all variables that some library reads, without patterns, in
