@@ -82,14 +82,19 @@ const notSet = "not set"
 // whoHas lists the values of a variable, in the order of the ranks, with the nodes that
 // have them.
 func (b *builder) whoHas(name string) (values []string, on map[string]string) {
-	nodes := map[string][]string{}
+	type place struct{ value, node string }
+	nodes, seen := map[string][]string{}, map[place]bool{}
 	for rank, r := range b.in.Ranks {
 		value := cmp.Or(b.effective(name, rank), notSet)
 		if nodes[value] == nil {
 			values = append(values, value)
 		}
-		node := cmp.Or(b.in.Nodes[r.Node].Name, fmt.Sprint("node ", r.Node))
-		if !slices.Contains(nodes[value], node) {
+		node := b.in.Nodes[r.Node].Name
+		if node == "" {
+			node = fmt.Sprint("node ", r.Node)
+		}
+		if at := (place{value, node}); !seen[at] { // several nodes may be of one host
+			seen[at] = true
 			nodes[value] = append(nodes[value], node)
 		}
 	}

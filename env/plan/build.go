@@ -67,6 +67,7 @@ type builder struct {
 	slurm   *slurm                 // nil: the ranks are not inside Slurm
 	conf    []map[string]confEntry // what files of settings say, by node
 	ordered []bool                 // the user has said how GPUs are numbered, by node
+	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or remarks
 	errs    []error
 }
 

@@ -102,7 +102,7 @@ const TeachingTexts = "teaching texts"
 // textbook is a rule for study; an empty value is none.
 func textbook(name, values, reason string, value func(*builder) string) rule {
 	return rule{
-		Row: Row{name, ClassSetting, values, reason, TeachingTexts}, tuned: true, level: ForStudy,
+		Row: Row{name, ClassSetting, values, reason, TeachingTexts}, tuned: true, jobWide: true, level: ForStudy,
 		value: func(b *builder, _ int) (string, bool) {
 			text := value(b)
 			return text, text != ""
