@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"strings"
 )
@@ -26,6 +27,16 @@ type Assignment struct {
 // another branch of a program, or for another command alone.
 func (a Assignment) within(b Assignment) bool {
 	return strings.HasPrefix(a.branch+"/", b.branch+"/")
+}
+
+// Shown is a value, or a piece of one, for a message: what is very long is cut, and its
+// length told.
+func Shown(value string) string {
+	const long, kept = 200, 60 // bytes
+	if len(value) <= long {
+		return value
+	}
+	return strings.ToValidUTF8(value[:kept], "") + fmt.Sprintf("… (%d bytes)", len(value))
 }
 
 // SourceKind is a kind of text in which variables are set.

@@ -86,7 +86,7 @@ func (l *linter) combined(settings []Assignment) {
 				continue
 			}
 			if first := l.first(rule, others[r], with); first >= 0 {
-				l.add(i, with, ProblemContradict, fmt.Sprintf(rule.text, rule.one+"="+settings[first].Value), "")
+				l.add(i, with, ProblemContradict, fmt.Sprintf(rule.text, rule.one+"="+Shown(settings[first].Value)), "")
 				break
 			}
 		}
