@@ -311,6 +311,12 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 	return false
 }
 
+// IsDefault reports whether a value is what every version takes, on every host, where nobody
+// sets one: defaults that depend on something are none.
+func (v Variable) IsDefault(value string) bool {
+	return !strings.Contains(v.Default, " ") && v.isDefault(value)
+}
+
 // isDefault reports whether a value is what the library takes where nobody sets one.
 func (v Variable) isDefault(value string) bool {
 	first, _, _ := strings.Cut(v.Default, " ")

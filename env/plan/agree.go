@@ -16,11 +16,12 @@ import (
 // is the user's or the administrator's, who may know better.
 func (b *builder) agree() {
 	for _, name := range b.differing() {
-		if v, ok := nccl.Lookup(name); !ok || !v.MustAgree() {
+		v, ok := nccl.Lookup(name)
+		if !ok || !v.MustAgree() {
 			continue
 		}
 		said, on := b.whoHas(name)
-		if len(said) < 2 {
+		if !slices.ContainsFunc(said, func(value string) bool { return !sameTo(v, value, said[0]) }) {
 			continue
 		}
 		for i, value := range said {
@@ -32,6 +33,13 @@ func (b *builder) agree() {
 		}
 		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name, strings.Join(said, ", "), out)
 	}
+}
+
+// sameTo reports whether two values are one to NCCL: a default that one host spells out is
+// what the others have.
+func sameTo(v nccl.Variable, a, b string) bool {
+	usual := func(value string) bool { return value == notSet || v.IsDefault(value) }
+	return a == b || usual(a) && usual(b)
 }
 
 // programsDiffer reports whether a variable is exported to some ranks alone, which beats
