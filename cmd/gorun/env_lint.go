@@ -214,7 +214,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 	switch n := len(l.findings); n {
 	case 0:
 		if l.looked == 0 && l.files != nil {
-			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
+			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
 			break
 		}
 		fmt.Fprintf(&b, "nothing is wrong with %s; %s\n", counted(l.looked, "setting"), printable.Text(compared))
