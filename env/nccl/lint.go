@@ -312,9 +312,11 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 }
 
 // IsDefault reports whether a value is what every version takes, on every host, where nobody
-// sets one: defaults that depend on something are none.
+// sets one: those that depend on something ("1 (0 in 2.26)") are none, but words in brackets
+// may say what it is ("2 (where possible)").
 func (v Variable) IsDefault(value string) bool {
-	return !strings.Contains(v.Default, " ") && v.isDefault(value)
+	first, words, _ := strings.Cut(v.Default, " (")
+	return !strings.Contains(first, " ") && !strings.ContainsAny(words, "0123456789") && v.isDefault(value)
 }
 
 // isDefault reports whether a value is what the library takes where nobody sets one.

@@ -100,12 +100,12 @@ var tunedRules = [...]rule{
 	},
 	{
 		Row: Row{
-			"NCCL_SOCKET_POLL_TIMEOUT_MSEC", ClassSetting, "`1` with NCCL 2.28 or later on a node that has more ranks than CPUs",
+			"NCCL_SOCKET_POLL_TIMEOUT_MSEC", ClassSetting, "`1` with NCCL 2.29 or later on a node that has more ranks than CPUs",
 			"ranks that share CPUs must not spin while NCCL starts", "NCCL",
 		},
 		tuned: true, perNode: true, level: Helps, value: func(b *builder, rank int) (string, bool) {
 			n := &b.in.Nodes[b.in.Ranks[rank].Node]
-			return "1", n.Crowded && n.ncclSince(2, 28, 0)
+			return "1", n.Crowded && n.ncclSince(2, 29, 0)
 		},
 	},
 	{

@@ -249,7 +249,7 @@ func TestRanksMustAgree(t *testing.T) {
 	assert.Empty(t, build(t, in).Notes)
 
 	for text, told := range map[string]int{
-		"NCCL_IB_DISABLE=0\n": 0, "NCCL_BUFFSIZE=4194304\n": 0, "NCCL_BUFFSIZE=8388608\n": 1,
+		"NCCL_IB_DISABLE=0\n": 0, "NCCL_BUFFSIZE=4194304\n": 0, "NCCL_BUFFSIZE=8388608\n": 1, "NCCL_CROSS_NIC=2\n": 0, "NCCL_NET_GDR_LEVEL=PXB\n": 1,
 		"NCCL_IB_SPLIT_DATA_ON_QPS=0\n": 1, // 1 was the default of some versions
 	} {
 		in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = nil, []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}}
@@ -329,4 +329,27 @@ func TestConfOfNodes(t *testing.T) {
 		{"NCCL_IB_SL", "3", "/etc/nccl.conf", 2, []int{0, 1}},
 		{"NCCL_IB_TC", "96", "/etc/nccl.conf", 3, []int{1}},
 	}, build(t, in).Conf)
+}
+
+// What gorun adds because of a library's version is what that version reads.
+func TestVersionsReadWhatTheyAreGiven(t *testing.T) {
+	given := 0
+	for minor := 18; minor <= 30; minor++ {
+		in := example(t, "dgx-h100")
+		networks[4].make(&in)
+		surroundings[2].make(&in)
+		for i := range in.Nodes {
+			in.Nodes[i].Host.Library = fmt.Sprintf("2.%d.7", minor)
+		}
+		e := build(t, in)
+		for _, v := range slices.Concat(e.Common, slices.Concat(e.Nodes...)) {
+			known, ok := nccl.Lookup(v.Name)
+			if !ok || known.Library != nccl.NCCL || v.Origin != Gorun || v.Name == "NCCL_RAS_ADDR" { // which all versions are given
+				continue
+			}
+			given++
+			assert.True(t, known.In(nccl.Version{Major: 2, Minor: minor, Patch: 7}), "%s is of %s, and given to 2.%d", v.Name, known.Since, minor)
+		}
+	}
+	assert.Greater(t, given, 13)
 }
