@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net/netip"
@@ -264,12 +265,7 @@ func (s *session) hello() wire.Hello {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()
 	}
 	h.NCCL = s.spec.Tune != plan.TuneOff
-	for _, e := range slices.Backward(s.spec.Exports) {
-		if e.Name == varConfFile && e.HasValue && !e.Remove { // before the environment's: the first counts
-			h.Environ = append(h.Environ, e.Name+"="+e.Value)
-			break
-		}
-	}
+	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile} {
 		if v, ok := find(s.spec.Environ, name); ok {
 			h.Environ = append(h.Environ, name+"="+v)
@@ -286,6 +282,31 @@ func (s *session) hello() wire.Hello {
 		})
 	}
 	return h
+}
+
+// exportedToNCCL is what the user gives ranks alone of the variables by which NCCL and its
+// file of settings are found, NAME=VALUE; of several programs the first one's counts, as a
+// host is asked once.
+func (s *session) exportedToNCCL() (environ []string) {
+	exports := slices.Clone(s.spec.Exports)
+	if len(s.spec.Apps) > 0 {
+		exports = append(exports, s.spec.Apps[0].Exports...)
+	}
+	for _, name := range []string{varConfFile, "LD_LIBRARY_PATH", "LD_PRELOAD"} {
+		for _, e := range slices.Backward(exports) {
+			if e.Name != name {
+				continue
+			}
+			switch {
+			case e.Remove:
+				environ = append(environ, name+"=")
+			case e.HasValue:
+				environ = append(environ, name+"="+e.Value)
+			}
+			break
+		}
+	}
+	return environ
 }
 
 // searchPath is where a program is looked for before the PATH of this environment: where the
@@ -419,8 +440,13 @@ func (s *session) adoptPort() {
 
 func (s *session) sendOpen(rank0 bool) error {
 	return s.atFirst(s.nodes[s.first].send(&wire.Open{
-		Rank0: rank0, RAS: s.spec.Tune != plan.TuneOff, Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
+		Rank0: rank0, RAS: s.namesRAS(), Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
 	}))
+}
+
+// namesRAS reports whether ranks are given a port for NCCL's RAS, which node 0 has to find.
+func (s *session) namesRAS() bool {
+	return cmp.Or(s.spec.Tune, plan.TuneAuto) == plan.TuneAuto
 }
 
 // atFirst is an error of the node that has rank 0, with its name if there are others.

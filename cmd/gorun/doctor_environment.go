@@ -10,7 +10,7 @@ import (
 )
 
 // harmless are problems of settings with which jobs run as they would without.
-var harmless = []nccl.Problem{nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion}
+var harmless = []nccl.Problem{nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion, nccl.ProblemPrefix}
 
 // judgeEnvironment has the hosts know what gorun env --lint says of the settings that
 // ranks would find there: of this environment, which all inherit, once; of the libraries'
@@ -29,6 +29,12 @@ func judgeEnvironment(c *doctor.Cluster, environ []string) {
 		h.Remarks = append(h.Remarks, fileRemarks(h, inherited, l.library)...)
 		if r, ok := unheard(h, environ); ok {
 			h.Remarks = append(h.Remarks, r)
+		}
+		if h.Here {
+			_, unread := settingsHere(l.library.Kind)
+			for _, f := range unread {
+				h.Remarks = append(h.Remarks, remarkOf(f))
+			}
 		}
 	}
 }
@@ -80,7 +86,9 @@ func remarkOf(f nccl.Finding) doctor.Remark {
 		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text), Evidence: printable.Text(whereOf(f.Assignment)),
 		Fix: "gorun env --explain " + shellQuote(f.Name),
 	}
-	if _, known := nccl.Lookup(f.Name); !known {
+	if f.Name == "" { // it is about a file
+		r.Text, r.Evidence, r.Fix = printable.Text(f.File+": "+f.Text), "", "ls -lL "+shellQuote(f.File)
+	} else if _, known := nccl.Lookup(f.Name); !known {
 		if r.Fix = "unset " + shellQuote(f.Name); f.File != "" {
 			r.Fix = "grep -n -e " + shellQuote(f.Name) + " " + shellQuote(f.File)
 		}

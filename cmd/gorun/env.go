@@ -36,7 +36,7 @@ func showEnv(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		}
 		return code
 	}
-	e := environmentOf(p)
+	e := environmentOf(p, inv.Spec.Tune)
 	text := ""
 	switch {
 	case inv.Env.Shell:
@@ -69,7 +69,7 @@ type jobEnvironment struct {
 	Variables []jobVariable  `json:"variables"`
 	Removed   []plan.Removal `json:"removed,omitempty"`
 	Withheld  []string       `json:"withheld,omitempty"` // inherited ones that other hosts do not get
-	Conf      []confVariable `json:"conf,omitempty"`     // what files of this host add where nobody sets it
+	Conf      []confVariable `json:"conf,omitempty"`     // what files of the hosts add where nobody sets it
 	Left      []leftVariable `json:"left,omitempty"`     // settings that gorun knows and leaves alone
 	hosts     []string
 }
@@ -97,6 +97,8 @@ type confVariable struct {
 	Value string `json:"value"`
 	File  string `json:"file"`
 	Line  int    `json:"line"`
+	// Hosts have this line in that file; none: it is this host's.
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 // leftVariable is a setting that gorun leaves alone.
@@ -106,7 +108,7 @@ type leftVariable struct {
 }
 
 // environmentOf collects what a plan says of its ranks' environments.
-func environmentOf(p *job.Plan) jobEnvironment {
+func environmentOf(p *job.Plan, tune job.Tune) jobEnvironment {
 	e := jobEnvironment{Ranks: len(p.Ranks), Removed: p.Removed, Withheld: p.Withheld}
 	for _, v := range p.Common {
 		value := v.Shown()
@@ -122,15 +124,43 @@ func environmentOf(p *job.Plan) jobEnvironment {
 	}
 	e.addOwn("host", nodes)
 	e.addOwn("rank", ranks)
-	if !away { // what files other hosts have is not known here
+	for _, c := range p.Conf {
+		e.Conf = append(e.Conf, confVariable{c.Name, c.Shown(), c.File, c.Line, hostsOf(c.Nodes, e.hosts)})
+	}
+	if !away && tune == job.TuneOff { // agents are not asked then, and what files other hosts have is not known
 		e.Conf = e.confFiles()
 	}
 	for _, l := range p.Left {
-		if !slices.ContainsFunc(e.Conf, func(c confVariable) bool { return c.Name == l.Name }) { // which says the same
-			e.Left = append(e.Left, leftVariable(l))
-		}
+		e.Left = append(e.Left, leftVariable(l))
 	}
 	return e
+}
+
+// hostsOf are the names of nodes, where there are several.
+func hostsOf(nodes []int, names []string) (hosts []string) {
+	if len(names) == 1 {
+		return nil
+	}
+	for _, n := range nodes {
+		hosts = append(hosts, names[n])
+	}
+	return hosts
+}
+
+// from is where the library finds it: the file, and on which hosts where there are others.
+func (c confVariable) from() string {
+	if c.Hosts == nil {
+		return c.File
+	}
+	return c.File + " of " + job.FoldHosts(c.Hosts)
+}
+
+// why says who obeys it, and that gorun would have had another value.
+func (c confVariable) why(left []leftVariable) string {
+	if slices.ContainsFunc(left, func(l leftVariable) bool { return l.Name == c.Name }) {
+		return "the library reads it there, so gorun leaves it alone"
+	}
+	return "the library reads it there"
 }
 
 // add puts in a variable with the values that it has.
@@ -187,7 +217,7 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 		for _, s := range nccl.ParseConf(text) {
 			if !set[s.Name] {
 				set[s.Name] = true
-				all = append(all, confVariable{s.Name, plan.Variable{Name: s.Name, Value: s.Value}.Shown(), file, s.Line})
+				all = append(all, confVariable{Name: s.Name, Value: plan.Variable{Name: s.Name, Value: s.Value}.Shown(), File: file, Line: s.Line})
 			}
 		}
 	}
@@ -198,9 +228,12 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 func (e *jobEnvironment) table(width int) string {
 	settings := e.rows("SETTING", true)
 	for _, c := range e.Conf {
-		settings = append(settings, tableRow(c.Name, orDash(c.Value), c.File, "the library reads it there"))
+		settings = append(settings, tableRow(c.Name, orDash(c.Value), c.from(), c.why(e.Left)))
 	}
 	for _, l := range e.Left {
+		if slices.ContainsFunc(e.Conf, func(c confVariable) bool { return c.Name == l.Name }) { // which says the same
+			continue
+		}
 		settings = append(settings, tableRow(l.Name, "(left alone)", "", l.Reason))
 	}
 	identity := e.rows("IDENTITY", false)

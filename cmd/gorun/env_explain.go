@@ -170,6 +170,7 @@ func explained(name string, v nccl.Variable) string {
 	if v.Alive() && !v.IsPattern() {
 		row("default", cmp.Or(v.Default, "unset"))
 		row("values", v.Values)
+		row("others", v.Others)
 		row("helps", v.Helps)
 		row("hurts", v.Hurts)
 		row("scope", map[nccl.Scope]string{
@@ -305,6 +306,7 @@ type variableJSON struct {
 	Meaning    string   `json:"meaning,omitempty"`
 	Default    string   `json:"default,omitempty"`
 	Values     string   `json:"values,omitempty"`
+	Others     string   `json:"others,omitempty"` // what becomes of other values
 	Since      string   `json:"since,omitempty"`
 	Until      string   `json:"until,omitempty"`
 	Helps      string   `json:"helps,omitempty"`
@@ -322,7 +324,7 @@ func variablesJSON(all []nccl.Variable) []variableJSON {
 	list := make([]variableJSON, len(all))
 	for i, v := range all {
 		list[i] = variableJSON{
-			Name: v.Name, Library: string(v.Library), Status: string(v.Status), Meaning: v.Meaning, Default: v.Default, Values: v.Values, Since: v.Since.String(), Until: v.Until.String(),
+			Name: v.Name, Library: string(v.Library), Status: string(v.Status), Meaning: v.Meaning, Default: v.Default, Values: v.Values, Others: v.Others, Since: v.Since.String(), Until: v.Until.String(),
 			Helps: v.Helps, Hurts: v.Hurts, Scope: string(v.Scope), Gorun: string(v.Gorun), Condition: v.How, Instead: v.Instead, Advice: v.Advice,
 			MustAgree: v.MustAgree(), Documented: v.Status == nccl.Live || v.Status == nccl.Deprecated,
 		}

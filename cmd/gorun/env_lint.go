@@ -23,14 +23,18 @@ func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	l := lintReport{files: inv.Env.Files}
 	err := l.chooseLibrary(inv.Env.Library)
 	var settings []nccl.Assignment
-	if err == nil {
-		settings, err = settingsOf(inv.Env.Files, l.library.Kind)
+	switch {
+	case err != nil:
+	case inv.Env.Files != nil:
+		settings, err = settingsOf(inv.Env.Files)
+	default:
+		settings, l.findings = settingsHere(l.library.Kind)
 	}
 	if err != nil {
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}
-	l.findings, l.looked = nccl.Lint(settings, l.library), len(settings)
+	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
 	text := l.text(inv.Quiet)
 	if inv.JSON {
 		if text, err = indentedJSON(l.json()); err != nil {
@@ -47,9 +51,8 @@ func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// settingsOf are what files set, or where there are none this environment and, of what
-// it does not set, the files of the library.
-func settingsOf(files []string, kind nccl.Library) (all []nccl.Assignment, err error) {
+// settingsOf are what files set.
+func settingsOf(files []string) (all []nccl.Assignment, err error) {
 	for _, file := range files {
 		var text []byte
 		if file == "-" {
@@ -62,9 +65,12 @@ func settingsOf(files []string, kind nccl.Library) (all []nccl.Assignment, err e
 		}
 		all = append(all, nccl.ParseFile(file, text)...)
 	}
-	if files != nil {
-		return all, nil
-	}
+	return all, nil
+}
+
+// settingsHere are what this environment sets and, of what it does not set, the files of
+// the library. One that cannot be read is a finding, for the library goes on without it.
+func settingsHere(kind nccl.Library) (all []nccl.Assignment, unread []nccl.Finding) {
 	all = nccl.Environ(os.Environ())
 	slices.SortFunc(all, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
 	set := make(map[string]bool)
@@ -81,7 +87,8 @@ func settingsOf(files []string, kind nccl.Library) (all []nccl.Assignment, err e
 			continue
 		}
 		if err != nil {
-			return nil, of("--lint", err)
+			unread = append(unread, unreadable(file, err))
+			continue
 		}
 		for _, a := range nccl.Parse(nccl.FromConf, file, text) {
 			if !set[a.Name] {
@@ -90,7 +97,19 @@ func settingsOf(files []string, kind nccl.Library) (all []nccl.Assignment, err e
 			}
 		}
 	}
-	return all, nil
+	return all, unread
+}
+
+// unreadable is what is said of a file of settings that cannot be read here.
+func unreadable(file string, err error) nccl.Finding {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return nccl.Finding{
+		Assignment: nccl.Assignment{Kind: nccl.FromConf, File: file}, Problem: nccl.ProblemUnreadable,
+		Text: "it cannot be read: " + err.Error() + "; the library goes on without it and says nothing", Advice: "Have it be a file that who runs jobs may read.",
+	}
 }
 
 // lintReport is what --lint prints.
@@ -172,7 +191,7 @@ func pythonPrefix() string {
 func (l *lintReport) text(findingsOnly bool) string {
 	var b strings.Builder
 	for _, f := range l.findings {
-		fmt.Fprintf(&b, "%s: %s\n", printable.Text(whereOf(f.Assignment)), printable.Text(printable.Short(f.Name+"="+f.Value)))
+		fmt.Fprintf(&b, "%s: %s\n", printable.Text(whereOf(f.Assignment)), printable.Text(whatOf(f.Assignment)))
 		for _, line := range wrapText(sentences(f.Text, f.Advice), envWidth-4) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
@@ -195,7 +214,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 	switch n := len(l.findings); n {
 	case 0:
 		if l.looked == 0 && l.files != nil {
-			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
+			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
 			break
 		}
 		fmt.Fprintf(&b, "nothing is wrong with %s; %s\n", counted(l.looked, "setting"), printable.Text(compared))
@@ -216,11 +235,21 @@ func sentences(text, advice string) string {
 	return text + ". " + advice
 }
 
+// whatOf is a setting for a line; of a file as a whole it says so.
+func whatOf(a nccl.Assignment) string {
+	if a.Name == "" {
+		return "(the file)"
+	}
+	return nccl.Shown(a.Name) + "=" + nccl.Shown(a.Value)
+}
+
 // whereOf is where a setting stands: "train.sh:12".
 func whereOf(a nccl.Assignment) string {
 	switch {
 	case a.File == "":
 		return string(a.Kind)
+	case a.Line == 0:
+		return a.File
 	case a.File == "-":
 		return "standard input:" + strconv.Itoa(a.Line)
 	}
@@ -231,7 +260,7 @@ func whereOf(a nccl.Assignment) string {
 type findingJSON struct {
 	File    string `json:"file,omitempty"` // none: the environment
 	Line    int    `json:"line,omitempty"`
-	Name    string `json:"name"`
+	Name    string `json:"name"` // "": the file as a whole
 	Value   string `json:"value"`
 	Problem string `json:"problem"`
 	Text    string `json:"text"`

@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"strings"
 )
@@ -28,6 +29,16 @@ func (a Assignment) within(b Assignment) bool {
 	return strings.HasPrefix(a.branch+"/", b.branch+"/")
 }
 
+// Shown is a value, or a piece of one, for a message: what is very long is cut, and its
+// length told.
+func Shown(value string) string {
+	const long, kept = 200, 60 // bytes
+	if len(value) <= long {
+		return value
+	}
+	return strings.ToValidUTF8(value[:kept], "") + fmt.Sprintf("… (%d bytes)", len(value))
+}
+
 // SourceKind is a kind of text in which variables are set.
 type SourceKind string
 
@@ -38,6 +49,8 @@ const (
 	FromDockerfile  SourceKind = "dockerfile"
 	FromPython      SourceKind = "python"
 	FromConf        SourceKind = "conf" // nccl.conf, rccl.conf
+	FromYAML        SourceKind = "yaml" // manifests of Kubernetes, files of Docker Compose
+	FromJSON        SourceKind = "json" // VS Code's launch.json, configurations
 )
 
 // ParseFile returns what a file sets, in its order. Its kind is told by its name or
@@ -57,6 +70,10 @@ func Parse(kind SourceKind, file string, text []byte) []Assignment {
 		found = parseDockerfile(string(text))
 	case FromPython:
 		found = parsePython(string(text))
+	case FromYAML:
+		found = parseYAML(string(text))
+	case FromJSON:
+		found = parseJSON(string(text))
 	case FromConf:
 		for _, s := range ParseConf(text) {
 			found = append(found, Assignment{Name: s.Name, Value: s.Value, Line: s.Line})
@@ -92,6 +109,10 @@ func kindOf(name string, text []byte) SourceKind {
 		return FromPython
 	case strings.HasSuffix(base, "nccl.conf") || strings.HasSuffix(base, "rccl.conf"):
 		return FromConf
+	case strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".yml"):
+		return FromYAML
+	case strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".jsonc"):
+		return FromJSON
 	case bytes.HasPrefix(first, []byte("#!")) || strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".sbatch") || strings.HasSuffix(base, ".slurm"):
 		return FromScript
 	}
@@ -112,6 +133,10 @@ func kindOfText(text string) SourceKind {
 			return FromDockerfile
 		case word == "import" || word == "from" && strings.Contains(line, " import ") || strings.HasPrefix(line, "os.environ"):
 			return FromPython
+		case line == "{" || strings.HasPrefix(line, `{"`):
+			return FromJSON
+		case line == "---" || word == "apiVersion:" || word == "services:":
+			return FromYAML
 		}
 		if name, _, found := strings.Cut(line, "="); !found || !isName(name) {
 			settings = false

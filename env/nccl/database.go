@@ -111,7 +111,7 @@ func newVariable(name string, shared, fields map[string]string) (v Variable, err
 	v = Variable{
 		Name: name, Library: Library(take("library")), Status: Status(take("status")),
 		Meaning: take("meaning"), Default: take("default"), Values: take("values"),
-		Helps: take("helps"), Hurts: take("hurts"), Scope: Scope(take("scope")), Advice: take("advice"),
+		Helps: take("helps"), Hurts: take("hurts"), Scope: Scope(take("scope")), Advice: take("advice"), Others: take("others"),
 		Instead: strings.Fields(take("instead")),
 	}
 	handling, how, _ := strings.Cut(take("gorun"), " ")

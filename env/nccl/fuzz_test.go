@@ -23,6 +23,7 @@ func seed(f *testing.F) {
 	for _, text := range []string{
 		"", "\\", "'", `"`, "A=$(", "A=${B:-", "cat <<EOF\nNCCL_DEBUG=INFO\n", "if a; then A=1; else A=2; fi", "ENV A", "RUN <<E\nA=1 b\nE",
 		`os.environ["A"] = """b`, "os.environ.update({", "env = {'A': f'{x}', 'B': 'c' 'd'}", "#SBATCH --export=A=1", "-x\x00A=1 `b", "((((", "case a in b) A=1;; c) A=2;; esac",
+		"env:\n- name: A\n  value: \"b\"\n- {name: B, value: c}\nrun: |\n  export A=1\nenvironment:\n  C: 'd' # e\n", `{"env": {"A": "b", /* x */ "B": ["C=d"]}, "args": ["-x", "A=1"]} // y`, "- - a: [b,\n c]", "a: >-\n\n", "\"a\": \"b\n c\"",
 	} {
 		f.Add(text)
 	}
@@ -34,7 +35,7 @@ func FuzzParse(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Count(text, "\n") + 1
-		for _, kind := range []SourceKind{FromEnvironment, FromScript, FromDockerfile, FromPython, FromConf} {
+		for _, kind := range []SourceKind{FromEnvironment, FromScript, FromDockerfile, FromPython, FromConf, FromYAML, FromJSON} {
 			settings := Parse(kind, "file", []byte(text))
 			for _, a := range settings {
 				require.NotEmpty(t, a.Name)

@@ -23,6 +23,8 @@ const (
 	ProblemDebugging  Problem = "debugging"   // it is for debugging alone
 	ProblemCaution    Problem = "caution"     // it hurts more often than it helps
 	ProblemContradict Problem = "contradicts" // another setting says otherwise
+	ProblemPrefix     Problem = "prefix"      // its value may mean more than what it names
+	ProblemUnreadable Problem = "unreadable"  // it is a file of settings that cannot be read
 )
 
 // Finding is a problem of one setting.
@@ -55,7 +57,9 @@ func Lint(settings []Assignment, library Found) []Finding {
 type linter struct {
 	library  Found
 	findings []placed
-	known    []string
+	speller  *speller
+	// looks counts how often two settings are held against each other.
+	looks int
 }
 
 // placed is a finding with the number of its setting.
@@ -96,10 +100,10 @@ func (l *linter) untrimmed(at int, a Assignment) bool {
 	_, known := Lookup(name)
 	switch {
 	case known && name != a.Name:
-		l.add(at, a, ProblemUnknown, "in such files blanks, and words before it, are part of the name, so nobody reads it", "Write "+name+"="+value+".")
+		l.add(at, a, ProblemUnknown, "in such files blanks, and words before it, are part of the name, so nobody reads it", "Write "+name+"="+Shown(value)+".")
 		return true
 	case known && value != a.Value:
-		l.add(at, a, ProblemValue, "in such files blanks and quotes are part of the value", "Write "+name+"="+value+".")
+		l.add(at, a, ProblemValue, "in such files blanks and quotes are part of the value", "Write "+name+"="+Shown(value)+".")
 		return true
 	}
 	return false
@@ -149,15 +153,16 @@ func (l *linter) nearest(name string) []string {
 			return []string{"NCCL_" + rest}
 		}
 	}
-	if l.known == nil {
-		l.known = Names()
+	if l.speller == nil {
+		known := Names()
 		for _, newer := range l.library.Names {
 			if _, found := Lookup(newer); !found {
-				l.known = append(l.known, newer)
+				known = append(known, newer)
 			}
 		}
+		l.speller = newSpeller(known)
 	}
-	return Nearest(name, l.known)
+	return l.speller.nearest(name)
 }
 
 // Names are the names of all variables that some library reads, without patterns, in
@@ -221,11 +226,14 @@ func (l *linter) tooOld(v Variable) string {
 // value looks at a value by itself.
 func (l *linter) value(at int, a Assignment, v Variable) {
 	if err := v.Syntax.Check(a.Value); err != nil {
-		advice := "It takes: " + v.Values + "."
-		if strings.HasSuffix(err.Error(), v.Values) {
+		text, advice := "the value "+err.Error(), "It takes: "+v.Values+"."
+		if strings.HasSuffix(text, v.Values) {
 			advice = ""
 		}
-		l.add(at, a, ProblemValue, "the value "+err.Error(), advice)
+		if v.Others != "" {
+			text += ": " + v.Others
+		}
+		l.add(at, a, ProblemValue, text, advice)
 		return
 	}
 	value := a.Value
@@ -234,7 +242,7 @@ func (l *linter) value(at int, a Assignment, v Variable) {
 		l.add(at, a, ProblemLegacy, "the number is an old way to write "+name+", and its meaning changed between versions", advice)
 		value = name
 	}
-	if l.caution(at, a, v, value) || l.prefixes(at, a, v) {
+	if l.caution(at, a, v, value) || l.prefixes(at, a, v) || l.interfaces(at, a, v) {
 		return
 	}
 	if a.Kind != FromConf && v.Library == NCCL && v.isDefault(a.Value) {
@@ -279,10 +287,36 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 		if list != a.Value {
 			exact = "^" + exact
 		}
-		l.add(at, a, ProblemCaution, fmt.Sprintf("these are prefixes: %s takes %s0 to %s9, too, and what is right on one host is wrong on another", name, name, name), "Write "+a.Name+"="+exact+", or leave it out.")
+		l.add(at, a, ProblemCaution, fmt.Sprintf("these are prefixes: %s takes %s0 to %s9, too, and what is right on one host is wrong on another", name, name, name), "Write "+a.Name+"="+Shown(exact)+", or leave it out.")
 		return true
 	}
 	return false
+}
+
+// interfaces looks for network interfaces that are the beginning of others' names. None
+// begins with eth0 but what stands on it, since the kernel writes no 0 before a number.
+func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
+	list := strings.TrimPrefix(a.Value, "^")
+	if v.Syntax.kind != "prefixes" || strings.HasPrefix(list, "=") {
+		return false
+	}
+	for _, name := range strings.Split(list, ",") {
+		if last := name[len(name)-1]; last < '1' || last > '9' {
+			continue
+		}
+		exact := strings.TrimSuffix(a.Value, list) + "=" + list
+		l.add(at, a, ProblemPrefix, fmt.Sprintf("a remark: these are prefixes: %s is %s0 to %s9, too, where a host has them", name, name, name), "Write "+a.Name+"="+Shown(exact)+".")
+		return true
+	}
+	return false
+}
+
+// IsDefault reports whether a value is what every version takes, on every host, where nobody
+// sets one: those that depend on something ("1 (0 in 2.26)") are none, but words in brackets
+// may say what it is ("2 (where possible)").
+func (v Variable) IsDefault(value string) bool {
+	first, words, _ := strings.Cut(v.Default, " (")
+	return !strings.Contains(first, " ") && !strings.ContainsAny(words, "0123456789") && v.isDefault(value)
 }
 
 // isDefault reports whether a value is what the library takes where nobody sets one.

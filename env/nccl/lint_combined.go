@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 )
 
@@ -9,46 +10,53 @@ import (
 // one.
 type combination struct {
 	one, with string // names; with may be a pattern
-	// holds says whether the values make the rule hold; nil: whatever they are.
-	holds func(one, with string) bool
+	// of says of which values of one the rule is, and what of which of with; nil: of all.
+	of, what func(value string) bool
+	// holds says whether the numbers of both make the rule hold; if one of one does, so does
+	// each that is more. nil: whatever they are.
+	holds func(one, with int64) bool
 	text  string // of with; %s is the other setting
 }
 
 // combinations is called when there is something to lint, not when a program starts.
 func combinations() []combination {
-	on := func(one, _ string) bool { return one == "1" }
 	return []combination{
-		{"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", on, "%s switches direct access off, whatever the level"},
-		{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", func(one, with string) bool { return one == "1" && with == "1" }, "with %s the ranks of a host have the network alone"},
-		{"NCCL_IB_DISABLE", "NCCL_IB_*", on, "%s switches InfiniBand and RoCE off"},
-		{"NCCL_IB_DISABLE", "NCCL_NET_GDR_*", on, "%s switches InfiniBand and RoCE off, and GPUDirect RDMA with it"},
-		{"NCCL_IB_DISABLE", "NCCL_NET", func(one, with string) bool { return one == "1" && strings.EqualFold(with, "IB") }, "%s switches off what it asks for"},
-		{"NCCL_NET", "NCCL_IB_*", func(one, _ string) bool { return strings.EqualFold(one, "Socket") }, "%s uses no InfiniBand"},
-		{"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", func(one, with string) bool { return number(one)*number(with) > 64 }, "times %s that is more than 64, the most that NCCL takes"},
-		{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", more, "%s is more"},
-		{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", more, "%s is more"},
-		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", index, "%s has chosen already"},
-		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_RANGE", index, "%s has chosen already"},
-		{"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", index, "%s has chosen already"},
-		{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", quiet, "%s says nothing that it could choose from: it needs NCCL_DEBUG=INFO"},
-		{"NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE", func(one, with string) bool { return one == "0" && with == "1" }, "with %s there is no NVLink SHARP"},
-		{"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE", func(one, with string) bool { return one == "0" && with == "1" }, "with %s there is no multi-node NVLink"},
-		{"NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", func(one, _ string) bool { return one == "0" }, "with %s nobody listens there"},
-		{"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", nil, "its indices count within what %s leaves: set one of the two"},
-		{"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, "its indices count within what %s leaves: set one of the two"},
-		{"HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, "%s says the same: set one of the two"},
-		{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude", nil, "Open MPI takes one of the two, and %s is set"},
-		{"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT", func(one, with string) bool { return one == "0" && with == "1" }, "with %s there is nothing to write"},
-		{"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", func(one, with string) bool { return one == "0" && with == "1" }, "with %s there is nothing to write"},
+		{"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", is("1"), nil, nil, "%s switches direct access off, whatever the level"},
+		{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", is("1"), is("1"), nil, "with %s the ranks of a host have the network alone"},
+		{"NCCL_IB_DISABLE", "NCCL_IB_*", is("1"), nil, nil, "%s switches InfiniBand and RoCE off"},
+		{"NCCL_IB_DISABLE", "NCCL_NET_GDR_*", is("1"), nil, nil, "%s switches InfiniBand and RoCE off, and GPUDirect RDMA with it"},
+		{"NCCL_IB_DISABLE", "NCCL_NET", is("1"), is("IB"), nil, "%s switches off what it asks for"},
+		{"NCCL_NET", "NCCL_IB_*", is("Socket"), nil, nil, "%s uses no InfiniBand"},
+		{"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", nil, nil, func(one, with int64) bool { return with > 0 && one > 64/with }, "times %s that is more than 64, the most that NCCL takes"},
+		{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", nil, nil, more, "%s is more"},
+		{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", nil, nil, more, "%s is more"},
+		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", index, nil, nil, "%s has chosen already"},
+		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_RANGE", index, nil, nil, "%s has chosen already"},
+		{"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", index, nil, nil, "%s has chosen already"},
+		{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", quiet, nil, nil, "%s says nothing that it could choose from: it needs NCCL_DEBUG=INFO"},
+		{"NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE", is("0"), is("1"), nil, "with %s there is no NVLink SHARP"},
+		{"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE", is("0"), is("1"), nil, "with %s there is no multi-node NVLink"},
+		{"NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", is("0"), nil, nil, "with %s nobody listens there"},
+		{"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", nil, nil, nil, "its indices count within what %s leaves: set one of the two"},
+		{"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, nil, nil, "its indices count within what %s leaves: set one of the two"},
+		{"HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, nil, nil, "%s says the same: set one of the two"},
+		{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude", nil, nil, nil, "Open MPI takes one of the two, and %s is set"},
+		{"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT", is("0"), is("1"), nil, "with %s there is nothing to write"},
+		{"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", is("0"), is("1"), nil, "with %s there is nothing to write"},
 	}
 }
 
+// is is a function that knows one value, in whatever letters.
+func is(value string) func(string) bool {
+	return func(text string) bool { return strings.EqualFold(text, value) }
+}
+
 // index reports whether a RoCE address is chosen by its index.
-func index(one, _ string) bool { return number(one) >= 0 }
+func index(value string) bool { return number(value) >= 0 }
 
 // quiet reports whether NCCL says too little for its parts to be chosen.
-func quiet(one, _ string) bool {
-	return !strings.EqualFold(one, "INFO") && !strings.EqualFold(one, "TRACE")
+func quiet(value string) bool {
+	return !strings.EqualFold(value, "INFO") && !strings.EqualFold(value, "TRACE")
 }
 
 // number is what a library reads from a text.
@@ -58,26 +66,77 @@ func number(text string) int64 {
 }
 
 // more reports whether the first of two numbers is larger.
-func more(one, with string) bool { return number(with) > 0 && number(one) > number(with) }
+func more(one, with int64) bool { return with > 0 && one > with }
 
-// combined looks at settings that hold at the same time; of each one thing is told.
-// NCCL_IB_DISABLE is none of those that need InfiniBand.
+// combined looks at settings that hold at the same time; of each one thing is told, by
+// the first rule that holds and the first setting that makes it hold. NCCL_IB_DISABLE is
+// none of those that need InfiniBand.
 func (l *linter) combined(settings []Assignment) {
-	told := make(map[int]bool)
-	for _, rule := range combinations() {
-		for _, one := range settings {
-			if one.Name != rule.one || one.Computed || one.Value == "" {
+	rules := combinations()
+	others := make([]candidates, len(rules))
+	for r, rule := range rules {
+		others[r] = candidatesOf(rule, settings)
+	}
+	for i, with := range settings {
+		for r, rule := range rules {
+			if len(others[r]) == 0 || with.Value == "" || with.Name == rule.one || !fits(rule.with, with.Name) || with.Name == "NCCL_IB_DISABLE" && rule.with != with.Name {
 				continue
 			}
-			for i, with := range settings {
-				if with.Name == one.Name || with.Value == "" || told[i] || !fits(rule.with, with.Name) || !with.within(one) || with.Name == "NCCL_IB_DISABLE" && rule.with != with.Name {
-					continue
-				}
-				if rule.holds == nil || rule.holds(one.Value, with.Value) {
-					told[i] = true
-					l.add(i, with, ProblemContradict, fmt.Sprintf(rule.text, one.Name+"="+one.Value), "")
-				}
+			if rule.what != nil && !rule.what(with.Value) {
+				continue
 			}
+			if first := l.first(rule, others[r], with); first >= 0 {
+				l.add(i, with, ProblemContradict, fmt.Sprintf(rule.text, rule.one+"="+Shown(settings[first].Value)), "")
+				break
+			}
+		}
+	}
+}
+
+// candidates are, by their branches, the settings that can make a rule hold, in their order:
+// in each branch one, or for a rule about numbers those that are more than all before
+// them.
+type candidates map[string][]candidate
+
+// candidate is the number of a setting, and its value's.
+type candidate struct {
+	at     int
+	number int64
+}
+
+func candidatesOf(rule combination, settings []Assignment) candidates {
+	found := candidates{}
+	for i, one := range settings {
+		if one.Name != rule.one || one.Computed || one.Value == "" || rule.of != nil && !rule.of(one.Value) {
+			continue
+		}
+		here := found[one.branch]
+		c := candidate{i, number(one.Value)}
+		if len(here) == 0 || rule.holds != nil && c.number > here[len(here)-1].number {
+			found[one.branch] = append(here, c)
+		}
+	}
+	return found
+}
+
+// first is the number of the first setting that makes a rule hold for another one: in its
+// branch, or in one around that; -1 for none.
+func (l *linter) first(rule combination, others candidates, with Assignment) int {
+	first := -1
+	for branch := with.branch; ; branch = branch[:strings.LastIndexByte(branch, '/')] {
+		l.looks++
+		here, i := others[branch], 0
+		if rule.holds != nil {
+			i = sort.Search(len(here), func(i int) bool {
+				l.looks++
+				return rule.holds(here[i].number, number(with.Value))
+			})
+		}
+		if i < len(here) && (first < 0 || here[i].at < first) {
+			first = here[i].at
+		}
+		if branch == "" {
+			return first
 		}
 	}
 }

@@ -36,6 +36,40 @@ func TestLintOfTexts(t *testing.T) {
 	}
 }
 
+// What of interfaces' names may mean another one, too, is told with the form that does not.
+func TestLintOfInterfaces(t *testing.T) {
+	for setting, want := range map[string]string{
+		"NCCL_SOCKET_IFNAME=eth1":          "Write NCCL_SOCKET_IFNAME==eth1.",
+		"NCCL_SOCKET_IFNAME=eth0,enp1s0f1": "Write NCCL_SOCKET_IFNAME==eth0,enp1s0f1.",
+		"NCCL_SOCKET_IFNAME=^eth2":         "Write NCCL_SOCKET_IFNAME=^=eth2.",
+		"NCCL_SOCKET_IFNAME==eth1":         "",
+		"NCCL_SOCKET_IFNAME=^=eth1":        "",
+		"NCCL_SOCKET_IFNAME=eth0,eth":      "", // no eth00 is there, and eth means all of them
+		"NCCL_SOCKET_IFNAME=^docker,lo":    "",
+		"GLOO_SOCKET_IFNAME=eth1":          "", // a whole name in any case
+	} {
+		found := Lint(Environ([]string{setting}), Found{})
+		if want == "" {
+			require.Empty(t, found, setting)
+			continue
+		}
+		require.Len(t, found, 1, setting)
+		require.Equal(t, ProblemPrefix, found[0].Problem)
+		require.Equal(t, want, found[0].Advice)
+	}
+}
+
+// A value of any length leaves a line that can be read.
+func TestLintOfLongValues(t *testing.T) {
+	long := strings.Repeat("x y,", 1<<20)
+	for _, setting := range []string{"NCCL_PROTO=" + long, "NCCL_SOCKET_IFNAME=" + long, "NCCL_IB_HCA=mlx5_1," + long, "NCCL_BUFFSIZE=8" + long, "NCCL_P2P_LEVEL=" + long} {
+		found := Lint(Environ([]string{setting}), Found{})
+		require.NotEmpty(t, found, setting[:20])
+		require.Less(t, len(found[0].Text+found[0].Advice), 1000)
+	}
+	require.Contains(t, Lint(Environ([]string{"NCCL_PROTO=" + strings.ReplaceAll(long, ",", " ")}), Found{})[0].Text, "… (4194304 bytes)")
+}
+
 func lineOf(text string, number int) string { return strings.Split(text, "\n")[number-1] }
 
 // lintOne is what is found in one setting of the environment, against a library.

@@ -1,107 +1,159 @@
 package nccl
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"gorun/internal/spelling"
+)
 
 // Nearest returns those of the known names that were most likely meant, the best
 // first and three at most; none where all are far. Letters' case does not count.
-func Nearest(name string, known []string) []string {
-	const most = 3
+func Nearest(name string, known []string) []string { return newSpeller(known).nearest(name) }
+
+// mostNear is how many names are told.
+const mostNear = 3
+
+// speller finds names that were meant, whatever many are asked for.
+type speller struct {
+	known []knownName
+	// answers are those that were given: a file has one mistake many times.
+	answers map[string][]string
+}
+
+// knownName is a name with what is compared of it.
+type knownName struct {
+	name, upper string
+	letters     spelling.Letters
+	words       []string // sorted
+}
+
+func newSpeller(names []string) *speller {
+	s := &speller{known: make([]knownName, len(names)), answers: map[string][]string{}}
+	for i, name := range names {
+		upper := strings.ToUpper(name)
+		s.known[i] = knownName{name, upper, spelling.LettersOf(upper), sortedWords(upper)}
+	}
+	return s
+}
+
+func sortedWords(name string) []string {
+	words := strings.Split(name, "_")
+	slices.Sort(words)
+	return words
+}
+
+func (s *speller) nearest(name string) []string {
 	name = strings.ToUpper(name)
+	found, known := s.answers[name]
+	if !known {
+		if found = s.misspelt(name); found == nil {
+			found = s.reordered(name)
+		}
+		if found == nil {
+			found = s.begun(name)
+		}
+		s.answers[name] = found
+	}
+	return slices.Clone(found)
+}
+
+// misspelt finds the names with the fewest other letters: a farther one is a guess beside
+// a nearer one.
+func (s *speller) misspelt(name string) (found []string) {
 	_, rest, _ := strings.Cut(name, "_") // NCCL_ says little
-	limit := min(max(len(rest), len(name)-len("NCCL_"))/4, most) + 1
-	var found []string
-	for distance := 1; distance <= limit && len(found) < most; distance++ {
-		for _, k := range known {
-			if len(found) < most && edits(name, strings.ToUpper(k), distance+1) == distance || distance == 1 && name == strings.ToUpper(k) {
-				found = append(found, k)
-			}
+	limit := min(max(len(rest), len(name)-len("NCCL_"))/4, mostNear) + 1
+	letters := spelling.LettersOf(name)
+	for _, k := range s.known {
+		if letters.AtLeast(k.letters) > limit {
+			continue
 		}
-		if found != nil { // a farther one is a guess beside a nearer one
-			break
+		distance := max(spelling.Distance(name, k.upper, limit+1), 1)
+		if distance > limit {
+			continue
 		}
-	}
-	if found == nil {
-		found = reordered(name, known, most)
-	}
-	if found == nil {
-		found = begun(name, known, most)
+		if distance < limit {
+			found, limit = nil, distance
+		}
+		if len(found) < mostNear {
+			found = append(found, k.name)
+		}
 	}
 	return found
 }
 
 // begun finds names whose first words are these, or nearly: NCCL_SOKET.
-func begun(name string, known []string, most int) (found []string) {
-	words := strings.Count(name, "_") + 1
+func (s *speller) begun(name string) (found []string) {
+	words, limit := strings.Count(name, "_")+1, 1
 	if words < 2 {
 		return nil
 	}
-	for distance := 0; distance <= 1 && found == nil; distance++ {
-		for _, k := range known {
-			if parts := strings.SplitN(k, "_", words+1); len(parts) > words && len(found) < most && edits(name, strings.ToUpper(strings.Join(parts[:words], "_")), distance+1) == distance {
-				found = append(found, k)
-			}
+	for _, k := range s.known {
+		first := firstWords(k.upper, words)
+		if first == "" {
+			continue
+		}
+		distance := spelling.Distance(name, first, limit+1)
+		if distance > limit {
+			continue
+		}
+		if distance < limit {
+			found, limit = nil, distance
+		}
+		if len(found) < mostNear {
+			found = append(found, k.name)
 		}
 	}
 	return found
+}
+
+// firstWords are the first n words of a name that has more, else "".
+func firstWords(name string, n int) string {
+	for i := range len(name) {
+		if name[i] == '_' {
+			if n--; n == 0 {
+				return name[:i]
+			}
+		}
+	}
+	return ""
 }
 
 // reordered finds names of the same words in another order, or with one word more or
 // less: NCCL_IFNAME_SOCKET, NCCL_MAX_CHANNELS_P2P.
-func reordered(name string, known []string, most int) (found []string) {
-	words := strings.Split(name, "_")
-	for off := 0; off <= 1 && found == nil; off++ {
-		for _, k := range known {
-			if len(found) < most && missing(words, strings.Split(k, "_")) == off {
-				found = append(found, k)
-			}
+func (s *speller) reordered(name string) (found []string) {
+	words, limit := sortedWords(name), 1
+	for _, k := range s.known {
+		off := missing(words, k.words, limit+1)
+		if off > limit {
+			continue
+		}
+		if off < limit {
+			found, limit = nil, off
+		}
+		if len(found) < mostNear {
+			found = append(found, k.name)
 		}
 	}
 	return found
 }
 
-// missing counts words that only one of two lists has; a list of two words or fewer
-// says too little.
-func missing(a, b []string) int {
-	if min(len(a), len(b)) < 3 {
-		return len(a) + len(b)
-	}
-	count := make(map[string]int)
-	for _, w := range a {
-		count[w]++
-	}
-	for _, w := range b {
-		count[w]--
-	}
-	n := 0
-	for _, c := range count {
-		n += max(c, -c)
-	}
-	return n
-}
-
-// edits is the number of letters that are to be put in, left out, changed, or
-// swapped with their neighbour to make a of b; most where it is that or more.
-func edits(a, b string, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+// missing counts words that only one of two sorted lists has, most where they are more; a
+// list of two words or fewer says too little.
+func missing(a, b []string, most int) int {
+	if min(len(a), len(b)) < 3 || len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most
 	}
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
+	n := 0
+	for len(a) > 0 && len(b) > 0 && n < most {
+		switch strings.Compare(a[0], b[0]) {
+		case -1:
+			a, n = a[1:], n+1
+		case 1:
+			b, n = b[1:], n+1
+		default:
+			a, b = a[1:], b[1:]
 		}
-		before, row, next = row, next, before
 	}
-	return min(row[len(b)], most)
+	return min(n+len(a)+len(b), most)
 }

@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -9,8 +10,7 @@ import (
 // commands of RUN, CMD and ENTRYPOINT set for themselves.
 func parseDockerfile(text string) (found []Assignment) {
 	for _, in := range instructions(text) {
-		name, rest, _ := strings.Cut(strings.TrimLeft(in.text, " \t"), " ")
-		rest = strings.TrimLeft(rest, " \t")
+		name, rest := cutBlank(strings.TrimLeft(in.text, " \t"))
 		switch strings.ToUpper(name) {
 		case "ENV":
 			found = append(found, dockerEnv(rest, in.line)...)
@@ -33,24 +33,33 @@ type instruction struct {
 	line int
 }
 
+// cutBlank splits a text at its first blanks, of which a continued line's end is one.
+func cutBlank(text string) (before, after string) {
+	if i := strings.IndexAny(text, " \t\n"); i >= 0 {
+		return text[:i], strings.TrimLeft(text[i:], " \t")
+	}
+	return text, ""
+}
+
 // instructions splits a Dockerfile. A line that ends with the escape character goes on
-// in the next one; comments between do not end it. A text that RUN or COPY reads from
-// the lines below (<<EOF) belongs to the instruction.
+// in the next one; comments between do not end it. Texts that RUN, COPY or ADD read from
+// the lines below (<<EOF) belong to the instruction.
 func instructions(text string) (all []instruction) {
 	escape := "\\"
 	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(strings.ReplaceAll(first, " ", ""), "#escape=`") {
 		escape = "`"
 	}
-	number, begun, until := 0, false, ""
+	number, begun := 0, false
+	var until []string // where the texts end
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimRight(line, "\r\n")
 		trimmed := strings.TrimSpace(line)
 		switch {
-		case until != "":
+		case len(until) > 0:
 			all[len(all)-1].text += "\n" + line
-			if trimmed == until {
-				until = ""
+			if trimmed == until[0] {
+				until = until[1:]
 			}
 			continue
 		case trimmed == "" || strings.HasPrefix(trimmed, "#"):
@@ -65,20 +74,39 @@ func instructions(text string) (all []instruction) {
 		} else {
 			all = append(all, instruction{body, number})
 		}
-		begun = goesOn
-		if _, document, found := strings.Cut(body, "<<"); found && !goesOn && len(strings.Fields(document)) > 0 {
-			until = strings.Trim(strings.TrimPrefix(strings.Fields(document)[0], "-"), `"'`)
+		if begun = goesOn; !begun {
+			until = documentsOf(all[len(all)-1].text)
 		}
 	}
 	return all
 }
 
-// dockerEnv reads "A=b C=d", in which quotes and blanks are as a shell's, or "A b".
+// documentsOf are the words at which the texts end that an instruction reads from the
+// lines below. << within a word (1<<2) and <<< are none.
+func documentsOf(text string) (ends []string) {
+	words := strings.Fields(text)
+	if len(words) == 0 || !slices.Contains([]string{"RUN", "COPY", "ADD"}, strings.ToUpper(words[0])) {
+		return nil
+	}
+	for _, w := range words[1:] {
+		end, found := strings.CutPrefix(strings.TrimLeft(w, "0123456789"), "<<")
+		if end = strings.Trim(strings.TrimPrefix(end, "-"), `"'`); found && end != "" && !strings.Contains(end, "<") {
+			ends = append(ends, end)
+		}
+	}
+	return ends
+}
+
+// dockerEnv reads "A=b C=d", in which quotes and blanks are as a shell's, or "A b", whose
+// value goes on to the end and has no line ends in it.
 func dockerEnv(rest string, line int) []Assignment {
-	name, value, _ := strings.Cut(rest, " ")
+	name, value := cutBlank(rest)
 	if isName(name) {
-		computed := strings.Contains(value, "$")
-		return []Assignment{{Name: name, Value: strings.TrimSpace(value), Computed: computed, Line: line}}
+		value = strings.TrimSpace(strings.ReplaceAll(value, "\n", ""))
+		if n := len(value); n > 1 && (value[0] == '"' || value[0] == '\'') && strings.IndexByte(value[1:], value[0]) == n-2 {
+			value = value[1 : n-1]
+		}
+		return []Assignment{{Name: name, Value: value, Computed: strings.Contains(value, "$"), Line: line}}
 	}
 	found := settings(plainWords(rest, line))
 	for i := range found {

@@ -171,7 +171,7 @@ func (s Syntax) checkInt(value string) error {
 		return fmt.Errorf("is no number, and counts as 0")
 	}
 	if strings.TrimSpace(rest) != "" {
-		return fmt.Errorf("has %q behind its number, and counts as %d", rest, n)
+		return fmt.Errorf("has %q behind its number, and counts as %d", Shown(rest), n)
 	}
 	if s.words != nil {
 		if !slices.Contains(s.words, strconv.FormatInt(n, 10)) {
@@ -212,7 +212,7 @@ func (s Syntax) checkWords(value string) error {
 			if w = strings.TrimLeft(w, "^+-"); w == "" || s.checkEnum(w) == nil {
 				continue
 			}
-			return fmt.Errorf("has %q, which is none of %s", w, strings.Join(s.words, ", "))
+			return fmt.Errorf("has %q, which is none of %s", Shown(w), strings.Join(s.words, ", "))
 		}
 	}
 	return nil
@@ -312,9 +312,9 @@ func checkInterface(_ Syntax, name string) error {
 	case name == "":
 		return errors.New("has an empty name")
 	case strings.ContainsAny(name, " \t/:;*"):
-		return fmt.Errorf("has %q, which is no interface's name", name)
+		return fmt.Errorf("has %q, which is no interface's name", Shown(name))
 	case len(name) > longestInterface:
-		return fmt.Errorf("has %q, which is longer than an interface's name can be (%d characters)", name, longestInterface)
+		return fmt.Errorf("has %q, which is longer than an interface's name can be (%d characters)", Shown(name), longestInterface)
 	}
 	return nil
 }
@@ -331,13 +331,13 @@ func checkDevices(_ Syntax, value string) error {
 		case strings.HasPrefix(entry, "=") || strings.HasPrefix(entry, "^"):
 			return fmt.Errorf("has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", entry[:1])
 		case fields[0] == "" || strings.ContainsAny(entry, " \t/;*"):
-			return fmt.Errorf("has %q, which is no RDMA device's name", entry)
+			return fmt.Errorf("has %q, which is no RDMA device's name", Shown(entry))
 		case len(fields) > 4:
-			return fmt.Errorf("has %q, with more than dev:port:rail:plane", entry)
+			return fmt.Errorf("has %q, with more than dev:port:rail:plane", Shown(entry))
 		}
 		for _, number := range fields[1:] {
 			if _, err := strconv.ParseUint(number, 10, 16); err != nil && number != "" {
-				return fmt.Errorf("has %q, where a number should stand behind the colon", entry)
+				return fmt.Errorf("has %q, where a number should stand behind the colon", Shown(entry))
 			}
 		}
 	}
@@ -353,7 +353,7 @@ func checkGPUs(_ Syntax, value string) error {
 		if upper := strings.ToUpper(entry); strings.HasPrefix(upper, "GPU-") || strings.HasPrefix(upper, "MIG-") {
 			continue
 		}
-		return fmt.Errorf("has %q, which names no GPU and hides all behind it", entry)
+		return fmt.Errorf("has %q, which names no GPU and hides all behind it", Shown(entry))
 	}
 	return nil
 }
@@ -367,7 +367,7 @@ func checkCPUs(_ Syntax, value string) error {
 			b, err = strconv.ParseUint(high, 10, 16)
 		}
 		if err != nil || b < a {
-			return fmt.Errorf("has %q, which are no CPUs", entry)
+			return fmt.Errorf("has %q, which are no CPUs", Shown(entry))
 		}
 	}
 	return nil

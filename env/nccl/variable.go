@@ -30,6 +30,8 @@ type Variable struct {
 	Meaning, Default, Values string
 	// Syntax is Values for machines.
 	Syntax Syntax
+	// Others is what becomes of other values, a clause; "" where nothing is to be said.
+	Others string
 	// Since is the first version of Library that has it, zero: not known, or always.
 	// Until is the first that has it no more.
 	Since, Until Version

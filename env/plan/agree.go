@@ -16,11 +16,12 @@ import (
 // is the user's or the administrator's, who may know better.
 func (b *builder) agree() {
 	for _, name := range b.differing() {
-		if v, ok := nccl.Lookup(name); !ok || !v.MustAgree() {
+		v, ok := nccl.Lookup(name)
+		if !ok || !v.MustAgree() {
 			continue
 		}
 		said, on := b.whoHas(name)
-		if len(said) < 2 {
+		if !slices.ContainsFunc(said, func(value string) bool { return !sameTo(v, value, said[0]) }) {
 			continue
 		}
 		for i, value := range said {
@@ -32,6 +33,13 @@ func (b *builder) agree() {
 		}
 		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name, strings.Join(said, ", "), out)
 	}
+}
+
+// sameTo reports whether two values are one to NCCL: a default that one host spells out is
+// what the others have.
+func sameTo(v nccl.Variable, a, b string) bool {
+	usual := func(value string) bool { return value == notSet || v.IsDefault(value) }
+	return a == b || usual(a) && usual(b)
 }
 
 // programsDiffer reports whether a variable is exported to some ranks alone, which beats
@@ -82,14 +90,19 @@ const notSet = "not set"
 // whoHas lists the values of a variable, in the order of the ranks, with the nodes that
 // have them.
 func (b *builder) whoHas(name string) (values []string, on map[string]string) {
-	nodes := map[string][]string{}
+	type place struct{ value, node string }
+	nodes, seen := map[string][]string{}, map[place]bool{}
 	for rank, r := range b.in.Ranks {
 		value := cmp.Or(b.effective(name, rank), notSet)
 		if nodes[value] == nil {
 			values = append(values, value)
 		}
-		node := cmp.Or(b.in.Nodes[r.Node].Name, fmt.Sprint("node ", r.Node))
-		if !slices.Contains(nodes[value], node) {
+		node := b.in.Nodes[r.Node].Name
+		if node == "" {
+			node = fmt.Sprint("node ", r.Node)
+		}
+		if at := (place{value, node}); !seen[at] { // several nodes may be of one host
+			seen[at] = true
 			nodes[value] = append(nodes[value], node)
 		}
 	}

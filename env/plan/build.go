@@ -31,6 +31,7 @@ func Build(in Inputs) (Environment, error) {
 		return Environment{}, err
 	}
 	b.leftAlone()
+	b.confLeft()
 	b.agree()
 	b.warn()
 	b.finish()
@@ -66,7 +67,9 @@ type builder struct {
 	hip     bool                   // the user's list of GPUs is HIP_VISIBLE_DEVICES
 	slurm   *slurm                 // nil: the ranks are not inside Slurm
 	conf    []map[string]confEntry // what files of settings say, by node
+	names   [][]string             // their names in the order of the files, by node
 	ordered []bool                 // the user has said how GPUs are numbered, by node
+	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or remarks
 	errs    []error
 }
 

@@ -93,7 +93,8 @@ NCCL chooses well by itself. gorun adds what it cannot know, or what it needs to
 **settings**: your value wins, and so does what ` + "`nccl.conf`" + ` says on a host (NCCL_CONF_FILE, ~/.nccl.conf, /etc/nccl.conf; rccl.conf on hosts with AMD's GPUs):
 what gorun would add beside it is left out, on all hosts where all need the same value. **needed**: without it jobs fail or hang there. **helps**: without
 it they are slower, or say less. ` + "`--tune off`" + ` adds none of them. Settings that must be the same on all ranks (NCCL does not check it) are compared before a job
-starts, with what those files say where hosts have GPUs; a difference is told.
+starts, with what those files say where hosts have GPUs; a difference is told, but none of a default that one
+host spells out.
 
 `)
 	var rows, study [][]string

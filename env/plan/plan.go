@@ -176,9 +176,25 @@ type Environment struct {
 	Removed []Removal `json:"removed,omitempty"`
 	// Left are settings that gorun knows and leaves alone, in the table's order.
 	Left []Left `json:"left,omitempty"`
+	// Conf is what files of settings add on the nodes, in the order of the nodes and their
+	// files. It may have secrets, so that it is not part of what is printed as data.
+	Conf []ConfSetting `json:"-"`
 	// Notes are remarks that the user should see, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
+
+// ConfSetting is a line of a file of settings that NCCL obeys, as ranks have no such
+// variable.
+type ConfSetting struct {
+	Name, Value, File string
+	// Line counts from 1.
+	Line int
+	// Nodes have this line, in their order.
+	Nodes []int
+}
+
+// Shown is the value for people: that of what looks like a secret is hidden.
+func (c ConfSetting) Shown() string { return Variable{Name: c.Name, Value: c.Value}.Shown() }
 
 // Variable is one variable of a rank's environment.
 type Variable struct {

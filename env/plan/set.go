@@ -67,10 +67,15 @@ type setting struct {
 func (b *builder) set() {
 	b.out.Ranks = make([][]Variable, len(b.in.Ranks))
 	b.findOrder()
+	b.rdma = b.overHosts()
 	var varying []setting
 	for i := range rules {
 		r := &rules[i]
 		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) || r.tuned && !b.tunes(r) {
+			continue
+		}
+		if r.jobWide {
+			b.setJobWide(r)
 			continue
 		}
 		switch b.scope(r) {
@@ -85,6 +90,29 @@ func (b *builder) set() {
 		}
 	}
 	b.setEach(varying)
+}
+
+// setJobWide gives all ranks what follows from the whole job; what users have set on their
+// nodes stays.
+func (b *builder) setJobWide(r *rule) {
+	const first = 0 // whichever rank is asked
+	if b.inConf(r, first) {
+		return
+	}
+	value, ok := r.value(b, first)
+	if !ok {
+		return
+	}
+	v := r.variable(b.reason(r), value)
+	if !slices.ContainsFunc(b.onNode, func(own nodeVariables) bool { return own.find(r.Name) >= 0 }) {
+		b.put(v)
+		return
+	}
+	for node, rank := range b.first {
+		if rank >= 0 && b.onNode[node].find(r.Name) < 0 {
+			b.onNode[node].put(v)
+		}
+	}
 }
 
 // applies reports whether a rule has something to give in this job.

@@ -26,7 +26,7 @@ var tunedRules = [...]rule{
 			"NCCL_RAS_ADDR", ClassSetting, "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
 			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", "NCCL",
 		},
-		tuned: true, level: Helps, value: func(b *builder, _ int) (string, bool) {
+		tuned: true, jobWide: true, level: Helps, value: func(b *builder, _ int) (string, bool) {
 			return b.in.RASAddr, b.in.RASAddr != "" && !b.said("NCCL_RAS_ENABLE", "0")
 		},
 	},
@@ -60,7 +60,7 @@ var tunedRules = [...]rule{
 			"NCCL_SOCKET_FAMILY", ClassSetting, "`AF_INET6` where the nodes reach each other by IPv6 addresses",
 			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", "NCCL",
 		},
-		tuned: true, level: Needed, value: func(b *builder, _ int) (string, bool) { return "AF_INET6", b.onlyIPv6() },
+		tuned: true, jobWide: true, level: Needed, value: func(b *builder, _ int) (string, bool) { return "AF_INET6", b.onlyIPv6() },
 	},
 	{
 		Row: Row{
@@ -74,7 +74,7 @@ var tunedRules = [...]rule{
 			"NCCL_IB_ADDR_FAMILY", ClassSetting, "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
 			"NCCL looks for an IPv4 address of the RDMA port otherwise", "NCCL",
 		},
-		tuned: true, level: Needed, value: (*builder).gidFamily,
+		tuned: true, jobWide: true, level: Needed, value: (*builder).gidFamily,
 	},
 	{
 		Row: Row{
@@ -88,24 +88,24 @@ var tunedRules = [...]rule{
 			"NCCL_CUMEM_HOST_ENABLE", ClassSetting, "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
 			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)", "NCCL",
 		},
-		tuned: true, level: Needed, value: (*builder).cuMemHost,
+		tuned: true, jobWide: true, level: Needed, value: (*builder).cuMemHost,
 	},
 	{
 		Row:   Row{"NCCL_SOCKET_NTHREADS", ClassSetting, "`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL"},
-		tuned: true, level: Helps, value: (*builder).socketThreads,
+		tuned: true, jobWide: true, level: Helps, value: (*builder).socketThreads,
 	},
 	{
 		Row:   Row{"NCCL_NSOCKS_PERTHREAD", ClassSetting, "as NCCL_SOCKET_NTHREADS", fastEthernet, "NCCL"},
-		tuned: true, level: Helps, value: (*builder).socketThreads,
+		tuned: true, jobWide: true, level: Helps, value: (*builder).socketThreads,
 	},
 	{
 		Row: Row{
-			"NCCL_SOCKET_POLL_TIMEOUT_MSEC", ClassSetting, "`1` with NCCL 2.28 or later on a node that has more ranks than CPUs",
+			"NCCL_SOCKET_POLL_TIMEOUT_MSEC", ClassSetting, "`1` with NCCL 2.29 or later on a node that has more ranks than CPUs",
 			"ranks that share CPUs must not spin while NCCL starts", "NCCL",
 		},
 		tuned: true, perNode: true, level: Helps, value: func(b *builder, rank int) (string, bool) {
 			n := &b.in.Nodes[b.in.Ranks[rank].Node]
-			return "1", n.Crowded && n.ncclSince(2, 28, 0)
+			return "1", n.Crowded && n.ncclSince(2, 29, 0)
 		},
 	},
 	{
@@ -123,7 +123,7 @@ var tunedRules = [...]rule{
 			"HSA_FORCE_FINE_GRAIN_PCIE", ClassSetting, "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
 			"GPUs reach each other's memory over PCIe only with it", "ROCm",
 		},
-		tuned: true, level: Helps, value: (*builder).fineGrain,
+		tuned: true, jobWide: true, level: Helps, value: (*builder).fineGrain,
 	},
 }
 
@@ -201,7 +201,7 @@ func (n *Node) ports() (active, wanted []placement.NIC) {
 // wrong.
 func (b *builder) rdmaPorts(rank int) (string, bool) {
 	active, wanted := b.in.Nodes[b.in.Ranks[rank].Node].ports()
-	if len(wanted) == len(active) || !b.overHosts() {
+	if len(wanted) == len(active) || !b.rdma {
 		return "", false
 	}
 	names := make([]string, len(wanted))
@@ -251,13 +251,13 @@ func (b *builder) gidFamily(int) (string, bool) {
 			return "", false
 		}
 	}
-	return "AF_INET6", b.overHosts()
+	return "AF_INET6", b.rdma
 }
 
 func (b *builder) gidIndex(rank int) (string, bool) {
 	n := &b.in.Nodes[b.in.Ranks[rank].Node]
 	ports := n.roce()
-	if len(ports) == 0 || !n.ncclBefore(2, 21, 0) || !b.overHosts() {
+	if len(ports) == 0 || !n.ncclBefore(2, 21, 0) || !b.rdma {
 		return "", false
 	}
 	index := ports[0].GID
@@ -275,11 +275,12 @@ func (b *builder) cuMemHost(int) (string, bool) {
 
 func (b *builder) socketThreads(int) (string, bool) {
 	const fast = 100_000 // Mbit/s
+	off := b.said("NCCL_IB_DISABLE", "1")
 	for i := range b.in.Nodes {
 		n := &b.in.Nodes[i]
 		active, _ := n.ports()
 		efa := slices.ContainsFunc(n.RDMA, func(p placement.NIC) bool { return p.Kind == placement.EFA })
-		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 && !b.said("NCCL_IB_DISABLE", "1") || efa || n.Host.Cloud == "Amazon EC2" || n.Host.Cloud == "Google Compute Engine" {
+		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 && !off || efa || n.Host.Cloud == "Amazon EC2" || n.Host.Cloud == "Google Compute Engine" {
 			return "", false
 		}
 	}

@@ -248,6 +248,14 @@ func TestRanksMustAgree(t *testing.T) {
 	in.Nodes[0].Host.Conf = in.Nodes[1].Host.Conf
 	assert.Empty(t, build(t, in).Notes)
 
+	for text, told := range map[string]int{
+		"NCCL_IB_DISABLE=0\n": 0, "NCCL_BUFFSIZE=4194304\n": 0, "NCCL_BUFFSIZE=8388608\n": 1, "NCCL_CROSS_NIC=2\n": 0, "NCCL_NET_GDR_LEVEL=PXB\n": 1,
+		"NCCL_IB_SPLIT_DATA_ON_QPS=0\n": 1, // 1 was the default of some versions
+	} {
+		in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = nil, []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}}
+		assert.Len(t, build(t, in).Notes, told, "a default that one host spells out is none: %s", text)
+	}
+
 	in = example(t, "dgx-h100")
 	in.Ranks[3].Exports = []Export{{Name: "NCCL_PROTO", Value: "LL", HasValue: true}, {Name: "NCCL_DEBUG", Value: "INFO", HasValue: true}}
 	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
@@ -306,4 +314,42 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 	assert.Empty(t, build(t, joined).Notes, "each node's user has said it")
 	in.Inherited = []string{"NCCL_IB_DISABLE=1"}
 	assert.Empty(t, build(t, in).Notes)
+}
+
+// What files of settings add is told with the nodes where they do, unless ranks there have
+// the variable.
+func TestConfOfNodes(t *testing.T) {
+	in := example(t, "dgx-h100")
+	file := func(text string) []nccl.ConfFile { return []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}} }
+	in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = file("NCCL_IB_TC=106\nNCCL_IB_SL=3\nNCCL_ALGO=Ring\n"), file("# ours\nNCCL_IB_SL=3\nNCCL_IB_TC=96\nNCCL_DEBUG=INFO\n")
+	in.Nodes[1].Joined, in.Nodes[1].Environ = true, []string{"NCCL_DEBUG=WARN"}
+	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
+	assert.Equal(t, []ConfSetting{
+		{"NCCL_IB_TC", "106", "/etc/nccl.conf", 1, []int{0}},
+		{"NCCL_IB_SL", "3", "/etc/nccl.conf", 2, []int{0, 1}},
+		{"NCCL_IB_TC", "96", "/etc/nccl.conf", 3, []int{1}},
+	}, build(t, in).Conf)
+}
+
+// What gorun adds because of a library's version is what that version reads.
+func TestVersionsReadWhatTheyAreGiven(t *testing.T) {
+	given := 0
+	for minor := 18; minor <= 30; minor++ {
+		in := example(t, "dgx-h100")
+		networks[4].make(&in)
+		surroundings[2].make(&in)
+		for i := range in.Nodes {
+			in.Nodes[i].Host.Library = fmt.Sprintf("2.%d.7", minor)
+		}
+		e := build(t, in)
+		for _, v := range slices.Concat(e.Common, slices.Concat(e.Nodes...)) {
+			known, ok := nccl.Lookup(v.Name)
+			if !ok || known.Library != nccl.NCCL || v.Origin != Gorun || v.Name == "NCCL_RAS_ADDR" { // which all versions are given
+				continue
+			}
+			given++
+			assert.True(t, known.In(nccl.Version{Major: 2, Minor: minor, Patch: 7}), "%s is of %s, and given to 2.%d", v.Name, known.Since, minor)
+		}
+	}
+	assert.Greater(t, given, 13)
 }

@@ -46,6 +46,9 @@ type rule struct {
 	// perWorld says the same of ranks of different MPI_COMM_WORLDs, perNode of those of
 	// different nodes or worlds.
 	perWorld, perNode bool
+	// jobWide says that value looks at the whole job, and gives all ranks the same: it is
+	// asked once.
+	jobWide bool
 	// chosen says of a setting that value comes from an option of this job, which
 	// beats an inherited value.
 	chosen bool

@@ -62,7 +62,7 @@ var textbookRules = []rule{
 			}
 			return "4194304"
 		}),
-	textbook("NCCL_NTHREADS", "`16`", "\"use many threads\"; but these are the GPU's, and NCCL takes 64 at least", always("16")),
+	textbook("NCCL_NTHREADS", "`16`", "\"use many threads\"; but these are the GPU's, and what is no multiple of 32, such as 16, counts as the most, which is 512", always("16")),
 	textbook("NCCL_MIN_NCHANNELS", "`4`; `8` with ib and roce, `16` with nvlink",
 		"\"more channels for faster links\"; but NCCL counts the links itself, and each channel takes multiprocessors from the model",
 		func(b *builder) string { return strconv.Itoa(b.channels() / 2) }),
@@ -102,7 +102,7 @@ const TeachingTexts = "teaching texts"
 // textbook is a rule for study; an empty value is none.
 func textbook(name, values, reason string, value func(*builder) string) rule {
 	return rule{
-		Row: Row{name, ClassSetting, values, reason, TeachingTexts}, tuned: true, level: ForStudy,
+		Row: Row{name, ClassSetting, values, reason, TeachingTexts}, tuned: true, jobWide: true, level: ForStudy,
 		value: func(b *builder, _ int) (string, bool) {
 			text := value(b)
 			return text, text != ""

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"gorun/env/nccl"
 )
 
 // Tune says which settings of NCCL's, RCCL's and Gloo's gorun adds.
@@ -49,28 +47,6 @@ func (b *builder) tunes(r *rule) bool {
 	}
 	return false
 }
-
-// readConf parses what the hosts' files of settings say, once. The library takes them
-// for what the environment does not say, so that a variable that gorun adds would beat
-// them.
-func (b *builder) readConf() {
-	b.conf = make([]map[string]confEntry, len(b.in.Nodes))
-	for node := range b.in.Nodes {
-		for _, file := range b.in.Nodes[node].Host.Conf {
-			for _, s := range nccl.ParseConf([]byte(file.Text)) {
-				if b.conf[node] == nil {
-					b.conf[node] = map[string]confEntry{}
-				}
-				if _, ok := b.conf[node][s.Name]; !ok { // the file before counts
-					b.conf[node][s.Name] = confEntry{s.Value, file.Path}
-				}
-			}
-		}
-	}
-}
-
-// confEntry is what a file of settings says.
-type confEntry struct{ value, path string }
 
 // inConf tells whether a file of settings has the rule's variable: on the rank's host,
 // or, where all ranks need the same value, on any.

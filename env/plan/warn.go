@@ -19,6 +19,7 @@ func (b *builder) warn() {
 	if b.in.Tune == TuneTextbook {
 		b.note("--tune textbook sets what teaching texts recommend, for study; there is something wrong with each")
 	}
+	b.rdma = b.overHosts()
 	var said []string
 	on := map[string][]string{}
 	for i := range b.in.Nodes {
@@ -44,7 +45,7 @@ func (b *builder) warn() {
 // rdmaWarnings are about adapters that ranks cannot use.
 func (b *builder) rdmaWarnings(n *Node) []string {
 	active, _ := n.ports()
-	if len(active) == 0 || !b.overHosts() {
+	if len(active) == 0 || !b.rdma {
 		return nil
 	}
 	switch {

@@ -39,7 +39,7 @@ func (b *builder) environment() error {
 	if err != nil {
 		return err
 	}
-	b.plan.Common, b.plan.Removed, b.plan.Withheld, b.plan.Left = environment.Common, environment.Removed, environment.Withheld, environment.Left
+	b.plan.Common, b.plan.Removed, b.plan.Withheld, b.plan.Left, b.plan.Conf = environment.Common, environment.Removed, environment.Withheld, environment.Left, environment.Conf
 	for node, own := range environment.Nodes {
 		b.plan.Nodes[node].Env = own
 	}

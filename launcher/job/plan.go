@@ -124,6 +124,8 @@ type Plan struct {
 
 	// Left are settings that gorun knows and leaves alone.
 	Left []plan.Left `json:"left,omitempty"`
+	// Conf is what files of settings add on the nodes; it is empty with [TuneOff].
+	Conf []plan.ConfSetting `json:"-"`
 
 	// HangTimeout is how long nothing may be seen to go on, 0: for ever.
 	HangTimeout time.Duration `json:"hang_timeout_ns,omitempty"`

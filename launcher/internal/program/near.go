@@ -4,6 +4,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"gorun/internal/spelling"
 )
 
 // nearLimit is the number of names in a directory that are compared with a name
@@ -121,10 +123,10 @@ func distance(typed, name string) int {
 	switch {
 	case strings.EqualFold(typed, name), endingsDiffer(typed, name):
 		return 1
-	case len(typed) > 255 || abs(len(typed)-len(name)) > 2:
+	case len(typed) > 255:
 		return 3
 	}
-	d := editDistance(typed, name)
+	d := spelling.Distance(typed, name, 3)
 	if d*3 > len(typed) {
 		return 3
 	}
@@ -136,28 +138,3 @@ func distance(typed, name string) int {
 func endingsDiffer(a, b string) bool {
 	return strings.TrimSuffix(a, path.Ext(a)) == b || strings.TrimSuffix(b, path.Ext(b)) == a
 }
-
-// editDistance is the optimal string alignment distance of a and b, in bytes.
-func editDistance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			change := 1
-			if a[i] == b[j] {
-				change = 0
-			}
-			row[j+1] = min(last[j]+change, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
-}
-
-func abs(n int) int { return max(n, -n) }

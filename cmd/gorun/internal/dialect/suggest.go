@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/internal/spelling"
 )
 
 // explainUnknown says that the dialect has no such option and what may have been
@@ -135,35 +137,11 @@ func (d *Dialect) nearest(typed string) (name string, option *Option) {
 				if len(n) < 2 || o.farness() != nearness {
 					continue
 				}
-				if e := edits(typed, strings.ToLower(n), best); e < best {
+				if e := spelling.Distance(typed, strings.ToLower(n), best); e < best {
 					name, option, best = n, o, e
 				}
 			}
 		}
 	}
 	return name, option
-}
-
-// edits is the Levenshtein distance of two names, or most where it is at least
-// that.
-func edits(a, b string, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
-		return most
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return min(row[len(b)], most)
 }

@@ -1,0 +1,125 @@
+package nccl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// read lists what a text of a kind sets, with its lines; ? stands for a value that is not known.
+func read(file, text string) (got []string) {
+	for _, a := range ParseFile(file, []byte(text)) {
+		value := a.Value
+		if a.Computed {
+			value = "?"
+		}
+		got = append(got, fmt.Sprintf("%d %s=%s", a.Line, a.Name, value))
+	}
+	return got
+}
+
+func TestYAML(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"Kubernetes": {`apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: train # the trainer
+    image: "x:1"
+    env:
+    - name: NCCL_DEBUG
+      value: "INFO"
+    - {name: NCCL_IB_HCA, value: "=mlx5_0"}
+    - name: NCCL_SOCKET_IFNAME
+      valueFrom:
+        fieldRef: {fieldPath: status.hostIP}
+    - value: a # b
+      name: NCCL_ALGO
+    args: ["mpirun", "-x", "NCCL_PROTO=LL", "train"]
+    command:
+      - bash
+      - -c
+      - |
+        set -e
+        export NCCL_P2P_DISABLE=1
+        train
+---
+kind: ConfigMap
+data:
+  NCCL_IB_TC: "106"
+  other: text
+`, "8 NCCL_DEBUG=INFO|10 NCCL_IB_HCA==mlx5_0|11 NCCL_SOCKET_IFNAME=?|15 NCCL_ALGO=a|16 NCCL_PROTO=LL|22 NCCL_P2P_DISABLE=1|27 NCCL_IB_TC=106"},
+		"Compose": {`services:
+  one:
+    environment:
+      NCCL_DEBUG: WARN
+      NCCL_IB_TC: 106
+      "NCCL_ALGO": 'Ring'   # no
+      FOO: ${BAR:-1}
+    command: mpirun -x NCCL_PROTO=LL train
+  two:
+    environment:
+      - NCCL_DEBUG=INFO
+      - "FOO=a b"
+      - PASSED
+    entrypoint: >
+      env NCCL_NET=Socket
+      train
+  three: {environment: {NCCL_NET: IB,
+    NCCL_CROSS_NIC: 0}, image: x}
+`, "4 NCCL_DEBUG=WARN|5 NCCL_IB_TC=106|6 NCCL_ALGO=Ring|7 FOO=?|8 NCCL_PROTO=LL|11 NCCL_DEBUG=INFO|12 FOO=a b|15 NCCL_NET=Socket|17 NCCL_NET=IB|18 NCCL_CROSS_NIC=0"},
+		"lists as far left as their key, anchors, and no settings": {`env: &e
+- name: NCCL_DEBUG
+  value: &v INFO
+x: *e
+description: FOO=bar
+url: http://a:80/#x
+`, "2 NCCL_DEBUG=INFO"},
+		"a template": {`env:
+{{- if .Values.x }}
+  - name: NCCL_DEBUG
+    value: {{ .Values.debug }}
+{{- end }}
+  - name: NCCL_ALGO
+    value: "{{ .Values.algo }}"
+  - name: NCCL_PROTO
+    value: *proto
+`, "3 NCCL_DEBUG=?|6 NCCL_ALGO=?|8 NCCL_PROTO=?"},
+	} {
+		assert.Equal(t, strings.Split(test.want, "|"), read("a.yaml", test.text), name)
+	}
+	for _, text := range []string{strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16), "a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y"} {
+		read("a.yaml", text) // it ends
+	}
+	assert.Equal(t, []string{"3 NCCL_ALGO=x"}, read("a.yaml", "a: [don't\nb: 1\nenv: {NCCL_ALGO: x}"))
+}
+
+func TestJSON(t *testing.T) {
+	assert.Equal(t, []string{"5 NCCL_DEBUG=INFO", "6 FOO=?", "7 NCCL_ALGO=Ring", "11 NCCL_PROTO=LL", "13 NCCL_IB_TC=106"}, read("launch.json", `{
+  // VS Code has remarks
+  "configurations": [{
+    "name": "train", "args": ["--x", "y"], "url": "http://x", /* and
+    "env": { */ "env": {"NCCL_DEBUG": "INFO",
+      "FOO": "${workspaceFolder}",
+      "NCCL_ALGO": "Ri\u006eg",
+    },
+  },
+  {
+    "environment": [{"name": "NCCL_PROTO", "value": "LL"}, {"name": "x y", "value": 1}]
+  }],
+  "NCCL_IB_TC": 106, "note": "A=1"
+}
+`))
+	assert.Equal(t, []string{"1 NCCL_ALGO=x"}, read("-", `{"env": {"NCCL_ALGO": "x"}}`))
+	assert.Nil(t, read("a.json", strings.Repeat(`{"env":`, 1<<18)))
+}
+
+// Containers and configurations do not hold together.
+func TestServicesAreApart(t *testing.T) {
+	apart := "services: {a: {environment: {NCCL_MIN_CTAS: 8}}, b: {environment: {NCCL_MAX_CTAS: 4}}}"
+	assert.Empty(t, Lint(ParseFile("a.yaml", []byte(apart)), Found{}))
+	together := "services: {a: {environment: {NCCL_MIN_CTAS: 8, NCCL_MAX_CTAS: 4}}}"
+	assert.Len(t, Lint(ParseFile("a.yaml", []byte(together)), Found{}), 1)
+}

@@ -1,0 +1,66 @@
+package plan
+
+import "gorun/env/nccl"
+
+// readConf parses what the hosts' files of settings say, once. The library takes them
+// for what the environment does not say, so that a variable that gorun adds would beat
+// them.
+func (b *builder) readConf() {
+	b.conf, b.names = make([]map[string]confEntry, len(b.in.Nodes)), make([][]string, len(b.in.Nodes))
+	for node := range b.in.Nodes {
+		for _, file := range b.in.Nodes[node].Host.Conf {
+			for _, s := range nccl.ParseConf([]byte(file.Text)) {
+				if b.conf[node] == nil {
+					b.conf[node] = map[string]confEntry{}
+				}
+				if _, ok := b.conf[node][s.Name]; !ok { // the file before counts
+					b.conf[node][s.Name] = confEntry{s.Value, file.Path, s.Line}
+					b.names[node] = append(b.names[node], s.Name)
+				}
+			}
+		}
+	}
+}
+
+// confEntry is what a file of settings says.
+type confEntry struct {
+	value, path string
+	line        int
+}
+
+// confLeft lists what the files add to what ranks have, each line once for all nodes that
+// have it.
+func (b *builder) confLeft() {
+	type line struct {
+		name string
+		confEntry
+	}
+	at := map[line]int{}
+	for node, names := range b.names {
+		if b.first[node] < 0 {
+			continue
+		}
+		for _, name := range names {
+			if b.hasRank(b.first[node], name) {
+				continue
+			}
+			key := line{name, b.conf[node][name]}
+			i, known := at[key]
+			if !known {
+				i = len(b.out.Conf)
+				at[key] = i
+				b.out.Conf = append(b.out.Conf, ConfSetting{Name: name, Value: key.value, File: key.path, Line: key.line})
+			}
+			b.out.Conf[i].Nodes = append(b.out.Conf[i].Nodes, node)
+		}
+	}
+}
+
+// hasRank reports whether a rank has a variable in its environment.
+func (b *builder) hasRank(rank int, name string) bool {
+	if nodeVariables(b.out.Ranks[rank]).find(name) >= 0 {
+		return true
+	}
+	_, ok := b.ofNode(rank)(name)
+	return ok
+}

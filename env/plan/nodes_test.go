@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"gorun/env/nccl"
+	"gorun/placement"
+)
+
+// largeJob has eight ranks on each of many nodes with GPUs, InfiniBand, and a file of
+// settings.
+func largeJob(b testing.TB, nodes int) Inputs {
+	b.Helper()
+	m, err := placement.Example("dgx-h100")
+	if err != nil {
+		b.Fatal(err)
+	}
+	in := Inputs{RASAddr: "localhost:24001"}
+	for i := range nodes {
+		n := Node{Name: fmt.Sprint("n", i), Address: fmt.Sprint("10.0.0.", i), Interface: fmt.Sprint("eth", i%2), Mbps: 100_000, GPUs: m.GPUs, Host: nccl.Host{GPUs: true, Library: "2.19.3", Shm: -1, Memlock: -1}, Remote: i > 0}
+		n.Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: fmt.Sprintf("NCCL_SOCKET_NTHREADS=4\nNCCL_IB_TC=%d\n", 106*min(i, 1))}}
+		for _, nic := range m.Topology.NICs {
+			if nic.Port > 0 {
+				nic.Bus = nil
+				n.RDMA = append(n.RDMA, nic)
+			}
+		}
+		n.RDMA[0].Kind, n.RDMA[0].Gbps, n.RDMA[0].GID = placement.RoCE, 25, 3
+		in.Nodes = append(in.Nodes, n)
+		for local := range 8 {
+			in.Ranks = append(in.Ranks, Rank{Node: i, LocalRank: local})
+		}
+	}
+	return in
+}
+
+// What follows from the whole job is asked for once, however many nodes that has: it looks
+// at all of them.
+func TestTheJobIsAskedOnce(t *testing.T) {
+	asked := map[string]int{}
+	for i := range rules {
+		r := &rules[i]
+		if !r.tuned {
+			continue
+		}
+		assert.True(t, r.jobWide != r.perNode, "%s is of the job or of a node", r.Name)
+		before := *r
+		defer func() { *r = before }()
+		if r.jobWide {
+			r.value = func(b *builder, rank int) (string, bool) { asked[before.Name]++; return before.value(b, rank) }
+		}
+	}
+	in := largeJob(t, 5)
+	in.Nodes[3].Joined, in.Nodes[3].Environ = true, []string{"NCCL_RAS_ADDR=localhost:1"}
+	e := build(t, in)
+	assert.Greater(t, len(asked), 4)
+	for name, n := range asked {
+		assert.Equal(t, 1, n, name)
+	}
+	for node, want := range map[int]string{2: "localhost:24001", 3: "localhost:1"} {
+		v, _ := e.find(node, 8*node, "NCCL_RAS_ADDR")
+		assert.Equal(t, want, v.Value)
+	}
+}
+
+// BenchmarkBuildNodes: the time for a node is the same in large jobs.
+func BenchmarkBuildNodes(b *testing.B) {
+	for _, nodes := range []int{10, 100, 1000, 4000} {
+		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {
+			in := largeJob(b, nodes)
+			for b.Loop() {
+				if _, err := Build(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*nodes), "µs/node")
+		})
+	}
+}
