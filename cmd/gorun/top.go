@@ -142,7 +142,7 @@ func (s *topScreen) suspend() {
 	signal.Notify(on, syscall.SIGCONT)
 	defer signal.Stop(on)
 	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-	<-on // this thread may run on for a moment
+	<-on         // this thread may run on for a moment
 	_ = s.take() // a terminal that is gone is noticed when it is drawn upon
 }
 
