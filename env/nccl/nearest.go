@@ -58,22 +58,16 @@ func (s *speller) nearest(name string) []string {
 	return slices.Clone(found)
 }
 
-// misspelt finds the names with the fewest other letters: a farther one is a guess beside
-// a nearer one.
-func (s *speller) misspelt(name string) (found []string) {
-	_, rest, _ := strings.Cut(name, "_") // NCCL_ says little
-	limit := min(max(len(rest), len(name)-len("NCCL_"))/4, mostNear) + 1
-	letters := spelling.LettersOf(name)
+// closest are the names of the smallest distance, of limit at most; most is that up to which it
+// need be told apart.
+func (s *speller) closest(limit int, distance func(k knownName, most int) int) (found []string) {
 	for _, k := range s.known {
-		if letters.AtLeast(k.letters) > limit {
+		off := distance(k, limit+1)
+		if off > limit {
 			continue
 		}
-		distance := max(spelling.Distance(name, k.upper, limit+1), 1)
-		if distance > limit {
-			continue
-		}
-		if distance < limit {
-			found, limit = nil, distance
+		if off < limit { // a farther one is a guess beside a nearer one
+			found, limit = nil, off
 		}
 		if len(found) < mostNear {
 			found = append(found, k.name)
@@ -82,29 +76,31 @@ func (s *speller) misspelt(name string) (found []string) {
 	return found
 }
 
+// misspelt finds the names with the fewest other letters.
+func (s *speller) misspelt(name string) []string {
+	_, rest, _ := strings.Cut(name, "_") // NCCL_ says little
+	letters := spelling.LettersOf(name)
+	return s.closest(min(max(len(rest), len(name)-len("NCCL_"))/4, mostNear)+1, func(k knownName, most int) int {
+		if letters.AtLeast(k.letters) >= most {
+			return most
+		}
+		return max(spelling.Distance(name, k.upper, most), 1)
+	})
+}
+
 // begun finds names whose first words are these, or nearly: NCCL_SOKET.
-func (s *speller) begun(name string) (found []string) {
-	words, limit := strings.Count(name, "_")+1, 1
+func (s *speller) begun(name string) []string {
+	words := strings.Count(name, "_") + 1
 	if words < 2 {
 		return nil
 	}
-	for _, k := range s.known {
+	return s.closest(1, func(k knownName, most int) int {
 		first := firstWords(k.upper, words)
 		if first == "" {
-			continue
+			return most
 		}
-		distance := spelling.Distance(name, first, limit+1)
-		if distance > limit {
-			continue
-		}
-		if distance < limit {
-			found, limit = nil, distance
-		}
-		if len(found) < mostNear {
-			found = append(found, k.name)
-		}
-	}
-	return found
+		return spelling.Distance(name, first, most)
+	})
 }
 
 // firstWords are the first n words of a name that has more, else "".
@@ -121,21 +117,9 @@ func firstWords(name string, n int) string {
 
 // reordered finds names of the same words in another order, or with one word more or
 // less: NCCL_IFNAME_SOCKET, NCCL_MAX_CHANNELS_P2P.
-func (s *speller) reordered(name string) (found []string) {
-	words, limit := sortedWords(name), 1
-	for _, k := range s.known {
-		off := missing(words, k.words, limit+1)
-		if off > limit {
-			continue
-		}
-		if off < limit {
-			found, limit = nil, off
-		}
-		if len(found) < mostNear {
-			found = append(found, k.name)
-		}
-	}
-	return found
+func (s *speller) reordered(name string) []string {
+	words := sortedWords(name)
+	return s.closest(1, func(k knownName, most int) int { return missing(words, k.words, most) })
 }
 
 // missing counts words that only one of two sorted lists has, most where they are more; a
