@@ -34,7 +34,7 @@ func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}
-	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
+	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), countSettings(settings)
 	text := l.text(inv.Quiet)
 	if inv.JSON {
 		if text, err = indentedJSON(l.json()); err != nil {
@@ -233,6 +233,16 @@ func sentences(text, advice string) string {
 		return text + "."
 	}
 	return text + ". " + advice
+}
+
+// countSettings counts what is set: where a file is not understood there is one without a name.
+func countSettings(all []nccl.Assignment) (n int) {
+	for _, a := range all {
+		if a.Name != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // whatOf is a setting for a line; of a file as a whole it says so.

@@ -18,6 +18,8 @@ type Assignment struct {
 	Kind SourceKind
 	File string
 	Line int
+	// Unread says, where there is no Name, why the text is not known from here on.
+	Unread string
 	// branch tells what holds together: "/1/2" is in an if within an if, or for one
 	// command alone, "/1/3" in its else.
 	branch string
@@ -59,10 +61,12 @@ func ParseFile(name string, text []byte) []Assignment {
 	return Parse(kindOf(name, text), name, text)
 }
 
-// Parse returns what a text of a kind sets, in its order. Nothing is executed: what
+// Parse returns what a text of a kind sets, in its order, and in the end, where it is not understood, an Assignment that says so by
+// Unread. Nothing is executed: what
 // only running it would tell is Computed, or not found. file names the text.
 func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	var found []Assignment
+	var err error
 	switch kind {
 	case FromEnvironment:
 		found = parseLines(string(text))
@@ -71,15 +75,18 @@ func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	case FromPython:
 		found = parsePython(string(text))
 	case FromYAML:
-		found = parseYAML(string(text))
+		found, err = parseYAML(string(text))
 	case FromJSON:
-		found = parseJSON(string(text))
+		found, err = parseJSON(string(text))
 	case FromConf:
 		for _, s := range ParseConf(text) {
 			found = append(found, Assignment{Name: s.Name, Value: s.Value, Line: s.Line})
 		}
 	default:
 		found = parseShell(string(text))
+	}
+	if err != nil {
+		found = append(found, Assignment{Unread: strings.TrimPrefix(err.Error(), "yaml: ")})
 	}
 	for i := range found {
 		found[i].Kind, found[i].File = kind, file

@@ -24,7 +24,7 @@ const (
 	ProblemCaution    Problem = "caution"     // it hurts more often than it helps
 	ProblemContradict Problem = "contradicts" // another setting says otherwise
 	ProblemPrefix     Problem = "prefix"      // its value may mean more than what it names
-	ProblemUnreadable Problem = "unreadable"  // it is a file of settings that cannot be read
+	ProblemUnreadable Problem = "unreadable"  // it is a file of settings that cannot be read, or not to its end
 )
 
 // Finding is a problem of one setting.
@@ -74,6 +74,10 @@ func (l *linter) add(at int, a Assignment, problem Problem, text, advice string)
 
 // one looks at a setting by itself.
 func (l *linter) one(at int, a Assignment) {
+	if a.Name == "" {
+		l.add(at, a, ProblemUnreadable, "it is not understood to its end: "+a.Unread+"; what it sets from there on is not looked at", "")
+		return
+	}
 	if a.Kind == FromConf && l.untrimmed(at, a) {
 		return
 	}

@@ -12,6 +12,10 @@ import (
 func read(file, text string) (got []string) {
 	for _, a := range ParseFile(file, []byte(text)) {
 		value := a.Value
+		if a.Unread != "" {
+			got = append(got, "! "+a.Unread)
+			continue
+		}
 		if a.Computed {
 			value = "?"
 		}
@@ -86,14 +90,29 @@ url: http://a:80/#x
     value: "{{ .Values.algo }}"
   - name: NCCL_PROTO
     value: *proto
-`, "3 NCCL_DEBUG=?|6 NCCL_ALGO=?|8 NCCL_PROTO=?"},
+`, "! unknown anchor 'proto' referenced"},
+		"a template that has anchors": {`x-proto: &proto LL
+env:
+{{- if .Values.x }}
+  - name: NCCL_DEBUG
+    value: {{ .Values.debug }} # now
+{{- end }}
+  - name: NCCL_ALGO
+    value: "a{{ .Values.algo }}b{{ include "x" . }}"
+  - name: NCCL_PROTO
+    value: *proto
+`, "4 NCCL_DEBUG=?|7 NCCL_ALGO=?|9 NCCL_PROTO=LL"},
+		"of two documents one": {"env: {NCCL_DEBUG: INFO}\n---\na: [\n", "1 NCCL_DEBUG=INFO|! line 3: did not find expected node content"},
 	} {
 		assert.Equal(t, strings.Split(test.want, "|"), read("a.yaml", test.text), name)
 	}
 	for _, text := range []string{strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16), "a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y"} {
 		read("a.yaml", text) // it ends
 	}
-	assert.Equal(t, []string{"3 NCCL_ALGO=x"}, read("a.yaml", "a: [don't\nb: 1\nenv: {NCCL_ALGO: x}"))
+	found := Lint(ParseFile("a.yaml", []byte("env: {NCCL_ALGO: Ring}\n---\na: [don't\n")), Found{})
+	assert.Len(t, found, 2)
+	assert.Equal(t, ProblemUnreadable, found[1].Problem)
+	assert.Equal(t, "it is not understood to its end: line 2: did not find expected ',' or ']'; what it sets from there on is not looked at", found[1].Text)
 }
 
 func TestJSON(t *testing.T) {
@@ -113,7 +132,7 @@ func TestJSON(t *testing.T) {
 }
 `))
 	assert.Equal(t, []string{"1 NCCL_ALGO=x"}, read("-", `{"env": {"NCCL_ALGO": "x"}}`))
-	assert.Nil(t, read("a.json", strings.Repeat(`{"env":`, 1<<18)))
+	assert.Equal(t, []string{"! exceeded max depth of 10000"}, read("a.json", strings.Repeat(`{"env":`, 1<<18)))
 }
 
 // Containers and configurations do not hold together.
