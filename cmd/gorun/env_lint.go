@@ -32,7 +32,7 @@ func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		say(stderr, err.Error())
-		return job.ExitLauncher
+		return job.ExitUsage // every cause is a word of the command line
 	}
 	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), countSettings(settings)
 	text := l.text(inv.Quiet)
