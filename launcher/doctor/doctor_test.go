@@ -144,6 +144,25 @@ func TestXGMI(t *testing.T) {
 	assert.Empty(t, doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
 }
 
+// Versions are numbers: the host behind is the one that is told of.
+func TestFirmware(t *testing.T) {
+	c := &doctor.Cluster{}
+	for i, version := range []string{"28.9.1002", "28.39.1002", "28.39.1002", "28.39.900"} {
+		c.Hosts = append(c.Hosts, &doctor.Host{Name: fmt.Sprint("n", i), RDMA: []doctor.Port{
+			{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "ACTIVE", Board: "MT_0838", Firmware: version},
+		}})
+	}
+	c.Asked = len(c.Hosts)
+	var behind []string
+	for _, f := range doctor.Judge(c) {
+		if f.Check == "rdma-firmware" {
+			assert.Equal(t, "adapters MT_0838 have firmware of several versions: 28.9.1002, 28.39.900, 28.39.1002", f.Text)
+			behind = append(behind, f.Hosts...)
+		}
+	}
+	assert.Equal(t, []string{"n0", "n3"}, behind)
+}
+
 // With packets that are lost a job is slow, and works; without a way it does not.
 func TestFlaws(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/placement"
@@ -288,7 +289,7 @@ func firmware(c *Cluster) (all []Finding) {
 		if len(versions[board]) < 2 {
 			continue
 		}
-		slices.Sort(versions[board])
+		slices.SortFunc(versions[board], compareVersions)
 		newest := versions[board][len(versions[board])-1]
 		for _, h := range c.Hosts {
 			if slices.ContainsFunc(realPorts(h), func(p Port) bool { return p.Board == board && p.Firmware != "" && p.Firmware != newest }) {
@@ -300,6 +301,25 @@ func firmware(c *Cluster) (all []Finding) {
 		}
 	}
 	return all
+}
+
+// compareVersions orders versions by their numbers: 28.9.1002 is older than 28.39.1002.
+func compareVersions(a, b string) int {
+	for a != "" || b != "" {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		n, errN := strconv.Atoi(x)
+		m, errM := strconv.Atoi(y)
+		order := cmp.Compare(n, m)
+		if errN != nil || errM != nil {
+			order = strings.Compare(x, y)
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return 0
 }
 
 func versionTwoGID(h *Host) (all []Finding) {
