@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -168,19 +169,39 @@ func (a *asked) findingNotes() []string {
 // mostNear is how many ids are offered.
 const mostNear = 6
 
-// nearIDs are ids that have the words in them.
-func nearIDs(words string) []string {
-	words = strings.ToLower(strings.TrimSpace(words))
-	if len(words) < 3 {
+// nearIDs are the ids of records that have all the words, or words that begin so: first those whose name or meaning has them, then
+// those one of whose texts does.
+func nearIDs(asked string) []string {
+	words := wordsOf(asked)
+	if len(words) == 0 {
 		return nil
 	}
-	var near []string
+	var near, far []string
 	for _, s := range signature.All() {
-		if strings.Contains(s.ID, words) || strings.Contains(strings.ToLower(s.Means), words) {
+		texts := slices.Concat(s.Lines, s.Vague, s.Examples)
+		switch {
+		case haveAll(s.ID+" "+s.Means, words):
 			near = append(near, s.ID)
+		case slices.ContainsFunc(texts, func(text string) bool { return haveAll(text, words) }):
+			far = append(far, s.ID)
 		}
 	}
+	near = append(near, far...)
 	return near[:min(len(near), mostNear)]
+}
+
+// wordsOf are the words of a text, small; what is shorter than two letters says nothing.
+func wordsOf(text string) []string {
+	return slices.DeleteFunc(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }),
+		func(word string) bool { return len(word) < 2 })
+}
+
+// haveAll reports whether each word is one of a text's, or the beginning of one.
+func haveAll(text string, words []string) bool {
+	has := wordsOf(text)
+	return !slices.ContainsFunc(words, func(word string) bool {
+		return !slices.ContainsFunc(has, func(h string) bool { return strings.HasPrefix(h, word) })
+	})
 }
 
 // listErrors lists all that are known, or those of a family.

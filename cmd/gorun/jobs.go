@@ -26,8 +26,11 @@ const exitNoJob = 1
 // jobPatience is how long a job may take to answer: one whose gorun is stopped does not.
 const jobPatience = 3 * time.Second
 
-// jobPlaces are where the user's running jobs are listed.
+// jobPlaces are where the user's running jobs are listed: where that is said, there alone.
 func jobPlaces() []string {
+	if place := os.Getenv("GORUN_RUNTIME_DIR"); place != "" {
+		return []string{place}
+	}
 	return registry.Places(os.Getenv("XDG_RUNTIME_DIR"), os.Getenv("TMPDIR"), "/tmp")
 }
 

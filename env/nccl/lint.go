@@ -75,7 +75,7 @@ func (l *linter) add(at int, a Assignment, problem Problem, text, advice string)
 // one looks at a setting by itself.
 func (l *linter) one(at int, a Assignment) {
 	if a.Name == "" {
-		l.add(at, a, ProblemUnreadable, "it is not understood to its end: "+a.Unread+"; what it sets from there on is not looked at", "")
+		l.add(at, a, ProblemUnreadable, "it is not understood: "+a.Unread+"; what it sets is not looked at, but for documents before that one", "")
 		return
 	}
 	if a.Kind == FromConf && l.untrimmed(at, a) {
@@ -285,6 +285,9 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 	for _, entry := range strings.Split(list, ",") {
 		name, _, _ := strings.Cut(entry, ":")
 		if strings.TrimRight(name, "0123456789") == name || name == "mlx5" || name == "mlx4" { // a driver's name means all of its devices
+			continue
+		}
+		if strings.HasSuffix(name, "_0") { // no number begins with 0
 			continue
 		}
 		exact := "=" + list

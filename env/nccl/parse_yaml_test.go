@@ -112,7 +112,7 @@ env:
 	found := Lint(ParseFile("a.yaml", []byte("env: {NCCL_ALGO: Ring}\n---\na: [don't\n")), Found{})
 	assert.Len(t, found, 2)
 	assert.Equal(t, ProblemUnreadable, found[1].Problem)
-	assert.Equal(t, "it is not understood to its end: line 2: did not find expected ',' or ']'; what it sets from there on is not looked at", found[1].Text)
+	assert.Equal(t, "it is not understood: line 2: did not find expected ',' or ']'; what it sets is not looked at, but for documents before that one", found[1].Text)
 }
 
 func TestJSON(t *testing.T) {

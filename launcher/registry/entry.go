@@ -174,10 +174,22 @@ func (e *Entry) serve(conn *net.UnixConn) {
 		defer cancel()
 		_, _ = conn.Read(make([]byte, 1))
 	}()
-	e.answer(ctx, question, func(part any) error {
+	e.answer(ctx, question, untilItFails(func(part any) error {
 		e.limit(conn.SetWriteDeadline, answerTime)
 		return writePart(conn, part)
-	})
+	}))
+}
+
+// untilItFails sends nothing more once that has failed: a reader that goes on later would miss a part, and take the next one for
+// what follows.
+func untilItFails(send func(part any) error) func(part any) error {
+	var failed error
+	return func(part any) error {
+		if failed == nil {
+			failed = send(part)
+		}
+		return failed
+	}
 }
 
 // limit sets a deadline, unless the entry has set the last one; 0 is none.

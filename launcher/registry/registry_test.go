@@ -313,3 +313,19 @@ func FuzzReadQuestion(f *testing.F) {
 		}
 	})
 }
+
+// A reader that was too slow for one part gets none of those that follow, and so not the last one either.
+func TestNothingFollowsAFailure(t *testing.T) {
+	var sent []any
+	send := untilItFails(func(part any) error {
+		if part == 2 {
+			return errOther
+		}
+		sent = append(sent, part)
+		return nil
+	})
+	require.NoError(t, send(1))
+	require.ErrorIs(t, send(2), errOther)
+	require.ErrorIs(t, send(3), errOther)
+	require.Equal(t, []any{1}, sent)
+}
