@@ -102,6 +102,7 @@ func TestStrangeVariables(t *testing.T) {
 		require.Empty(t, mustParse(t, "gorun x", variable+"=").Notes, "an empty variable is not set")
 		require.Empty(t, mustParse(t, "gorun -x GORUN_F* -x "+variable+"=1 x", variable+"=3").Notes, "it is meant for ranks")
 	}
+	require.Empty(t, mustParse(t, "gorun ./a", "GORUN_RUNTIME_DIR=/run/x").Notes)
 	require.Equal(t, "GORUN_LISTN: no option has this variable; did you mean GORUN_LISTEN?", mustParse(t, "gorun store", "GORUN_LISTN=3").Notes[0])
 	require.Equal(t, "GORUN_GRAC: no option has this variable; did you mean GORUN_GRACE?", mustParse(t, "torchrun x", "GORUN_GRAC=3").Notes[0])
 	for _, own := range []string{

@@ -8,10 +8,11 @@ import (
 )
 
 // ownVariables begin with GORUN_ and are no option's default: they are gorun's in
-// the environment of ranks, or (the last three) of its own tests and measurements.
+// the environment of ranks, say where jobs are listed, or are (the last three) of its own
+// tests and measurements.
 // A star stands for the rest of a name.
 var ownVariables = []string{
-	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_JOB_WORLD", "GORUN_PYTHON", "GORUN_TOKEN",
+	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_JOB_WORLD", "GORUN_PYTHON", "GORUN_TOKEN", "GORUN_RUNTIME_DIR",
 	"GORUN_TEST_*", "GORUN_BENCH_*", "GORUN_SOAK",
 }
 
