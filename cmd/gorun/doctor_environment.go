@@ -42,17 +42,9 @@ func judgeEnvironment(c *doctor.Cluster, environ []string) {
 // fileRemarks are about the files of a host, of which counts what no file before it and no
 // variable sets.
 func fileRemarks(h *doctor.Host, inherited []nccl.Assignment, here nccl.Found) (remarks []doctor.Remark) {
-	settings, set := slices.Clone(inherited), map[string]bool{}
-	for _, a := range inherited {
-		set[a.Name] = true
-	}
+	settings := slices.Clone(inherited)
 	for _, file := range h.SettingsFiles {
-		for _, a := range nccl.Parse(nccl.FromConf, file.Path, []byte(file.Text)) {
-			if !set[a.Name] {
-				set[a.Name] = true
-				settings = append(settings, a)
-			}
-		}
+		settings = withFile(settings, file.Path, []byte(file.Text))
 	}
 	if len(settings) == len(inherited) {
 		return nil

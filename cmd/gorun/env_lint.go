@@ -73,10 +73,6 @@ func settingsOf(files []string) (all []nccl.Assignment, err error) {
 func settingsHere(kind nccl.Library) (all []nccl.Assignment, unread []nccl.Finding) {
 	all = nccl.Environ(os.Environ())
 	slices.SortFunc(all, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
-	set := make(map[string]bool)
-	for _, a := range all {
-		set[a.Name] = true
-	}
 	kinds := []nccl.Library{nccl.NCCL, nccl.RCCL}
 	if kind != "" {
 		kinds = []nccl.Library{kind}
@@ -90,14 +86,24 @@ func settingsHere(kind nccl.Library) (all []nccl.Assignment, unread []nccl.Findi
 			unread = append(unread, unreadable(file, err))
 			continue
 		}
-		for _, a := range nccl.Parse(nccl.FromConf, file, text) {
-			if !set[a.Name] {
-				set[a.Name] = true
-				all = append(all, a)
-			}
-		}
+		all = withFile(all, file, text)
 	}
 	return all, unread
+}
+
+// withFile adds what a file of a library's sets to settings of which none sets it: what comes first counts.
+func withFile(settings []nccl.Assignment, file string, text []byte) []nccl.Assignment {
+	set := make(map[string]bool)
+	for _, a := range settings {
+		set[a.Name] = true
+	}
+	for _, a := range nccl.Parse(nccl.FromConf, file, text) {
+		if !set[a.Name] {
+			set[a.Name] = true
+			settings = append(settings, a)
+		}
+	}
+	return settings
 }
 
 // unreadable is what is said of a file of settings that cannot be read here.
