@@ -114,6 +114,20 @@ func TestHwlocImportsWhatItWouldFind(t *testing.T) {
 			l.compare(t, m, files(m))
 		})
 	}
+	for without := range 3 {
+		t.Run(fmt.Sprint(without, " nodes without CPUs"), func(t *testing.T) {
+			m := bare(t, "hybrid")
+			for range without {
+				for i := range m.Topology.Nodes {
+					m.Topology.Nodes[i].Distances = append(m.Topology.Nodes[i].Distances, 20)
+				}
+				n := placement.NUMANode{ID: len(m.Topology.Nodes), Memory: 1 << 30, Distances: slices.Repeat([]int{20}, len(m.Topology.Nodes)+1)}
+				n.Distances[n.ID] = 10
+				m.Topology.Nodes = append(m.Topology.Nodes, n)
+			}
+			l.compare(t, m, files(m))
+		})
+	}
 }
 
 // randomMachine has up to 96 CPUs with any numbers, some of which are switched off.

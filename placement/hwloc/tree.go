@@ -71,7 +71,8 @@ func parts(t placement.Topology, d placement.Details) []*object {
 	packages := objects(pack, t.CPUs, func(c placement.CPU) int { return c.Package }, d.Packages)
 	all := slices.Concat(packages,
 		slices.DeleteFunc(objects(die, t.CPUs, func(c placement.CPU) int { return c.Die }, d.Dies), func(o *object) bool {
-			return slices.ContainsFunc(packages, func(p *object) bool { return p.cpus.equals(o.cpus) }) // hwloc has no die that is a package
+			// hwloc has no die that is a package, and none of one CPU: kernels say so where there are no dies.
+			return o.cpus.size() == 1 || slices.ContainsFunc(packages, func(p *object) bool { return p.cpus.equals(o.cpus) })
 		}),
 		objects(core, t.CPUs, func(c placement.CPU) int { return c.Core }, d.Cores))
 	for _, c := range d.Caches {
@@ -177,20 +178,18 @@ func nodeCPUs(nodes []placement.NUMANode) []bitmap {
 	return all
 }
 
-// addNode hangs a NUMA node to the object that has its CPUs: a group is made where there is none. Nodes near to
-// none belong to the whole machine.
+// addNode hangs a NUMA node to the object that has its CPUs: a group is made where there is none. One that is near
+// to no CPUs has a group without CPUs for itself, below the machine.
 func (m *tree) addNode(n placement.NUMANode, cpus bitmap) {
 	o := &object{kind: node, index: n.ID, cpus: cpus, attributes: fmt.Sprintf(` local_memory="%d"`, n.Memory)}
 	o.nodes.add(n.ID)
-	parent := m.root
-	if !o.cpus.empty() {
-		parent = m.root.holder(o.cpus)
-	}
-	if !o.cpus.empty() && !parent.cpus.equals(o.cpus) {
-		made := &object{kind: group, index: -1, cpus: o.cpus, attributes: ` kind="1001" subkind="0"`} // for memory
-		if m.root.insert(made) {
-			parent = made
-		}
+	made := &object{kind: group, index: -1, cpus: cpus, attributes: ` kind="1001" subkind="0"`} // for memory
+	parent := m.root.holder(cpus)
+	if cpus.empty() {
+		m.root.children = append(m.root.children, made)
+		parent = made
+	} else if !parent.cpus.equals(cpus) && m.root.insert(made) {
+		parent = made
 	}
 	parent.memory = append(parent.memory, o)
 }
