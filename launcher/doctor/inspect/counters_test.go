@@ -69,11 +69,7 @@ func TestRDMACounters(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			s := example(t, "dgx-h100", 1)
 			s.counts(test.days, test.before)
-			s.during = func() {
-				for name, value := range test.now {
-					s.Put(s.port("mlx5_3")+"/"+name, value)
-				}
-			}
+			s.during = func() { s.changes("mlx5_3", test.now) }
 			synctest.Test(t, func(t *testing.T) {
 				var lines []string
 				for _, f := range judged(t, s) {

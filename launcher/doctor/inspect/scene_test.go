@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -44,6 +45,37 @@ type scene struct {
 	environ   []string
 	clock     *doctor.Clock
 	during    func() // what happens while NVIDIA's library is asked
+	changing  sync.RWMutex
+}
+
+// files are the scene's, which may change while somebody else reads.
+type files struct{ of *scene }
+
+func (f files) Open(name string) (fs.File, error) {
+	f.of.changing.RLock()
+	defer f.of.changing.RUnlock()
+	return f.of.MapFS.Open(name)
+}
+
+func (f files) Lstat(name string) (fs.FileInfo, error) {
+	f.of.changing.RLock()
+	defer f.of.changing.RUnlock()
+	return f.of.MapFS.Lstat(name)
+}
+
+func (f files) ReadLink(name string) (string, error) {
+	f.of.changing.RLock()
+	defer f.of.changing.RUnlock()
+	return f.of.MapFS.ReadLink(name)
+}
+
+// changes are counters of a port that become others while somebody else reads files.
+func (s *scene) changes(port string, values map[string]int) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	for name, value := range values {
+		s.Put(s.port(port)+"/"+name, value)
+	}
 }
 
 func (s *scene) CPUs() placement.CPUSet              { return s.cpus }
@@ -189,7 +221,7 @@ func (s *scene) wire(name string, mtu int, prefix string) {
 func (s *scene) inspected(t *testing.T) *doctor.Host {
 	t.Helper()
 	host := inspect.Look(inspect.Config{
-		Root: s.MapFS, System: s, Environ: s.environ, Limit: time.Minute, Program: "/trainer",
+		Root: files{s}, System: s, Environ: s.environ, Limit: time.Minute, Program: "/trainer",
 		NVML: func(int, time.Duration) (gpufacts.Facts, error) {
 			if s.during != nil {
 				s.during()
