@@ -19,10 +19,10 @@ import (
 const (
 	// examineLimit is for a host to answer one question: it is more than it takes itself, so
 	// that it says what was too slow.
-	examineLimit = 8 * time.Second
+	examineLimit = 4500 * time.Millisecond
 	// examineLogin is for a host to let us in: one that hangs takes no longer. What has to be
 	// sent there may take its time.
-	examineLogin = 8 * time.Second
+	examineLogin = 4500 * time.Millisecond
 	// examinePatience is for a file system to answer.
 	examinePatience = 3 * time.Second
 )

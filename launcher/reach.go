@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -199,7 +200,7 @@ func reachError(err error) error {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
 	text := r.Step.String() + ": " + r.Text
-	if r.After >= worthTelling {
+	if r.After >= worthTelling && !strings.Contains(text, "(waited ") {
 		text += fmt.Sprintf(" (after %s)", r.After.Round(time.Second))
 	}
 	return &Error{Code: job.ExitLauncher, Text: text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
