@@ -16,6 +16,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
@@ -62,7 +63,7 @@ func examine(inv dialect.Invocation, args []string, stdout, stderr io.Writer) in
 // again is the command line by which the same hosts are looked at, and all is told.
 func again(args []string) string {
 	i := slices.Index(args, "doctor") + 1
-	return "gorun " + quoted(slices.Insert(slices.Clone(args), i, "-v"))
+	return "gorun " + shellwords.Join(slices.Insert(slices.Clone(args), i, "-v"))
 }
 
 // reachWords spell how the hosts of a wish are reached, and how those are named of which
@@ -74,7 +75,7 @@ func reachWords(spec job.Spec) (options string, spelled map[string]string) {
 		words = append(words, "--ssh-config", r.SSHConfig)
 	}
 	if r.Command != nil {
-		words = append(words, "--ssh", quoted(r.Command))
+		words = append(words, "--ssh", shellwords.Join(r.Command))
 	}
 	if r.AcceptNew {
 		words = append(words, "--ssh-accept-new")
@@ -96,7 +97,7 @@ func reachWords(spec job.Spec) (options string, spelled map[string]string) {
 		}
 		spelled[h.Name] = name
 	}
-	return quoted(words), spelled
+	return shellwords.Join(words), spelled
 }
 
 func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) {

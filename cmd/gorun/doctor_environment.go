@@ -6,6 +6,7 @@ import (
 
 	"gorun/env/nccl"
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/doctor"
 )
 
@@ -76,13 +77,13 @@ func kindAt(h *doctor.Host) nccl.Library {
 func remarkOf(f nccl.Finding) doctor.Remark {
 	r := doctor.Remark{
 		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text), Evidence: printable.Text(whereOf(f.Assignment)),
-		Fix: "gorun env --explain " + shellQuote(f.Name),
+		Fix: "gorun env --explain " + shellwords.Quote(f.Name),
 	}
 	if f.Name == "" { // it is about a file
-		r.Text, r.Evidence, r.Fix = printable.Text(f.File+": "+f.Text), "", "ls -lL "+shellQuote(f.File)
+		r.Text, r.Evidence, r.Fix = printable.Text(f.File+": "+f.Text), "", "ls -lL "+shellwords.Quote(f.File)
 	} else if _, known := nccl.Lookup(f.Name); !known {
-		if r.Fix = "unset " + shellQuote(f.Name); f.File != "" {
-			r.Fix = "grep -n -e " + shellQuote(f.Name) + " " + shellQuote(f.File)
+		if r.Fix = "unset " + shellwords.Quote(f.Name); f.File != "" {
+			r.Fix = "grep -n -e " + shellwords.Quote(f.Name) + " " + shellwords.Quote(f.File)
 		}
 	}
 	if slices.Contains(harmless, f.Problem) {

@@ -11,6 +11,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -64,7 +65,7 @@ func (t planTable) job(p *job.Plan) {
 	t.row("ranks", p.Why)
 	t.row("store", fmt.Sprintf("%s:%s", p.Store.Addr, p.Store.Port), "("+p.Store.Why+")")
 	for _, app := range p.Apps {
-		t.row("program", quoted(app.Argv), "("+app.Kind+")")
+		t.row("program", shellwords.Join(app.Argv), "("+app.Kind+")")
 		if app.Dir != "" {
 			t.row("directory", app.Dir)
 		}
@@ -110,7 +111,7 @@ func (t planTable) nodes(p *job.Plan) {
 	hosts := make(map[string][]string)
 	for _, n := range p.Nodes {
 		for _, app := range n.Apps {
-			key := quoted(app.Argv)
+			key := shellwords.Join(app.Argv)
 			if _, known := shown[key]; !known {
 				shown[key], rows = len(rows), append(rows, [2]string{key, app.Kind})
 			}
@@ -235,16 +236,4 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// quoted writes an argument vector so that a shell reads it back.
-func quoted(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		words[i] = a
-		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
-			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }

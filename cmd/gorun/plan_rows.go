@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gorun/env/plan"
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -30,7 +31,7 @@ func rankRow(p *job.Plan, rank int) []string {
 	}
 	return []string{
 		fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)),
-		memory(*r), orDash(r.Reason), quoted(argv),
+		memory(*r), orDash(r.Reason), shellwords.Join(argv),
 	}
 }
 

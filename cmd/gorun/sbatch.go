@@ -17,6 +17,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env"
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -30,7 +31,7 @@ func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	}
 	if path := filepath.Join(inv.Batch.Dir, inv.Batch.Program); isBatchScript(path) || isBatchScript(inv.Batch.Program) {
 		say(stderr, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs into it, before the program that the ranks run",
-			inv.Batch.Program, shellQuote(inv.Batch.Program)))
+			inv.Batch.Program, shellwords.Quote(inv.Batch.Program)))
 		return job.ExitUsage
 	}
 	if !inv.Quiet && isElsewhere(*inv.Batch) {

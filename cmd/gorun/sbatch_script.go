@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/shellwords"
 	"gorun/internal/version"
 )
 
@@ -22,51 +23,11 @@ func batchScript(b dialect.BatchWish, gorun string) string {
 	for _, option := range slices.Concat(b.Defaults, b.Asked) {
 		text.WriteString("#SBATCH " + sbatchQuote(option) + "\n")
 	}
-	text.WriteString(lineOfGorun + "exec " + shellQuote(gorun))
+	text.WriteString(lineOfGorun + "exec " + shellwords.Quote(gorun))
 	for _, word := range b.Line {
-		text.WriteString(" " + shellQuote(word))
+		text.WriteString(" " + shellwords.Quote(word))
 	}
 	return text.String() + "\n"
-}
-
-// plainInShell are the bytes beside letters and digits that mean nothing to a shell anywhere in a word.
-const plainInShell = "+,-./:=@_%"
-
-func isPlain(c byte) bool {
-	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(plainInShell, c) >= 0
-}
-
-// isControl: a script cannot hold \r\n, which sbatch refuses, and a newline should not look like the end of a line.
-func isControl(c byte) bool { return c < ' ' || c == 0x7f }
-
-// shellQuote is a word as bash reads it back, in one line.
-func shellQuote(word string) string {
-	plain, control := word != "", false
-	for i := range len(word) {
-		plain = plain && isPlain(word[i])
-		control = control || isControl(word[i])
-	}
-	switch {
-	case plain:
-		return word
-	case !control:
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	var b strings.Builder
-	b.WriteString("$'")
-	for i := range len(word) {
-		switch c := word[i]; {
-		case c == '\n':
-			b.WriteString(`\n`)
-		case isControl(c):
-			fmt.Fprintf(&b, `\%03o`, c)
-		case c == '\'' || c == '\\':
-			b.WriteString(`\` + string(c))
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String() + "'"
 }
 
 // sbatchQuote is a word as sbatch reads it back from a line of a script: it knows quotes and backslashes, and a # begins a comment.
@@ -75,7 +36,9 @@ func sbatchQuote(option string) string {
 	if !given {
 		return name
 	}
-	if value != "" && strings.IndexFunc(value, func(r rune) bool { return r >= 0x80 || !isPlain(byte(r)) && !strings.ContainsRune("[]*&|()", r) }) < 0 {
+	if value != "" && strings.IndexFunc(value, func(r rune) bool {
+		return r >= 0x80 || !shellwords.Plain(byte(r)) && !strings.ContainsRune("[]*&|()", r)
+	}) < 0 {
 		return option
 	}
 	return name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`

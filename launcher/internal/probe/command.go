@@ -2,7 +2,8 @@ package probe
 
 import (
 	"cmp"
-	"strings"
+
+	"gorun/internal/shellwords"
 )
 
 // on is a command for a node: as it is where the node is the only one of whom is spoken,
@@ -11,7 +12,7 @@ func (j *judge) on(node int, nodes []int, command string) string {
 	if len(nodes) == 1 && nodes[0] == node {
 		return command
 	}
-	return "ssh " + quoted(j.Names[node]) + " " + quoted(command)
+	return "ssh " + shellwords.Quote(j.Names[node]) + " " + shellwords.Quote(command)
 }
 
 // dialed is the address of a way as its first node's commands take it: one of a link alone
@@ -21,13 +22,13 @@ func (j *judge) dialed(w *Way) string {
 	if name := cmp.Or(j.Places[w.From].Interface, w.Answer.Interface); addr.IsLinkLocalUnicast() && name != "" {
 		addr = addr.WithZone(name)
 	}
-	return quoted(addr.String())
+	return shellwords.Quote(addr.String())
 }
 
 // device names a node's interface behind a command that takes all without.
 func (j *judge) device(node int, before string) string {
 	if name := j.Places[node].Interface; name != "" {
-		return before + quoted(name)
+		return before + shellwords.Quote(name)
 	}
 	return ""
 }
@@ -35,15 +36,4 @@ func (j *judge) device(node int, before string) string {
 // negotiated shows the speed of a node's link.
 func (j *judge) negotiated(node int) string {
 	return cmp.Or(j.device(node, "ethtool "), "ip -br link")
-}
-
-// quoted is a text as one word of a shell.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+,=", r)
-	}
-	if word != "" && !strings.HasPrefix(word, "-") && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gorun/internal/shellwords"
 )
 
 // What is told of.
@@ -281,7 +283,7 @@ func (j *judge) families() (all []Finding) {
 					Check: CheckInterface, Nodes: []int{node},
 					Text:   fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes", p.Addr.WithZone(""), c),
 					Advice: fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address %s/%d has to go", c.Addr, c.Bits),
-					Hint:   "ip addr show dev " + quoted(c.Interface),
+					Hint:   "ip addr show dev " + shellwords.Quote(c.Interface),
 				})
 			}
 		}
@@ -346,7 +348,7 @@ func (j *judge) asides() (all []Finding) {
 			Check: CheckInterface, Nodes: slices.Compact(nodes), Remark: true,
 			Text:   fmt.Sprintf("nobody is reached in the network %s (%s); it is not used", network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
 			Advice: "its cable, switch or VPN may be off",
-			Hint:   j.on(first.From, slices.Compact(nodes), "ip addr show dev "+quoted(j.Own[first.From][first.To].Interface)),
+			Hint:   j.on(first.From, slices.Compact(nodes), "ip addr show dev "+shellwords.Quote(j.Own[first.From][first.To].Interface)),
 		})
 	}
 	return all

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/internal/transport/remote"
 )
 
@@ -239,24 +239,13 @@ func (s *settings) String() string {
 func (s *settings) arguments() string {
 	var words []string
 	if s.configFile != "" {
-		words = append(words, "-F", quote(s.configFile))
+		words = append(words, "-F", shellwords.Quote(s.configFile))
 	}
 	if s.target.User != "" {
-		words = append(words, "-l", quote(s.target.User))
+		words = append(words, "-l", shellwords.Quote(s.target.User))
 	}
 	if s.target.Port != 0 {
 		words = append(words, "-p", strconv.Itoa(s.target.Port))
 	}
-	return strings.Join(append(words, quote(s.target.Name)), " ")
-}
-
-// quote makes a word safe for a shell.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+,=", r)
-	}
-	if word != "" && !slices.ContainsFunc([]rune(word), func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return strings.Join(append(words, shellwords.Quote(s.target.Name)), " ")
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/internal/transport/remote"
 )
 
@@ -159,7 +160,7 @@ func (h *handshake) authHint(err error) string {
 	case h.offer != nil && h.offer.locked != "" || errors.As(err, &asking):
 		path := "KEY"
 		if h.offer != nil && h.offer.locked != "" {
-			path = quote(h.offer.locked)
+			path = shellwords.Quote(h.offer.locked)
 		}
 		return "ssh-add " + path
 	case h.partial:
@@ -176,5 +177,5 @@ func (s *settings) copyArguments() string {
 	if s.port != 22 {
 		words = fmt.Sprintf("-p %d ", s.port)
 	}
-	return words + quote(s.user+"@"+s.target.Name)
+	return words + shellwords.Quote(s.user+"@"+s.target.Name)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/internal/transport/remote"
 )
 
@@ -85,15 +86,7 @@ func changed(s *settings, key ssh.PublicKey, filed []knownLine) error {
 	name := s.filedName()
 	return fail(remote.StepHostKey, nil, "THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Somebody may be listening in, or the host was set up anew",
 		s, fingerprint(key), at.where(), fingerprint(at.key)).
-		hint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", quoteName(name), quote(at.file))
-}
-
-// quoteName quotes a name with brackets, which shells would read as a pattern.
-func quoteName(name string) string {
-	if strings.HasPrefix(name, "[") {
-		return "'" + strings.ReplaceAll(name, "'", "") + "'"
-	}
-	return quote(name)
+		hint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", shellwords.Quote(name), shellwords.Quote(at.file))
 }
 
 // unknown is a host without an entry.
@@ -107,7 +100,7 @@ func unknown(s *settings, key ssh.PublicKey) error {
 		hash = "-H "
 	}
 	return f.hint("compare the fingerprint with the host's own, then: ssh-keyscan %s-t %s -p %d %s >> %s, or --ssh-accept-new",
-		hash, scanType(key), s.port, quote(s.hostName), quote(s.userKnown[0]))
+		hash, scanType(key), s.port, shellwords.Quote(s.hostName), shellwords.Quote(s.userKnown[0]))
 }
 
 // scanType is a key's type as ssh-keyscan -t takes it.

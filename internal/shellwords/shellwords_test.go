@@ -1,0 +1,41 @@
+package shellwords
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var words = map[string]string{
+	"a-b,/c:1": "a-b,/c:1", "a=b": "a=b", "=eth0": "'=eth0'", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "^lo": "'^lo'", "[::1]": "'[::1]'",
+	"~": "'~'", "#": "'#'", "!x": "'!x'", `a\b`: `'a\b'`, "ä": "'ä'", "a\nb": `$'a\nb'`, "a\r\\'": `$'a\015\\\''`, "\x7f1": `$'\1771'`, "*": "'*'", "a;b": "'a;b'",
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range words {
+		assert.Equal(t, want, Quote(word))
+	}
+	assert.Equal(t, "a '' 'b c'", Join([]string{"a", "", "b c"}))
+	assert.Empty(t, Join(nil))
+}
+
+// Shells read back what was written.
+func TestShellsReadItBack(t *testing.T) {
+	for _, shell := range []string{"bash", "sh", "dash", "zsh", "ksh"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		for word := range words {
+			if strings.Contains(Quote(word), "$'") && shell != "bash" && shell != "zsh" && shell != "ksh" {
+				continue
+			}
+			out, err := exec.Command(path, "-c", "printf '%s|' "+Join([]string{word, "end"})).Output()
+			require.NoError(t, err, "%s: %q", shell, word)
+			assert.Equal(t, word+"|end|", string(out), shell)
+		}
+	}
+}
