@@ -56,6 +56,7 @@ type Exited struct {
 	Hint string
 
 	aborted *MPIAborted
+	killed  bool // the launcher had sent SIGKILL to all that were left
 }
 
 // Gone: nothing of the job is left on a node.

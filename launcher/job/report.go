@@ -228,7 +228,7 @@ func (r *Result) lostHosts() string {
 func (b *reportBuilder) killed(r *Result) {
 	var ranks []int
 	for _, e := range r.Ranks {
-		if e.Fate == FateStopped && e.Signal == syscall.SIGKILL && e.OOM == "" {
+		if e.Killed {
 			ranks = append(ranks, e.Rank)
 		}
 	}

@@ -92,7 +92,9 @@ exit 137
 		{
 			"ranks that do not end when they are asked to",
 			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: []RankEnd{
-				{Fate: FateStopped, Signal: syscall.SIGKILL}, {Rank: 1, Fate: FateStopped, Signal: syscall.SIGTERM},
+				{Fate: FateStopped, Signal: syscall.SIGKILL, Killed: true},
+				{Rank: 1, Fate: FateStopped, Signal: syscall.SIGTERM},
+				{Rank: 2, Fate: FateStopped, Signal: syscall.SIGKILL}, // by somebody else
 			}},
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
 				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",

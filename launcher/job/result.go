@@ -94,6 +94,8 @@ type RankEnd struct {
 	MPI         *RankMPI  `json:"mpi,omitempty"`
 	Abort       *MPIAbort `json:"mpi_abort,omitempty"`
 	Unfinalized bool      `json:"mpi_unfinalized,omitempty"`
+	// Killed: SIGKILL ended it, and it was the launcher's, as it had not ended when asked to.
+	Killed bool `json:"killed,omitempty"`
 }
 
 // Failure describes the failure that ended a job.
@@ -245,6 +247,7 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 		end.Fate = FateFollowed
 	default:
 		end.Fate = FateStopped
+		end.Killed = e.killed && e.Signal == syscall.SIGKILL && e.OOM == ""
 	}
 	return end
 }

@@ -239,7 +239,11 @@ func resultLines(r Result, done bool) []string {
 		}
 	}
 	for _, e := range r.Ranks {
-		lines = append(lines, fmt.Sprintf("rank %d %v", e.Rank, e.Fate))
+		line := fmt.Sprintf("rank %d %v", e.Rank, e.Fate)
+		if e.Killed {
+			line += ", killed"
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -182,7 +182,7 @@ func (s *Supervisor) exited(ev Exited) []Order {
 	if !known || s.exits[ev.Rank] != nil {
 		return nil
 	}
-	ev.aborted = s.aborts[ev.Rank]
+	ev.aborted, ev.killed = s.aborts[ev.Rank], s.phase == phaseKilled
 	s.exits[ev.Rank] = &ev
 	s.endedAt = ev.At
 	s.waiting[node]--

@@ -189,7 +189,7 @@ func (j *running) startRows(g wire.Grow, apps []wire.App) error {
 		return err
 	}
 	for i, row := range g.Ranks { // they share no app with those that were there before
-		ranks[i].Path, ranks[i].Argv, ranks[i].Dir = apps[row.App].Path, apps[row.App].Argv, apps[row.App].Dir
+		ranks[i].Path, ranks[i].Argv = apps[row.App].Path, apps[row.App].Argv
 	}
 	return j.group.Start(j.common(g.Common, apps[0]), ranks)
 }

@@ -44,13 +44,19 @@ func mpichFiles(world string) []string {
 var openMPIFiles = []string{"vader_segment.", "sm_segment.", "osc_sm.", "osc_rdma."}
 
 // leaves hears of files that a rank wishes to have removed when it has ended. The server does that while
-// there is one.
+// there is one. Where each rank has an agent of its own, others of this host still use theirs when one is over.
 func (m *mpi) leaves(files []string) {
+	own := m.job.agent.cfg.Own
+	alone := own != nil && own.Seat != nil
 	for _, file := range files {
 		known := slices.ContainsFunc(openMPIFiles, func(begin string) bool { return strings.HasPrefix(filepath.Base(file), begin) })
 		prefix := strings.TrimRight(file, "0123456789")
-		if known && prefix != file && strings.HasSuffix(prefix, ".") {
+		switch {
+		case !known || prefix == file || !strings.HasSuffix(prefix, "."):
+		case !alone:
 			m.job.guard.addNumbered(prefix)
+		case isOurFile(file):
+			m.job.guard.addPath(file)
 		}
 	}
 }
@@ -95,9 +101,14 @@ func (m *mpi) noteFiles() {
 // noteFilesOf may come late: when the guard has been told to end there is nobody to tell.
 func (m *mpi) noteFilesOf(pid int) {
 	for _, file := range m.makers.mapped(pid, sharedMemory, randomFiles...) {
-		st, err := os.Lstat(file)
-		if err == nil && st.Mode().IsRegular() && st.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+		if isOurFile(file) {
 			m.job.timers.unlessOver(func() { m.job.guard.addPath(file) })
 		}
 	}
+}
+
+// isOurFile reports whether there is a regular file of this user's.
+func isOurFile(file string) bool {
+	st, err := os.Lstat(file)
+	return err == nil && st.Mode().IsRegular() && st.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid())
 }

@@ -203,10 +203,11 @@ func (j *running) makeBuildDir() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// common is what ranks of one program share. What only this node knows is added to their environment.
+// common is what ranks of one program share. What only this node knows is added to their environment. The directory
+// is each rank's own: a program that names none is not to begin in that of the first one.
 func (j *running) common(environ []string, app wire.App) process.Common {
 	return process.Common{
-		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Dir: app.Dir, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI && !j.start.MPI.PMIPort,
+		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI && !j.start.MPI.PMIPort,
 	}
 }
 
@@ -214,11 +215,11 @@ func (j *running) common(environ []string, app wire.App) process.Common {
 func (j *running) processes(rows []wire.Row, apps []wire.App) ([]process.Rank, error) {
 	ranks := make([]process.Rank, len(rows))
 	for i, row := range rows {
-		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args}
+		app := apps[row.App]
+		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args, Dir: app.Dir}
 		r.Binding = process.Binding{CPUs: row.CPUs.Mask(), Policy: row.MemoryPolicy, Nodes: row.Memories.Mask()}
 		if row.App != 0 {
-			app := apps[row.App]
-			r.Path, r.Dir = app.Path, app.Dir
+			r.Path = app.Path
 			if r.Argv == nil {
 				r.Argv = app.Argv
 			}

@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
+)
+
+// TestFilesOfSeatedRanks: where each rank has an agent of its own, as behind srun, the one that is
+// over first leaves the files of the others alone; else a job's files go by what they begin with.
+func TestFilesOfSeatedRanks(t *testing.T) {
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "vader_segment.node1.0.3f2a0000.1")
+	require.NoError(t, os.WriteFile(mine, nil, 0o600))
+	absent := filepath.Join(dir, "vader_segment.node1.0.3f2a0000.2")
+	foreign := filepath.Join(dir, "data.1")
+	require.NoError(t, os.WriteFile(foreign, nil, 0o600))
+	for name, c := range map[string]struct {
+		own             *Own
+		paths, numbered []string
+	}{
+		"one agent":  {nil, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
+		"joined":     {&Own{}, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
+		"an own one": {&Own{Seat: &wire.Seat{Rank: 1, LocalRank: 1}}, []string{mine}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mpi{job: &running{agent: &Agent{cfg: Config{Own: c.own}}, guard: newGuard()}}
+			m.leaves([]string{mine, absent, foreign})
+			require.Equal(t, c.paths, m.job.guard.paths)
+			require.Equal(t, c.numbered, m.job.guard.numbered)
+		})
+	}
+}
