@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -27,5 +28,5 @@ func readList(name string) ([]byte, error) {
 	if err == nil && len(text) > listLimit {
 		return nil, tooLong
 	}
-	return text, err
+	return bytes.TrimPrefix(text, []byte("\ufeff")), err // editors of other systems begin files by this mark
 }
