@@ -115,6 +115,11 @@ func (s *session) sayPlan() {
 	for _, note := range s.plan.Notes {
 		s.settings.tell(note)
 	}
+	if s.nothingStarts {
+		for _, remark := range s.unheardOfNCCL() {
+			s.settings.tell(remark)
+		}
+	}
 	s.tellBindings()
 	if s.settings.planned != nil {
 		s.settings.planned(s.plan)
@@ -288,10 +293,39 @@ func (s *session) hello() wire.Hello {
 // file of settings are found, NAME=VALUE; of several programs the first one's counts, as a
 // host is asked once.
 func (s *session) exportedToNCCL() (environ []string) {
-	exports := slices.Clone(s.spec.Exports)
-	if len(s.spec.Apps) > 0 {
-		exports = append(exports, s.spec.Apps[0].Exports...)
+	if len(s.spec.Apps) == 0 {
+		return s.findsNCCL(nil)
 	}
+	return s.findsNCCL(s.spec.Apps[0].Exports)
+}
+
+// unheardOfNCCL says which programs find another file of settings, or another library, than the
+// first one, whose file and library a plan goes by.
+func (s *session) unheardOfNCCL() (remarks []string) {
+	heard := s.exportedToNCCL()
+	for i, app := range s.spec.Apps {
+		var other []string
+		own := s.findsNCCL(app.Exports)
+		for _, entry := range own {
+			if !slices.Contains(heard, entry) {
+				other = append(other, "-x "+printable.Text(entry))
+			}
+		}
+		for _, entry := range heard {
+			if name, _, _ := strings.Cut(entry, "="); !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") }) {
+				other = append(other, "no -x "+name)
+			}
+		}
+		if other != nil {
+			remarks = append(remarks, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for as program 1 finds them, so that this one's own are not shown", i+1, strings.Join(other, ", ")))
+		}
+	}
+	return remarks
+}
+
+// findsNCCL are those variables for a program with exports of its own.
+func (s *session) findsNCCL(own []job.Export) (environ []string) {
+	exports := slices.Concat(s.spec.Exports, own)
 	for _, name := range []string{varConfFile, "LD_LIBRARY_PATH", "LD_PRELOAD"} {
 		for _, e := range slices.Backward(exports) {
 			if e.Name != name {

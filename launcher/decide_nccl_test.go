@@ -29,6 +29,28 @@ func TestNCCLIsLookedForAsRanksDo(t *testing.T) {
 	}
 }
 
+// Which programs find another file than the one that a plan goes by is said.
+func TestProgramsThatFindAnotherNCCL(t *testing.T) {
+	value := func(name, value string) job.Export { return job.Export{Name: name, Value: value, HasValue: true} }
+	a, b := []job.Export{value("NCCL_CONF_FILE", "/a")}, []job.Export{value("NCCL_CONF_FILE", "/b"), value("FOO", "1")}
+	const rest = ": NCCL's file of settings and its library are looked for as program 1 finds them, so that this one's own are not shown"
+	for name, test := range map[string]struct {
+		all  []job.Export
+		apps []job.App
+		want []string
+	}{
+		"alike":         {a, []job.App{{}, {Exports: a}}, nil},
+		"another":       {nil, []job.App{{Exports: a}, {Exports: a}, {Exports: b}}, []string{"program 3 has -x NCCL_CONF_FILE=/b" + rest}},
+		"the second's":  {nil, []job.App{{}, {Exports: b}}, []string{"program 2 has -x NCCL_CONF_FILE=/b" + rest}},
+		"the first's":   {nil, []job.App{{Exports: a}, {}}, []string{"program 2 has no -x NCCL_CONF_FILE" + rest}},
+		"of one":        {b, []job.App{{Exports: a}}, nil},
+		"other's alone": {nil, []job.App{{}, {Exports: []job.Export{value("FOO", "1")}}}, nil},
+	} {
+		s := session{spec: Spec{Exports: test.all, Apps: test.apps}}
+		assert.Equal(t, test.want, s.unheardOfNCCL(), name)
+	}
+}
+
 // A port for NCCL's RAS is looked for where ranks are told of one, and nowhere else.
 func TestRASPortOnlyWhereRanksAreTold(t *testing.T) {
 	for tune, want := range map[job.Tune]bool{"": true, job.TuneAuto: true, job.TuneOff: false, job.TuneTextbook: false} {

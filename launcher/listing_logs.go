@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/registry"
@@ -23,6 +24,7 @@ const (
 	maxBatch   = 256                    // lines at once
 	fileLook   = 250 * time.Millisecond // how often it is looked whether a log file has grown
 	filePiece  = 64 << 10               // bytes that are read of one at once
+	fileTail   = 4 << 20                // bytes in which the last lines of one are looked for, where somebody says how many
 	shownLines = tailLines              // the last lines of each stream
 )
 
@@ -153,6 +155,7 @@ func (f *follower) begin(c *output.Console, at channel) (last []byte, truncated 
 type liner struct {
 	send func(part any) error
 	open map[channel][]byte // unfinished lines
+	tail *int               // how many last lines are wished
 	list []registry.Line
 	err  error
 }
@@ -164,8 +167,9 @@ func (l *liner) add(at channel, p []byte) {
 		held := append(l.open[at], line...)
 		p = rest
 		for len(held) > maxShown {
-			l.put(at, held[:maxShown])
-			held = held[maxShown:]
+			whole := wholeRunes(held[:maxShown])
+			l.put(at, held[:whole])
+			held = held[whole:]
 		}
 		if ended {
 			l.put(at, held)
@@ -173,6 +177,19 @@ func (l *liner) add(at channel, p []byte) {
 		}
 		l.open[at] = held
 	}
+}
+
+// wholeRunes is how many bytes of a text end with a whole character, as far as it has such.
+func wholeRunes(text []byte) int {
+	for i := len(text) - 1; i >= 0 && len(text)-i < utf8.UTFMax; i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(text)
 }
 
 // put sends a line before long. What a carriage return overwrote was never meant to stay.
@@ -200,11 +217,24 @@ func (l *liner) flush() {
 // last sends the last lines of a stream, and keeps its unfinished one.
 func (l *liner) last(at channel, end []byte, truncated bool) {
 	lines := bytes.SplitAfter(end, []byte{'\n'})
-	if len(lines) > shownLines+1 {
-		lines, truncated = lines[len(lines)-shownLines-1:], false
+	most := shownLines + 1 // behind the last line's end there is nothing
+	if l.tail != nil {
+		if most = *l.tail; len(lines[len(lines)-1]) == 0 {
+			most++
+		}
+	}
+	if len(lines) > most {
+		lines, truncated = lines[len(lines)-most:], false
 	}
 	if truncated && len(lines) > 0 {
-		lines[0] = append([]byte("..."), lines[0]...)
+		first := lines[0]
+		for range min(len(first), utf8.UTFMax-1) { // the rest of a character that was cut
+			if utf8.RuneStart(first[0]) {
+				break
+			}
+			first = first[1:]
+		}
+		lines[0] = append([]byte("..."), first...)
 	}
 	for _, line := range lines {
 		l.add(at, line)
@@ -230,7 +260,7 @@ func (l *liner) rest() {
 // logs sends what ranks printed last and, to one who follows, what they print from now
 // on. It never holds up the job: who reads too slowly is dropped.
 func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send func(part any) error) {
-	lines := &liner{send: send, open: map[channel][]byte{}}
+	lines := &liner{send: send, open: map[channel][]byte{}, tail: q.Tail}
 	f := &follower{wants: func(rank int) bool { return q.Rank == nil || *q.Rank == rank }, wake: make(chan struct{}, 1), apart: map[channel]bool{}}
 	channels := h.channels(f.wants)
 	if len(channels) == 0 {
@@ -398,6 +428,9 @@ func openLogFile(at channel, name string, lines *liner) *logFile {
 	var end []byte
 	size, err := f.Seek(0, io.SeekEnd)
 	from := max(0, size-filePiece)
+	if lines.tail != nil {
+		from = max(0, size-fileTail)
+	}
 	if err == nil {
 		end, _ = io.ReadAll(io.NewSectionReader(f, from, size-from)) // what could be read
 	}

@@ -379,12 +379,31 @@ func (d diagnosis) finding(f doctor.Finding) []string {
 	if d.cluster.Asked > 1 && len(f.Hosts) > 0 {
 		where = f.Where() + ": "
 	}
-	lines := []string{fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), where, strings.ReplaceAll(f.Text, "\n", " "), f.Check)}
+	lines := d.folded(fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), where, strings.ReplaceAll(f.Text, "\n", " "), f.Check), "  ")
 	if d.all && f.Evidence != "" {
-		lines = append(lines, "    read: "+strings.ReplaceAll(f.Evidence, "\n", " "))
+		lines = append(lines, d.folded("    read: "+strings.ReplaceAll(f.Evidence, "\n", " "), "          ")...)
 	}
 	if f.Fix != "" {
 		lines = append(lines, "    try:  "+printable.Text(strings.ReplaceAll(f.Fix, "\n", " ")))
+	}
+	return lines
+}
+
+// folded is what stands in several lines where all is told on a terminal that is too narrow for one.
+// Without a terminal it stays one, for those who search it; a command does in any case, to be copied.
+func (d diagnosis) folded(line, indent string) []string {
+	const narrowest = 40
+	if !d.all || d.style.Width == 0 || utf8.RuneCountInString(line) <= d.style.Width {
+		return []string{line}
+	}
+	begin := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	lines := wrapped(line, max(d.style.Width, narrowest)-len(indent))
+	for i := range lines {
+		if i == 0 {
+			lines[i] = begin + lines[i]
+			continue
+		}
+		lines[i] = indent + lines[i]
 	}
 	return lines
 }

@@ -89,6 +89,23 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))
 }
 
+// On a narrow terminal -v breaks between words what people read, and never a command; without one every finding is a
+// line.
+func TestDiagnosisOnANarrowTerminal(t *testing.T) {
+	words := strings.TrimSpace(strings.Repeat("many words ", 12))
+	c := &doctor.Cluster{Asked: 1, Remarks: []doctor.Remark{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}}}
+	findings := doctor.Judge(c)
+	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, ""}.text()
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "    try:") {
+			assert.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 60, line)
+		}
+	}
+	assert.Regexp(t, `(?m)^! many words .*\n  (words|many) .*\n(.*\n)*    read: many .*\n          (words|many) `, text)
+	assert.Contains(t, text, "\n    try:  echo "+words+"\n")
+	assert.Contains(t, diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text(), "! "+words+" [environment]\n    read: "+words+"\n")
+}
+
 // What is printed to be run again reaches the same hosts in the same way.
 func TestDoctorAgain(t *testing.T) {
 	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer", again([]string{"doctor", "--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))

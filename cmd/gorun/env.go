@@ -255,7 +255,9 @@ func (e *jobEnvironment) table(width int) string {
 }
 
 // isForeign reports whether a variable was inherited and means nothing to anybody known.
-func (v jobVariable) isForeign() bool { return v.Origin == plan.Inherited && v.Meaning == "" }
+func (v jobVariable) isForeign() bool {
+	return v.Origin == plan.Inherited && v.Meaning == "" && v.setting
+}
 
 // rows are the settings, or what is none, below a heading.
 func (e *jobEnvironment) rows(heading string, settings bool) [][]string {

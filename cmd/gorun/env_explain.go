@@ -24,12 +24,16 @@ const envWidth = 80
 // explainVariables says what variables mean, and returns the exit code.
 func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	var text strings.Builder
-	var all []nccl.Variable
+	all := []variableJSON{} // [] as JSON
 	code := 0
 	for i, name := range inv.Env.Explain {
 		found := nccl.Matching(name)
-		if row, ok := ownRow(name); ok && len(found) == 0 && !inv.JSON {
-			fmt.Fprintf(&text, "%s (%s, %s)\n%s\n", row.Name, row.Source, row.Class, indented(row))
+		if row, ok := ownRow(name); ok && len(found) == 0 {
+			all = append(all, ownJSON(row))
+			if text.Len() > 0 {
+				text.WriteString("\n")
+			}
+			text.WriteString(explainedOwn(row))
 			continue
 		}
 		if len(found) == 0 {
@@ -37,7 +41,7 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 			code = job.ExitUsage
 			continue
 		}
-		all = append(all, found...)
+		all = append(all, variablesJSON(found)...)
 		if i > 0 && text.Len() > 0 {
 			text.WriteString("\n")
 		}
@@ -50,7 +54,7 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	shown := text.String()
 	if inv.JSON {
 		var err error
-		if shown, err = indentedJSON(variablesJSON(all)); err != nil {
+		if shown, err = indentedJSON(all); err != nil {
 			say(stderr, err.Error())
 			return job.ExitLauncher
 		}
@@ -74,13 +78,20 @@ func isExplained(name string) bool {
 	return own || len(nccl.Matching(name)) > 0
 }
 
-// indented says what ranks get, and why.
-func indented(row plan.Row) string {
-	what := "not given to ranks"
+// explainedOwn is what gorun gives ranks by a variable, and whose value counts.
+func explainedOwn(row plan.Row) string {
+	const column = 12
+	value := "not given to ranks"
 	if row.Value != "" {
-		what = "ranks get: " + strings.ReplaceAll(row.Value, "`", "")
+		value = strings.ReplaceAll(row.Value, "`", "")
 	}
-	return "    " + strings.Join(wrapText(what+"; "+row.Reason, envWidth-4), "\n    ") + "\n"
+	counts := map[plan.Class]string{
+		plan.ClassIdentity: "gives each rank its own: an inherited one is removed, -x is refused",
+		plan.ClassSetting:  "sets it where nobody else does; your value wins",
+		plan.ClassWish:     "heeds yours, from the environment or by -x, unless another launcher set it",
+		plan.ClassLauncher: "reads it itself, and keeps it from ranks",
+	}[row.Class]
+	return printable.Text(row.Name) + "\n" + columns("  meaning", row.Reason, column) + columns("  value", value, column) + columns("  library", row.Source, column) + columns("  gorun", counts, column)
 }
 
 // unknownVariable says that nobody knows a name, and which were probably meant.
@@ -318,6 +329,18 @@ type variableJSON struct {
 	Advice     string   `json:"advice,omitempty"`
 	MustAgree  bool     `json:"must_agree"`
 	Documented bool     `json:"documented"`
+}
+
+// ownJSON is a variable of the ranks' contract.
+func ownJSON(row plan.Row) variableJSON {
+	does := nccl.Sets
+	if row.Value == "" {
+		does = nccl.Leaves
+	}
+	return variableJSON{
+		Name: row.Name, Library: row.Source, Status: string(nccl.Live), Meaning: row.Reason, Values: strings.ReplaceAll(row.Value, "`", ""),
+		Gorun: string(does), Documented: true,
+	}
 }
 
 func variablesJSON(all []nccl.Variable) []variableJSON {

@@ -17,12 +17,13 @@ func (r *jobsRequest) logs() error {
 	if err != nil {
 		return err
 	}
-	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow})
+	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow, Tail: r.Tail})
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	out := bufio.NewWriter(r.stdout)
+	silent := true
 	for {
 		var logs registry.Logs
 		switch err := a.Next(&logs); {
@@ -32,7 +33,10 @@ func (r *jobsRequest) logs() error {
 			return err
 		}
 		for _, line := range logs.Lines {
-			r.logLine(out, line)
+			if r.Stream == 0 || line.Stream == 0 || line.Stream == r.Stream {
+				silent = false
+				r.logLine(out, line)
+			}
 		}
 		if err := out.Flush(); err != nil {
 			return err
@@ -43,9 +47,27 @@ func (r *jobsRequest) logs() error {
 		case logs.Dropped:
 			return noJobError(fmt.Sprintf("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s begins anew", r.short(f.ID), f.ID))
 		case logs.Over:
+			if silent && (r.Tail == nil || *r.Tail > 0) {
+				say(r.stderr, r.nothing(r.short(f.ID)))
+			}
 			return nil
 		}
 	}
+}
+
+// nothing says that there is no line of what was asked for.
+func (r *jobsRequest) nothing(id string) string {
+	who, where := "job "+id, ""
+	if r.Rank != nil {
+		who = fmt.Sprintf("rank %d of job %s", *r.Rank, id)
+	}
+	if r.Stream != 0 {
+		where = " to " + []string{"standard output", "standard error"}[r.Stream-1]
+	}
+	if r.Follow {
+		return who + " has printed nothing" + where
+	}
+	return who + " has printed nothing" + where + " yet; gorun logs -f waits for more"
 }
 
 // logLine prints a line with its rank; those of gorun's own go to standard error.

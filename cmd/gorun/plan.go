@@ -165,7 +165,7 @@ func (t planTable) environment(p *job.Plan) {
 	t.row("VARIABLE", "VALUE", "FROM", "WHY")
 	inherited := 0
 	for _, v := range p.Common {
-		if v.Origin == plan.Inherited {
+		if v.Origin == plan.Inherited && isSetting(v.Name) {
 			inherited++
 			continue
 		}

@@ -58,6 +58,7 @@ type linter struct {
 	library  Found
 	findings []placed
 	speller  *speller
+	slips    *slips
 	// looks counts how often two settings are held against each other.
 	looks int
 }
@@ -118,9 +119,10 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	upper := strings.ToUpper(a.Name)
 	ours := strings.HasPrefix(upper, "NCCL_") || strings.HasPrefix(upper, "RCCL_")
 	switch {
-	case l.library.Has(a.Name), a.Local, pattern && v.Library != PyTorch && v.Library != Gloo:
+	case l.library.Has(a.Name), a.Local:
 		return
-	case !ours && !pattern && !strings.HasPrefix(upper, "GLOO_") && !strings.HasPrefix(upper, "TORCH_NCCL_"):
+	case pattern && v.Library != PyTorch && v.Library != Gloo, !ours && !pattern && !strings.HasPrefix(upper, "GLOO_") && !strings.HasPrefix(upper, "TORCH_NCCL_"):
+		l.slip(at, a, pattern)
 		return
 	}
 	if upper != a.Name {
@@ -146,6 +148,20 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	}
 	l.add(at, a, ProblemUnknown, text, advice)
 }
+
+// slip looks for a name that is one slip from that of another library's variable. Nobody knows all
+// names that programs read: what is farther away is left alone.
+func (l *linter) slip(at int, a Assignment, pattern bool) {
+	if l.slips == nil {
+		l.slips = newSlips(append(Names(), contract[:]...))
+	}
+	if meant := l.slips.of(a.Name, pattern); meant != "" {
+		l.add(at, a, ProblemUnknown, "no library that gorun knows reads such a variable", "Did you mean "+meant+"?")
+	}
+}
+
+// contract are names of the ranks' contract that users set, too, and that are in no data.
+var contract = [...]string{"MASTER_ADDR", "MASTER_PORT"}
 
 // says is "NCCL 2.30.7".
 func (f Found) says() string { return strings.TrimSpace(string(f.Kind) + " " + f.Version.String()) }

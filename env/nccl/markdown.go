@@ -37,7 +37,7 @@ func Tables() string {
 			}
 		}
 	}
-	b.WriteString("\n### Plugins, fabrics and build tools\n\n| variable | read by | meaning |\n| --- | --- | --- |\n")
+	b.WriteString("\n### Plugins, fabrics, build tools and the system\n\n| variable | read by | meaning |\n| --- | --- | --- |\n")
 	for _, v := range database().variables {
 		if !done[v.Name] && v.Library != NCCL && v.Alive() {
 			line(&b, code(v.Name), string(v.Library), v.Meaning)

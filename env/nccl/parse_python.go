@@ -81,9 +81,9 @@ func (p *python) statement() []Assignment {
 		return p.set(p.ahead(2), 4)
 	case environment && p.is(1, ".", "update", "("):
 		return p.pairs(3)
-	case environment && (p.is(1, "=", "{") || p.is(1, ":", "{")):
+	case environment && (p.is(1, "=", "{") || p.is(1, "|=", "{") || p.is(1, ":", "{")):
 		return p.pairs(2)
-	case environment && p.is(1, "=", "dict", "("):
+	case environment && (p.is(1, "=", "dict", "(") || p.is(1, "|=", "dict", "(")):
 		return p.pairs(3)
 	}
 	return nil

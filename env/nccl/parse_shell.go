@@ -15,10 +15,15 @@ type word struct {
 }
 
 // parseShell returns what a shell script sets: NAME=VALUE, export, declare -x, env,
-// csh's setenv, fish's set -x, and the options by which launchers and containers are
+// csh's setenv, fish's set -x, what ssh and bash -c are given to run, and the options by which launchers and containers are
 // told of variables; and what directives of Slurm and PBS in its comments set.
 func parseShell(text string) []Assignment {
 	s := shell{text: text, line: 1, exported: map[string]bool{}}
+	return s.all()
+}
+
+// all is what the script sets.
+func (s *shell) all() []Assignment {
 	s.run()
 	for i, a := range s.found {
 		s.found[i].Local = a.Local && !s.exported[a.Name] && !s.exported["*"]
@@ -36,6 +41,7 @@ type shell struct {
 	blocks  []int // the branches that the place is in
 	branch  int   // number of the last branch
 	heredoc []string
+	depth   int // of scripts around this one
 
 	exported map[string]bool // by a command of its own; "*": everything is
 }
@@ -80,6 +86,7 @@ func (s *shell) finish(operator string) {
 		a.branch = path
 		s.found = append(s.found, a)
 	}
+	s.within(command, path)
 	if operator == ";;" && len(s.blocks) > 0 {
 		s.another()
 	}

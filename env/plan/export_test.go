@@ -52,6 +52,36 @@ func TestExportOfAWishIsHeardNotPassedOn(t *testing.T) {
 	assert.Empty(t, e.Removed)
 }
 
+// A wish that ranks get as it is comes from the user; one that does not say where they reach
+// the store, or is another launcher's, does not.
+func TestOriginOfAWish(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		inherited []string
+		exports   []Export
+		addr      Origin
+		port      Origin
+	}{
+		{"none", nil, nil, Gorun, Gorun},
+		{"as wished", []string{"MASTER_ADDR=127.0.0.1", "MASTER_PORT=41873"}, nil, Inherited, Inherited},
+		{"any port", []string{"MASTER_PORT=0"}, nil, Gorun, Gorun},
+		{"another name", []string{"MASTER_ADDR=localhost"}, nil, Gorun, Gorun},
+		{"-x", []string{"MASTER_ADDR=127.0.0.1"}, []Export{with("MASTER_PORT", "41873")}, Inherited, Exported},
+		{"-x NAME", []string{"MASTER_ADDR=127.0.0.1"}, []Export{{Name: "MASTER_ADDR"}}, Exported, Gorun},
+		{"an outer launcher's", []string{"MASTER_PORT=41873", "GORUN_JOB=7f3a"}, nil, Gorun, Gorun},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := job(1, test.inherited...)
+			in.Exports = test.exports
+			e := build(t, in)
+			addr, _ := e.of(0, "MASTER_ADDR")
+			port, _ := e.of(0, "MASTER_PORT")
+			assert.Equal(t, test.addr, addr.Origin)
+			assert.Equal(t, test.port, port.Origin)
+		})
+	}
+}
+
 func TestPatternsPassOverIdentities(t *testing.T) {
 	in := job(1, "OMPI_COMM_WORLD_RANK=0", "OMPI_MCA_btl=tcp", "GORUN_TOKEN=secret", "GORUN_NP=2", "MASTER_PORT=1")
 	in.Exports = []Export{{Name: "*"}}

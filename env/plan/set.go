@@ -81,7 +81,7 @@ func (b *builder) set() {
 		switch b.scope(r) {
 		case forJob:
 			if value, ok := b.value(r, 0); ok {
-				b.putEverywhere(r.variable(b.reasonForAll(r), value))
+				b.putEverywhere(b.asWished(r, r.variable(b.reasonForAll(r), value)))
 			}
 		case forNode:
 			b.setNodes(r)

@@ -107,7 +107,7 @@ var ownRules = [...]rule{
 		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Ranks)), true },
 	},
 	{
-		Row:   Row{env.VarMasterAddr, ClassWish, "where ranks reach the store; set by the user: where it listens", "where ranks reach the store", "PyTorch"},
+		Row:   Row{env.VarMasterAddr, ClassWish, "the address of the store, by which ranks find each other; if you set it, the store listens there", "where ranks reach the store", "PyTorch"},
 		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, b.in.MasterAddr != "" },
 	},
 	{

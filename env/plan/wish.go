@@ -60,6 +60,21 @@ func wished(name string, inherited []string, exports []Export) (value, origin st
 	return value, name + inEnvironment
 }
 
+// asWished names the user as the origin of a value that is what he wished for.
+func (b *builder) asWished(r *rule, v Variable) Variable {
+	if r.Class != ClassWish {
+		return v
+	}
+	switch value, origin := wished(v.Name, b.in.Inherited, b.in.Exports); {
+	case value == "" || value != v.Value: // the store listens there, and ranks reach it by another address or port
+	case strings.HasSuffix(origin, inEnvironment):
+		v.Origin = Inherited
+	default:
+		v.Origin = Exported
+	}
+	return v
+}
+
 // isNested reports whether an environment is that of another launcher's rank.
 func isNested(environ []string) bool {
 	if job, _ := lookup(environ, env.VarJob); job != "" {

@@ -208,6 +208,32 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// Beside a program that cannot be started stands a command that helps, not one that shows the same
+// again.
+func TestWayOutOfAProgram(t *testing.T) {
+	for _, test := range []struct {
+		wished, fault, hint string
+		away                bool
+		text, fix           string
+	}{
+		{"./run", "./run: has no run bit", "chmod +x ./run", false, "./run: has no run bit", "chmod +x ./run"},
+		{"./run", "./run: has no run bit", "chmod +x ./run", true, "./run: has no run bit", "chmod +x ./run"},
+		{"./a.sh", "./a.sh: has no run bit", "name what runs it: sh ./a.sh", false, "./a.sh: has no run bit", "gorun sh ./a.sh"},
+		{"pyhton3", "pyhton3: not found in PATH or the working directory", "did you mean python3?", false, "pyhton3: not found in PATH or the working directory; did you mean python3?", "gorun doctor python3"},
+		{"nothing", "nothing: not found in PATH or the working directory", "", false, "nothing: not found in PATH or the working directory", `echo "$PATH" # where a name without a / is looked for; ./NAME is in the working directory`},
+		{"bin/a b", "bin/a b: no such file", "", false, "bin/a b: no such file", "ls -l bin # where it is looked for"},
+		{"./nothing", "./nothing: no such file", "", false, "./nothing: no such file", "ls -l . # where it is looked for"},
+		{"./nothing", "./nothing: no such file", "", true, "./nothing: no such file", "gorun --copy ./nothing ... # sends it to each host"},
+		{"a b", "a b: permission denied: its run bit is not for this user", "", false, "a b: permission denied: its run bit is not for this user", "ls -l 'a b'"},
+	} {
+		h := doctor.Host{Name: "n1", Here: !test.away, Program: &doctor.Program{Error: test.fault, Hint: test.hint}}
+		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Wished: test.wished, Hosts: []*doctor.Host{&h}})
+		require.Len(t, findings, 1)
+		assert.Equal(t, test.text, findings[0].Text)
+		assert.Equal(t, test.fix, findings[0].Fix)
+	}
+}
+
 // What a laptop's graphics or a GPU beside its CPU lacks is nobody's loss.
 func TestNoFalseAlarms(t *testing.T) {
 	wrong := func(h *doctor.Host) int {

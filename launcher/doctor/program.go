@@ -3,6 +3,8 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"path"
+	"strings"
 )
 
 // enoughRoom is for gorun's own copy and what ranks write, in bytes.
@@ -50,15 +52,46 @@ func programThere(c *Cluster) (all []Finding) {
 			})
 		}
 		if p.Error != "" && p.NoDir == "" {
-			fix := "gorun --copy " + quoted(c.Wished) + " ... # sends it to each host"
-			if h.Here {
-				fix = "ls -l " + quoted(c.Wished)
-			}
-			all = append(all, Finding{Severity: Error, Hosts: []string{h.Name}, Text: p.Error, Evidence: p.Hint, Fix: fix})
+			text, fix := p.wayOut(c.Wished, h.Here)
+			all = append(all, Finding{Severity: Error, Hosts: []string{h.Name}, Text: text, Evidence: p.Hint, Fix: fix})
 		}
 	}
 	return all
 }
+
+// wayOut is what is wrong with a program, and a command that helps. The hint is that of a launch.
+func (p *Program) wayOut(wished string, here bool) (text, fix string) {
+	if strings.HasPrefix(p.Hint, "chmod +x ") {
+		return p.Error, p.Hint
+	}
+	if command, ok := strings.CutPrefix(p.Hint, "name what runs it: "); ok {
+		return p.Error, "gorun " + command
+	}
+	if !here {
+		return p.Error, "gorun --copy " + quoted(wished) + " ... # sends it to each host"
+	}
+	text = p.Error
+	if p.Hint != "" {
+		text += "; " + p.Hint
+	}
+	meant, ok := strings.CutPrefix(p.Hint, "did you mean ")
+	meant, whole := strings.CutSuffix(meant, "?")
+	switch {
+	case ok && whole:
+		return text, "gorun doctor " + meant
+	case strings.HasSuffix(p.Error, noSuchFile):
+		return text, "ls -l " + quoted(path.Dir(wished)) + " # where it is looked for"
+	case strings.HasSuffix(p.Error, notInPATH):
+		return text, `echo "$PATH" # where a name without a / is looked for; ./NAME is in the working directory`
+	}
+	return text, "ls -l " + quoted(wished)
+}
+
+// How the error of a program ends that is not there.
+const (
+	noSuchFile = ": no such file"
+	notInPATH  = ": not found in PATH or the working directory"
+)
 
 func programDiffers(c *Cluster) []Finding {
 	const digits = 12

@@ -26,6 +26,9 @@ type Question struct {
 	Rank *int `json:"rank,omitempty"`
 	// Follow goes on with logs until the job has ended.
 	Follow bool `json:"follow,omitempty"`
+	// Tail is how many of its last lines each stream shows; nil: as many as are remembered, or 60 of
+	// a log file.
+	Tail *int `json:"tail,omitempty"`
 	// Signal is the one that stop ends the job by, 0: SIGTERM; Grace what it gets instead of
 	// its own.
 	Signal syscall.Signal `json:"signal,omitempty"`

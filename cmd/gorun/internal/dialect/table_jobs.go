@@ -21,6 +21,10 @@ type JobsWish struct {
 	Follow  bool
 	NCCL    bool // what NCCL says of a job
 	Rank    *int // nil: all
+	// Tail is how many last lines of each stream are shown, nil: what there is. Stream is 1 for
+	// standard output alone, 2 for standard error, 0 for both.
+	Tail   *int
+	Stream int
 	// Signal is the one that ends a job, 0: SIGTERM; Grace what its ranks get, nil: the job's
 	// own.
 	Signal syscall.Signal
@@ -69,8 +73,8 @@ func jobDialect(name string) *Dialect {
 		options = []string{"rank"}
 	case "logs":
 		d.About = "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun remembers."
-		d.examples = []example{{"gorun logs", "the only job there is"}, {"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"}}
-		options = []string{"follow", "rank"}
+		d.examples = []example{{"gorun logs", "the only job there is"}, {"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"}, {"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"}}
+		options = []string{"follow", "rank", "tail", "stream"}
 	}
 	d.examples = append(d.examples, example{"gorun ./" + name + ", gorun -- " + name, "start a program of that name"})
 	d.codes = []example{{"0", done}, {"1", none}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"}}
@@ -102,6 +106,26 @@ var jobsTable = []Option{
 			n, err := parseAtLeast(a.value, 0)
 			p.inv.Jobs.Rank = &n
 			return err
+		},
+	},
+	{
+		Names: []string{"tail", "n"}, Group: GroupShown, Value: "N", from: varNone,
+		Help: "the last N lines of each stream of each rank, as far as they are kept (default: 60)",
+		set: func(p *parser, a arg) error {
+			n, err := parseAtLeast(a.value, 0)
+			p.inv.Jobs.Tail = &n
+			return err
+		},
+	},
+	{
+		Names: []string{"stream"}, Group: GroupShown, Value: "NAME", Choices: []string{"stdout", "stderr"}, from: varNone,
+		Help: "what ranks print to standard output alone, or to standard error",
+		set: func(p *parser, a arg) error {
+			p.inv.Jobs.Stream = slices.Index([]string{"stdout", "stderr"}, a.value) + 1
+			if p.inv.Jobs.Stream == 0 {
+				return errors.New("not one of stdout, stderr")
+			}
+			return nil
 		},
 	},
 	{

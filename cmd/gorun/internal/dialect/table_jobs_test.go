@@ -21,6 +21,8 @@ func TestJobCommands(t *testing.T) {
 		"gorun ps 7f3a --nccl":                 {Command: "ps", Names: []string{"7f3a"}, NCCL: true},
 		"gorun logs 7f3a -f --rank 3":          {Command: "logs", Names: []string{"7f3a"}, Follow: true, Rank: new(3)},
 		"gorun logs --follow --rank=0 -- -7":   {Command: "logs", Names: []string{"-7"}, Follow: true, Rank: new(0)},
+		"gorun logs -n 5 7f3a --stream stderr": {Command: "logs", Names: []string{"7f3a"}, Tail: new(5), Stream: 2},
+		"gorun logs --tail=0 -f":               {Command: "logs", Tail: new(0), Follow: true},
 		"gorun stacks --rank 1 7f3a":           {Command: "stacks", Names: []string{"7f3a"}, Rank: new(1)},
 		"gorun stop a b c":                     {Command: "stop", Names: []string{"a", "b", "c"}},
 		"gorun stop a --signal INT b":          {Command: "stop", Names: []string{"a", "b"}, Signal: syscall.SIGINT},
@@ -56,6 +58,8 @@ func TestJobCommandProblems(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorun ps a b":             "b: one job at a time; gorun ./ps starts a program of that name",
 		"gorun ps --rank 1":        "unknown option --rank",
+		"gorun logs --stream both": "not one of stdout, stderr",
+		"gorun logs -n -1":         "-1",
 		"gorun stop":               "no job given: gorun stop JOB..., or --all; gorun ps lists them",
 		"gorun stop --all a":       "--all and a contradict each other",
 		"gorun stop a --grace -1":  "--grace -1: a time cannot be negative",
