@@ -15,6 +15,7 @@ import (
 	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
@@ -356,7 +357,7 @@ func (e *jobEnvironment) shell() string {
 		case *v.Value == job.AtStart:
 			fmt.Fprintf(&b, "# %s is known when a job starts\n", v.Name)
 		default:
-			fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellQuoted(*v.Value))
+			fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellwords.Quote(*v.Value))
 		}
 	}
 	return b.String()
@@ -369,12 +370,3 @@ func shellName(name string) bool {
 
 // shellLetters are those of names.
 const shellLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-
-// shellQuoted is a text as one word of a shell's. To zsh a value that begins with = is
-// the path of a program.
-func shellQuoted(text string) string {
-	if text != "" && strings.Trim(text, shellLetters+"-+:,./@%") == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}

@@ -35,12 +35,6 @@ func TestFoldValues(t *testing.T) {
 	}
 }
 
-func TestShellQuoted(t *testing.T) {
-	for text, want := range map[string]string{"a-b,/c:1": "a-b,/c:1", "=eth0": "'=eth0'", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "^lo": "'^lo'"} {
-		require.Equal(t, want, shellQuoted(text))
-	}
-}
-
 // No name and no value becomes a command of the shell that reads it.
 func TestShellOfOddNames(t *testing.T) {
 	value := "$(x)\n`y`"

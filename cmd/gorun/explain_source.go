@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"gorun/internal/shellwords"
 )
 
 // sourceError is a file that gorun explain was given and cannot read.
@@ -56,7 +58,7 @@ func severalFiles(words []string) error {
 		if info, err := os.Stat(word); err != nil || !info.Mode().IsRegular() {
 			return nil
 		}
-		quoted = append(quoted, shellQuoted(word))
+		quoted = append(quoted, shellwords.Quote(word))
 	}
 	return sourceError(fmt.Sprintf("one file at a time; all of them: cat %s | gorun explain -", strings.Join(quoted, " ")))
 }
@@ -69,7 +71,7 @@ func openLog(name string) (*os.File, error) {
 	}
 	if info, err := file.Stat(); err == nil && info.IsDir() {
 		_ = file.Close() // nothing was read
-		return nil, sourceError(fmt.Sprintf("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name, strings.TrimRight(shellQuoted(name), "/")))
+		return nil, sourceError(fmt.Sprintf("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name, strings.TrimRight(shellwords.Quote(name), "/")))
 	}
 	return file, nil
 }
@@ -91,7 +93,7 @@ func asText(r io.Reader, name string) (io.Reader, error) {
 	head, _ := b.Peek(looked) // an error comes again
 	for _, p := range packers {
 		if bytes.HasPrefix(head, []byte(p.begin)) {
-			return nil, sourceError(fmt.Sprintf("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellQuoted(name)))
+			return nil, sourceError(fmt.Sprintf("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name)))
 		}
 	}
 	if isBinary(head) {

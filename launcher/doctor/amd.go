@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/placement"
 )
 
@@ -92,7 +93,7 @@ func amdErrors(h *Host) (all []Finding) {
 
 // pciFile is a file of a PCI device.
 func pciFile(address, name string) string {
-	return "/sys/bus/pci/devices/" + quoted(address) + "/" + name
+	return "/sys/bus/pci/devices/" + shellwords.Quote(address) + "/" + name
 }
 
 func amdSlowed(h *Host) (all []Finding) {
@@ -132,7 +133,7 @@ func largeBAR(h *Host) []Finding {
 	}
 	address, _, _ := strings.Cut(small[0], " ")
 	return []Finding{amdFinding(Warning, small, "GPU shows others a part of its memory", "GPUs show others a part of their memory", "/sys/bus/pci/devices/*/mem_info_vis_vram_total",
-		"sudo lspci -vv -s "+quoted(address)+" | grep -iE 'region|BAR' # the firmware's setup has 'Above 4G Decoding' and 'Resizable BAR'")}
+		"sudo lspci -vv -s "+shellwords.Quote(address)+" | grep -iE 'region|BAR' # the firmware's setup has 'Above 4G Decoding' and 'Resizable BAR'")}
 }
 
 // xgmi looks at machines in which most GPUs have a link to each other one: how links are

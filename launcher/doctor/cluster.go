@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/hosts"
 )
 
@@ -35,7 +36,7 @@ func (c *Cluster) again(command string, hosts ...string) string {
 	if c.Options != "" {
 		command += " " + c.Options
 	}
-	return command + " -H " + quoted(strings.Join(words, ","))
+	return command + " -H " + shellwords.Quote(strings.Join(words, ","))
 }
 
 // Unreached are hosts that could not be looked at, for one reason.

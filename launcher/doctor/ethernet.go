@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+
+	"gorun/internal/shellwords"
 )
 
 func ethernetChecks() []Check {
@@ -17,7 +19,7 @@ func ethernetChecks() []Check {
 				return c.networks(func(i Interface) string { return number(i.MTU) }, func(i Interface, own, most string, others int) Finding {
 					return Finding{
 						Severity: Warning, Text: fmt.Sprintf("%s has an MTU of %s, %s %s", i.Name, own, onTheOthers(others), most), Evidence: "/sys/class/net/" + i.Name + "/mtu",
-						Fix: fmt.Sprintf("sudo ip link set %s mtu %s", quoted(i.Name), most),
+						Fix: fmt.Sprintf("sudo ip link set %s mtu %s", shellwords.Quote(i.Name), most),
 					}
 				})
 			},
@@ -30,7 +32,7 @@ func ethernetChecks() []Check {
 				return c.networks(func(i Interface) string { return number(i.Mbps) }, func(i Interface, own, most string, others int) Finding {
 					f := Finding{
 						Severity: Note, Text: fmt.Sprintf("%s runs at %s Mb/s, %s %s", i.Name, own, onTheOthers(others), most), Evidence: "/sys/class/net/" + i.Name + "/speed",
-						Fix: "ethtool " + quoted(i.Name),
+						Fix: "ethtool " + shellwords.Quote(i.Name),
 					}
 					a, _ := strconv.Atoi(own)
 					if b, _ := strconv.Atoi(most); a < b {
@@ -47,7 +49,7 @@ func ethernetChecks() []Check {
 			Run: each(func(h *Host) (all []Finding) {
 				for _, i := range physical(h) {
 					if i.Carrier && i.Duplex == "half" {
-						all = append(all, Finding{Severity: Warning, Text: i.Name + " is half duplex", Evidence: "/sys/class/net/" + i.Name + "/duplex", Fix: "ethtool " + quoted(i.Name)})
+						all = append(all, Finding{Severity: Warning, Text: i.Name + " is half duplex", Evidence: "/sys/class/net/" + i.Name + "/duplex", Fix: "ethtool " + shellwords.Quote(i.Name)})
 					}
 				}
 				return all
@@ -67,7 +69,7 @@ func ethernetChecks() []Check {
 				for _, i := range physical(h) {
 					if i.Up && !i.Carrier && len(usable(i)) > 0 && !h.Portable {
 						all = append(all, Finding{
-							Severity: Warning, Text: i.Name + " has an address and no carrier", Evidence: "/sys/class/net/" + i.Name + "/carrier is 0, " + i.Prefixes[0], Fix: "sudo ip link set " + quoted(i.Name) + " down",
+							Severity: Warning, Text: i.Name + " has an address and no carrier", Evidence: "/sys/class/net/" + i.Name + "/carrier is 0, " + i.Prefixes[0], Fix: "sudo ip link set " + shellwords.Quote(i.Name) + " down",
 						})
 					}
 				}
@@ -155,7 +157,7 @@ func drops(h *Host) (all []Finding) {
 		}
 		all = append(all, Finding{
 			Severity: Warning, Text: fmt.Sprintf("%s has lost %.1f %% of its packets", i.Name, 100*float64(bad)/float64(i.Packets+bad)),
-			Evidence: fmt.Sprintf("/sys/class/net/%s/statistics: %d errors and %d missed of %d packets", i.Name, i.Errors, i.Dropped, i.Packets), Fix: "ethtool -S " + quoted(i.Name) + " | grep -Ei 'err|drop|miss'",
+			Evidence: fmt.Sprintf("/sys/class/net/%s/statistics: %d errors and %d missed of %d packets", i.Name, i.Errors, i.Dropped, i.Packets), Fix: "ethtool -S " + shellwords.Quote(i.Name) + " | grep -Ei 'err|drop|miss'",
 		})
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/placement"
 	"gorun/placement/gpufacts"
 )
@@ -111,7 +112,7 @@ func gpuDriver(h *Host) (all []Finding) {
 	for _, d := range h.Driverless {
 		switch d.Driver {
 		case "vfio-pci": // somebody gave it to a virtual machine
-			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's", Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + quoted(d.Address)})
+			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's", Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + shellwords.Quote(d.Address)})
 			continue
 		case "":
 			list = append(list, d.Address)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/placement"
 )
 
@@ -175,7 +176,7 @@ func removeIPC(h *Host) []Finding {
 	}
 	return []Finding{{
 		Severity: Warning, Text: "a job's shared memory is removed when its user's last session ends", Evidence: "RemoveIPC=yes in systemd's logind.conf, user id " + strconv.Itoa(h.UID),
-		Fix: "sudo loginctl enable-linger " + quoted(h.User),
+		Fix: "sudo loginctl enable-linger " + shellwords.Quote(h.User),
 	}}
 }
 

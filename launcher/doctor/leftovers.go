@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/internal/shellwords"
 )
 
 func leftoverChecks() []Check {
@@ -68,18 +70,7 @@ func removable(names []string) (text string) {
 		if i > 0 {
 			text += " "
 		}
-		text += "/dev/shm/" + quoted(name)
+		text += "/dev/shm/" + shellwords.Quote(name)
 	}
 	return text
-}
-
-// quoted is a name as one word of a shell.
-func quoted(name string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,@+%", r)
-	}
-	if name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

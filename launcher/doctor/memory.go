@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gorun/internal/shellwords"
 )
 
 const (
@@ -130,7 +132,7 @@ func cgroupMemory(h *Host) (all []Finding) {
 	if g.MemoryLimit == 0 || h.Memory.Total > 0 && g.MemoryLimit >= h.Memory.Total {
 		return all
 	}
-	f := Finding{Severity: Note, Text: fmt.Sprintf("cgroups allow %s of the machine's %s", bytes(g.MemoryLimit), bytes(h.Memory.Total)), Evidence: g.MemoryFile, Fix: "sort -rnk2 " + quoted(dirOf(g.MemoryFile)) + "/memory.stat | head"}
+	f := Finding{Severity: Note, Text: fmt.Sprintf("cgroups allow %s of the machine's %s", bytes(g.MemoryLimit), bytes(h.Memory.Total)), Evidence: g.MemoryFile, Fix: "sort -rnk2 " + shellwords.Quote(dirOf(g.MemoryFile)) + "/memory.stat | head"}
 	if left := g.MemoryLimit - g.MemoryUsed; left < g.MemoryLimit/20 || left < 64<<20 {
 		f.Severity, f.Text = Warning, fmt.Sprintf("cgroups leave %s of %s", bytes(max(0, left)), bytes(g.MemoryLimit))
 		f.Fix = choose(h, "docker run --memory 64g ...", f.Fix)

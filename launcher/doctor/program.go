@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"gorun/internal/shellwords"
 )
 
 // enoughRoom is for gorun's own copy and what ranks write, in bytes.
@@ -68,7 +70,7 @@ func (p *Program) wayOut(wished string, here bool) (text, fix string) {
 		return p.Error, "gorun " + command
 	}
 	if !here {
-		return p.Error, "gorun --copy " + quoted(wished) + " ... # sends it to each host"
+		return p.Error, "gorun --copy " + shellwords.Quote(wished) + " ... # sends it to each host"
 	}
 	text = p.Error
 	if p.Hint != "" {
@@ -80,11 +82,11 @@ func (p *Program) wayOut(wished string, here bool) (text, fix string) {
 	case ok && whole:
 		return text, "gorun doctor " + meant
 	case strings.HasSuffix(p.Error, noSuchFile):
-		return text, "ls -l " + quoted(path.Dir(wished)) + " # where it is looked for"
+		return text, "ls -l " + shellwords.Quote(path.Dir(wished)) + " # where it is looked for"
 	case strings.HasSuffix(p.Error, notInPATH):
 		return text, `echo "$PATH" # where a name without a / is looked for; ./NAME is in the working directory`
 	}
-	return text, "ls -l " + quoted(wished)
+	return text, "ls -l " + shellwords.Quote(wished)
 }
 
 // How the error of a program ends that is not there.
@@ -105,7 +107,7 @@ func programDiffers(c *Cluster) []Finding {
 		return Finding{
 			Severity: Error, Text: fmt.Sprintf("%s is another file than on %s", h.Program.Path, theOthers(others)),
 			Evidence: fmt.Sprintf("SHA-256 %s..., there %s...", own[:min(digits, len(own))], most[:min(digits, len(most))]),
-			Fix:      "gorun --copy " + quoted(c.Wished) + " ... # sends yours to each host",
+			Fix:      "gorun --copy " + shellwords.Quote(c.Wished) + " ... # sends yours to each host",
 		}
 	})
 }
@@ -114,14 +116,14 @@ func architecture(c *Cluster) []Finding {
 	all := c.differing(func(h *Host) string { return h.Architecture }, func(h *Host, own, most string, others int) Finding {
 		return Finding{
 			Severity: Warning, Text: fmt.Sprintf("it is %s, %s %s", own, theOthers(others), most), Evidence: "uname -m",
-			Fix: "gorun --exclude " + quoted(h.Name) + " ...",
+			Fix: "gorun --exclude " + shellwords.Quote(h.Name) + " ...",
 		}
 	})
 	for _, h := range c.Hosts {
 		if p := h.Program; p != nil && p.ELF != "" && h.Architecture != "" && p.ELF != h.Architecture && p.Error == "" {
 			all = append(all, Finding{
 				Severity: Error, Hosts: []string{h.Name}, Text: fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
-				Evidence: "the file's ELF header", Fix: "file " + quoted(p.Path),
+				Evidence: "the file's ELF header", Fix: "file " + shellwords.Quote(p.Path),
 			})
 		}
 	}
@@ -133,13 +135,13 @@ func room(h *Host) (all []Finding) {
 		where := fmt.Sprintf("%s (%s)", r.Path, r.Purpose)
 		switch {
 		case r.Error != "" && r.Purpose == "cache": // another place is taken then
-			all = append(all, Finding{Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path, Fix: "ls -ld " + quoted(r.Path)})
+			all = append(all, Finding{Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path, Fix: "ls -ld " + shellwords.Quote(r.Path)})
 		case r.Error != "":
 			all = append(all, Finding{Severity: Warning, Text: where + ": " + r.Error, Evidence: r.Path, Fix: "export TMPDIR=DIR # of a directory that can be written"})
 		case r.Free < enoughRoom:
 			all = append(all, Finding{
 				Severity: Warning, Text: "almost no space is left in " + where, Evidence: fmt.Sprintf("statfs: %s free", bytes(r.Free)),
-				Fix: "df -h " + quoted(cmp.Or(r.Path, "/tmp")),
+				Fix: "df -h " + shellwords.Quote(cmp.Or(r.Path, "/tmp")),
 			})
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gorun/internal/shellwords"
 )
 
 func pythonChecks() []Check {
@@ -77,7 +79,7 @@ func pythonChecks() []Check {
 				}
 				return []Finding{{
 					Severity: Warning, Text: fmt.Sprintf("LD_LIBRARY_PATH has NCCL %s, which hides PyTorch's %s", cmp.Or(other, "of unknown version"), own), Evidence: p.Override,
-					Fix: "unset LD_LIBRARY_PATH # or leave " + quoted(dirOf(p.Override)) + " out of it",
+					Fix: "unset LD_LIBRARY_PATH # or leave " + shellwords.Quote(dirOf(p.Override)) + " out of it",
 				}}
 			}),
 		},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/placement"
 )
 
@@ -98,13 +99,13 @@ func portState(c *Cluster) (all []Finding) {
 			}
 			f := Finding{
 				Hosts: []string{h.Name}, Severity: Note, Text: fmt.Sprintf("RDMA port %s is not up: %s", portName(p), cmp.Or(p.Physical, p.State)),
-				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State, p.Physical), Fix: "ibstat " + quoted(p.Device) + "; rdma link show",
+				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State, p.Physical), Fix: "ibstat " + shellwords.Quote(p.Device) + "; rdma link show",
 			}
 			elsewhere := slices.ContainsFunc(c.Hosts, func(o *Host) bool { q := portOf(o, p); return q != nil && q.Active() })
 			switch {
 			case p.State == "INIT":
 				f.Severity, f.Text = Warning, fmt.Sprintf("RDMA port %s waits for a subnet manager", portName(p))
-				f.Fix = "sminfo; ibstat " + quoted(p.Device)
+				f.Fix = "sminfo; ibstat " + shellwords.Quote(p.Device)
 			case elsewhere, len(activePorts(h)) == 0, nearGPU(h, p):
 				f.Severity = Warning
 			}
@@ -204,7 +205,7 @@ func linkLayer(c *Cluster) (all []Finding) {
 		}
 		f := Finding{
 			Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("InfiniBand and RoCE ports are up: %s and %s", listed(fabric), listed(other)),
-			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + quoted(strings.Join(fabric, ",")),
+			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + shellwords.Quote(strings.Join(fabric, ",")),
 		}
 		if len(near) > 1 {
 			f.Severity = Warning

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"gorun/internal/shellwords"
 )
 
 // RDMACounters are those of a port that are looked at, by their folders below it in
@@ -123,7 +125,7 @@ func portsCount(h *Host, rules []counterRule, what string) (all []Finding) {
 		}
 		f := Finding{
 			Severity: severity, Text: plural(len(words), "RDMA port counts ", "RDMA ports count ") + what + ": " + listed(words), Evidence: "/sys/class/infiniband/*/ports/*/counters and hw_counters, since the adapters were reset",
-			Fix: fmt.Sprintf("cd /sys/class/infiniband/%s/ports/%d && grep . counters/* hw_counters/*", quoted(first.Device), first.Port),
+			Fix: fmt.Sprintf("cd /sys/class/infiniband/%s/ports/%d && grep . counters/* hw_counters/*", shellwords.Quote(first.Device), first.Port),
 		}
 		if now != nil {
 			f.Text += fmt.Sprintf("; within %.1f s grew %s", first.Watched, listed(now))
