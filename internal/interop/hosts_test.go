@@ -44,9 +44,9 @@ func (f fleet) gorun(args ...string) job {
 	return f.under(f.SSHConfig(), args...)
 }
 
-// under is gorun with another configuration of ssh. GORACE may say that ranks which are this test binary end without a pause.
+// under is gorun with another configuration of ssh.
 func (f fleet) under(config string, args ...string) job {
-	j := gorun(append([]string{"--ssh-config", config, "-x", "INTEROP_*", "-x", "GORACE*"}, args...)...)
+	j := gorun(append([]string{"--ssh-config", config, "-x", "INTEROP_*"}, args...)...)
 	j.hosts = f.Set
 	return j
 }
