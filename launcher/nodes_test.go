@@ -72,7 +72,7 @@ func startAgent(started map[string]*agentProcess, h hosts.Host) (*agentProcess, 
 	return p, cmd.Start()
 }
 
-// muted is an agent that hears nothing any more from a moment on.
+// muted is an agent that hears nothing any more from a moment on, not even that the head ends the link.
 type muted struct {
 	*agentProcess
 	from <-chan struct{}
@@ -84,6 +84,15 @@ func (m *muted) Write(p []byte) (int, error) {
 		return len(p), nil
 	default:
 		return m.agentProcess.Write(p)
+	}
+}
+
+func (m *muted) Close() error {
+	select {
+	case <-m.from: // as where a network is cut: only the agent's own lease can end it
+		return m.wait()
+	default:
+		return m.agentProcess.Close()
 	}
 }
 

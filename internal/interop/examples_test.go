@@ -199,25 +199,41 @@ var twins = []struct{ command, want string }{
 	{"bottleneck.py --width 64", `(compute|communication)-bound: `},
 }
 
+// inTurn runs twins in one job of two ranks, and returns what they said.
+func inTurn(t *testing.T, commands ...string) string {
+	t.Helper()
+	python := testneeds.Torch(t)
+	argv := []string{"-n", "2", "testdata/in_turn.py"}
+	for i, command := range commands {
+		name, options, _ := strings.Cut(command, " ")
+		if i > 0 {
+			argv = append(argv, "--")
+		}
+		argv = append(append(argv, example(t, "torch/"+name)), strings.Fields(options)...)
+	}
+	return underGorun(python, argv...).with("OMP_NUM_THREADS=1").succeed(t)
+}
+
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	python := testneeds.Torch(t)
+	commands := make([]string, len(twins))
+	for i, twin := range twins {
+		commands[i] = twin.command
+	}
+	said := inTurn(t, commands...)
 	for _, twin := range twins {
-		name, options, _ := strings.Cut(twin.command, " ")
-		argv := append([]string{"-n", "2", example(t, "torch/"+name)}, strings.Fields(options)...)
-		require.Regexp(t, twin.want, underGorun(python, argv...).with("OMP_NUM_THREADS=1").succeed(t), twin.command)
+		require.Regexp(t, twin.want, said, twin.command)
 	}
 }
 
 // Both print the same boxes: comm and PyTorch mean the same by these words.
 func TestTwinsAgree(t *testing.T) {
 	t.Parallel()
-	python := testneeds.Torch(t)
+	ours := ""
 	for _, name := range []string{"broadcast", "allreduce"} {
-		ours := gorun("-n", "2", program(t, name)).succeed(t)
-		theirs := underGorun(python, "-n", "2", example(t, "torch/"+name+".py")).with("OMP_NUM_THREADS=1").succeed(t)
-		require.Equal(t, theirs, ours, name)
+		ours += gorun("-n", "2", program(t, name)).succeed(t)
 	}
+	require.Equal(t, ours, inTurn(t, "broadcast.py", "allreduce.py"))
 }
 
 // The same data, network and settings: PyTorch begins with other weights and shuffles otherwise, and reaches as much.

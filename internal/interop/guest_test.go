@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -26,7 +27,7 @@ func boot(t *testing.T, machine guest.Machine, cases []guest.Case) (topology str
 	qemu, kernel := testneeds.Guest(t)
 	dir := t.TempDir()
 	archive, results := filepath.Join(dir, "archive"), filepath.Join(dir, "results")
-	require.NoError(t, os.WriteFile(archive, disk(t, dir, cases), 0o600))
+	require.NoError(t, os.WriteFile(archive, disk(t, cases), 0o600))
 
 	got := job{argv: append([]string{qemu}, machine.Arguments(kernel, archive, results)...)}.run(t)
 	text, err := os.ReadFile(results)
@@ -41,7 +42,7 @@ func boot(t *testing.T, machine guest.Machine, cases []guest.Case) (topology str
 }
 
 // disk is the archive that the guest has as its disk.
-func disk(t *testing.T, dir string, cases []guest.Case) []byte {
+func disk(t *testing.T, cases []guest.Case) []byte {
 	t.Helper()
 	text, err := json.Marshal(cases)
 	require.NoError(t, err)
@@ -50,18 +51,28 @@ func disk(t *testing.T, dir string, cases []guest.Case) []byte {
 		files = append(files, guest.File{Name: name, Mode: syscall.S_IFDIR | 0o755})
 	}
 	files = append(files, guest.File{Name: "dev/console", Mode: syscall.S_IFCHR | 0o600, Major: 5, Minor: 1})
+	programs, err := guestPrograms()
+	require.NoError(t, err)
+	return guest.Archive(append(files, programs...))
+}
+
+// guestPrograms builds what each guest runs: gorun, and its first process.
+var guestPrograms = sync.OnceValues(func() (files []guest.File, err error) {
 	for name, source := range map[string]string{"gorun": "cmd/gorun", "init": "internal/interop/guest/boot"} {
-		path := filepath.Join(dir, name)
+		path := built("guest-" + name)
 		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags=-s -w", "-o", path, "gorun/"+source)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-		said, err := build.CombinedOutput()
-		require.NoError(t, err, "%s", said)
+		if said, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w\n%s", source, err, said)
+		}
 		program, err := os.ReadFile(path)
-		require.NoError(t, err)
+		if err != nil {
+			return nil, err
+		}
 		files = append(files, guest.File{Name: name, Mode: syscall.S_IFREG | 0o755, Text: program})
 	}
-	return guest.Archive(files)
-}
+	return files, nil
+})
 
 // guestCase is a command line for a guest and where its ranks have to be.
 type guestCase struct {

@@ -24,18 +24,9 @@ func collectives(t *testing.T, f fleet) {
 // pytorchOverHosts: the digits example over two hosts gives the losses of one, although each host has an address in common with the other.
 func pytorchOverHosts(t *testing.T, f fleet) {
 	python := testneeds.Torch(t)
-	launch := func(args ...string) job { return underGorun(python, args...) }
-	one := trainOn(t, launch, t.TempDir(), "--nproc-per-node", "4")
-	several := trainOn(t, func(args ...string) job { return f.gorun(args...).with("GORUN_PYTHON=" + python) }, f.Dir(), "-H", "h1:2,h2:2")
-	require.Equal(t, one, several)
-	require.Greater(t, one.accuracy, 90.0)
-}
-
-// trainOn trains three epochs; dir is one that all hosts see.
-func trainOn(t *testing.T, launch func(args ...string) job, dir string, options ...string) training {
-	t.Helper()
-	losses := filepath.Join(dir, "losses")
-	return readTraining(t, launch(append(options, example(t, "torch/digits_ddp.py"), "--epochs", "3", "--losses", losses)...), losses)
+	losses := filepath.Join(f.Dir(), "losses") // which all hosts see
+	j := f.gorun("-H", "h1:2,h2:2", example(t, "torch/digits_ddp.py"), "--losses", losses).with("GORUN_PYTHON=" + python)
+	require.Equal(t, trainedHere(t, python), readTraining(t, j, losses))
 }
 
 // TestSixteenHosts runs one job over many: numbers, output and the end are right.

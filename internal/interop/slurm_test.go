@@ -90,7 +90,7 @@ func tellInSlurm(t *testing.T, j job) []seen {
 	return parseSeen(t, text.String())
 }
 
-// TestSlurm runs jobs in one Slurm, two at a time.
+// TestSlurm runs jobs in one Slurm, several at a time.
 func TestSlurm(t *testing.T) {
 	c := slurm.Cluster(t)
 	for name, test := range map[string]func(t *testing.T, c *testslurm.Cluster){

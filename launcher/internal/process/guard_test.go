@@ -125,7 +125,7 @@ func TestDismissedGuardLeavesNothing(t *testing.T) {
 	eachWay(t, func(t *testing.T, ways []guardWay) {
 		newScene(t)
 		before, masks := openDescriptorCount(t), signalMasks(t)
-		for range testneeds.Count(200, 1000) {
+		for range testneeds.Count(50, 1000) {
 			g, err := startGuard(GuardConfig{ID: newID(t)}, ways)
 			require.NoError(t, err)
 			require.NoError(t, g.AddRank(nobody))
@@ -168,7 +168,7 @@ func guardsStartUnderLoad(t *testing.T, ways []guardWay) {
 			}
 		}()
 	}
-	for range testneeds.Count(200, 1000) {
+	for range testneeds.Count(50, 1000) {
 		g := startGuardBy(t, ways, GuardConfig{ID: newID(t)})
 		died := g.Died()
 		g.Dismiss()
