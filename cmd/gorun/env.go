@@ -357,7 +357,7 @@ func (e *jobEnvironment) shell() string {
 		case *v.Value == job.AtStart:
 			fmt.Fprintf(&b, "# %s is known when a job starts\n", v.Name)
 		default:
-			fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellwords.Quote(*v.Value))
+			fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellwords.QuotePOSIX(*v.Value))
 		}
 	}
 	return b.String()

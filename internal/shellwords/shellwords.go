@@ -29,8 +29,18 @@ func Quote(word string) string {
 	case control:
 		return escaped(word)
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return literal(word)
 }
+
+// QuotePOSIX writes one word for every shell, dash too: a line end in it stays one.
+func QuotePOSIX(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return literal(word)
+	}
+	return Quote(word)
+}
+
+func literal(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // Plain reports whether a byte means nothing to a shell anywhere in a word, but for = at its begin.
 func Plain(c byte) bool {
