@@ -114,7 +114,7 @@ func (c form) check(t *testing.T, j job) {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// several runs what shares one set of hosts, as many at a time as sideBySide says.
+// several runs what shares one set of hosts, two at a time on a machine of two cores.
 func several(t *testing.T, f fleet, tests map[string]func(t *testing.T, f fleet)) {
 	t.Helper()
 	t.Run("hosts", func(t *testing.T) {

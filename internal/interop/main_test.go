@@ -1,12 +1,10 @@
 package interop
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -39,19 +37,7 @@ func testAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(bin)
 	defer slurm.Close()
-	sideBySide()
 	return m.Run()
-}
-
-// sideBySide has two tests run for each CPU, unless -parallel says otherwise: many of them wait.
-func sideBySide() {
-	const name = "test.parallel"
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if !given {
-		_ = flag.Set(name, fmt.Sprint(2*runtime.NumCPU())) // a number: it takes that
-	}
 }
 
 // buildAll makes the static gorun that users get, and the examples that tests run.
