@@ -73,11 +73,13 @@ func slurmWarnings(t *testing.T, c *testslurm.Cluster) {
 }
 
 // slurmTime: the time limit is told as what it is, and --signal comes before. Slurm looks at times every 30 seconds, so all jobs that
-// wait for that run at once.
+// wait for that run at once. They get the end for which Slurm warns when their ranks are up: a warning may come before a job's script.
 func slurmTime(t *testing.T, c *testslurm.Cluster) {
-	steps := heeding(t, c, "-N2 -n2 --time=1 --signal=USR1@60", 2)
-	script := heeding(t, c, "-N2 -n2 --time=1 --signal=B:USR1@60", 2)
+	steps := heeding(t, c, "-N2 -n2 --time=20 --signal=USR1@60", 2)
+	script := heeding(t, c, "-N2 -n2 --time=20 --signal=B:USR1@60", 2)
 	expires := heeding(t, c, "-N2 -n2", 2)
+	c.EndAt(t, steps, "now+85seconds")
+	c.EndAt(t, script, "now+85seconds")
 	c.Expire(t, expires)
 	untilOutput(t, c, expires, "killed by Slurm: time limit", 1)
 	requireState(t, c, expires, "TIMEOUT")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
@@ -68,7 +69,9 @@ func requireState(t *testing.T, c *testslurm.Cluster, job int, want string) stri
 // untilOutput waits until text stands so many times in a job's output.
 func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, glance, "%q: %s", text, c.Output(t, job))
+	if !assert.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, glance) {
+		require.FailNow(t, "waited in vain", "for %d of %q: %s", times, text, c.Output(t, job))
+	}
 }
 
 // tellInSlurm runs ranks of role "tell" and returns what they saw, sorted by rank. Each writes to a file of its own: srun mixes the lines

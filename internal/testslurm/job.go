@@ -99,6 +99,12 @@ func (c *Cluster) Cancel(t testing.TB, job int, options ...string) {
 // Expire makes this moment the end of a job's time. Slurm looks at time limits every 30 seconds: the job is told to end at the next look.
 func (c *Cluster) Expire(t testing.TB, job int) {
 	t.Helper()
-	_, err := c.run("scontrol", "update", "JobId="+strconv.Itoa(job), "EndTime=now")
+	c.EndAt(t, job, "now")
+}
+
+// EndAt gives a job another end, in scontrol's words: now, now+1minute.
+func (c *Cluster) EndAt(t testing.TB, job int, end string) {
+	t.Helper()
+	_, err := c.run("scontrol", "update", "JobId="+strconv.Itoa(job), "EndTime="+end)
 	require.NoError(t, err)
 }
