@@ -2,6 +2,8 @@ module gorun
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/NVIDIA/go-nvml v0.13.4-0
 	github.com/hashicorp/go-multierror v1.1.1

@@ -50,6 +50,9 @@ func ParseCPUSet(list string) (CPUSet, error) {
 	return CPUSet{words: words}, nil
 }
 
+// Size is what the set takes in memory, in bytes.
+func (s CPUSet) Size() int { return 8 * len(s.words) }
+
 // parseRange reads "8" or "0-3".
 func parseRange(item string) (first, last int, err error) {
 	from, to, isRange := strings.Cut(item, "-")

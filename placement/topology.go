@@ -28,6 +28,22 @@ type Topology struct {
 	Virtual bool `json:"virtual_pci,omitempty"`
 }
 
+// Check refuses numbers that Linux gives to no CPU and no NUMA node: sets have room for the
+// largest of their numbers, and a topology may be another host's word.
+func (t *Topology) Check() error {
+	for _, cpu := range t.CPUs {
+		if cpu.ID < 0 || cpu.ID >= maxCPU {
+			return fmt.Errorf("CPU %d is not a CPU number below %d", cpu.ID, maxCPU)
+		}
+	}
+	for _, node := range t.Nodes {
+		if node.ID < 0 || node.ID >= maxCPU {
+			return fmt.Errorf("NUMA node %d is not a number below %d", node.ID, maxCPU)
+		}
+	}
+	return nil
+}
+
 // CPU is one logical CPU, a hardware thread, and the objects that it is part of.
 // Objects of a kind are counted over the whole machine from 0, in the order of
 // the machine's tree (packages, then NUMA nodes, dies, L3 caches, L2 caches,

@@ -38,7 +38,8 @@ type shell struct {
 	line    int
 	command []word
 	found   []Assignment
-	blocks  []int // the branches that the place is in
+	blocks  []int // the branches that the place is in, the outermost ones
+	deeper  int   // how many more there are
 	branch  int   // number of the last branch
 	heredoc []string
 	depth   int // of scripts around this one
@@ -87,7 +88,7 @@ func (s *shell) finish(operator string) {
 		s.found = append(s.found, a)
 	}
 	s.within(command, path)
-	if operator == ";;" && len(s.blocks) > 0 {
+	if operator == ";;" {
 		s.another()
 	}
 }
@@ -111,16 +112,11 @@ func (s *shell) exports(command []word) {
 func (s *shell) keyword(text string) bool {
 	switch text {
 	case "if", "case":
-		s.branch++
-		s.blocks = append(s.blocks, s.branch)
+		s.enter()
 	case "else", "elif":
-		if len(s.blocks) > 0 {
-			s.another()
-		}
+		s.another()
 	case "fi", "esac":
-		if len(s.blocks) > 0 {
-			s.blocks = s.blocks[:len(s.blocks)-1]
-		}
+		s.leave()
 	case "then", "do", "while", "until", "time", "{", "}", "!":
 	default:
 		return false
@@ -128,10 +124,34 @@ func (s *shell) keyword(text string) bool {
 	return text != "case"
 }
 
+// mostBlocks is how many branches within each other are told apart: each setting names all that
+// it is in, and a file may come from anybody.
+const mostBlocks = 64
+
+func (s *shell) enter() {
+	if len(s.blocks) == mostBlocks {
+		s.deeper++
+		return
+	}
+	s.branch++
+	s.blocks = append(s.blocks, s.branch)
+}
+
+func (s *shell) leave() {
+	switch {
+	case s.deeper > 0:
+		s.deeper--
+	case len(s.blocks) > 0:
+		s.blocks = s.blocks[:len(s.blocks)-1]
+	}
+}
+
 // another begins another branch beside the innermost one.
 func (s *shell) another() {
-	s.branch++
-	s.blocks[len(s.blocks)-1] = s.branch
+	if len(s.blocks) > 0 && s.deeper == 0 {
+		s.branch++
+		s.blocks[len(s.blocks)-1] = s.branch
+	}
 }
 
 func (s *shell) path() string {

@@ -153,3 +153,17 @@ func TestKindOf(t *testing.T) {
 	}
 	require.Equal(t, "A=b c D='", said(parseLines("A=\"b c\"\nD='\nno\n1=2\n")))
 }
+
+// A script of 760 kB had its reader take 1.4 GB: each setting names the branches that it is in.
+func TestDeepBranches(t *testing.T) {
+	const deep = 20_000
+	script := strings.Repeat("if true; then export NCCL_DEBUG=INFO; ", deep) + strings.Repeat("fi; ", deep) + "export NCCL_DEBUG=WARN"
+	found := parseShell(script)
+	require.Len(t, found, deep+1)
+	for _, a := range found {
+		require.LessOrEqual(t, len(a.branch), mostBlocks*len("/123456"))
+	}
+	require.NotEqual(t, found[mostBlocks-2].branch, found[mostBlocks-1].branch)
+	require.Equal(t, found[0].branch, parseShell("if true; then export NCCL_DEBUG=INFO; fi")[0].branch)
+	require.Empty(t, found[deep].branch, "each fi has left what its if began")
+}

@@ -41,22 +41,22 @@ func withoutTemplates(text string) string {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		before, known := line, false
-		for rest := line; ; {
-			at := strings.Index(rest, "{{")
-			end := strings.Index(rest[max(at, 0):], "}}")
-			if at < 0 || end < 0 {
-				line = before
+		var made strings.Builder
+		for {
+			before, rest, found := strings.Cut(line, "{{")
+			_, after, ended := strings.Cut(rest, "}}")
+			if !found || !ended {
 				break
 			}
-			known = true
-			before = strings.Replace(before, rest[at:at+end+2], "$", 1)
-			rest = rest[at+end+2:]
+			made.WriteString(before + "$")
+			line = after
 		}
-		if known && strings.Trim(line, " $\r\n") == "" {
-			line = "\n"
+		known := made.Len() > 0
+		if made.WriteString(line); known && strings.Trim(made.String(), " $\r\n") == "" {
+			b.WriteByte('\n')
+			continue
 		}
-		b.WriteString(line)
+		b.WriteString(made.String())
 	}
 	return b.String()
 }

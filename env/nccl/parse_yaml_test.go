@@ -24,6 +24,11 @@ func read(file, text string) (got []string) {
 	return got
 }
 
+// Reading takes time in proportion to the text, also where a line has many templates.
+func TestManyTemplates(t *testing.T) {
+	assert.Empty(t, read("a.yaml", "env: "+strings.Repeat("{{a}}", 3<<20)+"\n"))
+}
+
 func TestYAML(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"Kubernetes": {`apiVersion: v1

@@ -21,8 +21,10 @@ func Short(s string) string {
 		return s
 	}
 	var b strings.Builder
+	quotes := true // a quotation mark that has no partner has escaped ones behind it alone
 	for rest := s; rest != ""; {
-		size := piece(rest)
+		size := piece(rest, quotes)
+		quotes = quotes && (rest[0] != '"' || size > 1)
 		b.WriteString(cut(rest[:size]))
 		rest = rest[size:]
 	}
@@ -30,12 +32,14 @@ func Short(s string) string {
 }
 
 // piece is the length of what s begins with: a quoted text, a word up to a blank or
-// quotation mark, or a single other byte.
-func piece(s string) int {
-	switch s[0] {
-	case ' ':
+// quotation mark, or a single other byte. Without quotes no text is quoted.
+func piece(s string, quotes bool) int {
+	switch {
+	case s[0] == ' ':
 		return 1
-	case '"':
+	case s[0] == '"' && !quotes:
+		return 1
+	case s[0] == '"':
 		for i := 1; i < len(s); i++ {
 			switch s[i] {
 			case '\\':

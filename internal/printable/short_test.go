@@ -27,6 +27,7 @@ func TestShort(t *testing.T) {
 	}
 	long := printable.Short("begin " + strings.Repeat("a b ", 1e6) + " end")
 	assert.Less(t, len(long), 5000)
+	assert.Less(t, len(printable.Short(`"`+strings.Repeat(`\"`, 4<<20))), 20000, "in hours, if each mark is looked up to the end")
 	assert.True(t, strings.HasPrefix(long, "begin a b ") && strings.HasSuffix(long, " end"))
 }
 

@@ -35,7 +35,7 @@ func Save(dir string, gpus []placement.GPU) error {
 // SaveFS is Save for the file tree of a machine and the CPUs that are allowed
 // there.
 func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil { // #nosec G301 -- what the umask leaves is the user's choice
 		return fmt.Errorf("save the machine: %w", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
