@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/process/child"
 )
 
@@ -76,7 +77,7 @@ func textOf(said []byte, user int) ([]byte, error) {
 			continue
 		}
 		if value = strings.TrimSpace(value); value != strconv.Itoa(user) {
-			return nil, fmt.Errorf("user %s has sealed it, and not user %d", value, user)
+			return nil, fmt.Errorf("user %s has sealed it, and not user %d", printable.Text(printable.Short(value)), user)
 		}
 		return text, nil
 	}
@@ -89,7 +90,7 @@ func run(ctx context.Context, input []byte, name string, args ...string) ([]byte
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(input), &out, &errs
 	if err := c.Run(); err != nil {
 		if said, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n"); said != "" {
-			err = errors.New(said)
+			err = errors.New(printable.Text(printable.Short(said)))
 		}
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package nccllog
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -236,7 +237,7 @@ func (f *Facts) learnRest(text string) {
 	case strings.HasPrefix(text, "Init timings"):
 		if _, total, ok := strings.Cut(text, " total "); ok {
 			seconds, _, _ := strings.Cut(total, " ")
-			if s, err := strconv.ParseFloat(seconds, 64); err == nil {
+			if s, err := strconv.ParseFloat(seconds, 64); err == nil && s <= math.MaxFloat64 { // JSON has neither Inf nor NaN
 				f.InitSeconds = max(f.InitSeconds, s)
 			}
 		}

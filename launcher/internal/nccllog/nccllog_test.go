@@ -2,6 +2,7 @@ package nccllog
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -290,4 +291,18 @@ func BenchmarkInfo(b *testing.B) {
 	for b.Loop() {
 		c.Write(0, 1, text)
 	}
+}
+
+// A rank cannot have a report fail for all others: JSON has neither Inf nor NaN.
+func TestInitTimesOfHostileRanks(t *testing.T) {
+	c := New(1)
+	for _, total := range []string{"0.25", "Inf", "+Inf", "infinity", "NaN", "-Inf", "1e999", "-1"} {
+		const line = "h:1:1 [0] NCCL INFO Init timings - ncclCommInitRank: rank 0 nranks 1 total %s (kernels 0.1)\n"
+		c.Write(0, 1, fmt.Appendf(nil, line, total))
+	}
+	f, known := c.Facts(0)
+	require.True(t, known)
+	require.Equal(t, 0.25, f.InitSeconds)
+	_, err := json.Marshal(f)
+	require.NoError(t, err)
 }

@@ -42,7 +42,7 @@ func Listen(key []byte, node, port int) (*Listener, error) {
 	if len(key) < MinKey {
 		return nil, fmt.Errorf("probe: a key of %d bytes; at least %d are needed", len(key), MinKey)
 	}
-	ln, err := net.Listen("tcp", ":"+strconv.Itoa(port)) // both families, where the host has both
+	ln, err := net.Listen("tcp", ":"+strconv.Itoa(port)) // #nosec G102 -- both families, where the host has both
 	if err != nil {
 		return nil, err
 	}

@@ -100,9 +100,13 @@ func (c *Communicator) merge(other *Communicator) {
 }
 
 func union(a, b []Process) []Process {
+	known := make(map[Process]bool, len(a)+len(b))
+	for _, p := range a {
+		known[p] = true
+	}
 	for _, p := range b {
-		if !slices.Contains(a, p) {
-			a = append(a, p)
+		if !known[p] {
+			known[p], a = true, append(a, p)
 		}
 	}
 	return a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unsafe"
 )
 
 // Message is the body of a control frame.
@@ -44,6 +45,19 @@ type coder struct {
 	err    error  // of a message within this one
 
 	shared *Shared // nil: everything that is read has memory of its own
+	room   *int    // bytes of memory that what is read may still take
+}
+
+// roomFor is how much memory a message may take when it is read, in bytes: ours take less than
+// twenty times their size, and what is empty within one may take a hundred times as much.
+func roomFor(size int) int { return 1<<20 + 32*size }
+
+// take reports whether there is room for some more bytes.
+func (c *coder) take(size int) bool {
+	if *c.room -= size; *c.room < 0 {
+		c.err = errTooLarge
+	}
+	return c.err == nil
 }
 
 // kind is protocol buffers' wire type.
@@ -56,7 +70,10 @@ const (
 	fixed32 kind = 5 // not ours, skipped
 )
 
-var errBroken = errors.New("not a protocol buffer")
+var (
+	errBroken   = errors.New("not a protocol buffer")
+	errTooLarge = errors.New("a small message that would take much memory")
+)
 
 // appendMessage appends the fields of m to b.
 func appendMessage(b []byte, m fielder) []byte {
@@ -67,7 +84,8 @@ func appendMessage(b []byte, m fielder) []byte {
 
 // readMessage sets the fields of m from what appendMessage wrote.
 func readMessage(b []byte, m fielder) error {
-	c := coder{reading: true}
+	room := roomFor(len(b))
+	c := coder{reading: true, room: &room}
 	return c.read(b, m)
 }
 
@@ -148,7 +166,7 @@ func number[T integer](c *coder, num int, p *T) {
 }
 
 func numbers[T integer](c *coder, num int, p *[]T) {
-	if c.is(num, varint) {
+	if c.is(num, varint) && c.take(int(unsafe.Sizeof(T(0)))) {
 		*p = append(*p, T(c.number))
 	}
 	if !c.reading {
@@ -176,7 +194,9 @@ func (c *coder) flag(num int, p *bool) {
 func (c *coder) float(num int, p *float64) {
 	switch {
 	case c.is(num, fixed64):
-		*p = math.Float64frombits(uint64(c.number))
+		if *p = math.Float64frombits(uint64(c.number)); math.IsNaN(*p) || math.IsInf(*p, 0) {
+			c.err = errBroken // JSON of plans and reports has neither
+		}
 	case !c.reading && *p != 0:
 		c.writeFixed(num, math.Float64bits(*p))
 	}
@@ -200,14 +220,16 @@ func (c *coder) writeFixed(num int, v uint64) {
 func text[T ~string](c *coder, num int, p *T) {
 	switch {
 	case c.is(num, sized):
-		*p = T(c.bytes)
+		if c.take(len(c.bytes)) {
+			*p = T(c.bytes)
+		}
 	case !c.reading && *p != "":
 		writeText(c, num, string(*p))
 	}
 }
 
 func (c *coder) texts(num int, p *[]string) {
-	if c.is(num, sized) {
+	if c.is(num, sized) && c.take(int(unsafe.Sizeof(""))+len(c.bytes)) {
 		*p = append(*p, string(c.bytes))
 	}
 	if !c.reading {
@@ -225,7 +247,9 @@ func writeText[T ~string | ~[]byte](c *coder, num int, s T) {
 func (c *coder) blob(num int, p *[]byte) {
 	switch {
 	case c.is(num, sized):
-		*p = append([]byte(nil), c.bytes...)
+		if c.take(len(c.bytes)) {
+			*p = append([]byte(nil), c.bytes...)
+		}
 	case !c.reading && len(*p) > 0:
 		writeText(c, num, *p)
 	}
@@ -234,8 +258,9 @@ func (c *coder) blob(num int, p *[]byte) {
 // part is a message within a message.
 func (c *coder) part(num int, m fielder) {
 	switch {
+	case c.err != nil:
 	case c.is(num, sized):
-		part := coder{reading: true, shared: c.shared}
+		part := coder{reading: true, shared: c.shared, room: c.room}
 		c.err = part.read(c.bytes, m)
 	case !c.reading:
 		c.writePart(num, m)
@@ -272,7 +297,7 @@ func parts[T any, P pointer[T]](c *coder, num int, p *[]T) {
 
 // perhaps is optional for another package's type, as one of ours sees it.
 func perhaps[T any](c *coder, num int, p **T, as func(*T) fielder) {
-	if c.is(num, sized) {
+	if c.is(num, sized) && c.take(int(unsafe.Sizeof(**p))) {
 		*p = new(T)
 	}
 	if *p != nil {
@@ -282,7 +307,7 @@ func perhaps[T any](c *coder, num int, p **T, as func(*T) fielder) {
 
 // foreign is parts for another package's type, as one of ours sees it.
 func foreign[T any](c *coder, num int, p *[]T, as func(*T) fielder) {
-	if c.is(num, sized) {
+	if c.is(num, sized) && c.take(int(unsafe.Sizeof((*p)[0]))) {
 		*p = append(*p, *new(T))
 		c.part(num, as(&(*p)[len(*p)-1]))
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"net/netip"
 	"reflect"
 	"syscall"
@@ -128,4 +129,13 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 	var other Facts
 	require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), other.Sharing(&s)))
 	assert.Equal(t, machine.Topology, other.Machine.Topology)
+}
+
+// JSON has no such numbers: one of them would cost a plan or a report.
+func TestNumbersThatAreNone(t *testing.T) {
+	for _, value := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		sent := &Facts{Machine: placement.Machine{Quota: value}}
+		var read Facts
+		require.Error(t, readMessage(appendMessage(nil, sent), &read), "%v", value)
+	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -51,6 +52,8 @@ func (c *coder) blobs(num int, p *[][]byte) {
 	if c.is(num, sized) {
 		if len(*p) >= maxList {
 			c.err = errBroken
+		}
+		if c.err != nil || !c.take(int(unsafe.Sizeof(c.bytes))+len(c.bytes)) {
 			return
 		}
 		*p = append(*p, append([]byte(nil), c.bytes...))
@@ -71,6 +74,8 @@ func (c *coder) packed(num int, p *[]int) {
 			n, size := binary.Varint(b)
 			if size <= 0 || len(*p) >= maxList {
 				c.err = errBroken
+			}
+			if c.err != nil || !c.take(int(unsafe.Sizeof(last))) {
 				return
 			}
 			b, last = b[size:], last+int(n)
@@ -104,6 +109,8 @@ func (c *coder) members(num int, p *[]world.Proc) {
 		c.part(num, &r)
 		if len(*p)+len(r.ranks) > maxList {
 			c.err = errBroken
+		}
+		if c.err != nil || !c.take(len(r.ranks)*int(unsafe.Sizeof(world.Proc{}))) {
 			return
 		}
 		for _, rank := range r.ranks {

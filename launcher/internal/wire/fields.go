@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/netip"
+	"unsafe"
 
 	"gorun/placement"
 )
@@ -61,6 +62,7 @@ func (m *Facts) fields(c *coder) {
 	optional(c, 12, &m.Seat)
 	c.part(13, (*ncclHost)(&m.NCCL))
 	foreign(c, 14, &m.RDMA, func(n *placement.NIC) fielder { return (*nic)(n) })
+	text(c, 15, &m.LogDir)
 }
 
 func (s *Seat) fields(c *coder) {
@@ -94,11 +96,12 @@ func (m *Open) fields(c *coder) {
 	number(c, 3, &m.Port)
 	c.prefixes(4, &m.Allow)
 	c.flag(5, &m.RAS)
+	c.flag(6, &m.AllowLocalUsers)
 }
 
 // prefixes are written as netip does: "10.0.0.0/8".
 func (c *coder) prefixes(num int, p *[]netip.Prefix) {
-	if c.is(num, sized) {
+	if c.is(num, sized) && c.take(int(unsafe.Sizeof(netip.Prefix{}))) {
 		var prefix netip.Prefix
 		prefix, c.err = netip.ParsePrefix(string(c.bytes))
 		*p = append(*p, prefix)
@@ -130,7 +133,7 @@ func (m *Start) fields(c *coder) {
 	parts(c, 4, &m.Ranks)
 	c.part(5, &m.Stdio)
 	optional(c, 6, &m.Logs)
-	text(c, 7, &m.PrivateDir)
+	c.flag(7, &m.ErrorFiles)
 	number(c, 8, &m.Window)
 	c.flag(9, &m.TorchHint)
 	number(c, 10, &m.StoreReport)
@@ -139,7 +142,6 @@ func (m *Start) fields(c *coder) {
 	c.flag(13, &m.Cgroup)
 	c.flag(14, &m.HangStop)
 	c.blob(15, &m.Key)
-	text(c, 16, &m.KeyFile)
 	c.part(17, &m.MPI)
 }
 
@@ -156,7 +158,6 @@ func (r *Row) fields(c *coder) {
 	number(c, 3, &r.App)
 	c.texts(4, &r.Env)
 	c.texts(5, &r.Args)
-	text(c, 6, &r.ErrorFile)
 	c.cpuSet(7, &r.CPUs)
 	c.cpuSet(8, &r.Memories)
 	number(c, 9, &r.MemoryPolicy)

@@ -10,7 +10,8 @@ import (
 // one goroutine and writes them from any.
 type Link struct {
 	*Reader
-	rw io.ReadWriteCloser
+	rw    io.ReadWriteCloser
+	guard *guard // nil: what comes is not held to the table
 
 	mu  sync.Mutex
 	buf []byte
@@ -27,6 +28,8 @@ const keptControl = 1 << 10
 
 // Send writes a control frame.
 func (l *Link) Send(m Message) error {
+	start, ok := m.(*Start)
+	l.guard.sends(m.Type(), ok && (start.MPI.PMI || start.MPI.PMIx))
 	return l.write(func(b []byte) []byte { return AppendControl(b, 0, m) })
 }
 
@@ -39,6 +42,7 @@ func Encode(m Message) ([]byte, error) {
 // SendEncoded writes a frame that Encode made. Nobody may change it any more: a connection
 // that queues what it is given keeps it as it is.
 func (l *Link) SendEncoded(frame []byte) error {
+	l.guard.sends(Type(frame[4]), false)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q, ok := l.rw.(interface{ WriteShared(p []byte) (int, error) }); ok {
@@ -59,6 +63,12 @@ func checkSize(frame []byte) error {
 
 // Output writes what a rank wrote to a stream.
 func (l *Link) Output(rank, stream int, p []byte) error {
+	for len(p) > maxOutput {
+		if err := l.Output(rank, stream, p[:maxOutput]); err != nil {
+			return err
+		}
+		p = p[maxOutput:]
+	}
 	return l.write(func(b []byte) []byte { return AppendOutput(b, 0, rank, stream, p) })
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"gorun/placement"
 )
@@ -57,7 +58,7 @@ func (l *link) fields(c *coder) {
 
 func (c *coder) bus(num int, p **placement.Bus) {
 	if c.is(num, sized) && c.shared != nil {
-		*p, c.err = shared(c.shared, &c.shared.buses, c.bytes, func(b *placement.Bus) fielder { return (*bus)(b) })
+		*p, c.err = shared(c, &c.shared.buses, func(b *placement.Bus) fielder { return (*bus)(b) })
 		return
 	}
 	perhaps(c, num, p, func(b *placement.Bus) fielder { return (*bus)(b) })
@@ -65,7 +66,7 @@ func (c *coder) bus(num int, p **placement.Bus) {
 
 func (c *coder) topology(num int, p **placement.Topology) {
 	if c.is(num, sized) && c.shared != nil {
-		*p, c.err = shared(c.shared, &c.shared.topologies, c.bytes, func(t *placement.Topology) fielder { return (*topology)(t) })
+		*p, c.err = shared(c, &c.shared.topologies, func(t *placement.Topology) fielder { return (*topology)(t) })
 		return
 	}
 	perhaps(c, num, p, func(t *placement.Topology) fielder { return (*topology)(t) })
@@ -130,7 +131,9 @@ func (n *nic) fields(c *coder) {
 func (c *coder) cpuSet(num int, p *placement.CPUSet) {
 	switch {
 	case c.is(num, sized):
-		*p, c.err = placement.ParseCPUSet(string(c.bytes))
+		if *p, c.err = placement.ParseCPUSet(string(c.bytes)); c.err == nil {
+			c.take(p.Size())
+		}
 	case !c.reading && p.Len() > 0:
 		writeText(c, num, p.String())
 	}
@@ -140,7 +143,7 @@ func (c *coder) cpuSet(num int, p *placement.CPUSet) {
 func (c *coder) column(num int, t *topology, of func(*placement.CPU) *int) {
 	switch {
 	case c.is(num, sized):
-		c.err = readColumn(c.bytes, t, of)
+		c.readColumn(t, of)
 	case !c.reading && len(t.CPUs) > 0:
 		var packed []byte
 		for i := range t.CPUs {
@@ -150,18 +153,22 @@ func (c *coder) column(num int, t *topology, of func(*placement.CPU) *int) {
 	}
 }
 
-func readColumn(packed []byte, t *topology, of func(*placement.CPU) *int) error {
+func (c *coder) readColumn(t *topology, of func(*placement.CPU) *int) {
+	packed := c.bytes
 	for row := 0; len(packed) > 0; row++ {
 		n, size := binary.Varint(packed)
 		if size <= 0 || row > maxCPUs {
-			return errBroken
+			c.err = errBroken
+			return
 		}
 		if packed = packed[size:]; row == len(t.CPUs) {
+			if !c.take(int(unsafe.Sizeof(placement.CPU{}))) {
+				return
+			}
 			t.CPUs = append(t.CPUs, placement.CPU{})
 		}
 		*of(&t.CPUs[row]) = int(n)
 	}
-	return nil
 }
 
 // maxCPUs is more than Linux has.

@@ -75,7 +75,9 @@ type Facts struct {
 	Machine  placement.Machine
 	Programs []Resolved
 	TempDir  string
-	Limit    string // which limit is too low for Hello's ranks; "" for none
+	// LogDir is where the own command line of a node that joined wants log files; "": below TempDir.
+	LogDir string
+	Limit  string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
 	// Ranks is how many the own command line of a node wants there that joined; 0: as the
@@ -129,6 +131,8 @@ type Open struct {
 	Addr  string
 	Port  int
 	Allow []netip.Prefix // peers on other hosts that are accepted
+
+	AllowLocalUsers bool // every user of node 0's host is accepted
 }
 
 // Opened answers Open.
@@ -149,13 +153,11 @@ type Start struct {
 	Ranks  []Row
 	Stdio  Stdio
 	Logs   *Logs
-	// PrivateDir is made before a rank could write into it and removed when the
-	// job has ended.
-	PrivateDir string
-	// Key is written to KeyFile, in PrivateDir, before the first rank is started; none
-	// in a job of one node.
-	Key     []byte
-	KeyFile string
+	// ErrorFiles says that each rank gets a file for PyTorch's exceptions.
+	ErrorFiles bool
+	// Key is in a file of the node's before the first rank is started; none in a job of
+	// one node.
+	Key []byte
 	// Window is the number of bytes of each stream that may be under way.
 	Window int
 	// TorchHint has the agent look, once, for PyTorch ranks that never come to
@@ -192,7 +194,6 @@ type Row struct {
 	App       int
 	Env       []string // what differs from Common
 	Args      []string // argv, where it differs from the app's
-	ErrorFile string   // where PyTorch writes its error file
 	// CPUs are those that it runs on, Memories the NUMA nodes whose memory it gets by
 	// MemoryPolicy (of set_mempolicy); empty: as the agent itself.
 	CPUs         placement.CPUSet

@@ -3,6 +3,7 @@ package wire
 import (
 	"crypto/sha256"
 	"sync"
+	"unsafe"
 
 	"gorun/placement"
 )
@@ -29,8 +30,9 @@ func (m *sharing) fields(c *coder) {
 	m.Facts.fields(c)
 }
 
-// shared reads a part, unless one of the same bytes was.
-func shared[T any](s *Shared, known *map[[sha256.Size]byte]*T, b []byte, as func(*T) fielder) (*T, error) {
+// shared reads the part that was just read, unless one of the same bytes was.
+func shared[T any](c *coder, known *map[[sha256.Size]byte]*T, as func(*T) fielder) (*T, error) {
+	s, b := c.shared, c.bytes
 	sum := sha256.Sum256(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +40,11 @@ func shared[T any](s *Shared, known *map[[sha256.Size]byte]*T, b []byte, as func
 		return v, nil
 	}
 	v := new(T)
-	if err := readMessage(b, as(v)); err != nil {
+	part := coder{reading: true, room: c.room}
+	if c.take(int(unsafe.Sizeof(*v))); c.err != nil {
+		return nil, c.err
+	}
+	if err := part.read(b, as(v)); err != nil {
 		return nil, err
 	}
 	if *known == nil {

@@ -38,8 +38,8 @@
 // number of the agent that the frame concerns, both little-endian. Control
 // bodies are protocol buffers, whose fields stand in fields.go (protoc
 // --decode_raw shows one); Output and Stdin bodies start with a stream header
-// and carry raw bytes. Unknown types and unknown fields are skipped, so that a
-// later version may add both.
+// and carry raw bytes. Both sides are of one version. Which frames may come when, from whom and
+// how large stands in authority.go; any other ends the connection. Unknown fields are skipped.
 package wire
 
 import (
@@ -51,10 +51,13 @@ import (
 
 // Version is spoken by Hello and answered by Facts. It changes when an older
 // peer could no longer follow.
-const Version = 1
+const Version = 2
 
-// MaxBody bounds a body; a longer one is a broken or hostile peer.
+// MaxBody bounds a body; a longer one is a broken or hostile peer. Most types have less.
 const MaxBody = 64 << 20
+
+// maxOutput bounds the bytes of a stream in one frame; more takes several.
+const maxOutput = 1 << 20
 
 // headerSize is the size of a frame's header in bytes.
 const headerSize = 8
@@ -102,6 +105,8 @@ const (
 	TypeGrown
 	TypeUsage
 	TypeUsed
+
+	numTypes // behind the last
 )
 
 var typeNames = [...]string{
@@ -200,6 +205,8 @@ type Reader struct {
 	head [headerSize]byte
 	body []byte
 	last Type // of the frame whose body that is
+	// admit says of a header whether its frame may come; nil: any may.
+	admit func(t Type, size int) error
 }
 
 // NewReader reads frames from r, which should be buffered if reads are dear.
@@ -218,6 +225,11 @@ func (r *Reader) Read() (Frame, error) {
 	f, size := Frame{Type: Type(r.head[4]), Node: binary.LittleEndian.Uint16(r.head[6:])}, binary.LittleEndian.Uint32(r.head[:])
 	if size > MaxBody || r.head[5] != 0 || f.Type == 0 {
 		return Frame{}, fmt.Errorf("wire: not a frame: % x", r.head[:])
+	}
+	if r.admit != nil {
+		if err := r.admit(f.Type, int(size)); err != nil {
+			return Frame{}, err
+		}
 	}
 	err := r.readBody(int(size))
 	f.Body, r.last = r.body, f.Type

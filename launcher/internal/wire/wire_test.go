@@ -118,9 +118,9 @@ func TestTextsOfAnyBytes(t *testing.T) {
 		all = append(all, byte(c))
 	}
 	sent := Start{
-		Common: []string{"A=\xff\xfe", "", "B=" + string(all)}, PrivateDir: string(all),
+		Common: []string{"A=\xff\xfe", "", "B=" + string(all)}, JobID: string(all),
 		Apps:  []App{{Path: "\x80", Argv: []string{"", "\n", "\"\\"}}},
-		Ranks: []Row{{ErrorFile: "/tmp/\xc3\x28"}},
+		Ranks: []Row{{Env: []string{"/tmp/\xc3\x28"}}},
 	}
 	f, err := NewReader(bytes.NewReader(AppendControl(nil, 0, &sent))).Read()
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"slices"
+	"unsafe"
 
 	"gorun/rendezvous/world"
 )
@@ -48,7 +49,9 @@ type rankColumns struct {
 func (r *rankColumns) fields(c *coder) {
 	if c.is(1, sized) {
 		var jobs []int
-		c.packed(1, &jobs)
+		if c.packed(1, &jobs); c.err != nil || !c.take(len(jobs)*int(unsafe.Sizeof(world.Rank{}))) {
+			return
+		}
 		*r.ranks = make([]world.Rank, len(jobs))
 	}
 	for i, of := range rankNumbers {
@@ -88,6 +91,7 @@ func (r *rankColumns) column(c *coder, num int, of func(*world.Rank) *int) {
 		values = nil
 	}
 	c.packed(num, &values)
+	c.giveBack(values)
 	r.take(c, num, values, func(m *world.Rank, v int) bool { *of(m) = v; return true })
 }
 
@@ -100,6 +104,7 @@ func (r *rankColumns) textColumn(c *coder, num int, texts *[]string, of func(*wo
 	}
 	c.texts(num, texts)
 	c.packed(num+1, &which)
+	c.giveBack(which)
 	r.take(c, num+1, which, func(m *world.Rank, v int) bool {
 		if v < 0 || v >= len(*texts) {
 			return false
@@ -107,6 +112,13 @@ func (r *rankColumns) textColumn(c *coder, num int, texts *[]string, of func(*wo
 		*of(m) = (*texts)[v]
 		return true
 	})
+}
+
+// giveBack makes room again that a column took, which nobody keeps.
+func (c *coder) giveBack(values []int) {
+	if c.reading {
+		*c.room += len(values) * int(unsafe.Sizeof(0))
+	}
 }
 
 // distinct are the different texts of all ranks, and which of them each has; none where all

@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Peer is a kind of agent, by how it came to its head.
+type Peer uint8
+
+// The kinds.
+const (
+	PeerHere      Peer = 1 << iota // it runs in the head's own process
+	PeerSSH                        // the head started it on another host
+	PeerEngine                     // a resource manager started it
+	PeerJoined                     // it joined and proved to know the token, or somebody vouched for it
+	PeerUnvouched                  // it joined without
+
+	anyPeer   = PeerHere | PeerSSH | PeerEngine | PeerJoined | PeerUnvouched
+	hasJoined = PeerJoined | PeerUnvouched
+)
+
+// State is how far a connection has come, which both ends know from what was sent.
+type State uint8
+
+// The states.
+const (
+	StateConnected  State = 1 << iota // no ranks were started
+	StateStarted                      // ranks were, to which MPI is not served
+	StateStartedMPI                   // ranks were, to which MPI is served
+	StateGone                         // nothing is left of them
+
+	anyState = StateConnected | StateStarted | StateStartedMPI | StateGone
+	started  = StateStarted | StateStartedMPI
+)
+
+// rule says when frames of a type may come. The zero rule allows none.
+type rule struct {
+	from Peer
+	when State
+	// answers are questions, each of which allows one such frame; none: it needs no question.
+	answers []Type
+	// most is how many may come from one start of ranks to the next; 0: any number.
+	most int
+	// body is the size of the largest body in bytes.
+	body int
+}
+
+// Sizes of bodies in bytes: what the largest nodes say, and some more.
+const (
+	bodyFew   = 256
+	bodyText  = 64 << 10
+	bodyList  = 4 << 20
+	bodyFacts = 8 << 20
+	bodyRanks = 32 << 20
+)
+
+// table has the rules of one direction, by type.
+type table struct {
+	sender string // for messages
+	rules  [numTypes]rule
+}
+
+func (t *table) row(of Type) *rule {
+	if int(of) < len(t.rules) {
+		return &t.rules[of]
+	}
+	return &rule{}
+}
+
+// isAnswerTo reports whether frames of the rule answer a question.
+func (r *rule) isAnswerTo(question Type) bool { return slices.Contains(r.answers, question) }
+
+// fromAgent is what agents may send to a head. What a row leaves open its handler checks: that
+// ranks are the node's own, that each ends once.
+var fromAgent = table{"agent", [numTypes]rule{
+	TypeFacts:       {from: anyPeer, when: StateConnected, answers: []Type{TypeHello}, body: bodyFacts},
+	TypeOpened:      {from: anyPeer, when: StateConnected | StateGone, answers: []Type{TypeOpen}, body: bodyText},
+	TypeReached:     {from: anyPeer, when: StateConnected, answers: []Type{TypeProbe}, body: bodyList},
+	TypeChecked:     {from: anyPeer, when: StateConnected, answers: []Type{TypeCheck}, body: bodyFacts},
+	TypePong:        {from: anyPeer, when: anyState, answers: []Type{TypePing}, body: bodyFew},
+	TypeNotice:      {from: anyPeer, when: anyState, body: 1 << 20},
+	TypeRunning:     {from: anyPeer, when: started, answers: []Type{TypeStart}, body: bodyList},
+	TypeStartFailed: {from: anyPeer, when: started, answers: []Type{TypeStart}, body: 1 << 20},
+	TypeOutput:      {from: anyPeer, when: started | StateGone, body: maxOutput + streamHeader},
+	TypeEnded:       {from: anyPeer, when: started, body: MaxBody},
+	TypeCredit:      {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeGone:        {from: anyPeer, when: started, answers: []Type{TypeEnd}, body: bodyList},
+	TypeSuspend:     {from: anyPeer, when: started | StateGone, answers: []Type{TypeSuspend}, body: bodyFew},
+	TypeHung:        {from: anyPeer, when: started | StateGone, answers: []Type{TypeStart, TypeInspect}, body: bodyRanks},
+	TypeStalled:     {from: anyPeer, when: started | StateGone, answers: []Type{TypeStart}, body: bodyRanks},
+	TypeUsed:        {from: anyPeer, when: started | StateGone, answers: []Type{TypeUsage}, body: bodyRanks},
+	TypeOutputLost:  {from: PeerHere | hasJoined, when: started | StateGone, most: 2, body: bodyText},
+	TypeSignal:      {from: hasJoined, when: anyState, body: bodyFew},
+	TypeSignalled:   {from: PeerEngine, when: anyState, body: bodyFew},
+	TypeExchange:    {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
+	TypeMPI:         {from: anyPeer, when: StateStartedMPI | StateGone, body: bodyList},
+	TypeSpawn:       {from: anyPeer, when: StateStartedMPI | StateGone, body: bodyList},
+	TypeGrown:       {from: anyPeer, when: StateStartedMPI | StateGone, answers: []Type{TypeGrow}, body: bodyList},
+}}
+
+// fromHead is what a head may send to an agent; from is the kind of that agent.
+var fromHead = table{"head", [numTypes]rule{
+	TypeHello:    {from: anyPeer, when: StateConnected, most: 1, body: bodyFacts},
+	TypeProbe:    {from: anyPeer, when: StateConnected, body: bodyList},
+	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected, body: bodyFacts},
+	TypeOpen:     {from: anyPeer &^ hasJoined, when: StateConnected | StateGone, body: bodyList},
+	TypeStart:    {from: anyPeer, when: StateConnected | StateGone, body: MaxBody},
+	TypePing:     {from: anyPeer, when: anyState, body: bodyFew},
+	TypeOver:     {from: anyPeer, when: anyState, body: 1 << 20},
+	TypeSignal:   {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeKill:     {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeEnd:      {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeCredit:   {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeStdin:    {from: anyPeer, when: started | StateGone, body: maxOutput + streamHeader},
+	TypeResize:   {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeSuspend:  {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeInspect:  {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeUsage:    {from: anyPeer, when: started | StateGone, body: bodyFew},
+	TypeExchange: {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
+	TypeSpawned:  {from: anyPeer, when: StateStartedMPI | StateGone, answers: []Type{TypeSpawn}, body: bodyList},
+	TypeGrow:     {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
+}}
+
+// IsLate reports whether a frame of an agent may be of an attempt that is over: nobody has a use
+// for it then.
+func (t Type) IsLate() bool {
+	r := fromAgent.row(t)
+	return r.when&StateGone != 0 && r.when&StateConnected == 0 && t != TypeOpened
+}
+
+// ViolationError is what a peer sent that it may not send.
+type ViolationError struct{ Text string }
+
+func (e *ViolationError) Error() string { return e.Text }
+
+// Violation says what a peer did, as the end of a sentence about it.
+func Violation(format string, args ...any) error {
+	return &ViolationError{Text: fmt.Sprintf(format, args...)}
+}
+
+// check compares a frame with its row, but for questions and numbers.
+func (r *rule) check(sender string, t Type, peer Peer, state State, size int) error {
+	switch {
+	case int(t) >= int(numTypes):
+		return Violation("it sent %s, which this gorun does not know", article(t))
+	case r.from == 0:
+		return Violation("it sent %s, which nobody sends in this direction", article(t))
+	case r.from&peer == 0 && sender == fromHead.sender:
+		return Violation("it sent %s, which no head may send to %s", article(t), peer)
+	case r.from&peer == 0:
+		return Violation("it sent %s, which %s may not send", article(t), peer)
+	case r.when&state != 0:
+	case state == StateStarted:
+		return Violation("it sent %s, which an agent of a job without MPI may not send", article(t))
+	default:
+		return Violation("it sent %s, which no %s may send %s", article(t), sender, state)
+	}
+	if size > r.body {
+		return Violation("it sent %s of %d bytes: at most %d are taken", article(t), size, r.body)
+	}
+	return nil
+}
+
+// article is "a spawn frame".
+func article(t Type) string {
+	name := t.String()
+	switch {
+	case int(t) >= int(numTypes):
+		return "a frame of " + name
+	case strings.ContainsRune("aeiou", rune(name[0])) && t != TypeUsage && t != TypeUsed:
+		return "an " + name + " frame"
+	}
+	return "a " + name + " frame"
+}
+
+var peerNames = []struct {
+	peer Peer
+	name string
+}{
+	{PeerHere, "the agent of this process"},
+	{PeerSSH, "an agent that SSH started"},
+	{PeerEngine, "an agent that a resource manager started"},
+	{PeerJoined, "a node that joined"},
+	{PeerUnvouched, "a node that joined without a token"},
+}
+
+// String names the kind, for messages.
+func (p Peer) String() string {
+	for _, n := range peerNames {
+		if n.peer == p {
+			return n.name
+		}
+	}
+	return fmt.Sprintf("kind %d", uint8(p))
+}
+
+var stateNames = []struct {
+	state State
+	name  string
+}{
+	{StateConnected, "before ranks are started"},
+	{StateStarted, "while ranks run"},
+	{StateStartedMPI, "while ranks run"},
+	{StateGone, "after its ranks are gone"},
+}
+
+// String says when that is, for messages.
+func (s State) String() string {
+	for _, n := range stateNames {
+		if n.state == s {
+			return n.name
+		}
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}

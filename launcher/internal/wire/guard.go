@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// guard holds what comes over a link to the table. It hears of everything that is sent and of
+// everything that comes: by that it knows the state and which questions are open.
+type guard struct {
+	table *table
+	peer  Peer
+	state atomic.Uint32 // a State
+
+	mu    sync.Mutex
+	open  [numTypes]int32 // answers that may come, by type
+	count [numTypes]int32 // frames that came since ranks were started last, by type
+}
+
+// Guard has the head's end of a link refuse, by a [*ViolationError], what an agent of a kind may
+// not send. It comes before the first frame.
+func (l *Link) Guard(peer Peer) { l.guardBy(&fromAgent, peer) }
+
+// GuardHead has an agent's end refuse what no head sends to an agent of its kind: joined says that
+// the node has a command line of its own.
+func (l *Link) GuardHead(joined bool) {
+	peer := PeerSSH
+	if joined {
+		peer = PeerJoined
+	}
+	l.guardBy(&fromHead, peer)
+}
+
+func (l *Link) guardBy(t *table, peer Peer) {
+	l.guard = &guard{table: t, peer: peer}
+	l.guard.state.Store(uint32(StateConnected))
+	l.Reader.admit = l.guard.admit
+}
+
+// admit refuses a frame by its header, before anything of its body is read.
+func (g *guard) admit(t Type, size int) error {
+	r := g.table.row(t)
+	if err := r.check(g.table.sender, t, g.peer, State(g.state.Load()), size); err != nil {
+		return err
+	}
+	if !t.isControl() {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(r.answers) > 0 {
+		if g.open[t] == 0 {
+			return Violation("it sent %s that nobody had asked for", article(t))
+		}
+		g.open[t]--
+	}
+	if g.count[t]++; r.most > 0 && int(g.count[t]) > r.most {
+		return Violation("it sent more than %d %s frames", r.most, t)
+	}
+	if t == TypeStart || t == TypeGone {
+		g.pass(t, true) // an agent finds out by itself what a head that serves no MPI says of it
+	}
+	return nil
+}
+
+// sends hears of a frame that is about to be sent.
+func (g *guard) sends(t Type, mpi bool) {
+	if g == nil || !t.isControl() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pass(t, mpi)
+	for answer := range g.table.rules {
+		switch {
+		case !g.table.rules[answer].isAnswerTo(t):
+		case t == TypeStart: // what an earlier one allowed is over
+			g.open[answer] = 1
+		default:
+			g.open[answer]++
+		}
+	}
+}
+
+// pass changes the state by a frame of either direction.
+func (g *guard) pass(t Type, mpi bool) {
+	switch {
+	case t == TypeGone:
+		g.state.Store(uint32(StateGone))
+	case t == TypeStart && mpi:
+		clear(g.count[:])
+		g.state.Store(uint32(StateStartedMPI))
+	case t == TypeStart:
+		clear(g.count[:])
+		g.state.Store(uint32(StateStarted))
+	}
+}
