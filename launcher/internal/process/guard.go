@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -18,8 +17,8 @@ type GuardConfig struct {
 	// Cgroup is the directory of the job's own cgroup, "" if it has none. The guard
 	// ends what is in it and removes it.
 	Cgroup string
-	// Remove lists private files and folders to remove, as AddPath takes them.
-	Remove []string
+	// Remove lists files and directories to remove, as AddOwned takes them.
+	Remove []Owned
 	// Numbered are what names of files to remove begin with, as AddNumbered takes them.
 	Numbered []string
 	// Executable is a program that calls [EnterGuard] first of all, for a host
@@ -84,14 +83,9 @@ func StartGuard(cfg GuardConfig) (*Guard, error) {
 }
 
 func startGuard(cfg GuardConfig, ways []guardWay) (*Guard, error) {
-	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{id: cfg.ID, cgroup: cfg.Cgroup, numbered: slices.Clone(cfg.Numbered)}}
-	for _, path := range cfg.Remove {
-		recorded, err := identify(path)
-		if err != nil {
-			return nil, fmt.Errorf("start guard: %w", err)
-		}
-		g.state.paths = append(g.state.paths, recorded)
-	}
+	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{
+		id: cfg.ID, cgroup: cfg.Cgroup, owned: slices.Clone(cfg.Remove), numbered: slices.Clone(cfg.Numbered),
+	}}
 	if err := g.start(); err != nil {
 		return nil, err
 	}
@@ -144,19 +138,23 @@ func (g *Guard) AddCgroup(dir string) error {
 	return nil
 }
 
-// AddPath records a file or folder that the job keeps for itself, to be removed
-// with all below when the launcher dies. What has another inode or another owner
-// by then is left alone; a path that does not exist yet may be recorded.
+// AddPath is AddOwned of what a path names now, or of a directory that is going to be made there.
 func (g *Guard) AddPath(path string) error {
-	recorded, err := identify(path)
+	owned, err := Identify(path)
 	if err != nil {
 		return fmt.Errorf("tell guard of a path: %w", err)
 	}
+	return g.AddOwned(owned)
+}
+
+// AddOwned records a file or directory that is to be removed with all below when the launcher dies, as [Owned.Remove]
+// does. A directory is recorded before it is made, and again when it is known which one it is.
+func (g *Guard) AddOwned(o Owned) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.state.paths = append(g.state.paths, recorded)
-	if err := g.tell(recorded.appendTo(nil)); err != nil {
-		return fmt.Errorf("tell guard of %s: %w", path, err)
+	g.state.owned = append(g.state.owned, o)
+	if err := g.tell(o.appendTo(nil)); err != nil {
+		return fmt.Errorf("tell guard of %s: %w", o.Path, err)
 	}
 	return nil
 }
@@ -171,21 +169,6 @@ func (g *Guard) AddNumbered(prefix string) error {
 		return fmt.Errorf("tell guard of %s: %w", prefix, err)
 	}
 	return nil
-}
-
-// identify makes a record of a path. The guard runs in the root folder.
-func identify(path string) (guardedPath, error) {
-	if !filepath.IsAbs(path) {
-		return guardedPath{}, fmt.Errorf("%q is no absolute path", path)
-	}
-	var st unix.Stat_t
-	switch err := unix.Lstat(path, &st); {
-	case err == unix.ENOENT:
-		return guardedPath{path: path}, nil
-	case err != nil:
-		return guardedPath{}, &os.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	return guardedPath{path: path, device: st.Dev, inode: st.Ino}, nil
 }
 
 // Died returns a channel that is closed when the guard dies without having been

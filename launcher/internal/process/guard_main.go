@@ -5,8 +5,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gorun/launcher/internal/process/cgroup"
 )
 
@@ -40,8 +38,8 @@ func EnterGuard() bool {
 // finish ends a job without grace and removes its files with its last process.
 func (s *guardState) finish() {
 	s.target().KillAll(guardLimit)
-	for _, p := range s.paths {
-		p.remove()
+	for _, o := range s.owned {
+		o.Remove()
 	}
 	for _, prefix := range s.numbered {
 		RemoveNumbered(prefix)
@@ -60,18 +58,4 @@ func (s *guardState) target() Target {
 		t.Sessions = append(t.Sessions, Session{SID: pid, Since: s.since})
 	}
 	return t
-}
-
-// remove deletes what was recorded and nothing else: a symbolic link itself and
-// not what it points to, nothing that took the place of what was there, nothing
-// of another user.
-func (p guardedPath) remove() {
-	var st unix.Stat_t
-	if unix.Lstat(p.path, &st) != nil || int(st.Uid) != os.Geteuid() {
-		return
-	}
-	if p.inode != 0 && (st.Dev != p.device || st.Ino != p.inode) {
-		return
-	}
-	_ = os.RemoveAll(p.path) // nobody is left to hear about an error
 }

@@ -42,18 +42,11 @@ func appendData(b []byte, kind recordKind, data string) []byte {
 	return append(appendWord(b, kind, uint64(len(data))), data...)
 }
 
-// guardedPath is a file or folder to remove. Device and inode are 0 where there
-// was none yet when it was recorded.
-type guardedPath struct {
-	path          string
-	device, inode uint64
-}
-
-func (p guardedPath) appendTo(b []byte) []byte {
-	b = appendWord(b, recordPath, uint64(pathHeader+len(p.path)))
-	b = binary.LittleEndian.AppendUint64(b, p.device)
-	b = binary.LittleEndian.AppendUint64(b, p.inode)
-	return append(b, p.path...)
+func (o Owned) appendTo(b []byte) []byte {
+	b = appendWord(b, recordPath, uint64(pathHeader+len(o.Path)))
+	b = binary.LittleEndian.AppendUint64(b, o.Device)
+	b = binary.LittleEndian.AppendUint64(b, o.Inode)
+	return append(b, o.Path...)
 }
 
 // guardState is all that a guard knows, or its replacement has to be told.
@@ -61,7 +54,7 @@ type guardState struct {
 	id    string
 	since Ticks
 	ranks []int // pids, which are session ids
-	paths []guardedPath
+	owned []Owned
 	// numbered are what names of files begin with.
 	numbered []string
 	// cgroup is a directory, "": none.
@@ -81,8 +74,8 @@ func (s *guardState) encode() []byte {
 	for _, prefix := range s.numbered {
 		b = appendData(b, recordNumbered, prefix)
 	}
-	for _, p := range s.paths {
-		b = p.appendTo(b)
+	for _, o := range s.owned {
+		b = o.appendTo(b)
 	}
 	return b
 }
@@ -130,10 +123,10 @@ func (s *guardState) text(kind recordKind, data []byte) {
 	case kind == recordNumbered:
 		s.numbered = append(s.numbered, string(data))
 	case len(data) > pathHeader:
-		s.paths = append(s.paths, guardedPath{
-			device: binary.LittleEndian.Uint64(data),
-			inode:  binary.LittleEndian.Uint64(data[8:]),
-			path:   string(data[pathHeader:]),
+		s.owned = append(s.owned, Owned{
+			Device: binary.LittleEndian.Uint64(data),
+			Inode:  binary.LittleEndian.Uint64(data[8:]),
+			Path:   string(data[pathHeader:]),
 		})
 	}
 }

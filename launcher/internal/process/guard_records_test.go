@@ -11,7 +11,7 @@ func sampleState() guardState {
 	return guardState{
 		id: "0123456789abcdef0123456789abcdef", since: 1 << 35,
 		ranks: []int{12, 1<<22 - 1}, cgroup: "/sys/fs/cgroup/a/gorun-b",
-		paths:    []guardedPath{{path: "/tmp/a b\n", device: 1 << 63, inode: 3}, {path: "/x"}},
+		owned:    []Owned{{Path: "/tmp/a b\n", Device: 1 << 63, Inode: 3}, {Path: "/x"}},
 		numbered: []string{"/dev/shm/seg.1a.", "/dev/shm/seg.2b."},
 	}
 }
@@ -29,7 +29,7 @@ func TestTruncatedRecordsGiveWhatIsWhole(t *testing.T) {
 	for n := range len(whole) {
 		decoded, ok := decodeState(whole[:n])
 		require.Equal(t, n >= 8, ok, "after %d bytes", n)
-		assert.LessOrEqual(t, len(decoded.paths), 1, "the last path is not whole after %d bytes", n)
+		assert.LessOrEqual(t, len(decoded.owned), 1, "the last path is not whole after %d bytes", n)
 	}
 }
 
@@ -51,7 +51,7 @@ func FuzzGuardRecords(f *testing.F) {
 		}
 		again, ok := decodeState(state.encode())
 		require.True(t, ok)
-		require.Equal(t, len(state.paths), len(again.paths))
+		require.Equal(t, len(state.owned), len(again.owned))
 	})
 }
 

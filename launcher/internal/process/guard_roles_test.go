@@ -101,7 +101,11 @@ func mustStart(cmd *exec.Cmd) *exec.Cmd {
 // "prepare" has one take over that is the program already.
 func launcherRole(token string, args []string) {
 	id, dir, shapes := args[0], args[1], args[2:]
-	guard, err := StartGuard(GuardConfig{ID: id, Remove: []string{dir}})
+	private, err := Identify(dir)
+	if err != nil {
+		panic(err)
+	}
+	guard, err := StartGuard(GuardConfig{ID: id, Remove: []Owned{private}})
 	if err != nil {
 		panic(err)
 	}
@@ -219,6 +223,9 @@ func respawnRole(token string, _ []string) {
 func finderRole(_ string, args []string) {
 	sid, _ := strconv.Atoi(args[0])
 	target := Target{Sessions: []Session{{SID: sid}}, Since: 1}
+	if len(args) > 1 {
+		target.ID = args[1]
+	}
 	found, err := target.Find()
 	target.KillAll(gone)
 	fmt.Println(len(found), err)

@@ -15,14 +15,19 @@ func RemoveNumbered(prefix string) {
 	if !filepath.IsAbs(dir) || begin == "" {
 		return
 	}
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		number, is := strings.CutPrefix(e.Name(), begin)
-		if !is || number == "" || strings.Trim(number, "0123456789") != "" || !e.Type().IsRegular() {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	names, _ := listDir(root, -1) // what could be read
+	for _, name := range names {
+		number, is := strings.CutPrefix(name, begin)
+		if !is || number == "" || strings.Trim(number, "0123456789") != "" {
 			continue
 		}
-		if f, err := e.Info(); err == nil && f.Mode().IsRegular() && f.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
+		if f, err := root.Lstat(name); err == nil && f.Mode().IsRegular() && f.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+			_ = root.Remove(name)
 		}
 	}
 }

@@ -192,10 +192,12 @@ func TestOtherUsersProcesses(t *testing.T) {
 	}
 	victim := inSession(command("sleeper", s.token))
 	victim.SysProcAttr.Credential = &syscall.Credential{Uid: other, Gid: other}
-	s.run("", victim)
+	job := newID(t)
+	s.run(Marker(job), victim)
 	s.eventuallyCount(1)
 
 	as(mine, "finder", strconv.Itoa(victim.Process.Pid))
+	as(mine, "finder", strconv.Itoa(victim.Process.Pid), job) // nor does our mark in its environment delay or mislead a sweep
 	assert.True(t, alive(victim.Process.Pid))
 	target := Target{Sessions: []Session{{SID: victim.Process.Pid}}}
 	assert.Len(t, mustFind(t, target), 1)
