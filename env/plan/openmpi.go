@@ -2,15 +2,21 @@ package plan
 
 import "strconv"
 
+// openMPIDaemon says where mpirun's daemon is; nowhere, that nobody is there.
+const (
+	openMPIDaemon = "OMPI_MCA_orte_local_daemon_uri"
+	nowhere       = "1.0;tcp://127.0.0.1:1"
+)
+
 // openMPIRules are Open MPI's own, which its mpirun sets beside PMIx's. OMPI_UNIVERSE_SIZE
 // is none of them: with it mpirun 4 refuses to run in a rank.
 var openMPIRules = [...]rule{
 	{
 		Row: Row{
-			"OMPI_MCA_orte_local_daemon_uri", ClassIdentity, "`1.0;tcp://127.0.0.1:1`, where nobody is",
+			openMPIDaemon, ClassIdentity, "`" + nowhere + "`, where nobody is",
 			"Open MPI 4 asks its launcher for its rank only where a variable says that there is one; mpirun in a rank does not mind this one", "Open MPI",
 		},
-		needs: (*MPI).hasPMIx, value: func(*builder, int) (string, bool) { return "1.0;tcp://127.0.0.1:1", true },
+		needs: (*MPI).hasPMIx, value: func(*builder, int) (string, bool) { return nowhere, true },
 	},
 	{
 		Row: Row{

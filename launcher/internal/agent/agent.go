@@ -75,6 +75,8 @@ type Agent struct {
 	began    process.Ticks // before the first rank of the first attempt; 0 until then
 	lease    lease
 	copied   wire.Copied
+	runDir   string // of the log files of a node that joined
+	probed   int    // how many addresses were tried
 	engine   engineSignals
 	active   atomic.Pointer[running] // job, for those who hear of signals
 }
@@ -82,6 +84,7 @@ type Agent struct {
 // Serve answers the head's frames until the connection ends, and then ends
 // whatever of the job is left.
 func Serve(link *wire.Link, cfg Config) error {
+	link.GuardHead(cfg.Own != nil)
 	a := &Agent{cfg: cfg, link: link}
 	a.lease.over = make(chan struct{})
 	defer link.Close() // a head that is still there has nobody to wait for
@@ -157,9 +160,15 @@ func (j *running) handle(f wire.Frame) error {
 	case wire.TypeSignal:
 		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
 	case wire.TypeInspect:
-		return with(f, func(i wire.Inspect) error { go j.inspect(i); return nil })
+		return with(f, func(i wire.Inspect) error {
+			j.answer(func(done func()) { j.inspect(i, done) })
+			return nil
+		})
 	case wire.TypeUsage:
-		return with(f, func(u wire.Usage) error { go j.usage(u); return nil })
+		return with(f, func(u wire.Usage) error {
+			j.answer(func(done func()) { j.usage(u, done) })
+			return nil
+		})
 	case wire.TypeGrow:
 		return with(f, j.grow)
 	case wire.TypeSpawned:
@@ -175,13 +184,18 @@ func (j *running) handle(f wire.Frame) error {
 	case wire.TypeStdin:
 		rank, _, p, err := f.Stream()
 		if err == nil {
-			j.stdin.write(rank, p)
+			err = j.stdin.write(rank, p)
 		}
 		return err
 	case wire.TypeResize:
 		return with(f, func(r wire.Resize) error { j.group.ResizePTYs(r.Rows, r.Cols); return nil })
 	case wire.TypeEnd:
-		return with(f, func(e wire.End) error { go j.finish(e.Grace); return nil })
+		return with(f, func(e wire.End) error {
+			if !j.endAsked.Swap(true) {
+				go j.finish(e.Grace)
+			}
+			return nil
+		})
 	}
 	return nil
 }
@@ -226,7 +240,7 @@ func (j *running) signal(s wire.Signal) {
 	}
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
-	if j.signals.starting > 0 {
+	if j.signals.starting > 0 && len(j.signals.sent) < maxSignals {
 		j.signals.sent = append(j.signals.sent, s)
 	}
 	if ends {
@@ -263,8 +277,13 @@ func (j *running) kill() {
 	j.signals.ask()
 	j.display.asked()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, j.rows())
-	t := j.sessions() // not orphans: ranks that are being started would pass for them
-	go t.KillAll(killLimit)
+	if !j.sweeping.Swap(true) {
+		t := j.sessions() // not orphans: ranks that are being started would pass for them
+		go func() {
+			defer j.sweeping.Store(false)
+			t.KillAll(killLimit)
+		}()
+	}
 }
 
 // begin remembers signals from now on, and returns which will be the first.

@@ -209,6 +209,7 @@ func (q *question) stack() []string {
 
 // growing is a file that a rank writes itself.
 type growing struct {
+	logs   *output.Logs
 	name   string
 	stream int
 	offset int64
@@ -224,9 +225,8 @@ func (j *running) redirectedTo(r *rank) (files []*growing) {
 		if j.logs.Tee(r.row.LocalRank, stream) != nil {
 			continue
 		}
-		name := j.logs.Path(r.row.LocalRank, stream)
-		if info, err := os.Stat(name); err == nil && name != "" {
-			files = append(files, &growing{name, stream, info.Size()})
+		if size, ok := j.logs.Size(r.row.LocalRank, stream); ok {
+			files = append(files, &growing{j.logs, j.logs.Path(r.row.LocalRank, stream), stream, size})
 		}
 	}
 	return files
@@ -251,7 +251,7 @@ const growth = 1 << 20
 
 // more is what was written to the file since the last look.
 func (f *growing) more() []byte {
-	file, err := os.Open(f.name)
+	file, err := f.logs.OpenFile(f.name, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}

@@ -42,16 +42,14 @@ func (a *Agent) look(c wire.Check, programs []program.Resolved) wire.Checked {
 	}
 	for _, room := range a.rooms() {
 		r.Rooms = append(r.Rooms, inTime(c.Patience, func() wire.Room { return measured(room) }, func(why string) wire.Room {
-			room.Error = why
-			return room
+			return wire.Room{Purpose: room.Purpose, Path: room.Path, Error: why}
 		}))
 	}
 	if c.Programs {
 		for _, p := range programs {
 			sum := wire.Sum{Path: fileOf(p)}
 			r.Files = append(r.Files, inTime(c.Patience, func() wire.Sum { return summed(sum, c.Most) }, func(why string) wire.Sum {
-				sum.Error = why
-				return sum
+				return wire.Sum{Path: sum.Path, Error: why}
 			}))
 		}
 	}

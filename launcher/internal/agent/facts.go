@@ -24,8 +24,9 @@ func (a *Agent) hello(h wire.Hello) error {
 		return a.link.Send(&wire.Facts{Version: wire.Version})
 	}
 	a.lease.begin(h.Lease, a.link)
-	a.copied = h.Copied
-	if a.cfg.Own != nil {
+	if a.cfg.Own == nil {
+		a.copied = h.Copied
+	} else {
 		a.cfg.Own.replace(&h)
 	}
 	host, err := os.Hostname()
@@ -45,7 +46,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
 	if own := a.cfg.Own; own != nil {
 		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
-		facts.Seat = own.Seat
+		facts.Seat, facts.LogDir = own.Seat, own.LogDir
 	}
 	if err := a.enter(h); err != nil {
 		facts.Dir = err.Error()

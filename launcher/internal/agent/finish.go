@@ -62,6 +62,7 @@ func (j *running) end(grace time.Duration) {
 		left = j.sweepReaped(grace, reaped)
 	}
 	j.leaveCgroup()
+	j.private.close()
 	j.oom.close()
 	j.closeLogs()
 	j.display.close()
@@ -187,7 +188,9 @@ func (j *running) settle() {
 	j.timers.after(settled, func() {
 		<-j.guard.began
 		j.timers.unlessOver(func() {
-			j.makePrivateDir()
+			if err := j.makePrivate(); err != nil {
+				j.agent.notice("no place for ranks' error files, so none are read: %v", err)
+			}
 			j.oom.begin()
 			j.tidyCgroups()
 		})

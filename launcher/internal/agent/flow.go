@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"fmt"
+	"io"
+	"slices"
 	"sync"
 
 	"gorun/launcher/internal/process"
@@ -13,13 +16,15 @@ import (
 type credit struct {
 	group *process.Group
 
+	limit int // of each stream, in bytes
+
 	mu    sync.Mutex
 	left  [3]int // by stream, in bytes
 	stops [3]bool
 }
 
 func newCredit(window int, group *process.Group) *credit {
-	return &credit{group: group, left: [3]int{0, window, window}}
+	return &credit{group: group, limit: window, left: [3]int{0, window, window}}
 }
 
 func (c *credit) take(stream, n int) {
@@ -30,12 +35,12 @@ func (c *credit) take(stream, n int) {
 }
 
 func (c *credit) add(stream, n int) {
-	if stream != 1 && stream != 2 {
+	if stream != 1 && stream != 2 || n <= 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left[stream] += n
+	c.left[stream] += min(n, c.limit-c.left[stream]) // more than was taken is never given back
 	c.apply(stream)
 }
 
@@ -58,46 +63,79 @@ func (c *credit) apply(stream int) {
 type stdin struct {
 	job   *running
 	mu    sync.Mutex
-	feeds map[int]chan []byte
+	feeds map[int]*feed
 }
 
-// stdinFrames bounds the frames that wait for one rank; the head's window keeps
+// feed is the input of one rank. stdin's lock holds for it.
+type feed struct {
+	more    sync.Cond
+	waiting []byte
+	ended   bool
+}
+
+// maxInput bounds the input that waits for one rank, in bytes; the head's window keeps
 // below it.
-const stdinFrames = 64
+const maxInput = 1 << 20
 
 func newStdin(j *running) *stdin {
-	return &stdin{job: j, feeds: map[int]chan []byte{}}
+	return &stdin{job: j, feeds: map[int]*feed{}}
 }
 
-// write hands a rank its input; no bytes are the end of it.
-func (s *stdin) write(rank int, p []byte) {
+// write hands a rank its input; no bytes are the end of it. It never waits. Input may be on its way to ranks that this
+// node has refused to start.
+func (s *stdin) write(rank int, p []byte) error {
+	if s.job.refused != nil {
+		return nil
+	}
+	if !slices.Contains(s.job.start.Stdio.Piped, rank) || s.job.rank(rank) == nil {
+		return fmt.Errorf("agent: input for rank %d, which reads none of it here", rank)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	feed, ok := s.feeds[rank]
-	if !ok {
-		feed = make(chan []byte, stdinFrames)
-		s.feeds[rank] = feed
-		go s.feed(rank, feed)
+	f := s.feeds[rank]
+	if f == nil {
+		f = &feed{}
+		f.more.L = &s.mu
+		s.feeds[rank] = f
+		go s.feed(rank, f)
 	}
-	if feed == nil {
-		return
+	if len(f.waiting)+len(p) > maxInput {
+		return fmt.Errorf("agent: more input for rank %d than it was said to have read", rank)
 	}
-	if len(p) == 0 {
-		close(feed)
-		s.feeds[rank] = nil
-		return
+	if !f.ended {
+		f.waiting, f.ended = append(f.waiting, p...), len(p) == 0
+		f.more.Signal()
 	}
-	feed <- append([]byte(nil), p...)
+	return nil
 }
 
-// feed writes to one rank until its input ends or it no longer reads.
-func (s *stdin) feed(rank int, input <-chan []byte) {
+// next waits for input of a rank, and returns all of it; none is the end.
+func (s *stdin) next(f *feed) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(f.waiting) == 0 && !f.ended {
+		f.more.Wait()
+	}
+	p := f.waiting
+	f.waiting = nil
+	return p
+}
+
+// feed writes to one rank until its input ends or it no longer reads. What ranks had not read when the attempt ended is
+// not the next one's.
+func (s *stdin) feed(rank int, f *feed) {
 	<-s.job.spawned
-	w := s.job.group.Stdin(rank)
+	var w io.WriteCloser
+	if s.job.group != nil {
+		w = s.job.group.Stdin(rank)
+	}
+	if w == nil { // it was not started
+		return
+	}
 	defer w.Close()
-	for p := range input {
+	for p := s.next(f); len(p) > 0; p = s.next(f) {
 		_, _ = w.Write(p) // a rank that closed its input is no error
-		_ = s.job.agent.link.Send(&wire.Credit{Stream: 0, Bytes: len(p)})
+		s.job.timers.unlessOver(func() { _ = s.job.agent.link.Send(&wire.Credit{Stream: 0, Bytes: len(p)}) })
 	}
 }
 
@@ -105,10 +143,8 @@ func (s *stdin) feed(rank int, input <-chan []byte) {
 func (s *stdin) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for rank, feed := range s.feeds {
-		if feed != nil {
-			close(feed)
-			s.feeds[rank] = nil
-		}
+	for _, f := range s.feeds {
+		f.ended = true
+		f.more.Signal()
 	}
 }

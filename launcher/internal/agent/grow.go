@@ -132,7 +132,13 @@ func (j *running) answerSpawn(s wire.Spawned) {
 // grow takes up a world more, and starts those of its ranks that are this node's beside
 // the loop that reads frames. A node without any has nothing to answer.
 func (j *running) grow(g wire.Grow) error {
+	if err := checkWorlds([]world.World{g.World}); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
 	j.mpi.forget(g.Over)
+	if j.mpi.count() >= maxWorlds {
+		return fmt.Errorf("agent: more than %d worlds", maxWorlds)
+	}
 	j.mpi.add(g.World)
 	if len(g.Ranks) == 0 {
 		return nil
@@ -194,20 +200,16 @@ func (j *running) startRows(g wire.Grow, apps []wire.App) error {
 	return j.group.Start(j.common(g.Common, apps[0]), ranks)
 }
 
-// checkMore refuses ranks that are there already, and programs that nobody named. It takes
-// from the others what no spawned rank has: files of its own.
+// checkMore refuses ranks that are there already, and programs that nobody named. Those that it lets pass are spawned.
 func (j *running) checkMore(rows []wire.Row, programs int) error {
 	for i := range rows {
 		r := &rows[i]
 		if j.rank(r.Rank) != nil {
 			return fmt.Errorf("rank %d is there already", r.Rank)
 		}
-		if r.App < 0 || r.App >= programs {
-			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, programs)
-		}
-		r.Spawned, r.ErrorFile, r.Args = true, "", nil
+		r.Spawned, r.Args = true, nil
 	}
-	return nil
+	return checkRows(rows, programs, nil)
 }
 
 // resolveMore finds the programs of a world more. On a node that somebody started by his
@@ -217,9 +219,10 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 		if !j.wished(g) {
 			return nil, errors.New("this node was started by a command line of its own, and runs that alone")
 		}
-		g.Common = slices.Concat(own.inherited(j.agent.cfg.Environ), own.Exports, own.decided(g.Common))
+		g.Common = slices.Concat(own.inherited(j.agent.cfg.Environ), own.Exports, own.decided(g.Common, j.agent.cfg.Environ))
 		for i := range g.Ranks {
-			g.Ranks[i].Env = slices.Concat(j.asked(g.Call, g.Ranks[i].App), own.decided(g.Ranks[i].Env))
+			dir := own.workingDir(j.agent.cfg.Environ, g.Programs[g.Ranks[i].App].Dir)
+			g.Ranks[i].Env = slices.Concat(j.asked(g.Call, g.Ranks[i].App), dir, own.decided(g.Ranks[i].Env, j.agent.cfg.Environ))
 		}
 	}
 	var apps []wire.App

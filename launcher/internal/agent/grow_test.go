@@ -53,7 +53,7 @@ func TestRowsOfNewRanks(t *testing.T) {
 	j.enrol([]wire.Row{{Rank: 0}}, []wire.App{{}})
 	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 0}}, 1), "rank 0 is there already")
 	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 1, App: 1}}, 1), "run program 1 of 1")
-	rows := []wire.Row{{Rank: 1, LocalRank: 9, ErrorFile: "/etc/shadow", Args: []string{"evil"}}}
+	rows := []wire.Row{{Rank: 1, LocalRank: 9, Args: []string{"evil"}}}
 	require.NoError(t, j.checkMore(rows, 1))
 	assert.Equal(t, []wire.Row{{Rank: 1, LocalRank: 9, Spawned: true}}, rows)
 }
@@ -108,7 +108,7 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 	apps, err := j.resolveMore(g)
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(dir, "child"), apps[0].Path)
-	assert.Equal(t, []string{"A=b", "RANK=1"}, g.Ranks[0].Env)
+	assert.Equal(t, []string{"A=b", "PWD=/srv", "RANK=1"}, g.Ranks[0].Env)
 }
 
 // Other nodes may ask for what ranks here commit before these are started.

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -16,7 +15,7 @@ import (
 type guard struct {
 	mu      sync.Mutex // held briefly: spawner threads come by
 	process *process.Guard
-	paths   []string
+	owned   []process.Owned
 	// numbered are what names of files begin with, see process.RemoveNumbered.
 	numbered []string
 	cgroup   string        // "": none
@@ -41,40 +40,11 @@ func (g *guard) begin(j *running) {
 	})
 }
 
-// makePrivateDir makes the place for ranks' error files. The guard knows of it
-// before it exists: a SIGKILL may come in between.
-func (j *running) makePrivateDir() {
-	dir := string(j.start.PrivateDir)
-	if dir == "" || len(j.start.Key) > 0 { // it is there
-		return
-	}
-	j.guard.addPath(dir)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		j.agent.notice("no place for ranks' error files, so none are read: %v", err)
-	}
-}
-
-// writeKey makes the place with the job's key, which ranks may need at once.
-func (j *running) writeKey() error {
-	if len(j.start.Key) == 0 {
-		return nil
-	}
-	j.guard.begin(j)
-	<-j.guard.began
-	j.guard.addPath(j.start.PrivateDir)
-	err := os.Mkdir(j.start.PrivateDir, 0o700)
-	if err == nil {
-		err = os.WriteFile(j.start.KeyFile, j.start.Key, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("write the job's key: %w; TMPDIR names a directory that can be written to", err)
-	}
-	return nil
-}
-
 func (g *guard) start(j *running) {
 	g.mu.Lock()
-	cfg := process.GuardConfig{ID: j.start.JobID, Remove: slices.Clone(g.paths), Numbered: slices.Clone(g.numbered), Cgroup: g.cgroup, Executable: j.agent.cfg.Executable}
+	cfg := process.GuardConfig{
+		ID: j.start.JobID, Remove: slices.Clone(g.owned), Numbered: slices.Clone(g.numbered), Cgroup: g.cgroup, Executable: j.agent.cfg.Executable,
+	}
 	g.mu.Unlock()
 	p, err := process.StartGuard(cfg)
 	if err != nil {
@@ -92,8 +62,8 @@ func (g *guard) adopt(p *process.Guard, known process.GuardConfig) {
 	for _, pid := range g.pids {
 		_ = p.AddRank(pid) // a guard that died is replaced, and told everything again
 	}
-	for _, path := range g.paths[len(known.Remove):] {
-		_ = p.AddPath(path)
+	for _, o := range g.owned[len(known.Remove):] {
+		_ = p.AddOwned(o)
 	}
 	for _, prefix := range g.numbered[len(known.Numbered):] {
 		_ = p.AddNumbered(prefix)
@@ -187,17 +157,37 @@ func (g *guard) addCgroup(dir string) {
 	}
 }
 
-// addPath has a file or directory removed when the job ends; at once, if it is there, when that is over.
+// makeDir makes a directory that is removed when the job ends. The guard knows of it before it exists: a SIGKILL may
+// come in between.
+func (g *guard) makeDir(path string) (*os.Root, error) {
+	g.add(process.Owned{Path: path})
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return nil, err
+	}
+	root, owned, err := process.OpenNew(path)
+	if err == nil {
+		g.add(owned)
+	}
+	return root, err
+}
+
+// addPath has what a path names now removed when the job ends; at once when that is over.
 func (g *guard) addPath(path string) {
+	if owned, err := process.Identify(path); err == nil {
+		g.add(owned)
+	}
+}
+
+func (g *guard) add(o process.Owned) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.isOver() {
-		_ = os.RemoveAll(path)
+		o.Remove()
 		return
 	}
-	g.paths = append(g.paths, path)
+	g.owned = append(g.owned, o)
 	if g.process != nil {
-		_ = g.process.AddPath(path)
+		_ = g.process.AddOwned(o)
 	}
 }
 
@@ -244,13 +234,13 @@ func (g *guard) dismiss() {
 	<-g.began
 	g.mu.Lock()
 	close(g.over)
-	guard, paths, numbered := g.process, g.paths, g.numbered
+	guard, owned, numbered := g.process, g.owned, g.numbered
 	g.mu.Unlock()
 	if guard != nil {
 		guard.Dismiss()
 	}
-	for _, p := range paths {
-		_ = os.RemoveAll(p) // what cannot be removed is the user's to see
+	for _, o := range owned {
+		o.Remove() // what cannot be removed is the user's to see
 	}
 	for _, prefix := range numbered {
 		process.RemoveNumbered(prefix)

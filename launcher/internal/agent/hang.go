@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -42,8 +41,8 @@ func (j *running) logSizes() (sizes []int64) {
 	}
 	for _, row := range j.rows() {
 		for _, stream := range []int{output.Stdout, output.Stderr} {
-			if info, err := os.Stat(j.logs.Path(row.LocalRank, stream)); err == nil {
-				sizes = append(sizes, info.Size())
+			if size, ok := j.logs.Size(row.LocalRank, stream); ok {
+				sizes = append(sizes, size)
 			}
 		}
 	}
@@ -75,10 +74,13 @@ func (j *running) reportHang(from, to cpuSample) {
 }
 
 // inspect is for a job of several nodes, where the head alone knows that it hangs.
-func (j *running) inspect(wish wire.Inspect) {
+func (j *running) inspect(wish wire.Inspect, done func()) {
 	<-j.spawned
 	from := sampleCPU(j.rankPIDs())
-	j.timers.after(usageTime, func() { j.report(wish, from, sampleCPU(j.rankPIDs())) })
+	j.timers.after(usageTime, func() {
+		defer done()
+		j.report(wish, from, sampleCPU(j.rankPIDs()))
+	})
 }
 
 func (j *running) report(wish wire.Inspect, from, to cpuSample) {
@@ -106,7 +108,8 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 		}
 		m.Ranks = append(m.Ranks, l.HungRank)
 	}
-	_ = j.agent.link.Send(&m) // the head may be gone
+	// Later it would pass for the next attempt's.
+	j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
 }
 
 // lookIntoRanks sees what each rank is doing without a change to any.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/internal/peersocket"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/pmix"
@@ -29,7 +30,8 @@ type mpi struct {
 	vars    []string // of ranks' environment
 	doorway *doorway // where PMIx clients come to; nil: it is not served
 	over    chan struct{}
-	port    *doorway // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
+	refused sync.Once // a client, which was told of
+	port    *doorway  // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
 
 	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a server calls
 	// here never takes it.
@@ -127,7 +129,9 @@ func (m *mpi) open() {
 // letIn lets those in who come to the ports, and may have come since open.
 func (m *mpi) letIn() {
 	if m.doorway != nil {
-		m.busy.Go(func() { m.accept(m.doorway, "PMIx client", func(conn net.Conn) { m.serverPMIx().Serve(conn) }) })
+		m.busy.Go(func() {
+			m.accept(m.doorway, "PMIx client", func(conn net.Conn, _ uint64) { m.serverPMIx().Serve(conn) })
+		})
 	}
 	if m.port != nil {
 		m.busy.Go(func() { m.accept(m.port, "PMI client", m.serveCaller) })
@@ -142,30 +146,37 @@ func (m *mpi) environ(environ []string) []string {
 	})
 }
 
-// privateDir makes a place where PMIx clients leave files. The guard knows of it before it exists.
+// privateDir makes a place where PMIx clients leave files.
 func (m *mpi) privateDir() (string, error) {
 	dir := filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
 	<-m.job.guard.began
-	m.job.guard.addPath(dir)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	root, err := m.job.guard.makeDir(dir)
+	if err != nil {
 		return "", fmt.Errorf("make a directory for MPI: %w; TMPDIR names one that can be written to", err)
 	}
-	return dir, nil
+	return dir, root.Close()
 }
 
 // acceptPause is how long nobody is let in after that has failed, as for lack of descriptors.
 const acceptPause = 10 * time.Millisecond
 
-// accept serves those who come to a port.
-func (m *mpi) accept(d *doorway, name string, serve func(net.Conn)) {
+// accept serves those who come to a port. What a client says of its user is not asked: the kernel says whose its end
+// is, an inode among sockets, and whoever is neither this user nor root is closed unheard.
+func (m *mpi) accept(d *doorway, name string, serve func(conn net.Conn, inode uint64)) {
 	if d.begin() != nil {
 		return // it is closed
 	}
+	var peers peersocket.Finder
+	defer peers.Close()
 	for {
 		fd, err := d.accept()
 		switch {
 		case err == nil:
-			m.busy.Go(func() { m.greet(newConn(fd, name), serve) })
+			if owner, err := ownerOf(&peers, fd); err == nil && owner.Trusted() {
+				m.busy.Go(func() { m.greet(newConn(fd, name), owner.Inode, serve) })
+			} else {
+				m.refuse(fd, name, owner, err)
+			}
 		case errors.Is(err, os.ErrClosed):
 			return
 		default:
@@ -178,11 +189,29 @@ func (m *mpi) accept(d *doorway, name string, serve func(net.Conn)) {
 	}
 }
 
+func ownerOf(peers *peersocket.Finder, fd int) (peersocket.Owner, error) {
+	ends, err := peersocket.EndsOf(fd)
+	if err != nil {
+		return peersocket.Owner{}, err
+	}
+	return peers.Owner(ends)
+}
+
+// refuse closes a connection, and tells of the first one alone: others are no job of this one.
+func (m *mpi) refuse(fd int, name string, owner peersocket.Owner, err error) {
+	_ = syscall.Close(fd)
+	why := fmt.Sprintf("it is user %d's, and only the user of the job and root may connect", owner.UID)
+	if err != nil {
+		why = fmt.Sprintf("whose it is cannot be told: %v", err)
+	}
+	m.refused.Do(func() { m.job.agent.notice("a %s was refused: %s", name, why) })
+}
+
 // greet serves one of them.
-func (m *mpi) greet(conn net.Conn, serve func(net.Conn)) {
+func (m *mpi) greet(conn net.Conn, inode uint64, serve func(net.Conn, uint64)) {
 	if m.hold(conn) {
 		defer m.release(conn)
-		serve(conn)
+		serve(conn, inode)
 	}
 }
 

@@ -49,8 +49,11 @@ func (m *mpi) leaves(files []string) {
 	own := m.job.agent.cfg.Own
 	alone := own != nil && own.Seat != nil
 	for _, file := range files {
-		known := slices.ContainsFunc(openMPIFiles, func(begin string) bool { return strings.HasPrefix(filepath.Base(file), begin) })
 		prefix := strings.TrimRight(file, "0123456789")
+		known := slices.ContainsFunc(openMPIFiles, func(begin string) bool {
+			rest, is := strings.CutPrefix(filepath.Base(prefix), begin)
+			return is && rest != ""
+		})
 		switch {
 		case !known || prefix == file || !strings.HasSuffix(prefix, "."):
 		case !alone:

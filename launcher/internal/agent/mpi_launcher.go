@@ -165,6 +165,13 @@ func (m *mpi) forget(names []string) {
 	}
 }
 
+// count is how many worlds are known.
+func (m *mpi) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.worlds)
+}
+
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {
 	m.making.Lock()

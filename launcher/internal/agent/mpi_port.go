@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"gorun/launcher/internal/process"
 	"gorun/rendezvous/world"
@@ -13,7 +12,7 @@ import (
 // PMI_PORT is the other way to PMI's server: a port, for ranks whose MPI program is started by
 // something that closes the descriptors which it inherited. The protocol has nothing by which
 // a client proves who it is. So the port is one of 127.0.0.1, whose other end the kernel knows:
-// a socket of another user's is closed unheard, and one that says it is a rank has to be that
+// accept closes a socket of another user's unheard, and one that says it is a rank has to be that
 // rank's, or of a process which that has started.
 
 // openPort makes the port, and what ranks' environment tells of it.
@@ -33,12 +32,8 @@ type caller struct {
 	over  chan struct{} // closed when all that it said was heard
 }
 
-func (m *mpi) serveCaller(conn net.Conn) {
-	theirs, err := process.PeerSocket(conn)
-	if err != nil || theirs.UID != os.Geteuid() {
-		return
-	}
-	c := &caller{conn, theirs.Inode, make(chan struct{})}
+func (m *mpi) serveCaller(conn net.Conn, inode uint64) {
+	c := &caller{conn, inode, make(chan struct{})}
 	defer close(c.over)
 	m.serverPMI().Serve(c, world.Proc{Rank: world.AllRanks})
 }

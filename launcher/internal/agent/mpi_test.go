@@ -138,7 +138,6 @@ func TestPMIPort(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
 	m.wish.PMIPort, m.wish.PMIx = true, false
 	m.open()
-	m.letIn()
 	address := fmt.Sprint("127.0.0.1:", m.port.port)
 	assert.Equal(t, []string{"PMI_PORT=" + address}, m.environ(nil))
 	assert.Equal(t, []string{"PMI_PORT=mine"}, slices.Concat([]string{"PMI_PORT=mine"}, m.environ([]string{"PMI_PORT=mine"})))
@@ -152,6 +151,7 @@ func TestPMIPort(t *testing.T) {
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: self, 6: other}})
 	claims := make(chan [2]any)
 	m.makers.pmi = func(*mpi) pmiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
+	m.letIn()
 	for id, want := range map[int]any{
 		5: world.Proc{World: "w", Rank: 0},
 		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", stranger.Process.Pid),

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 )
@@ -25,12 +31,17 @@ type Own struct {
 	Seat *wire.Seat
 	// Dir is the ranks' working directory, "": the agent's.
 	Dir string
-	// LogDir is where log files may be, "" for the temporary directory.
-	LogDir string
+	// LogDir is where log files are, "" for the temporary directory. LogNames are patterns for their names, as
+	// wire.Logs has them.
+	LogDir   string
+	LogNames []string
 	// Decides reports whether a variable is one of the launcher's; all others ranks have
-	// from Config.Environ. Sets reports whether the head may set it: it may not have
-	// ranks inherit what a launcher in them, or a library, would take for a program.
-	Decides, Sets func(name string) bool
+	// from Config.Environ.
+	Decides func(name string) bool
+	// Accepts reports whether the head may set a variable to a value: it may not have
+	// ranks inherit what a launcher in them, or a library, would take for a program, nor
+	// what names a file.
+	Accepts func(name, value string) bool
 	// Tells reports whether the head has to know what this node's environment has.
 	Tells func(name string) bool
 	// Exports has the launcher's variables that ranks get nevertheless (-x GORUN_…),
@@ -86,10 +97,14 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 	if seat := own.Seat; seat != nil && len(s.Ranks) > 0 && (s.Ranks[0].Rank != seat.Rank || s.Ranks[0].LocalRank != seat.LocalRank) {
 		return fmt.Errorf("the head wants rank %d here, this process is rank %d", s.Ranks[0].Rank, seat.Rank)
 	}
-	s.Common = slices.Concat(own.inherited(a.cfg.Environ), own.Exports, own.decided(s.Common))
+	if process.Marker(lookup(a.cfg.Environ, process.MarkerVar)).Has(s.JobID) { // processes would pass for this one's
+		return errors.New("the head gives the job the id of a job that this node is in")
+	}
+	s.Common = slices.Concat(own.inherited(a.cfg.Environ), own.Exports,
+		own.workingDir(a.cfg.Environ, own.Dir), own.decided(s.Common, a.cfg.Environ))
 	for i := range s.Ranks {
 		r := &s.Ranks[i]
-		r.Env = own.decided(r.Env)
+		r.Env = own.decided(r.Env, a.cfg.Environ)
 		if r.App < 0 || r.App >= len(a.programs) {
 			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, len(a.programs))
 		}
@@ -97,7 +112,7 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 			return fmt.Errorf("the head has rank %d run another command line than this node's", r.Rank)
 		}
 	}
-	return a.checkPlaces(own, s)
+	return a.keepOwnLogs(own, s)
 }
 
 // inherited is this node's environment without what the head decides about.
@@ -108,11 +123,22 @@ func (o *Own) inherited(environ []string) []string {
 	})
 }
 
-// decided is what the head may set of what it sent.
-func (o *Own) decided(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return !o.Sets(name)
+// workingDir is PWD for ranks that begin in a directory, which counts from the node's own; "" is that.
+func (o *Own) workingDir(environ []string, dir string) []string {
+	if own := lookup(environ, "PWD"); !filepath.IsAbs(dir) && own != "" {
+		dir = filepath.Join(own, dir)
+	}
+	if !filepath.IsAbs(dir) {
+		return nil
+	}
+	return []string{"PWD=" + dir}
+}
+
+// decided is what the head may set of what it sent: what this node has itself, too, since the head was told of it.
+func (o *Own) decided(sent, environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(sent), func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return !o.Accepts(name, value) && !(o.Tells(name) && slices.Contains(environ, v))
 	})
 }
 
@@ -133,39 +159,58 @@ func isOwnArgv(argv []string, p program.Resolved, localRank int) bool {
 	return slices.Equal(argv, slices.Insert(own, p.ScriptArg, localRankFlag+number))
 }
 
-// checkPlaces refuses files elsewhere than where this node's command line wants them.
-func (a *Agent) checkPlaces(own *Own, s *wire.Start) error {
-	logs := cmp.Or(own.LogDir, a.cfg.TempDir)
-	if s.Logs != nil && slices.ContainsFunc(s.Logs.Names, func(name string) bool { return name != "" && !within(name, logs) }) {
-		return fmt.Errorf("log files would be at %s, and this node's own command line has them below %s: give all nodes the same --log-dir", s.Logs.Names[0], logs)
+// maxDigits are those of the highest number.
+const maxDigits = 20
+
+// keepOwnLogs has log files below the directory that this node's command line names. The head says what the run and the
+// node are called.
+func (a *Agent) keepOwnLogs(own *Own, s *wire.Start) error {
+	l := s.Logs
+	if l == nil {
+		return nil
 	}
-	if s.Logs != nil && s.Logs.Base != os.DevNull && !within(s.Logs.Base, logs) {
-		return fmt.Errorf("log files would be at %s, and this node's own command line has them below %s: give all nodes the same --log-dir", s.Logs.Base, logs)
+	if l.Digits < 0 || l.Digits > maxDigits || l.Host != "" && !isName(l.Host) {
+		return fmt.Errorf("the head wants files with %d digits of host %q", l.Digits, l.Host)
 	}
-	places := map[string]string{s.PrivateDir: a.cfg.TempDir, s.KeyFile: s.PrivateDir}
-	for _, r := range s.Ranks {
-		if !within(r.ErrorFile, s.PrivateDir) && (s.Logs == nil || !within(r.ErrorFile, s.Logs.Base)) {
-			return fmt.Errorf("the head wants rank %d's error file at %s", r.Rank, r.ErrorFile)
-		}
+	switch named := len(l.Names) > 0; {
+	case l.Base == os.DevNull || own.LogDir == os.DevNull:
+		l.Base, l.Names = os.DevNull, nil
+		return nil
+	case named && len(own.LogNames) == 0:
+		return errors.New("node 0's command line has patterns for the names of log files, and this node's has none: " +
+			"give it the same options")
+	case named:
+		l.Base, l.Names = own.LogDir, own.LogNames
+		return nil
 	}
-	for place, in := range places {
-		if !within(place, in) {
-			return fmt.Errorf("the head wants files at %s, and this node allows them below %s alone", place, cmp.Or(in, "no directory"))
-		}
+	return a.checkRunDir(l.Base, s.Attempt)
+}
+
+// maxRunNames are those that a run's directory has below the user's: of the run, of its node and, where that is the
+// temporary directory, of all its logs.
+const maxRunNames = 3
+
+// checkRunDir refuses a directory elsewhere, and another one than that of the attempts before.
+func (a *Agent) checkRunDir(dir string, attempt int) error {
+	rel, err := filepath.Rel(a.logBase(), dir)
+	names := strings.Split(rel, "/")
+	switch {
+	case err != nil, len(names) > maxRunNames, slices.ContainsFunc(names, func(name string) bool { return !isName(name) }):
+		return fmt.Errorf("the head wants log files at %s, and this node has them below %s", dir, a.logBase())
+	case attempt != 0 && dir != a.runDir:
+		return fmt.Errorf("the head wants log files of attempt %d at %s, which is not where those before are", attempt, dir)
 	}
-	if _, err := os.Lstat(s.PrivateDir); err == nil && s.PrivateDir != "" { // it is removed in the end
-		return fmt.Errorf("the head wants private files at %s, which is there already", s.PrivateDir)
-	}
+	a.runDir = dir
 	return nil
 }
 
-// within reports whether a path lies below a directory; "" is no path, and lies anywhere.
-func within(path, dir string) bool {
-	if path == "" {
-		return true
-	}
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && dir != "" && filepath.IsLocal(rel) && rel != "."
+// logBase is where log files of a node that joined are.
+func (a *Agent) logBase() string { return cmp.Or(a.cfg.Own.LogDir, a.cfg.TempDir) }
+
+// isName reports whether a text may be the name of a file that the user is going to see: one component, not hidden.
+func isName(text string) bool {
+	return text != "" && len(text) <= unix.NAME_MAX && text[0] != '.' && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r == '/' || !unicode.IsPrint(r) })
 }
 
 // OverError ends [Serve] on a node that joined: the job is over.

@@ -3,7 +3,6 @@ package agent
 import (
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ import (
 
 // ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
 func ownAgent(temp string) *Agent {
-	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides, Sets: plan.Sets, Tells: plan.Sets}
+	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides, Accepts: plan.Accepts, Tells: plan.Sets}
 	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_JOBID=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
@@ -27,47 +26,46 @@ func ownAgent(temp string) *Agent {
 }
 
 // ordinary is what a head sends.
-func ordinary(temp string) wire.Start {
-	private := filepath.Join(temp, "gorun-private")
+func ordinary() wire.Start {
 	return wire.Start{
 		Apps: []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}}, Common: []string{"WORLD_SIZE=4"},
 		Ranks: []wire.Row{
-			{Rank: 2, LocalRank: 0, Env: []string{"RANK=2"}, ErrorFile: filepath.Join(private, "error.0.json")},
+			{Rank: 2, LocalRank: 0, Env: []string{"RANK=2"}},
 			{Rank: 3, LocalRank: 1, Env: []string{"RANK=3"}, Args: []string{"python3", "-u", "train.py", "--lr", "1"}},
 		},
-		PrivateDir: private, Key: []byte{1}, KeyFile: filepath.Join(private, "key"),
+		Key: []byte{1}, ErrorFiles: true,
 	}
+}
+
+func logsAt(dir string) func(s *wire.Start) {
+	return func(s *wire.Start) { s.Logs = &wire.Logs{Base: dir, Redirect: make([]byte, 2), Tee: make([]byte, 2)} }
 }
 
 func TestWhatAHeadMayNotDo(t *testing.T) {
 	temp := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(temp, "precious"), 0o700))
 	for name, c := range map[string]struct {
 		change func(s *wire.Start)
 		want   string
 	}{
-		"another program":      {func(s *wire.Start) { s.Apps = append(s.Apps, wire.App{Path: "/bin/sh"}) }, "the head names 2 programs"},
-		"no program":           {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
-		"a program beyond":     {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
-		"a program before":     {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
-		"other arguments":      {func(s *wire.Start) { s.Ranks[0].Args = []string{"python3", "-c", "evil"} }, "run another command line"},
-		"no arguments at all":  {func(s *wire.Start) { s.Ranks[0].Args = []string{} }, "run another command line"},
-		"another local rank's": {func(s *wire.Start) { s.Ranks[0].Args = s.Ranks[1].Args }, "run another command line"},
-		"more ranks":           {func(s *wire.Start) { s.Ranks = append(s.Ranks, s.Ranks...) }, "the head wants 4 ranks, this node's command line 2"},
-		"log files elsewhere":  {func(s *wire.Start) { s.Logs = &wire.Logs{Base: "/etc/cron.d"} }, "log files would be at /etc/cron.d, and this node's own command line has them below " + temp},
-		"log files above":      {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp + "/../x"} }, "log files would be at"},
-		"log files at the top": {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp} }, "log files would be at"},
-		"a key elsewhere":      {func(s *wire.Start) { s.KeyFile = "/elsewhere/authorized_keys" }, "the head wants files at /elsewhere/authorized_keys"},
-		"a key without place":  {func(s *wire.Start) { s.PrivateDir = ""; s.Ranks[0].ErrorFile = "" }, "alone"},
-		"private files away": {func(s *wire.Start) {
-			s.PrivateDir = "/elsewhere"
-			s.KeyFile = "/elsewhere/key"
-			s.Ranks[0].ErrorFile = ""
-		}, "the head wants files at /elsewhere"},
-		"what others have": {func(s *wire.Start) { s.PrivateDir = temp + "/precious"; s.KeyFile = ""; s.Ranks[0].ErrorFile = "" }, "which is there already"},
-		"an error file":    {func(s *wire.Start) { s.Ranks[0].ErrorFile = "/elsewhere/error.json" }, "the head wants rank 2's error file at /elsewhere/error.json"},
+		"another program":              {func(s *wire.Start) { s.Apps = append(s.Apps, wire.App{Path: "/bin/sh"}) }, "the head names 2 programs"},
+		"no program":                   {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
+		"a program beyond":             {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
+		"a program before":             {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
+		"other arguments":              {func(s *wire.Start) { s.Ranks[0].Args = []string{"python3", "-c", "evil"} }, "run another command line"},
+		"no arguments at all":          {func(s *wire.Start) { s.Ranks[0].Args = []string{} }, "run another command line"},
+		"another local rank's":         {func(s *wire.Start) { s.Ranks[0].Args = s.Ranks[1].Args }, "run another command line"},
+		"more ranks":                   {func(s *wire.Start) { s.Ranks = append(s.Ranks, s.Ranks...) }, "the head wants 4 ranks, this node's command line 2"},
+		"log files elsewhere":          {logsAt("/etc/cron.d/x"), "the head wants log files at /etc/cron.d/x, and this node has them below " + temp},
+		"log files above":              {logsAt(temp + "/../x"), "the head wants log files at"},
+		"log files at the top":         {logsAt(temp), "the head wants log files at"},
+		"log files hidden":             {logsAt(temp + "/.ssh/x"), "the head wants log files at"},
+		"log files deep below":         {logsAt(temp + "/a/b/c/d"), "the head wants log files at"},
+		"log files of another attempt": {func(s *wire.Start) { logsAt(temp + "/run/node1")(s); s.Attempt = 1 }, "which is not where those before are"},
+		"names of files":               {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp, Names: []string{"/etc/%r"}} }, "this node's has none: give it the same options"},
+		"a host that is a path":        {func(s *wire.Start) { logsAt(temp + "/run/node1")(s); s.Logs.Host = "../.." }, `of host "../.."`},
+		"many digits":                  {func(s *wire.Start) { logsAt(temp + "/run/node1")(s); s.Logs.Digits = 1 << 30 }, "1073741824 digits"},
 	} {
-		s := ordinary(temp)
+		s := ordinary()
 		c.change(&s)
 		assert.ErrorContains(t, ownAgent(temp).keepOwn(&s), c.want, name)
 	}
@@ -84,13 +82,13 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []wire.Program{{Name: "train.py", ScanStore: true}}}, hello)
 	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Own.told(a.cfg.Environ), "what the head need not know stays here")
 
-	s := ordinary(temp)
-	evil := []string{"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil", "PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil"}
+	s := ordinary()
+	evil := []string{"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil", "PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil", "PWD=/evil", "TORCHELASTIC_ERROR_FILE=/evil", "GORUN_JOB_KEY=/evil", "PMIX_SERVER_URI3=evil", "NCCL_DEBUG=/evil"}
 	s.Apps[0] = wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: 1}
 	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
 	require.NoError(t, a.keepOwn(&s))
 	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
-	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "WORLD_SIZE=4"}, s.Common)
+	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv", "WORLD_SIZE=4"}, s.Common)
 	assert.Equal(t, []string{"RANK=2"}, s.Ranks[0].Env)
 }
 
@@ -130,9 +128,11 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 
 // Whatever a head sends, what is left of it is this node's own program, environment and places.
 func FuzzHeadOfANodeThatJoined(f *testing.F) {
-	s := ordinary("/tmp")
+	s := ordinary()
 	f.Add(wire.AppendControl(nil, 0, &s))
 	s.Ranks[0].Args, s.Common = []string{"sh"}, []string{"LD_PRELOAD=x", "RANK"}
+	f.Add(wire.AppendControl(nil, 0, &s))
+	logsAt("/tmp/run/node1")(&s)
 	f.Add(wire.AppendControl(nil, 0, &s))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		got, err := wire.NewReader(strings.NewReader(string(frame))).Read()
@@ -155,16 +155,17 @@ func FuzzHeadOfANodeThatJoined(f *testing.F) {
 				require.Equal(t, own.Argv[:own.ScriptArg], r.Args[:own.ScriptArg])
 			}
 		}
-		for _, place := range []string{s.PrivateDir, s.KeyFile} {
-			require.True(t, place == "" || strings.HasPrefix(filepath.Clean(place), "/tmp/"), place)
+		if l := s.Logs; l != nil && l.Base != os.DevNull {
+			require.Regexp(t, "^/tmp/[^./][^/]*(/[^./][^/]*){0,2}$", l.Base)
+			require.Empty(t, l.Names)
 		}
 	})
 }
 
 func requireOwnEnvironment(t *testing.T, a *Agent, entries []string) {
 	for _, entry := range entries {
-		name, _, _ := strings.Cut(entry, "=")
-		require.True(t, plan.Sets(name) || slices.Contains(a.cfg.Environ, entry), "%q", entry)
+		name, value, _ := strings.Cut(entry, "=")
+		require.True(t, plan.Accepts(name, value) || slices.Contains(a.cfg.Environ, entry) || entry == "PWD=/srv", "%q", entry)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
 	for name, want := range map[string]wire.Seat{"": {Rank: 2}, "the head wants rank 2 here, this process is rank 3": {Rank: 3}, "the head wants rank 2 here": {Rank: 2, LocalRank: 1}} {
 		a := ownAgent(temp)
 		a.cfg.Own.Ranks, a.cfg.Own.Seat = 1, &want
-		s := ordinary(temp)
+		s := ordinary()
 		s.Ranks = s.Ranks[:1]
 		if err := a.keepOwn(&s); name == "" {
 			assert.NoError(t, err)

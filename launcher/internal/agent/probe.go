@@ -32,6 +32,9 @@ func (a *Agent) probe(p wire.Probe) error {
 	if b.closed {
 		return fmt.Errorf("agent: %s frame after the probing has ended", p.Type())
 	}
+	if err := a.checkProbe(&p); err != nil {
+		return err
+	}
 	if b.ctx == nil {
 		b.ctx, b.cancel = context.WithCancel(context.Background())
 	}

@@ -26,7 +26,7 @@ func rasPort() int {
 	}
 	const tries = 8
 	for range tries {
-		port := firstRASPort + rand.IntN(ports)
+		port := firstRASPort + rand.IntN(ports) // #nosec G404 -- the port is no secret
 		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue

@@ -55,7 +55,7 @@ func growable(t *testing.T) (*running, <-chan wire.Frame) {
 
 // growBy is a world of ranks that run a program.
 func growBy(number int, program string, ranks ...int) wire.Grow {
-	g := wire.Grow{Number: number, World: world.World{Name: "more"}, Programs: []wire.Program{{Name: program, Dir: "/"}}}
+	g := wire.Grow{Number: number, World: world.World{Name: "more", Hosts: []string{"h"}, Apps: []world.App{{NumRanks: len(ranks)}}}, Programs: []wire.Program{{Name: program, Dir: "/"}}}
 	for i, rank := range ranks {
 		g.Ranks = append(g.Ranks, wire.Row{Rank: rank, LocalRank: i})
 		g.World.Ranks = append(g.World.Ranks, world.Rank{Job: rank})

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"io"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -94,9 +92,7 @@ func (s *sink) Spoke(id, fd int) { s.mpi.spoke(id, fd) }
 
 // explain adds to a failed rank's end what only its node can know.
 func (j *running) explain(e *wire.RankExit, row wire.Row) {
-	if row.ErrorFile != "" {
-		e.ErrorFile, e.RaisedAt = readErrorFile(row.ErrorFile)
-	}
+	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)
 	if j.logs != nil && !row.Spawned {
 		e.Last = j.logs.Last(row.LocalRank, lastLines)
 	}
@@ -110,28 +106,6 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 
 // lastLines is how many lines of a log file the head is told, for the report.
 const lastLines = 60
-
-// errorFileLimit bounds what is read of an error file, in bytes.
-const errorFileLimit = 64 << 10
-
-// readErrorFile returns what a rank wrote of its own end, and when. The place is
-// the rank's to fill: a pipe there must not keep us waiting for a writer.
-func readErrorFile(path string) ([]byte, time.Time) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, time.Time{}
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, time.Time{}
-	}
-	text, err := io.ReadAll(io.LimitReader(f, errorFileLimit))
-	if err != nil {
-		return nil, time.Time{}
-	}
-	return text, info.ModTime()
-}
 
 // endingDelay is how long the end of a stream, or of a rank that ended well, may
 // wait for company: they tend to come together, and each frame wakes the head.

@@ -32,6 +32,8 @@ type running struct {
 	guard   *guard
 	cgroup  *cgroup.Group // nil: none
 	logs    *output.Logs
+	logRoot *os.Root // that they are below; nil: they are where the head says
+	private private
 	display *display       // nil: the head shows what ranks print
 	plane   *exchange.Node // nil: nobody asks other nodes for anything
 	files   []*os.File     // of redirected streams, the ranks' by now
@@ -49,6 +51,9 @@ type running struct {
 	spawnsLock sync.Mutex
 	spawns     spawns
 	gone       atomic.Bool  // nothing of it is left
+	endAsked   atomic.Bool  // by the head
+	sweeping   atomic.Bool  // since it ordered SIGKILL
+	questions  atomic.Int32 // that are being answered
 	printed    atomic.Int64 // bytes of output so far
 
 	// open counts streams that are read here and have not ended, and one more until every
@@ -91,8 +96,11 @@ func (a *Agent) start(s wire.Start) error {
 		return errors.New("agent: the ranks were started already")
 	}
 	refused := a.keepOwn(&s)
+	if refused == nil {
+		refused = a.checkStart(&s)
+	}
 	if refused != nil { // the head hears why, as of a program that cannot be started
-		s = wire.Start{Window: s.Window}
+		s = wire.Start{Window: min(max(s.Window, 1), maxWindow)}
 	}
 	j := &running{
 		agent: a, start: s, refused: refused, began: process.Now(), spawned: make(chan struct{}), guard: newGuard(),
@@ -153,6 +161,7 @@ func (j *running) startRanks() (err error) {
 	if err = j.build(); err != nil {
 		return err
 	}
+	j.placePrivate()
 	if err = j.writeKey(); err != nil {
 		return err
 	}
@@ -193,21 +202,24 @@ func (j *running) build() error {
 	return nil
 }
 
-// makeBuildDir makes a place for a program to be built in. A build takes time, so the guard is there before, and knows the place before
-// it exists.
+// makeBuildDir makes a place for a program to be built in. A build takes time, so the guard is there before.
 func (j *running) makeBuildDir() (string, error) {
 	j.guard.begin(j)
 	<-j.guard.began
 	dir := filepath.Join(j.agent.cfg.TempDir, "gorun-build-"+rand.Text())
-	j.guard.addPath(dir)
-	return dir, os.Mkdir(dir, 0o700)
+	root, err := j.guard.makeDir(dir)
+	if err != nil {
+		return "", err
+	}
+	return dir, root.Close()
 }
 
 // common is what ranks of one program share. What only this node knows is added to their environment. The directory
 // is each rank's own: a program that names none is not to begin in that of the first one.
 func (j *running) common(environ []string, app wire.App) process.Common {
 	return process.Common{
-		Env: slices.Concat(environ, j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup, Sockets: j.start.MPI.PMI && !j.start.MPI.PMIPort,
+		Env: slices.Concat(environ, j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup,
+		Sockets: j.start.MPI.PMI && !j.start.MPI.PMIPort,
 	}
 }
 
@@ -216,7 +228,7 @@ func (j *running) processes(rows []wire.Row, apps []wire.App) ([]process.Rank, e
 	ranks := make([]process.Rank, len(rows))
 	for i, row := range rows {
 		app := apps[row.App]
-		r := process.Rank{ID: row.Rank, Env: row.Env, Argv: row.Args, Dir: app.Dir}
+		r := process.Rank{ID: row.Rank, Env: slices.Concat(row.Env, j.errorEnviron(row)), Argv: row.Args, Dir: app.Dir}
 		r.Binding = process.Binding{CPUs: row.CPUs.Mask(), Policy: row.MemoryPolicy, Nodes: row.Memories.Mask()}
 		if row.App != 0 {
 			r.Path = app.Path

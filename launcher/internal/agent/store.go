@@ -64,6 +64,7 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 	}
 	own := tcpstore.Config{
 		Host: host, Port: o.Port, Logf: a.notice, Allow: tcpstore.AllowNetworks(o.Allow...), AllowOption: "--allow-from",
+		AllowLocalUsers: o.AllowLocalUsers, AllowLocalUsersOption: "--allow-local-users",
 	}
 	if o.Rank0 {
 		own.Port = 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"gorun/launcher/internal/output"
@@ -72,12 +71,6 @@ func (j *running) openLogs() error {
 	if l == nil {
 		return nil
 	}
-	base := l.Base
-	if base != os.DevNull && len(l.Names) == 0 && j.start.Attempt == 0 {
-		if err := makeRunDir(base); err != nil {
-			return err
-		}
-	}
 	template, err := output.ParseTemplate(l.Template)
 	if err != nil {
 		return err
@@ -86,26 +79,35 @@ func (j *running) openLogs() error {
 	if err != nil {
 		return err
 	}
-	j.logs, err = output.OpenLogs(output.LogPlan{
+	plan := output.LogPlan{
 		Names: names, Digits: l.Digits,
-		Dir: base, RunDir: base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
+		Dir: l.Base, RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
 		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },
-	})
+	}
+	if j.agent.cfg.Own != nil && l.Base != os.DevNull {
+		if j.logRoot, err = openDir(j.agent.logBase()); err != nil {
+			return err
+		}
+		plan.Root = j.logRoot
+	}
+	if hasDirs(l) && j.start.Attempt == 0 {
+		if err := plan.MakeRunDir(); err != nil {
+			return err
+		}
+	}
+	j.logs, err = output.OpenLogs(plan)
 	return err
 }
 
-// makeRunDir makes a run's directory where nothing has that name yet.
-func makeRunDir(dir string) error {
-	err := os.MkdirAll(filepath.Dir(dir), 0o777)
-	if err == nil {
-		err = os.Mkdir(dir, 0o700)
-	}
+// openDir makes and opens a directory that the user named.
+func openDir(dir string) (*os.Root, error) {
+	err := os.MkdirAll(dir, 0o777)
 	if err != nil {
-		return fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
+		return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
 	}
-	return nil
+	return os.OpenRoot(dir)
 }
 
 func streamMap(list []uint8) output.StreamMap {
@@ -143,6 +145,9 @@ func (j *running) closeFiles() {
 // closeLogs waits until what ranks wrote is in their files; a disk that hangs is
 // given up before long.
 func (j *running) closeLogs() {
+	if j.logRoot != nil {
+		defer j.logRoot.Close()
+	}
 	if j.logs == nil {
 		return
 	}

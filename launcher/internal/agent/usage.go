@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"os"
 	"time"
 
 	"gorun/launcher/internal/output"
@@ -11,18 +10,20 @@ import (
 
 // usage says what the ranks use. The head asks when somebody looks at the job, and not
 // more often than he can read.
-func (j *running) usage(wish wire.Usage) {
+func (j *running) usage(wish wire.Usage, done func()) {
 	<-j.spawned
-	if wish.RAS {
-		j.tellRAS(wish)
-		return
-	}
-	if !wish.Stacks {
-		j.tellUsage(wish, nil)
+	if !wish.Stacks || wish.RAS {
+		defer done()
+		if wish.RAS {
+			j.tellRAS(wish)
+		} else {
+			j.tellUsage(wish, nil)
+		}
 		return
 	}
 	from := sampleCPU(j.rankPIDs())
 	j.timers.after(usageTime, func() {
+		defer done()
 		if j.looksForMPI() {
 			j.lookForMPI(true)
 		}
@@ -86,8 +87,8 @@ func (j *running) printedBy(r *rank) int64 {
 		if !redirected(j.start.Logs, r.row.LocalRank, stream) {
 			continue
 		}
-		if info, err := os.Stat(j.logs.Path(r.row.LocalRank, stream)); err == nil {
-			printed += info.Size()
+		if size, ok := j.logs.Size(r.row.LocalRank, stream); ok {
+			printed += size
 		}
 	}
 	return printed

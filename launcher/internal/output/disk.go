@@ -34,6 +34,7 @@ type logFile struct {
 
 // disk writes log files, from one goroutine, which the first bytes start.
 type disk struct {
+	place    place
 	consumed func(rank, stream, n int)
 	failed   func(path string, err error)
 
@@ -61,6 +62,7 @@ type batch struct {
 
 func newDisk(plan LogPlan) *disk {
 	d := &disk{
+		place:    plan.place(),
 		consumed: plan.Consumed,
 		failed:   plan.Failed,
 		wake:     make(chan struct{}, 1),
@@ -77,7 +79,7 @@ func newDisk(plan LogPlan) *disk {
 
 // open opens a file and takes charge of it.
 func (d *disk) open(path string) (*logFile, error) {
-	file, err := openLog(path)
+	file, err := openLog(d.place, path)
 	if err != nil {
 		return nil, err
 	}

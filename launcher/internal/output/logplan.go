@@ -25,6 +25,8 @@ type LogPlan struct {
 	// Names are those of the files of stdout and stderr; an empty one: the stream has no file. They are made anew by the first
 	// attempt, and continued by later ones. Both empty: the layout is torchrun's.
 	Names [2]Pattern
+	// Root keeps all files below the directory that it opened; nil: they may be anywhere. With it there is a RunDir, or Names.
+	Root *os.Root
 	// Digits are those of the job's highest rank, for Names.
 	Digits  int
 	Dir     string // --log-dir; empty for a fresh torchelastic_<random8> below TempDir; the null device for no files at all
@@ -49,6 +51,20 @@ type LogPlan struct {
 	Failed func(path string, err error)
 }
 
+func (p LogPlan) place() place { return place{p.Root} }
+
+// MakeRunDir makes RunDir where nothing has that name yet.
+func (p LogPlan) MakeRunDir() error {
+	err := p.place().mkdirAll(filepath.Dir(p.RunDir))
+	if err == nil {
+		err = p.place().mkdir(p.RunDir, 0o700)
+	}
+	if err != nil {
+		return dirError(err)
+	}
+	return nil
+}
+
 // Wanted tells whether the plan asks for files.
 func (p LogPlan) Wanted() bool {
 	asked := p.named() || p.Dir != "" || !p.Redirects.Empty() || !p.Tee.Empty()
@@ -66,10 +82,21 @@ func (p LogPlan) name(localRank, stream int) string {
 	}
 	for _, r := range p.Ranks {
 		if r.LocalRank == localRank {
+			r.Host = hostInPath(r.Host)
 			return pattern.expand(r, stream, max(p.Digits, 1), time.Time{})
 		}
 	}
 	return ""
+}
+
+// hostInPath is a host's name as a part of a path. A node that joins names its host itself, and
+// the kernel takes any bytes as a host name: it must lead to no other directory.
+func hostInPath(host string) string {
+	host = strings.ReplaceAll(host, "/", "_")
+	if strings.Trim(host, ".") == "" {
+		return strings.Repeat("_", max(len(host), 1))
+	}
+	return host
 }
 
 // File is the log file of a stream of one of Ranks, in the attempt's directory; "" for a stream without one.
@@ -91,13 +118,13 @@ func (p LogPlan) makeNamed() error {
 			if name == "" {
 				continue
 			}
-			if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			if err := p.place().mkdirAll(filepath.Dir(name)); err != nil {
 				return fmt.Errorf("make the directory of %s: %w", printable.Text(name), cause(err)) // no --log-dir named it
 			}
 			if p.Attempt > 0 {
 				continue
 			}
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+			f, err := p.place().open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 			if err != nil {
 				return fmt.Errorf("open log %s: %w", printable.Text(name), cause(err))
 			}
@@ -131,11 +158,11 @@ func (p LogPlan) tempDir() string { return cmp.Or(p.TempDir, "/tmp") }
 
 // makeRankDirs makes the attempt's directory and those of its ranks.
 func (p LogPlan) makeRankDirs(attempt string) error {
-	if err := os.Mkdir(attempt, 0o777); err != nil {
+	if err := p.place().mkdir(attempt, 0o777); err != nil {
 		return dirError(err)
 	}
 	for _, r := range p.Ranks {
-		if err := os.Mkdir(filepath.Join(attempt, strconv.Itoa(r.LocalRank)), 0o777); err != nil {
+		if err := p.place().mkdir(filepath.Join(attempt, strconv.Itoa(r.LocalRank)), 0o777); err != nil {
 			return dirError(err)
 		}
 	}

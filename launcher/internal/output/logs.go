@@ -163,6 +163,24 @@ func (l *Logs) Path(localRank, stream int) string {
 	return l.plan.File(l.attempt, localRank, stream)
 }
 
+// OpenFile opens a file that Path or ErrorFile names.
+func (l *Logs) OpenFile(path string, flags int) (*os.File, error) {
+	return l.plan.place().open(path, flags)
+}
+
+// Size returns how long a stream's log file is now; false without one.
+func (l *Logs) Size(localRank, stream int) (int64, bool) {
+	path := l.Path(localRank, stream)
+	if path == "" {
+		return 0, false
+	}
+	info, err := l.plan.place().stat(path)
+	if err != nil {
+		return 0, false
+	}
+	return info.Size(), true
+}
+
 // Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node, as all
 // do when the log directory is the null device (torchrun then prints them, without a tag). The caller hands the file to the
 // rank and closes it then, so that the node needs no descriptor for it.
@@ -170,7 +188,7 @@ func (l *Logs) Redirect(localRank, stream int) (*os.File, error) {
 	if l.attempt == "" && !l.plan.named() || !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
 		return nil, nil
 	}
-	return openLog(l.Path(localRank, stream))
+	return openLog(l.plan.place(), l.Path(localRank, stream))
 }
 
 // Tee returns the writer of a tee'd stream, nil for any other. Its Write never blocks, never fails and keeps nothing of p;
@@ -189,7 +207,7 @@ func (l *Logs) Last(localRank, n int) []string {
 		if !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
 			continue
 		}
-		if lines := lastLines(l.Path(localRank, stream), n); len(lines) > 0 {
+		if lines := l.lastLines(l.Path(localRank, stream), n); len(lines) > 0 {
 			return lines
 		}
 	}
@@ -197,8 +215,8 @@ func (l *Logs) Last(localRank, n int) []string {
 }
 
 // lastLines reads the end of a file, as much as is kept of a stream. What cannot be read has none.
-func lastLines(path string, n int) []string {
-	f, err := os.Open(path)
+func (l *Logs) lastLines(path string, n int) []string {
+	f, err := l.OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}
@@ -230,8 +248,8 @@ func (l *Logs) Close(ctx context.Context) error {
 }
 
 // openLog opens a log file to append to. What the umask leaves of 0666 is its mode, as for torchrun.
-func openLog(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+func openLog(in place, path string) (*os.File, error) {
+	file, err := in.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w; --log-dir takes a directory that can be written to", printable.Text(path), cause(err))
 	}

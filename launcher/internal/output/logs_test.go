@@ -416,3 +416,51 @@ func TestNamedFiles(t *testing.T) {
 		require.Equal(t, want, string(text))
 	}
 }
+
+// The host's name is the host's own word: no log file leaves its directory by it.
+func TestNamedFilesOfHostileHosts(t *testing.T) {
+	for host, want := range map[string]string{
+		"node1":                        "logs/node1.0",
+		"../victim/.ssh/authorized":    "logs/.._victim_.ssh_authorized.0",
+		"/etc/cron.d/x":                "logs/_etc_cron.d_x.0",
+		"..":                           "logs/__.0",
+		"":                             "logs/_.0",
+		"n\x1b/1\x00":                  "logs/n^[_1^@.0",
+		"10.0.0.1":                     "logs/10.0.0.1.0",
+		"../../../../../../tmp/victim": "logs/.._.._.._.._.._.._tmp_victim.0",
+	} {
+		dir := t.TempDir()
+		l, err := OpenLogs(LogPlan{
+			Names: [2]Pattern{mustPattern(dir + "/job/logs/%h.%r"), {}}, Ranks: []RankInfo{{Host: host}}, Tee: StreamMap{Stdout},
+		})
+		require.NoError(t, err, "%q", host)
+		_, err = l.Tee(0, Stdout).Write([]byte("a key of the attacker's\n"))
+		require.NoError(t, err)
+		require.NoError(t, l.Close(context.Background()))
+		require.Equal(t, []string{"job/" + want}, filesBelow(t, dir), "%q", host)
+	}
+}
+
+func TestNamedDirectoriesOfHostileHosts(t *testing.T) {
+	for _, pattern := range []string{"/job/%h/%r", "/job/.%h/%r", "/job/logs/%h"} {
+		for _, host := range []string{"..", ".", "", "../..", "./../."} {
+			dir := t.TempDir()
+			plan := LogPlan{
+				Names: [2]Pattern{mustPattern(dir + pattern), {}}, Ranks: []RankInfo{{Host: host}}, Tee: StreamMap{Stdout},
+			}
+			name := plan.File("", 0, Stdout)
+			require.Equal(t, filepath.Clean(name), name, "%s %q", pattern, host)
+			require.True(t, strings.HasPrefix(name, dir+"/job/"), name)
+		}
+	}
+}
+
+func filesBelow(t *testing.T, dir string) (files []string) {
+	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	}))
+	return files
+}

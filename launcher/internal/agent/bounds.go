@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/world"
+)
+
+// What a head may ask for at most.
+const (
+	maxWindow   = 64 << 20 // of output under way, in bytes
+	maxTargets  = 4096     // to be dialed, by all Probes together
+	maxNames    = 64       // of addresses in one Probe
+	maxAsked    = 64       // questions about ranks that are being answered
+	maxSignals  = 1024     // for ranks that are being started
+	maxWorlds   = 1 << 16  // that ranks were started in and that have not ended
+	maxWorldLen = 63       // of a world's name, in bytes
+)
+
+// checkProbe bounds what a head learns of a network by this node.
+func (a *Agent) checkProbe(p *wire.Probe) error {
+	a.probed += len(p.Targets)
+	if a.probed > maxTargets || len(p.Names) > maxNames {
+		return errors.New("agent: the head wants too many addresses to be tried")
+	}
+	return nil
+}
+
+// checkStart refuses what contradicts itself: what follows relies on it.
+func (a *Agent) checkStart(s *wire.Start) error {
+	if len(s.Apps) == 0 || s.Window <= 0 || s.Window > maxWindow || s.Attempt < 0 {
+		return fmt.Errorf("the head wants %d programs, %d bytes of output under way, attempt %d",
+			len(s.Apps), s.Window, s.Attempt)
+	}
+	for _, app := range s.Apps {
+		built := app.Build
+		if len(app.Argv) == 0 || built < 0 || built > len(a.programs) || built > 0 && a.programs[built-1].Build == nil {
+			return fmt.Errorf("the head wants program %q without arguments, or built as number %d of %d",
+				app.Path, built, len(a.programs))
+		}
+	}
+	if err := checkWorlds(s.MPI.Worlds); err != nil {
+		return err
+	}
+	return checkRows(s.Ranks, len(s.Apps), s.Logs)
+}
+
+// checkRows refuses ranks that are there twice, and numbers that count nothing.
+func checkRows(rows []wire.Row, apps int, logs *wire.Logs) error {
+	seen := make(map[int]bool, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		switch {
+		case r.Rank < 0 || r.LocalRank < 0 || seen[r.Rank]:
+			return fmt.Errorf("the head wants rank %d, local rank %d, twice or below 0", r.Rank, r.LocalRank)
+		case r.App < 0 || r.App >= apps:
+			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, apps)
+		case r.Args != nil && len(r.Args) == 0:
+			return fmt.Errorf("the head has rank %d run a program without arguments", r.Rank)
+		case logs != nil && (r.LocalRank >= len(logs.Redirect) || r.LocalRank >= len(logs.Tee)):
+			return fmt.Errorf("the head does not say which files local rank %d writes", r.LocalRank)
+		}
+		seen[r.Rank] = true
+	}
+	return nil
+}
+
+// checkWorlds refuses names that no world has, and ranks on hosts and of programs that their world does not have.
+func checkWorlds(worlds []world.World) error {
+	for i := range worlds {
+		w := &worlds[i]
+		if len(w.Name) > maxWorldLen || strings.Trim(w.Name, worldLetters) != "" {
+			return fmt.Errorf("the head calls a world %.80q", w.Name)
+		}
+		for _, r := range w.Ranks {
+			if r.Job < 0 || r.Host < 0 || r.Host >= len(w.Hosts) || r.App < 0 || r.App >= len(w.Apps) {
+				return fmt.Errorf("the head has rank %d of world %s on host %d of %d, of program %d of %d",
+					r.Job, w.Name, r.Host, len(w.Hosts), r.App, len(w.Apps))
+			}
+		}
+	}
+	return nil
+}
+
+// worldLetters are those of a world's name.
+const worldLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
+
+// answer has a question about ranks answered, until done is called. While too many are, others get no answer: a rank
+// whose file system hangs may keep us from looking at it, however long somebody watches the job.
+func (j *running) answer(do func(done func())) {
+	done := func() { j.questions.Add(-1) }
+	if j.questions.Add(1) > maxAsked {
+		done()
+		return
+	}
+	go do(done)
+}

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
+)
+
+// A node that joined is no scanner of ports, no server of stores, and answers no questions about directories.
+func TestWhatAHeadMayNotAsk(t *testing.T) {
+	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
+	many := &wire.Probe{Key: make([]byte, 16), Targets: make([]wire.ProbeTarget, maxTargets+1)}
+	for want, sent := range map[string][]wire.Message{
+		"it sent more than 1 hello frames":                              {hello(v), hello(v)},
+		"an open frame, which no head may send to a node that joined":   {hello(v), &wire.Open{Addr: "0.0.0.0"}},
+		"a check frame, which no head may send to a node that joined":   {hello(v), &wire.Check{Dir: "/home/user/.ssh"}},
+		"the head wants too many addresses to be tried":                 {many},
+		"a grow frame, which no head may send before ranks are started": {hello(v), &wire.Grow{}},
+		"a kill frame, which no head may send before ranks are started": {&wire.Kill{}},
+		"a start frame, which no head may send while ranks run":         {hello(v), startOf(v), startOf(v)},
+		"a probe frame, which no head may send while ranks run":         {hello(v), startOf(v), &wire.Probe{}},
+		`the head calls a world "../x"`:                                 {hello(v), startOf(v), growIn("../x")},
+		"the head has rank 0 of world w on host 0 of 0, of pr":          {hello(v), startOf(v), growIn("w")},
+	} {
+		h := attack(t, v)
+		for _, m := range sent {
+			h.send(m)
+		}
+		h.wait()
+		assert.Contains(t, h.said.String(), want)
+	}
+}
+
+func growIn(name string) *wire.Grow {
+	g := growBy(1, "true", 0)
+	g.World.Name, g.World.Hosts = name, nil
+	return &g
+}
+
+// Input for a rank that reads none, or that was not said to have read what came before, is the end of the connection.
+func TestInputThatNobodyReads(t *testing.T) {
+	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
+	for want, rank := range map[string]int{"input for rank 1, which reads none of it here": 1, "more input for rank 0 than": 0} {
+		h := attack(t, v)
+		h.send(hello(v))
+		s := startOf(v)
+		s.Stdio.Piped = []int{0, 9}
+		h.send(s)
+		_, ok := h.await(wire.TypeRunning)
+		require.True(t, ok, h.said.String())
+		for range 3 * maxInput >> 16 {
+			if h.link.Stdin(rank, make([]byte, 1<<16)) != nil {
+				break
+			}
+		}
+		h.wait()
+		assert.Contains(t, h.said.String(), want)
+	}
+}
+
+// A head has begun to send input when it hears that a node refuses to start ranks. It hears why.
+func TestInputForRanksThatAreRefused(t *testing.T) {
+	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
+	h := attack(t, v)
+	h.send(hello(v))
+	s := startOf(v)
+	s.Ranks, s.Stdio.Piped = append(s.Ranks, wire.Row{Rank: 2}), []int{0}
+	h.send(s)
+	for range 3 * maxInput >> 16 {
+		require.NoError(t, h.link.Stdin(0, make([]byte, 1<<16)))
+	}
+	f, ok := h.await(wire.TypeStartFailed)
+	require.True(t, ok, h.said.String())
+	var failed wire.StartFailed
+	require.NoError(t, f.Decode(&failed))
+	assert.Contains(t, failed.Text, "the head wants 3 ranks, this node's command line 2")
+	h.send(&wire.End{})
+	_, ok = h.await(wire.TypeGone)
+	assert.True(t, ok, h.said.String())
+	h.end()
+}
+
+// A write to a rank that never read ends with the attempt. That is no input which the next attempt has read.
+func TestInputOfAnAttemptThatIsOver(t *testing.T) {
+	j, heard := growable(t)
+	j.start.Stdio.Piped = []int{10}
+	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
+	next[wire.Grown](t, heard)
+	feedOnce := func() {
+		f := &feed{waiting: []byte("words"), ended: true}
+		f.more.L = &j.stdin.mu
+		j.stdin.feed(10, f)
+	}
+	feedOnce()
+	require.Equal(t, wire.Credit{Bytes: len("words")}, next[wire.Credit](t, heard))
+	j.timers.stop()
+	feedOnce()
+	require.NoError(t, j.agent.link.Send(&wire.Gone{}))
+	for f := range heard {
+		assert.NotEqual(t, wire.TypeCredit, f.Type)
+		if f.Type == wire.TypeGone {
+			return
+		}
+	}
+}
+
+// Somebody watches a job whose ranks cannot be looked at: most questions get no answer, and the job goes on.
+func TestQuestionsThatTakeForEver(t *testing.T) {
+	j := &running{}
+	var asked []func()
+	answered := make(chan func(), 2*maxAsked)
+	ask := func() { j.answer(func(done func()) { answered <- done }) }
+	for range 10 * maxAsked {
+		ask()
+	}
+	for range maxAsked {
+		asked = append(asked, <-answered)
+	}
+	ask()
+	require.Equal(t, int32(maxAsked), j.questions.Load(), "none of the others is being answered")
+	asked[0]()
+	ask()
+	<-answered
+}
+
+// Credit that was never taken makes no window larger.
+func TestCreditThatWasNotTaken(t *testing.T) {
+	c := newCredit(100, nil)
+	c.take(1, 40)
+	for _, n := range []int{1 << 62, 1<<63 - 1, -1 << 62, 7} {
+		c.add(1, n)
+		require.Equal(t, 100, c.left[1])
+	}
+}

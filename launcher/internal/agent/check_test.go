@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
+)
+
+// A hostile node 0 has a node that joined start no interpreter but that of its own command
+// line: whoever inspects a host has Python say where its packages are.
+func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
+	dir := t.TempDir()
+	python, traces := filepath.Join(dir, "python3"), filepath.Join(dir, "traces")
+	require.NoError(t, os.WriteFile(python, []byte("#!/bin/sh\necho $$ >"+traces+"\n"), 0o700))
+	inspect := func(own *Own) error {
+		ours, theirs := net.Pipe()
+		head, served := wire.NewLink(ours), make(chan error, 1)
+		cfg := ownAgent(dir).cfg
+		cfg.Own = own
+		go func() { served <- Serve(wire.NewLink(theirs), cfg) }()
+		check := &wire.Check{Inspect: true, Python: python, Environ: []string{"PATH=" + dir}, Patience: time.Minute}
+		_ = head.Send(check) // a frame that is refused by its header is not read to its end
+		for {
+			f, err := head.Read()
+			if err != nil || f.Type == wire.TypeChecked {
+				_ = head.Close()
+				return <-served
+			}
+		}
+	}
+	require.ErrorContains(t, inspect(ownAgent(dir).cfg.Own), "a check frame, which no head may send to a node that joined")
+	require.NoFileExists(t, traces)
+	require.Error(t, inspect(nil)) // the link has ended
+	require.FileExists(t, traces, "the same question has another agent start it")
+}

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/testneeds"
+)
+
+// dialAs connects to a port of 127.0.0.1 by a socket of another user's: the user of a socket is that of the thread
+// which makes it, for files.
+func dialAs(t *testing.T, uid, port int) net.Conn {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, err := unix.SetfsuidRetUid(uid)
+	require.NoError(t, err)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	_, back := unix.SetfsuidRetUid(os.Geteuid())
+	require.NoError(t, back)
+	require.NoError(t, err)
+	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}))
+	file := os.NewFile(uintptr(fd), "client")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	require.NoError(t, err)
+	return conn
+}
+
+// Another user is closed unheard at PMI_PORT and at PMIx's port, whatever it says of itself, and no server is made for
+// it.
+func TestMPIOfAnotherUser(t *testing.T) {
+	testneeds.Root(t)
+	m, pmi, pmix := fakeMPI(t)
+	m.wish.PMIPort = true
+	m.open()
+	m.letIn()
+	for range 2 {
+		for _, port := range []int{m.port.port, m.doorway.port} {
+			conn := dialAs(t, 54321, port)
+			_, _ = io.WriteString(conn, "hello\n")
+			n, _ := conn.Read(make([]byte, 1))
+			assert.Zero(t, n)
+			require.NoError(t, conn.Close())
+		}
+	}
+	for _, server := range []*fakeServer{pmi, pmix} {
+		server.mu.Lock()
+		assert.Empty(t, server.calls)
+		server.mu.Unlock()
+	}
+	for _, port := range []int{m.port.port, m.doorway.port} {
+		conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+		require.NoError(t, err)
+		says(t, conn, "-1")
+		require.NoError(t, conn.Close())
+	}
+	m.close()
+}
