@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"errors"
 	"io"
 	"sync"
 
@@ -46,7 +47,12 @@ type stream struct {
 	next    int
 	kept    bool // reading is not ours to write into
 	closed  bool
+	limit   int // of writing, in bytes; 0: none
+	shared  int // bytes in before
 }
+
+// errFull is the error of a stream whose other side takes nothing.
+var errFull = errors.New("the other side takes nothing of what it is sent")
 
 func newStream() *stream {
 	s := &stream{}
@@ -63,10 +69,17 @@ func (s *stream) write(p []byte) (int, error) {
 	if s.closed {
 		return 0, io.ErrClosedPipe
 	}
+	if s.limit > 0 && len(s.writing)+len(p) > s.limit {
+		return 0, errFull
+	}
 	s.writing = append(s.writing, p...)
 	s.filled.Signal()
 	return len(p), nil
 }
+
+// sharedTimes is how many times the limit may wait of what many streams share: all ranks of a large
+// job say some 400 MiB at a fence.
+const sharedTimes = 4
 
 // writeShared keeps p as it is, so that what many streams are given is there once.
 func (s *stream) writeShared(p []byte) (int, error) {
@@ -75,9 +88,14 @@ func (s *stream) writeShared(p []byte) (int, error) {
 	if s.closed {
 		return 0, io.ErrClosedPipe
 	}
+	if s.limit > 0 && s.shared+len(s.writing)+len(p) > sharedTimes*s.limit {
+		return 0, errFull
+	}
 	if len(s.writing) > 0 {
+		s.shared += len(s.writing)
 		s.before, s.writing = append(s.before, s.writing), nil
 	}
+	s.shared += len(p)
 	s.before = append(s.before, p)
 	s.filled.Signal()
 	return len(p), nil
@@ -114,6 +132,7 @@ func (s *stream) swap() bool {
 		s.reading, s.kept, s.next = s.before[0], true, 0
 		s.before[0] = nil
 		s.before = s.before[1:]
+		s.shared -= len(s.reading)
 		return true
 	}
 	spare := s.reading[:0]

@@ -12,6 +12,7 @@ import (
 const (
 	maxChatter = 4 << 20 // bytes that a login shell may print before our script runs
 	maxAnswer  = 64 << 10
+	maxAnswers = 16      // our scripts give one for each of four places, and two more
 	keptTail   = 2 << 10 // of the chatter, for a message
 )
 

@@ -86,7 +86,8 @@ func (c *copying) answer(_ context.Context, word, text string) (done bool, err e
 // landed reads who stays there, and where.
 func (c *copying) landed(text string) (err error) {
 	number, dir, _ := strings.Cut(text, " ")
-	if c.pid, err = strconv.Atoi(number); err != nil || !path.IsAbs(dir) {
+	ours := path.IsAbs(dir) && path.Clean(dir) == dir && path.Base(dir) == "gorun-job-"+c.mark[1]
+	if c.pid, err = strconv.Atoi(number); err != nil || c.pid < 1 || !ours {
 		return c.fail(remote.StepCopy, "it answers what no such host does: landed "+text, "", err)
 	}
 	c.dir = dir

@@ -4,20 +4,21 @@
 set -f
 gr_m=@MARK1@; gr_n=@MARK2@; gr_u=; gr_x=; gr_d=
 say() { printf "%s%s %s\n" $gr_m $gr_n "$*"; }
+@PRIVATE@
 @BRING@
 drop() { [ "$gr_d" ] && cd / && chmod -R u+rwX "$gr_d" 2>/dev/null; rm -rf "$gr_d"; exit 1; }
 
 try() {
 case $1 in /*) ;; *) return 1;; esac
+gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; [ -d "$1" ] || mkdir -p "$1") && real "$1" && set -- "$gr_r" "$gr_r/${2##*/}" &&
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; spot "$1" "$2" || { [ "$gr_x" ] && rm -rf "$gr_x"; exit 1; }) && gr_d=$2 && return
 say place "$2:" $gr_w
 return 1
 }
 spot() {
-[ -d "$1" ] || mkdir -p "$1" || return
-[ -k "$1" ] || [ -O "$1" ] || { echo "somebody else may change what is there"; return 1; }
 mkdir -m 700 "$2" || return
 gr_x=$2
+alone "$1" "$2" || return
 printf "#\041/bin/sh\012" >"$2/try" && chmod 700 "$2/try" || return
 "$2/try" 2>/dev/null || { echo "programs cannot be started there (is it mounted noexec?)"; return 1; }
 rm -f "$2/try"

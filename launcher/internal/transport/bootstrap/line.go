@@ -15,6 +15,9 @@ var agentScript string
 //go:embed place.sh
 var placeScript string
 
+//go:embed private.sh
+var privateScript string
+
 //go:embed bring.sh
 var bringScript string
 

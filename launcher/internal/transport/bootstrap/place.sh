@@ -10,24 +10,11 @@ case ${TMPDIR-} in /tmp|/tmp/) ;; /*) "$1" "$TMPDIR" "$TMPDIR/gorun-$gr_u" && re
 "$1" /tmp "/tmp/gorun-$gr_u" || "$1" /dev/shm "/dev/shm/gorun-$gr_u"
 }
 
-# A directory $2 that nobody else can have put there or can change. In a directory
-# such as /tmp, where everybody may make names, one look at type, mode and owner tells it (two looks
-# could be at two different things); once it is ours nobody else can rename it there.
-private() {
-if [ -k "$1" ]; then
-set -- $(LC_ALL=C ls -ldn "$2" 2>/dev/null)
-case "${1-}:${3-}" in drwx------*:$gr_u) return 0;; esac
-return 1
-fi
-[ -O "$1" ] && [ -d "$2" ] && [ -O "$2" ]
-}
-
 # Makes $2 in $1, for this user alone, and sees that programs can be started from there.
 # It speaks in the C locale, as some of its words are told to the user.
 usable() {
-[ -d "$1" ] || mkdir -p "$1" || return
 [ -d "$2" ] || mkdir -m 700 "$2" || [ -d "$2" ] || return
-private "$1" "$2" || { echo "somebody else may change what is there"; return 1; }
+alone "$1" "$2" || return
 gr_x=$2/.new-$gr_n
 mkdir "$gr_x" || return
 printf "#\041/bin/sh\012" >"$gr_x/try" && chmod 700 "$gr_x/try" || return

@@ -10,10 +10,18 @@ say() { printf "%s%s %s\n" $gr_m $gr_n "$*"; }
 # The kernel's file costs no process; kernels before 6.1 have none.
 { read -r gr_a </proc/sys/kernel/arch; } 2>/dev/null || gr_a=$(uname -sm)
 case ${gr_a#Linux } in @BUILDS@ *) say arch "$gr_a"; exit 0;; esac
+@PRIVATE@
 @PLACES@
 @BRING@
 
-start() { [ -x "$2/$gr_k/gorun" ] && private "$1" "$2" && say run && exec "$2/$gr_k/gorun" @ARGS@; }
+start() {
+real "$1" || return
+gr_d=$gr_r/${2##*/}
+[ -x "$gr_d/$gr_k/gorun" ] || return
+set -- "$gr_r" "$gr_d" "$gr_d/$gr_k"
+for gr_i in $gr_f; do set -- "$@" "$gr_d/$gr_k/${gr_i%%:*}"; done
+private "$@" && say run && exec "$gr_d/$gr_k/gorun" @ARGS@
+}
 places start
 
 # No copy is there: find a place, and hold the room for it before any byte is sent, without writing where that can be.
@@ -21,6 +29,7 @@ drop() { rm -rf "$gr_x"; exit 1; }
 hold() { fallocate -l "$1" "$2" 2>/dev/null || head -c "$1" /dev/zero >"$2"; }
 reserve() { for gr_i in $gr_f; do hold "${gr_i##*:}" "$gr_x/${gr_i%%:*}" || { echo "- there is no room for ${gr_i##*:} bytes"; return 1; }; done; }
 place() {
+gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; [ -d "$1" ] || mkdir -p "$1") && real "$1" && set -- "$gr_r" "$gr_r/${2##*/}" &&
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; usable "$1" "$2" && reserve || { [ "$gr_x" ] && rm -rf "$gr_x"; exit 1; }) && gr_d=$2 && gr_x=$2/.new-$gr_n && return
 say place "$2:" $gr_w
 return 1
@@ -49,6 +58,7 @@ gr_w=$("$gr_x/gorun" @CHECK@ 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$
 settle() {
 umask 077
 [ -d "$gr_d/$gr_k" ] || mkdir "$gr_d/$gr_k" || [ -d "$gr_d/$gr_k" ] || return
+alone "$gr_d" "$gr_d/$gr_k" || return
 for gr_i in $gr_f; do mv -f "$gr_x/${gr_i%%:*}" "$gr_d/$gr_k/${gr_i%%:*}" || return; done
 rm -rf "$gr_x"
 }

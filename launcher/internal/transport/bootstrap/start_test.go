@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -186,6 +187,37 @@ func TestHostsThatCannot(t *testing.T) {
 			m.shell = []string{"sh", "-c", test.script, "sh"}
 			_, err := Start(deadline(t), m, config(t))
 			hasStep(t, err, test.step, test.parts...)
+		})
+	}
+}
+
+// A hostile host knows the mark from the line, and may answer by it for as long as it likes.
+func TestHostThatAnswersForEver(t *testing.T) {
+	const marked = `m=$(printf %s "$1" | sed "s/.*gr_m=\(m[0-9a-f]*\); gr_n=\(m[0-9a-f]*\).*/\1\2/"); `
+	for _, test := range []struct{ name, script, want string }{
+		{"no place", `yes "$m place /x: no"`, "it gave 16 answers, and none of them was the last"},
+		{"no place at length", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" x)"`, "it gave 16 answers, and none of them was the last"},
+		{"no place and an end", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" "x ")" | head -n 15`, "there is no place for a copy"},
+		{"nothing after an answer", `echo "$m place /x: no"; cat /dev/zero`, "prints more than 4 MiB"},
+		{"a long answer", `printf "$m bad 1 "; yes | tr -d "\n"`, "an answer is longer than 65536 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMachine(t, "sh")
+			m.shell = []string{"sh", "-c", marked + test.script, "sh"}
+			b, err := Gather(tree(t), []string{"trainer"})
+			require.NoError(t, err)
+			for _, start := range []func() error{
+				func() error { _, err := Start(deadline(t), m, config(t)); return err },
+				func() error { _, err := Copy(deadline(t), m, b, nil); return err },
+			} {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				err := start()
+				runtime.ReadMemStats(&after)
+				require.ErrorContains(t, err, test.want)
+				require.Less(t, len(err.Error()), 16<<10)
+				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+			}
 		})
 	}
 }

@@ -44,7 +44,10 @@ func (s *Stream) silent() error {
 	if words := lastLines(s.Stderr()); words != "" {
 		text += ": " + words
 	}
-	return &remote.Error{Host: s.host, Step: remote.StepStart, After: time.Since(s.began), Text: printable.Text(text), Err: end}
+	return &remote.Error{
+		Host: s.host, Step: remote.StepStart, After: time.Since(s.began),
+		Text: printable.Text(printable.Short(text)), Err: end,
+	}
 }
 
 // Wait waits for the program's end, as often as it is called.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -40,7 +41,8 @@ func nonce() string {
 
 // fill makes a script the command line, with what stands for each name in it.
 func (t *talk) fill(script string, w *words, pairs ...string) string {
-	pairs = append(pairs, "@MARK1@", t.mark[0], "@MARK2@", t.mark[1], "@WORDS@", w.lines(), "@PLACES@", joined(placeScript), "@BRING@", joined(bringScript))
+	pairs = append(pairs, "@MARK1@", t.mark[0], "@MARK2@", t.mark[1], "@WORDS@", w.lines(),
+		"@PRIVATE@", joined(privateScript), "@PLACES@", joined(placeScript), "@BRING@", joined(bringScript))
 	return commandLine(strings.NewReplacer(pairs...).Replace(joined(script)))
 }
 
@@ -65,7 +67,7 @@ func (t *talk) hold(ctx context.Context, line string, judge func(ctx context.Con
 
 // converse hears answers until one of them is the last.
 func (t *talk) converse(ctx context.Context, judge func(ctx context.Context, word, text string) (bool, error)) error {
-	for {
+	for range maxAnswers {
 		word, text, err := t.answers.next()
 		if err != nil {
 			return t.ended(ctx, err)
@@ -82,6 +84,7 @@ func (t *talk) converse(ctx context.Context, judge func(ctx context.Context, wor
 			return err
 		}
 	}
+	return t.fail(t.step(), fmt.Sprintf("it gave %d answers, and none of them was the last", maxAnswers), "", nil)
 }
 
 func (t *talk) report(now State) {
@@ -100,7 +103,10 @@ func (t *talk) step() remote.Step {
 
 // fail is an error about this host.
 func (t *talk) fail(step remote.Step, text, hint string, cause error) *remote.Error {
-	return &remote.Error{Host: t.host.Name(), Step: step, After: time.Since(t.began), Text: printable.Text(text), Hint: hint, Err: cause}
+	return &remote.Error{
+		Host: t.host.Name(), Step: step, After: time.Since(t.began),
+		Text: printable.Text(printable.Short(text)), Hint: hint, Err: cause,
+	}
 }
 
 // late is the end of ctx before the last answer.

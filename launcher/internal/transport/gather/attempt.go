@@ -53,7 +53,7 @@ func newAttempt(cfg *Config, bring bool, hear func(Word)) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := net.Listen("tcp", ":0") // both families, where the host has both
+	port, err := net.Listen("tcp", ":0") // #nosec G102 -- both families, where the host has both
 	if err != nil {
 		return nil, err
 	}

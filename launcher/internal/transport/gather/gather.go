@@ -177,7 +177,10 @@ func (g *Gathering) HowEnded() string {
 // hear notes what the engine says of the job.
 func (g *Gathering) hear(w Word) {
 	g.mu.Lock()
-	if g.ending.add(w); g.ending.Kind.Ends() {
+	if len(g.ending.Nodes) < len(g.cfg.Nodes) { // an agent's words look like the engine's, and may be many
+		g.ending.add(w)
+	}
+	if g.ending.Kind.Ends() {
 		g.knows.Do(func() { close(g.known) })
 	}
 	g.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -287,6 +289,18 @@ func TestEndings(t *testing.T) {
 	}
 }
 
+// Of a host that says for ever that nodes fail no more are kept than the job has, nor more lines than tell why.
+func TestWordsWithoutAnEnd(t *testing.T) {
+	g := &Gathering{cfg: Config{Nodes: []string{"n1", "n2"}, Detail: func(string) {}}, known: make(chan struct{})}
+	c := &command{hear: g.hear, hopeless: make(chan struct{})}
+	for i := range 10_000 {
+		c.take(fmt.Sprintf("srun: error: Node failure on n%d", i))
+	}
+	<-c.hopeless
+	assert.Len(t, g.Ending().Nodes, 2)
+	assert.Len(t, c.said.all(), keptLines)
+}
+
 func FuzzWords(f *testing.F) {
 	f.Add("slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***")
 	f.Add("srun: error: n4: task 3: Exited with exit code 2")
@@ -306,5 +320,38 @@ func FuzzInvitation(f *testing.F) {
 			require.NotEmpty(t, i.Addrs)
 			require.Positive(t, i.Port)
 		}
+	})
+}
+
+// A message comes back as it was sent, and reading one takes no byte behind it, and no more memory than it may have.
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte("\x02\x00\x00\x00{}rest"), "v1", "n1", "host")
+	f.Add([]byte("\xff\xff\xff\xff{"), "", "", "\x1b[2J")
+	f.Add([]byte("\x05\x00\x00\x00{\"a\":"), "v", "\u009b", "\n")
+	f.Fuzz(func(t *testing.T, text []byte, version, node, host string) {
+		var got hello
+		in := bytes.NewReader(text)
+		err := readMessage(in, &got)
+		read := len(text) - in.Len()
+		require.LessOrEqual(t, read, 4+maxMessage)
+		if err == nil {
+			require.Equal(t, 4+int(binary.LittleEndian.Uint32(text)), read)
+		}
+		for _, r := range got.name() {
+			require.False(t, unicode.IsControl(r) && r != '\t', "%q", got.name())
+		}
+		require.Less(t, len(got.name()), maxMessage)
+
+		own := hello{Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"), Host: strings.ToValidUTF8(host, "?")}
+		var out bytes.Buffer
+		if err := writeMessage(&out, own); err != nil {
+			require.Greater(t, 6*len(version+node+host), maxMessage/2)
+			return
+		}
+		out.WriteString("rest")
+		got = hello{}
+		require.NoError(t, readMessage(&out, &got))
+		require.Equal(t, own, got)
+		require.Equal(t, "rest", out.String())
 	})
 }

@@ -32,6 +32,11 @@ type Config struct {
 	Secret []byte
 	// Voucher gives nodes without a Secret one, as long as it answers; nil: nobody does.
 	Voucher Voucher
+	// Insecure takes nodes that have no secret. Without it they have to be processes of this
+	// user on this host, and Addr has to be a loopback address.
+	Insecure bool
+	// Unvouched says why nobody vouches for this node, where somebody should.
+	Unvouched string
 	// Self is what this node says of itself. An empty Version is this gorun's, an
 	// empty Host this host's.
 	Self Hello
@@ -54,16 +59,6 @@ type Config struct {
 
 // DefaultTimeout is torchrun's.
 const DefaultTimeout = 15 * time.Minute
-
-// WeakRules is the one warning where nodes have no token; why, if it is not "", says what
-// would have given them one.
-func WeakRules(why string) string {
-	if why != "" {
-		why = " (" + why + ")"
-	}
-	return "nodes come together without a token" + why + ": whoever reaches node 0's port and says the job's id can take a node's place there; " +
-		"`gorun token --out FILE` makes a token, --token-file FILE uses it on all nodes"
-}
 
 // complete fills in what was left open.
 func (c Config) complete() (Config, error) {

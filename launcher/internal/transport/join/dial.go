@@ -24,6 +24,9 @@ type Joined struct {
 	NodeRank int
 	// Host is node 0's own name, which may hold control bytes.
 	Host string
+	// IsWeak says that nothing proves who node 0 is: it and this node have no secret, and it
+	// may be on another host or another user's.
+	IsWeak bool
 }
 
 // RefusedError is that node 0 does not take this node: trying again is of no use.
@@ -80,6 +83,10 @@ func Dial(ctx context.Context, cfg Config) (*Joined, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.checkSecret(); err != nil {
+		return nil, err
+	}
+	cfg.warn()
 	d := &dialer{cfg: cfg, dial: (&net.Dialer{Timeout: dialWithin}).DialContext}
 	if cfg.Secret != nil {
 		if d.tls, err = tlsFor(cfg.Secret, forNode, forHead); err != nil {
@@ -184,7 +191,7 @@ func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) 
 				d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v", d.cfg.endpoint(), reason(err), d.cfg.Timeout))
 			})
 		}
-		if !sleep(ctx, wait/2+rand.N(wait/2)) {
+		if !sleep(ctx, wait/2+rand.N(wait/2)) { // #nosec G404 -- a pause is no secret
 			return e
 		}
 		wait = min(2*wait, lastPause)
@@ -321,9 +328,22 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn, keys *tls.Config, por
 
 // hear waits for node 0's answer, which comes when all nodes have come.
 func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
-	remark := time.AfterFunc(remarkAfter, func() { d.waits.Do(d.tellWaits) })
+	other := make(chan error, 1)
+	remark := time.AfterFunc(remarkAfter, func() {
+		if err := d.checkOwn(c); errors.As(err, new(*otherUserError)) { // whoever says nothing is no node 0 either
+			other <- err
+			_ = c.Close()
+			return
+		}
+		d.waits.Do(d.tellWaits)
+	})
 	defer remark.Stop()
 	w, err := d.readWelcome(c, port)
+	select {
+	case err := <-other:
+		return nil, d.notOwn(port, err)
+	default:
+	}
 	switch {
 	case errors.Is(err, net.ErrClosed):
 		return nil, errWaits // it is our time that is over
@@ -332,7 +352,23 @@ func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 && w.NodeRank != d.cfg.Self.NodeRank:
 		return nil, d.refused(port, w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
 	}
-	return &Joined{Conn: c, NodeRank: w.NodeRank, Host: w.Host}, nil
+	if err := d.checkOwn(c); err != nil { // now that it has answered: before, nobody may have accepted the connection
+		return nil, d.notOwn(port, err)
+	}
+	return &Joined{Conn: c, NodeRank: w.NodeRank, Host: w.Host, IsWeak: d.cfg.isWeak()}, nil
+}
+
+// checkOwn returns an error where node 0 has to be this user's on this host, and is not.
+func (d *dialer) checkOwn(c net.Conn) error {
+	if !d.cfg.isOwn() {
+		return nil
+	}
+	return checkOwn(c)
+}
+
+func (d *dialer) notOwn(port int, err error) error {
+	return d.stranger(port, "without a token node 0 has to be of this user and on this host, and "+err.Error()+
+		": give all nodes the same --token-file FILE")
 }
 
 // tellWaits: node 0 says for whom it waits, once, on its own host.
@@ -367,6 +403,9 @@ func endOfStream(err error) bool {
 func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
 	if cfg.Self.NodeRank < 0 {
 		cfg.Ports = nil
+	}
+	if err := cfg.checkSecret(); err != nil { // before a name server is waited for
+		return nil, nil, err
 	}
 	listen := cfg.Self.NodeRank == 0
 	if cfg.Self.NodeRank < 0 {

@@ -40,8 +40,10 @@
 // outside, else these would do. Randomness in each handshake leaves nothing to
 // replay.
 //
-// Without a token, who says the right job id, number of nodes and a free node rank is
-// taken for a node: see [WeakRules].
+// Without a token, nodes are processes of one user on one host: the endpoint is a loopback
+// address, and each end asks the kernel whose the other end of the connection is. Only
+// [Config.Insecure] takes others: who says the right job id, number of nodes and a free
+// node rank is then taken for a node, and both ends warn.
 //
 // # What does not come here
 //

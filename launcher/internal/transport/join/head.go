@@ -64,9 +64,13 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 			return nil, err
 		}
 	}
+	if err := h.cfg.checkSecret(); err != nil {
+		return nil, err
+	}
 	if h.port, h.addr, err = open(ctx, &h.cfg); err != nil {
 		return nil, err
 	}
+	h.cfg.warn()
 	h.cfg.Port, h.cfg.Ports = int(h.addr.Port()), nil
 	if h.raw, err = h.port.SyscallConn(); err != nil {
 		h.port.Close()
@@ -289,8 +293,16 @@ func (h *Head) receivePlain(g *guest, first []byte) {
 		return
 	}
 	if h.tls != nil {
-		h.turnAway(g, "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN)")
+		h.turnAway(g, "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, "+
+			"or the file that `gorun token --save` made there)")
 		return
+	}
+	if h.cfg.isOwn() {
+		if err := checkOwn(g.TCPConn); err != nil {
+			h.turnAway(g, "node 0 has no token, and takes processes of its own user on its own host alone ("+err.Error()+
+				"): give all nodes the same --token-file FILE")
+			return
+		}
 	}
 	h.greet(g, &rewound{g.TCPConn, first}, g.TCPConn)
 }

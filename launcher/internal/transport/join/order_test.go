@@ -89,7 +89,7 @@ func TestBackOff(t *testing.T) {
 func TestNameThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := settings(1, 2, 1, nil)
-		cfg.Addr = "job-0.svc"
+		cfg.Addr, cfg.Insecure = "job-0.svc", true
 		cfg, err := cfg.complete()
 		require.NoError(t, err)
 		tries := 0

@@ -358,7 +358,7 @@ func TestHostileHead(t *testing.T) {
 				}
 			}()
 			cfg := settings(l.Addr().(*net.TCPAddr).Port, 3, 1, nil)
-			cfg.Timeout = 200 * time.Millisecond
+			cfg.Timeout = 2 * time.Second
 			_, err = Dial(t.Context(), cfg)
 			require.ErrorContains(t, err, row.says)
 			require.NotContains(t, err.Error(), "\x1b")

@@ -49,8 +49,7 @@ func (h *Head) vouch(ctx context.Context) error {
 		return nil
 	}
 	if _, err := h.cfg.Voucher.Seal(ctx, nil); err != nil {
-		h.cfg.Voucher = nil
-		h.cfg.Tell("nobody vouches for nodes here: " + err.Error())
+		h.cfg.Voucher, h.cfg.Unvouched = nil, "nobody vouches for nodes here: "+err.Error()
 		return nil
 	}
 	h.seals = make(chan struct{}, maxSeals)
@@ -59,8 +58,9 @@ func (h *Head) vouch(ctx context.Context) error {
 	return err
 }
 
-// IsWeak reports whether nodes are known by what they say alone: there is no secret.
-func (h *Head) IsWeak() bool { return h.tls == nil }
+// IsWeak reports whether nodes are known by what they say alone: there is no secret, and
+// they may be on other hosts or other users'.
+func (h *Head) IsWeak() bool { return h.cfg.isWeak() }
 
 // giveSecret answers a node that has no secret yet.
 func (h *Head) giveSecret(g *guest, first []byte) {
@@ -90,6 +90,7 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	case len(hello.Nonce) != nonceSize:
 		return &Welcome{Refusal: "MUNGE vouches for node 0, and does not answer on this node: give all nodes a token (--token-file, GORUN_TOKEN)"}
 	}
+	// #nosec G117 -- MUNGE seals it
 	text, err := json.Marshal(sealedSecret{ID: hello.ID, Nonce: hello.Nonce, Secret: h.cfg.Secret})
 	if err != nil {
 		return &Welcome{Refusal: err.Error()}

@@ -3,7 +3,7 @@ package ssh
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/sha1"
+	"crypto/sha1" // #nosec G505 -- OpenSSH hashes names so
 	"encoding/base64"
 	"errors"
 	"fmt"

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/internal/process/child"
 )
 
@@ -114,7 +115,7 @@ func lastLines(text string) string {
 	if len(lines) > 3 {
 		lines = lines[len(lines)-3:]
 	}
-	return printable.Text(strings.Join(lines, "; "))
+	return printable.Text(printable.Short(strings.Join(lines, "; ")))
 }
 
 // parseDump takes apart what ssh -G prints: a keyword in lower case and its value, a
@@ -192,6 +193,9 @@ func (c *Client) expandAll(s *settings, options map[string][]string, proxyComman
 	s.userKnown, s.globalKnown = lists("userknownhostsfile"), lists("globalknownhostsfile")
 	if proxyCommand != "" {
 		s.proxyCommand = expand(proxyCommand)
+		for _, name := range []string{s.target.Name, s.hostName, s.user} {
+			problems = append(problems, checkForShell(name))
+		}
 	}
 	switch named, set := options["identityagent"]; {
 	case !set || agent == "SSH_AUTH_SOCK":
@@ -203,6 +207,16 @@ func (c *Client) expandAll(s *settings, options map[string][]string, proxyComman
 		s.agent = c.tilde(expand(strings.Trim(agent, `"`)))
 	}
 	return errors.Join(problems...)
+}
+
+// checkForShell refuses a name that would not be one word, the name itself, to the shell that runs the proxy command.
+func checkForShell(name string) error {
+	for i := range len(name) {
+		if c := name[i]; c < 0x80 && c != '\\' && !shellwords.Plain(c) || i == 0 && (c == '-' || c == '=') {
+			return fmt.Errorf("ProxyCommand: a shell would not take %q for a name", name)
+		}
+	}
+	return nil
 }
 
 // defaultIdentity is among the identities exactly where nobody named any.

@@ -1,0 +1,194 @@
+package peersocket
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// answerSize is more than any answer to these questions takes.
+const answerSize = 4096
+
+// netlink is a socket that asks one kind of question. The kernel answers while it is sent; see netlink(7).
+type netlink struct {
+	fd   int
+	held bool // fd is open
+	seq  uint32
+}
+
+func (n *netlink) open(protocol int) error {
+	if n.held {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	if err != nil {
+		return fmt.Errorf("open a netlink socket: %w", err)
+	}
+	if err = unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil { // nobody but the kernel is heard
+		unix.Close(fd)
+		return fmt.Errorf("connect a netlink socket: %w", err)
+	}
+	n.fd, n.held = fd, true
+	return nil
+}
+
+func (n *netlink) close() {
+	if n.held {
+		unix.Close(n.fd)
+		n.held = false
+	}
+}
+
+// ask sends a request, of which only header and body are filled in by the caller, and returns the body of the answer.
+func (n *netlink) ask(kind uint16, request, into []byte) ([]byte, error) {
+	n.seq++
+	binary.NativeEndian.PutUint32(request[0:], uint32(len(request)))
+	binary.NativeEndian.PutUint16(request[4:], kind)
+	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST)
+	binary.NativeEndian.PutUint32(request[8:], n.seq)
+	if _, err := unix.Write(n.fd, request); err != nil {
+		return nil, fmt.Errorf("ask the kernel: %w", err)
+	}
+	for {
+		size, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(n.fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into))) // it is there
+		if errno != 0 {
+			return nil, fmt.Errorf("read the kernel's answer: %w", errno)
+		}
+		if body, ours, err := answer(into[:size], n.seq); ours {
+			return body, err
+		}
+	}
+}
+
+// answer reads the message that answers a request; ours is false for one that was late for an earlier request.
+func answer(message []byte, seq uint32) (body []byte, ours bool, err error) {
+	const header, errorSize = unix.NLMSG_HDRLEN, 4
+	if len(message) < header {
+		return nil, true, fmt.Errorf("the kernel answered %d bytes", len(message))
+	}
+	if binary.NativeEndian.Uint32(message[8:]) != seq {
+		return nil, false, nil
+	}
+	size := int(binary.NativeEndian.Uint32(message))
+	if size < header || size > len(message) {
+		return nil, true, fmt.Errorf("the kernel announced %d bytes and sent %d", size, len(message))
+	}
+	body = message[header:size]
+	if binary.NativeEndian.Uint16(message[4:]) != unix.NLMSG_ERROR {
+		return body, true, nil
+	}
+	if len(body) < errorSize {
+		return nil, true, fmt.Errorf("the kernel answered an error of %d bytes", len(body))
+	}
+	return nil, true, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+}
+
+// The messages of sock_diag(7): struct inet_diag_req_v2 and struct inet_diag_msg.
+const (
+	sockDiagByFamily = 20
+	diagID           = 8  // where struct inet_diag_sockid begins in the request
+	diagRequest      = 56 // bytes
+	answerID         = 4
+	answerUID        = 64
+	answerInode      = 68
+	diagAnswer       = 72
+	idSize           = 40 // of the identity: ports and addresses
+)
+
+// ask finds the socket that has these ends, exactly. One question costs the same however many sockets there are.
+func (f *Finder) ask(c Ends) (Owner, error) {
+	if err := f.diag.open(unix.NETLINK_SOCK_DIAG); err != nil {
+		return Owner{}, err
+	}
+	var request [unix.NLMSG_HDRLEN + diagRequest]byte
+	putDiag(request[unix.NLMSG_HDRLEN:], c)
+	body, err := f.diag.ask(sockDiagByFamily, request[:], f.buffer[:])
+	if err == unix.ENOENT {
+		return Owner{}, ErrUnknown
+	}
+	if err != nil {
+		return Owner{}, err
+	}
+	owner, err := parseDiag(body, request[unix.NLMSG_HDRLEN+diagID:][:idSize])
+	f.works = f.works || err == nil
+	return owner, err
+}
+
+// putDiag fills in a request for one socket. Sockets of IPv6 whose addresses are IPv4's are found as those of IPv4.
+func putDiag(b []byte, c Ends) {
+	b[0] = unix.AF_INET
+	if c.Local.Addr().Is6() {
+		b[0] = unix.AF_INET6
+	}
+	b[1] = unix.IPPROTO_TCP
+	binary.NativeEndian.PutUint32(b[4:], ^uint32(0)) // in any state
+	id := b[diagID:]
+	binary.BigEndian.PutUint16(id[0:], c.Local.Port())
+	binary.BigEndian.PutUint16(id[2:], c.Remote.Port())
+	copy(id[4:20], c.Local.Addr().AsSlice())
+	copy(id[20:36], c.Remote.Addr().AsSlice())
+	binary.NativeEndian.PutUint32(id[36:], c.Device)
+	binary.NativeEndian.PutUint64(id[40:], ^uint64(0)) // INET_DIAG_NOCOOKIE
+}
+
+// parseDiag reads whose socket was found. The kernel falls back to one that listens at the port, and a socket that no
+// process has any more has the inode 0 and root as its owner, whoever made it.
+func parseDiag(body, id []byte) (Owner, error) {
+	const addresses = 36 // bytes of ports and addresses in the identity
+	if len(body) < diagAnswer {
+		return Owner{}, fmt.Errorf("the kernel answered %d bytes about a socket", len(body))
+	}
+	owner := Owner{UID: int(binary.NativeEndian.Uint32(body[answerUID:])), Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:]))}
+	found := body[answerID:][:addresses]
+	if owner.Inode == 0 || !sameEnds(found, id[:addresses]) {
+		return Owner{}, ErrUnknown
+	}
+	return owner, nil
+}
+
+// sameEnds compares identities; IPv4 addresses of a socket of IPv6 are told in either notation.
+func sameEnds(found, asked []byte) bool {
+	return string(found[:4]) == string(asked[:4]) && sameAddress(found[4:20], asked[4:20]) && sameAddress(found[20:36], asked[20:36])
+}
+
+func sameAddress(found, asked []byte) bool {
+	if string(found) == string(asked) {
+		return true
+	}
+	return netip.AddrFrom16([16]byte(found)).Unmap() == netip.AddrFrom4([4]byte(asked[:4])) && string(asked[4:]) == string(make([]byte, 12))
+}
+
+// Local reports whether an address is one of this host, in this network namespace: whether packets to it stay here.
+func (f *Finder) Local(address netip.Addr) (bool, error) {
+	if address = address.Unmap(); address.IsLoopback() {
+		return true, nil
+	}
+	if err := f.route.open(unix.NETLINK_ROUTE); err != nil {
+		return false, err
+	}
+	text := address.WithZone("").AsSlice()
+	const header, attribute = unix.NLMSG_HDRLEN + unix.SizeofRtMsg, unix.SizeofRtAttr
+	request := make([]byte, header+attribute+len(text))
+	request[unix.NLMSG_HDRLEN] = unix.AF_INET
+	if address.Is6() {
+		request[unix.NLMSG_HDRLEN] = unix.AF_INET6
+	}
+	request[unix.NLMSG_HDRLEN+1] = uint8(8 * len(text)) // bits of the destination
+	binary.NativeEndian.PutUint16(request[header:], uint16(attribute+len(text)))
+	binary.NativeEndian.PutUint16(request[header+2:], unix.RTA_DST)
+	copy(request[header+attribute:], text)
+	body, err := f.route.ask(unix.RTM_GETROUTE, request, f.buffer[:])
+	switch {
+	case err == unix.ENETUNREACH || err == unix.EHOSTUNREACH || err == unix.EACCES || err == unix.EINVAL:
+		return false, nil // it has no way to there, or one that ends: not here
+	case err != nil:
+		return false, err
+	case len(body) < unix.SizeofRtMsg:
+		return false, fmt.Errorf("the kernel answered %d bytes about a route", len(body))
+	}
+	const kind = 7 // rtm_type
+	return body[kind] == unix.RTN_LOCAL, nil
+}

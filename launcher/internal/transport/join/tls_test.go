@@ -1,0 +1,242 @@
+package join
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// keyOf is the certificate of one end.
+func keyOf(t *testing.T, of string) tls.Certificate {
+	t.Helper()
+	private, err := derive(secret, of)
+	require.NoError(t, err)
+	certificate, err := selfSigned(private)
+	require.NoError(t, err)
+	return certificate
+}
+
+// signed is a certificate of any key.
+func signed(t *testing.T, key crypto.Signer) tls.Certificate {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// impostor is what somebody may do who does not have the right key.
+type impostor struct {
+	name   string
+	change func(t *testing.T, own string, c *tls.Config)
+}
+
+var impostors = []impostor{
+	{"TLS 1.2", func(_ *testing.T, _ string, c *tls.Config) {
+		c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	}},
+	{"no certificate", func(_ *testing.T, _ string, c *tls.Config) { c.Certificates = nil }},
+	{"reflected", func(t *testing.T, own string, c *tls.Config) { // the key of the end that it speaks to
+		other := map[string]string{forHead: forNode, forNode: forHead}[own]
+		c.Certificates = []tls.Certificate{keyOf(t, other)}
+	}},
+	{"replayed", func(t *testing.T, own string, c *tls.Config) { // the right certificate, of which it does not have the key
+		right := keyOf(t, own)
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		require.NoError(t, err)
+		c.Certificates = []tls.Certificate{{Certificate: right.Certificate, PrivateKey: private}}
+	}},
+	{"two certificates", func(t *testing.T, own string, c *tls.Config) {
+		right := keyOf(t, own)
+		right.Certificate = append(right.Certificate, right.Certificate[0])
+		c.Certificates = []tls.Certificate{right}
+	}},
+	{"the right one behind another", func(t *testing.T, own string, c *tls.Config) {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		require.NoError(t, err)
+		other := signed(t, private)
+		other.Certificate = append(other.Certificate, keyOf(t, own).Certificate[0])
+		c.Certificates = []tls.Certificate{other}
+	}},
+	{"another Ed25519 key", func(t *testing.T, _ string, c *tls.Config) {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		require.NoError(t, err)
+		c.Certificates = []tls.Certificate{signed(t, private)}
+	}},
+	{"an ECDSA key", func(t *testing.T, _ string, c *tls.Config) {
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		c.Certificates = []tls.Certificate{signed(t, private)}
+	}},
+	{"an RSA key", func(t *testing.T, _ string, c *tls.Config) {
+		private, err := rsa.GenerateKey(rand.Reader, 2048)
+		require.NoError(t, err)
+		c.Certificates = []tls.Certificate{signed(t, private)}
+	}},
+	{"a key of another use of the secret", func(t *testing.T, _ string, c *tls.Config) {
+		private, err := derive(secret, "gorun something else")
+		require.NoError(t, err)
+		c.Certificates = []tls.Certificate{signed(t, private)}
+	}},
+}
+
+// careless is the configuration of somebody who takes any peer.
+func careless(t *testing.T, own string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert, Certificates: []tls.Certificate{keyOf(t, own)}}
+}
+
+// Node 0 lets nobody say a hello who does not have the key of nodes that dial.
+func TestImpostorsOfNodes(t *testing.T) {
+	h, _ := listen(t, 2, secret)
+	for _, i := range impostors {
+		t.Run(i.name, func(t *testing.T) {
+			cfg := careless(t, forNode)
+			i.change(t, forNode, cfg)
+			c := tls.Client(raw(t, h), cfg)
+			require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+			err := c.Handshake()
+			if err == nil { // node 0 judges after our handshake is done
+				_ = writeMessage(c, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "evil"}) // it may be closed
+				_, err = c.Read(make([]byte, 1))
+			}
+			var late net.Error
+			require.Error(t, err)
+			require.NotErrorIs(t, err, io.EOF, "an alert says why")
+			require.False(t, errors.As(err, &late) && late.Timeout(), "%v", err)
+		})
+	}
+	stillWorks(t, h, secret)
+}
+
+// A node says nothing to whoever listens without the key of node 0.
+func TestImpostorsOfNodeZero(t *testing.T) {
+	for _, i := range impostors {
+		t.Run(i.name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer l.Close()
+			cfg := settings(l.Addr().(*net.TCPAddr).Port, 2, 1, secret)
+			cfg.Timeout = time.Second
+			node := come(t, t.Context(), cfg)
+			theirs := careless(t, forHead)
+			i.change(t, forHead, theirs)
+			heard := make(chan []byte, 1)
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					heard <- nil
+					return
+				}
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
+				said, _ := io.ReadAll(tls.Server(c, theirs))
+				heard <- said
+			}()
+			<-node.done
+			require.Error(t, node.err)
+			require.Empty(t, <-heard)
+		})
+	}
+}
+
+// pair makes a connection between the two ends as node 0 and a node make it.
+func pair(t *testing.T, node *tls.Config) (state tls.ConnectionState) {
+	t.Helper()
+	head, err := tlsFor(secret, forHead, forNode)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	served := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			defer c.Close()
+			server := tls.Server(c, head)
+			_, err = io.Copy(server, server)
+		}
+		served <- err
+	}()
+	dialled, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	c := tls.Client(dialled, node)
+	_, err = c.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(c, make([]byte, 1)) // a ticket would have come before
+	require.NoError(t, err)
+	require.NoError(t, c.CloseWrite())
+	require.NoError(t, <-served)
+	require.NoError(t, c.Close())
+	return c.ConnectionState()
+}
+
+// cache remembers whether anybody put something in it.
+type cache struct {
+	tls.ClientSessionCache
+	put int
+}
+
+func (c *cache) Put(key string, s *tls.ClientSessionState) {
+	c.put++
+	c.ClientSessionCache.Put(key, s)
+}
+
+// No session goes on in a later connection: each proves the token anew.
+func TestNoResumption(t *testing.T) {
+	node, err := tlsFor(secret, forNode, forHead)
+	require.NoError(t, err)
+	sessions := &cache{ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	node.SessionTicketsDisabled, node.ClientSessionCache = false, sessions
+	for range 2 {
+		state := pair(t, node)
+		require.Equal(t, uint16(tls.VersionTLS13), state.Version, "which has no renegotiation")
+		require.False(t, state.DidResume)
+	}
+	require.Zero(t, sessions.put, "node 0 gives no tickets")
+}
+
+// A handshake that is cut off anywhere, or of which a byte is another, proves nothing.
+func TestBrokenHandshakes(t *testing.T) {
+	h, _ := listen(t, 2, secret)
+	var first bytes.Buffer
+	node, err := tlsFor(secret, forNode, forHead)
+	require.NoError(t, err)
+	ours, theirs := net.Pipe()
+	go func() { _ = tls.Client(ours, node).Handshake(); ours.Close() }()
+	record := make([]byte, 5)
+	_, err = io.ReadFull(theirs, record)
+	require.NoError(t, err)
+	first.Write(record)
+	_, err = io.CopyN(&first, theirs, int64(record[3])<<8|int64(record[4]))
+	require.NoError(t, err)
+	theirs.Close()
+	for cut := 2; cut < first.Len(); cut += 7 {
+		c := raw(t, h)
+		said := bytes.Clone(first.Bytes())
+		if cut%2 == 0 {
+			said = said[:cut]
+		} else {
+			said[cut] ^= 0x55
+		}
+		_, err := c.Write(said)
+		require.NoError(t, err)
+		require.NoError(t, c.(*net.TCPConn).CloseWrite())
+		closed(t, c)
+	}
+	stillWorks(t, h, secret)
+}

@@ -1,0 +1,175 @@
+package join
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/testneeds"
+)
+
+const nobody = 65534
+
+// asNobody runs f on a thread whose sockets are another user's.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	testneeds.Root(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		_, _ = unix.SetfsuidRetUid(nobody)
+		f()
+	}()
+	<-done
+}
+
+func loopback(port int) *net.TCPAddr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
+
+// ask says hello to node 0 and returns its answer.
+func ask(t *testing.T, c net.Conn) (w Welcome) {
+	t.Helper()
+	require.NoError(t, writeMessage(c, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "evil"}))
+	require.NoError(t, readMessage(c, &w))
+	return w
+}
+
+// Without a token, another user's process on the same host is no node.
+func TestOtherUsersDoNotJoin(t *testing.T) {
+	h, log := listen(t, 2, nil)
+	require.False(t, h.IsWeak())
+	var theirs *net.TCPConn
+	asNobody(t, func() {
+		var err error
+		theirs, err = net.DialTCP("tcp", nil, loopback(port(h)))
+		require.NoError(t, err)
+	})
+	defer theirs.Close()
+	require.Contains(t, ask(t, theirs).Refusal, "node 0 has no token, and takes processes of its own user on its own host alone (the other end of the connection belongs to uid 65534)")
+	log.await(t, "uid 65534")
+	stillWorks(t, h, nil)
+}
+
+// A connection whose other end is gone belongs, as the kernel says, to root.
+func TestNobodysConnectionIsNotOwn(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	theirs, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	ours, err := l.Accept()
+	require.NoError(t, err)
+	defer ours.Close()
+	require.NoError(t, checkOwn(ours))
+	require.NoError(t, theirs.Close())
+	require.ErrorContains(t, checkOwn(ours), "no process on this host has its other end open")
+}
+
+// Without a token, a node takes no orders from another user's process at node 0's port, and does not wait for one that
+// says nothing.
+func TestOtherUsersAreNotNodeZero(t *testing.T) {
+	for name, answers := range map[string]bool{"welcome": true, "silence": false} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer l.Close()
+			node := come(t, t.Context(), settings(l.Addr().(*net.TCPAddr).Port, 2, 1, nil))
+			var theirs net.Conn
+			asNobody(t, func() {
+				if theirs, err = l.Accept(); err == nil && answers {
+					err = errors.Join(readMessage(theirs, &Hello{}), writeMessage(theirs, &Welcome{NodeRank: 1, Host: "evil"}))
+				}
+			})
+			require.NoError(t, err)
+			defer theirs.Close()
+			<-node.done
+			require.ErrorContains(t, node.err, "without a token node 0 has to be of this user and on this host, "+
+				"and the other end of the connection belongs to uid 65534")
+		})
+	}
+}
+
+// Processes of one user on one host need no token, by each kind of address, and nobody warns.
+func TestOneUserOnOneHost(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1", "127.0.0.2", "localhost", "::1"} {
+		t.Run(addr, func(t *testing.T) {
+			log := newLog()
+			at := func(port, rank int) Config {
+				cfg := settings(port, 2, rank, nil)
+				cfg.Addr, cfg.Tell = addr, log.tell
+				return cfg
+			}
+			h, err := Listen(t.Context(), at(0, 0))
+			if addr == "::1" && errors.Is(err, unix.EADDRNOTAVAIL) {
+				testneeds.Skip(t, "ipv6", "there is none here")
+			}
+			require.NoError(t, err)
+			defer h.Close()
+			node := come(t, t.Context(), at(port(h), 1))
+			wait(t, h)
+			<-node.done
+			require.NoError(t, node.err)
+			require.False(t, h.IsWeak())
+			require.False(t, node.joined.IsWeak)
+			require.Empty(t, log.text())
+		})
+	}
+}
+
+// Who wants anybody to join is warned, once, at both ends.
+func TestInsecureJoin(t *testing.T) {
+	logs := [2]*logbook{newLog(), newLog()}
+	at := func(port, rank int) Config {
+		cfg := settings(port, 2, rank, nil)
+		cfg.Insecure, cfg.Tell = true, logs[rank].tell
+		return cfg
+	}
+	h, err := Listen(t.Context(), at(0, 0))
+	require.NoError(t, err)
+	defer h.Close()
+	require.True(t, h.IsWeak())
+	node := come(t, t.Context(), at(port(h), 1))
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+	require.True(t, node.joined.IsWeak)
+	for _, log := range logs {
+		require.Equal(t, 1, strings.Count(log.text(), "\n")+1, log.text())
+		require.Contains(t, log.text(), "nodes join at 127.0.0.1:")
+		require.Contains(t, log.text(), " without a token: anybody who reaches that port can take a node's place")
+	}
+	// one line where all write to one place
+	seat := newLog()
+	cfg := at(port(h), 1)
+	cfg.Seats, cfg.Tell = true, seat.tell
+	cfg.warn()
+	require.Empty(t, seat.text())
+
+	cfg.Secret = secret
+	require.NoError(t, h.Close())
+	h = listenAmong(t, cfg)
+	require.False(t, h.IsWeak(), "a token counts")
+}
+
+// Nodes on several hosts need a secret, and know it at once.
+func TestNoSecret(t *testing.T) {
+	for _, addr := range []string{"192.0.2.1", "node1", "localhost.example", "0.0.0.0"} {
+		for rank := -1; rank < 2; rank++ {
+			cfg := settings(1, 2, rank, nil)
+			cfg.Addr = addr
+			_, _, err := Come(t.Context(), cfg)
+			var none *NoSecretError
+			require.ErrorAs(t, err, &none)
+			require.Equal(t, "join nodes at "+addr+":1: no token: anybody who reaches that port could take a node's place", err.Error())
+		}
+	}
+	cfg := vouched(0, 2, 0, user{"alice", errors.New("did you start munged?")})
+	cfg.Addr = "192.0.2.1"
+	_, err := Listen(t.Context(), cfg)
+	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (nobody vouches for nodes here: did you start munged?): anybody who reaches that port could take a node's place")
+}

@@ -1,0 +1,23 @@
+package remote
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Of a command that writes for ever the end is kept, and no more memory than it needs.
+func TestTail(t *testing.T) {
+	var tail Tail
+	for range 10_000 {
+		n, err := tail.Write(bytes.Repeat([]byte("a"), 100))
+		require.NoError(t, err)
+		require.Equal(t, 100, n)
+	}
+	_, _ = tail.Write(bytes.Repeat([]byte("b"), 1<<20))
+	_, _ = tail.Write([]byte("end"))
+	require.Len(t, tail.String(), TailSize)
+	require.Equal(t, "bbend", tail.String()[TailSize-5:])
+	require.LessOrEqual(t, cap(tail.text), 8*TailSize)
+}
