@@ -16,7 +16,26 @@ type Engine struct {
 	present int   // entries that are keys
 	size    int64 // see Size
 	steps   int64 // see Progress
+	payer   *Account
 }
+
+// Account counts the memory that one party, or several together, take in an [Engine]: what they wrote last, pushed, or
+// wait for.
+type Account struct{ size int64 }
+
+// Size is that memory in bytes, as [Engine.Size] counts.
+func (a *Account) Size() int64 { return a.size }
+
+// add does nothing for nil, which is nobody's account.
+func (a *Account) add(n int64) {
+	if a != nil {
+		a.size += n
+	}
+}
+
+// Charge has an account pay for what is written from now on; nil: nobody's. A key is paid for whole by who wrote it
+// last.
+func (e *Engine) Charge(a *Account) { e.payer = a }
 
 // entry is what is known under one name. A key, a queue and those who wait for either of them share it, so that each operation looks
 // it up once; it goes when none of them is left.
@@ -24,9 +43,16 @@ type entry struct {
 	name    string
 	value   []byte
 	present bool     // there is a key of this name; value is its value
-	queue   [][]byte // oldest first
+	payer   *Account // of the entry and its value
+	queue   []queued // oldest first
 	first   *place   // those who wait, in the order in which they came
 	last    *place
+}
+
+// queued is a value in a queue.
+type queued struct {
+	value []byte
+	payer *Account
 }
 
 // What things cost in memory beside their bytes, closely enough for Size.
@@ -135,7 +161,7 @@ func (e *Engine) Delete(key []byte) bool {
 	if en == nil || !en.present {
 		return false
 	}
-	e.size -= int64(len(en.value))
+	e.pay(en.payer, -int64(len(en.value)))
 	en.value, en.present = nil, false
 	e.present--
 	e.release(en)
@@ -145,9 +171,9 @@ func (e *Engine) Delete(key []byte) bool {
 // Push puts value at the end of the queue and wakes the first of those who wait for it whose last missing key this is.
 func (e *Engine) Push(queue, value []byte) {
 	en := e.entry(queue)
-	en.queue = append(en.queue, bytes.Clone(value))
+	en.queue = append(en.queue, queued{bytes.Clone(value), e.payer})
 	e.steps++
-	e.size += int64(len(value)) + queuedSize
+	e.pay(e.payer, int64(len(value))+queuedSize)
 	en.wakeOne(e)
 }
 
@@ -161,12 +187,12 @@ func (e *Engine) Pop(w *Waiter, queue []byte) (value []byte, ok bool) {
 	if en == nil || len(en.queue) == 0 {
 		return nil, false
 	}
-	value = en.queue[0]
-	en.queue[0] = nil
+	value, payer := en.queue[0].value, en.queue[0].payer
+	en.queue[0] = queued{}
 	if en.queue = en.queue[1:]; len(en.queue) == 0 {
 		en.queue = nil
 	}
-	e.size -= int64(len(value)) + queuedSize
+	e.pay(payer, -int64(len(value))-queuedSize)
 	e.release(en)
 	return value, true
 }
@@ -183,18 +209,27 @@ func (e *Engine) Len(queue []byte) int {
 func (e *Engine) entry(name []byte) *entry {
 	en := e.entries[string(name)]
 	if en == nil {
-		en = &entry{name: string(name)}
+		en = &entry{name: string(name), payer: e.payer}
 		e.entries[en.name] = en
-		e.size += entrySize + int64(len(name))
+		e.pay(en.payer, en.weight())
 	}
 	return en
+}
+
+// weight is what an entry and its value take.
+func (en *entry) weight() int64 { return entrySize + int64(len(en.name)) + int64(len(en.value)) }
+
+// pay counts n bytes more.
+func (e *Engine) pay(a *Account, n int64) {
+	e.size += n
+	a.add(n)
 }
 
 // release drops an entry that has become empty.
 func (e *Engine) release(en *entry) {
 	if !en.present && len(en.queue) == 0 && en.first == nil {
 		delete(e.entries, en.name)
-		e.size -= entrySize + int64(len(en.name))
+		e.pay(en.payer, -en.weight())
 	}
 }
 
@@ -205,8 +240,9 @@ func (e *Engine) store(en *entry, value []byte) {
 }
 
 func (e *Engine) replace(en *entry, value []byte) {
-	e.size += int64(len(value)) - int64(len(en.value))
-	en.value = value
+	e.pay(en.payer, -en.weight())
+	en.value, en.payer = value, e.payer
+	e.pay(en.payer, en.weight())
 	if !en.present {
 		en.present = true
 		e.present++

@@ -8,6 +8,8 @@ type Waiter struct {
 	// Wake is called once for each [Engine.Wait] and [Engine.Arrive] that returned false, as soon as nothing is missing any more,
 	// by the operation that ended the wait. It must not call the Engine.
 	Wake func()
+	// Account pays for what it waits for; nil: nobody's.
+	Account *Account
 
 	missing int     // keys that have not come yet; 0: does not wait
 	places  []place // where it stands in line, one for each missing key
@@ -133,7 +135,7 @@ func (e *Engine) line(w *Waiter, en *entry) {
 	}
 	en.last = p
 	w.missing++
-	e.size += placeSize
+	e.pay(w.Account, placeSize)
 }
 
 // unline takes a place out of its line.
@@ -150,7 +152,7 @@ func (e *Engine) unline(p *place) {
 		p.next.prev = p.prev
 	}
 	*p = place{waiter: p.waiter}
-	e.size -= placeSize
+	e.pay(p.waiter.Account, -placeSize)
 }
 
 // pass takes the first place out of the line, tells its Waiter that the key has come, and reports whether that ended its wait.

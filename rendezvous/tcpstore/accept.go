@@ -1,12 +1,16 @@
 package tcpstore
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/internal/peersocket"
 )
 
 // accept takes new connections, after the turns of all others.
@@ -16,10 +20,13 @@ func (l *loop) accept() {
 		if !l.acceptReady || l.full() {
 			return
 		}
-		fd, sa, err := unix.Accept4(l.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, peer, err := acceptFrom(l.listener)
 		switch err {
-		case nil:
-			l.admit(fd, addrPort(sa))
+		case 0:
+			if peer.Local = l.server.addr; peer.Local.Addr().IsUnspecified() {
+				peer.Local, _ = boundTo(fd)
+			}
+			l.admit(fd, peer)
 		case unix.EAGAIN:
 			l.acceptReady = false
 		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
@@ -74,7 +81,7 @@ func (l *loop) somebodyComes() bool {
 // each turn. It is said when that was of no use: then those who come together are in the queue and can be counted.
 func (l *loop) stopAccepting(why string, files bool) {
 	if l.crowded {
-		l.complaints.say(netip.Addr{}, 0, faultCrowd, "the store cannot take more connections at the moment: %s", l.crowd(why, files))
+		l.complaints.say(complaint{kind: faultCrowd}, "the store cannot take more connections at the moment: %s", l.crowd(why, files))
 	}
 	l.crowded = true
 	l.acceptReady = false
@@ -107,19 +114,30 @@ func (l *loop) restartAccepting() {
 }
 
 // admit makes a connection of an accepted socket; nil if it is not accepted here.
-func (l *loop) admit(fd int, peer netip.AddrPort) *conn {
-	if !l.allowed(fd, peer.Addr()) {
+func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
+	local, why := l.allowed(peer)
+	if why != nil {
 		unix.Close(fd)
-		l.refuse(peer.Addr())
+		l.refuse(peer.Remote, why)
+		return nil
+	}
+	at := place(peer.Remote.Addr(), local)
+	if why := l.crowds(at); why != nil {
+		unix.Close(fd)
+		l.refused++
+		l.complaints.say(complaint{peer: at, kind: faultShare}, "the store refused a connection from %v: %v", peer.Remote.Addr(), why)
 		return nil
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		unix.Close(fd)
-		l.complaints.say(netip.Addr{}, 0, faultCrowd, "the store cannot take a connection: %v", err)
+		l.complaints.say(complaint{kind: faultCrowd}, "the store cannot take a connection: %v", err)
 		return nil
 	}
-	c := &conn{fd: fd, peer: peer, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
+	c := &conn{fd: fd, peer: peer.Remote, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
 	c.waiter.Wake = func() { l.woken(c) }
+	c.host = l.hostAt(at)
+	c.host.open++
+	c.waiter.Account = &c.host.stored
 	for len(l.conns) <= fd {
 		l.conns = append(l.conns, nil)
 	}
@@ -129,14 +147,43 @@ func (l *loop) admit(fd int, peer netip.AddrPort) *conn {
 	return c
 }
 
-// refuse says that a peer is not accepted, and how it would be.
-func (l *loop) refuse(peer netip.Addr) {
+// refuse says that a peer is not accepted, and how it would be: once for each user of this host, and for each other
+// host.
+func (l *loop) refuse(peer netip.AddrPort, why error) {
 	l.refused++
 	wayOut := ""
-	if l.cfg.AllowOption != "" {
-		wayOut = fmt.Sprintf("; %s %v accepts it", l.cfg.AllowOption, peer)
+	user, local := why.(*userError)
+	switch {
+	case local && l.cfg.AllowLocalUsersOption != "":
+		wayOut = fmt.Sprintf("; %s accepts every user of this host", l.cfg.AllowLocalUsersOption)
+	case !local && l.cfg.AllowOption != "":
+		wayOut = fmt.Sprintf("; %s %v accepts it", l.cfg.AllowOption, peer.Addr())
 	}
-	l.complaints.say(peer, 0, faultRefused, "the store refused a connection from %v: it is neither on this host nor among the peers to accept%s", peer, wayOut)
+	said := complaint{peer: peer.Addr(), kind: faultRefused}
+	if local {
+		said = complaint{id: uint32(user.uid), kind: faultUser}
+	}
+	l.complaints.say(said, "the store refused a connection from %v: %v%s", peer.Addr(), why, wayOut)
+}
+
+// errElsewhere is why a peer on another host is refused.
+var errElsewhere = errors.New("it is neither on this host nor among the peers to accept")
+
+// userError is why a peer on this host is refused. Where its user is not known, that is err, and uid is -1.
+type userError struct {
+	uid int
+	err error
+}
+
+func (e *userError) Error() string {
+	only := "root"
+	if own := os.Geteuid(); own != 0 {
+		only = fmt.Sprintf("user %d and root", own)
+	}
+	if e.err != nil {
+		return fmt.Sprintf("whose it is cannot be told (%v), and only %s may connect on this host", e.err, only)
+	}
+	return fmt.Sprintf("it is user %d's, and only %s may connect on this host", e.uid, only)
 }
 
 // AllowNetworks is a [Config.Allow] that accepts the addresses of some networks; IPv4 networks hold for peers that come by IPv6's
@@ -150,14 +197,31 @@ func AllowNetworks(networks ...netip.Prefix) func(peer netip.Addr) bool {
 	}
 }
 
-// allowed reports whether a peer is accepted: everybody on this host, which shows by its address being our own, and others as
-// configured.
-func (l *loop) allowed(fd int, peer netip.Addr) bool {
-	if peer.IsLoopback() || l.cfg.Allow != nil && l.cfg.Allow(peer) {
-		return true
+// allowed says whether a peer is on this host, and why it is refused, nil if it is accepted. Others than those who come
+// by loopback or by the address that they connected to are accepted as configured. This host's other addresses are
+// among those, too, where they are a job's: so on this host the user decides, whatever address the peer has taken.
+func (l *loop) allowed(peer peersocket.Ends) (local bool, why error) {
+	at := peer.Remote.Addr()
+	if local = at.IsLoopback() || at == peer.Local.Addr(); !local {
+		if l.cfg.Allow == nil || !l.cfg.Allow(at) {
+			return false, errElsewhere
+		}
+		var err error
+		if local, err = l.peers.Local(at); err != nil && !l.cfg.AllowLocalUsers {
+			return true, &userError{-1, err}
+		}
 	}
-	own, err := boundTo(fd)
-	return err == nil && own.Addr() == peer
+	if !local || l.cfg.AllowLocalUsers {
+		return local, nil
+	}
+	owner, err := l.peers.Owner(peer)
+	if err != nil {
+		return true, &userError{-1, err}
+	}
+	if !owner.Trusted() {
+		return true, &userError{uid: owner.UID}
+	}
+	return true, nil
 }
 
 // meet puts a connection at the end of those that have not greeted.

@@ -12,9 +12,9 @@ import (
 func TestRefusalNamesTheWayOut(t *testing.T) {
 	log := &logbook{}
 	l := loop{cfg: Config{AllowOption: "--allow-from"}, complaints: complaints{logf: log.logf}}
-	stranger := netip.MustParseAddr("10.0.0.9")
-	l.refuse(stranger)
-	l.refuse(stranger)
+	stranger := netip.MustParseAddrPort("10.0.0.9:5")
+	l.refuse(stranger, errElsewhere)
+	l.refuse(stranger, errElsewhere)
 	require.Equal(t, "the store refused a connection from 10.0.0.9: it is neither on this host nor among the peers to accept; --allow-from 10.0.0.9 accepts it", log.text())
 	require.EqualValues(t, 2, l.refused)
 }

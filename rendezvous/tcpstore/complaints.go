@@ -10,6 +10,7 @@ type fault uint8
 
 const (
 	faultRefused  fault = iota // not an accepted address
+	faultUser                  // on this host, and not an accepted user
 	faultSilent                // no greeting in time
 	faultStranger              // no client
 	faultOld                   // a client before PyTorch 2.2
@@ -17,26 +18,27 @@ const (
 	faultNumber                // a counter that holds no number
 	faultMemory                // the store is full
 	faultCrowd                 // no room for connections
+	faultShare                 // a host's share of connections is taken
 )
 
 // complaint is what is said once.
 type complaint struct {
 	peer netip.Addr
-	pid  uint32 // 0 where it is not known; all ranks of a host have one address
+	id   uint32 // of the process, as all ranks of a host have one address, 0 where it is not known; of the user for faultUser
 	kind fault
 }
 
 // mostComplaints bounds the log, and the memory for it, against somebody who scans ports from many addresses.
 const mostComplaints = 256
 
-// complaints says what is wrong with peers, once for each address, process where it is known, and kind of fault.
+// complaints says what is wrong with peers, once for each address, process or user where it is known, and kind of
+// fault.
 type complaints struct {
 	logf func(format string, args ...any)
 	said map[complaint]struct{}
 }
 
-func (c *complaints) say(peer netip.Addr, pid uint32, kind fault, format string, args ...any) {
-	this := complaint{peer, pid, kind}
+func (c *complaints) say(this complaint, format string, args ...any) {
 	if _, again := c.said[this]; again || len(c.said) > mostComplaints {
 		return
 	}

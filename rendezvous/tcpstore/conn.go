@@ -16,6 +16,7 @@ import (
 type conn struct {
 	fd      int
 	peer    netip.AddrPort
+	host    *host
 	pid     uint32 // as its last PING says: clients since PyTorch 2.5 send their process id
 	known   bool   // it greeted
 	dead    bool   // doomed
@@ -56,7 +57,7 @@ func (l *loop) fail(c *conn, kind fault, why error) {
 		l.flush(c, false)
 	}
 	l.refused++
-	l.complaints.say(c.peer.Addr(), c.pid, kind, "the store disconnected %s: %v", c.who(), why)
+	l.complaints.say(complaint{c.peer.Addr(), c.pid, kind}, "the store disconnected %s: %v", c.who(), why)
 	l.doom(c)
 }
 
@@ -66,6 +67,7 @@ func (l *loop) serve(c *conn, events uint32) {
 		return // somebody's turn before this one found out
 	}
 	stored := l.engine.Size()
+	l.engine.Charge(&c.host.stored)
 	if events&unix.EPOLLOUT != 0 {
 		l.resume(c)
 	}
@@ -183,15 +185,17 @@ func (c *conn) keep(rest []byte) {
 }
 
 // finish ends a turn in which the store grew by stored bytes: what epoll should tell and what is held is settled. The connection by
-// which a store that is full grew has to go.
+// which a store that is full grew has to go, or by which its host has more than its share.
 func (l *loop) finish(c *conn, stored int64) {
 	if c.dead {
 		return
 	}
 	l.interest(c)
-	grown := l.weigh(c) + stored
-	if total := l.held + l.engine.Size(); grown > 0 && total > l.cfg.Limits.Memory {
-		l.fail(c, faultMemory, fmt.Errorf("the store is full: %d bytes; at most %d are allowed", total, l.cfg.Limits.Memory))
+	if grown := l.weigh(c) + stored; grown <= 0 {
+		return
+	}
+	if why := l.overfull(c.host); why != nil {
+		l.fail(c, faultMemory, why)
 	}
 }
 
@@ -201,6 +205,7 @@ func (l *loop) weigh(c *conn) (grown int64) {
 	grown = holds - c.holds
 	c.holds = holds
 	l.held += grown
+	c.host.held += grown
 	return grown
 }
 

@@ -23,8 +23,9 @@
 // Answers come in the order of the requests, save that of a WAIT or BARRIER, which comes when there is nothing more to wait for.
 // PyTorch's client puts a "/" before every key of its caller; only its own counter "init/" goes without. [Client] does the same.
 //
-// The protocol knows no authentication: who may connect may read and write everything. A [Server] therefore listens on loopback unless
-// told otherwise, and takes connections from accepted addresses only.
+// The protocol knows no authentication: who may connect may read and write everything. A [Server] therefore listens on
+// loopback unless told otherwise. On this host it takes connections from processes of its own user and of root, which
+// the kernel tells by the peer's socket, and of other hosts from accepted addresses.
 //
 // # The server
 //

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/internal/peersocket"
 )
 
 // ErrEnded is that the server is closed, or about to be.
@@ -23,18 +25,17 @@ func ListenNowhere(cfg Config, addr netip.AddrPort) (*Server, error) {
 // server now.
 func (s *Server) Take(c *net.TCPConn, first []byte) error {
 	defer c.Close() // a descriptor of our own stays
-	peer, ok := c.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return errors.New("hand a connection to the store: it has no peer any more")
-	}
 	fd, err := own(c)
 	if err != nil {
-		return fmt.Errorf("hand a connection from %v to the store: %w", peer, err)
+		return fmt.Errorf("hand a connection from %v to the store: %w", c.RemoteAddr(), err)
 	}
-	addr := peer.AddrPort()
-	addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+	peer, err := peersocket.EndsOf(fd)
+	if err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("hand a connection from %v to the store: %w", c.RemoteAddr(), err)
+	}
 	first = append([]byte(nil), first...)
-	if !s.ask(func(l *loop) { l.takeOver(fd, addr, first) }, false) {
+	if !s.ask(func(l *loop) { l.takeOver(fd, peer, first) }, false) {
 		unix.Close(fd)
 		return ErrEnded
 	}
@@ -57,8 +58,8 @@ func own(c *net.TCPConn) (fd int, err error) {
 }
 
 // takeOver makes a connection of a socket that somebody else accepted and began to read.
-func (l *loop) takeOver(fd int, peer netip.AddrPort, first []byte) {
-	if l.over || !l.roomForOne(peer) {
+func (l *loop) takeOver(fd int, peer peersocket.Ends, first []byte) {
+	if l.over || !l.roomForOne(peer.Remote) {
 		unix.Close(fd)
 		return
 	}
@@ -68,6 +69,7 @@ func (l *loop) takeOver(fd int, peer netip.AddrPort, first []byte) {
 	}
 	stored := l.engine.Size()
 	l.current = c
+	l.engine.Charge(&c.host.stored)
 	l.take(c, first)
 	l.finish(c, l.engine.Size()-stored)
 	l.current = nil
@@ -79,6 +81,6 @@ func (l *loop) roomForOne(peer netip.AddrPort) bool {
 		return true
 	}
 	l.refused++
-	l.complaints.say(netip.Addr{}, 0, faultCrowd, "the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
+	l.complaints.say(complaint{kind: faultCrowd}, "the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
 	return false
 }

@@ -2,11 +2,13 @@ package tcpstore
 
 import (
 	"fmt"
+	"net/netip"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gorun/internal/peersocket"
 	"gorun/rendezvous"
 )
 
@@ -31,6 +33,7 @@ type loop struct {
 
 	conns   []*conn // by descriptor
 	open    int     // how many there are
+	hosts   map[netip.Addr]*host
 	held    int64   // bytes that connections hold; see conn.holds
 	served  int64   // requests
 	refused int64   // connections that were refused, or disconnected for what they did
@@ -44,6 +47,7 @@ type loop struct {
 	crowded     bool      // that was necessary before
 	acceptAgain time.Time // not zero: the listener is not watched until then, for want of descriptors or connections
 
+	peers      peersocket.Finder
 	complaints complaints
 	in         []byte   // what is read, before it is known whether it has to be kept
 	out        []byte   // answers of the current connection
@@ -59,7 +63,7 @@ func newLoop(s *Server, cfg Config, listener int) (*loop, error) {
 	}
 	return &loop{
 		server: s, cfg: cfg, epoll: epoll, listener: listener,
-		engine: rendezvous.NewEngine(), complaints: complaints{logf: cfg.Logf},
+		engine: rendezvous.NewEngine(), hosts: map[netip.Addr]*host{}, complaints: complaints{logf: cfg.Logf},
 	}, nil
 }
 
@@ -145,6 +149,9 @@ func (l *loop) bury() {
 		l.engine.Leave(&c.waiter)
 		l.greet(c)
 		l.held -= c.holds
+		c.host.held -= c.holds
+		c.host.open--
+		l.forgetHost(c.host)
 		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // a child between fork and exec may hold the socket open for a while
 		unix.Close(c.fd)
 		l.conns[c.fd] = nil
@@ -165,6 +172,7 @@ func (l *loop) close() {
 			unix.Close(c.fd)
 		}
 	}
+	l.peers.Close()
 	unix.Close(l.epoll)
 	unix.Close(l.server.bell)
 }

@@ -2,6 +2,7 @@ package tcpstore
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +11,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if role := roles[os.Getenv(roleVariable)]; role != nil {
+		role(os.Args[1:])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // opened is a server that ends with its test.
 type opened struct {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says where a server listens and whom it serves. The zero Config is a free port on 127.0.0.1.
+// Config says where a server listens and whom it serves. The zero Config is a free port on 127.0.0.1, for this
+// process's user and root.
 type Config struct {
 	// Host is the IP address to listen at, IPv4 or IPv6; "" and "localhost" are 127.0.0.1, "::" is every address of both kinds,
 	// "0.0.0.0" every IPv4 address.
@@ -21,8 +22,12 @@ type Config struct {
 	// Allow reports whether a peer that is not on this host is accepted; nil accepts none. The server's goroutine calls it for each
 	// connection: it must not block. See [AllowNetworks].
 	Allow func(peer netip.Addr) bool
-	// AllowOption names the option by which a user widens Allow, such as "--allow-from", for the log; "" names none.
-	AllowOption string
+	// AllowLocalUsers accepts every user of this host. Else a peer on this host must be a process of this process's
+	// user or of root.
+	AllowLocalUsers bool
+	// AllowOption names the option by which a user widens Allow, such as "--allow-from", and AllowLocalUsersOption the
+	// one that sets AllowLocalUsers, for the log; "" names none.
+	AllowOption, AllowLocalUsersOption string
 	// Limits bounds what peers may take.
 	Limits Limits
 	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each kind of fault and

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gorun/internal/peersocket"
 	"gorun/internal/testneeds"
 )
 
@@ -332,12 +333,25 @@ func TestConnectionsHaveALimit(t *testing.T) {
 }
 
 func TestWhoIsAllowed(t *testing.T) {
-	fd := descriptorOf(t, dialRaw(t, open(t, Config{})).Conn)
 	l := loop{cfg: Config{Allow: netip.MustParsePrefix("10.1.0.0/16").Contains}}
-	for address, want := range map[string]bool{
-		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "10.1.2.3": true, "10.2.0.1": false, "192.0.2.2": false, "2001:db8::1": false,
+	defer l.peers.Close()
+	for address, want := range map[string]error{
+		"10.1.2.3": nil, "10.2.0.1": errElsewhere, "203.0.113.2": errElsewhere, "2001:db8::1": errElsewhere,
 	} {
-		require.Equal(t, want, l.allowed(fd, netip.MustParseAddr(address)), address)
+		peer := netip.AddrPortFrom(netip.MustParseAddr(address), 5)
+		local, why := l.allowed(peersocket.Ends{Local: netip.MustParseAddrPort("10.0.0.1:5"), Remote: peer})
+		require.False(t, local)
+		require.Equal(t, want, why, address)
+	}
+	for _, own := range []string{"127.0.0.1", "127.8.8.8", "::1"} {
+		at := netip.AddrPortFrom(netip.MustParseAddr(own), 5)
+		peer := peersocket.Ends{Local: at, Remote: netip.AddrPortFrom(at.Addr(), 6)}
+		_, why := l.allowed(peer)
+		require.ErrorContains(t, why, "whose it is cannot be told (no process on this host has its other end open)", own)
+		open := loop{cfg: Config{AllowLocalUsers: true}}
+		local, why := open.allowed(peer)
+		require.NoError(t, why, own)
+		require.True(t, local)
 	}
 }
 
@@ -360,13 +374,6 @@ func TestOwnAddressIsAllowed(t *testing.T) {
 		return
 	}
 	testneeds.Skip(t, "network", "this host has no IPv4 address beside loopback")
-}
-
-func descriptorOf(t *testing.T, conn net.Conn) (fd int) {
-	raw, err := conn.(*net.TCPConn).SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(n uintptr) { fd = int(n) }))
-	return fd
 }
 
 // TestSockets looks at the server's own descriptors: options that connections inherit, and that no child does.
@@ -488,8 +495,8 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 	at := netip.MustParseAddr("10.0.0.0")
 	for range 2 * mostComplaints {
 		at = at.Next()
-		c.say(at, 0, faultStranger, "%v", at)
-		c.say(at, 0, faultStranger, "%v again", at)
+		c.say(complaint{peer: at, kind: faultStranger}, "%v", at)
+		c.say(complaint{peer: at, kind: faultStranger}, "%v again", at)
 	}
 	require.Len(t, log.lines, mostComplaints+1)
 	require.Contains(t, log.lines[mostComplaints], "silent")
