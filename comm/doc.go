@@ -39,8 +39,8 @@
 // # Several hosts
 //
 // Ranks on different hosts are connected by TCP, at ports that the system chooses, over the network by which a host reaches the store where that is
-// possible. They prove to each other that they have the same key, which [WithKey] gives; without one a group over several hosts is refused. What
-// they exchange is not encrypted.
+// possible. They prove to each other that they have the same key, which gorun or [WithKey] gives; without one a group over several hosts is refused.
+// What they exchange is not encrypted. A store that rank 0 serves for them accepts every host that reaches its port.
 //
 // # cgo
 //

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/comm/internal/backend"
 	"gorun/comm/internal/cpu"
@@ -145,11 +148,40 @@ func (s *settings) wireKey() ([]byte, error) {
 	if s.key != nil || file == "" {
 		return s.key, nil
 	}
-	key, err := os.ReadFile(file)
+	key, err := readKey(file)
 	if err != nil {
 		return nil, fmt.Errorf("the job's key, which %s names: %w", env.VarJobKey, err)
 	}
 	return key, nil
+}
+
+// longestKey is how many bytes a file with a key may have.
+const longestKey = 4096
+
+// readKey reads a key that no other user can read or could have written, but root.
+func readKey(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO has nothing to say
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var info unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
+		return nil, fmt.Errorf("fstat %s: %w", path, err)
+	}
+	mode := info.Mode &^ unix.S_IFMT
+	switch {
+	case info.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%s is no regular file", path)
+	case info.Uid != 0 && int(info.Uid) != os.Geteuid():
+		return nil, fmt.Errorf("%s belongs to user %d, neither to this one (%d) nor to root",
+			path, info.Uid, os.Geteuid())
+	case mode&0o077 != 0:
+		return nil, fmt.Errorf("%s has mode %#o: other users can read or change it\ntry: chmod go= %[1]s", path, mode)
+	case info.Size > longestKey:
+		return nil, fmt.Errorf("%s has %d bytes, a key at most %d", path, info.Size, longestKey)
+	}
+	return io.ReadAll(io.LimitReader(file, longestKey))
 }
 
 // self is who the process is, by option or environment.

@@ -27,7 +27,8 @@ type meeting struct {
 	client *tcpstore.Client
 	guest  bool      // the client is another meeting's
 	server io.Closer // at rank 0, where nobody else serves
-	porter *porter   // at rank 0, where the others cannot know the server's address
+
+	addresses *addressServer // at rank 0, where the others cannot know the server's address
 }
 
 // asking is how long the store may take to say who is missing once the time is over.
@@ -107,9 +108,9 @@ func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 	}
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(ctx, "tcp", address); err == nil {
-		return conn.Close()
+		return errors.Join(checkStore(conn), conn.Close())
 	}
-	s, err := serve(address)
+	s, err := serve(address, m.peers())
 	if err != nil {
 		return err
 	}
@@ -129,8 +130,17 @@ type ownStore struct {
 	users   int
 }
 
+// peers says which addresses of other hosts the store accepts: none where all ranks are on this one, and any otherwise,
+// since nobody says where the others are. Processes of this host are accepted by their user.
+func (m *meeting) peers() func(netip.Addr) bool {
+	if m.self.NumNodes == 1 || m.self.LocalWorldSize == m.self.WorldSize {
+		return nil
+	}
+	return func(netip.Addr) bool { return true }
+}
+
 // serve opens the store; served is locked.
-func serve(address string) (*ownStore, error) {
+func serve(address string, peers func(netip.Addr) bool) (*ownStore, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("the store's address %q: %w", address, err)
@@ -139,7 +149,7 @@ func serve(address string) (*ownStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the store's port %q is no number", port)
 	}
-	server, err := tcpstore.Listen(tcpstore.Config{Host: listenHost(host), Port: number, Allow: func(netip.Addr) bool { return true }})
+	server, err := tcpstore.Listen(tcpstore.Config{Host: listenHost(host), Port: number, Allow: peers})
 	if err != nil {
 		return nil, fmt.Errorf("rank 0 serves the store at %s, since nobody does: %w", address, err)
 	}
@@ -234,8 +244,8 @@ func (m *meeting) close() error {
 	if m.client != nil {
 		err = m.client.Close()
 	}
-	if m.porter != nil {
-		m.porter.close()
+	if m.addresses != nil {
+		m.addresses.close()
 	}
 	if m.server != nil {
 		err = errors.Join(err, m.server.Close())

@@ -2,9 +2,13 @@ package comm
 
 import (
 	"bytes"
+	"net"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/env"
 )
 
 func TestMembersOf(t *testing.T) {
@@ -90,5 +94,60 @@ func TestBucketPlan(t *testing.T) {
 			count += len(k.tensors)
 		}
 		require.Equal(t, len(row.lengths), count, name)
+	}
+}
+
+// The store that rank 0 serves takes peers of other hosts where there may be ranks on other hosts.
+func TestPeersOfOtherHosts(t *testing.T) {
+	for name, row := range map[string]struct {
+		self env.Rank
+		want bool
+	}{
+		"all ranks are on this host": {env.Rank{WorldSize: 4, LocalWorldSize: 4}, false},
+		"there is one node":          {env.Rank{WorldSize: 4, NumNodes: 1}, false},
+		"some are elsewhere":         {env.Rank{WorldSize: 4, LocalWorldSize: 2, NumNodes: 2}, true},
+		"nobody says":                {env.Rank{WorldSize: 4}, true},
+	} {
+		m := &meeting{self: row.self}
+		require.Equal(t, row.want, m.peers() != nil, name)
+	}
+}
+
+func FuzzAddressIn(f *testing.F) {
+	f.Add([]byte("127.0.0.1:29500"))
+	f.Add([]byte("8.8.8.8:53"))
+	f.Add([]byte("[::ffff:127.0.0.1%lo]:1"))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		address, err := addressIn(answer)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\x1b")
+			return
+		}
+		resolved, err := net.ResolveTCPAddr("tcp", address)
+		require.NoError(t, err)
+		require.True(t, resolved.IP.IsLoopback())
+	})
+}
+
+func TestListenerIn(t *testing.T) {
+	server := netip.MustParseAddrPort("127.0.0.1:29500")
+	for name, row := range map[string]struct {
+		line  string
+		uid   int
+		found bool
+	}{
+		"at the address":     {"   1: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 1000, true},
+		"at all":             {"   1: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1", 0, true},
+		"at all of IPv6":     {"   1: 00000000000000000000000000000000:733C 00000000000000000000000000000000:0000 0A 0:0 0:0 0  7 0 77 1", 7, true},
+		"IPv6's notation":    {"   1: 0000000000000000FFFF00000100007F:733C 00000000000000000000000000000000:0000 0A 0:0 0:0 0  7 0 77 1", 7, true},
+		"another port":       {"   1: 0100007F:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false},
+		"another address":    {"   1: 0200007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false},
+		"a connection":       {"   1: 0100007F:733C 0100007F:1234 01 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false},
+		"the table's header": {"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode", 0, false},
+		"no line":            {"", 0, false},
+	} {
+		uid, found := listenerIn(row.line, server)
+		require.Equal(t, row.found, found, name)
+		require.Equal(t, row.uid, uid, name)
 	}
 }

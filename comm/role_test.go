@@ -64,6 +64,12 @@ func TestMain(m *testing.M) {
 		os.Exit(drawn())
 	case "neighbour":
 		os.Exit(neighbour())
+	default:
+		if err := others[os.Getenv(roleVariable)](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 }
 

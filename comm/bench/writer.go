@@ -160,6 +160,7 @@ func (w drawn) end(r *Report) error {
 		_, err := io.WriteString(w.out, text)
 		return err
 	}
+	// #nosec G306 -- what the umask leaves is the user's choice
 	if err := os.WriteFile(w.file, []byte(text), 0o666); err != nil {
 		return fmt.Errorf("--svg: %w", err)
 	}

@@ -1,10 +1,12 @@
 package cpu
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"math/bits"
@@ -69,18 +71,31 @@ func host() string {
 	return machine() + " " + network
 }
 
-// exchangeAs gives what each rank says to all, and adds everything that was said to the digest.
-func exchangeAs[T any](ctx context.Context, exchange backend.Exchange, own T, digest hash.Hash) ([]T, error) {
-	blob, err := json.Marshal(own)
+// longestBlob is how many bytes a rank may say about itself at a time; it takes some hundreds.
+const longestBlob = 64 << 10
+
+// exchangeAs gives what each rank says to all, and adds everything that was said to the digest. Who can write to the
+// store can say anything in others' names, but not in ours: what follows from this rank's own words, as that it has no
+// key, cannot be changed.
+func exchangeAs[T any](ctx context.Context, c *Config, own T, digest hash.Hash) ([]T, error) {
+	said, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
 	}
-	blobs, err := exchange(ctx, blob)
+	blobs, err := c.Exchange(ctx, said)
 	if err != nil {
 		return nil, err
+	}
+	if len(blobs) != c.Ranks || !bytes.Equal(blobs[c.Rank], said) {
+		return nil, errors.New("the store does not give back what this rank said about itself: " +
+			"do other processes write to it?")
 	}
 	all := make([]T, len(blobs))
 	for rank, blob := range blobs {
+		if len(blob) > longestBlob {
+			return nil, fmt.Errorf("what rank %d says about itself has %d bytes, more than %d",
+				rank, len(blob), longestBlob)
+		}
 		if err := json.Unmarshal(blob, &all[rank]); err != nil {
 			return nil, fmt.Errorf("what rank %d says about itself: %w", rank, err)
 		}
@@ -90,8 +105,8 @@ func exchangeAs[T any](ctx context.Context, exchange backend.Exchange, own T, di
 	return all, nil
 }
 
-func exchangeCards(ctx context.Context, exchange backend.Exchange, own card, digest hash.Hash) ([]card, error) {
-	cards, err := exchangeAs(ctx, exchange, own, digest)
+func exchangeCards(ctx context.Context, c *Config, own card, digest hash.Hash) ([]card, error) {
+	cards, err := exchangeAs(ctx, c, own, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +114,10 @@ func exchangeCards(ctx context.Context, exchange backend.Exchange, own card, dig
 		if cards[rank].Version != version {
 			return nil, fmt.Errorf("rank %d has version %d of gorun/comm's protocol, this rank version %d: build all from the same source",
 				rank, cards[rank].Version, version)
+		}
+		if !isSocket(cards[rank].Socket) {
+			return nil, fmt.Errorf("rank %d says that it listens at %.50q, which is no socket of gorun/comm",
+				rank, cards[rank].Socket)
 		}
 	}
 	return cards, nil

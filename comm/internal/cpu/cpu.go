@@ -95,7 +95,7 @@ func (b *Backend) introduce(ctx context.Context) ([]card, error) {
 	own.Note = b.config.Note
 	cards := []card{own}
 	if b.config.Ranks > 1 {
-		if cards, err = exchangeCards(ctx, b.config.Exchange, own, b.digest); err != nil {
+		if cards, err = exchangeCards(ctx, &b.config, own, b.digest); err != nil {
 			return nil, err
 		}
 	}

@@ -99,13 +99,19 @@ func (b *Backend) meetFar(ctx context.Context, w *wire, numbers []int) error {
 	if err := w.listen(); err != nil {
 		return err
 	}
-	own, err := w.addresses(b.config.Near, b.config.Host != "")
+	loopback := b.config.Host != ""
+	own, err := w.addresses(b.config.Near, loopback)
 	if err != nil {
 		return err
 	}
-	all, err := exchangeAs(ctx, b.config.Exchange, own, b.digest)
+	all, err := exchangeAs(ctx, &b.config, own, b.digest)
 	if err != nil {
 		return err
+	}
+	for rank, addresses := range all {
+		if err := checkAddresses(addresses, loopback); err != nil {
+			return fmt.Errorf("rank %d: %w", rank, err)
+		}
 	}
 	w.session = b.digest.Sum(nil)
 	var others []int
@@ -231,15 +237,29 @@ func (f *far) hear(rank int, c *control) error {
 	case sayLeave:
 		return errLeft
 	case sayFailed:
-		record := C.CBytes(body)
-		defer C.free(record)
-		f.owner.locked(func() { C.gorun_engine_import(f.owner.engine, (*C.struct_failure)(record)) })
+		failure, err := failureIn(body, len(f.mates))
+		if err != nil {
+			return err
+		}
+		f.owner.locked(func() { C.gorun_engine_import(f.owner.engine, failure) })
 	case sayWhere:
 		f.answer(c, body)
 	case sayHere:
-		f.answered(rank, body)
+		return f.answered(rank, body)
 	}
 	return nil
+}
+
+// failureIn reads a struct failure that a rank of another host sent. The numbers of ranks in it are indices here.
+func failureIn(body []byte, ranks int) (*C.struct_failure, error) {
+	f := new(C.struct_failure)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(f)), C.sizeof_struct_failure), body)
+	last := &f.text[len(f.text)-1]
+	named := append(late(f), int(f.rank), int(f.other))
+	if f.kind < C.FAIL_LOST || f.kind > C.FAIL_ABORTED || *last != 0 || slices.Max(named) >= ranks {
+		return nil, errors.New("it tells of a failure that cannot be")
+	}
+	return f, nil
 }
 
 func (f *far) close() {
@@ -281,9 +301,14 @@ func (f *far) answer(c *control, question []byte) {
 	c.send(sayHere, question, bytesOf(f.owner.whereabouts()))
 }
 
-func (f *far) answered(rank int, body []byte) {
+func (f *far) answered(rank int, body []byte) error {
 	a := answer{rank, make([]C.struct_whereabouts, len(f.mates[rank]))}
 	copy(bytesOf(a.where), body[8:])
+	for _, w := range a.where {
+		if w.waits_for < -1 || w.waits_for >= C.int64_t(len(f.mates)) {
+			return fmt.Errorf("it waits for rank %d of %d", w.waits_for, len(f.mates))
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if answers := f.answers[binary.LittleEndian.Uint64(body)]; answers != nil {
@@ -292,6 +317,7 @@ func (f *far) answered(rank int, body []byte) {
 		default: // it said so before
 		}
 	}
+	return nil
 }
 
 // A survey is what a rank knows that asked where all ranks are.

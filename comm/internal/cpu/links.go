@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,11 +48,23 @@ func newLinks(report func(local, how int)) *links {
 	return &links{report: report, regions: make(chan *os.File, 16)}
 }
 
+// socketPrefix is what the sockets' names begin with; random bytes in hexadecimal digits follow.
+const socketPrefix = "@gorun-comm-"
+
+const socketBytes = 16
+
+// isSocket says whether this is the name of a socket that listen opens, and not of some other program's.
+func isSocket(name string) bool {
+	digits, found := strings.CutPrefix(name, socketPrefix)
+	random, err := hex.DecodeString(digits)
+	return found && err == nil && len(random) == socketBytes
+}
+
 // listen opens the socket at which neighbours find us and returns its name.
 func (l *links) listen() (string, error) {
-	var random [16]byte
+	var random [socketBytes]byte
 	rand.Read(random[:])
-	name := "@gorun-comm-" + hex.EncodeToString(random[:])
+	name := socketPrefix + hex.EncodeToString(random[:])
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: name})
 	if err != nil {
 		return "", err
@@ -71,7 +84,7 @@ func (l *links) segment(ctx context.Context, cards []card, me, size int, prepare
 	if me == 0 {
 		memory, err = l.lead(size, prepare)
 	} else {
-		memory, err = l.follow(cards[0].Socket, me, size)
+		memory, err = l.follow(ctx, cards[0].Socket, me, size)
 	}
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w, while the ranks of this host met", context.Cause(ctx))
@@ -118,7 +131,7 @@ func (l *links) admit(file *os.File) error {
 			return fmt.Errorf("waiting for the host's other ranks: %w", err)
 		}
 		var hello [4]byte
-		if err = sameUser(conn); err == nil {
+		if err = SameUser(conn); err == nil {
 			conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 			_, err = conn.Read(hello[:])
 			conn.SetReadDeadline(time.Time{})
@@ -143,13 +156,32 @@ func (l *links) keep(local int, conn *net.UnixConn) bool {
 	return true
 }
 
-func (l *links) follow(socket string, me, size int) ([]byte, error) {
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: socket})
+// dial connects to the socket, again where too many wait there: other users see the name in /proc/net/unix, and can
+// fill the queue until the lowest rank begins to send them away.
+func dial(ctx context.Context, socket string) (*net.UnixConn, error) {
+	for {
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: socket})
+		if !errors.Is(err, unix.EAGAIN) {
+			return conn, err
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func (l *links) follow(ctx context.Context, socket string, me, size int) ([]byte, error) {
+	conn, err := dial(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("the host's lowest rank cannot be reached: %w", err)
 	}
 	l.keep(0, conn)
-	if err := sameUser(conn); err != nil {
+	if err := ctx.Err(); err != nil { // interrupt may have come before the connection
+		return nil, err
+	}
+	if err := SameUser(conn); err != nil {
 		return nil, err
 	}
 	if _, err := conn.Write(binary.LittleEndian.AppendUint32(nil, uint32(me))); err != nil {
@@ -163,8 +195,8 @@ func (l *links) follow(socket string, me, size int) ([]byte, error) {
 	return mapped(file, size)
 }
 
-// sameUser refuses another user's process at the far end.
-func sameUser(conn *net.UnixConn) error {
+// SameUser refuses another user's process at the far end of a socket.
+func SameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err

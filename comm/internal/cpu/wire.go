@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -88,7 +89,7 @@ func fingerprint(key []byte) string {
 
 // listen opens the port at which higher ranks dial.
 func (w *wire) listen() (err error) {
-	w.listener, err = net.Listen("tcp", ":0")
+	w.listener, err = net.Listen("tcp", ":0") // #nosec G102 -- peers prove the job's key
 	return err
 }
 
@@ -115,10 +116,33 @@ func (w *wire) addresses(near string, loopback bool) ([]string, error) {
 	if len(found) == 0 {
 		return nil, errors.New("this host has no address at which other hosts could reach it")
 	}
+	found = found[:min(len(found), mostAddresses)]
 	for i := range found {
 		found[i] = net.JoinHostPort(found[i], port)
 	}
 	return found, nil
+}
+
+// mostAddresses is at how many addresses a rank says that it can be reached: who dials tries them one after the other.
+const mostAddresses = 64
+
+// checkAddresses refuses what no rank says of itself: names, that somebody would have to look up, addresses that every
+// host has, and too many.
+func checkAddresses(all []string, loopback bool) error {
+	if len(all) > mostAddresses {
+		return fmt.Errorf("it says that it has %d addresses, more than %d", len(all), mostAddresses)
+	}
+	for _, text := range all {
+		address, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return fmt.Errorf("its address: %w", err)
+		}
+		ip := address.Addr().Unmap()
+		if address.Port() == 0 || ip.IsLoopback() != loopback || ip.IsUnspecified() || ip.IsMulticast() {
+			return fmt.Errorf("its address %v cannot be reached from other hosts", address)
+		}
+	}
+	return nil
 }
 
 // interfaceAddresses are those of all interfaces that are up.
