@@ -91,7 +91,12 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	if err != nil {
 		return err
 	}
-	n.link, n.end, n.copied = wire.NewLink(transport.Queued(w.stream)), w.end, w.copied
+	kind := wire.PeerSSH
+	if n.engine != nil {
+		kind = wire.PeerEngine
+	}
+	n.linkTo(wire.NewLink(transport.Queued(w.stream)), kind)
+	n.end, n.copied = w.end, w.copied
 	n.listen()
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
@@ -99,7 +104,8 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 // serveHere starts the agent of this host.
 func (s *session) serveHere(n *node) {
 	head, side := transport.Local()
-	n.link, n.served = head, make(chan error, 1)
+	n.linkTo(head, wire.PeerHere)
+	n.served = make(chan error, 1)
 	cfg := s.agentConfig()
 	if s.listing != nil {
 		cfg.Settled = s.listing.settled

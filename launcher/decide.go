@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -88,6 +89,10 @@ func (s *session) planOnly() (*job.Plan, error) {
 
 func (s *session) makePlan(opened job.Opened) (err error) {
 	if s.plan, err = job.NewPlan(&s.spec, s.facts(), s.ids, opened); err != nil {
+		var wrong *job.FactsError
+		if errors.As(err, &wrong) {
+			return &Error{Code: job.ExitLauncher, Text: printable.Text(wrong.Error())}
+		}
 		return usageErrors(err)
 	}
 	s.active = nil // somebody may still look at those of the last attempt
@@ -195,8 +200,9 @@ func (s *session) takeFactsOf(n *node) error {
 		n.boot = facts.Boot + " " + facts.Host // containers of one machine have names of their own
 	}
 	n.facts = job.Facts{
-		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, Notes: printables(facts.Notes),
+		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, LogDir: printable.Text(facts.LogDir), Notes: printables(facts.Notes),
 		Away: !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ), NCCL: printableHost(facts.NCCL), RDMA: facts.RDMA,
+		Joined: n.joined,
 	}
 	if s.spec.ByEngine() {
 		n.facts.Environ = plan.OwnInEngine(facts.Environ)
@@ -209,7 +215,7 @@ func (s *session) takeFactsOf(n *node) error {
 
 // takeJoined takes what a node's own command line says; for this one, ours.
 func (s *session) takeJoined(n *node, facts *wire.Facts) {
-	n.facts.Joined, n.facts.Environ, n.facts.Ranks, n.facts.Seat = n.joined, facts.Environ, facts.Ranks, (*job.Seat)(facts.Seat)
+	n.facts.Environ, n.facts.Ranks, n.facts.Seat = facts.Environ, facts.Ranks, (*job.Seat)(facts.Seat)
 	if n.joined {
 		return
 	}
@@ -405,8 +411,16 @@ func (s *session) workingDir() string {
 // has no ranks there need not be there.
 func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
 	var all *multierror.Error
+	if len(resolved) != len(apps) {
+		text := fmt.Sprintf("the agent tells of %d programs, not of %d", len(resolved), len(apps))
+		return &Error{Code: job.ExitLauncher, Text: text}
+	}
 	for i, r := range resolved {
-		if r.Error != "" && (i >= len(apps) || apps[i].RunsOn(&n.facts)) {
+		if r.ScriptArg < 0 || r.ScriptArg > len(r.Argv) || !isPort(r.Port) || r.Error == "" && len(r.Argv) == 0 {
+			text := "the agent tells of a program that cannot be started: " + printable.Text(r.Path)
+			return &Error{Code: job.ExitLauncher, Text: text}
+		}
+		if r.Error != "" && apps[i].RunsOn(&n.facts) {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
 		n.facts.Programs = append(n.facts.Programs, job.Program{
@@ -475,6 +489,7 @@ func (s *session) adoptPort() {
 func (s *session) sendOpen(rank0 bool) error {
 	return s.atFirst(s.nodes[s.first].send(&wire.Open{
 		Rank0: rank0, RAS: s.namesRAS(), Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
+		AllowLocalUsers: s.spec.Store.AllowLocalUsers,
 	}))
 }
 
@@ -512,8 +527,31 @@ func (s *session) takeOpened() (job.Opened, error) {
 	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() && len(s.spec.Store.Allow) > 0 {
 		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store + ", where no other host comes; name an address of this host by --master-addr")
 	}
+	if err := s.checkOpened(&opened); err != nil {
+		return job.Opened{}, s.atFirst(err)
+	}
 	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store, RAS: opened.RAS}, nil
 }
+
+// checkOpened refuses a store that is not on the node which was asked to open it: ranks would go
+// there.
+func (s *session) checkOpened(o *wire.Opened) error {
+	n := s.nodes[s.first]
+	addr, err := netip.ParseAddr(o.Addr)
+	store, storeErr := netip.ParseAddrPort(o.Store)
+	isOwn := func(a netip.Addr) bool {
+		asked := o.Addr == s.storeAddr() && a == addr || len(s.nodes) == 1 && a.IsLoopback()
+		return n.served != nil || asked || n.hasAddress(a.Unmap().WithZone("").String())
+	}
+	if err != nil || storeErr != nil || !isOwn(addr) || !isOwn(store.Addr()) || !isPort(o.Port) || !isPort(o.RAS) {
+		text := fmt.Sprintf("open the store: the agent says %s:%d and %s, which is not where it is", o.Addr, o.Port, o.Store)
+		return &Error{Code: job.ExitLauncher, Text: printable.Text(text)}
+	}
+	return nil
+}
+
+// isPort reports whether a number can be a port's, or none (0).
+func isPort(port int) bool { return port >= 0 && port <= 1<<16-1 }
 
 // findExecutable finds what the guard becomes when this process is killed.
 func (s *session) findExecutable() error {

@@ -43,7 +43,7 @@ type engineAgents struct {
 // gatherByEngine starts the command.
 func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg := gather.Config{
-		Start: *s.spec.Reach.Engine, Addrs: ownAddresses(), Environ: withoutSecret(s.spec.Environ), Dir: s.sharedDir(),
+		Start: *s.spec.Reach.Engine, Addrs: ownAddresses(), Environ: s.spec.Environ, Dir: s.sharedDir(),
 		Version: version.String(), Timeout: s.reachTimeout(), Came: s.progress.came, Detail: s.settings.detail,
 	}
 	for _, h := range list {
@@ -152,8 +152,18 @@ func (e *engineAgents) signalled(n *node, m wire.Signalled) {
 	case job.Ends(m.Signal):
 		e.once.Do(func() { close(e.over) })
 	}
-	e.post(job.EngineSignalled{Signal: m.Signal, At: n.clock.ours(m.At)})
+	if m.Signal <= 0 || m.Signal > maxSignal {
+		return
+	}
+	at, now := n.clock.ours(m.At), time.Now()
+	if at.After(now) || now.Sub(at) > signalAge {
+		at = now
+	}
+	e.post(job.EngineSignalled{Signal: m.Signal, At: at})
 }
+
+// signalAge is how old the news of a signal may be; else its time is not believed.
+const signalAge = time.Minute
 
 // ending is closed when the resource manager has begun to end the job; nil: there is none.
 func (e *engineAgents) ending() <-chan struct{} {
@@ -192,7 +202,8 @@ func ownAddresses() (list []netip.Addr) {
 	return append(list, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 }
 
-// withoutSecret is an environment without the secret of another way to come together.
+// withoutSecret is an environment without the secret of nodes that join, which stays with the
+// launcher: neither ranks nor programs that help to reach hosts get it.
 func withoutSecret(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, env.VarToken+"=") })
 }

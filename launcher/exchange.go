@@ -14,6 +14,7 @@ import (
 type exchangeHub struct {
 	attempt int
 	nodes   []*node
+	has     func(n *node, p world.Proc) bool
 
 	mu     sync.Mutex // held while the hub is made, which may send
 	hub    *exchange.Hub
@@ -36,13 +37,17 @@ type goneNode struct {
 }
 
 func newExchangeHub(attempt int, nodes []*node) *exchangeHub {
-	return &exchangeHub{attempt: attempt, nodes: nodes, begun: make([]bool, len(nodes))}
+	anyone := func(*node, world.Proc) bool { return true }
+	return &exchangeHub{attempt: attempt, nodes: nodes, has: anyone, begun: make([]bool, len(nodes))}
 }
 
 // receive takes what a node says.
 func (x *exchangeHub) receive(n *node, m *wire.Exchange) {
 	if m.Attempt != x.attempt {
 		return
+	}
+	if m.Message.Kind == exchange.Left { // a node knows of its own ranks
+		m.Message.Members = slices.DeleteFunc(m.Message.Members, func(p world.Proc) bool { return !x.has(n, p) })
 	}
 	if hub := x.open(); hub != nil {
 		hub.Receive(n.number, &m.Message)

@@ -120,7 +120,8 @@ func (e *endings) release() {
 // hung passes on what each rank did when nothing went on any more.
 func (h *head) hung(n *node, m wire.Hung) {
 	if len(h.nodes) == 1 {
-		h.tellHang(&job.Hang{Quiet: m.Quiet, At: n.clock.ours(m.At), Ranks: h.hangRanks(n, m), NCCL: h.rasFindings([]wireRAS{{n, m.RAS}})})
+		nccl := h.rasFindings([]wireRAS{{n, m.RAS}})
+		h.tellHang(&job.Hang{Quiet: m.Quiet, At: h.at(n, m.At), Ranks: h.hangRanks(n, m), NCCL: nccl})
 		return
 	}
 	select {
@@ -141,10 +142,12 @@ func (h *head) tellHang(hang *job.Hang) {
 
 // hangRanks are what a node's ranks do, each with its last line.
 func (h *head) hangRanks(n *node, m wire.Hung) (ranks []job.HangRank) {
+	seen := map[int]bool{}
 	for _, r := range m.Ranks {
-		if !h.has(n, r.Rank) {
+		if !h.has(n, r.Rank) || seen[r.Rank] {
 			continue
 		}
+		seen[r.Rank] = true
 		rank := job.HangRank{
 			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
 			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/rendezvous/world"
 )
 
 // How much of each output stream may be under way between the pipes of a node's ranks
@@ -61,21 +63,24 @@ type head struct {
 	endings     endings
 	listing     *listing // nil: the job is in no registry
 
+	began   time.Time    // nothing of the attempt is older
 	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
 	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
 	moreRanks func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error)
 	growths   growths
 
-	mu     sync.Mutex // guards sup, timers and growths
+	mu     sync.Mutex // guards sup, timers, told and growths
 	timers []*time.Timer
-	over   chan struct{} // closed when the supervisor is done
+	told   map[[2]int]bool // ranks, and streams of ranks, whose ends nodes have told
+	over   chan struct{}   // closed when the supervisor is done
 }
 
 // run starts the plan's ranks and returns when nothing of the job is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
 	supervision := h.plan.Load().Supervision()
-	supervision.Began, supervision.SignalName = time.Now(), diagnosis.SignalName
+	h.began = time.Now()
+	supervision.Began, supervision.SignalName = h.began, diagnosis.SignalName
 	if h.engine != nil {
 		supervision.Engine = h.engine.title
 	}
@@ -219,6 +224,7 @@ func (h *head) begin(n *node) error {
 		hear := func(f wire.Frame) error { return h.frame(n, f) }
 		n.hear.Store(&hear)
 	}
+	n.notices.Store(0)
 	if err := n.link.Send(h.start(n)); err != nil {
 		return err
 	}
@@ -270,8 +276,8 @@ func (h *head) read(n *node) error {
 	}
 }
 
-// frame takes what a node says: output goes to the console, all else to the
-// supervisor.
+// frame takes what a node says, as far as its link's guard lets it come: output goes to the
+// console, all else to the supervisor. An error loses the node.
 func (h *head) frame(n *node, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeOutput:
@@ -282,16 +288,16 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		}
 		return err
 	case wire.TypeNotice:
-		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
+		return decode(f, n.notice)
 	case wire.TypeCredit:
-		return decode(f, func(c wire.Credit) { h.stdin.credit(c.Bytes) })
+		return tryDecode(f, func(c wire.Credit) error { return h.stdin.credit(n.number, c.Bytes) })
 	case wire.TypeRunning:
 		h.listenSoon()
-		return decode(f, func(r wire.Running) { h.post(running(n, r)) })
+		return tryDecode(f, func(r wire.Running) error { return h.started(n, r) })
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) { h.post(h.startFailed(n, s)) })
 	case wire.TypeEnded:
-		return decode(f, func(e wire.Ended) { h.endings.pass(func() { h.ended(n, e) }) })
+		return tryDecode(f, func(e wire.Ended) error { return h.takeEnded(n, e) })
 	case wire.TypeSpawn:
 		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
 	case wire.TypeGrown:
@@ -300,16 +306,16 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
 	case wire.TypeSuspend:
 		return h.suspended()
-	case wire.TypeSignal: // it came to a node that joined
-		return decode(f, func(m wire.Signal) { h.post(job.Signalled{Signal: m.Signal, At: time.Now()}) })
+	case wire.TypeSignal:
+		return tryDecode(f, func(m wire.Signal) error { return h.signalledAt(n, m.Signal) })
 	case wire.TypeSignalled:
 		return decode(f, func(m wire.Signalled) { h.engine.signalled(n, m) })
 	case wire.TypeOutputLost:
-		return decode(f, func(m wire.OutputLost) { h.outputLost(n, m) })
+		return tryDecode(f, func(m wire.OutputLost) error { return h.outputLost(n, m) })
 	case wire.TypeHung:
 		return decode(f, func(m wire.Hung) { h.hung(n, m) })
 	case wire.TypeStalled:
-		return decode(f, func(m wire.Stalled) { h.stalled(n, m) })
+		return tryDecode(f, func(m wire.Stalled) error { return h.stalled(n, m) })
 	case wire.TypeUsed:
 		return decode(f, func(m wire.Used) { h.used(n, m) })
 	case wire.TypeMPI:
@@ -318,7 +324,7 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		n.hear.Store(nil)
 		return decode(f, func(g wire.Gone) { h.gone(n, g) })
 	}
-	return nil // a later version's
+	return wire.Violation("it sent an unexpected %s frame", f.Type)
 }
 
 // gone: others may be about to wait in MPI for the node's ranks.
@@ -329,8 +335,13 @@ func (h *head) gone(n *node, g wire.Gone) {
 
 // print shows what a rank wrote, if it is one of the node's.
 func (h *head) print(n *node, rank, stream int, p []byte) error {
-	if !h.has(n, rank) {
-		return fmt.Errorf("output of rank %d, which is none of the node's", rank)
+	switch {
+	case !h.has(n, rank):
+		return wire.Violation("it sent output of rank %d, which is not one of its ranks", rank)
+	case stream != output.Stdout && stream != output.Stderr:
+		return wire.Violation("it sent output of stream %d; ranks have 1 and 2", stream)
+	case !h.credits[n.number].take(stream, len(p)):
+		return wire.Violation("it sent more output than it has credit for")
 	}
 	if h.logs == nil || h.logs.write(n, rank, stream, p) {
 		h.console.Write(rank, stream, p)
@@ -344,12 +355,26 @@ func (h *head) has(n *node, rank int) bool {
 	return rank >= 0 && rank < len(h.plan.Load().Ranks) && h.plan.Load().Ranks[rank].Node == n.number
 }
 
+// hasProc reports whether a member of a world is one of the node's ranks.
+func (h *head) hasProc(n *node, p world.Proc) bool {
+	rank, known := h.plan.Load().RankOf(p)
+	return known && h.has(n, rank)
+}
+
 func (h *head) startFailed(n *node, s wire.StartFailed) job.StartFailed {
 	text := printable.Text(s.Text)
 	if len(h.nodes) > 1 {
 		text = n.name + ": " + text
 	}
-	return job.StartFailed{Node: n.number, Rank: s.Rank, Code: s.Code, Text: text, Hint: printable.Text(s.Hint), At: n.clock.ours(s.At)}
+	rank, code := s.Rank, s.Code
+	if !h.has(n, rank) {
+		rank = -1
+	}
+	if code < job.ExitLauncher || code > job.ExitNotFound {
+		code = job.ExitLauncher
+	}
+	hint, at := printable.Text(s.Hint), h.at(n, s.At)
+	return job.StartFailed{Node: n.number, Rank: rank, Code: code, Text: text, Hint: hint, At: at}
 }
 
 // leftOn says on which node processes are left, where there are several.
@@ -365,19 +390,23 @@ func (h *head) leftOn(n *node, left []string) []string {
 // suspended: when the ranks of all nodes are stopped this process stops, too, as
 // Ctrl-Z does to a program; SIGCONT comes back as a signal.
 func (h *head) suspended() error {
-	if h.running.Add(-1) > 0 {
+	if h.running.Add(-1) != 0 {
 		return nil
 	}
 	return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 }
 
 func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
+	return tryDecode[T, M](f, func(body T) error { use(body); return nil })
+}
+
+// tryDecode is decode for a body that may break the rules.
+func tryDecode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T) error) error {
 	var body T
 	if err := f.Decode(M(&body)); err != nil {
-		return err
+		return wire.Violation("it sent what is no %s frame: %v", f.Type, err)
 	}
-	use(body)
-	return nil
+	return use(body)
 }
 
 func printables(texts []string) []string {
@@ -387,39 +416,54 @@ func printables(texts []string) []string {
 	return texts
 }
 
-func running(n *node, r wire.Running) job.Running {
-	ev := job.Running{Node: n.number, PIDs: make(map[int]int, len(r.Ranks)), At: n.clock.ours(r.At)}
+// started hears which ranks of a node run.
+func (h *head) started(n *node, r wire.Running) error {
+	ev := job.Running{Node: n.number, PIDs: make(map[int]int, len(r.Ranks)), At: h.at(n, r.At)}
 	for _, rank := range r.Ranks {
+		if !h.has(n, rank.Rank) || rank.PID < 0 {
+			return wire.Violation("it says that it runs rank %d as process %d", rank.Rank, rank.PID)
+		}
 		ev.PIDs[rank.Rank] = rank.PID
 	}
-	return ev
+	h.post(ev)
+	return nil
 }
 
-func (h *head) ended(n *node, e wire.Ended) {
-	for _, s := range e.Streams {
-		h.endStream(n, s)
+// at is a moment of a node's clock by ours: within the attempt, whatever the node says.
+func (h *head) at(n *node, t time.Time) time.Time {
+	if t.IsZero() {
+		return t
 	}
-	for _, r := range e.Ranks {
-		if !h.has(n, r.Rank) {
-			continue
-		}
-		h.post(job.Exited{
-			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)), At: n.clock.ours(r.At), RaisedAt: n.clock.ours(r.RaisedAt), AskedAt: n.clock.ours(r.AskedAt),
-			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
-		})
+	t = n.clock.ours(t)
+	switch now := time.Now(); {
+	case t.After(now):
+		return now
+	case t.Before(h.began):
+		return h.began
 	}
+	return t
 }
 
-func (h *head) endStream(n *node, s wire.StreamEnd) {
-	if !h.has(n, s.Rank) || s.Stream != output.Stdout && s.Stream != output.Stderr {
-		return
+// signalledAt hears of a signal that came to the gorun of a node which joined.
+func (h *head) signalledAt(n *node, sig syscall.Signal) error {
+	switch {
+	case sig <= 0 || sig > maxSignal || slices.Contains(neverPassed, sig):
+		return wire.Violation("it passes on signal %d, which no gorun passes on", int(sig))
+	case n.kind == wire.PeerUnvouched && !job.Ends(sig): // as every node that is lost it ends the job, and no more
+		return nil
+	case job.Ends(sig) && !h.ownRanks:
+		name, _ := diagnosis.SignalName(sig)
+		n.tell("its gorun got " + name)
 	}
-	h.console.End(s.Rank, s.Stream)
-	if h.logs != nil {
-		h.logs.end(n, s.Rank, s.Stream)
-	}
+	h.post(job.Signalled{Signal: sig, At: time.Now()})
+	return nil
 }
+
+// maxSignal is the last one of Linux; neverPassed are what no process gets, and what a gorun keeps
+// to itself.
+const maxSignal = 64
+
+var neverPassed = []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH}
 
 func (h *head) signalled(s os.Signal) {
 	if s == syscall.SIGWINCH {

@@ -48,6 +48,7 @@ func newHostsCheck(spec Spec, options []Option) *hostsCheck {
 	if c.spec.Environ == nil {
 		c.spec.Environ = env.Inherited()
 	}
+	c.spec.Environ = withoutSecret(c.spec.Environ)
 	return c
 }
 

@@ -32,7 +32,7 @@ import (
 // meet brings this node together with the others of a job whose nodes are all started
 // by somebody else: as its head, or as one of those that follow.
 func (s *session) meet(ctx context.Context) error {
-	cfg, unvouched, err := s.meeting()
+	cfg, err := s.meeting()
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,6 @@ func (s *session) meet(ctx context.Context) error {
 		return nil
 	}
 	s.door = head
-	if head.IsWeak() {
-		s.settings.tell(join.WeakRules(unvouched))
-	}
 	members, err := head.Wait(ctx)
 	if err != nil {
 		return meetError(err)
@@ -67,34 +64,47 @@ func (s *session) takeSeat() {
 	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
 }
 
-// meeting is how this node meets the others; unvouched says why MUNGE does not vouch for
-// it, where it should.
-func (s *session) meeting() (cfg join.Config, unvouched string, err error) {
+// meeting is how this node meets the others.
+func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
-	cfg = join.Config{
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(), Tell: s.settings.tell,
+	cfg := join.Config{
+		Insecure: j.Insecure,
+		Addr:     j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(), Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {
-		if m, err := munge.Find(j.MungeSocket); err == nil {
+		m, err := munge.Find(j.MungeSocket)
+		if err == nil {
 			cfg.Voucher = m
-		} else {
-			unvouched = err.Error()
+			return cfg, nil
 		}
+		cfg.Unvouched = err.Error()
 	}
-	if j.Token == "" {
-		return cfg, unvouched, nil
+	text := cmp.Or(j.Token, j.OwnToken)
+	if text == "" {
+		return cfg, nil
 	}
-	token, err := job.ParseToken(j.Token)
+	token, err := job.ParseToken(text)
 	if err != nil {
-		return cfg, "", &Error{Code: job.ExitUsage, Text: err.Error()}
+		return cfg, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	cfg.Secret = token[:]
-	return cfg, "", nil
+	return cfg, nil
 }
+
+// waysToJoin is how nodes come to have a secret, or do without, the best first.
+const waysToJoin = "" +
+	"run `gorun token --save` once, where all nodes share your home directory, then the same line again\n" +
+	"run `gorun token --out job.token`, and add --token-file job.token on each node, which has a copy of that file\n" +
+	"use -H HOST,... in place of --nnodes: gorun then starts the other nodes over SSH, and needs no token\n" +
+	"add --insecure-join on each node, if nobody whom you do not trust can reach that port"
 
 // meetError is an error of the launcher's; of a port that is taken it says by whom.
 func meetError(err error) error {
+	var noSecret *join.NoSecretError
+	if errors.As(err, &noSecret) {
+		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: waysToJoin}
+	}
 	var taken *join.PortTakenError
 	text := err.Error()
 	if errors.As(err, &taken) {
@@ -119,12 +129,20 @@ func (s *session) takeMembers(members []*join.Member) error {
 		}
 		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 		n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
-		n.link = wire.NewLink(transport.Queued(m.Conn))
+		n.linkTo(wire.NewLink(transport.Queued(m.Conn)), s.joinedKind())
 		n.listen()
 		s.nodes = append(s.nodes, n)
 	}
 	s.beat()
 	return s.each(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
+}
+
+// joinedKind is what is known of those that join.
+func (s *session) joinedKind() wire.Peer {
+	if s.door.IsWeak() {
+		return wire.PeerUnvouched
+	}
+	return wire.PeerJoined
 }
 
 func ownName() string {
@@ -277,9 +295,12 @@ func (s *session) exports(name string) bool {
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
 		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
-		Decides: plan.Decides, Sets: plan.Sets,
+		Decides: plan.Decides, Accepts: plan.Accepts,
 		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) }, // ranks are marked by their engine's job
 		Exports: s.ownExports(),
+	}
+	if out := s.spec.Output; out.StdoutFile != "" || out.StderrFile != "" {
+		o.LogNames = []string{out.StdoutFile, out.StderrFile}
 	}
 	if s.spec.PerNode.Kind == job.CountFixed {
 		o.Ranks = s.spec.PerNode.N

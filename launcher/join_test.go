@@ -62,12 +62,17 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 
 func TestNodesThatJoin(t *testing.T) {
 	token := job.Token{1, 2, 3}
-	for _, secret := range []string{"", token.Text()} {
-		parts := together(t, "place", 3, func(_ int, s *launcher.Spec) { s.Join.Token = secret })
+	for name, wish := range map[string]func(j *job.JoinWish){
+		"one user on one host": func(*job.JoinWish) {},
+		"insecure":             func(j *job.JoinWish) { j.Insecure = true },
+		"token":                func(j *job.JoinWish) { j.Token = token.Text() },
+		"own token":            func(j *job.JoinWish) { j.OwnToken, j.Insecure = token.Text(), true },
+	} {
+		parts := together(t, "place", 3, func(_ int, s *launcher.Spec) { wish(s.Join) })
 		for node, p := range parts {
 			require.NoError(t, p.err, "node %d", node)
 			require.Zero(t, p.result.ExitCode, "node %d: %s", node, p.notice.String())
-			assert.Equal(t, secret == "" && node == 0, strings.Contains(p.notice.String(), "without a token"))
+			assert.Equal(t, name == "insecure", strings.Contains(p.notice.String(), "without a token"), "%s: node %d", name, node)
 		}
 		lines := strings.Split(strings.TrimSpace(parts[0].out.String()), "\n")
 		slices.Sort(lines)
@@ -75,6 +80,17 @@ func TestNodesThatJoin(t *testing.T) {
 		for rank, line := range lines {
 			assert.Equal(t, fmt.Sprintf("rank %d of 6, local rank %d of 2 on node %d of 3", rank, rank%2, rank/2), line)
 		}
+	}
+}
+
+// Nodes on several hosts have a secret, or say that they want none.
+func TestNodesThatHaveNoSecret(t *testing.T) {
+	for _, p := range together(t, "place", 2, func(_ int, s *launcher.Spec) { s.Join.Addr = "192.0.2.1" }) {
+		var refused *launcher.Error
+		require.ErrorAs(t, p.err, &refused)
+		assert.Equal(t, job.ExitUsage, refused.Code)
+		assert.Contains(t, refused.Text, ": no token: anybody who reaches that port")
+		assert.Contains(t, refused.Hint, "gorun token --save")
 	}
 }
 

@@ -108,5 +108,8 @@ func TestNCCLLinesWithoutFindings(t *testing.T) {
 	require.True(t, known)
 	assert.Equal(t, []string{"NCCL 2.26.2, 1 communicator", "nothing remarkable"}, ncclLines(&status, h.rasView()))
 	_, known = h.rasStatus([]wireRAS{{h.nodes[0], nil}})
+	require.False(t, known)
+	endless := `{"communicators":[{"hash":"0x1","size":4611686018427387904}]}` // it took all memory
+	_, known = h.rasStatus([]wireRAS{{h.nodes[0], []byte(endless)}})
 	assert.False(t, known)
 }

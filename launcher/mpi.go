@@ -27,7 +27,7 @@ func (s *session) mpi(n *node) wire.MPI {
 
 // mpiEvent passes on what ranks of a node did, if they are its ranks.
 func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
-	at := n.clock.ours(m.At)
+	at := h.at(n, m.At)
 	known := func(rank int) bool { return rank >= 0 && rank < len(h.plan.Load().Ranks) }
 	switch {
 	case m.Kind == wire.MPIAborted && h.has(n, m.Rank):
@@ -35,7 +35,7 @@ func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
 	case m.Kind == wire.MPIStuck && known(m.Rank):
 		waiting := slices.DeleteFunc(m.Waiting, func(rank int) bool { return !known(rank) })
 		slices.Sort(waiting)
-		if waiting = slices.Compact(waiting); len(waiting) > 0 {
+		if waiting = slices.Compact(waiting); slices.ContainsFunc(waiting, func(rank int) bool { return h.has(n, rank) }) {
 			h.post(job.MPIStuck{Waiting: waiting, Missing: m.Rank, Begun: m.Begun, Why: printable.Text(m.Text), At: at})
 		}
 	}

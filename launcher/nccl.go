@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -217,7 +216,7 @@ func portTexts(ports []placement.NIC) (texts []string) {
 // variable is one of a rank's environment, nil: the rank has none of that name.
 func (v *ncclVoice) variable(rank int, name string) *plan.Variable {
 	p := v.head.plan.Load()
-	if rank >= len(p.Ranks) {
+	if rank < 0 || rank >= len(p.Ranks) {
 		return nil
 	}
 	for _, list := range [][]plan.Variable{p.Ranks[rank].Env, p.CommonOf(p.Ranks[rank].Node)} {
@@ -278,8 +277,8 @@ func (h *head) rasFindings(answers []wireRAS) []string {
 func (h *head) rasStatus(answers []wireRAS) (all ras.Status, known bool) {
 	var list []ras.Status
 	for _, a := range answers {
-		var s ras.Status
-		if len(a.text) == 0 || json.Unmarshal(a.text, &s) != nil {
+		s, err := ras.Decode(a.text)
+		if err != nil { // none, or another host's invention
 			continue
 		}
 		list = append(list, s)
@@ -298,7 +297,7 @@ func (h *head) rasView() ras.View {
 	view := ras.View{World: len(p.Ranks)}
 	if len(h.nodes) > 1 {
 		view.Host = func(rank int) string {
-			if rank >= len(p.Ranks) {
+			if rank < 0 || rank >= len(p.Ranks) {
 				return ""
 			}
 			return p.Nodes[p.Ranks[rank].Node].Name

@@ -26,6 +26,7 @@ type node struct {
 	host   hosts.Host
 	name   string // for messages
 	joined bool   // it was started by a command line of its own
+	kind   wire.Peer
 	// engine has the agents that a resource manager started, this node's among them; nil:
 	// it did not.
 	engine *engineAgents
@@ -38,9 +39,10 @@ type node struct {
 	// copied is what --copy sent there; nil for nothing.
 	copied *bootstrap.Copied
 
-	tell  func(string)
-	facts job.Facts
-	boot  string // of Facts, with the host's own name
+	tell    func(string)
+	notices atomic.Int32 // of the agent, since ranks were started last
+	facts   job.Facts
+	boot    string // of Facts, with the host's own name
 	// addresses are those that the node said it has.
 	addresses []netip.Addr
 
@@ -66,6 +68,12 @@ func (n *node) hostName(own string) string {
 		return own
 	}
 	return n.host.Name
+}
+
+// linkTo takes up the link to an agent of a kind, which is held to what such may send.
+func (n *node) linkTo(link *wire.Link, kind wire.Peer) {
+	n.link, n.kind = link, kind
+	link.Guard(kind)
 }
 
 // isDirect reports whether frames of the node are read by whoever waits for them.
@@ -94,6 +102,9 @@ func (n *node) read() {
 		}
 		if err != nil {
 			n.lose(err)
+			if errors.As(err, new(*wire.ViolationError)) {
+				go n.link.Close() // it would wait for whoever reads
+			}
 			return
 		}
 	}
@@ -117,11 +128,13 @@ func (n *node) take(f wire.Frame) error {
 	}
 	switch f.Type {
 	case wire.TypeNotice:
-		return decode(f, func(m wire.Notice) { n.tell(m.Text) })
+		return decode(f, n.notice)
 	case wire.TypeSignalled:
 		return decode(f, func(m wire.Signalled) { n.engine.signalled(n, m) })
+	case wire.TypeSignal: // no ranks run that could get it
+		return errInterrupted
 	}
-	if ofAttempt(f.Type) { // of one that is over
+	if f.Type.IsLate() { // of an attempt that is over
 		return nil
 	}
 	f.Body = bytes.Clone(f.Body) // the reader uses it again
@@ -130,6 +143,24 @@ func (n *node) take(f wire.Frame) error {
 		return nil
 	default:
 		return fmt.Errorf("an unexpected %s frame", f.Type)
+	}
+}
+
+// errInterrupted is a node whose user ends it while there is no job to be ended.
+var errInterrupted = wire.Violation("its gorun was interrupted")
+
+// mostNotices is how many lines of an agent are shown from one start of ranks to the next.
+const mostNotices = 1000
+
+// notice shows what an agent says.
+func (n *node) notice(m wire.Notice) {
+	switch said := n.notices.Add(1); {
+	case said <= mostNotices:
+		n.tell(m.Text)
+	case said == mostNotices+1:
+		n.tell(fmt.Sprintf("has said more than %d lines; the others are not shown", mostNotices))
+	default:
+		n.notices.Store(mostNotices + 1) // it never overflows
 	}
 }
 
@@ -181,10 +212,10 @@ func (n *node) receive(answer wire.Message) error {
 		case f.Type == answer.Type():
 			return f.Decode(answer)
 		case f.Type == wire.TypeNotice:
-			if err := decode(f, func(m wire.Notice) { n.tell(m.Text) }); err != nil {
+			if err := decode(f, n.notice); err != nil {
 				return err
 			}
-		case ofAttempt(f.Type): // of one that is over
+		case f.Type.IsLate(): // of an attempt that is over
 		default:
 			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
 		}
@@ -201,6 +232,9 @@ func (n *node) gone(err error) error {
 }
 
 func (n *node) why(err error) string {
+	if broken := (*wire.ViolationError)(nil); errors.As(err, &broken) {
+		return printable.Text(broken.Text)
+	}
 	if n.served != nil {
 		_ = n.link.Close()
 		if served := <-n.served; served != nil {
@@ -304,10 +338,4 @@ func (c *clock) ours(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return at.Add(-c.ahead)
-}
-
-// ofAttempt tells frames that servers of ranks send beside everything else: the last of them
-// may come when nothing is left of their attempt.
-func ofAttempt(t wire.Type) bool {
-	return t == wire.TypeExchange || t == wire.TypeMPI || t == wire.TypeSpawn || t == wire.TypeGrown || t == wire.TypeUsed
 }

@@ -165,6 +165,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}
+	s.spec.Environ = withoutSecret(s.spec.Environ)
 	if err := s.spec.Validate(); err != nil {
 		return nil, usageErrors(err)
 	}

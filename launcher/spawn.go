@@ -1,13 +1,17 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -35,11 +39,59 @@ type growth struct {
 
 // moreRanks plans a world more for a wish of a running job's rank.
 func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error) {
+	if err := s.checkSpawner(p, wish); err != nil {
+		return nil, nil, err
+	}
 	facts := make([]job.Facts, len(s.active))
 	for i, n := range s.active {
 		facts[i] = n.facts
 	}
 	return p.Spawn(&s.spec, facts, wish, number)
+}
+
+// checkSpawner refuses a node that may not have ranks spawned. An agent on another host is not
+// believed that its program uses MPI: the user or this host has to know.
+func (s *session) checkSpawner(p *job.Plan, wish job.SpawnWish) error {
+	n := s.active[wish.Node]
+	if n.kind == wire.PeerUnvouched {
+		return errors.New("this node joined without a token, and gets no more ranks: give all nodes the same token (gorun token)")
+	}
+	rank, known := p.RankOf(wish.By)
+	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerHere || s.spec.AsksForMPI() {
+		return nil // by a rank that was spawned it has been known before, and whom this process serves uses MPI
+	}
+	app := s.spec.Apps[p.Ranks[rank].App]
+	if namesMPI4Py(&app) || s.linksMPI(p.Ranks[rank].App) {
+		return nil
+	}
+	return fmt.Errorf("%s is not known to use MPI, and may start no ranks from another host: say that it does by gorun --mpi auto", app.Program)
+}
+
+// namesMPI4Py reports whether the user starts a program by mpi4py: python -m mpi4py.
+func namesMPI4Py(app *job.App) bool {
+	isIt := func(module string) bool { return module == "mpi4py" || strings.HasPrefix(module, "mpi4py.") }
+	if app.Start == job.StartModule {
+		return isIt(app.Program)
+	}
+	at := slices.Index(app.Args, "-m")
+	return strings.HasPrefix(path.Base(app.Program), "python") && at >= 0 && at+1 < len(app.Args) && isIt(app.Args[at+1])
+}
+
+// linksMPI reports whether a program of the job, as this host has it, links an MPI library.
+func (s *session) linksMPI(app int) bool {
+	p := s.hello().Programs[app]
+	found, err := program.Resolve(program.Wish{
+		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
+		Lookup: func(name string) string { value, _ := find(s.spec.Environ, name); return value },
+	})
+	if err != nil || found.Path == "" {
+		return false
+	}
+	file := found.Path
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(p.Dir, file)
+	}
+	return program.MPIFamily(file) != ""
 }
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
@@ -57,11 +109,15 @@ func (h *head) spawn(n *node, m wire.Spawn) {
 func (h *head) keepIfEarly(spawn func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.growths.open {
-		h.growths.early = append(h.growths.early, spawn)
+	if h.growths.open || len(h.growths.early) == mostEarly {
+		return false
 	}
-	return !h.growths.open
+	h.growths.early = append(h.growths.early, spawn)
+	return true
 }
+
+// mostEarly bounds the wishes that wait until all nodes were told.
+const mostEarly = 64
 
 // openGrowths is for when all nodes have been told.
 func (h *head) openGrowths() {
@@ -79,9 +135,12 @@ func (h *head) openGrowths() {
 func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !h.growths.open {
+		return errors.New("too many ranks spawn others before the job has begun on all hosts: try again")
+	}
 	h.growths.last++
 	number := h.growths.last
-	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning()}
+	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(), Ended: h.sup.Ended}
 	now, over := h.plan.Load().WithoutOver(h.sup.Ended)
 	next, more, err := h.moreRanks(now, wish, number)
 	if err != nil {
@@ -101,6 +160,9 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	}
 	h.growths.pending[number] = g
 	h.plan.Store(next)
+	for node, ranks := range g.ranks {
+		h.credits[node].grow(len(ranks))
+	}
 	h.show(more)
 	for i, to := range h.nodes {
 		_ = to.link.SendEncoded(frames[i]) // or the node is lost
@@ -156,7 +218,7 @@ func (h *head) grown(n *node, m wire.Grown) {
 		return
 	}
 	g.answered[n.number] = true
-	ev := job.Growth{Node: n.number, Ranks: g.ranks[n.number], PIDs: make(map[int]int, len(m.Ranks)), At: n.clock.ours(m.At)}
+	ev := job.Growth{Node: n.number, Ranks: g.ranks[n.number], PIDs: make(map[int]int, len(m.Ranks)), At: h.at(n, m.At)}
 	for _, r := range m.Ranks {
 		if slices.Contains(ev.Ranks, r.Rank) {
 			ev.PIDs[r.Rank] = r.PID

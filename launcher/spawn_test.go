@@ -23,7 +23,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now(), Grace: time.Minute})
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
-	h := &head{settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{})}
+	h := &head{settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{}), credits: make([]credit, 2)}
 	h.console = output.NewConsole(output.Config{Stdout: output.Destination{W: &bytes.Buffer{}}, Stderr: output.Destination{W: &bytes.Buffer{}}})
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
 	h.moreRanks = func(p *job.Plan, _ job.SpawnWish, _ int) (*job.Plan, *job.Spawned, error) {

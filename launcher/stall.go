@@ -12,10 +12,13 @@ import (
 
 // stalled passes on what the store of node 0 saw, and completes it by what is known here
 // of ranks on other nodes.
-func (h *head) stalled(n *node, s wire.Stalled) {
-	stall := &job.Stall{Waited: s.Waited, At: n.clock.ours(s.At)}
+func (h *head) stalled(n *node, s wire.Stalled) error {
+	if n.number != h.plan.Load().Ranks[0].Node {
+		return wire.Violation("it tells of a store, which another node has")
+	}
+	stall := &job.Stall{Waited: s.Waited, At: h.at(n, s.At)}
 	for _, w := range s.Waiting {
-		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: h.waiter(w), Keys: printables(w.Keys), More: w.Missing - len(w.Keys)})
+		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: h.waiter(w), Keys: printables(w.Keys), More: max(0, w.Missing-len(w.Keys))})
 	}
 	for _, a := range s.Absent {
 		stall.Missing = append(stall.Missing, job.StallAbsence{Rank: a.Rank, PID: a.PID, Standing: printable.Text(a.Standing), CPU: a.CPU})
@@ -31,12 +34,13 @@ func (h *head) stalled(n *node, s wire.Stalled) {
 	for _, line := range stall.NCCL {
 		h.settings.tell("NCCL: " + line)
 	}
+	return nil
 }
 
 // waiter is the rank that waits, -1 if it is none. Two nodes may be one host, whose
 // agent knows its own ranks alone.
 func (h *head) waiter(w wire.StoreWait) int {
-	if w.Rank >= 0 {
+	if w.Rank >= 0 && w.Rank < len(h.plan.Load().Ranks) {
 		return w.Rank
 	}
 	h.mu.Lock()

@@ -31,11 +31,13 @@ func (s *session) head() *head {
 		exchange: newExchangeHub(s.plan.Attempt, s.active), listing: s.listing,
 	}
 	h.plan.Store(s.plan)
+	h.exchange.has = h.hasProc
 	if j := s.spec.Join; j != nil {
 		h.ownRanks, h.engineSignals = j.Seat != nil, j.EngineSignals
 	}
 	for i, n := range s.active {
 		h.credits[i].link, h.credits[i].window = n.link, s.window()
+		h.credits[i].grow(len(s.plan.Nodes[i].Ranks))
 	}
 	return h
 }
@@ -56,12 +58,12 @@ func (s *session) startMessages() func(n *node) *wire.Start {
 func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
 	m := &wire.Start{
-		JobID: p.MarkerOf(n.number), Common: assignments(p.CommonOf(n.number)), PrivateDir: p.PrivateDirOf(n.number), Window: s.window(),
+		JobID: p.MarkerOf(n.number), Common: assignments(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(), Window: s.window(),
 		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
 		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
 	}
 	if len(s.active) > 1 {
-		m.Key, m.KeyFile = s.key, p.KeyFileOf(n.number)
+		m.Key = s.key
 		m.HangTimeout = 0 // the head sees all of them
 	}
 	m.MPI = s.mpi(n)
@@ -90,7 +92,7 @@ func (s *session) rows(n *node) []wire.Row {
 	for i, rank := range ranks {
 		r := &s.plan.Ranks[rank]
 		rows[i] = wire.Row{
-			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv, ErrorFile: r.ErrorFile,
+			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv,
 			CPUs: r.CPUs, Memories: r.Memories, MemoryPolicy: int(r.MemoryPolicy),
 		}
 	}
@@ -138,9 +140,13 @@ func (h *head) outputFailed(stream int, err error) {
 }
 
 // outputLost hears that a node cannot show what its ranks print.
-func (h *head) outputLost(n *node, m wire.OutputLost) {
+func (h *head) outputLost(n *node, m wire.OutputLost) error {
+	if m.Stream != 1 && m.Stream != 2 {
+		return wire.Violation("it lost output of stream %d; ranks have 1 and 2", m.Stream)
+	}
 	m.Text = printable.Text(m.Text)
 	h.lostOutput(n.tell, m)
+	return nil
 }
 
 func (h *head) lostOutput(tell func(string), m wire.OutputLost) {

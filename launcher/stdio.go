@@ -98,7 +98,9 @@ type stdinPump struct {
 
 	mu     sync.Mutex
 	room   sync.Cond
-	out    int // bytes under way
+	out    int         // bytes under way
+	nodes  map[int]int // those of each node
+	nodeOf func(rank int) int
 	closed bool
 }
 
@@ -107,8 +109,9 @@ const stdinWindow = 256 << 10
 
 // newStdinPump makes the pump; begin starts it once ranks are there to be written to.
 func (h *head) newStdinPump() *stdinPump {
-	p := &stdinPump{in: h.settings.stdin, ranks: h.stdio.Piped, entered: func() {}}
-	p.write = func(rank int, b []byte) { _ = h.nodes[h.plan.Load().Ranks[rank].Node].link.Stdin(rank, b) } // or the job is over
+	p := &stdinPump{in: h.settings.stdin, ranks: h.stdio.Piped, entered: func() {}, nodes: map[int]int{}}
+	p.nodeOf = func(rank int) int { return h.plan.Load().Ranks[rank].Node }
+	p.write = func(rank int, b []byte) { _ = h.nodes[p.nodeOf(rank)].link.Stdin(rank, b) } // or the job is over
 	if isTerminal(p.in) {
 		p.entered = h.console.Entered
 	}
@@ -128,7 +131,7 @@ func (p *stdinPump) run() {
 	for p.wait() {
 		n, err := p.in.Read(buf)
 		if n > 0 {
-			if buf[n-1] == '\n' {
+			if buf[n-1] == '\n' { // #nosec G602 -- n is positive
 				p.entered()
 			}
 			p.send(buf[:n])
@@ -164,20 +167,34 @@ func (p *stdinPump) wait() bool {
 	return false
 }
 
+// send hands on what was read, unless that took until the next attempt, whose pump counts what its ranks get.
 func (p *stdinPump) send(b []byte) {
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
 	p.out += len(b) * len(p.ranks)
+	for _, rank := range p.ranks {
+		p.nodes[p.nodeOf(rank)] += len(b)
+	}
 	p.mu.Unlock()
 	for _, rank := range p.ranks {
 		p.write(rank, b)
 	}
 }
 
-func (p *stdinPump) credit(n int) {
+// credit hears that ranks of a node have read bytes.
+func (p *stdinPump) credit(node, n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if n < 0 || n > p.nodes[node] {
+		return wire.Violation("it says that its ranks read %d bytes of standard input, of %d that it got", n, p.nodes[node])
+	}
+	p.nodes[node] -= n
 	p.out -= n
 	p.room.Signal()
+	return nil
 }
 
 func (p *stdinPump) stopped() bool {
@@ -206,8 +223,33 @@ func (h *head) consumed(rank, stream, n int) {
 type credit struct {
 	link   *wire.Link
 	window int
+	// excess is how much more than it was given the node may send: what its threads were reading
+	// when the credit was used up, and what ranks that ended left in their pipes.
+	excess int
 	mu     sync.Mutex
 	owed   [3]int
+	under  [3]int // bytes that came and were not given back
+}
+
+// Bounds of a node's excess.
+const (
+	rankExcess = 1<<20 + 256<<10 // for each of its ranks: the largest pipe, a read and what it is asked by a signal
+	allExcess  = 64 << 20
+)
+
+// take takes up that bytes came, and reports whether the node had credit for them.
+func (c *credit) take(stream, n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.under[stream] += n
+	return c.under[stream] <= c.window+c.excess
+}
+
+// grow is for a node that got more ranks.
+func (c *credit) grow(ranks int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.excess = min(c.excess+ranks*rankExcess, allExcess)
 }
 
 func (c *credit) consumed(stream, n int) {
@@ -216,6 +258,7 @@ func (c *credit) consumed(stream, n int) {
 	give := 0
 	if c.owed[stream] >= c.window/4 {
 		give, c.owed[stream] = c.owed[stream], 0
+		c.under[stream] -= give
 	}
 	c.mu.Unlock()
 	if give > 0 {

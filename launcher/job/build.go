@@ -303,7 +303,6 @@ func (b *builder) ranks() error {
 		}
 		r := Rank{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}
 		r.Argv = b.argv(app, place)
-		r.ErrorFile = b.errorFile(place)
 		b.place(&r, place)
 		if b.spec.VirtualLocalRank && !b.spec.isolates() {
 			gpu, err := b.device(place)

@@ -84,7 +84,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	m := f.Machine
 	n := plan.Node{
 		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, Address: f.Address,
-		Crowded: b.crowded(node), KeyFile: b.plan.KeyFileOf(node), Part: b.plan.partOf(node), Seat: f.seat(),
+		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(),
 		Name: b.plan.Nodes[node].Name, Mbps: f.Network.speed(), Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {
@@ -110,7 +110,7 @@ func (b *builder) crowded(node int) bool {
 }
 
 func (b *builder) rankInputs(r *Rank, node plan.Node) plan.Rank {
-	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: r.ErrorFile, Dir: b.plan.Apps[r.App].Dir}
+	in := plan.Rank{Node: r.Node, LocalRank: r.LocalRank, ErrorFile: b.errorFile(), Dir: b.plan.Apps[r.App].Dir}
 	switch wish := b.spec.CPUsPerRank; {
 	case wish > 0 && wish < r.threads:
 		in.Threads, in.Why = wish, b.spec.CPUsFrom

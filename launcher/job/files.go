@@ -5,49 +5,24 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
-
-	"gorun/placement"
 )
 
 // nullDevice as a log directory means no files at all.
 const nullDevice = "/dev/null"
 
-// files decides which files a job writes. PyTorch's error files go beside the
-// logs, or to a private directory that is removed at the end.
+// files decides which files a job writes.
 func (b *builder) files() {
 	o := b.spec.Output
 	if o.LogDir != "" || o.namesFiles() || o.Redirect.Any() || o.Tee.Any() {
 		b.plan.Logs = b.logs(o)
 	}
-	if b.keepsErrorsApart() || b.several() {
-		b.privateDirs()
-	}
-}
-
-// keepsErrorsApart reports whether error files are not beside the logs: there are no
-// logs, or not on the ranks' own hosts.
-func (b *builder) keepsErrorsApart() bool {
-	return b.plan.Store.Mode == modeGorun && (b.plan.Logs == nil || b.plan.Logs.Named() || b.plan.Logs.Files() && b.logsToHead())
 }
 
 func (b *builder) logsToHead() bool { return b.spec.Output.LogsToHead && b.several() }
 
 // several reports whether the job is on more than one node.
 func (b *builder) several() bool { return len(b.facts) > 1 }
-
-// privateDirs gives nodes directories of their own, also where they share a file
-// system.
-func (b *builder) privateDirs() {
-	if !b.several() {
-		b.plan.PrivateDir = path.Join(b.facts[0].TempDir, "gorun-"+b.ids.Dir)
-		return
-	}
-	for node := range b.facts {
-		b.plan.Nodes[node].PrivateDir = path.Join(b.facts[node].TempDir, fmt.Sprintf("gorun-%s-%d", b.ids.Dir, node))
-	}
-}
 
 // logs is torchrun's layout: LOGDIR/RUNID_RANDOM/attempt_N/LOCALRANK/. With several
 // nodes each has such a directory of its own: LOGDIR/RUNID_RANDOM/NODE/attempt_N/….
@@ -93,6 +68,9 @@ func (b *builder) head() int {
 // logBase is the job's directory as a node names it.
 func (b *builder) logBase(node int) string {
 	dir := b.spec.Output.LogDir
+	if b.facts[node].Joined {
+		dir = b.facts[node].LogDir
+	}
 	switch dir {
 	case nullDevice:
 		return nullDevice
@@ -119,20 +97,34 @@ func (b *builder) nodeLogs() {
 		if b.logsToHead() {
 			from = b.head()
 		}
-		base := path.Join(b.logBase(from), name)
+		base := b.logBase(from)
+		if base == nullDevice {
+			b.plan.Nodes[node].Logs = &NodeLogs{Base: base, Dir: base}
+			continue
+		}
+		base = path.Join(base, name)
 		b.plan.Nodes[node].Logs = &NodeLogs{Base: base, Dir: b.attemptDir(base)}
 	}
 }
 
-// errorFile is where a rank leaves PyTorch's record of an exception.
-func (b *builder) errorFile(at placement.Rank) string {
-	switch {
-	case b.plan.Store.Mode != modeGorun:
-		return ""
-	case b.keepsErrorsApart():
-		return b.plan.PrivateDirOf(at.Node) + "/error." + strconv.Itoa(at.LocalRank) + ".json"
-	case !b.plan.Logs.Files():
-		return ""
+// ErrorFiles reports whether each rank gets a file for PyTorch's record of an exception: beside its logs or, where it
+// has no directory of them, in one that its node makes and removes.
+func (p *Plan) ErrorFiles() bool {
+	return p.Store.Mode == modeGorun && (p.Logs == nil || p.Logs.Named() || p.Logs.Files())
+}
+
+// errorFile is its name.
+func (b *builder) errorFile() string {
+	if b.plan.ErrorFiles() {
+		return AtStart
 	}
-	return path.Join(b.plan.LogsOf(at.Node).Dir, strconv.Itoa(at.LocalRank), "error.json")
+	return ""
+}
+
+// keyFile is the file with the job's key; "" with one node.
+func (b *builder) keyFile() string {
+	if len(b.plan.Nodes) > 1 {
+		return AtStart
+	}
+	return ""
 }

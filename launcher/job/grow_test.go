@@ -100,6 +100,11 @@ func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 
 func anywhere(int) bool { return true }
 
+func none(int) bool { return false }
+
+// firstOf is the first rank of a job's first world.
+func firstOf(p *Plan) world.Proc { return world.Proc{World: p.Worlds[0].Name} }
+
 // New ranks go where slots are free, then where the fewest are; their world counts by
 // itself, and its hosts by all.
 func TestSpawn(t *testing.T) {
@@ -107,7 +112,7 @@ func TestSpawn(t *testing.T) {
 	wish := SpawnWish{Spawn: world.Spawn{
 		By:   world.Proc{World: p.Worlds[0].Name, Rank: 1},
 		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4}, {Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
-	}, Accepts: anywhere, Running: []int{4, 2}}
+	}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	next, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	require.Len(t, p.Ranks, 6, "the plan itself stays as it was")
@@ -147,7 +152,7 @@ func TestSpawn(t *testing.T) {
 // Only ranks that run take up slots.
 func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}}, Accepts: anywhere, Running: []int{4, 2}}
+	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	p, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {6, 7}}, more.ByNode())
@@ -165,9 +170,9 @@ func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 func TestSpawnedRanksShareTheirExports(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	env := []string{"A=1", "B=2"}
-	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{
+	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
 		{Program: "./c", NumRanks: 2, Env: env}, {Program: "./d", NumRanks: 1, Env: []string{"A=1", "B=3"}},
-	}}, Accepts: anywhere, Running: []int{4, 2}}
+	}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	_, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	require.Contains(t, plan.Entries(more.Common), "A=1")
@@ -181,14 +186,14 @@ func TestSpawnedRanksShareTheirExports(t *testing.T) {
 // Worlds that are over are forgotten, but for the last ones and for parents of such as live.
 func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{By: world.Proc{World: p.Worlds[0].Name}, Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere, Running: []int{4, 2}}
+	wish := SpawnWish{Spawn: world.Spawn{By: world.Proc{World: p.Worlds[0].Name}, Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	for number := range keptWorlds + 4 {
 		var more *Spawned
 		var err error
 		p, more, err = p.Spawn(spec, facts, wish, number)
 		require.NoError(t, err)
-		if wish.By = (world.Proc{World: p.Worlds[0].Name}); number == 1 {
-			wish.By = world.Proc{World: more.World.Name}
+		if wish.By, wish.Node = firstOf(p), 0; number == 1 {
+			wish.By, wish.Node = world.Proc{World: more.World.Name}, more.Ranks[0].Node
 		}
 	}
 	const running = 6 + 2 // the child of that of number 1
@@ -213,7 +218,7 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 // A program that spawns itself comes to an end.
 func TestRunawaySpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1000}, {Program: "./d", NumRanks: 18}}}, Accepts: anywhere, Running: []int{4, 2}}
+	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1000}, {Program: "./d", NumRanks: 18}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	_, _, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	wish.Running[1]++
@@ -235,14 +240,49 @@ func TestNoSpawn(t *testing.T) {
 		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
 	} {
-		_, _, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{c.app}}, Accepts: c.open, Running: []int{4, 2}}, 1)
+		_, _, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{c.app}}, Accepts: c.open, Ended: none, Running: []int{4, 2}}, 1)
 		require.ErrorContains(t, err, c.want)
 	}
 	facts[1].Joined = true
-	_, more, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere, Running: []int{4, 2}}, 1)
+	_, more, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}, 1)
 	require.NoError(t, err)
 	require.Len(t, more.ByNode()[0], 3, "a node that joined runs its own command line alone")
 	facts[0].Seat = &Seat{}
-	_, _, err = p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere, Running: []int{4, 2}}, 1)
+	_, _, err = p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}, 1)
 	require.ErrorContains(t, err, "start one gorun on each node")
+}
+
+// What a wish says of the environment is for the spawned program: it sets nothing by which gorun
+// tells ranks their place, and no path that gorun itself uses.
+func TestSpawnSetsNothingOfGorun(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	own := []string{
+		"RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_ERROR_FILE", "GORUN_JOB_KEY", "GORUN_TOKEN",
+		"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "PMIX_SERVER_URI2",
+	}
+	app := world.SpawnApp{Program: "./c", NumRanks: 1, Env: []string{"LD_PRELOAD=/ours"}}
+	for _, name := range own {
+		app.Env = append(app.Env, name+"=/theirs")
+	}
+	wish := SpawnWish{
+		Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{app}},
+		Accepts: anywhere, Ended: none, Running: []int{4, 2},
+	}
+	_, more, err := p.Spawn(spec, facts, wish, 1)
+	require.NoError(t, err)
+	r := more.Ranks[0]
+	environ := plan.Entries(slices.Concat(more.CommonOf(r.Node), r.Env))
+	for _, name := range own {
+		require.NotContains(t, environ, name+"=/theirs")
+	}
+	require.Contains(t, environ, "LD_PRELOAD=/ours", "it may run anything")
+}
+
+// A job without MPI has no worlds that a wish could be about.
+func TestNoSpawnWithoutMPI(t *testing.T) {
+	p, spec, facts := spawnable(t)
+	p.MPI, p.Worlds = MPINone, nil
+	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere, Ended: none}
+	_, _, err := p.Spawn(spec, facts, wish, 1)
+	require.ErrorContains(t, err, "this job serves no MPI")
 }

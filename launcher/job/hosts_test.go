@@ -74,14 +74,12 @@ func compareGolden(t *testing.T, name string, p *Plan) {
 // What is a node's own stands with the node; what differs by rank is little.
 func TestNodesOfAPlan(t *testing.T) {
 	spec, facts := onHosts(2, 1)
-	facts[1].TempDir = "/scratch"
 	p := planOf(t, spec, facts)
-	assert.Equal(t, "/tmp/gorun-0123456789abcdef-0", p.PrivateDirOf(0))
-	assert.Equal(t, "/scratch/gorun-0123456789abcdef-1", p.PrivateDirOf(1))
-	assert.Equal(t, "/scratch/gorun-0123456789abcdef-1/error.0.json", p.Ranks[2].ErrorFile)
+	assert.Equal(t, AtStart, p.variable(2, "TORCHELASTIC_ERROR_FILE").Value, "where its node says")
+	assert.Equal(t, AtStart, p.variable(2, "GORUN_JOB_KEY").Value)
 	assert.Equal(t, "10.0.0.2", p.Nodes[1].Address)
 	for _, r := range p.Ranks {
-		assert.Len(t, r.Env, 4+7, "RANK, LOCAL_RANK, ROLE_RANK and the error file; the ranks of MPI's dialects")
+		assert.Len(t, r.Env, 3+7, "RANK, LOCAL_RANK and ROLE_RANK; the ranks of MPI's dialects")
 	}
 	assert.Equal(t, "=eth1", p.variable(2, "NCCL_SOCKET_IFNAME").Value)
 	assert.Equal(t, "/home/there", p.variable(2, "HOME").Value)
@@ -90,24 +88,24 @@ func TestNodesOfAPlan(t *testing.T) {
 
 func TestLogsOfHosts(t *testing.T) {
 	spec, facts := onHosts(2, 1, 1)
-	facts[2].Host, facts[2].TempDir = "node2", "/scratch" // two machines that call themselves the same
+	facts[2].Host = "node2" // two machines that call themselves the same
 	spec.Output.LogDir = "/logs"
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "/logs/run_01234567", p.Logs.Base)
 	assert.Equal(t, "/logs/run_01234567/node1/attempt_0", p.LogsOf(0).Dir)
-	assert.Equal(t, "/logs/run_01234567/node2/attempt_0/0/error.json", p.Ranks[2].ErrorFile)
+	assert.True(t, p.ErrorFiles())
 	assert.Equal(t, "/logs/run_01234567/node2_2", p.LogsOf(2).Base)
-	assert.Equal(t, "/tmp/gorun-0123456789abcdef-0", p.PrivateDirOf(0), "for the key")
 
 	spec.Output = OutputWish{Redirect: StreamMap{All: Stdout}, LogsToHead: true}
 	p = planOf(t, spec, facts)
 	assert.Equal(t, "/tmp/torchelastic_01234567/run_01234567/node2_2/attempt_0", p.LogsOf(2).Dir, "on the head's host")
-	assert.Equal(t, "/scratch/gorun-0123456789abcdef-2/error.0.json", p.Ranks[3].ErrorFile, "on its own")
+	assert.True(t, p.ErrorFiles())
 
 	spec.Output = OutputWish{LogDir: "/dev/null"}
 	p = planOf(t, spec, facts)
 	assert.False(t, p.LogsOf(2).Files())
-	assert.Empty(t, p.Ranks[3].ErrorFile)
+	assert.False(t, p.ErrorFiles())
+	assert.Equal(t, "", p.variable(3, "TORCHELASTIC_ERROR_FILE").Value, "as torchrun has it")
 }
 
 // Hosts without ranks are no nodes: nobody counts them.

@@ -12,6 +12,9 @@ import (
 // chosen are the facts of the nodes that the wish wants: the first so many of its
 // hosts with --nnodes.
 func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
+	if err := s.checkFacts(facts); err != nil {
+		return nil, err
+	}
 	switch n := s.NumNodes; {
 	case n == 0 || n == len(facts) || len(s.Hosts) == 0:
 		return facts, nil
@@ -144,6 +147,7 @@ func (b *builder) programsOf(node int) []Program {
 		for n := 0; !b.spec.Apps[i].RunsOn(&b.facts[node]) && n < len(b.facts); n++ {
 			if b.spec.Apps[i].RunsOn(&b.facts[n]) {
 				programs[i] = b.facts[n].Programs[i]
+				programs[i].Build = false // there, where nothing runs that has to be built
 				break
 			}
 		}

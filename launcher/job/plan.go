@@ -41,7 +41,9 @@ type Facts struct {
 	Machine  placement.Machine
 	Programs []Program // as the node resolved Spec.Apps
 	TempDir  string
-	Notes    []string // remarks on what the node could not learn
+	// LogDir is what a node that joined has for Output.LogDir.
+	LogDir string
+	Notes  []string // remarks on what the node could not learn
 
 	// Away says that the node is another host than the launcher's, and Joined that
 	// somebody started gorun there by its own command line.
@@ -108,9 +110,6 @@ type Plan struct {
 	Common  []plan.Variable `json:"environment"` // what all ranks share
 	Removed []plan.Removal  `json:"removed,omitempty"`
 	Logs    *Logs           `json:"logs,omitempty"`
-	// PrivateDir is where ranks leave error files when no log files are wished, and find
-	// the job's key when there are several nodes.
-	PrivateDir string `json:"private_dir,omitempty"`
 	// Stdin says which ranks read the launcher's standard input.
 	Stdin string `json:"stdin"`
 	// Grace is the time that ranks have to end, Timeout the job's deadline, 0: none.
@@ -160,9 +159,8 @@ type Node struct {
 	Apps []AppRun `json:"apps,omitempty"`
 	// Env is what its ranks share beside Plan.Common.
 	Env []plan.Variable `json:"environment,omitempty"`
-	// Logs and PrivateDir are the node's own in a job on several.
-	Logs       *NodeLogs `json:"logs,omitempty"`
-	PrivateDir string    `json:"private_dir,omitempty"`
+	// Logs are the node's own in a job on several.
+	Logs *NodeLogs `json:"logs,omitempty"`
 }
 
 // NodeLogs are the directories of one node's log files, within the job's: hosts may
@@ -200,9 +198,8 @@ type Rank struct {
 	// GPUs are those that GPU names.
 	GPUs []placement.GPU `json:"-"`
 	// Argv is the rank's own, where it differs from its app's.
-	Argv      []string        `json:"argv,omitempty"`
-	Env       []plan.Variable `json:"environment"` // what differs from Common
-	ErrorFile string          `json:"error_file,omitempty"`
+	Argv []string        `json:"argv,omitempty"`
+	Env  []plan.Variable `json:"environment"` // what differs from Common
 
 	// Spawned is set where another rank asked for it while the job ran.
 	Spawned bool `json:"-"`
@@ -265,12 +262,6 @@ func (p *Plan) LogsOf(node int) *Logs {
 	return &l
 }
 
-// PrivateDirOf is where the ranks of a node leave error files; "" for nowhere, or
-// beside their logs.
-func (p *Plan) PrivateDirOf(node int) string {
-	return cmp.Or(p.Nodes[node].PrivateDir, p.PrivateDir)
-}
-
 // MarkerOf is the id that a node's processes carry: two nodes may be one host, and each
 // ends its own.
 func (p *Plan) MarkerOf(node int) string { return cmp.Or(p.partOf(node), p.JobID) }
@@ -283,14 +274,6 @@ func (p *Plan) partOf(node int) string {
 		return ""
 	}
 	return fmt.Sprintf("%s%0*x", p.JobID[:len(p.JobID)-digits], digits, node)
-}
-
-// KeyFileOf is where the ranks of a node find the job's key; "" with one node.
-func (p *Plan) KeyFileOf(node int) string {
-	if dir := p.PrivateDirOf(node); len(p.Nodes) > 1 {
-		return dir + "/key"
-	}
-	return ""
 }
 
 // AtStart stands for what only a start can tell.

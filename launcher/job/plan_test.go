@@ -75,7 +75,7 @@ func TestRanksRoundTheNodes(t *testing.T) {
 		if local := fmt.Sprint(rank / 2); rank > 0 {
 			assert.Equal(t, []string{"client", "--local-rank=" + local, "--gpu=" + local}, r.Argv)
 		}
-		assert.Equal(t, fmt.Sprintf("/logs/r_01234567/node%d/attempt_0/%d/error.json", rank%2, rank/2), r.ErrorFile)
+		assert.Equal(t, fmt.Sprintf("/logs/r_01234567/node%d/attempt_0", rank%2), p.LogsOf(rank%2).Dir)
 		assert.Equal(t, fmt.Sprint(rank/2), p.variable(rank, "LOCAL_RANK").Value)
 		assert.Equal(t, fmt.Sprint(4-rank%2), p.variable(rank, "LOCAL_WORLD_SIZE").Value)
 		assert.Equal(t, fmt.Sprint(rank%2), p.variable(rank, "GROUP_RANK").Value)

@@ -17,6 +17,9 @@ func (s *Seat) check() error {
 		return fmt.Errorf("rank %d of %d: ranks are numbered from 0", s.Rank, s.NumRanks)
 	case s.LocalRanks < 1 || s.LocalRank < 0 || s.LocalRank >= s.LocalRanks:
 		return fmt.Errorf("rank %d is local rank %d of %d: local ranks are numbered from 0", s.Rank, s.LocalRank, s.LocalRanks)
+	case s.LocalRanks > s.NumRanks:
+		ranks := plural(s.NumRanks, "rank")
+		return fmt.Errorf("rank %d is local rank %d of %d: the job has %s", s.Rank, s.LocalRank, s.LocalRanks, ranks)
 	case s.NumNodes < 1 || s.Node < 0 || s.Node >= s.NumNodes:
 		return fmt.Errorf("rank %d is on host %d of %d: hosts are numbered from 0", s.Rank, s.Node, s.NumNodes)
 	}

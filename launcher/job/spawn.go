@@ -20,6 +20,8 @@ type SpawnWish struct {
 	// Node is where that rank is, Accepts reports whether a node may still get ranks.
 	Node    int
 	Accepts func(node int) bool
+	// Ended reports whether a rank has no process.
+	Ended func(rank int) bool
 	// Running is how many ranks run on each node of the plan, or are being started.
 	Running []int
 }
@@ -61,6 +63,9 @@ const (
 	timesAtStart = 16 // as many times as the job began with
 )
 
+// mostEver bounds the ranks that a job ever had: what ended is remembered for its report.
+const mostEver = 1 << 20
+
 // checkRunaway refuses what no program means to have.
 func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
 	began := 0
@@ -84,6 +89,9 @@ func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
 // environment. facts are those of the plan's nodes, and number tells this call from others
 // of the same job. The plan itself does not change; the one returned has the ranks.
 func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Plan, *Spawned, error) {
+	if err := p.checkSpawner(wish); err != nil {
+		return nil, nil, err
+	}
 	more := &Spawned{}
 	room := maxSpawned
 	for _, app := range wish.Apps {
@@ -106,12 +114,33 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 	return p.with(more), more, nil
 }
 
+// checkSpawner refuses what no running rank of the node has asked for.
+func (p *Plan) checkSpawner(wish SpawnWish) error {
+	by, known := p.RankOf(wish.By)
+	switch {
+	case p.MPI == MPINone || len(p.Worlds) == 0:
+		return errors.New("this job serves no MPI")
+	case !known || p.Ranks[by].Node != wish.Node || wish.Ended(by):
+		return fmt.Errorf("no rank %d of that MPI_COMM_WORLD runs on %s", wish.By.Rank, p.Nodes[wish.Node].Name)
+	case len(wish.Apps) == 0:
+		return errors.New("no program is named")
+	case len(p.Ranks) > mostEver:
+		return fmt.Errorf("the job has had %d ranks, more than %d: start another job", len(p.Ranks), mostEver)
+	}
+	for _, app := range wish.Apps {
+		if i := slices.IndexFunc(app.Env, func(entry string) bool { return !world.IsVariable(entry) }); i >= 0 {
+			return fmt.Errorf("%q cannot stand in an environment", app.Env[i])
+		}
+	}
+	return nil
+}
+
 // spawnedApp is a program as a rank's caller named it: a name with a slash counts from
 // that rank's directory.
 func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnWish) App {
 	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir}
-	by := p.rankOf(wish.By)
-	apps := p.AppsOf(wish.Node)
+	rank, _ := p.RankOf(wish.By)
+	by, apps := &p.Ranks[rank], p.AppsOf(wish.Node)
 	if by.Spawned { // a node's own ways of starting are of those that the job began with
 		apps = p.Apps
 	}
@@ -132,14 +161,14 @@ func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnWish) App {
 	return a
 }
 
-// rankOf is the job's rank that a member of one of its worlds is.
-func (p *Plan) rankOf(proc world.Proc) *Rank {
+// RankOf is the job's rank that a member of one of its worlds is; known is false where it is none.
+func (p *Plan) RankOf(proc world.Proc) (rank int, known bool) {
 	for _, w := range p.Worlds {
 		if w.Name == proc.World && proc.Rank >= 0 && proc.Rank < len(w.Ranks) {
-			return &p.Ranks[w.Ranks[proc.Rank].Job]
+			return w.Ranks[proc.Rank].Job, true
 		}
 	}
-	return &p.Ranks[0]
+	return 0, false
 }
 
 // placeMore chooses nodes for the new ranks: first where slots are free, in the nodes'
@@ -177,7 +206,7 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnWish, app world.SpawnApp) (node
 		switch {
 		case facts[i].Seat != nil:
 			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one gorun on each node")
-		case facts[i].Joined && i != wish.Node: // it runs its own command line alone
+		case (facts[i].Joined || facts[wish.Node].Joined) && i != wish.Node: // it runs its own command line alone, and nobody runs it
 		case !wish.Accepts(i):
 		case wanted == nil || slices.ContainsFunc(wanted, func(h hosts.Host) bool { return hosts.SameName(n.Name, h.Name) }):
 			nodes = append(nodes, i)

@@ -65,6 +65,9 @@ type Spec struct {
 	MPI MPIMode
 	// PMIPort has ranks come to a port for PMI, instead of inheriting a descriptor.
 	PMIPort bool
+	// MPIAsked says that the user asked for MPI by name (--mpi, mpirun). Without it ranks on
+	// several hosts may call MPI_Comm_spawn only if their program links an MPI library here.
+	MPIAsked bool
 	// MPIWhy is why MPI is MPINone, where no option says so, and what does serve it.
 	MPIWhy string
 	// Universe is MPI_UNIVERSE_SIZE (-usize), 0: the slots, or the ranks where those are
@@ -190,8 +193,12 @@ type JoinWish struct {
 	Port int
 	// ID names the job (--rdzv-id); nodes that name another do not belong to it.
 	ID string
-	// Token is the secret that all nodes share, "" for none.
-	Token string
+	// Token is the secret that all nodes share, "" for none. OwnToken is the user's own
+	// one, for nodes that have neither Token nor MUNGE.
+	Token, OwnToken string
+	// Insecure takes nodes that prove nothing. Without it and without a secret, nodes are
+	// processes of one user on one host, and Addr is a loopback address.
+	Insecure bool
 	// NodeID is what the engine calls this node, where it said so.
 	NodeID string
 	// Host is this node as the others reach it (--local-addr), "": as its own
@@ -263,6 +270,9 @@ type App struct {
 	// torchrun and torch.distributed.launch do.
 	SubstituteLocalRank bool
 }
+
+// AsksForMPI reports whether the user named MPI, or one of its protocols.
+func (s *Spec) AsksForMPI() bool { return s.MPI != MPINone && (s.MPIAsked || s.MPI != MPIAuto) }
 
 // MPIMode says by which of MPI's start-up protocols ranks are served.
 type MPIMode uint8
@@ -370,6 +380,9 @@ type StoreWish struct {
 	From string
 	// Allow are the networks of peers on other hosts that gorun's store accepts.
 	Allow []netip.Prefix
+	// AllowLocalUsers has gorun's store accept every user of its host, not only
+	// the user of the job and root.
+	AllowLocalUsers bool
 	// Report is how long ranks may wait in the store, while nothing comes further,
 	// until a remark says who waits for what and who is missing. 0 means
 	// DefaultStoreReport; a negative value, no remark.

@@ -43,7 +43,7 @@ type Entry struct {
 type Answer func(ctx context.Context, question Question, send func(part any) error)
 
 // Register makes an entry for the job in the first of the places that allows it, and
-// serves it until Close. announce is told of a directory before it is made; it is removed by
+// serves it until Close. announce is told of a directory before it is made, and again once it is there; it is removed by
 // Close, and should be removed when this process is killed.
 func Register(places []string, id string, announce func(path string), answer Answer) (*Entry, error) {
 	if !isID(id) {

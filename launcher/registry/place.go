@@ -62,7 +62,7 @@ func openPrivate(at int, name string) (int, error) {
 func within(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
 
 // makePrivate makes the directory of a job in the first place that allows it. announce
-// is told of its path before it exists.
+// is told of its path before it exists, and again when it can be told from others of that name.
 func makePrivate(places []string, id string, announce func(path string)) (path string, dir int, err error) {
 	var all []error
 	for _, place := range places {
@@ -90,8 +90,10 @@ func makeIn(place, name string, announce func()) (dir int, err error) {
 	}
 	if dir, err = openPrivate(at, name); err != nil {
 		_ = unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
+		return dir, err
 	}
-	return dir, err
+	announce()
+	return dir, nil
 }
 
 // fit reports whether a place is one in which this user can have something that stays:

@@ -86,11 +86,15 @@ func TestTwoJobs(t *testing.T) {
 	place := private(t, 200) // longer than a socket's address
 	var announced []string
 	e, err := Register([]string{place}, first, func(path string) {
-		assert.NoDirExists(t, path, "who is to remove it knows before there is anything")
+		if announced == nil {
+			assert.NoDirExists(t, path, "who is to remove it knows before there is anything")
+		} else {
+			assert.DirExists(t, path, "and once more when it is known which directory it is")
+		}
 		announced = append(announced, path)
 	}, describe)
 	require.NoError(t, err)
-	assert.Equal(t, []string{e.Path()}, announced)
+	assert.Equal(t, []string{e.Path(), e.Path()}, announced)
 	register(t, place, second, describe)
 	found := Find([]string{place, "/no/such/place", place})
 	require.Equal(t, []string{first, second}, ids(found))
@@ -166,6 +170,42 @@ func TestWhatOthersMade(t *testing.T) {
 	assert.Empty(t, Find([]string{place}))
 	_, err = Register([]string{place}, "../../../etc", ignore, describe)
 	assert.ErrorContains(t, err, "no id")
+}
+
+// An entry that another user planted is neither found nor asked nor removed, though its socket answers and its modes let everybody in.
+func TestPlantedByAnotherUser(t *testing.T) {
+	testneeds.Root(t)
+	place, err := os.MkdirTemp("/tmp", "registry-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(place) })
+	require.NoError(t, os.Chmod(place, 0o777|os.ModeSticky))
+	command := exec.Command("/proc/self/exe", place, first)
+	command.Env = append(os.Environ(), roleVariable+"=serve")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	line := make([]byte, 64)
+	n, _ := out.Read(line)
+	require.Equal(t, "<nil>\n", string(line[:n]))
+	planted := filepath.Join(place, prefix+first)
+	for _, mode := range []os.FileMode{0o700, 0o777} {
+		require.NoError(t, os.Chmod(planted, mode))
+		require.NoError(t, os.Chmod(filepath.Join(planted, socket), mode))
+		assert.Empty(t, Find([]string{place}), "%o", mode)
+		assert.Contains(t, as(t, 54322, "look", place, filepath.Join(planted, socket)), "0 jobs")
+		_, err = One[Job](t.Context(), Found{first, planted}, Question{Ask: AskJob})
+		assert.ErrorIs(t, err, errForeign)
+	}
+	old := time.Now().Add(-2 * youth)
+	require.NoError(t, os.Chtimes(planted, old, old))
+	require.NoError(t, command.Process.Kill())
+	_ = command.Wait()
+	assert.Empty(t, Find([]string{place}))
+	assert.FileExists(t, filepath.Join(planted, socket))
+	_, err = Register([]string{place}, first, ignore, describe)
+	assert.ErrorIs(t, err, os.ErrExist)
 }
 
 // A place in which others can rename what is ours is none.

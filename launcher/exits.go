@@ -1,0 +1,91 @@
+package launcher
+
+import (
+	"slices"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/diagnosis"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// takeEnded takes ends, none of which was told before, now or when it is time.
+func (h *head) takeEnded(n *node, e wire.Ended) error {
+	for _, s := range e.Streams {
+		if s.Stream != output.Stdout && s.Stream != output.Stderr || !h.endsOnce(n, s.Rank, s.Stream) {
+			return wire.Violation("it says again that stream %d of rank %d has ended, or of a rank that is not its own",
+				s.Stream, s.Rank)
+		}
+	}
+	for i := range e.Ranks {
+		r := &e.Ranks[i]
+		switch {
+		case !h.endsOnce(n, r.Rank, 0):
+			return wire.Violation("it says again that rank %d has ended, or of a rank that is not its own", r.Rank)
+		case r.PID < 0 || r.Code < -1 || r.Code > 255 || r.Signal < 0 || r.Signal > maxSignal:
+			return wire.Violation("it says that rank %d (pid %d) ended with code %d and signal %d",
+				r.Rank, r.PID, r.Code, int(r.Signal))
+		}
+		r.ErrorFile, r.Last = r.ErrorFile[:min(len(r.ErrorFile), errorFileLimit)], printables(lastOf(r.Last))
+	}
+	h.endings.pass(func() { h.ended(n, e) })
+	return nil
+}
+
+// Bounds of what a node says of a rank that failed, in bytes.
+const (
+	errorFileLimit = 64 << 10
+	lastLimit      = 256 << 10
+)
+
+// lastOf are the lines of a rank that are kept.
+func lastOf(lines []string) []string {
+	lines = lines[max(0, len(lines)-tailLines):]
+	size := 0
+	for i, line := range slices.Backward(lines) {
+		if size += len(line); size > lastLimit {
+			return lines[i+1:]
+		}
+	}
+	return lines
+}
+
+// endsOnce notes the end of a rank (0) or of one of its streams, and reports whether that is the
+// first time, and of a rank of the node.
+func (h *head) endsOnce(n *node, rank, stream int) bool {
+	if !h.has(n, rank) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := [2]int{rank, stream}
+	known := h.told[key]
+	if h.told == nil {
+		h.told = map[[2]int]bool{}
+	}
+	h.told[key] = true
+	return !known
+}
+
+// ended passes on how ranks of a node ended.
+func (h *head) ended(n *node, e wire.Ended) {
+	for _, s := range e.Streams {
+		h.endStream(n, s)
+	}
+	for _, r := range e.Ranks {
+		h.post(job.Exited{
+			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
+			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)),
+			At:       h.at(n, r.At), RaisedAt: h.at(n, r.RaisedAt), AskedAt: h.at(n, r.AskedAt),
+			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Last: r.Last, Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
+		})
+	}
+}
+
+func (h *head) endStream(n *node, s wire.StreamEnd) {
+	h.console.End(s.Rank, s.Stream)
+	if h.logs != nil {
+		h.logs.end(n, s.Rank, s.Stream)
+	}
+}

@@ -1,0 +1,73 @@
+package job
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/placement"
+)
+
+// A host that lies about itself gets no job; it ends no launcher by a panic, nor by
+// taking all of its memory.
+func TestFactsOfHostileHosts(t *testing.T) {
+	for want, lie := range map[string]func(*Facts){
+		"its agent names 0 programs, the job has 1": func(f *Facts) { f.Programs = nil },
+		"its agent names 2 programs, the job has 1": func(f *Facts) { f.Programs = make([]Program, 2) },
+
+		"the arguments of program 0 begin at word 9 of 1":  func(f *Facts) { f.Programs[0].ScriptArg = 9 },
+		"the arguments of program 0 begin at word -1 of 1": func(f *Facts) { f.Programs[0].ScriptArg = -1 },
+
+		"NUMA node 35184372088832 is not a number below": func(f *Facts) { f.Machine.Topology.Nodes[1].ID = 1 << 45 },
+		"NUMA node -1 is not a number below 65536":       func(f *Facts) { f.Machine.Topology.Nodes[1].ID = -1 },
+		"CPU -3 is not a CPU number below 65536":         func(f *Facts) { f.Machine.Topology.CPUs[3].ID = -3 },
+
+		"its command line asks for 9223372036854775807 ranks: a": func(f *Facts) { f.Ranks = math.MaxInt },
+		"its command line asks for -9223372036854775808 ranks":   func(f *Facts) { f.Ranks = math.MinInt },
+	} {
+		spec, facts := onHosts(1, 1)
+		spec.Apps[0].LocalRankFlag = true
+		for i := range facts {
+			facts[i].Machine, facts[i].Ranks = twoNodes(), 1
+			facts[i].Machine.Topology.Nodes[1].Memory = 1 << 30
+		}
+		lie(&facts[1])
+		_, err := NewPlan(spec, facts, IDs{}, Opened{})
+		require.ErrorContains(t, err, "take facts of node2: "+want)
+	}
+}
+
+// Rank files ask for the layout before there is a plan.
+func TestHostOfRank0OfHostileHosts(t *testing.T) {
+	spec, facts := onHosts(1, 1)
+	file, err := placement.ParseRankFile("file", "rank 0=node2 slot=0")
+	require.NoError(t, err)
+	spec.Place.RankFile = file
+	facts[1].Machine = twoNodes()
+	facts[1].Machine.Topology.Nodes[0].ID = math.MaxInt
+	_, err = HostOfRank0(spec, facts)
+	require.ErrorContains(t, err, "take facts of node2: NUMA node")
+}
+
+// A process that is one rank says how many there are on its host, of which each has log files.
+func TestSeatsOfHostileProcesses(t *testing.T) {
+	spec, facts := seated([]string{"", "", ""}, "0", "0", "0")
+	facts[2].Seat.LocalRanks = math.MaxInt
+	spec.Output.LogDir = t.TempDir()
+	_, err := NewPlan(spec, facts, IDs{}, Opened{})
+	require.ErrorContains(t, err, "rank 2 is local rank 0 of 9223372036854775807: the job has 3 ranks")
+}
+
+// What another host says of its own program has no host build it that does not run it: there
+// may be no source, without which an agent ended by a panic, the launcher's own too.
+func TestProgramsAreBuiltWhereTheyRun(t *testing.T) {
+	spec, facts := appsOn(1, 1, 1, 1)
+	spec.Apps[0].Hosts, spec.Apps[1].Hosts = spec.Hosts[:1], spec.Hosts[1:]
+	facts[0].Programs[1] = Program{}
+	facts[1].Programs[1] = Program{Path: "", Argv: []string{"./b.go"}, ScriptArg: 1, Kind: "Go source", Build: true}
+	p := planOf(t, spec, facts)
+	require.Equal(t, []int{0}, p.Nodes[0].Ranks)
+	require.False(t, p.AppsOf(0)[1].Build)
+	require.True(t, p.AppsOf(1)[1].Build)
+}
