@@ -16,6 +16,7 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/early"
 	"gorun/comm/bench"
+	"gorun/env"
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
@@ -24,11 +25,15 @@ import (
 
 // startBench runs a measurement as a job whose ranks are this program, or hands the
 // command line to the one that has collectives.
-func startBench(inv dialect.Invocation, args []string, stderr io.Writer) int {
+func startBench(inv dialect.Invocation, args []string, lookup func(string) (string, bool), stderr io.Writer) int {
 	if !bench.Linked {
 		path, err := withCollectives(worker.Program{})
 		if err == nil {
-			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, append([]string{"gorun"}, args...), os.Environ()))
+			environ := os.Environ()
+			if token, given := lookup(env.VarToken); given { // it is this process that goes on
+				environ = append(environ, env.VarToken+"="+token)
+			}
+			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, append([]string{"gorun"}, args...), environ))
 		}
 		say(stderr, err.Error())
 		say(stderr, howToGetCollectives)

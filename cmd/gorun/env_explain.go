@@ -289,7 +289,7 @@ func readConf(file string) ([]byte, error) {
 }
 
 // largestText is how much of a file is looked at.
-const largestText = 16 << 20
+const largestText = 4 << 20
 
 // readSome reads a text that is not too large to be one.
 func readSome(file string) ([]byte, error) {
@@ -304,7 +304,7 @@ func readSome(file string) ([]byte, error) {
 func readText(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, largestText+1))
 	if err == nil && len(text) > largestText {
-		err = errors.New("more than 16 MiB: that is no script")
+		err = errors.New("more than 4 MiB: that is no script")
 	}
 	return text, err
 }

@@ -15,6 +15,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/term"
+
 	"gorun/internal/shellwords"
 )
 
@@ -69,7 +71,12 @@ func openLog(name string) (*os.File, error) {
 	if err != nil {
 		return nil, sourceError(fmt.Sprintf("%s; %s", err, insteadOfFile))
 	}
-	if info, err := file.Stat(); err == nil && info.IsDir() {
+	info, err := file.Stat()
+	if err == nil && info.Mode()&os.ModeDevice != 0 && !term.IsTerminal(int(file.Fd())) { // /dev/zero has no end
+		_ = file.Close() // nothing was read
+		return nil, sourceError(fmt.Sprintf("%s is a device; %s", name, insteadOfFile))
+	}
+	if err == nil && info.IsDir() {
 		_ = file.Close() // nothing was read
 		return nil, sourceError(fmt.Sprintf("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name, strings.TrimRight(shellwords.Quote(name), "/")))
 	}

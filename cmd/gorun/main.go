@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/env"
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher"
@@ -31,6 +32,7 @@ import (
 )
 
 func main() {
+	preventCoreDump()
 	launcher.Main()
 	reserveStack()
 	startSlowly()
@@ -40,7 +42,8 @@ func main() {
 // gorun understands one command line, does what it asks for, and returns the
 // exit code.
 func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
-	inv, err := dialect.Parse(argv0, args, surroundings())
+	around := surroundings()
+	inv, err := dialect.Parse(argv0, args, around)
 	if err != nil {
 		return explain(stderr, err)
 	}
@@ -61,7 +64,7 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	case dialect.Serve:
 		return serveStore(inv.Store, stdout, stderr)
 	case dialect.MakeToken:
-		return makeToken(inv.Wished, stdout, stderr)
+		return makeToken(inv, stdout, stderr)
 	case dialect.AskNVML:
 		return answerNVML(inv, stdout, stderr)
 	case dialect.Show:
@@ -85,15 +88,25 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 		return submit(inv, stdout, stderr)
 	}
 	if inv.Bench != nil {
-		return startBench(inv, args, stderr)
+		return startBench(inv, args, around.Lookup, stderr)
 	}
 	return runJob(inv)
 }
 
-// surroundings is what of this process and host a command line may depend on.
+// surroundings is what of this process and host a command line may depend on. It takes the
+// secret out of the environment, which whatever this process starts inherits.
 func surroundings() dialect.Surroundings {
+	token, given := os.LookupEnv(env.VarToken)
+	_ = os.Unsetenv(env.VarToken) // it fails only for malformed names
+	lookup := func(name string) (string, bool) {
+		if name == env.VarToken {
+			return token, given
+		}
+		return os.LookupEnv(name)
+	}
 	return dialect.Surroundings{
-		Lookup: os.LookupEnv, Names: variableNames, ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf, IsUnknown: isUnknown,
+		Lookup: lookup, Names: variableNames, UID: os.Geteuid(),
+		ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf, IsUnknown: isUnknown,
 		HasInterface: hasInterface,
 	}
 }

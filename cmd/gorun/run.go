@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/hashicorp/go-multierror"
@@ -91,7 +92,9 @@ func reasons(list []error) (lines []string) {
 	for i, err := range list {
 		lines = append(lines, err.Error())
 		if h := hint(i); h != "" && (i+1 == len(list) || hint(i+1) != h) {
-			lines = append(lines, "hint: "+h)
+			for line := range strings.Lines(h) {
+				lines = append(lines, "hint: "+strings.TrimSpace(line))
+			}
 		}
 	}
 	return lines
@@ -104,6 +107,7 @@ func canWrite(path string) error {
 	if path == "" {
 		return nil
 	}
+	// #nosec G302 -- what the umask leaves is the user's choice
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
@@ -119,7 +123,7 @@ func report(path string, result *launcher.Result) int {
 	}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err == nil {
-		err = os.WriteFile(path, append(text, '\n'), 0o666)
+		err = os.WriteFile(path, append(text, '\n'), 0o666) // #nosec G306 -- what the umask leaves is the user's choice
 	}
 	if err != nil {
 		say(os.Stderr, fmt.Sprintf("--report: %v", err))

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gorun": main, "torchrun": main, "mpirun": main, "mpiexec": main, "torch.distributed.launch": main,
-		"rank": rank, "python-of-scripts": printArguments,
+		"rank": rank, "seek": seek, "python-of-scripts": printArguments,
 	})
 }
 

@@ -50,6 +50,7 @@ func storeConfig(wish dialect.StoreServer, logf func(string, ...any)) tcpstore.C
 	return tcpstore.Config{
 		Host: wish.Host, Port: wish.Port, Logf: logf,
 		Allow: tcpstore.AllowNetworks(wish.Allow...), AllowOption: "--allow-from",
+		AllowLocalUsers: wish.AllowLocalUsers, AllowLocalUsersOption: "--allow-local-users",
 		Limits: tcpstore.Limits{
 			Key: wish.MaxKey, Value: wish.MaxValue, Keys: wish.MaxKeys, Memory: wish.MaxMemory, Connections: wish.MaxConnections,
 		},

@@ -14,13 +14,13 @@ import (
 func TestStoreConfig(t *testing.T) {
 	got := storeConfig(dialect.StoreServer{
 		Host: "::1", Port: 7, Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-		MaxKey: 1, MaxValue: 2, MaxKeys: 3, MaxMemory: 4, MaxConnections: 5,
+		AllowLocalUsers: true, MaxKey: 1, MaxValue: 2, MaxKeys: 3, MaxMemory: 4, MaxConnections: 5,
 	}, nil)
 	require.True(t, got.Allow(netip.MustParseAddr("10.1.1.1")))
 	require.False(t, got.Allow(netip.MustParseAddr("11.1.1.1")))
 	got.Allow = nil
 	require.Equal(t, tcpstore.Config{
-		Host: "::1", Port: 7, AllowOption: "--allow-from",
+		Host: "::1", Port: 7, AllowLocalUsers: true, AllowOption: "--allow-from", AllowLocalUsersOption: "--allow-local-users",
 		Limits: tcpstore.Limits{Key: 1, Value: 2, Keys: 3, Memory: 4, Connections: 5},
 	}, got)
 	require.Nil(t, storeConfig(dialect.StoreServer{}, nil).Allow)

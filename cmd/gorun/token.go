@@ -7,24 +7,41 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
 )
 
-// makeToken writes a new token to a new file, "" is standard output, and returns the exit code.
-func makeToken(file string, stdout, stderr io.Writer) int {
+// makeToken writes a new token to a new file or to standard output, and returns the exit code.
+func makeToken(inv dialect.Invocation, stdout, stderr io.Writer) int {
+	file := inv.Wished
 	var token job.Token
 	_, _ = rand.Read(token[:]) // it never fails
 	if file == "" {
 		return write(stdout, stderr, token.Text()+"\n")
 	}
-	err := writeSecret(file, token.Text()+"\n")
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%s exists already, and nodes may use it: remove it first, or name another file", file)
+	var err error
+	if inv.Saved {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err == nil {
+		err = writeSecret(file, token.Text()+"\n")
+	}
+	switch {
+	case !errors.Is(err, fs.ErrExist):
+	case inv.Saved: // the next line of a hint, or the next host with this home directory
+		say(stderr, "you have a token already: "+file)
+		return 0
+	default:
+		err = fmt.Errorf("%s exists already, and nodes may use it: name another file", file)
 	}
 	if err != nil {
 		say(stderr, "write the token: "+err.Error())
 		return job.ExitLauncher
+	}
+	if inv.Saved {
+		say(stderr, "wrote "+file+": nodes that join each other use it, wherever they have the same file")
 	}
 	return 0
 }

@@ -91,6 +91,7 @@ func (s shownMachine) files(wish dialect.TopoWish) (text string, asked bool, err
 		case file.name == "-":
 			text = content
 		default:
+			// #nosec G306 -- what the umask leaves is the user's choice
 			err = os.WriteFile(file.name, []byte(content), 0o666)
 		}
 		if err != nil {

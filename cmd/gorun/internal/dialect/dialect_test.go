@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,14 +54,8 @@ func around(variables ...string) Surroundings {
 			}
 			return nil, fs.ErrNotExist
 		},
-		ReadToken: func(name string) ([]byte, fs.FileMode, error) {
-			mode, found := map[string]fs.FileMode{"token": 0o600, "pod": 0o440, "open": 0o644, "shared": 0o660, "empty": 0o600, "long": 0o600}[name]
-			content := map[string]string{"empty": " \n", "long": "two words"}[name]
-			if !found {
-				return nil, 0, fs.ErrNotExist
-			}
-			return []byte(cmp.Or(content, " "+fileToken+"\n")), mode, nil
-		},
+		UID:        7,
+		ReadToken:  tokenFile,
 		IsThisHost: func(name string) bool { return name == "here" },
 		LookPath: func(name string) (string, error) {
 			if slices.Contains(variables, "PATH=") {
@@ -71,6 +64,23 @@ func around(variables ...string) Surroundings {
 			return "/usr/bin/" + name, nil
 		},
 	}
+}
+
+// tokenFile is a file with a secret, for the user 7.
+func tokenFile(name string) (TokenFile, error) {
+	file, found := map[string]TokenFile{
+		"token": {Mode: 0o600, UID: 7}, "pod": {Mode: 0o440}, "open": {Mode: 0o644, UID: 7}, "group": {Mode: 0o640, UID: 7}, "shared": {Mode: 0o660},
+		"theirs": {Mode: 0o600, UID: 8}, "pipe": {Mode: fs.ModeNamedPipe | 0o600, UID: 7}, "empty": {Mode: 0o600, UID: 7, Content: []byte(" \n")},
+		"long": {Mode: 0o600, UID: 7, Content: []byte("two words")}, "/home/me/.config/gorun/token": {Mode: 0o600, UID: 7, Content: []byte(otherToken)},
+		"/conf/gorun/token": {Mode: 0o600, UID: 7}, "/open/gorun/token": {Mode: 0o640, UID: 7},
+	}[name]
+	if !found {
+		return file, fs.ErrNotExist
+	}
+	if file.Content == nil {
+		file.Content = []byte(" " + fileToken + "\n")
+	}
+	return file, nil
 }
 
 // parse parses a command line, the name first, as a shell without quotes would
@@ -151,6 +161,7 @@ func TestSpec(t *testing.T) {
 		"gorun --store-report 5m x":                                       {Store: job.StoreWish{Report: 5 * time.Minute}},
 		"gorun --store-report 0 x":                                        {Store: job.StoreWish{Report: -1}},
 		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x":       {Store: job.StoreWish{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")}},
+		"gorun --allow-local-users x":                                     {Store: job.StoreWish{AllowLocalUsers: true}},
 		"gorun --master-addr a x":                                         {Store: job.StoreWish{Addr: "a", From: "--master-addr a"}},
 		"gorun --master_port=29500 x":                                     {Store: job.StoreWish{Port: 29500, From: "--master_port=29500"}},
 		"gorun --master-addr [::1] --master-port 1 x": {
@@ -219,9 +230,9 @@ func TestSpec(t *testing.T) {
 		"gorun --mpi=pmix_v4 x":          {MPI: job.MPIPMIx},
 		"gorun --mpi none --world=job x": {MPI: job.MPINone},
 
-		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, Oversubscribe: true, TimeoutCode: 110},
-		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
-		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
+		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, MPIAsked: true, Oversubscribe: true, TimeoutCode: 110},
+		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, MPIAsked: true, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
+		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, MPIAsked: true, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
 	} {
 		t.Run(line, func(t *testing.T) {
 			if strings.HasSuffix(line, " ") || !strings.HasSuffix(line, " x") {

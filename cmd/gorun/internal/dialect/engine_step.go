@@ -45,11 +45,16 @@ func (p *parser) finishTasks(t *engine.Task) {
 		p.stepRank(j, t)
 		p.joinCounts()
 	default:
+		if t.NumNodes == 1 { // each knows by the kernel whose process the other is
+			alone := *t
+			alone.Addr = "localhost"
+			t = &alone
+		}
 		p.stepPlace(j, t)
 		p.seat(j, t)
 	}
 	spec.NumNodes = j.NumNodes
-	p.joinToken(j)
+	p.joinSecret(j)
 }
 
 // eachIsNode reports whether each of several tasks on a host is meant as a node, as

@@ -184,7 +184,7 @@ func TestSteps(t *testing.T) {
 		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
 		{"gorun x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
 		{"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"}},
-		{"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1", job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17"}},
+		{"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1", job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true}},
 		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinWish{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
 		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
 		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: 29500, ID: "slurm-17.0"}},
@@ -307,6 +307,10 @@ func TestSeats(t *testing.T) {
 	require.Equal(t, 4, j.NumNodes)
 	require.Equal(t, -1, j.NodeRank)
 	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", seats...).Spec.Join.Addr, "rank 0 is there")
+	alone := slices.Concat(seats, []string{"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0", "SLURM_LOCALID=3"})
+	slices.Reverse(alone) // the first of a name counts
+	require.Equal(t, "localhost", mustParse(t, "gorun x", alone...).Spec.Join.Addr, "on one host no token is needed")
+	require.Equal(t, "n2", mustParse(t, "gorun --master-addr n2 --insecure-join x", append(alone, "HOME=/")...).Spec.Join.Addr)
 }
 
 func TestEngineProblems(t *testing.T) {

@@ -198,7 +198,7 @@ func (p *parser) finishCounts() {
 // then --local-addr.
 func (p *parser) finishStore() {
 	store := &p.inv.Spec.Store
-	store.Allow = p.allow
+	store.Allow, store.AllowLocalUsers = p.allow, p.allowLocalUsers
 	switch {
 	case p.standalone:
 		p.passedOver("--standalone", p.endpoint.addrFrom, p.master.addrFrom, p.master.portFrom, p.runIDFrom)

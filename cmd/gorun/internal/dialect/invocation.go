@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"errors"
-	"io/fs"
 	"net/netip"
 	"strings"
 
@@ -68,6 +67,7 @@ type Invocation struct {
 	Report   string // file for the result as JSON; "" writes none
 	Shell    string // with Completion: bash, zsh or fish
 	Wished   string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON; with MakeToken a file, "" is standard output
+	Saved    bool   // with MakeToken: the file is the user's own, and its directories may be missing
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string
@@ -86,6 +86,8 @@ type StoreServer struct {
 	Port  int            // TCP port; 0 is a free one
 	Allow []netip.Prefix // peers on other hosts that are accepted
 
+	AllowLocalUsers bool // every user of this host is accepted
+
 	MaxKey, MaxValue int   // bytes of a key and of a value in one request
 	MaxKeys          int   // keys in one request
 	MaxMemory        int64 // bytes that everything together may take
@@ -100,8 +102,10 @@ type Surroundings struct {
 	Names func() []string
 	// ReadFile returns the content of a host file or a rank file.
 	ReadFile func(name string) ([]byte, error)
-	// ReadToken returns the content of a file with a secret, and who may read it.
-	ReadToken func(name string) (content []byte, mode fs.FileMode, err error)
+	// ReadToken returns a file with a secret, and whose it is.
+	ReadToken func(name string) (TokenFile, error)
+	// UID is the user as whom the launcher runs.
+	UID int
 	// IsThisHost reports whether a name or address that is not a loopback one
 	// means the host that the launcher runs on.
 	IsThisHost func(name string) bool

@@ -3,7 +3,6 @@ package dialect
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,8 +84,10 @@ func (p *parser) finishNodes() {
 	if p.conf.isHost == hostNo {
 		p.problem(fmt.Errorf("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from))
 	}
-	if p.tokenFile.from != "" && !isVariable(p.tokenFile.from) {
-		p.note(p.tokenFile.from + " has no effect: it is the secret of nodes that join each other by --nnodes and --master-addr or --rdzv-endpoint")
+	for _, from := range []string{p.tokenFile.from, p.insecure} {
+		if from != "" && !isVariable(from) {
+			p.note(from + " has no effect: it is for nodes that join each other by --nnodes and --master-addr or --rdzv-endpoint")
+		}
 	}
 }
 
@@ -99,7 +100,7 @@ func (p *parser) finishJoin() {
 	}
 	p.joinRank(j)
 	p.joinPlace(j)
-	p.joinToken(j)
+	p.joinSecret(j)
 	spec.Join = j
 	p.joinCounts()
 }
@@ -233,39 +234,6 @@ func perNodeInstead(ranks, nodes int) string {
 		return fmt.Sprintf("--nproc-per-node %d", ranks/nodes)
 	}
 	return fmt.Sprintf("--nproc-per-node N (%d ranks cannot be divided evenly)", ranks)
-}
-
-// joinToken reads the secret, from the file or from the variable.
-func (p *parser) joinToken(j *job.JoinWish) {
-	from, token := "GORUN_TOKEN", ""
-	if p.tokenFile.from != "" {
-		content, mode, err := p.around.ReadToken(p.tokenFile.value)
-		from, token = p.tokenFile.from, string(content)
-		if err == nil {
-			err = checkTokenMode(p.tokenFile.value, mode)
-		}
-		if err != nil {
-			p.problem(fmt.Errorf("%s: %w", from, err))
-			return
-		}
-	} else if token, _ = p.around.Lookup(from); token == "" {
-		return
-	}
-	secret, err := job.ParseToken(strings.TrimSpace(token))
-	if err != nil {
-		p.problem(fmt.Errorf("%s: %w", from, err))
-		return
-	}
-	j.Token = secret.Text()
-}
-
-// checkTokenMode refuses a secret that other users can read. A group may read it,
-// as Kubernetes has it where a pod's user is not root, and nobody else write it.
-func checkTokenMode(name string, mode fs.FileMode) error {
-	if mode.Perm()&0o027 != 0 {
-		return fmt.Errorf("others may read or write this secret (mode %#o): chmod 600 %s", mode.Perm(), shellWord(name))
-	}
-	return nil
 }
 
 // hostWish is is_host of --rdzv-conf.

@@ -13,16 +13,16 @@ import (
 func TestJoin(t *testing.T) {
 	for line, want := range map[string]job.JoinWish{
 		"torchrun --nnodes 2 --node-rank 1 --master-addr a --master-port 5 x.py": {
-			NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, From: "--nnodes 2 --node-rank 1 --master-addr a --master-port 5",
+			NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true, From: "--nnodes 2 --node-rank 1 --master-addr a --master-port 5",
 		},
 		"gorun --nnodes=2 --node_rank=0 --master_addr=[fd00::1] x": {
 			NodeRank: 0, NumNodes: 2, Addr: "fd00::1", Port: 29500, From: "--nnodes=2 --node_rank=0 --master_addr=[fd00::1]",
 		},
 		"torchrun --nnodes 4 --nproc-per-node 8 --max-restarts 3 --rdzv-id 7 --rdzv-backend c10d --rdzv-endpoint n1.site x.py": {
-			NodeRank: -1, NumNodes: 4, Addr: "n1.site", Port: 29400, ID: "7", From: "--nnodes 4 --rdzv-endpoint n1.site",
+			NodeRank: -1, NumNodes: 4, Addr: "n1.site", Port: 29400, ID: "7", Insecure: true, From: "--nnodes 4 --rdzv-endpoint n1.site",
 		},
 		"torchrun --nnodes 4:4 --rdzv-backend static --rdzv-endpoint n1:7 --node-rank 3 x.py": {
-			NodeRank: 3, NumNodes: 4, Addr: "n1", Port: 7, From: "--nnodes 4:4 --node-rank 3 --rdzv-endpoint n1:7",
+			NodeRank: 3, NumNodes: 4, Addr: "n1", Port: 7, Insecure: true, From: "--nnodes 4:4 --node-rank 3 --rdzv-endpoint n1:7",
 		},
 		"gorun --nnodes 2 --rdzv-endpoint n1 x":                         {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 29500, From: "--nnodes 2 --rdzv-endpoint n1"},
 		"gorun --nnodes 2 --rdzv-endpoint fe80::0 x":                    {NodeRank: -1, NumNodes: 2, Addr: "fe80::0", Port: 29500, From: "--nnodes 2 --rdzv-endpoint fe80::0"},
@@ -51,7 +51,7 @@ func TestJoin(t *testing.T) {
 // Variables say what options say: torchrun's, manifests' and Kubernetes' own.
 func TestJoinFromVariables(t *testing.T) {
 	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a", "PET_MASTER_PORT=5").Spec.Join
-	require.Equal(t, &job.JoinWish{NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5"}, j)
+	require.Equal(t, &job.JoinWish{NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true, From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5"}, j)
 
 	j = mustParse(t, "gorun --nnodes 4 --master-addr a x", "JOB_COMPLETION_INDEX=3").Spec.Join
 	require.Equal(t, 3, j.NodeRank)
@@ -88,6 +88,9 @@ func TestJoinProblems(t *testing.T) {
 		"gorun --rdzv-conf is_host=maybe x":                                      {"--rdzv-conf is_host=maybe: is_host: a switch is 1 or 0, true or false"},
 		"gorun --nnodes 2 --master-addr a --token-file open x":                   {"--token-file open: others may read or write this secret (mode 0644): chmod 600 open"},
 		"gorun --nnodes 2 --master-addr a --token-file shared x":                 {"--token-file shared: others may read or write this secret (mode 0660): chmod 600 shared"},
+		"gorun --nnodes 2 --master-addr a --token-file group x":                  {"--token-file group: others may read or write this secret (mode 0640): chmod 600 group"},
+		"gorun --nnodes 2 --master-addr a --token-file theirs x":                 {"--token-file theirs: it belongs to uid 8, who knows this secret: make a token of your own by gorun token --out FILE"},
+		"gorun --nnodes 2 --master-addr a --token-file pipe x":                   {"--token-file pipe: not a regular file; use GORUN_TOKEN=\"$(cat pipe)\" in its place"},
 		"gorun --nnodes 2 --master-addr a --token-file none x":                   {"--token-file none: file does not exist"},
 		"gorun --nnodes 2 --master-addr a --token-file empty x":                  {"--token-file empty: the token is empty; gorun token makes one"},
 		"gorun --nnodes 2 --master-addr a --token-file long x":                   {"--token-file long: this is no token: one begins with gorun1_; gorun token makes one"},
@@ -99,5 +102,49 @@ func TestJoinProblems(t *testing.T) {
 	require.Equal(t, 0, spec.Apps[0].NumRanks, "both say the same")
 	require.Equal(t, 2, spec.PerNode.N)
 	require.Len(t, mustParse(t, "gorun --token-file token x").Notes, 1)
+	require.Len(t, mustParse(t, "gorun --insecure-join x").Notes, 1)
+	require.Empty(t, mustParse(t, "gorun x", "GORUN_INSECURE_JOIN=1").Notes)
 	require.Empty(t, mustParse(t, "gorun x", "GORUN_TOKEN_FILE=token").Notes)
+}
+
+// TestJoinSecret shows by what nodes know each other: the strongest that there is.
+func TestJoinSecret(t *testing.T) {
+	const line, home, file = " --nnodes 2 --master-addr a x", "HOME=/home/me", "GORUN_TOKEN_FILE=token"
+	for name, row := range map[string]struct {
+		line      string
+		variables []string
+		want      job.JoinWish
+	}{
+		"nothing":             {"gorun" + line, nil, job.JoinWish{}},
+		"no file":             {"gorun" + line, []string{"HOME=/home/other"}, job.JoinWish{}},
+		"no home":             {"gorun" + line, []string{"HOME=me", "XDG_CONFIG_HOME=conf"}, job.JoinWish{}},
+		"your own":            {"gorun" + line, []string{home}, job.JoinWish{OwnToken: otherToken}},
+		"elsewhere":           {"gorun" + line, []string{home, "XDG_CONFIG_HOME=/conf"}, job.JoinWish{OwnToken: fileToken}},
+		"variable":            {"gorun" + line, []string{home, "GORUN_TOKEN=" + fileToken}, job.JoinWish{Token: fileToken}},
+		"file":                {"gorun" + line, []string{home, "GORUN_TOKEN=" + otherToken, file}, job.JoinWish{Token: fileToken}},
+		"insecure":            {"gorun --insecure-join" + line, nil, job.JoinWish{Insecure: true}},
+		"insecure off":        {"gorun --insecure-join=0" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinWish{}},
+		"insecure variable":   {"gorun" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinWish{Insecure: true}},
+		"torchrun":            {"torchrun" + line, nil, job.JoinWish{Insecure: true}},
+		"launch":              {"gorun launch" + line, nil, job.JoinWish{Insecure: true}},
+		"torchrun, your own":  {"torchrun" + line, []string{home}, job.JoinWish{OwnToken: otherToken, Insecure: true}},
+		"torchrun, localhost": {"torchrun --nnodes 2 --rdzv-endpoint localhost:1 x", nil, job.JoinWish{}},
+		"torchrun, 127.0.0.2": {"torchrun --nnodes 2 --rdzv-endpoint 127.0.0.2:1 x", nil, job.JoinWish{}},
+		"torchrun, ::1":       {"torchrun --nnodes 2 --rdzv-endpoint [::1]:1 x", nil, job.JoinWish{}},
+		"mpirun":              {"mpirun --nnodes 2 --master-addr a x", nil, job.JoinWish{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := mustParse(t, row.line, row.variables...).Spec.Join
+			require.Equal(t, row.want, job.JoinWish{Token: j.Token, OwnToken: j.OwnToken, Insecure: j.Insecure})
+		})
+	}
+	require.Equal(t, []string{"/open/gorun/token: others may read or write this secret (mode 0640): chmod 600 /open/gorun/token"}, problems(t, "gorun"+line, "XDG_CONFIG_HOME=/open"))
+}
+
+func TestSavedToken(t *testing.T) {
+	inv := mustParse(t, "gorun token --save", "HOME=/home/me")
+	require.Equal(t, "/home/me/.config/gorun/token", inv.Wished)
+	require.True(t, inv.Saved)
+	require.Equal(t, []string{"--save and --out both say where: keep one"}, problems(t, "gorun token --save --out f", "HOME=/home/me"))
+	require.Equal(t, []string{"--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE"}, problems(t, "gorun token --save"))
 }

@@ -62,7 +62,8 @@ alone. ` + "`--engine none`" + ` looks for none, and ` + "`--standalone`" + ` ta
 **Nodes that join.** With ` + "`--nnodes N`" + `, and no hosts, gorun is one of N nodes that somebody starts, as torchrun is: ` + "`--master-addr`" + ` and ` + "`--master-port`" + `, or
 ` + "`--rdzv-endpoint`" + `, say where they meet (else MASTER_ADDR and MASTER_PORT, if no outer launcher set them), ` + "`--node-rank`" + ` which node this is. Without it,
 which torchrun's static rendezvous takes for node 0 everywhere, JOB_COMPLETION_INDEX of a Kubernetes Job says it, or node 0 is who owns the
-address. A token, from ` + "`--token-file`" + ` or GORUN_TOKEN, has nodes trust each other; its file may be read by its owner and its group alone.
+address. A token, from ` + "`--token-file`" + `, GORUN_TOKEN or the file of ` + "`gorun token --save`" + `, has nodes trust each other; its file belongs to you, and nobody else can
+read it, or to root. Without one ` + "`--insecure-join`" + ` is needed, unless the nodes meet at localhost, MUNGE vouches for them, or gorun is called torchrun ([join.md](join.md#tokens)).
 
 **Several programs.** ` + "`gorun -n 1 ./server : -n 3 ./client`" + ` starts one job, whose ranks number through the programs. Each needs its ` + "`-n`" + `;
 ` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that follows; ` + "`-x`, `-H`" + ` and what says who sits where do so before a later program,

@@ -62,6 +62,7 @@ type parser struct {
 	help, version, dryRun   bool
 	standalone, useEnv      bool
 	allow                   []netip.Prefix
+	allowLocalUsers         bool
 	print                   printGiven
 	ranksFrom, nodesFrom    string
 	runIDFrom               string
@@ -75,6 +76,7 @@ type parser struct {
 	conf                    rdzvConf
 	freePort                bool // port 0 was asked for
 	tokenFile               arg
+	insecure                string // what allows nodes that prove nothing
 	reach                   reachGiven
 	grace                   graceWish
 	start                   startWish // of the current program

@@ -26,6 +26,11 @@ var ownTable = []Option{
 		set:  (*parser).setAllow,
 	},
 	{
+		Names: []string{"allow-local-users"}, Group: GroupMeeting,
+		Help: "gorun's store accepts every user of its host (default: the user who starts gorun, and root)",
+		set:  func(p *parser, a arg) error { p.allowLocalUsers = a.on; return nil },
+	},
+	{
 		Names: []string{"store-report"}, Group: GroupMeeting, Value: "D",
 		Help: "say once who waits in the store, or in MPI_Init, and who is missing when nothing has come further for D; 0: never (default: 30)",
 		set:  (*parser).setStoreReport,
@@ -161,7 +166,7 @@ func (p *parser) setMPI(a arg) error {
 	if !ok {
 		return errors.New("not one of auto, pmi1, pmi2, pmix, none")
 	}
-	p.inv.Spec.MPI, p.inv.Spec.MPIWhy = mode, ""
+	p.inv.Spec.MPI, p.inv.Spec.MPIAsked, p.inv.Spec.MPIWhy = mode, mode == job.MPIAuto, ""
 	return nil
 }
 

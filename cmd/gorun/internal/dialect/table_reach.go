@@ -86,8 +86,18 @@ var nodesTable = []Option{
 	engineOption,
 	{
 		Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE",
-		Help: "file with the secret of nodes that join each other, the same on all of them; gorun token makes one (default: the variable GORUN_TOKEN)",
+		Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else what gorun token --save made)",
 		set:  func(p *parser, a arg) error { p.tokenFile = a; return text(new(string), a) },
+	},
+	{
+		Names: []string{"insecure-join"}, Group: GroupMeeting,
+		Help: "let nodes join without a token: anybody who reaches the port can",
+		set: func(p *parser, a arg) error {
+			if p.insecure = ""; a.on {
+				p.insecure = a.from
+			}
+			return nil
+		},
 	},
 	{
 		Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",

@@ -20,7 +20,7 @@ var Store = &Dialect{
 		{"gorun store", "on a free port of 127.0.0.1"},
 		{"gorun store --listen [::]:29500 --allow-from 10.0.0.0/8", "everywhere, for the hosts of a network"},
 	},
-	tables: append([][]Option{storeTable}, rows(ownTable, "allow-from", "version", "help")...),
+	tables: append([][]Option{storeTable}, rows(ownTable, "allow-from", "allow-local-users", "version", "help")...),
 	serves: true, codes: storeExitCodes,
 	last: "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/store.md.",
 }
@@ -87,7 +87,8 @@ func (p *parser) finishServe() (Invocation, error) {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
 	}
 	p.noteStrangers()
-	p.inv.Action, p.inv.Spec, p.inv.Store.Allow = Serve, job.Spec{}, p.allow
+	p.inv.Action, p.inv.Spec = Serve, job.Spec{}
+	p.inv.Store.Allow, p.inv.Store.AllowLocalUsers = p.allow, p.allowLocalUsers
 	return p.inv, nil
 }
 

@@ -29,6 +29,7 @@ func TestStoreServer(t *testing.T) {
 		"gorun store --listen localhost:1":                               {Host: "localhost", Port: 1},
 		"gorun store --listen 10.0.0.1":                                  {Host: "10.0.0.1"},
 		"gorun store --listen 29500":                                     {Port: 29500},
+		"gorun store --allow-local-users":                                {AllowLocalUsers: true},
 		"gorun store --allow-from 10.1.0.0/8":                            {Allow: networks("10.0.0.0/8")},
 		"gorun store --allow-from ::ffff:10.1.2.3":                       {Allow: networks("10.1.2.3/32")},
 		"gorun store --allow-from ::ffff:10.0.0.0/104 --allow-from ::/0": {Allow: networks("10.0.0.0/8", "::/0")},

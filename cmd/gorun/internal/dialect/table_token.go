@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
 
 	"gorun/launcher/job"
@@ -11,7 +12,8 @@ var Token = &Dialect{
 	Name:  "gorun token",
 	About: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started one by one know each other.",
 	examples: []example{
-		{"gorun token --out job.token", "in a file that only its owner can read"},
+		{"gorun token --save", "once, where nodes share your home directory: nodes that join find it"},
+		{"gorun token --out job.token", "in a file that only you can read"},
 		{"gorun --nnodes 2 --node-rank 0 --token-file job.token …", "uses it, on each node"},
 	},
 	tables: append([][]Option{tokenTable}, rows(ownTable, "version", "help")...),
@@ -29,12 +31,25 @@ var tokenTable = []Option{{
 	Names: []string{"out"}, Group: GroupOutput, Value: "FILE", from: varNone,
 	Help: "write it to a new file with mode 0600 instead of standard output; a file that exists is left alone",
 	set:  func(p *parser, a arg) error { return text(&p.inv.Wished, a) },
+}, {
+	Names: []string{"save"}, Group: GroupOutput, from: varNone,
+	Help: "write it to ~/.config/gorun/token, where your nodes look for it",
+	set:  func(p *parser, a arg) error { p.inv.Saved = a.on; return nil },
 }}
 
 // finishToken makes an Invocation of the options of gorun token.
 func (p *parser) finishToken() (Invocation, error) {
 	if app := p.inv.Spec.Apps[0]; app.Args != nil {
 		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./token starts a program of that name", typed([]string{app.Program}), p.dialect.Name))
+	}
+	if own := ownTokenFile(p.around); p.inv.Saved {
+		switch {
+		case p.inv.Wished != "":
+			p.problem(errors.New("--save and --out both say where: keep one"))
+		case own == "":
+			p.problem(errors.New("--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE"))
+		}
+		p.inv.Wished = own
 	}
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}

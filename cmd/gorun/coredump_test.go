@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// dumps runs a command by a shell that allows core dumps, and reports whether it dumped one.
+func dumps(t *testing.T, line string) bool {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, name := range []string{"gorun", "rank"} {
+		require.NoError(t, os.Symlink(self, filepath.Join(dir, name)))
+	}
+	cmd := exec.Command("sh", "-c", "ulimit -c unlimited && "+line)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOTRACEBACK=crash", "PATH="+dir+":"+os.Getenv("PATH"))
+	said, err := cmd.CombinedOutput()
+	var ended *exec.ExitError
+	require.ErrorAs(t, err, &ended, "%s", said)
+	status := ended.Sys().(syscall.WaitStatus)
+	require.Equal(t, syscall.SIGABRT, status.Signal(), "%v: %s", status, said)
+	return status.CoreDump()
+}
+
+// A gorun that crashes leaves no core dump, which would hold its secrets.
+func TestGorunDumpsNoCore(t *testing.T) {
+	t.Parallel() // a Go program takes seconds to crash
+	if !dumps(t, "kill -ABRT $$") {
+		testneeds.Skip(t, "coredump", "nothing can dump core here")
+	}
+	require.False(t, dumps(t, "exec gorun -n 1 rank tell=6"))
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/job"
+)
+
+// joining is what gorun says of a node with a token file. The node does not join: its number
+// is wrong, too.
+func joining(file string) string {
+	var said bytes.Buffer
+	gorun("gorun", []string{"--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "--token-file", file, "x"}, &said, &said)
+	return said.String()
+}
+
+// Whose a token file is, and what it is, is that of the file which is read.
+func TestTokenFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, mode os.FileMode, uid, gid int) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(job.Token{1}.Text()+"\n"), mode))
+		require.NoError(t, os.Chown(file, uid, gid))
+		return file
+	}
+	own := write("own", 0o600, -1, -1)
+	require.NotContains(t, joining(own), "--token-file")
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(own, link))
+	require.NotContains(t, joining(link), "--token-file", "Kubernetes mounts secrets as links")
+
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.Contains(t, joining(pipe), "not a regular file")
+	require.Contains(t, joining(dir), "not a regular file")
+	require.Contains(t, joining("/dev/zero"), "not a regular file")
+
+	testneeds.Root(t)
+	require.Contains(t, joining(write("theirs", 0o600, 54321, -1)), "it belongs to uid 54321, who knows this secret")
+	require.NotContains(t, joining(write("mounted", 0o440, 0, 54321)), "--token-file", "a group that root chose")
+}
