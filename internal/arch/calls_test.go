@@ -29,7 +29,7 @@ var reservations = []reserved{
 	{"os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, environment, "the environment is read in one place, so that a Spec says everything and a library never depends on hidden input"},
 	{"syscall", []string{"Getenv", "Environ"}, environment, "the environment is read in one place"},
 	{"golang.org/x/sys/unix", []string{"Getenv", "Environ"}, environment, "the environment is read in one place"},
-	{"os", []string{"Setenv", "Unsetenv", "Clearenv"}, nil, "a process-wide variable is shared with every goroutine: pass values instead"},
+	{"os", []string{"Setenv", "Unsetenv", "Clearenv"}, []string{"cmd/gorun#surroundings"}, "a process-wide variable is shared with every goroutine: pass values instead; surroundings hides a secret from whatever gorun starts"},
 	{"os", []string{"Exit"}, append([]string{"examples"}, programs...), "only a main program decides that the process ends: a library returns an error"},
 	{"log", []string{"Fatal", "Fatalf", "Fatalln"}, append([]string{"examples"}, programs...), "only a main program decides that the process ends: a library returns an error"},
 	{"flag", nil, append([]string{"examples"}, programs...), "flags belong to main programs; below them an options struct is passed"},

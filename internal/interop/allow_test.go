@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,7 +81,16 @@ func knockAt(dialer net.Dialer, address string) (accepted bool, err error) {
 	return err == nil, err
 }
 
+// knockUserVariable has role "knock" come as another user of this host.
+const knockUserVariable = "INTEROP_KNOCK_USER"
+
 func playKnock() int {
+	if uid, err := strconv.Atoi(os.Getenv(knockUserVariable)); err == nil {
+		if err := syscall.Setuid(uid); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
 	accepted, err := knock(os.Getenv(knockVariable), os.Getenv("MASTER_PORT"))
 	fmt.Println(accepted, err)
 	return 0
@@ -138,4 +148,17 @@ func TestJobAcceptsWhomItIsTold(t *testing.T) {
 	require.Equal(t, result{stdout: "true <nil>\n"}, accepted)
 	useless := gorun("-n", "1", "--allow-from", "10.0.0.0/8", self(t)).with(roleVariable + "=tell").run(t)
 	require.Contains(t, useless.stderr, "--allow-from changes nothing: the store listens at 127.0.0.1:")
+}
+
+// Another user of the host is a stranger, too, even one whom the job itself has started.
+func TestJobRefusesOtherUsers(t *testing.T) {
+	testneeds.Root(t)
+	visit := func(args ...string) result {
+		args = append(append([]string{"-n", "1"}, args...), self(t))
+		return gorun(args...).with(roleVariable+"=knock", knockVariable+"=127.0.0.1", knockUserVariable+"=54321").run(t)
+	}
+	refused := visit()
+	require.Equal(t, "false <nil>\n", refused.stdout, refused.stderr)
+	require.Contains(t, refused.stderr, "it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host")
+	require.Equal(t, result{stdout: "true <nil>\n"}, visit("--allow-local-users"))
 }

@@ -20,7 +20,7 @@ func (s site) together(t *testing.T, common []string, tasks []task, args ...stri
 	t.Helper()
 	all := map[string]*running{}
 	for i, one := range tasks {
-		j := s.gorun(slices.Concat(common, one.environ), args...)
+		j := s.gorun(slices.Concat(common, one.environ, []string{knownToken}), args...)
 		j.argv, j.hosts = s.fleet.Command(one.host, j.argv...).Args, nil
 		all[fmt.Sprint(one.host, " ", i)] = j.start(t)
 	}

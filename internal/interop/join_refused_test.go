@@ -65,7 +65,7 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 			hears: `was refused: it belongs to job "b", node 0 to job "a"`,
 		},
 		{
-			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a"}, without: "GORUN_TOKEN", says: "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN)",
+			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--insecure-join"}, without: "GORUN_TOKEN", says: "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, or",
 			hears: "a node at 10.77.1.4 was refused: node 0 wants a token",
 		},
 		{
@@ -99,12 +99,12 @@ func TestTorchrunDialsIn(t *testing.T) {
 	t.Parallel()
 	torchrun := filepath.Join(filepath.Dir(testneeds.Torch(t)), "torchrun")
 	a := rallyAt(t, 3)
-	all := map[string]*running{"h1": a.on("h1", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400", "hostname").start(t)}
+	all := map[string]*running{"h1": a.on("h1", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)}
 	theirs := a.on("h3", torchrun, "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400",
 		"--rdzv-conf", "read_timeout=1,join_timeout=1", "--log-dir", os.DevNull, "--no-python", "/bin/true").start(t)
 	const told = "a PyTorch client dialled in from 10.77.1.3, where no rank of this job runs yet: a torchrun, or a script without a launcher; start gorun there instead, as on this node\n"
 	require.True(t, all["h1"].until(t, &all["h1"].stderr, told, 1))
-	all["h2"] = a.on("h2", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400", "hostname").start(t)
+	all["h2"] = a.on("h2", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)
 	came := results(t, all, 0)
 	assert.ElementsMatch(t, []string{"h1", "h2"}, strings.Fields(came["h1"].stdout))
 	assert.Equal(t, 1, strings.Count(came["h1"].stderr, "PyTorch client"), came["h1"].stderr)

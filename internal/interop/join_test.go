@@ -17,6 +17,7 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
+	wish "gorun/launcher/job"
 )
 
 // rally is hosts on each of which somebody starts gorun by hand; h1 owns the endpoint. Their networks are their own, so that ports may
@@ -72,6 +73,9 @@ func (a rally) file(t *testing.T, name, text string) string {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
+
+// knownToken is for nodes whose token does not matter.
+var knownToken = "GORUN_TOKEN=" + wish.Token{1}.Text()
 
 // token makes a secret with `gorun token`.
 func (a rally) token(t *testing.T, name string) (file, text string) {
@@ -143,7 +147,7 @@ func (a rally) standing(t *testing.T, options ...string) map[string]*running {
 			built("gorun"), "--nnodes", fmt.Sprint(len(a.Hosts())), "--node-rank", fmt.Sprint(i), "--master-addr", "h1",
 			"--grace", "2", "--heartbeat", "1", "--nproc-per-node", "1",
 		}, options, []string{"sh", "-c", `echo rank $RANK is ready; exec sleep 300`})
-		all[host] = a.on(host, line...).start(t)
+		all[host] = a.on(host, line...).with(knownToken).start(t)
 	}
 	require.True(t, all["h1"].until(t, &all["h1"].stdout, "is ready\n", len(all)), "%s", all["h1"].stderr.String())
 	return all
@@ -181,7 +185,7 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 		{"node ranks", []string{"--token-file", file}, true, true, []string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
 			return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, nodeRankOf(rank/2))
 		}},
-		{"no token", nil, false, false, []string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
+		{"insecure", []string{"--insecure-join"}, false, false, []string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
 			return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, rank/2+1)
 		}},
 	} {
@@ -204,7 +208,7 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 		slices.Sort(lines)
 		require.Equal(t, want, lines, c.name)
 		for host, got := range came {
-			assert.Equal(t, c.options == nil && host == "h1", strings.Contains(got.stderr, "without a token"), "%s: %s", host, got.stderr)
+			assert.Equal(t, c.name == "insecure", strings.Contains(got.stderr, "without a token"), "%s: %s", host, got.stderr)
 			assert.NotEqual(t, host == "h1", strings.Contains(got.stderr, "node 0 is h1, which shows what ranks print"), got.stderr)
 			assert.Equal(t, host == "h1", got.stdout != "", "%s: %s", host, got.stdout)
 		}
