@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/early"
@@ -20,7 +21,9 @@ import (
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
+	"gorun/placement"
 	"gorun/placement/nvml/worker"
+	"gorun/placement/sysfs"
 )
 
 // startBench runs a measurement as a job whose ranks are this program, or hands the
@@ -119,13 +122,38 @@ func isAway(list []hosts.Host) bool {
 	return slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here })
 }
 
+// benchHost is what a rank of the operation p2p learns from its host.
+func benchHost() bench.Host {
+	name, _ := os.Hostname()
+	return bench.Host{
+		Name: name,
+		Machine: func() placement.Machine {
+			m := sysfs.Read(everything)
+			askLibrary(&m)
+			m.GPUs, _ = placement.Visible(m.GPUs, placement.VisibilityOf(os.Environ()))
+			return m
+		},
+		Find: func(program string) bool { _, err := exec.LookPath(program); return err == nil },
+		Output: func(ctx context.Context, program string, args ...string) (string, error) {
+			cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- a program of perftest
+			cmd.WaitDelay = time.Second
+			said, err := cmd.CombinedOutput()
+			if err != nil {
+				lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+				err = fmt.Errorf("%s: %w: %.200s", program, err, lines[len(lines)-1])
+			}
+			return string(said), err
+		},
+	}
+}
+
 // benchRank is one rank of a measurement.
 func benchRank(config string, stdout, stderr io.Writer) int {
 	early.Over()
 	var c bench.Config
 	err := json.Unmarshal([]byte(config), &c)
 	if err == nil {
-		err = bench.Run(context.Background(), c, stdout)
+		err = bench.Run(context.Background(), c, benchHost(), stdout)
 	}
 	var unwilling *bench.WishError
 	switch {

@@ -39,7 +39,7 @@ func ownGorun(t *testing.T) string {
 func onHead(set *testhosts.Set, gorun, config string, words ...string) *exec.Cmd {
 	var options []string
 	switch words[0] {
-	case "hosts":
+	case "hosts", "bench":
 		options, words = words[:2], words[2:]
 	case "doctor":
 		options, words = words[:1], words[1:]

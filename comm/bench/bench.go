@@ -66,13 +66,13 @@ type afterAll struct{ error }
 func (e afterAll) Unwrap() error { return e.error }
 
 // Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on rank 0 writes what came out.
-func Run(ctx context.Context, c Config, out io.Writer) error {
+func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
 	g, err := comm.Join(ctx, comm.WithBackend(c.Backend))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrJoin, err)
 	}
 	defer g.Close()
-	return settle(runIn(ctx, g, c, out), g.Rank(), func() error { return comm.Barrier(ctx, g) })
+	return settle(runIn(ctx, g, c, host, out), g.Rank(), func() error { return comm.Barrier(ctx, g) })
 }
 
 // settle ends a rank. After the last call it waits for the others, even if rank 0 then fails: who leaves before they have all that they wait for is lost
@@ -91,11 +91,12 @@ func settle(err error, rank int, wait func() error) error {
 }
 
 // runIn measures in a group that was joined.
-func runIn(ctx context.Context, g *comm.Group, c Config, out io.Writer) error {
+func runIn(ctx context.Context, g *comm.Group, c Config, host Host, out io.Writer) error {
 	b, err := newBench(ctx, g, c)
 	if err != nil {
 		return err
 	}
+	b.host = host
 	w := writer(discard{})
 	if g.Rank() == 0 {
 		w = newWriter(c, out)
@@ -112,6 +113,8 @@ type bench struct {
 	sizes     []size
 	vectors   vectors
 	report    Report
+	host      Host
+	secret    [32]byte // of the streams between hosts
 }
 
 // newBench checks what depends on the group, and makes the buffers.
@@ -163,6 +166,11 @@ func (b *bench) measure(ctx context.Context, w writer) error {
 		}
 		b.report.Rows = append(b.report.Rows, row)
 		if err := w.row(&b.report, row); err != nil {
+			return err
+		}
+	}
+	if b.operation.name == "p2p" {
+		if b.report.Paths, err = b.paths(ctx); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ type Report struct {
 	Wrong        int64   `json:"wrong"`           // elements, of all rows
 	Model        *Model  `json:"model,omitempty"` // nil: a single size, or a single rank
 	Share        *Share  `json:"share,omitempty"`
+	Paths        []Path  `json:"paths,omitempty"` // of p2p
 }
 
 // Row is one size.

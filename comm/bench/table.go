@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -137,6 +138,7 @@ func (t *table) end(r *Report) error {
 	note("Avg bus bandwidth    : %s", number(r.AverageBusBW))
 	b.WriteString("#\n")
 	t.footnotes(r, note)
+	b.WriteString(pathTable(r.Paths))
 	_, err := io.WriteString(t.out, b.String())
 	return err
 }
@@ -170,4 +172,50 @@ func (r *Report) bounded() bool {
 		}
 	}
 	return false
+}
+
+// pathTable has a line for each path; its columns are those of GB/s where nothing else is said.
+func pathTable(paths []Path) string {
+	if len(paths) == 0 {
+		return ""
+	}
+	rows := [][]string{
+		{"# from", "to", "by", "way", "link", "latency", "->", "<-", "-> x4", "<- x4", "of link"},
+		{"#", "", "", "", "(GB/s)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "(GB/s)", "(%)"},
+	}
+	for _, p := range paths {
+		row := []string{"  " + p.From, p.To, p.By, cmp.Or(p.Way, "-"), orDash(p.Link)}
+		if p.Error != "" {
+			rows = append(rows, append(row, "not measured: "+p.Error))
+			continue
+		}
+		share := "-"
+		if p.Link > 0 {
+			share = fmt.Sprintf("%.0f", 100*p.best()/p.Link)
+		}
+		rows = append(rows, append(row, knownNumber(p.Latency),
+			orDash(p.Forth), orDash(p.Back), orDash(p.ForthMany), orDash(p.BackMany), share))
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			if i < 5 || len(row) == len(widths) {
+				widths[i] = max(widths[i], len(cell))
+			}
+		}
+	}
+	text := "#\n# paths, each measured alone: latency is half a round trip, " +
+		"-> from the first end to the second, x4 by 4 streams together\n"
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			if i < 4 || len(row) < len(widths) && i == 5 {
+				line += fmt.Sprintf("%-*s  ", widths[i], cell)
+			} else {
+				line += fmt.Sprintf("%*s  ", widths[i], cell)
+			}
+		}
+		text += strings.TrimRight(line, " ") + "\n"
+	}
+	return text
 }

@@ -88,7 +88,7 @@ func TestRunAlone(t *testing.T) {
 		Operation: "allreduce", DType: "float32", Begin: 8, End: 64, Factor: 2, Trials: 3, Warmup: 1, PerSize: time.Millisecond, Check: true, Backend: "cpu", CSV: true,
 	}
 	var out lines
-	require.NoError(t, runIn(t.Context(), alone(t), c, &out))
+	require.NoError(t, runIn(t.Context(), alone(t), c, Host{}, &out))
 	require.Len(t, out, 1+2*4)
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Operation = "dance" }, func(c *Config) { c.DType = "complex" }, func(c *Config) { c.Op = "xor" },
@@ -98,7 +98,7 @@ func TestRunAlone(t *testing.T) {
 		odd := c
 		change(&odd)
 		var unwilling *WishError
-		require.ErrorAs(t, runIn(context.Background(), alone(t), odd, &out), &unwilling)
+		require.ErrorAs(t, runIn(context.Background(), alone(t), odd, Host{}, &out), &unwilling)
 	}
 }
 

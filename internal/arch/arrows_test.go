@@ -80,7 +80,7 @@ var rooms = []room{
 	{"comm/internal/nccl/fake", []string{"internal/testneeds"}, "stand-ins for libraries are built for tests alone"},
 	{"comm/internal/cpu", []string{"comm/internal/backend"}, "a back end runs calls; who makes them is not its business"},
 	{"comm/commtest", []string{"comm", "internal/testneeds"}, "the suite tests every back end by what users call"},
-	{"comm/bench", []string{"comm/...", "env"}, "measurements use comm as a user would"},
+	{"comm/bench", []string{"comm/...", "env", "placement"}, "measurements use comm as a user would; paths between GPUs are named by placement"},
 	{"cmd/gorun", []string{"launcher", "launcher/job", "launcher/hosts", "launcher/doctor/...", "launcher/registry", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable", "internal/shellwords"}, "words in, words out: the command has no policy and no machinery"},
 	{"cmd/gorun/internal/dialect", []string{"launcher/job", "launcher/hosts", "launcher/hosts/engine", "placement", "internal/spelling"}, "a dialect turns argv into a wish and does nothing else"},
 	{"examples", []string{"env", "rendezvous", "rendezvous/tcpstore", "launcher", "comm"}, "an example uses what every user may use"},

@@ -20,6 +20,7 @@ var Bench = &Dialect{
 		{"gorun bench alltoall -np 2 -b 4K -e 1G -f 4", "other sizes, each four times the last"},
 		{"gorun bench allreduce -np 2 --check --svg allreduce.svg", "look at every result, and draw the bandwidths"},
 		{"gorun bench allreduce -g 8 -b 8 -e 128M -f 2", "between 8 GPUs, with a process for each"},
+		{"gorun bench p2p -H node1,node2", "each path between two hosts, by TCP and RDMA"},
 		{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
@@ -293,6 +294,7 @@ func (p *parser) finishBench() (Invocation, error) {
 	p.finishHosts()
 	p.finishStore()
 	p.finishNodes()
+	p.oneRankPerHost()
 	p.finishCounts()
 	p.finishReach()
 	p.finishOutput()
@@ -318,12 +320,15 @@ func (p *parser) engineCounts() bool {
 	return p.isAllocation() && !p.hostsGiven() && !slices.ContainsFunc(p.engine.found.Hosts, func(h hosts.Host) bool { return h.Slots == 0 })
 }
 
+// benchDefault is where the number of ranks comes from that nobody gave.
+const benchDefault = "gorun bench's default"
+
 // benchRanks counts the ranks: a GPU is one.
 func (p *parser) benchRanks() {
 	app, perNode := &p.inv.Spec.Apps[0], &p.inv.Spec.PerNode
 	app.Start = job.StartExec
 	if app.NumRanks == 0 && perNode.Kind == job.CountUnset && p.bench.gpus == 0 && !p.engineCounts() {
-		*perNode = job.Count{Kind: job.CountAuto, From: "gorun bench's default"}
+		*perNode = job.Count{Kind: job.CountAuto, From: benchDefault}
 	}
 	switch {
 	case p.bench.gpus == 0:
@@ -351,6 +356,16 @@ const (
 	benchBegin = 8
 	benchEnd   = 64 << 20
 )
+
+// oneRankPerHost is what p2p takes on several hosts where nothing else is said: their CPUs are not what it measures.
+func (p *parser) oneRankPerHost() {
+	perNode := &p.inv.Spec.PerNode
+	severalHosts := max(len(p.inv.Spec.Hosts), p.inv.Spec.NumNodes) > 1
+	given := p.inv.Spec.Apps[0].NumRanks > 0 || perNode.Kind != job.CountUnset && perNode.From != benchDefault
+	if p.bench.Operation == "p2p" && severalHosts && !given {
+		*perNode = job.Count{Kind: job.CountFixed, N: 1, From: "gorun bench p2p's default on several hosts"}
+	}
+}
 
 // benchDefaults fills in what was not given.
 func (p *parser) benchDefaults() {

@@ -187,3 +187,15 @@ func TestIterations(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun bench all_reduce_perf -np 20").Notes)
 	require.Empty(t, mustParse(t, "gorun bench allreduce -n 20").Notes)
 }
+
+// p2p over several hosts has one rank on each unless the number is given.
+func TestBenchP2PHasOneRankPerHost(t *testing.T) {
+	for line, want := range map[string]job.Count{
+		"gorun bench p2p -H h1,h2":           {Kind: job.CountFixed, N: 1, From: "gorun bench p2p's default on several hosts"},
+		"gorun bench p2p":                    {Kind: job.CountAuto, From: benchDefault},
+		"gorun bench allreduce -H h1,h2":     {Kind: job.CountAuto, From: benchDefault},
+		"gorun bench p2p -H h1:2,h2:2 -np 4": {},
+	} {
+		require.Equal(t, want, mustParse(t, line).Spec.PerNode, line)
+	}
+}
