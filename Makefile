@@ -10,7 +10,7 @@ GPUBUILD := CGO_ENABLED=1 CGO_CFLAGS=-Wno-deprecated-declarations \
 	$(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy"
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs clean
+.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ lint: ## formatting, vet, staticcheck, gosec, govulncheck, the arrows between ro
 
 fuzz: ## every Fuzz function for FUZZTIME (1m) each
 	.ci/fuzz
+
+gpu: build ## every check that needs NVIDIA's GPUs, and one report, build/gpu.md; without a GPU it says "not run"
+	@mkdir -p build/gpu
+	CGO_ENABLED=1 $(GO) test -c -trimpath -o build/gpu/nccl.test ./comm/internal/nccl || echo "gpu: comm's own tests are left out"
+	$(GO) build -trimpath -o build/gpu/check ./internal/gpucheck
+	build/gpu/check
 
 bench: build ## gorun against its peers on this machine, interleaved; ratios beside their targets
 	.ci/setup

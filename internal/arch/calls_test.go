@@ -19,8 +19,8 @@ type reserved struct {
 }
 
 var (
-	// programs may do what a main program does: our command, what measures it, what a test's guest runs, what makes hosts and clusters by hand, and what tests count with.
-	programs    = []string{"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot", "internal/testhosts/cmd", "internal/testslurm/cmd"}
+	// programs may do what a main program does: our command, what measures it, what a test's guest runs, what makes hosts and clusters by hand, what checks GPUs, and what tests count with.
+	programs    = []string{"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot", "internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck"}
 	environment = append([]string{"env", "internal/testneeds", "comm/internal/nccl#libraryEnvironment"}, programs...) // where C libraries are is the environment's to say
 )
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -284,6 +285,67 @@ func TestRealGPU(t *testing.T) {
 		testneeds.Skip(t, testneeds.LayerGPU, err.Error())
 	}
 	groupOfOne(t, l)
+}
+
+// Several real GPUs; those of which there are too few are left out.
+func TestRealGPUs(t *testing.T) {
+	t.Setenv("VIRTUAL_ENV", filepath.Join(testneeds.Repository(t), ".venv"))
+	l, err := Open(Options{})
+	if err != nil {
+		testneeds.Skip(t, testneeds.LayerGPU, err.Error())
+	}
+	n, err := l.Devices()
+	require.NoError(t, err)
+	severalGPUs(t, l, n)
+}
+
+func TestSeveralGPUs(t *testing.T) { severalGPUs(t, fake(t), 3) }
+
+// severalGPUs tries what holds for any libraries: all kinds of calls between three GPUs, two groups on the same GPUs,
+// and ends by force.
+func severalGPUs(t *testing.T, l *Library, gpus int) {
+	t.Run("every call", func(t *testing.T) {
+		if gpus < 3 {
+			testneeds.Skip(t, testneeds.LayerGPU, fmt.Sprintf("the examples are for 3 GPUs, there are %d", gpus))
+		}
+		ranks := group(t, l, 3, nil)
+		for _, e := range examples {
+			t.Run(e.name, func(t *testing.T) { e.run(t, ranks, true, false) })
+		}
+	})
+	t.Run("two groups", func(t *testing.T) {
+		first, second := group(t, l, min(gpus, 2), nil), group(t, l, min(gpus, 2), nil)
+		for _, ranks := range [][]*Backend{first, second, first, second} {
+			sums := make([]int64, len(ranks))
+			run(t, ranks, func(rank int) *backend.Call {
+				sums[rank] = int64(rank + 1)
+				at := unsafe.Pointer(&sums[rank])
+				return &backend.Call{Kind: backend.AllReduce, DType: backend.Int64, Op: backend.Sum, Count: 1, Send: at, Recv: at}
+			})
+			for _, sum := range sums {
+				require.EqualValues(t, len(ranks)*(len(ranks)+1)/2, sum)
+			}
+		}
+	})
+	t.Run("a group that ended leaves the other", func(t *testing.T) {
+		ended, other := group(t, l, min(gpus, 2), nil), group(t, l, min(gpus, 2), nil)
+		lost := &backend.PeerError{Rank: 1, How: "its process ended"}
+		for _, b := range ended {
+			b.Abort(lost)
+			require.ErrorIs(t, b.Run(t.Context(), barrier()), lost)
+		}
+		run(t, other, func(int) *backend.Call { return barrier() })
+	})
+	t.Run("a rank that does not come", func(t *testing.T) {
+		if gpus < 2 {
+			testneeds.Skip(t, testneeds.LayerGPU, "there is 1 GPU, and it takes 2 to wait for one")
+		}
+		ranks := group(t, l, 2, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, ranks[0].Run(ctx, barrier()), context.DeadlineExceeded)
+		ranks[1].Abort(context.DeadlineExceeded) // as comm does for all ranks
+	})
 }
 
 func TestGroupOfOne(t *testing.T) { groupOfOne(t, fake(t)) }
