@@ -57,18 +57,7 @@ gpu: build ## every check that needs NVIDIA's GPUs, and one report, build/gpu.md
 
 bench: build ## gorun against its peers on this machine, interleaved; ratios beside their targets
 	.ci/setup
-	@mkdir -p build/bench
-	$(GO) run ./internal/bench/comm -gorun bin/gorun -json build/bench/comm.json
-	$(GO) run ./internal/bench/discovery -json build/bench/discovery.json
-	$(GO) run ./internal/bench/exchange -json build/bench/exchange.json
-	$(GO) run ./internal/bench/hosts -gorun bin/gorun -json build/bench/hosts.json
-	$(GO) run ./internal/bench/launch -gorun bin/gorun -json build/bench/launch.json
-	$(GO) run ./internal/bench/memory -gorun bin/gorun -json build/bench/memory.json
-	$(GO) run ./internal/bench/mpi -gorun bin/gorun -json build/bench/mpi.json
-	$(GO) run ./internal/bench/output -gorun bin/gorun -json build/bench/output.json
-	$(GO) run ./internal/bench/pytorch -gorun bin/gorun -json build/bench/pytorch.json
-	$(GO) run ./internal/bench/slurm -gorun bin/gorun -json build/bench/slurm.json
-	$(GO) run ./internal/bench/store -gorun bin/gorun -json build/bench/store.json
+	$(GO) run ./internal/bench -gorun bin/gorun -json build/bench
 
 soak: ## the tests with full counts, then fuzzing: hours
 	GORUN_SOAK=1 .ci/test

@@ -90,8 +90,7 @@ var rooms = []room{
 	{"internal/shellwords", nil, "how a shell reads a word is a question about bytes"},
 	{"internal/printable", nil, "what may be printed is a question about bytes"},
 	{"internal/spelling", nil, "how far two words are apart is a question about letters"},
-	{"internal/bench/discovery", []string{"internal/bench", "placement", "placement/sysfs", "placement/sysfs/sysfstest"}, "discovery on a machine that is not at hand can be measured by its package alone"},
-	{"internal/bench/comm", []string{"internal/bench", "comm"}, "comm's calls are measured in the Go program that makes them"},
+	{"internal/bench", []string{"internal/...", "comm", "rendezvous/tcpstore"}, "gorun is measured from outside, comm in the Go program that makes its calls"},
 	{"internal/faults", []string{"internal/..."}, "faults are done to gorun from outside, and to its peers in the same way"},
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }

@@ -1,23 +1,29 @@
-package bench
+package main
 
 import (
 	"bufio"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/comm"
 	"gorun/internal/testneeds"
+	"gorun/rendezvous/tcpstore"
 )
 
-// rankVariable makes this test binary behave as a measured program.
-const rankVariable = "GORUN_BENCH_TEST_RANK"
+// roleVariable makes this test binary behave as a measured program.
+const roleVariable = "GORUN_BENCH_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(rankVariable) {
+	switch os.Getenv(roleVariable) {
 	case "fail":
 		os.Exit(7)
 	case "stand":
@@ -26,123 +32,329 @@ func TestMain(m *testing.M) {
 	case "hang":
 		time.Sleep(time.Minute) // killed long before
 		os.Exit(1)
+	case "run":
+		runUntilSignal()
+	}
+	if len(os.Args) == 3 && os.Args[1] == "as-rank" {
+		main()
+		return
 	}
 	os.Exit(m.Run())
 }
 
 // self is this binary as a program that does what role says.
-func self(t *testing.T, name, role string) Peer {
+func self(t *testing.T, name, role string) peer {
 	t.Helper()
 	binary, err := os.Executable()
 	require.NoError(t, err)
-	return Peer{Name: name, Argv: []string{binary, "-test.run=^$"}, Environ: append(os.Environ(), rankVariable+"="+role)}
+	return peer{name: name, argv: []string{binary, "-test.run=^$"}, environ: []string{roleVariable + "=" + role}}
 }
 
 func TestInterleaveCountsWhatWentWrong(t *testing.T) {
 	hang := self(t, "hang", "hang")
-	hang.Runs, hang.Limit = 1, 10*time.Millisecond
-	series, err := Interleave(2, []Peer{self(t, "good", ""), self(t, "fail", "fail"), hang})
+	hang.runs, hang.limit = 1, 10*time.Millisecond
+	all, err := interleave(2, []peer{self(t, "good", ""), self(t, "fail", "fail"), hang}, nil)
 	require.NoError(t, err)
+	require.Len(t, all[0].walls, 2)
+	require.Zero(t, all[0].cut+all[0].failed)
+	require.LessOrEqual(t, all[0].min(), all[0].median())
+	require.Equal(t, []series{{failed: 2}, {cut: 1}}, all[1:])
 
-	require.Len(t, series[0].Walls, 2)
-	require.Zero(t, series[0].Cut+series[0].Failed)
-	require.LessOrEqual(t, series[0].Min(), series[0].Median())
-	require.Equal(t, Series{Name: "fail", Failed: 2}, series[1])
-	require.Equal(t, Series{Name: "hang", Cut: 1}, series[2])
-}
-
-// The measured programs are what users' programs are compared with: they run once under a sanitizer.
-func TestOurProgramsAreSound(t *testing.T) {
-	testneeds.Program(t, testneeds.LayerGCC, "gcc")
-	t.Chdir(testneeds.Repository(t))
-	self, err := os.Executable()
-	require.NoError(t, err)
-	p, err := FindPrograms(self, Sanitized...)
-	require.NoError(t, err)
-	t.Cleanup(p.Close)
-	said, err := exec.Command(p.Forkloop, "3", p.Flood, "70000").CombinedOutput()
-	require.NoError(t, err, "%.500s", said)
-	require.Equal(t, 3*70_000, len(said))
-
-	stand := exec.Command(p.Stand)
-	out, err := stand.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, stand.Start())
-	here, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "here\n", here)
-	require.NoError(t, stand.Process.Kill())
-	require.ErrorContains(t, stand.Wait(), "killed")
-}
-
-func TestInterleaveNamesAMissingProgram(t *testing.T) {
-	_, err := Interleave(1, []Peer{{Name: "nobody", Argv: []string{"/nowhere/program"}}})
+	_, err = interleave(1, []peer{{name: "nobody", argv: []string{"/nowhere/program"}}}, nil)
 	require.ErrorContains(t, err, "nobody: start /nowhere/program")
 }
 
 func TestRunsAreSpreadOverRounds(t *testing.T) {
-	for _, row := range []struct{ runs, rounds, want int }{{0, 10, 10}, {3, 10, 3}, {10, 10, 10}, {12, 10, 10}, {1, 1, 1}, {7, 30, 7}} {
+	for _, c := range []struct{ runs, rounds, want int }{{0, 10, 10}, {3, 10, 3}, {12, 10, 10}, {1, 1, 1}, {7, 30, 7}} {
 		took := 0
-		for round := range row.rounds {
-			if (Peer{Runs: row.runs}).takesPart(round, row.rounds) {
+		for round := range c.rounds {
+			if (peer{runs: c.runs}).takesPart(round, c.rounds) {
 				took++
 			}
 		}
-		require.Equal(t, row.want, took, "%+v", row)
+		require.Equal(t, c.want, took, "%+v", c)
 	}
-	require.False(t, Peer{Runs: 3}.takesPart(-1, 10), "a slow peer sits the warm-up out")
-	require.True(t, Peer{}.takesPart(-1, 10))
+	require.False(t, peer{runs: 3}.takesPart(-1, 10), "a slow peer needs no warming")
+	require.True(t, peer{}.takesPart(-1, 10))
 }
 
-func TestStandingShowsMemory(t *testing.T) {
-	binary, err := os.Executable()
-	require.NoError(t, err)
-	t.Setenv(rankVariable, "stand")
-	standing, err := Stand([]string{binary}, 1, time.Minute)
-	require.NoError(t, err)
-	launcher, helpers, err := standing.Memory("")
-	standing.End()
-	require.NoError(t, err)
-	require.Positive(t, launcher.Now)
-	require.LessOrEqual(t, launcher.Now, launcher.Peak)
-	require.Zero(t, helpers)
-
-	t.Setenv(rankVariable, "fail")
-	_, err = Stand([]string{binary}, 1, time.Minute)
-	require.ErrorContains(t, err, "only 0 of 1")
-}
-
-func TestDescendantsFindsChildren(t *testing.T) {
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), rankVariable+"=hang")
-	require.NoError(t, child.Start())
-	require.Contains(t, Descendants(os.Getpid()), child.Process.Pid)
-	require.Contains(t, Children(os.Getpid()), child.Process.Pid)
-	require.NoError(t, child.Process.Kill())
-	require.Error(t, child.Wait())
-}
-
-func TestVerdicts(t *testing.T) {
-	require.Equal(t, OK, Judge(true, true))
-	require.Equal(t, MinOnly, Judge(true, false))
-	require.Equal(t, MedianOnly, Judge(false, true))
-	require.Equal(t, Miss, Judge(false, false))
+func TestGoals(t *testing.T) {
+	walls := func(ms ...time.Duration) (s series) {
+		for _, one := range ms {
+			s.walls = append(s.walls, one*time.Millisecond)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		goal         goal
+		ours, theirs series
+		target, want string
+	}{
+		{goal{}, walls(2), walls(1), "", ""},
+		{goal{ratio: 0.5}, walls(1, 2), walls(2, 4), "≤ 0.5", "ok"},
+		{goal{ratio: 0.5}, walls(1, 3), walls(2, 4), "≤ 0.5", "miss (median)"},
+		{goal{above: 2 * time.Millisecond}, walls(5, 6), walls(2, 4), "≤ +2.00 ms", "miss (minimum)"},
+		{goal{ratio: 1}, walls(5, 6), series{}, "≤ 1", noFigure},
+	} {
+		require.Equal(t, c.target, c.goal.String())
+		require.Equal(t, c.want, c.goal.judge(c.ours, c.theirs), "%+v", c)
+	}
 }
 
 func TestFigures(t *testing.T) {
-	require.Equal(t, "-", Millis(0))
-	require.Equal(t, "1.50", Millis(1500*time.Microsecond))
-	require.Equal(t, "1500", Millis(1500*time.Millisecond))
-	require.Equal(t, "0.75", Ratio(3, 4))
-	require.Equal(t, "0.0030", Ratio(3, 1000))
-	require.Equal(t, "-", Ratio(3, 0))
+	require.Equal(t, "-", millis(0))
+	require.Equal(t, "1500", millis(1500*time.Millisecond))
+	require.Equal(t, "0.75", ratio(3.0, 4))
+	require.Equal(t, "0.0030", ratio(3*time.Second, 1000*time.Second))
+	require.Equal(t, "-", ratio(3.0, 0))
+	r := newReport("title", "N", "ms")
+	r.row(256, "1.5")
+	r.note("left out: %d", 3)
+	var text strings.Builder
+	require.NoError(t, r.print(&text))
+	require.Contains(t, text.String(), "    N   ms\n  256  1.5\nleft out: 3\n")
 }
 
-func TestReportIsATable(t *testing.T) {
-	report := NewReport("title", "N", "ms")
-	report.Row("256", "1.5")
-	report.Note("left out: %d", 3)
-	var text strings.Builder
-	require.NoError(t, report.Print(&text))
-	require.Contains(t, text.String(), "    N   ms\n  256  1.5\nleft out: 3\n")
+func TestStandingShowsMemory(t *testing.T) {
+	t.Setenv(roleVariable, "stand")
+	job, err := stand([]string{os.Args[0]}, 1, time.Minute)
+	require.NoError(t, err)
+	launcher, err := heldBy(job.command.Process.Pid)
+	require.Contains(t, processTree(os.Getpid(), false), job.command.Process.Pid)
+	job.end()
+	require.NoError(t, err)
+	require.Positive(t, launcher.now)
+	require.LessOrEqual(t, launcher.now, launcher.peak)
+	t.Setenv(roleVariable, "fail")
+	_, err = stand([]string{os.Args[0]}, 1, time.Minute)
+	require.ErrorContains(t, err, "only 0 of 1")
+}
+
+// testBench has our programs, under a sanitizer.
+func testBench(t *testing.T) *bench {
+	testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	t.Chdir(testneeds.Repository(t))
+	p, err := findPrograms(os.Args[0], sanitized...)
+	require.NoError(t, err)
+	t.Cleanup(p.remove)
+	return &bench{programs: p, rounds: 1}
+}
+
+// The measured programs are what users' programs are compared with: they run once under a sanitizer.
+func TestOurProgramsAreSound(t *testing.T) {
+	b := testBench(t)
+	said, err := exec.Command(b.forkloop, "3", b.flood, "70000").CombinedOutput()
+	require.NoError(t, err, "%.500s", said)
+	require.Equal(t, 3*70_000, len(said))
+	job, err := stand([]string{b.programs.stand}, 1, time.Minute)
+	require.NoError(t, err)
+	job.end()
+	for _, name := range []string{"commengine", "commraw"} {
+		_, err := b.compile(name, "gcc", "-fsyntax-only", "-std=gnu11")
+		require.NoError(t, err)
+	}
+}
+
+func TestEveryModeOfStoreload(t *testing.T) {
+	b := testBench(t)
+	store, err := tcpstore.Listen(tcpstore.Config{Logf: func(format string, args ...any) { t.Errorf(format, args...) }})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	at := []string{"-s", store.Addr().String() + ":" + strconv.Itoa(os.Getpid()), "-c", "5"}
+	ops, err := b.load("ops", append(at, append(at, "-r", "2", "-w", "1", "-n", "50")...)...)
+	require.NoError(t, err)
+	require.Len(t, ops, 5*2*2, "operations, rounds, servers")
+	for i, one := range ops {
+		require.GreaterOrEqual(t, one.Operations, 50.0)
+		require.Positive(t, one.Seconds)
+		require.Equal(t, []int{0, 1, 1, 0}[i%4], one.Server, "who begins changes with the round")
+	}
+	for _, mode := range []string{"join", "fanout"} {
+		all, err := b.load(mode, append(at, "-n", "3", "-b", "300000")...)
+		require.NoError(t, err)
+		require.Equal(t, 5, all[0].Clients)
+		require.Positive(t, all[0].Seconds)
+	}
+	tail, err := b.load("tail", append(at, "-t", "5")...)
+	require.NoError(t, err)
+	require.LessOrEqual(t, tail[0].P50, tail[0].P99)
+
+	for _, args := range [][]string{{"ops"}, {"walk", "-s", "127.0.0.1:1"}, {"ops", "-s", "nowhere"},
+		{"ops", "-s", "127.0.0.1:1", "-c", "0"}} {
+		_, err := b.load(args[0], args[1:]...)
+		require.ErrorContains(t, err, "exit status 2", "%v", args)
+	}
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	_, err = b.load("ops", "-s", gone.Addr().String())
+	require.ErrorContains(t, err, "exit status 1")
+}
+
+func TestStoresThatSayNoAddress(t *testing.T) {
+	_, err := startStore("/bin/echo", "usage: something")
+	require.ErrorContains(t, err, `it said "usage: something"`)
+	s, err := startStore("/bin/echo", "127.0.0.1:99 1.5")
+	require.NoError(t, err)
+	require.Equal(t, uint16(99), netip.MustParseAddrPort(s.addr).Port())
+	s.end()
+}
+
+func TestStoreGoals(t *testing.T) {
+	rate := quantity{of: [2][]float64{{110, 90, 100}, {100, 100, 80}}, more: true}
+	require.Equal(t, 1.1, rate.paired())
+	target, reached := storeGoals{ratio: 1.05}.of(&rate)
+	require.Equal(t, []string{"≥ 1.05", "miss (median)"}, []string{target, reached})
+	least := quantity{of: [2][]float64{{2}, {4}}}
+	_, reached = storeGoals{ratio: 0.5}.of(&least)
+	require.Equal(t, "ok", reached)
+	_, reached = storeGoals{most: 1}.of(&least)
+	require.Equal(t, "miss", reached)
+	r := storeRun{report: newReport("")}
+	r.compared("x", "s", least, quantity{}, storeGoals{ratio: 0.5})
+	r.compared("y", "s", quantity{}, quantity{}, storeGoals{ratio: 0.5})
+	require.Equal(t, "x s 2.00 2.00 4.00 4.00 0.50 0.50 ≤ 0.5 ok", strings.Join(r.Rows[0], " "))
+	require.Contains(t, r.Rows[1], noFigure)
+}
+
+// A rank does every operation, and run finds its results to be what they must.
+func TestRankDoesEveryOperation(t *testing.T) {
+	s, err := startSession("", ours, 1, started{command: exec.Command(os.Args[0], "as-rank", "4096")})
+	require.NoError(t, err)
+	defer s.close()
+	for _, operation := range []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall",
+		"sendrecv", "barrier"} {
+		for _, shared := range []bool{false, true} {
+			a, err := s.run(task{operation: operation, bytes: 1024, warm: 1, calls: 5, shared: shared})
+			require.NoError(t, err)
+			require.Positive(t, a.total)
+		}
+	}
+	r := &row{scene: scene{ranks: 1, sessions: map[string]*session{ours: s}}, operation: "allreduce", bytes: 64}
+	c := &calls{bench: &bench{}, probe: newProbe(0), rounds: 2, batch: time.Millisecond}
+	require.NoError(t, r.measure(c, newReport("")))
+	require.Len(t, r.figures[ours].all, 2)
+	require.Positive(t, r.figures[allocated].min())
+
+	_, err = startSession("", "true", 2, started{command: exec.Command("/bin/true")})
+	require.ErrorContains(t, err, "true: only 0 of 2 ranks came")
+}
+
+// What a rank must find in front of its result, for three ranks whose last input began with 7, 8 and 9.
+func TestResultsAreKnown(t *testing.T) {
+	for _, c := range []struct {
+		operation string
+		rank      int
+		want      float64
+		checked   bool
+	}{
+		{"allreduce", 2, 24, true}, {"reduce", 0, 24, true}, {"reduce", 1, 24, false}, {"broadcast", 2, 7, true},
+		{"allgather", 1, 7, true}, {"reducescatter", 0, 24, true}, {"alltoall", 0, 7, true}, {"alltoall", 1, 7, false},
+		{"sendrecv", 0, 9, true}, {"sendrecv", 2, 8, true}, {"pingpong", 0, 9, true}, {"pingpong", 2, 7, true},
+		{"barrier", 0, 0, false},
+	} {
+		want, checked := task{operation: c.operation, calls: 8}.first(c.rank, 3)
+		require.Equal(t, c.checked, checked, "%+v", c)
+		if checked {
+			require.Equal(t, c.want, want, "%+v", c)
+		}
+	}
+	a, first, err := parseAnswer("1500 20 3 -2.5\n")
+	require.NoError(t, err)
+	require.Equal(t, answer{total: 1500, writing: 20, allocations: 3}, a)
+	require.Equal(t, -2.5, first)
+	_, _, err = parseAnswer("1 2 3")
+	require.ErrorContains(t, err, "not an answer")
+}
+
+// Batches beside a slow probe do not count where others do; the writing is taken off; the best rival is whom we compare
+// with.
+func TestRowsOfCollectives(t *testing.T) {
+	f := &figures{calls: 1}
+	f.add(answer{total: 30 * time.Microsecond, writing: 4 * time.Microsecond}, false)
+	require.InDelta(t, 26, f.min(), 1e-9)
+	f.add(answer{total: 20 * time.Microsecond, writing: 2 * time.Microsecond}, true)
+	f.add(answer{total: 22 * time.Microsecond, writing: 3 * time.Microsecond}, true)
+	require.Equal(t, "18.0 / 20.0", f.String())
+	even := func(us time.Duration) *figures {
+		f := &figures{calls: 1}
+		f.add(answer{total: us * time.Microsecond}, true)
+		return f
+	}
+	table := newReport("")
+	for _, r := range []*row{
+		{scene: scene{ranks: 2}, operation: "allreduce", bytes: 64 * kib,
+			figures: map[string]*figures{ours: even(20), openMPI: even(40), gloo: even(30)}},
+		{scene: scene{ranks: 2, each: 1}, operation: "sendrecv", bytes: mib,
+			figures: map[string]*figures{ours: even(101), raw: even(80), mpich: even(90)}},
+		{scene: scene{ranks: 4, each: 2}, operation: "barrier",
+			figures: map[string]*figures{ours: even(20), openMPI: even(10)}},
+		{scene: scene{ranks: 2, each: 1}, operation: "barrier",
+			figures: map[string]*figures{ours: even(20), openMPI: even(10)}},
+	} {
+		r.write(table)
+	}
+	for i, want := range []string{
+		"2 allreduce 65536 20.0 / 20.0 40.0 / 40.0 - 30.0 / 30.0 - 0.67 0.67 ≤ 0.67, 0.67 ok 0.00 ",
+		"1 sendrecv 1048576 101 / 101 - 90.0 / 90.0 - 80.0 / 80.0 1.12 1.12 ≤ 1.25 × raw miss 0.00 ",
+		"2 barrier 0 20.0 / 20.0 10.0 / 10.0 - - - 2.00 2.00 ≤ 2, 2 ok 0.00 ",
+		"1 barrier 0 20.0 / 20.0 10.0 / 10.0 - - - 2.00 2.00 ≤ 1.15 × mpich no figure 0.00 ",
+	} {
+		require.Equal(t, want, strings.Join(table.Rows[i], " "))
+	}
+}
+
+func TestMembersAreToldWhoTheyAre(t *testing.T) {
+	options, err := parseMember("0 1 127.0.0.1:1 00")
+	require.NoError(t, err)
+	g, err := comm.Join(t.Context(), append(options, comm.WithKey(nil))...)
+	require.NoError(t, err)
+	require.NoError(t, g.Close())
+	for _, text := range []string{"0 2", "0 2 host:1 xyz"} {
+		_, err := parseMember(text)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// runUntilSignal is a run with a folder and a program whose own parent has ended; it prints that one's id.
+func runUntilSignal() {
+	t := newTidy()
+	t.finally(func() { _ = os.RemoveAll(os.Getenv("GORUN_BENCH_TEST_DIR")) })
+	orphan, err := exec.Command("/bin/sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output()
+	if err != nil {
+		os.Exit(1)
+	}
+	_, _ = os.Stdout.Write(orphan)
+	select {}
+}
+
+// A run that a signal ends takes its programs and its folder with it.
+func TestSignalsLeaveNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	p := self(t, "", "run")
+	run := exec.Command(p.argv[0])
+	run.Env = append(append(os.Environ(), p.environ...), "GORUN_BENCH_TEST_DIR="+dir)
+	out, err := run.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, run.Start())
+	defer run.Process.Kill()
+	pid, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	process := filepath.Join("/proc", strings.TrimSpace(pid))
+	require.DirExists(t, process)
+	require.NoError(t, run.Process.Signal(os.Interrupt))
+	require.ErrorContains(t, run.Wait(), "exit status 130")
+	if state, err := os.ReadFile(filepath.Join(process, "stat")); err == nil {
+		require.Contains(t, string(state), ") Z ", "it may only wait for init to ask for its status")
+	}
+	require.NoDirExists(t, dir)
+}
+
+func TestWorkloadsAreNamed(t *testing.T) {
+	b := &bench{}
+	require.ErrorContains(t, b.run("gorun", []string{"launch", "lunch"}), `"lunch" is not a workload`)
+	require.False(t, (&bench{only: "4,16"}).wanted(1))
+	require.True(t, (&bench{only: "4,16"}).wanted(16))
+	require.Equal(t, 1, (&bench{rounds: 0.01}).count(30))
 }

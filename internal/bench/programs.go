@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"fmt"
@@ -6,80 +6,106 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
-// Programs are what the measurements run; a path is empty where this machine lacks the program.
-type Programs struct {
-	Gorun, Forkloop, Stand, Flood, Storeload string // always there
-	Hydra, OpenMPI                           string
-	Torchrun, Python                         string // of .venv
-	True                                     string
-
-	dir string
+// programs are what the measurements run; a path is empty where this machine lacks the program.
+type programs struct {
+	gorun, self, true string
+	hydra, openMPI    string
+	torchrun, python  string // of .venv
+	forkloop, stand   string // compiled, see csrc
+	flood, storeload  string
+	engine, raw       string
+	dir               string // of what is compiled, in build/bench: hosts in namespaces see it, too
 }
 
-// Sanitized are the compiler's flags with which tests compile our C programs.
-var Sanitized = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
+// sanitized are the compiler's options with which tests compile our C programs.
+var sanitized = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
 
-// FindPrograms compiles our own C programs from internal/bench/csrc, with flags of the caller's choice, and looks for the peers. It
-// runs in the repository's root.
-func FindPrograms(gorun string, flags ...string) (*Programs, error) {
-	dir, err := os.MkdirTemp("", "gorun-bench-")
-	if err != nil {
-		return nil, err
+// findPrograms compiles our own C programs, with options of the caller's choice, and looks for the peers. It runs in
+// the repository's root.
+func findPrograms(gorun string, options ...string) (*programs, error) {
+	p := &programs{
+		hydra: look("mpiexec.hydra", "mpiexec.mpich"), openMPI: look("mpirun.openmpi", "mpiexec.openmpi"), true: look("true"),
+		torchrun: look(".venv/bin/torchrun"), python: look(".venv/bin/python"),
 	}
-	p := &Programs{dir: dir, Hydra: Lookup("mpiexec.hydra", "mpiexec.mpich"), OpenMPI: Lookup("mpirun.openmpi", "mpiexec.openmpi"), True: Lookup("true")}
-	if err := p.fill(gorun, flags); err != nil {
-		p.Close()
+	err := os.MkdirAll("build/bench", 0o755)
+	if err == nil {
+		p.dir, err = os.MkdirTemp("build/bench", "run-")
+	}
+	if err == nil {
+		p.dir, err = filepath.Abs(p.dir)
+	}
+	if err == nil {
+		err = p.fill(gorun, options)
+	}
+	if err != nil {
+		p.remove()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *Programs) fill(gorun string, flags []string) error {
-	var err error
-	if p.Gorun, err = filepath.Abs(gorun); err != nil {
+func (p *programs) fill(gorun string, options []string) (err error) {
+	if p.gorun, err = filepath.Abs(gorun); err != nil {
 		return err
 	}
-	if _, err = os.Stat(p.Gorun); err != nil {
+	if _, err = os.Stat(p.gorun); err != nil {
 		return fmt.Errorf("%w: `make build` makes it", err)
 	}
-	for name, path := range map[string]*string{"forkloop": &p.Forkloop, "stand": &p.Stand, "flood": &p.Flood, "storeload": &p.Storeload} {
-		*path = filepath.Join(p.dir, name)
-		source := filepath.Join("internal", "bench", "csrc", name+".c")
-		if said, err := exec.Command("gcc", append(slices.Clone(flags), "-O2", "-Wall", "-Wextra", "-Werror", "-o", *path, source)...).CombinedOutput(); err != nil {
-			return fmt.Errorf("compile %s: %w\n%s", source, err, said)
-		}
+	if p.self, err = os.Executable(); err != nil {
+		return err
 	}
-	if bin, err := filepath.Abs(".venv/bin"); err == nil {
-		p.Torchrun, p.Python = Lookup(filepath.Join(bin, "torchrun")), Lookup(filepath.Join(bin, "python"))
+	for name, path := range map[string]*string{
+		"forkloop": &p.forkloop, "stand": &p.stand, "flood": &p.flood, "storeload": &p.storeload,
+	} {
+		if *path, err = p.compile(name, append([]string{"gcc", "-O2"}, options...)...); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// Close removes what FindPrograms compiled.
-func (p *Programs) Close() { _ = os.RemoveAll(p.dir) }
-
-// Missing names the peers that are not on this machine.
-func (p *Programs) Missing() []string {
-	var missing []string
-	for _, peer := range []struct{ path, name string }{
-		{p.Hydra, "MPICH's Hydra (Debian: mpich)"},
-		{p.OpenMPI, "Open MPI (Debian: openmpi-bin)"},
-		{p.Torchrun, "torchrun (.ci/setup)"},
-	} {
-		if peer.path == "" {
-			missing = append(missing, peer.name)
-		}
-	}
-	return missing
+// compile makes csrc/NAME.c a program.
+func (p *programs) compile(name string, compiler ...string) (path string, err error) {
+	path = filepath.Join(p.dir, strings.Join([]string{name, filepath.Base(compiler[0])}, "-"))
+	argv := append(slices.Clone(compiler), "-Wall", "-Wextra", "-Werror", "-o", path,
+		filepath.Join("internal/bench/csrc", name+".c"))
+	return path, step(argv...)
 }
 
-// Lookup returns the first of the programs that exists, as an absolute path.
-func Lookup(names ...string) string {
+// step runs a command, whose words are in the error if it fails.
+func step(argv ...string) error {
+	if said, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %.300s", strings.Join(argv, " "), err, said)
+	}
+	return nil
+}
+
+func (p *programs) remove() { _ = os.RemoveAll(p.dir) }
+
+// missing names the peers that are not on this machine.
+func (p *programs) missing() (names []string) {
+	for _, one := range []struct{ path, name string }{
+		{p.hydra, "MPICH's Hydra (Debian: mpich)"},
+		{p.openMPI, "Open MPI (Debian: openmpi-bin)"},
+		{p.torchrun, "torchrun (.ci/setup)"},
+	} {
+		if one.path == "" {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
+// look returns the first of the programs that exists, as an absolute path.
+func look(names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
-			return path
+			if path, err = filepath.Abs(path); err == nil {
+				return path
+			}
 		}
 	}
 	return ""

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"encoding/json"
@@ -12,43 +12,8 @@ import (
 	"time"
 )
 
-// Verdict says whether a measured pair reached its target.
-type Verdict string
-
-// Verdicts. A target holds when the minima and the medians both reach it.
-const (
-	OK         Verdict = "ok"
-	MinOnly    Verdict = "miss (median)"
-	MedianOnly Verdict = "miss (minimum)"
-	Miss       Verdict = "miss"
-	NoTarget   Verdict = ""
-	NoFigure   Verdict = "no figure"
-)
-
-// Judge combines what the minima and the medians say.
-func Judge(minimum, median bool) Verdict {
-	switch {
-	case minimum && median:
-		return OK
-	case minimum:
-		return MinOnly
-	case median:
-		return MedianOnly
-	}
-	return Miss
-}
-
-// JudgeRatio says whether ours takes no longer than ratio times what other does.
-func JudgeRatio(ours, other Series, ratio float64) Verdict {
-	if len(ours.Walls) == 0 || len(other.Walls) == 0 {
-		return NoFigure
-	}
-	reached := func(a, b time.Duration) bool { return float64(a) <= ratio*float64(b) }
-	return Judge(reached(ours.Min(), other.Min()), reached(ours.Median(), other.Median()))
-}
-
-// Report is a table of figures: what is printed as text and written as JSON.
-type Report struct {
+// report is a table of figures: what is printed as text and written as JSON.
+type report struct {
 	Title   string     `json:"title"`
 	Machine string     `json:"machine"`
 	Begun   time.Time  `json:"begun"`
@@ -57,22 +22,28 @@ type Report struct {
 	Notes   []string   `json:"notes,omitempty"`
 }
 
-// NewReport begins a table.
-func NewReport(title string, columns ...string) *Report {
+func newReport(title string, columns ...string) *report {
 	machine := fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	return &Report{Title: title, Machine: machine, Begun: time.Now().UTC().Truncate(time.Second), Columns: columns}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		machine += ", load " + strings.Fields(string(load))[0]
+	}
+	return &report{Title: title, Machine: machine, Begun: time.Now().UTC().Truncate(time.Second), Columns: columns}
 }
 
-// Row adds one line.
-func (r *Report) Row(cells ...string) { r.Rows = append(r.Rows, cells) }
+func (r *report) row(cells ...any) {
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = fmt.Sprint(cell)
+	}
+	r.Rows = append(r.Rows, texts)
+}
 
-// Note adds a line below the table.
-func (r *Report) Note(format string, args ...any) {
+func (r *report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Print writes the table as text.
-func (r *Report) Print(w io.Writer) error {
+// print writes the table as text.
+func (r *report) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s (%s)\n", r.Title, r.Machine)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range append([][]string{r.Columns}, r.Rows...) {
@@ -81,19 +52,12 @@ func (r *Report) Print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
-	}
-	_, err := fmt.Fprintln(w)
+	_, err := fmt.Fprintln(w, strings.Join(append(r.Notes, ""), "\n"))
 	return err
 }
 
-// Finish prints the report to standard output and writes it as JSON to path, if that is not empty.
-func (r *Report) Finish(path string) error {
-	if err := r.Print(os.Stdout); err != nil || path == "" {
-		return err
-	}
-	body, err := json.MarshalIndent(r, "", "  ")
+func writeJSON(path string, value any) error {
+	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -103,26 +67,44 @@ func (r *Report) Finish(path string) error {
 	return os.WriteFile(path, append(body, '\n'), 0o644)
 }
 
-// Millis prints a duration in milliseconds with as many digits as carry meaning.
-func Millis(d time.Duration) string {
-	ms := float64(d) / float64(time.Millisecond)
+// verdict says whether a target is reached. It is where the minima and the medians both reach it.
+func verdict(minimum, median bool) string {
 	switch {
-	case d == 0:
-		return "-"
-	case ms < 100:
-		return fmt.Sprintf("%.2f", ms)
+	case minimum && median:
+		return "ok"
+	case minimum:
+		return "miss (median)"
+	case median:
+		return "miss (minimum)"
 	}
-	return fmt.Sprintf("%.0f", ms)
+	return "miss"
 }
 
-// Ratio prints a/b.
-func Ratio(a, b time.Duration) string {
+// noFigure stands where there is nothing to judge.
+const noFigure = "no figure"
+
+// number prints a figure with as many digits as carry meaning; there is none that is 0.
+func number(n float64) string {
+	switch {
+	case n == 0:
+		return "-"
+	case n >= 100:
+		return fmt.Sprintf("%.0f", n)
+	case n >= 10:
+		return fmt.Sprintf("%.1f", n)
+	case n >= 0.1:
+		return fmt.Sprintf("%.2f", n)
+	}
+	return fmt.Sprintf("%.4f", n)
+}
+
+// millis prints a time in milliseconds.
+func millis(d time.Duration) string { return number(float64(d) / float64(time.Millisecond)) }
+
+// ratio prints a/b.
+func ratio[T ~int64 | ~float64](a, b T) string {
 	if a == 0 || b == 0 {
 		return "-"
 	}
-	ratio := float64(a) / float64(b)
-	if ratio < 0.1 {
-		return fmt.Sprintf("%.4f", ratio)
-	}
-	return fmt.Sprintf("%.2f", ratio)
+	return number(float64(a) / float64(b))
 }

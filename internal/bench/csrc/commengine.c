@@ -1,5 +1,5 @@
 /*
- * commengine RANKS BYTES: comm's engine for CPUs called from C, without Go, as internal/bench/comm's measure of what Go adds. It forks the ranks
+ * commengine RANKS BYTES: comm's engine for CPUs called from C, without Go, as internal/bench's measure of what Go adds. It forks the ranks
  * itself and gives each one CPU.
  */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /*
- * The measured loop of internal/bench/comm, for programs in C. The same loop stands in rank.go and gloo.py: change all three.
+ * The measured loop of internal/bench, for programs in C. The same loop stands in rank.go and gloo.py: change all three.
  *
  * A rank connects to the unix socket that COMMBENCH_DOOR names and says "hello RANK PID NANOSECONDS\n". For each line
  * "OPERATION BYTES WARM CALLS SHARED\n" it makes WARM calls, waits for all ranks, makes CALLS timed calls, each after writing a float into every

@@ -1,5 +1,5 @@
 /*
- * commmpi BYTES: MPI's side of internal/bench/comm, with buffers of that many bytes; compiled by each MPI's own mpicc. With 0 bytes it only joins: it
+ * commmpi BYTES: MPI's side of internal/bench, with buffers of that many bytes; compiled by each MPI's own mpicc. With 0 bytes it only joins: it
  * says hello behind its first barrier.
  */
 #include <mpi.h>

@@ -1,5 +1,5 @@
 /*
- * commraw BYTES RANK ADDRESS PORT: what internal/bench/comm's operations between two hosts would cost if nothing but one TCP connection and send and
+ * commraw BYTES RANK ADDRESS PORT: what internal/bench's operations between two hosts would cost if nothing but one TCP connection and send and
  * recv were there. An all-reduce is the exchange of the vectors, nothing is added; a barrier is the exchange of one byte.
  */
 #include <arpa/inet.h>

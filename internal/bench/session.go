@@ -11,8 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // doorVariable names the socket at which ranks ask for tasks.
@@ -26,52 +24,36 @@ type session struct {
 	name     string
 	commands []*exec.Cmd
 	ended    chan struct{} // when all commands have
-	ranks    []caller
-	joined   time.Duration // from before the launcher's start to the end of the slowest rank's first barrier
+	ranks    []rankConn
 }
 
-// caller is one rank at the door.
-type caller struct {
-	conn  net.Conn
+// rankConn is the connection to one rank.
+type rankConn struct {
+	net.Conn
 	lines *bufio.Reader
 }
 
-func monotonic() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return t.Nano()
-}
-
-// program is a command that starts ranks, and what it has in its environment beside ours.
-type program struct {
-	Argv    []string `json:"argv"`
-	Environ []string `json:"environ,omitempty"`
-}
-
-// startSession runs programs, which start that many ranks, and returns when all have said hello. Its files are in a folder in dir, "" for the
-// system's.
-func startSession(dir, name string, ranks int, programs ...program) (*session, error) {
-	dir, err := os.MkdirTemp(dir, "comm-door-")
+// startSession runs commands, which start that many ranks, and returns when all have said hello.
+func startSession(dir, name string, ranks int, commands ...started) (*session, error) {
+	dir, err := os.MkdirTemp(dir, "ranks-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "door")
-	door, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	path := filepath.Join(dir, "socket")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
-	defer door.Close()
+	defer listener.Close()
 	said, err := os.Create(filepath.Join(dir, "said"))
 	if err != nil {
 		return nil, err
 	}
 	defer said.Close()
-	s := &session{name: name, ended: make(chan struct{}), ranks: make([]caller, ranks)}
-	begin := monotonic()
-	err = s.launch(programs, path, said, door)
-	if err == nil {
-		err = s.receive(door, begin)
+	s := &session{name: name, ended: make(chan struct{}), ranks: make([]rankConn, ranks)}
+	if err = s.launch(commands, path, said, listener); err == nil {
+		err = s.receive(listener)
 	}
 	if err != nil {
 		s.close()
@@ -81,8 +63,8 @@ func startSession(dir, name string, ranks int, programs ...program) (*session, e
 	return s, nil
 }
 
-// launch starts the programs. The door closes when one has ended: then somebody will not come.
-func (s *session) launch(programs []program, path string, said *os.File, door net.Listener) error {
+// launch starts the commands. The listener closes when one has ended: then a rank will not come.
+func (s *session) launch(commands []started, path string, said *os.File, listener net.Listener) error {
 	var running sync.WaitGroup
 	defer func() {
 		go func() {
@@ -90,9 +72,9 @@ func (s *session) launch(programs []program, path string, said *os.File, door ne
 			close(s.ended)
 		}()
 	}()
-	for _, p := range programs {
-		command := exec.Command(p.Argv[0], p.Argv[1:]...)
-		command.Env = append(append(os.Environ(), doorVariable+"="+path), p.Environ...)
+	for _, c := range commands {
+		command := c.command
+		command.Env = append(append(os.Environ(), doorVariable+"="+path), c.environ...)
 		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		command.Stdout, command.Stderr = said, said
 		if err := command.Start(); err != nil {
@@ -101,37 +83,36 @@ func (s *session) launch(programs []program, path string, said *os.File, door ne
 		s.commands = append(s.commands, command)
 		running.Go(func() {
 			_ = command.Wait()
-			door.Close()
+			listener.Close()
 		})
 	}
 	return nil
 }
 
 // receive waits for the ranks' hello.
-func (s *session) receive(door *net.UnixListener, begin int64) error {
-	_ = door.SetDeadline(time.Now().Add(patience))
+func (s *session) receive(listener *net.UnixListener) error {
+	_ = listener.SetDeadline(time.Now().Add(patience))
 	for come := range s.ranks {
-		conn, err := door.Accept()
+		conn, err := listener.Accept()
 		if err != nil {
 			return fmt.Errorf("only %d of %d ranks came: %w", come, len(s.ranks), err)
 		}
-		c := caller{conn, bufio.NewReader(conn)}
+		c := rankConn{conn, bufio.NewReader(conn)}
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		line, err := c.lines.ReadString('\n')
 		var rank, pid int
-		var at int64
+		var joined int64
 		if err == nil {
-			_, err = fmt.Sscanf(line, "hello %d %d %d\n", &rank, &pid, &at)
+			_, err = fmt.Sscanf(line, "hello %d %d %d\n", &rank, &pid, &joined)
 		}
-		if err == nil && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].conn != nil) {
-			err = errors.New("there is no place for that rank")
+		if err == nil && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].Conn != nil) {
+			err = errors.New("that rank is taken, or out of range")
 		}
 		if err != nil {
 			conn.Close()
 			return fmt.Errorf("a rank said %q: %w", line, err)
 		}
 		s.ranks[rank] = c
-		s.joined = max(s.joined, time.Duration(at-begin))
 	}
 	return nil
 }
@@ -150,16 +131,15 @@ type answer struct {
 	allocations    int
 }
 
-// run has all ranks do the task.
+// run has all ranks do the task, and checks what each has as a result.
 func (s *session) run(t task) (slowest answer, err error) {
 	shared := 0
 	if t.shared {
 		shared = 1
 	}
-	line := fmt.Sprintf("%s %d %d %d %d\n", t.operation, t.bytes, t.warm, t.calls, shared)
 	for _, c := range s.ranks {
-		_ = c.conn.SetDeadline(time.Now().Add(patience))
-		if _, err := c.conn.Write([]byte(line)); err != nil {
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if _, err := fmt.Fprintf(c, "%s %d %d %d %d\n", t.operation, t.bytes, t.warm, t.calls, shared); err != nil {
 			return answer{}, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -173,7 +153,8 @@ func (s *session) run(t task) (slowest answer, err error) {
 			return answer{}, fmt.Errorf("%s: rank %d: %w", s.name, rank, err)
 		}
 		if want, checked := t.first(rank, len(s.ranks)); checked && s.name != raw && first != want {
-			return answer{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g", s.name, rank, len(s.ranks), first, t.operation, t.bytes, want)
+			return answer{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g",
+				s.name, rank, len(s.ranks), first, t.operation, t.bytes, want)
 		}
 		slowest.total, slowest.writing = max(slowest.total, one.total), max(slowest.writing, one.writing)
 		slowest.allocations = max(slowest.allocations, one.allocations)
@@ -183,7 +164,7 @@ func (s *session) run(t task) (slowest answer, err error) {
 
 func parseAnswer(line string) (a answer, first float64, err error) {
 	if _, err = fmt.Sscanf(line, "%d %d %d %g\n", &a.total, &a.writing, &a.allocations, &first); err != nil {
-		return answer{}, 0, fmt.Errorf("%q is no answer: %w", line, err)
+		return answer{}, 0, fmt.Errorf("%q is not an answer: %w", line, err)
 	}
 	return a, first, nil
 }
@@ -208,11 +189,30 @@ func (t task) first(rank, ranks int) (want float64, checked bool) {
 	return 0, false
 }
 
-// close ends the job: its ranks end when the socket does, what doesn't is killed after a while.
+// calibrate finds how many calls make a batch of about the given length. It also warms everything up.
+func (s *session) calibrate(t task, length time.Duration) (calls int, err error) {
+	const most = 100_000
+	calls = 1
+	for range 6 {
+		t.calls, t.warm = calls, 1
+		a, err := s.run(t)
+		if err != nil {
+			return 0, fmt.Errorf("%d ranks: %w", len(s.ranks), err)
+		}
+		fit := int(float64(calls) * float64(length) / float64(max(a.total, 1)))
+		if a.total >= length/2 || calls == most {
+			return max(min(fit, most), 1), nil
+		}
+		calls = max(min(fit, 16*calls, most), calls)
+	}
+	return calls, nil
+}
+
+// close ends the job: its ranks end when the socket does, what does not is killed after a while.
 func (s *session) close() {
 	for _, c := range s.ranks {
-		if c.conn != nil {
-			c.conn.Close()
+		if c.Conn != nil {
+			c.Close()
 		}
 	}
 	select {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime/metrics"
+	"strconv"
 	"time"
 
 	"gorun/comm"
@@ -51,9 +52,13 @@ func parseMember(text string) ([]comm.Option, error) {
 	return []comm.Option{comm.WithRank(rank, size), comm.WithStore(store), comm.WithKey(key)}, nil
 }
 
-// beRank joins, meets the others once, says hello and works until the door closes.
-func beRank(bytes int) error {
+// beRank joins, meets the others once, says hello and works until the socket closes.
+func beRank(size string) error {
 	ctx := context.Background()
+	bytes, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
 	joining, err := parseMember(os.Getenv(memberVariable))
 	if err != nil {
 		return err
@@ -66,21 +71,24 @@ func beRank(bytes int) error {
 	if err := comm.Barrier(ctx, group); err != nil {
 		return err
 	}
-	joined := monotonic()
 	l := loop{group: group}
 	if bytes > 0 {
 		if err := l.allocate(ctx, bytes/4); err != nil {
 			return err
 		}
 	}
-	door, err := net.Dial("unix", os.Getenv(doorVariable))
+	path := os.Getenv(doorVariable)
+	if path == "" {
+		return nil // that was all
+	}
+	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return err
 	}
-	defer door.Close()
-	fmt.Fprintf(door, "hello %d %d %d\n", group.Rank(), os.Getpid(), joined)
-	for lines := bufio.NewScanner(door); lines.Scan(); {
-		if err := l.serve(ctx, lines.Text(), door); err != nil {
+	defer conn.Close()
+	fmt.Fprintf(conn, "hello %d %d 0\n", group.Rank(), os.Getpid())
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		if err := l.serve(ctx, lines.Text(), conn); err != nil {
 			return err
 		}
 	}
@@ -110,7 +118,7 @@ func (l *loop) allocate(ctx context.Context, floats int) error {
 	return nil
 }
 
-func (l *loop) serve(ctx context.Context, line string, door net.Conn) error {
+func (l *loop) serve(ctx context.Context, line string, conn net.Conn) error {
 	var j job
 	if _, err := fmt.Sscanf(line, "%s %d %d %d %d", &j.operation, &j.bytes, &j.warm, &j.calls, &j.shared); err != nil {
 		return fmt.Errorf("%q is no task: %w", line, err)
@@ -136,12 +144,12 @@ func (l *loop) serve(ctx context.Context, line string, door net.Conn) error {
 	begin = time.Now()
 	_ = l.repeat(j.calls, &j, func() error { return nil })
 	writing := time.Since(begin)
-	_, err := fmt.Fprintf(door, "%d %d %d %g\n", took, writing, after-before, first)
+	_, err := fmt.Fprintf(conn, "%d %d %d %g\n", took, writing, after-before, first)
 	return err
 }
 
-// allocations counts the objects that were ever allocated. runtime.ReadMemStats would stop the world for it and start threads again, which keep the
-// CPUs from the ranks during the first calls that are timed.
+// allocations counts the objects that were ever allocated. runtime.ReadMemStats would stop the world for it and start
+// threads again, which keep the CPUs from the ranks during the first calls that are timed.
 func allocations() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
 	metrics.Read(sample)

@@ -1,4 +1,4 @@
-"""Gloo's side of internal/bench/comm: torch.distributed with the loop of csrc/commloop.h, which says what is read and answered.
+"""Gloo's side of internal/bench: torch.distributed with the loop of csrc/commloop.h, which says what is read and answered.
 
 gloo.py BYTES, under a launcher that torch.distributed.init_process_group understands.
 """

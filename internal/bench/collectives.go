@@ -1,0 +1,481 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+)
+
+// Names of those whose calls are measured. allocated is comm on memory of comm.Allocate, engine comm's C code called
+// from C, raw one TCP connection between two hosts and nothing else.
+const (
+	ours      = "comm"
+	allocated = "allocated"
+	openMPI   = "openmpi"
+	mpich     = "mpich"
+	gloo      = "gloo"
+	engine    = "engine"
+	raw       = "raw"
+)
+
+// rivals are whom comm is compared with.
+var rivals = []string{openMPI, mpich, gloo}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// calls measures collectives of float32, from Go, beside Open MPI's, MPICH's and Gloo's. The ranks of all peers live at
+// the same time and sleep at a socket while it is not their turn, so that one row's batches can be interleaved within
+// seconds. Every batch is the same loop in Go, C and Python (csrc/commloop.h draws it): each call has a float written
+// into every cache line of its input before it, since pages that were never written are all the kernel's one page of
+// zeros, and lines that nobody writes stay in both CPUs' caches; the writing is timed alone as well and taken off. A
+// batch counts as long as its slowest rank. Between batches a probe looks whether the machine is as fast as it can be.
+type calls struct {
+	*bench
+	probe   *probe
+	rounds  int
+	batch   time.Duration
+	runners map[string]func(ranks, bytes int) []started // of one host
+	hosts   *testhosts.Set
+	key     string // of comm's ranks on two hosts
+}
+
+// started is a command that starts ranks, and its environment beside ours.
+type started struct {
+	command *exec.Cmd
+	environ []string
+}
+
+func collectives(b *bench) error {
+	c := &calls{bench: b, rounds: b.count(9), batch: 20 * time.Millisecond, probe: newProbe(2 * time.Minute)}
+	ranks, each := []int{2, 4}, []int{1, 2}
+	sizes := []int{4, 8, 64, 256, kib, 4 * kib, 16 * kib, 64 * kib, 256 * kib, mib, 4 * mib, 16 * mib, 64 * mib}
+	hostSizes := []int{4, 4 * kib, 64 * kib, mib, 64 * mib}
+	if b.quick {
+		c.rounds, c.batch, c.probe.patience = b.count(3), 8*time.Millisecond, 8*time.Second
+		ranks, each, sizes = ranks[:1], nil, []int{8, 4 * kib, 64 * kib, mib, 64 * mib}
+	}
+	table := b.table("collectives of float32, µs a call: minimum / median", "ranks", "operation", "bytes", "comm",
+		"Open MPI",
+		"MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations", "")
+	c.find(table)
+	for _, n := range ranks {
+		if b.wanted(n) {
+			operations := []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "sendrecv",
+				"barrier"}
+			if err := c.measure(table, scene{ranks: n}, operations, sizes); err != nil {
+				return err
+			}
+		}
+	}
+	table.note("a flag takes %d ns to the other CPU and back in fast moments", c.probe.usual().Nanoseconds())
+	if len(each) == 0 {
+		return nil
+	}
+	return c.betweenHosts(each, hostSizes)
+}
+
+// find compiles the peers' programs; a peer that cannot be had leaves a note.
+func (c *calls) find(r *report) {
+	crowded := func(ranks int) bool { return ranks > runtime.NumCPU() }
+	alone := func(argv ...string) []started { return []started{{command: exec.Command(argv[0], argv[1:]...)}} }
+	c.runners = map[string]func(ranks, bytes int) []started{
+		ours: func(ranks, bytes int) []started {
+			return alone(c.gorun, "-n", strconv.Itoa(ranks), c.self, "as-rank", strconv.Itoa(bytes))
+		},
+	}
+	if c.python != "" {
+		c.runners[gloo] = func(ranks, bytes int) []started {
+			return alone(c.gorun, "-n", strconv.Itoa(ranks), c.python, "internal/bench/gloo.py", strconv.Itoa(bytes))
+		}
+	}
+	// The settings are each one's best of those that its manual names for ranks on one host.
+	for name, layer := range map[string]testneeds.Layer{openMPI: testneeds.LayerOpenMPI, mpich: testneeds.LayerMPICH} {
+		library := testneeds.FindMPI(".", layer)
+		if library.Compiler == "" || !library.HasLauncher() {
+			r.note("left out: %s is not here with its compiler", name)
+			continue
+		}
+		program, err := c.compile("commmpi", library.Compiler, "-O2")
+		if err != nil {
+			r.note("left out: %s: %v", name, err)
+			continue
+		}
+		c.runners[name] = func(ranks, bytes int) []started {
+			n, size := strconv.Itoa(ranks), strconv.Itoa(bytes)
+			switch {
+			case name == mpich && crowded(ranks):
+				return alone(c.hydra, "-n", n, program, size)
+			case name == mpich:
+				return alone(c.hydra, "-bind-to", "core", "-n", n, program, size)
+			case crowded(ranks):
+				return alone(c.openMPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+					"--mca", "mpi_yield_when_idle", "1", "-n", n, program, size)
+			}
+			return alone(c.openMPI, "--allow-run-as-root", "--bind-to", "core", "-n", n, program, size)
+		}
+	}
+	sources, _ := filepath.Glob("comm/internal/cpu/*.c")
+	var err error
+	if c.engine, err = c.compile("commengine", append([]string{"gcc", "-O3", "-std=gnu11"}, sources...)...); err != nil {
+		r.note("left out: %s: %v", engine, err)
+		return
+	}
+	c.runners[engine] = func(ranks, bytes int) []started {
+		return alone(c.engine, strconv.Itoa(ranks), strconv.Itoa(bytes))
+	}
+}
+
+// betweenHosts measures ranks on two hosts: namespaces with a sshd each and a bridge between.
+func (c *calls) betweenHosts(each, sizes []int) error {
+	table := c.table("between two hosts (network namespaces), µs a call: minimum / median; pingpong is there and back",
+		"ranks a host", "operation", "bytes", "comm", "Open MPI", "MPICH", "Gloo", "raw TCP", "comm/best min", "median",
+		"target", "verdict", "allocations", "")
+	err := testneeds.FindHosts()
+	if err == nil {
+		c.hosts, err = testhosts.Start(testhosts.Config{Hosts: 2})
+	}
+	if err != nil {
+		table.note("left out: %v", err)
+		return nil
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	c.key = hex.EncodeToString(key)
+	if c.raw, err = c.compile("commraw", "gcc", "-O2", "-std=gnu11"); err != nil {
+		return errors.Join(err, c.hosts.Down())
+	}
+	for _, n := range each {
+		err = errors.Join(err, c.measure(table, scene{ranks: 2 * n, each: n},
+			[]string{"pingpong", "allreduce", "broadcast", "allgather", "sendrecv", "barrier"}, sizes))
+	}
+	return errors.Join(err, c.hosts.Down())
+}
+
+// Ports on the two hosts, whose network is nobody else's.
+const storePort, glooPort, rawPort = 29400, 29500, 29600
+
+// spread is the commands of a peer on two hosts, each started with its own means, the first ranks on the first host.
+func (c *calls) spread(name string, each, bytes int) []started {
+	size, n, first := strconv.Itoa(bytes), strconv.Itoa(2*each), c.hosts.Address("h1")
+	members := func(environ func(rank int) []string, argv ...string) (all []started) {
+		for rank := range 2 * each {
+			host := rank / each
+			words := argv
+			if each == 1 && runtime.NumCPU() > 1 { // a CPU each, as with any launcher that binds
+				words = append([]string{"taskset", "-c", strconv.Itoa(host)}, argv...)
+			}
+			all = append(all, started{c.hosts.Command(fmt.Sprintf("h%d", host+1), words...), environ(rank)})
+		}
+		return all
+	}
+	slots := fmt.Sprintf("%s:%d,%s:%d", "h1", each, "h2", each)
+	switch {
+	case name == ours:
+		return members(func(rank int) []string {
+			return []string{fmt.Sprintf("%s=%d %s %s:%d %s", memberVariable, rank, n, first, storePort, c.key)}
+		}, c.self, "as-rank", size)
+	case c.runners[name] == nil && name != raw:
+		return nil
+	case name == gloo:
+		return members(func(rank int) []string {
+			return []string{"MASTER_ADDR=" + first, fmt.Sprint("MASTER_PORT=", glooPort), "GLOO_SOCKET_IFNAME=eth0",
+				fmt.Sprint("RANK=", rank), "WORLD_SIZE=" + n, fmt.Sprint("LOCAL_RANK=", rank%each)}
+		}, c.python, "internal/bench/gloo.py", size)
+	case name == raw && each == 1:
+		return []started{
+			{command: c.hosts.Command("h1", c.raw, size, "0", first, strconv.Itoa(rawPort))},
+			{command: c.hosts.Command("h2", c.raw, size, "1", first, strconv.Itoa(rawPort))},
+		}
+	case name == openMPI: // its own transport over TCP and, within a host, shared memory
+		return []started{{command: c.hosts.Command(testhosts.Head, c.openMPI, "--allow-run-as-root",
+			"--mca", "plm_rsh_agent", c.hosts.SSH(), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self,vader",
+			"--mca", "btl_tcp_if_include", "eth0", "--bind-to", "none", "--map-by", "slot", "--host", slots,
+			"-x", doorVariable, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.openmpi"), size)}}
+	case name == mpich: // UCX over TCP; left to itself it takes the hosts for one, whose memory it could share
+		return []started{{c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
+			"-hosts", slots, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.mpich"), size),
+			[]string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"}}}
+	}
+	return nil
+}
+
+// scene is where rows are measured.
+type scene struct {
+	ranks    int
+	each     int // ranks a host of two; 0: all on one host
+	sessions map[string]*session
+}
+
+// row is one operation with one size, and what everybody took for it.
+type row struct {
+	scene
+	operation string
+	bytes     int
+	figures   map[string]*figures
+}
+
+// measure writes a row for each operation and size.
+func (c *calls) measure(table *report, s scene, operations []string, sizes []int) error {
+	s.sessions = map[string]*session{}
+	defer func() {
+		for _, one := range s.sessions {
+			one.close()
+		}
+	}()
+	for _, name := range []string{ours, openMPI, mpich, gloo, engine, raw} {
+		if name != ours && !listed(c.with, name) {
+			continue
+		}
+		var commands []started
+		if s.each > 0 {
+			commands = c.spread(name, s.each, slices.Max(sizes))
+		} else if c.runners[name] != nil {
+			commands = c.runners[name](s.ranks, slices.Max(sizes))
+		}
+		if len(commands) == 0 {
+			continue
+		}
+		one, err := startSession(c.dir, name, s.ranks, commands...)
+		switch {
+		case err == nil:
+			s.sessions[name] = one
+		case name == ours:
+			return err
+		default:
+			table.note("left out with %d ranks: %v", s.ranks, err)
+		}
+	}
+	for _, operation := range operations {
+		own := sizes
+		if operation == "barrier" {
+			own = []int{0}
+		}
+		for _, size := range own {
+			r := &row{scene: s, operation: operation, bytes: size}
+			if err := r.measure(c, table); err != nil {
+				return err
+			}
+			r.write(table)
+		}
+		log.Printf("%d ranks: %s is done", s.ranks, operation)
+	}
+	return nil
+}
+
+// measure interleaves everybody's batches until all have enough between fast probes, or twice as many rounds are over.
+// A peer that fails is out from then on; comm may not.
+func (r *row) measure(c *calls, table *report) error {
+	r.figures = map[string]*figures{}
+	names := slices.Collect(func(yield func(string) bool) {
+		for name := range r.sessions {
+			_ = yield(name)
+		}
+	})
+	slices.Sort(names)
+	if r.each == 0 && (r.operation == "allreduce" || r.operation == "reducescatter") {
+		names = append(names, allocated)
+	}
+	take := func(name string, before time.Duration) (time.Duration, error) {
+		after, err := r.take(c, name, before)
+		if err == nil || name == ours || name == allocated {
+			return after, err
+		}
+		table.note("left out from there on: %v", err)
+		r.sessions[name].close()
+		delete(r.sessions, name)
+		delete(r.figures, name)
+		names = slices.DeleteFunc(names, func(other string) bool { return other == name })
+		return c.probe.take(), nil
+	}
+	for round := 0; round < c.rounds || round < 2*c.rounds && r.fast() < c.rounds && c.probe.patience > 0; round++ {
+		begin, before := time.Now(), c.probe.awaitFast()
+		var err error
+		for turn := range len(names) {
+			if before, err = take(names[(turn+round)%len(names)], before); err != nil {
+				return err
+			}
+			if turn+1 >= len(names) {
+				break
+			}
+		}
+		if round >= c.rounds {
+			c.probe.patience -= time.Since(begin)
+		}
+	}
+	return nil
+}
+
+// take adds one batch of a peer, with a probe behind it.
+func (r *row) take(c *calls, name string, before time.Duration) (after time.Duration, err error) {
+	t := task{operation: r.operation, bytes: r.bytes, shared: name == allocated}
+	s := r.sessions[name]
+	if t.shared {
+		s = r.sessions[ours]
+	}
+	f := r.figures[name]
+	if f == nil {
+		f = &figures{probe: c.probe}
+		if f.calls, err = s.calibrate(t, c.batch); err != nil {
+			return 0, err
+		}
+		r.figures[name] = f
+	}
+	t.calls, t.warm = f.calls, f.calls/10+1
+	a, err := s.run(t)
+	if err != nil {
+		return 0, err
+	}
+	after = c.probe.take()
+	f.add(a, c.probe.fast(before) && c.probe.fast(after))
+	return after, nil
+}
+
+// figures are one peer's batches of a row, in microseconds a call, the slowest rank's.
+type figures struct {
+	calls       int // in a batch
+	all, good   []float64
+	writing     float64 // what writing the input takes for a call, in the fastest batch: it does not count
+	allocations float64 // for a call, in the batch with fewest
+	probe       *probe
+}
+
+// add counts a batch; fast says that the machine was.
+func (f *figures) add(a answer, fast bool) {
+	perCall := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(f.calls) }
+	writing, allocations := perCall(a.writing), float64(a.allocations)/float64(f.calls)
+	if len(f.all) == 0 {
+		f.writing, f.allocations = writing, allocations
+	}
+	f.writing, f.allocations = min(f.writing, writing), min(f.allocations, allocations)
+	f.all = append(f.all, perCall(a.total))
+	if fast {
+		f.good = append(f.good, perCall(a.total))
+	}
+}
+
+// counted are the times of the batches that count: those between fast probes, or all where there are none.
+func (f *figures) counted() []float64 {
+	if f == nil || len(f.good) == 0 && len(f.all) == 0 {
+		return nil
+	}
+	if len(f.good) > 0 {
+		return f.good
+	}
+	return f.all
+}
+
+func (f *figures) min() float64 {
+	if counted := f.counted(); len(counted) > 0 {
+		return max(slices.Min(counted)-f.writing, 0.001)
+	}
+	return 0
+}
+
+func (f *figures) median() float64 {
+	if counted := f.counted(); len(counted) > 0 {
+		return max(median(counted)-f.writing, 0.001)
+	}
+	return 0
+}
+
+func (f *figures) String() string {
+	if f == nil {
+		return "-"
+	}
+	return number(f.min()) + " / " + number(f.median())
+}
+
+// fast is the number of batches between fast probes of the peer that has fewest.
+func (r *row) fast() int {
+	least := -1
+	for _, f := range r.figures {
+		if least < 0 || len(f.good) < least {
+			least = len(f.good)
+		}
+	}
+	return max(least, 0)
+}
+
+// best is the least figure of the rivals, 0 where there is none.
+func (r *row) best(of func(*figures) float64) (least float64) {
+	for _, name := range rivals {
+		if v := of(r.figures[name]); v > 0 && (least == 0 || v < least) {
+			least = v
+		}
+	}
+	return least
+}
+
+// target is what comm should take at most, as a multiple of the best rival's time: minimum and median; raw says that
+// the bare connection is the other one.
+func (r *row) target(shared bool) (least, middle float64, against string) {
+	reduces := r.operation == "allreduce" || r.operation == "reducescatter"
+	switch {
+	case r.each > 1:
+		return 2, 2, ""
+	case r.each == 1 && r.bytes >= mib:
+		return 1.25, 1.25, raw // at least 80 % of raw TCP
+	case r.each == 1:
+		return 1.15, 1.15, mpich
+	case r.ranks > 2:
+		return 0.9, 1.2, ""
+	case shared && r.bytes >= 64*kib:
+		return 0.2, 0.2, ""
+	case reduces && r.bytes >= 16*mib:
+		return 0.3, 0.3, ""
+	case reduces && r.bytes >= 64*kib && r.bytes <= mib:
+		return 0.67, 0.67, ""
+	case (r.operation == "allgather" || r.operation == "alltoall") && r.bytes == mib:
+		return 1.1, 1.1, ""
+	}
+	return 1, 1, ""
+}
+
+// write adds a line for comm, and one more where it ran on allocated memory.
+func (r *row) write(table *report) {
+	for _, name := range []string{ours, allocated} {
+		f := r.figures[name]
+		if f == nil {
+			continue
+		}
+		title, ranks, bare := r.operation, r.ranks, r.figures[engine]
+		if name == allocated {
+			title += ", allocated"
+		}
+		if r.each > 0 {
+			ranks, bare = r.each, r.figures[raw]
+		}
+		least, middle, against := r.target(name == allocated)
+		other, otherMedian := r.best((*figures).min), r.best((*figures).median)
+		target := fmt.Sprintf("≤ %g, %g", least, middle)
+		if against != "" {
+			other, otherMedian = r.figures[against].min(), r.figures[against].median()
+			target = fmt.Sprintf("≤ %g × %s", least, against)
+		}
+		reached := noFigure
+		if other > 0 {
+			reached = verdict(f.min() <= least*other, f.median() <= middle*otherMedian)
+		}
+		slow := ""
+		if r.fast() < len(f.all)/2 {
+			slow = fmt.Sprintf("slow machine: %d of %d batches count", r.fast(), len(f.all))
+		}
+		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo], bare,
+			ratio(f.min(), r.best((*figures).min)), ratio(f.median(), r.best((*figures).median)), target, reached,
+			fmt.Sprintf("%.2f", f.allocations), slow)
+	}
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorun/internal/testhosts"
+	"gorun/internal/testneeds"
+	"gorun/internal/testslurm"
+)
+
+// launches compares N × /bin/true. The C loop with two pipes a rank is the floor; ranks that use no MPI should not pay
+// for its protocols. Open MPI 4 hangs in many runs with 64 ranks or more (ranks that end before it has registered
+// them).
+func launches(b *bench) error {
+	r := b.comparisons("launch of N × /bin/true")
+	times := func(ratio float64) goal { return goal{ratio: ratio} }
+	for _, s := range []struct {
+		ranks, rounds, openMPI, torchrun int
+		hydra, forkloop, script          goal
+	}{
+		{1, 200, 20, 5, times(0.8), goal{above: 2 * time.Millisecond}, times(0.005)},
+		{4, 200, 20, 5, times(0.75), goal{above: 2 * time.Millisecond}, times(0.005)},
+		{16, 100, 20, 5, times(0.85), times(1.3), times(0.01)},
+		{64, 60, 10, 0, times(0.85), times(1.05), goal{}},
+		{256, 30, 6, 0, times(0.65), times(0.95), goal{}},
+	} {
+		if !b.wanted(s.ranks) {
+			continue
+		}
+		n := strconv.Itoa(s.ranks)
+		peers := []peer{
+			{name: "gorun", argv: []string{b.gorun, "-n", n, b.true}},
+			{name: "mpi=none", argv: []string{b.gorun, "--mpi=none", "-n", n, b.true}, goal: times(1.05)},
+			{name: "forkloop", argv: []string{b.forkloop, n, b.true}, goal: s.forkloop},
+			{name: "hydra", argv: []string{b.hydra, "-n", n, b.true}, goal: s.hydra},
+			{name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "--oversubscribe", "-n", n, b.true},
+				runs: s.openMPI, limit: 8 * time.Second, goal: times(0.25)},
+		}
+		if s.torchrun > 0 {
+			peers = append(peers,
+				peer{name: "torchrun", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true},
+					runs: s.torchrun, goal: s.script})
+		}
+		if _, err := b.compare(r, n+" ranks", s.rounds, nil, peers...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mpiLaunches compares an MPI program under gorun and under the launcher of its own library.
+func mpiLaunches(b *bench) error {
+	r := b.comparisons("an MPI program that begins, meets in a barrier and ends")
+	for _, f := range []struct {
+		layer testneeds.Layer
+		goal  float64
+	}{{testneeds.LayerMPICH, 1}, {testneeds.LayerOpenMPI, 0.9}} {
+		library := testneeds.FindMPI(".", f.layer)
+		if library.Compiler == "" || !library.HasLauncher() {
+			continue
+		}
+		program, err := b.compile("mpihello", library.Compiler, "-O2")
+		if err != nil {
+			return err
+		}
+		for _, s := range []struct{ ranks, rounds int }{{4, 30}, {16, 12}, {64, 5}} {
+			if !b.wanted(s.ranks) {
+				continue
+			}
+			argv := library.Launch(s.ranks, program)
+			_, err := b.compare(r, fmt.Sprintf("%s, %d ranks", f.layer, s.ranks), s.rounds, nil,
+				peer{name: "gorun", argv: []string{b.gorun, "-q", "-n", strconv.Itoa(s.ranks), program}},
+				peer{name: filepath.Base(argv[0]), argv: argv, goal: goal{ratio: f.goal}})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// joins compares how long ranks of package comm and of MPICH take to meet once.
+func joins(b *bench) error {
+	r := b.comparisons("joining: from exec to the end behind the first barrier")
+	library := testneeds.FindMPI(".", testneeds.LayerMPICH)
+	if library.Compiler == "" || !library.HasLauncher() {
+		r.note("left out: MPICH is not here with its compiler")
+		return nil
+	}
+	program, err := b.compile("mpihello", library.Compiler, "-O2")
+	if err != nil {
+		return err
+	}
+	for _, s := range []struct{ ranks, rounds int }{{4, 9}, {16, 5}, {64, 3}} {
+		if !b.wanted(s.ranks) {
+			continue
+		}
+		_, err := b.compare(r, fmt.Sprintf("%d ranks", s.ranks), s.rounds, nil,
+			peer{name: "comm", argv: []string{b.gorun, "-q", "-n", strconv.Itoa(s.ranks), b.self, "as-rank", "0"}},
+			peer{name: "mpich", argv: library.Launch(s.ranks, program), goal: goal{ratio: 0.2}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pytorch compares a whole small job. What gorun saves should be at least torchrun's own start-up.
+func pytorch(b *bench) error {
+	r := b.comparisons("4 ranks of PyTorch: init_process_group, all_reduce, exit")
+	if b.torchrun == "" {
+		return nil
+	}
+	const script = "examples/torch/hello.py"
+	// One thread for each rank is what both launchers would choose on a machine with as many CPUs as ranks or fewer.
+	environ := []string{"OMP_NUM_THREADS=1", "GORUN_PYTHON=" + b.python}
+	all, err := b.compare(r, "4 ranks", 7, nil,
+		peer{name: "gorun", argv: []string{b.gorun, "--nproc-per-node", "4", script}, environ: environ},
+		peer{name: "torchrun", argv: []string{b.torchrun, "--nproc-per-node", "4", script}, environ: environ},
+		peer{name: "torchrun of /bin/true", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", "4", b.true}})
+	if err == nil && len(all) == 3 {
+		ours, theirs, bare := all[0], all[1], all[2]
+		least, middle := theirs.min()-ours.min(), theirs.median()-ours.median()
+		r.note("gorun saves %s ms (median %s), torchrun's own start-up takes %s ms (%s): %s", millis(least), millis(middle),
+			millis(bare.min()), millis(bare.median()), verdict(least >= bare.min(), middle >= bare.median()))
+	}
+	return err
+}
+
+// overHosts compares one /bin/true on each of N hosts, namespaces of this machine with a sshd each, which share its
+// CPUs. Hydra and mpirun come to them by the same ssh_config and the same key.
+func overHosts(b *bench) error {
+	const most = 64
+	if b.inside == "" {
+		if err := testneeds.FindHosts(); err != nil {
+			log.Printf("hosts: left out: %v", err)
+			return nil
+		}
+		set, err := testhosts.Start(testhosts.Config{Hosts: most, PrivateHome: true, SSHD: []string{"MaxStartups 1000"}})
+		if err != nil {
+			return err
+		}
+		return errors.Join(b.again(set.Dir(), "hosts", func(argv ...string) *exec.Cmd {
+			return set.Command(testhosts.Head, argv...)
+		}), set.Down())
+	}
+	r := b.comparisons("launch of /bin/true on N hosts over SSH")
+	for _, s := range []struct{ hosts, rounds, cold int }{{1, 40, 5}, {4, 30, 5}, {16, 15, 5}, {most, 5, 3}} {
+		if !b.wanted(s.hosts) {
+			continue
+		}
+		if err := b.onHosts(r, s.hosts, s.rounds, s.cold); err != nil {
+			return err
+		}
+	}
+	return b.idleHosts(r, most)
+}
+
+// hostList is the first n hosts, each with one slot.
+func hostList(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("h%d:1", i+1)
+	}
+	return strings.Join(list, ",")
+}
+
+func (b *bench) overSSH(hosts int, program string) []string {
+	return []string{b.gorun, "--ssh-config", filepath.Join(b.inside, "ssh_config"), "-H", hostList(hosts), program}
+}
+
+func (b *bench) onHosts(r *report, hosts, rounds, cold int) error {
+	const limit = 2 * time.Minute
+	n, what, ssh := strconv.Itoa(hosts), fmt.Sprintf("%d hosts", hosts), filepath.Join(b.inside, "ssh")
+	gorun := peer{name: "gorun", argv: b.overSSH(hosts, b.true), limit: limit}
+	_, err := b.compare(r, what, rounds, nil, gorun,
+		peer{name: "hydra", limit: limit, goal: goal{ratio: 0.7},
+			argv: []string{b.hydra, "-launcher", "ssh", "-launcher-exec", ssh, "-hosts", hostList(hosts), "-n", n, b.true}},
+		peer{name: "openmpi", limit: limit, goal: goal{ratio: 0.7}, argv: []string{
+			b.openMPI, "--allow-run-as-root", "--mca", "plm_rsh_agent", ssh, "-H", hostList(hosts), "-n", n, b.true,
+		}})
+	if err != nil {
+		return err
+	}
+	// A first launch copies gorun to each host: the second should take at least half as long.
+	first := gorun
+	first.name = "gorun, first"
+	empty := func(p peer) error {
+		for i := range hosts {
+			cache := filepath.Join(b.inside, fmt.Sprintf("h%d", i+1), "home", "root", ".cache", "gorun")
+			if p.name != first.name {
+				continue
+			}
+			if err := os.RemoveAll(cache); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	gorun.goal = goal{ratio: 2}
+	_, err = b.compare(r, what, cold, empty, first, gorun)
+	return err
+}
+
+// idleHosts measures what a job whose ranks do nothing costs at its launcher.
+func (b *bench) idleHosts(r *report, hosts int) error {
+	const watched, most = 15 * time.Second, 1 // % of a core
+	job, err := stand(b.overSSH(hosts, b.stand), hosts, 2*time.Minute)
+	if err != nil {
+		return err
+	}
+	defer job.end()
+	spent, err := job.cpu()
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	<-time.After(watched) // what is measured is time
+	after, err := job.cpu()
+	share := 100 * float64(after-spent) / float64(time.Since(begun))
+	r.note("a job on %d hosts that does nothing takes %.2f %% of a core at the launcher (target ≤ %d %%: %s)",
+		hosts, share, most, verdict(share <= most, share <= most))
+	return err
+}
+
+// again runs this program once more, for one workload, in a place that command leads to.
+func (b *bench) again(inside, workload string, command func(argv ...string) *exec.Cmd) error {
+	c := command(b.self, "-inside", inside, "-gorun", b.gorun, "-json", b.json, "-rounds", fmt.Sprint(b.rounds),
+		"-n", b.only, "-peers", b.with, workload)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	return c.Run()
+}
+
+// inSlurm compares 16 × /bin/true on four nodes with what users of Slurm would have typed. All slurmds run on this
+// machine and share its CPUs.
+func inSlurm(b *bench) error {
+	const nodes, each = 4, 4
+	if b.inside == "" {
+		if err := testneeds.FindSlurm(); err != nil {
+			log.Printf("slurm: left out: %v", err)
+			return nil
+		}
+		cluster, err := testslurm.Open(testslurm.Config{Nodes: nodes, CPUs: each, Names: true})
+		if err != nil {
+			return err
+		}
+		return errors.Join(b.again("slurm", "slurm", func(argv ...string) *exec.Cmd {
+			return cluster.CommandContext(context.Background(), "salloc", append([]string{"--quiet", "-N4", "-n16"}, argv...)...)
+		}), cluster.Close())
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0") // torchrun takes no port but one that it is told
+	if err != nil {
+		return err
+	}
+	endpoint := strings.Replace(free.Addr().String(), "127.0.0.1", "localhost", 1)
+	free.Close()
+	srun := func(words ...string) []string {
+		return append([]string{look("srun"), "--overlap", "--mpi=none"}, words...)
+	}
+	const limit = 15 * time.Second // Hydra hangs now and then when its ranks end at once
+	r := b.comparisons("16 ranks of /bin/true on 4 nodes of Slurm")
+	torchrun := peer{name: "srun torchrun", runs: 3, limit: 2 * time.Minute, goal: goal{ratio: 0.1}, argv: []string{""}}
+	if b.torchrun != "" {
+		torchrun.argv = srun("-N4", "-n4", "--ntasks-per-node=1", b.torchrun, "--nnodes=4", "--nproc-per-node=4",
+			"--rdzv-id=bench", "--rdzv-backend=c10d", "--rdzv-endpoint="+endpoint, "--no-python", b.true)
+	}
+	_, err = b.compare(r, "16 ranks", 25, nil,
+		peer{name: "gorun", argv: []string{b.gorun, b.true}, limit: limit},
+		peer{name: "srun -n16", argv: srun("-n16", b.true), limit: limit, goal: goal{ratio: 1.3}},
+		peer{name: "srun -n4", argv: srun("-N4", "-n4", b.true), limit: limit},
+		peer{name: "srun gorun, one a node", limit: limit,
+			argv: srun("-N4", "-n4", "--ntasks-per-node=1", b.gorun, "-q", "--nproc-per-node=4", b.true)},
+		peer{name: "srun gorun, one a rank", argv: srun("-n16", b.gorun, "-q", b.true), limit: limit},
+		peer{name: "hydra", argv: []string{b.hydra, "-n", "16", b.true}, limit: limit},
+		peer{name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "-n", "16", b.true}, limit: limit},
+		torchrun)
+	return err
+}
