@@ -14,7 +14,7 @@ import (
 
 // Build decides the environment of every rank. An error names all exports that
 // cannot be (as [errors.Join] does): a variable that gorun gives each rank itself
-// cannot come from -x.
+// comes from -x with the value that gorun gives it, or with [Inputs.LenientExports].
 func Build(in Inputs) (Environment, error) {
 	if err := in.check(); err != nil {
 		return Environment{}, err
@@ -22,12 +22,10 @@ func Build(in Inputs) (Environment, error) {
 	b := newBuilder(in)
 	b.inherit()
 	b.export()
-	if err := errors.Join(b.errs...); err != nil {
-		return Environment{}, err
-	}
 	b.readConf()
 	b.set()
-	if err := b.exportOwn(); err != nil {
+	b.exportOwn()
+	if err := errors.Join(b.errs...); err != nil {
 		return Environment{}, err
 	}
 	b.leftAlone()
@@ -70,6 +68,7 @@ type builder struct {
 	names   [][]string             // their names in the order of the files, by node
 	ordered []bool                 // the user has said how GPUs are numbered, by node
 	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or remarks
+	stated  []Export               // of what gorun gives each rank itself
 	errs    []error
 }
 
@@ -271,6 +270,8 @@ func (b *builder) export() {
 			b.removeNamed(e)
 		case isPattern:
 			b.exportAll(e, prefix)
+		case isOwn(e.Name):
+			b.stated = append(b.stated, e)
 		default:
 			b.exportOne(e)
 		}

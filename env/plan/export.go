@@ -20,10 +20,16 @@ func (e Export) check() error {
 	if _, isPattern := e.prefix(); isPattern {
 		return nil
 	}
-	if err := exportable(e.Name); err != nil {
+	if err := exportable(e.Name); err != nil && !isOwn(e.Name) { // an own one is compared when its value is known
 		return fmt.Errorf("%s: %w", e, err)
 	}
 	return nil
+}
+
+// isOwn reports whether a variable tells a rank its place, and gorun gives it to each.
+func isOwn(name string) bool {
+	r := ruleFor(name)
+	return r != nil && r.Class == ClassIdentity && r.value != nil
 }
 
 // prefix is what the names of -x 'PREFIX*' begin with, as in Open MPI's mpirun.

@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -24,12 +24,22 @@ func (b *builder) removeNamed(e Export) {
 	}
 }
 
-// exportOwn gives ranks what is exported to them alone. What gorun gives each rank itself
-// cannot be, as with all other exports.
-func (b *builder) exportOwn() error {
-	var errs []error
+// exportOwn gives ranks what is exported to them alone. Of what gorun gives each rank itself, exports
+// to all or to some say at most what it is.
+func (b *builder) exportOwn() {
 	given := make(map[string][]Variable) // by name; of each rank, the zero value for nothing
 	var names []string
+	give := func(rank int, v Variable) {
+		if given[v.Name] == nil {
+			given[v.Name], names = make([]Variable, len(b.in.Ranks)), append(names, v.Name)
+		}
+		given[v.Name][rank] = v
+	}
+	for _, v := range b.ownOf(b.stated) {
+		for rank := range b.in.Ranks {
+			give(rank, v)
+		}
+	}
 	for rank, r := range b.in.Ranks {
 		if rank > 0 && sameExports(r.Exports, b.in.Ranks[rank-1].Exports) {
 			for _, name := range names {
@@ -37,17 +47,55 @@ func (b *builder) exportOwn() error {
 			}
 			continue
 		}
-		for _, v := range b.ownOf(r.Exports, &errs) {
-			if given[v.Name] == nil {
-				given[v.Name], names = make([]Variable, len(b.in.Ranks)), append(names, v.Name)
-			}
-			given[v.Name][rank] = v
+		for _, v := range b.ownOf(r.Exports) {
+			give(rank, v)
 		}
 	}
+	var wrong []string // exports of another value than gorun's
+	ours := ""
 	for _, name := range names {
-		b.giveOwn(name, given[name])
+		if !isOwn(name) {
+			b.giveOwn(name, given[name])
+		} else if rank := b.contradicted(name, given[name]); rank >= 0 {
+			said := given[name][rank].Reason
+			if wrong = append(wrong, said); len(wrong) == 1 {
+				value, _ := b.ofRank(rank, name)
+				ours = fmt.Sprintf("gorun gives rank %d %s=%s", rank, name, value)
+			}
+			if !b.in.LenientExports {
+				b.errs = append(b.errs, fmt.Errorf("%s: %w", said, exportable(name)))
+			}
+		}
 	}
-	return errors.Join(errs...)
+	switch {
+	case len(wrong) == 0 || !b.in.LenientExports:
+	case len(wrong) == 1:
+		b.note("%s does not count: %s", wrong[0], ours)
+	default:
+		b.note("%s does not count, nor do %s: %s", wrong[0], strings.Join(wrong[1:], " and "), ours)
+	}
+}
+
+// contradicted is the first rank for which an export of what gorun gives it has another value; -1: none.
+func (b *builder) contradicted(name string, said []Variable) int {
+	for rank, v := range said {
+		if v.Origin == "" {
+			continue
+		}
+		if ours, set := b.ofRank(rank, name); !set || v.Value != ours {
+			return rank
+		}
+	}
+	return -1
+}
+
+// ofRank looks a variable up as gorun gives it to a rank.
+func (b *builder) ofRank(rank int, name string) (string, bool) {
+	own := nodeVariables(b.out.Ranks[rank])
+	if i := own.find(name); i >= 0 {
+		return own[i].Value, true
+	}
+	return b.ofNode(rank)(name)
 }
 
 // sameExports reports whether two ranks have one list, as those of one program do.
@@ -56,19 +104,23 @@ func sameExports(a, b []Export) bool {
 }
 
 // ownOf are the variables that a list comes to. One without an origin is to be taken away.
-func (b *builder) ownOf(list []Export, errs *[]error) (all []Variable) {
+func (b *builder) ownOf(list []Export) (all []Variable) {
 	for _, e := range list {
 		if err := e.check(); err != nil {
-			*errs = append(*errs, err)
+			b.errs = append(b.errs, err)
 			continue
 		}
 		prefix, isPattern := e.prefix()
 		switch {
 		case e.HasValue && !e.Remove:
-			all = append(all, Variable{Name: e.Name, Value: e.Value, Origin: Exported, Reason: e.origin()})
+			v := Variable{Name: e.Name, Value: e.Value, Origin: Exported, Reason: e.origin()}
+			if isOwn(e.Name) {
+				v.Reason = e.String()
+			}
+			all = append(all, v)
 			continue
 		}
-		found := false
+		found := isOwn(e.Name) // ranks get it all the same
 		for _, entry := range b.in.Inherited {
 			name, value, ok := strings.Cut(entry, "=")
 			if !ok || name != e.Name && !(isPattern && strings.HasPrefix(name, prefix) && exportable(name) == nil) {

@@ -3,6 +3,7 @@ package plan
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -59,4 +60,40 @@ func TestExportsOfSomeRanks(t *testing.T) {
 	in.Ranks[1].Exports = []Export{{Name: "LOCAL_RANK", Value: "9", HasValue: true}}
 	_, err = Build(in)
 	require.ErrorContains(t, err, "LOCAL_RANK is set by gorun")
+}
+
+// What mpirun's users export of what gorun gives each rank itself is gorun's value, whatever they say.
+func TestExportsOfWhatGorunSets(t *testing.T) {
+	own := func(rank, local string) []Export {
+		return []Export{{Name: "RANK", Value: rank, HasValue: true, From: "-env RANK " + rank}, {Name: "LOCAL_RANK", Value: local, HasValue: true}}
+	}
+	in := job(2, "GROUP_WORLD_SIZE=1", "RANK=0", "WORLD_SIZE=9")
+	in.Exports = []Export{with("WORLD_SIZE", "2"), {Name: "GROUP_WORLD_SIZE"}, {Name: "LOCAL_WORLD_SIZE"}}
+	in.Ranks[0].Exports, in.Ranks[1].Exports = own("0", "0"), own("1", "1")
+	e := build(t, in)
+	assert.Empty(t, e.Notes, "they say what is so")
+	for rank, want := range []string{"0", "1"} {
+		assert.Equal(t, want, value(t, e, rank, "RANK"))
+		assert.Equal(t, want, value(t, e, rank, "LOCAL_RANK"))
+		assert.Equal(t, "2", value(t, e, rank, "WORLD_SIZE"))
+	}
+	in.Exports = append(in.Exports, Export{Name: "RANK"}) // both ranks have one of their own
+	assert.Empty(t, build(t, in).Notes)
+
+	in.Ranks[1].Exports = own("0", "7")
+	in.Exports[0].Value = "3"
+	_, err := Build(in)
+	require.EqualError(t, err, "-x WORLD_SIZE=3: WORLD_SIZE is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
+		"-env RANK 0: RANK is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
+		"-x LOCAL_RANK=7: LOCAL_RANK is set by gorun, for each rank its own; give the program an argument or a variable of another name instead")
+	in.LenientExports = true
+	e = build(t, in)
+	require.Equal(t, []string{"-x WORLD_SIZE=3 does not count, nor do -env RANK 0 and -x LOCAL_RANK=7: gorun gives rank 0 WORLD_SIZE=2"}, e.Notes)
+	require.Equal(t, "2", value(t, e, 0, "WORLD_SIZE"))
+	require.Equal(t, "1", value(t, e, 1, "RANK"))
+	require.Equal(t, "1", value(t, e, 1, "LOCAL_RANK"))
+
+	in = job(2, "WORLD_SIZE=9")
+	in.LenientExports, in.Exports = true, []Export{{Name: "WORLD_SIZE"}}
+	require.Equal(t, []string{"-x WORLD_SIZE does not count: gorun gives rank 0 WORLD_SIZE=2"}, build(t, in).Notes)
 }

@@ -106,13 +106,13 @@ func TestRefusedExports(t *testing.T) {
 	}
 	_, err := Build(in)
 	require.Error(t, err)
-	assert.EqualError(t, err, "-x RANK=3: RANK is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
-		"-x GORUN_TOKEN: GORUN_TOKEN is a secret of the launcher, ranks never get it\n"+
-		"-x GORUN_JOB=x: GORUN_JOB is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
+	assert.EqualError(t, err, "-x GORUN_TOKEN: GORUN_TOKEN is a secret of the launcher, ranks never get it\n"+
 		"-x PMI_JOBID=0: PMI_JOBID tells a rank of another launcher its place and would be the same for all ranks; leave it out\n"+
 		"-x \"\": not the name of a variable\n"+
 		"-x \"A=B\": not the name of a variable\n"+
-		"-x NUL: the value contains a zero byte")
+		"-x NUL: the value contains a zero byte\n"+
+		"-x RANK=3: RANK is set by gorun, for each rank its own; give the program an argument or a variable of another name instead\n"+
+		"-x GORUN_JOB=x: GORUN_JOB is set by gorun, for each rank its own; give the program an argument or a variable of another name instead")
 }
 
 func TestWish(t *testing.T) {

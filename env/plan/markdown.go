@@ -16,7 +16,8 @@ the environment of a job's ranks with the origin and the reason of every variabl
 
 ## Set by gorun
 
-**identity**: gorun's value wins; one that is inherited is removed, one given by -x is refused.
+**identity**: gorun's value wins; one that is inherited is removed, one given by -x has to be the same. Of another value -x is refused; called
+mpirun or mpiexec gorun says that it does not count.
 **setting**: your value wins, from the environment or by -x. **wish**: your value says where the store listens;
 ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x and options still count.
 

@@ -24,6 +24,9 @@ type Inputs struct {
 	Inherited []string
 	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
 	Exports []Export
+	// LenientExports has an export of another value than the one that gorun itself gives a rank count for
+	// nothing, and a note say so; without it such an export is refused.
+	LenientExports bool
 	// ExportsOnly has ranks inherit nothing; what gorun itself gives them, and Exports, they
 	// get.
 	ExportsOnly bool

@@ -13,7 +13,7 @@ type Class string
 
 const (
 	// ClassIdentity is the place of a process in a job: gorun's value wins, an
-	// inherited one is removed, -x cannot set it.
+	// inherited one is removed, -x cannot change it.
 	ClassIdentity Class = "identity"
 	// ClassSetting is knowledge of the user's: an inherited value wins.
 	ClassSetting Class = "setting"

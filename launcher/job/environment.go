@@ -14,7 +14,7 @@ import (
 // environment decides what each rank finds in its environment.
 func (b *builder) environment() error {
 	in := plan.Inputs{
-		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
+		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), LenientExports: b.spec.LenientExports, ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
 		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
@@ -195,6 +195,12 @@ func exports(wished []Export) []plan.Export {
 
 // Wish is where the user, and no outer launcher, wants the store to listen by
 // the environment or -x; see [plan.Wish].
+//
+// Ranks of all programs meet there, whichever of them -x or -env is for; the first counts.
 func (s *Spec) Wish() (addr string, port int, origin string, err error) {
-	return plan.Wish(s.Environ, exports(s.Exports))
+	all := exports(s.Exports) // of several for a name the last counts
+	for _, app := range slices.Backward(s.Apps) {
+		all = append(all, exports(app.Exports)...)
+	}
+	return plan.Wish(s.Environ, all)
 }

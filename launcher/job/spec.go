@@ -54,6 +54,9 @@ type Spec struct {
 	Environ []string
 	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
 	Exports []Export
+	// LenientExports has a note say that an export contradicts what gorun itself gives ranks; such
+	// an export is refused otherwise.
+	LenientExports bool
 
 	// Dir is the ranks' working directory; "" is the launcher's own.
 	Dir string

@@ -247,6 +247,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	p := &parser{dialect: d, around: around, inv: Invocation{Dialect: d}}
 	p.inv.Spec.Store.Mode = d.store
 	p.inv.Spec.MPIAsked = d == Mpirun || d == Mpiexec
+	p.inv.Spec.LenientExports = p.inv.Spec.MPIAsked
 	if d.python || d.benches { // as torchrun has it; gorun's own ranks have no use for MPI
 		p.inv.Spec.MPI = job.MPINone
 		p.inv.Spec.MPIWhy = d.Name + " has none; start the program by gorun -np N PROGRAM"

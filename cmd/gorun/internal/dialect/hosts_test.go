@@ -159,7 +159,7 @@ func TestReach(t *testing.T) {
 		"gorun --heartbeat 500ms --logs-to head x":        {Heartbeat: 500 * time.Millisecond, Output: job.OutputWish{LogsToHead: true}},
 		"gorun --logs-to head --logs-to node x":           {},
 		"gorun --ssh-accept-new=0 --export-all=false x":   {},
-		"mpirun --ssh-config f -oversubscribe -envall x":  {Reach: job.ReachWish{SSHConfig: "f"}, MPIAsked: true, Oversubscribe: true, ExportAll: true, Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"}, TimeoutCode: 110},
+		"mpirun --ssh-config f -oversubscribe -envall x":  {Reach: job.ReachWish{SSHConfig: "f"}, MPIAsked: true, LenientExports: true, Oversubscribe: true, ExportAll: true, Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"}, TimeoutCode: 110},
 		"gorun --ssh docker --ssh-timeout 1 --agent ./g ": {Reach: job.ReachWish{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"}},
 	} {
 		t.Run(line, func(t *testing.T) {
