@@ -55,15 +55,39 @@ func (h *head) signs() (signs []int64) {
 	return signs
 }
 
-// inspect asks all nodes what their ranks do.
+// inspect tells of a hang what all ranks do.
 func (h *head) inspect() {
-	h.endings.hold()
-	for i, n := range h.nodes {
-		_ = n.link.Send(&wire.Inspect{Quiet: h.hangTimeout, Stop: h.onHang == job.HangStop, RAS: i == 0}) // or it is lost, which others notice
+	if hang := h.look(h.hangTimeout, h.onHang == job.HangStop); hang != nil {
+		h.tellHang(hang)
+		h.endings.release()
 	}
-	limit, stop := context.WithTimeout(context.Background(), inspectTime) // it stays over, for all nodes that say nothing
-	defer stop()
-	hang := &job.Hang{Quiet: h.hangTimeout, At: time.Now()}
+}
+
+// expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
+func (h *head) expired(timer job.Timer) {
+	at := time.Now() // how ranks end that are asked is nobody's failure
+	if timer == job.TimerDeadline && h.stacksAtTimeout {
+		if found := h.look(0, true); found != nil {
+			defer h.endings.release()
+			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
+			for _, line := range job.Doing(found.Ranks) {
+				h.settings.tell(line)
+			}
+		}
+	}
+	h.post(job.Expired{Timer: timer, At: at})
+}
+
+// look asks all nodes what their ranks do, which those may not survive where they are to end: how
+// ranks ended is held back. Nil: the job is over.
+func (h *head) look(quiet time.Duration, stop bool) *job.Hang {
+	h.endings.hold()
+	hang := &job.Hang{Quiet: quiet, At: time.Now()}
+	for i, n := range h.nodes {
+		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0}) // or it is lost, which others notice
+	}
+	limit, cancel := context.WithTimeout(context.Background(), inspectTime) // it stays over, for all nodes that say nothing
+	defer cancel()
 	var answers []wireRAS
 	for range h.nodes {
 		select {
@@ -71,14 +95,13 @@ func (h *head) inspect() {
 			hang.Ranks = append(hang.Ranks, h.hangRanks(i.node, i.hung)...)
 			answers = append(answers, wireRAS{i.node, i.hung.RAS})
 		case <-h.over:
-			return
+			return nil
 		case <-limit.Done():
 		}
 	}
 	slices.SortFunc(hang.Ranks, func(a, b job.HangRank) int { return cmp.Compare(a.Rank, b.Rank) })
 	hang.NCCL = h.rasFindings(answers)
-	h.tellHang(hang)
-	h.endings.release()
+	return hang
 }
 
 // endings holds back how ranks ended while others are still asked what they do: none of
@@ -119,7 +142,7 @@ func (e *endings) release() {
 
 // hung passes on what each rank did when nothing went on any more.
 func (h *head) hung(n *node, m wire.Hung) {
-	if len(h.nodes) == 1 {
+	if len(h.nodes) == 1 && m.Quiet > 0 { // it saw that by itself
 		nccl := h.rasFindings([]wireRAS{{n, m.RAS}})
 		h.tellHang(&job.Hang{Quiet: m.Quiet, At: h.at(n, m.At), Ranks: h.hangRanks(n, m), NCCL: nccl})
 		return

@@ -52,6 +52,8 @@ type head struct {
 	stall  atomic.Pointer[job.Stall]
 	hang   atomic.Pointer[job.Hang]
 	onHang job.OnHang
+
+	stacksAtTimeout bool
 	// ownRanks: each process of the job shows what its own ranks print, this one, too.
 	ownRanks bool
 	// engineSignals: ranks hear by themselves of signals that come to this process.
@@ -62,6 +64,8 @@ type head struct {
 	inspected   chan inspected
 	endings     endings
 	listing     *listing // nil: the job is in no registry
+
+	numStarted atomic.Int32 // nodes that have said which ranks run
 
 	began   time.Time    // nothing of the attempt is older
 	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
@@ -426,6 +430,17 @@ func (h *head) started(n *node, r wire.Running) error {
 		ev.PIDs[rank.Rank] = rank.PID
 	}
 	h.post(ev)
+	if h.settings.started == nil || int(h.numStarted.Add(1)) < len(h.nodes) { // each node says it once
+		return nil
+	}
+	p := h.plan.Load()
+	pids := make([]int, len(p.Ranks))
+	h.mu.Lock()
+	for i := range pids {
+		pids[i] = h.sup.PID(i)
+	}
+	h.mu.Unlock()
+	h.settings.started(p, pids)
 	return nil
 }
 
@@ -495,7 +510,7 @@ func (h *head) carryOut(o job.Order) error {
 	case job.End:
 		return h.nodes[o.Node].link.Send(&wire.End{Grace: o.Grace})
 	case job.Arm:
-		h.arm(o.After, func() { h.post(job.Expired{Timer: o.Timer, At: time.Now()}) })
+		h.arm(o.After, func() { h.expired(o.Timer) })
 	case job.Suspend:
 		h.running.Store(int32(len(h.nodes)))
 		return h.sendAll(&wire.Suspend{})

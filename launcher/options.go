@@ -40,6 +40,7 @@ type settings struct {
 	colour         bool
 	ascii          bool
 	planned        func(*job.Plan)
+	started        func(*job.Plan, []int)
 	registry       []string
 }
 
@@ -94,6 +95,12 @@ func WithNVML(p nvml.Program) Option { return func(s *settings) { s.nvml = p } }
 // function is called once at a time. Without this option such keys are not used.
 func WithSecrets(ask func(prompt string) (string, error)) Option {
 	return func(s *settings) { s.ask = ask }
+}
+
+// WithStarted has f called when all ranks of an attempt have been started, with their process ids; 0 is a
+// rank that could not be.
+func WithStarted(f func(p *job.Plan, pids []int)) Option {
+	return func(s *settings) { s.started = f }
 }
 
 // WithPlanned has f called with what was decided, before the first rank is started.

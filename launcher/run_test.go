@@ -387,6 +387,19 @@ func TestDeadline(t *testing.T) {
 	assert.Equal(t, job.ExitTimeout, r.ExitCode)
 }
 
+// What ranks are asked at the deadline ends them, and is no failure of theirs.
+func TestStacksAtTheDeadline(t *testing.T) {
+	for name, s := range map[string]launcher.Spec{"here": spec("wait", 2), "on nodes": nodes("wait")} {
+		t.Run(name, func(t *testing.T) {
+			s.Timeout, s.Grace, s.StacksAtTimeout = time.Second, time.Second, true
+			r, _, stderr := run(t, s, agents(t, nil), launcher.WithNotices(func(n launcher.Notice) string { return n.Text }))
+			assert.Equal(t, job.CauseTimeout, r.Cause)
+			assert.Nil(t, r.First)
+			assert.Contains(t, stderr.String(), "stack traces at the deadline (--get-stack-traces):\n[0")
+		})
+	}
+}
+
 func TestStdin(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wish job.StdinWish

@@ -251,6 +251,7 @@ func (s *Spec) idle() (notes []string) {
 	}
 	idle(s.Restarts.Max == 0 && s.Restarts.Delay != 0, "--restart-delay", "--max-restarts")
 	idle(s.Restarts.Max == 0 && s.Restarts.Window != 0, "--restart-window", "--max-restarts")
+	idle(s.StacksAtTimeout && s.Timeout == 0, "--get-stack-traces", "--timeout")
 	idle(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
 	idle(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
 	idle(s.WorldPerApp && s.MPI == MPINone, "--world app", "MPI (--mpi auto)")

@@ -124,6 +124,8 @@ type Spec struct {
 
 	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
 	Timeout time.Duration
+	// StacksAtTimeout has it said then what each rank does.
+	StacksAtTimeout bool
 	// TimeoutCode is the exit code then, where it is another one; 0: 124.
 	TimeoutCode int
 	// Grace is the time between the signal that asks ranks to end and SIGKILL.
