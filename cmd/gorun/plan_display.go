@@ -19,6 +19,64 @@ func showPlanned(inv dialect.Invocation, p *job.Plan) {
 	if !inv.Quiet {
 		writeDisplay(os.Stderr, inv.Display, &inv.Spec, p)
 	}
+	if inv.Action == dialect.DryRun {
+		return
+	}
+	tellWritten("--report-uri", writeWhere(inv.Display.URI, p.JobID+".0;tcp://"+p.Store.Own+"\n"))
+}
+
+// writeWhere writes to standard output ("-"), standard error ("+") or a file; "" is nowhere.
+func writeWhere(where, text string) (err error) {
+	switch where {
+	case "":
+	case "-":
+		_, err = os.Stdout.WriteString(text)
+	case "+":
+		_, err = os.Stderr.WriteString(text)
+	default:
+		err = os.WriteFile(where, []byte(text), 0o666) // #nosec G306 -- what the umask leaves is the user's choice
+	}
+	return err
+}
+
+func tellWritten(option string, err error) {
+	if err != nil {
+		say(os.Stderr, option+": "+err.Error())
+	}
+}
+
+// processTable is a line for each rank, as Open MPI writes it.
+func processTable(p *job.Plan, pids []int) string {
+	var b strings.Builder
+	for i, r := range p.Ranks {
+		fmt.Fprintf(&b, "(rank, host, exe, pid) = (%d, %s, %s, %d)\n",
+			r.Rank, printable.Text(p.Nodes[r.Node].Name), printable.Text(p.AppsOf(r.Node)[r.App].Path), pids[i])
+	}
+	return b.String()
+}
+
+// exitCodes are how the ranks of each host ended, as Hydra writes it: the status that wait gives.
+func exitCodes(p *job.Plan, ends []job.RankEnd) string {
+	status := make(map[int]int, len(ends))
+	for _, e := range ends {
+		if status[e.Rank] = e.Code << 8; e.Signal != 0 {
+			status[e.Rank] = int(e.Signal)
+		}
+		if e.Core {
+			status[e.Rank] |= 0x80
+		}
+	}
+	host, _ := os.Hostname()
+	b := strings.Builder{}
+	fmt.Fprintf(&b, "[mpiexec@%s] Exit codes: ", host)
+	for _, n := range p.Nodes {
+		list := make([]int, len(n.Ranks))
+		for i, rank := range n.Ranks {
+			list[i] = status[rank]
+		}
+		fmt.Fprintf(&b, "[%s] %s\n", printable.Text(n.Name), numberList(list))
+	}
+	return b.String()
 }
 
 // writeDisplay writes where ranks are, as tables or in Intel's form.

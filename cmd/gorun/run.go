@@ -22,9 +22,10 @@ import (
 
 // runJob runs the wished job, or prints its plan, and returns the exit code.
 func runJob(inv dialect.Invocation) int {
+	var planned *job.Plan
 	options := append(hostOptions(inv),
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
-		launcher.WithPlanned(func(p *job.Plan) { showPlanned(inv, p) }), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
+		launcher.WithPlanned(func(p *job.Plan) { planned = p; showPlanned(inv, p) }), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}
@@ -38,6 +39,14 @@ func runJob(inv dialect.Invocation) int {
 	if err := canWrite(inv.Report); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
 	}
+	if err := writeWhere(inv.Display.PID, fmt.Sprintln(os.Getpid())); err != nil {
+		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report-pid: " + err.Error()}).ExitCode
+	}
+	if inv.Display.Processes != "" {
+		options = append(options, launcher.WithStarted(func(p *job.Plan, pids []int) {
+			tellWritten("--output-proctable", writeWhere(inv.Display.Processes, processTable(p, pids)))
+		}))
+	}
 	heard := signals(inv.Spec.SignalsToHandle)
 	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.From(heard) }),
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, heard...); hold.Until(ch) }))
@@ -45,6 +54,9 @@ func runJob(inv dialect.Invocation) int {
 	if err != nil {
 		result = beginFailed(err)
 	} else {
+		if inv.Display.ExitCodes && planned != nil {
+			_ = writeWhere("-", exitCodes(planned, result.Ranks)) // nowhere to complain
+		}
 		_, _ = os.Stderr.WriteString(launcher.Explain(result)) // nowhere to complain about a lost complaint
 	}
 	return report(inv.Report, result)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,7 @@ import (
 //	dir, stdin          print the working directory; each line of standard input
 //	exit=N signal=N     end, by an exit code or by that signal to itself
 //	tell=N              send that signal to the launcher
-//	wait                wait for a signal
+//	wait, hang          wait for a signal; for nothing
 func rank() {
 	for _, act := range os.Args[1:] {
 		if who, mine, found := strings.Cut(act, ":"); found && isNumber(who) {
@@ -55,6 +56,7 @@ var acts = map[string]func(value string){
 	"exit":    func(s string) { os.Exit(number(s)) },
 	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
 	"wait":    func(string) { _ = unix.Pause() },
+	"hang":    func(string) { time.Sleep(time.Hour) },
 	"tell":    tell,
 }
 

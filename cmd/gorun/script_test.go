@@ -12,7 +12,7 @@ import (
 // copied under their names into a folder of PATH.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"gorun": main, "torchrun": main, "mpirun": main, "mpiexec": main, "torch.distributed.launch": main,
+		"gorun": main, "torchrun": main, "mpirun": main, "mpiexec": main, "prterun": main, "torch.distributed.launch": main,
 		"rank": rank, "seek": seek, "python-of-scripts": printArguments,
 	})
 }

@@ -119,6 +119,12 @@ var (
 		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true,
 		speaks: "the command lines of MPICH's mpiexec (HYDRA) and of Intel(R) MPI's",
 	}
+	// Prterun is the launcher of Open MPI 5, where mpirun has the exit codes of 4.
+	Prterun = func() *Dialect {
+		d := *Mpirun
+		d.Name, d.timeoutCode, d.like = "prterun", 241, "Open MPI 5"
+		return &d
+	}()
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{
 		Name:  "torchrun",
@@ -206,7 +212,9 @@ func ByName(argv0 string) *Dialect {
 		return Torchrun
 	case "torch.distributed.launch":
 		return Launch
-	case "mpirun", "orterun", "prterun", "mpirun.openmpi", "orterun.openmpi", "mpiexec.openmpi":
+	case "prterun":
+		return Prterun
+	case "mpirun", "orterun", "mpirun.openmpi", "orterun.openmpi", "mpiexec.openmpi":
 		return Mpirun
 	case "mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun.mpich":
 		return Mpiexec
@@ -246,9 +254,8 @@ func isJoinWord(word string) bool { return word == "join" || strings.HasPrefix(w
 func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {
 	p := &parser{dialect: d, around: around, inv: Invocation{Dialect: d}}
 	p.inv.Spec.Store.Mode = d.store
-	p.inv.Spec.MPIAsked = d == Mpirun || d == Mpiexec
-	p.inv.Spec.LenientExports = p.inv.Spec.MPIAsked
-	if d.python || d.benches { // as torchrun has it; gorun's own ranks have no use for MPI
+	p.inv.Spec.MPIAsked, p.inv.Spec.LenientExports = d.colons, d.colons // by the names of MPI's launchers
+	if d.python || d.benches {                                          // as torchrun has it; gorun's own ranks have no use for MPI
 		p.inv.Spec.MPI = job.MPINone
 		p.inv.Spec.MPIWhy = d.Name + " has none; start the program by gorun -np N PROGRAM"
 	}

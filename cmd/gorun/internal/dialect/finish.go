@@ -117,6 +117,7 @@ func (p *parser) finishJob() {
 	p.finishReach()
 	p.finishBare()
 	p.finishPE()
+	p.finishCPUList()
 	p.noteIdle()
 	p.finishOutput()
 	p.finishAction()

@@ -58,7 +58,7 @@ type Invocation struct {
 	// Checks is what of gorun doctor's own checks is to be told, with Doctor.
 	Checks ChecksWish
 
-	Display Display // what is shown of the plan before the job runs
+	Display Display // what is shown of the job
 
 	Unlisted bool   // the job is in no registry
 	JSON     bool   // print the plan as JSON, with DryRun, or the machine, with Show, or what was measured
@@ -73,11 +73,18 @@ type Invocation struct {
 	Notes []string
 }
 
-// Display is what is shown of a job's plan.
+// Display is what is shown of a job beside its output.
 type Display struct {
 	Map     bool // each rank's place
 	RankMap bool // the ranks of each host, in Intel's form
 	Hosts   bool // the hosts, with their slots
+
+	ExitCodes bool // how each rank ended, in Hydra's form, when the job is over
+
+	// Where else something is written: "-" is standard output, "+" standard error; "" is nowhere.
+	PID       string // the launcher's process id
+	URI       string // where the job's own store listens
+	Processes string // the processes of all ranks, in Open MPI's form
 }
 
 // StoreServer is the wish for a store that is served alone. Limits that are zero have the server's own defaults.

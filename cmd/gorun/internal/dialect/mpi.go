@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gorun/launcher/job"
+	"gorun/placement"
 )
 
 // mpiGiven is what options of mpirun and mpiexec said that counts only together with
@@ -31,6 +32,9 @@ type mpiGiven struct {
 	moreHosts    bool // than the lists of programs name, as a resource manager gave them
 	rsh          arg  // a launcher that is rsh
 	distDevice   string
+	cpus         placement.CPUSet // --cpu-list
+	cpusFrom     string
+	ordered      arg      // --bind-to cpu-list
 	listed       bool     // other hosts get the listed variables alone
 	idle         []string // options of GroupAccepted, and why they have nothing to do
 }

@@ -61,8 +61,8 @@ var parameterTable = []Option{
 		Help: "--bind-to socket", set: switched(func(p *parser, a arg) error { return p.setBindWord(a, "socket") }),
 	},
 	{
-		Names: []string{"hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"}, Value: "LIST",
-		Help: "told of: `taskset` before gorun does it", set: (*parser).tellCPUList,
+		Names: []string{"hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"}, Value: "LIST", family: familyBind,
+		Help: "--cpu-list", set: (*parser).setCPUList,
 	},
 	{
 		Names: []string{"rmaps_base_cpus_per_rank", "rmaps_base_cpus_per_proc"}, Value: "N", family: familyPE,
@@ -236,17 +236,6 @@ func (p *parser) setPerHostOne(a arg) error {
 	}
 	a.value = "1"
 	return p.setPerHost(a)
-}
-
-// tellCPUList says what stands for a list of the job's CPUs, which gorun takes from nobody:
-// typed it is a mistake, while a variable may be a site's.
-func (p *parser) tellCPUList(a arg) error {
-	const instead = "gorun takes the CPUs that it may run on itself: start it by taskset -c LIST"
-	if p.level == levelFlags {
-		return errors.New(instead)
-	}
-	p.note(a.from + ": " + instead)
-	return nil
 }
 
 // setOutputParameter takes the folder of files. A variable makes no files beside those that

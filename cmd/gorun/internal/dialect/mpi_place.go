@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"gorun/launcher/job"
@@ -73,8 +74,12 @@ func (p *parser) contradicts(a arg, was string, differs bool) bool {
 // the rest. A board is all of a host.
 func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 	fields := strings.Split(value, ":")
+	object, within, _ := strings.Cut(strings.ToLower(fields[0]), ",")
+	if within == "core" { // Hydra: the cores of one such after the other
+		fields[0] = object
+	}
 	switch lower := strings.ToLower(fields[0]); {
-	case lower == "board", lower == "machine":
+	case lower == "board", lower == "machine", lower == "rr" && p.dialect.slots == slotsOfHydra:
 		fields[0] = "slot"
 	case deviceWord(lower) == "nic" && lower != "nic":
 		return "", errors.New("use --map-by nic, or --map-by dist:NAME for the NUMA nodes in the order of their distance to one")
@@ -158,13 +163,7 @@ func (p *parser) setThreads(a arg) error {
 // finishPE maps by NUMA node where a number of cores is all that was said, as Open MPI does, and
 // by distance from the device that its parameter names.
 func (p *parser) finishPE() {
-	wishes := []*job.PlaceWish{&p.inv.Spec.Place}
-	for _, app := range p.inv.Spec.Apps {
-		if app.Place != nil {
-			wishes = append(wishes, app.Place)
-		}
-	}
-	for _, w := range wishes {
+	for _, w := range p.placeWishes() {
 		if w.MapBy.PE > 0 && w.MapBy.Object == placement.AnyObject {
 			w.MapBy.Object = placement.ByNUMA
 		}
@@ -174,14 +173,26 @@ func (p *parser) finishPE() {
 	}
 }
 
+// placeWishes are the wishes of the job and of its programs.
+func (p *parser) placeWishes() []*job.PlaceWish {
+	wishes := []*job.PlaceWish{&p.inv.Spec.Place}
+	for _, app := range p.inv.Spec.Apps {
+		if app.Place != nil {
+			wishes = append(wishes, app.Place)
+		}
+	}
+	return wishes
+}
+
 // setBindTo takes a binding, as Open MPI or Hydra spells it.
 func (p *parser) setBindTo(a arg) error {
 	value := a.value
 	switch lower := strings.ToLower(value); {
 	case lower == "rr": // Hydra: the CPUs in turn
 		value = "core"
-	case lower == "cpu-list", strings.HasPrefix(lower, "cpu-list:"):
-		return fmt.Errorf("use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST %s ... for those of the job", p.dialect.Name)
+	case lower == "cpu-list", lower == "cpu-list:ordered":
+		p.mpi.ordered = arg{on: lower != "cpu-list", from: a.from}
+		return nil
 	case deviceWord(lower) != "":
 		return fmt.Errorf("gorun binds ranks to CPUs near a device: use --map-by %s", deviceWord(lower))
 	}
@@ -196,6 +207,38 @@ func (p *parser) setBindTo(a arg) error {
 	}
 	p.place().BindTo = b
 	return nil
+}
+
+// setCPUList takes the CPUs of all ranks.
+func (p *parser) setCPUList(a arg) error {
+	set, err := placement.ParseCPUSet(a.value)
+	if err == nil && set.Len() == 0 {
+		err = errors.New("the list is empty")
+	}
+	p.mpi.cpus, p.mpi.cpusFrom = set, a.from
+	return err
+}
+
+// finishCPUList binds ranks to the CPUs of a list, whatever else they are bound to, as Open MPI does.
+func (p *parser) finishCPUList() {
+	bind := placement.BindTo{Given: true, Lists: []placement.CPUSet{p.mpi.cpus}, From: p.mpi.cpusFrom}
+	switch {
+	case p.mpi.cpusFrom == "" && p.mpi.ordered.from != "":
+		p.problem(fmt.Errorf("%s needs the CPUs: add --cpu-list LIST", p.mpi.ordered.from))
+		return
+	case p.mpi.cpusFrom == "":
+		return
+	case p.mpi.ordered.on:
+		bind.Lists = nil
+		for cpu := 0; len(bind.Lists) < p.mpi.cpus.Len(); cpu++ {
+			if one, err := placement.ParseCPUSet(strconv.Itoa(cpu)); err == nil && p.mpi.cpus.Has(cpu) {
+				bind.Lists = append(bind.Lists, one)
+			}
+		}
+	}
+	for _, w := range p.placeWishes() {
+		w.BindTo = bind
+	}
 }
 
 // setBindWord is a flag that stands for a binding.

@@ -130,10 +130,6 @@ func TestParametersByEveryWay(t *testing.T) {
 				continue
 			case value == "":
 				value = "1"
-			case name == "hwloc_base_cpu_list" || row.Names[0] == "hwloc_base_cpu_list":
-				require.Equal(t, []string{"--mca " + name + " 0: gorun takes the CPUs that it may run on itself: start it by taskset -c LIST"}, problems(t, "mpirun --mca "+name+" 0 x"))
-				require.Len(t, mustParse(t, "mpirun x", "OMPI_MCA_"+name+"=0").Notes, 1)
-				continue
 			case row.Names[0] == "orte_abort_on_non_zero_status":
 				value = "0"
 			}

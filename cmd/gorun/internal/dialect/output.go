@@ -106,9 +106,9 @@ func (p *parser) outputWord(a arg, word string) error {
 	name = strings.ToLower(name)
 	switch {
 	case given && (name == "dir" || name == "directory"):
-		return p.setOutputDir(a, value)
+		return p.setOutputDir(a, p.asOpenMPI5(value))
 	case given && (name == "file" || name == "filename"):
-		return p.setOutputFile(a, value)
+		return p.setOutputFile(a, p.asOpenMPI5(value))
 	case given:
 		return errors.New("it takes no value")
 	case fiveLabels[name] != "":
@@ -128,6 +128,15 @@ func (p *parser) outputWord(a arg, word string) error {
 	return nil
 }
 
+// asOpenMPI5 has files of Open MPI 5's own options alone have the output, called as its mpirun.
+func (p *parser) asOpenMPI5(value string) string {
+	if p.dialect.slots != slotsOfOpenMPI {
+		return value
+	}
+	name, words, _ := strings.Cut(value, ":")
+	return name + ":nocopy:" + words // what stands behind counts
+}
+
 // setOutputDir takes Open MPI 4's layout of files, in which 1 stands for the job.
 func (p *parser) setOutputDir(a arg, value string) error {
 	return p.setFiles(a, value, "/1/rank.%R/stdout", "/1/rank.%R/stderr")
@@ -144,7 +153,8 @@ func (p *parser) setFiles(a arg, value, out, err string) error {
 	hidden := false
 	for _, word := range strings.FieldsFunc(words, func(r rune) bool { return r == ':' || r == ',' }) {
 		switch strings.ToLower(word) {
-		case "copy":
+		case "copy", "tee":
+			hidden = false
 		case "nocopy":
 			hidden = true
 		case "nojobid":

@@ -27,7 +27,7 @@ func TestProblems(t *testing.T) {
 		"mpiexec -n 2 -genv A ./hello": {"no program given: mpiexec [options] PROGRAM [ARGS...]; -genv took A ./hello for its NAME VALUE"},
 		"mpirun -np 2 -x A=1":          {"no program given: mpirun [options] PROGRAM [ARGS...]"},
 		"mpirun -np 2 -H a":            {"no program given: mpirun [options] PROGRAM [ARGS...]"},
-		"mpirun --bind-to cpu-list x":  {"--bind-to cpu-list: use --bind-to user:0+1,2+3, which has each rank's CPUs, or taskset -c LIST mpirun ... for those of the job"},
+		"mpirun --bind-to cpu-list x":  {"--bind-to cpu-list needs the CPUs: add --cpu-list LIST"},
 		"gorun --timeout -- x":         {"--timeout needs a value: --timeout D"},
 
 		// counts

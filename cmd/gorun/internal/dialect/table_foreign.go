@@ -13,7 +13,6 @@ var foreignTable = []Option{
 	{Names: []string{"main-process-ip"}, Value: "ADDR", Group: GroupRefused, Help: "use --master-addr ADDR"},
 	{Names: []string{"cpus-per-task"}, Value: "N", Group: GroupRefused, Help: "use --cpus-per-rank N"},
 	{Names: []string{"gpus-per-task"}, Value: "N", Group: GroupRefused, Help: "use --gpus-per-rank N"},
-	{Names: []string{"cpu-set", "cpu-list"}, Value: "LIST", Group: GroupRefused, Help: "use taskset -c LIST gorun ...: ranks get what gorun itself may use"},
 	{Names: []string{"cpu-bind"}, Value: "HOW", Group: GroupRefused, Help: "use --bind-to core, --bind-to numa, --bind-to none or --report-bindings"},
 	{Names: []string{"bcast"}, Value: "PATH", Group: GroupRefused, Help: "use --copy PATH"},
 	{Names: []string{"nodelist"}, Value: "LIST", Group: GroupRefused, Help: "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or gorun sbatch"},

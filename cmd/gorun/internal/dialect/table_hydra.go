@@ -147,7 +147,6 @@ var hydraTable = []Option{
 	{Names: []string{"rankmap"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "use a rank file with --rankfile, or programs with hosts of their own: -H a -n 2 prog : -H b -n 2 prog"},
 	{Names: []string{"order-nodes"}, Value: "HOW", Group: GroupRefused, from: varNone, Help: "ranks take hosts as you name them; name them in that order"},
 	{Names: []string{"output-from"}, Value: "RANK", Group: GroupRefused, from: varNone, Help: "use --local-ranks-filter RANK, which counts on each host"},
-	{Names: []string{"print-all-exitcodes"}, Group: GroupRefused, from: varNone, Help: "use --report FILE, which has the exit code of each rank"},
 	{Names: []string{"gpu-subdevs-per-proc"}, Value: "N", Group: GroupRefused, from: varNone, Help: "gorun gives ranks whole GPUs, or parts that MIG made; use --gpus-per-rank"},
 	{Names: []string{"enable-x"}, Group: GroupRefused, from: varNone, Help: "gorun's own SSH forwards no X11; use --ssh 'ssh -X'"},
 	{Names: []string{"bootstrap-exec-args"}, Value: "'ARGS'", Group: GroupRefused, from: varNone, Help: "write them into the command: --ssh 'ssh ARGS'"},

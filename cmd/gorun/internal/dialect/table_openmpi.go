@@ -129,6 +129,16 @@ var openmpiTable = []Option{
 		set:  (*parser).setExportAll,
 	},
 	{
+		Names: []string{"get-stack-traces"}, Group: GroupMPI, from: varNone,
+		Help: "say what each rank does when --timeout runs out: the stacks of Go and Python ranks, else where it waits in the kernel",
+		set:  func(p *parser, a arg) error { p.inv.Spec.StacksAtTimeout = a.on; return nil },
+	},
+	{
+		Names: []string{"cpu-list", "cpu-set"}, Group: GroupMPI, Value: "LIST", from: varNone, family: familyBind,
+		Help: "bind every rank to these CPUs of its host, as in 0-3,8; with --bind-to cpu-list:ordered each to the next of them",
+		set:  (*parser).setCPUList,
+	},
+	{
 		Names: []string{"spawn-timeout"}, Group: GroupMPI, Value: "SECONDS", from: varNone, family: familySSHTimeout,
 		Help: "the same as --ssh-timeout",
 		set: func(p *parser, a arg) (err error) {
@@ -193,7 +203,6 @@ var openmpiTable = []Option{
 	{Names: []string{"disable-recovery"}, Group: GroupAccepted, from: varNone, set: nothing, Help: "the failure of a rank ends the job unless --on-failure continue"},
 	{Names: []string{"tmpdir"}, Value: "DIR", Group: GroupAccepted, from: varNone, set: nothing, Help: "gorun has no session directory; its few private files are in TMPDIR"},
 
-	{Names: []string{"get-stack-traces"}, Group: GroupRefused, from: varNone, Help: "use --hang-timeout D, which has ranks print their stacks before it ends the job"},
 	{Names: []string{"report-child-jobs-separately"}, Group: GroupRefused, from: varNone, Help: "ranks that were spawned belong to the job; use --report FILE, which has the exit code of each"},
 	{Names: []string{"runtime-options", "rtos"}, Value: "LIST", Group: GroupRefused, from: varNone, Help: "each has an option of its own: --timeout, --on-failure continue, --max-restarts, --dry-run, --export-all"},
 	{Names: []string{"continuous"}, Group: GroupRefused, from: varNone, Help: "use --max-restarts for a job that starts again, or --on-failure continue for one that goes on"},
@@ -206,9 +215,8 @@ var openmpiTable = []Option{
 	{Names: []string{"add-hostfile"}, Value: "FILE", Group: GroupRefused, from: varNone, Help: "there is no machine that outlives a job, to which hosts could be added; use --hostfile FILE"},
 	{Names: []string{"hnp", "ompi-server", "dvm-uri", "nameserver"}, Value: "URI", Group: GroupRefused, from: varNone, Help: "no server of gorun's outlives its job; ranks of one job publish and look up names without it: leave it out"},
 	{Names: []string{"dvm", "singleton", "system-server"}, Group: GroupRefused, from: varNone, Help: "no daemon of gorun's outlives its job, so that none has to be started before: leave it out"},
-	{Names: []string{"keepalive", "report-events", "report-uri"}, Value: "WHERE", Group: GroupRefused, from: varNone, Help: "gorun has no tools that connect to it; --report FILE says how the job ended"},
-	{Names: []string{"report-pid"}, Value: "WHERE", Group: GroupRefused, from: varNone, Help: "the shell knows it: $! behind gorun ... &"},
-	{Names: []string{"stop-on-exec", "stop-in-init", "stop-in-app", "output-proctable"}, Group: GroupRefused, from: varNone, Help: "gorun serves no parallel debugger; put one before the program, as in gorun -n 2 xterm -e gdb ./prog"},
+	{Names: []string{"keepalive", "report-events"}, Value: "WHERE", Group: GroupRefused, from: varNone, Help: "gorun has no tools that connect to it; --report FILE says how the job ended"},
+	{Names: []string{"stop-on-exec", "stop-in-init", "stop-in-app"}, Group: GroupRefused, from: varNone, Help: "gorun serves no parallel debugger; put one before the program, as in gorun -n 2 xterm -e gdb ./prog"},
 	{Names: []string{"debugger", "xterm"}, Value: "WHAT", Group: GroupRefused, from: varNone, Help: "put such a program before yours, as in gorun -n 2 xterm -hold -e ./prog"},
 	{Names: []string{"tv", "gdb", "idb"}, Group: GroupRefused, from: varNone, Help: "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"},
 	{Names: []string{"index-argv-by-rank"}, Group: GroupRefused, from: varNone, Help: "programs keep their names; RANK and the lines' labels tell ranks apart"},

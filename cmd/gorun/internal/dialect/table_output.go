@@ -29,8 +29,13 @@ var outputTable = []Option{
 	},
 	{
 		Names: []string{"output"}, Group: GroupMPI, Value: "WORD,...", from: varNone, family: familyLabel,
-		Help: "as Open MPI 5: tag, rank, timestamp and xml are labels in its form; merge is --merge-stderr-to-stdout; dir=DIR writes DIR/1/rank.N/stdout and stderr, file=NAME writes NAME.1.N.out and .err, with :nocopy behind it to show nothing",
+		Help: "as Open MPI 5: tag, rank, timestamp and xml are labels in its form; merge is --merge-stderr-to-stdout; dir=DIR writes DIR/1/rank.N/stdout and stderr, file=NAME writes NAME.1.N.out and .err, with :nocopy behind it to show nothing; called mpirun nothing is shown but with :copy",
 		set:  (*parser).setOutput,
+	},
+	{
+		Names: []string{"output-directory"}, Group: GroupMPI, Value: "DIR[:copy]", dirs: true, from: varNone, family: familyFiles,
+		Help: "the same as --output dir=DIR",
+		set:  func(p *parser, a arg) error { return p.setOutputDir(a, p.asOpenMPI5(a.value)) },
 	},
 	{
 		Names: []string{"xml"}, Group: GroupMPI, from: varNone, family: familyLabel,
@@ -43,7 +48,7 @@ var outputTable = []Option{
 		set:  func(p *parser, a arg) error { p.inv.Spec.Output.Merge = a.on; return nil },
 	},
 	{
-		Names: []string{"output-filename", "output-directory"}, Group: GroupMPI, Value: "DIR[:nocopy]", dirs: true, from: varNone, family: familyFiles,
+		Names: []string{"output-filename"}, Group: GroupMPI, Value: "DIR[:nocopy]", dirs: true, from: varNone, family: familyFiles,
 		Help: "write both streams to DIR/1/rank.N/stdout and stderr, too; with :nocopy to these files alone",
 		set:  func(p *parser, a arg) error { return p.setOutputDir(a, a.value) },
 	},
@@ -81,5 +86,30 @@ var outputTable = []Option{
 		Names: []string{"print-rank-map"}, Group: GroupMPI, from: varNone,
 		Help: "say on standard error which ranks each host has, as Intel's mpiexec does: (host:0,1)",
 		set:  func(p *parser, a arg) error { p.inv.Display.RankMap = a.on; return nil },
+	},
+	{
+		Names: []string{"print-all-exitcodes"}, Group: GroupMPI, from: varNone,
+		Help: "print the wait status of each rank, by host, when the job is over, as Hydra does: 256 is exit code 1, 9 is SIGKILL",
+		set:  func(p *parser, a arg) error { p.inv.Display.ExitCodes = a.on; return nil },
+	},
+	{
+		Names: []string{"report-pid"}, Group: GroupMPI, Value: "-|+|FILE", from: varNone,
+		Help: "write the launcher's process id to standard output (-), standard error (+) or a file",
+		set:  func(p *parser, a arg) error { return text(&p.inv.Display.PID, a) },
+	},
+	{
+		Names: []string{"report-uri"}, Group: GroupMPI, Value: "-|+|FILE", from: varNone,
+		Help: "write there JOB.0;tcp://HOST:PORT, where gorun's own store of the job listens",
+		set:  func(p *parser, a arg) error { return text(&p.inv.Display.URI, a) },
+	},
+	{
+		Names: []string{"output-proctable"}, Group: GroupMPI, optional: true, from: varNone,
+		Help: "write each rank's host, program and process id when all run: to standard output, or =+ or =FILE",
+		set: func(p *parser, a arg) error {
+			if p.inv.Display.Processes = a.value; a.value == "true" {
+				p.inv.Display.Processes = "-"
+			}
+			return nil
+		},
 	},
 }

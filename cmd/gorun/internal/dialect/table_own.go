@@ -67,7 +67,7 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"timeout"}, Group: GroupEnd, Value: "D",
-		Help: "end the job with exit code 124 (called mpirun 110, mpiexec 255) when it has run that long; D is 90 (seconds), 1.5, 30m, 2h45m",
+		Help: "end the job with exit code 124 (called mpirun 110, prterun 241, mpiexec 255) when it has run that long; D is 90 (seconds), 1.5, 30m, 2h45m",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Timeout, err = parseDuration(a.value); return err },
 	},
 	{

@@ -276,10 +276,10 @@ func TestByName(t *testing.T) {
 	for name, want := range map[string]*Dialect{
 		"gorun": Gorun, "./gorun": Gorun, "/opt/bin/gorun-2": Gorun, "": Gorun, "torchrun": Torchrun, "/venv/bin/torchrun": Torchrun,
 		"mpirun": Mpirun, "mpiexec": Mpiexec, "orterun": Mpirun, "mpiexec.hydra": Mpiexec, "torch.distributed.launch": Launch,
-		"prterun": Mpirun, "mpirun.openmpi": Mpirun, "mpiexec.openmpi": Mpirun, "orterun.openmpi": Mpirun, "/usr/bin/mpiexec.mpich": Mpiexec, "mpirun.mpich": Mpiexec,
+		"prterun": Prterun, "mpirun.openmpi": Mpirun, "mpiexec.openmpi": Mpirun, "orterun.openmpi": Mpirun, "/usr/bin/mpiexec.mpich": Mpiexec, "mpirun.mpich": Mpiexec,
 	} {
 		require.Same(t, want, ByName(name), name)
-		if base := path.Base(name); want == Mpirun || want == Mpiexec {
+		if base := path.Base(name); want.colons {
 			require.Equal(t, base, rankStarter(job.App{Program: base}), "in a batch job it starts ranks itself")
 		}
 	}
