@@ -84,9 +84,11 @@ func (h *head) look(quiet time.Duration, stop bool) *job.Hang {
 	h.endings.hold()
 	hang := &job.Hang{Quiet: quiet, At: time.Now()}
 	for i, n := range h.nodes {
-		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0}) // or it is lost, which others notice
+		// Or it is lost, which others notice.
+		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0})
 	}
-	limit, cancel := context.WithTimeout(context.Background(), inspectTime) // it stays over, for all nodes that say nothing
+	// It stays over, for all nodes that say nothing.
+	limit, cancel := context.WithTimeout(context.Background(), inspectTime)
 	defer cancel()
 	var answers []wireRAS
 	for range h.nodes {

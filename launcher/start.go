@@ -25,7 +25,8 @@ const signalBurst = 16
 // head is what drives the decided job.
 func (s *session) head() *head {
 	h := &head{
-		settings: &s.settings, onHang: s.spec.OnHang, stacksAtTimeout: s.spec.StacksAtTimeout, nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
+		settings: &s.settings, onHang: s.spec.OnHang, stacksAtTimeout: s.spec.StacksAtTimeout,
+		nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
 		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
 		exchange: newExchangeHub(s.plan.Attempt, s.active), listing: s.listing,

@@ -14,7 +14,8 @@ import (
 // environment decides what each rank finds in its environment.
 func (b *builder) environment() error {
 	in := plan.Inputs{
-		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), LenientExports: b.spec.LenientExports, ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
+		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), LenientExports: b.spec.LenientExports,
+		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
 		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,

@@ -254,8 +254,9 @@ func isJoinWord(word string) bool { return word == "join" || strings.HasPrefix(w
 func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {
 	p := &parser{dialect: d, around: around, inv: Invocation{Dialect: d}}
 	p.inv.Spec.Store.Mode = d.store
-	p.inv.Spec.MPIAsked, p.inv.Spec.LenientExports = d.colons, d.colons // by the names of MPI's launchers
-	if d.python || d.benches {                                          // as torchrun has it; gorun's own ranks have no use for MPI
+	// Called by the name of one of MPI's launchers.
+	p.inv.Spec.MPIAsked, p.inv.Spec.LenientExports = d.colons, d.colons
+	if d.python || d.benches { // as torchrun has it; gorun's own ranks have no use for MPI
 		p.inv.Spec.MPI = job.MPINone
 		p.inv.Spec.MPIWhy = d.Name + " has none; start the program by gorun -np N PROGRAM"
 	}

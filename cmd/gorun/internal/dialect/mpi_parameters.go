@@ -61,8 +61,8 @@ var parameterTable = []Option{
 		Help: "--bind-to socket", set: switched(func(p *parser, a arg) error { return p.setBindWord(a, "socket") }),
 	},
 	{
-		Names: []string{"hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"}, Value: "LIST", family: familyBind,
-		Help: "--cpu-list", set: (*parser).setCPUList,
+		Names: []string{"hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"},
+		Value: "LIST", family: familyBind, Help: "--cpu-list", set: (*parser).setCPUList,
 	},
 	{
 		Names: []string{"rmaps_base_cpus_per_rank", "rmaps_base_cpus_per_proc"}, Value: "N", family: familyPE,

@@ -130,12 +130,12 @@ var openmpiTable = []Option{
 	},
 	{
 		Names: []string{"get-stack-traces"}, Group: GroupMPI, from: varNone,
-		Help: "say what each rank does when --timeout runs out: the stacks of Go and Python ranks, else where it waits in the kernel",
+		Help: "say what each rank does when --timeout runs out: stacks of Go and Python, else the kernel's",
 		set:  func(p *parser, a arg) error { p.inv.Spec.StacksAtTimeout = a.on; return nil },
 	},
 	{
 		Names: []string{"cpu-list", "cpu-set"}, Group: GroupMPI, Value: "LIST", from: varNone, family: familyBind,
-		Help: "bind every rank to these CPUs of its host, as in 0-3,8; with --bind-to cpu-list:ordered each to the next of them",
+		Help: "bind every rank to these CPUs, as in 0-3,8; with --bind-to cpu-list:ordered each to the next",
 		set:  (*parser).setCPUList,
 	},
 	{

@@ -33,7 +33,8 @@ var outputTable = []Option{
 		set:  (*parser).setOutput,
 	},
 	{
-		Names: []string{"output-directory"}, Group: GroupMPI, Value: "DIR[:copy]", dirs: true, from: varNone, family: familyFiles,
+		Names: []string{"output-directory"}, Group: GroupMPI, Value: "DIR[:copy]", dirs: true,
+		from: varNone, family: familyFiles,
 		Help: "the same as --output dir=DIR",
 		set:  func(p *parser, a arg) error { return p.setOutputDir(a, p.asOpenMPI5(a.value)) },
 	},
@@ -89,7 +90,7 @@ var outputTable = []Option{
 	},
 	{
 		Names: []string{"print-all-exitcodes"}, Group: GroupMPI, from: varNone,
-		Help: "print the wait status of each rank, by host, when the job is over, as Hydra does: 256 is exit code 1, 9 is SIGKILL",
+		Help: "print each rank's wait status by host at the end, as Hydra does: 256 is exit code 1, 9 SIGKILL",
 		set:  func(p *parser, a arg) error { p.inv.Display.ExitCodes = a.on; return nil },
 	},
 	{
