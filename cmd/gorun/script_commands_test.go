@@ -28,7 +28,7 @@ import (
 //	                               KEY=TEXT for the first of a list that has it; "! json" for nothing there
 //	jsonenv NAME FILE PATH         sets a variable of the script to that value
 //	entry NAME DIR                 sets a variable of the script to the path of DIR's only entry
-//	listed N                       waits until gorun ps lists N jobs whose ranks have all printed something, into jobs.json
+//	listed N [BYTES]               waits until gorun ps lists N jobs whose ranks have all printed something (or so much), into jobs.json
 //	listen NAME                    takes a free port until the script ends, and sets a variable to it
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen, "entry": entry, "listed": listed,
@@ -167,14 +167,22 @@ func listen(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func listed(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, !neg && len(args) == 1, "listed N")
+	want(ts, !neg && (len(args) == 1 || len(args) == 2), "listed N [BYTES]")
+	least := int64(1)
+	if len(args) == 2 {
+		var err error
+		least, err = strconv.ParseInt(args[1], 10, 64)
+		ts.Check(err)
+	}
 	for {
 		ts.Check(ts.Exec("gorun", "ps", "--json"))
 		text := ts.ReadFile("stdout")
 		var jobs []registry.Job
 		ts.Check(json.Unmarshal([]byte(text), &jobs))
 		silent := slices.ContainsFunc(jobs, func(j registry.Job) bool {
-			return slices.ContainsFunc(j.Ranks, func(r registry.Rank) bool { return r.Last == "" || r.Output == nil })
+			return slices.ContainsFunc(j.Ranks, func(r registry.Rank) bool {
+				return r.Last == "" || r.Output == nil || *r.Output < least
+			})
 		})
 		if strconv.Itoa(len(jobs)) == args[0] && !silent {
 			ts.Check(os.WriteFile(ts.MkAbs("jobs.json"), []byte(text), 0o600))
