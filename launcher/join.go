@@ -68,8 +68,8 @@ func (s *session) takeSeat() {
 func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
-		Insecure: j.Insecure,
-		Addr:     j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(), Tell: s.settings.tell,
+		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(), Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {

@@ -189,8 +189,9 @@ const (
 // JoinWish is one node's view of a job whose nodes come together by themselves.
 type JoinWish struct {
 	// NodeRank is this node's number, -1: who owns the endpoint's address is node 0,
-	// the others are numbered.
-	NodeRank int
+	// the others are numbered. NeverNode0 says that this one is numbered in any case.
+	NodeRank   int
+	NeverNode0 bool
 	// NumNodes is the number of nodes that the job has.
 	NumNodes int
 	// Addr and Port are node 0's, where agents and ranks come together.

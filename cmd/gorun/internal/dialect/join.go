@@ -106,27 +106,27 @@ func (p *parser) finishJoin() {
 }
 
 // joinRank: without a number, which torchrun's static rendezvous takes for 0 on
-// every node, the owner of the address is node 0 and the others are numbered.
+// every node, the owner of the address is node 0 and the others are numbered. As in
+// torchrun, is_host says nothing beside --node-rank, but with c10d it is the stronger one.
 func (p *parser) joinRank(j *job.JoinWish) {
 	wish := p.nodeRank
 	if wish.from == "" {
 		wish = p.completionIndex()
 	}
-	if wish.from == "" && p.conf.isHost == hostYes {
+	if p.conf.isHost == hostYes && (wish.from == "" || p.backend == "c10d") {
 		wish = nodeRankWish{0, p.conf.from}
 	}
+	if p.conf.isHost == hostNo && (wish.from == "" || wish.rank == 0 && p.backend == "c10d") {
+		wish = nodeRankWish{-1, p.conf.from}
+	}
 	switch {
-	case wish.from == "" && p.conf.isHost == hostNo:
-		p.problem(fmt.Errorf("%s: is_host: who owns the address of the endpoint is node 0; leave it out, or say by --node-rank which node this is", p.conf.from))
 	case wish.from == "":
 		j.NodeRank = -1
 		return
 	case wish.rank >= j.NumNodes:
 		p.problem(fmt.Errorf("%s: the last of %d nodes (%s) is node %d", wish.from, j.NumNodes, p.nodesFrom, j.NumNodes-1))
-	case p.conf.isHost == hostYes && wish.rank > 0, p.conf.isHost == hostNo && wish.rank == 0:
-		p.problem(fmt.Errorf("%s contradicts %s: node 0 hosts the store", p.conf.from, wish.from))
 	}
-	j.NodeRank = wish.rank
+	j.NodeRank, j.NeverNode0 = wish.rank, wish.rank < 0
 	if wish.from != p.conf.from {
 		j.From = joinWords(j.From, wish.from)
 	}
@@ -273,25 +273,39 @@ func (p *parser) setRdzvConf(a arg) error {
 	if a.value == "" {
 		return nil
 	}
-	for _, pair := range strings.Split(a.value, ",") {
-		key, value, found := strings.Cut(strings.TrimSpace(pair), "=")
-		if !found || key == "" || value == "" {
+	for _, pair := range strings.Split(unquoted(a.value), ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		if key, value = strings.TrimSpace(key), strings.TrimSpace(value); key == "" || value == "" {
 			return fmt.Errorf("%q is not key=value", pair)
 		}
-		if err := p.conf.set(key, value); err != nil {
-			return err
+		known, err := p.conf.set(key, value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		if !known {
+			p.note(fmt.Sprintf("%s: %s is no key of torchrun's own rendezvous, and has no effect", a.from, key))
 		}
 	}
 	return nil
 }
 
-func (c *rdzvConf) set(key, value string) (err error) {
-	switch {
-	case key == "timeout":
+// unquoted is a value without the quotes around it that a file of arguments, which no shell
+// reads, leaves there.
+func unquoted(value string) string {
+	if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '\'' || value[0] == '"') {
+		return value[1 : n-1]
+	}
+	return value
+}
+
+// set takes a key up, and reports whether torchrun has one of that name, as it takes any.
+func (c *rdzvConf) set(key, value string) (known bool, err error) {
+	switch key {
+	case "timeout":
 		c.static, err = parseWithin(value, time.Second, maxJoinTimeout)
-	case key == "join_timeout":
+	case "join_timeout":
 		c.c10d, err = parseWithin(value, time.Second, maxJoinTimeout)
-	case key == "is_host":
+	case "is_host":
 		var on bool
 		on, err = parseSwitch(value)
 		switch {
@@ -300,17 +314,14 @@ func (c *rdzvConf) set(key, value string) (err error) {
 		case err == nil:
 			c.isHost = hostNo
 		}
-	case key == "store_type":
-		if value != "tcp" {
+	case "store_type":
+		if strings.ToLower(value) != "tcp" {
 			err = errors.New("gorun's store is TCP; leave it out")
 		}
-	case !slices.Contains(rdzvKeys, key):
-		return fmt.Errorf("%s is no key of torchrun's own rendezvous; leave it out", key)
+	default:
+		return slices.Contains(rdzvKeys, key), nil
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	return nil
+	return true, err
 }
 
 // maxJoinTimeout is longer than any queue.

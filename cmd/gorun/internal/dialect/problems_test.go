@@ -85,7 +85,6 @@ func TestProblems(t *testing.T) {
 		"gorun --rdzv-conf timeout x":         {`--rdzv-conf timeout: "timeout" is not key=value`},
 		"gorun --rdzv-conf is_host=0 x":       {"--rdzv-conf is_host=0: is_host: gorun hosts the store of this job; leave it out"},
 		"gorun --rdzv-conf store_type=file x": {"--rdzv-conf store_type=file: store_type: gorun's store is TCP; leave it out"},
-		"gorun --rdzv-conf speed=1 x":         {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous; leave it out"},
 
 		// output
 		"gorun --stdin some x":                {"--stdin some: not all, none, a rank, or several such as 1,3 and 0-3"},

@@ -44,7 +44,7 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"rdzv-conf"}, Group: GroupMeeting, Value: "KEY=VALUE,...", from: varBoth,
-		Help: "timeout or join_timeout: seconds for all nodes to arrive (default: 900); is_host=1: this is node 0; torchrun's other keys have no effect",
+		Help: "timeout or join_timeout: seconds for all nodes to arrive (default: 900); is_host=1: this is node 0, 0: another is; other keys have no effect",
 		set:  (*parser).setRdzvConf,
 	},
 	{

@@ -35,9 +35,9 @@ func text(into *string, a arg) error {
 // PET_* variables have it.
 func parseSwitch(value string) (bool, error) {
 	switch strings.ToLower(value) {
-	case "true", "yes", "on":
+	case "true", "t", "yes", "y", "on":
 		return true, nil
-	case "false", "no", "off":
+	case "false", "f", "no", "n", "off":
 		return false, nil
 	}
 	n, err := strconv.Atoi(value)

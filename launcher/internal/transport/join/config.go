@@ -40,6 +40,8 @@ type Config struct {
 	// Self is what this node says of itself. An empty Version is this gorun's, an
 	// empty Host this host's.
 	Self Hello
+	// NeverNode0 says that this node only dials, even where the address is its own.
+	NeverNode0 bool
 	// Timeout bounds how long a node waits for node 0, and node 0 for the others;
 	// 0 is DefaultTimeout.
 	Timeout time.Duration

@@ -408,7 +408,7 @@ func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
 		return nil, nil, err
 	}
 	listen := cfg.Self.NodeRank == 0
-	if cfg.Self.NodeRank < 0 {
+	if cfg.Self.NodeRank < 0 && !cfg.NeverNode0 {
 		here, err := IsEndpointHere(ctx, cfg.Addr)
 		if err != nil && cfg.Tell != nil {
 			cfg.Tell(printable.Text(err.Error()))

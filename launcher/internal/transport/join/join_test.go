@@ -232,7 +232,12 @@ func TestCome(t *testing.T) {
 	where := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	cfg := settings(where, 2, -1, secret)
-	head, _, err := Come(t.Context(), cfg)
+	never := cfg
+	never.NeverNode0, never.Timeout = true, time.Millisecond
+	head, _, err := Come(t.Context(), never)
+	require.Error(t, err)
+	require.Nil(t, head, "another node may come there as node 0")
+	head, _, err = Come(t.Context(), cfg)
 	require.NoError(t, err)
 	require.NotNil(t, head)
 	defer head.Close()
