@@ -216,6 +216,7 @@ func (s *session) takeFactsOf(n *node) error {
 // takeJoined takes what a node's own command line says; for this one, ours.
 func (s *session) takeJoined(n *node, facts *wire.Facts) {
 	n.facts.Environ, n.facts.Ranks, n.facts.Seat = facts.Environ, facts.Ranks, (*job.Seat)(facts.Seat)
+	n.facts.Role = facts.Role
 	if n.joined {
 		return
 	}

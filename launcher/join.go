@@ -184,6 +184,9 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
 	}
 	r := &Result{ExitCode: end.Code}
+	if e := end.First; e != nil && end.Code != 0 {
+		r.ErrorFile = errorFile(e.ErrorFile, e.Code, e.Signal)
+	}
 	if end.Text == "" || s.isSeated() { // there, all write to one place, and node 0 has said it
 		return r, nil
 	}
@@ -295,6 +298,7 @@ func (s *session) exports(name string) bool {
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
 		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
+		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) }, // ranks are marked by their engine's job
 		Exports: s.ownExports(),

@@ -103,6 +103,35 @@ func TestAFailureEndsAllNodesThatJoined(t *testing.T) {
 	assert.Contains(t, launcher.Explain(parts[1].result), "says: rank 1 failed first")
 }
 
+// Each node leaves what its own torchrun would, and one without a failure of its own what node 0 says.
+func TestErrorFilesOfNodesThatJoined(t *testing.T) {
+	raised := `{"message":{"errorCode":17,"message":"ValueError: boom"}}`
+	for rank, want := range map[string][2]string{"1": {raised, "says: rank 1 failed first"}, "3": {raised, raised}} {
+		parts := together(t, "raise", 2, func(_ int, s *launcher.Spec) { s.Apps[0].Args = []string{rank} })
+		for node, p := range parts {
+			require.NoError(t, p.err)
+			assert.Contains(t, string(launcher.ErrorFile(p.result)), want[node], "rank %s, node %d", rank, node)
+		}
+	}
+}
+
+// Ranks of nodes with different roles are counted by role, as torchrun does.
+func TestRolesOfNodesThatJoin(t *testing.T) {
+	parts := together(t, "role", 3, func(node int, s *launcher.Spec) {
+		s.Role = []string{"trainer", "", "trainer"}[node]
+		s.PerNode.N = node + 1
+		s.Output.Tee = job.StreamMap{All: 1, Present: true}
+		s.Output.LogDir = t.TempDir()
+	})
+	require.NoError(t, parts[0].err)
+	lines := strings.Split(strings.TrimSpace(parts[0].out.String()), "\n")
+	slices.Sort(lines)
+	assert.Equal(t, []string{
+		"[default0]:1 is 0 of 2 of default", "[default1]:2 is 1 of 2 of default", "[trainer0]:0 is 0 of 4 of trainer",
+		"[trainer0]:3 is 1 of 4 of trainer", "[trainer1]:4 is 2 of 4 of trainer", "[trainer2]:5 is 3 of 4 of trainer",
+	}, lines)
+}
+
 func TestANodeThatJoinedRunsItsOwnCommandLine(t *testing.T) {
 	parts := together(t, "bytes", 2, func(node int, s *launcher.Spec) {
 		s.PerNode.N = node + 1

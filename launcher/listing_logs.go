@@ -375,7 +375,7 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 		if err != nil {
 			return "", ""
 		}
-		info := output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.Role, Node: n.number}
+		info := output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node), Node: n.number}
 		if h.logs != nil {
 			info.Host = n.name
 		}

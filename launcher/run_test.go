@@ -33,6 +33,8 @@ const roleVariable = "LAUNCHER_TEST_ROLE"
 var roles = map[string]func(env.Rank){
 	"hello":  func(r env.Rank) { fmt.Printf("hello from %d of %d\n", r.Rank, r.WorldSize) },
 	"fail":   func(r env.Rank) { failing(r) },
+	"raise":  func(r env.Rank) { raising(r) },
+	"role":   func(r env.Rank) { fmt.Printf("%d is %s of %s of %s\n", r.Rank, os.Getenv("ROLE_RANK"), os.Getenv("ROLE_WORLD_SIZE"), os.Getenv("ROLE_NAME")) },
 	"wait":   func(env.Rank) { fmt.Println("ready"); select {} },
 	"stdin":  func(r env.Rank) { b, _ := os.ReadFile("/dev/stdin"); fmt.Printf("%d read %q\n", r.Rank, b) },
 	"flood":  func(env.Rank) { os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)) },
@@ -51,6 +53,19 @@ func failing(r env.Rank) {
 		os.Exit(17)
 	}
 	select {}
+}
+
+// raising has the rank fail that the first argument names, as a Python program that raised.
+func raising(r env.Rank) {
+	if fmt.Sprint(r.Rank) != os.Args[1] {
+		select {}
+	}
+	for { // the place is made soon after the start
+		err := os.WriteFile(os.Getenv(env.VarTorchelasticErrorFile), []byte(`{"message":{"message":"ValueError: boom"}}`), 0o600)
+		if err == nil {
+			os.Exit(17)
+		}
+	}
 }
 
 // flaky has rank 1 fail in the first two attempts, and all ranks say what they

@@ -191,7 +191,7 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 func (h *head) show(more *job.Spawned) {
 	infos := make([]output.RankInfo, len(more.Ranks))
 	for i, r := range more.Ranks {
-		infos[i] = output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().Role}
+		infos[i] = output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().RoleOf(r.Node)}
 	}
 	h.console.Add(infos)
 }

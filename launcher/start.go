@@ -77,7 +77,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 	}
 	if l := p.Logs; l != nil && (len(s.active) < 2 || !s.spec.Output.LogsToHead) {
 		m.Logs = &wire.Logs{
-			Base: p.LogsOf(n.number).Base, Role: p.Role, Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
+			Base: p.LogsOf(n.number).Base, Role: p.RoleOf(n.number), Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
 			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
 			Host: p.Nodes[n.number].Name, Node: n.number,
@@ -171,7 +171,7 @@ func (h *head) result() job.Result {
 		r.LogDir = h.plan.Load().Logs.Base
 	}
 	if r.First != nil {
-		h.explain(r.First)
+		h.explain(&r)
 	}
 	r.Name(diagnosis.SignalName)
 	if h.engineSignals && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
@@ -184,8 +184,18 @@ func (h *head) result() job.Result {
 	return r
 }
 
-func (h *head) explain(f *job.Failure) {
+// errorFile is that of a rank, as it is passed on.
+func errorFile(text []byte, code int, signal syscall.Signal) []byte {
+	if signal != 0 {
+		code = -int(signal)
+	}
+	return diagnosis.PassOn(text, code)
+}
+
+func (h *head) explain(r *job.Result) {
+	f := r.First
 	exit, _ := h.sup.Exit(f.Rank)
+	r.ErrorFile = errorFile(exit.ErrorFile, exit.Code, exit.Signal)
 	f.Last = h.lastLines(f.Rank, exit.Last)
 	last := f.Last
 	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)

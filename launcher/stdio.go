@@ -290,7 +290,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 			continue
 		}
 		c.Ranks = append(c.Ranks, output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().Role, Tee: h.teed(r.LocalRank), Node: r.Node,
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().RoleOf(r.Node), Tee: h.teed(r.LocalRank), Node: r.Node,
 		})
 	}
 	return c, nil

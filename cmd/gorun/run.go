@@ -16,6 +16,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/hold"
+	"gorun/env"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
@@ -33,8 +34,9 @@ func runJob(inv dialect.Invocation) int {
 		options = append(options, launcher.WithRegistry(jobPlaces()))
 	}
 	hurry(&inv.Spec)
-	if j := inv.Spec.Join; j != nil && j.Seat != nil && j.Seat.Rank > 0 { // rank 0's gorun writes that file
-		inv.Report = ""
+	errorFile := os.Getenv(env.VarTorchelasticErrorFile)
+	if j := inv.Spec.Join; j != nil && j.Seat != nil && j.Seat.Rank > 0 { // rank 0's gorun writes those files
+		inv.Report, errorFile = "", ""
 	}
 	if err := canWrite(inv.Report); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
@@ -58,6 +60,9 @@ func runJob(inv dialect.Invocation) int {
 			_ = writeWhere("-", exitCodes(planned, result.Ranks)) // nowhere to complain
 		}
 		_, _ = os.Stderr.WriteString(launcher.Explain(result)) // nowhere to complain about a lost complaint
+	}
+	if err := replaceFile(errorFile, launcher.ErrorFile(result)); err != nil {
+		say(os.Stderr, env.VarTorchelasticErrorFile+": "+err.Error())
 	}
 	return report(inv.Report, result)
 }
@@ -125,6 +130,37 @@ func canWrite(path string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// replaceFile writes a file so that nobody reads a part of it. What is no regular file, or
+// stands where no other can take its place, such as a file that a container engine mounts, is
+// written to as it is.
+func replaceFile(path string, text []byte) error {
+	if path == "" || text == nil {
+		return nil
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
+		part := fmt.Sprintf("%s.%d", path, os.Getpid())
+		// #nosec G302 G304 -- what the umask leaves is the user's choice, and so is the file
+		f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil {
+			_, err = f.Write(text)
+			if err = errors.Join(err, f.Close()); err == nil {
+				err = os.Rename(part, path)
+			}
+			if err == nil {
+				return nil
+			}
+			_ = os.Remove(part)
+		}
+	}
+	// #nosec G302 G304 -- as above
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 // report writes the result as data where that was asked for, and returns the

@@ -20,6 +20,7 @@ import (
 //	errpart=TEXT        to standard error
 //	lines=N             N lines to standard error
 //	env=NAME            print NAME=value, or "NAME is not set"
+//	record=TEXT         write PyTorch's error file, which --log-dir makes a place for before the start
 //	file=NAME           print how many bytes a file has
 //	dir, stdin          print the working directory; each line of standard input
 //	exit=N signal=N     end, by an exit code or by that signal to itself
@@ -52,6 +53,7 @@ var acts = map[string]func(value string){
 	"env":     printVariable,
 	"dir":     func(string) { dir, _ := os.Getwd(); fmt.Println(dir) },
 	"stdin":   printStdin,
+	"record":  func(s string) { _ = os.WriteFile(os.Getenv("TORCHELASTIC_ERROR_FILE"), []byte(s), 0o600) },
 	"file":    printSize,
 	"exit":    func(s string) { os.Exit(number(s)) },
 	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },

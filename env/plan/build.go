@@ -66,6 +66,8 @@ type builder struct {
 	slurm   *slurm                 // nil: the ranks are not inside Slurm
 	conf    []map[string]confEntry // what files of settings say, by node
 	names   [][]string             // their names in the order of the files, by node
+	roles   map[string]int         // how many ranks each has
+	inRole  []int                  // of each rank: its number in its role
 	ordered []bool                 // the user has said how GPUs are numbered, by node
 	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or remarks
 	stated  []Export               // of what gorun gives each rank itself
@@ -80,6 +82,12 @@ func newBuilder(in Inputs) *builder {
 		if b.perNode[r.Node]++; b.first[r.Node] < 0 {
 			b.first[r.Node] = rank
 		}
+	}
+	b.roles, b.inRole = make(map[string]int), make([]int, len(in.Ranks))
+	for rank := range in.Ranks {
+		role := b.role(rank)
+		b.inRole[rank] = b.roles[role]
+		b.roles[role]++
 	}
 	b.outer = env.Marked(func(name string) (string, bool) { return lookup(in.Inherited, name) })
 	hip, _ := lookup(in.Inherited, env.VarHIPVisibleDevices)
@@ -388,11 +396,9 @@ func (b *builder) seat(rank int) Seat {
 	return Seat{Group: node, NumGroups: len(b.in.Nodes), LocalRanks: b.perNode[node]}
 }
 
-func (b *builder) role() string {
-	if b.in.Role == "" {
-		return "default"
-	}
-	return b.in.Role
+// role is that of a rank, as its node has it.
+func (b *builder) role(rank int) string {
+	return cmp.Or(b.in.Nodes[b.in.Ranks[rank].Node].Role, b.in.Role, "default")
 }
 
 // agentStore reports whether gorun serves the ranks' store. Where rank 0 does,

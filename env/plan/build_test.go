@@ -366,3 +366,20 @@ func BenchmarkBuild256(b *testing.B) {
 		}
 	}
 }
+
+// Nodes that joined may have roles of their own, of which each counts its ranks.
+func TestRoles(t *testing.T) {
+	in := job(4)
+	in.Role = "trainer"
+	in.Nodes = append(in.Nodes, Node{Role: "reader"}, Node{})
+	in.Ranks[1].Node, in.Ranks[2].Node, in.Ranks[3].Node = 1, 2, 2
+	e := build(t, in)
+	for rank, want := range []string{"0 3 trainer", "0 1 reader", "1 3 trainer", "2 3 trainer"} {
+		var got [3]string
+		for i, name := range []string{"ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"} {
+			v, _ := e.find(in.Ranks[rank].Node, rank, name)
+			got[i] = v.Value
+		}
+		assert.Equal(t, want, strings.Join(got[:], " "), "rank %d", rank)
+	}
+}

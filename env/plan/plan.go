@@ -47,7 +47,7 @@ type Inputs struct {
 	// Job is the id of this job alone; Build puts it behind the marker of the job
 	// that gorun itself runs in.
 	Job string
-	// RunID names the job for its ranks, Role is --role.
+	// RunID names the job for its ranks, Role is --role; "" is "default".
 	RunID, Role string
 	// Attempt counts restarts, MaxRestarts is their limit.
 	Attempt, MaxRestarts int
@@ -118,6 +118,8 @@ type Node struct {
 	Address string
 	// Seat is set where the node is one process of a host that may have several.
 	Seat *Seat
+	// Role is what the node's own command line has for Inputs.Role; "": the same.
+	Role string
 
 	// Name is the node's, for messages.
 	Name string

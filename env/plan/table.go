@@ -95,16 +95,16 @@ var ownRules = [...]rule{
 		value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.seat(rank).NumGroups), true },
 	},
 	{
-		Row:   Row{env.VarRoleName, ClassIdentity, "`--role`, else `default`", "--role", "torchrun"},
-		value: func(b *builder, _ int) (string, bool) { return b.role(), true },
+		Row:     Row{env.VarRoleName, ClassIdentity, "`--role` of its node, else `default`", "--role", "torchrun"},
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.role(rank), true },
 	},
 	{
-		Row:     Row{env.VarRoleRank, ClassIdentity, "equals RANK", "a job has one role", "torchrun"},
-		perRank: true, value: func(_ *builder, rank int) (string, bool) { return strconv.Itoa(rank), true },
+		Row:     Row{env.VarRoleRank, ClassIdentity, "rank among those of its role, from 0", "which rank of its role this is", "torchrun"},
+		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.inRole[rank]), true },
 	},
 	{
-		Row:   Row{env.VarRoleWorldSize, ClassIdentity, "equals WORLD_SIZE", "a job has one role", "torchrun"},
-		value: func(b *builder, _ int) (string, bool) { return strconv.Itoa(len(b.in.Ranks)), true },
+		Row:     Row{env.VarRoleWorldSize, ClassIdentity, "number of ranks of its role", "ranks of this role", "torchrun"},
+		perNode: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.roles[b.role(rank)]), true },
 	},
 	{
 		Row:   Row{env.VarMasterAddr, ClassWish, "the address of the store, by which ranks find each other; if you set it, the store listens there", "where ranks reach the store", "PyTorch"},

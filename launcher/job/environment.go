@@ -85,7 +85,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	m := f.Machine
 	n := plan.Node{
 		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, Address: f.Address,
-		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(),
+		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(), Role: b.plan.Nodes[node].Role,
 		Name: b.plan.Nodes[node].Name, Mbps: f.Network.speed(), Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {

@@ -2,12 +2,16 @@ package job
 
 import (
 	"fmt"
+	"strings"
 
 	"gorun/placement"
 )
 
 // maxRanks is how many ranks a command line may ask for on a node.
 const maxRanks = 1 << 20
+
+// maxRole bounds the name of a role in bytes.
+const maxRole = 4096
 
 // FactsError is that a host says of itself what no agent of ours says.
 type FactsError struct {
@@ -32,6 +36,9 @@ func (s *Spec) checkFacts(facts []Facts) error {
 		if f.Ranks < 0 || f.Ranks > maxRanks {
 			err := fmt.Errorf("its command line asks for %d ranks: a node has at most %d", f.Ranks, maxRanks)
 			return &FactsError{f.Host, err}
+		}
+		if len(f.Role) > maxRole || strings.ContainsRune(f.Role, 0) {
+			return &FactsError{f.Host, fmt.Errorf("its role has %d bytes, or a null byte: at most %d are taken", len(f.Role), maxRole)}
 		}
 		if t := f.Machine.Topology; !good[t] {
 			if err := t.Check(); err != nil {

@@ -98,7 +98,7 @@ func (b *builder) nodes(facts []Facts) {
 		perNode = append(perNode, b.layout.PerNode[i])
 		b.plan.Nodes = append(b.plan.Nodes, Node{
 			Name: f.Host, CPUs: f.Machine.CPUs.String(), Fact: i, Ranks: make([]int, 0, b.layout.PerNode[i]),
-			Away: f.Away, Address: f.Address, Interface: f.Interface,
+			Away: f.Away, Address: f.Address, Interface: f.Interface, Role: f.Role,
 		})
 	}
 	b.layout.PerNode = perNode

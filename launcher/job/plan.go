@@ -41,9 +41,10 @@ type Facts struct {
 	Machine  placement.Machine
 	Programs []Program // as the node resolved Spec.Apps
 	TempDir  string
-	// LogDir is what a node that joined has for Output.LogDir.
-	LogDir string
-	Notes  []string // remarks on what the node could not learn
+	// LogDir is what a node that joined has for Output.LogDir, Role what it has for
+	// Spec.Role; "": none.
+	LogDir, Role string
+	Notes        []string // remarks on what the node could not learn
 
 	// Away says that the node is another host than the launcher's, and Joined that
 	// somebody started gorun there by its own command line.
@@ -159,6 +160,8 @@ type Node struct {
 	Apps []AppRun `json:"apps,omitempty"`
 	// Env is what its ranks share beside Plan.Common.
 	Env []plan.Variable `json:"environment,omitempty"`
+	// Role is the node's own where its command line named another one than Plan.Role.
+	Role string `json:"role,omitempty"`
 	// Logs are the node's own in a job on several.
 	Logs *NodeLogs `json:"logs,omitempty"`
 }
@@ -250,6 +253,9 @@ func (p *Plan) AppsOf(node int) []AppRun {
 	}
 	return p.Apps
 }
+
+// RoleOf is the role of a node's ranks.
+func (p *Plan) RoleOf(node int) string { return cmp.Or(p.Nodes[node].Role, p.Role) }
 
 // LogsOf is what a node writes to files and where; nil: nothing.
 func (p *Plan) LogsOf(node int) *Logs {

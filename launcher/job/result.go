@@ -128,6 +128,9 @@ type Result struct {
 	// Text says what went wrong where it was not a rank.
 	Text string `json:"text,omitempty"`
 	Hint string `json:"hint,omitempty"`
+	// ErrorFile is what the rank that failed first left in PyTorch's error file, with its
+	// exit code; on a node that joined it is the first of that node.
+	ErrorFile []byte `json:"-"`
 	// First is the rank that failed first, if one did by itself.
 	First *Failure  `json:"first,omitempty"`
 	Ranks []RankEnd `json:"ranks"`

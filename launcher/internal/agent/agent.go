@@ -134,7 +134,7 @@ func (a *Agent) handle(f wire.Frame) error {
 	case wire.TypePing:
 		return with(f, a.pong)
 	case wire.TypeOver:
-		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text} })
+		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text, a.firstError()} })
 	}
 	if f.Type == wire.TypeExchange {
 		return with(f, a.exchange)

@@ -46,7 +46,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
 	if own := a.cfg.Own; own != nil {
 		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
-		facts.Seat, facts.LogDir = own.Seat, own.LogDir
+		facts.Seat, facts.LogDir, facts.Role = own.Seat, own.LogDir, own.Role
 	}
 	if err := a.enter(h); err != nil {
 		facts.Dir = err.Error()

@@ -35,6 +35,8 @@ type Own struct {
 	// wire.Logs has them.
 	LogDir   string
 	LogNames []string
+	// Role is the ranks' (--role).
+	Role string
 	// Decides reports whether a variable is one of the launcher's; all others ranks have
 	// from Config.Environ.
 	Decides func(name string) bool
@@ -217,6 +219,8 @@ func isName(text string) bool {
 type OverError struct {
 	Code int
 	Text string
+	// First is how the first rank of this node failed that left an error file; nil: none did.
+	First *wire.RankExit
 }
 
 func (e *OverError) Error() string { return e.Text }

@@ -90,6 +90,20 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 
 func (s *sink) Spoke(id, fd int) { s.mpi.spoke(id, fd) }
 
+// firstError is how the rank ended that was the first to raise the exception in its error file.
+func (a *Agent) firstError() (first *wire.RankExit) {
+	if a.job == nil {
+		return nil
+	}
+	for _, row := range a.job.rows() {
+		e := a.job.rank(row.Rank).end.Load()
+		if e != nil && len(e.ErrorFile) > 0 && (first == nil || e.RaisedAt.Before(first.RaisedAt)) {
+			first = e
+		}
+	}
+	return first
+}
+
 // explain adds to a failed rank's end what only its node can know.
 func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -42,6 +43,37 @@ func ErrorFile(data []byte) (msg string, callstack []string, at time.Time, ok bo
 	}
 	msg, callstack = oneLine(message.Message), stackLines(message.ExtraInfo.Callstack)
 	return msg, callstack, unixTime(message.ExtraInfo.Timestamp), msg != "" || callstack != nil
+}
+
+// PassOn is a rank's error file as torchrun copies it to its own: with the rank's exit code,
+// which only the launcher knows, or -n after signal n. It is nil for a file that holds no error.
+func PassOn(data []byte, code int) []byte {
+	var file, message map[string]json.RawMessage
+	if json.Unmarshal(data, &file) != nil || file["message"] == nil {
+		return nil
+	}
+	if json.Unmarshal(file["message"], &message) == nil && message != nil {
+		message["errorCode"] = json.RawMessage(strconv.Itoa(code))
+		file["message"] = encode(message)
+	}
+	return encode(file)
+}
+
+// NewErrorFile is an error file as a launcher writes it of its own failure.
+func NewErrorFile(headline, report string, at time.Time) []byte {
+	return encode(map[string]any{"message": map[string]any{
+		"message":   headline,
+		"extraInfo": map[string]string{"py_callstack": report, "timestamp": strconv.FormatInt(at.Unix(), 10)},
+	}})
+}
+
+// encode writes JSON as Python does: people read it as it is.
+func encode(value any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // what was read, and texts, never fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // oneLine is the first line of a text that says something.

@@ -63,6 +63,7 @@ func (m *Facts) fields(c *coder) {
 	c.part(13, (*ncclHost)(&m.NCCL))
 	foreign(c, 14, &m.RDMA, func(n *placement.NIC) fielder { return (*nic)(n) })
 	text(c, 15, &m.LogDir)
+	text(c, 16, &m.Role)
 }
 
 func (s *Seat) fields(c *coder) {

@@ -76,7 +76,9 @@ type Facts struct {
 	Programs []Resolved
 	TempDir  string
 	// LogDir is where the own command line of a node that joined wants log files; "": below TempDir.
+	// Role is what that calls its ranks.
 	LogDir string
+	Role   string
 	Limit  string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
