@@ -193,6 +193,11 @@ func (s *session) takeFactsOf(n *node) error {
 		return otherVersion(n, facts.Version)
 	case facts.Limit != "":
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
+	case facts.Uncounted != "":
+		return &Error{
+			Code: job.ExitUsage, Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.Uncounted)),
+			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
+		}
 	case facts.Dir != "":
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir), Hint: "--chdir DIR names a directory that each host has"}
 	}
@@ -203,6 +208,9 @@ func (s *session) takeFactsOf(n *node) error {
 		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, LogDir: printable.Text(facts.LogDir), Notes: printables(facts.Notes),
 		Away: !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ), NCCL: printableHost(facts.NCCL), RDMA: facts.RDMA,
 		Joined: n.joined,
+	}
+	if s.spec.PerNode.Kind == job.CountDevice {
+		n.facts.Ranks = facts.Ranks
 	}
 	if s.spec.ByEngine() {
 		n.facts.Environ = plan.OwnInEngine(facts.Environ)
@@ -220,7 +228,10 @@ func (s *session) takeJoined(n *node, facts *wire.Facts) {
 	if n.joined {
 		return
 	}
-	n.facts.Ranks, n.facts.Seat = s.own().Ranks, s.spec.Join.Seat
+	n.facts.Seat = s.spec.Join.Seat
+	if s.spec.PerNode.Kind != job.CountDevice {
+		n.facts.Ranks = s.own().Ranks
+	}
 	if j := s.spec.Join; j.Seat != nil && j.NodeID != "" {
 		n.facts.Host = printable.Text(j.NodeID)
 	}
@@ -276,7 +287,7 @@ func (s *session) hello() wire.Hello {
 	if !s.nothingStarts {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()
 	}
-	h.NCCL = s.spec.Tune != plan.TuneOff
+	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
 	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts
 	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile} {
 		if v, ok := find(s.spec.Environ, name); ok {
@@ -449,7 +460,7 @@ func (s *session) storeAddr() string {
 // program's text that rank 0 needs a port as well.
 func (s *session) openStore() (opened job.Opened, err error) {
 	wish := s.spec.Store
-	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0)
+	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0) && s.spec.PerNode.Kind != job.CountDevice // facts come late then
 	if early {
 		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
 			return opened, err

@@ -306,8 +306,11 @@ func (s *session) own() *agent.Own {
 	if out := s.spec.Output; out.StdoutFile != "" || out.StderrFile != "" {
 		o.LogNames = []string{out.StdoutFile, out.StderrFile}
 	}
-	if s.spec.PerNode.Kind == job.CountFixed {
+	switch s.spec.PerNode.Kind {
+	case job.CountFixed:
 		o.Ranks = s.spec.PerNode.N
+	case job.CountDevice:
+		o.Device = s.spec.PerNode.Device
 	}
 	if o.LogDir != "" {
 		o.LogDir = path.Clean(o.LogDir)

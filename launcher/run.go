@@ -283,7 +283,8 @@ func (s *session) agentConfig() agent.Config {
 	}
 	cfg := agent.Config{
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
-		TempDir: s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml, Version: version.String(),
+		Inherited: withoutSecret(s.spec.Environ),
+		TempDir:   s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml, Version: version.String(),
 	}
 	if s.door != nil {
 		cfg.Door = door{s.door}

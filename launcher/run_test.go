@@ -31,10 +31,12 @@ import (
 const roleVariable = "LAUNCHER_TEST_ROLE"
 
 var roles = map[string]func(env.Rank){
-	"hello":  func(r env.Rank) { fmt.Printf("hello from %d of %d\n", r.Rank, r.WorldSize) },
-	"fail":   func(r env.Rank) { failing(r) },
-	"raise":  func(r env.Rank) { raising(r) },
-	"role":   func(r env.Rank) { fmt.Printf("%d is %s of %s of %s\n", r.Rank, os.Getenv("ROLE_RANK"), os.Getenv("ROLE_WORLD_SIZE"), os.Getenv("ROLE_NAME")) },
+	"hello": func(r env.Rank) { fmt.Printf("hello from %d of %d\n", r.Rank, r.WorldSize) },
+	"fail":  func(r env.Rank) { failing(r) },
+	"raise": func(r env.Rank) { raising(r) },
+	"role": func(r env.Rank) {
+		fmt.Printf("%d is %s of %s of %s\n", r.Rank, os.Getenv("ROLE_RANK"), os.Getenv("ROLE_WORLD_SIZE"), os.Getenv("ROLE_NAME"))
+	},
 	"wait":   func(env.Rank) { fmt.Println("ready"); select {} },
 	"stdin":  func(r env.Rank) { b, _ := os.ReadFile("/dev/stdin"); fmt.Printf("%d read %q\n", r.Rank, b) },
 	"flood":  func(env.Rank) { os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)) },

@@ -55,6 +55,9 @@ func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
 	own := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
 	if own { // nodes that were started by hand, each with its number
 		req.PerNode, req.Slots, req.SlotsFrom = placement.PerNode{}, nil, "as each node's own command line says"
+		if s.PerNode.Kind == CountDevice && s.Join == nil {
+			req.SlotsFrom = s.PerNode.From
+		}
 	}
 	for i, f := range facts {
 		machines[i] = f.Machine

@@ -64,7 +64,7 @@ type Facts struct {
 	// Joined, else [plan.OwnOfHost] of it is enough.
 	Environ []string
 	// Ranks is how many ranks the command line of a joined node asks for there, 0: as
-	// the wish says.
+	// the wish says; or how many devices it has of those that Spec.PerNode counts.
 	Ranks int
 	// Seat is set where the node is one process with one rank, as it says itself: several
 	// of them may be on one host.

@@ -338,6 +338,8 @@ const (
 	CountCPU
 	// CountCore: one per core that has a usable CPU.
 	CountCore
+	// CountDevice: one per Count.Device, as PyTorch on the node counts them.
+	CountDevice
 )
 
 // UniverseUnknown is a Spec.Universe without a number.
@@ -346,8 +348,10 @@ const UniverseUnknown = -1
 // Count is a wished number of ranks per node.
 type Count struct {
 	Kind CountKind
-	N    int    // with CountFixed
-	From string // says so in the user's words, for messages: "PET_NPROC_PER_NODE=4"
+	N    int // with CountFixed
+	// Device is how PyTorch calls an accelerator ("xpu", "npu"), with CountDevice.
+	Device string
+	From   string // says so in the user's words, for messages: "PET_NPROC_PER_NODE=4"
 }
 
 // Export is one -x option.

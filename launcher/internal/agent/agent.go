@@ -42,6 +42,8 @@ type Config struct {
 	// Environ is the agent's own environment where it is on another host than the
 	// head: it completes what the head sends.
 	Environ []string
+	// Inherited is the environment of this process, for programs that only look at the node.
+	Inherited []string
 	// Own is set where somebody started this node by a command line of its own.
 	Own *Own
 	// Display is how this process shows what its rank prints; nil: the head does.
@@ -68,7 +70,8 @@ type Agent struct {
 	link *wire.Link
 
 	programs []program.Resolved
-	checked  int // the number of ranks that limits were compared with
+	counted  atomic.Int32 // devices of Hello's, for as many ranks
+	checked  int          // the number of ranks that limits were compared with
 	probing  probing
 	store    store
 	job      *running      // nil until Start

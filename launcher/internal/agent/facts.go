@@ -70,6 +70,10 @@ func (a *Agent) hello(h wire.Hello) error {
 			facts.RDMA = sysfs.RDMA()
 		}
 	}
+	if h.Device != "" {
+		go a.tellCounted(&h, &facts)
+		return nil
+	}
 	return a.link.Send(&facts)
 }
 

@@ -25,8 +25,9 @@ import (
 // decided here.
 type Own struct {
 	Programs []wire.Program
-	// Ranks is how many the node is to have, 0: as the head says.
-	Ranks int
+	// Ranks is how many the node is to have, 0: as the head says; or as many as it has of Device.
+	Ranks  int
+	Device string
 	// Seat is set where the node is one rank of the job's.
 	Seat *wire.Seat
 	// Dir is the ranks' working directory, "": the agent's.
@@ -57,7 +58,7 @@ const localRankFlag = "--local-rank="
 // replace has the node find what its own command line names.
 func (o *Own) replace(h *wire.Hello) {
 	scan := slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return p.ScanStore })
-	h.Dir, h.Environ = "", nil
+	h.Dir, h.Environ, h.Device = "", nil, o.Device
 	h.Programs = slices.Clone(o.Programs)
 	for i := range h.Programs {
 		h.Programs[i].ScanStore = scan
@@ -93,8 +94,8 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 			s.Apps[i].Build = i + 1
 		}
 	}
-	if own.Ranks > 0 && len(s.Ranks) > own.Ranks {
-		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), own.Ranks)
+	if most := cmp.Or(own.Ranks, int(a.counted.Load())); most > 0 && len(s.Ranks) > most {
+		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), most)
 	}
 	if seat := own.Seat; seat != nil && len(s.Ranks) > 0 && (s.Ranks[0].Rank != seat.Rank || s.Ranks[0].LocalRank != seat.LocalRank) {
 		return fmt.Errorf("the head wants rank %d here, this process is rank %d", s.Ranks[0].Rank, seat.Rank)

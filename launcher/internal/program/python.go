@@ -107,6 +107,15 @@ func (w *Wish) interpreter(program string) (string, *Error) {
 	return w.usable(program, "python3")
 }
 
+// Python finds the interpreter that would run a script.
+func Python(w Wish) (string, error) {
+	path, err := w.interpreter("python")
+	if err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
 // hasPython reports whether the variable names an environment with an interpreter,
 // be it a broken link: the packages that the user means are there and nowhere else.
 func (w *Wish) hasPython(variable string) bool {

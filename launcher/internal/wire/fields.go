@@ -33,6 +33,7 @@ func (m *Hello) fields(c *coder) {
 	c.flag(18, &m.NCCL)
 	text(c, 19, &m.Copied.Dir)
 	number(c, 20, &m.Copied.PID)
+	text(c, 21, &m.Device)
 }
 
 func (p *Program) fields(c *coder) {
@@ -64,6 +65,7 @@ func (m *Facts) fields(c *coder) {
 	foreign(c, 14, &m.RDMA, func(n *placement.NIC) fielder { return (*nic)(n) })
 	text(c, 15, &m.LogDir)
 	text(c, 16, &m.Role)
+	text(c, 17, &m.Uncounted)
 }
 
 func (s *Seat) fields(c *coder) {

@@ -48,6 +48,8 @@ type Hello struct {
 	Sockets bool
 	// NCCL asks for what settings of NCCL depend on.
 	NCCL bool
+	// Device asks how many of these PyTorch counts there ("xpu"); "": nobody wants to know.
+	Device string
 }
 
 // Copied is a directory that goes with the job, and the process on that host that removes it
@@ -82,9 +84,10 @@ type Facts struct {
 	Limit  string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
-	// Ranks is how many the own command line of a node wants there that joined; 0: as the
-	// head's says.
-	Ranks int
+	// Ranks is how many the own command line of a node wants there that joined, 0: as the
+	// head's says; or how many there are of Hello's Device. Uncounted says why they are not known.
+	Ranks     int
+	Uncounted string
 	// Boot is what the kernel calls its present run: two nodes that say the same are one
 	// machine.
 	Boot string

@@ -80,8 +80,6 @@ func TestProblemsOfVariables(t *testing.T) {
 	require.Equal(t, []string{"GORUN_QUIET=perhaps: a switch is 1 or 0, true or false"}, problems(t, "gorun x", "GORUN_QUIET=perhaps"))
 	require.Equal(t, []string{"PET_MAX_RESTARTS=x: not a number from 0 on"}, problems(t, "torchrun x", "PET_MAX_RESTARTS=x"))
 	require.Equal(t, 3, mustParse(t, "torchrun x", "PET_MAX_RESTARTS=3").Spec.Restarts.Max)
-	require.Contains(t, problems(t, "torchrun x", "PET_RUN_PATH=1")[0], "PET_RUN_PATH=1: it runs the script inside torchrun's own Python")
-	require.Empty(t, mustParse(t, "torchrun x", "PET_RUN_PATH=0").Notes)
 	require.Equal(t, []string{"GORUN_NP=3 contradicts GORUN_NPROC_PER_NODE=2, which makes 2 on one host"},
 		problems(t, "gorun x", "GORUN_NP=3", "GORUN_NPROC_PER_NODE=2"), "two variables of one strength contradict each other")
 }
@@ -91,7 +89,7 @@ func TestStrangeVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"GORUN_NPROC": "GORUN_NP", "GORUN_PPN": "GORUN_NPROC_PER_NODE", "GORUN_NUM_PROCESSES": "GORUN_NP", "GORUN_N": "GORUN_NP",
 		"GORUN_WDIR": "GORUN_CHDIR", "GORUN_HOSTS": "GORUN_HOST", "GORUN_TIMEOUTS": "GORUN_TIMEOUT", "GORUN_VERB": "GORUN_VERBOSE",
-		"GORUN_FROBNICATE": "", "GORUN_X": "", "GORUN_MCA": "", "GORUN_": "", "GORUN_RUN_PATH": "",
+		"GORUN_FROBNICATE": "", "GORUN_X": "", "GORUN_MCA": "", "GORUN_": "",
 	} {
 		text := variable + ": no option has this variable"
 		if want != "" {

@@ -211,9 +211,12 @@ func TestSpec(t *testing.T) {
 		"gorun --shutdown-timeout 5 --grace 5s x":  {Grace: 5 * time.Second},
 		"gorun --signals-to-handle SIGUSR1,term x": {SignalsToHandle: []string{"SIGUSR1", "SIGTERM"}},
 
-		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null x": {},
-		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x":                                  {},
-		"gorun -use-hwthread-cpus x": {Place: job.PlaceWish{MapBy: placement.MapBy{Threads: true}}},
+		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null --logs-specs default x": {},
+		"gorun --run-path -m --no-python --nproc-per-node xpu x": {
+			Apps: []job.App{{Program: "x", Start: job.StartPython}}, PerNode: job.Count{Kind: job.CountDevice, Device: "xpu", From: "--nproc-per-node xpu"},
+		},
+		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x": {},
+		"gorun -use-hwthread-cpus x":                                  {Place: job.PlaceWish{MapBy: placement.MapBy{Threads: true}}},
 		"gorun -bind-to none -map-by slot x": {Place: job.PlaceWish{
 			BindTo: placement.BindTo{Given: true, From: "-bind-to none"}, MapBy: placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
 		}},

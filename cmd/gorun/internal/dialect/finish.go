@@ -45,6 +45,8 @@ func (p *parser) interpreter() string {
 // startOf decides how the program is started.
 func (p *parser) startOf() job.Start {
 	switch {
+	case p.start.runPath:
+		return job.StartPython
 	case p.start.module && p.start.noPython:
 		p.problem(errors.New("--module and --no-python contradict each other: a module needs Python"))
 	case p.start.module:

@@ -39,7 +39,7 @@ type place struct {
 type graceWish struct{ name, from string }
 
 // startWish is what options say about how a program is started.
-type startWish struct{ module, noPython bool }
+type startWish struct{ module, noPython, runPath bool }
 
 // parser collects what a command line says. Setters fill it; finish makes the
 // Invocation of it.

@@ -36,8 +36,7 @@ func TestProblems(t *testing.T) {
 		"gorun -n 4x x":                               {"-n 4x: " + notRanks},
 		"gorun -n 99999999999999999999 x":             {"-n 99999999999999999999: " + notRanks},
 		"gorun --np= x":                               {"--np=: " + notRanks},
-		"gorun --nproc-per-node many x":               {"--nproc-per-node many: " + notRanks + ", nor auto, gpu, cpu"},
-		"gorun --nproc-per-node xpu x":                {"--nproc-per-node xpu: not yet: counting devices other than GPUs; give their number"},
+		"gorun --nproc-per-node GPU x":                {"--nproc-per-node GPU: " + notRanks + ", nor auto, gpu, cpu"},
 		"gorun -n 2 -np 3 x":                          {"-np 3: contradicts -n 2"},
 		"gorun -np 3 --nproc-per-node 2 --nnodes 1 x": {"-np 3 contradicts --nproc-per-node 2 with --nnodes 1, which make 2"},
 		"gorun -np 3 --nproc-per-node 2 x":            {"-np 3 contradicts --nproc-per-node 2, which makes 2 on one host"},
@@ -65,7 +64,6 @@ func TestProblems(t *testing.T) {
 		"gorun -x A*B x":             {"-x A*B: a pattern is the beginning of a name with * behind it"},
 		"gorun -x A*=1 x":            {"-x A*=1: a pattern is the beginning of a name with * behind it"},
 		"gorun -q=perhaps x":         {"-q=perhaps: a switch is 1 or 0, true or false"},
-		"gorun --run-path x":         {"--run-path: it runs the script inside torchrun's own Python, and gorun is none; leave it out, then python -u runs the script"},
 
 		// meeting
 		"gorun --store etcd x":                {"--store etcd: not one of auto, gorun, rank0"},
@@ -96,7 +94,7 @@ func TestProblems(t *testing.T) {
 		"gorun -r0:9 x":                       {"-r0:9: " + streams},
 		"gorun --redirects -1:2 x":            {"--redirects -1:2: " + streams},
 		"gorun --local-ranks-filter 0,a x":    {"--local-ranks-filter 0,a: not local ranks separated by commas, such as 0,1,2"},
-		"gorun --logs-specs mine x":           {"--logs-specs mine: it loads a Python class into torchrun, and gorun is no Python; use --log-dir, --redirects, --tee"},
+		"gorun --logs-specs mine x":           {"--logs-specs mine: gorun loads no Python class; use --log-dir, --redirects, --tee"},
 		"gorun --event-log-handler console x": {"--event-log-handler console: gorun writes no torchelastic events; use --report FILE, which has how the job ended as JSON"},
 
 		// the end

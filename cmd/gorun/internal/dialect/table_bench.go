@@ -25,7 +25,7 @@ var Bench = &Dialect{
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
 	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable},
-		"np", "json", "dry-run", "version", "help", "module", "no-python", "print-completion", "f", "w", "redirects", "tee"),
+		"np", "json", "dry-run", "version", "help", "module", "no-python", "run-path", "print-completion", "f", "w", "redirects", "tee"),
 		longNames(torchrunTable, "redirects", "tee")...),
 	benches: true,
 	codes: []example{

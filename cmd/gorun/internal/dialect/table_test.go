@@ -103,7 +103,7 @@ var sample = map[string]string{
 	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
-	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "bind-to": "none", "map-by": "slot",
+	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "logs-specs": "default", "bind-to": "none", "map-by": "slot",
 	"mca": "pml=ob1", "prtemca": "K=V", "pmixmca": "K=V", "am": "tune.conf", "tune": "off", "model-size": "7GB", "network": "ib", "set-env": "A=1", "unset-env": "A", "append-env": "A[:]=1", "prepend-env": "A[:]=1",
 	"default-hostfile": "here.txt", "ppr": "2:node", "launch-agent": "/a", "preload-files": "a,b", "stream-buffering": "1", "genv": "A=1", "env": "A=1",
 	"genvlist": "A", "envlist": "A", "genvexcl": "A", "envexcl": "A", "machine": "localhost:3", "binding": "none", "membind": "bind", "gpus-per-proc": "2", "usize": "5",
@@ -130,6 +130,9 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 		ignored := append(slices.Clone(satisfied), unhosted...)
 		if d == Mpirun || d == Mpiexec {
 			ignored = append(ignored, "oversubscribe") // as they do anyway
+		}
+		if d.python {
+			ignored = append(ignored, "run-path")
 		}
 		words := strings.Fields(map[string]string{"gorun launch": "torch.distributed.launch"}[d.Name])
 		if len(words) == 0 {

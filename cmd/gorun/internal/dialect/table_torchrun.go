@@ -15,11 +15,11 @@ var torchrunTable = []Option{
 		set:  (*parser).setNodes,
 	},
 	{
-		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu", Choices: []string{"auto", "gpu", "cpu"}, from: varBoth, family: familyCount,
-		Help: "ranks on each node: a number, one per GPU, one per CPU, or auto: per GPU where there are any, else per CPU",
+		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu", Choices: []string{"auto", "gpu", "cpu", "xpu"}, from: varBoth, family: familyCount,
+		Help: "ranks on each node: a number, one per GPU, CPU or other device of PyTorch's, or auto: per GPU where there are any, else per CPU",
 		set: func(p *parser, a arg) (err error) {
 			was := p.inv.Spec.PerNode
-			p.inv.Spec.PerNode, err = parseCount(a.value)
+			p.inv.Spec.PerNode, err = parsePerNode(a.value)
 			p.inv.Spec.PerNode.From = a.from
 			if p.mpi.perNode.from != "" && p.level == levelFlags && (was.Kind != p.inv.Spec.PerNode.Kind || was.N != p.inv.Spec.PerNode.N) {
 				return fmt.Errorf("contradicts %s", was.From)
@@ -67,7 +67,7 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"start-method"}, Group: GroupAccepted, Value: "spawn|fork|forkserver", Choices: []string{"spawn", "fork", "forkserver"}, from: varBoth,
-		Help: "it has a meaning only for --run-path",
+		Help: "gorun starts ranks by fork and exec",
 		set:  func(_ *parser, a arg) error { return oneOf(a.value, "spawn", "fork", "forkserver") },
 	},
 	{
@@ -96,8 +96,9 @@ var torchrunTable = []Option{
 		set:  func(p *parser, a arg) error { p.start.noPython = a.on; return nil },
 	},
 	{
-		Names: []string{"run-path"}, Group: GroupRefused, from: varBoth,
-		Help: "it runs the script inside torchrun's own Python, and gorun is none; leave it out, then python -u runs the script",
+		Names: []string{"run-path"}, Group: GroupProgram, from: varBoth, family: familyStart, block: true,
+		Help: "the program is a Python script, whatever its name; beats -m and --no-python",
+		set:  func(p *parser, a arg) error { p.start.runPath = a.on; return nil },
 	},
 	{
 		Names: []string{"log-dir"}, Group: GroupOutput, Value: "DIR", dirs: true, from: varBoth,
@@ -183,8 +184,14 @@ var torchrunTable = []Option{
 		},
 	},
 	{
-		Names: []string{"logs-specs"}, Group: GroupRefused, Value: "NAME",
-		Help: "it loads a Python class into torchrun, and gorun is no Python; use --log-dir, --redirects, --tee",
+		Names: []string{"logs-specs"}, Group: GroupAccepted, Value: "default", Choices: []string{"default"}, from: varNone,
+		Help: "log files are as torchrun's default class has them",
+		set: func(_ *parser, a arg) error {
+			if a.value != "default" {
+				return errors.New("gorun loads no Python class; use --log-dir, --redirects, --tee")
+			}
+			return nil
+		},
 	},
 	{
 		Names: []string{"signals-to-handle"}, Group: GroupEnd, Value: "SIG,...", from: varBoth,

@@ -77,8 +77,6 @@ func parseCount(value string) (job.Count, error) {
 		return job.Count{Kind: job.CountGPU}, nil
 	case "cpu":
 		return job.Count{Kind: job.CountCPU}, nil
-	case "xpu":
-		return job.Count{}, errors.New("not yet: counting devices other than GPUs; give their number")
 	}
 	n, err := parseRanks(value)
 	if err != nil {
@@ -86,6 +84,21 @@ func parseCount(value string) (job.Count, error) {
 	}
 	return job.Count{Kind: job.CountFixed, N: n}, nil
 }
+
+// parsePerNode reads what torchrun takes besides: the name of any accelerator that PyTorch knows,
+// be it by a plug-in.
+func parsePerNode(value string) (job.Count, error) {
+	value = strings.TrimSpace(value)
+	c, err := parseCount(value)
+	isName := value != "" && isLetter(value[0]) && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+	if err != nil && isName && len(value) <= maxDevice {
+		return job.Count{Kind: job.CountDevice, Device: value}, nil
+	}
+	return c, err
+}
+
+// maxDevice bounds the name of an accelerator in bytes.
+const maxDevice = 64
 
 // parseDuration reads a Go duration; a bare number is seconds.
 func parseDuration(value string) (time.Duration, error) {

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gorun/launcher/internal/process/child"
+	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/wire"
+)
+
+// countDevices has torchrun's own function count them, since a device may be one that only
+// a plug-in of PyTorch's knows. Python has a module path without the working directory, as
+// torchrun has, and what plug-ins print stands before the last line.
+const countDevices = `import sys
+sys.path[:] = [p for p in sys.path if p]
+from torch.distributed.run import determine_local_world_size
+try:
+    count = determine_local_world_size(sys.argv[1])
+except ValueError as e:
+    sys.exit(str(e))
+print(f"\n{count}")`
+
+// tellCounted completes the facts by how many devices there are, and sends them. It takes as long as
+// Python needs to load PyTorch: the head's heartbeats are answered meanwhile.
+func (a *Agent) tellCounted(h *wire.Hello, facts *wire.Facts) {
+	n, err := a.count(h, facts.Programs)
+	if err != nil {
+		facts.Uncounted = err.Error()
+	}
+	facts.Ranks = n
+	a.counted.Store(int32(n))
+	_ = a.link.Send(facts) // a head that is gone needs no facts
+}
+
+// maxDevices is how many one node can have.
+const maxDevices = 1 << 16
+
+func (a *Agent) count(h *wire.Hello, programs []wire.Resolved) (int, error) {
+	python, err := a.pythonOf(h, programs)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-a.lease.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	runtime.LockOSThread() // by which the kernel ends the child
+	defer runtime.UnlockOSThread()
+	cmd := child.CommandContext(ctx, python, "-c", countDevices, h.Device)
+	cmd.Env = append(append([]string{}, a.cfg.Inherited...), h.Environ...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out, said lastLine
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		if said.text() == "" {
+			return 0, fmt.Errorf("%s: %w", python, err)
+		}
+		return 0, errors.New(said.text())
+	}
+	n, err := strconv.Atoi(out.text())
+	if err != nil || n < 1 || n > maxDevices {
+		return 0, fmt.Errorf("%s counts %q of them", python, out.text())
+	}
+	return n, nil
+}
+
+// pythonOf is the interpreter that runs the first program that is Python's, or would run one.
+func (a *Agent) pythonOf(h *wire.Hello, programs []wire.Resolved) (string, error) {
+	for _, p := range programs {
+		if strings.HasPrefix(p.Kind, "python") {
+			return p.Path, nil
+		}
+	}
+	wish := program.Wish{Lookup: func(name string) string { return lookup(append(h.Environ, a.cfg.Inherited...), name) }}
+	if len(h.Programs) > 0 {
+		wish.Python = h.Programs[0].Interpreter
+	}
+	return program.Python(wish)
+}
+
+// lastLine keeps the last line of what is written to it that is not empty, or its beginning.
+type lastLine struct{ done, now []byte }
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	for _, c := range p {
+		switch {
+		case c != '\n':
+			if len(l.now) < maxLastLine {
+				l.now = append(l.now, c)
+			}
+		case len(bytes.TrimSpace(l.now)) > 0:
+			l.done, l.now = l.now, l.done[:0]
+		}
+	}
+	return len(p), nil
+}
+
+// maxLastLine is enough for a message, in bytes.
+const maxLastLine = 1 << 10
+
+func (l *lastLine) text() string {
+	if now := bytes.TrimSpace(l.now); len(now) > 0 {
+		return string(now)
+	}
+	return string(bytes.TrimSpace(l.done))
+}
