@@ -28,7 +28,10 @@ var differences = [...]Difference{
 	{"GORUN_JOB_STORE", "not set", "host:port of gorun's own store", "Go programs meet there even where MASTER_PORT is left to rank 0"},
 	{"MASTER_ADDR", "`localhost`, or the host's full name on several nodes", "an address", "names resolve differently on other hosts, or not at all"},
 	{"MASTER_PORT", "a free port", "a free port, or the one that the environment or -x names", "torchrun hears --master-port only; who sets MASTER_PORT means it"},
-	{"TORCHELASTIC_RUN_ID", "a random text, or --rdzv-id (except with --standalone)", "--rdzv-id, else a random text", "values that are made up differ"},
+	{
+		"TORCHELASTIC_RUN_ID", "a random text on one node, whatever --rdzv-id says, unless --master-port or --rdzv-endpoint is given; else --rdzv-id or `none`",
+		"--rdzv-id, else a random text (with --standalone in any case)", "jobs without an id must not have the same",
+	},
 	{"TORCHELASTIC_ERROR_FILE", "a file in a new temporary directory", "a file in the job's own directory", "values that are made up differ"},
 	{
 		"TORCHELASTIC_*", "passed on from an outer torchrun, unless it sets them itself", "removed from what is inherited; with `--store=rank0` none is set but the attempt and its limit with `--max-restarts`",

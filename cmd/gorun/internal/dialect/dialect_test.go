@@ -428,9 +428,11 @@ func TestColons(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	for line, want := range map[string][]string{
-		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning here"},
-		"gorun -x HERE --standalone x":     nil,
-		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},
+		"gorun --event-log-handler console x": {"--event-log-handler console has no effect: gorun writes no torchelastic events; --report FILE has how the job ended as JSON"},
+		"gorun --rdzv-conf speed=1 x":         {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous, and has no effect"},
+		"gorun --hostfile odd.txt x":          {"odd.txt:1: binding=rr has no meaning here"},
+		"gorun -x HERE --standalone x":        nil,
+		"gorun --standalone --rdzv-id 7 x":    {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},
 		"gorun --rdzv-endpoint a:1 --master-addr b --master-port 2 x": {
 			"--master-addr b does not count beside --rdzv-endpoint a:1 (as in torchrun)",
 			"--master-port 2 does not count beside --rdzv-endpoint a:1 (as in torchrun)",

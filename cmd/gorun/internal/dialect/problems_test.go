@@ -95,7 +95,6 @@ func TestProblems(t *testing.T) {
 		"gorun --redirects -1:2 x":            {"--redirects -1:2: " + streams},
 		"gorun --local-ranks-filter 0,a x":    {"--local-ranks-filter 0,a: not local ranks separated by commas, such as 0,1,2"},
 		"gorun --logs-specs mine x":           {"--logs-specs mine: gorun loads no Python class; use --log-dir, --redirects, --tee"},
-		"gorun --event-log-handler console x": {"--event-log-handler console: gorun writes no torchelastic events; use --report FILE, which has how the job ended as JSON"},
 
 		// the end
 		"gorun --timeout soon x":                 {"--timeout soon: " + notTime},

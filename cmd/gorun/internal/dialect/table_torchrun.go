@@ -72,10 +72,10 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"event-log-handler"}, Group: GroupAccepted, Value: "null", Choices: []string{"null"}, from: varBoth,
-		Help: "gorun writes no torchelastic events; for anything but null use --report FILE, which has how the job ended as JSON",
-		set: func(_ *parser, a arg) error {
+		Help: "gorun writes no torchelastic events; --report FILE has how the job ended as JSON",
+		set: func(p *parser, a arg) error {
 			if a.value != "null" {
-				return errors.New("gorun writes no torchelastic events; use --report FILE, which has how the job ended as JSON")
+				p.note(a.from + " has no effect: gorun writes no torchelastic events; --report FILE has how the job ended as JSON")
 			}
 			return nil
 		},
