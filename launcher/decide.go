@@ -195,7 +195,8 @@ func (s *session) takeFactsOf(n *node) error {
 		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
 	case facts.Uncounted != "":
 		return &Error{
-			Code: job.ExitUsage, Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.Uncounted)),
+			Code: job.ExitUsage,
+			Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.Uncounted)),
 			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
 		}
 	case facts.Dir != "":
@@ -460,7 +461,8 @@ func (s *session) storeAddr() string {
 // program's text that rank 0 needs a port as well.
 func (s *session) openStore() (opened job.Opened, err error) {
 	wish := s.spec.Store
-	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0) && s.spec.PerNode.Kind != job.CountDevice // facts come late then
+	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0) &&
+		s.spec.PerNode.Kind != job.CountDevice // with which facts come late
 	if early {
 		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
 			return opened, err

@@ -62,9 +62,9 @@ func raising(r env.Rank) {
 	if fmt.Sprint(r.Rank) != os.Args[1] {
 		select {}
 	}
+	text := []byte(`{"message":{"message":"ValueError: boom"}}`)
 	for { // the place is made soon after the start
-		err := os.WriteFile(os.Getenv(env.VarTorchelasticErrorFile), []byte(`{"message":{"message":"ValueError: boom"}}`), 0o600)
-		if err == nil {
+		if os.WriteFile(os.Getenv(env.VarTorchelasticErrorFile), text, 0o600) == nil {
 			os.Exit(17)
 		}
 	}

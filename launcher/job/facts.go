@@ -38,7 +38,8 @@ func (s *Spec) checkFacts(facts []Facts) error {
 			return &FactsError{f.Host, err}
 		}
 		if len(f.Role) > maxRole || strings.ContainsRune(f.Role, 0) {
-			return &FactsError{f.Host, fmt.Errorf("its role has %d bytes, or a null byte: at most %d are taken", len(f.Role), maxRole)}
+			err := fmt.Errorf("its role has %d bytes, or a null byte: at most %d are taken", len(f.Role), maxRole)
+			return &FactsError{f.Host, err}
 		}
 		if t := f.Machine.Topology; !good[t] {
 			if err := t.Check(); err != nil {

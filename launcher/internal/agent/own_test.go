@@ -69,13 +69,17 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 		c.change(&s)
 		assert.ErrorContains(t, ownAgent(temp).keepOwn(&s), c.want, name)
 	}
+	a, s := ownAgent(temp), ordinary()
+	a.cfg.Own.Ranks = 0
+	a.counted.Store(1)
+	assert.ErrorContains(t, a.keepOwn(&s), "the head wants 2 ranks, this node's command line 1", "one for each device")
 }
 
 func TestWhatAHeadSaysInVain(t *testing.T) {
 	temp := t.TempDir()
 	a := ownAgent(temp)
 	hello := wire.Hello{
-		Dir: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100,
+		Dir: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100, Device: "evil",
 		Programs: []wire.Program{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil", ScanStore: true}},
 	}
 	a.cfg.Own.replace(&hello)
