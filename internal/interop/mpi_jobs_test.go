@@ -33,11 +33,11 @@ func TestMPMDOfMPI(t *testing.T) {
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
 		hello, other := compiled(t, library, "hello"), compiled(t, library, "ends")
 		said := mpiJob(library, "-n", "1", hello, ":", "-n", "2", hello).succeedSaying(t)
-		want := append(helloLines(3, 0, universe(3), everybody(3))[:1], helloLines(3, 1, universe(3), everybody(3))[1:]...)
+		want := append(helloLines(3, 0, universe(library, 3), everybody(3))[:1], helloLines(3, 1, universe(library, 3), everybody(3))[1:]...)
 		require.Equal(t, want, linesOf(said))
 		got := mpiJob(library, "--world=app", "-n", "2", other, ":", "-n", "3", hello).run(t)
 		require.Zero(t, got.code, got.stderr)
-		for _, line := range append(helloLines(3, 0, universe(5), everybody(3)), "rank 0 of 2: sum 1", "rank 1 of 2: sum 1") {
+		for _, line := range append(helloLines(3, 0, universe(library, 5), everybody(3)), "rank 0 of 2: sum 1", "rank 1 of 2: sum 1") {
 			require.Contains(t, got.stdout, line+"\n", "a world of each program's own")
 		}
 	})

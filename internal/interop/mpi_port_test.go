@@ -75,7 +75,7 @@ func TestMPIOverPMIPort(t *testing.T) {
 		}
 		hello := compiled(t, library, "hello")
 		said := mpiJob(library, "--pmi-port", "-n", "3", "sh", "-c", `"$0" && "$0"`, hello).succeedSaying(t)
-		once := helloLines(3, 0, universe(3), everybody(3))
+		once := helloLines(3, 0, universe(library, 3), everybody(3))
 		assert.Equal(t, linesOf(strings.Repeat(strings.Join(once, "\n")+"\n", 2)), linesOf(said))
 		apart := mpiJob(library, "--pmi-port", "--world", "app", "-n", "1", hello, ":", "-n", "2", hello).succeedSaying(t)
 		assert.Len(t, linesOf(apart), 3)
@@ -97,6 +97,6 @@ func TestStrangersAtPMIPort(t *testing.T) {
 		want = "b''\n" + want
 	}
 	assert.True(t, strings.HasPrefix(heard, want), heard)
-	assert.Equal(t, helloLines(2, 0, universe(2), everybody(2)), linesOf("rank "+rest))
+	assert.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf("rank "+rest))
 	assert.Equal(t, 1, strings.Count(got.stderr, "a process that came to PMI_PORT is not served: it says that it is rank 0, which did not start it (pid "), got.stderr)
 }

@@ -125,8 +125,24 @@ func (j job) succeedSaying(t *testing.T) string {
 	return got.stdout
 }
 
-// universe is MPI_UNIVERSE_SIZE of a job on this host: as many ranks as it could have.
-func universe(size int) int { return max(size, cpus()) }
+// universe is MPI_UNIVERSE_SIZE of a job on this host, -1 where it is not set, as under each library's own launcher.
+func universe(library testneeds.MPI, size int) int {
+	if library.Layer == testneeds.LayerOpenMPI || library.Layer == testneeds.LayerOpenMPI5 {
+		return max(size, cpus())
+	}
+	return -1
+}
+
+// What the user says of MPI_UNIVERSE_SIZE holds for every library.
+func TestMPIUniverse(t *testing.T) {
+	t.Parallel()
+	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
+		for usize, want := range map[string]int{"9": 9, "SYSTEM": max(2, cpus()), "INFINITE": universe(library, 2)} {
+			said := mpiJob(library, "--usize", usize, "-n", "2", compiled(t, library, "hello")).succeedSaying(t)
+			require.Equal(t, helloLines(2, 0, want, everybody(2)), linesOf(said), usize)
+		}
+	})
+}
 
 // cpus are those that this process may use.
 func cpus() int {
@@ -144,7 +160,7 @@ func TestMPIHello(t *testing.T) {
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
 		for _, n := range mpiSizes(t, library.Layer) {
 			said := mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "hello")).succeedSaying(t)
-			require.Equal(t, helloLines(n, 0, universe(n), everybody(n)), linesOf(said))
+			require.Equal(t, helloLines(n, 0, universe(library, n), everybody(n)), linesOf(said))
 		}
 	})
 }
@@ -208,7 +224,7 @@ func TestMPIMode(t *testing.T) {
 	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix", testneeds.LayerMPICH5: "pmi1"} {
 		library := testneeds.NeedMPICompiler(t, layer)
 		said := mpiJob(library, "-n", "2", "--mpi", mode, compiled(t, library, "hello")).succeed(t)
-		require.Equal(t, helloLines(2, 0, universe(2), everybody(2)), linesOf(said))
+		require.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf(said))
 		got := mpiJob(library, "-n", "2", "--mpi", "none", compiled(t, library, "ends")).run(t)
 		require.Zero(t, got.code, got.stderr)
 		require.Equal(t, 2, strings.Count(got.stdout, "rank 0 of 1: sum 0"), got.stdout)

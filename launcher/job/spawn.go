@@ -323,7 +323,8 @@ func (s *Spawned) runs() (runs []AppRun) {
 // spawnedWorld tells the world of spawned ranks from those that were there before.
 func (b *builder) spawnedWorld(p *Plan, wish SpawnWish, number int) {
 	w := &b.plan.Worlds[0]
-	w.Name, w.Universe = fmt.Sprintf("%s-s%d", p.Worlds[0].Name, number), p.Worlds[0].Universe
+	first := &p.Worlds[0]
+	w.Name, w.Universe, w.UniverseSet = fmt.Sprintf("%s-s%d", first.Name, number), first.Universe, first.UniverseSet
 	w.Parent, w.Preput = wish.By, wish.Preput
 	before := map[string]int{} // the first number that is free, by host
 	for _, other := range p.Worlds {

@@ -73,8 +73,8 @@ type Spec struct {
 	MPIAsked bool
 	// MPIWhy is why MPI is MPINone, where no option says so, and what does serve it.
 	MPIWhy string
-	// Universe is MPI_UNIVERSE_SIZE (-usize), 0: the slots, or the ranks where those are
-	// more; UniverseUnknown: ranks are not told.
+	// Universe is MPI_UNIVERSE_SIZE (-usize). 0 and UniverseSlots are the number of slots, or
+	// of ranks where those are more; with 0 only PMIx has it, as Open MPI and Hydra do.
 	Universe int
 	// WorldPerApp makes each App an MPI_COMM_WORLD of its own (--world=app).
 	WorldPerApp bool
@@ -342,8 +342,8 @@ const (
 	CountDevice
 )
 
-// UniverseUnknown is a Spec.Universe without a number.
-const UniverseUnknown = -1
+// UniverseSlots is a Spec.Universe that PMI has, too.
+const UniverseSlots = -1
 
 // Count is a wished number of ranks per node.
 type Count struct {

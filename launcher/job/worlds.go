@@ -32,7 +32,7 @@ func (b *builder) worlds(facts []Facts) {
 	}
 	for i := range b.plan.Worlds {
 		w := &b.plan.Worlds[i]
-		w.Name, w.Universe = worldName(b.ids, i), universe
+		w.Name, w.Universe, w.UniverseSet = worldName(b.ids, i), universe, b.spec.Universe != 0
 	}
 }
 
@@ -152,14 +152,10 @@ func keepHosts(w *world.World, names []string, used []int) {
 	}
 }
 
-// universe is how many ranks there is room for on some hosts: what the user said (0: ranks
-// are not told), else their slots, where those were not said their cores, and what ranks they
-// have at least.
+// universe is how many ranks there is room for on some hosts: what the user said, else their
+// slots, where those were not said their cores, and what ranks they have at least.
 func (s *Spec) universe(facts []Facts, ranks int) int {
-	switch {
-	case s.Universe == UniverseUnknown:
-		return 0
-	case s.Universe > 0:
+	if s.Universe > 0 {
 		return s.Universe
 	}
 	slots := 0

@@ -117,10 +117,12 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 	require.NoError(t, plan(func(s *Spec) { s.MPI = MPINone }, "Open MPI", "MPICH"))
 }
 
-// The user may say what room there is, or that nobody is told.
+// The user may say what room there is. Without that PMI does not have the slots.
 func TestUniverseAsWished(t *testing.T) {
-	for wish, want := range map[int]int{7: 7, UniverseUnknown: 0} {
-		require.Equal(t, want, worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{{Host: "a"}}, 2)[0].Universe)
+	for wish, want := range map[int]int{7: 7, UniverseSlots: 6, 0: 6} {
+		w := worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{{Host: "a"}, {Host: "b"}, {Host: "c"}}, 2)[0]
+		require.Equal(t, want, w.Universe)
+		require.Equal(t, wish != 0, w.UniverseSet)
 	}
 }
 

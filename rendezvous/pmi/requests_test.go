@@ -74,12 +74,17 @@ func TestVersions(t *testing.T) {
 func TestWhatAWorldSays(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := newWorld("w", 0, 0)
-	w.Universe, w.Ranks[1].App = 16, 3
+	w.Universe, w.UniverseSet, w.Ranks[1].App = 16, true, 3
 	k := c.begun(c.add(w), 1)
 	k.asks("cmd=get_universe_size", "cmd=universe_size size=16 rc=0")
 	k.asks("cmd=get_appnum", "cmd=appnum appnum=3 rc=0")
 	k.asks("cmd=get_ranks2hosts", "cmd=put_ranks2hosts 15 1")
 	k.hears("5 node0 0,1, ")
+
+	slots := newWorld("v", 0, 0)
+	slots.Universe = 16 // which Hydra does not tell unless it is asked to
+	c.begun(c.add(slots), 0).asks("cmd=get_universe_size", "cmd=universe_size size=-1 rc=0")
+	c.begun2(slots, 1).asks2("cmd=info-getjobattr;key=universeSize;", "cmd=info-getjobattr-response;found=FALSE;rc=0;")
 }
 
 func TestPutsThatAreRefused(t *testing.T) {
@@ -161,7 +166,7 @@ func TestNames(t *testing.T) {
 func TestPMI2(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := newWorld("w", 0, 1)
-	w.Universe, w.Parent, w.Preput = 8, world.Proc{World: "p"}, []world.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "port"}}
+	w.Universe, w.UniverseSet, w.Parent, w.Preput = 8, true, world.Proc{World: "p"}, []world.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "port"}}
 	c.add(w)
 	c.add(newWorld("p", 0))
 	ranks := []*client{c.begun2(w, 0), c.begun2(w, 1)}

@@ -273,10 +273,10 @@ func cutTexts(b []byte, n int) ([]string, error) {
 	return texts, nil
 }
 
-// universe is MPI_UNIVERSE_SIZE as PMI has it: -1 is "not known".
-func (s *space) universe() string {
-	if s.w.Universe <= 0 {
-		return "-1"
+// universe is MPI_UNIVERSE_SIZE as PMI has it: -1 is "not set".
+func (s *space) universe() (size string, set bool) {
+	if !s.w.UniverseSet || s.w.Universe <= 0 {
+		return "-1", false
 	}
-	return strconv.Itoa(s.w.Universe)
+	return strconv.Itoa(s.w.Universe), true
 }

@@ -41,7 +41,8 @@ func (c *session) serve1(f fields) error {
 	case "get_my_kvsname":
 		c.say("cmd=my_kvsname kvsname=" + c.p.World + " rc=0\n")
 	case "get_universe_size":
-		c.say("cmd=universe_size size=" + c.space.universe() + " rc=0\n")
+		size, _ := c.space.universe()
+		c.say("cmd=universe_size size=" + size + " rc=0\n")
 	case "get_ranks2hosts":
 		c.say(ranksToHosts(c.space.w))
 	case "put":

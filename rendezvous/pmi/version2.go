@@ -114,7 +114,7 @@ func (c *session) jobAttribute(f fields) error {
 	c.server.mu.Unlock()
 	switch key {
 	case "universeSize":
-		value, ok = c.space.universe(), c.space.w.Universe > 0
+		value, ok = c.space.universe()
 	case "hasNameServ":
 		value, ok = "TRUE", true
 	}

@@ -20,8 +20,11 @@ type World struct {
 	Apps []App
 	// Ranks are its members, by rank.
 	Ranks []Rank
-	// Universe is MPI_UNIVERSE_SIZE, how many ranks there is room for; 0: not known.
-	Universe int
+	// Universe is MPI_UNIVERSE_SIZE, how many ranks there is room for; 0: not known. UniverseSet
+	// says that the user asked for it: without that PMI does not have it, as under Hydra, whose
+	// users start as many ranks as they like.
+	Universe    int
+	UniverseSet bool
 	// Parent is the rank that spawned it; the zero value: none did.
 	Parent Proc
 	// Preput is in its key-value space from the beginning: what PMI's spawn passes on.

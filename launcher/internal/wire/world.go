@@ -30,6 +30,7 @@ func (w *worldPart) fields(c *coder) {
 	number(c, 5, &w.Universe)
 	c.part(6, (*procPart)(&w.Parent))
 	foreign(c, 7, &w.Preput, asPair)
+	c.flag(9, &w.UniverseSet)
 }
 
 func (a *worldApp) fields(c *coder) {

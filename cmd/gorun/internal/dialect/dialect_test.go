@@ -232,6 +232,9 @@ func TestSpec(t *testing.T) {
 		"gorun --mpi pmi2 --world app x": {MPI: job.MPIPMI2, WorldPerApp: true},
 		"gorun --mpi=pmix_v4 x":          {MPI: job.MPIPMIx},
 		"gorun --mpi none --world=job x": {MPI: job.MPINone},
+		"gorun --usize SYSTEM x":         {Universe: job.UniverseSlots},
+		"gorun --usize INFINITE x":       {},
+		"gorun --usize 7 x":              {Universe: 7},
 
 		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, MPIAsked: true, LenientExports: true, Oversubscribe: true, TimeoutCode: 110},
 		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, MPIAsked: true, LenientExports: true, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},

@@ -147,9 +147,10 @@ func (p *parser) setGPUsPerProc(a arg) error {
 func (p *parser) setUniverse(a arg) error {
 	switch strings.ToUpper(a.value) {
 	case "SYSTEM":
-		return nil // which is the default
+		p.inv.Spec.Universe = job.UniverseSlots
+		return nil
 	case "INFINITE":
-		p.inv.Spec.Universe = job.UniverseUnknown
+		p.inv.Spec.Universe = 0
 		return nil
 	}
 	n, err := parseRanks(a.value)

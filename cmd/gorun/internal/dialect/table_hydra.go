@@ -99,7 +99,7 @@ var hydraTable = []Option{
 	},
 	{
 		Names: []string{"usize"}, Group: GroupMPI, Value: "N|SYSTEM|INFINITE", from: varNone,
-		Help: "MPI_UNIVERSE_SIZE, for how many ranks there is room: a number, the slots, or not to be said",
+		Help: "set MPI_UNIVERSE_SIZE to N or the slots; INFINITE leaves it unset",
 		set:  (*parser).setUniverse,
 	},
 	{
