@@ -286,7 +286,7 @@ func (s *session) hello() wire.Hello {
 		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Shows(),
 	}
 	if !s.nothingStarts {
-		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI.PMI()
+		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI != job.MPINone
 	}
 	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
 	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts

@@ -12,14 +12,9 @@ import (
 // mpi is what a node needs to know to serve MPI to its ranks, without the worlds.
 func (s *session) mpi(n *node) wire.MPI {
 	p := s.plan
-	m := wire.MPI{PMI: p.MPI.PMI(), PMIx: p.MPI.PMIx(), Node: n.number, NumRanks: len(p.Ranks)}
-	m.PMIPort = m.PMI && s.spec.PMIPort
-	switch p.MPI {
-	case job.MPIPMI1:
-		m.PMIVersion = 1
-	case job.MPIPMI2:
-		m.PMIVersion = 2
-	case job.MPINone:
+	m := wire.MPI{Offered: p.MPI != job.MPINone, Only: p.MPI.Only(), Node: n.number, NumRanks: len(p.Ranks)}
+	m.PMIPort = m.Offered && s.spec.PMIPort
+	if !m.Offered {
 		m.Why = cmp.Or(s.spec.MPIWhy, "--mpi=none says so; leave it out")
 	}
 	return m

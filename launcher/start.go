@@ -48,7 +48,7 @@ func (s *session) startMessages() func(n *node) *wire.Start {
 	worlds := wire.EncodeWorlds(s.plan.Worlds)
 	return func(n *node) *wire.Start {
 		m := s.startMessage(n)
-		if m.MPI.PMI || m.MPI.PMIx {
+		if m.MPI.Offered {
 			m.MPI.EncodedWorlds = worlds
 		}
 		return m

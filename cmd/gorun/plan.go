@@ -92,7 +92,7 @@ func (t planTable) job(p *job.Plan) {
 
 // worlds says who begins MPI together, and by what.
 func worlds(p *job.Plan) string {
-	by := map[job.MPIMode]string{job.MPIAuto: "PMI or PMIx", job.MPIPMI1: "PMI-1", job.MPIPMI2: "PMI-2", job.MPIPMIx: "PMIx"}[p.MPI]
+	by := cmp.Or(p.MPI.Only(), "PMI or PMIx")
 	switch n := len(p.Worlds); n {
 	case 0:
 		return "none"

@@ -126,8 +126,8 @@ func forMPI(b *strings.Builder) {
 	b.WriteString(`
 ## For MPI programs
 
-Every rank is offered all dialects by which MPI libraries find their peers; ` + "`--mpi=pmi1`, `pmi2`, `pmix` or `none`" + ` leaves some out, and called
-torchrun gorun offers none. Ranks, sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
+Every rank is offered all dialects by which MPI libraries find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + ` serves one of them and refuses who asks for
+another; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks, sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
 ` + "`--world=app`" + ` those of one program, and what MPI_Comm_spawn starts has one of its own: RANK, WORLD_SIZE and LOCAL_RANK of the first table stay those of the
 whole job with ` + "`--world=app`" + `. The user's own settings of MPI libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
 

@@ -7,10 +7,13 @@ import (
 	"gorun/env"
 )
 
-// MPI is by which protocols ranks find each other in MPI_Init; the zero value: by none,
-// and no variable of MPI's tells them anything.
+// MPI is how ranks find each other in MPI_Init; the zero value: not at all, and no variable
+// of MPI's tells them anything.
 type MPI struct {
-	PMI, PMIx bool
+	// Offered has ranks find the servers of PMI and PMIx. Where only one protocol is served the
+	// others are offered all the same: a library that does not find its own would start each
+	// rank as the only one of its world, without a word, and one that is refused fails.
+	Offered bool
 	// Version is the interface that MPICH is to use where it has several: "1", "2" or "x"
 	// for PMIx.
 	Version string
@@ -54,11 +57,9 @@ var mpiRules = slices.Concat(worldRules[:], pmiRules[:], pmixRules[:], openMPIRu
 func (r *rule) isMPI() bool { return r.needs != nil }
 
 // needs are conditions of rules of MPI's dialects.
-func (m *MPI) any() bool     { return m.PMI || m.PMIx }
-func (m *MPI) hasPMI() bool  { return m.PMI }
-func (m *MPI) hasPMIx() bool { return m.PMIx }
-func (m *MPI) hasFD() bool   { return m.PMI && m.FD != "" }
-func (m *MPI) hasPort() bool { return m.PMI && m.FD == "" }
+func (m *MPI) any() bool     { return m.Offered }
+func (m *MPI) hasFD() bool   { return m.Offered && m.FD != "" }
+func (m *MPI) hasPort() bool { return m.Offered && m.FD == "" }
 
 // mpiRank is a value that a rank has by its place in its world.
 func mpiRank(value func(m InWorld, w *World) string) func(b *builder, rank int) (string, bool) {

@@ -11,7 +11,7 @@ import (
 // mpiJob has one world of all ranks, all of them on one node.
 func mpiJob(ranks int, inherited ...string) Inputs {
 	in := job(ranks, inherited...)
-	in.MPI = MPI{PMI: true, PMIx: true, Version: "1", FD: "3", URI: "<at start>", Worlds: []World{{Name: "gorun-w", Size: ranks, Apps: []int{ranks}}}}
+	in.MPI = MPI{Offered: true, Version: "1", FD: "3", URI: "<at start>", Worlds: []World{{Name: "gorun-w", Size: ranks, Apps: []int{ranks}}}}
 	for i := range in.Ranks {
 		in.Ranks[i].MPI = InWorld{Rank: i, LocalRank: i, LocalSize: ranks, NodeRank: i, Host: "node1"}
 	}
@@ -49,16 +49,6 @@ func TestMPIVariables(t *testing.T) {
 	all["PMI_PORT"], all["PMI_ID"] = "<at start>", "5"
 	assert.Equal(t, all, ofMPI(build(t, in), 1), "--pmi-port")
 
-	in = mpiJob(2)
-	in.MPI.PMIx, in.MPI.Version = false, "2"
-	for name, value := range ofMPI(build(t, in), 1) {
-		assert.False(t, strings.HasPrefix(name, "PMIX_") || strings.HasPrefix(name, "OMPI_"), "%s=%s", name, value)
-	}
-	in = mpiJob(2)
-	in.MPI.PMI, in.MPI.Version = false, "x"
-	for name, value := range ofMPI(build(t, in), 1) {
-		assert.False(t, strings.HasPrefix(name, "PMI_") || strings.HasPrefix(name, "MPI_"), "%s=%s", name, value)
-	}
 	assert.Empty(t, ofMPI(build(t, job(2)), 1), "no dialect")
 }
 

@@ -25,15 +25,15 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"PMI_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD", "which rank this is; frameworks read it, too", "PMI"},
-		needs: (*MPI).hasPMI, perRank: true, value: mpiRank(worldRank),
+		needs: (*MPI).any, perRank: true, value: mpiRank(worldRank),
 	},
 	{
 		Row:   Row{"PMI_SIZE", ClassIdentity, "the size of that", "ranks of this MPI_COMM_WORLD", "PMI"},
-		needs: (*MPI).hasPMI, perWorld: true, value: mpiRank(worldSize),
+		needs: (*MPI).any, perWorld: true, value: mpiRank(worldSize),
 	},
 	{
 		Row:   Row{"PMI_SPAWNED", ClassIdentity, "`1` in ranks of MPI_Comm_spawn", "such ranks have a parent", "PMI"},
-		needs: (*MPI).hasPMI, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string {
+		needs: (*MPI).any, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string {
 			if w.Spawned {
 				return "1"
 			}
@@ -42,11 +42,11 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"MPI_LOCALRANKID", ClassIdentity, "the rank among those of its MPI_COMM_WORLD on its host", "programs choose their GPU by it", "MPICH"},
-		needs: (*MPI).hasPMI, perRank: true, value: mpiRank(worldLocalRank),
+		needs: (*MPI).any, perRank: true, value: mpiRank(worldLocalRank),
 	},
 	{
 		Row:   Row{"MPI_LOCALNRANKS", ClassIdentity, "how many those are", "ranks on this host", "MPICH"},
-		needs: (*MPI).hasPMI, perNode: true, value: mpiRank(worldLocalSize),
+		needs: (*MPI).any, perNode: true, value: mpiRank(worldLocalSize),
 	},
 	{
 		Row: Row{
@@ -57,14 +57,14 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"PMI_HOSTNAME", ClassSetting, "with several hosts the address by which the others reach the rank's", "MPICH goes by the host's name, which is often 127.0.1.1", "MPICH"},
-		needs: (*MPI).hasPMI, perNode: true, value: (*builder).reachableAt,
+		needs: (*MPI).any, perNode: true, value: (*builder).reachableAt,
 	},
 	{
 		Row: Row{
 			"I_MPI_THREAD_YIELD", ClassSetting, "`3` where a node has more ranks than CPUs for them",
 			"a rank of Intel MPI that waits keeps its CPU from the one it waits for; 3 is to sleep a little", "Intel MPI",
 		},
-		needs: (*MPI).hasPMI, perNode: true, value: crowded("3"),
+		needs: (*MPI).any, perNode: true, value: crowded("3"),
 	},
 	{
 		Row: Row{
@@ -75,7 +75,7 @@ var pmiRules = [...]rule{
 	},
 	{
 		Row:   Row{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME", ClassSetting, "as PMI_HOSTNAME", "its name before MPICH 4.3", "MPICH"},
-		needs: (*MPI).hasPMI, perNode: true, value: (*builder).reachableAt,
+		needs: (*MPI).any, perNode: true, value: (*builder).reachableAt,
 	},
 }
 

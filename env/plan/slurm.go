@@ -133,7 +133,7 @@ const slurmSource = "Slurm"
 // slurmRules are what gorun does about the variables of Slurm; it leaves all others
 // alone. srun would say the same of ranks that it started, but for the step, which they
 // are not: Open MPI 4 takes a process with SLURM_NODELIST and SLURM_STEP_ID for one that
-// srun started, and stops where there is no PMIx, as with --mpi=pmi1 or none. With PMIx it
+// srun started, and stops where there is no PMIx, as with --mpi=none. With PMIx it
 // would do without harm; nothing that we know needs it.
 var slurmRules = []rule{
 	{

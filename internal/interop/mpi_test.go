@@ -218,7 +218,8 @@ func TestMPICases(t *testing.T) {
 	})
 }
 
-// A library may be asked for by --mpi, and what it does not speak leaves it alone: then it says so, or gorun does.
+// Where --mpi serves a protocol that a library does not speak, the job fails and says why: its ranks do not
+// run as so many worlds of one rank. With --mpi none they do, as the user asked, and are warned of.
 func TestMPIMode(t *testing.T) {
 	t.Parallel()
 	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix", testneeds.LayerMPICH5: "pmi1"} {
@@ -230,6 +231,13 @@ func TestMPIMode(t *testing.T) {
 		require.Equal(t, 2, strings.Count(got.stdout, "rank 0 of 1: sum 0"), got.stdout)
 		require.Equal(t, 1, strings.Count(got.stderr, "libmpi"), "one warning names the library: %s", got.stderr)
 		require.Contains(t, got.stderr, "--mpi")
+		other := map[string]string{"pmi1": "pmix", "pmix": "pmi2"}[mode]
+		got = mpiJob(library, "-n", "2", "--mpi", other, compiled(t, library, "ends")).run(t)
+		require.NotZero(t, got.code, got.stdout)
+		require.NotContains(t, got.stdout, "of 1")
+		if layer != testneeds.LayerMPICH5 { // which asks nobody, and says so in words of its own
+			require.Contains(t, got.stderr, "leave --mpi out")
+		}
 	}
 }
 

@@ -257,7 +257,7 @@ func (s *Spec) idle() (notes []string) {
 	idle(s.WorldPerApp && s.MPI == MPINone, "--world app", "MPI (--mpi auto)")
 	idle(s.Tune != TuneTextbook && s.Study.ModelBytes != 0, "--model-size", "--tune textbook")
 	idle(s.Tune != TuneTextbook && s.Study.Network != "", "--network", "--tune textbook")
-	idle(s.PMIPort && !s.MPI.PMI(), "--pmi-port", "PMI (--mpi auto)")
+	idle(s.PMIPort && s.MPI == MPINone, "--pmi-port", "PMI (--mpi auto)")
 	return notes
 }
 

@@ -302,11 +302,10 @@ func (m MPIMode) String() string {
 // MarshalText writes it into a plan.
 func (m MPIMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// PMI reports whether ranks have a PMI_FD, PMIx whether they have a PMIx server.
-func (m MPIMode) PMI() bool { return m == MPIAuto || m == MPIPMI1 || m == MPIPMI2 }
-
-// PMIx is described at PMI.
-func (m MPIMode) PMIx() bool { return m == MPIAuto || m == MPIPMIx }
+// Only is the one protocol that is served, "" where all or none are.
+func (m MPIMode) Only() string {
+	return [...]string{MPIPMI1: "PMI-1", MPIPMI2: "PMI-2", MPIPMIx: "PMIx", MPINone: ""}[m]
+}
 
 // Start is the way in which a program becomes a process.
 type Start uint8

@@ -182,7 +182,7 @@ const PMIDescriptor = 3
 // agent knows.
 func (b *builder) mpi() plan.MPI {
 	mode := b.plan.MPI
-	m := plan.MPI{PMI: mode.PMI(), PMIx: mode.PMIx(), FD: strconv.Itoa(PMIDescriptor), URI: AtStart}
+	m := plan.MPI{Offered: mode != MPINone, FD: strconv.Itoa(PMIDescriptor), URI: AtStart}
 	if b.spec.PMIPort {
 		m.FD, m.Port = "", AtStart
 	}
@@ -191,7 +191,7 @@ func (b *builder) mpi() plan.MPI {
 		m.Version = "2"
 	case mode == MPIPMIx:
 		m.Version = "x"
-	case m.PMI:
+	case m.Offered:
 		m.Version = "1"
 	}
 	hosts := make(map[string]bool)

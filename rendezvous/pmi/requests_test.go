@@ -55,6 +55,7 @@ func TestVersions(t *testing.T) {
 		{1, 2, one + "-1 msg=PMI-2_is_not_served_to_this_job"},
 		{2, 1, two + "-1 msg=PMI-1_is_not_served_to_this_job"},
 		{2, 2, two + "0"},
+		{3, 1, one + "-1 msg=PMI-1_is_not_served_to_this_job"},
 	} {
 		cl := newCluster(t, 1, c.only)
 		k := cl.connect(cl.add(newWorld("w", 0)), 0)

@@ -16,8 +16,8 @@ type Config struct {
 	Node     int
 	Plane    exchange.Plane
 	Launcher world.Launcher
-	// OnlyVersion is the one version of PMI to serve, 1 or 2; 0: both.
-	OnlyVersion int
+	// Only is the one protocol to serve, "PMI-1", "PMI-2" or that of another server; "": both of these.
+	Only string
 	// Claim says which rank a client is that has come to PMI_PORT and says that its PMI_ID is
 	// id, or why it is none. Serve calls it, and it may wait. nil: nobody comes there.
 	Claim func(conn net.Conn, id int) (world.Proc, error)

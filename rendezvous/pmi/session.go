@@ -274,17 +274,13 @@ func (c *session) begin(f fields) error {
 	if err != nil {
 		return err
 	}
-	only := c.server.cfg.OnlyVersion
-	if version != 1 && version != 2 || only != 0 && version != only {
+	only, asked := c.server.cfg.Only, fmt.Sprint("PMI-", version)
+	if version != 1 && version != 2 || only != "" && asked != only {
 		serves := "pmi_version=1 pmi_subversion=1"
-		if only == 2 {
+		if only == "PMI-2" {
 			serves = "pmi_version=2 pmi_subversion=0"
 		}
-		said := fmt.Sprintf("the MPI library asks for PMI-%d, which this job does not serve", version)
-		if only != 0 && version <= 2 {
-			said += ": leave --mpi out"
-		}
-		c.server.cfg.Launcher.Say(c.p, said)
+		c.server.cfg.Launcher.Say(c.p, world.NotServed(asked, only != "" && version <= 2))
 		c.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
 		c.in.framed = version == 2 // its abort comes so
 		return nil

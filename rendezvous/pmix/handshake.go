@@ -136,6 +136,11 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
 		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", g.who.rank)
 	}
+	if s.cfg.Only != "" && s.cfg.Only != "PMIx" {
+		said := world.NotServed("PMIx", true)
+		s.afterUnlock(func() { s.cfg.Launcher.Say(who, said) })
+		return statusNotFound, errors.New(said)
+	}
 	if m.inMPI() {
 		s.refuseSecond(who, m)
 		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)

@@ -55,6 +55,23 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
+// Where a job serves PMI alone, a client is refused and the user told why: not served at all, each
+// rank would be the only one of its world.
+func TestPMIxIsNotServed(t *testing.T) {
+	for only, want := range map[string]struct {
+		code  status
+		heard string
+	}{
+		"PMI-1": {statusNotFound, "say 0 the MPI library asks for PMIx, which this job does not serve: leave --mpi out"},
+		"PMIx":  {statusSuccess, "began 0 PMIx 4.2.2"},
+	} {
+		all := start(t, 1, spread("gorun-1", 2, 1))
+		all.servers[0].cfg.Only = only
+		require.Equal(t, want.code, greetWith(t, all.dial(0), greetingOf("gorun-1", 0)))
+		require.Equal(t, want.heard, <-all.heard.heard)
+	}
+}
+
 // A handshake that is cut off, or announces more than there is, ends its connection only.
 func TestHandshakesCutOff(t *testing.T) {
 	w := spread("gorun-1", 1, 1)

@@ -14,6 +14,8 @@ type Config struct {
 	Node     int
 	Plane    exchange.Plane
 	Launcher world.Launcher
+	// Only is the one protocol that the job serves; "": all. If it is not "PMIx", all clients are refused.
+	Only string
 	// UID is the user whose processes may connect.
 	UID int
 	// Dir makes a directory that this user alone can enter and returns its name. It is

@@ -135,3 +135,13 @@ type SpawnApp struct {
 func IsVariable(entry string) bool {
 	return strings.IndexByte(entry, '=') > 0 && strings.IndexByte(entry, 0) < 0
 }
+
+// NotServed tells the user that an MPI library asks for a protocol which its job does not serve:
+// because of --mpi, or at all.
+func NotServed(protocol string, byOption bool) string {
+	said := "the MPI library asks for " + protocol + ", which this job does not serve"
+	if byOption {
+		said += ": leave --mpi out"
+	}
+	return said
+}

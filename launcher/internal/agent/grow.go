@@ -175,7 +175,7 @@ func (j *running) startMore(g wire.Grow) error {
 	if err != nil {
 		return err
 	}
-	if err := process.CheckMoreLimits(len(g.Ranks), len(j.rows()), descriptorsPerRank(j.start.MPI.PMI)); err != nil {
+	if err := process.CheckMoreLimits(len(g.Ranks), len(j.rows()), descriptorsPerRank(j.start.MPI.Offered)); err != nil {
 		return err
 	}
 	j.enrol(g.Ranks, apps)

@@ -114,7 +114,7 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 // Other nodes may ask for what ranks here commit before these are started.
 func TestAskedBeforeTheStart(t *testing.T) {
 	head, side := transport.Local()
-	j := &running{agent: &Agent{link: side}, start: wire.Start{MPI: wire.MPI{PMIx: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}}}
+	j := &running{agent: &Agent{link: side}, start: wire.Start{MPI: wire.MPI{Offered: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}}}
 	j.plane = j.newPlane(0)
 	j.mpi = j.newMPI()
 	j.agent.job = j

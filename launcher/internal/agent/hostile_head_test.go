@@ -255,7 +255,7 @@ func TestTheKeeperIsDismissed(t *testing.T) {
 func messages(v victim) []wire.Message {
 	w := world.World{Name: "w", Hosts: []string{"h"}, Apps: []world.App{{NumRanks: 1}}, Ranks: []world.Rank{{Job: 7}}}
 	started := startOf(v)
-	started.MPI = wire.MPI{PMI: true, PMIx: true, NumRanks: 2, Worlds: []world.World{w}}
+	started.MPI = wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}
 	started.Stdio.Piped = []int{0}
 	return []wire.Message{
 		hello(v), started, &wire.Open{Addr: "127.0.0.1"}, &wire.Ping{}, &wire.Check{Programs: true, Patience: time.Second},
@@ -293,10 +293,10 @@ func odd(v victim) (list []wire.Message) {
 		func(s *wire.Start) { s.Attempt = -1 },
 		func(s *wire.Start) { s.HangTimeout, s.StoreReport = 1, 1 },
 		func(s *wire.Start) {
-			s.MPI = wire.MPI{PMI: true, PMIx: true, Node: -1, NumRanks: -1, Worlds: []world.World{{}, {}}}
+			s.MPI = wire.MPI{Offered: true, Node: -1, NumRanks: -1, Worlds: []world.World{{}, {}}}
 		},
 		func(s *wire.Start) {
-			s.MPI = wire.MPI{PMI: true, PMIPort: true, Worlds: []world.World{{Ranks: []world.Rank{{Host: 5, Node: 9, App: 3}}}}}
+			s.MPI = wire.MPI{Offered: true, PMIPort: true, Worlds: []world.World{{Ranks: []world.Rank{{Host: 5, Node: 9, App: 3}}}}}
 		},
 	} {
 		s := startOf(v)

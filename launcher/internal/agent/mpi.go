@@ -110,17 +110,16 @@ func (j *running) newMPI() *mpi {
 // open makes what ranks' environment tells of: no more than they need to be started.
 func (m *mpi) open() {
 	switch {
-	case m.wish.PMI && m.wish.PMIPort:
-		m.openPort()
-	case m.wish.PMI:
-		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
-	}
-	if !m.wish.PMIx {
+	case !m.wish.Offered:
 		return
+	case m.wish.PMIPort:
+		m.openPort()
+	default:
+		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
 	}
 	var err error
 	if m.doorway, err = openDoorway(); err != nil {
-		m.job.agent.notice("PMIx is not served, so Open MPI programs run as 0 of 1: %v", err)
+		m.job.agent.notice("PMIx is not served, so Open MPI programs cannot begin: %v", err)
 		return
 	}
 	m.vars = append(m.vars, "PMIX_SERVER_URI3="+pmix.URI(m.wish.Node, m.doorway.port))
@@ -285,10 +284,8 @@ func (m *mpi) serverPMIx() pmixServer {
 
 // awake has the servers answer what other nodes ask: somewhere ranks speak MPI. This node's may not have been started.
 func (m *mpi) awake() {
-	if m.wish.PMI {
+	if m.wish.Offered {
 		m.serverPMI()
-	}
-	if m.wish.PMIx {
 		m.serverPMIx()
 	}
 }
@@ -368,7 +365,7 @@ func (m *mpi) afterWords(rank int, do func()) {
 // rankEnded tells the servers of a rank whose process is gone; one that is made later hears of it then. They tell other
 // nodes, which want to hear of nobody before there are servers: see awake.
 func (m *mpi) rankEnded(rank int) {
-	if !m.wish.PMI && !m.wish.PMIx {
+	if !m.wish.Offered {
 		return
 	}
 	m.making.Lock()

@@ -91,7 +91,7 @@ func (m *mpi) libraryOf(pid int) library {
 	if name := mpiLibrary(pid); name != "" {
 		return library{name: name, closed: m.lacksSocket(pid)}
 	}
-	if !m.wish.PMI || m.wish.PMIPort {
+	if !m.wish.Offered || m.wish.PMIPort {
 		return library{}
 	}
 	children := process.Children(pid)
@@ -109,7 +109,7 @@ func (m *mpi) libraryOf(pid int) library {
 // lacksSocket reports whether a process that is there has something else at the descriptor of a rank's
 // connection, or nothing.
 func (m *mpi) lacksSocket(pid int) bool {
-	if !m.wish.PMI || m.wish.PMIPort {
+	if !m.wish.Offered || m.wish.PMIPort {
 		return false
 	}
 	fds := fmt.Sprintf("/proc/%d/fd", pid)
@@ -184,12 +184,10 @@ func family(library string) string {
 func (m *mpi) remedy(library string) string {
 	f, wish := familyOf(library), m.wish
 	switch {
+	case wish.Only != "":
+		return "--mpi has gorun serve " + wish.Only + " alone: leave it out"
 	case wish.Why != "":
 		return fmt.Sprintf("gorun serves no MPI here: %s", wish.Why)
-	case f == openMPI && !wish.PMIx:
-		return "it speaks PMIx, which is not served: leave --mpi out"
-	case f == mpichABI && !wish.PMI:
-		return "it speaks PMI, which is not served: leave --mpi out"
 	case f == openMPI:
 		return "Open MPI before 4 is not served, and MPI_Init of later ones may come yet; else start it by its own mpirun"
 	case f == cray:

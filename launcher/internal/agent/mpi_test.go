@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,7 +64,7 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 5}, {Job: 6}}}
 	j := &running{
 		agent: &Agent{link: wire.NewLink(ours), cfg: Config{TempDir: t.TempDir()}},
-		start: wire.Start{MPI: wire.MPI{PMI: true, PMIx: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
+		start: wire.Start{MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
 	}
 	j.guard.neverBegan()
 	j.roster.Store(&roster{ranks: map[int]*rank{}})
@@ -136,11 +135,12 @@ func says(t *testing.T, conn net.Conn, answer string) {
 // With a port ranks have no descriptor. Who comes there has to be the process of a rank, or one that it started.
 func TestPMIPort(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
-	m.wish.PMIPort, m.wish.PMIx = true, false
+	m.wish.PMIPort = true
 	m.open()
 	address := fmt.Sprint("127.0.0.1:", m.port.port)
-	assert.Equal(t, []string{"PMI_PORT=" + address}, m.environ(nil))
-	assert.Equal(t, []string{"PMI_PORT=mine"}, slices.Concat([]string{"PMI_PORT=mine"}, m.environ([]string{"PMI_PORT=mine"})))
+	pmix := fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", m.doorway.port)
+	assert.Equal(t, []string{"PMI_PORT=" + address, pmix}, m.environ(nil))
+	assert.Equal(t, []string{pmix}, m.environ([]string{"PMI_PORT=mine"}))
 
 	stranger := exec.Command("sleep", "100")
 	require.NoError(t, stranger.Start())
@@ -287,8 +287,8 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 		want    string
 	}{
 		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
-		{"libmpi.so.40.30.4", func(w *wire.MPI) { w.PMIx = false }, "it speaks PMIx, which is not served"},
-		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.PMI = false }, "(MPICH, Intel MPI or MVAPICH)"},
+		{"libmpi.so.40.30.4", func(*wire.MPI) {}, "Open MPI before 4 is not served"},
+		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.Only = "PMI-2" }, "--mpi has gorun serve PMI-2 alone: leave it out"},
 		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},
 		{"libmpi_cray.so.12", func(*wire.MPI) {}, "(Cray MPICH)"},
 		{"libmpi_ibm.so.3", func(*wire.MPI) {}, "start it by its own mpiexec"},

@@ -20,7 +20,7 @@ func growable(t *testing.T) (*running, <-chan wire.Frame) {
 	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"}, Apps: []world.App{{NumRanks: 2}}}
 	j := &running{
 		agent: &Agent{link: side, cfg: Config{TempDir: t.TempDir()}}, began: process.Now(), guard: newGuard(), spawned: make(chan struct{}),
-		start: wire.Start{Window: 1 << 20, MPI: wire.MPI{PMI: true, NumRanks: 2, Worlds: []world.World{w}}},
+		start: wire.Start{Window: 1 << 20, MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}},
 	}
 	j.guard.neverBegan()
 	j.signals.engine = &j.agent.engine

@@ -110,7 +110,7 @@ func (a *Agent) start(s wire.Start) error {
 	}
 	j.enrol(s.Ranks, s.Apps)
 	j.display = j.newDisplay()
-	if s.MPI.PMI || s.MPI.PMIx {
+	if s.MPI.Offered {
 		j.plane = j.newPlane(s.MPI.Node)
 	}
 	j.mpi = j.newMPI()
@@ -155,7 +155,7 @@ func (j *running) startRanks() (err error) {
 	if j.refused != nil {
 		return j.refused
 	}
-	if err = j.agent.checkLimits(len(j.start.Ranks), j.start.MPI.PMI); err != nil {
+	if err = j.agent.checkLimits(len(j.start.Ranks), j.start.MPI.Offered); err != nil {
 		return err
 	}
 	if err = j.build(); err != nil {
@@ -219,7 +219,7 @@ func (j *running) makeBuildDir() (string, error) {
 func (j *running) common(environ []string, app wire.App) process.Common {
 	return process.Common{
 		Env: slices.Concat(environ, j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup,
-		Sockets: j.start.MPI.PMI && !j.start.MPI.PMIPort,
+		Sockets: j.start.MPI.Offered && !j.start.MPI.PMIPort,
 	}
 }
 

@@ -29,7 +29,7 @@ const keptControl = 1 << 10
 // Send writes a control frame.
 func (l *Link) Send(m Message) error {
 	start, ok := m.(*Start)
-	l.guard.sends(m.Type(), ok && (start.MPI.PMI || start.MPI.PMIx))
+	l.guard.sends(m.Type(), ok && start.MPI.Offered)
 	return l.write(func(b []byte) []byte { return AppendControl(b, 0, m) })
 }
 

@@ -72,7 +72,7 @@ func TestLargeMessagesAreRead(t *testing.T) {
 	}
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
-	for _, m := range []Message{&ended, running, gone, &Facts{Machine: machine}, &Start{MPI: MPI{PMIx: true, Worlds: []world.World{w}}}, &Grow{World: w}} {
+	for _, m := range []Message{&ended, running, gone, &Facts{Machine: machine}, &Start{MPI: MPI{Offered: true, Worlds: []world.World{w}}}, &Grow{World: w}} {
 		got := newOf(m)
 		require.NoError(t, readMessage(appendMessage(nil, m), got), m.Type())
 	}

@@ -8,9 +8,10 @@ import (
 
 // MPI is what a node needs to know to serve MPI's start-up protocols to its ranks.
 type MPI struct {
-	// PMI and PMIx say which are served; PMIVersion is the only one of PMI, 0: both.
-	PMI, PMIx  bool
-	PMIVersion int
+	// Offered says that ranks find the servers of PMI and PMIx. Only is the one protocol that
+	// these serve, "PMI-1", "PMI-2" or "PMIx"; "": all of them. Who asks for another is refused.
+	Offered bool
+	Only    string
 	// PMIPort says that ranks come to a port of their node for PMI, instead of having a
 	// connection from the beginning.
 	PMIPort bool
@@ -71,9 +72,8 @@ func (w *MPIWait) fields(c *coder) {
 }
 
 func (m *MPI) fields(c *coder) {
-	c.flag(1, &m.PMI)
-	c.flag(2, &m.PMIx)
-	number(c, 3, &m.PMIVersion)
+	c.flag(1, &m.Offered)
+	text(c, 2, &m.Only)
 	text(c, 4, &m.Why)
 	number(c, 5, &m.Node)
 	c.flag(6, &m.PMIPort)

@@ -38,9 +38,9 @@ func TestRanksOfWorldsAreSmall(t *testing.T) {
 func TestEncodedWorldsAreSentAsTheyAre(t *testing.T) {
 	worlds := []world.World{largeWorld(), {Name: "small", Ranks: []world.Rank{{Job: 10_000}}}, {Name: "none"}}
 	for node := range 2 {
-		m := Start{MPI: MPI{PMI: true, Node: node, NumRanks: 10_001, Worlds: worlds}}
+		m := Start{MPI: MPI{Offered: true, Node: node, NumRanks: 10_001, Worlds: worlds}}
 		b := appendMessage(nil, &m)
-		spliced := Start{MPI: MPI{PMI: true, Node: node, NumRanks: 10_001, EncodedWorlds: EncodeWorlds(worlds)}}
+		spliced := Start{MPI: MPI{Offered: true, Node: node, NumRanks: 10_001, EncodedWorlds: EncodeWorlds(worlds)}}
 		assert.True(t, bytes.Equal(b, appendMessage(nil, &spliced)))
 		var got Start
 		require.NoError(t, readMessage(b, &got))
