@@ -109,7 +109,7 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 // sayPlan tells what was decided for the user, as far as he wants to hear of it.
 func (s *session) sayPlan() {
 	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
-		s.settings.tell(s.plan.Why)
+		s.settings.note(s.plan.Why)
 	} else {
 		s.settings.detail(s.plan.Why)
 	}
@@ -118,7 +118,10 @@ func (s *session) sayPlan() {
 	}
 	s.settings.detail("store: " + s.plan.Store.Why)
 	for _, note := range s.plan.Notes {
-		s.settings.tell(note)
+		s.settings.note(note)
+	}
+	for _, warning := range s.plan.Warnings {
+		s.settings.tell(warning)
 	}
 	if s.nothingStarts {
 		for _, remark := range s.unheardOfNCCL() {

@@ -214,7 +214,7 @@ func (s *session) sayFollowed(host string) {
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
 		return
 	}
-	tell := s.settings.tell
+	tell := s.settings.note
 	if s.spec.Join.EngineSignals { // a step of a resource manager's, which has as many lines as nodes otherwise
 		tell = s.settings.detail
 	}

@@ -54,7 +54,7 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 	switch {
 	case choice.Note == "":
 	case s.spec.Tune == job.TuneOff && !s.namedByIPv6(): // who names nodes by IPv6 may have IPv4, too
-		s.settings.tell(choice.Note)
+		s.settings.note(choice.Note)
 	default: // the plan sets it
 		s.settings.detail("network: " + choice.Note)
 	}

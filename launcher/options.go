@@ -49,6 +49,8 @@ type Notice struct {
 	Text string
 	// Detail notices are for those who asked for more (-v).
 	Detail bool
+	// Note says that it is about what was chosen, and nothing is wrong.
+	Note bool
 	// Plain ones are to stand as they are: other programs read them.
 	Plain bool
 }
@@ -126,6 +128,9 @@ func AsWholeProcess() Option { return func(s *settings) { s.wholeProcess = true 
 
 // tell passes on something that the user should know.
 func (s *settings) tell(text string) { s.say(Notice{Text: printable.Text(text)}) }
+
+// note passes on what was chosen.
+func (s *settings) note(text string) { s.say(Notice{Text: printable.Text(text), Note: true}) }
 
 // detail passes on something for those who asked for more.
 func (s *settings) detail(text string) { s.say(Notice{Text: printable.Text(text), Detail: true}) }

@@ -186,7 +186,7 @@ func report(path string, result *launcher.Result) int {
 // it as was asked for.
 func notices(inv dialect.Invocation) func(launcher.Notice) string {
 	return func(n launcher.Notice) string {
-		if inv.Quiet || n.Detail && inv.Verbose == 0 {
+		if inv.Quiet || n.Detail && inv.Verbose == 0 || n.Note && inv.IsSilent() {
 			return ""
 		}
 		if n.Plain {

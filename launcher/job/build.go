@@ -150,7 +150,8 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
 	}
 	b.nodes(facts)
-	b.plan.Notes = slices.Concat(notesOf(b.facts), layout.Notes, spec.Output.strays(b.localRanks()), spec.idle())
+	b.plan.Notes = layout.Notes
+	b.plan.Warnings = slices.Concat(notesOf(b.facts), spec.Output.strays(b.localRanks()), spec.idle())
 	if err := b.apps(); err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 		return nil, err
 	}
 	b.countSharers()
-	b.plan.Notes = append(b.plan.Notes, b.homeless()...)
+	b.plan.Warnings = append(b.plan.Warnings, b.homeless()...)
 	b.noteOwnGPUs()
 	b.worlds(facts)
 	if err := b.environment(); err != nil {

@@ -44,7 +44,7 @@ func (b *builder) environment() error {
 	for node, own := range environment.Nodes {
 		b.plan.Nodes[node].Env = own
 	}
-	b.plan.Notes = append(b.plan.Notes, environment.Notes...)
+	b.plan.Warnings = append(b.plan.Warnings, environment.Notes...)
 	for i := range b.plan.Ranks {
 		b.plan.Ranks[i].Env = environment.Ranks[i]
 	}

@@ -39,7 +39,7 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 			facts := []Facts{{Machine: twoNodes(), Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
 			plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 			require.NoError(t, err)
-			require.Equal(t, c.want, plan.Notes)
+			require.Equal(t, c.want, plan.Warnings)
 		})
 	}
 }

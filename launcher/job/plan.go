@@ -116,7 +116,9 @@ type Plan struct {
 	// Grace is the time that ranks have to end, Timeout the job's deadline, 0: none.
 	Grace   time.Duration `json:"grace_ns"`
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
-	Notes   []string      `json:"notes,omitempty"`
+	// Notes are about what was chosen, Warnings about what is probably wrong.
+	Notes    []string `json:"notes,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 	// Unused are the hosts that have no rank and are no part of the job.
 	Unused []string `json:"unused_hosts,omitempty"`
 	// Withheld are inherited variables that ranks on other hosts do not get.

@@ -83,7 +83,7 @@ func TestRanksRoundTheNodes(t *testing.T) {
 	}
 	assert.Equal(t, []Streams{Stdout, 0, Stderr, 0}, p.Logs.Redirect, "by local rank")
 	assert.Equal(t, []Streams{0, Stdout, 0, 0}, p.Logs.Tee)
-	assert.Equal(t, []string{"--redirects names local rank 4; there are local ranks 0 to 3"}, p.Notes)
+	assert.Equal(t, []string{"--redirects names local rank 4; there are local ranks 0 to 3"}, p.Warnings)
 	assert.NotEqual(t, p.Ranks[0].CPUs, p.Ranks[2].CPUs)
 	assert.Equal(t, p.Ranks[0].Memories, p.Ranks[2].Memories, "two ranks of four on each package")
 }

@@ -258,7 +258,7 @@ func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
 // has them alone.
 func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, number int, more *Spawned) error {
 	own := *p
-	own.Ranks, own.Apps, own.Notes = slices.Clone(more.Ranks), nil, nil
+	own.Ranks, own.Apps, own.Notes, own.Warnings = slices.Clone(more.Ranks), nil, nil, nil
 	own.Store = Store{Mode: modeRank0} // the job's own is for those that it began with: their keys would be mixed up
 	own.Nodes = slices.Clone(p.Nodes)
 	for i := range own.Nodes {

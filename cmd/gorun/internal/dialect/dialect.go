@@ -52,6 +52,7 @@ type Dialect struct {
 	grace            time.Duration
 	signals          []string // that end the job where no option says it, beside those that always do
 	slots            slotRule // what hosts without a number of slots take, and what more ranks than slots are
+	silent           bool     // notes are for -v alone: programs compare what this launcher prints
 	hydraLabels      bool     // -l is Hydra's, the same on terminals
 	reportsAsOpenMPI bool     // --report-bindings speaks as Open MPI does
 	timeoutCode      int      // exit code at the deadline; 0: gorun's own
@@ -99,7 +100,7 @@ var (
 		},
 		fallbacks:    mpirunFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI", reportsAsOpenMPI: true,
+		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI", reportsAsOpenMPI: true, silent: true,
 		speaks: "the command lines of Open MPI 4 and 5 (OpenRTE, PRRTE)",
 	}
 	Mpiexec = &Dialect{
@@ -116,7 +117,7 @@ var (
 		},
 		fallbacks:    mpiexecFallbacks,
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true,
+		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true, silent: true,
 		speaks: "the command lines of MPICH's mpiexec (HYDRA) and of Intel(R) MPI's",
 	}
 	// Prterun is the launcher of Open MPI 5, where mpirun has the exit codes of 4.

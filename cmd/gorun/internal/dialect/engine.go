@@ -227,7 +227,7 @@ func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 	p.engine.hosts = true
 	p.engineCPUs()
 	for _, note := range found.Notes {
-		p.note(found.Job + ": " + note)
+		p.hint(found.Job + ": " + note)
 	}
 	all = p.firstHosts(p.exclude(all, from), from)
 	start := found.Start(all)

@@ -179,7 +179,7 @@ func (p *parser) finishCounts() {
 		}
 	case total == 0 || perNode.Kind == job.CountUnset:
 	case len(spec.Apps) == 1 && p.mpi.perNode.from != "" && isVariable(p.mpi.perNode.from) && perNode.Kind == job.CountFixed && total > perNode.N*nodes:
-		p.note(perNode.From + " does not count beside " + p.ranksFrom + ", which is more")
+		p.hint(perNode.From + " does not count beside " + p.ranksFrom + ", which is more")
 		spec.PerNode = job.Count{}
 	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed): // a limit, as to mpirun
 	case len(spec.Apps) > 1:

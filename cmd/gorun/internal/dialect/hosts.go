@@ -105,7 +105,7 @@ func (p *parser) filedHosts(a arg) ([]hosts.Host, bool) {
 	}
 	file, err := hosts.ParseFile(a.value, string(content))
 	for _, note := range file.Notes {
-		p.note(note)
+		p.hint(note)
 	}
 	if err != nil {
 		p.problem(err)
@@ -148,7 +148,7 @@ func (p *parser) mergeHere(all []hosts.Host) []hosts.Host {
 			continue
 		}
 		if h.User != "" || h.Port != 0 {
-			p.note(fmt.Sprintf("%s: %s is this host, to which nobody logs in: its user and port do not count", h.From, h.Name))
+			p.hint(fmt.Sprintf("%s: %s is this host, to which nobody logs in: its user and port do not count", h.From, h.Name))
 		}
 		if here = append(here, h); len(here) == 1 {
 			at = len(merged)

@@ -73,6 +73,11 @@ type Invocation struct {
 	Notes []string
 }
 
+// IsSilent reports whether a job says nothing of its own as long as nothing is wrong.
+func (inv *Invocation) IsSilent() bool {
+	return inv.Dialect.silent && inv.Verbose == 0 && inv.Action == Run
+}
+
 // Display is what is shown of a job beside its output.
 type Display struct {
 	Map     bool // each rank's place

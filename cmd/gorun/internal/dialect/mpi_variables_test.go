@@ -111,7 +111,7 @@ func TestPerHost(t *testing.T) {
 		require.Equal(t, job.CountUnset, mustParse(t, "mpiexec -n 1 x : -n 2 y", "I_MPI_PERHOST="+value).Spec.PerNode.Kind)
 	}
 	require.Equal(t, []string{"I_MPI_PERHOST=many: not a number from 1 to 1048576, nor all, allcores"}, problems(t, "mpiexec x", "I_MPI_PERHOST=many"))
-	inv := mustParse(t, "mpirun -n 3 x", "OMPI_MCA_rmaps_base_n_pernode=2")
+	inv := mustParse(t, "mpirun -v -n 3 x", "OMPI_MCA_rmaps_base_n_pernode=2")
 	require.Equal(t, job.CountUnset, inv.Spec.PerNode.Kind)
 	require.Contains(t, inv.Notes, "OMPI_MCA_rmaps_base_n_pernode=2 does not count beside -n 3, which is more")
 }

@@ -286,7 +286,7 @@ func (p *parser) finishFiles() {
 		if log.level == levelFlags {
 			p.problem(fmt.Errorf("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].from))
 		} else {
-			p.note(log.from + " does not count beside " + named[0].from)
+			p.hint(log.from + " does not count beside " + named[0].from)
 		}
 	}
 	if given.hidden && out.Merge {

@@ -58,7 +58,7 @@ func TestFileNames(t *testing.T) {
 	} {
 		require.Equal(t, want, mustParse(t, line).Spec.Output, line)
 	}
-	inv := mustParse(t, "mpirun -output-filename d:nocopy x", "PET_TEE=3")
+	inv := mustParse(t, "mpirun -v -output-filename d:nocopy x", "PET_TEE=3")
 	require.Equal(t, both, inv.Spec.Output.Redirect)
 	require.False(t, inv.Spec.Output.Tee.Present)
 	require.Contains(t, inv.Notes, "PET_TEE=3 does not count beside -output-filename d:nocopy")

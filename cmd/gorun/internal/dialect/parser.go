@@ -109,6 +109,13 @@ func (p *parser) problem(err error) {
 // note adds a remark for the user.
 func (p *parser) note(text string) { p.inv.Notes = append(p.inv.Notes, text) }
 
+// hint is a note on what gorun chose where nothing is wrong.
+func (p *parser) hint(text string) {
+	if p.dryRun || !p.inv.IsSilent() {
+		p.note(text)
+	}
+}
+
 // parse reads the whole command line: one program, or several with a `:`
 // between them.
 func (p *parser) parse(args []string) {

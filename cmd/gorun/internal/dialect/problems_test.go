@@ -85,16 +85,16 @@ func TestProblems(t *testing.T) {
 		"gorun --rdzv-conf store_type=file x": {"--rdzv-conf store_type=file: store_type: gorun's store is TCP; leave it out"},
 
 		// output
-		"gorun --stdin some x":                {"--stdin some: not all, none, a rank, or several such as 1,3 and 0-3"},
-		"gorun --stdin -1 x":                  {"--stdin -1: not all, none, a rank, or several such as 1,3 and 0-3"},
-		"gorun --label x":                     {"--label x: not one of auto, always, never", "no program given: gorun [options] PROGRAM [ARGS...]"},
-		"gorun --tag-output --label never x":  {"--tag-output and --label never contradict each other"},
-		"gorun --tee 4 x":                     {"--tee 4: " + streams},
-		"gorun -r 0:1, x":                     {"-r 0:1,: " + streams},
-		"gorun -r0:9 x":                       {"-r0:9: " + streams},
-		"gorun --redirects -1:2 x":            {"--redirects -1:2: " + streams},
-		"gorun --local-ranks-filter 0,a x":    {"--local-ranks-filter 0,a: not local ranks separated by commas, such as 0,1,2"},
-		"gorun --logs-specs mine x":           {"--logs-specs mine: gorun loads no Python class; use --log-dir, --redirects, --tee"},
+		"gorun --stdin some x":               {"--stdin some: not all, none, a rank, or several such as 1,3 and 0-3"},
+		"gorun --stdin -1 x":                 {"--stdin -1: not all, none, a rank, or several such as 1,3 and 0-3"},
+		"gorun --label x":                    {"--label x: not one of auto, always, never", "no program given: gorun [options] PROGRAM [ARGS...]"},
+		"gorun --tag-output --label never x": {"--tag-output and --label never contradict each other"},
+		"gorun --tee 4 x":                    {"--tee 4: " + streams},
+		"gorun -r 0:1, x":                    {"-r 0:1,: " + streams},
+		"gorun -r0:9 x":                      {"-r0:9: " + streams},
+		"gorun --redirects -1:2 x":           {"--redirects -1:2: " + streams},
+		"gorun --local-ranks-filter 0,a x":   {"--local-ranks-filter 0,a: not local ranks separated by commas, such as 0,1,2"},
+		"gorun --logs-specs mine x":          {"--logs-specs mine: gorun loads no Python class; use --log-dir, --redirects, --tee"},
 
 		// the end
 		"gorun --timeout soon x":                 {"--timeout soon: " + notTime},
