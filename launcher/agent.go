@@ -29,8 +29,9 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 		return err
 	}
 	cfg := s.agentConfig()
-	cfg.Environ, cfg.Lease = s.spec.Environ, firstLease
-	err = agent.Serve(wire.NewLink(transport.Queued(pair{pollable(in), pollable(out)})), cfg)
+	in = pollable(in)
+	cfg.Environ, cfg.Lease, cfg.Link = s.spec.Environ, firstLease, in
+	err = agent.Serve(wire.NewLink(transport.Queued(pair{in, pollable(out)})), cfg)
 	if err == io.EOF { // the head needs it no longer
 		return nil
 	}
@@ -62,6 +63,7 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 	}
 	cfg := s.agentConfig()
 	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, agent.EngineSignalsAgents
+	cfg.Link = socketOf(conn)
 	if invitation.Signals {
 		cfg.Engine = agent.EngineSignalsAll
 	}
@@ -120,6 +122,15 @@ func (s *session) reportedSignals() <-chan syscall.Signal {
 // firstLease is how long an agent waits for the first word of its head, which speaks at
 // once: a link may be cut before that.
 const firstLease = 15 * time.Second
+
+// socketOf is the socket of a connection, also of one that is encrypted.
+func socketOf(conn net.Conn) syscall.Conn {
+	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = encrypted.NetConn()
+	}
+	socket, _ := conn.(syscall.Conn)
+	return socket
+}
 
 // pair is a stream of two files.
 type pair struct{ in, out *os.File }

@@ -171,6 +171,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	if err := s.showOwn(&cfg); err != nil {
 		return nil, err
 	}
+	cfg.Link = socketOf(j.Conn)
 	link := wire.NewLink(transport.Queued(j.Conn))
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	over := make(chan struct{})

@@ -137,14 +137,19 @@ func farProcessFaults() []hostFault {
 			}, check: lost("h2", "its connection has ended"),
 		},
 		{
-			name: "agent SIGSTOP", deadline: cutDeadline, criterion: "exit code 125, the host named as silent; when it goes on nothing is left there, too",
+			name: "agent SIGSTOP", deadline: cutDeadline, criterion: "exit code 125, the host named as silent; nothing is left there, though the agent never goes on",
 			act: func(s *hostScene) {
-				s.spread("daemon", "default")
-				agent := s.agent("h2")
-				s.strike(func() error { return s.set.Signal("h2", agent, syscall.SIGSTOP) }, nil)
-				s.result()
-				_ = s.set.Signal("h2", agent, syscall.SIGCONT) // it may be gone
+				s.spread("daemon", "ignore")
+				s.signalAgent("h2", syscall.SIGSTOP)
 			}, check: lost("h2", "not heard of for "+lease()),
+		},
+		{
+			name: "launcher SIGKILL, an agent stopped", soak: true, deadline: killedDeadline, criterion: "nothing left, though the agent never goes on",
+			act: func(s *hostScene) {
+				s.spread("daemon", "ignore")
+				s.signalAgent("h2", syscall.SIGSTOP)
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}, check: says(137),
 		},
 		{
 			name: "agent SIGSTOP for 5 s", soak: true, criterion: "exit code 0: nobody notices",

@@ -27,6 +27,8 @@ type Config struct {
 	// Stdin, Stdout and Stderr are the launcher's own, for ranks that inherit
 	// them; nil where there is none.
 	Stdin, Stdout, Stderr *os.File
+	// Link is the connection behind the link where the head is another process; nil: this one.
+	Link syscall.Conn
 	// TempDir is where private files go.
 	TempDir string
 	// Subreaper says that this process adopts the job's orphans. All that it starts

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,10 @@ type GuardConfig struct {
 	// program that does not. "" is this program itself, even if its file is
 	// replaced or deleted meanwhile.
 	Executable string
+	// Link is the connection by which this process is told what to do, nil if there is
+	// none. Where its other end is closed and this process does not act on that, as it
+	// is stopped, the guard ends it, and with it the job.
+	Link syscall.Conn
 }
 
 // guardName is what ps shows of a guard. It names neither this project nor the
@@ -42,18 +47,20 @@ var ErrGuardDied = errors.New("the guard process is dead")
 //
 //	launcher                         guard
 //	   | -- spawnImage ------------>   own session, deaf to signals; descriptors:
-//	   |    (or forkGuard)             0 the pipe, 1 the program to become
+//	   |    (or forkGuard)             0 the pipe, 1 the program to become, 3 the link
 //	   | == records in the pipe ==     not read yet (guard_records.go)
 //	   x dies, the pipe closes
 //	                                   poll returns, execve of the launcher's program
 //	                                   EnterGuard: reads the records, SIGKILL to all
 //	                                   of the job, removes paths, ends
 //
-// Where processes are limited it turns into that program sooner, see Prepare.
+// Where processes are limited it turns into that program sooner, see Prepare; when the
+// link is closed, too, to see that the launcher ends (guard_link.go).
 //
 // All methods may be called by several goroutines.
 type Guard struct {
 	executable string
+	link       syscall.Conn
 	ways       []guardWay
 
 	mu    sync.Mutex
@@ -67,9 +74,9 @@ type Guard struct {
 	watch    *deathWatch
 }
 
-// guardWay makes a guard process of the read end of the pipe and the program
-// that it becomes.
-type guardWay func(self guardSelf, read, exe int) (pid, pidfd int, err error)
+// guardWay makes a guard process of the read end of the pipe, the program that it
+// becomes and the link.
+type guardWay func(self guardSelf, read, exe, link int) (pid, pidfd int, err error)
 
 // guardWays are tried in turn: files in memory cannot be executed everywhere
 // (sysctl vm.memfd_noexec).
@@ -83,7 +90,7 @@ func StartGuard(cfg GuardConfig) (*Guard, error) {
 }
 
 func startGuard(cfg GuardConfig, ways []guardWay) (*Guard, error) {
-	g := &Guard{executable: cfg.Executable, ways: ways, pidfd: -1, state: guardState{
+	g := &Guard{executable: cfg.Executable, link: cfg.Link, ways: ways, pidfd: -1, state: guardState{
 		id: cfg.ID, cgroup: cfg.Cgroup, owned: slices.Clone(cfg.Remove), numbered: slices.Clone(cfg.Numbered),
 	}}
 	if err := g.start(); err != nil {
@@ -252,8 +259,13 @@ func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 		return 0, -1, err
 	}
 	defer unix.Close(exe)
+	link, err := copyLink(g.link, read)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer unix.Close(link)
 	for _, way := range g.ways {
-		if pid, pidfd, err = way(self, read, exe); err == nil {
+		if pid, pidfd, err = way(self, read, exe, link); err == nil {
 			break
 		}
 	}
@@ -266,8 +278,8 @@ func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 }
 
 // forkGuard runs a forkPlan that ends in the program exe.
-func forkGuard(self guardSelf, read, exe int) (pid, pidfd int, err error) {
-	pid, pidfd, errno := newForkPlan(self, read, exe).fork()
+func forkGuard(self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
+	pid, pidfd, errno := newForkPlan(self, read, exe, link).fork()
 	if errno != 0 {
 		return 0, -1, os.NewSyscallError("clone", errno)
 	}

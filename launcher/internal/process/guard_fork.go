@@ -14,6 +14,7 @@ import (
 // the race detector, and raw system calls.
 type forkPlan struct {
 	pipe uintptr // read end, 3 or more
+	link uintptr // 4 or more
 	exe  uintptr // the program to become, 3 or more
 	argv *[3]*byte
 	envp *[2]*byte
@@ -23,7 +24,7 @@ type forkPlan struct {
 	words, shown [2][]byte
 	// descriptors bounds the numbers to close where close_range(2) is missing.
 	descriptors uintptr
-	poll        unix.PollFd
+	poll        [2]unix.PollFd
 	pause       unix.Timespec
 }
 
@@ -65,8 +66,8 @@ func (p *forkPlan) guard() {
 	copy(p.words[1], p.shown[1])
 	p.keepPipe()
 	syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&rootDir)), 0, 0)
-	for p.poll.Revents == 0 { // until the last write end is closed: the launcher is gone
-		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 1, 0, 0, 0, 0)
+	for p.poll[0].Revents|p.poll[1].Revents == 0 { // until the last write end, or the link's other end, is closed
+		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 2, 0, 0, 0, 0)
 	}
 	p.sweep()
 }
@@ -74,16 +75,18 @@ func (p *forkPlan) guard() {
 // rootDir is a C string, and from its second byte on the empty one.
 var rootDir = [2]byte{'/', 0}
 
-// keepPipe moves the pipe to descriptor 0 and the program to 1, and closes all
-// others.
+// keepPipe moves the pipe to descriptor 0, the program to 1 and the link to 3, and closes
+// all others.
 //
 //go:norace
 //go:nosplit
 //go:nocheckptr
 func (p *forkPlan) keepPipe() {
-	const first = 2
+	const first = linkDescriptor + 1
 	syscall.RawSyscall(unix.SYS_DUP3, p.pipe, 0, 0)
 	syscall.RawSyscall(unix.SYS_DUP3, p.exe, 1, unix.O_CLOEXEC)
+	syscall.RawSyscall(unix.SYS_DUP3, p.link, linkDescriptor, 0)
+	syscall.RawSyscall(unix.SYS_CLOSE, 2, 0, 0)
 	if _, _, errno := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, first, uintptr(^uint32(0)), 0); errno == 0 {
 		return
 	}

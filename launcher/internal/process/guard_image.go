@@ -18,8 +18,9 @@ import (
 //
 // The machine code is guardProgram in guard_image_*.s: it blocks all signals,
 // takes its name, closes what it should not have, and waits until descriptor 0,
-// the pipe, has no writer left. Then it executes descriptor 1, a program that
-// calls EnterGuard, with the arguments and environment that it was given.
+// the pipe, has no writer left, or descriptor 3, the link, no other end. Then it
+// executes descriptor 1, a program that calls EnterGuard, with the arguments and
+// environment that it was given.
 
 // guardProgram is machine code for another process. It is never called.
 //
@@ -69,9 +70,12 @@ func guardCode() []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), guardCodeSize)
 }
 
+// noFile has syscall.ForkExec close a descriptor.
+const noFile = ^uintptr(0)
+
 // spawnImage starts the tiny program with the read end of the pipe and the
 // program that it becomes in the end.
-func spawnImage(self guardSelf, read, exe int) (pid, pidfd int, err error) {
+func spawnImage(self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
 	image, err := unix.MemfdCreate(guardName, unix.MFD_CLOEXEC)
 	if err != nil {
 		return 0, -1, os.NewSyscallError("memfd_create", err)
@@ -85,7 +89,7 @@ func spawnImage(self guardSelf, read, exe int) (pid, pidfd int, err error) {
 		environ = []string{MarkerVar + "=" + string(m)}
 	}
 	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", image), []string{guardName, guardVerb}, &syscall.ProcAttr{
-		Dir: "/", Env: environ, Files: []uintptr{uintptr(read), uintptr(exe)},
+		Dir: "/", Env: environ, Files: []uintptr{uintptr(read), uintptr(exe), noFile, uintptr(link)},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
 	if err != nil {

@@ -28,26 +28,29 @@ TEXT ·guardProgram(SB), NOSPLIT|NOFRAME, $0-0
 	MOVQ $157, AX
 	SYSCALL
 
-	// close_range(2, ~0, 0)
-	MOVQ $2, DI
+	// close_range(4, ~0, 0)
+	MOVQ $4, DI
 	MOVL $-1, SI
 	XORL DX, DX
 	MOVQ $436, AX
 	SYSCALL
 
 wait:
-	// ppoll({fd 0, no events}, 1, nil, nil): until the pipe has no writer
+	// ppoll({{fd 0, no events}, {fd 3, POLLRDHUP}}, 2, nil, nil): until the pipe has no
+	// writer, or the link's other end is closed
+	MOVQ  $0x200000000003, AX
+	PUSHQ AX
 	PUSHQ $0
 	MOVQ  SP, DI
-	MOVQ  $1, SI
+	MOVQ  $2, SI
 	XORL  DX, DX
 	XORL  R10, R10
 	XORL  R8, R8
 	MOVQ  $271, AX
 	SYSCALL
-	POPQ  AX
+	ADDQ  $16, SP
 	TESTQ AX, AX
-	JZ    wait
+	JLE   wait
 
 	MOVQ $50, R13 // attempts: memory may be short for a moment
 

@@ -30,25 +30,28 @@ TEXT ·guardProgram(SB), NOSPLIT|NOFRAME, $0-0
 	MOVD $167, R8
 	SVC
 
-	// close_range(2, ~0, 0)
-	MOVD $2, R0
+	// close_range(4, ~0, 0)
+	MOVD $4, R0
 	MOVW $-1, R1
 	MOVD $0, R2
 	MOVD $436, R8
 	SVC
 
 wait:
-	// ppoll({fd 0, no events}, 1, nil, nil): until the pipe has no writer
+	// ppoll({{fd 0, no events}, {fd 3, POLLRDHUP}}, 2, nil, nil): until the pipe has no
+	// writer, or the link's other end is closed
 	MOVD ZR, 0(RSP)
+	MOVD $0x200000000003, R0
+	MOVD R0, 8(RSP)
 	MOVD RSP, R0
-	MOVD $1, R1
+	MOVD $2, R1
 	MOVD $0, R2
 	MOVD $0, R3
 	MOVD $0, R4
 	MOVD $73, R8
 	SVC
-	MOVD 0(RSP), R0
-	CBZ  R0, wait
+	CMP  $0, R0
+	BLE  wait
 
 	MOVD $50, R20 // attempts: memory may be short for a moment
 

@@ -11,7 +11,7 @@ import (
 
 // guardThreads is how many threads a guard makes that waits as a Go program. It
 // runs Go code on one at a time, and a few wait in the kernel.
-const guardThreads = 4
+const guardThreads = 5
 
 // Prepare has a guard take over that is the Go program already. One that becomes
 // it when the launcher is dead needs threads then: if the job's own processes
@@ -55,13 +55,13 @@ func (g *Guard) renew() error {
 
 // spawnReady starts the program that a guard becomes at once. It reads the pipe
 // until the launcher is gone.
-func spawnReady(self guardSelf, read, exe int) (pid, pidfd int, err error) {
+func spawnReady(self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
 	var environ []string
 	if m := markerIn(self.words[1]); m != "" { // by which an outer job's sweep finds this guard
 		environ = []string{MarkerVar + "=" + string(m)}
 	}
 	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", exe), []string{guardName, guardVerb}, &syscall.ProcAttr{
-		Dir: "/", Env: environ, Files: []uintptr{uintptr(read)},
+		Dir: "/", Env: environ, Files: []uintptr{uintptr(read), noFile, noFile, uintptr(link)},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ func awaitsLauncher() bool {
 func closeInherited() {
 	open, _ := openDescriptors()
 	for _, fd := range open {
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && fd >= numStreams && flags&unix.FD_CLOEXEC == 0 {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && fd >= numStreams && fd != linkDescriptor && flags&unix.FD_CLOEXEC == 0 {
 			_ = unix.Close(fd)
 		}
 	}

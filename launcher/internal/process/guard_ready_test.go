@@ -24,7 +24,7 @@ func TestPreparedGuard(t *testing.T) {
 	require.Equal(t, unix.ESRCH, unix.Kill(before, 0), "the guard before is gone")
 	s.eventually(func() bool {
 		threads, _ := os.ReadDir(procFile(g.pid, "task"))
-		return len(threads) > guardThreads && ignored(t, g.pid, unix.SIGTERM) && openPipes(t, g.pid) == 1
+		return len(threads) > guardThreads && ignored(t, g.pid, unix.SIGTERM) && openPipes(t, g.pid) == 2
 	}, "guard with all its threads, deaf, holding nothing that we were given")
 
 	for _, sig := range meant {

@@ -98,20 +98,25 @@ func mustStart(cmd *exec.Cmd) *exec.Cmd {
 
 // launcherRole starts a guard and a rank per shape, says so on its stdout, and
 // waits to be killed. "replace" first kills its guard and starts another,
-// "prepare" has one take over that is the program already.
+// "prepare" has one take over that is the program already. With "linked" standard input is the
+// link.
 func launcherRole(token string, args []string) {
 	id, dir, shapes := args[0], args[1], args[2:]
 	private, err := Identify(dir)
 	if err != nil {
 		panic(err)
 	}
-	guard, err := StartGuard(GuardConfig{ID: id, Remove: []Owned{private}})
+	cfg := GuardConfig{ID: id, Remove: []Owned{private}}
+	if slices.Contains(shapes, "linked") {
+		cfg.Link = os.Stdin
+	}
+	guard, err := StartGuard(cfg)
 	if err != nil {
 		panic(err)
 	}
 	marker := Marker(os.Getenv(MarkerVar)).With(id)
 	for _, shape := range shapes {
-		if shape == "replace" || shape == "prepare" {
+		if shape == "replace" || shape == "prepare" || shape == "linked" {
 			continue
 		}
 		rank := inSession(command("rank", token, shape))
@@ -304,7 +309,16 @@ func (s scene) run(marker Marker, cmd *exec.Cmd) *exec.Cmd {
 // launch runs a launcher and returns when it and its guard are there.
 func (s scene) launch(marker Marker, id, dir string, shapes ...string) (launcher *exec.Cmd, guard int) {
 	s.Helper()
+	return s.launchLinked(nil, marker, id, dir, shapes...)
+}
+
+// launchLinked is launch with standard input.
+func (s scene) launchLinked(in *os.File, marker Marker, id, dir string, shapes ...string) (launcher *exec.Cmd, guard int) {
+	s.Helper()
 	cmd := inSession(command("launcher", s.token, append([]string{id, dir}, shapes...)...))
+	if in != nil {
+		cmd.Stdin = in
+	}
 	out, err := cmd.StdoutPipe()
 	require.NoError(s, err)
 	s.run(marker, cmd)

@@ -54,13 +54,13 @@ func memory(from, to []byte) []byte {
 // newForkPlan prepares what the guard shows: its neutral name instead of our
 // command line, and of our environment, which may hold secrets, the marker of the
 // job that we are in ourselves. By that its sweep finds this guard.
-func newForkPlan(self guardSelf, read, exe int) *forkPlan {
+func newForkPlan(self guardSelf, read, exe, link int) *forkPlan {
 	marker := append([]byte(nil), 0)
 	plan := &forkPlan{
-		pipe: uintptr(read), exe: uintptr(exe),
+		pipe: uintptr(read), exe: uintptr(exe), link: uintptr(link),
 		argv: &[3]*byte{cString(guardName), cString(guardVerb)}, envp: new([2]*byte),
 		name: cString(guardName), words: self.words, descriptors: openFilesLimit(),
-		poll:  unix.PollFd{Fd: 0},
+		poll:  [2]unix.PollFd{{Fd: 0}, {Fd: linkDescriptor, Events: unix.POLLRDHUP}},
 		pause: unix.NsecToTimespec(20e6),
 	}
 	if m := markerIn(self.words[1]); m != "" {

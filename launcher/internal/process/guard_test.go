@@ -62,8 +62,9 @@ func TestGuardIsNeutralAndHoldsNothing(t *testing.T) {
 		assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
 
 		descriptors := descriptorsOf(t, g.pid)
-		require.Len(t, descriptors, 2)
+		require.Len(t, descriptors, 3)
 		assert.Contains(t, descriptors["0"], "pipe:")
+		assert.Equal(t, descriptors["0"], descriptors["3"], "no link")
 		own, err := os.Readlink("/proc/self/exe")
 		require.NoError(t, err)
 		assert.Equal(t, own, descriptors["1"])
