@@ -26,17 +26,21 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 			return result, err
 		}
 		result.Attempts = before
-		if result.Cause != job.CauseRank { // what ended the whole job counts from its start
-			result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
-		}
+		lost := s.lostNodes()
 		delay, again := budget.Next(&result)
-		if !again {
+		if !again || !canReturn(&result, lost) {
+			if result.Cause != job.CauseRank { // what ended the whole job counts from its start
+				result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
+			}
 			return result, nil
 		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
 		s.sayRestart(&result, &budget, delay)
 		s.listing.pause(true)
-		if !s.pause(ctx, delay, began, &result) {
+		if !s.pause(ctx, delay, lost, began, &result) {
+			if last := len(before) - 1; result.Cause == job.CauseNode && before[last].Text != "" { // that is the result's
+				before = before[:last]
+			}
 			result.Attempts, result.First = before, nil
 			result.Elapsed = time.Since(began)
 			result.After = result.Elapsed
@@ -59,12 +63,17 @@ func (s *session) sayRestart(r *job.Result, budget *job.RestartBudget, delay tim
 	s.settings.tell(text)
 }
 
-// pause waits before a restart. It reports false when there is to be none, because
-// somebody ended the job meanwhile, or because its time is over; the result says so
-// then. The job's time counts from began.
-func (s *session) pause(ctx context.Context, delay time.Duration, began time.Time, r *job.Result) bool {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
+// pause waits before a restart, and starts the agents of lost nodes again. It reports
+// false when there is to be none, because that failed, because somebody ended the job
+// meanwhile, or because its time is over; the result says so then. The job's time counts
+// from began.
+func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, began time.Time, r *job.Result) bool {
+	returning, cancel := context.WithCancel(ctx)
+	returned := make(chan error, 1)
+	var busy sync.WaitGroup
+	busy.Go(func() { returned <- s.returnAfter(returning, delay, lost) })
+	defer busy.Wait()
+	defer cancel()
 	deadline := make(<-chan time.Time)
 	if s.spec.Timeout > 0 {
 		last := time.NewTimer(time.Until(began.Add(s.spec.Timeout)))
@@ -73,8 +82,14 @@ func (s *session) pause(ctx context.Context, delay time.Duration, began time.Tim
 	}
 	for {
 		select {
-		case <-timer.C:
-			return true
+		case err := <-returned:
+			switch {
+			case err == nil:
+				return true
+			case ctx.Err() == nil:
+				s.stayLost(r, lost[0], err)
+				return false
+			}
 		case <-s.engine.ending():
 			r.Cause, r.Signal, r.ExitCode = job.CauseEngine, syscall.SIGTERM, 128+int(syscall.SIGTERM)
 			r.Name(diagnosis.SignalName)

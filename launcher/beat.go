@@ -15,7 +15,11 @@ func (s *session) leaseBeats() int32 { return int32(s.spec.Lease() / s.spec.Beat
 // beat has the nodes hear of the head from now on, and ends the links to those that
 // are not heard of any more. It counts beats and looks at no clock: a head that was
 // stopped (Ctrl-Z, a laptop's lid) has not been waiting meanwhile.
-func (s *session) beat() { s.beatOver(func() []*node { return s.nodes }) }
+func (s *session) beat() {
+	nodes := s.nodes
+	s.beating.Store(&nodes)
+	s.beatOver(func() []*node { return *s.beating.Load() })
+}
 
 // beatOver does so for other nodes than those of the session.
 func (s *session) beatOver(nodes func() []*node) {

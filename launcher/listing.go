@@ -25,6 +25,7 @@ type listing struct {
 	taps    taps
 	usage   usage
 
+	id      string               // set before head is
 	head    atomic.Pointer[head] // of the last attempt that began
 	pausing atomic.Bool          // between two attempts
 
@@ -58,6 +59,9 @@ func (l *listing) runs(h *head) {
 		return
 	}
 	l.taps.turn()
+	if l.head.Load() == nil {
+		l.id = registry.ID(h.plan.Load().JobID)
+	}
 	l.head.Store(h)
 	if !slices.ContainsFunc(l.session.active, func(n *node) bool { return n.served != nil }) {
 		h.mu.Lock()
@@ -124,15 +128,13 @@ func (l *listing) beginAlone() {
 // register makes the entry. The lock is held.
 func (l *listing) register(guarded func(path string)) {
 	l.tried = true
-	entry, err := registry.Register(l.session.settings.registry, l.id(), guarded, l.answer)
+	entry, err := registry.Register(l.session.settings.registry, l.id, guarded, l.answer)
 	if err != nil {
 		l.session.settings.detail(fmt.Sprintf("gorun ps cannot list this job: %v", err))
 		return
 	}
 	l.entry = entry
 }
-
-func (l *listing) id() string { return registry.ID(l.session.ids.Job) }
 
 // close ends the entry; those who wait for the end of the job hear of it.
 func (l *listing) close() {

@@ -16,7 +16,7 @@ import (
 // nccl says what NCCL itself knows of the job. The agents ask it on their hosts: its port is one of the loopback there.
 func (l *listing) nccl(ctx context.Context, h *head) registry.NCCL {
 	answers, silent := l.usage.askNodes(ctx, h, lookNCCL)
-	n := registry.NCCL{ID: l.id(), Silent: silent}
+	n := registry.NCCL{ID: l.id, Silent: silent}
 	var texts []wireRAS
 	for _, a := range answers {
 		n.Addr = cmp.Or(n.Addr, printable.Text(a.RASAddr))

@@ -181,7 +181,7 @@ func (h *head) usages(answers []usedBy) (list []rankUsage) {
 func (l *listing) describe(h *head) registry.Job {
 	p := h.plan.Load()
 	j := registry.Job{
-		ID: l.id(), State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks), Attempt: p.Attempt,
+		ID: l.id, State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks), Attempt: p.Attempt,
 	}
 	j.Program, j.Args = l.program()
 	for i := range p.Nodes {

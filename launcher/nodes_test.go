@@ -143,6 +143,57 @@ func TestAKilledAgentEndsTheJobEverywhere(t *testing.T) {
 	assert.Contains(t, launcher.Explain(result), "node2 is lost")
 }
 
+func init() {
+	roles["wait at first"] = func(r env.Rank) {
+		fmt.Printf("rank %d, restart %d\n", r.Rank, r.Attempt)
+		if r.Attempt == 0 {
+			roles["wait"](r)
+		}
+	}
+}
+
+func TestARestartHasAnotherAgentWhereOneWasKilled(t *testing.T) {
+	for name, reachable := range map[string]bool{"reached again": true, "out of reach": false} {
+		t.Run(name, func(t *testing.T) {
+			started := map[string]*agentProcess{}
+			s := nodes("wait at first")
+			s.Grace, s.Restarts = time.Second, job.Restarts{Max: 1, Delay: -1}
+			var out, errs buffer
+			out.first = make(chan struct{})
+			killed := make(chan struct{})
+			reach := launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+				select {
+				case <-killed:
+					if !reachable {
+						return nil, &launcher.Error{Code: job.ExitLauncher, Text: "connect: it does not answer"}
+					}
+				default:
+				}
+				return startAgent(started, h)
+			})
+			go func() {
+				<-out.first
+				close(killed)
+				_ = started["node2"].cmd.Process.Kill()
+			}()
+			result, err := launcher.Run(t.Context(), own(t, s), reach, launcher.WithOutput(&out, &errs))
+			require.NoError(t, err)
+			if !reachable {
+				assert.Equal(t, job.ExitLauncher, result.ExitCode)
+				assert.Contains(t, launcher.Explain(result), "node2 is lost: its connection has ended\ngorun: no restart: node2: connect: it does not answer\n")
+				assert.Empty(t, result.Attempts)
+				return
+			}
+			require.Zero(t, result.ExitCode, launcher.Explain(result))
+			for rank := range 4 {
+				assert.Contains(t, out.String(), fmt.Sprintf("rank %d, restart 1\n", rank))
+			}
+			require.Len(t, result.Attempts, 1)
+			assert.Equal(t, "node2 is lost: its connection has ended", result.Attempts[0].Text)
+		})
+	}
+}
+
 // frozen is an agent whose answers are held back.
 type frozen struct {
 	*agentProcess
@@ -172,7 +223,7 @@ func (f *frozen) Close() error {
 func TestASilentNodeIsNoticedAndNamed(t *testing.T) {
 	started := map[string]*agentProcess{}
 	s := nodes("wait")
-	s.Grace, s.Heartbeat = time.Second, 400*time.Millisecond
+	s.Grace, s.Heartbeat, s.Restarts = time.Second, 400*time.Millisecond, job.Restarts{Max: 1}
 	var out buffer
 	out.first = make(chan struct{})
 	frozenReach := launcher.WithReach(func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
@@ -186,6 +237,7 @@ func TestASilentNodeIsNoticedAndNamed(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
 	assert.Contains(t, launcher.Explain(result), "node2 is lost: not heard of for 2s")
+	assert.Empty(t, result.Attempts, "its ranks may still run")
 }
 
 func TestAnAgentWithoutAHeadEndsByItself(t *testing.T) {

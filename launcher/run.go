@@ -24,6 +24,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sys/unix"
@@ -152,6 +153,8 @@ type session struct {
 	hold    func() // keeps signals until listen, once
 	listen  func() // subscribes to signals, once
 	endBeat func() // ends the heartbeats
+	// beating is nodes, for the heartbeats: agents are replaced while they go on.
+	beating atomic.Pointer[[]*node]
 }
 
 // begin checks the wish and starts the nodes' agents.

@@ -152,6 +152,27 @@ func farProcessFaults() []hostFault {
 			}, check: says(137),
 		},
 		{
+			name: "agent SIGKILL, --max-restarts 1", criterion: "exit code 0 of the second attempt, which has another agent on that host; host and attempt named",
+			act: func(s *hostScene) {
+				s.spread("daemon", "ignore", "--max-restarts", "1", "--restart-delay", "0")
+				before := s.agent("h2")
+				s.signalAgent("h2", syscall.SIGKILL)
+				all := s.await("rank", 2*hostsOfSet)
+				s.require(s.agent("h2").PID != before.PID, "the agent of h2 is the one before")
+				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
+					s.order(rank, "exit 0")
+				}
+			}, check: says(0, "h2 is lost: its connection has ended", "restart 1 of 1"),
+		},
+		{
+			name: "agent SIGKILL, --max-restarts 1, sshd gone", soak: true, deadline: killedDeadline, criterion: "exit code 125, the host named as lost, and why it cannot be reached again",
+			act: func(s *hostScene) {
+				s.spread("daemon", "ignore", "--max-restarts", "1")
+				s.strike(s.set.SSHD("h2").Stop, func() error { return s.set.SSHD("h2").Start() })
+				s.signalAgent("h2", syscall.SIGKILL)
+			}, check: says(125, "h2 is lost: its connection has ended", "no restart: h2: connect: "),
+		},
+		{
 			name: "agent SIGSTOP for 5 s", soak: true, criterion: "exit code 0: nobody notices",
 			act: func(s *hostScene) {
 				s.job(role("rank", "default", "none"))

@@ -78,9 +78,10 @@ type RestartBudget struct {
 }
 
 // Next reports whether a job that ended so is started again, and after which delay.
-// Only the failure of a rank is worth it: what somebody ended should stay ended.
+// Only the failure of a rank, or the loss of a node, is worth it: what somebody ended should stay
+// ended.
 func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
-	if r.Cause != CauseRank {
+	if r.Cause != CauseRank && r.Cause != CauseNode {
 		return 0, false
 	}
 	if b.Window > 0 && r.After >= b.Window {
@@ -106,13 +107,15 @@ type Attempt struct {
 	Attempt int           `json:"attempt"`
 	First   *Failure      `json:"first,omitempty"`
 	After   time.Duration `json:"after_ns"`
+	// Text says what went wrong where it was not a rank.
+	Text string `json:"text,omitempty"`
 
 	how string
 }
 
 // NewAttempt keeps of an attempt's result what reports say of it later.
 func NewAttempt(number int, r *Result, name SignalNamer) Attempt {
-	a := Attempt{Attempt: number, First: r.First, After: r.After}
+	a := Attempt{Attempt: number, First: r.First, After: r.After, Text: r.Text}
 	if r.First != nil {
 		a.how = how(r.First.RankEnd, name)
 	}

@@ -24,6 +24,7 @@ func TestRestartBudget(t *testing.T) {
 	assert.Equal(t, time.Minute, next(failed(time.Second)), "twice that, but no more than a minute")
 	assert.Equal(t, "over", next(failed(time.Minute)))
 	assert.Equal(t, 40*time.Second, next(failed(time.Hour)), "it was healthy")
+	assert.Equal(t, time.Minute, next(&Result{Cause: CauseNode}))
 
 	b = RestartBudget{Restarts: Restarts{Max: 1}}
 	assert.Equal(t, DefaultRestartDelay, next(failed(time.Hour)))

@@ -75,8 +75,8 @@ func (r *Result) enough() string {
 
 // Brief says in one line how an attempt failed.
 func (r *Result) Brief(name SignalNamer) string {
-	if r.First == nil {
-		return fmt.Sprintf("the job failed after %s", round(r.After))
+	if r.Cause == CauseNode {
+		return fmt.Sprintf("%s, after %s", r.Text, round(r.After))
 	}
 	return fmt.Sprintf("%s failed after %s, %s", r.First.who(), round(r.After), how(r.First.RankEnd, name))
 }
@@ -261,7 +261,10 @@ func (b *reportBuilder) attempts(r *Result) {
 		list = list[len(list)-most:]
 	}
 	for _, a := range list {
-		if a.First != nil {
+		switch {
+		case a.Text != "":
+			b.row("before", fmt.Sprintf("attempt %d: %s, after %s", a.Attempt, a.Text, round(a.After)))
+		case a.First != nil:
 			b.row("before", fmt.Sprintf("attempt %d: %s failed after %s, %s", a.Attempt, a.First.who(), round(a.After), a.how))
 		}
 	}
