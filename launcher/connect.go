@@ -147,7 +147,7 @@ func (s *session) join(errs []error) error {
 	for _, t := range troubles {
 		e := t.Error
 		if len(t.names) > 1 {
-			e.Text = t.general.Text
+			e.Text = t.general.Text + afterText(t.after)
 		}
 		if e.Code == job.ExitNotFound && e.Hint == "" {
 			e.Hint = s.copyHint(e.Text)
@@ -183,7 +183,7 @@ func (s *session) add(troubles []*trouble, n *node, e *Error) []*trouble {
 	general := e.general()
 	for _, t := range troubles {
 		if t.general == general {
-			t.names = append(t.names, n.name)
+			t.names, t.after = append(t.names, n.name), max(t.after, e.after)
 			return troubles
 		}
 	}

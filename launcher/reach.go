@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -64,12 +63,14 @@ func (s *session) newShell() *shell {
 	})
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
-			return command.Dial(wish.Command, command.Target{Name: h.Name, User: h.User, Port: h.Port}, s.spec.Environ)
+			target := command.Target{Name: h.Name, User: h.User, Port: h.Port}
+			return command.Dial(wish.Command, target, s.spec.Environ, s.connectTimeout())
 		}
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask), Timeout: cmp.Or(s.spec.Reach.Timeout, s.settings.loginLimit, s.reachTimeout()), Tell: s.settings.tell, Environ: s.spec.Environ,
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask), Timeout: cmp.Or(wish.Timeout, s.settings.loginLimit, s.reachTimeout()),
+		ConnectTimeout: s.connectTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close
 	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {
@@ -80,6 +81,14 @@ func (s *session) newShell() *shell {
 
 func (s *session) reachTimeout() time.Duration {
 	return cmp.Or(s.spec.Reach.Timeout, job.DefaultReachTimeout)
+}
+
+// connectTimeout is how long a host may take to accept a connection; 0: as long as reaching it takes.
+func (s *session) connectTimeout() time.Duration {
+	if s.spec.Reach.Timeout > 0 {
+		return 0
+	}
+	return job.DefaultConnectTimeout
 }
 
 // ownProgram is what is copied to other hosts.
@@ -188,8 +197,7 @@ func (h hosted) Close() error {
 // reachError is why a host could not be reached, as an error of the launcher's. It does
 // not name the host: who makes one list of what failed on the nodes does.
 //
-// How long it took is said where somebody waited for it; the same failure of several
-// hosts is told once, so it is said in seconds.
+// How long it took is said where somebody waited for it.
 func reachError(err error) error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -200,8 +208,10 @@ func reachError(err error) error {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
 	text := r.Step.String() + ": " + r.Text
-	if r.After >= worthTelling && !strings.Contains(text, "(waited ") {
-		text += fmt.Sprintf(" (after %s)", r.After.Round(time.Second))
+	e := &Error{Code: job.ExitLauncher, Text: text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
+	if !strings.Contains(text, "(waited ") {
+		e.after = r.After
+		e.Text += afterText(r.After)
 	}
-	return &Error{Code: job.ExitLauncher, Text: text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
+	return e
 }

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sys/unix"
@@ -46,18 +47,28 @@ type Error struct {
 	Text string
 	Hint string // something to try; "" for none
 
-	step   string // of reaching a host; "" elsewhere
-	target string // what Text calls that host
+	step   string        // of reaching a host; "" elsewhere
+	target string        // what Text calls that host
+	after  time.Duration // what Text ends with; 0: it does not say
 }
 
 // general is the error without what is of one host alone.
 func (e *Error) general() Error {
 	g := *e
+	g.Text, g.after = strings.TrimSuffix(g.Text, afterText(e.after)), 0
 	if g.target != "" {
 		g.Text, g.Hint = strings.ReplaceAll(g.Text, g.target, "the host"), ""
 		g.target = ""
 	}
 	return g
+}
+
+// afterText is how long it took until an error; the same one of several hosts is told once, so it is in seconds.
+func afterText(d time.Duration) string {
+	if d < worthTelling {
+		return ""
+	}
+	return fmt.Sprintf(" (after %s)", d.Round(time.Second))
 }
 
 func (e *Error) Error() string { return e.Text }

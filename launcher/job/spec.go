@@ -164,7 +164,8 @@ type ReachWish struct {
 	// AtOnce bounds the hosts that are being reached at the same time, 0 means
 	// DefaultAtOnce.
 	AtOnce int
-	// Timeout is how long reaching one host may take, 0 means DefaultReachTimeout.
+	// Timeout is how long reaching one host may take, 0 means DefaultReachTimeout, and
+	// DefaultConnectTimeout for a connection.
 	Timeout time.Duration
 	// Agent is the gorun on the other hosts that is used instead of a copy of this
 	// one.
@@ -184,6 +185,9 @@ type ReachWish struct {
 const (
 	DefaultAtOnce       = 256
 	DefaultReachTimeout = 30 * time.Second
+	// DefaultConnectTimeout is long enough for four SYN packets (after 0, 1, 3 and 7 s), and short enough
+	// for a host that is down to be reported within 10 s.
+	DefaultConnectTimeout = 8 * time.Second
 )
 
 // JoinWish is one node's view of a job whose nodes come together by themselves.

@@ -53,7 +53,8 @@ var reachTable = []Option{
 	},
 	{
 		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", family: familySSHTimeout,
-		Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f)", job.DefaultReachTimeout.Seconds()),
+		Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f, and %.0f to connect)",
+			job.DefaultReachTimeout.Seconds(), job.DefaultConnectTimeout.Seconds()),
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.Reach.Timeout, err = parseWithin(a.value, minReachTimeout, maxReachTimeout)
 			return err

@@ -103,10 +103,14 @@ func (t *talk) step() remote.Step {
 
 // fail is an error about this host.
 func (t *talk) fail(step remote.Step, text, hint string, cause error) *remote.Error {
-	return &remote.Error{
+	failure := &remote.Error{
 		Host: t.host.Name(), Step: step, After: time.Since(t.began),
 		Text: printable.Text(printable.Short(text)), Hint: hint, Err: cause,
 	}
+	if named, ok := t.host.(interface{ Target() string }); ok {
+		failure.Target = printable.Text(named.Target())
+	}
+	return failure
 }
 
 // late is the end of ctx before the last answer.

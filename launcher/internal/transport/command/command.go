@@ -106,18 +106,23 @@ func insertHost(words []string, at int, target Target) []string {
 
 // Dial is a Host that starts one process of the program for each command. It runs
 // nothing yet: whether the host can be reached shows with the first command. environ
-// is the environment of the program.
-func Dial(words []string, target Target, environ []string) (remote.Host, error) {
+// is the environment of the program. connect is how long OpenSSH's ssh, of which gorun
+// knows how to ask for that, waits for a host that does not accept a connection, unless
+// the user says otherwise; 0 leaves it to ssh.
+func Dial(words []string, target Target, environ []string, connect time.Duration) (remote.Host, error) {
 	if _, err := Words(words, target, ""); err != nil {
 		return nil, &remote.Error{Host: printable.Text(target.Name), Step: remote.StepConfig, Text: printable.Text("--ssh: " + err.Error()), Err: err}
 	}
-	return &host{words: words, target: target, environ: environ, running: map[*process]bool{}}, nil
+	h := &host{words: words, target: target, environ: environ, running: map[*process]bool{}}
+	h.openSSH = sync.OnceValue(func() openSSH { return h.askOpenSSH(connect) })
+	return h, nil
 }
 
 type host struct {
 	words   []string
 	target  Target
 	environ []string
+	openSSH func() openSSH
 
 	mu      sync.Mutex
 	running map[*process]bool
@@ -165,6 +170,7 @@ func (h *host) start(ctx context.Context, line string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	words = slices.Insert(words, 1, h.openSSH().options...)
 	h.mu.Lock() // Close must find every process
 	defer h.mu.Unlock()
 	if h.closed {

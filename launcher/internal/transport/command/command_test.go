@@ -52,7 +52,7 @@ func TestWords(t *testing.T) {
 // way makes Dial of the suite.
 func way(words []string, target command.Target) remotetest.Ways {
 	return remotetest.Ways{Dial: func(t *testing.T) remote.Host {
-		h, err := command.Dial(words, target, os.Environ())
+		h, err := command.Dial(words, target, os.Environ(), 0)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = h.Close() })
 		return h
@@ -74,7 +74,7 @@ func TestUserAndPortReachOpenSSH(t *testing.T) {
 	ssh := testneeds.Program(t, remotetest.LayerSSHD, "ssh")
 	server := remotetest.NewServer(t)
 	words := []string{ssh, "-F", "none", "-i", server.ClientKey, "-o", "UserKnownHostsFile=" + server.Known, "-o", "IdentitiesOnly=yes"}
-	h, err := command.Dial(words, command.Target{Name: "127.0.0.1", User: server.User, Port: server.Port}, os.Environ())
+	h, err := command.Dial(words, command.Target{Name: "127.0.0.1", User: server.User, Port: server.Port}, os.Environ(), 0)
 	require.NoError(t, err)
 	p, err := h.Start(t.Context(), "exit 7")
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestUserAndPortReachOpenSSH(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	h, err := command.Dial([]string{"/no/such/ssh"}, command.Target{Name: "node\x1b"}, os.Environ())
+	h, err := command.Dial([]string{"/no/such/ssh"}, command.Target{Name: "node\x1b"}, os.Environ(), 0)
 	require.NoError(t, err)
 	_, err = h.Start(t.Context(), "exit 0")
 	var failure *remote.Error
@@ -93,14 +93,14 @@ func TestProblems(t *testing.T) {
 	require.Equal(t, remote.StepConnect, failure.Step)
 	require.Contains(t, err.Error(), "node^[: connect: --ssh: /no/such/ssh is not installed here")
 
-	_, err = command.Dial([]string{"x", "{port}"}, command.Target{Name: "node"}, nil)
+	_, err = command.Dial([]string{"x", "{port}"}, command.Target{Name: "node"}, nil, 0)
 	require.ErrorAs(t, err, &failure)
 	require.Equal(t, remote.StepConfig, failure.Step)
 }
 
 // Close ends not only the program but what it has started.
 func TestCloseEndsTheWholeGroup(t *testing.T) {
-	h, err := command.Dial([]string{"env", "{host}=x"}, command.Target{Name: "node"}, os.Environ())
+	h, err := command.Dial([]string{"env", "{host}=x"}, command.Target{Name: "node"}, os.Environ(), 0)
 	require.NoError(t, err)
 	p, err := h.Start(t.Context(), "sh -c 'echo $$; exec tail -f /dev/null' & wait")
 	require.NoError(t, err)

@@ -41,6 +41,9 @@ type Config struct {
 	// Timeout is how long Dial may take, without the time that Ask takes; 0 means
 	// DefaultTimeout.
 	Timeout time.Duration
+	// ConnectTimeout is how long a host may take to accept a TCP connection where its
+	// configuration does not say; 0: as long as Timeout.
+	ConnectTimeout time.Duration
 	// Tell gets remarks, each once; nil drops them.
 	Tell func(remark string)
 	// Environ is the environment of the user, as os.Environ gives it: HOME, USER,
@@ -232,7 +235,11 @@ func (f *failing) hint(format string, values ...any) error {
 
 // String is user@host:port, as messages show it.
 func (s *settings) String() string {
-	return s.user + "@" + net.JoinHostPort(s.hostName, strconv.Itoa(s.port))
+	text := s.user + "@" + net.JoinHostPort(s.hostName, strconv.Itoa(s.port))
+	if s.dialed != "" {
+		text += " (" + s.dialed + ")"
+	}
+	return text
 }
 
 // arguments are those with which ssh reaches the same host.

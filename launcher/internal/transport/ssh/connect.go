@@ -20,18 +20,41 @@ func (c *Client) connect(clock *clock, s *settings, chain []Target) (conn net.Co
 	if len(chain) > 0 {
 		return c.through(clock, s, chain)
 	}
-	if s.proxyCommand != "" {
+	if s.proxyCommand != "" { // what it takes to connect it does not say
 		p, err := c.startProxy(s)
 		if err != nil {
 			return nil, nil, fail(remote.StepConnect, err, "proxy command %q: %v", s.proxyCommand, err)
 		}
 		return p, ending{p}, nil
 	}
-	conn, err = dialTCP(clock.ctx, s)
+	dialing := c.connecting(clock, s)
+	defer dialing.stop()
+	conn, err = dialTCP(dialing.ctx, s)
 	if err != nil {
-		return nil, nil, connectError(err, s, clock)
+		s.noteAddress(err)
+		return nil, nil, connectError(err, s, dialing)
 	}
 	return conn, nil, nil
+}
+
+// connecting is the limit of a TCP connection. A host that does not accept one is down; what comes
+// later may be slow.
+func (c *Client) connecting(clock *clock, s *settings) *clock {
+	if s.connectTimeout > 0 { // the clock has that
+		return clock.within(0)
+	}
+	return clock.within(c.config.ConnectTimeout)
+}
+
+// noteAddress has messages name the address behind the host's name.
+func (s *settings) noteAddress(err error) {
+	var failed *net.OpError
+	if !errors.As(err, &failed) || failed.Addr == nil {
+		return
+	}
+	if addr, _, err := net.SplitHostPort(failed.Addr.String()); err == nil && addr != s.hostName {
+		s.dialed = addr
+	}
 }
 
 // dialTCP connects to the host itself; with several addresses to the one that
@@ -94,14 +117,21 @@ var stepWords = map[remote.Step]string{
 // timedOut is a host that was waited for too long, or until the caller gave up.
 func timedOut(step remote.Step, s *settings, clock *clock) error {
 	cause := context.Cause(clock.ctx)
+	what := s.String()
+	switch {
+	case s.proxyCommand != "":
+		what += " by proxy command"
+	case s.proxyJump != "":
+		what += " through jump host " + s.proxyJump
+	}
 	if limit, late := clock.late(); late {
 		format := stepWords[step]
 		if limit <= 0 {
-			return fail(step, cause, format, s)
+			return fail(step, cause, format, what)
 		}
-		return fail(step, cause, format+" (waited %s)", s, limit)
+		return fail(step, cause, format+" (waited %s)", what, limit)
 	}
-	return fail(step, cause, "%s: given up: %v", s, cause)
+	return fail(step, cause, "%s: given up: %v", what, cause)
 }
 
 // withProxyWords adds what a proxy command said to the error that followed from it.

@@ -60,15 +60,17 @@ func (c *Client) through(clock *clock, s *settings, chain []Target) (net.Conn, i
 	if err != nil {
 		return nil, nil, jumpError(err, last)
 	}
-	conn, err := share.jump.login.client.DialContext(clock.ctx, "tcp", net.JoinHostPort(s.hostName, strconv.Itoa(s.port)))
+	dialing := c.connecting(clock, s)
+	defer dialing.stop()
+	conn, err := share.jump.login.client.DialContext(dialing.ctx, "tcp", net.JoinHostPort(s.hostName, strconv.Itoa(s.port)))
 	if err != nil {
 		_ = share.Close()
 		var refused *ssh.OpenChannelError
 		if errors.As(err, &refused) {
 			return nil, nil, fail(remote.StepConnect, err, "jump host %s cannot connect to %s: %s (%s)", last.Name, s, refused.Message, refused.Reason)
 		}
-		if clock.ctx.Err() != nil {
-			return nil, nil, timedOut(remote.StepConnect, s, clock)
+		if dialing.ctx.Err() != nil {
+			return nil, nil, timedOut(remote.StepConnect, s, dialing)
 		}
 		return nil, nil, fail(remote.StepConnect, err, "jump host %s: %v", last.Name, err)
 	}

@@ -30,6 +30,7 @@ type settings struct {
 	family         string // "any", "inet" or "inet6"
 	bindAddress    string
 	connectTimeout time.Duration // 0 for none
+	dialed         string        // the address of hostName that did not answer, "" for none
 
 	identities, certificates []string
 	identitiesOnly           bool
