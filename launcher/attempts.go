@@ -38,7 +38,8 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 		s.sayRestart(&result, &budget, delay)
 		s.listing.pause(true)
 		if !s.pause(ctx, delay, lost, began, &result) {
-			if last := len(before) - 1; result.Cause == job.CauseNode && before[last].Text != "" { // that is the result's
+			last := len(before) - 1
+			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has that
 				before = before[:last]
 			}
 			result.Attempts, result.First = before, nil

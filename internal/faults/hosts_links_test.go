@@ -137,14 +137,16 @@ func farProcessFaults() []hostFault {
 			}, check: lost("h2", "its connection has ended"),
 		},
 		{
-			name: "agent SIGSTOP", deadline: cutDeadline, criterion: "exit code 125, the host named as silent; nothing is left there, though the agent never goes on",
+			name: "agent SIGSTOP", deadline: cutDeadline,
+			criterion: "exit code 125, the host named as silent; nothing left, though the agent stays stopped",
 			act: func(s *hostScene) {
 				s.spread("daemon", "ignore")
 				s.signalAgent("h2", syscall.SIGSTOP)
 			}, check: lost("h2", "not heard of for "+lease()),
 		},
 		{
-			name: "launcher SIGKILL, an agent stopped", soak: true, deadline: killedDeadline, criterion: "nothing left, though the agent never goes on",
+			name: "launcher SIGKILL, an agent stopped", soak: true, deadline: killedDeadline,
+			criterion: "nothing left, though the agent never goes on",
 			act: func(s *hostScene) {
 				s.spread("daemon", "ignore")
 				s.signalAgent("h2", syscall.SIGSTOP)
@@ -152,7 +154,8 @@ func farProcessFaults() []hostFault {
 			}, check: says(137),
 		},
 		{
-			name: "agent SIGKILL, --max-restarts 1", criterion: "exit code 0 of the second attempt, which has another agent on that host; host and attempt named",
+			name:      "agent SIGKILL, --max-restarts 1",
+			criterion: "exit code 0 of the second attempt, with another agent on that host; the host named",
 			act: func(s *hostScene) {
 				s.spread("daemon", "ignore", "--max-restarts", "1", "--restart-delay", "0")
 				before := s.agent("h2")
@@ -165,7 +168,8 @@ func farProcessFaults() []hostFault {
 			}, check: says(0, "h2 is lost: its connection has ended", "restart 1 of 1"),
 		},
 		{
-			name: "agent SIGKILL, --max-restarts 1, sshd gone", soak: true, deadline: killedDeadline, criterion: "exit code 125, the host named as lost, and why it cannot be reached again",
+			name: "agent SIGKILL, --max-restarts 1, sshd gone", soak: true, deadline: killedDeadline,
+			criterion: "exit code 125, the host named, and why it cannot be reached again",
 			act: func(s *hostScene) {
 				s.spread("daemon", "ignore", "--max-restarts", "1")
 				s.strike(s.set.SSHD("h2").Stop, func() error { return s.set.SSHD("h2").Start() })

@@ -51,7 +51,9 @@ func endWithLink() {
 		return
 	}
 	for waited := time.Duration(0); awaitsLauncher(); waited += linkPeriod {
-		if p, _ := Describe(launcher); waited >= endLimit || waited >= stoppedLimit && (p.State == 'T' || p.State == 't') {
+		p, _ := Describe(launcher)
+		stopped := p.State == 'T' || p.State == 't'
+		if waited >= endLimit || stopped && waited >= stoppedLimit {
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 			return
 		}

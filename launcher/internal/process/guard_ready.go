@@ -104,7 +104,8 @@ func awaitsLauncher() bool {
 func closeInherited() {
 	open, _ := openDescriptors()
 	for _, fd := range open {
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && fd >= numStreams && fd != linkDescriptor && flags&unix.FD_CLOEXEC == 0 {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && fd >= numStreams && fd != linkDescriptor && flags&unix.FD_CLOEXEC == 0 {
 			_ = unix.Close(fd)
 		}
 	}

@@ -54,7 +54,7 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"max-restarts"}, Group: GroupEnd, Value: "N", from: varBoth,
-		Help: "start all ranks again, with an empty store, so many times after the failure of a rank or agent (default: 0)",
+		Help: "start all ranks again, with an empty store, up to N times if a rank or an agent fails (0)",
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.Restarts.Max, err = parseAtLeast(a.value, 0)
 			return err
