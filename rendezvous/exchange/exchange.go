@@ -39,11 +39,11 @@ type Plane interface {
 	// where the job ends, ErrRefused where the hub has no room, else why this node does not take
 	// it. Blobs are done's to keep, and not to change.
 	Fence(f Fence, done func(blobs [][]byte, err error))
-	// GiveUp says that this node does not wait in a fence any longer, or that its members
-	// have stopped waiting for each other before it came. Unless the fence was complete by
-	// then, done of all nodes that have come gets ErrGivenUp; those that come later wait for
-	// this node to come again, too.
-	GiveUp(f Fence)
+	// GiveUp says that this node, which came, does not wait in a fence any longer, or that
+	// its members have stopped waiting for each other before it came. Unless the fence was
+	// over by then, done of all nodes that have come gets ErrGivenUp; those that come later
+	// wait for this node to come again, too.
+	GiveUp(f Fence, came bool)
 	// Leave says that a rank of this node has ended: fences that it is a member of, that
 	// have members on other nodes, too, and that this node has not come to will never be
 	// complete.

@@ -25,6 +25,7 @@ type Hub struct {
 	fences   map[string]*hubFence
 	asked    map[question]*underway
 	refused  map[string]*refusedFence
+	givenUp  map[string]*givenUp
 	overfull map[int]error // nodes with too many even of those, and why
 	kept     map[account]load
 	lastAsk  int // the number of the last question that the head asked
@@ -73,7 +74,7 @@ type outgoing struct {
 func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
 	return &Hub{
 		numNodes: numNodes, send: send, services: map[string]service{}, absent: map[int]error{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
-		fences: map[string]*hubFence{}, refused: map[string]*refusedFence{}, overfull: map[int]error{}, asked: map[question]*underway{}, kept: map[account]load{},
+		fences: map[string]*hubFence{}, refused: map[string]*refusedFence{}, givenUp: map[string]*givenUp{}, overfull: map[int]error{}, asked: map[question]*underway{}, kept: map[account]load{},
 	}
 }
 
@@ -154,6 +155,7 @@ func (h *Hub) Close() {
 	}
 	clear(h.fences)
 	clear(h.refused)
+	clear(h.givenUp)
 	clear(h.asked)
 	clear(h.gone)
 	clear(h.kept)

@@ -17,6 +17,7 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 	if r := h.refused[m.ID]; r.concerns(from) {
 		return h.refuseAgain(from, r)
 	}
+	h.forgive(from, m.ID)
 	f := h.fences[m.ID]
 	if f == nil {
 		f = newHubFence(m)
@@ -56,17 +57,59 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 }
 
 // quit ends a fence that a node does not wait for any longer. What a node that has come
-// gives up is not the next one of the same name, to which others have come already.
+// gives up is not the next one of the same name, to which others have come already, nor is
+// what a node gives up that had not come to one which others have given up meanwhile.
 func (h *Hub) quit(from int, m *Message) []outgoing {
 	f := h.fences[m.ID]
-	if f == nil {
+	switch {
+	case !m.Came && h.forgive(from, m.ID):
+		return nil
+	case f == nil:
 		h.quitRefused(from, m)
 		return nil
 	}
 	if at, in := slices.BinarySearch(f.nodes, from); !in || f.came[at] != m.Came {
 		return nil
 	}
+	h.expectQuits(f, from)
 	return h.fail(f, nil, ErrGivenUp)
+}
+
+// givenUp is a fence that was given up while some of its nodes had not come. Their ranks may
+// be at the same fence, and give it up at the same time: the timeouts of all began together.
+type givenUp struct {
+	nodes []int // they have neither come to one of that name nor given one up since
+	owner int   // on whose account it is
+	cost  int
+}
+
+// expectQuits notes who may yet give up a fence that a node has given up. Where there is no
+// room, the next fence of that name is given up in its place.
+func (h *Hub) expectQuits(f *hubFence, from int) {
+	g := &givenUp{owner: from, cost: 64 + len(f.id) + 8*len(f.nodes)}
+	for at, node := range f.nodes {
+		if !f.came[at] && node != from {
+			g.nodes = append(g.nodes, node)
+		}
+	}
+	if len(g.nodes) > 0 && h.givenUp[f.id] == nil && h.keep(account{from, Failed}, g.cost) {
+		h.givenUp[f.id] = g
+	}
+}
+
+// forgive reports whether a node may have meant a fence that was given up already, which is
+// so once.
+func (h *Hub) forgive(node int, id string) bool {
+	g := h.givenUp[id]
+	if g == nil || !slices.Contains(g.nodes, node) {
+		return false
+	}
+	g.nodes = slices.DeleteFunc(g.nodes, func(other int) bool { return other == node })
+	if len(g.nodes) == 0 {
+		delete(h.givenUp, id)
+		h.letGo(account{g.owner, Failed}, g.cost)
+	}
+	return true
 }
 
 func newHubFence(m *Message) *hubFence {

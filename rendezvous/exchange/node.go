@@ -95,11 +95,11 @@ func (n *Node) check(f *Fence) error {
 }
 
 // GiveUp implements Plane.
-func (n *Node) GiveUp(f Fence) {
+func (n *Node) GiveUp(f Fence, came bool) {
 	n.mu.Lock()
-	came, closed := n.fences[f.ID] != nil, n.closed != nil
+	over := n.closed != nil || came && n.fences[f.ID] == nil
 	n.mu.Unlock()
-	if len(f.Nodes) > 1 && !closed {
+	if len(f.Nodes) > 1 && !over {
 		_ = n.say(&Message{Kind: Quit, ID: f.ID, Came: came}) // a hub that is gone waits for nobody
 	}
 }

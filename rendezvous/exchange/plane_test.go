@@ -329,7 +329,7 @@ func TestGiveUp(t *testing.T) {
 			come(0)
 			come(1)
 			deliver(s)
-			s.Nodes[by].GiveUp(f)
+			s.Nodes[by].GiveUp(f, by == 0)
 			deliver(s)
 			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
 			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
@@ -359,7 +359,7 @@ func TestGiveUpTooLate(t *testing.T) {
 	require.NoError(t, <-got)
 	come(0)
 	s.Step(nil)
-	s.Nodes[1].GiveUp(f)
+	s.Nodes[1].GiveUp(f, true)
 	deliver(s)
 	require.NoError(t, <-got, "node 1 hears that it was complete")
 	come(1)
@@ -369,5 +369,35 @@ func TestGiveUpTooLate(t *testing.T) {
 
 func deliver(s *exchangetest.Star) {
 	for s.Step(nil) {
+	}
+}
+
+// Nodes may give up a fence at the same time, one of which had not come. That ends one fence, not
+// the next one of its name, to which others have come by then.
+func TestGiveUpAtTheSameTime(t *testing.T) {
+	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}
+	for name, first := range map[string]int{"who has come is first": 0, "who has not": 1} {
+		t.Run(name, func(t *testing.T) {
+			s := exchangetest.NewStopped(2)
+			defer s.Close()
+			got := make(chan error, 4)
+			come := func(node int) { s.Nodes[node].Fence(f, func(_ [][]byte, err error) { got <- err }) }
+			come(0)
+			deliver(s)
+			s.Nodes[first].GiveUp(f, first == 0)
+			deliver(s)
+			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
+			come(first)
+			deliver(s)
+			s.Nodes[1-first].GiveUp(f, first == 1)
+			deliver(s)
+			come(1 - first)
+			deliver(s)
+			require.NoError(t, <-got)
+			require.NoError(t, <-got)
+			fences, _, bytes := s.Hub.Kept()
+			require.Zero(t, fences)
+			require.Zero(t, bytes, "of what was given up")
+		})
 	}
 }

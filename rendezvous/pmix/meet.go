@@ -111,7 +111,7 @@ func (s *Server) advance(key string) {
 	case first.sent:
 	case first.late:
 		first.sent = true
-		s.giveUpMeeting(first)
+		s.giveUpMeeting(first, false)
 	default:
 		s.send(first)
 	}
@@ -129,9 +129,9 @@ func (s *Server) tellPlane(m *meeting, call func()) {
 	})
 }
 
-// giveUpMeeting has all nodes hear that this one does not wait for it.
-func (s *Server) giveUpMeeting(m *meeting) {
-	s.tellPlane(m, func() { s.cfg.Plane.GiveUp(m.fence()) })
+// giveUpMeeting has all nodes hear that this one does not wait for it, to which it came or not.
+func (s *Server) giveUpMeeting(m *meeting, came bool) {
+	s.tellPlane(m, func() { s.cfg.Plane.GiveUp(m.fence(), came) })
 }
 
 // fence is a meeting as the other nodes know it. All of the same members have one name: each
@@ -152,7 +152,7 @@ func (s *Server) send(m *meeting) {
 		defer s.unlock()
 		m.told = true
 		if m.late {
-			s.giveUpMeeting(m)
+			s.giveUpMeeting(m, true)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func (s *Server) end(m *meeting, err error) bool {
 		m.undo(m)
 	}
 	if err != nil && !heardByAll(err) {
-		s.giveUpMeeting(m)
+		s.giveUpMeeting(m, false)
 	}
 	m.over = true
 	if m.timer != nil {
@@ -263,7 +263,7 @@ func (s *Server) expire(m *meeting) {
 	m.late = true
 	if m.sent {
 		if m.told {
-			s.giveUpMeeting(m)
+			s.giveUpMeeting(m, true)
 		}
 		return
 	}

@@ -41,6 +41,7 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 				all := start(t, 2, w)
 				ranks := all.joinAll(w)
 				first := []uint32{ranks[0].ask(commandFence, fenceBody(everybody(w))), ranks[1].ask(commandFence, fenceBody(everybody(w)))}
+				synctest.Wait() // both are there
 				for _, rank := range second {
 					tag := ranks[rank].ask(commandFence, fenceBody(everybody(w), within(3)))
 					defer func() { require.Equal(t, statusTimeout, ranks[rank].wait(tag).oneStatus()) }()
