@@ -27,6 +27,8 @@ func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
 	switch {
 	case m.Kind == wire.MPIAborted && h.has(n, m.Rank):
 		h.post(job.MPIAborted{Rank: m.Rank, Code: m.Code, Message: printable.Text(m.Text), At: at})
+	case m.Kind == wire.MPIFailed && h.has(n, m.Rank):
+		h.post(job.MPIAborted{Rank: m.Rank, Why: printable.Text(m.Text), At: at})
 	case m.Kind == wire.MPIStuck && known(m.Rank):
 		waiting := slices.DeleteFunc(m.Waiting, func(rank int) bool { return !known(rank) })
 		slices.Sort(waiting)

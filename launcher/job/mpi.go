@@ -12,6 +12,7 @@ type MPIAborted struct {
 	Rank    int
 	Code    int
 	Message string
+	Why     string // the rank did not call it: by which rule of its own it failed
 	At      time.Time
 }
 
@@ -38,6 +39,8 @@ type RankMPI struct {
 type MPIAbort struct {
 	Code    int    `json:"code"`
 	Message string `json:"message,omitempty"`
+	// Why says of a rank that did not call it by which rule of its own it failed.
+	Why string `json:"why,omitempty"`
 }
 
 // Stuck is that ranks waited in MPI for one that had ended.
@@ -116,6 +119,8 @@ func (e *Exited) unfinalized() bool {
 // mpiHow says of a rank that failed by MPI's rules how it did; "" for others.
 func (e RankEnd) mpiHow() string {
 	switch {
+	case e.Abort != nil && e.Abort.Why != "":
+		return e.Abort.Why
 	case e.Abort != nil && e.Abort.Code&0xff == e.Abort.Code && e.Abort.Code != 0:
 		return fmt.Sprintf("aborted MPI with code %d", e.Abort.Code)
 	case e.Abort != nil:

@@ -222,7 +222,7 @@ func (s *Supervisor) since(at time.Time) time.Duration {
 func (s *Supervisor) rankEnd(rank int) RankEnd {
 	e, end := s.exits[rank], RankEnd{Rank: rank, PID: s.pids[rank]}
 	if a := s.aborts[rank]; a != nil {
-		end.Abort = &MPIAbort{Code: a.Code, Message: a.Message}
+		end.Abort = &MPIAbort{Code: a.Code, Message: a.Message, Why: a.Why}
 	}
 	if e == nil {
 		end.Fate = FateNotStarted

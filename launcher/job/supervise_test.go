@@ -171,7 +171,7 @@ func (v values) event(name string) Event {
 	case "start-failed":
 		return StartFailed{Node: v.int("node"), Rank: v.int("rank"), Code: v.int("code"), Text: v.m["text"], At: at}
 	case "mpi-aborted":
-		return MPIAborted{Rank: v.int("rank"), Code: v.int("code"), At: at}
+		return MPIAborted{Rank: v.int("rank"), Code: v.int("code"), Why: v.m["why"], At: at}
 	case "mpi-stuck":
 		return MPIStuck{Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes", At: at}
 	case "exited":

@@ -24,6 +24,7 @@ const (
 	commandQuery            command = 15
 	commandLog              command = 16
 	commandJobControl       command = 18
+	commandMonitor          command = 19
 	commandGroupConstruct   command = 24
 	commandGroupLeave       command = 27
 	commandGroupDestruct    command = 28
@@ -61,12 +62,18 @@ func handlerOf(c command) handler {
 		return (*Server).log
 	case commandJobControl:
 		return (*Server).jobControl
+	case commandMonitor:
+		return (*Server).monitor
 	}
 	return dynamicHandlerOf(c)
 }
 
 // serve has a request served.
 func (s *Server) serve(q *request) error {
+	if q.tag == tagHeartbeat {
+		s.beat(q)
+		return nil
+	}
 	c := command(q.body.oneUint8())
 	if q.body.err != nil {
 		return q.body.err

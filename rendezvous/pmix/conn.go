@@ -57,6 +57,8 @@ type conn struct {
 	has map[*member]share
 	// interest is the events that it wants to hear of.
 	interest interest
+	// monitors watch for its rank's signs of life.
+	monitors []*monitor
 
 	// out is what it is sent once it was let in.
 	out *outbox.Outbox

@@ -28,6 +28,7 @@ func (s *Server) finalize(q *request) error {
 	s.lock()
 	first := !q.conn.finalized
 	q.conn.finalized = true
+	q.conn.stopMonitors("")
 	s.unlock()
 	if first {
 		s.cfg.Launcher.Finalized(q.from())

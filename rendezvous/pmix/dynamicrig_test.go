@@ -81,6 +81,8 @@ func (l *starter) note(format string, args ...any) {
 	l.heard = append(l.heard, fmt.Sprintf(format, args...))
 }
 
+func (l *starter) Failed(p world.Proc, why string) { l.note("%v failed %s", p, why) }
+
 // refuse has it spawn nothing from now on.
 func (l *starter) refuse(err error) {
 	l.mu.Lock()

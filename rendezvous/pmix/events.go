@@ -44,6 +44,8 @@ type event struct {
 	// targets are who hears of it, for rangeCustom.
 	targets []proc
 	infos   []info
+	// alert says that the server of the source's node tells it: the source hears it, too.
+	alert bool
 }
 
 // eventHistory is the last events.
@@ -138,7 +140,7 @@ func (s *Server) notify(q *request) error {
 		return nil
 	}
 	e.targets = targetsOf(e.infos)
-	s.tell(e, func() { q.status(statusSuccess) })
+	s.tell(e, func(bool) { q.status(statusSuccess) })
 	return nil
 }
 
@@ -156,14 +158,15 @@ func targetsOf(infos []info) []proc {
 }
 
 // tell tells all ranks for which an event is, wherever they are. done is called when all nodes
-// have heard of it, or never will.
-func (s *Server) tell(e event, done func()) {
+// have heard of it, or never will, with whether one of the ranks has registered for its code.
+func (s *Server) tell(e event, done func(wanted bool)) {
 	s.lock()
 	defer s.unlock()
-	s.deliver(e)
+	var wanted atomic.Bool
+	wanted.Store(s.deliver(e))
 	others := slices.DeleteFunc(s.nodesOf(e), func(node int) bool { return node == s.cfg.Node })
 	if len(others) == 0 {
-		done()
+		s.afterUnlock(func() { done(wanted.Load()) })
 		return
 	}
 	body := e.encode()
@@ -171,9 +174,12 @@ func (s *Server) tell(e event, done func()) {
 	left.Store(int64(len(others)))
 	for _, node := range others {
 		s.afterUnlock(func() {
-			s.cfg.Plane.Ask(node, eventService, body, func([]byte, error) {
+			s.cfg.Plane.Ask(node, eventService, body, func(answer []byte, _ error) {
+				if len(answer) == 1 && answer[0] == 1 {
+					wanted.Store(true)
+				}
 				if left.Add(-1) == 0 {
-					done()
+					done(wanted.Load())
 				}
 			})
 		})
@@ -210,16 +216,18 @@ func (n *namespace) addNodesOn(host string, nodes map[int]bool) {
 	}
 }
 
-// deliver tells the ranks of this node, and keeps the event for who registers later.
-func (s *Server) deliver(e event) {
+// deliver tells the ranks of this node, and keeps the event for who registers later. It reports
+// whether one of them has registered for its code.
+func (s *Server) deliver(e event) (wanted bool) {
 	if e.to == rangeRM || e.to == rangeProcLocal {
-		return
+		return false
 	}
 	message := e.message()
 	for c := range s.conns {
-		if !s.reaches(e, c.who) || !c.interest.wants(e) || fromWorld(c.who) == e.source {
+		if !s.reaches(e, c.who) || !c.interest.wants(e) || fromWorld(c.who) == e.source && !e.alert {
 			continue
 		}
+		wanted = wanted || c.interest.codes[e.code]
 		c.tellEvent(message)
 	}
 	if !isTrue(e.infos, keyEventNotCached) {
@@ -228,6 +236,7 @@ func (s *Server) deliver(e event) {
 			s.events = slices.Delete(s.events, 0, 1)
 		}
 	}
+	return wanted
 }
 
 // reaches reports whether an event is for a rank of this node.
@@ -271,7 +280,8 @@ func (e event) message() []byte {
 	return m.b
 }
 
-// eventService tells another node of an event: range, targets, and the client's message.
+// eventService tells another node of an event: range, targets, and the client's message. The
+// answer is 1 where a rank there has registered for its code, else 0.
 const eventService = "pmix.event"
 
 func (e event) encode() []byte {
@@ -294,10 +304,11 @@ func decodeEvent(body []byte) (event, error) {
 // answerEvent hears of an event from another node.
 func (s *Server) answerEvent(_ int, body []byte, reply func([]byte, error)) {
 	e, err := decodeEvent(slices.Clone(body))
+	wanted := false
 	if err == nil {
 		s.lock()
-		s.deliver(e)
+		wanted = s.deliver(e)
 		s.unlock()
 	}
-	reply(nil, err)
+	reply([]byte{bit(wanted)}, err)
 }

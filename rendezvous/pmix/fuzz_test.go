@@ -22,6 +22,7 @@ func (silent) Left(world.Proc)                            {}
 func (silent) Abort(world.Proc, int, string)              {}
 func (silent) Stuck([]world.Proc, world.Proc)             {}
 func (silent) Broken(world.Proc, error)                   {}
+func (silent) Failed(world.Proc, string)                  {}
 func (silent) Say(world.Proc, string)                     {}
 func (silent) Spawn(_ world.Spawn, d func(string, error)) { d("", os.ErrInvalid) }
 

@@ -13,6 +13,7 @@ func (s *Server) leave(c *conn, wrong error) {
 	s.lock()
 	defer s.unlock()
 	delete(s.conns, c)
+	c.stopMonitors("")
 	m := c.member
 	m.conns = slices.DeleteFunc(m.conns, func(other *conn) bool { return other == c })
 	if s.closed {

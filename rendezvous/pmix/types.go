@@ -86,6 +86,8 @@ const (
 	statusNotFound       status = -46
 	statusNotSupported   status = -47
 	statusPartialSuccess status = -52
+	alertHeartbeat       status = -109
+	alertFile            status = -110
 	statusJobNotLaunched status = -181
 )
 

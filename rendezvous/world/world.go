@@ -96,6 +96,9 @@ type Launcher interface {
 	Stuck(waiting []Proc, missing Proc)
 	// Broken hears that a rank sent what no client sends; its connection is closed.
 	Broken(p Proc, err error)
+	// Failed hears that a rank has failed by a rule that it made itself, and why: "sent no
+	// heartbeat for 2s". The job is to end as if its process had failed.
+	Failed(p Proc, why string)
 	// Say shows the user a text that a rank handed to its server.
 	Say(p Proc, text string)
 	// Spawn is MPI_Comm_spawn. done gets the name of the new world when its ranks were

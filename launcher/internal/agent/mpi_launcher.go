@@ -100,6 +100,10 @@ func (m *mpi) Abort(p world.Proc, code int, message string) {
 	m.tell(&wire.MPIEvent{Kind: wire.MPIAborted, Rank: m.rank(p), Code: code, Text: message, At: time.Now()})
 }
 
+func (m *mpi) Failed(p world.Proc, why string) {
+	m.tell(&wire.MPIEvent{Kind: wire.MPIFailed, Rank: m.rank(p), Text: why, At: time.Now()})
+}
+
 func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 	e := &wire.MPIEvent{Kind: wire.MPIStuck, Rank: m.rank(missing), At: time.Now()}
 	e.Begun = m.state(e.Rank) != nil

@@ -35,6 +35,8 @@ const (
 	// MPIStuck says that the ranks Waiting wait for Rank, which has ended: Begun tells
 	// whether it had begun MPI. With a Text that says why they wait in vain.
 	MPIStuck
+	// MPIFailed says that Rank has failed by a rule that it made itself, with Text as why.
+	MPIFailed
 )
 
 // MPIEvent tells what ranks did that the head decides about. Ranks count in the job.

@@ -1,0 +1,131 @@
+package pmix
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func monitorBody(what info, infos ...info) func(*encoder) {
+	return func(e *encoder) {
+		e.group(1)
+		e.info(what)
+		e.oneStatus(alertHeartbeat)
+		e.infoList(infos)
+	}
+}
+
+// number is an attribute of a monitor.
+func number(key string, n int) info { return info{key: key, value: uint32Value(n)} }
+
+// beat sends a heartbeat, which was heard when a later request is answered.
+func (c *client) beat() {
+	c.t.Helper()
+	_, err := c.conn.Write(appendFrame(nil, tagHeartbeat))
+	require.NoError(c.t, err)
+	c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
+}
+
+// failed is what the launcher heard of ranks that failed, until now.
+func (r *recorder) failed() (all []string) {
+	for {
+		select {
+		case heard := <-r.heard:
+			if len(heard) > 6 && heard[:6] == "failed" {
+				all = append(all, heard)
+			}
+		default:
+			return all
+		}
+	}
+}
+
+func TestHeartbeats(t *testing.T) {
+	watch := info{key: keyHeartbeat, value: boolValue(true)}
+	twoOfFour := []info{number(keyHeartbeatTime, 4), number(keyHeartbeatDrops, 2)}
+	for name, test := range map[string]struct {
+		infos   []info
+		handler status // for which rank 2, on another node, registers; 0: none
+		cancel  string
+		want    []string
+	}{
+		"nobody decides":       {infos: twoOfFour, want: []string{"failed 1 sent no heartbeat for 8s"}},
+		"a handler for all":    {infos: twoOfFour, handler: -1, want: []string{"failed 1 sent no heartbeat for 8s"}},
+		"a handler decides":    {infos: twoOfFour, handler: alertHeartbeat},
+		"the program decides":  {infos: append([]info{{key: keyMonitorControl, value: boolValue(true)}}, twoOfFour...)},
+		"the monitor is ended": {infos: append([]info{{key: keyMonitorID, value: stringValue("m")}}, twoOfFour...), cancel: "m"},
+		"another is":           {infos: append([]info{{key: keyMonitorID, value: stringValue("m")}}, twoOfFour...), cancel: "n", want: []string{"failed 1 sent no heartbeat for 8s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := spread("gorun-1", 4, 2)
+				all := start(t, 2, w)
+				ranks := all.joinAll(w)
+				switch test.handler {
+				case -1:
+					require.Equal(t, statusSuccess, ranks[2].status(commandRegisterEvents, registration()))
+				case alertHeartbeat:
+					require.Equal(t, statusSuccess, ranks[2].status(commandRegisterEvents, registration(alertHeartbeat)))
+				}
+				ranks[1].beat() // that nobody listens to
+				require.Equal(t, statusSuccess, ranks[1].status(commandMonitor, monitorBody(watch, test.infos...)))
+				for range 5 {
+					time.Sleep(7 * time.Second)
+					ranks[1].beat()
+				}
+				require.Empty(t, all.heard.failed())
+				if test.cancel != "" {
+					end := info{key: keyMonitorCancel, value: stringValue(test.cancel)}
+					require.Equal(t, statusSuccess, ranks[1].status(commandMonitor, monitorBody(end)))
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, test.want, all.heard.failed(), "once")
+				ranks[2].call(commandQuery, func(e *encoder) { e.oneSize(0) })
+				require.Equal(t, test.handler == alertHeartbeat, len(ranks[2].heard) == 1)
+				for _, c := range ranks {
+					require.Equal(t, statusSuccess, c.status(commandFinalize, nil))
+				}
+			})
+		})
+	}
+}
+
+func TestMonitorsThatCannotBe(t *testing.T) {
+	w := spread("gorun-1", 1, 1)
+	c := start(t, 1, w).join(w, 0)
+	watch, file := info{key: keyHeartbeat, value: boolValue(true)}, info{key: keyFile, value: stringValue("/tmp")}
+	require.Equal(t, statusBadParameter, c.status(commandMonitor, monitorBody(watch)), "without a time")
+	require.Equal(t, statusBadParameter, c.status(commandMonitor, monitorBody(file, number(keyFileTime, 1))), "what changes is not said")
+	require.Equal(t, statusNotSupported, c.status(commandMonitor, monitorBody(info{key: "pmix.monitor.else"}, number(keyHeartbeatTime, 1))))
+	for range maxMonitors {
+		require.Equal(t, statusSuccess, c.status(commandMonitor, monitorBody(watch, number(keyHeartbeatTime, 1<<30), number(keyHeartbeatDrops, 1<<31))))
+	}
+	require.Equal(t, statusOutOfResource, c.status(commandMonitor, monitorBody(watch, number(keyHeartbeatTime, 1))))
+}
+
+func TestFileMonitor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 2, 1)
+		all := start(t, 1, w)
+		w.Apps[0].Dir = t.TempDir()
+		path := filepath.Join(w.Apps[0].Dir, "progress")
+		c := all.join(w, 1)
+		watch := info{key: keyFile, value: stringValue("progress")}
+		grows := info{key: "pmix.monitor.fsize", value: boolValue(true)}
+		require.Equal(t, statusSuccess, c.status(commandMonitor, monitorBody(watch, grows, number(keyFileTime, 10), number(keyFileDrops, 3))))
+		time.Sleep(time.Hour) // the file may come yet
+		for size := range 4 {
+			require.NoError(t, os.WriteFile(path, make([]byte, size+1), 0o600))
+			time.Sleep(25 * time.Second)
+		}
+		require.Empty(t, all.heard.failed())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"failed 1 did not change the size of " + path + " for 30s"}, all.heard.failed())
+	})
+}
