@@ -67,6 +67,10 @@ func (b *logbook) Abort(p world.Proc, code int, text string) {
 
 func (b *logbook) Broken(p world.Proc, err error) { b.write("broken %s: %v", name(p), err) }
 
+func (b *logbook) PID(world.Proc) int { return 1 }
+
+func (b *logbook) Signal(world.Proc, int) {}
+
 func (b *logbook) Failed(p world.Proc, why string) { b.write("failed %s: %s", name(p), why) }
 
 func (b *logbook) Say(p world.Proc, text string) { b.write("say %s: %s", name(p), text) }

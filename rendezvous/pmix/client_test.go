@@ -30,6 +30,8 @@ func (r *recorder) Finalized(p world.Proc)              { r.note("finalized %d",
 func (r *recorder) Left(p world.Proc)                   { r.note("left %d", p.Rank) }
 func (r *recorder) Broken(p world.Proc, err error)      { r.note("broken %d %v", p.Rank, err) }
 func (r *recorder) Failed(p world.Proc, why string)     { r.note("failed %d %s", p.Rank, why) }
+func (r *recorder) PID(p world.Proc) int                { return 1000 + p.Rank }
+func (r *recorder) Signal(p world.Proc, number int)     { r.note("signal %d %d", p.Rank, number) }
 func (r *recorder) Say(p world.Proc, text string)       { r.note("say %d %s", p.Rank, text) }
 
 func (r *recorder) Abort(p world.Proc, code int, message string) {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/world"
 )
 
 // abort serves ABORT: MPI_Abort. The answer does not matter, the job ends.
@@ -122,11 +123,18 @@ const (
 	maxCleanUp = 4096
 )
 
+// keySignal is a signal for processes. A host is trusted with its own ranks alone (docs/security.md):
+// those of other nodes get none.
+const keySignal = "pmix.jctrl.sig"
+
+// lastSignal is the largest number of a signal, SIGRTMAX.
+const lastSignal = 64
+
 // jobControl serves JOB CONTROL. Of what it can be asked for, ranks ask to have files
 // removed that they leave when they are killed: shared memory in /dev/shm, and directories
-// below those that they got, which are removed with these.
+// below those that they got, which are removed with these. And they send signals to ranks.
 func (s *Server) jobControl(q *request) error {
-	q.body.procList() // targets
+	targets := q.body.procList()
 	infos := q.body.infoList()
 	if q.body.err != nil {
 		return q.body.err
@@ -135,7 +143,9 @@ func (s *Server) jobControl(q *request) error {
 	defer s.unlock()
 	code := statusSuccess
 	for _, i := range infos {
-		if !s.arrange(q, i) {
+		if i.key == keySignal {
+			code = s.signal(q, targets, i.value)
+		} else if !s.arrange(q, i) {
 			code = statusNotSupported
 		}
 	}
@@ -144,6 +154,34 @@ func (s *Server) jobControl(q *request) error {
 	e.infoList(nil)
 	q.reply(e.b)
 	return nil
+}
+
+// signal sends a signal to ranks of this node; none are all of the caller's world.
+func (s *Server) signal(q *request, targets []proc, v value) status {
+	number, _ := v.integer()
+	if number <= 0 || number > lastSignal {
+		return statusBadParameter
+	}
+	if len(targets) == 0 {
+		targets = []proc{q.conn.space.wildcard()}
+	}
+	who, ok := s.canonical(s.withoutGroups(q.from(), targets))
+	if !ok {
+		return statusNotFound
+	}
+	var here []world.Proc
+	for _, p := range s.each(fromWorlds(who)) {
+		if s.spaces[p.nspace].world.Ranks[p.rank].Node != s.cfg.Node {
+			return statusNoPermissions
+		}
+		here = append(here, p.toWorld())
+	}
+	s.afterUnlock(func() {
+		for _, p := range here {
+			s.cfg.Launcher.Signal(p, int(number))
+		}
+	})
+	return statusSuccess
 }
 
 // arrange reports whether a wish can be met.

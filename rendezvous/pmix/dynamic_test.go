@@ -112,6 +112,10 @@ func TestNamesAreSeenByWhomTheyAreFor(t *testing.T) {
 		}
 		own.do(commandUnpublish, statusSuccess, looksUp([]string{key}))
 	}
+	for i, to := range []dataRange{rangeNamespace, rangeSession, rangeGlobal, rangeSession} {
+		want := []status{statusSuccess, statusSuccess, statusSuccess, statusExists}[i]
+		own.do(commandPublish, want, publishes(textInfo("key", "x"), byteInfo(keyRange, typeDataRange, uint8(to))))
+	}
 }
 
 func TestNameToBeReadOnce(t *testing.T) {
@@ -364,7 +368,7 @@ func TestGroupOfClientsOfAllVersions(t *testing.T) {
 		old.expect(oldTag, statusSuccess)
 		five.expect(fiveTag, statusSuccess)
 	}
-	old.do(commandGroupDestruct, statusNotFound, func(e *encoder) {
+	old.do(commandGroupDestruct, statusBadParameter, func(e *encoder) {
 		e.oneString("g")
 		e.infoList(nil)
 	})

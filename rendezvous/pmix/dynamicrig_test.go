@@ -81,6 +81,10 @@ func (l *starter) note(format string, args ...any) {
 	l.heard = append(l.heard, fmt.Sprintf(format, args...))
 }
 
+func (l *starter) PID(world.Proc) int { return 1 }
+
+func (l *starter) Signal(p world.Proc, number int) { l.note("%v signal %d", p, number) }
+
 func (l *starter) Failed(p world.Proc, why string) { l.note("%v failed %s", p, why) }
 
 // refuse has it spawn nothing from now on.

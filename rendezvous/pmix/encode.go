@@ -166,13 +166,24 @@ func bytesValue(b []byte) value {
 	return newValue(typeByteObject, func(e *encoder) { e.bytes(b) })
 }
 
-// infoArrayValue is a data array of infos, the one kind that the server makes.
+// infoArrayValue is a data array of infos.
 func infoArrayValue(infos []info) value {
 	return newValue(typeDataArray, func(e *encoder) {
 		e.uint16(uint16(typeInfo))
 		e.size(len(infos))
 		for _, i := range infos {
 			e.info(i)
+		}
+	})
+}
+
+// procArrayValue is a data array of processes.
+func procArrayValue(procs []proc) value {
+	return newValue(typeDataArray, func(e *encoder) {
+		e.uint16(uint16(typeProc))
+		e.size(len(procs))
+		for _, p := range procs {
+			e.proc(p)
 		}
 	})
 }

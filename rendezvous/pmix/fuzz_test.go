@@ -23,6 +23,8 @@ func (silent) Abort(world.Proc, int, string)              {}
 func (silent) Stuck([]world.Proc, world.Proc)             {}
 func (silent) Broken(world.Proc, error)                   {}
 func (silent) Failed(world.Proc, string)                  {}
+func (silent) PID(world.Proc) int                         { return 1 }
+func (silent) Signal(world.Proc, int)                     {}
 func (silent) Say(world.Proc, string)                     {}
 func (silent) Spawn(_ world.Spawn, d func(string, error)) { d("", os.ErrInvalid) }
 

@@ -9,11 +9,15 @@ import (
 )
 
 // lateKey is how long a rank that has committed may take to commit a key that another asks
-// for, where that one gives no timeout. PMIx's own server waits as long.
+// for, or that it asks for itself, where no timeout is given. PMIx's own server waits as long,
+// and says that it timed out then, too.
 const lateKey = 2 * time.Second
 
-// keyTopology is PMIX_HWLOC_XML_V2.
-const keyTopology = "pmix.hwlocxml2"
+// keyTopology is PMIX_HWLOC_XML_V2, keyLocalTopology PMIX_LOCAL_TOPO, which is the same.
+const (
+	keyTopology      = "pmix.hwlocxml2"
+	keyLocalTopology = "pmix.ltopo"
+)
 
 // want is what a GET asks for.
 type want struct {
@@ -38,7 +42,7 @@ func (s *Server) get(q *request) error {
 	w.immediate = isTrue(infos, keyImmediate) || isTrue(infos, keyOptional)
 	w.refresh = isTrue(infos, keyRefresh)
 	w.timeout = timeoutOf(infos)
-	if w.key == keyTopology && s.getTopology(q, w.of) {
+	if (w.key == keyTopology || w.key == keyLocalTopology) && s.getTopology(q, w.of, w.key) {
 		return nil
 	}
 	s.lock()
@@ -89,13 +93,13 @@ func (s *Server) getWorld(q *request, n *namespace, key string) {
 // getTopology answers with the topology of this machine, as far as it is known, to who asks for it among what is
 // known of its world: clients of Open MPI do so, and discover it themselves where there is no answer, for which each
 // takes many milliseconds.
-func (s *Server) getTopology(q *request, of proc) bool {
+func (s *Server) getTopology(q *request, of proc, key string) bool {
 	if s.cfg.Topology == nil || of.rank != rankWildcard || of.nspace != q.conn.space.world.Name {
 		return false
 	}
 	xml, err := s.cfg.Topology()
 	if err == nil {
-		q.replyData(of, appendKval(nil, kval{keyTopology, stringValue(xml)}))
+		q.replyData(of, appendKval(nil, kval{key, stringValue(xml)}))
 	}
 	return err == nil
 }
@@ -286,7 +290,7 @@ func (s *Server) getHere(h *held, immediate bool, timeout time.Duration) {
 	case m.ended:
 		s.giveUp(h, m)
 	default:
-		if committed && timeout == 0 {
+		if (committed || h.who == h.of) && timeout == 0 {
 			timeout = lateKey
 		}
 		m.waiting = append(m.waiting, h)
@@ -327,11 +331,7 @@ func (s *Server) expireHeld(h *held, m *member) {
 	s.lock()
 	defer s.unlock()
 	m.waiting = slices.DeleteFunc(m.waiting, func(other *held) bool { return other == h })
-	code := statusTimeout
-	if m.data.committed {
-		code = statusNotFound
-	}
-	h.finish(code, nil)
+	h.finish(statusTimeout, nil)
 }
 
 // finish answers once.

@@ -226,17 +226,7 @@ func (s *Server) constructed(m *meeting, name string, blobs [][]byte, err error)
 func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
 	s.lock()
 	defer s.unlock()
-	var who, members []proc
-	for _, p := range m.who {
-		who = append(who, fromWorld(p))
-		if p.Rank != world.AllRanks {
-			members = append(members, fromWorld(p))
-			continue
-		}
-		for rank := range s.spaces[p.World].world.Ranks {
-			members = append(members, proc{p.World, uint32(rank)})
-		}
-	}
+	who := fromWorlds(m.who)
 	for p := range m.arrived {
 		if _, member, ok := s.find(p); ok && !member.ended {
 			s.groups.join(p, name, who)
@@ -245,7 +235,7 @@ func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
 	for _, c := range all.given {
 		s.groups.give(all.number, c)
 	}
-	return members
+	return s.each(who)
 }
 
 // give keeps what a rank gave to a group, as its members ask for it.
@@ -367,7 +357,7 @@ func (s *Server) groupDestruct(q *request) error {
 	members := s.groups.leave(q.from(), name)
 	s.unlock()
 	if members == nil {
-		q.status(statusNotFound)
+		q.status(statusBadParameter)
 		return nil
 	}
 	s.meet(q, plan{

@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -155,7 +156,12 @@ func (n *namespace) parentInfos() []info {
 // hostInfos are of the host on which a rank runs.
 func (n *namespace) hostInfos(host int) []info {
 	peers := n.ranksOn(host)
+	local := make([]proc, len(peers))
+	for i, rank := range peers {
+		local[i] = proc{n.world.Name, uint32(rank)}
+	}
 	infos := []info{
+		{key: "pmix.lprocs", value: procArrayValue(local)},
 		{key: "pmix.local.size", value: uint32Value(len(peers))},
 		{key: "pmix.node.size", value: uint32Value(len(peers))},
 		{key: "pmix.lpeers", value: stringValue(rankList(peers))},
@@ -199,8 +205,8 @@ func (n *namespace) appInfos(app int) []info {
 		{key: "pmix.aldr", value: rankValue(uint32(n.firstRank(app)))},
 		{key: "pmix.app.argv", value: stringValue(strings.Join(a.Argv, " "))},
 	}
-	if a.Dir != "" {
-		infos = append(infos, info{key: "pmix.wdir", value: stringValue(a.Dir)})
+	if dir, err := filepath.Abs(a.Dir); err == nil { // "" is this node's own
+		infos = append(infos, info{key: keyWorkDir, value: stringValue(dir)})
 	}
 	return infos
 }

@@ -60,7 +60,7 @@ type meeting struct {
 func (s *Server) meet(q *request, p plan) {
 	s.lock()
 	defer s.unlock()
-	who, ok := s.canonical(p.members)
+	who, ok := s.canonical(s.withoutGroups(q.from(), p.members))
 	if !ok {
 		q.status(statusNotFound)
 		return
@@ -291,6 +291,41 @@ func (s *Server) checkStuck(m *meeting) {
 // waiting are those who came.
 func (m *meeting) waiting() []world.Proc {
 	return slices.SortedFunc(maps.Keys(m.arrived), compareProcs)
+}
+
+// withoutGroups is members with those of a group in place of its name, where that is not a
+// world's: a rank may name groups that it is in like worlds.
+func (s *Server) withoutGroups(by world.Proc, members []proc) (all []proc) {
+	for _, p := range members {
+		group := s.groups.seats[by][p.nspace]
+		switch {
+		case s.spaces[p.nspace] != nil || group == nil:
+			all = append(all, p)
+		case p.rank == rankWildcard:
+			all = append(all, group...)
+		default:
+			if each := s.each(group); uint64(p.rank) < uint64(len(each)) {
+				all = append(all, each[p.rank])
+			} else {
+				all = append(all, p) // which nobody is
+			}
+		}
+	}
+	return all
+}
+
+// each is processes one by one, in place of whole worlds.
+func (s *Server) each(procs []proc) (all []proc) {
+	for _, p := range procs {
+		if n := s.spaces[p.nspace]; p.rank != rankWildcard || n == nil {
+			all = append(all, p)
+			continue
+		}
+		for rank := range s.spaces[p.nspace].world.Ranks {
+			all = append(all, proc{p.nspace, uint32(rank)})
+		}
+	}
+	return all
 }
 
 // canonical is the members in one order, without doubles, a world of which all are named as

@@ -112,6 +112,13 @@ func (p proc) toWorld() world.Proc {
 // noRank stands for a number that is no rank's.
 const noRank = -2
 
+func fromWorlds(list []world.Proc) (procs []proc) {
+	for _, p := range list {
+		procs = append(procs, fromWorld(p))
+	}
+	return procs
+}
+
 // fromWorld is a rank's name in PMIx's terms.
 func fromWorld(p world.Proc) proc {
 	if p.Rank == world.AllRanks {

@@ -113,11 +113,15 @@ func keepOf(persistence int64) exchange.Keep {
 	return exchange.KeepJob // a job is a session
 }
 
-// spaceAll is the space of names that the whole job may see.
-const spaceAll = "pmix"
+// spaceAll is the space of names that the whole job may see, spaceGlobal of those that others
+// might, too: there is no more than a job, but a key may be in both.
+const (
+	spaceAll    = "pmix"
+	spaceGlobal = "pmix/global"
+)
 
-// spaceOf is where a range puts names. A job is all that there is: session, global and what
-// is for the resource manager are one; so is a range that lists ranks.
+// spaceOf is where a range puts names. What is for the resource manager is for the session, and
+// so is a range that lists ranks.
 func spaceOf(to dataRange, by place) string {
 	switch to {
 	case rangeProcLocal:
@@ -126,6 +130,8 @@ func spaceOf(to dataRange, by place) string {
 		return "pmix:" + by.rank.World
 	case rangeLocal:
 		return "pmix@" + by.host
+	case rangeGlobal:
+		return spaceGlobal
 	}
 	return spaceAll
 }
@@ -133,7 +139,7 @@ func spaceOf(to dataRange, by place) string {
 // spacesOf are those that a rank sees, the narrowest first.
 func spacesOf(by place) []string {
 	return []string{
-		spaceOf(rangeProcLocal, by), spaceOf(rangeNamespace, by), spaceOf(rangeLocal, by), spaceAll,
+		spaceOf(rangeProcLocal, by), spaceOf(rangeNamespace, by), spaceOf(rangeLocal, by), spaceAll, spaceGlobal,
 	}
 }
 

@@ -21,11 +21,17 @@ func (s *Server) query(q *request) error {
 	}
 	s.lock()
 	defer s.unlock()
+	s.withProcesses(q, queries, func(tables processTables) { s.answerQueries(q, queries, tables) })
+	return nil
+}
+
+// answerQueries is called with the server locked.
+func (s *Server) answerQueries(q *request, queries []query, tables processTables) {
 	var answers []info
 	missing := 0
 	for _, question := range queries {
 		for _, key := range question.keys {
-			if v, ok := s.lookInto(q, key, question.qualifiers); ok {
+			if v, ok := s.lookInto(q, key, question.qualifiers, tables); ok {
 				answers = append(answers, info{key: key, value: v})
 			} else {
 				missing++
@@ -43,25 +49,50 @@ func (s *Server) query(q *request) error {
 	}
 	e.infoList(answers)
 	q.reply(e.b)
-	return nil
 }
 
+// spawnSupport are the attributes of a program to be spawned that are heeded.
+var spawnSupport = strings.Join([]string{
+	keyHosts, keyHostFile, keyAddHosts, keyAddHostFile, keyWorkDir, keySetVariable, keyAddVariable,
+}, ",")
+
 // lookInto answers one question.
-func (s *Server) lookInto(q *request, key string, qualifiers []info) (value, bool) {
+func (s *Server) lookInto(q *request, key string, qualifiers []info, tables processTables) (value, bool) {
+	n := s.namespaceOf(q, qualifiers)
+	if n == nil {
+		return value{}, false
+	}
 	switch key {
+	case keyProcesses:
+		return tables.value(n, ""), true
+	case keyLocalProcesses:
+		host := n.world.Hosts[max(0, s.hostOf(n, q))]
+		if name, ok := find(qualifiers, keyHostName); ok {
+			host, _ = name.string()
+		}
+		return tables.value(n, host), slices.Contains(n.world.Hosts, host)
+	case "pmix.qry.nsinfo":
+		_, one := find(qualifiers, keyNamespace)
+		return s.namespaceInfos(n, one), true
+	case "pmix.qry.spawn":
+		return stringValue(spawnSupport), true
+	case "pmix.qry.debug": // debuggers attach by gorun's own means
+		return stringValue(""), true
+	case "pmix.qry.pgrpnum":
+		return sizeValue(len(s.groups.seats[q.from()])), true
+	case "pmix.qry.pgrp":
+		return stringValue(strings.Join(slices.Sorted(maps.Keys(s.groups.seats[q.from()])), ",")), true
+	case "pmix.qry.pgrpmems":
+		name, _ := find(qualifiers, keyGroupID)
+		text, _ := name.string()
+		members := s.groups.seats[q.from()][text]
+		return procArrayValue(s.each(members)), members != nil
 	case "pmix.qry.ns":
 		return stringValue(strings.Join(slices.Sorted(maps.Keys(s.spaces)), ",")), true
 	case "pmix.qry.psetnum": // sets of processes that have names: there are none
 		return sizeValue(0), true
 	case "pmix.qry.psets":
 		return stringValue(""), true
-	}
-	n := q.conn.space
-	if name, ok := find(qualifiers, "pmix.nspace"); ok {
-		text, _ := name.string()
-		if n = s.spaces[text]; n == nil {
-			return value{}, false
-		}
 	}
 	if v, ok := find(n.jobInfos(), key); ok {
 		return v, true
@@ -70,4 +101,46 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info) (value, boo
 		return find(n.hostInfos(n.world.Ranks[q.from().Rank].Host), key)
 	}
 	return value{}, false
+}
+
+// namespaceOf is the world that a question is about; nil: there is none of that name.
+func (s *Server) namespaceOf(q *request, qualifiers []info) *namespace {
+	name, ok := find(qualifiers, keyNamespace)
+	if !ok {
+		return q.conn.space
+	}
+	text, _ := name.string()
+	return s.spaces[text]
+}
+
+// namespaceInfos are the worlds of the job, or one: an array for each with its name, its command
+// line, its size, and an array for each rank.
+func (s *Server) namespaceInfos(n *namespace, one bool) value {
+	var worlds []info
+	for _, name := range slices.Sorted(maps.Keys(s.spaces)) {
+		if w := s.spaces[name]; !one || w == n {
+			worlds = append(worlds, info{key: "pmix.job.arr", value: infoArrayValue(w.infos())})
+		}
+	}
+	return infoArrayValue(worlds)
+}
+
+func (n *namespace) infos() []info {
+	var lines []string
+	for _, app := range n.world.Apps {
+		lines = append(lines, strings.Join(app.Argv, " "))
+	}
+	infos := []info{
+		{key: keyNamespace, value: stringValue(n.world.Name)},
+		{key: "pmix.cmd.line", value: stringValue(strings.Join(lines, " : "))},
+		{key: "pmix.job.size", value: uint32Value(len(n.world.Ranks))},
+	}
+	for rank, r := range n.world.Ranks {
+		infos = append(infos, info{key: "pmix.pdata", value: infoArrayValue([]info{
+			{key: "pmix.rank", value: rankValue(uint32(rank))},
+			{key: keyHostName, value: stringValue(n.world.Hosts[r.Host])},
+			{key: "pmix.lrank", value: uint16Value(r.LocalRank)},
+		})})
+	}
+	return infos
 }

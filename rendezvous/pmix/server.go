@@ -67,6 +67,7 @@ func New(cfg Config) *Server {
 	}
 	cfg.Plane.Serve(modexService, s.answerModex)
 	cfg.Plane.Serve(eventService, s.answerEvent)
+	cfg.Plane.Serve(processService, s.answerProcesses)
 	return s
 }
 

@@ -62,6 +62,9 @@ func TestWhatARankKnows(t *testing.T) {
 		require.Equal(t, text, job[key], key)
 	}
 	require.NotContains(t, job, "pmix.parent")
+	local, _ := find(all.servers[1].spaces[w.Name].hostInfos(1), "pmix.lprocs")
+	procs, _ := local.procs()
+	require.Equal(t, []proc{{w.Name, 2}, {w.Name, 3}}, procs)
 	require.Equal(t, "2", ranks[3]["pmix.apprank"])
 	for key, text := range map[string]string{
 		"pmix.lrank": "1", "pmix.nrank": "1", "pmix.nodeid": "1", "pmix.appnum": "1", "pmix.grank": "3", "pmix.hname": "host1",
@@ -142,8 +145,12 @@ func TestGetTimesOut(t *testing.T) {
 		a.commit(scopeGlobal, "k", "v")
 		begin = time.Now()
 		_, code = b.get(proc{w.Name, 0}, "another")
-		require.Equal(t, statusNotFound, code)
+		require.Equal(t, statusTimeout, code)
 		require.Equal(t, lateKey, time.Since(begin))
+		_, code = b.get(proc{w.Name, 0}, "another", info{key: keyTimeout, value: uint32Value(5)})
+		require.Equal(t, statusTimeout, code)
+		_, code = b.get(proc{w.Name, 1}, "its own")
+		require.Equal(t, statusTimeout, code, "nobody else commits it")
 		tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "late"))
 		b.unanswered(tag)
 		a.commit(scopeGlobal, "late", "yes")

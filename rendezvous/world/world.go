@@ -99,6 +99,10 @@ type Launcher interface {
 	// Failed hears that a rank has failed by a rule that it made itself, and why: "sent no
 	// heartbeat for 2s". The job is to end as if its process had failed.
 	Failed(p Proc, why string)
+	// PID is the process of a rank of this node; 0: there is none yet.
+	PID(p Proc) int
+	// Signal sends a signal to the process of a rank of this node, if it runs.
+	Signal(p Proc, number int)
 	// Say shows the user a text that a rank handed to its server.
 	Say(p Proc, text string)
 	// Spawn is MPI_Comm_spawn. done gets the name of the new world when its ranks were

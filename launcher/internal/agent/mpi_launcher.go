@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"gorun/launcher/internal/output"
@@ -102,6 +103,19 @@ func (m *mpi) Abort(p world.Proc, code int, message string) {
 
 func (m *mpi) Failed(p world.Proc, why string) {
 	m.tell(&wire.MPIEvent{Kind: wire.MPIFailed, Rank: m.rank(p), Text: why, At: time.Now()})
+}
+
+func (m *mpi) PID(p world.Proc) int {
+	if r := m.job.rank(m.rank(p)); r != nil {
+		return int(r.pid.Load())
+	}
+	return 0
+}
+
+func (m *mpi) Signal(p world.Proc, number int) {
+	if rank := m.rank(p); m.PID(p) != 0 {
+		_ = m.job.group.SignalProcess(rank, syscall.Signal(number)) // it may have ended meanwhile
+	}
 }
 
 func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
