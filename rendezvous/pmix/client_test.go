@@ -155,6 +155,7 @@ func (g greeting) encode() []byte {
 	e.uint32(uint32(len(g.credential)))
 	e.b = append(e.b, g.credential...)
 	e.uint8(g.flag)
+	e.b = append(e.b, g.ids...)
 	text(g.who.nspace)
 	e.uint32(g.who.rank)
 	text(g.version)

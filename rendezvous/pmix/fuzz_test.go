@@ -98,6 +98,9 @@ func FuzzNodes(f *testing.F) {
 func FuzzGreeting(f *testing.F) {
 	f.Add(greetingOf("gorun-1", 0).encode())
 	f.Add([]byte("native\x00\x00\x00\x00\x08"))
+	tool := greetingOf("gorun-1", 0)
+	tool.flag, tool.ids = toolClient, make([]byte, 8)
+	f.Add(tool.encode())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		g, err := parseGreeting(body)
 		if err == nil {

@@ -15,6 +15,8 @@ const maxHandshake = 64 << 10
 
 const (
 	simpleClient        = 0 // the flag of who was started by a launcher; others are tools
+	toolClient          = 5 // and of who was, and calls PMIx_tool_init in place of PMIx_Init
+	maxNamespace        = 256
 	bufferNotDescribed  = 1
 	securityNative      = "native"
 	encodingV3          = "v3"
@@ -27,6 +29,7 @@ type greeting struct {
 	security   string
 	credential []byte
 	flag       uint8
+	ids        []byte // of a tool: its user and group, which the credential says, too
 	who        proc
 	version    string
 	encoding   string
@@ -45,7 +48,11 @@ func parseGreeting(body []byte) (greeting, error) {
 	g := greeting{security: d.terminated()}
 	g.credential = d.take(uint64(d.uint32()))
 	g.flag = d.uint8()
-	if d.err == nil && g.flag != simpleClient {
+	switch {
+	case d.err != nil || g.flag == simpleClient:
+	case g.flag == toolClient:
+		g.ids = d.take(8)
+	default:
 		return g, fmt.Errorf("a tool or a launcher (flag %d) connects where only ranks may", g.flag)
 	}
 	g.who = proc{nspace: d.terminated(), rank: d.uint32()}
@@ -108,7 +115,14 @@ func (s *Server) greet(c *conn) error {
 		return why
 	}
 	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
-	c.out.Send(binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index))
+	reply := binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index)
+	if g.flag == toolClient { // it hears who its server is, in place of an index
+		var server [maxNamespace]byte
+		copy(server[:], serverName(s.cfg.Node))
+		reply = append(handshakeReply(statusSuccess), server[:]...)
+		reply = binary.BigEndian.AppendUint64(reply, 0) // the server's rank, and a status
+	}
+	c.out.Send(reply)
 	return nil
 }
 

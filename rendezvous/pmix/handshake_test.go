@@ -218,3 +218,21 @@ func TestRankBeginsAgain(t *testing.T) {
 		require.NoError(t, c.conn.Close())
 	}
 }
+
+// A rank that calls PMIx_tool_init in place of PMIx_Init hears who its server is.
+func TestToolThatIsARank(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	g := greetingOf(w.Name, 1)
+	g.flag, g.ids = toolClient, make([]byte, 8)
+	c := &client{t: t, conn: all.dial(0), tag: 100, stash: map[uint32][]byte{}}
+	_, err := c.conn.Write(g.handshake())
+	require.NoError(t, err)
+	reply := make([]byte, 4+maxNamespace+8)
+	_, err = readAll(c.conn, reply)
+	require.NoError(t, err)
+	require.Equal(t, append(append(make([]byte, 4), "gorun-node0"...), make([]byte, maxNamespace+8-len("gorun-node0"))...), reply)
+	job, _, _ := c.jobInfo(w)
+	require.Equal(t, "2", job["pmix.job.size"])
+	require.Equal(t, statusExists, greetWith(t, all.dial(0), g), "the rank is there already")
+}

@@ -139,7 +139,8 @@ func readMonitor(infos []info, of proc) *monitor {
 	if v, ok := find(infos, keyMonitorID); ok {
 		m.id, _ = v.string()
 	}
-	m.alert = event{source: of, to: rangeNamespace, alert: true, infos: []info{{key: keyEventNotDefault, value: boolValue(true)}}}
+	m.alert = event{source: of, to: rangeNamespace, alert: true}
+	m.alert.infos = []info{{key: keyEventNotDefault, value: boolValue(true)}}
 	if v, ok := find(infos, keyRange); ok {
 		n, _ := v.integer()
 		m.alert.to = dataRange(n)

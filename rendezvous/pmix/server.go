@@ -81,8 +81,11 @@ func (s *Server) Add(w *world.World) {
 // URI is PMIX_SERVER_URI3's value for ranks of a node, where somebody accepts connections
 // for Serve at a port of 127.0.0.1.
 func URI(node, port int) string {
-	return fmt.Sprintf("gorun-node%d.0;tcp4://127.0.0.1:%d", node, port)
+	return fmt.Sprintf("%s.0;tcp4://127.0.0.1:%d", serverName(node), port)
 }
+
+// serverName is the namespace of a node's server, in which it is rank 0.
+func serverName(node int) string { return fmt.Sprintf("gorun-node%d", node) }
 
 // Close ends all connections, drops what waits, and removes what ranks wished to have
 // removed. It is for when they are gone.
