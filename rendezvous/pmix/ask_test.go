@@ -1,6 +1,8 @@
 package pmix
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -42,7 +44,8 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 		require.Equal(t, typeProcInfo, typ)
 		for range n {
 			p := d.proc()
-			rows = append(rows, p.nspace+" "+rankList([]int{int(p.rank)})+" "+d.string()+" "+d.string()+" "+rankList([]int{int(d.integer()), int(d.uint8())}))
+			host, program := d.string(), d.string()
+			rows = append(rows, fmt.Sprintf("%s %d %s %s %d,%d", p.nspace, p.rank, host, program, d.integer(), d.uint8()))
 		}
 		require.NoError(t, d.err)
 		return rows
@@ -73,7 +76,8 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 		require.Equal(t, "1", size.shown())
 	}
 	for key, text := range map[string]string{
-		"pmix.qry.spawn": "pmix.host,pmix.hostfile,pmix.addhost,pmix.addhostfile,pmix.wdir,pmix.envar.set,pmix.envar.add", "pmix.qry.debug": "",
+		"pmix.qry.spawn": "pmix.host,pmix.hostfile,pmix.addhost,pmix.addhostfile,pmix.wdir,pmix.envar.set,pmix.envar.add",
+		"pmix.qry.debug": "",
 	} {
 		answer, code := ranks[0].question(key)
 		require.Equal(t, statusSuccess, code)
@@ -106,8 +110,9 @@ func TestGroupsHaveNames(t *testing.T) {
 			require.Equal(t, statusSuccess, ranks[1].wait(tag).oneStatus())
 		}
 		require.Equal(t, statusNotFound, ranks[1].status(commandFence, fenceBody([]proc{{"g", 2}})))
-		require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody([]proc{{"g", rankWildcard}})), "it is not in it")
-		require.Equal(t, statusTimeout, ranks[1].status(commandFence, fenceBody([]proc{{"g", rankWildcard}}, within(1))))
+		whole := []proc{{"g", rankWildcard}}
+		require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody(whole)), "it is not in it")
+		require.Equal(t, statusTimeout, ranks[1].status(commandFence, fenceBody(whole, within(1))))
 		require.Equal(t, statusBadParameter, ranks[0].status(commandGroupDestruct, func(e *encoder) {
 			e.oneString("unknown")
 			e.infoList(nil)
@@ -137,4 +142,39 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, statusSuccess, send(12, proc{w.Name, 0}, proc{w.Name, 1}))
 	require.Equal(t, "signal 0 12", all.heard.next(t))
 	require.Equal(t, "signal 1 12", all.heard.next(t))
+}
+
+// A node tells of its own ranks, in whole items; what else it says is dropped.
+func TestProcessesOfAHostileHost(t *testing.T) {
+	w := spread("gorun-1", 4, 2)
+	all := start(t, 2, w)
+	lie := func(rank uint32, pid int) []byte {
+		var e encoder
+		e.uint32(rank)
+		e.proc(proc{w.Name, rank})
+		e.string("host1")
+		e.string("/bin/sh")
+		e.uint16(uint16(typeUint32))
+		e.uint32(uint32(pid))
+		e.uint8(processRunning)
+		return e.b
+	}
+	all.servers[1].cfg.Plane.Serve(processService, func(_ int, _ []byte, reply func([]byte, error)) {
+		asAnother := append([]byte{0, 0, 0, 3}, lie(0, 1)[4:]...)
+		whole := slices.Concat(lie(0, 1), lie(99, 1), asAnother, lie(2, 7))
+		reply(append(whole, lie(3, 8)[:20]...), nil)
+	})
+	answer, code := all.join(w, 0).question(keyProcesses)
+	require.Equal(t, statusSuccess, code)
+	_, n, d, _ := answer.array()
+	var pids []uint64
+	for range n {
+		d.proc()
+		d.string()
+		d.string()
+		pids = append(pids, d.integer())
+		d.uint8()
+	}
+	require.NoError(t, d.err)
+	require.Equal(t, []uint64{1000, 1001, 7}, pids)
 }

@@ -46,6 +46,8 @@ func (r *recorder) failed() (all []string) {
 
 func TestHeartbeats(t *testing.T) {
 	watch := info{key: keyHeartbeat, value: boolValue(true)}
+	named := info{key: keyMonitorID, value: stringValue("m")}
+	failed := []string{"failed 1 sent no heartbeat for 8s"}
 	twoOfFour := []info{number(keyHeartbeatTime, 4), number(keyHeartbeatDrops, 2)}
 	for name, test := range map[string]struct {
 		infos   []info
@@ -53,12 +55,12 @@ func TestHeartbeats(t *testing.T) {
 		cancel  string
 		want    []string
 	}{
-		"nobody decides":       {infos: twoOfFour, want: []string{"failed 1 sent no heartbeat for 8s"}},
-		"a handler for all":    {infos: twoOfFour, handler: -1, want: []string{"failed 1 sent no heartbeat for 8s"}},
+		"nobody decides":       {infos: twoOfFour, want: failed},
+		"a handler for all":    {infos: twoOfFour, handler: -1, want: failed},
 		"a handler decides":    {infos: twoOfFour, handler: alertHeartbeat},
 		"the program decides":  {infos: append([]info{{key: keyMonitorControl, value: boolValue(true)}}, twoOfFour...)},
-		"the monitor is ended": {infos: append([]info{{key: keyMonitorID, value: stringValue("m")}}, twoOfFour...), cancel: "m"},
-		"another is":           {infos: append([]info{{key: keyMonitorID, value: stringValue("m")}}, twoOfFour...), cancel: "n", want: []string{"failed 1 sent no heartbeat for 8s"}},
+		"the monitor is ended": {infos: append([]info{named}, twoOfFour...), cancel: "m"},
+		"another is":           {infos: append([]info{named}, twoOfFour...), cancel: "n", want: failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,13 +101,15 @@ func TestMonitorsThatCannotBe(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)
 	watch, file := info{key: keyHeartbeat, value: boolValue(true)}, info{key: keyFile, value: stringValue("/tmp")}
-	require.Equal(t, statusBadParameter, c.status(commandMonitor, monitorBody(watch)), "without a time")
-	require.Equal(t, statusBadParameter, c.status(commandMonitor, monitorBody(file, number(keyFileTime, 1))), "what changes is not said")
-	require.Equal(t, statusNotSupported, c.status(commandMonitor, monitorBody(info{key: "pmix.monitor.else"}, number(keyHeartbeatTime, 1))))
+	second := number(keyHeartbeatTime, 1)
+	ask := func(what info, infos ...info) status { return c.status(commandMonitor, monitorBody(what, infos...)) }
+	require.Equal(t, statusBadParameter, ask(watch), "without a time")
+	require.Equal(t, statusBadParameter, ask(file, number(keyFileTime, 1)), "what changes is not said")
+	require.Equal(t, statusNotSupported, ask(info{key: "pmix.monitor.else"}, second))
 	for range maxMonitors {
-		require.Equal(t, statusSuccess, c.status(commandMonitor, monitorBody(watch, number(keyHeartbeatTime, 1<<30), number(keyHeartbeatDrops, 1<<31))))
+		require.Equal(t, statusSuccess, ask(watch, number(keyHeartbeatTime, 1<<30), number(keyHeartbeatDrops, 1<<31)))
 	}
-	require.Equal(t, statusOutOfResource, c.status(commandMonitor, monitorBody(watch, number(keyHeartbeatTime, 1))))
+	require.Equal(t, statusOutOfResource, ask(watch, second))
 }
 
 func TestFileMonitor(t *testing.T) {
@@ -117,7 +121,8 @@ func TestFileMonitor(t *testing.T) {
 		c := all.join(w, 1)
 		watch := info{key: keyFile, value: stringValue("progress")}
 		grows := info{key: "pmix.monitor.fsize", value: boolValue(true)}
-		require.Equal(t, statusSuccess, c.status(commandMonitor, monitorBody(watch, grows, number(keyFileTime, 10), number(keyFileDrops, 3))))
+		body := monitorBody(watch, grows, number(keyFileTime, 10), number(keyFileDrops, 3))
+		require.Equal(t, statusSuccess, c.status(commandMonitor, body))
 		time.Sleep(time.Hour) // the file may come yet
 		for size := range 4 {
 			require.NoError(t, os.WriteFile(path, make([]byte, size+1), 0o600))

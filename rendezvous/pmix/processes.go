@@ -77,8 +77,10 @@ func (n *namespace) readProcesses(node int, answer []byte, table map[int][]byte)
 	for d := (decoder{b: answer}); d.more(); {
 		rank := int(d.uint32())
 		before := d.b
+		named := decoder{b: before}
 		d.skip(typeProcInfo, 0)
-		if d.err == nil && n.has(rank) && n.world.Ranks[rank].Node == node {
+		isOf := named.proc() == proc{n.world.Name, uint32(rank)}
+		if d.err == nil && isOf && n.has(rank) && n.world.Ranks[rank].Node == node {
 			table[rank] = before[:len(before)-len(d.b)]
 		}
 	}
