@@ -54,7 +54,7 @@ func runJob(inv dialect.Invocation) int {
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, heard...); hold.Until(ch) }))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
-		result = beginFailed(err)
+		result = beginFailed(suggestCommand(err, inv.Spec))
 	} else {
 		if inv.Display.ExitCodes && planned != nil {
 			_ = writeWhere("-", exitCodes(planned, result.Ranks)) // nowhere to complain
@@ -70,13 +70,30 @@ func runJob(inv dialect.Invocation) int {
 func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
 	if err != nil {
-		return beginFailed(err).ExitCode
+		return beginFailed(suggestCommand(err, inv.Spec)).ExitCode
 	}
 	if err := writePlan(os.Stdout, p, inv.JSON); err != nil {
 		say(os.Stderr, err.Error())
 		return job.ExitLauncher
 	}
 	return 0
+}
+
+// suggestCommand adds to the error of a program that is nowhere the command of gorun that its name may stand for.
+func suggestCommand(err error, spec launcher.Spec) error {
+	list := []error{err}
+	var several *multierror.Error
+	if errors.As(err, &several) {
+		list = several.Errors
+	}
+	e, ok := errors.AsType[*launcher.Error](list[0])
+	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
+		return err
+	}
+	if command := dialect.CommandFor(spec.Apps[0].Program); command != "" {
+		e.Hint = "try " + command
+	}
+	return err
 }
 
 // beginFailed prints why a job could not begin, all reasons of it, and says the
@@ -117,11 +134,14 @@ func reasons(list []error) (lines []string) {
 	return lines
 }
 
+// standardOutput is the name of a report's file for which this process's own output is meant.
+const standardOutput = "-"
+
 // canWrite makes the report's file, so that a place where it cannot be is known
 // before the job has run for days. It is empty until the end: should this process
 // be killed, nobody takes an earlier job's report for this one's.
 func canWrite(path string) error {
-	if path == "" {
+	if path == "" || path == standardOutput {
 		return nil
 	}
 	// #nosec G302 -- what the umask leaves is the user's choice
@@ -170,8 +190,12 @@ func report(path string, result *launcher.Result) int {
 		return result.ExitCode
 	}
 	text, err := json.MarshalIndent(result, "", "  ")
-	if err == nil {
-		err = os.WriteFile(path, append(text, '\n'), 0o666) // #nosec G306 -- what the umask leaves is the user's choice
+	switch text = append(text, '\n'); {
+	case err != nil:
+	case path == standardOutput:
+		_, err = os.Stdout.Write(text)
+	default:
+		err = os.WriteFile(path, text, 0o666) // #nosec G306 -- what the umask leaves is the user's choice
 	}
 	if err != nil {
 		say(os.Stderr, fmt.Sprintf("--report: %v", err))

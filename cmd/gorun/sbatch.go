@@ -38,6 +38,13 @@ func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		say(stderr, fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its absolute path, or --wdir %[2]s, which is the ranks' directory alone",
 			inv.Batch.Program, inv.Batch.Dir))
 	}
+	text, certain := missingProgram(inv.Batch)
+	if text != "" && (certain || !inv.Quiet) {
+		say(stderr, text)
+	}
+	if certain && inv.Action != dialect.DryRun {
+		return job.ExitNotFound
+	}
 	script := batchScript(*inv.Batch, gorun)
 	if inv.Action == dialect.DryRun {
 		return write(stdout, stderr, script)
@@ -55,6 +62,31 @@ func isElsewhere(b dialect.BatchWish) bool {
 	_, here := os.Stat(b.Program)
 	_, there := os.Stat(filepath.Join(b.Dir, b.Program))
 	return here == nil && errors.Is(there, fs.ErrNotExist)
+}
+
+// missingProgram says which program is nowhere here, "" for none. The job would not find it either, which is certain of
+// all but absolute paths: those the nodes alone may have.
+func missingProgram(b *dialect.BatchWish) (text string, certain bool) {
+	for _, app := range b.Apps {
+		if app.Start == job.StartModule { // Python knows where to look
+			continue
+		}
+		if filepath.IsAbs(app.Program) {
+			if _, err := os.Stat(app.Program); errors.Is(err, fs.ErrNotExist) {
+				text = app.Program + " is not on this host: the job ends with exit code 127 unless its nodes have it"
+			}
+			continue
+		}
+		found := false
+		for _, dir := range []string{"", b.Dir, b.RanksDir, app.Dir} {
+			_, err := os.Stat(filepath.Join(dir, app.Program))
+			found = found || !errors.Is(err, fs.ErrNotExist)
+		}
+		if _, err := exec.LookPath(app.Program); !found && err != nil {
+			return app.Program + ": no such program here, nor in PATH; of one that the nodes alone have write the absolute path", true
+		}
+	}
+	return text, false
 }
 
 // isBatchScript reports whether a file has lines for sbatch, in the beginning where they count.

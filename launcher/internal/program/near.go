@@ -37,10 +37,7 @@ func (w *Wish) notFound(name string, err *Error) *Error {
 		}
 		return err
 	}
-	if near := w.nearestInPATH(base); near != "" {
-		return err.hint("did you mean " + word(near) + "?")
-	}
-	return err
+	return err // what a slip away in PATH has is the system's: reboot for report
 }
 
 // unquoted is the file that is meant where a shell split its name at a blank, "" where there is
@@ -79,17 +76,6 @@ func (w *Wish) nearest(dir, base string) string {
 		return ""
 	}
 	return w.local(dir + best).exec
-}
-
-// nearestInPATH is the name of a command that is one slip of the keyboard away.
-func (w *Wish) nearestInPATH(base string) string {
-	for dir := range strings.SplitSeq(w.Lookup("PATH"), ":") {
-		near := closest(base, dir)
-		if near != "" && (file{open: dir + "/" + near}).mayRun() {
-			return near
-		}
-	}
-	return ""
 }
 
 // closest is the name in dir that is most like base, the first in the alphabet

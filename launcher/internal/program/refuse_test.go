@@ -50,7 +50,7 @@ func TestRefuse(t *testing.T) {
 		"source":                       {wish: Wish{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet", hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90"},
 		"not built":                    {wish: Wish{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory", hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90"},
 		"not quoted":                   {wish: Wish{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file", hint: "its name has a blank: write './two words'"},
-		"mistyped in PATH":             {wish: Wish{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory", hint: "did you mean nccl-test?"},
+		"mistyped in PATH":             {wish: Wish{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory"},
 		"control bytes":                {wish: Wish{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`},
 		"below a file":                 {wish: Wish{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory"},
 		"dangling":                     {wish: Wish{Name: "./dangling"}, code: 127, reason: "./dangling: is a symbolic link to nowhere, which does not exist"},

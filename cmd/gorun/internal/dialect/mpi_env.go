@@ -48,7 +48,30 @@ func (p *parser) setEnv(a arg, global bool) error {
 	case strings.ContainsRune(a.value, 0):
 		return errors.New("a variable cannot hold a zero byte")
 	}
+	if err := p.checkOwnExport(name, value); err != nil {
+		return err
+	}
 	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, global)
+	return nil
+}
+
+// checkOwnExport refuses what looks as if gorun filled in a rank's number, or gave a variable to one host alone. Called
+// mpirun or mpiexec it passes both on as they stand, as these launchers do.
+func (p *parser) checkOwnExport(name, value string) error {
+	if p.dialect.colons {
+		return nil
+	}
+	if host, isHost := strings.CutPrefix(name, "@"); isHost {
+		return fmt.Errorf("no variable is for one host alone: write a program for each, such as gorun -H OTHERS PROGRAM : -H %s -x NAME=VALUE PROGRAM", host)
+	}
+	for _, t := range [...]struct{ template, variable string }{
+		{"{rank}", "RANK"}, {"{local_rank}", "LOCAL_RANK"}, {"{node_rank}", "GROUP_RANK"}, {"{world_size}", "WORLD_SIZE"},
+	} {
+		if strings.Contains(value, t.template) {
+			return fmt.Errorf("all ranks have the same value, and nothing is filled in for %s: have the program read %s, or write sh -c '%s=$%[2]s exec PROGRAM'; "+
+				"for the text as it stands, export %[3]s and write -x %[3]s", t.template, t.variable, name)
+		}
+	}
 	return nil
 }
 

@@ -22,6 +22,9 @@ type BatchWish struct {
 	Line []string
 	// Program is the first one, as it was typed; Dir is where Slurm starts it, "" is here.
 	Program, Dir string
+	// Apps are all of them, and RanksDir is where they run where an option says so.
+	Apps     []job.App
+	RanksDir string
 }
 
 // perNode is gorun's count for each node. Beside a number of all ranks it is the most that Slurm may place on a node, and Slurm's own
@@ -144,7 +147,8 @@ func (p *parser) noteCPUs(each job.Count) {
 
 // batchDefaults: sbatch calls a script from its standard input "sbatch".
 func (p *parser) batchDefaults() {
-	p.batch.Program = p.inv.Spec.Apps[0].Program
+	p.batch.Apps, p.batch.RanksDir = p.inv.Spec.Apps, p.inv.Spec.Dir
+	p.batch.Program = p.batch.Apps[0].Program
 	for _, option := range p.batch.Asked {
 		if dir, ok := strings.CutPrefix(option, "--chdir="); ok {
 			p.batch.Dir = dir

@@ -145,3 +145,22 @@ func (d *Dialect) nearest(typed string) (name string, option *Option) {
 	}
 	return name, option
 }
+
+// CommandFor is the command of gorun that a word was probably meant to be which names no program: "gorun ps"; "" for none.
+func CommandFor(word string) string {
+	switch word {
+	case "status", "jobs", "list":
+		return "gorun ps"
+	case "report":
+		return "gorun --report FILE PROGRAM"
+	case "run":
+		return "gorun PROGRAM"
+	}
+	best, meant := min(len(word)/3, 2)+1, ""
+	for _, name := range commandNames {
+		if e := spelling.Distance(word, name, best); e < best {
+			best, meant = e, "gorun "+name
+		}
+	}
+	return meant
+}

@@ -67,6 +67,9 @@ func (p *parser) setHosts(a arg) error {
 // setExport takes -x NAME and -x NAME=VALUE.
 func (p *parser) setExport(a arg) error {
 	e, err := exportOf(a.value)
+	if err == nil {
+		err = p.checkOwnExport(e.Name, e.Value)
+	}
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"report"}, Group: GroupEnd, Value: "FILE",
-		Help: "write how the job ended to FILE, as JSON",
+		Help: "write how the job ended to FILE, as JSON; - is standard output",
 		set: func(p *parser, a arg) error {
 			if p.dryRun && p.level != levelFlags {
 				return nil // a variable's, and nothing ends
