@@ -128,6 +128,7 @@ func (s *session) sayPlan() {
 			s.settings.tell(remark)
 		}
 	}
+	s.tellUnreadNames()
 	s.tellBindings()
 	if s.settings.planned != nil {
 		s.settings.planned(s.plan)

@@ -14,6 +14,8 @@ type Assignment struct {
 	Computed bool
 	// Local says that a script sets it for itself: nothing exports it.
 	Local bool
+	// Unused says that a Local one is not read by the script either, as far as its text tells.
+	Unused bool
 	// Kind and File say where, Line counts from 1; 0: the place has no lines.
 	Kind SourceKind
 	File string

@@ -13,7 +13,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-//go:generate go test -run ^TestDocs$ -count=1 . -update
+//go:generate go test -run ^TestDocs -count=1 . -update
 
 var update = flag.Bool("update", false, "write docs/nccl.md's table and the list of the library's names again")
 

@@ -12,19 +12,20 @@ type Problem string
 
 // The problems.
 const (
-	ProblemUnknown    Problem = "unknown"     // nobody reads such a name
-	ProblemNever      Problem = "never"       // a text's invention
-	ProblemDead       Problem = "dead"        // gone
-	ProblemOldName    Problem = "old name"    // another name has taken its place
-	ProblemVersion    Problem = "version"     // this library does not read it, others do
-	ProblemValue      Problem = "value"       // its value is wrong
-	ProblemLegacy     Problem = "legacy"      // its value is written in an old way
-	ProblemDefault    Problem = "default"     // its value is what would be anyway
-	ProblemDebugging  Problem = "debugging"   // it is for debugging alone
-	ProblemCaution    Problem = "caution"     // it hurts more often than it helps
-	ProblemContradict Problem = "contradicts" // another setting says otherwise
-	ProblemPrefix     Problem = "prefix"      // its value may mean more than what it names
-	ProblemUnreadable Problem = "unreadable"  // it is a file of settings that cannot be read, or not to its end
+	ProblemUnknown    Problem = "unknown"      // nobody reads such a name
+	ProblemNever      Problem = "never"        // a text's invention
+	ProblemDead       Problem = "dead"         // gone
+	ProblemOldName    Problem = "old name"     // another name has taken its place
+	ProblemVersion    Problem = "version"      // this library does not read it, others do
+	ProblemValue      Problem = "value"        // its value is wrong
+	ProblemLegacy     Problem = "legacy"       // its value is written in an old way
+	ProblemDefault    Problem = "default"      // its value is what would be anyway
+	ProblemDebugging  Problem = "debugging"    // it is for debugging alone
+	ProblemCaution    Problem = "caution"      // it hurts more often than it helps
+	ProblemContradict Problem = "contradicts"  // another setting says otherwise
+	ProblemPrefix     Problem = "prefix"       // its value may mean more than what it names
+	ProblemLocal      Problem = "not exported" // a script keeps it for itself
+	ProblemUnreadable Problem = "unreadable"   // it is a file of settings that cannot be read, or not to its end
 )
 
 // Finding is a problem of one setting.
@@ -86,6 +87,9 @@ func (l *linter) one(at int, a Assignment) {
 	if !known || v.IsPattern() {
 		l.unknown(at, a, known, v)
 		return
+	}
+	if ours := v.Library == NCCL || v.Library == RCCL; ours && a.Unused && a.Kind == FromScript {
+		l.add(at, a, ProblemLocal, "the script sets it and never exports it, so no program gets it", "Write export "+a.Name+"="+Shown(a.Value)+".")
 	}
 	switch {
 	case !l.name(at, a, v):

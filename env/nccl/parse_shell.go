@@ -24,11 +24,31 @@ func parseShell(text string) []Assignment {
 
 // all is what the script sets.
 func (s *shell) all() []Assignment {
+	used := expanded(s.text)
 	s.run()
 	for i, a := range s.found {
-		s.found[i].Local = a.Local && !s.exported[a.Name] && !s.exported["*"]
+		a.Local = a.Local && !s.exported[a.Name] && !s.exported["*"]
+		s.found[i].Local = a.Local
+		s.found[i].Unused = a.Local && !used[a.Name]
 	}
 	return s.found
+}
+
+// expanded are the names of $NAME and ${NAME in a text.
+func expanded(text string) map[string]bool {
+	used := map[string]bool{}
+	for {
+		_, rest, found := strings.Cut(text, "$")
+		if !found {
+			return used
+		}
+		text = strings.TrimPrefix(rest, "{")
+		end := 0
+		for end < len(text) && isName(text[:1]) && isName("_"+text[end:end+1]) {
+			end++
+		}
+		used[text[:end]] = true
+	}
 }
 
 // shell reads a script.

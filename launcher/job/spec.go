@@ -119,6 +119,8 @@ type Spec struct {
 	// CPUsFrom says in the user's words where CPUsPerRank came from, such as
 	// "--cpus-per-task of the Slurm job".
 	CPUsFrom string
+	// NoEnvCheck says nothing of variables in the ranks' environment that NCCL does not read.
+	NoEnvCheck bool
 	// NoCgroup keeps ranks in the launcher's own cgroup.
 	NoCgroup bool
 

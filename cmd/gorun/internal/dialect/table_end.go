@@ -47,6 +47,14 @@ var endTable = []Option{
 		},
 	},
 	{
+		Names: []string{"env-check"}, Group: GroupProgram, Value: "auto|off", Choices: []string{"auto", "off"},
+		Help: "name variables of ranks that NCCL does not read: auto where they use it (auto)",
+		set: func(p *parser, a arg) error {
+			p.inv.Spec.NoEnvCheck = a.value == "off"
+			return oneOf(a.value, "auto", "off")
+		},
+	},
+	{
 		Names: []string{"cgroup"}, Group: GroupEnd, Value: "auto|off", Choices: []string{"auto", "off"},
 		Help: "keep the job's processes together in a cgroup of their own: auto where one can be made and outside of Slurm, or off (default: auto)",
 		set: func(p *parser, a arg) error {

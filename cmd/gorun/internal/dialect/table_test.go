@@ -101,7 +101,7 @@ var sample = map[string]string{
 	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l", "redirects": "1", "tee": "2",
 	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
 	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
-	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
+	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "env-check": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
 	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "logs-specs": "default", "bind-to": "none", "map-by": "slot",
 	"mca": "pml=ob1", "prtemca": "K=V", "pmixmca": "K=V", "am": "tune.conf", "tune": "off", "model-size": "7GB", "network": "ib", "set-env": "A=1", "unset-env": "A", "append-env": "A[:]=1", "prepend-env": "A[:]=1",

@@ -1,0 +1,73 @@
+package nccl
+
+import (
+	_ "embed"
+	"strings"
+
+	"gorun/internal/spelling"
+)
+
+// knownNames are the names NCCL_… and RCCL_… of the database that some version reads, each on a line of its own, sorted.
+// A job that starts looks here: to read the data takes a thousand times as long.
+//
+//go:embed names.txt
+var knownNames string
+
+// IsUnread reports whether a name is one of NCCL's or RCCL's by its beginning alone: the database has it neither as a
+// variable that some version reads nor as one of NCCL's plug-ins, tests and installations.
+func IsUnread(name string) bool {
+	if !strings.HasPrefix(name, "NCCL_") && !strings.HasPrefix(name, "RCCL_") {
+		return false
+	}
+	if hasLine(name) {
+		return false
+	}
+	for i := len("NCCL_"); i < len(name); i++ {
+		if name[i] == '_' && hasLine(name[:i+1]+"*") {
+			return false
+		}
+	}
+	return true
+}
+
+// hasLine looks for a line among knownNames, which are sorted.
+func hasLine(line string) bool {
+	for from, to := 0, len(knownNames); from < to; {
+		middle := (from + to) / 2
+		begin := from + strings.LastIndexByte(knownNames[from:middle], '\n') + 1
+		end := begin + strings.IndexByte(knownNames[begin:], '\n')
+		switch strings.Compare(knownNames[begin:end], line) {
+		case 0:
+			return true
+		case 1:
+			to = begin
+		default:
+			from = end + 1
+		}
+	}
+	return false
+}
+
+// Meant returns the variables that an unread name most likely stands for. wrong is false for a name that is far from
+// all others: a site may have its own.
+func Meant(name string) (meant []string, wrong bool) {
+	if v, found := Lookup(name); found {
+		return v.Instead, v.Status == Never
+	}
+	if rest, ours := strings.CutPrefix(name, "RCCL_"); ours && hasLine("NCCL_"+rest) {
+		return []string{"NCCL_" + rest}, true
+	}
+	most := 3 // of a short name every letter tells
+	if len(name) < len("NCCL_")+shortestSlip {
+		most = 2
+	}
+	for _, known := range Names() {
+		if !strings.HasPrefix(known, "NCCL_") && !strings.HasPrefix(known, "RCCL_") || deliberate(name, known) {
+			continue
+		}
+		if off := spelling.Distance(name, known, most); off < most {
+			meant, most = []string{known}, off
+		}
+	}
+	return meant, meant != nil
+}

@@ -1,0 +1,102 @@
+package launcher
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gorun/env/nccl"
+	"gorun/env/plan"
+	"gorun/launcher/internal/program"
+	"gorun/launcher/job"
+)
+
+// tellUnreadNames warns, in one line, of variables that ranks get and that NCCL was meant to read and does not. What takes
+// time is done only where there is such a name.
+func (s *session) tellUnreadNames() {
+	if s.spec.NoEnvCheck {
+		return
+	}
+	var names []string
+	exported := false
+	look := func(list []plan.Variable) {
+		for i := range list {
+			v := &list[i]
+			if v.Origin != plan.Gorun && nccl.IsUnread(v.Name) && !slices.Contains(names, v.Name) {
+				names, exported = append(names, v.Name), exported || v.Origin == plan.Exported
+			}
+		}
+	}
+	look(s.plan.Common)
+	for i := range s.plan.Nodes {
+		look(s.plan.Nodes[i].Env)
+	}
+	for i := range s.plan.Ranks {
+		look(s.plan.Ranks[i].Env)
+	}
+	if len(names) == 0 || !exported && !s.usesNCCL() {
+		return
+	}
+	if text := unreadNames(names); text != "" {
+		s.settings.tell(text)
+	}
+}
+
+// unreadNames says of names that nobody reads what was meant; "" where all are far from those that are known.
+func unreadNames(names []string) string {
+	var wrong []string
+	for _, name := range names {
+		meant, is := nccl.Meant(name)
+		switch {
+		case !is:
+		case meant == nil:
+			wrong = append(wrong, name+" is not a variable of NCCL")
+		default:
+			wrong = append(wrong, name+" is not a variable of NCCL: did you mean "+strings.Join(meant, " or ")+"?")
+		}
+	}
+	return strings.Join(wrong, " ")
+}
+
+// usesNCCL reports whether what is known of the job says that its ranks use NCCL or RCCL: there are GPUs, or a program
+// of this host links one of them or imports PyTorch.
+func (s *session) usesNCCL() bool {
+	for _, n := range s.nodes {
+		if n.facts.NCCL.GPUs || len(n.facts.Machine.GPUs) > 0 {
+			return true
+		}
+		if !n.host.Here || n.joined { // another host's word is no path to open here
+			continue
+		}
+		for i := range n.facts.Programs {
+			p := &n.facts.Programs[i]
+			if program.UsesNCCL(s.from(i, p.Path), s.fromAll(i, p)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// from is a path as the ranks of a program have it.
+func (s *session) from(app int, path string) string {
+	dir := s.spec.Apps[app].Dir
+	if dir == "" {
+		dir = s.spec.Dir
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// fromAll are the words of a program's command, and its script as its ranks have it.
+func (s *session) fromAll(app int, p *job.Program) []string {
+	argv := slices.Clone(p.Argv)
+	for i, word := range argv {
+		if strings.HasSuffix(word, ".py") {
+			argv[i] = s.from(app, word)
+		}
+	}
+	return argv
+}
