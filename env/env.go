@@ -75,6 +75,12 @@ const (
 	// VarTorchelasticErrorFile is the file that PyTorch's @record writes an
 	// uncaught exception to; empty means nowhere.
 	VarTorchelasticErrorFile = "TORCHELASTIC_ERROR_FILE"
+	// VarTorchelasticEnableFileTimer, "1" in the user's environment, has each node serve PyTorch's file timers at the
+	// named pipe of VarTorchelasticTimerFile.
+	VarTorchelasticEnableFileTimer = "TORCHELASTIC_ENABLE_FILE_TIMER"
+	VarTorchelasticTimerFile       = "TORCHELASTIC_TIMER_FILE"
+	// VarTorchelasticHealthCheckPort is where each node answers liveness probes.
+	VarTorchelasticHealthCheckPort = "TORCHELASTIC_HEALTH_CHECK_PORT"
 	// VarTorchelasticSignalsToHandle lists the signals that the launcher passes on.
 	VarTorchelasticSignalsToHandle = "TORCHELASTIC_SIGNALS_TO_HANDLE"
 )

@@ -143,6 +143,7 @@ type session struct {
 	key []byte
 	// joined is set where another node is the head, door where others come to this one.
 	joined *join.Joined
+	health *agent.Health // nil: agents answer probes as soon as they have ranks
 	door   *join.Head
 	// engine has the agents that a resource manager's command started; nil: none did.
 	engine *engineAgents
@@ -195,11 +196,27 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	if err := s.takeProcess(); err != nil {
 		return nil, err
 	}
+	if err := s.openHealth(); err != nil {
+		return nil, err
+	}
 	if err := s.connect(ctx); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// openHealth answers liveness probes while nodes wait for each other: whoever asks might else end those that came first.
+// Everywhere else each agent does as soon as there are ranks.
+func (s *session) openHealth() (err error) {
+	port := s.spec.HealthPort()
+	if s.spec.Join == nil || port == "" || s.isSeated() && s.spec.Join.Seat.LocalRank != 0 {
+		return nil
+	}
+	if s.health, err = agent.OpenHealth(port); err != nil {
+		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+	}
+	return nil
 }
 
 // checkOutput looks at what the user wrote in the small languages of labels and files.
@@ -276,6 +293,7 @@ func (s *session) close() {
 	s.endBeat()
 	_ = s.each(func(n *node) error { n.close(); return nil })
 	s.listing.close()
+	s.health.Close()
 	if s.settings.reacher != nil {
 		s.settings.reacher.close()
 	}
@@ -299,6 +317,7 @@ func (s *session) agentConfig() agent.Config {
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
 		Inherited: withoutSecret(s.spec.Environ),
 		TempDir:   s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml, Version: version.String(),
+		Health: s.health,
 	}
 	if s.door != nil {
 		cfg.Door = door{s.door}

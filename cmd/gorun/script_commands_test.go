@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gorun/launcher/registry"
+	"gorun/rendezvous/tcpstore"
 )
 
 // commands are what scripts can say beside testscript's own commands.
@@ -29,9 +30,10 @@ import (
 //	jsonenv NAME FILE PATH         sets a variable of the script to that value
 //	entry NAME DIR                 sets a variable of the script to the path of DIR's only entry
 //	listed N [BYTES]               waits until gorun ps lists N jobs whose ranks have all printed something (or so much), into jobs.json
+//	freeport NAME                  sets a variable to a port at which nobody listens, and that nobody else is given
 //	listen NAME                    takes a free port until the script ends, and sets a variable to it
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen, "entry": entry, "listed": listed,
+	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen, "freeport": freePort, "entry": entry, "listed": listed,
 }
 
 // want checks how a command was called.
@@ -164,6 +166,14 @@ func listen(ts *testscript.TestScript, neg bool, args []string) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	ts.Check(err)
 	ts.Setenv(args[0], port)
+}
+
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 1, "freeport NAME")
+	r, err := tcpstore.Reserve("127.0.0.1", 0)
+	ts.Check(err)
+	ts.Defer(func() { _ = r.Close() })
+	ts.Setenv(args[0], strconv.Itoa(int(r.Addr().Port())))
 }
 
 func listed(ts *testscript.TestScript, neg bool, args []string) {

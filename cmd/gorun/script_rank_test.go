@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -24,6 +26,9 @@ import (
 //	file=NAME           print how many bytes a file has
 //	dir, stdin          print the working directory; each line of standard input
 //	exit=N signal=N     end, by an exit code or by that signal to itself
+//	timer=SCOPE,N,SIGNAL have PyTorch's file timer of that name expire N seconds ago
+//	timers=TEXT         write a line to the pipe of file timers; @PID and @PPID are the rank's and the launcher's
+//	get=WHAT            print the first and the last line of what the health check answers to "WHAT HTTP/1.1"
 //	tell=N              send that signal to the launcher
 //	wait, hang          wait for a signal; for nothing
 func rank() {
@@ -60,10 +65,40 @@ var acts = map[string]func(value string){
 	"wait":    func(string) { _ = unix.Pause() },
 	"hang":    func(string) { time.Sleep(time.Hour) },
 	"tell":    tell,
+	"timer":   setTimer,
+	"timers":  writeTimers,
+	"get":     askHealth,
 }
 
 // tell sends a signal to the launcher, which hears it from its first rank's start on.
 func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal))) }
+
+// setTimer asks as PyTorch's FileTimerClient does.
+func setTimer(timer string) {
+	part := strings.Split(timer, ",")
+	at := float64(time.Now().UnixMilli())/1000 - float64(number(part[1]))
+	writeTimers(fmt.Sprintf(`{"version": 1, "pid": @PID, "scope_id": %q, "expiration_time": %f, "signal": %s}`, part[0], at, part[2]))
+}
+
+func writeTimers(text string) {
+	text = strings.NewReplacer("@PID", strconv.Itoa(os.Getpid()), "@PPID", strconv.Itoa(os.Getppid()), `\n`, "\n").Replace(text)
+	pipe, err := os.OpenFile(os.Getenv("TORCHELASTIC_TIMER_FILE"), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	must(err)
+	_, err = pipe.WriteString(text + "\n")
+	must(err)
+	must(pipe.Close())
+}
+
+func askHealth(what string) {
+	c, err := net.Dial("tcp", "localhost:"+os.Getenv("TORCHELASTIC_HEALTH_CHECK_PORT"))
+	must(err)
+	_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n\r\n", what)
+	must(err)
+	answer, err := io.ReadAll(c)
+	must(err)
+	lines := strings.Split(strings.TrimSpace(string(answer)), "\r\n")
+	fmt.Println(lines[0], "|", strings.TrimSpace(lines[len(lines)-1]))
+}
 
 func printLines(count string) {
 	for i := range number(count) {

@@ -166,7 +166,7 @@ func (b *builder) inherit() {
 			b.remove(entry, "not of the form NAME=VALUE")
 			continue
 		}
-		if r := ruleFor(name); r != nil && r.Class != ClassSetting {
+		if r := ruleFor(name); r != nil && (r.Class != ClassSetting || r.ofOuter && b.nested) {
 			b.remove(name, b.removalReason(r))
 			continue
 		}
@@ -261,6 +261,8 @@ func (b *builder) removalReason(r *rule) string {
 		return "of the script or step that gorun is in; ranks get what is true of them"
 	case r.value != nil:
 		return "an outer launcher's; every rank gets its own"
+	case r.ofOuter:
+		return "an outer launcher's"
 	}
 	return r.Reason
 }

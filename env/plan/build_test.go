@@ -140,7 +140,7 @@ func TestOneRankHasNothingOfItsOwn(t *testing.T) {
 }
 
 func TestStoreAtRank0(t *testing.T) {
-	in := job(2, "TORCHELASTIC_ENABLE_FILE_TIMER=1")
+	in := job(2, "TORCHELASTIC_RUN_ID=outer", "TORCHELASTIC_ENABLE_FILE_TIMER=1")
 	in.StoreAtRank0, in.MasterPort = true, "12355"
 	e := build(t, in)
 	for _, v := range slices.Concat(e.Common, e.Ranks[0], e.Ranks[1]) {
@@ -196,14 +196,14 @@ func TestSettingsOfTheUserWin(t *testing.T) {
 
 func TestIdentitiesOfOthersAreRemoved(t *testing.T) {
 	inherited := []string{
-		"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "LOCAL_WORLD_SIZE=1", "GROUP_RANK=0", "ROLE_NAME=x", "TORCHELASTIC_TIMER_FILE=/x",
+		"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "LOCAL_WORLD_SIZE=1", "GROUP_RANK=0", "ROLE_NAME=x", "TORCHELASTIC_UNKNOWN=/x",
 		"PMI_RANK=0", "PMI_SIZE=1", "PMI_FD=6", "PMIX_RANK=0", "PMIX_NAMESPACE=1", "PMIX_SERVER_URI41=x", "MPI_LOCALRANKID=0", "HYDI_CONTROL_FD=7",
 		"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_NODE_RANK=0", "OMPI_UNIVERSE_SIZE=2", "OMPI_MCA_orte_hnp_uri=x", "OMPI_MCA_ess_base_vpid=1",
 		"PRTE_LAUNCHED=1", "MV2_COMM_WORLD_RANK=0", "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "FLUX_TASK_RANK=0", "JSM_NAMESPACE_RANK=0",
 	}
 	kept := []string{
 		"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1", "SLURM_CONF=/c", "SLURM_MPI_TYPE=pmi2", "OMPI_MCA_btl=tcp,self", "PMIX_MCA_gds=hash", "PMI_DEBUG=1",
-		"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=5", "PET_NNODES=1", "MPIR_CVAR_PMI_VERSION=1", "RANKS=3", "NODE_RANK=0", "HYDRA_IFACE=eth0",
+		"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=5", "TORCHELASTIC_TIMER_FILE=/x", "TORCHELASTIC_HEALTH_CHECK_PORT=8080", "PET_NNODES=1", "MPIR_CVAR_PMI_VERSION=1", "RANKS=3", "NODE_RANK=0", "HYDRA_IFACE=eth0",
 	}
 	e := build(t, job(2, append(slices.Clone(kept), inherited...)...))
 	for _, entry := range kept {

@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"strings"
+
+	"gorun/env"
 )
 
 // Passage is one line of the table that says what ranks on other hosts than the
@@ -29,6 +31,7 @@ var forwarded = [...]Passage{
 	{[]string{"OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "MALLOC_*"}, "threads and memory"},
 	{[]string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK"}, "settings of Go programs"},
 	{[]string{"TORCH_*", "PYTORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "TRITON_*", "XLA_*", "JAX_*", "TF_*", "DS_*", "DEEPSPEED_*", "ACCELERATE_*", "FSDP_*"}, "settings of frameworks"},
+	{[]string{env.VarTorchelasticEnableFileTimer, env.VarTorchelasticTimerFile, env.VarTorchelasticHealthCheckPort}, "what each node serves beside its ranks"},
 	{[]string{"HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "WANDB_*", "MLFLOW_*"}, "where data and models are, and how runs are recorded"},
 	{[]string{"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, "the way to the world"},
 	{[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"}, "how ranks write"},

@@ -49,6 +49,8 @@ type rule struct {
 	// jobWide says that value looks at the whole job, and gives all ranks the same: it is
 	// asked once.
 	jobWide bool
+	// ofOuter says of a setting that it is the outer launcher's where gorun is in a rank of one, and removed.
+	ofOuter bool
 	// chosen says of a setting that value comes from an option of this job, which
 	// beats an inherited value.
 	chosen bool
@@ -255,6 +257,9 @@ var otherRules = [...]rule{
 	{Row: Row{"PMIX_PREFIX", ClassSetting, "as inherited", "where PMIx is installed", "PMIx"}},
 	{Row: Row{"PMIX_INSTALL_PREFIX", ClassSetting, "as inherited", "where PMIx is installed", "PMIx"}},
 	{Row: Row{"PMI_DEBUG", ClassSetting, "as inherited", "MPICH shows its PMI traffic", "MPICH"}},
+	{Row: Row{env.VarTorchelasticEnableFileTimer, ClassSetting, "as inherited", "`1` has each node end ranks whose file timer has expired", "torchrun"}, ofOuter: true},
+	{Row: Row{env.VarTorchelasticTimerFile, ClassSetting, "as inherited; with TORCHELASTIC_ENABLE_FILE_TIMER=1 a pipe of the node's own where it is not set", "where file timers are", "torchrun"}, ofOuter: true},
+	{Row: Row{env.VarTorchelasticHealthCheckPort, ClassSetting, "as inherited", "where each node answers liveness probes", "torchrun"}, ofOuter: true},
 	{Row: Row{"TORCHELASTIC_*", ClassIdentity, "", "an outer torchrun's", "torchrun"}},
 	{Row: Row{"PMIX_*", ClassIdentity, "", "an outer mpirun's or srun's: ranks would meet at a server that does not know them", "PMIx"}},
 	{Row: Row{"PMI_*", ClassIdentity, "", "an outer mpiexec's or srun's: every rank would be the same one there", "PMI"}},

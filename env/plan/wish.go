@@ -39,6 +39,13 @@ func Wish(inherited []string, exports []Export) (addr string, port int, origin s
 	return addr, port, addrFrom + ", " + portFrom, nil
 }
 
+// HealthPort is where the user, and no outer launcher, wants nodes to answer liveness probes: the value of
+// TORCHELASTIC_HEALTH_CHECK_PORT, "" for nowhere.
+func HealthPort(inherited []string, exports []Export) string {
+	value, _ := wished(env.VarTorchelasticHealthCheckPort, inherited, exports)
+	return value
+}
+
 const inEnvironment = " in the environment"
 
 // wished returns the wish for one variable and who said so.

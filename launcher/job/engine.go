@@ -88,7 +88,7 @@ func (s *Supervisor) endedByEngine(e *Exited, at time.Time) bool {
 
 // maybeEngine reports whether a resource manager's signal may have ended a rank.
 func (s *Supervisor) maybeEngine(e *Exited) bool {
-	return s.cfg.Engine != "" && (e.Signal == syscall.SIGTERM || e.Signal == syscall.SIGINT || e.Signal == syscall.SIGKILL && e.OOM == "")
+	return s.cfg.Engine != "" && (e.Signal == syscall.SIGTERM || e.Signal == syscall.SIGINT || e.Signal == syscall.SIGKILL && e.OOM+e.Timer == "")
 }
 
 // engineExpired: whoever has not heard of the resource manager's signal hears of it now;
@@ -134,5 +134,5 @@ func (r *Result) ByEngine(engine, job, why string) {
 // resource managers end jobs with.
 func (r *Result) MayBeEngine() bool {
 	return r.Cause == CauseNode ||
-		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil && (r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM == "")
+		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil && (r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM+r.First.Timer == "")
 }

@@ -194,6 +194,9 @@ func exports(wished []Export) []plan.Export {
 	return list
 }
 
+// HealthPort is where the user wants nodes to answer liveness probes; see [plan.HealthPort].
+func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, exports(s.Exports)) }
+
 // Wish is where the user, and no outer launcher, wants the store to listen by
 // the environment or -x; see [plan.Wish].
 //

@@ -46,6 +46,8 @@ type Exited struct {
 	PeerLost bool
 	// OOM says why the kernel killed it, when it did for lack of memory.
 	OOM string
+	// Timer is the scope of PyTorch's timer whose expiry had its node end it; "": none.
+	Timer string
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
 	// MPI is how far it had come in MPI, nil: it had not begun.

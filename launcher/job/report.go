@@ -150,12 +150,18 @@ func how(e RankEnd, name SignalNamer) string {
 	if text := e.mpiHow(); text != "" {
 		return text
 	}
+	timer := ""
+	if e.Timer != "" {
+		timer = fmt.Sprintf(", as its timer %q had expired", e.Timer)
+	}
 	if e.Signal == 0 {
-		return fmt.Sprintf("exit code %d", e.Code)
+		return fmt.Sprintf("exit code %d", e.Code) + timer
 	}
 	n, meaning := name(e.Signal)
 	text := "killed by " + n
 	switch {
+	case timer != "":
+		text += timer
 	case e.Raised:
 		return "it raised an error, and " + n + " of gorun's ended it later"
 	case e.OOM != "":

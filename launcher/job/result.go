@@ -82,6 +82,8 @@ type RankEnd struct {
 	Core       bool      `json:"core,omitempty"`
 	At         time.Time `json:"at,omitzero"`
 	OOM        string    `json:"oom,omitempty"`
+	// Timer is the scope of PyTorch's file timer that had expired, for which gorun ended it.
+	Timer string `json:"timer,omitempty"`
 	// Forwarded: the signal was one that the launcher had passed on.
 	Forwarded bool `json:"forwarded,omitempty"`
 	// FromEngine is the resource manager that had sent the signal to all ranks.
@@ -234,7 +236,7 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 	if e.PID != 0 {
 		end.PID = e.PID
 	}
-	end.Code, end.Signal, end.Core, end.At, end.OOM = e.exitCode(), e.Signal, e.Core, e.At, e.OOM
+	end.Code, end.Signal, end.Core, end.At, end.OOM, end.Timer = e.exitCode(), e.Signal, e.Core, e.At, e.OOM, e.Timer
 	end.Forwarded = slices.Contains(s.forwarded, e.Signal)
 	end.Raised = s.endedRaised(e)
 	end.MPI, end.Unfinalized = e.MPI, e.unfinalized()
@@ -250,7 +252,7 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 		end.Fate = FateFollowed
 	default:
 		end.Fate = FateStopped
-		end.Killed = e.killed && e.Signal == syscall.SIGKILL && e.OOM == ""
+		end.Killed = e.killed && e.Signal == syscall.SIGKILL && e.OOM+e.Timer == ""
 	}
 	return end
 }

@@ -61,6 +61,8 @@ type Config struct {
 	// the attempt waits for it; nil: nothing. What guarded is told is removed should this
 	// process be killed.
 	Settled func(guarded func(path string))
+	// Health answers probes already; nil: the agent does, where its ranks' environment says so.
+	Health *Health
 	// Lease is how long the agent goes on without a frame of the head until that says
 	// another time; 0: for ever.
 	Lease time.Duration
@@ -84,13 +86,14 @@ type Agent struct {
 	probed   int    // how many addresses were tried
 	engine   engineSignals
 	active   atomic.Pointer[running] // job, for those who hear of signals
+	health   *Health                 // nil: nobody answers probes
 }
 
 // Serve answers the head's frames until the connection ends, and then ends
 // whatever of the job is left.
 func Serve(link *wire.Link, cfg Config) error {
 	link.GuardHead(cfg.Own != nil)
-	a := &Agent{cfg: cfg, link: link}
+	a := &Agent{cfg: cfg, link: link, health: cfg.Health}
 	a.lease.over = make(chan struct{})
 	defer link.Close() // a head that is still there has nobody to wait for
 	defer a.close()
@@ -103,7 +106,10 @@ func Serve(link *wire.Link, cfg Config) error {
 			return a.lease.explain(err)
 		}
 		a.lease.renew()
-		if err := a.handle(f); err != nil {
+		a.health.working(true)
+		err = a.handle(f)
+		a.health.working(false)
+		if err != nil {
 			return err
 		}
 	}
@@ -117,6 +123,9 @@ func (a *Agent) close() {
 		a.job.abandon(a.lease.grace())
 	}
 	a.store.close()
+	if a.cfg.Health == nil {
+		a.health.Close()
+	}
 	if a.lease.expired.Load() { // else the head has it done, or the end of the connection
 		dismissKeeper(a.copied)
 	}

@@ -42,6 +42,7 @@ func (j *running) end(grace time.Duration) {
 	j.ending = true
 	j.growing.Unlock()
 	j.timers.stop()
+	j.watchdog.close()
 	var left []process.Proc
 	if !j.quiet() || !j.vacant() || !j.agent.cfg.Subreaper {
 		left = j.sweep(grace)

@@ -30,7 +30,7 @@ const keyName = "key"
 
 // placePrivate decides where the directory will be.
 func (j *running) placePrivate() {
-	if len(j.start.Key) > 0 || j.start.ErrorFiles && !hasDirs(j.start.Logs) {
+	if len(j.start.Key) > 0 || j.wantsTimers() || j.start.ErrorFiles && !hasDirs(j.start.Logs) {
 		j.private.dir = filepath.Join(j.agent.cfg.TempDir, "gorun-"+rand.Text())
 	}
 }

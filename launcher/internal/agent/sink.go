@@ -68,6 +68,12 @@ func (s *sink) Closed(id, stream int) {
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.rank(id)
 	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core, At: at, AskedAt: s.signals.askedAt()}
+	if scope := r.expired.Load(); scope != nil {
+		e.Timer = *scope
+		if e.Code == 0 && e.Signal == 0 { // it took the signal well, and yet it did not do in time what it set out to
+			e.Code = 1
+		}
+	}
 	if e.Code != 0 || e.Signal != 0 {
 		(*running)(s).explain(&e, r.row)
 	}
@@ -113,7 +119,7 @@ func (j *running) explain(e *wire.RankExit, row wire.Row) {
 	if len(e.Last) == 0 {
 		e.Last = j.display.last(row.Rank)
 	}
-	if e.Signal == syscall.SIGKILL && !j.signals.killed.Load() {
+	if e.Signal == syscall.SIGKILL && e.Timer == "" && !j.signals.killed.Load() {
 		j.oom.explain(e, len(j.rows()))
 	}
 }

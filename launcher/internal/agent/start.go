@@ -68,7 +68,8 @@ type running struct {
 	growing sync.Mutex
 	ending  bool
 
-	timers timers
+	timers   timers
+	watchdog watchdog
 }
 
 // isOver reports whether another attempt may begin.
@@ -85,6 +86,8 @@ type rank struct {
 	told    atomic.Bool
 	// printed is how many bytes of output have come from it.
 	printed atomic.Int64
+	// expired is the scope of PyTorch's timer for which the rank was ended; nil: none.
+	expired atomic.Pointer[string]
 	// asked is set while it may answer a question.
 	asked atomic.Pointer[question]
 }
@@ -165,6 +168,12 @@ func (j *running) startRanks() (err error) {
 	if err = j.writeKey(); err != nil {
 		return err
 	}
+	if err = j.openWatchdog(); err != nil {
+		return err
+	}
+	if err = j.agent.openHealth(j.start.Common); err != nil {
+		return err
+	}
 	if err = j.openLogs(); err != nil {
 		return err
 	}
@@ -218,7 +227,7 @@ func (j *running) makeBuildDir() (string, error) {
 // is each rank's own: a program that names none is not to begin in that of the first one.
 func (j *running) common(environ []string, app wire.App) process.Common {
 	return process.Common{
-		Env: slices.Concat(environ, j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup,
+		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup,
 		Sockets: j.start.MPI.Offered && !j.start.MPI.PMIPort,
 	}
 }

@@ -240,6 +240,7 @@ func (e *RankExit) fields(c *coder) {
 	text(c, 11, &e.Hint)
 	c.moment(12, &e.AskedAt)
 	optional(c, 13, &e.MPI)
+	text(c, 14, &e.Timer)
 }
 
 func (*Signal) Type() Type { return TypeSignal }

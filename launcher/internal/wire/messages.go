@@ -287,6 +287,7 @@ type RankExit struct {
 	AskedAt   time.Time // when its node had first asked ranks to end, zero if it had not
 	ErrorFile []byte
 	OOM       string
+	Timer     string   // the scope of PyTorch's timer that expired, for which its node ended it
 	Last      []string // lines of a failed rank that did not pass through here
 	Hint      string   // something to try that only the node can know
 	MPI       *RankMPI // nil: it has not begun MPI

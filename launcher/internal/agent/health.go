@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorun/env"
+	"gorun/rendezvous/tcpstore"
+)
+
+// Health answers liveness probes, such as those of Kubernetes, at a port of every address of the host: whoever asks
+// learns that this launcher or agent is alive, and nothing else.
+type Health struct {
+	listener net.Listener
+	// busy is since when a frame is being handled, in nanoseconds since 1970; 0: none is.
+	busy atomic.Int64
+	// room bounds connections.
+	room chan struct{}
+	over sync.WaitGroup
+}
+
+const (
+	healthPatience = 5 * time.Second // for a question, and for its answer
+	healthPeers    = 32              // at once; more wait in the kernel
+	healthQuestion = 4096            // bytes of a question that are read
+	// healthStuck is when an agent that handles one frame is taken for dead, as torchrun's watchdog that makes no progress.
+	healthStuck = 60 * time.Second
+)
+
+// OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names.
+func OpenHealth(text string) (*Health, error) {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return nil, fmt.Errorf("%s: %q is not a TCP port (1 to 65535)", env.VarTorchelasticHealthCheckPort, text)
+	}
+	listener, err := net.Listen("tcp", ":"+text)
+	if err != nil {
+		holder := ""
+		if pid, name, ok := tcpstore.Holder(int(port)); ok {
+			holder = fmt.Sprintf(" by %s (pid %d)", name, pid)
+		}
+		return nil, fmt.Errorf("answer health checks at %s=%s: %w%s; name a port that is free, or unset the variable",
+			env.VarTorchelasticHealthCheckPort, text, err, holder)
+	}
+	return newHealth(listener), nil
+}
+
+func newHealth(listener net.Listener) *Health {
+	h := &Health{listener: listener, room: make(chan struct{}, healthPeers)}
+	h.over.Go(h.serve)
+	return h
+}
+
+// Close ends it. It may be nil.
+func (h *Health) Close() {
+	if h != nil {
+		_ = h.listener.Close()
+		h.over.Wait()
+	}
+}
+
+func (h *Health) serve() {
+	for {
+		h.room <- struct{}{}
+		c, err := h.listener.Accept()
+		if err != nil {
+			return
+		}
+		h.over.Go(func() {
+			h.answer(c)
+			_ = c.Close()
+			<-h.room
+		})
+	}
+}
+
+// answer speaks as much HTTP/1.1 as a probe needs: GET or HEAD of any path, one question a connection.
+func (h *Health) answer(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(healthPatience))
+	lines := bufio.NewScanner(io.LimitReader(c, healthQuestion))
+	if !lines.Scan() {
+		return // a probe that only connects
+	}
+	question := strings.Fields(lines.Text())
+	for lines.Scan() && lines.Text() != "" { // closing before all is read would reset the connection
+		continue
+	}
+	status, body := h.state()
+	switch {
+	case len(question) != 3 || !strings.HasPrefix(question[2], "HTTP/1."):
+		status, body = "400 Bad Request", "not HTTP/1.1"
+	case question[0] != "GET" && question[0] != "HEAD":
+		status, body = "405 Method Not Allowed\r\nAllow: GET, HEAD", "only GET and HEAD"
+	}
+	body += "\n"
+	text := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, len(body))
+	if len(question) > 0 && question[0] != "HEAD" {
+		text += body
+	}
+	_, _ = io.WriteString(c, text) // whoever asked may be gone
+}
+
+func (h *Health) state() (status, body string) {
+	since := h.busy.Load()
+	if busy := time.Since(time.Unix(0, since)); since != 0 && busy > healthStuck {
+		return "503 Service Unavailable", "the agent is stuck since " + busy.Round(time.Second).String()
+	}
+	return "200 OK", "alive"
+}
+
+// working notes that the agent begins to handle a frame, or is done with it.
+func (h *Health) working(begins bool) {
+	switch {
+	case h == nil:
+	case begins:
+		h.busy.Store(time.Now().UnixNano())
+	default:
+		h.busy.Store(0)
+	}
+}
+
+// openHealth answers probes of this node from its first ranks on, unless somebody does already. Of several processes
+// that are a rank each one host has one that answers.
+func (a *Agent) openHealth(environ []string) (err error) {
+	port := lookup(environ, env.VarTorchelasticHealthCheckPort)
+	if own := a.cfg.Own; port == "" || a.health != nil || own != nil && own.Seat != nil && own.Seat.LocalRank != 0 {
+		return nil
+	}
+	a.health, err = OpenHealth(port)
+	return err
+}
