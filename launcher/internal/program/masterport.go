@@ -19,7 +19,7 @@ type Assignment struct {
 // a value whatever it was before, and the first such place. A script
 // that does must host its own store: nobody else would be at that port.
 //
-// These count, at the top level, in functions, and in the blocks of if (where all
+// These count, at the top level, in functions that something in the script may call, and in the blocks of if (where all
 // branches do), try, with and loops:
 //
 //	os.environ["MASTER_PORT"] = "12355"
@@ -27,7 +27,7 @@ type Assignment struct {
 //	os.putenv("MASTER_PORT", port)
 //
 // These do not, because they keep a port that is there or may never run:
-// setdefault; a value made from the old one; anything below `if "MASTER_PORT" not in
+// setdefault; a function whose name the script mentions nowhere else; a value made from the old one; anything below `if "MASTER_PORT" not in
 // os.environ`, `except KeyError`, or another condition that Linux and
 // `__name__ == "__main__"` do not decide. Text in comments and strings is text.
 //
@@ -50,7 +50,11 @@ func assignsMasterPort(text []byte) (place Assignment, ok bool) {
 	if !bytes.Contains(text, []byte(masterPort)) {
 		return place, false
 	}
-	s := scan{environ: map[string]bool{"environ": true, "environb": true}, kept: map[string]bool{}, ports: map[int]int{}}
-	line := s.suite(blocks(logicalLines(string(text))))
+	script := blocks(logicalLines(string(text)))
+	s := scan{
+		environ: map[string]bool{"environ": true, "environb": true}, kept: map[string]bool{}, ports: map[int]int{},
+		unreached: unreached(script),
+	}
+	line := s.suite(script)
 	return Assignment{Line: line, Port: s.ports[line]}, line != 0
 }

@@ -20,6 +20,15 @@ def setup(rank, world_size):
     os.environ['MASTER_ADDR'] = 'localhost'
     os.environ['MASTER_PORT'] = '12355' # <-
     dist.init_process_group("gloo", rank=rank, world_size=world_size)
+
+def demo_basic(rank, world_size):
+    setup(rank, world_size)
+
+def run_demo(demo_fn, world_size):
+    mp.spawn(demo_fn, args=(world_size,), nprocs=world_size, join=True)
+
+if __name__ == "__main__":
+    run_demo(demo_basic, 2)
 `,
 		"the PyTorch tutorial with Windows": `
 def setup(rank, world_size):
@@ -29,6 +38,8 @@ def setup(rank, world_size):
     else:
         os.environ['MASTER_ADDR'] = 'localhost'
         os.environ['MASTER_PORT'] = '12355' # <-
+
+setup(0, 1)
 `,
 		"at the top":                   "os.environ[\"MASTER_PORT\"] = \"29500\" # <-",
 		"main guard":                   "if __name__ == '__main__':\n  os.environ['MASTER_PORT'] = '1' # <-",
@@ -61,8 +72,8 @@ def setup(rank, world_size):
 		"or-equals":                    "os.environ |= {'MASTER_PORT': '1'} # <-",
 		"putenv":                       "os.putenv('MASTER_PORT', '1') # <-",
 		"setitem":                      "os.environ.__setitem__('MASTER_PORT', '1') # <-",
-		"method":                       "class T:\n\tdef setup(self):\n\t\tif True:\n\t\t\tos.environ['MASTER_PORT'] = '1' # <-",
-		"async":                        "async def f():\n  async with x as y:\n    os.environ['MASTER_PORT'] = '1' # <-",
+		"method":                       "class T:\n\tdef setup(self):\n\t\tif True:\n\t\t\tos.environ['MASTER_PORT'] = '1' # <-\nT().setup()",
+		"async":                        "async def f():\n  async with x as y:\n    os.environ['MASTER_PORT'] = '1' # <-\nasyncio.run(f())",
 		"with, for, try":               "with a, b:\n for i in x:\n  try:\n   os.environ['MASTER_PORT'] = '1' # <-\n  except E: pass",
 		"finally":                      "try:\n f()\nfinally:\n os.environ['MASTER_PORT'] = '1' # <-",
 		"all branches":                 "if args.port:\n os.environ['MASTER_PORT'] = args.port # <-\nelse:\n os.environ['MASTER_PORT'] = '1'",
@@ -73,15 +84,28 @@ def setup(rank, world_size):
 		"this system":                  "if platform.system() != 'Windows':\n os.environ['MASTER_PORT']='1' # <-",
 		"lambda in a condition":        "if (lambda: 1)() if x else lambda: 2: os.environ['MASTER_PORT']='1'",
 		"after a condition":            "if a:\n  pass\nos.environ['MASTER_PORT'] = '1' # <-",
-		"after an early return":        "def f(a):\n  if a == 1:\n    return\n  os.environ['MASTER_PORT'] = '1' # <-",
-		"CR LF":                        "def f():\r\n    os.environ['MASTER_PORT'] = '1'\r\n# line 2",
-		"old Mac":                      "def f():\r    os.environ['MASTER_PORT'] = '1'\r# line 2",
+		"after an early return":        "def f(a):\n  if a == 1:\n    return\n  os.environ['MASTER_PORT'] = '1' # <-\nf(2)",
+		"CR LF":                        "def f():\r\n    os.environ['MASTER_PORT'] = '1'\r\nf()\r\n# line 2",
+		"old Mac":                      "def f():\r    os.environ['MASTER_PORT'] = '1'\rf()\r# line 2",
 		"byte order mark":              "\ufeffos.environ['MASTER_PORT'] = '1' # <-",
 		"after a docstring":            "'''\nMASTER_PORT\n'''\nos.environ['MASTER_PORT'] = '1'\n# line 4",
 		"after strings full of quotes": `x = "it's"; y = 'say \'#'; z = r"\"; w = """a"b"""` + "\nos.environ['MASTER_PORT'] = '1' # <-",
 		"a number of keywords":         "match = 1\ncase = 2\nmatch.x = 3\nos.environ['MASTER_PORT'] = '1' # <-",
 		"setdefault and assignment":    "os.environ.setdefault('MASTER_PORT', '1')\nos.environ['MASTER_PORT'] = '2' # <-",
 
+		"called by name":           "def f():\n  os.environ['MASTER_PORT'] = '1' # <-\nglobals()[sys.argv[1]]()",
+		"named in a string":        "def f():\n  os.environ['MASTER_PORT'] = '1' # <-\ngetattr(here, 'f')()",
+		"decorated":                "@app.command\ndef f():\n  os.environ['MASTER_PORT'] = '1' # <-\napp()",
+		"method of a framework's":  "class T(L.Callback):\n  def setup(self):\n    os.environ['MASTER_PORT'] = '1' # <-\nL.Trainer(T()).fit()",
+		"called by what is called": "def a():\n  os.environ['MASTER_PORT'] = '1' # <-\ndef b():\n  a()\nb()",
+		"constructor":              "class T:\n  def __init__(self):\n    os.environ['MASTER_PORT'] = '1' # <-\nT()",
+		"default of a parameter":   "def a():\n  os.environ['MASTER_PORT'] = '1' # <-\ndef b(do=a):\n  do()\nb()",
+
+		"never called":                "def f():\n  os.environ['MASTER_PORT'] = '1'\nmain()",
+		"called by what never is":     "def a():\n  os.environ['MASTER_PORT'] = '1'\n  a()\ndef b():\n  a()\nmain()",
+		"method that is never called": "class T:\n  def setup(self):\n    os.environ['MASTER_PORT'] = '1'\nT().run()",
+		"function of one":             "def a():\n  def b():\n    os.environ['MASTER_PORT'] = '1'\n  b()\nb = 1",
+		"called in a comment":         "def f():\n  os.environ['MASTER_PORT'] = '1'\n# f()",
 		"setdefault":                  "os.environ.setdefault('MASTER_PORT', '1')",
 		"not in":                      "if 'MASTER_PORT' not in os.environ:\n  os.environ['MASTER_PORT'] = '1'",
 		"not in, one line":            "if 'MASTER_PORT' not in os.environ: os.environ['MASTER_PORT'] = '1'",

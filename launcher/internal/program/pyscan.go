@@ -14,6 +14,8 @@ type scan struct {
 	// kept are names that may hold a port that was there before: assigning them back
 	// keeps it.
 	kept map[string]bool
+	// unreached are functions that never run.
+	unreached map[*statement]bool
 	// ports are the numbers that are assigned, by the line.
 	ports map[int]int
 }
@@ -22,6 +24,9 @@ type scan struct {
 // the suite runs; 0 is none.
 func (s *scan) suite(suite []statement) (line int) {
 	for i := 0; i < len(suite) && line == 0; i++ {
+		if s.unreached[&suite[i]] {
+			continue
+		}
 		switch st := suite[i]; st.keyword {
 		case "":
 			line = s.simple(st.tokens)
