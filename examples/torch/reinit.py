@@ -2,7 +2,8 @@
 
     gorun -n 4 examples/torch/reinit.py --steps 20
 
-Each new group needs keys of its own in the store, hence the prefix: with the old ones ranks would find the addresses of a group that is gone.
+Each new group has keys of its own in the store, hence the prefix: under torchrun ranks would find the addresses of a group that is gone. gorun's store tells
+such groups apart by itself.
 """
 
 import argparse

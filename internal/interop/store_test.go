@@ -85,6 +85,14 @@ func TestScriptsThatNameTheirOwnPort(t *testing.T) {
 	})
 }
 
+// Process groups one after the other meet in gorun's store, which torchrun's do not, although a function that nobody calls names a
+// meeting point of its own.
+func TestProcessGroupsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	python := testneeds.Torch(t)
+	require.Equal(t, "6 groups, sum 36\n", underGorun(python, "-n", "3", "testdata/again.py").succeed(t))
+}
+
 // Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s: the jobs wait beside
 // each other and beside other tests.
 func TestHintForRanksThatMeetElsewhere(t *testing.T) {

@@ -28,6 +28,9 @@ type conn struct {
 	waiter rendezvous.Waiter
 	holds  int64 // bytes of in and unsent, as counted in loop.held
 
+	member *member // nil: it has used no key of PyTorch's default group
+	group  uint32  // which of its process's
+
 	until         time.Time // when it has to have greeted
 	before, after *conn     // among those that have not greeted
 }

@@ -34,6 +34,7 @@ type loop struct {
 	conns   []*conn // by descriptor
 	open    int     // how many there are
 	hosts   map[netip.Addr]*host
+	members map[processID]*member
 	held    int64   // bytes that connections hold; see conn.holds
 	served  int64   // requests
 	refused int64   // connections that were refused, or disconnected for what they did
@@ -63,7 +64,7 @@ func newLoop(s *Server, cfg Config, listener int) (*loop, error) {
 	}
 	return &loop{
 		server: s, cfg: cfg, epoll: epoll, listener: listener,
-		engine: rendezvous.NewEngine(), hosts: map[netip.Addr]*host{}, complaints: complaints{logf: cfg.Logf},
+		engine: rendezvous.NewEngine(), hosts: map[netip.Addr]*host{}, members: map[processID]*member{}, complaints: complaints{logf: cfg.Logf},
 	}, nil
 }
 
@@ -151,6 +152,9 @@ func (l *loop) bury() {
 		l.held -= c.holds
 		c.host.held -= c.holds
 		c.host.open--
+		if c.member != nil {
+			c.member.open--
+		}
 		l.forgetHost(c.host)
 		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // a child between fork and exec may hold the socket open for a while
 		unix.Close(c.fd)
@@ -213,7 +217,7 @@ func (l *loop) waits() (waits []Wait) {
 		w := Wait{Peer: c.peer, PID: int(c.pid)}
 		for name := range c.waiter.Missing {
 			if w.Missing++; len(w.Keys) < waitKeys {
-				key, _ := unwired(name)
+				key, _ := unwired(regrouped(name))
 				w.Keys = append(w.Keys, key)
 			}
 		}

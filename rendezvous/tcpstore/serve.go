@@ -22,31 +22,31 @@ func (l *loop) answer(c *conn, op byte, args arguments) error {
 	case opPing:
 		return l.ping(c, args)
 	case opSet:
-		e.Set(args.text(), args.text())
+		e.Set(l.key(c, op, args.text()), args.text())
 	case opAppend:
-		e.Append(args.text(), args.text())
+		e.Append(l.key(c, op, args.text()), args.text())
 	case opMultiSet:
 		for n := args.number(); n > 0; n-- {
-			e.Set(args.text(), args.text())
+			e.Set(l.key(c, op, args.text()), args.text())
 		}
 	case opGet:
-		value, _ := e.Get(args.text()) // a missing key has an empty value here
+		value, _ := e.Get(l.key(c, op, args.text())) // a missing key has an empty value here
 		l.putValue(c, value)
 	case opMultiGet:
 		for n := args.number(); n > 0; n-- {
-			value, _ := e.Get(args.text())
+			value, _ := e.Get(l.key(c, op, args.text()))
 			l.putValue(c, value)
 		}
 	case opCompareSet:
-		l.putValue(c, e.CompareSet(args.text(), args.text(), args.text()))
+		l.putValue(c, e.CompareSet(l.key(c, op, args.text()), args.text(), args.text()))
 	case opAdd:
-		sum, err := e.Add(args.text(), args.number())
+		sum, err := e.Add(l.key(c, op, args.text()), args.number())
 		if err != nil {
 			return err
 		}
 		l.putNumber(c, sum)
 	case opDelete:
-		l.putBool(c, e.Delete(args.text()))
+		l.putBool(c, e.Delete(l.key(c, op, args.text())))
 	case opNumKeys:
 		l.putNumber(c, int64(e.NumKeys()))
 	case opListKeys:
@@ -70,11 +70,11 @@ func (l *loop) answerWaitOrQueue(c *conn, op byte, args arguments) error {
 		e.Leave(&c.waiter)
 		l.putByte(c, answerCanceled)
 	case opQueuePush:
-		e.Push(args.text(), args.text())
+		e.Push(l.key(c, op, args.text()), args.text())
 	case opQueuePop:
 		l.pop(c, args)
 	case opQueueLen:
-		l.putNumber(c, int64(e.Len(args.text())))
+		l.putNumber(c, int64(e.Len(l.key(c, op, args.text()))))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (l *loop) listKeys(c *conn) {
 
 func (l *loop) check(c *conn, args arguments) {
 	for n := args.number(); n > 0; n-- {
-		if !l.engine.Check(args.text()) {
+		if !l.engine.Check(l.key(c, opCheck, args.text())) {
 			l.putByte(c, answerNotReady)
 			return
 		}
@@ -116,6 +116,9 @@ func (l *loop) wait(c *conn, args arguments) error {
 		return errWaitsTwice
 	}
 	l.keys = args.appendTexts(l.keys[:0])
+	for _, key := range l.keys {
+		l.key(c, opWait, key)
+	}
 	if l.engine.Wait(&c.waiter, l.keys...) {
 		l.putByte(c, answerReady)
 	}
@@ -129,7 +132,7 @@ func (l *loop) barrier(c *conn, args arguments) error {
 	if c.waiter.Waiting() {
 		return errWaitsTwice
 	}
-	full, err := l.engine.Arrive(&c.waiter, args.text(), args.number())
+	full, err := l.engine.Arrive(&c.waiter, l.key(c, opBarrier, args.text()), args.number())
 	if full {
 		l.putByte(c, answerReady)
 	}
@@ -138,7 +141,7 @@ func (l *loop) barrier(c *conn, args arguments) error {
 
 // pop answers how much was in the queue, and the first of it.
 func (l *loop) pop(c *conn, args arguments) {
-	queue := args.text()
+	queue := l.key(c, opQueuePop, args.text())
 	n := l.engine.Len(queue)
 	value, ok := l.engine.Pop(&c.waiter, queue)
 	l.putNumber(c, int64(n))
