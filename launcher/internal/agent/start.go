@@ -102,6 +102,9 @@ func (a *Agent) start(s wire.Start) error {
 	if refused == nil {
 		refused = a.checkStart(&s)
 	}
+	if refused == nil {
+		refused = a.openHealth(s.Common)
+	}
 	if refused != nil { // the head hears why, as of a program that cannot be started
 		s = wire.Start{Window: min(max(s.Window, 1), maxWindow)}
 	}
@@ -169,9 +172,6 @@ func (j *running) startRanks() (err error) {
 		return err
 	}
 	if err = j.openWatchdog(); err != nil {
-		return err
-	}
-	if err = j.agent.openHealth(j.start.Common); err != nil {
 		return err
 	}
 	if err = j.openLogs(); err != nil {

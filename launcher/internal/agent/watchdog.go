@@ -243,11 +243,14 @@ func (j *running) expireTimers(now time.Time) {
 		}
 		slices.SortFunc(timers, func(a, b fileTimer) int { return a.moment().Compare(b.moment()) })
 		r := j.rankOf(pid)
-		switch i := slices.IndexFunc(timers, func(t fileTimer) bool { return t.Signal > 0 && t.Signal < 65 }); {
-		case r == nil:
-		case i < 0:
-			j.agent.notice("the timer %.200q of rank %d has expired; it names no signal, so the rank goes on", timers[0].Scope, r.row.Rank)
-		default:
+		if r == nil {
+			continue
+		}
+		i := slices.IndexFunc(timers, func(t fileTimer) bool { return t.Signal > 0 && t.Signal < 65 })
+		if i != 0 {
+			j.noticeOnce("signal", "the timer %.200q of rank %d has expired; it names no signal, so the rank goes on", timers[0].Scope, r.row.Rank)
+		}
+		if i >= 0 {
 			j.endExpired(r, timers[i])
 		}
 	}
