@@ -104,7 +104,8 @@ func launcherOf(environ []string, parent int) (pid int, start string, err error)
 			return 0, "", err
 		}
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the command in front may hold anything
-		const itsParent, startTime = 1, 19                                        // the 4th and 22nd field of proc(5), counted from the 3rd
+		// the 4th and 22nd field of proc(5), counted from the 3rd
+		const itsParent, startTime = 1, 19
 		if len(fields) <= startTime {
 			return 0, "", fmt.Errorf("/proc/%d/stat has %d fields", parent, len(fields))
 		}

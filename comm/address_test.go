@@ -35,13 +35,15 @@ func TestNeighboursMeet(t *testing.T) {
 	neighbours(t, exec.Command(self), exec.Command(self), exec.Command(self))
 }
 
-// neighbours runs a rank by each command, with the variables of mpiexec; they meet twice and add what each has, its rank and 1.
+// neighbours runs a rank by each command, with the variables of mpiexec; they meet twice and add what each has, its
+// rank and 1.
 func neighbours(t *testing.T, commands ...*exec.Cmd) {
 	t.Helper()
 	size, sum := len(commands), 0
 	ranks := make([]*process, size)
 	for rank, cmd := range commands {
-		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank), fmt.Sprint("PMI_SIZE=", size))
+		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank),
+			fmt.Sprint("PMI_SIZE=", size))
 		cmd.Stderr = os.Stderr
 		ranks[rank] = run(t, rank, cmd)
 		sum += rank + 1
@@ -60,7 +62,8 @@ func neighbours(t *testing.T, commands ...*exec.Cmd) {
 func TestNeighboursOfSeveralHosts(t *testing.T) {
 	unset(t)
 	for name, value := range map[string]string{
-		"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+		"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+		"OMPI_COMM_WORLD_LOCAL_SIZE": "2",
 	} {
 		t.Setenv(name, value)
 	}

@@ -12,16 +12,16 @@ type memory interface {
 	Free(ctx context.Context) error
 }
 
-// Shared is memory of this rank that the other ranks of its host see, too: a collective whose buffers all lie in such memory copies
-// nothing in between. From about 1 KiB on that pays.
+// Shared is memory of this rank that the other ranks of its host see, too: a collective whose buffers all lie in such
+// memory copies nothing in between. From about 1 KiB on that pays.
 type Shared[T Number] struct {
 	Data   []T
 	memory memory
 	group  *Group
 }
 
-// Allocate makes n elements of shared memory at each rank, all zero. Every rank of the group calls it, with the same n. The memory is there until Free
-// or the group's Close. A group can have 256 such pieces at a time.
+// Allocate makes n elements of shared memory at each rank, all zero. Every rank of the group calls it, with the same n.
+// The memory is there until Free or the group's Close. A group can have 256 such pieces at a time.
 func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error) {
 	if n < 0 {
 		return nil, &ArgumentError{"Allocate", fmt.Sprintf("%d elements", n)}

@@ -25,7 +25,8 @@ func (w *Work) Wait() error {
 // Done is closed when the call is done.
 func (w *Work) Done() <-chan struct{} { return w.done }
 
-// queue holds a group's work in the order in which it was begun. One goroutine does it; it comes with the first and ends with the group.
+// queue holds a group's work in the order in which it was begun. One goroutine does it; it comes with the first and
+// ends with the group.
 type queue struct {
 	pending atomic.Int64 // begun and not done
 	mu      sync.Mutex

@@ -12,8 +12,8 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// open joins the back end of that name. The CPUs' comes first in any case: the ranks tell each other through it what they have, and it tells who is
-// late or dead, which NCCL does not.
+// open joins the back end of that name. The CPUs' comes first in any case: the ranks tell each other through it what
+// they have, and it tells who is late or dead, which NCCL does not.
 func open(ctx context.Context, name string, g *Group, exchange backend.Exchange) (backend.Backend, error) {
 	switch name {
 	case "auto", "cpu", "nccl":
@@ -23,7 +23,8 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 	gpu := &guarded{reader: backend.Reader{Me: g.rank, Job: g.job}}
 	gpu.look(name, g.device)
 	onCPUs, err := cpu.Join(ctx, cpu.Config{
-		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host, Job: g.job, Lost: gpu.lost, Note: gpu.note(),
+		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host,
+		Job: g.job, Lost: gpu.lost, Note: gpu.note(),
 	})
 	if err != nil || name == "cpu" {
 		return onCPUs, err
@@ -56,7 +57,8 @@ func (g *Group) allocate(ctx context.Context, caller string, size int) (memory, 
 		return nil, fmt.Errorf("%s: the %s back end has no shared memory: %w", caller, g.back.Name(), errors.ErrUnsupported)
 	}
 	if b.Regions() == cpu.MaxRegions {
-		return nil, &ArgumentError{caller, fmt.Sprintf("this group has %d pieces of memory already, as many as it can: free some", cpu.MaxRegions)}
+		return nil, &ArgumentError{caller, fmt.Sprintf("this group has %d pieces of memory already, as many as it can: "+
+			"free some", cpu.MaxRegions)}
 	}
 	region, err := b.Allocate(ctx, caller, size)
 	if err != nil {

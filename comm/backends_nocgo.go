@@ -10,7 +10,8 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-var errNoCgo = errors.New("this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
+var errNoCgo = errors.New(
+	"this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
 
 func open(context.Context, string, *Group, backend.Exchange) (backend.Backend, error) {
 	return nil, errNoCgo

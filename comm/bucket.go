@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Bucketer reduces many tensors, such as the gradients of a network, while the caller goes on computing: they are flattened into buckets, and a
-// bucket's all-reduce begins as soon as its last tensor is ready, as DistributedDataParallel does it (Li et al., "PyTorch Distributed",
-// VLDB 2020). Every step calls Ready once for each tensor, in any order that is the same on all ranks only by bucket, and then Wait.
+// Bucketer reduces many tensors, such as the gradients of a network, while the caller goes on computing: they are
+// flattened into buckets, and a bucket's all-reduce begins as soon as its last tensor is ready, as
+// DistributedDataParallel does it (Li et al., "PyTorch Distributed", VLDB 2020). Every step calls Ready once for each
+// tensor, in any order that is the same on all ranks only by bucket, and then Wait.
 type Bucketer[T Number] struct {
 	group   *Group
 	op      Op
@@ -35,10 +36,11 @@ const DefaultBucketBytes = 25 << 20
 // firstBucketBytes lets the first all-reduce begin early.
 const firstBucketBytes = 1 << 20
 
-// NewBucketer makes buckets of at most bucketBytes (0: DefaultBucketBytes; a larger tensor gets one of its own) for the tensors in the order in
-// which they are given, which should be the one in which they become ready: the last layer's first. Every rank of the group calls it, with
-// tensors of the same lengths. op is Avg in most programs.
-func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int, tensors ...[]T) (*Bucketer[T], error) {
+// NewBucketer makes buckets of at most bucketBytes (0: DefaultBucketBytes; a larger tensor gets one of its own) for the
+// tensors in the order in which they are given, which should be the one in which they become ready: the last layer's
+// first. Every rank of the group calls it, with tensors of the same lengths. op is Avg in most programs.
+func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int, tensors ...[]T) (*Bucketer[T],
+	error) {
 	if g == nil {
 		return nil, noGroup("NewBucketer")
 	}
@@ -51,7 +53,8 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	if bucketBytes < 0 {
 		return nil, &ArgumentError{"NewBucketer", fmt.Sprintf("buckets of %d bytes", bucketBytes)}
 	}
-	b := &Bucketer[T]{group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)), at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
+	b := &Bucketer[T]{group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)),
+		at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
 	b.plan(bucketBytes / dtypeOf[T]().Size())
 	for i := range b.buckets {
 		if err := b.room(ctx, i); err != nil {
@@ -110,8 +113,9 @@ func (b *Bucketer[T]) reset() {
 // Buckets is how many buckets there are.
 func (b *Bucketer[T]) Buckets() int { return len(b.buckets) }
 
-// Views returns, for each tensor, the place in its bucket where it is reduced, and makes that the tensor from now on: gradients that are computed there
-// are not copied (PyTorch's gradient_as_bucket_view). The places are gone after Close.
+// Views returns, for each tensor, the place in its bucket where it is reduced, and makes that the tensor from now on:
+// gradients that are computed there are not copied (PyTorch's gradient_as_bucket_view). The places are gone after
+// Close.
 func (b *Bucketer[T]) Views() [][]T {
 	b.viewed = true
 	for i, tensor := range b.tensors {
@@ -121,10 +125,12 @@ func (b *Bucketer[T]) Views() [][]T {
 	return slices.Clone(b.tensors)
 }
 
-// Ready says that tensor i has its values. It copies them, unless they are in a view, and begins the all-reduce of what is complete.
+// Ready says that tensor i has its values. It copies them, unless they are in a view, and begins the all-reduce of what
+// is complete.
 func (b *Bucketer[T]) Ready(ctx context.Context, i int) error {
 	if i < 0 || i >= len(b.tensors) || b.ready[i] {
-		return &ArgumentError{"Bucketer.Ready", fmt.Sprintf("tensor %d of %d is unknown or was ready before", i, len(b.tensors))}
+		return &ArgumentError{"Bucketer.Ready", fmt.Sprintf("tensor %d of %d is unknown or was ready before", i,
+			len(b.tensors))}
 	}
 	b.ready[i] = true
 	k := &b.buckets[b.home[i]]
@@ -139,8 +145,8 @@ func (b *Bucketer[T]) Ready(ctx context.Context, i int) error {
 	return nil
 }
 
-// Wait returns when every tensor holds its reduced values, and makes the buckets ready for the next step. Tensors of which Ready was not said make it
-// fail.
+// Wait returns when every tensor holds its reduced values, and makes the buckets ready for the next step. Tensors of
+// which Ready was not said make it fail.
 func (b *Bucketer[T]) Wait() error {
 	for i, ready := range b.ready {
 		if !ready {

@@ -56,7 +56,8 @@ func misuse(ctx context.Context, g *comm.Group, b *comm.Bucketer[float32]) error
 	_, negative := comm.NewBucketer(ctx, g, comm.Sum, -1, []int32{1})
 	unknown, unready := b.Ready(ctx, 6), b.Wait()
 	for says, err := range map[string]error{
-		"NewBucketer: buckets of -1 bytes": negative, "tensor 6 of 6": unknown, "tensor 0 of 6 was never said to be ready": unready,
+		"NewBucketer: buckets of -1 bytes": negative, "tensor 6 of 6": unknown,
+		"tensor 0 of 6 was never said to be ready": unready,
 	} {
 		var wrong *comm.ArgumentError
 		if !errors.As(err, &wrong) || err.Error() == "" {

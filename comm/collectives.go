@@ -18,8 +18,8 @@ func Barrier(ctx context.Context, g *Group) error {
 	return g.do(ctx, &backend.Call{Kind: backend.Barrier})
 }
 
-// MonitoredBarrier is a Barrier with a time limit of its own, whose error names exactly the ranks that have not come when it is over. The
-// group cannot be used after that.
+// MonitoredBarrier is a Barrier with a time limit of its own, whose error names exactly the ranks that have not come
+// when it is over. The group cannot be used after that.
 func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	if g == nil {
 		return noGroup("MonitoredBarrier")
@@ -27,13 +27,14 @@ func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error
 	return g.monitored(ctx, limit)
 }
 
-// AllReduce reduces send, element by element, over all ranks and puts the result into every rank's recv. Both have the same length
-// on all ranks; send == recv is in place.
+// AllReduce reduces send, element by element, over all ranks and puts the result into every rank's recv. Both have the
+// same length on all ranks; send == recv is in place.
 //
-// Cost on one host for S bytes and P ranks: up to 56 bytes one cache line from each to each; up to 4 KiB (and for two ranks at any size) every rank
-// reads all others' data; beyond, each rank reduces the P-th part for all, in chunks that stay in cache: α + 2·S·β + S·γ, β and γ the
-// seconds a byte takes to copy and to reduce. Over H hosts of L ranks each every rank drives a slice of S/L bytes: 2·(H-1)/H·S/L·β more, β now the
-// network's (see Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
+// Cost on one host for S bytes and P ranks: up to 56 bytes one cache line from each to each; up to 4 KiB (and for two
+// ranks at any size) every rank reads all others' data; beyond, each rank reduces the P-th part for all, in chunks that
+// stay in cache: α + 2·S·β + S·γ, β and γ the seconds a byte takes to copy and to reduce. Over H hosts of L
+// ranks each every rank drives a slice of S/L bytes: 2·(H-1)/H·S/L·β more, β now the network's (see Thakur,
+// Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
 func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
 	var c backend.Call
 	if err := allReduceCall(&c, send, recv, op); err != nil {
@@ -42,7 +43,8 @@ func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) e
 	return g.do(ctx, &c)
 }
 
-// allReduceCall fills in c, which is zero: field by field, since the compiler copies a whole Call through a second one, for 20 ns.
+// allReduceCall fills in c, which is zero: field by field, since the compiler copies a whole Call through a second one,
+// for 20 ns.
 func allReduceCall[T Number](c *backend.Call, send, recv []T, op Op) error {
 	c.Kind, c.DType, c.Op, c.Count = backend.AllReduce, dtypeOf[T](), op, len(send)
 	c.Send, c.Recv = pointer(send), pointer(recv)
@@ -80,8 +82,8 @@ func reduceCall[T Number](c *backend.Call, g *Group, send, recv []T, op Op, root
 	return sameLength(c.Kind, len(send), len(recv))
 }
 
-// Broadcast copies buffer of rank root into every rank's buffer. The length is the same on all ranks. The root waits for nobody where the buffer is
-// small: ranks that name different roots may notice it only in a later call.
+// Broadcast copies buffer of rank root into every rank's buffer. The length is the same on all ranks. The root waits
+// for nobody where the buffer is small: ranks that name different roots may notice it only in a later call.
 //
 // Cost on one host: the root copies S bytes once into shared memory, chunk by chunk, while the others copy them out.
 func Broadcast[T Number](ctx context.Context, g *Group, buffer []T, root int) error {
@@ -98,8 +100,8 @@ func broadcastCall[T Number](c *backend.Call, g *Group, buffer []T, root int) er
 	return g.checkRank(c.Kind, "root", root)
 }
 
-// AllGather puts every rank's send, which has the same length n on all, into every rank's recv in rank order: recv has n × Size elements. In place:
-// send is recv, and the own block lies there already.
+// AllGather puts every rank's send, which has the same length n on all, into every rank's recv in rank order: recv has
+// n × Size elements. In place: send is recv, and the own block lies there already.
 func AllGather[T Number](ctx context.Context, g *Group, send, recv []T) error {
 	var c backend.Call
 	if err := allGatherCall(&c, g, send, recv); err != nil {
@@ -124,12 +126,14 @@ func (g *Group) blocks(c *backend.Call, part, whole int, name string) error {
 	}
 	c.Count = whole / g.size
 	if part != c.Count && (c.Send != c.Recv || part != whole) {
-		return wrong(c.Kind, "%s has %d elements for %d ranks, so the other buffer needs %d, not %d", name, whole, g.size, c.Count, part)
+		return wrong(c.Kind, "%s has %d elements for %d ranks, so the other buffer needs %d, not %d", name, whole, g.size,
+			c.Count, part)
 	}
 	return apart(c, part, whole, c.Count*g.rank)
 }
 
-// apart refuses a part that begins where the whole does though its block lies elsewhere there: that would be taken for a call in place.
+// apart refuses a part that begins where the whole does though its block lies elsewhere there: that would be taken for
+// a call in place.
 func apart(c *backend.Call, part, whole, offset int) error {
 	if c.Send == c.Recv && part > 0 && part != whole && offset > 0 {
 		return wrong(c.Kind, "send and recv begin with the same element, but this rank's block lies %d elements behind: "+
@@ -138,8 +142,8 @@ func apart(c *backend.Call, part, whole, offset int) error {
 	return nil
 }
 
-// ReduceScatter reduces send, of n × Size elements, over all ranks and gives rank r the r-th block of n in recv. In place: recv is send, and the
-// result replaces the own block there.
+// ReduceScatter reduces send, of n × Size elements, over all ranks and gives rank r the r-th block of n in recv. In
+// place: recv is send, and the result replaces the own block there.
 func ReduceScatter[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
 	var c backend.Call
 	if err := reduceScatterCall(&c, g, send, recv, op); err != nil {
@@ -159,7 +163,8 @@ func reduceScatterCall[T Number](c *backend.Call, g *Group, send, recv []T, op O
 
 // Gather is AllGather with the result on rank root only; recv of the others may be nil.
 func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) error {
-	c := backend.Call{Kind: backend.Gather, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
+	c := backend.Call{Kind: backend.Gather, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
+		Recv: pointer(recv)}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}
@@ -171,10 +176,11 @@ func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) e
 	return g.do(ctx, &c)
 }
 
-// Scatter gives rank r the r-th block of root's send, which has n × Size elements, in recv of n. send of the others may be nil. In place at the
-// root: recv is send.
+// Scatter gives rank r the r-th block of root's send, which has n × Size elements, in recv of n. send of the others
+// may be nil. In place at the root: recv is send.
 func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) error {
-	c := backend.Call{Kind: backend.Scatter, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send), Recv: pointer(recv)}
+	c := backend.Call{Kind: backend.Scatter, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
+		Recv: pointer(recv)}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}
@@ -186,7 +192,8 @@ func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) 
 	return g.do(ctx, &c)
 }
 
-// AllToAll gives rank r the r-th of the Size equal blocks of every rank's send; recv gets them in rank order. In place: recv is send.
+// AllToAll gives rank r the r-th of the Size equal blocks of every rank's send; recv gets them in rank order. In place:
+// recv is send.
 func AllToAll[T Number](ctx context.Context, g *Group, send, recv []T) error {
 	var c backend.Call
 	if err := allToAllCall(&c, g, send, recv); err != nil {
@@ -211,10 +218,11 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 	return nil
 }
 
-// Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data may be changed, which can be
-// before the other has it: up to 128 KiB lie in memory between two ranks of a host, and what does not fit waits for the receiver. So a rank can send
-// itself, too, what it receives later, up to that size; more waits for itself until the timeout. Between ranks on different hosts it must be received
-// before both take part in a later collective.
+// Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data
+// may be changed, which can be before the other has it: up to 128 KiB lie in memory between two ranks of a host, and
+// what does not fit waits for the receiver. So a rank can send itself, too, what it receives later, up to that size;
+// more waits for itself until the timeout. Between ranks on different hosts it must be received before both take part
+// in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {
@@ -232,7 +240,8 @@ func Recv[T Number](ctx context.Context, g *Group, data []T, from int) error {
 	return g.do(ctx, &c)
 }
 
-// SendRecv sends and receives at once, so that ranks can exchange data in a circle without one having to begin. The buffers may not overlap.
+// SendRecv sends and receives at once, so that ranks can exchange data in a circle without one having to begin. The
+// buffers may not overlap.
 func SendRecv[T Number](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
 	c := backend.Call{
 		Kind: backend.SendRecv, DType: dtypeOf[T](), Root: to, From: from,

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// DeviceBuffer is memory of this rank's GPU, in a group whose back end is nccl. Its Span goes wherever a collective takes a slice:
+// DeviceBuffer is memory of this rank's GPU, in a group whose back end is nccl. Its Span goes wherever a collective
+// takes a slice:
 //
 //	b, err := comm.NewDeviceBuffer[float32](g, 1<<20)
 //	err = b.CopyIn(gradients)

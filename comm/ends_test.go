@@ -36,7 +36,8 @@ func TestContextEndsBesideCalls(t *testing.T) {
 
 func TestContextEnds(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, g *comm.Group) error{
-		"barrier": barrier, "large": allReduce[int32](100_000, comm.Sum), "receive": func(ctx context.Context, g *comm.Group) error {
+		"barrier": barrier, "large": allReduce[int32](100_000, comm.Sum),
+		"receive": func(ctx context.Context, g *comm.Group) error {
 			return comm.Recv(ctx, g, make([]int32, 1), 1)
 		},
 		"monitored": func(ctx context.Context, g *comm.Group) error { return g.MonitoredBarrier(ctx, patience) },
@@ -72,9 +73,13 @@ func TestContextEnds(t *testing.T) {
 
 func TestCloseWhileOthersWait(t *testing.T) {
 	for name, act := range map[string]caller{
-		"barrier": barrier, "large": allReduce[float64](100_000, comm.Sum), "rooted": broadcast(4, 2), "large rooted": broadcast(100_000, 2),
-		"split":    func(ctx context.Context, g *comm.Group) error { _, err := g.Split(ctx, 0, 0); return err },
-		"allocate": func(ctx context.Context, g *comm.Group) error { _, err := comm.Allocate[int8](ctx, g, 1); return err },
+		"barrier": barrier, "large": allReduce[float64](100_000, comm.Sum), "rooted": broadcast(4, 2),
+		"large rooted": broadcast(100_000, 2),
+		"split":        func(ctx context.Context, g *comm.Group) error { _, err := g.Split(ctx, 0, 0); return err },
+		"allocate": func(ctx context.Context, g *comm.Group) error {
+			_, err := comm.Allocate[int8](ctx, g, 1)
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			groups := open(t, 3)
@@ -98,15 +103,19 @@ func TestCloseWhileOthersWait(t *testing.T) {
 // Who has what it needs doesn't mind that another left.
 func TestLeavingAfterTheLastCall(t *testing.T) {
 	for name, act := range map[string]caller{
-		"barrier": barrier, "small": allReduce[float32](5, comm.Sum), "large": allReduce[float64](200_000, comm.Sum), "broadcast": broadcast(300_000, 0),
-		"small broadcast": broadcast(3, 0), "gather": gather(70_000, 0), "scatter": scatter(70_000, 1), "all-to-all": allToAll(70_000),
-		"reduce": reduce(70_000, 1), "all-gather": allGather(70_000), "V": allGatherV(5000, 70_000),
+		"barrier": barrier, "small": allReduce[float32](5, comm.Sum), "large": allReduce[float64](200_000, comm.Sum),
+		"broadcast":       broadcast(300_000, 0),
+		"small broadcast": broadcast(3, 0), "gather": gather(70_000, 0), "scatter": scatter(70_000, 1),
+		"all-to-all": allToAll(70_000),
+		"reduce":     reduce(70_000, 1), "all-gather": allGather(70_000), "V": allGatherV(5000, 70_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, n := range []int{2, 3, 4} {
 				for range testneeds.Count(2, 20) {
-					failed := each(open(t, n), func(ctx context.Context, g *comm.Group) error { return errors.Join(act(ctx, g), g.Close()) })
+					failed := each(open(t, n), func(ctx context.Context, g *comm.Group) error {
+						return errors.Join(act(ctx, g), g.Close())
+					})
 					require.NoError(t, errors.Join(failed...))
 				}
 			}

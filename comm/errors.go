@@ -6,14 +6,16 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// The errors by which a group ends. They come wrapped: take them out by [errors.As], with the address of a variable that is a pointer:
+// The errors by which a group ends. They come wrapped: take them out by [errors.As], with the address of a variable
+// that is a pointer:
 //
 //	var late *comm.TimeoutError
 //	if errors.As(err, &late) {
 //		fmt.Println("late:", late.Ranks)
 //	}
 //
-// Their fields number ranks as the group does. The texts of a group that Split made say both numbers, "rank 1 of the group (rank 3 of the job)".
+// Their fields number ranks as the group does. The texts of a group that Split made say both numbers, "rank 1 of the
+// group (rank 3 of the job)".
 type (
 	// PeerError says that a rank died or closed the group while others needed it. Its fields:
 	//
@@ -57,5 +59,6 @@ func wrong(kind backend.Kind, format string, args ...any) error {
 
 // noGroup is the error of a call on a nil *Group.
 func noGroup(call string) error {
-	return &ArgumentError{call, "this rank is in no group: the *Group is nil, which is what Split gives for a negative color"}
+	return &ArgumentError{call,
+		"this rank is in no group: the *Group is nil, which is what Split gives for a negative color"}
 }

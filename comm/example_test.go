@@ -37,7 +37,8 @@ func ExampleTimeoutError() {
 			fmt.Println("gone:", lost.Rank)
 		}
 	}
-	check(fmt.Errorf("comm: %w", &comm.TimeoutError{Ranks: []int{3}, Call: "Barrier", After: time.Second})) // as calls return them
+	// as calls return them
+	check(fmt.Errorf("comm: %w", &comm.TimeoutError{Ranks: []int{3}, Call: "Barrier", After: time.Second}))
 	check(fmt.Errorf("comm: %w", &comm.PeerError{Rank: 2, How: "its process ended"}))
 	// Output:
 	// waited for [3] in Barrier

@@ -81,7 +81,8 @@ func (p *process) outcome(t *testing.T) (o outcome) {
 	return o
 }
 
-// limit is the ranks' timeout where a rank is stopped or stays away: long enough for the others to come, however busy the machine is.
+// limit is the ranks' timeout where a rank is stopped or stays away: long enough for the others to come, however busy
+// the machine is.
 const limit = 2 * time.Second
 
 // fault is what happens to one rank.
@@ -99,7 +100,8 @@ func (f fault) String() string {
 	if f.spread {
 		hosts = f.n
 	}
-	return fmt.Sprintf("%s of %d elements, %d ranks on %d hosts: %s rank %d after %v", f.call, f.count, f.n, hosts, f.what, f.victim, f.afterCalls)
+	return fmt.Sprintf("%s of %d elements, %d ranks on %d hosts: %s rank %d after %v", f.call, f.count, f.n, hosts,
+		f.what, f.victim, f.afterCalls)
 }
 
 // faults are all that there are, in random order.
@@ -120,7 +122,8 @@ func faults(r *rand.Rand) (all []fault) {
 	return all
 }
 
-// A rank is killed, stopped or stays away while all make one kind of call: every other rank says who it is, and leaves nothing behind.
+// A rank is killed, stopped or stays away while all make one kind of call: every other rank says who it is, and leaves
+// nothing behind.
 func TestFaults(t *testing.T) {
 	all := faults(testneeds.Rand(t))
 	before := shm(t)
@@ -173,7 +176,8 @@ func happens(t *testing.T, f fault) {
 	}
 }
 
-// The root of small calls over hosts waits for nobody, and the kernel takes what it sends to a rank that is stuck: that one is missed all the same.
+// The root of small calls over hosts waits for nobody, and the kernel takes what it sends to a rank that is stuck: that
+// one is missed all the same.
 func TestRootMissesAStuckRankOfAnotherHost(t *testing.T) {
 	for _, call := range []string{"Broadcast", "Scatter"} {
 		t.Run(call, func(t *testing.T) {
@@ -235,7 +239,8 @@ func TestDeathDuringJoin(t *testing.T) {
 	failed := make(chan error, 2)
 	for rank := range 2 {
 		go func() {
-			_, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName("dying"), comm.WithTimeout(limit))
+			_, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName("dying"),
+				comm.WithTimeout(limit))
 			failed <- err
 		}()
 	}

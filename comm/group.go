@@ -11,7 +11,8 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// Group is this rank's membership in a group of ranks. Its functions can be called by several goroutines: calls run one after the other.
+// Group is this rank's membership in a group of ranks. Its functions can be called by several goroutines: calls run one
+// after the other.
 type Group struct {
 	rank, size int
 	back       backend.Backend
@@ -98,7 +99,8 @@ func (g *Group) run(ctx context.Context, c *backend.Call) error {
 	return g.ended(err)
 }
 
-// through makes the call by the back end. The CPUs' is called by its own type, so that the compiler sees that the call stays on the stack.
+// through makes the call by the back end. The CPUs' is called by its own type, so that the compiler sees that the call
+// stays on the stack.
 func (g *Group) through(ctx context.Context, c *backend.Call) error {
 	if g.onCPUs != nil {
 		return g.onCPUs.Run(ctx, c)
@@ -134,9 +136,10 @@ func (g *Group) ended(err error) error {
 	return fmt.Errorf("comm: %w", err)
 }
 
-// Close leaves the group: work that was begun is finished first, and ranks that still wait for this one get an error. It waits for nobody: call
-// [Barrier] before where others may still need this rank. What this rank sent can still be received; between hosts that is sure only where this rank
-// received all that was sent to it. Closing again, or a nil *Group, does nothing.
+// Close leaves the group: work that was begun is finished first, and ranks that still wait for this one get an error.
+// It waits for nobody: call [Barrier] before where others may still need this rank. What this rank sent can still be
+// received; between hosts that is sure only where this rank received all that was sent to it. Closing again, or a nil
+// *Group, does nothing.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"gorun/comm/internal/nccl"
 )
 
-// guarded runs calls by NCCL or RCCL, with a group on the CPUs beside it: ranks that are about to make different calls get an error instead of
-// a hang, late ones are named, and a rank's death ends the others' calls.
+// guarded runs calls by NCCL or RCCL, with a group on the CPUs beside it: ranks that are about to make different calls
+// get an error instead of a hang, late ones are named, and a rank's death ends the others' calls.
 type guarded struct {
 	cpu     *cpu.Backend
 	library *nccl.Library
@@ -74,8 +74,8 @@ func deviceOf(note string, local int) (device int, err error) {
 	return device, nil
 }
 
-// find says whether NCCL can be used, by what all ranks told: every rank needs a GPU of its own and the libraries. With "nccl" it is an error
-// where one has not, which names who and why.
+// find says whether NCCL can be used, by what all ranks told: every rank needs a GPU of its own and the libraries. With
+// "nccl" it is an error where one has not, which names who and why.
 func (b *guarded) find(name string, g *Group) (bool, error) {
 	var without []int
 	for rank, note := range b.cpu.Notes() {

@@ -31,10 +31,12 @@ type settings struct {
 	host       string
 }
 
-// DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout says otherwise.
+// DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout
+// says otherwise.
 const DefaultTimeout = 5 * time.Minute
 
-// WithRank says who this process is instead of the environment; WithStore must then say where the ranks meet, unless size is 1.
+// WithRank says who this process is instead of the environment; WithStore must then say where the ranks meet, unless
+// size is 1.
 func WithRank(rank, size int) Option {
 	return func(s *settings) { s.rank, s.size = rank, size }
 }
@@ -42,18 +44,20 @@ func WithRank(rank, size int) Option {
 // WithStore names the store in which the ranks meet, "host:port". If nobody serves it, rank 0 does.
 func WithStore(address string) Option { return func(s *settings) { s.store = address } }
 
-// WithName keeps groups apart that are joined at the same time. Ranks join groups of the same name, or of none, in the order in which they call Join.
+// WithName keeps groups apart that are joined at the same time. Ranks join groups of the same name, or of none, in the
+// order in which they call Join.
 func WithName(name string) Option { return func(s *settings) { s.name = name } }
 
-// WithTimeout is the group's CommTimeout: how long a call waits for another rank before it fails and names it. 0 waits for ever.
+// WithTimeout is the group's CommTimeout: how long a call waits for another rank before it fails and names it. 0 waits
+// for ever.
 func WithTimeout(limit time.Duration) Option { return func(s *settings) { s.timeout = limit } }
 
-// WithBackend chooses what runs the calls: "cpu", "nccl" (which RCCL is, too), or "auto", the default: nccl where every rank has a GPU of its own and
-// the libraries are there, cpu otherwise.
+// WithBackend chooses what runs the calls: "cpu", "nccl" (which RCCL is, too), or "auto", the default: nccl where every
+// rank has a GPU of its own and the libraries are there, cpu otherwise.
 func WithBackend(name string) Option { return func(s *settings) { s.backend = name } }
 
-// joined counts the groups that this process joined, by name and rank: all ranks join those of one name, or of none, in the same order, and a store
-// remembers the earlier ones.
+// joined counts the groups that this process joined, by name and rank: all ranks join those of one name, or of none, in
+// the same order, and a store remembers the earlier ones.
 var joined struct {
 	sync.Mutex
 	count map[string]int
@@ -71,20 +75,23 @@ func groupNumber(self env.Rank, name string) int {
 	return joined.count[who]
 }
 
-// WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything else: at least 32 random
-// bytes, the same on every rank. Ranks that gorun starts on several hosts have one without it. Without any a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over
-// fresh random numbers of both sides; what is exchanged later is not encrypted.
+// WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything
+// else: at least 32 random bytes, the same on every rank. Ranks that gorun starts on several hosts have one without it.
+// Without any a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over fresh
+// random numbers of both sides; what is exchanged later is not encrypted.
 func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
 
-// Join makes this process a member of the group of all ranks of its job. Every rank calls it; it returns when all have come, and fails when
-// ctx ends or some have not come within the timeout.
+// Join makes this process a member of the group of all ranks of its job. Every rank calls it; it returns when all have
+// come, and fails when ctx ends or some have not come within the timeout.
 //
-// Who and how many the ranks are says the environment ([env.Self]); a process that no launcher started is a group of one. They meet in the
-// store that the launcher serves (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank 0 then serves it; ranks that mpirun or srun
-// started on one host need neither, also where a wrapper script stands between. WORLD_SIZE above 1 without RANK, and one of MASTER_ADDR and MASTER_PORT
-// without the other where no launcher is known, are errors.
+// Who and how many the ranks are says the environment ([env.Self]); a process that no launcher started is a group of
+// one. They meet in the store that the launcher serves (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank
+// 0 then serves it; ranks that mpirun or srun started on one host need neither, also where a wrapper script stands
+// between. WORLD_SIZE above 1 without RANK, and one of MASTER_ADDR and MASTER_PORT without the other where no launcher
+// is known, are errors.
 //
-// A program that may use one CPU has GOMAXPROCS raised to 2, unless the environment sets it: calls then run beside Go code, not in its way.
+// A program that may use one CPU has GOMAXPROCS raised to 2, unless the environment sets it: calls then run beside Go
+// code, not in its way.
 func Join(ctx context.Context, options ...Option) (*Group, error) {
 	s := settings{timeout: DefaultTimeout, backend: "auto"}
 	for _, option := range options {
@@ -121,7 +128,8 @@ func join(ctx context.Context, s settings) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{
-		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: key, near: self.Store, host: s.host,
+		rank: self.Rank, size: self.WorldSize, timeout: s.timeout, device: self.LocalRank, meeting: m, key: key,
+		near: self.Store, host: s.host,
 	}
 	if g.back, err = open(ctx, s.backend, g, m.exchange); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -133,16 +141,18 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	return g, nil
 }
 
-// spareThread lets Go run a second thread where it counted one CPU, unless the user chose the number. With one, the runtime takes the right to run Go
-// code away from every C call that lasts more than 20 µs, wakes a thread for it and looks again 20 µs later (retake in Go's proc.go): on the CPU
-// on which the call works. With a second one idle it leaves the call alone; and work that was begun is not late when the goroutine goes on computing.
+// spareThread lets Go run a second thread where it counted one CPU, unless the user chose the number. With one, the
+// runtime takes the right to run Go code away from every C call that lasts more than 20 µs, wakes a thread for it and
+// looks again 20 µs later (retake in Go's proc.go): on the CPU on which the call works. With a second one idle it
+// leaves the call alone; and work that was begun is not late when the goroutine goes on computing.
 func spareThread() {
 	if inherited(env.VarGoMaxProcs) == "" && runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
 	}
 }
 
-// wireKey is the key for connections between hosts: that of an option, else the one that the launcher gave the ranks of this job.
+// wireKey is the key for connections between hosts: that of an option, else the one that the launcher gave the ranks of
+// this job.
 func (s *settings) wireKey() ([]byte, error) {
 	file := inherited(env.VarJobKey)
 	if s.key != nil || file == "" {

@@ -25,7 +25,8 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 func unset(t *testing.T) {
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		for _, prefix := range []string{"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "PMI_", "MPI_", "OMPI_", "SLURM_", "MV2_", "TORCHELASTIC_"} {
+		for _, prefix := range []string{"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "PMI_", "MPI_", "OMPI_", "SLURM_",
+			"MV2_", "TORCHELASTIC_"} {
 			if strings.HasPrefix(name, prefix) {
 				t.Setenv(name, "")
 				require.NoError(t, os.Unsetenv(name))
@@ -87,7 +88,8 @@ func TestJoinAtOnce(t *testing.T) {
 	for i := range 12 {
 		joins.Go(func() {
 			rank, name := i%3, fmt.Sprint("name ", i/3)
-			g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName(name), comm.WithTimeout(patience))
+			g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName(name),
+				comm.WithTimeout(patience))
 			if err == nil {
 				sum := []int32{int32(1 + i/3)}
 				err = comm.AllReduce(t.Context(), g, sum, sum, comm.Sum)
@@ -113,7 +115,8 @@ func TestJoinAgain(t *testing.T) {
 		failed := make([]error, 3)
 		for rank := range 3 {
 			joins.Go(func() {
-				g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName("again"), comm.WithTimeout(patience))
+				g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(address), comm.WithName("again"),
+					comm.WithTimeout(patience))
 				if err == nil {
 					err = errors.Join(comm.Barrier(t.Context(), g), g.Close())
 				}
@@ -152,7 +155,8 @@ func TestLateJoin(t *testing.T) {
 	failed := make([]error, 4)
 	for _, rank := range []int{0, 2} {
 		joins.Go(func() {
-			_, failed[rank] = comm.Join(t.Context(), comm.WithRank(rank, 4), comm.WithStore(address), comm.WithName("late"), comm.WithTimeout(300*time.Millisecond))
+			_, failed[rank] = comm.Join(t.Context(), comm.WithRank(rank, 4), comm.WithStore(address), comm.WithName("late"),
+				comm.WithTimeout(300*time.Millisecond))
 		})
 	}
 	joins.Wait()
@@ -203,5 +207,6 @@ func TestWithoutCgo(t *testing.T) {
 	require.NoError(t, err, "%s", said)
 	said, err = exec.Command(program).CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(said), "comm: this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
+	require.Contains(t, string(said),
+		"comm: this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
 }

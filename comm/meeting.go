@@ -55,7 +55,8 @@ func (e *lateError) Error() string {
 
 func (e *lateError) Unwrap() error { return e.err }
 
-// meet opens the store of the job. A group of one needs none. name is the user's, "" for none, and number the how-manieth group of it this is.
+// meet opens the store of the job. A group of one needs none. name is the user's, "" for none, and number the
+// how-manieth group of it this is.
 func meet(ctx context.Context, self env.Rank, name string, number int) (*meeting, error) {
 	place := fmt.Sprintf("%s/%d", name, number)
 	m := &meeting{self: self, name: name, prefix: fmt.Sprintf("gorun/comm/%s/%d/%s/", self.RunID, self.Attempt, place)}
@@ -94,7 +95,8 @@ func (m *meeting) split(color, rank, size int) *meeting {
 	}
 }
 
-// serveIfNobody opens the store at rank 0 where no launcher serves it: with torch.distributed's env:// it is rank 0's task, too.
+// serveIfNobody opens the store at rank 0 where no launcher serves it: with torch.distributed's env:// it is rank 0's
+// task, too.
 func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 	if m.self.Rank != 0 || m.self.Launcher == "gorun" {
 		return nil
@@ -118,7 +120,8 @@ func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 	return nil
 }
 
-// served are the stores that this process serves, by address. Groups that are joined beside each other use one, which is there until the last ends.
+// served are the stores that this process serves, by address. Groups that are joined beside each other use one, which
+// is there until the last ends.
 var served = struct {
 	sync.Mutex
 	at map[string]*ownStore
@@ -180,7 +183,8 @@ func listenHost(host string) string {
 	return "::"
 }
 
-// exchange is a [backend.Exchange]: every rank's blob for every rank. Rank 0 collects, so that n ranks read n blobs once, not n times.
+// exchange is a [backend.Exchange]: every rank's blob for every rank. Rank 0 collects, so that n ranks read n blobs
+// once, not n times.
 func (m *meeting) exchange(ctx context.Context, blob []byte) ([][]byte, error) {
 	m.rounds++
 	prefix := fmt.Sprintf("%s%d/", m.prefix, m.rounds)

@@ -29,7 +29,8 @@ func TestMembersOf(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	for _, blobs := range [][][]byte{{{}}, {nil, []byte("a")}, {[]byte("1:x"), []byte(":"), bytes.Repeat([]byte{0}, 1000)}} {
+	for _, blobs := range [][][]byte{{{}}, {nil, []byte("a")},
+		{[]byte("1:x"), []byte(":"), bytes.Repeat([]byte{0}, 1000)}} {
 		again, err := unpack(pack(blobs), len(blobs))
 		require.NoError(t, err)
 		for i := range blobs {
@@ -61,7 +62,8 @@ func FuzzUnpack(f *testing.F) {
 }
 
 func TestListenHost(t *testing.T) {
-	for name, want := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "localhost", "node7": "::", "10.1.2.3": "10.1.2.3"} {
+	for name, want := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "localhost",
+		"node7": "::", "10.1.2.3": "10.1.2.3"} {
 		require.Equal(t, want, listenHost(name))
 	}
 }
@@ -136,15 +138,31 @@ func TestListenerIn(t *testing.T) {
 		uid   int
 		found bool
 	}{
-		"at the address":     {"   1: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 1000, true},
-		"at all":             {"   1: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1", 0, true},
-		"at all of IPv6":     {"   1: 00000000000000000000000000000000:733C 00000000000000000000000000000000:0000 0A 0:0 0:0 0  7 0 77 1", 7, true},
-		"IPv6's notation":    {"   1: 0000000000000000FFFF00000100007F:733C 00000000000000000000000000000000:0000 0A 0:0 0:0 0  7 0 77 1", 7, true},
-		"another port":       {"   1: 0100007F:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false},
-		"another address":    {"   1: 0200007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false},
-		"a connection":       {"   1: 0100007F:733C 0100007F:1234 01 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false},
-		"the table's header": {"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode", 0, false},
-		"no line":            {"", 0, false},
+		"at the address": {
+			"   1: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 1000, true,
+		},
+		"at all": {
+			"   1: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1", 0, true,
+		},
+		"at all of IPv6": {
+			"   1: 00000000000000000000000000000000:733C 00000000000000000000000000000000:0000 0A 0:0 0:0 0  7 0 77 1", 7, true,
+		},
+		"IPv6's notation": {
+			"   1: 0000000000000000FFFF00000100007F:733C 00000000000000000000000000000000:0000 0A 0:0 0:0 0  7 0 77 1", 7, true,
+		},
+		"another port": {
+			"   1: 0100007F:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false,
+		},
+		"another address": {
+			"   1: 0200007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false,
+		},
+		"a connection": {
+			"   1: 0100007F:733C 0100007F:1234 01 00000000:00000000 00:00000000 00000000  1000        0 77 1", 0, false,
+		},
+		"the table's header": {
+			"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode", 0, false,
+		},
+		"no line": {"", 0, false},
 	} {
 		uid, found := listenerIn(row.line, server)
 		require.Equal(t, row.found, found, name)

@@ -74,32 +74,50 @@ func TestMismatch(t *testing.T) {
 		odd, others      caller
 		saysOdd, saysAll string
 	}{
-		"kind":                     {allReduce[int32](1, comm.Sum), barrier, "AllReduce of 1 int32 (sum)", "Barrier"},
-		"kind, one large":          {allReduce[int32](large, comm.Sum), barrier, "AllReduce of 50000 int32 (sum)", "Barrier"},
-		"kind, other large":        {barrier, allReduce[int32](large, comm.Sum), "Barrier", "AllReduce of 50000 int32 (sum)"},
-		"kind, both large":         {allGather(large), allReduce[int32](large, comm.Sum), "AllGather of 50000 int32", "AllReduce of 50000"},
-		"kind, all-to-all":         {allToAll(large), allGather(large), "AllToAll of 50000", "AllGather of 50000"},
-		"type":                     {allReduce[float32](2, comm.Sum), allReduce[int32](2, comm.Sum), "AllReduce of 2 float32 (sum)", "2 int32"},
-		"type, large":              {allReduce[float32](large, comm.Sum), allReduce[int32](large, comm.Sum), "50000 float32", "50000 int32"},
-		"count":                    {allReduce[int32](3, comm.Sum), allReduce[int32](4, comm.Sum), "of 3 int32", "of 4 int32"},
-		"count, large":             {allReduce[int32](large+1, comm.Sum), allReduce[int32](large, comm.Sum), "of 50001 int32", "of 50000 int32"},
-		"count, small and large":   {allReduce[int32](large, comm.Sum), allReduce[int32](4, comm.Sum), "of 50000 int32", "of 4 int32"},
-		"count, none":              {allReduce[int32](0, comm.Sum), allReduce[int32](4, comm.Sum), "of 0 int32", "of 4 int32"},
-		"op":                       {allReduce[int32](4, comm.Max), allReduce[int32](4, comm.Sum), "(max)", "(sum)"},
-		"op, large":                {allReduce[int32](large, comm.Max), allReduce[int32](large, comm.Sum), "(max)", "(sum)"},
-		"root of a broadcast":      {broadcast(4, 1), broadcast(4, 0), "from rank 1", "from rank 0"},
-		"root of a large one":      {broadcast(large, 1), broadcast(large, 0), "from rank 1", "from rank 0"},
-		"root of a reduce":         {reduce(4, 1), reduce(4, 0), "to rank 1", "to rank 0"},
-		"root of a large reduce":   {reduce(large, 1), reduce(large, 0), "to rank 1", "to rank 0"},
-		"root of a gather":         {gather(4, 1), gather(4, 0), "to rank 1", "to rank 0"},
-		"root of a large gather":   {gather(large, 1), gather(large, 0), "to rank 1", "to rank 0"},
-		"root of a scatter":        {scatter(4, 1), scatter(4, 0), "from rank 1", "from rank 0"},
-		"root of a large scatter":  {scatter(large, 1), scatter(large, 0), "from rank 1", "from rank 0"},
-		"broadcast's count":        {broadcast(5, 0), broadcast(4, 0), "Broadcast of 5", "Broadcast of 4"},
-		"broadcast's large count":  {broadcast(large+1, 0), broadcast(large, 0), "Broadcast of 50001", "Broadcast of 50000"},
-		"broadcast, not reduce":    {broadcast(4, 0), reduce(4, 0), "Broadcast of 4", "Reduce of 4"},
-		"counts of the same sum":   {allGatherV(3000, 1000), allGatherV(2000, 2000), "AllGatherV of 4000", "AllGatherV of 4000"},
-		"counts of different sums": {allGatherV(3000, 1001), allGatherV(2000, 2000), "AllGatherV of 4001", "AllGatherV of 4000"},
+		"kind":              {allReduce[int32](1, comm.Sum), barrier, "AllReduce of 1 int32 (sum)", "Barrier"},
+		"kind, one large":   {allReduce[int32](large, comm.Sum), barrier, "AllReduce of 50000 int32 (sum)", "Barrier"},
+		"kind, other large": {barrier, allReduce[int32](large, comm.Sum), "Barrier", "AllReduce of 50000 int32 (sum)"},
+		"kind, both large": {
+			allGather(large), allReduce[int32](large, comm.Sum), "AllGather of 50000 int32", "AllReduce of 50000",
+		},
+		"kind, all-to-all": {allToAll(large), allGather(large), "AllToAll of 50000", "AllGather of 50000"},
+		"type": {
+			allReduce[float32](2, comm.Sum), allReduce[int32](2, comm.Sum), "AllReduce of 2 float32 (sum)", "2 int32",
+		},
+		"type, large": {
+			allReduce[float32](large, comm.Sum), allReduce[int32](large, comm.Sum), "50000 float32", "50000 int32",
+		},
+		"count": {
+			allReduce[int32](3, comm.Sum), allReduce[int32](4, comm.Sum), "of 3 int32", "of 4 int32",
+		},
+		"count, large": {
+			allReduce[int32](large+1, comm.Sum), allReduce[int32](large, comm.Sum), "of 50001 int32", "of 50000 int32",
+		},
+		"count, small and large": {
+			allReduce[int32](large, comm.Sum), allReduce[int32](4, comm.Sum), "of 50000 int32", "of 4 int32",
+		},
+		"count, none": {
+			allReduce[int32](0, comm.Sum), allReduce[int32](4, comm.Sum), "of 0 int32", "of 4 int32",
+		},
+		"op":                      {allReduce[int32](4, comm.Max), allReduce[int32](4, comm.Sum), "(max)", "(sum)"},
+		"op, large":               {allReduce[int32](large, comm.Max), allReduce[int32](large, comm.Sum), "(max)", "(sum)"},
+		"root of a broadcast":     {broadcast(4, 1), broadcast(4, 0), "from rank 1", "from rank 0"},
+		"root of a large one":     {broadcast(large, 1), broadcast(large, 0), "from rank 1", "from rank 0"},
+		"root of a reduce":        {reduce(4, 1), reduce(4, 0), "to rank 1", "to rank 0"},
+		"root of a large reduce":  {reduce(large, 1), reduce(large, 0), "to rank 1", "to rank 0"},
+		"root of a gather":        {gather(4, 1), gather(4, 0), "to rank 1", "to rank 0"},
+		"root of a large gather":  {gather(large, 1), gather(large, 0), "to rank 1", "to rank 0"},
+		"root of a scatter":       {scatter(4, 1), scatter(4, 0), "from rank 1", "from rank 0"},
+		"root of a large scatter": {scatter(large, 1), scatter(large, 0), "from rank 1", "from rank 0"},
+		"broadcast's count":       {broadcast(5, 0), broadcast(4, 0), "Broadcast of 5", "Broadcast of 4"},
+		"broadcast's large count": {broadcast(large+1, 0), broadcast(large, 0), "Broadcast of 50001", "Broadcast of 50000"},
+		"broadcast, not reduce":   {broadcast(4, 0), reduce(4, 0), "Broadcast of 4", "Reduce of 4"},
+		"counts of the same sum": {
+			allGatherV(3000, 1000), allGatherV(2000, 2000), "AllGatherV of 4000", "AllGatherV of 4000",
+		},
+		"counts of different sums": {
+			allGatherV(3000, 1001), allGatherV(2000, 2000), "AllGatherV of 4001", "AllGatherV of 4000",
+		},
 	} {
 		for _, n := range []int{2, 4} {
 			for _, odd := range []int{0, n - 1} {
@@ -112,7 +130,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// mismatch has one rank make another call than the others. Ranks that wait for nobody in their call learn of it by the next barrier.
+// mismatch has one rank make another call than the others. Ranks that wait for nobody in their call learn of it by the
+// next barrier.
 func mismatch(t *testing.T, n, odd int, oddCall, call caller, saysOdd, saysAll string) {
 	groups := open(t, n)
 	failed := each(groups, func(ctx context.Context, g *comm.Group) error {
@@ -197,22 +216,37 @@ func TestCallsThatNeverMeet(t *testing.T) {
 		odd   int      // who is in every error
 		says  map[int]string
 	}{
-		"AllReduce, Recv": {both(allReduce[int32](1, comm.Sum), recv(1, 0)), 1, map[int]string{0: "AllReduce of 1 int32 (sum)", 1: "Recv of 1 int32 from rank 0"}},
-		"Recv, Barrier":   {both(recv(7, 1), barrier), 0, map[int]string{0: "Recv of 7 int32 from rank 1", 1: "Barrier"}},
+		"AllReduce, Recv": {
+			both(allReduce[int32](1, comm.Sum), recv(1, 0)), 1,
+			map[int]string{0: "AllReduce of 1 int32 (sum)", 1: "Recv of 1 int32 from rank 0"},
+		},
+		"Recv, Barrier": {both(recv(7, 1), barrier), 0, map[int]string{0: "Recv of 7 int32 from rank 1", 1: "Barrier"}},
 		"Send, AllReduce": {
 			both(send(large, 1), allReduce[int32](large, comm.Max)), 0,
 			map[int]string{0: "Send of 3000000 int32 to rank 1", 1: "AllReduce of 3000000 int32 (max)"},
 		},
-		"Barrier, Send": {both(barrier, send(large, 0)), 1, map[int]string{0: "Barrier", 1: "Send of 3000000 int32 to rank 0"}},
-		"SendRecv":      {both(circle(3), allGather(3)), 0, map[int]string{0: "SendRecv of 3 int32 to rank 1", 1: "AllGather of 3 int32"}},
-		"two Sends":     {both(send(large, 1), send(large, 0)), 0, map[int]string{0: "Send of 3000000 int32 to rank 1", 1: "Send of 3000000 int32 to rank 0"}},
-		"two Recvs":     {both(recv(2, 1), recv(2, 0)), 1, map[int]string{0: "Recv of 2 int32 from rank 1", 1: "Recv of 2 int32 from rank 0"}},
+		"Barrier, Send": {
+			both(barrier, send(large, 0)), 1, map[int]string{0: "Barrier", 1: "Send of 3000000 int32 to rank 0"},
+		},
+		"SendRecv": {
+			both(circle(3), allGather(3)), 0, map[int]string{0: "SendRecv of 3 int32 to rank 1", 1: "AllGather of 3 int32"},
+		},
+		"two Sends": {
+			both(send(large, 1), send(large, 0)), 0,
+			map[int]string{0: "Send of 3000000 int32 to rank 1", 1: "Send of 3000000 int32 to rank 0"},
+		},
+		"two Recvs": {
+			both(recv(2, 1), recv(2, 0)), 1, map[int]string{0: "Recv of 2 int32 from rank 1", 1: "Recv of 2 int32 from rank 0"},
+		},
 		"AllReduce of four, Recv": {
-			[]caller{allReduce[int32](large, comm.Sum), allReduce[int32](large, comm.Sum), recv(1, 3), allReduce[int32](large, comm.Sum)},
+			[]caller{allReduce[int32](large, comm.Sum), allReduce[int32](large, comm.Sum), recv(1, 3),
+				allReduce[int32](large, comm.Sum)},
 			2,
 			map[int]string{0: "AllReduce of 3", 1: "AllReduce of 3", 2: "Recv of 1 int32 from rank 3", 3: "AllReduce of 3"},
 		},
-		"Recvs of three in a circle": {[]caller{recv(1, 1), recv(1, 2), recv(1, 0)}, -1, map[int]string{0: "Recv", 1: "Recv", 2: "Recv"}},
+		"Recvs of three in a circle": {
+			[]caller{recv(1, 1), recv(1, 2), recv(1, 0)}, -1, map[int]string{0: "Recv", 1: "Recv", 2: "Recv"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

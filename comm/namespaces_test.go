@@ -30,8 +30,8 @@ const farRank = "COMM_TEST_FAR_RANK"
 
 const farStore = "10.213.77.1:29555"
 
-// TestFarRank is no test but a rank that another test starts: it reads a line before it joins, says a line for each all-reduce, of which it makes
-// one for each line it reads, and what ended it.
+// TestFarRank is no test but a rank that another test starts: it reads a line before it joins, says a line for each
+// all-reduce, of which it makes one for each line it reads, and what ended it.
 func TestFarRank(*testing.T) {
 	role := os.Getenv(farRank)
 	if role == "" {
@@ -42,7 +42,8 @@ func TestFarRank(*testing.T) {
 	fmt.Sscan(role, &rank, &size, (*int64)(&timeout))
 	input := bufio.NewScanner(os.Stdin)
 	input.Scan()
-	g, err := comm.Join(context.Background(), comm.WithRank(rank, size), comm.WithStore(farStore), comm.WithTimeout(timeout),
+	g, err := comm.Join(context.Background(), comm.WithRank(rank, size), comm.WithStore(farStore),
+		comm.WithTimeout(timeout),
 		comm.WithKey(bytes.Repeat([]byte{7}, 32)))
 	values := make([]float32, 300_000)
 	for err == nil && input.Scan() {
@@ -76,7 +77,8 @@ func (f *far) tell(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// farGroup starts two ranks in each of two network namespaces that a cable of the kernel connects. All of it ends with the ranks.
+// farGroup starts two ranks in each of two network namespaces that a cable of the kernel connects. All of it ends with
+// the ranks.
 func farGroup(t *testing.T, timeout time.Duration) (ranks []*far) {
 	t.Helper()
 	testneeds.Root(t)

@@ -198,7 +198,8 @@ func loop() int {
 	return p.tell(g, err, time.Since(start))
 }
 
-// last makes one call, after which rank 1 ends without a word; the others wait for its end, and have what they need all the same.
+// last makes one call, after which rank 1 ends without a word; the others wait for its end, and have what they need all
+// the same.
 func last() int {
 	p := told()
 	g := p.join()
@@ -267,12 +268,14 @@ func leftover() (left []string) {
 	descriptors, _ := os.ReadDir("/proc/self/fd")
 	for _, fd := range descriptors {
 		target, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if number, _ := strconv.Atoi(fd.Name()); err == nil && number > 2 && (strings.HasPrefix(target, "socket:") || strings.Contains(target, "memfd")) {
+		if number, _ := strconv.Atoi(fd.Name()); err == nil && number > 2 &&
+			(strings.HasPrefix(target, "socket:") || strings.Contains(target, "memfd")) {
 			left = append(left, target)
 		}
 	}
 	if err := goleak.Find(goleak.IgnoreAnyFunction("gorun/comm_test.listen"),
-		goleak.IgnoreAnyFunction("gorun/comm/internal/cpu._Cfunc_gorun_engine_register")); err != nil { // once a process, however long the kernel takes
+		// once a process, however long the kernel takes
+		goleak.IgnoreAnyFunction("gorun/comm/internal/cpu._Cfunc_gorun_engine_register")); err != nil {
 		left = append(left, err.Error())
 	}
 	return left

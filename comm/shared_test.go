@@ -22,7 +22,9 @@ func TestFreeOfDifferentPieces(t *testing.T) {
 		}
 		return nil
 	})...))
-	for _, err := range each(groups, func(ctx context.Context, g *comm.Group) error { return pieces[g.Rank()][g.Rank()].Free(ctx) }) {
+	for _, err := range each(groups, func(ctx context.Context, g *comm.Group) error {
+		return pieces[g.Rank()][g.Rank()].Free(ctx)
+	}) {
 		var mismatch *comm.MismatchError
 		require.ErrorAs(t, err, &mismatch)
 		require.ErrorContains(t, err, "Free of piece 0 of shared memory")

@@ -10,8 +10,10 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// Split makes a group of all ranks that give the same color, ranked by key and, where keys are equal, by their rank here. Every rank of g calls it; one
-// with a negative color gets nil, on which calls fail. Errors of the new group name ranks by both numbers, the group's and the job's. The new group is independent of g, which stays, and is closed by itself.
+// Split makes a group of all ranks that give the same color, ranked by key and, where keys are equal, by their rank
+// here. Every rank of g calls it; one with a negative color gets nil, on which calls fail. Errors of the new group name
+// ranks by both numbers, the group's and the job's. The new group is independent of g, which stays, and is closed by
+// itself.
 func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	if g == nil {
 		return nil, noGroup("Split")
@@ -34,7 +36,8 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	ctx, cancel := within(ctx, g.timeout)
 	defer cancel()
 	part := &Group{
-		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near, host: g.host, job: g.jobRanks(members),
+		rank: rank, size: len(members), timeout: g.timeout, device: g.device, meeting: m, key: g.key, near: g.near,
+		host: g.host, job: g.jobRanks(members),
 	}
 	back, err := open(ctx, g.back.Name(), part, exchange)
 	if err != nil {
@@ -45,7 +48,8 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	return part, nil
 }
 
-// jobRanks are the numbers that the members, ranks of g, have in the job; nil where those are their numbers in the new group, too.
+// jobRanks are the numbers that the members, ranks of g, have in the job; nil where those are their numbers in the new
+// group, too.
 func (g *Group) jobRanks(members []int) []int {
 	job, same := make([]int, len(members)), true
 	for i, member := range members {
@@ -69,8 +73,9 @@ func membersOf(all []int64, color int) (members []int) {
 	return members
 }
 
-// relayed is a [backend.Exchange] among the members by messages of this group, in which lost and late ranks are noticed as in any call. No store is
-// needed: who serves that may have closed its group already. rank is this rank's among the members.
+// relayed is a [backend.Exchange] among the members by messages of this group, in which lost and late ranks are noticed
+// as in any call. No store is needed: who serves that may have closed its group already. rank is this rank's among the
+// members.
 func (g *Group) relayed(members []int, rank int) backend.Exchange {
 	return func(ctx context.Context, blob []byte) ([][]byte, error) {
 		if rank != 0 {

@@ -36,7 +36,8 @@ func TestErrorsOfAPartNameRanksOfTheJob(t *testing.T) {
 		}
 		return comm.Barrier(ctx, part)
 	})
-	require.EqualError(t, err, "comm: rank 1 of the group (rank 3 of the job) is lost: it closed the group (during Barrier)")
+	require.EqualError(t, err,
+		"comm: rank 1 of the group (rank 3 of the job) is lost: it closed the group (during Barrier)")
 	var lost *comm.PeerError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, 1, lost.Rank)
@@ -52,7 +53,8 @@ func TestErrorsOfAPartNameRanksOfTheJob(t *testing.T) {
 		}
 		return comm.Barrier(ctx, part)
 	})
-	require.EqualError(t, err, "comm: rank 1 of the group (rank 3 of the job) ended the group: Barrier was given up: context canceled")
+	require.EqualError(t, err,
+		"comm: rank 1 of the group (rank 3 of the job) ended the group: Barrier was given up: context canceled")
 	err = parts(func(ctx context.Context, part *comm.Group) error {
 		whole, err := part.Split(ctx, 0, -part.Rank())
 		if err != nil {
@@ -70,7 +72,9 @@ func TestErrorsOfAPartNameRanksOfTheJob(t *testing.T) {
 // Who is late reads it as what another one found.
 func TestLateRankIsAddressed(t *testing.T) {
 	for name, act := range map[string]caller{
-		"Barrier":                         func(ctx context.Context, g *comm.Group) error { return g.MonitoredBarrier(ctx, limit) },
+		"Barrier": func(ctx context.Context, g *comm.Group) error {
+			return g.MonitoredBarrier(ctx, limit)
+		},
 		"AllReduce of 100000 int32 (sum)": allReduce[int32](100_000, comm.Sum),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +83,8 @@ func TestLateRankIsAddressed(t *testing.T) {
 			err := act(t.Context(), groups[0])
 			require.ErrorContains(t, err, "comm: "+name+": no answer from rank 1 within ") // 2s, on a busy machine more
 			err = act(t.Context(), groups[1])
-			require.Regexp(t, `^comm: rank 0 ended the group: it waited [0-9.]+s for this rank \(1\) in `+regexp.QuoteMeta(name)+"$", err.Error())
+			require.Regexp(t, `^comm: rank 0 ended the group: it waited [0-9.]+s for this rank \(1\) in `+
+				regexp.QuoteMeta(name)+"$", err.Error())
 			var late *comm.TimeoutError
 			require.ErrorAs(t, err, &late)
 			require.Equal(t, []int{1}, late.Ranks)
@@ -102,7 +107,8 @@ func TestCallOfAnotherRank(t *testing.T) {
 	})
 	const own = "comm: rank 2 is lost: it closed the group (during Recv of 8 int32 from rank 2)"
 	require.EqualError(t, failed[1], own)
-	require.ErrorContains(t, failed[0], "rank 2 is lost: it closed the group (noticed by rank 1 during Recv of 8 int32 from rank 2)")
+	require.ErrorContains(t, failed[0],
+		"rank 2 is lost: it closed the group (noticed by rank 1 during Recv of 8 int32 from rank 2)")
 }
 
 // Calls on no group are refused, whatever they are.
@@ -122,7 +128,8 @@ func TestNilGroup(t *testing.T) {
 	var none *comm.Group
 	refused := map[string]error{}
 	for name, call := range calls {
-		if name != "SendRecv" && !strings.HasSuffix(name, "V") && name != "Send" { // these make their arguments from the group
+		// these make their arguments from the group
+		if name != "SendRecv" && !strings.HasSuffix(name, "V") && name != "Send" {
 			refused[name] = call(4)(t.Context(), none)
 		}
 	}
@@ -131,7 +138,8 @@ func TestNilGroup(t *testing.T) {
 	refused["SendRecv"] = comm.SendRecv(ctx, none, data, 0, data, 0)
 	refused["AllGatherV"] = comm.AllGatherV(ctx, none, data, data, counts)
 	refused["ReduceScatterV"] = comm.ReduceScatterV(ctx, none, data, data, counts, comm.Sum)
-	refused["GatherV"], refused["ScatterV"] = comm.GatherV(ctx, none, data, data, counts, 0), comm.ScatterV(ctx, none, data, data, counts, 0)
+	refused["GatherV"], refused["ScatterV"] = comm.GatherV(ctx, none, data, data, counts, 0),
+		comm.ScatterV(ctx, none, data, data, counts, 0)
 	refused["AllToAllV"] = comm.AllToAllV(ctx, none, data, counts, data, counts)
 	refused["MonitoredBarrier"] = none.MonitoredBarrier(ctx, time.Second)
 	_, refused["Split"] = none.Split(ctx, 0, 0)
@@ -139,7 +147,8 @@ func TestNilGroup(t *testing.T) {
 	_, refused["NewBucketer"] = comm.NewBucketer(ctx, none, comm.Avg, 0, data)
 	_, refused["NewDeviceBuffer"] = comm.NewDeviceBuffer[int32](none, 1)
 	for name, err := range refused {
-		require.EqualError(t, err, "comm: "+name+": this rank is in no group: the *Group is nil, which is what Split gives for a negative color")
+		require.EqualError(t, err,
+			"comm: "+name+": this rank is in no group: the *Group is nil, which is what Split gives for a negative color")
 	}
 	for name, work := range map[string]*comm.Work{
 		"Barrier": comm.BarrierAsync(ctx, none), "AllReduce": comm.AllReduceAsync(ctx, none, data, data, comm.Sum),
@@ -161,12 +170,14 @@ func TestErrorsNameTheUsersCall(t *testing.T) {
 	})
 	for _, err := range failed {
 		require.ErrorContains(t, err, "comm: NewBucketer, bucket 0: ranks disagree about call ")
-		require.ErrorContains(t, err, "rank 0 called NewBucketer, bucket 0 of 20 bytes, rank 1 called NewBucketer, bucket 0 of 24 bytes")
+		require.ErrorContains(t, err,
+			"rank 0 called NewBucketer, bucket 0 of 20 bytes, rank 1 called NewBucketer, bucket 0 of 24 bytes")
 	}
 	failed = each(open(t, 2), func(ctx context.Context, g *comm.Group) error {
 		return []caller{send(3, 1), recv(4, 0)}[g.Rank()](ctx, g)
 	})
-	require.EqualError(t, failed[1], "comm: ranks made calls that never meet: rank 1 called Recv of 4 int32 from rank 0, rank 0 called Send of 3 int32 to rank 1")
+	require.EqualError(t, failed[1], "comm: ranks made calls that never meet: rank 1 called Recv of 4 int32 from rank "+
+		"0, rank 0 called Send of 3 int32 to rank 1")
 }
 
 func TestClosedGroup(t *testing.T) {
@@ -211,9 +222,10 @@ func TestRankZeroIsNotFound(t *testing.T) {
 	t.Setenv("PMI_RANK", "1")
 	t.Setenv("PMI_SIZE", "2")
 	_, err := comm.Join(t.Context(), comm.WithName("apart"), comm.WithTimeout(10*time.Millisecond))
-	require.EqualError(t, err, `comm: rank 0 did not come to the group with the name "apart": not all ranks came within 10ms; `+
-		"MASTER_ADDR and MASTER_PORT are not set, so ranks look for each other as children of one launcher process: "+
-		"in a wrapper script start the program by `exec ./prog`, or set both")
+	require.EqualError(t, err,
+		`comm: rank 0 did not come to the group with the name "apart": not all ranks came within 10ms; `+
+			"MASTER_ADDR and MASTER_PORT are not set, so ranks look for each other as children of one launcher process: "+
+			"in a wrapper script start the program by `exec ./prog`, or set both")
 }
 
 // What was sent is there for its receiver though the sender has closed the group.
@@ -246,5 +258,6 @@ func TestSendToOneself(t *testing.T) {
 	require.NoError(t, comm.Recv(t.Context(), g, got, 0))
 	require.Equal(t, sent, got)
 	err := comm.Send(t.Context(), g, make([]byte, 4<<20), 0)
-	require.ErrorContains(t, err, "comm: Send of 4194304 uint8 to rank 0: no answer from this rank (0) within ") // 2s, on a busy machine more
+	// 2s, on a busy machine more
+	require.ErrorContains(t, err, "comm: Send of 4194304 uint8 to rank 0: no answer from this rank (0) within ")
 }

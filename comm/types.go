@@ -13,8 +13,8 @@ type Number interface {
 	~int8 | ~uint8 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64 | Float16 | BFloat16
 }
 
-// Float16 is an IEEE 754 binary16 number (half precision), BFloat16 the upper half of a float32. Collectives compute with them; Go cannot, so
-// convert.
+// Float16 is an IEEE 754 binary16 number (half precision), BFloat16 the upper half of a float32. Collectives compute
+// with them; Go cannot, so convert.
 type (
 	Float16  uint16
 	BFloat16 uint16
@@ -63,7 +63,8 @@ func (h Float16) Float32() float32 {
 // Op is a reduction.
 type Op = backend.Op
 
-// The reductions. Avg is the sum divided by the group's size; integers are truncated. BAnd, BOr and BXor work on integers, and on CPUs only.
+// The reductions. Avg is the sum divided by the group's size; integers are truncated. BAnd, BOr and BXor work on
+// integers, and on CPUs only.
 const (
 	Sum  = backend.Sum
 	Prod = backend.Prod
@@ -75,8 +76,8 @@ const (
 	BXor = backend.BXor
 )
 
-// dtypeOf returns T's number. The compiler knows size, sign and whether there are halves of each type, also of those that a program derived from
-// numbers, and leaves one constant of it.
+// dtypeOf returns T's number. The compiler knows size, sign and whether there are halves of each type, also of those
+// that a program derived from numbers, and leaves one constant of it.
 func dtypeOf[T Number]() backend.DType {
 	var zero T
 	half, below := T(1)/2, zero-1

@@ -36,7 +36,9 @@ func TestFloat16(t *testing.T) {
 		require.Equal(t, math.Float64bits(want), math.Float64bits(float64(f)), "%#x", bits)
 		require.Equal(t, h, NewFloat16(f), "%#x", bits)
 		if bits&0x7FFF < 0x7BFF {
-			between(t, float64(f), float64((h + 1).Float32()), func(f float32) uint16 { return uint16(NewFloat16(f)) }, uint16(bits))
+			between(t, float64(f), float64((h + 1).Float32()), func(f float32) uint16 {
+				return uint16(NewFloat16(f))
+			}, uint16(bits))
 		}
 	}
 	require.EqualValues(t, 0x7BFF, NewFloat16(65519.996))
@@ -56,7 +58,9 @@ func TestBFloat16(t *testing.T) {
 		require.Equal(t, uint32(bits)<<16, math.Float32bits(f))
 		require.Equal(t, b, NewBFloat16(f), "%#x", bits)
 		if bits&0x7FFF < 0x7F7F {
-			between(t, float64(f), float64((b + 1).Float32()), func(f float32) uint16 { return uint16(NewBFloat16(f)) }, uint16(bits))
+			between(t, float64(f), float64((b + 1).Float32()), func(f float32) uint16 {
+				return uint16(NewBFloat16(f))
+			}, uint16(bits))
 		}
 	}
 	require.EqualValues(t, 0x7F80, NewBFloat16(math.MaxFloat32))

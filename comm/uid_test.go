@@ -166,7 +166,9 @@ func TestAnotherUserIsNamed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := comm.AskAddress(ctx, name)
-	require.EqualError(t, err, fmt.Sprintf("context deadline exceeded, and process %d at the group's socket is user %d, not 0", other.cmd.Process.Pid, otherUser))
+	require.EqualError(t, err,
+		fmt.Sprintf("context deadline exceeded, and process %d at the group's socket is user %d, not 0",
+			other.cmd.Process.Pid, otherUser))
 }
 
 // otherAsks asks rank 0 where the store is.
@@ -220,7 +222,9 @@ func TestAnotherUserServesTheStore(t *testing.T) {
 		require.NoError(t, err)
 		dialled := net.JoinHostPort(map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "::": "127.0.0.1"}[host], port)
 		_, err = comm.Join(t.Context(), comm.WithRank(0, 2), comm.WithStore(dialled), comm.WithTimeout(200*time.Millisecond))
-		require.ErrorContains(t, err, fmt.Sprintf("the port of the store, %s, is taken by user %d: set MASTER_PORT to a port that is free", dialled, otherUser))
+		require.ErrorContains(t, err,
+			fmt.Sprintf("the port of the store, %s, is taken by user %d: set MASTER_PORT to a port that is free", dialled,
+				otherUser))
 	}
 }
 

@@ -45,18 +45,22 @@ func (g *Group) own(c *backend.Call, part, whole int) error {
 	return apart(c, part, whole, before)
 }
 
-// AllGatherV is AllGather with blocks of different lengths: counts says how many elements each rank sends, and is the same on all ranks.
+// AllGatherV is AllGather with blocks of different lengths: counts says how many elements each rank sends, and is the
+// same on all ranks.
 func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int) error {
-	c := backend.Call{Kind: backend.AllGatherV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), Counts: counts}
+	c := backend.Call{Kind: backend.AllGatherV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv),
+		Counts: counts}
 	if err := g.own(&c, len(send), len(recv)); err != nil {
 		return err
 	}
 	return g.do(ctx, &c)
 }
 
-// ReduceScatterV is ReduceScatter with blocks of different lengths: counts says how many elements each rank gets, and is the same on all ranks.
+// ReduceScatterV is ReduceScatter with blocks of different lengths: counts says how many elements each rank gets, and
+// is the same on all ranks.
 func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, op Op) error {
-	c := backend.Call{Kind: backend.ReduceScatterV, DType: dtypeOf[T](), Op: op, Send: pointer(send), Recv: pointer(recv), Counts: counts}
+	c := backend.Call{Kind: backend.ReduceScatterV, DType: dtypeOf[T](), Op: op, Send: pointer(send),
+		Recv: pointer(recv), Counts: counts}
 	if err := checkOp(op, c.DType); err != nil {
 		return wrong(c.Kind, "%v", err)
 	}
@@ -68,7 +72,8 @@ func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, cou
 
 // GatherV is Gather with blocks of different lengths. Only the root needs counts and recv.
 func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
-	c := backend.Call{Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send), Recv: pointer(recv)}
+	c := backend.Call{Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
+		Recv: pointer(recv)}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}
@@ -83,7 +88,8 @@ func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []i
 
 // ScatterV is Scatter with blocks of different lengths. Only the root needs counts and send.
 func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
-	c := backend.Call{Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send), Recv: pointer(recv)}
+	c := backend.Call{Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
+		Recv: pointer(recv)}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}
@@ -96,11 +102,13 @@ func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []
 	return g.do(ctx, &c)
 }
 
-// AllToAllV is AllToAll with blocks of different lengths: sendCounts says how many elements each rank gets from this one, recvCounts how many
-// come from each. What rank a sends to b and b expects of a must be the same number. The buffers may not overlap.
+// AllToAllV is AllToAll with blocks of different lengths: sendCounts says how many elements each rank gets from this
+// one, recvCounts how many come from each. What rank a sends to b and b expects of a must be the same number. The
+// buffers may not overlap.
 func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	c := backend.Call{
-		Kind: backend.AllToAllV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), SendCounts: sendCounts, RecvCounts: recvCounts,
+		Kind: backend.AllToAllV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), SendCounts: sendCounts,
+		RecvCounts: recvCounts,
 	}
 	out, err := g.sumOf(c.Kind, "sendCounts", sendCounts)
 	if err != nil {
@@ -118,7 +126,8 @@ func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []i
 	case in != len(recv):
 		return wrong(c.Kind, "recvCounts add up to %d elements, recv has %d", in, len(recv))
 	case sendCounts[g.rank] != recvCounts[g.rank]:
-		return wrong(c.Kind, "rank %d sends itself %d elements and expects %d", g.rank, sendCounts[g.rank], recvCounts[g.rank])
+		return wrong(c.Kind, "rank %d sends itself %d elements and expects %d", g.rank, sendCounts[g.rank],
+			recvCounts[g.rank])
 	}
 	return g.do(ctx, &c)
 }

@@ -26,7 +26,8 @@ func ExampleSelf() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("rank %d of %d, number %d of %d on this node\n", self.Rank, self.WorldSize, self.LocalRank, self.LocalWorldSize)
+	fmt.Printf("rank %d of %d, number %d of %d on this node\n", self.Rank, self.WorldSize, self.LocalRank,
+		self.LocalWorldSize)
 	fmt.Println("the store is at", self.Store)
 	// Output:
 	// rank 2 of 4, number 2 of 4 on this node

@@ -78,14 +78,17 @@ func read(lookup func(string) (string, bool)) (Rank, error) {
 	return self, r.err
 }
 
-// alone tells a process that is no rank from one whose RANK was forgotten: that would take itself for a job of its own, and so would its peers. Batch
-// scripts of Slurm, which have SLURM_PROCID, export WORLD_SIZE for the steps that they start.
+// alone tells a process that is no rank from one whose RANK was forgotten: that would take itself for a job of its own,
+// and so would its peers. Batch scripts of Slurm, which have SLURM_PROCID, export WORLD_SIZE for the steps that they
+// start.
 func (r *reader) alone() error {
 	size := r.text(VarWorldSize)
 	if size == "" || size == "1" || r.has("SLURM_PROCID") {
 		return ErrNotARank
 	}
-	return fmt.Errorf("%s=%s is set, %s is not: give each process its number, 0 to %[1]s-1, or unset %[1]s to run one alone", VarWorldSize, size, VarRank)
+	return fmt.Errorf(
+		"%s=%s is set, %s is not: give each process its number, 0 to %[1]s-1, or unset %[1]s to run one alone",
+		VarWorldSize, size, VarRank)
 }
 
 // reader looks variables up and keeps the first error.

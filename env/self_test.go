@@ -29,7 +29,8 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		{
 			"gorun",
 			[]string{
-				"RANK", "5", "WORLD_SIZE", "8", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "4", "GROUP_RANK", "1", "GROUP_WORLD_SIZE", "2",
+				"RANK", "5", "WORLD_SIZE", "8", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "4", "GROUP_RANK", "1",
+				"GROUP_WORLD_SIZE", "2",
 				"MASTER_ADDR", "127.0.0.1", "MASTER_PORT", "4711", "GORUN_JOB", "7f3a", "GORUN_JOB_STORE", "127.0.0.1:4711",
 				"TORCHELASTIC_RUN_ID", "x", "TORCHELASTIC_RESTART_COUNT", "2",
 			},
@@ -41,7 +42,8 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		{
 			"gorun with the store left to rank 0",
 			[]string{
-				"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "0", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "0", "GROUP_WORLD_SIZE", "1",
+				"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "0", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "0",
+				"GROUP_WORLD_SIZE", "1",
 				"MASTER_ADDR", "localhost", "MASTER_PORT", "12355", "GORUN_JOB", "a:b", "GORUN_JOB_STORE", "127.0.0.1:4711",
 			},
 			Rank{
@@ -52,7 +54,8 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		{
 			"torchrun",
 			[]string{
-				"RANK", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "0", "GROUP_WORLD_SIZE", "1",
+				"RANK", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "0",
+				"GROUP_WORLD_SIZE", "1",
 				"MASTER_ADDR", "fd00::2", "MASTER_PORT", "29500", "TORCHELASTIC_RUN_ID", "none",
 			},
 			Rank{
@@ -84,7 +87,8 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		{
 			"Open MPI inside a Slurm step",
 			[]string{
-				"OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "2",
+				"OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_RANK", "1",
+				"OMPI_COMM_WORLD_LOCAL_SIZE", "2",
 				"SLURM_STEP_ID", "0", "SLURM_PROCID", "1", "SLURM_STEP_NUM_TASKS", "2", "SLURM_LOCALID", "0",
 			},
 			Rank{Rank: 3, WorldSize: 4, LocalRank: 1, LocalWorldSize: 2, Node: -1, Launcher: "mpirun"},
@@ -99,7 +103,8 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		},
 		{
 			"MVAPICH2",
-			[]string{"MV2_COMM_WORLD_RANK", "1", "MV2_COMM_WORLD_SIZE", "2", "MV2_COMM_WORLD_LOCAL_RANK", "0", "MV2_COMM_WORLD_LOCAL_SIZE", "1"},
+			[]string{"MV2_COMM_WORLD_RANK", "1", "MV2_COMM_WORLD_SIZE", "2", "MV2_COMM_WORLD_LOCAL_RANK", "0",
+				"MV2_COMM_WORLD_LOCAL_SIZE", "1"},
 			Rank{Rank: 1, WorldSize: 2, LocalWorldSize: 1, Node: -1, Launcher: "mpirun_rsh"},
 		},
 		{
@@ -113,8 +118,10 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		{
 			"gorun inside Slurm, which says of its ranks what srun would, but no step",
 			[]string{
-				"RANK", "3", "WORLD_SIZE", "4", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "1", "GROUP_WORLD_SIZE", "2", "GORUN_JOB", "7f3a",
-				"SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS", "4", "SLURM_LOCALID", "1", "SLURM_GTIDS", "2,3", "SLURM_NODEID", "1", "SLURM_STEP_NUM_NODES", "2",
+				"RANK", "3", "WORLD_SIZE", "4", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "2", "GROUP_RANK", "1",
+				"GROUP_WORLD_SIZE", "2", "GORUN_JOB", "7f3a",
+				"SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS", "4", "SLURM_LOCALID", "1", "SLURM_GTIDS", "2,3", "SLURM_NODEID",
+				"1", "SLURM_STEP_NUM_NODES", "2",
 			},
 			Rank{Rank: 3, WorldSize: 4, LocalRank: 1, LocalWorldSize: 2, Node: 1, NumNodes: 2, Job: "7f3a", Launcher: "gorun"},
 		},
@@ -143,16 +150,21 @@ func TestSelfErrorsNameTheVariableAndItsValue(t *testing.T) {
 		{
 			"no rank",
 			[]string{"WORLD_SIZE", "2", "MASTER_ADDR", "127.0.0.1", "MASTER_PORT", "29500"},
-			"WORLD_SIZE=2 is set, RANK is not: give each process its number, 0 to WORLD_SIZE-1, or unset WORLD_SIZE to run one alone",
+			"WORLD_SIZE=2 is set, RANK is not: give each process its number, 0 to WORLD_SIZE-1, or unset WORLD_SIZE to run " +
+				"one alone",
 		},
-		{"empty size", []string{"RANK", "1", "WORLD_SIZE", ""}, "WORLD_SIZE is not set, although other variables of a rank are"},
+		{"empty size", []string{"RANK", "1", "WORLD_SIZE", ""},
+			"WORLD_SIZE is not set, although other variables of a rank are"},
 		{"not a number", []string{"RANK", "one", "WORLD_SIZE", "2"}, `RANK="one" is not a number from 0 on`},
-		{"negative", []string{"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "-1"}, `LOCAL_RANK="-1" is not a number from 0 on`},
+		{"negative", []string{"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "-1"},
+			`LOCAL_RANK="-1" is not a number from 0 on`},
 		{"out of range", []string{"RANK", "2", "WORLD_SIZE", "2"}, "RANK=2 is not below WORLD_SIZE=2"},
-		{"no such port", []string{"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "70000"}, `MASTER_PORT="70000" is not a TCP port`},
+		{"no such port", []string{"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "70000"},
+			`MASTER_PORT="70000" is not a TCP port`},
 		{
 			"mpirun inside a rank of gorun",
-			[]string{"RANK", "0", "WORLD_SIZE", "1", "GORUN_JOB", "7f3a", "OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE", "4"},
+			[]string{"RANK", "0", "WORLD_SIZE", "1", "GORUN_JOB", "7f3a", "OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE",
+				"4"},
 			"RANK=0 of 1 and OMPI_COMM_WORLD_RANK=2 of 4 disagree: mpirun was started inside a rank of gorun; " +
 				"start it as `env -u RANK mpirun …`",
 		},
@@ -169,7 +181,8 @@ func TestSelfOutsideOfAJob(t *testing.T) {
 	// A batch script of Slurm has SLURM_PROCID=0, but is no rank.
 	_, err := readFrom("WORLD_SIZE", "4", "SLURM_PROCID", "0", "SLURM_NTASKS", "5")
 	assert.ErrorIs(t, err, ErrNotARank)
-	for _, environ := range [][]string{nil, {"WORLD_SIZE", "1"}, {"WORLD_SIZE", ""}, {"MASTER_ADDR", "a", "MASTER_PORT", "1"}} {
+	for _, environ := range [][]string{nil, {"WORLD_SIZE", "1"}, {"WORLD_SIZE", ""},
+		{"MASTER_ADDR", "a", "MASTER_PORT", "1"}} {
 		_, err := readFrom(environ...)
 		assert.ErrorIs(t, err, ErrNotARank, "%v", environ)
 	}
@@ -192,15 +205,18 @@ func TestSelfKnowsTheWorldOfARank(t *testing.T) {
 	assert.Equal(t, 2, self.Rank)
 	assert.Equal(t, 4, self.WorldSize)
 
-	_, err = readFrom("RANK", "2", "WORLD_SIZE", "4", "GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "1/3", "PMI_RANK", "0", "PMI_SIZE", "3", "MPI_LOCALRANKID", "0")
+	_, err = readFrom("RANK", "2", "WORLD_SIZE", "4", "GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "1/3", "PMI_RANK", "0",
+		"PMI_SIZE", "3", "MPI_LOCALRANKID", "0")
 	assert.ErrorContains(t, err, "RANK=2 of 4 and PMI_RANK=0 of 3 disagree: mpiexec was started inside a rank of gorun")
 }
 
 // An mpiexec that a rank starts without RANK leaves Open MPI's variables as gorun set them.
 func TestSelfInAnMPIJobInsideARank(t *testing.T) {
-	outer := []string{"GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "0/2", "OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "0"}
+	outer := []string{"GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "0/2", "OMPI_COMM_WORLD_RANK", "0",
+		"OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "0"}
 	for _, rank := range []string{"0", "1"} {
-		self, err := readFrom(append(outer, "PMI_RANK", rank, "PMI_SIZE", "2", "MPI_LOCALRANKID", rank, "MPI_LOCALNRANKS", "2")...)
+		self, err := readFrom(append(outer, "PMI_RANK", rank, "PMI_SIZE", "2", "MPI_LOCALRANKID", rank, "MPI_LOCALNRANKS",
+			"2")...)
 		require.NoError(t, err)
 		assert.Equal(t, rank, strconv.Itoa(self.Rank))
 		assert.Equal(t, rank, strconv.Itoa(self.LocalRank))

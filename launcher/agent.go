@@ -68,7 +68,8 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 		cfg.Engine = agent.EngineSignalsAll
 	}
 	err = agent.Serve(wire.NewLink(transport.Queued(conn)), cfg)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) { // the head needs it no longer
+	// the head needs it no longer
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
 		return nil
 	}
 	return err
@@ -88,7 +89,9 @@ func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invit
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err = gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) { return find(s.spec.Environ, name) })
+	conn, err = gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) {
+		return find(s.spec.Environ, name)
+	})
 	removeBrought(invitation)
 	return invitation, conn, err
 }

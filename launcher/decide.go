@@ -1,11 +1,9 @@
 package launcher
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path"
@@ -204,14 +202,17 @@ func (s *session) takeFactsOf(n *node) error {
 			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
 		}
 	case facts.Dir != "":
-		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir), Hint: "--chdir DIR names a directory that each host has"}
+		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir),
+			Hint: "--chdir DIR names a directory that each host has"}
 	}
 	if facts.Boot != "" {
 		n.boot = facts.Boot + " " + facts.Host // containers of one machine have names of their own
 	}
 	n.facts = job.Facts{
-		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, LogDir: printable.Text(facts.LogDir), Notes: printables(facts.Notes),
-		Away: !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ), NCCL: printableHost(facts.NCCL), RDMA: facts.RDMA,
+		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, LogDir: printable.Text(facts.LogDir),
+		Notes: printables(facts.Notes),
+		Away:  !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ), NCCL: printableHost(facts.NCCL),
+		RDMA:   facts.RDMA,
 		Joined: n.joined,
 	}
 	if s.spec.PerNode.Kind == job.CountDevice {
@@ -253,7 +254,8 @@ func printableHost(h nccl.Host) nccl.Host {
 // otherVersion is an agent that does not understand this gorun.
 func otherVersion(n *node, version int) error {
 	return &Error{
-		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d", n.name, version, wire.Version),
+		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d",
+			n.name, version, wire.Version),
 		Hint: "use the same gorun on all hosts; without --agent it is copied there",
 	}
 }
@@ -283,8 +285,10 @@ func (s *session) hello() wire.Hello {
 	_, ompSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
-		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.isSeated()), GPUs: r.NeedsGPUs(),
-		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() || s.spec.Place.Shows(),
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.isSeated()),
+		GPUs:     r.NeedsGPUs(),
+		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
+			s.spec.Place.Shows(),
 		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.nothingStarts,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Shows(),
@@ -294,7 +298,8 @@ func (s *session) hello() wire.Hello {
 	}
 	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
 	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts
-	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile} {
+	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
+		varConfFile} {
 		if v, ok := find(s.spec.Environ, name); ok {
 			h.Environ = append(h.Environ, name+"="+v)
 		}
@@ -305,7 +310,8 @@ func (s *session) hello() wire.Hello {
 			dir = s.spec.Dir
 		}
 		h.Programs = append(h.Programs, wire.Program{
-			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir, Path: s.searchPath(&app),
+			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir,
+			Path:      s.searchPath(&app),
 			ScanStore: s.spec.Store.Mode == job.StoreAuto,
 		})
 	}
@@ -335,12 +341,15 @@ func (s *session) unheardOfNCCL() (remarks []string) {
 			}
 		}
 		for _, entry := range heard {
-			if name, _, _ := strings.Cut(entry, "="); !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") }) {
+			if name, _, _ := strings.Cut(entry, "="); !slices.ContainsFunc(own, func(o string) bool {
+				return strings.HasPrefix(o, name+"=")
+			}) {
 				other = append(other, "no -x "+name)
 			}
 		}
 		if other != nil {
-			remarks = append(remarks, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for as program 1 finds them, so that this one's own are not shown", i+1, strings.Join(other, ", ")))
+			remarks = append(remarks, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for "+
+				"as program 1 finds them, so that this one's own are not shown", i+1, strings.Join(other, ", ")))
 		}
 	}
 	return remarks
@@ -397,7 +406,8 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 		}
 		h.Programs = slices.Clone(h.Programs)
 		for i, p := range h.Programs {
-			if file, ok := n.copied.Find(p.Name); ok && job.Start(p.Start) != job.StartModule { // a module is looked for where ranks begin
+			// a module is looked for where ranks begin
+			if file, ok := n.copied.Find(p.Name); ok && job.Start(p.Start) != job.StartModule {
 				h.Programs[i].Name = file
 			}
 		}
@@ -441,135 +451,12 @@ func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
 		n.facts.Programs = append(n.facts.Programs, job.Program{
-			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine, Port: r.Port, MPI: printable.Text(r.MPI),
+			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
+			Port: r.Port, MPI: printable.Text(r.MPI),
 		})
 	}
 	return all.ErrorOrNil()
 }
-
-// storeAddr is where the store should listen: at the address that all nodes reach, and
-// with one node on loopback unless the user named an address.
-func (s *session) storeAddr() string {
-	switch {
-	case s.master != "":
-		return s.master
-	case s.spec.Store.Addr != "":
-		return s.spec.Store.Addr
-	}
-	return "127.0.0.1"
-}
-
-// openStore hears the facts and has the node bind the store's sockets, without
-// waiting for the facts where they can change nothing about it: gorun's own store
-// at a free port is wanted in every mode, and stays when it turns out from the
-// program's text that rank 0 needs a port as well.
-func (s *session) openStore() (opened job.Opened, err error) {
-	wish := s.spec.Store
-	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0) &&
-		s.spec.PerNode.Kind != job.CountDevice // with which facts come late
-	if early {
-		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
-			return opened, err
-		}
-	}
-	if err := s.takeFacts(); err != nil {
-		return opened, err
-	}
-	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
-	s.adoptPort()
-	if early {
-		opened, err = s.takeOpened()
-	}
-	if rank0 := mode == job.StoreRank0; err == nil && (!early || rank0 && wish.Mode != job.StoreRank0) {
-		if err := s.sendOpen(rank0); err != nil {
-			return opened, err
-		}
-		return s.takeOpened()
-	}
-	return opened, err
-}
-
-// adoptPort makes the port that a script assigns itself the one that is kept for
-// its rank 0, so that somebody who has it is found before the ranks start.
-func (s *session) adoptPort() {
-	store := &s.spec.Store
-	if store.Mode != job.StoreAuto || store.Port != 0 {
-		return
-	}
-	for _, p := range s.nodes[s.first].facts.Programs {
-		if p.Port != 0 {
-			store.Port, store.From, s.scriptsPort = p.Port, p.AssignsPort, true
-			return
-		}
-	}
-}
-
-func (s *session) sendOpen(rank0 bool) error {
-	return s.atFirst(s.nodes[s.first].send(&wire.Open{
-		Rank0: rank0, RAS: s.namesRAS(), Addr: s.storeAddr(), Port: s.spec.Store.Port, Allow: slices.Concat(s.spec.Store.Allow, s.peers),
-		AllowLocalUsers: s.spec.Store.AllowLocalUsers,
-	}))
-}
-
-// namesRAS reports whether ranks are given a port for NCCL's RAS, which node 0 has to find.
-func (s *session) namesRAS() bool {
-	return cmp.Or(s.spec.Tune, plan.TuneAuto) == plan.TuneAuto
-}
-
-// atFirst is an error of the node that has rank 0, with its name if there are others.
-func (s *session) atFirst(err error) error {
-	if err == nil || len(s.nodes) == 1 {
-		return err
-	}
-	errs := make([]error, len(s.nodes))
-	errs[s.first] = err
-	return s.join(errs)
-}
-
-// takeOpened hears where the store is.
-func (s *session) takeOpened() (job.Opened, error) {
-	var opened wire.Opened
-	if err := s.nodes[s.first].receive(&opened); err != nil {
-		return job.Opened{}, s.atFirst(err)
-	}
-	if opened.Error != "" {
-		text := "open the store"
-		if s.spec.Store.From != "" {
-			text += " as " + s.spec.Store.From + " says"
-		}
-		if s.scriptsPort {
-			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; --store=rank0 starts it all the same`
-		}
-		return job.Opened{}, s.atFirst(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})
-	}
-	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() && len(s.spec.Store.Allow) > 0 {
-		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store + ", where no other host comes; name an address of this host by --master-addr")
-	}
-	if err := s.checkOpened(&opened); err != nil {
-		return job.Opened{}, s.atFirst(err)
-	}
-	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store, RAS: opened.RAS}, nil
-}
-
-// checkOpened refuses a store that is not on the node which was asked to open it: ranks would go
-// there.
-func (s *session) checkOpened(o *wire.Opened) error {
-	n := s.nodes[s.first]
-	addr, err := netip.ParseAddr(o.Addr)
-	store, storeErr := netip.ParseAddrPort(o.Store)
-	isOwn := func(a netip.Addr) bool {
-		asked := o.Addr == s.storeAddr() && a == addr || len(s.nodes) == 1 && a.IsLoopback()
-		return n.served != nil || asked || n.hasAddress(a.Unmap().WithZone("").String())
-	}
-	if err != nil || storeErr != nil || !isOwn(addr) || !isOwn(store.Addr()) || !isPort(o.Port) || !isPort(o.RAS) {
-		text := fmt.Sprintf("open the store: the agent says %s:%d and %s, which is not where it is", o.Addr, o.Port, o.Store)
-		return &Error{Code: job.ExitLauncher, Text: printable.Text(text)}
-	}
-	return nil
-}
-
-// isPort reports whether a number can be a port's, or none (0).
-func isPort(port int) bool { return port >= 0 && port <= 1<<16-1 }
 
 // findExecutable finds what the guard becomes when this process is killed.
 func (s *session) findExecutable() error {

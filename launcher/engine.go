@@ -51,7 +51,8 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	}
 	if len(s.spec.Reach.Copy) > 0 {
 		return &Error{
-			Code: job.ExitUsage, Text: "--copy: " + s.spec.Reach.Engine.Job + " starts the agents, and nothing can be sent before them",
+			Code: job.ExitUsage, Text: "--copy: " + s.spec.Reach.Engine.Job +
+				" starts the agents, and nothing can be sent before them",
 			Hint: "put the files where all nodes see them; --engine none goes by SSH",
 		}
 	}
@@ -63,7 +64,8 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		}
 	}
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}
-	s.engine = &engineAgents{names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title, over: make(chan struct{})}
+	s.engine = &engineAgents{names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title,
+		over: make(chan struct{})}
 	cfg.Words = s.engine.word
 	s.engine.Gathering = gather.Begin(ctx, cfg)
 	s.settings.reacher = s.engine

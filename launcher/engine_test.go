@@ -87,7 +87,9 @@ func beManager() {
 	go m.pass()
 	go func() {
 		<-hurt
-		fmt.Fprintf(os.Stderr, "slurmstepd-%s: error: *** STEP 7.0 ON %s CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***\n", m.nodes[0], m.nodes[0])
+		fmt.Fprintf(os.Stderr,
+			"slurmstepd-%s: error: *** STEP 7.0 ON %s CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***\n", m.nodes[0],
+			m.nodes[0])
 		for _, c := range m.cmds {
 			_ = c.Process.Signal(syscall.SIGTERM)
 		}
@@ -162,8 +164,9 @@ func managed(t *testing.T, mode, role string) launcher.Spec {
 	require.NoError(t, err)
 	s := onHosts(spec(role, 2), "n1", "n2", "n3")
 	s.Reach.Engine = &engine.Start{
-		Engine: "slurm", Title: "Slurm", Job: "Slurm job 7", Once: []string{exe, mode, "n1,n2,n3"}, NodeIDs: []string{"LAUNCHER_TEST_OTHER", managedVariable},
-		Set: []string{roleVariable + "=" + managerRole}, Drop: []string{"LAUNCHER_TEST_DROP*"},
+		Engine: "slurm", Title: "Slurm", Job: "Slurm job 7", Once: []string{exe, mode, "n1,n2,n3"},
+		NodeIDs: []string{"LAUNCHER_TEST_OTHER", managedVariable},
+		Set:     []string{roleVariable + "=" + managerRole}, Drop: []string{"LAUNCHER_TEST_DROP*"},
 	}
 	return s
 }
@@ -226,7 +229,10 @@ func TestAProgramThatIsMissingOnNodesIsBrought(t *testing.T) {
 
 func TestAgentsThatDoNotCome(t *testing.T) {
 	for mode, says := range map[string]struct{ text, hint string }{
-		"refuses":    {"ended before all agents had come (exit code 1): srun: error: Unable to create step for job 7: Requested nodes are busy", "squeue -s"},
+		"refuses": {
+			"ended before all agents had come (exit code 1): srun: error: Unable to create step for job 7: Requested nodes " +
+				"are busy", "squeue -s",
+		},
 		"incomplete": {"n3: no agent has come within 1s", ""},
 		"stranger":   {"an agent came from other, which is none of the job's hosts", ""},
 		"twice":      {"two agents came from n1", ""},
@@ -262,7 +268,8 @@ func TestAResourceManagerEndsTheJob(t *testing.T) {
 	s := managed(t, "", "wait")
 	s.Grace = 10 * time.Second
 	pid := filepath.Join(t.TempDir(), "pid")
-	s.Reach.Engine.Once = append([]string{"/bin/sh", "-c", "echo $$ >" + pid + `; exec "$@"`, "sh"}, s.Reach.Engine.Once...)
+	s.Reach.Engine.Once = append([]string{"/bin/sh", "-c", "echo $$ >" + pid + `; exec "$@"`, "sh"},
+		s.Reach.Engine.Once...)
 	var out buffer
 	out.first = make(chan struct{})
 	hurt := make(chan error, 1)

@@ -36,7 +36,8 @@ func hear(t *testing.T, link *wire.Link) exchange.Message {
 }
 
 func come(attempt int, blob string) *wire.Exchange {
-	return &wire.Exchange{Attempt: attempt, Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}, Blobs: [][]byte{[]byte(blob)}}}
+	return &wire.Exchange{Attempt: attempt, Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1},
+		Blobs: [][]byte{[]byte(blob)}}}
 }
 
 func TestNothingIsMadeForAJobThatSaysNothing(t *testing.T) {
@@ -63,7 +64,8 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 	require.Equal(t, wire.TypeStart, f.Type)
 	for _, link := range far {
 		assert.Equal(t, exchange.Watch, hear(t, link).Kind)
-		assert.Equal(t, exchange.Message{Kind: exchange.Merged, ID: "f", Blobs: [][]byte{[]byte("a"), []byte("b")}, Last: true}, hear(t, link))
+		assert.Equal(t, exchange.Message{Kind: exchange.Merged, ID: "f", Blobs: [][]byte{[]byte("a"), []byte("b")},
+			Last: true}, hear(t, link))
 	}
 	x.close()
 }
@@ -81,7 +83,8 @@ func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
 	x.receive(x.nodes[0], fence)
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
-	x.receive(x.nodes[0], &wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
+	x.receive(x.nodes[0],
+		&wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
 	answer := hear(t, far[0])
 	assert.Equal(t, exchange.Answer, answer.Kind)
 	assert.NotEmpty(t, answer.Error)
@@ -98,7 +101,8 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 	h.exchange.receive(h.nodes[0], come(0, "a"))
 	h.nodes[1].lose(errors.New("cut"))
 	h.receive(h.nodes[1])
-	for _, want := range []wire.Type{wire.TypeExchange, wire.TypeSignal, wire.TypeExchange} { // the first is the hub's wish to hear of ends
+	// the first is the hub's wish to hear of ends
+	for _, want := range []wire.Type{wire.TypeExchange, wire.TypeSignal, wire.TypeExchange} {
 		f, err := far[0].Read()
 		require.NoError(t, err)
 		assert.Equal(t, want, f.Type)

@@ -78,7 +78,8 @@ func (h *head) ended(n *node, e wire.Ended) {
 			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
 			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)),
 			At:       h.at(n, r.At), RaisedAt: h.at(n, r.RaisedAt), AskedAt: h.at(n, r.AskedAt),
-			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Timer: printable.Text(r.Timer), Last: r.Last, Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
+			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Timer: printable.Text(r.Timer), Last: r.Last,
+			Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
 		})
 	}
 }

@@ -68,8 +68,10 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 	j := &fakeJob{ended: make(chan struct{})}
 	s := &session{settings: settings{stdout: io.Discard, stderr: io.Discard}, endBeat: func() {}}
 	s.spec = Spec{
-		Apps: []job.App{{Program: "/home/alice/sleep"}}, PerNode: job.Count{Kind: job.CountFixed, N: 1}, MPI: mpi, Grace: time.Second,
-		Environ: []string{"PATH=/usr/bin:/bin", "HOME=/home/alice", "TMPDIR=/tmp"}, Output: job.OutputWish{LogDir: "/dev/null"},
+		Apps: []job.App{{Program: "/home/alice/sleep"}}, PerNode: job.Count{Kind: job.CountFixed, N: 1}, MPI: mpi,
+		Grace:   time.Second,
+		Environ: []string{"PATH=/usr/bin:/bin", "HOME=/home/alice", "TMPDIR=/tmp"},
+		Output:  job.OutputWish{LogDir: "/dev/null"},
 	}
 	for i := range 3 {
 		n := &node{place: i, host: hosts.Host{Name: fmt.Sprintf("node%d", i), Slots: 1}, name: fmt.Sprintf("node%d", i)}
@@ -233,7 +235,8 @@ func (a *fakeAgent) reached(p wire.Probe) *wire.Reached {
 		r.Candidates = []wire.ProbeCandidate{{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary"}}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, wire.ProbeAnswer{Target: i, RTT: time.Millisecond, Local: a.address(), Interface: "eth0"})
+		r.Answers = append(r.Answers, wire.ProbeAnswer{Target: i, RTT: time.Millisecond, Local: a.address(),
+			Interface: "eth0"})
 	}
 	return r
 }

@@ -159,7 +159,8 @@ const impatience = time.Second
 func (h *head) closeConsole(ctx context.Context) {
 	closing, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if cause := h.sup.Result().Cause; cause == job.CauseSignal || cause == job.CauseCancelled || cause == job.CauseTimeout {
+	if cause := h.sup.Result().Cause; cause == job.CauseSignal || cause == job.CauseCancelled ||
+		cause == job.CauseTimeout {
 		closing, cancel = context.WithTimeout(context.WithoutCancel(ctx), impatience)
 		defer cancel()
 	}

@@ -58,7 +58,8 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 	return output.OpenLogs(output.LogPlan{
 		Names: names, Digits: len(strconv.Itoa(len(h.plan.Load().Ranks) - 1)),
 		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Load().Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
-		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(h.output.ShowLocalRanks),
+		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template,
+		Show:     shows(h.output.ShowLocalRanks),
 		Consumed: func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) },
 		Failed: func(path string, err error) {
 			h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
@@ -78,7 +79,8 @@ func both(redirect, tee []job.Streams) output.StreamMap {
 
 func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
 	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
-		infos = append(infos, output.RankInfo{Rank: rank, LocalRank: h.plan.Load().Ranks[rank].LocalRank, Host: n.name, Role: h.plan.Load().RoleOf(n.number), Node: n.number})
+		infos = append(infos, output.RankInfo{Rank: rank, LocalRank: h.plan.Load().Ranks[rank].LocalRank, Host: n.name,
+			Role: h.plan.Load().RoleOf(n.number), Node: n.number})
 	}
 	return infos
 }

@@ -28,14 +28,22 @@ import (
 func validBodies() map[wire.Type]wire.Message {
 	list := map[wire.Type]wire.Message{}
 	for _, m := range []wire.Message{
-		&wire.Facts{Version: wire.Version}, &wire.Opened{Addr: "6.6.6.6", Store: "6.6.6.6:1"}, &wire.Reached{}, &wire.Checked{}, &wire.Pong{}, &wire.Notice{Text: "\x1b[2J"},
+		&wire.Facts{Version: wire.Version}, &wire.Opened{Addr: "6.6.6.6", Store: "6.6.6.6:1"}, &wire.Reached{},
+		&wire.Checked{}, &wire.Pong{}, &wire.Notice{Text: "\x1b[2J"},
 		&wire.Running{Ranks: []wire.RankPID{{Rank: 0, PID: 1}}}, &wire.StartFailed{Rank: -7, Code: 99, Text: "no"},
-		&wire.Ended{Ranks: []wire.RankExit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40}, &wire.Gone{Left: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []wire.HungRank{{Rank: 0}}},
-		&wire.Stalled{Waiting: []wire.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)}, &wire.Used{Call: 1},
-		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM}, &wire.Signalled{Signal: syscall.SIGTERM, At: time.Unix(1<<40, 0)},
-		&wire.Exchange{Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}}}, &wire.MPIEvent{Kind: wire.MPIStuck, Rank: 0, Waiting: []int{0, 1}},
-		&wire.Spawn{Call: 1, Wish: world.Spawn{Apps: []world.SpawnApp{{Program: "touch", Args: []string{"/tmp/x"}, NumRanks: 1, Hosts: "node0"}}}}, &wire.Grown{Number: 1},
-		&wire.Hello{Version: wire.Version}, &wire.Open{}, &wire.Start{}, &wire.Kill{}, &wire.End{}, &wire.Grow{Number: 1}, &wire.Over{}, &wire.Inspect{},
+		&wire.Ended{Ranks: []wire.RankExit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40},
+		&wire.Gone{Left: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []wire.HungRank{{Rank: 0}}},
+		&wire.Stalled{Waiting: []wire.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
+		&wire.Used{Call: 1},
+		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM},
+		&wire.Signalled{Signal: syscall.SIGTERM, At: time.Unix(1<<40, 0)},
+		&wire.Exchange{Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}}},
+		&wire.MPIEvent{Kind: wire.MPIStuck, Rank: 0, Waiting: []int{0, 1}},
+		&wire.Spawn{Call: 1,
+			Wish: world.Spawn{Apps: []world.SpawnApp{{Program: "touch", Args: []string{"/tmp/x"}, NumRanks: 1,
+				Hosts: "node0"}}}}, &wire.Grown{Number: 1},
+		&wire.Hello{Version: wire.Version}, &wire.Open{}, &wire.Start{}, &wire.Kill{}, &wire.End{}, &wire.Grow{Number: 1},
+		&wire.Over{}, &wire.Inspect{},
 	} {
 		list[m.Type()] = m
 	}
@@ -181,22 +189,60 @@ func TestHostileAgentIsLost(t *testing.T) {
 		frame []byte
 		want  string
 	}{
-		"suspends":         {wire.PeerSSH, job.MPIAuto, control(&wire.Suspend{}), "it sent a suspend frame that nobody had asked for"},
-		"spawns":           {wire.PeerUnvouched, job.MPINone, control(&wire.Spawn{}), "it sent a spawn frame, which an agent of a job without MPI may not send"},
-		"signals":          {wire.PeerSSH, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGTERM}), "it sent a signal frame, which an agent that SSH started may not send"},
-		"signals as Slurm": {wire.PeerJoined, job.MPIAuto, control(&wire.Signalled{Signal: syscall.SIGTERM}), "it sent a signalled frame, which a node that joined may not send"},
-		"passes SIGSTOP":   {wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGSTOP}), "it passes on signal 19"},
-		"another's rank":   {wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []wire.RankExit{{Rank: 0}}}), "of a rank that is not its own"},
-		"ends twice":       {wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []wire.RankExit{{Rank: 2}, {Rank: 2}}}), "it says again that rank 2 has ended"},
-		"another's output": {wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 0, 1, 1, []byte("x")), "it sent output of rank 1"},
-		"stream 200":       {wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 0, 2, 200, []byte("x")), "it sent output of stream 200"},
-		"too much input":   {wire.PeerSSH, job.MPIAuto, control(&wire.Credit{Bytes: 1}), "of 0 that it got"},
-		"never seen":       {wire.PeerSSH, job.MPIAuto, []byte{0, 0, 0, 0, 99, 0, 0, 0}, "it sent a frame of type 99, which this gorun does not know"},
-		"a head's":         {wire.PeerSSH, job.MPIAuto, control(&wire.Kill{}), "it sent a kill frame, which nobody sends in this direction"},
-		"a long pong":      {wire.PeerSSH, job.MPIAuto, []byte{1, 1, 0, 0, byte(wire.TypePong), 0, 0, 0}, "it sent a pong frame of 257 bytes: at most 256 are taken"},
-		"another store":    {wire.PeerSSH, job.MPIAuto, control(&wire.Opened{Addr: "6.6.6.6"}), "it sent an opened frame, which no agent may send while ranks run"},
-		"another's stall":  {wire.PeerSSH, job.MPIAuto, control(&wire.Stalled{}), "it tells of a store, which another node has"},
-		"no body":          {wire.PeerSSH, job.MPIAuto, []byte{2, 0, 0, 0, byte(wire.TypeEnded), 0, 0, 0, 0xff, 0xff}, "it sent what is no ended frame"},
+		"suspends": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Suspend{}), "it sent a suspend frame that nobody had asked for",
+		},
+		"spawns": {
+			wire.PeerUnvouched, job.MPINone, control(&wire.Spawn{}),
+			"it sent a spawn frame, which an agent of a job without MPI may not send",
+		},
+		"signals": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGTERM}),
+			"it sent a signal frame, which an agent that SSH started may not send",
+		},
+		"signals as Slurm": {
+			wire.PeerJoined, job.MPIAuto, control(&wire.Signalled{Signal: syscall.SIGTERM}),
+			"it sent a signalled frame, which a node that joined may not send",
+		},
+		"passes SIGSTOP": {
+			wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGSTOP}), "it passes on signal 19",
+		},
+		"another's rank": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []wire.RankExit{{Rank: 0}}}), "of a rank that is not its own",
+		},
+		"ends twice": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []wire.RankExit{{Rank: 2}, {Rank: 2}}}),
+			"it says again that rank 2 has ended",
+		},
+		"another's output": {
+			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 0, 1, 1, []byte("x")), "it sent output of rank 1",
+		},
+		"stream 200": {
+			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 0, 2, 200, []byte("x")), "it sent output of stream 200",
+		},
+		"too much input": {wire.PeerSSH, job.MPIAuto, control(&wire.Credit{Bytes: 1}), "of 0 that it got"},
+		"never seen": {
+			wire.PeerSSH, job.MPIAuto, []byte{0, 0, 0, 0, 99, 0, 0, 0},
+			"it sent a frame of type 99, which this gorun does not know",
+		},
+		"a head's": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Kill{}), "it sent a kill frame, which nobody sends in this direction",
+		},
+		"a long pong": {
+			wire.PeerSSH, job.MPIAuto, []byte{1, 1, 0, 0, byte(wire.TypePong), 0, 0, 0},
+			"it sent a pong frame of 257 bytes: at most 256 are taken",
+		},
+		"another store": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Opened{Addr: "6.6.6.6"}),
+			"it sent an opened frame, which no agent may send while ranks run",
+		},
+		"another's stall": {
+			wire.PeerSSH, job.MPIAuto, control(&wire.Stalled{}), "it tells of a store, which another node has",
+		},
+		"no body": {
+			wire.PeerSSH, job.MPIAuto, []byte{2, 0, 0, 0, byte(wire.TypeEnded), 0, 0, 0, 0xff, 0xff},
+			"it sent what is no ended frame",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -229,19 +275,40 @@ func TestWhoMaySpawn(t *testing.T) {
 		want   string // the error
 		grown  [3]int
 	}{
-		"a program of no MPI":  {wire.PeerSSH, false, job.App{Program: "sleep"}, wishes(2, "node0"), "sleep is not known to use MPI", [3]int{}},
-		"mpirun":               {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "node0"), "", [3]int{1, 0, 0}},
-		"mpi4py":               {wire.PeerSSH, false, job.App{Program: "python3", Args: []string{"-m", "mpi4py", "x.py"}}, wishes(2, "node0"), "", [3]int{1, 0, 0}},
-		"Slurm's agents":       {wire.PeerEngine, true, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
-		"this host":            {wire.PeerHere, false, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
-		"another's rank":       {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(0, "node0"), "no rank 0 of that MPI_COMM_WORLD runs on node2", [3]int{}},
-		"a rank that is not":   {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(-1, "node0"), "no rank -1", [3]int{}},
-		"no world":             {wire.PeerSSH, true, job.App{Program: "sleep"}, func(*wire.Start) world.Spawn { return world.Spawn{} }, "no rank 0", [3]int{}},
-		"no program":           {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn { w := wishes(2, "")(s); w.Apps = nil; return w }, "no program is named", [3]int{}},
-		"another host":         {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "elsewhere"), "host elsewhere: the job has node[0-2]", [3]int{}},
-		"joined":               {wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, ""), "", [3]int{0, 0, 1}},
-		"joined, elsewhere":    {wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, "node0"), "no host can take more ranks", [3]int{}},
-		"joined without token": {wire.PeerUnvouched, true, job.App{Program: "sleep"}, wishes(2, ""), "without a token", [3]int{}},
+		"a program of no MPI": {
+			wire.PeerSSH, false, job.App{Program: "sleep"}, wishes(2, "node0"), "sleep is not known to use MPI", [3]int{},
+		},
+		"mpirun": {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "node0"), "", [3]int{1, 0, 0}},
+		"mpi4py": {
+			wire.PeerSSH, false, job.App{Program: "python3", Args: []string{"-m", "mpi4py", "x.py"}}, wishes(2, "node0"), "",
+			[3]int{1, 0, 0},
+		},
+		"Slurm's agents": {wire.PeerEngine, true, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
+		"this host":      {wire.PeerHere, false, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
+		"another's rank": {
+			wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(0, "node0"),
+			"no rank 0 of that MPI_COMM_WORLD runs on node2", [3]int{},
+		},
+		"a rank that is not": {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(-1, "node0"), "no rank -1", [3]int{}},
+		"no world": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(*wire.Start) world.Spawn {
+			return world.Spawn{}
+		}, "no rank 0", [3]int{}},
+		"no program": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn {
+			w := wishes(2, "")(s)
+			w.Apps = nil
+			return w
+		}, "no program is named", [3]int{}},
+		"another host": {
+			wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "elsewhere"), "host elsewhere: the job has node[0-2]",
+			[3]int{},
+		},
+		"joined": {wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, ""), "", [3]int{0, 0, 1}},
+		"joined, elsewhere": {
+			wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, "node0"), "no host can take more ranks", [3]int{},
+		},
+		"joined without token": {
+			wire.PeerUnvouched, true, job.App{Program: "sleep"}, wishes(2, ""), "without a token", [3]int{},
+		},
 		"what is no environment": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn {
 			w := wishes(2, "node0")(s)
 			w.Apps[0].Env = []string{"A\x00B=1"}

@@ -21,16 +21,17 @@ import (
 // "gone" are not reached, those named "mute" never answer.
 func check(t *testing.T, s launcher.Spec, options ...launcher.Option) *launcher.HostsReport {
 	t.Helper()
-	options = append([]launcher.Option{launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
-		switch h.Name {
-		case "gone":
-			return nil, errors.New("it is gone")
-		case "mute":
-			r, w := io.Pipe()
-			return mute{r, w}, nil
-		}
-		return startAgent(nil, h)
-	})}, options...)
+	options = append(
+		[]launcher.Option{launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+			switch h.Name {
+			case "gone":
+				return nil, errors.New("it is gone")
+			case "mute":
+				r, w := io.Pipe()
+				return mute{r, w}, nil
+			}
+			return startAgent(nil, h)
+		})}, options...)
 	report, err := launcher.CheckHosts(t.Context(), s, options...)
 	require.NoError(t, err)
 	return report
@@ -100,7 +101,8 @@ func TestAHostThatNeverAnswersDoesNotHangTheCheck(t *testing.T) {
 }
 
 func TestWhatAHostLacksIsAProblem(t *testing.T) {
-	s := onHosts(launcher.Spec{Dir: "/no/such/directory", Apps: []job.App{{Program: "/no/such/program"}}}, "node1", "node2")
+	s := onHosts(launcher.Spec{Dir: "/no/such/directory", Apps: []job.App{{Program: "/no/such/program"}}}, "node1",
+		"node2")
 	report := check(t, s)
 	var texts []string
 	for _, p := range report.Problems {

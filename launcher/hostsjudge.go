@@ -20,7 +20,8 @@ const (
 	closeEnough    = 1.0     // seconds between clocks: make and caches compare files' times
 	fullHash       = 64      // digits of a SHA-256
 	hashDigits     = 12      // that tell files apart for people
-	ulimitsForever = "raise it in /etc/security/limits.conf, and by Limit%s= where sshd is a service of systemd; a container has --ulimit %s"
+	ulimitsForever = "raise it in /etc/security/limits.conf, and by Limit%s= where sshd is a service of systemd; a " +
+		"container has --ulimit %s"
 )
 
 // judge makes the list of what is wrong: with each host, then what differs between them.
@@ -69,7 +70,8 @@ func (c *hostsCheck) add(r *HostReport, text, hint string, remark bool) {
 // judgeHost finds what is wrong with one host, whatever others are like.
 func (c *hostsCheck) judgeHost(r *HostReport) {
 	if r.Version != c.report.Version {
-		c.add(r, fmt.Sprintf("its gorun is %s, this one %s (%s)", r.Version, c.report.Version, r.Executable), "without --agent this one is copied there", false)
+		c.add(r, fmt.Sprintf("its gorun is %s, this one %s (%s)", r.Version, c.report.Version, r.Executable),
+			"without --agent this one is copied there", false)
 	}
 	c.judgeClock(r)
 	if r.Missing != "" {
@@ -99,7 +101,8 @@ func (c *hostsCheck) judgeHost(r *HostReport) {
 		}
 	}
 	if len(used) > 0 {
-		c.add(r, fmt.Sprintf("%d of %d GPUs are in use: %s", len(used), len(r.GPUs), hosts.Fold(used)), "--gpus free takes the others; nvidia-smi on the host shows by whom", false)
+		c.add(r, fmt.Sprintf("%d of %d GPUs are in use: %s", len(used), len(r.GPUs), hosts.Fold(used)),
+			"--gpus free takes the others; nvidia-smi on the host shows by whom", false)
 	}
 }
 
@@ -111,14 +114,16 @@ func (c *hostsCheck) judgeClock(r *HostReport) {
 	if r.Clock.Ahead < 0 {
 		way = "behind"
 	}
-	c.add(r, fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(r.Clock.Ahead), way), "timedatectl on the host says whether it is set by NTP", false)
+	c.add(r, fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(r.Clock.Ahead), way),
+		"timedatectl on the host says whether it is set by NTP", false)
 }
 
 func (c *hostsCheck) judgeRoom(r *HostReport, room RoomReport) {
 	where := fmt.Sprintf("%s (%s)", room.Path, room.Purpose)
 	switch {
 	case room.Error != "" && room.Purpose == "cache": // another place is taken then
-		c.add(r, where+": "+room.Error, "gorun's copy goes to the temporary directory, where the next boot may remove it", true)
+		c.add(r, where+": "+room.Error, "gorun's copy goes to the temporary directory, where the next boot may remove it",
+			true)
 	case room.Error != "":
 		c.add(r, where+": "+room.Error, "TMPDIR on the host names another directory", false)
 	case room.Free < enoughRoom:
@@ -144,14 +149,18 @@ func (c *hostsCheck) judgeLimit(r *HostReport, l LimitReport) {
 // judgeSame finds hosts that differ from most others.
 func (c *hostsCheck) judgeSame(known []*HostReport) {
 	c.differing(known, func(r *HostReport) string { return r.Architecture }, func(r *HostReport, most string, others int) {
-		c.add(r, fmt.Sprintf("it is %s, %s %s", r.Architecture, theOthers(others), most), "a job's program runs on one kind of machine", false)
+		c.add(r, fmt.Sprintf("it is %s, %s %s", r.Architecture, theOthers(others), most),
+			"a job's program runs on one kind of machine", false)
 	})
 	c.differing(known, func(r *HostReport) string { return gpuCount(r) }, func(r *HostReport, most string, others int) {
-		c.add(r, fmt.Sprintf("it has %s, %s %s", gpuCount(r), theOthers(others), most), "a driver may be missing or a GPU have failed: nvidia-smi on the host; uneven numbers of ranks are fine otherwise", false)
+		c.add(r, fmt.Sprintf("it has %s, %s %s", gpuCount(r), theOthers(others), most),
+			"a driver may be missing or a GPU have failed: nvidia-smi on the host; uneven numbers of ranks are fine otherwise",
+			false)
 	})
 	c.differing(known, gpuNames, func(r *HostReport, most string, others int) {
 		if gpuNames(r) != "" && most != "" {
-			c.add(r, fmt.Sprintf("its GPUs are %s, %s %s", gpuNames(r), theOthers(others), most), "the slowest GPU sets a job's pace", true)
+			c.add(r, fmt.Sprintf("its GPUs are %s, %s %s", gpuNames(r), theOthers(others), most),
+				"the slowest GPU sets a job's pace", true)
 		}
 	})
 }
@@ -188,7 +197,8 @@ func gpuNames(r *HostReport) string {
 
 // differing calls tell for each host whose property is not that of most, which with as
 // many on either side is that of the first.
-func (c *hostsCheck) differing(known []*HostReport, property func(*HostReport) string, tell func(r *HostReport, most string, others int)) {
+func (c *hostsCheck) differing(known []*HostReport, property func(*HostReport) string,
+	tell func(r *HostReport, most string, others int)) {
 	count := map[string]int{}
 	for _, r := range known {
 		count[property(r)]++
@@ -208,19 +218,25 @@ func (c *hostsCheck) differing(known []*HostReport, property func(*HostReport) s
 
 // judgePrograms finds hosts on which the program is another one.
 func (c *hostsCheck) judgePrograms(known []*HostReport) {
-	known = slices.DeleteFunc(slices.Clone(known), func(r *HostReport) bool { return r.Program == nil || len(r.Program.SHA256) != fullHash })
-	c.differing(known, func(r *HostReport) string { return fmt.Sprint(r.Program.Size, " ", r.Program.SHA256) }, func(r *HostReport, most string, others int) {
+	known = slices.DeleteFunc(slices.Clone(known), func(r *HostReport) bool {
+		return r.Program == nil || len(r.Program.SHA256) != fullHash
+	})
+	c.differing(known, func(r *HostReport) string {
+		return fmt.Sprint(r.Program.Size, " ", r.Program.SHA256)
+	}, func(r *HostReport, most string, others int) {
 		_, sum, _ := strings.Cut(most, " ")
 		of := "on the other host"
 		if others > 1 {
 			of = fmt.Sprintf("on %d others", others)
 		}
-		c.add(r, fmt.Sprintf("%s is not the same as %s: its SHA-256 begins with %s, there with %s", r.Program.Path, of, r.Program.SHA256[:hashDigits], sum[:hashDigits]),
+		c.add(r, fmt.Sprintf("%s is not the same as %s: its SHA-256 begins with %s, there with %s", r.Program.Path, of,
+			r.Program.SHA256[:hashDigits], sum[:hashDigits]),
 			"--copy "+c.report.Program+" sends yours to each host", false)
 	})
 	for _, r := range known {
 		if r.Program.Size > checkedBytes {
-			c.add(r, fmt.Sprintf("of %s, which has %d MiB, the first %d were compared", filepath.Base(r.Program.Path), r.Program.Size>>20, checkedBytes>>20), "", true)
+			c.add(r, fmt.Sprintf("of %s, which has %d MiB, the first %d were compared", filepath.Base(r.Program.Path),
+				r.Program.Size>>20, checkedBytes>>20), "", true)
 		}
 	}
 }

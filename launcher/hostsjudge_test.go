@@ -21,7 +21,8 @@ func judged(change func(list []HostReport)) (lines []string) {
 		c.nodes = append(c.nodes, &node{place: i, name: name})
 		c.report.Hosts = append(c.report.Hosts, HostReport{
 			Name: name, Reached: true, Version: "1", Architecture: "x86_64", Dir: "/home/u", Clock: &ClockReport{},
-			Rooms:   []RoomReport{{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40}, {Purpose: "temporary files", Path: "/tmp", Free: 1 << 40}},
+			Rooms: []RoomReport{{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40},
+				{Purpose: "temporary files", Path: "/tmp", Free: 1 << 40}},
 			Limits:  []LimitReport{{"memlock", 64 << 10, 64 << 10}, {"nofile", 1024, 4096}, {"nproc", -1, -1}},
 			Program: &ProgramReport{Path: "./trainer", Size: 10, SHA256: strings.Repeat("a", 64)},
 			GPUs:    []placement.GPU{{Index: 0, Name: "X"}, {Index: 1, Name: "X"}},
@@ -49,7 +50,9 @@ func TestJudgeHosts(t *testing.T) {
 			func(h []HostReport) { h[1].Clock = &ClockReport{Ahead: -3, Uncertainty: 0.1} },
 			[]string{"n2: its clock is 3.0 s behind this host's"},
 		},
-		"a slow way is no wrong clock": {func(h []HostReport) { h[1].Clock = &ClockReport{Ahead: -3, Uncertainty: 2.5} }, nil},
+		"a slow way is no wrong clock": {func(h []HostReport) {
+			h[1].Clock = &ClockReport{Ahead: -3, Uncertainty: 2.5}
+		}, nil},
 		"another gorun": {
 			func(h []HostReport) { h[1].Version, h[1].Executable = "2", "/bin/gorun" },
 			[]string{"n2: its gorun is 2, this one 1 (/bin/gorun)"},
@@ -79,11 +82,16 @@ func TestJudgeHosts(t *testing.T) {
 		},
 		"an old program": {
 			func(h []HostReport) { h[0].Program.SHA256 = strings.Repeat("b", 64) },
-			[]string{"n1: ./trainer is not the same as on 3 others: its SHA-256 begins with bbbbbbbbbbbb, there with aaaaaaaaaaaa"},
+			[]string{"n1: ./trainer is not the same as on 3 others: its SHA-256 begins with bbbbbbbbbbbb, there with " +
+				"aaaaaaaaaaaa"},
 		},
-		"another machine": {func(h []HostReport) { h[2].Architecture = "aarch64" }, []string{"n3: it is aarch64, 3 others x86_64"}},
-		"a lost GPU":      {func(h []HostReport) { h[2].GPUs = h[2].GPUs[:1] }, []string{"n3: it has 1 GPU, 3 others 2 GPUs"}},
-		"GPUs in use":     {func(h []HostReport) { h[2].GPUs[1].Used = true }, []string{"n3: 1 of 2 GPUs are in use: 1"}},
+		"another machine": {func(h []HostReport) {
+			h[2].Architecture = "aarch64"
+		}, []string{"n3: it is aarch64, 3 others x86_64"}},
+		"a lost GPU": {func(h []HostReport) {
+			h[2].GPUs = h[2].GPUs[:1]
+		}, []string{"n3: it has 1 GPU, 3 others 2 GPUs"}},
+		"GPUs in use": {func(h []HostReport) { h[2].GPUs[1].Used = true }, []string{"n3: 1 of 2 GPUs are in use: 1"}},
 		"other GPUs, and a note": {
 			func(h []HostReport) {
 				h[2].GPUs[0].Name, h[2].GPUs[1].Name, h[1].Notes = "Y", "Y", []string{"something"}
@@ -118,7 +126,8 @@ func TestFailuresThatDifferInTheAddressAreToldOnce(t *testing.T) {
 	var errs []error
 	for _, name := range []string{"n1", "n2", "n3"} {
 		s.nodes = append(s.nodes, &node{host: hosts.Host{Name: name}, name: name})
-		errs = append(errs, &Error{Text: "connect: u@" + name + ":22 does not answer", target: "u@" + name + ":22", Hint: "is it up?"})
+		errs = append(errs, &Error{Text: "connect: u@" + name + ":22 does not answer", target: "u@" + name + ":22",
+			Hint: "is it up?"})
 	}
 	require.EqualError(t, flatten(s.join(errs))[0], "n[1-3]: connect: the host does not answer")
 	errs[0], errs[1] = nil, nil

@@ -69,7 +69,8 @@ func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
 		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(), Tell: s.settings.tell,
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(),
+		Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {
@@ -182,7 +183,8 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	err := agent.Serve(link, cfg)
 	var end *agent.OverError
 	if !errors.As(err, &end) {
-		return nil, &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
+		return nil,
+			&Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
 	}
 	r := &Result{ExitCode: end.Code}
 	if e := end.First; e != nil && end.Code != 0 {
@@ -253,7 +255,8 @@ func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
 			return
 		case sig := <-s.signals:
 			number, ok := sig.(syscall.Signal)
-			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT || s.spec.Join.EngineSignals && !job.Ends(number) {
+			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT ||
+				s.spec.Join.EngineSignals && !job.Ends(number) {
 				continue
 			}
 			select {
@@ -281,7 +284,8 @@ func (s *session) ownEnviron() []string {
 func (s *session) ownExports() (list []string) {
 	for _, v := range s.ownEnviron() {
 		name, _, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, "GORUN_") && plan.Decides(name) && !plan.Sets(name) && name != env.VarToken && s.exports(name) {
+		if strings.HasPrefix(name, "GORUN_") && plan.Decides(name) && !plan.Sets(name) && name != env.VarToken &&
+			s.exports(name) {
 			list = append(list, v)
 		}
 	}
@@ -301,7 +305,8 @@ func (s *session) own() *agent.Own {
 		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
-		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) }, // ranks are marked by their engine's job
+		// ranks are marked by their engine's job
+		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) },
 		Exports: s.ownExports(),
 	}
 	if out := s.spec.Output; out.StdoutFile != "" || out.StderrFile != "" {

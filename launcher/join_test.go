@@ -72,7 +72,8 @@ func TestNodesThatJoin(t *testing.T) {
 		for node, p := range parts {
 			require.NoError(t, p.err, "node %d", node)
 			require.Zero(t, p.result.ExitCode, "node %d: %s", node, p.notice.String())
-			assert.Equal(t, name == "insecure", strings.Contains(p.notice.String(), "without a token"), "%s: node %d", name, node)
+			assert.Equal(t, name == "insecure", strings.Contains(p.notice.String(), "without a token"), "%s: node %d", name,
+				node)
 		}
 		lines := strings.Split(strings.TrimSpace(parts[0].out.String()), "\n")
 		slices.Sort(lines)

@@ -19,13 +19,14 @@ import (
 
 // Limits of those who read what ranks print.
 const (
-	maxBehind  = 4 << 20                // bytes that one may be behind before he is dropped
-	maxShown   = 64 << 10               // bytes of a line
-	maxBatch   = 256                    // lines at once
-	fileLook   = 250 * time.Millisecond // how often it is looked whether a log file has grown
-	filePiece  = 64 << 10               // bytes that are read of one at once
-	fileTail   = 4 << 20                // bytes in which the last lines of one are looked for, where somebody says how many
-	shownLines = tailLines              // the last lines of each stream
+	maxBehind = 4 << 20                // bytes that one may be behind before he is dropped
+	maxShown  = 64 << 10               // bytes of a line
+	maxBatch  = 256                    // lines at once
+	fileLook  = 250 * time.Millisecond // how often it is looked whether a log file has grown
+	filePiece = 64 << 10               // bytes that are read of one at once
+	// bytes in which the last lines of one are looked for, where somebody says how many
+	fileTail   = 4 << 20
+	shownLines = tailLines // the last lines of each stream
 )
 
 // taps are those who follow what ranks print. Without any, a write costs a look.
@@ -261,7 +262,9 @@ func (l *liner) rest() {
 // on. It never holds up the job: who reads too slowly is dropped.
 func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send func(part any) error) {
 	lines := &liner{send: send, open: map[channel][]byte{}, tail: q.Tail}
-	f := &follower{wants: func(rank int) bool { return q.Rank == nil || *q.Rank == rank }, wake: make(chan struct{}, 1), apart: map[channel]bool{}}
+	f := &follower{wants: func(rank int) bool {
+		return q.Rank == nil || *q.Rank == rank
+	}, wake: make(chan struct{}, 1), apart: map[channel]bool{}}
 	channels := h.channels(f.wants)
 	if len(channels) == 0 {
 		_ = send(registry.Logs{Over: true, Error: fmt.Sprintf("the job has no rank %d", *q.Rank)})
@@ -375,11 +378,13 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 		if err != nil {
 			return "", ""
 		}
-		info := output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node), Node: n.number}
+		info := output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node),
+			Node: n.number}
 		if h.logs != nil {
 			info.Host = n.name
 		}
-		name = output.LogPlan{Names: names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Ranks: []output.RankInfo{info}, Redirects: both(l.Redirect, l.Tee)}.
+		name = output.LogPlan{Names: names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Ranks: []output.RankInfo{info},
+			Redirects: both(l.Redirect, l.Tee)}.
 			File(l.Dir, r.LocalRank, at.stream)
 		tee := int(l.Tee[r.LocalRank])&at.stream != 0
 		switch {

@@ -26,7 +26,8 @@ func TestLogsAreWholeCharacters(t *testing.T) {
 		return texts
 	}
 	for cut := range len("€") {
-		assert.Equal(t, map[bool][]string{true: {"...€ 5", "six"}, false: {"... 5", "six"}}[cut == 0], said(nil, "€ 5\nsix\n"[cut:], true))
+		assert.Equal(t, map[bool][]string{true: {"...€ 5", "six"}, false: {"... 5", "six"}}[cut == 0],
+			said(nil, "€ 5\nsix\n"[cut:], true))
 	}
 	assert.Equal(t, []string{"...", "six"}, said(nil, "\x82\nsix\n", true))
 	assert.Equal(t, []string{"six"}, said(new(1), "five\nsix\n", true))

@@ -57,7 +57,8 @@ func noNCCL(answers []usedBy) string {
 		return reasons[0].text
 	}
 	slices.SortStableFunc(reasons, func(a, b *reason) int { return len(b.hosts) - len(a.hosts) })
-	return fmt.Sprintf("on %s %s; on %s %s", job.FoldHosts(reasons[0].hosts), reasons[0].text, job.FoldHosts(reasons[1].hosts), reasons[1].text)
+	return fmt.Sprintf("on %s %s; on %s %s", job.FoldHosts(reasons[0].hosts), reasons[0].text,
+		job.FoldHosts(reasons[1].hosts), reasons[1].text)
 }
 
 // ncclLines say it for people.

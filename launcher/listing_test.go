@@ -71,7 +71,8 @@ type listed struct {
 func list(t *testing.T, s launcher.Spec, options ...launcher.Option) *listed {
 	t.Helper()
 	l := &listed{place: t.TempDir(), out: &buffer{}, err: &buffer{}}
-	options = append([]launcher.Option{launcher.WithOutput(l.out, l.err), launcher.WithRegistry([]string{l.place})}, options...)
+	options = append([]launcher.Option{launcher.WithOutput(l.out, l.err), launcher.WithRegistry([]string{l.place})},
+		options...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var result *launcher.Result
@@ -144,7 +145,8 @@ func printedByTalk(rank int) int64 {
 func allTalk(ranks int) func(registry.Job) bool {
 	return func(j registry.Job) bool {
 		for _, r := range j.Ranks {
-			if r.Last != "begun" || r.PID == 0 || r.CPU == nil || r.Output == nil || *r.Output < printedByTalk(r.Rank) { // what is counted is asked of agents, and may be older than the last line
+			// what is counted is asked of agents, and may be older than the last line
+			if r.Last != "begun" || r.PID == 0 || r.CPU == nil || r.Output == nil || *r.Output < printedByTalk(r.Rank) {
 				return false
 			}
 		}
@@ -157,7 +159,8 @@ func TestListedJob(t *testing.T) {
 	s.Apps[0].Args = []string{"--lr", "0.1"}
 	l := list(t, s)
 	j := l.job(t, allTalk(2))
-	assert.Equal(t, []any{"running", 2, 2, os.Getpid(), []string{"--lr", "0.1"}}, []any{j.State, j.NumRanks, j.Running, j.PID, j.Args})
+	assert.Equal(t, []any{"running", 2, 2, os.Getpid(), []string{"--lr", "0.1"}},
+		[]any{j.State, j.NumRanks, j.Running, j.PID, j.Args})
 	r := j.Ranks[1]
 	assert.Equal(t, []any{1, true}, []any{r.Rank, r.Here})
 	assert.Greater(t, *r.Memory, int64(1<<20))
@@ -198,7 +201,8 @@ func TestListedJob(t *testing.T) {
 // Only what ends jobs in order can be asked for.
 func TestStopByStrangeSignal(t *testing.T) {
 	l := list(t, spec("wait", 1))
-	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStop, Signal: syscall.SIGUSR1})
+	w, err := registry.One[registry.Word](t.Context(), l.Found,
+		registry.Question{Ask: registry.AskStop, Signal: syscall.SIGUSR1})
 	require.NoError(t, err)
 	assert.Contains(t, w.Error, "does not end a job")
 	assert.Equal(t, 1, l.job(t, func(registry.Job) bool { return true }).Running)
@@ -239,9 +243,18 @@ func TestNCCLIsAskedByLookers(t *testing.T) {
 		options []launcher.Option
 		want    []string
 	}{
-		"one is behind":        {oneHost, string(behind), nil, []string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}},
-		"from several hosts":   {func() launcher.Spec { return onHosts(spec("talk", 2), "node1", "node2") }, string(behind), []launcher.Option{agents(t, nil)}, []string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}},
-		"nobody has begun one": {oneHost, `{"nccl_version": "2.30.7\u001b[2J", "communicators": []}`, nil, []string{"NCCL 2.30.7^[[2J, no communicator"}},
+		"one is behind": {
+			oneHost, string(behind), nil,
+			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"},
+		},
+		"from several hosts": {func() launcher.Spec {
+			return onHosts(spec("talk", 2), "node1", "node2")
+		}, string(behind), []launcher.Option{agents(t, nil)},
+			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}},
+		"nobody has begun one": {
+			oneHost, `{"nccl_version": "2.30.7\u001b[2J", "communicators": []}`, nil,
+			[]string{"NCCL 2.30.7^[[2J, no communicator"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := rastest.Server{JSON: tc.answer}
@@ -261,7 +274,8 @@ func TestWhyNCCLSaysNothing(t *testing.T) {
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 	n := askNCCL(t, spec("talk", 1), addr)
-	assert.Equal(t, "NCCL is asked at "+addr+": nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
+	assert.Equal(t, "NCCL is asked at "+addr+
+		": nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
 		"or the program sets NCCL_RAS_ADDR itself", n.Error)
 	assert.Empty(t, n.Lines)
 	assert.Empty(t, n.Status)
@@ -291,13 +305,14 @@ func (d deaf) Write(p []byte) (int, error) {
 // A host that does not answer does not keep those waiting who look.
 func TestSilentHost(t *testing.T) {
 	var mute atomic.Bool
-	l := list(t, onHosts(spec("talk", 2), "node1", "node2"), launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
-		p, err := startAgent(nil, h)
-		if h.Name == "node2" {
-			return deaf{p, &mute}, err
-		}
-		return p, err
-	}))
+	l := list(t, onHosts(spec("talk", 2), "node1", "node2"),
+		launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+			p, err := startAgent(nil, h)
+			if h.Name == "node2" {
+				return deaf{p, &mute}, err
+			}
+			return p, err
+		}))
 	l.job(t, allTalk(4))
 	mute.Store(true)
 	defer mute.Store(false)
@@ -394,16 +409,18 @@ func TestListedSharedLogFile(t *testing.T) {
 	l := list(t, s)
 	l.job(t, allTalk(2))
 	got, _ := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs}), all)
-	assert.ElementsMatch(t, []string{"0/1/first of 0", "0/1/first of 1", "0/1/second^G", "0/1/second^G", "0/2/begun", "1/2/begun"}, got)
+	assert.ElementsMatch(t, []string{"0/1/first of 0", "0/1/first of 1", "0/1/second^G", "0/1/second^G", "0/2/begun",
+		"1/2/begun"}, got)
 }
 
 // A job works where nothing can be made, and says so to those who asked for more.
 func TestNoPlaceForListing(t *testing.T) {
 	var told strings.Builder
-	r, out, _ := run(t, spec("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}), launcher.WithNotices(func(n launcher.Notice) string {
-		fmt.Fprintln(&told, n.Text)
-		return ""
-	}))
+	r, out, _ := run(t, spec("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
+		launcher.WithNotices(func(n launcher.Notice) string {
+			fmt.Fprintln(&told, n.Text)
+			return ""
+		}))
 	require.Zero(t, r.ExitCode)
 	assert.Equal(t, "hello from 0 of 1\n", out.String())
 }

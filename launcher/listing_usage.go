@@ -112,7 +112,8 @@ func (u *usage) put(ctx context.Context, h *head, k kind) (list []usedBy, silent
 	missing := map[*node]bool{}
 	for i, n := range h.nodes {
 		missing[n] = true
-		_ = n.link.Send(&wire.Usage{Call: call, Stacks: k == lookStacks, RAS: k == lookNCCL, All: i == 0}) // who is lost does not answer
+		// who is lost does not answer
+		_ = n.link.Send(&wire.Usage{Call: call, Stacks: k == lookStacks, RAS: k == lookNCCL, All: i == 0})
 	}
 	timer := time.NewTimer([kinds]time.Duration{usageTime, stacksTime, ncclTime}[k])
 	defer timer.Stop()
@@ -181,7 +182,8 @@ func (h *head) usages(answers []usedBy) (list []rankUsage) {
 func (l *listing) describe(h *head) registry.Job {
 	p := h.plan.Load()
 	j := registry.Job{
-		ID: l.id, State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks), Attempt: p.Attempt,
+		ID: l.id, State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks),
+		Attempt: p.Attempt,
 	}
 	j.Program, j.Args = l.program()
 	for i := range p.Nodes {
@@ -225,7 +227,8 @@ func (l *listing) describeRanks(ctx context.Context, h *head) registry.Job {
 	j.Silent = silent
 	p := h.plan.Load()
 	for _, r := range p.Ranks {
-		rank := registry.Rank{Rank: r.Rank, Host: p.Nodes[r.Node].Name, Here: h.nodes[r.Node].served != nil, Last: h.console.Last(r.Rank)}
+		rank := registry.Rank{Rank: r.Rank, Host: p.Nodes[r.Node].Name, Here: h.nodes[r.Node].served != nil,
+			Last: h.console.Last(r.Rank)}
 		for _, g := range r.GPUs {
 			rank.GPUs = append(rank.GPUs, g.PCI)
 		}

@@ -45,7 +45,8 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	looks := asked(t, far)
 	assert.NotEqual(t, stacks[0].Call, looks[0].Call)
 	for i, n := range h.nodes {
-		m := wire.Used{Call: looks[i].Call, At: time.Now(), Ranks: []wire.RankUsage{{HungRank: wire.HungRank{Rank: i}, Memory: int64(i)}}}
+		m := wire.Used{Call: looks[i].Call, At: time.Now(),
+			Ranks: []wire.RankUsage{{HungRank: wire.HungRank{Rank: i}, Memory: int64(i)}}}
 		u.hear(n, wire.Used{Call: 99, Ranks: m.Ranks})
 		u.hear(n, m)
 	}
@@ -55,7 +56,11 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	again, _ := u.ask(t.Context(), h)
 	assert.Equal(t, used, again, "nobody is asked again so soon")
 	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call})
-	require.Eventually(t, func() bool { u.mu.Lock(); defer u.mu.Unlock(); return len(u.open[stacks[1].Call]) == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return len(u.open[stacks[1].Call]) == 0
+	}, time.Minute, time.Millisecond)
 	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call}) // once is enough
 	u.hear(h.nodes[0], wire.Used{Call: stacks[0].Call})
 	answers := <-slow
@@ -74,7 +79,8 @@ func TestFollowerJoinsPieces(t *testing.T) {
 	f.take(0, 1, []byte("d"))
 	pieces, overflow := f.next()
 	assert.False(t, overflow)
-	assert.Equal(t, []piece{{channel{0, 1}, []byte("ababab")}, {channel{0, 2}, []byte("c")}, {channel{0, 1}, []byte("d")}}, pieces)
+	assert.Equal(t, []piece{{channel{0, 1}, []byte("ababab")}, {channel{0, 2}, []byte("c")},
+		{channel{0, 1}, []byte("d")}}, pieces)
 	f.take(0, 1, make([]byte, maxBehind))
 	f.take(0, 1, []byte("x"))
 	pieces, overflow = f.next()
@@ -104,7 +110,9 @@ func TestNoNCCL(t *testing.T) {
 func TestNCCLLinesWithoutFindings(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
-	status, known := h.rasStatus([]wireRAS{{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)}, {h.nodes[1], []byte("nonsense")}})
+	status, known := h.rasStatus(
+		[]wireRAS{{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)},
+			{h.nodes[1], []byte("nonsense")}})
 	require.True(t, known)
 	assert.Equal(t, []string{"NCCL 2.26.2, 1 communicator", "nothing remarkable"}, ncclLines(&status, h.rasView()))
 	_, known = h.rasStatus([]wireRAS{{h.nodes[0], nil}})

@@ -31,7 +31,9 @@ func (s *session) lostNodes() []*node {
 
 // canReturn reports whether all that was lost with an attempt can be there for the next.
 func canReturn(r *job.Result, lost []*node) bool {
-	return (r.Cause != job.CauseNode || len(lost) > 0) && !slices.ContainsFunc(lost, func(n *node) bool { return !n.canReturn() })
+	return (r.Cause != job.CauseNode || len(lost) > 0) && !slices.ContainsFunc(lost, func(n *node) bool {
+		return !n.canReturn()
+	})
 }
 
 // canReturn reports whether a lost node may have another agent: its connection has ended, so that
@@ -94,7 +96,8 @@ func (s *session) replace(ctx context.Context, before, n *node) error {
 		err = s.takeFactsOf(n)
 	}
 	old := &before.facts
-	n.facts.Address, n.facts.Interface, n.facts.Network, n.addresses = old.Address, old.Interface, old.Network, before.addresses
+	n.facts.Address, n.facts.Interface, n.facts.Network, n.addresses = old.Address, old.Interface, old.Network,
+		before.addresses
 	return err
 }
 

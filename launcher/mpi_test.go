@@ -203,7 +203,8 @@ func TestRanksSpeakPMI(t *testing.T) {
 	assert.Zero(t, r.ExitCode, "%s", launcher.Explain(r))
 	assert.Empty(t, stderr.String())
 	for rank := range 4 {
-		assert.Contains(t, stdout.String(), fmt.Sprintf("%d read cmd=get_result rc=0 msg=success value=from-%d-in-0\n", rank, (rank+1)%4))
+		assert.Contains(t, stdout.String(), fmt.Sprintf("%d read cmd=get_result rc=0 msg=success value=from-%d-in-0\n",
+			rank, (rank+1)%4))
 		assert.Equal(t, &job.RankMPI{Protocol: "PMI-1", Finalized: true}, r.Ranks[rank].MPI)
 	}
 }
@@ -241,7 +242,9 @@ func TestOneRankDoesNotInit(t *testing.T) {
 }
 
 func TestGarbageOnPMI(t *testing.T) {
-	r, _, stderr := run(t, mpiSpec(t, "garbage", 3), launcher.WithNotices(func(n launcher.Notice) string { return n.Text }))
+	r, _, stderr := run(t, mpiSpec(t, "garbage", 3), launcher.WithNotices(func(n launcher.Notice) string {
+		return n.Text
+	}))
 	assert.Equal(t, 5, r.ExitCode)
 	require.NotNil(t, r.First)
 	assert.Equal(t, 1, r.First.Rank)

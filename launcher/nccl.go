@@ -17,8 +17,8 @@ import (
 	"gorun/placement"
 )
 
-// ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or to log files; nothing of
-// it is changed, held back or left out by that.
+// ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or
+// to log files; nothing of it is changed, held back or left out by that.
 type ncclVoice struct {
 	head *head
 	log  *nccllog.Collector
@@ -172,8 +172,10 @@ func (v *ncclVoice) lookAtNetwork(n *node, rank int) {
 		return
 	}
 	if named := v.interfaceNamed(rank); named != "" && len(f.Interfaces) > 0 && !slices.Contains(f.Interfaces, named) {
-		v.warn("interface "+n.name, fmt.Sprintf("NCCL uses %s on %s, not %s by which the other hosts reach it: the program or an nccl.conf sets NCCL_SOCKET_IFNAME",
-			strings.Join(f.Interfaces[:min(len(f.Interfaces), 4)], ", "), n.name, named))
+		v.warn("interface "+n.name,
+			fmt.Sprintf("NCCL uses %s on %s, not %s by which the other hosts reach it: the program or an nccl.conf sets "+
+				"NCCL_SOCKET_IFNAME",
+				strings.Join(f.Interfaces[:min(len(f.Interfaces), 4)], ", "), n.name, named))
 	}
 	if f.Network != "Socket" {
 		return
@@ -184,7 +186,8 @@ func (v *ncclVoice) lookAtNetwork(n *node, rank int) {
 		if rest := len(ports) - most; rest > 0 {
 			text += fmt.Sprintf(" and %d more", rest)
 		}
-		v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; -x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found", n.name, text))
+		v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; -x NCCL_NET=IB "+
+			"has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found", n.name, text))
 	}
 }
 
@@ -247,7 +250,8 @@ func (v *ncclVoice) end() { v.tellSummaries() }
 func (v *ncclVoice) result() *job.NCCL {
 	var r job.NCCL
 	for _, s := range v.log.Summaries(v.linked) {
-		r.Summaries = append(r.Summaries, job.NCCLSummary{Text: printable.Text(s.Text), Ranks: s.Ranks, InitSeconds: s.InitSeconds})
+		r.Summaries = append(r.Summaries, job.NCCLSummary{Text: printable.Text(s.Text), Ranks: s.Ranks,
+			InitSeconds: s.InitSeconds})
 	}
 	for _, w := range v.log.Warnings() {
 		r.Warnings = append(r.Warnings, job.NCCLWarning{Text: printable.Text(w.Text), Ranks: w.Ranks, Times: w.Times})

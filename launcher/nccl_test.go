@@ -20,8 +20,8 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// speakLikeNCCL prints the lines of a recorded log that are this rank's, and does what else its arguments say: rank 1 fails when all
-// have printed theirs.
+// speakLikeNCCL prints the lines of a recorded log that are this rank's, and does what else its arguments say: rank 1
+// fails when all have printed theirs.
 func speakLikeNCCL(r env.Rank) {
 	log, err := os.Open(os.Args[1])
 	if err != nil {
@@ -88,7 +88,8 @@ func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
 		want  []string
 	}{
 		{"nvlink.log", 4, []string{"- NCCL 2.30.7 over NVLink P2P with NVLS, 24 channels [0-3]×4"}},
-		{"infiniband.log", 4, []string{"- NCCL 2.30.7 over P2P and InfiniBand (mlx5_[0-1], GPUDirect RDMA), 16 channels [0-3]×4"}},
+		{"infiniband.log", 4,
+			[]string{"- NCCL 2.30.7 over P2P and InfiniBand (mlx5_[0-1], GPUDirect RDMA), 16 channels [0-3]×4"}},
 		{"rccl.log", 2, []string{"- RCCL 2.22.3 over P2P, 56 channels [0-1]×2"}},
 		{"alone.log", 2, []string{"- NCCL 2.30.7 (-x NCCL_DEBUG=INFO has it say over what)"}},
 	} {
@@ -111,16 +112,19 @@ func TestDifferentVersionsAreRemarkedOn(t *testing.T) {
 	var said notices
 	r, _, _ := run(t, speaking(spec("nccl", 2), "versions.log"), said.option())
 	require.Zero(t, r.ExitCode)
-	assert.Contains(t, said.list, "ranks have different versions of NCCL, which cannot work together: NCCL 2.26.2 in [1]×1, NCCL 2.30.7 in [0]×1; "+
-		"LD_LIBRARY_PATH or the Python environment differs between them")
+	assert.Contains(t, said.list,
+		"ranks have different versions of NCCL, which cannot work together: NCCL 2.26.2 in [1]×1, NCCL 2.30.7 in [0]×1; "+
+			"LD_LIBRARY_PATH or the Python environment differs between them")
 }
 
 func TestWarningsOfNCCLAreInTheReport(t *testing.T) {
 	r, _, _ := run(t, speaking(spec("nccl", 2), "sockets.log", "fail"))
 	require.Equal(t, 3, r.ExitCode)
 	report := launcher.Explain(r)
-	assert.Regexp(t, `(?m)^  nccl     \[0-1\]×2 │ NCCL WARN socketProgress: Connection closed by remote peer n2<4[01]123>$`, report)
-	assert.Equal(t, 1, strings.Count(report, "Call to connect returned"), "what stands among its last lines is not repeated")
+	assert.Regexp(t,
+		`(?m)^  nccl     \[0-1\]×2 │ NCCL WARN socketProgress: Connection closed by remote peer n2<4[01]123>$`, report)
+	assert.Equal(t, 1, strings.Count(report, "Call to connect returned"),
+		"what stands among its last lines is not repeated")
 }
 
 func TestNCCLIsAskedOnAHang(t *testing.T) {
@@ -134,7 +138,8 @@ func TestNCCLIsAskedOnAHang(t *testing.T) {
 	assert.Equal(t, job.ExitTimeout, r.ExitCode)
 	require.NotNil(t, r.Hang)
 	assert.Equal(t, []string{"rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
-	assert.Contains(t, launcher.Explain(r), "\n  NCCL: rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42\nexit 124\n")
+	assert.Contains(t, launcher.Explain(r),
+		"\n  NCCL: rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42\nexit 124\n")
 	assert.Equal(t, int32(2), server.Asked.Load(), "twice: whether anything goes on")
 }
 
@@ -147,7 +152,9 @@ func TestNCCLIsAskedOnAHangOfSeveralNodes(t *testing.T) {
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true})
 	r, _, _ := run(t, s, agents(t, nil))
 	require.NotNil(t, r.Hang)
-	assert.Equal(t, []string{"1 of 4 ranks does not answer: [2]", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
+	assert.Equal(t,
+		[]string{"1 of 4 ranks does not answer: [2]",
+			"rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
 }
 
 // NCCL that was told to serve nobody is not asked.
@@ -155,7 +162,8 @@ func TestNCCLWithoutRASIsNotAsked(t *testing.T) {
 	server := rastest.Server{JSON: "{}"}
 	s := spec("wait", 1)
 	s.HangTimeout = 20 * time.Millisecond
-	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true}, job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
+	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true},
+		job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
 	r, _, _ := run(t, s)
 	require.NotNil(t, r.Hang)
 	assert.Empty(t, r.Hang.NCCL)

@@ -11,8 +11,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// tellUnreadNames warns, in one line, of variables that ranks get and that NCCL was meant to read and does not. What takes
-// time is done only where there is such a name.
+// tellUnreadNames warns, in one line, of variables that ranks get and that NCCL was meant to read and does not. What
+// takes time is done only where there is such a name.
 func (s *session) tellUnreadNames() {
 	if s.spec.NoEnvCheck {
 		return

@@ -34,12 +34,14 @@ func TestSocketsWhereThereIsBetter(t *testing.T) {
 		network string
 		want    []string
 	}{
-		{"many", ports, nil, "Socket", []string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s), mlx5_1 (RoCE), ^[x (RoCE), mlx5_0 (InfiniBand, 400 Gb/s) and 1 more" + hint}},
+		{"many", ports, nil, "Socket", []string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 " +
+			"Gb/s), mlx5_1 (RoCE), ^[x (RoCE), mlx5_0 (InfiniBand, 400 Gb/s) and 1 more" + hint}},
 		{"it is used", ports, nil, "IB", nil},
 		{"nothing better", ports[2:5], nil, "Socket", nil},
 		{"as the user wants it", ports, []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "1"}}, "Socket", nil},
 		{"as the user says", ports, []plan.Variable{{Name: "NCCL_NET", Value: "socket"}}, "Socket", nil},
-		{"not disabled", ports[:1], []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "0"}}, "Socket", []string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint}},
+		{"not disabled", ports[:1], []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "0"}}, "Socket",
+			[]string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h, _ := growingHead(t)
@@ -74,7 +76,8 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 			var said []string
 			h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
 			h.nodes[0].name = "node1"
-			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Rank: 1, Node: 1}}})
+			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2),
+				Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Rank: 1, Node: 1}}})
 			h.nccl.listen(h)
 			for range 2 {
 				h.nccl.heard(h.nodes[0], 0, 1, []byte("n1:7:8 [0] NCCL INFO NET/Socket : Using [0]eth7:10.0.0.1<0>\n"))
@@ -83,7 +86,8 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 				assert.Empty(t, said)
 				return
 			}
-			assert.Equal(t, []string{"NCCL uses eth7 on node1, not eth0 by which the other hosts reach it: the program or an nccl.conf sets NCCL_SOCKET_IFNAME"}, said)
+			assert.Equal(t, []string{"NCCL uses eth7 on node1, not eth0 by which the other hosts reach it: the program or an " +
+				"nccl.conf sets NCCL_SOCKET_IFNAME"}, said)
 		})
 	}
 }
@@ -99,7 +103,8 @@ func TestALargerCommunicatorComes(t *testing.T) {
 			h.nccl.heard(h.nodes[rank], rank, 1, []byte("n:7:8 [0] NCCL INFO "+text+"\n"))
 		}
 		up := func(rank, size int) {
-			say(rank, fmt.Sprintf("ncclCommInitRank comm 0x55 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init COMPLETE", size))
+			say(rank, fmt.Sprintf("ncclCommInitRank comm 0x55 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init "+
+				"COMPLETE", size))
 		}
 		say(0, "NCCL version 2.30.7+cuda13.3")
 		up(0, 1)

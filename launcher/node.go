@@ -217,7 +217,8 @@ func (n *node) receive(answer wire.Message) error {
 			}
 		case f.Type.IsLate(): // of an attempt that is over
 		default:
-			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type, answer.Type())}
+			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type,
+				answer.Type())}
 		}
 	}
 }

@@ -119,7 +119,8 @@ func TestSeveralNodes(t *testing.T) {
 
 func init() {
 	roles["place"] = func(r env.Rank) {
-		fmt.Printf("rank %d of %d, local rank %d of %d on node %d of %d\n", r.Rank, r.WorldSize, r.LocalRank, r.LocalWorldSize, r.Node, r.NumNodes)
+		fmt.Printf("rank %d of %d, local rank %d of %d on node %d of %d\n", r.Rank, r.WorldSize, r.LocalRank,
+			r.LocalWorldSize, r.Node, r.NumNodes)
 	}
 }
 
@@ -180,7 +181,8 @@ func TestARestartHasAnotherAgentWhereOneWasKilled(t *testing.T) {
 			require.NoError(t, err)
 			if !reachable {
 				assert.Equal(t, job.ExitLauncher, result.ExitCode)
-				assert.Contains(t, launcher.Explain(result), "node2 is lost: its connection has ended\ngorun: no restart: node2: connect: it does not answer\n")
+				assert.Contains(t, launcher.Explain(result),
+					"node2 is lost: its connection has ended\ngorun: no restart: node2: connect: it does not answer\n")
 				assert.Empty(t, result.Attempts)
 				return
 			}
@@ -325,26 +327,32 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 	s := nodes("meet")
 	s.Store.Report = time.Second
 	var said string
-	_, err := launcher.Run(ctx, own(t, s), agents(t, nil), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
-		if strings.HasPrefix(n.Text, "waiting ") {
-			said = n.Text
-			cancel()
-		}
-		return ""
-	}))
+	_, err := launcher.Run(ctx, own(t, s), agents(t, nil), launcher.WithOutput(&buffer{}, &buffer{}),
+		launcher.WithNotices(func(n launcher.Notice) string {
+			if strings.HasPrefix(n.Text, "waiting ") {
+				said = n.Text
+				cancel()
+			}
+			return ""
+		}))
 	require.NoError(t, err)
-	assert.Regexp(t, `2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 \(pid \d+, on node2\)$`, said)
+	assert.Regexp(t,
+		`2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 \(pid \d+, on node2\)$`,
+		said)
 }
 
 func TestLogsOfAllNodesAtTheHead(t *testing.T) {
 	s := nodes("place")
 	s.RunID = "run"
-	s.Output = job.OutputWish{LogDir: t.TempDir(), LogsToHead: true, Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: job.Stdout}}, Tee: job.StreamMap{Ranks: map[int]job.Streams{1: job.Stdout}}}
+	s.Output = job.OutputWish{LogDir: t.TempDir(), LogsToHead: true,
+		Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: job.Stdout}},
+		Tee:      job.StreamMap{Ranks: map[int]job.Streams{1: job.Stdout}}}
 	result, out, errs := run(t, s, agents(t, nil))
 	require.Zero(t, result.ExitCode, errs.String())
 	for rank := range 4 {
 		want := fmt.Sprintf("rank %d of 4, local rank %d of 2 on node %d of 2\n", rank, rank%2, rank/2)
-		files, err := filepath.Glob(filepath.Join(s.Output.LogDir, "run_*", fmt.Sprintf("node%d", 1+rank/2), "attempt_0", fmt.Sprint(rank%2), "stdout.log"))
+		files, err := filepath.Glob(filepath.Join(s.Output.LogDir, "run_*", fmt.Sprintf("node%d", 1+rank/2), "attempt_0",
+			fmt.Sprint(rank%2), "stdout.log"))
 		require.NoError(t, err)
 		require.Len(t, files, 1)
 		text, err := os.ReadFile(files[0])

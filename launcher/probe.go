@@ -59,7 +59,8 @@ type probeSession struct {
 // up to eight, see probe.PeerTargets), since ranks talk to each other. Where that does
 // not do, all of node 0's addresses are dialed with all of the time. Notes are remarks
 // for the user.
-func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string, err error) {
+func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string,
+	err error) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
 	}
@@ -74,7 +75,8 @@ func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choic
 // choose tries node 0's most plausible addresses, then all of them with more time.
 func (s *probeSession) choose(ctx context.Context, second probe.Haste) (probe.Choice, error) {
 	order := probe.Order(s.nodes, s.wish)
-	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], 1, probe.Haste{Timeout: firstTimeout, Patience: patience})
+	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], 1,
+		probe.Haste{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
 		return s.try(ctx, order, len(order), second)
 	}
@@ -111,7 +113,8 @@ func newProbeSession(probers []prober, wish probeWish) *probeSession {
 
 // ask asks all nodes at once; question returns nil for a node that is not asked. The
 // error is the first node's that has one.
-func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
+func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Probe,
+	heard func(node int, r wire.Reached)) error {
 	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
 	var all sync.WaitGroup
 	for i, prober := range s.probers {

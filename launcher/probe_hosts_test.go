@@ -213,13 +213,16 @@ func (n *topology) decoys() {
 			n.add(h, testhosts.Interface{Name: n.name("tun"), Addresses: []string{fmt.Sprintf("10.8.0.%d/24", i+1)}})
 		}
 		if dead {
-			n.add(h, testhosts.Interface{Name: n.name("eno"), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)}, NoCarrier: n.often(), Down: n.often()})
+			n.add(h, testhosts.Interface{Name: n.name("eno"), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)},
+				NoCarrier: n.often(), Down: n.often()})
 		}
 		if split { // the same network by its numbers, yet nothing joins them
-			n.add(h, testhosts.Interface{Name: n.name("ib"), Bridge: fmt.Sprint("split", i), Addresses: []string{fmt.Sprintf("10.4.0.%d/24", i+1)}})
+			n.add(h, testhosts.Interface{Name: n.name("ib"), Bridge: fmt.Sprint("split", i),
+				Addresses: []string{fmt.Sprintf("10.4.0.%d/24", i+1)}})
 		}
 		if i < partly {
-			n.add(h, testhosts.Interface{Name: n.name("fast"), Bridge: "part", Addresses: []string{fmt.Sprintf("10.5.0.%d/24", i+1), fmt.Sprintf("fd05::%d/64", i+1)}})
+			n.add(h, testhosts.Interface{Name: n.name("fast"), Bridge: "part",
+				Addresses: []string{fmt.Sprintf("10.5.0.%d/24", i+1), fmt.Sprintf("fd05::%d/64", i+1)}})
 		}
 	}
 	if n.often() {
@@ -285,7 +288,8 @@ func TestHostThatIsCutOff(t *testing.T) {
 	require.NoError(t, set.Blackhole("h3"))
 	var agents []prober
 	for _, h := range set.Hosts() {
-		require.NoError(t, set.AddInterface(h, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}}))
+		require.NoError(t,
+			set.AddInterface(h, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}}))
 		agents = append(agents, linkProber{wire.NewLink(onHost(t, set, h, "agent"))})
 	}
 	_, _, err := chooseAddress(t.Context(), agents, probeWish{Names: set.Hosts()})
@@ -300,7 +304,8 @@ func TestHostThatIsCutOff(t *testing.T) {
 	matrix := survey.Matrix()
 	require.Equal(t, []int{2, 2, 2}, []int{len(matrix.Answers[0]), len(matrix.Answers[1]), len(matrix.Answers[2])})
 	require.Contains(t, matrix.Summary(), "2 of 6 ways between 3 hosts work")
-	require.Contains(t, strings.Join(told(survey), "\n"), "reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches none: ")
+	require.Contains(t, strings.Join(told(survey), "\n"),
+		"reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches none: ")
 	require.NoError(t, set.Heal("h3"))
 	survey, choice, err := surveyNetwork(t.Context(), agents, probeWish{Names: set.Hosts()})
 	require.NoError(t, err)

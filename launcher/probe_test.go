@@ -93,7 +93,8 @@ func TestNamedAddressAmongAgentsHere(t *testing.T) {
 		require.Equal(t, row.interfaceName, choice.Nodes[0].Interface)
 		require.Contains(t, choice.Reason, "named by --master-addr "+row.name)
 	}
-	_, _, err := chooseAddress(t.Context(), agentsHere(t, 2), probeWish{Names: nodeNames(2), Addresses: []string{"192.0.2.77"}, Asked: "--master-addr 192.0.2.77"})
+	_, _, err := chooseAddress(t.Context(), agentsHere(t, 2),
+		probeWish{Names: nodeNames(2), Addresses: []string{"192.0.2.77"}, Asked: "--master-addr 192.0.2.77"})
 	require.ErrorContains(t, err, "node0: 192.0.2.77 is not one of its addresses")
 }
 
@@ -147,7 +148,8 @@ func TestHeadGoesWhileNodesDial(t *testing.T) {
 	}()
 	key := make([]byte, probe.MinKey)
 	target := wire.ProbeTarget{Addr: netip.MustParseAddr("127.0.0.1"), Port: silent.Addr().(*net.TCPAddr).Port}
-	require.NoError(t, head.Send(&wire.Probe{Key: key, Listen: true, Targets: []wire.ProbeTarget{target}, Timeout: time.Hour}))
+	require.NoError(t,
+		head.Send(&wire.Probe{Key: key, Listen: true, Targets: []wire.ProbeTarget{target}, Timeout: time.Hour}))
 	require.NoError(t, head.Send(&wire.Probe{Key: key, Targets: []wire.ProbeTarget{target}})) // waits for the first
 	conn, err := silent.Accept()                                                              // the agent is dialing
 	require.NoError(t, err)
@@ -185,7 +187,8 @@ func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p wi
 		if p.Listen {
 			r.Port = 1
 			for _, a := range addrs {
-				r.Candidates = append(r.Candidates, wire.ProbeCandidate{Addr: netip.MustParseAddr(a), Bits: 24, Interface: "eth" + a[3:4], Kind: probe.Ordinary})
+				r.Candidates = append(r.Candidates, wire.ProbeCandidate{Addr: netip.MustParseAddr(a), Bits: 24,
+					Interface: "eth" + a[3:4], Kind: probe.Ordinary})
 			}
 		}
 		for i, target := range p.Targets {
@@ -223,7 +226,8 @@ func TestOneOfManyAddresses(t *testing.T) {
 	require.Equal(t, "10.1.0.1", choice.Addr.String())
 	const peers = 2 * 9 // 1 and 5 after each, without node 0, which all have dialed
 	require.Equal(t, 9*3+peers, dials)
-	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary}, choice.Nodes[4])
+	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary},
+		choice.Nodes[4])
 
 	choice, _, err = chooseAddress(t.Context(), nodes("10.4.0.1"), probeWish{Names: nodeNames(10)})
 	require.NoError(t, err)
@@ -249,7 +253,8 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 		return wire.Reached{Port: -1, Answers: []wire.ProbeAnswer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}, nil
 	})
 	_, _, err = chooseAddress(t.Context(), []prober{fine, liar}, probeWish{Names: nodeNames(2)})
-	require.ErrorContains(t, err, "no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
+	require.ErrorContains(t, err,
+		"no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
 }
 
 // BenchmarkChooseAddress is the whole of the probing, with agents that all run here.

@@ -69,7 +69,8 @@ func (s *session) newShell() *shell {
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask), Timeout: cmp.Or(wish.Timeout, s.settings.loginLimit, s.reachTimeout()),
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask),
+		Timeout:        cmp.Or(wish.Timeout, s.settings.loginLimit, s.reachTimeout()),
 		ConnectTimeout: s.connectTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close

@@ -115,7 +115,8 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 		if spec.Join.EngineSignals { // in a step
 			hint = "without srun, gorun --dry-run in the allocation shows the plan"
 		}
-		return nil, &Error{Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they have come", Hint: hint}
+		return nil, &Error{Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they " +
+			"have come", Hint: hint}
 	}
 	s, err := begin(ctx, spec, options)
 	if err != nil {
@@ -206,8 +207,8 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	return s, nil
 }
 
-// openHealth answers liveness probes while nodes wait for each other: whoever asks might else end those that came first.
-// Everywhere else each agent does as soon as there are ranks.
+// openHealth answers liveness probes while nodes wait for each other: whoever asks might else end those that came
+// first. Everywhere else each agent does as soon as there are ranks.
 func (s *session) openHealth() (err error) {
 	port := s.spec.HealthPort()
 	if s.spec.Join == nil || port == "" || s.isSeated() && s.spec.Join.Seat.LocalRank != 0 {
@@ -222,7 +223,8 @@ func (s *session) openHealth() (err error) {
 // checkOutput looks at what the user wrote in the small languages of labels and files.
 func checkOutput(o job.OutputWish) error {
 	_, err := output.ParseTemplate(o.Template)
-	for _, p := range [][2]string{{"--prepend-pattern", o.Pattern}, {"--outfile-pattern", o.StdoutFile}, {"--errfile-pattern", o.StderrFile}} {
+	for _, p := range [][2]string{{"--prepend-pattern", o.Pattern}, {"--outfile-pattern", o.StdoutFile},
+		{"--errfile-pattern", o.StderrFile}} {
 		if _, wrong := output.ParsePattern(p[1]); wrong != nil {
 			err = errors.Join(err, fmt.Errorf("%s %w", p[0], wrong))
 		}
@@ -316,8 +318,9 @@ func (s *session) agentConfig() agent.Config {
 	cfg := agent.Config{
 		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
 		Inherited: withoutSecret(s.spec.Environ),
-		TempDir:   s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml, Version: version.String(),
-		Health: s.health,
+		TempDir:   s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml,
+		Version: version.String(),
+		Health:  s.health,
 	}
 	if s.door != nil {
 		cfg.Door = door{s.door}

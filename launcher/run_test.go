@@ -35,7 +35,8 @@ var roles = map[string]func(env.Rank){
 	"fail":  func(r env.Rank) { failing(r) },
 	"raise": func(r env.Rank) { raising(r) },
 	"role": func(r env.Rank) {
-		fmt.Printf("%d is %s of %s of %s\n", r.Rank, os.Getenv("ROLE_RANK"), os.Getenv("ROLE_WORLD_SIZE"), os.Getenv("ROLE_NAME"))
+		fmt.Printf("%d is %s of %s of %s\n", r.Rank, os.Getenv("ROLE_RANK"), os.Getenv("ROLE_WORLD_SIZE"),
+			os.Getenv("ROLE_NAME"))
 	},
 	"wait":   func(env.Rank) { fmt.Println("ready"); select {} },
 	"stdin":  func(r env.Rank) { b, _ := os.ReadFile("/dev/stdin"); fmt.Printf("%d read %q\n", r.Rank, b) },
@@ -128,7 +129,8 @@ func orphan() {
 
 // hide leaves a process behind that has neither session nor marker of the job.
 func hide() {
-	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"},
+		&os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		panic(err)
 	}
@@ -143,7 +145,8 @@ func withRole(environ []string, role string) []string {
 
 func TestMain(m *testing.M) {
 	launcher.Main()
-	if os.Getenv(roleVariable) == "" && os.Getenv(env.VarRank) != "" { // a rank that ran the tests would start ranks that do
+	// a rank that ran the tests would start ranks that do
+	if os.Getenv(roleVariable) == "" && os.Getenv(env.VarRank) != "" {
 		fmt.Fprintln(os.Stderr, "a rank without", roleVariable)
 		os.Exit(3)
 	}
@@ -284,18 +287,20 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	s := spec("meet", 4)
 	s.Store.Report = time.Second // by then rank 2 has ended
 	var said string
-	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
-		if strings.HasPrefix(n.Text, "waiting ") {
-			said = n.Text
-			cancel()
-		}
-		return ""
-	}))
+	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
+		launcher.WithNotices(func(n launcher.Notice) string {
+			if strings.HasPrefix(n.Text, "waiting ") {
+				said = n.Text
+				cancel()
+			}
+			return ""
+		}))
 	require.NoError(t, err)
 	assert.Regexp(t, `^waiting \d+s in the store: 2 of 4 ranks wait for "addresses/3"; `+
 		`missing rank 2 \(pid \d+, ended with exit code 0\), rank 3 \(pid \d+, \w+, \d+ % CPU\)$`, said)
 	require.NotNil(t, r.Stall)
-	assert.Equal(t, []job.StallWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}}, r.Stall.Waiting)
+	assert.Equal(t, []job.StallWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}},
+		r.Stall.Waiting)
 	assert.Equal(t, "ended with exit code 0", r.Stall.Missing[0].Standing)
 }
 
@@ -338,12 +343,13 @@ func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 	defer cancel()
 	s := spec("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
-	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}), launcher.WithNotices(func(n launcher.Notice) string {
-		if strings.Contains(n.Text, "restart 1 of 1 in 1h") {
-			cancel()
-		}
-		return ""
-	}))
+	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
+		launcher.WithNotices(func(n launcher.Notice) string {
+			if strings.Contains(n.Text, "restart 1 of 1 in 1h") {
+				cancel()
+			}
+			return ""
+		}))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)

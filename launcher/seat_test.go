@@ -49,7 +49,8 @@ func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher
 	return together(t, role, ranks, func(rank int, s *launcher.Spec) {
 		s.PerNode = job.Count{}
 		s.Join.NodeRank, s.Join.NumNodes, s.Join.NodeID = 0, 0, fmt.Sprintf("n%d", rank%2)
-		s.Join.Seat = &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2, Node: rank % 2, NumNodes: min(ranks, 2)}
+		s.Join.Seat = &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2,
+			Node: rank % 2, NumNodes: min(ranks, 2)}
 		if wish != nil {
 			wish(rank, s)
 		}
@@ -61,7 +62,8 @@ func TestEachProcessIsOneRank(t *testing.T) {
 	for rank, p := range parts {
 		require.NoError(t, p.err, "rank %d", rank)
 		require.Zero(t, p.result.ExitCode, "rank %d: %s", rank, p.notice.String())
-		assert.Equal(t, fmt.Sprintf("rank %d of 5, local rank %d of %d on node %d of 2\n", rank, rank/2, 3-rank%2, rank%2), p.out.String(),
+		assert.Equal(t, fmt.Sprintf("rank %d of 5, local rank %d of %d on node %d of 2\n", rank, rank/2, 3-rank%2, rank%2),
+			p.out.String(),
 			"a process shows its own rank's output, and no other's")
 		if rank > 0 {
 			assert.Empty(t, p.notice.String())
@@ -75,7 +77,8 @@ func TestAFailureEndsEachProcess(t *testing.T) {
 		require.NoError(t, p.err, "rank %d", rank)
 		assert.Equal(t, 9, p.result.ExitCode, "rank %d", rank)
 		assert.Equal(t, rank == 0, launcher.Explain(p.result) != "", "one report is enough where all write to one place")
-		assert.True(t, strings.HasPrefix(fmt.Sprintf("half of %d's line", rank), p.out.String()), "rank %d: %q", rank, p.out.String())
+		assert.True(t, strings.HasPrefix(fmt.Sprintf("half of %d's line", rank), p.out.String()), "rank %d: %q", rank,
+			p.out.String())
 	}
 	assert.Equal(t, "half of 2's line", parts[2].out.String())
 	assert.Equal(t, "shard 2 is empty", parts[2].notice.String())
@@ -125,7 +128,9 @@ func TestSignalsOfAnEngine(t *testing.T) {
 		require.NoError(t, parts[rank].err)
 		assert.Equal(t, 143, parts[rank].result.ExitCode)
 		if rank == 0 {
-			assert.Regexp(t, `^gorun: ended by SIGTERM after \S+, as Slurm ends jobs \(scancel, a time limit, preemption\): srun says which\nexit 143\n$`, launcher.Explain(parts[rank].result))
+			assert.Regexp(t,
+				`^gorun: ended by SIGTERM after \S+, as Slurm ends jobs \(scancel, a time limit, preemption\): srun says which\nexit 143\n$`,
+				launcher.Explain(parts[rank].result))
 		}
 		assert.Equal(t, fmt.Sprintf("ready\n%d heard terminated\n", rank), parts[rank].out.String())
 	}

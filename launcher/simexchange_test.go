@@ -117,10 +117,11 @@ func TestExchangeOverNodes(t *testing.T) {
 		published := exchange.Published{Space: "pmi", Name: "ocean", Value: []byte("port")}
 		exchange.Publish(publisher, published, func(err error) { problems <- err })
 		found := make(chan exchange.Published)
-		exchange.Lookup(seeker, exchange.Wanted{Spaces: []string{"pmi"}, Name: "ocean", Wait: -1}, func(n exchange.Published, err error) {
-			problems <- err
-			found <- n
-		})
+		exchange.Lookup(seeker, exchange.Wanted{Spaces: []string{"pmi"}, Name: "ocean", Wait: -1},
+			func(n exchange.Published, err error) {
+				problems <- err
+				found <- n
+			})
 		assert.Equal(t, published, <-found)
 	}
 	go func() {
@@ -149,7 +150,8 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 			s.agents[1].end(0)
 			time.Sleep(time.Second) // the head has heard that the node is gone: time is virtual
 			a := s.agents[0]
-			fence := exchange.Fence{ID: "init", Nodes: []int{0, 1}, Members: []world.Proc{{World: a.worlds[0].Name, Rank: world.AllRanks}}}
+			fence := exchange.Fence{ID: "init", Nodes: []int{0, 1},
+				Members: []world.Proc{{World: a.worlds[0].Name, Rank: world.AllRanks}}}
 			a.plane.Load().Fence(fence, func(_ [][]byte, err error) {
 				var left *exchange.LeftError
 				if assert.ErrorAs(t, err, &left) {
@@ -161,7 +163,9 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 		spec.Timeout = time.Minute
 		result := s.run(t, spec)
 		assert.Equal(t, job.CauseStuck, result.Cause, launcher.Explain(result))
-		assert.Equal(t, fmt.Sprintf("rank 0 waits in MPI_Init for rank %d, which has ended (exit code 0) without calling it", simRanks), result.Text)
+		assert.Equal(t,
+			fmt.Sprintf("rank 0 waits in MPI_Init for rank %d, which has ended (exit code 0) without calling it", simRanks),
+			result.Text)
 	})
 }
 
@@ -178,7 +182,8 @@ func (c counted) Write(p []byte) (int, error) {
 }
 
 // reachBySockets connects the head with an agent over TCP, by 127.0.0.1.
-func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, bytes *atomic.Int64, h hosts.Host) (io.ReadWriteCloser, error) {
+func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, bytes *atomic.Int64,
+	h hosts.Host) (io.ReadWriteCloser, error) {
 	var index int
 	if _, err := fmt.Sscanf(h.Name, "node%d", &index); err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ var simFaults = []simFault{
 	{name: "half closed towards the agent", strike: func(a *simAgent) { a.down.end() }},
 	{name: "slow", survives: true, strike: func(a *simAgent) { a.down.slow(2 * time.Second); a.up.slow(2 * time.Second) }},
 	{name: "refused", strike: func(*simAgent) {}, reach: func(context.Context) error { return errors.New("refused") }},
-	{name: "never reached", strike: func(*simAgent) {}, reach: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	{name: "never reached", strike: func(*simAgent) {},
+		reach: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 	{name: "very slow", strike: func(a *simAgent) { a.down.slow(time.Minute); a.up.slow(time.Minute) }},
 }
 
@@ -81,7 +82,8 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 
 	spec := s.spec()
 	spec.Grace = 5 * time.Second
-	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard))
+	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach),
+		launcher.WithOutput(io.Discard, io.Discard))
 	took := time.Since(began) - at // in virtual time
 	for _, a := range s.agents {   // as their leases do
 		a.down.end()

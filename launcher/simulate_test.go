@@ -122,7 +122,8 @@ func (s *simulation) spec() launcher.Spec {
 
 func (s *simulation) run(tb testing.TB, spec launcher.Spec, options ...launcher.Option) *launcher.Result {
 	s.began = time.Now()
-	options = append([]launcher.Option{launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard)}, options...)
+	options = append([]launcher.Option{launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard)},
+		options...)
 	result, err := launcher.Run(tb.Context(), spec, options...)
 	require.NoError(tb, err)
 	s.over.Wait()
@@ -192,8 +193,9 @@ func (a *simAgent) facts() *wire.Facts {
 	}
 	return &wire.Facts{
 		Version: wire.Version, Host: fmt.Sprintf("ip-%d", a.index), Machine: m, TempDir: "/tmp",
-		Programs: []wire.Resolved{{Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
-		Environ:  []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"},
+		Programs: []wire.Resolved{{Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1,
+			Kind: "executable"}},
+		Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"},
 	}
 }
 
@@ -213,7 +215,8 @@ func (a *simAgent) reached(p wire.Probe) *wire.Reached {
 		}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, wire.ProbeAnswer{Target: i, RTT: 2 * a.sim.delay, Local: a.address(), Interface: "eth0"})
+		r.Answers = append(r.Answers, wire.ProbeAnswer{Target: i, RTT: 2 * a.sim.delay, Local: a.address(),
+			Interface: "eth0"})
 	}
 	return r
 }

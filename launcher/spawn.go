@@ -54,7 +54,8 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.P
 func (s *session) checkSpawner(p *job.Plan, wish job.SpawnWish) error {
 	n := s.active[wish.Node]
 	if n.kind == wire.PeerUnvouched {
-		return errors.New("this node joined without a token, and gets no more ranks: give all nodes the same token (gorun token)")
+		return errors.New(
+			"this node joined without a token, and gets no more ranks: give all nodes the same token (gorun token)")
 	}
 	rank, known := p.RankOf(wish.By)
 	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerHere || s.spec.AsksForMPI() {
@@ -64,7 +65,9 @@ func (s *session) checkSpawner(p *job.Plan, wish job.SpawnWish) error {
 	if namesMPI4Py(&app) || s.linksMPI(p.Ranks[rank].App) {
 		return nil
 	}
-	return fmt.Errorf("%s is not known to use MPI, and may start no ranks from another host: say that it does by gorun --mpi auto", app.Program)
+	return fmt.Errorf(
+		"%s is not known to use MPI, and may start no ranks from another host: say that it does by gorun --mpi auto",
+		app.Program)
 }
 
 // namesMPI4Py reports whether the user starts a program by mpi4py: python -m mpi4py.
@@ -100,7 +103,8 @@ func (h *head) spawn(n *node, m wire.Spawn) {
 		return
 	}
 	if err := h.tryToSpawn(n, m); err != nil {
-		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())}) // or the node is lost, which its reader knows
+		// or the node is lost, which its reader knows
+		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())})
 	}
 }
 
@@ -140,7 +144,8 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	}
 	h.growths.last++
 	number := h.growths.last
-	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(), Ended: h.sup.Ended}
+	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
+		Ended: h.sup.Ended}
 	now, over := h.plan.Load().WithoutOver(h.sup.Ended)
 	next, more, err := h.moreRanks(now, wish, number)
 	if err != nil {
@@ -191,7 +196,8 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 func (h *head) show(more *job.Spawned) {
 	infos := make([]output.RankInfo, len(more.Ranks))
 	for i, r := range more.Ranks {
-		infos[i] = output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().RoleOf(r.Node)}
+		infos[i] = output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name,
+			Role: h.plan.Load().RoleOf(r.Node)}
 	}
 	h.console.Add(infos)
 }
@@ -204,7 +210,8 @@ func addShare(m *wire.Grow, more *job.Spawned, n *node) {
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {
-			m.Ranks = append(m.Ranks, wire.Row{Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Spawned: true})
+			m.Ranks = append(m.Ranks, wire.Row{Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env),
+				Spawned: true})
 		}
 	}
 }
@@ -226,7 +233,9 @@ func (h *head) grown(n *node, m wire.Grown) {
 	}
 	g.started += len(ev.PIDs)
 	if len(ev.PIDs) < len(ev.Ranks) {
-		h.plan.Store(h.plan.Load().Without(n.number, func(rank int) bool { return slices.Contains(ev.Ranks, rank) && ev.PIDs[rank] == 0 }))
+		h.plan.Store(h.plan.Load().Without(n.number, func(rank int) bool {
+			return slices.Contains(ev.Ranks, rank) && ev.PIDs[rank] == 0
+		}))
 	}
 	if m.Error != "" {
 		g.errors = append(g.errors, h.startFailed(n, wire.StartFailed{Text: m.Error}).Text)
@@ -249,6 +258,7 @@ func (h *head) settle(g *growth) {
 	answer := &wire.Spawned{Call: g.call, World: g.world, Error: strings.Join(g.errors, "; ")}
 	_ = g.asker.link.Send(answer) // or the node is lost
 	if len(g.errors) > 0 && g.started > 0 {
-		h.post(job.StartFailed{Node: g.asker.number, Rank: -1, Code: job.ExitLauncher, Text: "MPI_Comm_spawn: " + answer.Error, At: time.Now()})
+		h.post(job.StartFailed{Node: g.asker.number, Rank: -1, Code: job.ExitLauncher, Text: "MPI_Comm_spawn: " +
+			answer.Error, At: time.Now()})
 	}
 }

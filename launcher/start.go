@@ -27,9 +27,11 @@ func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, onHang: s.spec.OnHang, stacksAtTimeout: s.spec.StacksAtTimeout,
 		nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
-		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold, listen: s.listen, over: make(chan struct{}),
-		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout, inspected: make(chan inspected, len(s.active)),
-		exchange: newExchangeHub(s.plan.Attempt, s.active), listing: s.listing,
+		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold,
+		listen: s.listen, over: make(chan struct{}),
+		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout,
+		inspected: make(chan inspected, len(s.active)),
+		exchange:  newExchangeHub(s.plan.Attempt, s.active), listing: s.listing,
 	}
 	h.plan.Store(s.plan)
 	h.exchange.has = h.hasProc
@@ -59,8 +61,10 @@ func (s *session) startMessages() func(n *node) *wire.Start {
 func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
 	m := &wire.Start{
-		JobID: p.MarkerOf(n.number), Common: assignments(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(), Window: s.window(),
-		Stdio: s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout, HangStop: s.spec.OnHang == job.HangStop,
+		JobID: p.MarkerOf(n.number), Common: assignments(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(),
+		Window: s.window(),
+		Stdio:  s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout,
+		HangStop:    s.spec.OnHang == job.HangStop,
 		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
 	}
 	if len(s.active) > 1 {
@@ -77,10 +81,12 @@ func (s *session) startMessage(n *node) *wire.Start {
 	}
 	if l := p.Logs; l != nil && (len(s.active) < 2 || !s.spec.Output.LogsToHead) {
 		m.Logs = &wire.Logs{
-			Base: p.LogsOf(n.number).Base, Role: p.RoleOf(n.number), Template: s.spec.Output.Template, Show: s.spec.Output.ShowLocalRanks,
+			Base: p.LogsOf(n.number).Base, Role: p.RoleOf(n.number), Template: s.spec.Output.Template,
+			Show:     s.spec.Output.ShowLocalRanks,
 			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
-			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
-			Host: p.Nodes[n.number].Name, Node: n.number,
+			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names,
+			Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
+			Host:   p.Nodes[n.number].Name, Node: n.number,
 		}
 	}
 	return m
@@ -137,7 +143,8 @@ func streams(list []job.Streams) []uint8 {
 
 // outputFailed hears from the console that our own output cannot be written.
 func (h *head) outputFailed(stream int, err error) {
-	h.lostOutput(h.settings.tell, wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE), Text: err.Error()})
+	h.lostOutput(h.settings.tell, wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
+		Text: err.Error()})
 }
 
 // outputLost hears that a node cannot show what its ranks print.
@@ -207,7 +214,8 @@ func (h *head) explain(r *job.Result) {
 	case l.Named():
 		f.Log = l.Base
 	default:
-		f.Log = path.Join(h.plan.Load().LogsOf(h.plan.Load().Ranks[f.Rank].Node).Dir, strconv.Itoa(h.plan.Load().Ranks[f.Rank].LocalRank))
+		f.Log = path.Join(h.plan.Load().LogsOf(h.plan.Load().Ranks[f.Rank].Node).Dir,
+			strconv.Itoa(h.plan.Load().Ranks[f.Rank].LocalRank))
 	}
 }
 

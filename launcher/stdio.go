@@ -290,7 +290,8 @@ func (h *head) consoleConfig() (output.Config, error) {
 			continue
 		}
 		c.Ranks = append(c.Ranks, output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().RoleOf(r.Node), Tee: h.teed(r.LocalRank), Node: r.Node,
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().RoleOf(r.Node),
+			Tee: h.teed(r.LocalRank), Node: r.Node,
 		})
 	}
 	return c, nil
@@ -320,7 +321,8 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 }
 
 // tagStyles are the console's names for what the user wished.
-var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag, job.StyleXML: output.XMLTag}
+var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag,
+	job.StyleXML: output.XMLTag}
 
 func destination(w io.Writer, colour bool) output.Destination {
 	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}

@@ -16,7 +16,8 @@ import (
 // for hosts check: all pairs of up to 64 nodes, of more those that probe.Partners names.
 // A node is dialed where it is placed when all reach node 0, else at its most plausible
 // addresses; what became of choosing an address for node 0 is told beside it.
-func surveyNetwork(ctx context.Context, probers []prober, wish probeWish) (survey probe.Survey, choice probe.Choice, err error) {
+func surveyNetwork(ctx context.Context, probers []prober, wish probeWish) (survey probe.Survey, choice probe.Choice,
+	err error) {
 	survey.Names = wish.Names
 	if len(probers) < 2 {
 		return survey, choice, nil
@@ -151,7 +152,9 @@ func (v *surveyor) knock(ctx context.Context) error {
 		ways := v.from(node, failed)
 		heard := answers(r, within(len(ways)*ports))
 		for i, w := range ways {
-			w.Knock = probe.Knocked(slices.DeleteFunc(slices.Clone(heard), func(a probe.Answer) bool { return a.Target/ports != i }))
+			w.Knock = probe.Knocked(slices.DeleteFunc(slices.Clone(heard), func(a probe.Answer) bool {
+				return a.Target/ports != i
+			}))
 		}
 	})
 }

@@ -69,7 +69,8 @@ func TestTroubleBetweenHosts(t *testing.T) {
 			defer impair(t, set, "h3", testhosts.Impairment{})
 			survey, choice, err := surveyOf(t, set)
 			lines := told(survey)
-			for try := 0; try < 2 && (len(lines) > 1 || row.want == "" && len(lines) > 0); try++ { // a machine that is busy with other tests loses and delays packets, too
+			// a machine that is busy with other tests loses and delays packets, too
+			for try := 0; try < 2 && (len(lines) > 1 || row.want == "" && len(lines) > 0); try++ {
 				t.Logf("once more: %q", lines)
 				survey, choice, err = surveyOf(t, set)
 				lines = told(survey)
@@ -118,8 +119,10 @@ func TestOddInterfaces(t *testing.T) {
 	for i, h := range set.Hosts() {
 		add := func(in testhosts.Interface) { require.NoError(t, set.AddInterface(h, in)) }
 		add(testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}})
-		add(testhosts.Interface{Name: fmt.Sprintf("eno%d", i+5), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)}, NoCarrier: i == 0})
-		add(testhosts.Interface{Name: fmt.Sprintf("fast%d", i), Bridge: "six", Addresses: []string{fmt.Sprintf("fd09::%d/64", i+1)}, MTU: 1500 - 100*(i/2)})
+		add(testhosts.Interface{Name: fmt.Sprintf("eno%d", i+5), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)},
+			NoCarrier: i == 0})
+		add(testhosts.Interface{Name: fmt.Sprintf("fast%d", i), Bridge: "six",
+			Addresses: []string{fmt.Sprintf("fd09::%d/64", i+1)}, MTU: 1500 - 100*(i/2)})
 		if i == 2 {
 			require.NoError(t, set.AddAddress(h, "fast2", "10.5.0.3/24"))
 		}
@@ -138,9 +141,12 @@ func TestOddInterfaces(t *testing.T) {
 	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
 	lines := "\n" + strings.Join(told(survey), "\n")
 	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, of the others' 1500")
-	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.6.0.0/24 (eno5 of h1, no carrier; eno6 of h2; eno7 of h3); it is not used")
-	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.77.0.0/16 (eth0 of h1; eth0 of h2; eth0 of h3); it is not used")
-	require.Contains(t, lines, "\ninterface: h3: the hosts talk by IPv6 (fd09::3), and nobody reaches the IPv4 address 10.5.0.3 (fast2) of the same interface")
+	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.6.0.0/24 (eno5 of h1, no "+
+		"carrier; eno6 of h2; eno7 of h3); it is not used")
+	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.77.0.0/16 (eth0 of h1; "+
+		"eth0 of h2; eth0 of h3); it is not used")
+	require.Contains(t, lines, "\ninterface: h3: the hosts talk by IPv6 (fd09::3), and nobody reaches the IPv4 address "+
+		"10.5.0.3 (fast2) of the same interface")
 	require.NotContains(t, lines, "docker0")
 	require.NotContains(t, lines, "\nreach")
 }

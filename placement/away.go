@@ -145,7 +145,8 @@ func (r Request) counted(ranks []Rank, machines []Machine) string {
 	if (r.RankBy != RankBy{}) {
 		wish = r.RankBy.String()
 	}
-	return fmt.Sprintf("%s gives %s other GPUs than LOCAL_RANK counts (%s): programs that choose by it need --isolate-gpus --virtual-local-rank",
+	return fmt.Sprintf("%s gives %s other GPUs than LOCAL_RANK counts (%s): programs that choose by it need "+
+		"--isolate-gpus --virtual-local-rank",
 		wish, rankList(others), example)
 }
 

@@ -26,7 +26,8 @@ func TestAwayFromGPUs(t *testing.T) {
 		{
 			"one rank", "dgx-h100",
 			Request{Ranks: 3, MapBy: MapBy{Object: ByNUMA}},
-			[]string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu puts them near"},
+			[]string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu " +
+				"puts them near"},
 		},
 		{
 			"several, with CPUs of their own", "dgx-h100",
@@ -38,17 +39,20 @@ func TestAwayFromGPUs(t *testing.T) {
 			"many nodes", "dgx-a100",
 			Request{Ranks: 8, BindTo: BindTo{Given: true, Object: ByNUMA}},
 			[]string{"--bind-to numa puts ranks away from their GPUs: rank 0 is on NUMA node 0, its GPU on 3, " +
-				"rank 1 is on NUMA node 1, its GPU on 3, rank 2 is on NUMA node 2, its GPU on 1, and so on for 5 more ranks; --map-by gpu puts them near"},
+				"rank 1 is on NUMA node 1, its GPU on 3, rank 2 is on NUMA node 2, its GPU on 1, and so on for 5 more ranks; " +
+				"--map-by gpu puts them near"},
 		},
 		{
 			"lists", "dgx-h100",
 			Request{Ranks: 2, BindTo: BindTo{Given: true, Lists: []CPUSet{list("0"), list("60")}, From: "--bind-to user:0,60"}},
-			[]string{"--bind-to user:0,60 puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; without it they are near"},
+			[]string{"--bind-to user:0,60 puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; without it " +
+				"they are near"},
 		},
 		{
 			"a rank file", "dgx-h100",
 			Request{RankFile: file, Hosts: []string{"a"}},
-			[]string{"--rankfile f puts ranks away from their GPUs: rank 0 is on NUMA node 1, its GPU on 0; without it they are near"},
+			[]string{"--rankfile f puts ranks away from their GPUs: rank 0 is on NUMA node 1, its GPU on 0; without it they " +
+				"are near"},
 		},
 		{
 			"ranks counted otherwise than their GPUs", "dgx-h100",
@@ -64,7 +68,8 @@ func TestAwayFromGPUs(t *testing.T) {
 		{
 			"ranks share GPUs in blocks", "dgx-h100",
 			Request{MapBy: MapBy{Object: ByGPU, PPR: 2}},
-			[]string{"--map-by ppr:2:gpu gives ranks 1-14 other GPUs than LOCAL_RANK counts (rank 1 has GPU 0, not 1)" + isolate},
+			[]string{"--map-by ppr:2:gpu gives ranks 1-14 other GPUs than LOCAL_RANK counts (rank 1 has GPU 0, not 1)" +
+				isolate},
 		},
 	}
 	for _, tt := range tests {

@@ -90,7 +90,8 @@ func (t *tree) checkPE(m MapBy, threads bool) error {
 	}
 	for i, set := range t.objects(m.Object) {
 		if n := t.units(set, threads); n < m.PE {
-			return fmt.Errorf("%s: pe=%d is more than the %d %s of %s %d of %s", m, m.PE, n, unit, nouns[cmp.Or(m.Object, ByBoard)], i, t.name)
+			return fmt.Errorf("%s: pe=%d is more than the %d %s of %s %d of %s", m, m.PE, n, unit,
+				nouns[cmp.Or(m.Object, ByBoard)], i, t.name)
 		}
 	}
 	return nil
@@ -166,7 +167,8 @@ func (b *binder) full(at int) error {
 	if b.cpus > 1 {
 		each = fmt.Sprintf(" with %d CPUs each", b.cpus)
 	}
-	err := fmt.Errorf("%s: more ranks%s than room on %s: %s %d has room for %d; use fewer ranks, or --bind-to %s:overload-allowed, or --bind-to none",
+	err := fmt.Errorf("%s: more ranks%s than room on %s: %s %d has room for %d; use fewer ranks, or --bind-to "+
+		"%s:overload-allowed, or --bind-to none",
 		b.option, each, b.tree.name, nouns[b.kind], at, b.room[at], b.kind)
 	if b.strict {
 		return err

@@ -169,7 +169,8 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	for node, m := range machines {
 		n := m.UsableCPUs()
 		if n == 0 {
-			return Counts{}, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeWish(), r.nodeName(node))
+			return Counts{}, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeWish(),
+				r.nodeName(node))
 		}
 		counts.PerNode = append(counts.PerNode, n)
 	}
@@ -289,7 +290,8 @@ func (r Request) limit(room Counts) (Counts, error) {
 	switch {
 	case r.Ranks <= capacity:
 	case wish != "":
-		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(), wish, plural(capacity, "rank"), plural(nodes, "node"))
+		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(), wish, plural(capacity, "rank"),
+			plural(nodes, "node"))
 	case r.slotsLimit(nodes):
 		return Counts{}, fmt.Errorf("%s is more than the %s of %s%s: use %s or --oversubscribe", r.ranksWish(),
 			plural(capacity, "slot"), plural(nodes, "node"), inParentheses(r.SlotsFrom), r.ranksInstead(capacity))
@@ -335,7 +337,8 @@ func (r Request) goRound(left int, perNode []int) error {
 // ranksInstead is the wished total as the user writes it, with another number.
 func (r Request) ranksInstead(n int) string {
 	option, isOption := strings.CutSuffix(r.ranksWish(), fmt.Sprint(r.Ranks))
-	if last := len(option) - 1; !isOption || last < 0 || option[last] != ' ' && option[last] != '=' || strings.Contains(option, ",") {
+	if last := len(option) - 1; !isOption || last < 0 || option[last] != ' ' && option[last] != '=' ||
+		strings.Contains(option, ",") {
 		option = "-np "
 	}
 	return option + fmt.Sprint(n)
@@ -355,7 +358,8 @@ func (r Request) checkSlots(counts Counts) error {
 	}
 	for node, n := range counts.PerNode {
 		if most := r.maxSlots(node); most > 0 && n > most {
-			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", reason, areMore(n, "rank"), most, r.nodeName(node), inParentheses(r.SlotsFrom))
+			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", reason, areMore(n, "rank"), most, r.nodeName(node),
+				inParentheses(r.SlotsFrom))
 		}
 		if limited && node < len(r.Slots) && r.Slots[node] > 0 && n > r.Slots[node] {
 			return fmt.Errorf("%s: %s the %s of %s%s: --oversubscribe allows that", reason, areMore(n, "rank"),
@@ -417,7 +421,8 @@ func (r Request) slotNotes(slots int, perNode []int) []string {
 	case !r.hasSlots():
 		return nil
 	case r.Ranks > slots:
-		return []string{fmt.Sprintf("%s share %s%s", plural(r.Ranks, "rank"), plural(slots, "slot"), inParentheses(r.SlotsFrom))}
+		return []string{fmt.Sprintf("%s share %s%s", plural(r.Ranks, "rank"), plural(slots, "slot"),
+			inParentheses(r.SlotsFrom))}
 	case r.Ranks < slots && !r.SlotsAllotted:
 		idle, stay := slots-r.Ranks, "stay"
 		if idle == 1 {
@@ -427,7 +432,8 @@ func (r Request) slotNotes(slots int, perNode []int) []string {
 		if len(perNode) > 1 && perNode[0] == r.Ranks && r.Ranks > 1 {
 			where = ", all ranks are on " + r.nodeName(0)
 		}
-		return []string{fmt.Sprintf("%d of %s %s idle%s: did you mean %s?", idle, plural(slots, "slot"), stay, where, r.ranksInstead(slots))}
+		return []string{fmt.Sprintf("%d of %s %s idle%s: did you mean %s?", idle, plural(slots, "slot"), stay, where,
+			r.ranksInstead(slots))}
 	}
 	return nil
 }

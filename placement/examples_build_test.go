@@ -40,7 +40,8 @@ func (c chips) machine() Machine {
 			for thread := range c.threads {
 				number, node := id(p, core, thread), p*c.nodes+core*c.nodes/c.cores
 				index := p*c.cores + core
-				t.CPUs[number] = CPU{ID: number, Package: p, Node: node, Die: p, L3: index / c.l3, L2: index, Core: index, Thread: thread}
+				t.CPUs[number] = CPU{ID: number, Package: p, Node: node, Die: p, L3: index / c.l3, L2: index, Core: index,
+					Thread: thread}
 				nodes[node] += "," + strconv.Itoa(number)
 			}
 		}
@@ -91,7 +92,8 @@ func (m *Machine) hang(node int, path string) *Bus {
 // gpu adds a GPU.
 func (m *Machine) gpu(vendor Vendor, name string, gib, node int, path string) {
 	bus := m.hang(node, path)
-	m.GPUs = append(m.GPUs, GPU{Index: len(m.GPUs), PCI: bus.Address, Vendor: vendor, Name: name, Memory: int64(gib) << 30, Bus: bus})
+	m.GPUs = append(m.GPUs, GPU{Index: len(m.GPUs), PCI: bus.Address, Vendor: vendor, Name: name,
+		Memory: int64(gib) << 30, Bus: bus})
 }
 
 // pcie gives all GPUs, and NICs of a kind, links with sixteen lanes.
@@ -137,7 +139,8 @@ func bus(n int) string { return fmt.Sprintf("%02x", n) }
 // further, as on machines in which a second switch is above each GPU.
 func cascade(n int, port string) (nic, gpu string) {
 	root := "pci0000:" + bus(n-3) + " " + bus(n-3) + ":" + port + " " + bus(n-2) + ":00.0 " + bus(n-1)
-	return root + ":00.0 " + bus(n) + ":00.0", root + ":01.0 " + bus(n+1) + ":00.0 " + bus(n+2) + ":00.0 " + bus(n+3) + ":00.0"
+	return root + ":00.0 " + bus(n) + ":00.0", root + ":01.0 " + bus(n+1) + ":00.0 " + bus(n+2) + ":00.0 " + bus(n+3) +
+		":00.0"
 }
 
 // built are the examples with one sentence on each.
@@ -145,20 +148,29 @@ var built = map[string]struct {
 	about string
 	make  func() Machine
 }{
-	"dgx-a100":           {"NVIDIA DGX A100: 2 EPYC 7742 in 8 NUMA nodes, 8 GPUs on NVSwitch, 2 InfiniBand ports near each pair of GPUs", dgxA100},
-	"dgx-h100":           {"NVIDIA DGX H100: 2 Xeon 8480C, 8 GPUs on NVSwitch, an InfiniBand port near each GPU", dgxH100},
-	"pcie-8gpu":          {"server with 8 L40S on PCIe switches, 2 on each", pcie8GPU},
-	"cloud-8gpu-vm":      {"virtual machine with 8 L40S that shows no PCIe switches, as a g6e.48xlarge", cloud8GPU},
-	"hybrid":             {"laptop with 6 fast, 8 efficient and 2 low-power cores", hybrid},
-	"mi300x":             {"2 EPYC of 96 cores, 8 AMD MI300X in one XGMI hive, a RoCE port below the switch of each GPU", mi300X},
-	"mi300x-interleaved": {"8 AMD MI300X with 2 Xeon of 56 cores, whose firmware numbers CPUs alternately", mi300XInterleaved},
-	"p5":                 {"AWS p5.48xlarge: 8 H100 on NVSwitch, 4 EFA devices below the switch of each GPU", p5},
-	"two-socket-intel":   {"2 Xeon of 32 cores without GPUs", twoSocketIntel},
-	"two-socket-amd":     {"2 EPYC of 64 cores without GPUs, 8 cores to an L3 cache", twoSocketAMD},
-	"gb200-tray":         {"compute tray of a GB200 NVL72: 2 Grace, 4 GPUs whose memories are NUMA nodes", gb200Tray},
-	"azure-ndh100":       {"Azure ND H100 v5: a virtual machine with 8 H100, each in a PCI domain of its own", azureNDH100},
-	"container":          {"container that was given 8 CPUs and a memory of a DGX H100", container},
-	"offline":            {"2 sockets of 8 cores, some of whose CPUs are switched off or isolated", offline},
+	"dgx-a100": {
+		"NVIDIA DGX A100: 2 EPYC 7742 in 8 NUMA nodes, 8 GPUs on NVSwitch, 2 InfiniBand ports near each pair of GPUs",
+		dgxA100,
+	},
+	"dgx-h100":      {"NVIDIA DGX H100: 2 Xeon 8480C, 8 GPUs on NVSwitch, an InfiniBand port near each GPU", dgxH100},
+	"pcie-8gpu":     {"server with 8 L40S on PCIe switches, 2 on each", pcie8GPU},
+	"cloud-8gpu-vm": {"virtual machine with 8 L40S that shows no PCIe switches, as a g6e.48xlarge", cloud8GPU},
+	"hybrid":        {"laptop with 6 fast, 8 efficient and 2 low-power cores", hybrid},
+	"mi300x": {
+		"2 EPYC of 96 cores, 8 AMD MI300X in one XGMI hive, a RoCE port below the switch of each GPU", mi300X,
+	},
+	"mi300x-interleaved": {
+		"8 AMD MI300X with 2 Xeon of 56 cores, whose firmware numbers CPUs alternately", mi300XInterleaved,
+	},
+	"p5":               {"AWS p5.48xlarge: 8 H100 on NVSwitch, 4 EFA devices below the switch of each GPU", p5},
+	"two-socket-intel": {"2 Xeon of 32 cores without GPUs", twoSocketIntel},
+	"two-socket-amd":   {"2 EPYC of 64 cores without GPUs, 8 cores to an L3 cache", twoSocketAMD},
+	"gb200-tray":       {"compute tray of a GB200 NVL72: 2 Grace, 4 GPUs whose memories are NUMA nodes", gb200Tray},
+	"azure-ndh100": {
+		"Azure ND H100 v5: a virtual machine with 8 H100, each in a PCI domain of its own", azureNDH100,
+	},
+	"container": {"container that was given 8 CPUs and a memory of a DGX H100", container},
+	"offline":   {"2 sockets of 8 cores, some of whose CPUs are switched off or isolated", offline},
 	"one": {"machine with one CPU", func() Machine {
 		return chips{packages: 1, nodes: 1, cores: 1, threads: 1, memory: 4}.machine()
 	}},
@@ -179,7 +191,8 @@ func dgxA100() Machine {
 	}
 	storage := func(first, node int, root, slot string) {
 		for f := range 2 {
-			m.nic(RoCE, fmt.Sprint("mlx5_", first+f), fmt.Sprintf("enp%ds0f%dnp%[2]d", first*24, f), 200, node, fmt.Sprintf("%s %s:00.%d", root, slot, f))
+			m.nic(RoCE, fmt.Sprint("mlx5_", first+f), fmt.Sprintf("enp%ds0f%dnp%[2]d", first*24, f), 200, node,
+				fmt.Sprintf("%s %s:00.%d", root, slot, f))
 		}
 	}
 	for _, q := range []struct{ node, root, gpu1, nic1, gpu2, nic2 int }{
@@ -191,7 +204,8 @@ func dgxA100() Machine {
 		top := fmt.Sprintf("pci0000:%02x %02[1]x:01.1 %02x:00.0 %02x", q.root, q.root+1, q.root+2)
 		first := fmt.Sprintf("%s:00.0 %02x:00.0 %02x", top, q.gpu1-4, q.gpu1-3)
 		second := fmt.Sprintf("%s:08.0 %02x:00.0 %02x", top, q.gpu2-2, q.gpu2-1)
-		m.gpu(NVIDIA, name, 80, q.node, fmt.Sprintf("%s:00.0 %02x:00.0 %02x:00.0 %02x:00.0", first, q.gpu1-2, q.gpu1-1, q.gpu1))
+		m.gpu(NVIDIA, name, 80, q.node, fmt.Sprintf("%s:00.0 %02x:00.0 %02x:00.0 %02x:00.0", first, q.gpu1-2, q.gpu1-1,
+			q.gpu1))
 		m.gpu(NVIDIA, name, 80, q.node, fmt.Sprintf("%s:00.0 %02x:00.0", second, q.gpu2))
 		hdr(q.node, fmt.Sprintf("%s:10.0 %02x:00.0", first, q.nic1))
 		hdr(q.node, fmt.Sprintf("%s:10.0 %02x:00.0 %02x:00.0 %02x:00.0", second, q.nic2-2, q.nic2-1, q.nic2))
@@ -207,7 +221,8 @@ func dgxA100() Machine {
 
 func dgxH100() Machine {
 	m := chips{packages: 2, nodes: 1, cores: 56, threads: 2, memory: 1024, far: 21}.machine()
-	for i, q := range []struct{ n, nic int }{{0x18, 0}, {0x40, 3}, {0x4f, 4}, {0x5e, 5}, {0x9a, 6}, {0xc0, 9}, {0xce, 10}, {0xdc, 11}} {
+	for i, q := range []struct{ n, nic int }{{0x18, 0}, {0x40, 3}, {0x4f, 4}, {0x5e, 5}, {0x9a, 6}, {0xc0, 9},
+		{0xce, 10}, {0xdc, 11}} {
 		port, gpu := cascade(q.n, "01.0")
 		m.gpu(NVIDIA, "NVIDIA H100 80GB HBM3", 80, i/4, gpu)
 		m.nic(InfiniBand, fmt.Sprint("mlx5_", q.nic), fmt.Sprintf("ibp%ds0", q.n), 400, i/4, port)

@@ -43,7 +43,8 @@ func TestExamplesAreBuilt(t *testing.T) {
 
 func TestUnknownExample(t *testing.T) {
 	_, err := Example("dgx")
-	assert.ErrorContains(t, err, `no example machine is called "dgx"; there are azure-ndh100, cloud-8gpu-vm, container, dgx-a100, `)
+	assert.ErrorContains(t, err,
+		`no example machine is called "dgx"; there are azure-ndh100, cloud-8gpu-vm, container, dgx-a100, `)
 	about, err := ExampleAbout("one")
 	require.NoError(t, err)
 	assert.Equal(t, "machine with one CPU", about)
@@ -70,7 +71,8 @@ func TestExamplesAreSound(t *testing.T) {
 				require.Len(t, node.Distances, len(topology.Nodes))
 				assert.Equal(t, 10, node.Distances[i])
 				for j := range topology.Nodes {
-					assert.Equal(t, node.Distances[j], topology.Nodes[j].Distances[i], "nodes %d and %d are equally far from each other", i, j)
+					assert.Equal(t, node.Distances[j], topology.Nodes[j].Distances[i],
+						"nodes %d and %d are equally far from each other", i, j)
 				}
 			}
 			addresses := map[string]bool{}
@@ -112,8 +114,10 @@ func TestExamplePaths(t *testing.T) {
 		gpu  string   // from the first GPU to the others
 		nics []string // from the first GPU, by interface
 	}{
-		{"dgx-a100", "X NV12 NV12 NV12 NV12 NV12 NV12 NV12", strings.Fields("PXB PXB SYS SYS SYS SYS SYS SYS SYS SYS SYS SYS")},
-		{"dgx-h100", "X NV18 NV18 NV18 NV18 NV18 NV18 NV18", strings.Fields("PXB NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS")},
+		{"dgx-a100", "X NV12 NV12 NV12 NV12 NV12 NV12 NV12",
+			strings.Fields("PXB PXB SYS SYS SYS SYS SYS SYS SYS SYS SYS SYS")},
+		{"dgx-h100", "X NV18 NV18 NV18 NV18 NV18 NV18 NV18",
+			strings.Fields("PXB NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS")},
 		{"pcie-8gpu", "X PIX NODE NODE SYS SYS SYS SYS", []string{"PIX", "SYS"}},
 		{"cloud-8gpu-vm", "X NODE NODE NODE SYS SYS SYS SYS", []string{"NODE"}},
 		{"mi300x", "X XGMI XGMI XGMI XGMI XGMI XGMI XGMI", strings.Fields("PXB NODE NODE NODE SYS SYS SYS SYS")},
@@ -181,7 +185,8 @@ func writeExample(t *testing.T, about string, m Machine) []byte {
 		if i+1 < len(compact) {
 			next = compact[i+1]
 		}
-		if c == ',' && (depth <= 2 || depth == 3 && next != '{' || next == '{' && depth <= 4) || c == '[' && next == '{' && depth <= 4 {
+		if c == ',' && (depth <= 2 || depth == 3 && next != '{' || next == '{' && depth <= 4) || c == '[' && next == '{' &&
+			depth <= 4 {
 			b.WriteString("\n" + strings.Repeat(" ", depth))
 		}
 	}

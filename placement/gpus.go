@@ -58,7 +58,8 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 	}
 	for _, index := range r.GPUs.Indices {
 		if ranks > 0 && !slices.ContainsFunc(visible, func(g GPU) bool { return g.Index == index }) {
-			return fmt.Errorf("%s: %s has no GPU %d; it has %s%s", r.GPUs, r.nodeName(node), index, plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
+			return fmt.Errorf("%s: %s has no GPU %d; it has %s%s", r.GPUs, r.nodeName(node), index,
+				plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
 		}
 	}
 	gpus, _ := r.gpus(m)
@@ -162,8 +163,9 @@ func (t *tree) strand(device string, node, near int) {
 func (t *tree) remarks() []string {
 	notes := t.notes
 	for _, s := range t.stranded {
-		notes = append(notes, fmt.Sprintf("no CPU of NUMA node %d may be used on %s: the ranks of %s run on NUMA node %d, the nearest",
-			s.node, t.name, strings.Join(s.devices, ", "), s.near))
+		notes = append(notes,
+			fmt.Sprintf("no CPU of NUMA node %d may be used on %s: the ranks of %s run on NUMA node %d, the nearest",
+				s.node, t.name, strings.Join(s.devices, ", "), s.near))
 	}
 	return notes
 }

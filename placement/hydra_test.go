@@ -84,7 +84,8 @@ func TestMapAsHydra(t *testing.T) {
 			sets[rank] = r.CPUs
 		}
 		what := fmt.Sprintf("%s, %d ranks, %s", machine, req.Ranks, strings.Join(options, " "))
-		if ours, theirs := answer(synthetic(t, machine), sets), askHydra(t, hydra, machine, req.Ranks, options); ours != theirs {
+		if ours, theirs := answer(synthetic(t, machine), sets),
+			askHydra(t, hydra, machine, req.Ranks, options); ours != theirs {
 			t.Errorf("%s\n  gorun: %s\n  Hydra: %s", what, ours, theirs)
 		}
 	}

@@ -117,7 +117,8 @@ func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 		isInstance := func(g GPU) bool { return strings.HasPrefix(g.UUID, migPrefix) }
 		switch {
 		case len(gpus) == 0:
-			return fmt.Errorf("--isolate-gpus: %s has no GPU that its ranks could see%s", r.nodeName(rank.Node), inParentheses(remark))
+			return fmt.Errorf("--isolate-gpus: %s has no GPU that its ranks could see%s", r.nodeName(rank.Node),
+				inParentheses(remark))
 		case len(rank.GPUs) == 0:
 			return fmt.Errorf("--isolate-gpus: %s the %s of %s%s; with --map-by gpu ranks share them",
 				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(remark))

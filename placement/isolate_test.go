@@ -42,28 +42,39 @@ func TestOnly(t *testing.T) {
 		want    [][]string
 		byIndex bool
 	}{
-		{"NVIDIA", gpus(NVIDIA, 4), Request{Ranks: 2}, nil, [][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
+		{"NVIDIA", gpus(NVIDIA, 4), Request{Ranks: 2}, nil,
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
 		{
 			"several each", gpus(NVIDIA, 4),
 			Request{Ranks: 2, GPUsPerRank: 2},
 			nil,
-			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555,GPU-11000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-22000000-5555,GPU-33000000-5555"}},
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555,GPU-11000000-5555"},
+				{"CUDA_VISIBLE_DEVICES=GPU-22000000-5555,GPU-33000000-5555"}},
 			false,
 		},
-		{"one for each", gpus(NVIDIA, 2), Request{}, nil, [][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
-		{"of a list of numbers", gpus(NVIDIA, 4), Request{Ranks: 2}, []string{"CUDA_VISIBLE_DEVICES=3,1"}, [][]string{{"CUDA_VISIBLE_DEVICES=GPU-33000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
-		{"chosen", gpus(NVIDIA, 4), Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{3, 2}}}, nil, [][]string{{"CUDA_VISIBLE_DEVICES=GPU-33000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-22000000-5555"}}, false},
+		{"one for each", gpus(NVIDIA, 2), Request{}, nil,
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
+		{"of a list of numbers", gpus(NVIDIA, 4), Request{Ranks: 2}, []string{"CUDA_VISIBLE_DEVICES=3,1"},
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-33000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
+		{"chosen", gpus(NVIDIA, 4), Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{3, 2}}}, nil,
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-33000000-5555"}, {"CUDA_VISIBLE_DEVICES=GPU-22000000-5555"}}, false},
 		{
 			"no UUID is known", nameless,
 			Request{Ranks: 2, GPUsPerRank: 2},
 			nil,
-			[][]string{{"CUDA_VISIBLE_DEVICES=0,1", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}, {"CUDA_VISIBLE_DEVICES=2,3", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}},
+			[][]string{{"CUDA_VISIBLE_DEVICES=0,1", "CUDA_DEVICE_ORDER=PCI_BUS_ID"},
+				{"CUDA_VISIBLE_DEVICES=2,3", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}},
 			true,
 		},
-		{"the user knows UUIDs", nameless, Request{Ranks: 2}, []string{"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b"}, [][]string{{"CUDA_VISIBLE_DEVICES=GPU-a"}, {"CUDA_VISIBLE_DEVICES=GPU-b"}}, false},
-		{"the user knows MIG instances", nameless[:1], Request{Ranks: 2}, []string{"CUDA_VISIBLE_DEVICES=MIG-a,MIG-b"}, [][]string{{"CUDA_VISIBLE_DEVICES=MIG-a"}, {"CUDA_VISIBLE_DEVICES=MIG-b"}}, false},
-		{"MIG", divided, Request{}, nil, [][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555"}, {"CUDA_VISIBLE_DEVICES=MIG-a"}, {"CUDA_VISIBLE_DEVICES=MIG-b"}}, false},
-		{"AMD", gpus(AMD, 2), Request{}, nil, [][]string{{"ROCR_VISIBLE_DEVICES=GPU-00000000-5555"}, {"ROCR_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
+		{"the user knows UUIDs", nameless, Request{Ranks: 2}, []string{"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b"},
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-a"}, {"CUDA_VISIBLE_DEVICES=GPU-b"}}, false},
+		{"the user knows MIG instances", nameless[:1], Request{Ranks: 2}, []string{"CUDA_VISIBLE_DEVICES=MIG-a,MIG-b"},
+			[][]string{{"CUDA_VISIBLE_DEVICES=MIG-a"}, {"CUDA_VISIBLE_DEVICES=MIG-b"}}, false},
+		{"MIG", divided, Request{}, nil,
+			[][]string{{"CUDA_VISIBLE_DEVICES=GPU-00000000-5555"}, {"CUDA_VISIBLE_DEVICES=MIG-a"},
+				{"CUDA_VISIBLE_DEVICES=MIG-b"}}, false},
+		{"AMD", gpus(AMD, 2), Request{}, nil,
+			[][]string{{"ROCR_VISIBLE_DEVICES=GPU-00000000-5555"}, {"ROCR_VISIBLE_DEVICES=GPU-11000000-5555"}}, false},
 		{
 			"HIP counts what ROCR leaves", gpus(AMD, 4),
 			Request{GPUsPerRank: 2},
@@ -71,10 +82,13 @@ func TestOnly(t *testing.T) {
 			[][]string{{"ROCR_VISIBLE_DEVICES=GPU-22000000-5555,GPU-33000000-5555", "HIP_VISIBLE_DEVICES=0,1"}},
 			false,
 		},
-		{"HIP's alias", gpus(AMD, 2), Request{}, []string{"CUDA_VISIBLE_DEVICES=1"}, [][]string{{"ROCR_VISIBLE_DEVICES=GPU-11000000-5555", "CUDA_VISIBLE_DEVICES=0"}}, false},
-		{"parts of one UUID", parts, Request{}, nil, [][]string{{"ROCR_VISIBLE_DEVICES=0"}, {"ROCR_VISIBLE_DEVICES=1"}}, true},
+		{"HIP's alias", gpus(AMD, 2), Request{}, []string{"CUDA_VISIBLE_DEVICES=1"},
+			[][]string{{"ROCR_VISIBLE_DEVICES=GPU-11000000-5555", "CUDA_VISIBLE_DEVICES=0"}}, false},
+		{"parts of one UUID", parts, Request{}, nil, [][]string{{"ROCR_VISIBLE_DEVICES=0"}, {"ROCR_VISIBLE_DEVICES=1"}},
+			true},
 		{"Intel", gpus(Intel, 2), Request{}, nil, [][]string{{"ZE_AFFINITY_MASK=0"}, {"ZE_AFFINITY_MASK=1"}}, true},
-		{"Intel, tiles", gpus(Intel, 2), Request{}, []string{"ZE_AFFINITY_MASK=1.0,1.1"}, [][]string{{"ZE_AFFINITY_MASK=1.0"}, {"ZE_AFFINITY_MASK=1.1"}}, true},
+		{"Intel, tiles", gpus(Intel, 2), Request{}, []string{"ZE_AFFINITY_MASK=1.0,1.1"},
+			[][]string{{"ZE_AFFINITY_MASK=1.0"}, {"ZE_AFFINITY_MASK=1.1"}}, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -120,9 +134,12 @@ func TestIsolationThatCannotBe(t *testing.T) {
 		want    string
 	}{
 		{nil, Request{Ranks: 1}, "", "--isolate-gpus: node 0 has no GPU that its ranks could see"},
-		{two, Request{Ranks: 1}, "CUDA_VISIBLE_DEVICES=", `--isolate-gpus: node 0 has no GPU that its ranks could see (CUDA_VISIBLE_DEVICES="" hides all of 2 GPUs)`},
-		{two, Request{Ranks: 3}, "", "--isolate-gpus: 3 ranks are more than the 2 GPUs of node 0; with --map-by gpu ranks share them"},
-		{two, Request{Ranks: 2}, "CUDA_VISIBLE_DEVICES=1", "--isolate-gpus: 2 ranks are more than the 1 GPU of node 0 (CUDA_VISIBLE_DEVICES=1); with --map-by gpu ranks share them"},
+		{two, Request{Ranks: 1}, "CUDA_VISIBLE_DEVICES=",
+			`--isolate-gpus: node 0 has no GPU that its ranks could see (CUDA_VISIBLE_DEVICES="" hides all of 2 GPUs)`},
+		{two, Request{Ranks: 3}, "",
+			"--isolate-gpus: 3 ranks are more than the 2 GPUs of node 0; with --map-by gpu ranks share them"},
+		{two, Request{Ranks: 2}, "CUDA_VISIBLE_DEVICES=1", "--isolate-gpus: 2 ranks are more than the 1 GPU of node 0 " +
+			"(CUDA_VISIBLE_DEVICES=1); with --map-by gpu ranks share them"},
 		{divided, Request{Ranks: 1, GPUsPerRank: 2}, "", "--gpus-per-rank 2: CUDA shows a process one MIG instance only"},
 	} {
 		_, _, err := isolated(t, test.req, Machine{GPUs: test.gpus}, test.environ)
@@ -132,7 +149,8 @@ func TestIsolationThatCannotBe(t *testing.T) {
 	require.NoError(t, err)
 	m := withGPUs(synthetic(t, "pack:1 numa:1 core:4 pu:1"), 0)
 	_, err = Map(Request{RankFile: file, Isolate: true}, []Machine{m})
-	assert.EqualError(t, err, "--isolate-gpus: 3 ranks are more than the 1 GPU of node 0; with --map-by gpu ranks share them")
+	assert.EqualError(t, err,
+		"--isolate-gpus: 3 ranks are more than the 1 GPU of node 0; with --map-by gpu ranks share them")
 	mapBy, err := ParseMapBy("gpu")
 	require.NoError(t, err)
 	layout, err := Map(Request{Ranks: 3, MapBy: mapBy, Isolate: true}, []Machine{m})

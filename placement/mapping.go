@@ -41,7 +41,8 @@ func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapped, error
 		return mapped{}, err
 	}
 	if room := m.PPR * len(places); m.PPR > 0 && n > room {
-		return mapped{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n, "rank"), m.PPR, m.Object.noun(len(places)), t.name, room)
+		return mapped{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n, "rank"), m.PPR,
+			m.Object.noun(len(places)), t.name, room)
 	}
 	result := mapped{tree: t}
 	for _, p := range places {
@@ -151,7 +152,8 @@ func (t *tree) nicPlaces(m MapBy) ([]place, error) {
 func (t *tree) distancePlaces(m MapBy, gpus []GPU) ([]place, error) {
 	device, bus := t.device(m.Device, gpus)
 	if bus == nil {
-		return nil, fmt.Errorf("%s: %s has no device %q to be near to; its NICs are %s", m, t.name, cmp.Or(m.Device, "auto"), t.nicNames())
+		return nil, fmt.Errorf("%s: %s has no device %q to be near to; its NICs are %s", m, t.name,
+			cmp.Or(m.Device, "auto"), t.nicNames())
 	}
 	home := t.home(device, bus)
 	if home < 0 {

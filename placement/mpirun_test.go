@@ -67,10 +67,13 @@ var (
 	oracleMaps = []string{
 		"slot", "node", "socket", "numa", "l3cache", "l2cache", "core", "hwthread",
 		"slot:pe=2", "slot:pe=3", "socket:pe=2", "numa:pe=3", "l3cache:pe=2",
-		"ppr:1:socket", "ppr:2:socket", "ppr:2:numa", "ppr:1:core", "ppr:2:core", "ppr:3:l3cache", "ppr:1:hwthread", "ppr:2:socket:pe=2", "ppr:4:node",
+		"ppr:1:socket", "ppr:2:socket", "ppr:2:numa", "ppr:1:core", "ppr:2:core", "ppr:3:l3cache", "ppr:1:hwthread",
+		"ppr:2:socket:pe=2", "ppr:4:node",
 	}
-	oracleBinds = []string{"", "none", "hwthread", "core", "l2cache", "l3cache", "numa", "socket", "core:overload-allowed", "socket:overload-allowed"}
-	oracleRanks = []string{"", "slot", "node", "socket", "numa", "core", "hwthread", "socket:span", "socket:fill", "numa:fill", "core:fill", "l3cache"}
+	oracleBinds = []string{"", "none", "hwthread", "core", "l2cache", "l3cache", "numa", "socket",
+		"core:overload-allowed", "socket:overload-allowed"}
+	oracleRanks = []string{"", "slot", "node", "socket", "numa", "core", "hwthread", "socket:span", "socket:fill",
+		"numa:fill", "core:fill", "l3cache"}
 	oracleSizes = []int{1, 2, 3, 4, 5, 6, 8, 12, 16}
 )
 
@@ -178,7 +181,8 @@ func (q question) askMpirun(t testing.TB, mpirun, temporary string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	argv := append([]string{"--allow-run-as-root", "--do-not-launch", "--display-map", "--host", "localhost:64"}, q.options()...)
+	argv := append([]string{"--allow-run-as-root", "--do-not-launch", "--display-map", "--host", "localhost:64"},
+		q.options()...)
 	cmd := exec.CommandContext(ctx, mpirun, append(argv, "true")...)
 	cmd.Env = append(os.Environ(), "HWLOC_SYNTHETIC="+q.machine, "HWLOC_THISSYSTEM=1", "TMPDIR="+temporary)
 	output, _ := cmd.CombinedOutput() // it always ends with 1: it launches nothing
@@ -285,7 +289,8 @@ func writeAnswers(t testing.TB, mpirun, temporary string) {
 		lines = append(lines, q.String()+" => "+q.askMpirun(t, mpirun, temporary))
 	}
 	slices.SortStableFunc(lines, func(a, b string) int { return cmp.Compare(a, b) })
-	text := "# Where Open MPI 4.1 places ranks on made-up machines (rank:CPUs); TestMapAsMpirunLive -ask-mpirun writes it.\n" + strings.Join(lines, "\n") + "\n"
+	text := "# Where Open MPI 4.1 places ranks on made-up machines (rank:CPUs); TestMapAsMpirunLive -ask-mpirun writes " +
+		"it.\n" + strings.Join(lines, "\n") + "\n"
 	require.NoError(t, os.MkdirAll(filepath.Dir(answersFile), 0o755))
 	require.NoError(t, os.WriteFile(answersFile, []byte(text), 0o644))
 }

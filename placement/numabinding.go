@@ -44,7 +44,9 @@ func (on *mapped) homesOrBlocks() []int {
 		}
 	}
 	if len(homes) < len(on.seats) {
-		on.tree.note(fmt.Sprintf("the NUMA nodes of GPUs are not known for all ranks of %s: --numa-binding spreads the ranks over its NUMA nodes", on.tree.name))
+		on.tree.note(
+			fmt.Sprintf("the NUMA nodes of GPUs are not known for all ranks of %s: --numa-binding spreads the ranks over its "+
+				"NUMA nodes", on.tree.name))
 		return blocks
 	}
 	return homes
@@ -87,7 +89,8 @@ func (t *tree) bindExclusive(homes []int, on *mapped) error {
 		ranks := guests[home]
 		cores := t.coresIn(t.nodeCPUs(home))
 		if len(ranks) > len(cores) {
-			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of %s", plural(len(ranks), "rank"), plural(len(cores), "core"), home, t.name)
+			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of %s", plural(len(ranks), "rank"),
+				plural(len(cores), "core"), home, t.name)
 		}
 		lowest := t.lowest(CPU.core)
 		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
@@ -139,7 +142,8 @@ func (t *tree) bindComplexes(homes []int, on *mapped) error {
 	for home, ranks := range neighbours(homes) {
 		caches := groupBy(t.coresIn(t.nodeCPUs(home)), func(c *core) int { return lastCache(c.CPU) })
 		slices.SortStableFunc(caches, func(a, b []*core) int {
-			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()), cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
+			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()),
+				cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
 		})
 		for k, rank := range ranks {
 			on.seats[rank].cpus = cpusOf(caches[k%len(caches)])

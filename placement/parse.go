@@ -43,7 +43,9 @@ func ParseMapBy(value string) (MapBy, error) {
 		return MapBy{}, fmt.Errorf("%s: oversubscribe and nooversubscribe contradict each other", option)
 	}
 	if m.PE > 1 && m.PPR == 0 && m.Object == ByThread || m.PE > 1 && m.Object == ByCore {
-		return MapBy{}, fmt.Errorf("%s: pe=%d CPUs are more than the 1 of a %s; map by a larger object, or with slot:pe=%d", option, m.PE, m.Object, m.PE)
+		return MapBy{},
+			fmt.Errorf("%s: pe=%d CPUs are more than the 1 of a %s; map by a larger object, or with slot:pe=%d", option, m.PE,
+				m.Object, m.PE)
 	}
 	if m.PE > 1 && m.Object == AnyObject {
 		m.Object = ByNUMA // as Open MPI 4 does
@@ -190,7 +192,8 @@ func ParseGPUs(value string) (GPUChoice, error) {
 	for _, item := range strings.Split(value, ",") {
 		first, last, err := parseRange(item)
 		if err != nil || last >= maxGPU {
-			return GPUChoice{}, fmt.Errorf("%s: %q is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free", option, item)
+			return GPUChoice{},
+				fmt.Errorf("%s: %q is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free", option, item)
 		}
 		for index := first; index <= last; index++ {
 			if slices.Contains(choice.Indices, index) {

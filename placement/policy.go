@@ -44,15 +44,18 @@ func (r Request) checkWishes() error {
 	mapping := r.MapBy.Object != AnyObject || r.BindTo.Given
 	switch {
 	case r.NUMABinding != "" && (mapping || r.CPUsPerRank > 0):
-		return fmt.Errorf("--numa-binding %s says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank", r.NUMABinding)
+		return fmt.Errorf(
+			"--numa-binding %s says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank", r.NUMABinding)
 	case r.RankFile != nil && (mapping || r.CPUsPerRank > 0 || r.NUMABinding != "" || r.RankBy != RankBy{}):
-		return errors.New("a rank file says where ranks run: it does not go with --map-by, --bind-to, --rank-by, --numa-binding or --cpus-per-rank")
+		return errors.New("a rank file says where ranks run: it does not go with --map-by, --bind-to, --rank-by, " +
+			"--numa-binding or --cpus-per-rank")
 	case r.CPUsPerRank > 0 && r.MapBy.PE > 0:
 		return fmt.Errorf("--cpus-per-rank %d and %s both say how many CPUs a rank has", r.CPUsPerRank, r.MapBy)
 	case r.CPUsPerRank > 0 && r.BindTo.Given && (r.BindTo.Object != ByCore || r.BindTo.Count > 0):
 		return fmt.Errorf("--cpus-per-rank %d binds ranks to cores: it does not go with %s", r.CPUsPerRank, r.BindTo)
 	case r.GPUsPerRank > 1 && r.MapBy.PPR > 0 && r.MapBy.Object == ByGPU:
-		return fmt.Errorf("%s and --gpus-per-rank %d both say how many GPUs a rank has; --map-by gpu --gpus-per-rank %[2]d gives each its own", r.MapBy, r.GPUsPerRank)
+		return fmt.Errorf("%s and --gpus-per-rank %d both say how many GPUs a rank has; --map-by gpu --gpus-per-rank %[2]d "+
+			"gives each its own", r.MapBy, r.GPUsPerRank)
 	case r.CPUsPerRank < 0:
 		return fmt.Errorf("--cpus-per-rank %d: a rank has at least one CPU", r.CPUsPerRank)
 	case r.GPUsPerRank < 0:

@@ -68,7 +68,8 @@ func ParseRankFile(from, text string) (*RankFile, error) {
 // parseRankLine reads "rank 0=node1 slot=0-3"; blanks around "=" do not matter.
 func parseRankLine(line string) (RankLine, error) {
 	words := strings.Fields(strings.ReplaceAll(line, "=", " = "))
-	if len(words) != 7 || words[0] != "rank" || words[2] != "=" || words[5] != "=" || words[4] != "slot" && words[4] != "slots" {
+	if len(words) != 7 || words[0] != "rank" || words[2] != "=" || words[5] != "=" || words[4] != "slot" &&
+		words[4] != "slots" {
 		return RankLine{}, fmt.Errorf("%q is not of the form `rank N=HOST slot=CORES`", strings.TrimSpace(line))
 	}
 	rank, err := strconv.Atoi(words[1])
@@ -99,7 +100,8 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 	}
 	for node, m := range machines {
 		if most := req.maxSlots(node); most > 0 && l.PerNode[node] > most {
-			return Layout{}, fmt.Errorf("%s: %s max-slots=%d of %s allows", f.From, areMore(l.PerNode[node], "rank"), most, req.nodeName(node))
+			return Layout{}, fmt.Errorf("%s: %s max-slots=%d of %s allows", f.From, areMore(l.PerNode[node], "rank"), most,
+				req.nodeName(node))
 		}
 		if err := req.checkGPUs(node, l.PerNode[node], m); err != nil {
 			return Layout{}, err
@@ -145,7 +147,8 @@ func hostNumber(host string, hosts []string, machines int) (int, error) {
 	if machines == 1 && host == "localhost" {
 		return 0, nil
 	}
-	return 0, fmt.Errorf("host %q is none of the job's: %s; +n0 is the first", host, cmp.Or(strings.Join(hosts, ", "), "their names are not known"))
+	return 0, fmt.Errorf("host %q is none of the job's: %s; +n0 is the first", host,
+		cmp.Or(strings.Join(hosts, ", "), "their names are not known"))
 }
 
 // slotCPUs reads a list of cores: "0-3,8" over the node, "1:0-2,5" of a package,
@@ -159,7 +162,8 @@ func (t *tree) slotCPUs(slots string) (CPUSet, error) {
 				packages := t.objects(ByPackage)
 				n, err := strconv.Atoi(strings.TrimLeft(number, "sS"))
 				if err != nil || n < 0 || n >= len(packages) {
-					return CPUSet{}, fmt.Errorf("slot=%s: package %q is none of the %d of %s (0-%d)", slots, number, len(packages), t.name, len(packages)-1)
+					return CPUSet{}, fmt.Errorf("slot=%s: package %q is none of the %d of %s (0-%d)", slots, number, len(packages),
+						t.name, len(packages)-1)
 				}
 				cores, name, part = coreSets(t.coresIn(packages[n])), fmt.Sprintf("package %d", n), strings.TrimLeft(list, "cC")
 			}

@@ -121,7 +121,8 @@ func (r Request) Places() bool {
 func (r Request) NeedsTopology() bool { return r.any(Request.needsTopology) }
 
 func (r Request) needsTopology() bool {
-	if r.Places() || r.GPUs.Free || r.CoreSlots || r.PerNode.Kind == PerNodeCore { // who uses a GPU stands with the rest of it
+	// who uses a GPU stands with the rest of it
+	if r.Places() || r.GPUs.Free || r.CoreSlots || r.PerNode.Kind == PerNodeCore {
 		return true
 	}
 	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
@@ -133,7 +134,8 @@ func (r Request) needsTopology() bool {
 func (r Request) NeedsNICs() bool { return r.any(Request.needsNICs) }
 
 func (r Request) needsNICs() bool {
-	return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC || r.RankBy.Object == ByDistance
+	return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC ||
+		r.RankBy.Object == ByDistance
 }
 
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding

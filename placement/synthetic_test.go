@@ -68,7 +68,8 @@ func grow(topology *Topology, levels []level, counts, at map[string]int) {
 			continue
 		}
 		topology.CPUs = append(topology.CPUs, CPU{
-			ID: at["pu"], Package: at["pack"], Node: at["numa"], Die: at["die"], L3: at["l3"], L2: at["l2"], Core: at["core"], Thread: i,
+			ID: at["pu"], Package: at["pack"], Node: at["numa"], Die: at["die"], L3: at["l3"], L2: at["l2"], Core: at["core"],
+			Thread: i,
 		})
 	}
 }
@@ -78,7 +79,8 @@ func withGPUs(m Machine, nodes ...int) Machine {
 	m.GPUs = nil
 	for i, node := range nodes {
 		address := fmt.Sprintf("0000:%02x:00.0", 16+i)
-		m.GPUs = append(m.GPUs, GPU{Index: i, PCI: address, Vendor: NVIDIA, UUID: fmt.Sprintf("GPU-%d", i), Bus: &Bus{Address: address, Node: node}})
+		m.GPUs = append(m.GPUs, GPU{Index: i, PCI: address, Vendor: NVIDIA, UUID: fmt.Sprintf("GPU-%d", i),
+			Bus: &Bus{Address: address, Node: node}})
 	}
 	return m
 }

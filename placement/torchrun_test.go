@@ -75,7 +75,8 @@ func bindingCases(t *testing.T, random *rand.Rand, n int) []bindingCase {
 // Where each GPU has a rank, --numa-binding binds as PyTorch's own code does.
 func TestNUMABindingAsTorchrun(t *testing.T) {
 	python := testneeds.Torch(t)
-	modules, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "torch", "numa", "binding.py"))
+	modules, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "torch",
+		"numa", "binding.py"))
 	require.NoError(t, err)
 	require.Len(t, modules, 1)
 	cases := bindingCases(t, testneeds.Rand(t), testneeds.Count(200, 20_000))
@@ -97,7 +98,8 @@ func TestNUMABindingAsTorchrun(t *testing.T) {
 		}
 		require.NoError(t, err, "case %d", i)
 		for rank, cpus := range theirs {
-			require.Equal(t, cpus, layout.Ranks[rank].CPUs.String(), "case %d, %s, rank %d, GPUs at %v, allowed %s", i, c.Mode, rank, c.GPUs, c.machine.CPUs)
+			require.Equal(t, cpus, layout.Ranks[rank].CPUs.String(), "case %d, %s, rank %d, GPUs at %v, allowed %s", i,
+				c.Mode, rank, c.GPUs, c.machine.CPUs)
 		}
 	}
 }

@@ -63,7 +63,8 @@ func newTree(name string, m Machine) *tree {
 type forest struct{ last *tree }
 
 func (f *forest) tree(name string, m Machine) *tree {
-	if f.last == nil || f.last.machine.Topology != m.Topology || !f.last.machine.CPUs.equal(m.CPUs) || len(f.last.notes) > 0 {
+	if f.last == nil || f.last.machine.Topology != m.Topology || !f.last.machine.CPUs.equal(m.CPUs) ||
+		len(f.last.notes) > 0 {
 		last := *newTree(name, m)
 		f.last = &last
 	}

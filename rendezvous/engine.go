@@ -6,11 +6,13 @@ import (
 	"strconv"
 )
 
-// Engine is the store itself: keys, queues and those who wait, without locks, goroutines, clocks or sockets. Whoever serves a store
-// owns an Engine and lets one goroutine at a time in; [Memory] does that with a mutex, tcpstore's server by having one loop.
+// Engine is the store itself: keys, queues and those who wait, without locks, goroutines, clocks or sockets. Whoever
+// serves a store owns an Engine and lets one goroutine at a time in; [Memory] does that with a mutex, tcpstore's server
+// by having one loop.
 //
-// Arguments are copied where they are kept, so that they may lie in a buffer that is used again. Values that are returned belong
-// to the Engine and never change: they may be held for as long as it takes to send them, but not be written to.
+// Arguments are copied where they are kept, so that they may lie in a buffer that is used again. Values that are
+// returned belong to the Engine and never change: they may be held for as long as it takes to send them, but not be
+// written to.
 type Engine struct {
 	entries map[string]*entry
 	present int   // entries that are keys
@@ -37,8 +39,8 @@ func (a *Account) add(n int64) {
 // last.
 func (e *Engine) Charge(a *Account) { e.payer = a }
 
-// entry is what is known under one name. A key, a queue and those who wait for either of them share it, so that each operation looks
-// it up once; it goes when none of them is left.
+// entry is what is known under one name. A key, a queue and those who wait for either of them share it, so that each
+// operation looks it up once; it goes when none of them is left.
 type entry struct {
 	name    string
 	value   []byte
@@ -70,8 +72,9 @@ func NewEngine() *Engine {
 // Size is the memory that keys, values, queues and waiting parties take, in bytes, closely enough to hold a limit.
 func (e *Engine) Size() int64 { return e.size }
 
-// Progress counts what has brought those who meet here further: new keys, arrivals and other counts, values in queues, and waits that
-// ended. What a watchdog does again and again, asking for keys and writing to one that exists, is no progress.
+// Progress counts what has brought those who meet here further: new keys, arrivals and other counts, values in queues,
+// and waits that ended. What a watchdog does again and again, asking for keys and writing to one that exists, is no
+// progress.
 func (e *Engine) Progress() int64 { return e.steps }
 
 // NumKeys counts the keys.
@@ -108,8 +111,8 @@ func (e *Engine) Check(key []byte) bool {
 	return en != nil && (en.present || len(en.queue) > 0)
 }
 
-// Add adds delta to the number stored under key and returns the sum, which wraps around. The error is a [*NotNumberError]; nothing
-// has changed then.
+// Add adds delta to the number stored under key and returns the sum, which wraps around. The error is a
+// [*NotNumberError]; nothing has changed then.
 func (e *Engine) Add(key []byte, delta int64) (int64, error) {
 	sum, err := e.sum(key, delta)
 	if err == nil {
@@ -131,10 +134,12 @@ func (e *Engine) sum(key []byte, delta int64) (int64, error) {
 	return n + delta, nil
 }
 
-// CompareSet stores desired if the value under key equals expected, where a missing key equals an empty value, and returns the value
-// now in force. For a missing key and an expected value that is not empty it stores nothing and returns expected.
+// CompareSet stores desired if the value under key equals expected, where a missing key equals an empty value, and
+// returns the value now in force. For a missing key and an expected value that is not empty it stores nothing and
+// returns expected.
 //
-// PyTorch's libuv server wakes those who wait for the key in each case; here they are woken only if the key exists afterwards.
+// PyTorch's libuv server wakes those who wait for the key in each case; here they are woken only if the key exists
+// afterwards.
 func (e *Engine) CompareSet(key, expected, desired []byte) []byte {
 	present, ok := e.Get(key)
 	switch {

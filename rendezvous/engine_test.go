@@ -211,7 +211,8 @@ func TestAddChangesNothingWhereThereIsNoNumber(t *testing.T) {
 	require.Equal(t, "x", string(value))
 }
 
-// TestNothingIsLeft plays at random and undoes everything: neither entries nor their size remain, and nobody is woken but once.
+// TestNothingIsLeft plays at random and undoes everything: neither entries nor their size remain, and nobody is woken
+// but once.
 func TestNothingIsLeft(t *testing.T) {
 	r := testneeds.Rand(t)
 	e := NewEngine()

@@ -24,8 +24,9 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// number reads the decimal number that text begins with, as C++'s std::stoll does since counters are shared with programs that
-// use it: blanks and a sign may come first, what follows the digits does not matter, a number past 64 bits is none.
+// number reads the decimal number that text begins with, as C++'s std::stoll does since counters are shared with
+// programs that use it: blanks and a sign may come first, what follows the digits does not matter, a number past 64
+// bits is none.
 func number(text []byte) (n int64, ok bool) {
 	for len(text) > 0 && (text[0] == ' ' || text[0] >= '\t' && text[0] <= '\r') {
 		text = text[1:]

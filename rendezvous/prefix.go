@@ -11,9 +11,9 @@ type prefixed struct {
 	prefix string // with the "/" that ends it
 }
 
-// WithPrefix returns the part of store whose keys and queues begin with prefix and a slash. It names them as PyTorch's PrefixStore
-// does, also when nested (the prefix of the inner store comes first on the wire), and its barrier is that of PrefixStore, so that Go
-// and Python ranks meet in it.
+// WithPrefix returns the part of store whose keys and queues begin with prefix and a slash. It names them as PyTorch's
+// PrefixStore does, also when nested (the prefix of the inner store comes first on the wire), and its barrier is that
+// of PrefixStore, so that Go and Python ranks meet in it.
 func WithPrefix(store Store, prefix string) Store {
 	return &prefixed{store: store, prefix: prefix + "/"}
 }

@@ -2,11 +2,11 @@ package rendezvous
 
 import "strconv"
 
-// Waiter is one of those who use an [Engine] and may wait there: a connection of a server, a call to a [Memory]. It waits for one
-// thing at a time. The zero Waiter with a Wake function is ready for use; it must not be copied.
+// Waiter is one of those who use an [Engine] and may wait there: a connection of a server, a call to a [Memory]. It
+// waits for one thing at a time. The zero Waiter with a Wake function is ready for use; it must not be copied.
 type Waiter struct {
-	// Wake is called once for each [Engine.Wait] and [Engine.Arrive] that returned false, as soon as nothing is missing any more,
-	// by the operation that ended the wait. It must not call the Engine.
+	// Wake is called once for each [Engine.Wait] and [Engine.Arrive] that returned false, as soon as nothing is missing
+	// any more, by the operation that ended the wait. It must not call the Engine.
 	Wake func()
 	// Account pays for what it waits for; nil: nobody's.
 	Account *Account
@@ -23,7 +23,8 @@ type place struct {
 	prev, next *place
 }
 
-// keepPlaces is how many places a Waiter keeps for its next wait; a wait for more keys than that is rare and pays again.
+// keepPlaces is how many places a Waiter keeps for its next wait; a wait for more keys than that is rare and pays
+// again.
 const keepPlaces = 16
 
 // Waiting reports whether w waits for something.
@@ -38,8 +39,9 @@ func (w *Waiter) Missing(yield func(name string) bool) {
 	}
 }
 
-// Wait reports whether all keys exist, or queues of those names hold something. If not, w waits for those that are missing, each
-// as often as it is listed, and is woken when the last has come. A key that is deleted after it came is not missing again.
+// Wait reports whether all keys exist, or queues of those names hold something. If not, w waits for those that are
+// missing, each as often as it is listed, and is woken when the last has come. A key that is deleted after it came is
+// not missing again.
 func (e *Engine) Wait(w *Waiter, keys ...[]byte) bool {
 	missing := 0
 	for _, key := range keys {
@@ -59,9 +61,9 @@ func (e *Engine) Wait(w *Waiter, keys ...[]byte) bool {
 	return false
 }
 
-// Arrive counts w at the barrier key and reports whether world parties have arrived, in which case all that wait for key are woken;
-// if not, w waits. The count is an ordinary key, so that a barrier is full for good and that Set or Add on its key release it. The
-// error is a [*NotNumberError].
+// Arrive counts w at the barrier key and reports whether world parties have arrived, in which case all that wait for
+// key are woken; if not, w waits. The count is an ordinary key, so that a barrier is full for good and that Set or Add
+// on its key release it. The error is a [*NotNumberError].
 func (e *Engine) Arrive(w *Waiter, key []byte, world int64) (full bool, err error) {
 	count, err := e.sum(key, 1)
 	if err != nil {
@@ -92,9 +94,9 @@ func (e *Engine) Leave(w *Waiter) {
 	e.Lapse(w)
 }
 
-// Lapse is to be called for a party that does anything but pop after it was woken by a push. A push wakes one party only; if that
-// one gave up meanwhile (its cancellation crossed the wake-up, or it died), somebody else has to be woken for the value, else it would
-// lie in the queue while others wait for it. PyTorch's server loses such a wake-up.
+// Lapse is to be called for a party that does anything but pop after it was woken by a push. A push wakes one party
+// only; if that one gave up meanwhile (its cancellation crossed the wake-up, or it died), somebody else has to be woken
+// for the value, else it would lie in the queue while others wait for it. PyTorch's server loses such a wake-up.
 func (e *Engine) Lapse(w *Waiter) {
 	en := w.offer
 	w.offer = nil
@@ -155,7 +157,8 @@ func (e *Engine) unline(p *place) {
 	e.pay(p.waiter.Account, -placeSize)
 }
 
-// pass takes the first place out of the line, tells its Waiter that the key has come, and reports whether that ended its wait.
+// pass takes the first place out of the line, tells its Waiter that the key has come, and reports whether that ended
+// its wait.
 func (en *entry) pass(e *Engine) (woken *Waiter) {
 	w := en.first.waiter
 	e.unline(en.first)
@@ -175,8 +178,9 @@ func (e *Engine) wakeAll(en *entry) {
 	}
 }
 
-// wakeOne tells those in line that something is in the queue until one of them has nothing else to wait for: that one is woken and
-// stands in no line any more. (PyTorch's server leaves it in line, where the next push wakes it from whatever it waits for by then.)
+// wakeOne tells those in line that something is in the queue until one of them has nothing else to wait for: that one
+// is woken and stands in no line any more. (PyTorch's server leaves it in line, where the next push wakes it from
+// whatever it waits for by then.)
 func (en *entry) wakeOne(e *Engine) {
 	for en.first != nil {
 		if woken := en.pass(e); woken != nil {

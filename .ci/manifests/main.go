@@ -1,6 +1,7 @@
-// Command manifests reads Kubernetes manifests as strictly as an API server with strict field validation does: into the types of the API,
-// where a field that does not exist, or stands twice, is an error. Then it asks what a schema cannot: whether the parts of an indexed
-// job that find each other by name fit together. It is a module of its own, so that gorun needs none of those types.
+// Command manifests reads Kubernetes manifests as strictly as an API server with strict field validation does: into the
+// types of the API, where a field that does not exist, or stands twice, is an error. Then it asks what a schema cannot:
+// whether the parts of an indexed job that find each other by name fit together. It is a module of its own, so that
+// gorun needs none of those types.
 //
 //	manifests FILE...
 package main

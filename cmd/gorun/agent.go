@@ -17,7 +17,8 @@ func serveAgent(inv dialect.Invocation, stderr io.Writer) int {
 	if how, file, _ := strings.Cut(inv.Wished, ":"); how == "join" {
 		return joinAgent(file, stderr)
 	}
-	deaf := make(chan os.Signal, 1) // never read: a login that ends must not end the agent before its ranks, which learn by its streams
+	// never read: a login that ends must not end the agent before its ranks, which learn by its streams
+	deaf := make(chan os.Signal, 1)
 	signal.Notify(deaf, syscall.SIGHUP, syscall.SIGPIPE)
 	if err := launcher.ServeAgent(os.Stdin, os.Stdout, launcher.WithNVML(nvmlWorker())); err != nil {
 		say(stderr, err.Error())

@@ -56,13 +56,14 @@ func startBench(inv dialect.Invocation, args []string, lookup func(string) (stri
 // drivers are the devices that drivers of NVIDIA (also within WSL) and AMD make.
 var drivers = []string{"/dev/nvidiactl", "/dev/dxg", "/dev/kfd"}
 
-// withoutGPUs says once, before each rank does, that this host has nothing for the nccl back end. A library that the environment names may be
-// another one, which needs no driver.
+// withoutGPUs says once, before each rank does, that this host has nothing for the nccl back end. A library that the
+// environment names may be another one, which needs no driver.
 func withoutGPUs(backend string, getenv func(string) string, there func(path string) bool) error {
 	if backend != "nccl" || getenv("COMM_NCCL_LIBRARY") != "" || slices.ContainsFunc(drivers, there) {
 		return nil
 	}
-	return errors.New("--backend nccl, which -g asks for, too, as each of its ranks has a GPU, finds none on this host: no driver is loaded (none of " +
+	return errors.New("--backend nccl, which -g asks for, too, as each of its ranks has a GPU, finds none on this host: " +
+		"no driver is loaded (none of " +
 		strings.Join(drivers, ", ") + "); use --backend cpu, and -np in place of -g")
 }
 
@@ -72,7 +73,8 @@ func exists(path string) bool {
 }
 
 // howToGetCollectives is what to do where the program that has them is missing.
-const howToGetCollectives = "hint: gorun bench needs gorun built with cgo: make gorun-gpu, or CGO_ENABLED=1 go build -o gorun-gpu ./cmd/gorun, in gorun's sources; put gorun-gpu beside gorun"
+const howToGetCollectives = "hint: gorun bench needs gorun built with cgo: make gorun-gpu, or CGO_ENABLED=1 go build " +
+	"-o gorun-gpu ./cmd/gorun, in gorun's sources; put gorun-gpu beside gorun"
 
 // withCollectives finds the program that has collectives, built from the same
 // sources, for one that was built without cgo.
@@ -86,7 +88,8 @@ func withCollectives(p worker.Program) (string, error) {
 		return "", fmt.Errorf("%s version: %w", path, err)
 	}
 	if words := strings.Fields(string(said)); len(words) < 2 || words[1] != version.String() {
-		return "", fmt.Errorf("%s is %.80q, this is version %s: install both together", path, strings.TrimSpace(string(said)), version.String())
+		return "", fmt.Errorf("%s is %.80q, this is version %s: install both together", path,
+			strings.TrimSpace(string(said)), version.String())
 	}
 	return path, nil
 }

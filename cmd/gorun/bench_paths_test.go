@@ -31,8 +31,8 @@ case $0 in
 esac
 `
 
-// rdmaPorts makes files that a kernel shows of RDMA devices with a port each, beside the interfaces that are there, in place of a
-// host's /sys/class.
+// rdmaPorts makes files that a kernel shows of RDMA devices with a port each, beside the interfaces that are there, in
+// place of a host's /sys/class.
 func rdmaPorts(t *testing.T, set *testhosts.Set, host string, devices ...string) {
 	class := t.TempDir()
 	for _, device := range devices {

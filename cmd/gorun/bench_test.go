@@ -27,11 +27,13 @@ func TestWithCollectives(t *testing.T) {
 	t.Setenv("PATH", dir)
 	beside := worker.Program{Beside: filepath.Join(dir, "gorun")}
 	_, err := withCollectives(beside)
-	require.EqualError(t, err, "this gorun was built without cgo and has no collectives, and gorun-gpu is neither in "+dir+" nor in PATH")
+	require.EqualError(t, err, "this gorun was built without cgo and has no collectives, and gorun-gpu is neither in "+
+		dir+" nor in PATH")
 
 	program := filepath.Join(dir, worker.Name)
 	for script, want := range map[string]string{
-		"echo gorun v0-other":            `gorun-gpu is "gorun v0-other", this is version ` + version.String() + ": install both together",
+		"echo gorun v0-other": `gorun-gpu is "gorun v0-other", this is version ` + version.String() +
+			": install both together",
 		"echo":                           `gorun-gpu is "", this is version`,
 		"exit 3":                         "gorun-gpu version: exit status 3",
 		"echo gorun " + version.String(): "",

@@ -111,7 +111,8 @@ func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) 
 	return string(text) + "\n", err
 }
 
-// noProgramHere is the error of a program's name that is a check's, or as that of gorun hosts check: no program of that name is here.
+// noProgramHere is the error of a program's name that is a check's, or as that of gorun hosts check: no program of that
+// name is here.
 func noProgramHere(apps []job.App) error {
 	if len(apps) == 0 {
 		return nil
@@ -128,9 +129,12 @@ func noProgramHere(apps []job.App) error {
 		return nil
 	}
 	if known {
-		return fmt.Errorf("%s is a check and no program here: gorun doctor --explain %s says what it looks at; gorun doctor makes all checks", name, name)
+		return fmt.Errorf(
+			"%s is a check and no program here: gorun doctor --explain %s says what it looks at; gorun doctor makes all checks",
+			name, name)
 	}
-	return fmt.Errorf("%s is no program here: gorun doctor makes all checks by itself, and gorun doctor --list names them; ./%s is a program", name, name)
+	return fmt.Errorf("%s is no program here: gorun doctor makes all checks by itself, and gorun doctor --list names "+
+		"them; ./%s is a program", name, name)
 }
 
 // tellChecks says what checks there are, or what some of them are for.
@@ -241,7 +245,8 @@ type likes []doctor.Finding
 // gather adds a finding to those that it is like.
 func gather(all []likes, f doctor.Finding) []likes {
 	for i, l := range all {
-		if l[0].Check == f.Check && l[0].Severity == f.Severity && withoutNumbers(l[0].Text) == withoutNumbers(f.Text) && !l.of(f.Hosts) {
+		if l[0].Check == f.Check && l[0].Severity == f.Severity && withoutNumbers(l[0].Text) == withoutNumbers(f.Text) &&
+			!l.of(f.Hosts) {
 			all[i] = append(l, f)
 			return all
 		}
@@ -310,7 +315,8 @@ func (d diagnosis) text() string {
 	}
 	for i, l := range wrong {
 		if i == mostFindings {
-			lines = append(lines, fmt.Sprintf("and %s (%s): %s", counted(len(wrong)-i, "more finding"), checksOf(wrong[i:]), d.again))
+			lines = append(lines, fmt.Sprintf("and %s (%s): %s", counted(len(wrong)-i, "more finding"), checksOf(wrong[i:]),
+				d.again))
 			break
 		}
 		lines = append(lines, d.finding(l.told())...)
@@ -379,7 +385,8 @@ func (d diagnosis) finding(f doctor.Finding) []string {
 	if d.cluster.Asked > 1 && len(f.Hosts) > 0 {
 		where = f.Where() + ": "
 	}
-	lines := d.folded(fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), where, strings.ReplaceAll(f.Text, "\n", " "), f.Check), "  ")
+	lines := d.folded(fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), where, strings.ReplaceAll(f.Text, "\n", " "),
+		f.Check), "  ")
 	if d.all && f.Evidence != "" {
 		lines = append(lines, d.folded("    read: "+strings.ReplaceAll(f.Evidence, "\n", " "), "          ")...)
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // harmless are problems of settings with which jobs run as they would without.
-var harmless = []nccl.Problem{nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion, nccl.ProblemPrefix}
+var harmless = []nccl.Problem{nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion,
+	nccl.ProblemPrefix}
 
 // judgeEnvironment has the hosts know what gorun env --lint says of the settings that
 // ranks would find there: of this environment, which all inherit, once; of the libraries'
@@ -76,8 +77,9 @@ func kindAt(h *doctor.Host) nccl.Library {
 // remarkOf passes a finding of the lint on, with a command that says more.
 func remarkOf(f nccl.Finding) doctor.Remark {
 	r := doctor.Remark{
-		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text), Evidence: printable.Text(whereOf(f.Assignment)),
-		Fix: "gorun env --explain " + shellwords.Quote(f.Name),
+		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text),
+		Evidence: printable.Text(whereOf(f.Assignment)),
+		Fix:      "gorun env --explain " + shellwords.Quote(f.Name),
 	}
 	if f.Name == "" { // it is about a file
 		r.Text, r.Evidence, r.Fix = printable.Text(f.File+": "+f.Text), "", "ls -lL "+shellwords.Quote(f.File)
@@ -97,7 +99,8 @@ func remarkOf(f nccl.Finding) doctor.Remark {
 func unheard(h *doctor.Host, inherited []string) (r doctor.Remark, any bool) {
 	var names []string
 	for _, a := range nccl.Environ(h.Environ) {
-		if v, known := nccl.Lookup(a.Name); !known || v.Name != a.Name || !strings.HasPrefix(a.Name, "NCCL_") && !strings.HasPrefix(a.Name, "RCCL_") {
+		if v, known := nccl.Lookup(a.Name); !known || v.Name != a.Name || !strings.HasPrefix(a.Name, "NCCL_") &&
+			!strings.HasPrefix(a.Name, "RCCL_") {
 			continue
 		}
 		if !slices.Contains(inherited, a.Name+"="+a.Value) {
@@ -109,7 +112,9 @@ func unheard(h *doctor.Host, inherited []string) (r doctor.Remark, any bool) {
 	}
 	slices.Sort(names)
 	return doctor.Remark{
-		Severity: doctor.Note, Text: "its own environment has " + strings.Join(names, ", ") + ", which ranks there do not get: they inherit this host's; -x or nccl.conf sets it", Evidence: "the environment of its agent",
-		Fix: "grep -nEs '(NCCL|RCCL)_' /etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
+		Severity: doctor.Note, Text: "its own environment has " + strings.Join(names, ", ") +
+			", which ranks there do not get: they inherit this host's; -x or nccl.conf sets it",
+		Evidence: "the environment of its agent",
+		Fix:      "grep -nEs '(NCCL|RCCL)_' /etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
 	}, true
 }

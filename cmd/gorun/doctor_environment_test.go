@@ -27,9 +27,11 @@ func TestEnvironmentOfHosts(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%s %s (%s): %.40s | %s", f.Severity, f.Where(), f.Evidence, f.Text, f.Fix))
 	}
 	assert.Equal(t, []string{
-		"warning n[2-3] (/etc/nccl.conf:1): NCCL_IB_TIMOUT=22: neither NCCL nor RCCL | grep -n -e NCCL_IB_TIMOUT /etc/nccl.conf",
+		"warning n[2-3] (/etc/nccl.conf:1): NCCL_IB_TIMOUT=22: neither NCCL nor RCCL | grep -n -e NCCL_IB_TIMOUT " +
+			"/etc/nccl.conf",
 		"warning n[1-3] (environment): NCCL_ALGO=Ring: forcing algorithms break | gorun env --explain NCCL_ALGO",
-		"note n2 (the environment of its agent): its own environment has NCCL_IB_HCA=mlx5 | grep -nEs '(NCCL|RCCL)_' /etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
+		"note n2 (the environment of its agent): its own environment has NCCL_IB_HCA=mlx5 | grep -nEs '(NCCL|RCCL)_' " +
+			"/etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
 	}, lines)
 	for _, f := range doctor.Judge(c) {
 		assert.NotContains(t, f.Text, "secret")

@@ -52,7 +52,8 @@ func TestDoctorOverSSH(t *testing.T) {
 	out, err = cmd.Output()
 	assert.Equal(t, exitFindings, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
 	assert.LessOrEqual(t, strings.Count(string(out), "\n"), 20)
-	for _, line := range []string{"✓ clock < ", "✗ h4: connect: ", "✗ h2: " + program + " is another file than on 2 others [program-differs]", "⚠ h3: /dev/shm has 1 MiB only [shm]"} {
+	for _, line := range []string{"✓ clock < ", "✗ h4: connect: ", "✗ h2: " + program +
+		" is another file than on 2 others [program-differs]", "⚠ h3: /dev/shm has 1 MiB only [shm]"} {
 		assert.Contains(t, string(out), line)
 	}
 }
@@ -64,7 +65,8 @@ func TestDiagnosisIsShort(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Limits: map[string]doctor.Limit{}})
 	}
 	for i := range 30 {
-		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Warning, Text: fmt.Sprint("problem ", i), Evidence: "evidence", Fix: "repair it"})
+		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Warning, Text: fmt.Sprint("problem ", i),
+			Evidence: "evidence", Fix: "repair it"})
 		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
 	}
 	findings := doctor.Judge(c)
@@ -72,14 +74,16 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 20)
 	assert.Contains(t, text, "ok 2 of 2 hosts reached, same gorun  ok limits")
 	assert.Contains(t, text, "! n[1-2]: problem 0 [environment]\n    try:  repair it\n")
-	assert.Contains(t, text, "and 23 more findings (environment): gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
+	assert.Contains(t, text,
+		"and 23 more findings (environment): gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
 	assert.NotContains(t, text, "nothing is wrong")
 	c.Wished, c.Network.Summary = "./trainer", "2 of 2 ways between 2 hosts work"
 	for _, h := range c.Hosts {
 		h.Kernel, h.Names, h.ProcessesKnown, h.Clock = "6.8", &doctor.Names{}, true, &doctor.Clock{}
 		h.Shm, h.Memory.Total = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40
 		h.Python = &doctor.Python{Packages: map[string]string{"torch": "2.9.1+cu128.with.a.long.version"}}
-		h.RDMA, h.Interfaces = []doctor.Port{{Device: "mlx5_0", Port: 1, State: "ACTIVE"}}, []doctor.Interface{{Name: "eth0", Physical: true}}
+		h.RDMA, h.Interfaces = []doctor.Port{{Device: "mlx5_0", Port: 1, State: "ACTIVE"}},
+			[]doctor.Interface{{Name: "eth0", Physical: true}}
 	}
 	text = diagnosis{c, findings, draw.Style{ASCII: true, Width: draw.MinWidth}, false, "gorun doctor -v -H n[1-2]"}.text()
 	assert.Equal(t, 20, strings.Count(text, "\n"))
@@ -93,7 +97,8 @@ func TestDiagnosisIsShort(t *testing.T) {
 // line.
 func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("many words ", 12))
-	c := &doctor.Cluster{Asked: 1, Remarks: []doctor.Remark{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}}}
+	c := &doctor.Cluster{Asked: 1,
+		Remarks: []doctor.Remark{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}}}
 	findings := doctor.Judge(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, ""}.text()
 	for line := range strings.Lines(text) {
@@ -103,12 +108,14 @@ func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	}
 	assert.Regexp(t, `(?m)^! many words .*\n  (words|many) .*\n(.*\n)*    read: many .*\n          (words|many) `, text)
 	assert.Contains(t, text, "\n    try:  echo "+words+"\n")
-	assert.Contains(t, diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text(), "! "+words+" [environment]\n    read: "+words+"\n")
+	assert.Contains(t, diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text(),
+		"! "+words+" [environment]\n    read: "+words+"\n")
 }
 
 // What is printed to be run again reaches the same hosts in the same way.
 func TestDoctorAgain(t *testing.T) {
-	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer", again([]string{"doctor", "--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
+	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer",
+		again([]string{"doctor", "--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
 	assert.Equal(t, "gorun doctor -v", again([]string{"doctor"}))
 	spec := job.Spec{Hosts: []hosts.Host{{Name: "n1"}, {Name: "n2", User: "ada", Port: 2222}, {Name: "fd00::3", Port: 22}}}
 	spec.Reach = job.ReachWish{SSHConfig: "my config", Agent: "/opt/gorun"}
@@ -130,7 +137,8 @@ func TestDoctorAgain(t *testing.T) {
 func TestDiagnosisOfManyHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Wished: "./trainer"}
 	for i := range 8 {
-		h := &doctor.Host{Name: fmt.Sprint("n", i+1), Gorun: "v1", Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: 200}}}
+		h := &doctor.Host{Name: fmt.Sprint("n", i+1), Gorun: "v1",
+			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: 200}}}
 		h.Clock = &doctor.Clock{Ahead: 2 + float64(i)/10}
 		h.Shm = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20}
 		h.Leftovers = []doctor.Process{{PID: 100 + i, Name: "trainer"}}
@@ -170,5 +178,6 @@ func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
 	}
 	c.Hosts[1].Unknown = append(c.Hosts[1].Unknown, "CPUs and GPUs: no answer within 3s")
 	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true}, false, "gorun doctor -v"}.text()
-	assert.Contains(t, text, "not looked at: n[1-3]: libraries: no answer within 3s; n2: CPUs and GPUs: no answer within 3s\nnothing is wrong\n")
+	assert.Contains(t, text,
+		"not looked at: n[1-3]: libraries: no answer within 3s; n2: CPUs and GPUs: no answer within 3s\nnothing is wrong\n")
 }

@@ -28,7 +28,8 @@ func showEnv(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	case inv.Env.Lint:
 		return lintSettings(inv, stdout, stderr)
 	}
-	options := append(hostOptions(inv), launcher.WithStdin(os.Stdin), launcher.WithOutput(stdout, stderr), launcher.WithNVML(nvmlWorker()))
+	options := append(hostOptions(inv), launcher.WithStdin(os.Stdin), launcher.WithOutput(stdout, stderr),
+		launcher.WithNVML(nvmlWorker()))
 	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
 	if err != nil {
 		code := beginFailed(err).ExitCode
@@ -218,14 +219,16 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 		for _, s := range nccl.ParseConf(text) {
 			if !set[s.Name] {
 				set[s.Name] = true
-				all = append(all, confVariable{Name: s.Name, Value: plan.Variable{Name: s.Name, Value: s.Value}.Shown(), File: file, Line: s.Line})
+				all = append(all, confVariable{Name: s.Name, Value: plan.Variable{Name: s.Name, Value: s.Value}.Shown(),
+					File: file, Line: s.Line})
 			}
 		}
 	}
 	return all
 }
 
-// table is for people: what sets something up first, then who ranks are. Width is that of the terminal, 0: there is none.
+// table is for people: what sets something up first, then who ranks are. Width is that of the terminal, 0: there is
+// none.
 func (e *jobEnvironment) table(width int) string {
 	settings := e.rows("SETTING", true)
 	for _, c := range e.Conf {
@@ -250,7 +253,8 @@ func (e *jobEnvironment) table(width int) string {
 		text += fmt.Sprintf("\nand %d inherited ones, unchanged (--json lists them)\n", inherited)
 	}
 	if n := len(e.Withheld); n > 0 {
-		text += fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)\n", n)
+		text += fmt.Sprintf(
+			"other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)\n", n)
 	}
 	return text
 }

@@ -91,7 +91,8 @@ func explainedOwn(row plan.Row) string {
 		plan.ClassWish:     "heeds yours, from the environment or by -x, unless another launcher set it",
 		plan.ClassLauncher: "reads it itself, and keeps it from ranks",
 	}[row.Class]
-	return printable.Text(row.Name) + "\n" + columns("  meaning", row.Reason, column) + columns("  value", value, column) + columns("  library", row.Source, column) + columns("  gorun", counts, column)
+	return printable.Text(row.Name) + "\n" + columns("  meaning", row.Reason, column) +
+		columns("  value", value, column) + columns("  library", row.Source, column) + columns("  gorun", counts, column)
 }
 
 // unknownVariable says that nobody knows a name, and which were probably meant.
@@ -185,7 +186,8 @@ func explained(name string, v nccl.Variable) string {
 		row("helps", v.Helps)
 		row("hurts", v.Hurts)
 		row("scope", map[nccl.Scope]string{
-			nccl.ScopeJob: "equal on all ranks of a job", nccl.ScopeHost: "may differ between hosts", nccl.ScopeLog: "what is printed, and nothing else: may differ between ranks",
+			nccl.ScopeJob: "equal on all ranks of a job", nccl.ScopeHost: "may differ between hosts",
+			nccl.ScopeLog: "what is printed, and nothing else: may differ between ranks",
 		}[v.Scope])
 		row("gorun", gorunDoes(v))
 	}
@@ -233,7 +235,8 @@ func statusOf(v nccl.Variable) string {
 // gorunDoes says what gorun does with a variable.
 func gorunDoes(v nccl.Variable) string {
 	text := map[nccl.Handling]string{
-		nccl.Sets: "sets it in every job", nccl.Detects: "sets it where it finds", nccl.Offers: "sets it where you ask for it", nccl.Leaves: "never sets it",
+		nccl.Sets: "sets it in every job", nccl.Detects: "sets it where it finds",
+		nccl.Offers: "sets it where you ask for it", nccl.Leaves: "never sets it",
 	}[v.Gorun]
 	switch {
 	case v.How != "" && v.Gorun == nccl.Sets:
@@ -338,8 +341,9 @@ func ownJSON(row plan.Row) variableJSON {
 		does = nccl.Leaves
 	}
 	return variableJSON{
-		Name: row.Name, Library: row.Source, Status: string(nccl.Live), Meaning: row.Reason, Values: strings.ReplaceAll(row.Value, "`", ""),
-		Gorun: string(does), Documented: true,
+		Name: row.Name, Library: row.Source, Status: string(nccl.Live), Meaning: row.Reason,
+		Values: strings.ReplaceAll(row.Value, "`", ""),
+		Gorun:  string(does), Documented: true,
 	}
 }
 
@@ -347,8 +351,10 @@ func variablesJSON(all []nccl.Variable) []variableJSON {
 	list := make([]variableJSON, len(all))
 	for i, v := range all {
 		list[i] = variableJSON{
-			Name: v.Name, Library: string(v.Library), Status: string(v.Status), Meaning: v.Meaning, Default: v.Default, Values: v.Values, Others: v.Others, Since: v.Since.String(), Until: v.Until.String(),
-			Helps: v.Helps, Hurts: v.Hurts, Scope: string(v.Scope), Gorun: string(v.Gorun), Condition: v.How, Instead: v.Instead, Advice: v.Advice,
+			Name: v.Name, Library: string(v.Library), Status: string(v.Status), Meaning: v.Meaning, Default: v.Default,
+			Values: v.Values, Others: v.Others, Since: v.Since.String(), Until: v.Until.String(),
+			Helps: v.Helps, Hurts: v.Hurts, Scope: string(v.Scope), Gorun: string(v.Gorun), Condition: v.How,
+			Instead: v.Instead, Advice: v.Advice,
 			MustAgree: v.MustAgree(), Documented: v.Status == nccl.Live || v.Status == nccl.Deprecated,
 		}
 	}

@@ -114,7 +114,8 @@ func unreadable(file string, err error) nccl.Finding {
 	}
 	return nccl.Finding{
 		Assignment: nccl.Assignment{Kind: nccl.FromConf, File: file}, Problem: nccl.ProblemUnreadable,
-		Text: "it cannot be read: " + err.Error() + "; the library goes on without it and says nothing", Advice: "Have it be a file that who runs jobs may read.",
+		Text:   "it cannot be read: " + err.Error() + "; the library goes on without it and says nothing",
+		Advice: "Have it be a file that who runs jobs may read.",
 	}
 }
 
@@ -220,7 +221,8 @@ func (l *lintReport) text(findingsOnly bool) string {
 	switch n := len(l.findings); n {
 	case 0:
 		if l.looked == 0 && l.files != nil {
-			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
+			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON "+
+				"and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
 			break
 		}
 		fmt.Fprintf(&b, "nothing is wrong with %s; %s\n", counted(l.looked, "setting"), printable.Text(compared))

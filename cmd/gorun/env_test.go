@@ -13,7 +13,8 @@ import (
 	"gorun/env/plan"
 )
 
-// What the database says that gorun does is what it does: a setting that ranks are given is not one that gorun never sets.
+// What the database says that gorun does is what it does: a setting that ranks are given is not one that gorun never
+// sets.
 func TestDatabaseKnowsWhatGorunSets(t *testing.T) {
 	known := 0
 	for _, row := range plan.Table() {
@@ -22,7 +23,8 @@ func TestDatabaseKnowsWhatGorunSets(t *testing.T) {
 			continue
 		}
 		known++
-		require.NotEqual(t, nccl.Leaves, v.Gorun, "%s is set to %s, and env/nccl says that gorun never sets it", row.Name, row.Value)
+		require.NotEqual(t, nccl.Leaves, v.Gorun, "%s is set to %s, and env/nccl says that gorun never sets it", row.Name,
+			row.Value)
 	}
 	require.Greater(t, known, 1)
 }
@@ -42,7 +44,8 @@ func TestShellOfOddNames(t *testing.T) {
 	for _, name := range []string{"A;touch x\nrm y", "BASH_FUNC_f%%", "1A", "É", "GOOD_1"} {
 		e.Variables = append(e.Variables, jobVariable{Name: name, Value: &value, Origin: plan.Exported, setting: true})
 	}
-	require.Equal(t, "# A;touch x^Jrm y is no name for a shell\n# BASH_FUNC_f%% is no name for a shell\n# 1A is no name for a shell\n# É is no name for a shell\n"+
+	require.Equal(t, "# A;touch x^Jrm y is no name for a shell\n# BASH_FUNC_f%% is no name for a shell\n"+
+		"# 1A is no name for a shell\n# É is no name for a shell\n"+
 		"export GOOD_1='$(x)\n`y`'\n", e.shell())
 }
 
@@ -63,7 +66,8 @@ func TestValuesOfSome(t *testing.T) {
 	require.Equal(t, "eth0 -", e.values(jobVariable{By: "rank", Values: []*string{&one, nil}}))
 	long := strings.Repeat("x", 40)
 	require.Equal(t, "eth0 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &long, &long}}))
-	require.Equal(t, "eth0 eno1 eth0 eno1 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
+	require.Equal(t, "eth0 eno1 eth0 eno1 …",
+		e.values(jobVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
 }
 
 func TestWrapText(t *testing.T) {

@@ -25,7 +25,8 @@ func explainErrors(inv dialect.Invocation, stdin io.Reader, stdout, stderr io.Wr
 	if inv.Explain.List {
 		return listErrors(inv, stdout, stderr)
 	}
-	if f, ok := stdin.(*os.File); ok && !inv.Quiet && slices.Equal(inv.Explain.Words, []string{"-"}) && term.IsTerminal(int(f.Fd())) {
+	if f, ok := stdin.(*os.File); ok && !inv.Quiet && slices.Equal(inv.Explain.Words, []string{"-"}) &&
+		term.IsTerminal(int(f.Fd())) {
 		say(stderr, "reading standard input: Ctrl-D ends it")
 	}
 	asked, err := lookUp(inv.Explain.Words, stdin)
@@ -142,13 +143,15 @@ func (a *asked) notes() []string {
 		if n == 1 {
 			are = "is"
 		}
-		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at", countOf(n, "line"), are, signature.LongestLine))
+		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at",
+			countOf(n, "line"), are, signature.LongestLine))
 	}
 	return notes
 }
 
 func (a *asked) findingNotes() []string {
-	const more = "run it again with -x NCCL_DEBUG=INFO, and look for the first error of the rank that failed first; gorun explain --list lists what is known"
+	const more = "run it again with -x NCCL_DEBUG=INFO, and look for the first error of the rank that failed first; " +
+		"gorun explain --list lists what is known"
 	switch {
 	case a.shadow:
 		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", a.words)}
@@ -157,7 +160,8 @@ func (a *asked) findingNotes() []string {
 	case len(a.found) > 0:
 		return nil
 	case a.source != "":
-		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, countOf(a.read.Lines, "line"), more)}
+		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, countOf(a.read.Lines, "line"),
+			more)}
 	}
 	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", a.words)}
 	if near := nearIDs(a.words); near != nil {
@@ -169,8 +173,8 @@ func (a *asked) findingNotes() []string {
 // mostNear is how many ids are offered.
 const mostNear = 6
 
-// nearIDs are the ids of records that have all the words, or words that begin so: first those whose name or meaning has them, then
-// those one of whose texts does.
+// nearIDs are the ids of records that have all the words, or words that begin so: first those whose name or meaning has
+// them, then those one of whose texts does.
 func nearIDs(asked string) []string {
 	words := wordsOf(asked)
 	if len(words) == 0 {
@@ -192,7 +196,9 @@ func nearIDs(asked string) []string {
 
 // wordsOf are the words of a text, small; what is shorter than two letters says nothing.
 func wordsOf(text string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }),
+	return slices.DeleteFunc(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}),
 		func(word string) bool { return len(word) < 2 })
 }
 
@@ -263,7 +269,8 @@ func (a *asked) json() (string, error) {
 	list := make([]explanation, 0, len(a.found))
 	for _, f := range a.found {
 		e := explanation{
-			ID: f.ID, Family: f.Family, Kind: f.Kind, Means: f.Means, Line: f.Line, Text: f.Text, Count: f.Count, Ranks: f.Ranks, Values: f.Values,
+			ID: f.ID, Family: f.Family, Kind: f.Kind, Means: f.Means, Line: f.Line, Text: f.Text, Count: f.Count,
+			Ranks: f.Ranks, Values: f.Values,
 			Cause: f.Match.Text(f.Cause), Check: f.Match.Text(f.Check), Fix: f.Match.Text(f.Fix), Variables: f.Variables,
 		}
 		if f.Hint != "" {

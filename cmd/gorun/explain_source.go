@@ -26,7 +26,8 @@ type sourceError string
 func (e sourceError) Error() string { return string(e) }
 
 // insteadOfFile is the way out for who meant something else.
-const insteadOfFile = "gorun explain FILE reads a log, gorun explain - standard input, gorun explain 'TEXT' explains a text"
+const insteadOfFile = "gorun explain FILE reads a log, gorun explain - standard input, gorun explain 'TEXT' explains " +
+	"a text"
 
 // noFile is the error of a word that looks like a file's name and is none that can be read; nil where it may be a text.
 func noFile(word string, err error) error {
@@ -41,13 +42,16 @@ func noFile(word string, err error) error {
 
 // isPath reports whether a word can be nothing but a file's name.
 func isPath(word string) bool {
-	return slices.ContainsFunc([]string{"./", "../", "/", "~/"}, func(begin string) bool { return strings.HasPrefix(word, begin) }) && !strings.ContainsAny(word, " \t\n")
+	return slices.ContainsFunc([]string{"./", "../", "/", "~/"}, func(begin string) bool {
+		return strings.HasPrefix(word, begin)
+	}) && !strings.ContainsAny(word, " \t\n")
 }
 
 // likeAPath reports whether a word looks like a file's name, and not like a text.
 func likeAPath(word string) bool {
 	return isPath(word) || !strings.ContainsAny(word, " \t\n:") &&
-		(strings.Contains(word, "/") || slices.Contains([]string{".log", ".out", ".err", ".txt", ".gz", ".zst", ".xz"}, filepath.Ext(word)))
+		(strings.Contains(word, "/") || slices.Contains([]string{".log", ".out", ".err", ".txt", ".gz", ".zst", ".xz"},
+			filepath.Ext(word)))
 }
 
 // severalFiles is the error of several words that are all files, which can be read as one.
@@ -78,7 +82,9 @@ func openLog(name string) (*os.File, error) {
 	}
 	if err == nil && info.IsDir() {
 		_ = file.Close() // nothing was read
-		return nil, sourceError(fmt.Sprintf("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name, strings.TrimRight(shellwords.Quote(name), "/")))
+		return nil,
+			sourceError(fmt.Sprintf("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name,
+				strings.TrimRight(shellwords.Quote(name), "/")))
 	}
 	return file, nil
 }
@@ -100,7 +106,8 @@ func asText(r io.Reader, name string) (io.Reader, error) {
 	head, _ := b.Peek(looked) // an error comes again
 	for _, p := range packers {
 		if bytes.HasPrefix(head, []byte(p.begin)) {
-			return nil, sourceError(fmt.Sprintf("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name)))
+			return nil,
+				sourceError(fmt.Sprintf("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name)))
 		}
 	}
 	if isBinary(head) {
@@ -109,7 +116,8 @@ func asText(r io.Reader, name string) (io.Reader, error) {
 	return b, nil
 }
 
-// isBinary reports whether bytes are no text. Blocks of zeros alone make none: a log that was cut while a program wrote to it has them.
+// isBinary reports whether bytes are no text. Blocks of zeros alone make none: a log that was cut while a program wrote
+// to it has them.
 func isBinary(head []byte) bool {
 	if bytes.HasPrefix(head, []byte("\x7fELF")) {
 		return true

@@ -14,13 +14,15 @@ import (
 	"gorun/launcher/job"
 )
 
-// explainedFile is what gorun explain says of a file: standard output, standard error to standard error, and its exit code.
+// explainedFile is what gorun explain says of a file: standard output, standard error to standard error, and its exit
+// code.
 func explainedFile(t *testing.T, content string) (stdout, stderr string, code int) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "job")
 	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	var out, err bytes.Buffer
-	code = explainErrors(dialect.Invocation{Explain: dialect.ExplainWish{Words: []string{name}}}, strings.NewReader(""), &out, &err)
+	code = explainErrors(dialect.Invocation{Explain: dialect.ExplainWish{Words: []string{name}}}, strings.NewReader(""),
+		&out, &err)
 	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
 }
 
@@ -38,7 +40,8 @@ func TestExplainOddFiles(t *testing.T) {
 		assert.Empty(t, stdout)
 	}
 	for _, content := range []string{
-		strings.Repeat("\x00", 9000) + "Too many open files\n", "\x1b[31mToo many open files\x1b[0m\r\n", "caf\xe9 \xfc: Too many open files\n", "Zu viele: Too many open files … ✓\n",
+		strings.Repeat("\x00", 9000) + "Too many open files\n", "\x1b[31mToo many open files\x1b[0m\r\n",
+		"caf\xe9 \xfc: Too many open files\n", "Zu viele: Too many open files … ✓\n",
 	} {
 		stdout, stderr, code := explainedFile(t, content)
 		assert.Zero(t, code, "%q", content)
@@ -63,8 +66,10 @@ func TestExplainSaysWhatIsCut(t *testing.T) {
 
 func TestLikeAPath(t *testing.T) {
 	for word, want := range map[string]bool{
-		"./x": true, "../x.log": true, "/dev/shm/x": true, "~/job": true, "logs/rank0": true, "job.log": true, "slurm-17.out": true, "x.err": true,
-		"ncclSystemError": false, "137": false, "nccl-shm-full": false, "/dev/shm: No space left on device": false, "NET/IB : No device found": false, "a:b/c": false, "train.py": false,
+		"./x": true, "../x.log": true, "/dev/shm/x": true, "~/job": true, "logs/rank0": true, "job.log": true,
+		"slurm-17.out": true, "x.err": true,
+		"ncclSystemError": false, "137": false, "nccl-shm-full": false, "/dev/shm: No space left on device": false,
+		"NET/IB : No device found": false, "a:b/c": false, "train.py": false,
 	} {
 		assert.Equal(t, want, likeAPath(word), word)
 	}

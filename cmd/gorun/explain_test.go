@@ -15,7 +15,8 @@ import (
 	"gorun/launcher/doctor/signature"
 )
 
-// tools are the commands that signatures may name beside gorun: those of the system, of the drivers and of the resource managers.
+// tools are the commands that signatures may name beside gorun: those of the system, of the drivers and of the resource
+// managers.
 var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free getent grep head id ip ipcs kill ldconfig ldd
 	loginctl ls lscpu lsmod munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rm rocm-smi rocminfo sacct sacctmgr scontrol sinfo squeue srun ss ssh
 	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname GOARCH=arm64`)
@@ -30,7 +31,8 @@ func commandsIn(text string) (commands []string) {
 	return commands
 }
 
-// Each command that a signature tells somebody to type can be typed, with nothing known and with what its examples hold.
+// Each command that a signature tells somebody to type can be typed, with nothing known and with what its examples
+// hold.
 func TestCommandsOfSignaturesWork(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range signature.All() {
@@ -76,7 +78,8 @@ var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)
 // canBeTyped returns what a shell, or gorun, has against a command.
 func canBeTyped(command string) error {
 	if strings.HasPrefix(command, "#SBATCH ") {
-		_, err := dialect.Parse("gorun", append([]string{"sbatch", "--dry-run"}, append(strings.Fields(command)[1:], "train.py")...), surroundings())
+		_, err := dialect.Parse("gorun",
+			append([]string{"sbatch", "--dry-run"}, append(strings.Fields(command)[1:], "train.py")...), surroundings())
 		return err
 	}
 	if strings.HasPrefix(command, "-") {

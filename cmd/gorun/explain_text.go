@@ -10,7 +10,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// Widths of what gorun explain prints, in columns: that of the terminal counts within these, and the widest where there is none.
+// Widths of what gorun explain prints, in columns: that of the terminal counts within these, and the widest where there
+// is none.
 const (
 	leastWidth = 60
 	mostWidth  = 120

@@ -8,9 +8,9 @@ import (
 // leastLast is how many columns the last column of a table has at least where it is wrapped beside the others.
 const leastLast = 40
 
-// fitted is a table whose last column is wrapped, in rows of its own, so that it fits into a terminal's width. Where the other columns
-// leave too little room for that it stands below them. Width 0 is no terminal: one line a row is what grep wants. Rows that are shorter
-// than the first stay as they are.
+// fitted is a table whose last column is wrapped, in rows of its own, so that it fits into a terminal's width. Where
+// the other columns leave too little room for that it stands below them. Width 0 is no terminal: one line a row is what
+// grep wants. Rows that are shorter than the first stay as they are.
 func fitted(table [][]string, width int) [][]string {
 	if width == 0 || len(table) == 0 {
 		return table

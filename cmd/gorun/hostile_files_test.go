@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file that somebody else wrote costs explain, env --lint and topo bounded memory, runs nothing, and gets no control byte to the terminal.
+// A file that somebody else wrote costs explain, env --lint and topo bounded memory, runs nothing, and gets no control
+// byte to the terminal.
 func TestHostileFiles(t *testing.T) {
 	const escapes = "\x1b[2J\x1b]0;t\a\u009b2J"
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -43,7 +44,8 @@ func TestHostileFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name)
 			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-			for _, words := range [][]string{{"explain", file}, {"env", "--lint", file, "--library", "none"}, {"topo", "--from", filepath.Dir(file)}, {"topo", "--rankfile", file}} {
+			for _, words := range [][]string{{"explain", file}, {"env", "--lint", file, "--library", "none"},
+				{"topo", "--from", filepath.Dir(file)}, {"topo", "--rankfile", file}} {
 				var before, after runtime.MemStats
 				var stdout, stderr bytes.Buffer
 				runtime.ReadMemStats(&before)

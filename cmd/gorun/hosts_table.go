@@ -89,7 +89,8 @@ func (t *hostTable) differs(p property) bool {
 
 // key is the same for hosts that are alike.
 func (t *hostTable) key(h launcher.HostReport) string {
-	words := []string{fmt.Sprint(h.Reached, answered(h)), h.Step, fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1)}
+	words := []string{fmt.Sprint(h.Reached, answered(h)), h.Step,
+		fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1)}
 	for _, p := range t.report.Problems {
 		if !p.Remark && slices.Contains(p.Hosts, h.Name) {
 			words = append(words, p.Text)
@@ -130,7 +131,9 @@ func (t *hostTable) rows() string {
 // withoutEmpty leaves out columns of which nothing is known.
 func withoutEmpty(table [][]string) [][]string {
 	for column := len(table[0]) - 1; column > 0; column-- {
-		if slices.ContainsFunc(table[1:], func(row []string) bool { return column < len(row) && row[column] != "-" && row[column] != "" }) {
+		if slices.ContainsFunc(table[1:], func(row []string) bool {
+			return column < len(row) && row[column] != "-" && row[column] != ""
+		}) {
 			continue
 		}
 		for i, row := range table {

@@ -116,7 +116,8 @@ func (r *jobsRequest) named(name string) (registry.Found, error) {
 		if r.NCCL {
 			command += " --nccl"
 		}
-		return registry.Found{}, noJobError(fmt.Sprintf("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found)))
+		return registry.Found{},
+			noJobError(fmt.Sprintf("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found)))
 	}
 	return registry.Found{}, noJobError(fmt.Sprintf("several jobs begin with %s: %s", name, r.ids(those)))
 }
@@ -230,7 +231,8 @@ func (r *jobsRequest) ps() error {
 		return nil
 	case len(r.Names) > 0:
 		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""}, v.ranks(jobs[0].Job, nil, askGPUs(jobs[0].Job))...))
+		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""},
+			v.ranks(jobs[0].Job, nil, askGPUs(jobs[0].Job))...))
 	}
 	return r.print(newJobView(textStyle(r.stdout)).jobs(jobs, r.short))
 }

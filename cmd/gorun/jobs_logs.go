@@ -17,7 +17,8 @@ func (r *jobsRequest) logs() error {
 	if err != nil {
 		return err
 	}
-	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow, Tail: r.Tail})
+	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow,
+		Tail: r.Tail})
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,10 @@ func (r *jobsRequest) logs() error {
 		var logs registry.Logs
 		switch err := a.Next(&logs); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return noJobError(fmt.Sprintf("job %s says no more: this reader was too slow for it, or its gorun was killed; gorun logs -f goes on", r.short(f.ID)))
+			return noJobError(
+				fmt.Sprintf(
+					"job %s says no more: this reader was too slow for it, or its gorun was killed; gorun logs -f goes on",
+					r.short(f.ID)))
 		case err != nil:
 			return err
 		}
@@ -45,7 +49,9 @@ func (r *jobsRequest) logs() error {
 		case logs.Error != "":
 			return noJobError(printable.Text(logs.Error))
 		case logs.Dropped:
-			return noJobError(fmt.Sprintf("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s begins anew", r.short(f.ID), f.ID))
+			return noJobError(
+				fmt.Sprintf("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s "+
+					"begins anew", r.short(f.ID), f.ID))
 		case logs.Over:
 			if silent && (r.Tail == nil || *r.Tail > 0) {
 				say(r.stderr, r.nothing(r.short(f.ID)))

@@ -28,7 +28,8 @@ func found(ids ...string) *jobsRequest {
 
 func TestNamesOfJobs(t *testing.T) {
 	r := found("7f3a00000001", "7f3b00000001", "9a0000000001")
-	for name, want := range map[string]string{"9": "9a0000000001", "7f3A": "7f3a00000001", "7f3b00000001": "7f3b00000001"} {
+	for name, want := range map[string]string{"9": "9a0000000001", "7f3A": "7f3a00000001",
+		"7f3b00000001": "7f3b00000001"} {
 		f, err := r.named(name)
 		assert.NoError(t, err, name)
 		assert.Equal(t, want, f.ID)
@@ -69,7 +70,9 @@ func TestSilentJob(t *testing.T) {
 	var busy sync.WaitGroup
 	for name, act := range map[string]func() error{"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.nccl} {
 		busy.Go(func() {
-			assert.EqualError(t, act(), fmt.Sprintf("job 7f3a00000001 does not answer: is its gorun stopped? kill -CONT %d has it go on", os.Getpid()), name)
+			assert.EqualError(t, act(),
+				fmt.Sprintf("job 7f3a00000001 does not answer: is its gorun stopped? kill -CONT %d has it go on", os.Getpid()),
+				name)
 		})
 	}
 	busy.Wait()
@@ -87,7 +90,8 @@ func TestJobEndsMeanwhile(t *testing.T) {
 }
 
 func TestWhatNCCLSays(t *testing.T) {
-	said := registry.NCCL{ID: "7f3a00000001", Lines: []string{"NCCL 2.30.7, 1 communicator", "rank 3 is\x1b[2J behind"}, Silent: []string{"n\a2"}, Status: json.RawMessage(`{"version":"2.30.7"}`)}
+	said := registry.NCCL{ID: "7f3a00000001", Lines: []string{"NCCL 2.30.7, 1 communicator", "rank 3 is\x1b[2J behind"},
+		Silent: []string{"n\a2"}, Status: json.RawMessage(`{"version":"2.30.7"}`)}
 	answer := func(_ context.Context, q registry.Question, send func(any) error) {
 		if q.Ask == registry.AskNCCL {
 			_ = send(said)
@@ -98,11 +102,15 @@ func TestWhatNCCLSays(t *testing.T) {
 	r, stdout, _ := answering(t, answer)
 	r.NCCL = true
 	require.NoError(t, r.ps())
-	assert.Equal(t, "NCCL 2.30.7, 1 communicator\n  rank 3 is^[[2J behind\n  host n^G2 does not say what NCCL answers there\n", stdout.String())
+	assert.Equal(t,
+		"NCCL 2.30.7, 1 communicator\n  rank 3 is^[[2J behind\n  host n^G2 does not say what NCCL answers there\n",
+		stdout.String())
 	stdout.Reset()
 	r.json = true
 	require.NoError(t, r.ps())
-	assert.JSONEq(t, `{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"], "silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`, stdout.String())
+	assert.JSONEq(t,
+		`{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"], "silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`,
+		stdout.String())
 
 	said = registry.NCCL{ID: "7f3a00000001", Error: "nobody\n"}
 	stdout.Reset()
@@ -127,10 +135,13 @@ var moment = time.Unix(1_000_000, 0)
 // ranks are those of a job that has used so much CPU time, in seconds, and printed so
 // many bytes.
 func ranks(at time.Duration, used ...float64) registry.Job {
-	j := registry.Job{ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"}, PID: 7, Hosts: []string{"n1", "n2", "n3"}, NumRanks: len(used), Running: len(used), Began: moment.Add(-14 * time.Minute), At: moment.Add(at)}
+	j := registry.Job{ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"},
+		PID: 7, Hosts: []string{"n1", "n2", "n3"}, NumRanks: len(used), Running: len(used),
+		Began: moment.Add(-14 * time.Minute), At: moment.Add(at)}
 	for i, u := range used {
 		j.Ranks = append(j.Ranks, registry.Rank{
-			Rank: i, Host: "n\x07", PID: 100 + i, State: "running", CPU: new(time.Duration(u * float64(time.Second))), Memory: new(int64(64 << 20)), Output: new(int64(0)),
+			Rank: i, Host: "n\x07", PID: 100 + i, State: "running", CPU: new(time.Duration(u * float64(time.Second))),
+			Memory: new(int64(64 << 20)), Output: new(int64(0)),
 			At: j.At, Last: "step\x1b[31m",
 		})
 	}
@@ -159,10 +170,17 @@ func TestStraggler(t *testing.T) {
 		"two of each":                {used: []float64{1, 1, 0, 0}},
 		"one of each":                {used: []float64{1, 0}},
 		"one in between":             {used: []float64{1, 0.5, 1, 0}},
-		"silent for longer":          {used: []float64{1, 1, 1}, silence: map[int]time.Duration{0: time.Second, 1: 11 * time.Second, 2: 2 * time.Second}, want: []int{1}},
-		"a little longer":            {used: []float64{1, 1, 1}, silence: map[int]time.Duration{0: time.Second, 1: 4 * time.Second, 2: 2 * time.Second}},
-		"all for long":               {used: []float64{1, 1}, silence: map[int]time.Duration{0: time.Minute, 1: 70 * time.Second}},
-		"one alone ever printed":     {used: []float64{1, 1}, silence: map[int]time.Duration{0: time.Minute}},
+		"silent for longer": {
+			used: []float64{1, 1, 1}, silence: map[int]time.Duration{0: time.Second, 1: 11 * time.Second, 2: 2 * time.Second},
+			want: []int{1},
+		},
+		"a little longer": {
+			used: []float64{1, 1, 1}, silence: map[int]time.Duration{0: time.Second, 1: 4 * time.Second, 2: 2 * time.Second},
+		},
+		"all for long": {
+			used: []float64{1, 1}, silence: map[int]time.Duration{0: time.Minute, 1: 70 * time.Second},
+		},
+		"one alone ever printed": {used: []float64{1, 1}, silence: map[int]time.Duration{0: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, to := ranks(0, make([]float64, len(test.used))...), ranks(time.Second, test.used...)
@@ -241,15 +259,18 @@ func TestGPUsOfRanks(t *testing.T) {
 		"0     n^G   100  running  0:00  64M  0    74    71G     step^[[31m",
 		"1     n^G   101  running  0:01  64M  0    -     -       step^[[31m",
 	}, jobView{}.ranks(j, nil, gpus))
-	assert.Equal(t, "RANK  HOST  STATE    CPU%  MEM  OUT/S  GPU%  GPUMEM  LAST LINE", jobView{}.ranks(j, between(j, j, nil), gpus)[0])
+	assert.Equal(t, "RANK  HOST  STATE    CPU%  MEM  OUT/S  GPU%  GPUMEM  LAST LINE",
+		jobView{}.ranks(j, between(j, j, nil), gpus)[0])
 	assert.Nil(t, askGPUs(ranks(0, 0)), "nobody is asked where there is none")
 }
 
 func TestSizesAndTimes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1.0K", 10 << 10: "10K", 1023 << 10: "1023K", 3 << 19: "1.5M", 61 << 30: "61G", 5 << 50: "5120T"} {
+	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1.0K", 10 << 10: "10K", 1023 << 10: "1023K",
+		3 << 19: "1.5M", 61 << 30: "61G", 5 << 50: "5120T"} {
 		assert.Equal(t, want, size(&n))
 	}
-	for d, want := range map[time.Duration]string{-time.Second: "0s", 14 * time.Second: "14s", 14 * time.Minute: "14m", 125 * time.Minute: "2h05m", 76 * time.Hour: "3d4h"} {
+	for d, want := range map[time.Duration]string{-time.Second: "0s", 14 * time.Second: "14s", 14 * time.Minute: "14m",
+		125 * time.Minute: "2h05m", 76 * time.Hour: "3d4h"} {
 		assert.Equal(t, want, age(d))
 	}
 	assert.Equal(t, []string{"-", "-"}, []string{size(nil), cpuTime(nil)})

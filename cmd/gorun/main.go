@@ -106,7 +106,8 @@ func surroundings() dialect.Surroundings {
 	}
 	return dialect.Surroundings{
 		Lookup: lookup, Names: variableNames, UID: os.Geteuid(),
-		ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf, IsUnknown: isUnknown,
+		ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf,
+		IsUnknown:    isUnknown,
 		HasInterface: hasInterface,
 	}
 }
@@ -123,7 +124,8 @@ func variableNames() []string {
 // say writes a line of gorun's own, in which nothing that somebody typed or
 // named reaches the terminal as a control byte, or by the page.
 func say(stderr io.Writer, text string) {
-	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", printable.Text(printable.Short(text))) // nowhere to complain about a lost complaint
+	// nowhere to complain about a lost complaint
+	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", printable.Text(printable.Short(text)))
 }
 
 // mostProblems bounds how many are told one by one: a host file that is none has one

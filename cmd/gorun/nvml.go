@@ -40,7 +40,8 @@ func askLibrary(m *placement.Machine) (notes []string) {
 // answerNVML is that program at work.
 func answerNVML(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	if !nvml.Linked {
-		say(stderr, worker.Verb+": this gorun was built without cgo; "+worker.Name+" is the one that can ask NVIDIA's library")
+		say(stderr, worker.Verb+": this gorun was built without cgo; "+worker.Name+
+			" is the one that can ask NVIDIA's library")
 		return job.ExitLauncher
 	}
 	if err := worker.Answer(stdout, inv.Wished, version.String(), nvml.Ask); err != nil {

@@ -184,7 +184,8 @@ func (t planTable) environment(p *job.Plan) {
 		t.row("", fmt.Sprintf("and %d inherited ones, unchanged (--json lists them)", inherited))
 	}
 	if n := len(p.Withheld); n > 0 {
-		t.row("", fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)", n))
+		t.row("",
+			fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)", n))
 	}
 }
 

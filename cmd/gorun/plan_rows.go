@@ -49,7 +49,9 @@ func foldedRows(p *job.Plan) (rows [][]string) {
 	}
 	for node := range p.Nodes {
 		own := nodeRows(p, node)
-		if !slices.EqualFunc(before, own, func(a, b []string) bool { return slices.Equal(a[localColumn:], b[localColumn:]) }) {
+		if !slices.EqualFunc(before, own, func(a, b []string) bool {
+			return slices.Equal(a[localColumn:], b[localColumn:])
+		}) {
 			flush()
 			before, hosts, ranks = own, nil, make([][]string, len(own))
 		}

@@ -45,8 +45,9 @@ type progressScreen struct {
 
 func newProgressScreen(inv dialect.Invocation, out *os.File, getenv func(string) string) *progressScreen {
 	return &progressScreen{
-		out: out, bar: !inv.Quiet && getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())), verbose: inv.Verbose > 0 && !inv.Quiet,
-		style: barStyle{ascii: !hasUTF8(getenv), colour: wantColour()},
+		out: out, bar: !inv.Quiet && getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
+		verbose: inv.Verbose > 0 && !inv.Quiet,
+		style:   barStyle{ascii: !hasUTF8(getenv), colour: wantColour()},
 	}
 }
 

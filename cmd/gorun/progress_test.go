@@ -34,7 +34,8 @@ func onTheWay() (list []launcher.HostProgress) {
 func TestProgressLine(t *testing.T) {
 	line := barStyle{}.line(onTheWay(), 1800*time.Millisecond, 200)
 	assert.Equal(t, "Reaching "+strings.Repeat("━", 21)+strings.Repeat("─", 3)+
-		" 56/64 hosts  1.8 s   node09 failed (host key) · waiting: node[07,31] authentication · node[60-64] connecting", line)
+		" 56/64 hosts  1.8 s   node09 failed (host key) · waiting: node[07,31] authentication · node[60-64] connecting",
+		line)
 	line = barStyle{ascii: true}.line(onTheWay(), time.Second, 200)
 	assert.Contains(t, line, "Reaching =====================... 56/64 hosts  1.0 s   node09 failed (host key), waiting:")
 	assert.Less(t, len(line), 200)
@@ -64,9 +65,11 @@ func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {
 	r := &launcher.HostsReport{Version: "1.0", Program: "./trainer"}
 	for i := 1; i <= 16; i++ {
 		r.Hosts = append(r.Hosts, launcher.HostReport{
-			Name: fmt.Sprintf("node%02d", i), Reached: true, Seconds: 0.2 + float64(i)/100, Version: "1.0", Architecture: "x86_64", Kernel: "6.8.0", CPUs: 96,
-			Clock:   &launcher.ClockReport{Ahead: 0.0002, Uncertainty: 0.0004},
-			Rooms:   []launcher.RoomReport{{Purpose: "cache", Free: int64(i) << 30}, {Purpose: "temporary files", Free: 1 << 40}},
+			Name: fmt.Sprintf("node%02d", i), Reached: true, Seconds: 0.2 + float64(i)/100, Version: "1.0",
+			Architecture: "x86_64", Kernel: "6.8.0", CPUs: 96,
+			Clock: &launcher.ClockReport{Ahead: 0.0002, Uncertainty: 0.0004},
+			Rooms: []launcher.RoomReport{{Purpose: "cache", Free: int64(i) << 30},
+				{Purpose: "temporary files", Free: 1 << 40}},
 			Limits:  []launcher.LimitReport{{Name: "memlock", Soft: -1}, {Name: "nofile", Soft: 1024}},
 			Program: &launcher.ProgramReport{Path: "./trainer", Size: 4096, SHA256: strings.Repeat("ab", 32)}, Dir: "/home/u",
 		})

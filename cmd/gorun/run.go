@@ -26,7 +26,10 @@ func runJob(inv dialect.Invocation) int {
 	var planned *job.Plan
 	options := append(hostOptions(inv),
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
-		launcher.WithPlanned(func(p *job.Plan) { planned = p; showPlanned(inv, p) }), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
+		launcher.WithPlanned(func(p *job.Plan) {
+			planned = p
+			showPlanned(inv, p)
+		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
 	if inv.Action == dialect.DryRun {
 		return dryRun(inv, options)
 	}

@@ -21,8 +21,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// submit becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's own. It returns
-// where that cannot be.
+// submit becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's
+// own. It returns where that cannot be.
 func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
 	gorun, err := os.Executable()
 	if err != nil {
@@ -30,12 +30,14 @@ func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		return job.ExitLauncher
 	}
 	if path := filepath.Join(inv.Batch.Dir, inv.Batch.Program); isBatchScript(path) || isBatchScript(inv.Batch.Program) {
-		say(stderr, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs into it, before the program that the ranks run",
+		say(stderr, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs "+
+			"into it, before the program that the ranks run",
 			inv.Batch.Program, shellwords.Quote(inv.Batch.Program)))
 		return job.ExitUsage
 	}
 	if !inv.Quiet && isElsewhere(*inv.Batch) {
-		say(stderr, fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its absolute path, or --wdir %[2]s, which is the ranks' directory alone",
+		say(stderr, fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its "+
+			"absolute path, or --wdir %[2]s, which is the ranks' directory alone",
 			inv.Batch.Program, inv.Batch.Dir))
 	}
 	text, certain := missingProgram(inv.Batch)
@@ -83,7 +85,8 @@ func missingProgram(b *dialect.BatchWish) (text string, certain bool) {
 			found = found || !errors.Is(err, fs.ErrNotExist)
 		}
 		if _, err := exec.LookPath(app.Program); !found && err != nil {
-			return app.Program + ": no such program here, nor in PATH; of one that the nodes alone have write the absolute path", true
+			return app.Program +
+				": no such program here, nor in PATH; of one that the nodes alone have write the absolute path", true
 		}
 	}
 	return text, false
@@ -101,12 +104,13 @@ func isBatchScript(path string) bool {
 	return bytes.HasPrefix(text, []byte("#!")) && bytes.Contains(text, []byte("\n#SBATCH "))
 }
 
-// becomeSbatch executes sbatch in place of this program. What was typed is on its command line, too, as it is stronger there than
-// variables SBATCH_*, which are stronger than the script.
+// becomeSbatch executes sbatch in place of this program. What was typed is on its command line, too, as it is stronger
+// there than variables SBATCH_*, which are stronger than the script.
 func becomeSbatch(b *dialect.BatchWish, script string) error {
 	path, err := exec.LookPath("sbatch")
 	if err != nil {
-		return errors.New("sbatch was not found in PATH, by which jobs are submitted to Slurm: log in where it is installed, or see the script by --dry-run")
+		return errors.New("sbatch was not found in PATH, by which jobs are submitted to Slurm: log in where it is " +
+			"installed, or see the script by --dry-run")
 	}
 	if err := readFrom(script); err != nil {
 		return fmt.Errorf("hand the script to sbatch: %w", err)
@@ -134,15 +138,17 @@ func readFrom(text string) error {
 
 // slurmSettings are Slurm's variables that say how its commands work, and not which job somebody is in.
 var slurmSettings = []string{
-	"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_DEBUG_FLAGS", "SLURM_EXIT_ERROR", "SLURM_EXIT_IMMEDIATE", "SLURM_JWT", "SLURM_TIME_FORMAT", "SLURM_UMASK",
+	"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_DEBUG_FLAGS", "SLURM_EXIT_ERROR", "SLURM_EXIT_IMMEDIATE", "SLURM_JWT",
+	"SLURM_TIME_FORMAT", "SLURM_UMASK",
 }
 
-// ofNoJob leaves out what tells of the job in which somebody submits another one, as sbatch hands everything on: the new job's gorun
-// would take itself for a part of the old one.
+// ofNoJob leaves out what tells of the job in which somebody submits another one, as sbatch hands everything on: the
+// new job's gorun would take itself for a part of the old one.
 func ofNoJob(environ []string) []string {
 	return slices.DeleteFunc(environ, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		slurms := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_")
-		return slurms && !slices.Contains(slurmSettings, name) || slices.Contains([]string{env.VarJob, env.VarJobEngine, env.VarJobKey, env.VarJobStore, env.VarJobWorld}, name)
+		return slurms && !slices.Contains(slurmSettings, name) ||
+			slices.Contains([]string{env.VarJob, env.VarJobEngine, env.VarJobKey, env.VarJobStore, env.VarJobWorld}, name)
 	})
 }

@@ -30,7 +30,8 @@ func batchScript(b dialect.BatchWish, gorun string) string {
 	return text.String() + "\n"
 }
 
-// sbatchQuote is a word as sbatch reads it back from a line of a script: it knows quotes and backslashes, and a # begins a comment.
+// sbatchQuote is a word as sbatch reads it back from a line of a script: it knows quotes and backslashes, and a #
+// begins a comment.
 func sbatchQuote(option string) string {
 	name, value, given := strings.Cut(option, "=")
 	if !given {

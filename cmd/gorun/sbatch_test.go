@@ -14,7 +14,8 @@ import (
 
 // Whatever is typed reaches the program as it was, through the script and bash.
 func TestWordsSurviveTheBatchScript(t *testing.T) {
-	words := []string{"", "--", "-n", "a b", "it's", `"`, `\`, `\\n`, "$HOME", "`id`", "$(id)", "!!", "~", "*", "a\nb", "a\r\nb", "\x01\x7f", "é", "\xff", "#x", "a=b", "\n#SBATCH --nodes=3"}
+	words := []string{"", "--", "-n", "a b", "it's", `"`, `\`, `\\n`, "$HOME", "`id`", "$(id)", "!!", "~", "*", "a\nb",
+		"a\r\nb", "\x01\x7f", "é", "\xff", "#x", "a=b", "\n#SBATCH --nodes=3"}
 	random := testneeds.Rand(t)
 	for range testneeds.Count(200, 5000) {
 		words = append(words, anyWord(random))
@@ -62,7 +63,8 @@ func TestOptionsInTheBatchScript(t *testing.T) {
 func TestBatchJobsForgetTheJobAround(t *testing.T) {
 	require.Equal(t, []string{"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SBATCH_PARTITION=p", "GORUN_LABEL=never"},
 		ofNoJob([]string{
-			"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURMD_NODENAME=n1", "SBATCH_PARTITION=p",
+			"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURMD_NODENAME=n1",
+			"SBATCH_PARTITION=p",
 			"GORUN_JOB=x", "GORUN_JOB_ENGINE=slurm:7", "GORUN_JOB_KEY=/k", "GORUN_JOB_STORE=h:1", "GORUN_LABEL=never",
 		}))
 }

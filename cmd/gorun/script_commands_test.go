@@ -33,7 +33,8 @@ import (
 //	freeport NAME                  sets a variable to a port at which nobody listens, and that nobody else is given
 //	listen NAME                    takes a free port until the script ends, and sets a variable to it
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen, "freeport": freePort, "entry": entry, "listed": listed,
+	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen,
+	"freeport": freePort, "entry": entry, "listed": listed,
 }
 
 // want checks how a command was called.

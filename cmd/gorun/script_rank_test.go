@@ -77,11 +77,13 @@ func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal
 func setTimer(timer string) {
 	part := strings.Split(timer, ",")
 	at := float64(time.Now().UnixMilli())/1000 - float64(number(part[1]))
-	writeTimers(fmt.Sprintf(`{"version": 1, "pid": @PID, "scope_id": %q, "expiration_time": %f, "signal": %s}`, part[0], at, part[2]))
+	writeTimers(fmt.Sprintf(`{"version": 1, "pid": @PID, "scope_id": %q, "expiration_time": %f, "signal": %s}`, part[0],
+		at, part[2]))
 }
 
 func writeTimers(text string) {
-	text = strings.NewReplacer("@PID", strconv.Itoa(os.Getpid()), "@PPID", strconv.Itoa(os.Getppid()), `\n`, "\n").Replace(text)
+	text = strings.NewReplacer("@PID", strconv.Itoa(os.Getpid()), "@PPID", strconv.Itoa(os.Getppid()), `\n`,
+		"\n").Replace(text)
 	pipe, err := os.OpenFile(os.Getenv("TORCHELASTIC_TIMER_FILE"), os.O_WRONLY|unix.O_NONBLOCK, 0)
 	must(err)
 	_, err = pipe.WriteString(text + "\n")

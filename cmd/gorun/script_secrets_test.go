@@ -28,7 +28,8 @@ func seek() {
 	if file := os.Getenv("GORUN_JOB_KEY"); file != "" {
 		key, err := os.ReadFile(file)
 		must(err)
-		needles = append(needles, key, []byte(hex.EncodeToString(key)), []byte(base64.StdEncoding.EncodeToString(key)), []byte(base64.URLEncoding.EncodeToString(key)))
+		needles = append(needles, key, []byte(hex.EncodeToString(key)), []byte(base64.StdEncoding.EncodeToString(key)),
+			[]byte(base64.URLEncoding.EncodeToString(key)))
 		who += " with a key"
 	}
 	lines := []string{who + "\n"}
@@ -38,7 +39,8 @@ func seek() {
 		command, environ := proc(process, "cmdline"), proc(process, "environ")
 		parent := statusLine(process, "PPid")
 		isGiven := func(pid string) bool { return slices.Contains(strings.Fields(string(pids)), pid) }
-		if isGiven(filepath.Base(process)) || isGiven(parent) && bytes.Equal(command, proc("/proc/"+parent, "cmdline")) { // a child that shares its memory until it has its program
+		// a child that shares its memory until it has its program
+		if isGiven(filepath.Base(process)) || isGiven(parent) && bytes.Equal(command, proc("/proc/"+parent, "cmdline")) {
 			environ = nil
 		}
 		for _, needle := range needles {

@@ -16,7 +16,8 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// serveStore serves a store until a signal ends it, and returns the exit code. SIGTERM is the way to end it, so that is no failure.
+// serveStore serves a store until a signal ends it, and returns the exit code. SIGTERM is the way to end it, so that is
+// no failure.
 func serveStore(wish dialect.StoreServer, stdout, stderr io.Writer) int {
 	signals := storeSignals() // before anybody learns the address
 	var mu sync.Mutex         // the server speaks in a goroutine of its own

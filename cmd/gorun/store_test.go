@@ -20,8 +20,9 @@ func TestStoreConfig(t *testing.T) {
 	require.False(t, got.Allow(netip.MustParseAddr("11.1.1.1")))
 	got.Allow = nil
 	require.Equal(t, tcpstore.Config{
-		Host: "::1", Port: 7, AllowLocalUsers: true, AllowOption: "--allow-from", AllowLocalUsersOption: "--allow-local-users",
-		Limits: tcpstore.Limits{Key: 1, Value: 2, Keys: 3, Memory: 4, Connections: 5},
+		Host: "::1", Port: 7, AllowLocalUsers: true, AllowOption: "--allow-from",
+		AllowLocalUsersOption: "--allow-local-users",
+		Limits:                tcpstore.Limits{Key: 1, Value: 2, Keys: 3, Memory: 4, Connections: 5},
 	}, got)
 	require.Nil(t, storeConfig(dialect.StoreServer{}, nil).Allow)
 }

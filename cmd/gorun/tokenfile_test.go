@@ -17,7 +17,8 @@ import (
 // is wrong, too.
 func joining(file string) string {
 	var said bytes.Buffer
-	gorun("gorun", []string{"--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "--token-file", file, "x"}, &said, &said)
+	gorun("gorun", []string{"--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "--token-file", file, "x"},
+		&said, &said)
 	return said.String()
 }
 

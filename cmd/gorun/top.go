@@ -37,7 +37,8 @@ func (r *jobsRequest) top() error {
 			return second.err
 		}
 		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(second.Job, r.short(f.ID)), ""}, v.ranks(second.Job, between(first.Job, second.Job, nil), askGPUs(second.Job))...))
+		return r.print(append([]string{v.title(second.Job, r.short(f.ID)), ""},
+			v.ranks(second.Job, between(first.Job, second.Job, nil), askGPUs(second.Job))...))
 	}
 	err = r.watch(f, first.Job, screen)
 	screen.restore()

@@ -32,7 +32,9 @@ func TestTopIsSuspended(t *testing.T) {
 		_ = hold.Close()
 		_ = j.Wait()
 	})
-	require.Eventually(t, func() bool { return len(registry.Find([]string{place})) == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(registry.Find([]string{place})) == 1
+	}, time.Minute, 10*time.Millisecond)
 
 	head, tty := terminal(t)
 	top := command("top", registry.Find([]string{place})[0].ID)

@@ -119,7 +119,8 @@ type shownMachine struct {
 func (s shownMachine) text(style draw.Style) string {
 	parts := []string{draw.Picture(s.Machine, s.seats, style), draw.Matrix(s.Machine, style)}
 	if s.seats != nil {
-		parts = append(parts, draw.Remarks(append([]string{s.layout.Reason}, s.layout.Notes...), style)+draw.Seats(s.Machine, s.seats, style))
+		parts = append(parts, draw.Remarks(append([]string{s.layout.Reason}, s.layout.Notes...), style)+
+			draw.Seats(s.Machine, s.seats, style))
 	}
 	if s.impact != nil {
 		parts = append(parts, s.impact.Text(style))

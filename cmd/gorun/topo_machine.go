@@ -42,7 +42,8 @@ func withNVLinkNote(m placement.Machine) placement.Machine {
 		}
 	}
 	if gpus > 1 {
-		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which was not asked; paths between GPUs are those of PCIe")
+		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which was not asked; paths "+
+			"between GPUs are those of PCIe")
 	}
 	return m
 }
@@ -77,8 +78,9 @@ func seated(wish dialect.TopoWish, m placement.Machine) (placement.Layout, error
 	place := wish.Place
 	return placement.Map(placement.Request{
 		Ranks: wish.Ranks, RanksFrom: wish.RanksFrom,
-		PerNode: placement.PerNode{Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N, From: wish.PerNode.From},
-		MapBy:   place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
+		PerNode: placement.PerNode{Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N,
+			From: wish.PerNode.From},
+		MapBy: place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
 		CPUsPerRank: place.CPUsPerRank, GPUsPerRank: place.GPUsPerRank, GPUs: place.GPUs,
 		RankFile: place.RankFile, Hosts: shownHost(place.RankFile),
 		Visible: visibility(wish),

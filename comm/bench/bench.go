@@ -1,13 +1,13 @@
-// Package bench measures the collectives of package comm as nccl-tests measures NCCL's: size after size, in and out of place, with the
-// bandwidths by its definitions (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md), and says beside each time what the
-// memory would allow and what a model with two parameters predicts.
+// Package bench measures the collectives of package comm as nccl-tests measures NCCL's: size after size, in and out of
+// place, with the bandwidths by its definitions (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md),
+// and says beside each time what the memory would allow and what a model with two parameters predicts.
 //
 // # How a time is taken
 //
-// A trial is a batch of calls, one where a call takes longer than batchTime. Before it each rank writes its inputs, since pages that were never
-// written are all one page of zeros, and waits in a barrier. The trial's time is that of the slowest rank, divided by the calls; a size has
-// so many trials as fit into Config.PerSize, after calls that are not counted. Tables show the median and its spread, files the
-// minimum and the maximum, too.
+// A trial is a batch of calls, one where a call takes longer than batchTime. Before it each rank writes its inputs,
+// since pages that were never written are all one page of zeros, and waits in a barrier. The trial's time is that of
+// the slowest rank, divided by the calls; a size has so many trials as fit into Config.PerSize, after calls that are
+// not counted. Tables show the median and its spread, files the minimum and the maximum, too.
 package bench
 
 import (
@@ -65,7 +65,8 @@ type afterAll struct{ error }
 
 func (e afterAll) Unwrap() error { return e.error }
 
-// Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on rank 0 writes what came out.
+// Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on
+// rank 0 writes what came out.
 func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
 	g, err := comm.Join(ctx, comm.WithBackend(c.Backend))
 	if err != nil {
@@ -75,8 +76,8 @@ func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
 	return settle(runIn(ctx, g, c, host, out), g.Rank(), func() error { return comm.Barrier(ctx, g) })
 }
 
-// settle ends a rank. After the last call it waits for the others, even if rank 0 then fails: who leaves before they have all that they wait for is lost
-// to them.
+// settle ends a rank. After the last call it waits for the others, even if rank 0 then fails: who leaves before they
+// have all that they wait for is lost to them.
 func settle(err error, rank int, wait func() error) error {
 	var unwilling *WishError
 	switch {

@@ -7,8 +7,8 @@ import (
 	"gorun/comm"
 )
 
-// graphics are vectors whose calls work on the GPU's memory. The host's, of which inputs and outputs are written and checked, is copied there and
-// back outside of what is timed.
+// graphics are vectors whose calls work on the GPU's memory. The host's, of which inputs and outputs are written and
+// checked, is copied there and back outside of what is timed.
 type graphics[T comm.Number] struct {
 	*typed[T]
 	one, two *comm.DeviceBuffer[T]
@@ -41,7 +41,8 @@ func (v *graphics[T]) home(part []T) (host []T, device *comm.DeviceBuffer[T], of
 	var element T
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
 	host, device = v.typed.one, v.one
-	if begin := uintptr(unsafe.Pointer(unsafe.SliceData(v.typed.two))); at >= begin && at < begin+uintptr(len(v.typed.two))*unsafe.Sizeof(element) {
+	if begin := uintptr(unsafe.Pointer(unsafe.SliceData(v.typed.two))); at >= begin &&
+		at < begin+uintptr(len(v.typed.two))*unsafe.Sizeof(element) {
 		host, device = v.typed.two, v.two
 	}
 	return host, device, int((at - uintptr(unsafe.Pointer(unsafe.SliceData(host)))) / unsafe.Sizeof(element))

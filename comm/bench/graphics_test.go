@@ -18,7 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// onFakeGPU is a group of one rank on the stand-ins for NCCL and the CUDA runtime with which comm/internal/nccl is tested.
+// onFakeGPU is a group of one rank on the stand-ins for NCCL and the CUDA runtime with which comm/internal/nccl is
+// tested.
 func onFakeGPU(t *testing.T) *comm.Group {
 	t.Helper()
 	dir := fake.Build(t)
@@ -37,7 +38,8 @@ func TestVectorsOnGPU(t *testing.T) {
 		if o.name == "barrier" || o.name == "p2p" || o.name == "sendrecv" {
 			continue
 		}
-		v, err := vectorsOf(codec[float32]{float[float32], plain[float32], 1 << 24})(g, Config{Operation: o.name, DType: "float32"}, 1000)
+		v, err := vectorsOf(codec[float32]{float[float32], plain[float32], 1 << 24})(g,
+			Config{Operation: o.name, DType: "float32"}, 1000)
 		require.NoError(t, err)
 		device := v.(*graphics[float32])
 		for _, inPlace := range []bool{false, true} {

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Model predicts the time of an operation from two parameters, which are found by measuring its smallest and its largest size.
+// Model predicts the time of an operation from two parameters, which are found by measuring its smallest and its
+// largest size.
 type Model struct {
 	Alpha   float64  `json:"alpha_us"`         // per message
 	Beta    float64  `json:"beta_us_per_byte"` // per byte
@@ -20,7 +21,8 @@ type Model struct {
 // fit finds the parameters of an operation's formula from two sizes and their times in microseconds.
 func fit(o *operation, ranks int, small int64, smallTime float64, large int64, largeTime float64) *Model {
 	n := float64(ranks)
-	m := &Model{Formula: o.formula, Source: o.source, From: [2]int64{small, large}, messages: o.messages(n), moved: o.moved(n)}
+	m := &Model{Formula: o.formula, Source: o.source, From: [2]int64{small, large}, messages: o.messages(n),
+		moved: o.moved(n)}
 	if o.name == "allreduce" {
 		m.hops = 2 * tree(n)
 	}
@@ -54,12 +56,13 @@ func (m *Model) Alternative() string {
 		return ""
 	}
 	at := func(bytes int64) string { return number(m.hops * (m.Alpha + float64(bytes)*m.Beta)) }
-	return fmt.Sprintf("by the same α and β a ring needs %s and %s us, a tree, 2⌈log2 n⌉·(α + S·β), %s and %s us",
+	return fmt.Sprintf(
+		"by the same α and β a ring needs %s and %s us, a tree, 2⌈log2 n⌉·(α + S·β), %s and %s us",
 		number(m.Microseconds(m.From[0])), number(m.Microseconds(m.From[1])), at(m.From[0]), at(m.From[1]))
 }
 
-// tooMuch is the part of a step that communication may take before there is a warning: beyond it, even a program that hides most of it behind
-// its computing gains less from further ranks than from sending less.
+// tooMuch is the part of a step that communication may take before there is a warning: beyond it, even a program that
+// hides most of it behind its computing gains less from further ranks than from sending less.
 const tooMuch = 0.30
 
 // Share says what one call does to a step of a program that computes and then communicates.
@@ -97,13 +100,15 @@ func (c Config) noModel(sizes []size, ranks int) string {
 	case ranks < 2:
 		return "--predict: one rank sends nothing of which a model could be made: add -np 2 or more"
 	case len(sizes) < 2:
-		return fmt.Sprintf("--predict: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are apart", sizes[0].bytes)
+		return fmt.Sprintf(
+			"--predict: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are apart",
+			sizes[0].bytes)
 	}
 	return ""
 }
 
-// farBeyond is how many times the largest size a predicted one may be without a remark, poorFit how far the times of sizes next to it may be
-// from the model's.
+// farBeyond is how many times the largest size a predicted one may be without a remark, poorFit how far the times of
+// sizes next to it may be from the model's.
 const (
 	farBeyond = 8
 	poorFit   = 1.5
@@ -120,13 +125,14 @@ func (r *Report) prediction(bytes int64) string {
 		text += fmt.Sprintf("; time/model is %.2f at a size next to it: the model fits badly there", fit)
 	}
 	if largest := r.Rows[len(r.Rows)-1].Bytes; bytes > farBeyond*largest {
-		text += fmt.Sprintf("; %.0f times the largest size measured, %s: a guess, for a better one give a larger -e", float64(bytes)/float64(largest), bytesText(largest))
+		text += fmt.Sprintf("; %.0f times the largest size measured, %s: a guess, for a better one give a larger -e",
+			float64(bytes)/float64(largest), bytesText(largest))
 	}
 	return text
 }
 
-// fitAt is the time/model that is the farthest from 1 of the sizes next to so many bytes: one on each side, or the two at the end beyond which
-// they lie. 0 is not known.
+// fitAt is the time/model that is the farthest from 1 of the sizes next to so many bytes: one on each side, or the two
+// at the end beyond which they lie. 0 is not known.
 func (r *Report) fitAt(bytes int64) (worst float64) {
 	above := 0
 	for above < len(r.Rows) && r.Rows[above].Bytes < bytes {

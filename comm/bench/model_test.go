@@ -11,7 +11,8 @@ import (
 // The factors of nccl-tests' PERFORMANCE.md, for four ranks.
 func TestBusFactors(t *testing.T) {
 	for name, want := range map[string]float64{
-		"allreduce": 1.5, "reduce": 1, "broadcast": 1, "allgather": 0.75, "reducescatter": 0.75, "gather": 0.75, "scatter": 0.75, "alltoall": 0.75,
+		"allreduce": 1.5, "reduce": 1, "broadcast": 1, "allgather": 0.75, "reducescatter": 0.75, "gather": 0.75,
+		"scatter": 0.75, "alltoall": 0.75,
 		"sendrecv": 1, "p2p": 1, "barrier": 0,
 	} {
 		require.Equal(t, want, operationOf(name).factor(4), name)
@@ -57,8 +58,10 @@ func TestModelOfOddTimes(t *testing.T) {
 func TestShare(t *testing.T) {
 	r := sampleReport()
 	s := r.share(Config{Compute: time.Millisecond})
-	require.Equal(t, Share{Compute: 1000, Bytes: 1 << 20, Communication: 200, Measured: true, Part: 200.0 / 1200, Most: s.Most}, *s)
-	require.Equal(t, "a step of 1000 us of computing and 200.0 us for 1 MiB (measured): communication takes 17 % of it", s.String())
+	require.Equal(t, Share{Compute: 1000, Bytes: 1 << 20, Communication: 200, Measured: true, Part: 200.0 / 1200,
+		Most: s.Most}, *s)
+	require.Equal(t, "a step of 1000 us of computing and 200.0 us for 1 MiB (measured): communication takes 17 % of it",
+		s.String())
 
 	s = r.share(Config{Compute: time.Millisecond, Predict: 10 << 20})
 	require.False(t, s.Measured)
@@ -70,8 +73,10 @@ func TestShare(t *testing.T) {
 }
 
 func TestTimesOf(t *testing.T) {
-	require.Equal(t, Times{Min: 1, Median: 3, Max: 100, Spread: 100 * 2 / 3.0, Trials: 5, Batch: 7}, timesOf([]float64{100, 2, 4, 1, 3}, 7))
-	require.Equal(t, Times{Min: 2, Median: 3, Max: 4, Spread: 100 * 2 / 3.0, Trials: 2, Batch: 1}, timesOf([]float64{4, 2}, 1))
+	require.Equal(t, Times{Min: 1, Median: 3, Max: 100, Spread: 100 * 2 / 3.0, Trials: 5, Batch: 7},
+		timesOf([]float64{100, 2, 4, 1, 3}, 7))
+	require.Equal(t, Times{Min: 2, Median: 3, Max: 4, Spread: 100 * 2 / 3.0, Trials: 2, Batch: 1},
+		timesOf([]float64{4, 2}, 1))
 	require.Equal(t, Times{Min: 5, Median: 5, Max: 5, Trials: 1, Batch: 1}, timesOf([]float64{5}, 1))
 	require.False(t, math.IsNaN(timesOf([]float64{0}, 1).Spread))
 }
@@ -81,9 +86,11 @@ func TestPrediction(t *testing.T) {
 	r := sampleReport()
 	require.Equal(t, "1 MiB takes 200.0 us (measured)", r.prediction(1<<20))
 	require.Equal(t, "2 MiB takes 499.5 us", r.prediction(2<<20))
-	require.Contains(t, r.prediction(25<<20), "us; 25 times the largest size measured, 1 MiB: a guess, for a better one give a larger -e")
+	require.Contains(t, r.prediction(25<<20),
+		"us; 25 times the largest size measured, 1 MiB: a guess, for a better one give a larger -e")
 	r.Rows[1].OutOfPlace.Median *= 2
-	require.Contains(t, r.prediction(2<<20), "499.5 us; time/model is 2.97 at a size next to it: the model fits badly there")
+	require.Contains(t, r.prediction(2<<20),
+		"499.5 us; time/model is 2.97 at a size next to it: the model fits badly there")
 	require.Contains(t, r.prediction(64<<10), "time/model is 2.97")
 	require.Contains(t, r.prediction(16), "time/model is 2.97", "between the first two")
 	r.Rows[1].OutOfPlace.Median /= 8

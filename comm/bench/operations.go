@@ -2,7 +2,8 @@ package bench
 
 import "math"
 
-// operation is what is known of a collective whoever runs it. n is the number of ranks, S the bytes that nccl-tests counts.
+// operation is what is known of a collective whoever runs it. n is the number of ranks, S the bytes that nccl-tests
+// counts.
 type operation struct {
 	name    string
 	reduces bool // has a reduction
@@ -17,8 +18,8 @@ type operation struct {
 	messages, moved func(n float64) float64
 	// formula is the model in words, source where it is from.
 	formula, source string
-	// traffic is the least that memory must move for each rank, as a part of what copying S bytes moves (read and written once): every
-	// input byte is read, every output byte written, by n ranks together.
+	// traffic is the least that memory must move for each rank, as a part of what copying S bytes moves (read and
+	// written once): every input byte is read, every output byte written, by n ranks together.
 	traffic func(n float64) float64
 }
 

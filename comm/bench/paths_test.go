@@ -64,16 +64,19 @@ func TestRDMAPaths(t *testing.T) {
 	b := end{Host: "h2", NICs: []placement.NIC{port("mlx5_0", ib), port("mlx5_1", roce), efa}}
 	tcp := []Path{{ends: [2]address{at("eth0", "10.0.0.1/24"), at("eth0", "10.0.0.2/24")}}}
 	paths := rdmaPaths(a, b, 1, tcp)
-	require.Equal(t, []string{"h1 mlx5_1 > h2 mlx5_0 by ib_write_bw", "h1 mlx5_0 > h2 mlx5_1 by ib_write_bw"}, named(paths))
+	require.Equal(t, []string{"h1 mlx5_1 > h2 mlx5_0 by ib_write_bw", "h1 mlx5_0 > h2 mlx5_1 by ib_write_bw"},
+		named(paths))
 	require.Empty(t, paths[0].Error)
 	require.InDelta(t, 50, paths[0].Link, 0)
 	b.Missing = []string{writeBandwidth, writeLatency}
-	require.Equal(t, "ib_write_bw and ib_write_lat not found on h2; install perftest there", rdmaPaths(a, b, 1, tcp)[0].Error)
+	require.Equal(t, "ib_write_bw and ib_write_lat not found on h2; install perftest there",
+		rdmaPaths(a, b, 1, tcp)[0].Error)
 	require.Contains(t, rdmaPaths(a, b, 1, nil)[0].Error, "no addresses of both hosts are in one network")
 }
 
 func TestPerftestColumn(t *testing.T) {
-	const said = "---\n Dual-port : OFF\n #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n" +
+	const said = "---\n Dual-port : OFF\n" +
+		" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n" +
 		" 65536      20000            97.64              97.63  \t\t   0.186217\n---\n"
 	v, err := perftestColumn(said, 3)
 	require.NoError(t, err)
@@ -96,7 +99,9 @@ func TestPathsBetweenGPUs(t *testing.T) {
 	for i := range 2 {
 		machine.GPUs[i].Links = []placement.Link{{Peer: machine.GPUs[1-i].PCI, Kind: "nvlink", Count: 18}}
 	}
-	host := Host{Name: "dgx", Machine: func() placement.Machine { return machine }, Find: func(string) bool { return false }}
+	host := Host{Name: "dgx", Machine: func() placement.Machine {
+		return machine
+	}, Find: func(string) bool { return false }}
 	server, err := tcpstore.Listen(tcpstore.Config{})
 	require.NoError(t, err)
 	defer server.Close()
@@ -104,7 +109,8 @@ func TestPathsBetweenGPUs(t *testing.T) {
 	errs, found := make([]error, 3), make([][]Path, 3)
 	for rank := range errs {
 		all.Go(func() {
-			g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(server.Addr().String()), comm.WithName(t.Name()),
+			g, err := comm.Join(t.Context(), comm.WithRank(rank, 3), comm.WithStore(server.Addr().String()),
+				comm.WithName(t.Name()),
 				comm.WithBackend("nccl"))
 			if err != nil {
 				errs[rank] = err
@@ -132,7 +138,8 @@ func TestPathsBetweenGPUs(t *testing.T) {
 	failed := Path{From: "h1 mlx5_0", To: "h2 mlx5_0", By: writeBandwidth, Link: 50, Error: "ib_write_bw not found on h2"}
 	text := pathTable(append(found[0], failed))
 	require.Regexp(t, `(?m)^  dgx GPU0 +dgx GPU1 +nccl +NV18 +- +[0-9.]+ +[0-9.]+ +[0-9.]+ +- +- +-$`, text)
-	require.Regexp(t, `(?m)^  h1 mlx5_0 +h2 mlx5_0 +ib_write_bw +- +50.00  not measured: ib_write_bw not found on h2$`, text)
+	require.Regexp(t, `(?m)^  h1 mlx5_0 +h2 mlx5_0 +ib_write_bw +- +50.00  not measured: ib_write_bw not found on h2$`,
+		text)
 }
 
 // A connection without the secret of the measurement gets no answer.

@@ -46,7 +46,8 @@ func rdmaPaths(a, b end, far int, tcp []Path) (paths []Path) {
 		xs, ys := ports(a), ports(b)
 		for i := range min(len(xs), len(ys)) {
 			p := Path{
-				From: a.Host + " " + xs[i].Name, To: b.Host + " " + ys[i].Name, By: writeBandwidth, Link: slower(xs[i].Gbps, ys[i].Gbps) / 8,
+				From: a.Host + " " + xs[i].Name, To: b.Host + " " + ys[i].Name, By: writeBandwidth,
+				Link: slower(xs[i].Gbps, ys[i].Gbps) / 8,
 				nics: [2]placement.NIC{xs[i], ys[i]}, ranks: [2]int{0, far}, measure: (*bench).measureRDMA,
 			}
 			switch {
@@ -104,7 +105,8 @@ func (b *bench) measureRDMA(ctx context.Context, p *Path) error {
 
 // onBoth runs a program on the hosts of both ends and returns what the client printed. It listens on the one at a
 // free port, of which all are told.
-func (b *bench) onBoth(ctx context.Context, p *Path, server int, program string, args []string) (said string, err error) {
+func (b *bench) onBoth(ctx context.Context, p *Path, server int, program string, args []string) (said string,
+	err error) {
 	me := slices.Index(p.ranks[:], b.group.Rank())
 	port := []int64{0}
 	if me == server {

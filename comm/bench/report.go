@@ -79,7 +79,8 @@ func (r Row) Ratio() float64 {
 
 func newReport(c Config, g *comm.Group, o *operation) Report {
 	r := Report{
-		Format: 1, Version: c.Version, Operation: c.Operation, Backend: g.Backend(), Ranks: g.Size(), DType: c.DType, Root: -1, Checked: c.Check,
+		Format: 1, Version: c.Version, Operation: c.Operation, Backend: g.Backend(), Ranks: g.Size(), DType: c.DType,
+		Root: -1, Checked: c.Check,
 	}
 	if o.reduces {
 		r.Op = reductionOf(c.Op).name

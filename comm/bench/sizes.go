@@ -37,8 +37,8 @@ func series(begin, end, factor, step int64) (list []int64) {
 	return list
 }
 
-// sizes are those of an operation: whole elements, and where each rank has a part an equal one for each, at least one element; sizes that become
-// equal by that are one.
+// sizes are those of an operation: whole elements, and where each rank has a part an equal one for each, at least one
+// element; sizes that become equal by that are one.
 func (o *operation) sizes(c Config, ranks, element int) (list []size) {
 	if o.name == "barrier" {
 		return []size{{}}
@@ -114,7 +114,8 @@ func (b *bench) fits(ctx context.Context) error {
 	if err := comm.AllReduce(ctx, b.group, tooMuch, tooMuch, comm.Max); err != nil || tooMuch[0] == 0 {
 		return err
 	}
-	return wish("-e %s: the buffers of %d ranks on a host take %.1f GiB, and %.1f GiB of memory are free: take a smaller -e or fewer ranks",
+	return wish("-e %s: the buffers of %d ranks on a host take %.1f GiB, and %.1f GiB of memory are free: take a "+
+		"smaller -e or fewer ranks",
 		bytesText(b.End), ranks, need/(1<<30), free/(1<<30))
 }
 

@@ -32,7 +32,8 @@ func TestSeries(t *testing.T) {
 func TestSizesOfOperations(t *testing.T) {
 	c := Config{Begin: 8, End: 64, Factor: 2}
 	require.Equal(t, []size{{8, 2}, {16, 4}, {32, 8}, {64, 16}}, operationOf("allreduce").sizes(c, 4, 4))
-	require.Equal(t, []size{{16, 1}, {32, 2}, {64, 4}}, operationOf("allgather").sizes(c, 4, 4), "8 bytes are no element for each, and no size comes twice")
+	require.Equal(t, []size{{16, 1}, {32, 2}, {64, 4}}, operationOf("allgather").sizes(c, 4, 4),
+		"8 bytes are no element for each, and no size comes twice")
 	require.Equal(t, []size{{12, 1}, {24, 2}, {60, 5}}, operationOf("alltoall").sizes(c, 3, 4))
 	require.Equal(t, []size{{8, 1}, {16, 2}, {32, 4}, {64, 8}}, operationOf("broadcast").sizes(c, 3, 8))
 	require.Equal(t, []size{{}}, operationOf("barrier").sizes(c, 4, 4))
@@ -63,7 +64,8 @@ func TestRounded(t *testing.T) {
 	float := elementOf("float32")
 	require.Empty(t, operationOf("allreduce").rounded(Config{Begin: 8, End: 64, Factor: 2}, 4, float))
 	require.Empty(t, operationOf("barrier").rounded(Config{Begin: 5, End: 64, Factor: 2}, 4, float))
-	require.Equal(t, "whole elements (float32): 5 B is measured as 4 B", operationOf("allreduce").rounded(Config{Begin: 5, End: 9, Factor: 2}, 4, float))
+	require.Equal(t, "whole elements (float32): 5 B is measured as 4 B",
+		operationOf("allreduce").rounded(Config{Begin: 5, End: 9, Factor: 2}, 4, float))
 	require.Equal(t, "whole elements (float32), as many for each of 3 ranks: 8 B is measured as 12 B, and 2 more like it",
 		operationOf("allgather").rounded(Config{Begin: 8, End: 32, Factor: 2}, 3, float))
 }

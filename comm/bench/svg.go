@@ -88,7 +88,9 @@ func (r *Report) SVG() string {
 	curves := r.curves()
 	a := axesOf(curves)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`+
+			"\n",
 		pictureWidth, pictureHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", pictureWidth, pictureHeight)
 	title := fmt.Sprintf("%s, %d ranks, back end %s, %s", r.Operation, r.Ranks, r.Backend, r.DType)
@@ -107,7 +109,8 @@ func (r *Report) SVG() string {
 
 // label writes text at a place; anchor is SVG's text-anchor.
 func label(b *strings.Builder, x, y float64, anchor, text, more string) {
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>`+"\n", x, y, anchor, more, html.EscapeString(text))
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>`+"\n", x, y, anchor, more,
+		html.EscapeString(text))
 }
 
 // grid draws the lines and numbers of both axes.
@@ -122,7 +125,8 @@ func (a axes) grid(b *strings.Builder) {
 		label(b, plotLeft-8, a.y(y)+4, "end", fmt.Sprintf("%g", math.Pow(10, y)), "")
 	}
 	label(b, plotLeft+plotWidth/2, plotTop+plotHeight+42, "middle", "size", "")
-	label(b, 24, plotTop+plotHeight/2, "middle", "bus bandwidth, GB/s", fmt.Sprintf(` transform="rotate(-90 24 %d)"`, plotTop+plotHeight/2))
+	label(b, 24, plotTop+plotHeight/2, "middle", "bus bandwidth, GB/s",
+		fmt.Sprintf(` transform="rotate(-90 24 %d)"`, plotTop+plotHeight/2))
 }
 
 // draw draws the line, and dots where it was measured.
@@ -131,7 +135,8 @@ func (c curve) draw(b *strings.Builder, a axes) {
 	for _, p := range c.points {
 		path = append(path, fmt.Sprintf("%.1f,%.1f", a.x(math.Log2(p[0])), a.y(math.Log10(p[1]))))
 	}
-	fmt.Fprintf(b, `<polyline fill="none" stroke="%s" stroke-width="2"%s points="%s"/>`+"\n", c.colour, c.dashes(), strings.Join(path, " "))
+	fmt.Fprintf(b, `<polyline fill="none" stroke="%s" stroke-width="2"%s points="%s"/>`+"\n", c.colour, c.dashes(),
+		strings.Join(path, " "))
 	for _, p := range c.points {
 		if c.dots {
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"><title>%s: %s GB/s</title></circle>`+"\n",

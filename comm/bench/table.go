@@ -110,11 +110,14 @@ func above() string {
 
 func (t *table) begin(r *Report) error {
 	text := fmt.Sprintf("# gorun bench %s %s: %d ranks, back end %s\n", r.Operation, r.Version, r.Ranks, r.Backend)
-	text += "# time: median of the trials, each that of the slowest rank; spread: between the quartiles, of the median\n#\n"
+	text += "# time: median of the trials, each that of the slowest rank; spread: between the quartiles, of the median\n" +
+		"#\n"
 	if r.Rounded != "" {
 		text = strings.TrimSuffix(text, "#\n") + "# sizes: " + r.Rounded + "\n#\n"
 	}
-	text += above() + line("#", func(c column) string { return c.head }) + line("#", func(c column) string { return c.unit })
+	text += above() + line("#", func(c column) string {
+		return c.head
+	}) + line("#", func(c column) string { return c.unit })
 	_, err := io.WriteString(t.out, text)
 	return err
 }
@@ -148,7 +151,8 @@ func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
 	if r.bounded() && t.config.Link > 0 {
 		note("bound: --link-bandwidth, %s GB/s", number(t.config.Link/1e9))
 	} else if r.bounded() {
-		note("bound: as busbw; each input byte read and each output byte written once, as fast as all %d ranks copied memory of this size just before", r.Ranks)
+		note("bound: as busbw; each input byte read and each output byte written once, as fast as all %d ranks copied "+
+			"memory of this size just before", r.Ranks)
 	}
 	if r.Model != nil {
 		note("model: %s", r.Model)

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// batchTime is how long the calls of a trial take together, at least: the clock and the barrier before them then are no part of it.
+	// batchTime is how long the calls of a trial take together, at least: the clock and the barrier before them then
+	// are no part of it.
 	batchTime = 50 * time.Microsecond
 	// longestBatch bounds the calls of a trial.
 	longestBatch = 1000
@@ -23,7 +24,8 @@ type Times struct {
 	Min    float64 `json:"min_us"`
 	Median float64 `json:"median_us"`
 	Max    float64 `json:"max_us"`
-	// Spread is the distance of the quartiles, in percent of the median: a single trial in which the host did something else is not seen in it.
+	// Spread is the distance of the quartiles, in percent of the median: a single trial in which the host did something
+	// else is not seen in it.
 	Spread float64 `json:"spread_percent"`
 	Trials int     `json:"trials"`
 	Batch  int     `json:"calls_per_trial"`
@@ -33,14 +35,16 @@ type Times struct {
 func timesOf(microseconds []float64, batch int) Times {
 	slices.Sort(microseconds)
 	n := len(microseconds)
-	t := Times{Min: microseconds[0], Median: (microseconds[(n-1)/2] + microseconds[n/2]) / 2, Max: microseconds[n-1], Trials: n, Batch: batch}
+	t := Times{Min: microseconds[0], Median: (microseconds[(n-1)/2] + microseconds[n/2]) / 2, Max: microseconds[n-1],
+		Trials: n, Batch: batch}
 	if t.Median > 0 {
 		t.Spread = 100 * (microseconds[n-1-(n-1)/4] - microseconds[(n-1)/4]) / t.Median
 	}
 	return t
 }
 
-// trials measures the call that the vectors are prepared for; wanted is how many trials, 0 as many as there is time for.
+// trials measures the call that the vectors are prepared for; wanted is how many trials, 0 as many as there is time
+// for.
 func (b *bench) trials(ctx context.Context, wanted int) (Times, error) {
 	batch, trials, err := b.plan(ctx)
 	if err != nil {
@@ -109,8 +113,9 @@ func (b *bench) trial(ctx context.Context, batch int) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// bound is the bandwidth, as busbw, that is not to be exceeded at a size: what the link carries, or what follows from the bytes that memory must
-// move, at the speed with which all ranks at once copy as many bytes at this very moment. 0 is not known.
+// bound is the bandwidth, as busbw, that is not to be exceeded at a size: what the link carries, or what follows from
+// the bytes that memory must move, at the speed with which all ranks at once copy as many bytes at this very moment. 0
+// is not known.
 func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error) {
 	n := float64(b.group.Size())
 	part := b.operation.traffic(n)
@@ -133,8 +138,8 @@ func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error
 // piece is the bytes of a copy that Go's runtime makes through the caches; what is much longer it writes past them.
 const piece = 256 << 10
 
-// copying is how many bytes a second each rank copies while all do: from one buffer to the other, through the caches or past them, or, where the
-// operation has a form in place, within one buffer; whichever is the fastest.
+// copying is how many bytes a second each rank copies while all do: from one buffer to the other, through the caches or
+// past them, or, where the operation has a form in place, within one buffer; whichever is the fastest.
 func (b *bench) copying(ctx context.Context, s size) (bytesPerSecond float64, err error) {
 	v, count, pieces := b.vectors, int(s.bytes)/b.element.size, piece/b.element.size
 	ways := []struct {

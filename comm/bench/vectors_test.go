@@ -85,14 +85,17 @@ func TestSpoil(t *testing.T) {
 
 func TestRunAlone(t *testing.T) {
 	c := Config{
-		Operation: "allreduce", DType: "float32", Begin: 8, End: 64, Factor: 2, Trials: 3, Warmup: 1, PerSize: time.Millisecond, Check: true, Backend: "cpu", CSV: true,
+		Operation: "allreduce", DType: "float32", Begin: 8, End: 64, Factor: 2, Trials: 3, Warmup: 1,
+		PerSize: time.Millisecond, Check: true, Backend: "cpu", CSV: true,
 	}
 	var out lines
 	require.NoError(t, runIn(t.Context(), alone(t), c, Host{}, &out))
 	require.Len(t, out, 1+2*4)
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Operation = "dance" }, func(c *Config) { c.DType = "complex" }, func(c *Config) { c.Op = "xor" },
-		func(c *Config) { c.Op = "bxor" }, func(c *Config) { c.Operation = "p2p" }, func(c *Config) { c.Operation, c.Root = "reduce", 1 },
+		func(c *Config) {
+			c.Op = "bxor"
+		}, func(c *Config) { c.Operation = "p2p" }, func(c *Config) { c.Operation, c.Root = "reduce", 1 },
 		func(c *Config) { c.End = 1 << 50 },
 	} {
 		odd := c

@@ -87,8 +87,10 @@ func (w *asCSV) row(r *Report, row Row) error {
 			wrong = fmt.Sprint(*p.Wrong)
 		}
 		err := w.write([]string{
-			r.Operation, r.Backend, fmt.Sprint(r.Ranks), fmt.Sprint(row.Bytes), fmt.Sprint(row.Count), r.DType, r.redop(), fmt.Sprint(r.Root),
-			place.name, fmt.Sprint(p.Trials), fmt.Sprint(p.Batch), exact(p.Min), exact(p.Median), exact(p.Max), exact(p.AlgBW), exact(p.BusBW),
+			r.Operation, r.Backend, fmt.Sprint(r.Ranks), fmt.Sprint(row.Bytes), fmt.Sprint(row.Count), r.DType, r.redop(),
+			fmt.Sprint(r.Root),
+			place.name, fmt.Sprint(p.Trials), fmt.Sprint(p.Batch), exact(p.Min), exact(p.Median), exact(p.Max),
+			exact(p.AlgBW), exact(p.BusBW),
 			wrong, known(row.Bound), known(row.Predicted),
 		})
 		if err != nil {
@@ -134,7 +136,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// bytesText writes a number of bytes in the largest binary unit of which it has whole ones, or with a fraction in a smaller one.
+// bytesText writes a number of bytes in the largest binary unit of which it has whole ones, or with a fraction in a
+// smaller one.
 func bytesText(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, unit := float64(bytes), 0

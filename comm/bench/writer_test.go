@@ -35,12 +35,14 @@ func golden(t *testing.T, name, got string) {
 func sampleReport() *Report {
 	none, some := int64(0), int64(3)
 	place := func(us, gbps float64, wrong *int64) *Place {
-		return &Place{Times: Times{Min: us * 0.9, Median: us, Max: us * 3, Spread: 12.3, Trials: 40, Batch: 7}, AlgBW: gbps, BusBW: gbps, Wrong: wrong}
+		return &Place{Times: Times{Min: us * 0.9, Median: us, Max: us * 3, Spread: 12.3, Trials: 40, Batch: 7},
+			AlgBW: gbps, BusBW: gbps, Wrong: wrong}
 	}
 	o := operationOf("allreduce")
 	r := &Report{
-		Format: 1, Version: "v1.2.3", Operation: o.name, Backend: "cpu", Ranks: 2, DType: "float32", Op: "sum", Root: -1, Checked: true,
-		Model: fit(o, 2, 8, 0.5, 1<<20, 250),
+		Format: 1, Version: "v1.2.3", Operation: o.name, Backend: "cpu", Ranks: 2, DType: "float32", Op: "sum", Root: -1,
+		Checked: true,
+		Model:   fit(o, 2, 8, 0.5, 1<<20, 250),
 	}
 	r.Rows = []Row{
 		{Bytes: 8, Count: 2, OutOfPlace: place(0.52, 0.015, &none), InPlace: place(0.5, 0.016, &none), Bound: 2.5},
@@ -112,10 +114,12 @@ func TestSVG(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.0524: "0.052", 9.8765: "9.877", 12.345: "12.35", 123.45: "123.5", 12345.6: "12346"} {
+	for v, want := range map[float64]string{0: "0", 0.0524: "0.052", 9.8765: "9.877", 12.345: "12.35", 123.45: "123.5",
+		12345.6: "12346"} {
 		require.Equal(t, want, number(v))
 	}
-	for v, want := range map[int64]string{0: "0 B", 8: "8 B", 1024: "1 KiB", 1536: "1.5 KiB", 64 << 20: "64 MiB", 25_000_000: "23.84 MiB", 1 << 42: "4 TiB"} {
+	for v, want := range map[int64]string{0: "0 B", 8: "8 B", 1024: "1 KiB", 1536: "1.5 KiB", 64 << 20: "64 MiB",
+		25_000_000: "23.84 MiB", 1 << 42: "4 TiB"} {
 		require.Equal(t, want, bytesText(v))
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"gorun/comm"
 )
 
-// argumentErrors: a call that is wrong by itself is refused with a reason on the rank that made it, and the group goes on.
+// argumentErrors: a call that is wrong by itself is refused with a reason on the rank that made it, and the group goes
+// on.
 func argumentErrors(t *testing.T, open Open) {
 	for _, n := range []int{1, 3} {
 		each(t, open(t, n), func(ctx context.Context, g *comm.Group) error {

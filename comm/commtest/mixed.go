@@ -13,7 +13,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// mixedCalls draws calls of all kinds, types and sizes, begun ahead or waited for, in the group and in parts of it, in own and in shared memory.
+// mixedCalls draws calls of all kinds, types and sizes, begun ahead or waited for, in the group and in parts of it, in
+// own and in shared memory.
 func mixedCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	total := testneeds.Count(600, 10_000)
@@ -22,8 +23,8 @@ func mixedCalls(t *testing.T, open Open) {
 	}
 }
 
-// Calls makes drawn calls of all kinds on one rank, also in shared memory where the group has it, and compares what comes. Ranks that give the same seed
-// make the same calls: they can be processes.
+// Calls makes drawn calls of all kinds on one rank, also in shared memory where the group has it, and compares what
+// comes. Ranks that give the same seed make the same calls: they can be processes.
 func Calls(ctx context.Context, g *comm.Group, seed uint64, count int) error {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var shared *comm.Shared[uint64]
@@ -151,7 +152,8 @@ func drawRanks(r *rand.Rand) byRank {
 	return []byRank{nobody, everybody, everybody, byRank(r.IntN(1 << MostRanks))}[r.IntN(4)]
 }
 
-// perRank makes the calls of one rank of the world. Those of one part stay in order; a part's calls can be waited for while another's go on.
+// perRank makes the calls of one rank of the world. Those of one part stay in order; a part's calls can be waited for
+// while another's go on.
 func perRank(ctx context.Context, rank int, all []part, shared [][]*comm.Shared[uint64], jobs []job) error {
 	used := make([]int, len(all))
 	var open []func() error

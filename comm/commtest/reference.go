@@ -7,7 +7,8 @@ import (
 	"gorun/comm"
 )
 
-// element is what the suite knows of a type beside its name: how to draw a value, how ranks' values reduce, when two are the same.
+// element is what the suite knows of a type beside its name: how to draw a value, how ranks' values reduce, when two
+// are the same.
 type element[T comm.Number] struct {
 	name     string
 	floating bool
@@ -46,7 +47,9 @@ type integer interface {
 
 func integers[T integer](name string) element[T] {
 	return element[T]{
-		name: name, draw: func(r *rand.Rand) T { return T(r.Uint64()) }, reduce: reduceIntegers[T], nan: func(T) bool { return false },
+		name: name, draw: func(r *rand.Rand) T {
+			return T(r.Uint64())
+		}, reduce: reduceIntegers[T], nan: func(T) bool { return false },
 	}
 }
 
@@ -138,7 +141,8 @@ func halves[T comm.Float16 | comm.BFloat16](name string, wide func(T) float32, n
 
 // drawFloat is mostly a number of middling size; one in sixteen is a corner of the format.
 func drawFloat(r *rand.Rand) float64 {
-	corners := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40, -3e38, 1e38}
+	corners := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40,
+		-3e38, 1e38}
 	if r.IntN(16) == 0 {
 		return corners[r.IntN(len(corners))]
 	}

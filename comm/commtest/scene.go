@@ -36,7 +36,8 @@ const (
 )
 
 func (w wish) String() string {
-	return fmt.Sprintf("%s of %s (%v), counts %v, root %d of %d ranks, in place %08b, shifted by %d, shared %08b, async %v",
+	return fmt.Sprintf(
+		"%s of %s (%v), counts %v, root %d of %d ranks, in place %08b, shifted by %d, shared %08b, async %v",
 		w.kind, types[w.typ], w.op, w.counts, w.root, w.ranks, w.inPlace, w.shift, w.shared, w.async)
 }
 
@@ -44,7 +45,8 @@ func (w wish) String() string {
 var (
 	reducing = []string{"AllReduce", "Reduce", "ReduceScatter", "ReduceScatterV"}
 	moving   = []string{
-		"Broadcast", "AllGather", "AllGatherV", "Gather", "GatherV", "Scatter", "ScatterV", "AllToAll", "AllToAllV", "SendRecv", "Send",
+		"Broadcast", "AllGather", "AllGatherV", "Gather", "GatherV", "Scatter", "ScatterV", "AllToAll", "AllToAllV",
+		"SendRecv", "Send",
 	}
 )
 
@@ -134,7 +136,8 @@ func (e element[T]) scene(w wish) scene {
 	return a
 }
 
-// period is after how many elements data repeats, since drawing takes longer than the calls do: a prime number, that no chunk has as its length.
+// period is after how many elements data repeats, since drawing takes longer than the calls do: a prime number, that no
+// chunk has as its length.
 const period = 262_139
 
 // gives is how many elements rank has for the others.

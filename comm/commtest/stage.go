@@ -86,7 +86,8 @@ func (a *act[T]) begin(s stage) (finish func() error, err error) {
 				return fmt.Errorf("%v: rank %d: %w", a, s.group.Rank(), err)
 			}
 		}
-		if unsafe.SliceData(send.data) != unsafe.SliceData(recv.data) && a.kind != "Broadcast" && !a.equal(send.data, before) {
+		if unsafe.SliceData(send.data) != unsafe.SliceData(recv.data) && a.kind != "Broadcast" &&
+			!a.equal(send.data, before) {
 			return fmt.Errorf("%v: rank %d: what was sent changed", a, s.group.Rank())
 		}
 		return nil

@@ -1,7 +1,8 @@
 // Package commtest is the contract of a comm back end as tests: each one passes the same.
 //
-// Every call is made by all ranks with drawn data and compared with a reference in plain Go that reduces in rank order, bit by bit (any NaN
-// equals any other). Buffers lie between fences that must stay untouched. `make test` draws a sample and prints its seed; `make soak` goes through all.
+// Every call is made by all ranks with drawn data and compared with a reference in plain Go that reduces in rank order,
+// bit by bit (any NaN equals any other). Buffers lie between fences that must stay untouched. `make test` draws a
+// sample and prints its seed; `make soak` goes through all.
 package commtest
 
 import (
@@ -43,7 +44,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// patience bounds a part of the suite: a call that hangs fails the test, with every goroutine's stack where the ranks' own timeout does not end it.
+// patience bounds a part of the suite: a call that hangs fails the test, with every goroutine's stack where the ranks'
+// own timeout does not end it.
 func patience() time.Duration { return time.Duration(testneeds.Count(2, 60)) * time.Minute }
 
 // each runs act for every rank at once and fails with the first rank's error.
@@ -79,7 +81,8 @@ func perform(t *testing.T, groups []*comm.Group, scenes ...scene) {
 }
 
 // sizes of blocks in elements: none, one, odd, prime, around powers of two and around what fits in a cache line.
-var sizes = []int{0, 1, 2, 3, 7, 13, 14, 15, 16, 17, 28, 29, 31, 33, 63, 65, 127, 129, 509, 1023, 1025, 2047, 4097, 8191, 16385}
+var sizes = []int{0, 1, 2, 3, 7, 13, 14, 15, 16, 17, 28, 29, 31, 33, 63, 65, 127, 129, 509, 1023, 1025, 2047, 4097,
+	8191, 16385}
 
 // everyCall makes each kind of call with each type and reduction, in groups of one to MostRanks.
 func everyCall(t *testing.T, open Open) {
@@ -98,12 +101,14 @@ func everyCall(t *testing.T, open Open) {
 	}
 }
 
-// everyWish lists kind × type × reduction, and × size × in place × shift, of which a sample takes one arrangement each. The reference's time goes into
-// the large sizes: each is tried in one arrangement, which is drawn anew for every kind, type, reduction and number of ranks.
+// everyWish lists kind × type × reduction, and × size × in place × shift, of which a sample takes one arrangement
+// each. The reference's time goes into the large sizes: each is tried in one arrangement, which is drawn anew for every
+// kind, type, reduction and number of ranks.
 func everyWish(r *rand.Rand, n int) (wishes []wish) {
 	for _, w := range kindsAndTypes(n) {
 		arrangements := len(sizes) * 2 * 2
-		chosen := []int{r.IntN(arrangements) * r.IntN(arrangements) / arrangements} // mostly small ones: what the suite itself costs is in the size
+		// mostly small ones: what the suite itself costs is in the size
+		chosen := []int{r.IntN(arrangements) * r.IntN(arrangements) / arrangements}
 		if testneeds.Soak() {
 			only := r.Perm(len(sizes))
 			chosen = slices.DeleteFunc(r.Perm(arrangements), func(a int) bool { return sizes[a/4] > 1025 && a%4 != only[a/4]%4 })
@@ -135,8 +140,8 @@ func kindsAndTypes(n int) (wishes []wish) {
 // float32Type is the index of the commonest type.
 var float32Type = slices.IndexFunc(types, func(e typed) bool { return e.String() == "float32" })
 
-// largeCalls move enough for whatever a back end keeps between calls to grow and to wrap: a quarter of a MiB on each rank, again and again, or 64 MiB
-// in `make soak`.
+// largeCalls move enough for whatever a back end keeps between calls to grow and to wrap: a quarter of a MiB on each
+// rank, again and again, or 64 MiB in `make soak`.
 func largeCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	bytes := testneeds.Count(256<<10, 64<<20)
@@ -152,7 +157,8 @@ func largeCalls(t *testing.T, open Open) {
 	}
 }
 
-// typedLargeCalls make the calls of each kind, type and reduction with 64 MiB in the larger buffer, or some of them with a quarter of a MiB.
+// typedLargeCalls make the calls of each kind, type and reduction with 64 MiB in the larger buffer, or some of them
+// with a quarter of a MiB.
 func typedLargeCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	bytes := testneeds.Count(256<<10, 64<<20)
@@ -182,8 +188,8 @@ func blocks(kind string, n int) int {
 	return n
 }
 
-// sameBits repeats reductions whose result depends on the order of the operands, or on which of several NaNs stays, on several groups: all must have
-// the same bits.
+// sameBits repeats reductions whose result depends on the order of the operands, or on which of several NaNs stays, on
+// several groups: all must have the same bits.
 func sameBits(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	inputs := make([][]float32, MostRanks)

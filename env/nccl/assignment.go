@@ -63,9 +63,9 @@ func ParseFile(name string, text []byte) []Assignment {
 	return Parse(kindOf(name, text), name, text)
 }
 
-// Parse returns what a text of a kind sets, in its order, and in the end, where it is not understood, an Assignment that says so by
-// Unread. Nothing is executed: what
-// only running it would tell is Computed, or not found. file names the text.
+// Parse returns what a text of a kind sets, in its order, and in the end, where it is not understood, an Assignment
+// that says so by Unread. Nothing is executed: what only running it would tell is Computed, or not found. file names
+// the text.
 func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	var found []Assignment
 	var err error
@@ -112,7 +112,8 @@ func kindOf(name string, text []byte) SourceKind {
 	base := strings.ToLower(path.Base(name))
 	first, _, _ := bytes.Cut(text, []byte("\n"))
 	switch {
-	case strings.HasPrefix(base, "dockerfile") || strings.HasPrefix(base, "containerfile") || strings.HasSuffix(base, ".dockerfile"):
+	case strings.HasPrefix(base, "dockerfile") || strings.HasPrefix(base, "containerfile") ||
+		strings.HasSuffix(base, ".dockerfile"):
 		return FromDockerfile
 	case strings.HasSuffix(base, ".py") || bytes.HasPrefix(first, []byte("#!")) && bytes.Contains(first, []byte("python")):
 		return FromPython
@@ -122,7 +123,8 @@ func kindOf(name string, text []byte) SourceKind {
 		return FromYAML
 	case strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".jsonc"):
 		return FromJSON
-	case bytes.HasPrefix(first, []byte("#!")) || strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".sbatch") || strings.HasSuffix(base, ".slurm"):
+	case bytes.HasPrefix(first, []byte("#!")) || strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".sbatch") ||
+		strings.HasSuffix(base, ".slurm"):
 		return FromScript
 	}
 	return kindOfText(string(text))
@@ -140,7 +142,8 @@ func kindOfText(text string) SourceKind {
 			continue
 		case word == "FROM" || word == "ARG":
 			return FromDockerfile
-		case word == "import" || word == "from" && strings.Contains(line, " import ") || strings.HasPrefix(line, "os.environ"):
+		case word == "import" || word == "from" && strings.Contains(line, " import ") ||
+			strings.HasPrefix(line, "os.environ"):
 			return FromPython
 		case line == "{" || strings.HasPrefix(line, `{"`):
 			return FromJSON

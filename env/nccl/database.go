@@ -15,7 +15,8 @@ import (
 var files embed.FS
 
 // fileNames are the data files in the order in which their variables are shown.
-var fileNames = [...]string{"nccl.txt", "nccl-undocumented.txt", "rccl.txt", "rocm.txt", "cuda.txt", "pytorch.txt", "mpi.txt", "fabric.txt", "system.txt", "never.txt"}
+var fileNames = [...]string{"nccl.txt", "nccl-undocumented.txt", "rccl.txt", "rocm.txt", "cuda.txt", "pytorch.txt",
+	"mpi.txt", "fabric.txt", "system.txt", "never.txt"}
 
 type records struct {
 	variables []Variable
@@ -111,7 +112,8 @@ func newVariable(name string, shared, fields map[string]string) (v Variable, err
 	v = Variable{
 		Name: name, Library: Library(take("library")), Status: Status(take("status")),
 		Meaning: take("meaning"), Default: take("default"), Values: take("values"),
-		Helps: take("helps"), Hurts: take("hurts"), Scope: Scope(take("scope")), Advice: take("advice"), Others: take("others"),
+		Helps: take("helps"), Hurts: take("hurts"), Scope: Scope(take("scope")), Advice: take("advice"),
+		Others:  take("others"),
 		Instead: strings.Fields(take("instead")),
 	}
 	handling, how, _ := strings.Cut(take("gorun"), " ")

@@ -72,7 +72,8 @@ func againstLibrary(t *testing.T, library Found) {
 		case v.Status == Never || v.Status == Removed:
 			require.False(t, library.Has(v.Name), "%s is %s in the database, but in the library", v.Name, v.Status)
 		case v.In(library.Version):
-			require.True(t, library.Has(v.Name), "%s is %s in the database, but not in NCCL %s", v.Name, v.Status, library.Version)
+			require.True(t, library.Has(v.Name), "%s is %s in the database, but not in NCCL %s", v.Name, v.Status,
+				library.Version)
 		}
 	}
 	for _, name := range library.Names {
@@ -82,7 +83,8 @@ func againstLibrary(t *testing.T, library Found) {
 			require.False(t, known && v.Name == name, "%s is in the database, and excused", name)
 			continue
 		}
-		require.True(t, known && v.Name == name && v.Library == NCCL, "%s is in NCCL %s, but not in the database", name, library.Version)
+		require.True(t, known && v.Name == name && v.Library == NCCL, "%s is in NCCL %s, but not in the database", name,
+			library.Version)
 	}
 }
 
@@ -95,7 +97,8 @@ func TestDatabaseAgainstLibrary(t *testing.T) {
 	library := wheel(t)
 	againstLibrary(t, library)
 	if *update {
-		text := "# Words in the strings of NCCL's library; go test ./env/nccl -update writes them again.\n# version " + library.Version.String() + "\n"
+		text := "# Words in the strings of NCCL's library; go test ./env/nccl -update writes them again.\n# version " +
+			library.Version.String() + "\n"
 		require.NoError(t, os.WriteFile(namesFile, []byte(text+strings.Join(library.Names, "\n")+"\n"), 0o644))
 	}
 	if listed := namesIn(t, namesFile); listed.Version == library.Version {

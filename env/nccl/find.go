@@ -15,7 +15,8 @@ var libraryFiles = []string{"libnccl.so.2", "librccl.so.1", "libnccl.so", "librc
 // usualFolders are those that the loader looks into without a cache, and where ROCm
 // is.
 var usualFolders = []string{
-	"/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+	"/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+	"/usr/lib/aarch64-linux-gnu",
 	"/lib", "/usr/lib", "/usr/local/lib", "/opt/rocm/lib",
 }
 
@@ -99,7 +100,8 @@ func (f *finder) addPython(prefix string) {
 	before := len(f.files)
 	for _, lib := range []string{"lib", "lib64"} {
 		for _, packages := range []string{"site-packages", "dist-packages"} {
-			for _, file := range []string{"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2", "torch/lib/libnccl.so*", "torch/lib/librccl.so*"} {
+			for _, file := range []string{"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2",
+				"torch/lib/libnccl.so*", "torch/lib/librccl.so*"} {
 				f.glob(path.Join(prefix, lib, "python3*", packages, file))
 			}
 		}

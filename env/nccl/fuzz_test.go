@@ -21,9 +21,13 @@ func seed(f *testing.F) {
 		f.Add(string(text))
 	}
 	for _, text := range []string{
-		"", "\\", "'", `"`, "A=$(", "A=${B:-", "cat <<EOF\nNCCL_DEBUG=INFO\n", "if a; then A=1; else A=2; fi", "ENV A", "RUN <<E\nA=1 b\nE",
-		`os.environ["A"] = """b`, "os.environ.update({", "env = {'A': f'{x}', 'B': 'c' 'd'}", "#SBATCH --export=A=1", "-x\x00A=1 `b", "((((", "case a in b) A=1;; c) A=2;; esac",
-		"env:\n- name: A\n  value: \"b\"\n- {name: B, value: c}\nrun: |\n  export A=1\nenvironment:\n  C: 'd' # e\n", `{"env": {"A": "b", /* x */ "B": ["C=d"]}, "args": ["-x", "A=1"]} // y`, "- - a: [b,\n c]", "a: >-\n\n", "\"a\": \"b\n c\"",
+		"", "\\", "'", `"`, "A=$(", "A=${B:-", "cat <<EOF\nNCCL_DEBUG=INFO\n", "if a; then A=1; else A=2; fi", "ENV A",
+		"RUN <<E\nA=1 b\nE",
+		`os.environ["A"] = """b`, "os.environ.update({", "env = {'A': f'{x}', 'B': 'c' 'd'}", "#SBATCH --export=A=1",
+		"-x\x00A=1 `b", "((((", "case a in b) A=1;; c) A=2;; esac",
+		"env:\n- name: A\n  value: \"b\"\n- {name: B, value: c}\nrun: |\n  export A=1\nenvironment:\n  C: 'd' # e\n",
+		`{"env": {"A": "b", /* x */ "B": ["C=d"]}, "args": ["-x", "A=1"]} // y`, "- - a: [b,\n c]", "a: >-\n\n",
+		"\"a\": \"b\n c\"",
 	} {
 		f.Add(text)
 	}
@@ -35,7 +39,8 @@ func FuzzParse(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Count(text, "\n") + 1
-		for _, kind := range []SourceKind{FromEnvironment, FromScript, FromDockerfile, FromPython, FromConf, FromYAML, FromJSON} {
+		for _, kind := range []SourceKind{FromEnvironment, FromScript, FromDockerfile, FromPython, FromConf, FromYAML,
+			FromJSON} {
 			settings := Parse(kind, "file", []byte(text))
 			for _, a := range settings {
 				if a.Unread != "" {
@@ -59,7 +64,8 @@ func FuzzParse(f *testing.F) {
 
 // FuzzParseConf: names come once, and what is read is in the text.
 func FuzzParseConf(f *testing.F) {
-	for _, text := range []string{"", "A=1\nA=2", "#A=1", " A = 1 ", "A=1\r\n", "=1", "A", "A\x00=1", "A=" + strings.Repeat("x", 5000), strings.Repeat("y", 4095) + "A=1"} {
+	for _, text := range []string{"", "A=1\nA=2", "#A=1", " A = 1 ", "A=1\r\n", "=1", "A", "A\x00=1",
+		"A=" + strings.Repeat("x", 5000), strings.Repeat("y", 4095) + "A=1"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -41,7 +41,8 @@ func ReadLibrary(file io.ReaderAt, size int64) (Found, error) {
 	for _, section := range constants(file) {
 		if section.Offset < uint64(size) {
 			read = true
-			if err := s.read(io.NewSectionReader(file, int64(section.Offset), min(int64(section.FileSize), size-int64(section.Offset)))); err != nil {
+			if err := s.read(io.NewSectionReader(file, int64(section.Offset),
+				min(int64(section.FileSize), size-int64(section.Offset)))); err != nil {
 				return Found{}, err
 			}
 		}

@@ -77,7 +77,8 @@ func (l *linter) add(at int, a Assignment, problem Problem, text, advice string)
 // one looks at a setting by itself.
 func (l *linter) one(at int, a Assignment) {
 	if a.Name == "" {
-		l.add(at, a, ProblemUnreadable, "it is not understood: "+a.Unread+"; what it sets is not looked at, but for documents before that one", "")
+		l.add(at, a, ProblemUnreadable, "it is not understood: "+a.Unread+
+			"; what it sets is not looked at, but for documents before that one", "")
 		return
 	}
 	if a.Kind == FromConf && l.untrimmed(at, a) {
@@ -89,7 +90,8 @@ func (l *linter) one(at int, a Assignment) {
 		return
 	}
 	if ours := v.Library == NCCL || v.Library == RCCL; ours && a.Unused && a.Kind == FromScript {
-		l.add(at, a, ProblemLocal, "the script sets it and never exports it, so no program gets it", "Write export "+a.Name+"="+Shown(a.Value)+".")
+		l.add(at, a, ProblemLocal, "the script sets it and never exports it, so no program gets it",
+			"Write export "+a.Name+"="+Shown(a.Value)+".")
 	}
 	switch {
 	case !l.name(at, a, v):
@@ -109,10 +111,12 @@ func (l *linter) untrimmed(at int, a Assignment) bool {
 	_, known := Lookup(name)
 	switch {
 	case known && name != a.Name:
-		l.add(at, a, ProblemUnknown, "in such files blanks, and words before it, are part of the name, so nobody reads it", "Write "+name+"="+Shown(value)+".")
+		l.add(at, a, ProblemUnknown, "in such files blanks, and words before it, are part of the name, so nobody reads it",
+			"Write "+name+"="+Shown(value)+".")
 		return true
 	case known && value != a.Value:
-		l.add(at, a, ProblemValue, "in such files blanks and quotes are part of the value", "Write "+name+"="+Shown(value)+".")
+		l.add(at, a, ProblemValue, "in such files blanks and quotes are part of the value", "Write "+name+"="+Shown(value)+
+			".")
 		return true
 	}
 	return false
@@ -125,7 +129,8 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	switch {
 	case l.library.Has(a.Name), a.Local:
 		return
-	case pattern && v.Library != PyTorch && v.Library != Gloo, !ours && !pattern && !strings.HasPrefix(upper, "GLOO_") && !strings.HasPrefix(upper, "TORCH_NCCL_"):
+	case pattern && v.Library != PyTorch && v.Library != Gloo, !ours && !pattern &&
+		!strings.HasPrefix(upper, "GLOO_") && !strings.HasPrefix(upper, "TORCH_NCCL_"):
 		l.slip(at, a, pattern)
 		return
 	}
@@ -211,7 +216,8 @@ func (l *linter) name(at int, a Assignment, v Variable) bool {
 		l.add(at, a, ProblemDead, fmt.Sprintf("%s %s and newer do not read it", v.Library, v.Until), v.Advice)
 		return false
 	case v.Status == Removed:
-		l.add(at, a, ProblemDead, fmt.Sprintf("this library still reads it, %s %s and newer do not", v.Library, v.Until), v.Advice)
+		l.add(at, a, ProblemDead, fmt.Sprintf("this library still reads it, %s %s and newer do not", v.Library, v.Until),
+			v.Advice)
 	case v.Status == Deprecated:
 		l.add(at, a, ProblemOldName, v.Meaning, v.Advice)
 	case l.library.Kind == NCCL && v.Library == RCCL:
@@ -263,14 +269,16 @@ func (l *linter) value(at int, a Assignment, v Variable) {
 	value := a.Value
 	if name, legacy := v.Syntax.LegacyLevel(value); legacy {
 		advice := "Write " + name + ", or leave it out."
-		l.add(at, a, ProblemLegacy, "the number is an old way to write "+name+", and its meaning changed between versions", advice)
+		l.add(at, a, ProblemLegacy, "the number is an old way to write "+name+", and its meaning changed between versions",
+			advice)
 		value = name
 	}
 	if l.caution(at, a, v, value) || l.prefixes(at, a, v) || l.interfaces(at, a, v) {
 		return
 	}
 	if a.Kind != FromConf && v.Library == NCCL && v.isDefault(a.Value) {
-		l.add(at, a, ProblemDefault, "that is the default: all that it does is to cancel what an administrator put into nccl.conf", "Leave it out.")
+		l.add(at, a, ProblemDefault,
+			"that is the default: all that it does is to cancel what an administrator put into nccl.conf", "Leave it out.")
 	}
 }
 
@@ -304,7 +312,8 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 	}
 	for _, entry := range strings.Split(list, ",") {
 		name, _, _ := strings.Cut(entry, ":")
-		if strings.TrimRight(name, "0123456789") == name || name == "mlx5" || name == "mlx4" { // a driver's name means all of its devices
+		// a driver's name means all of its devices
+		if strings.TrimRight(name, "0123456789") == name || name == "mlx5" || name == "mlx4" {
 			continue
 		}
 		if strings.HasSuffix(name, "_0") { // no number begins with 0
@@ -314,7 +323,9 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 		if list != a.Value {
 			exact = "^" + exact
 		}
-		l.add(at, a, ProblemCaution, fmt.Sprintf("these are prefixes: %s takes %s0 to %s9, too, and what is right on one host is wrong on another", name, name, name), "Write "+a.Name+"="+Shown(exact)+", or leave it out.")
+		l.add(at, a, ProblemCaution,
+			fmt.Sprintf("these are prefixes: %s takes %s0 to %s9, too, and what is right on one host is wrong on another",
+				name, name, name), "Write "+a.Name+"="+Shown(exact)+", or leave it out.")
 		return true
 	}
 	return false
@@ -332,7 +343,9 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 			continue
 		}
 		exact := strings.TrimSuffix(a.Value, list) + "=" + list
-		l.add(at, a, ProblemPrefix, fmt.Sprintf("a remark: these are prefixes: %s is %s0 to %s9, too, where a host has them", name, name, name), "Write "+a.Name+"="+Shown(exact)+".")
+		l.add(at, a, ProblemPrefix,
+			fmt.Sprintf("a remark: these are prefixes: %s is %s0 to %s9, too, where a host has them", name, name, name),
+			"Write "+a.Name+"="+Shown(exact)+".")
 		return true
 	}
 	return false

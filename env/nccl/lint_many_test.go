@@ -14,7 +14,8 @@ func manySettings(n int) (all []Assignment) {
 	for i := range n {
 		all = append(all,
 			Assignment{Name: "NCCL_MIN_CTAS", Value: fmt.Sprint(i)}, Assignment{Name: "NCCL_MAX_CTAS", Value: fmt.Sprint(n)},
-			Assignment{Name: "NCCL_IB_DISABLE", Value: "1"}, Assignment{Name: "NCCL_IB_TC", Value: "106", branch: fmt.Sprint("/", i)},
+			Assignment{Name: "NCCL_IB_DISABLE", Value: "1"},
+			Assignment{Name: "NCCL_IB_TC", Value: "106", branch: fmt.Sprint("/", i)},
 			Assignment{Name: fmt.Sprint("NCCL_OTHER_", i%100), Value: "1"})
 	}
 	return all
@@ -43,7 +44,8 @@ func TestNamesAreLookedUpOnce(t *testing.T) {
 
 // TestCombinedFindsAll: what is found at once is what each pair says by itself.
 func TestCombinedFindsAll(t *testing.T) {
-	names := []string{"NCCL_IB_DISABLE", "NCCL_IB_TC", "NCCL_NET", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"}
+	names := []string{"NCCL_IB_DISABLE", "NCCL_IB_TC", "NCCL_NET", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"}
 	values := []string{"", "0", "1", "3", "7", "20", "-4", "IB", "Socket", "INFO"}
 	branches := []string{"", "/1", "/1/2", "/3"}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -51,7 +53,8 @@ func TestCombinedFindsAll(t *testing.T) {
 	for range 500 {
 		var settings []Assignment
 		for range 12 {
-			settings = append(settings, Assignment{Name: names[r.IntN(len(names))], Value: values[r.IntN(len(values))], Computed: r.IntN(5) == 0, branch: branches[r.IntN(len(branches))]})
+			settings = append(settings, Assignment{Name: names[r.IntN(len(names))], Value: values[r.IntN(len(values))],
+				Computed: r.IntN(5) == 0, branch: branches[r.IntN(len(branches))]})
 		}
 		l := linter{}
 		l.combined(settings)
@@ -71,10 +74,12 @@ func pairwise(settings []Assignment) map[int]string {
 	for _, rule := range combinations() {
 		for _, one := range settings {
 			for i, with := range settings {
-				if _, already := told[i]; already || one.Name != rule.one || one.Computed || one.Value == "" || with.Value == "" || with.Name == one.Name || !fits(rule.with, with.Name) || !with.within(one) {
+				if _, already := told[i]; already || one.Name != rule.one || one.Computed || one.Value == "" ||
+					with.Value == "" || with.Name == one.Name || !fits(rule.with, with.Name) || !with.within(one) {
 					continue
 				}
-				if with.Name == "NCCL_IB_DISABLE" || rule.of != nil && !rule.of(one.Value) || rule.what != nil && !rule.what(with.Value) || rule.holds != nil && !rule.holds(number(one.Value), number(with.Value)) {
+				if with.Name == "NCCL_IB_DISABLE" || rule.of != nil && !rule.of(one.Value) || rule.what != nil &&
+					!rule.what(with.Value) || rule.holds != nil && !rule.holds(number(one.Value), number(with.Value)) {
 					continue
 				}
 				told[i] = fmt.Sprintf(rule.text, one.Name+"="+one.Value)

@@ -11,7 +11,8 @@ func Tables() string {
 		title, text string
 		fits        func(v Variable) bool
 	}{
-		{"NCCL", "RCCL reads these, too, as far as it is as new. **job**: equal on all ranks; **host**: may differ between hosts; **log**: what is printed, and nothing else.", func(v Variable) bool {
+		{"NCCL", "RCCL reads these, too, as far as it is as new. **job**: equal on all ranks; **host**: may differ between " +
+			"hosts; **log**: what is printed, and nothing else.", func(v Variable) bool {
 			return v.Library == NCCL && (v.Status == Live || v.Status == Deprecated)
 		}},
 		{"RCCL and ROCm", "", func(v Variable) bool { return (v.Library == RCCL || v.Library == "ROCm") && v.Alive() }},
@@ -20,7 +21,8 @@ func Tables() string {
 			return (v.Library == PyTorch || v.Library == Gloo || v.Library == "TensorPipe") && v.Alive()
 		}},
 		{"UCX and MPI libraries", "", func(v Variable) bool {
-			return v.Alive() && (v.Library == "UCX" || v.Library == "Open MPI" || v.Library == "MPICH" || v.Library == "Intel MPI")
+			return v.Alive() && (v.Library == "UCX" || v.Library == "Open MPI" || v.Library == "MPICH" ||
+				v.Library == "Intel MPI")
 		}},
 	}
 	done := make(map[string]bool)
@@ -29,7 +31,8 @@ func Tables() string {
 		if g.text != "" {
 			b.WriteString(g.text + "\n\n")
 		}
-		b.WriteString("| variable | meaning | default | values | since | differs | gorun |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+		b.WriteString("| variable | meaning | default | values | since | differs | gorun |\n" +
+			"| --- | --- | --- | --- | --- | --- | --- |\n")
 		for _, v := range database().variables {
 			if g.fits(v) {
 				done[v.Name] = true
@@ -37,13 +40,16 @@ func Tables() string {
 			}
 		}
 	}
-	b.WriteString("\n### Plugins, fabrics, build tools and the system\n\n| variable | read by | meaning |\n| --- | --- | --- |\n")
+	b.WriteString(
+		"\n### Plugins, fabrics, build tools and the system\n\n| variable | read by | meaning |\n| --- | --- | --- |\n")
 	for _, v := range database().variables {
 		if !done[v.Name] && v.Library != NCCL && v.Alive() {
 			line(&b, code(v.Name), string(v.Library), v.Meaning)
 		}
 	}
-	b.WriteString("\n### Undocumented\n\nNCCL reads these, and its guide does not name them: they may go with any version.\n\n| variable | meaning | default | since |\n| --- | --- | --- | --- |\n")
+	b.WriteString("\n### Undocumented\n\n" +
+		"NCCL reads these, and its guide does not name them: they may go with any version.\n\n" +
+		"| variable | meaning | default | since |\n| --- | --- | --- | --- |\n")
 	for _, v := range database().variables {
 		if v.Library == NCCL && v.Status == Undocumented {
 			line(&b, code(v.Name), v.Meaning, v.Default, v.Since.String())

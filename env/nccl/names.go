@@ -7,8 +7,8 @@ import (
 	"gorun/internal/spelling"
 )
 
-// knownNames are the names NCCL_… and RCCL_… of the database that some version reads, each on a line of its own, sorted.
-// A job that starts looks here: to read the data takes a thousand times as long.
+// knownNames are the names NCCL_… and RCCL_… of the database that some version reads, each on a line of its own,
+// sorted. A job that starts looks here: to read the data takes a thousand times as long.
 //
 //go:embed names.txt
 var knownNames string

@@ -33,7 +33,8 @@ func TestDocsNames(t *testing.T) {
 func TestUnreadNames(t *testing.T) {
 	for name, meant := range map[string][]string{
 		"NCCL_SHM_DISABLED": {"NCCL_SHM_DISABLE"}, "NCCL_SOKET_IFNAME": {"NCCL_SOCKET_IFNAME"}, "NCCL_DEUBG": {"NCCL_DEBUG"},
-		"RCCL_BUFFSIZE": {"NCCL_BUFFSIZE"}, "RCCL_PROTO": {"NCCL_PROTO"}, "NCCL_TIMEOUT": {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "NCCL_IB_TIMEOUT"},
+		"RCCL_BUFFSIZE": {"NCCL_BUFFSIZE"}, "RCCL_PROTO": {"NCCL_PROTO"},
+		"NCCL_TIMEOUT": {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "NCCL_IB_TIMEOUT"},
 	} {
 		require.True(t, IsUnread(name), name)
 		got, wrong := Meant(name)

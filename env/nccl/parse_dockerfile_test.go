@@ -11,11 +11,13 @@ import (
 // whose lines are no instructions.
 func TestDockerfiles(t *testing.T) {
 	for text, want := range map[string][]string{
-		"ENV NCCL_A \\\n    eth0\nENV NCCL_B x":                                  {"1 NCCL_A=eth0", "3 NCCL_B=x"},
-		"ENV NCCL_A\\\n eth0":                                                    {"1 NCCL_A=eth0"},
-		"ENV NCCL_A one \\\n  # why\n  two\nENV NCCL_B 'x y'":                    {"1 NCCL_A=one   two", "4 NCCL_B=x y"},
-		"ENV\tNCCL_A\t1":                                                         {"1 NCCL_A=1"},
-		"ENV NCCL_A=1 \\\n    # why\n\n    NCCL_B=\"a b\" \\\n NCCL_C=3":         {"1 NCCL_A=1", "4 NCCL_B=a b", "5 NCCL_C=3"},
+		"ENV NCCL_A \\\n    eth0\nENV NCCL_B x":               {"1 NCCL_A=eth0", "3 NCCL_B=x"},
+		"ENV NCCL_A\\\n eth0":                                 {"1 NCCL_A=eth0"},
+		"ENV NCCL_A one \\\n  # why\n  two\nENV NCCL_B 'x y'": {"1 NCCL_A=one   two", "4 NCCL_B=x y"},
+		"ENV\tNCCL_A\t1":                                      {"1 NCCL_A=1"},
+		"ENV NCCL_A=1 \\\n    # why\n\n    NCCL_B=\"a b\" \\\n NCCL_C=3": {
+			"1 NCCL_A=1", "4 NCCL_B=a b", "5 NCCL_C=3",
+		},
 		"COPY <<EOF /x\nENV NCCL_A=1\nEOF\nENV NCCL_B=1":                         {"4 NCCL_B=1"},
 		"COPY <<A <<\"B\" /x\nENV NCCL_A=1\nA\nENV NCCL_B=1\nB\nENV NCCL_C=1":    {"6 NCCL_C=1"},
 		"COPY <<-E \\\n  /x\n\tENV NCCL_A=1\n\tE\nENV NCCL_B=1":                  {"5 NCCL_B=1"},

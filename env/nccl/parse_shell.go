@@ -14,9 +14,9 @@ type word struct {
 	operator bool // ; && | ( and a line's end: a command ends
 }
 
-// parseShell returns what a shell script sets: NAME=VALUE, export, declare -x, env,
-// csh's setenv, fish's set -x, what ssh and bash -c are given to run, and the options by which launchers and containers are
-// told of variables; and what directives of Slurm and PBS in its comments set.
+// parseShell returns what a shell script sets: NAME=VALUE, export, declare -x, env, csh's setenv, fish's set -x, what
+// ssh and bash -c are given to run, and the options by which launchers and containers are told of variables; and what
+// directives of Slurm and PBS in its comments set.
 func parseShell(text string) []Assignment {
 	s := shell{text: text, line: 1, exported: map[string]bool{}}
 	return s.all()
@@ -123,7 +123,8 @@ func (s *shell) exports(command []word) {
 		for _, w := range command[1:] {
 			s.exported[w.text] = true
 		}
-	case first == "set" && (command[1].text == "-a" || command[1].text == "-o" && len(command) > 2 && command[2].text == "allexport"):
+	case first == "set" && (command[1].text == "-a" || command[1].text == "-o" && len(command) > 2 &&
+		command[2].text == "allexport"):
 		s.exported["*"] = true
 	}
 }
@@ -411,7 +412,8 @@ func plainWords(line string, number int) []word {
 func ofCommand(command []word) bool {
 	for _, w := range command {
 		if name, _, found := strings.Cut(w.text, "="); !found || !isName(name) {
-			return !slices.Contains([]string{"export", "declare", "typeset", "readonly", "local", "setenv", "set", "prepend-path"}, w.text)
+			return !slices.Contains([]string{"export", "declare", "typeset", "readonly", "local", "setenv", "set",
+				"prepend-path"}, w.text)
 		}
 	}
 	return false

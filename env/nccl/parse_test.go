@@ -76,7 +76,8 @@ func TestBranches(t *testing.T) {
 	for _, row := range []struct {
 		one, with string
 		holds     bool
-	}{{"A", "B", true}, {"A", "E", true}, {"B", "A", false}, {"B", "C", false}, {"C", "D", true}, {"D", "C", false}, {"E", "A", false}} {
+	}{{"A", "B", true}, {"A", "E", true}, {"B", "A", false}, {"B", "C", false}, {"C", "D", true}, {"D", "C", false},
+		{"E", "A", false}} {
 		require.Equal(t, row.holds, at[row.with].within(at[row.one]), "%s holds where %s does", row.one, row.with)
 	}
 }
@@ -157,7 +158,8 @@ func TestKindOf(t *testing.T) {
 // A script of 760 kB had its reader take 1.4 GB: each setting names the branches that it is in.
 func TestDeepBranches(t *testing.T) {
 	const deep = 20_000
-	script := strings.Repeat("if true; then export NCCL_DEBUG=INFO; ", deep) + strings.Repeat("fi; ", deep) + "export NCCL_DEBUG=WARN"
+	script := strings.Repeat("if true; then export NCCL_DEBUG=INFO; ", deep) + strings.Repeat("fi; ", deep) +
+		"export NCCL_DEBUG=WARN"
 	found := parseShell(script)
 	require.Len(t, found, deep+1)
 	for _, a := range found {

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML returns what the documents of a YAML text set: what stands below a key with "env" in it, what commands set, and
-// variables of NCCL's wherever they are. The error says why the rest of the text is not known.
+// parseYAML returns what the documents of a YAML text set: what stands below a key with "env" in it, what commands set,
+// and variables of NCCL's wherever they are. The error says why the rest of the text is not known.
 func parseYAML(text string) ([]Assignment, error) {
 	decoder, t := yaml.NewDecoder(strings.NewReader(withoutTemplates(text))), tree{}
 	for {
@@ -33,8 +33,8 @@ func parseYAML(text string) ([]Assignment, error) {
 // parseJSON does that with JSON, which is YAML where it has no remarks.
 func parseJSON(text string) ([]Assignment, error) { return parseYAML(withoutRemarks(text)) }
 
-// withoutTemplates has a $, a value that is not known, in the place of Helm's {{ }}; where they stand alone they choose and repeat
-// lines.
+// withoutTemplates has a $, a value that is not known, in the place of Helm's {{ }}; where they stand alone they choose
+// and repeat lines.
 func withoutTemplates(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -105,7 +105,8 @@ type tree struct {
 }
 
 // scripts are the keys whose texts are commands.
-var scripts = []string{"command", "args", "arg", "entrypoint", "cmd", "run", "script", "prelaunch", "postlaunch", "startup_script", "main"}
+var scripts = []string{"command", "args", "arg", "entrypoint", "cmd", "run", "script", "prelaunch", "postlaunch",
+	"startup_script", "main"}
 
 // node takes what a piece below a key sets. What stands elsewhere and is referred to is taken there.
 func (t *tree) node(key string, n *yaml.Node) {

@@ -107,17 +107,21 @@ env:
   - name: NCCL_PROTO
     value: *proto
 `, "4 NCCL_DEBUG=?|7 NCCL_ALGO=?|9 NCCL_PROTO=LL"},
-		"of two documents one": {"env: {NCCL_DEBUG: INFO}\n---\na: [\n", "1 NCCL_DEBUG=INFO|! line 3: did not find expected node content"},
+		"of two documents one": {
+			"env: {NCCL_DEBUG: INFO}\n---\na: [\n", "1 NCCL_DEBUG=INFO|! line 3: did not find expected node content",
+		},
 	} {
 		assert.Equal(t, strings.Split(test.want, "|"), read("a.yaml", test.text), name)
 	}
-	for _, text := range []string{strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16), "a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y"} {
+	for _, text := range []string{strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16),
+		"a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y"} {
 		read("a.yaml", text) // it ends
 	}
 	found := Lint(ParseFile("a.yaml", []byte("env: {NCCL_ALGO: Ring}\n---\na: [don't\n")), Found{})
 	assert.Len(t, found, 2)
 	assert.Equal(t, ProblemUnreadable, found[1].Problem)
-	assert.Equal(t, "it is not understood: line 2: did not find expected ',' or ']'; what it sets is not looked at, but for documents before that one", found[1].Text)
+	assert.Equal(t, "it is not understood: line 2: did not find expected ',' or ']'; what it sets is not looked at, but "+
+		"for documents before that one", found[1].Text)
 }
 
 func TestJSON(t *testing.T) {

@@ -55,7 +55,8 @@ func formOf(kind string) (f form, known bool) {
 	case "interface":
 		return form{"whole name of one interface", checkInterface}, true
 	case "devices":
-		return form{"list of RDMA devices dev[:port[:rail[:plane]]]; ^ before it excludes, = before it takes whole names", checkDevices}, true
+		return form{"list of RDMA devices dev[:port[:rail[:plane]]]; ^ before it excludes, = before it takes whole names",
+			checkDevices}, true
 	case "gpus":
 		return form{"list of indices, GPU-… or MIG-…", checkGPUs}, true
 	case "cpus":
@@ -285,7 +286,8 @@ func checkPrefixes(_ Syntax, value string) error {
 	for _, name := range strings.Split(list, ",") {
 		switch {
 		case strings.HasPrefix(name, "=") || strings.HasPrefix(name, "^"):
-			return fmt.Errorf("has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", name[:1])
+			return fmt.Errorf(
+				"has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", name[:1])
 		case name == "":
 			return errors.New("has an empty name, which fits every interface")
 		}
@@ -314,7 +316,8 @@ func checkInterface(_ Syntax, name string) error {
 	case strings.ContainsAny(name, " \t/:;*"):
 		return fmt.Errorf("has %q, which is no interface's name", Shown(name))
 	case len(name) > longestInterface:
-		return fmt.Errorf("has %q, which is longer than an interface's name can be (%d characters)", Shown(name), longestInterface)
+		return fmt.Errorf("has %q, which is longer than an interface's name can be (%d characters)", Shown(name),
+			longestInterface)
 	}
 	return nil
 }
@@ -329,7 +332,8 @@ func checkDevices(_ Syntax, value string) error {
 		fields := strings.Split(entry, ":")
 		switch {
 		case strings.HasPrefix(entry, "=") || strings.HasPrefix(entry, "^"):
-			return fmt.Errorf("has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", entry[:1])
+			return fmt.Errorf(
+				"has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", entry[:1])
 		case fields[0] == "" || strings.ContainsAny(entry, " \t/;*"):
 			return fmt.Errorf("has %q, which is no RDMA device's name", Shown(entry))
 		case len(fields) > 4:

@@ -145,7 +145,8 @@ func Lookup(name string) (Variable, bool) {
 	best := -1
 	for _, i := range all.patterns {
 		prefix := strings.TrimSuffix(all.variables[i].Name, "*")
-		if strings.HasPrefix(name, prefix) && len(name) > len(prefix) && (best < 0 || len(all.variables[best].Name) <= len(prefix)) {
+		if strings.HasPrefix(name, prefix) && len(name) > len(prefix) &&
+			(best < 0 || len(all.variables[best].Name) <= len(prefix)) {
 			best = i
 		}
 	}

@@ -24,7 +24,8 @@ func TestLookup(t *testing.T) {
 	require.False(t, found, "a pattern stands for names that are longer")
 }
 
-// What differs between ranks without harm, and what does not, is what the job's check of the ranks' environments goes by.
+// What differs between ranks without harm, and what does not, is what the job's check of the ranks' environments goes
+// by.
 func TestMustAgree(t *testing.T) {
 	for _, name := range strings.Fields(`NCCL_ALGO NCCL_PROTO NCCL_BUFFSIZE NCCL_NTHREADS NCCL_MIN_CTAS NCCL_MAX_CTAS NCCL_P2P_DISABLE NCCL_P2P_LEVEL
 		NCCL_SHM_DISABLE NCCL_NVLS_ENABLE NCCL_COLLNET_ENABLE NCCL_P2P_LL_THRESHOLD NCCL_NET NCCL_NET_PLUGIN NCCL_IB_DISABLE NCCL_PXN_DISABLE
@@ -48,9 +49,11 @@ func TestRecordsAgree(t *testing.T) {
 		require.Equal(t, 1, names[v.Name], "%s is there twice", v.Name)
 		for _, other := range v.Instead {
 			instead, found := Lookup(other)
-			require.True(t, found && (instead.Alive() || strings.HasPrefix(other, "OMPI_MCA_")), "%s: instead of it %s", v.Name, other)
+			require.True(t, found && (instead.Alive() || strings.HasPrefix(other, "OMPI_MCA_")), "%s: instead of it %s",
+				v.Name, other)
 		}
-		for _, text := range append([]string{v.Meaning, v.Default, v.Values, v.Helps, v.Hurts, v.How, v.Advice}, cautionTexts(v)...) {
+		for _, text := range append([]string{v.Meaning, v.Default, v.Values, v.Helps, v.Hurts, v.How, v.Advice},
+			cautionTexts(v)...) {
 			require.False(t, strings.ContainsAny(text, "\t\n"), "%s: %q", v.Name, text)
 			require.NotContains(t, text, "  ", v.Name)
 		}
@@ -75,7 +78,8 @@ func TestDefaultsAreValues(t *testing.T) {
 	checked := 0
 	for _, v := range Variables() {
 		first, _, _ := strings.Cut(v.Default, " ")
-		if v.Default == "" || strings.Contains(" chosen the all none as ib*, chosen unset IPv4 CUDA's standard ", " "+first+" ") || strings.ContainsAny(v.Default, ";*") {
+		if v.Default == "" || strings.Contains(" chosen the all none as ib*, chosen unset IPv4 CUDA's standard ",
+			" "+first+" ") || strings.ContainsAny(v.Default, ";*") {
 			continue
 		}
 		require.NoError(t, v.Syntax.Check(strings.TrimRight(first, ",")), "%s: default %q", v.Name, v.Default)
@@ -89,7 +93,8 @@ func TestMatching(t *testing.T) {
 	for _, v := range Matching("nccl_net_gdr_*") {
 		names = append(names, v.Name)
 	}
-	require.Equal(t, []string{"NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_C2C", "NCCL_NET_GDR_READ", "NCCL_NET_GDR_MLOPART"}, names)
+	require.Equal(t, []string{"NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_C2C", "NCCL_NET_GDR_READ", "NCCL_NET_GDR_MLOPART"},
+		names)
 	require.Len(t, Matching("NCCL_DEBUG"), 1)
 	require.Empty(t, Matching("NOTHING_*"))
 	require.Greater(t, len(Matching("*")), 400)
@@ -115,7 +120,8 @@ func TestNearest(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for text, want := range map[string]Version{
-		"2.30.7": {2, 30, 7}, "2.18": {2, 18, 0}, "v2.21.5-1": {2, 21, 5}, "2.30.7+cuda13.3": {2, 30, 7}, " 2.4.8\n": {2, 4, 8},
+		"2.30.7": {2, 30, 7}, "2.18": {2, 18, 0}, "v2.21.5-1": {2, 21, 5}, "2.30.7+cuda13.3": {2, 30, 7},
+		" 2.4.8\n": {2, 4, 8},
 	} {
 		v, err := ParseVersion(text)
 		require.NoError(t, err, text)
@@ -157,7 +163,8 @@ func TestSyntax(t *testing.T) {
 		{"NCCL_NTHREADS", "64 512 0x100", "16 1024 many 64k"},
 		{"NCCL_SOCKET_IFNAME", "eth0 =eth0,eth1 ^docker,lo ^=docker0", "=eth0,=eth1 =^eth0 eth0,^lo eth*"},
 		{"GLOO_SOCKET_IFNAME", "eth0 eth0,eth1", "=eth0 ^lo eth0, averyveryverylongname"},
-		{"NCCL_IB_HCA", "mlx5 =mlx5_0:1,mlx5_1 ^=mlx5_2 =mlx5_0::0:0", "=mlx5_0,=mlx5_1 mlx5_0:a mlx5_0:1:2:3:4 mlx5_0;mlx5_1"},
+		{"NCCL_IB_HCA", "mlx5 =mlx5_0:1,mlx5_1 ^=mlx5_2 =mlx5_0::0:0",
+			"=mlx5_0,=mlx5_1 mlx5_0:a mlx5_0:1:2:3:4 mlx5_0;mlx5_1"},
 		{"NCCL_P2P_LEVEL", "NVL pxb SYS 3", "NVLINK -1"},
 		{"NCCL_P2P_DISABLE", "0 1", "true 2 yes"},
 		{"NCCL_BUFFSIZE", "4194304 0x400000", "8M 0 -1"},
@@ -191,7 +198,8 @@ func TestLeadingInt(t *testing.T) {
 		n    int64
 		rest string
 	}{
-		"12": {12, ""}, "-3x": {-3, "x"}, "0x1F": {31, ""}, "0x": {0, "x"}, "010": {8, ""}, "09": {0, "9"}, "+7 ": {7, " "}, "x": {0, "x"}, "": {0, ""}, "-": {0, "-"},
+		"12": {12, ""}, "-3x": {-3, "x"}, "0x1F": {31, ""}, "0x": {0, "x"}, "010": {8, ""}, "09": {0, "9"},
+		"+7 ": {7, " "}, "x": {0, "x"}, "": {0, ""}, "-": {0, "-"},
 	} {
 		n, rest := leadingInt(text)
 		require.Equal(t, want.n, n, text)

@@ -34,7 +34,8 @@ func TestNoPathsOfAnotherLauncher(t *testing.T) {
 	for _, name := range []string{
 		"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "TMPDIR", "PYTHONPATH", "PYTHONSTARTUP", "NCCL_CONF_FILE",
 		"NCCL_TOPO_FILE", "NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_NET_PLUGIN", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
-		"OMPI_MCA_orte_top_session_dir", "OMPI_MCA_mca_base_component_path", "PMIX_MCA_x", "PMIX_SERVER_TMPDIR", "GORUN_PYTHON", "GORUN_SSH", "UCX_MODULE_DIR",
+		"OMPI_MCA_orte_top_session_dir", "OMPI_MCA_mca_base_component_path", "PMIX_MCA_x", "PMIX_SERVER_TMPDIR",
+		"GORUN_PYTHON", "GORUN_SSH", "UCX_MODULE_DIR",
 	} {
 		assert.False(t, Accepts(name, "x"), name)
 	}

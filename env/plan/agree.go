@@ -31,7 +31,8 @@ func (b *builder) agree() {
 		if b.programsDiffer(name) {
 			out = "give each program the same -x " + name + "=VALUE"
 		}
-		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name, strings.Join(said, ", "), out)
+		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name,
+			strings.Join(said, ", "), out)
 	}
 }
 
@@ -70,7 +71,8 @@ func (b *builder) differing() []string {
 	for _, list := range b.out.Ranks {
 		add(list)
 	}
-	if len(b.conf) > 1 && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs }) { // nobody reads the files without
+	// nobody reads the files without
+	if len(b.conf) > 1 && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs }) {
 		for _, c := range b.conf {
 			for name := range c {
 				found[name] = found[name] || isNCCL(name)

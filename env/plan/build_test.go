@@ -15,7 +15,8 @@ import (
 // job has ranks on one node, as `gorun -np N` makes it.
 func job(ranks int, inherited ...string) Inputs {
 	in := Inputs{
-		Inherited: inherited, Job: "7f3a", RunID: "run", MasterAddr: "127.0.0.1", MasterPort: "41873", JobStore: "127.0.0.1:41873", RASAddr: "localhost:24001",
+		Inherited: inherited, Job: "7f3a", RunID: "run", MasterAddr: "127.0.0.1", MasterPort: "41873",
+		JobStore: "127.0.0.1:41873", RASAddr: "localhost:24001",
 		Nodes: []Node{{Threads: 2, Why: "8 CPUs ÷ 4 ranks"}},
 	}
 	for local := range ranks {
@@ -80,7 +81,8 @@ func (e Environment) removed(name string) string {
 // What a worker of torchrun 2.15 finds when it inherits nothing but PATH and HOME:
 // `env -i PATH=… HOME=… torchrun --nproc-per-node 2 --no-python env`.
 var torchrunNames = []string{
-	"GROUP_RANK", "GROUP_WORLD_SIZE", "LC_CTYPE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
+	"GROUP_RANK", "GROUP_WORLD_SIZE", "LC_CTYPE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+	"OMP_NUM_THREADS",
 	"RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_MAX_RESTARTS",
 	"TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "TORCHELASTIC_USE_AGENT_STORE",
 	"TORCH_NCCL_ASYNC_ERROR_HANDLING", "WORLD_SIZE",
@@ -111,8 +113,10 @@ func TestContract(t *testing.T) {
 	e := build(t, in)
 	want := map[string]string{
 		"HOME": "/home/u",
-		"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1",
-		"ROLE_NAME": "trainer", "ROLE_RANK": "2", "ROLE_WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "41873",
+		"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0",
+		"GROUP_WORLD_SIZE": "1",
+		"ROLE_NAME":        "trainer", "ROLE_RANK": "2", "ROLE_WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
+		"MASTER_PORT":         "41873",
 		"TORCHELASTIC_RUN_ID": "run", "TORCHELASTIC_RESTART_COUNT": "1", "TORCHELASTIC_MAX_RESTARTS": "3",
 		"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_ERROR_FILE": "/tmp/gorun-x/error.2.json",
 		"TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
@@ -125,7 +129,9 @@ func TestContract(t *testing.T) {
 		got[v.Name] = v.Value
 	}
 	assert.Equal(t, want, got)
-	assert.Equal(t, []string{"RANK=2", "LOCAL_RANK=2", "ROLE_RANK=2", "TORCHELASTIC_ERROR_FILE=/tmp/gorun-x/error.2.json"}, Entries(e.Ranks[2]),
+	assert.Equal(t,
+		[]string{"RANK=2", "LOCAL_RANK=2", "ROLE_RANK=2", "TORCHELASTIC_ERROR_FILE=/tmp/gorun-x/error.2.json"},
+		Entries(e.Ranks[2]),
 		"a row has only what differs")
 	omp, _ := e.of(0, "OMP_NUM_THREADS")
 	assert.Equal(t, Variable{Name: "OMP_NUM_THREADS", Value: "2", Origin: Gorun, Reason: "8 CPUs ÷ 4 ranks"}, omp)
@@ -147,7 +153,8 @@ func TestStoreAtRank0(t *testing.T) {
 		assert.NotContains(t, v.Name, "TORCHELASTIC_")
 	}
 	port, _ := e.of(1, "MASTER_PORT")
-	assert.Equal(t, Variable{Name: "MASTER_PORT", Value: "12355", Origin: Gorun, Reason: "kept free for rank 0, which serves the store"}, port)
+	assert.Equal(t, Variable{Name: "MASTER_PORT", Value: "12355", Origin: Gorun,
+		Reason: "kept free for rank 0, which serves the store"}, port)
 	assert.Equal(t, "127.0.0.1:41873", value(t, e, 1, "GORUN_JOB_STORE"))
 
 	// A job that is restarted knows its attempt, whoever serves the store.
@@ -183,9 +190,11 @@ func TestUnknownThreadsAreNotSet(t *testing.T) {
 
 func TestSettingsOfTheUserWin(t *testing.T) {
 	// Empty is a value too: it is how one turns PYTHONUNBUFFERED off.
-	e := build(t, job(2, "OMP_NUM_THREADS=7", "PYTHONUNBUFFERED=", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "NCCL_IB_HCA=mlx5_0", "CUDA_VISIBLE_DEVICES=1"))
+	e := build(t, job(2, "OMP_NUM_THREADS=7", "PYTHONUNBUFFERED=", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3",
+		"NCCL_IB_HCA=mlx5_0", "CUDA_VISIBLE_DEVICES=1"))
 	for name, want := range map[string]string{
-		"OMP_NUM_THREADS": "7", "PYTHONUNBUFFERED": "", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3", "NCCL_IB_HCA": "mlx5_0", "CUDA_VISIBLE_DEVICES": "1",
+		"OMP_NUM_THREADS": "7", "PYTHONUNBUFFERED": "", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3", "NCCL_IB_HCA": "mlx5_0",
+		"CUDA_VISIBLE_DEVICES": "1",
 	} {
 		v, ok := e.of(1, name)
 		require.True(t, ok, name)
@@ -196,14 +205,20 @@ func TestSettingsOfTheUserWin(t *testing.T) {
 
 func TestIdentitiesOfOthersAreRemoved(t *testing.T) {
 	inherited := []string{
-		"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "LOCAL_WORLD_SIZE=1", "GROUP_RANK=0", "ROLE_NAME=x", "TORCHELASTIC_UNKNOWN=/x",
-		"PMI_RANK=0", "PMI_SIZE=1", "PMI_FD=6", "PMIX_RANK=0", "PMIX_NAMESPACE=1", "PMIX_SERVER_URI41=x", "MPI_LOCALRANKID=0", "HYDI_CONTROL_FD=7",
-		"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_NODE_RANK=0", "OMPI_UNIVERSE_SIZE=2", "OMPI_MCA_orte_hnp_uri=x", "OMPI_MCA_ess_base_vpid=1",
-		"PRTE_LAUNCHED=1", "MV2_COMM_WORLD_RANK=0", "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "FLUX_TASK_RANK=0", "JSM_NAMESPACE_RANK=0",
+		"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "LOCAL_WORLD_SIZE=1", "GROUP_RANK=0", "ROLE_NAME=x",
+		"TORCHELASTIC_UNKNOWN=/x",
+		"PMI_RANK=0", "PMI_SIZE=1", "PMI_FD=6", "PMIX_RANK=0", "PMIX_NAMESPACE=1", "PMIX_SERVER_URI41=x",
+		"MPI_LOCALRANKID=0", "HYDI_CONTROL_FD=7",
+		"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_NODE_RANK=0", "OMPI_UNIVERSE_SIZE=2", "OMPI_MCA_orte_hnp_uri=x",
+		"OMPI_MCA_ess_base_vpid=1",
+		"PRTE_LAUNCHED=1", "MV2_COMM_WORLD_RANK=0", "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=4",
+		"SLURM_STEP_ID=0", "FLUX_TASK_RANK=0", "JSM_NAMESPACE_RANK=0",
 	}
 	kept := []string{
-		"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1", "SLURM_CONF=/c", "SLURM_MPI_TYPE=pmi2", "OMPI_MCA_btl=tcp,self", "PMIX_MCA_gds=hash", "PMI_DEBUG=1",
-		"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=5", "TORCHELASTIC_TIMER_FILE=/x", "TORCHELASTIC_HEALTH_CHECK_PORT=8080", "PET_NNODES=1", "MPIR_CVAR_PMI_VERSION=1", "RANKS=3", "NODE_RANK=0", "HYDRA_IFACE=eth0",
+		"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1", "SLURM_CONF=/c", "SLURM_MPI_TYPE=pmi2", "OMPI_MCA_btl=tcp,self",
+		"PMIX_MCA_gds=hash", "PMI_DEBUG=1",
+		"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=5", "TORCHELASTIC_TIMER_FILE=/x", "TORCHELASTIC_HEALTH_CHECK_PORT=8080",
+		"PET_NNODES=1", "MPIR_CVAR_PMI_VERSION=1", "RANKS=3", "NODE_RANK=0", "HYDRA_IFACE=eth0",
 	}
 	e := build(t, job(2, append(slices.Clone(kept), inherited...)...))
 	for _, entry := range kept {
@@ -286,7 +301,8 @@ func TestIsolatedGPUs(t *testing.T) {
 		v, _ := e.of(rank, "CUDA_VISIBLE_DEVICES")
 		assert.Equal(t, Variable{Name: "CUDA_VISIBLE_DEVICES", Value: want, Origin: Gorun, Reason: "the rank's own GPUs"}, v)
 		v, _ = e.of(rank, "LOCAL_RANK")
-		assert.Equal(t, Variable{Name: "LOCAL_RANK", Value: strconv.Itoa(rank), Origin: Gorun, Reason: "which rank of its node this is; its GPU is device 0"}, v)
+		assert.Equal(t, Variable{Name: "LOCAL_RANK", Value: strconv.Itoa(rank), Origin: Gorun,
+			Reason: "which rank of its node this is; its GPU is device 0"}, v)
 		assert.Equal(t, "PCI_BUS_ID", value(t, e, rank, "CUDA_DEVICE_ORDER"))
 	}
 
@@ -298,7 +314,8 @@ func TestIsolatedGPUs(t *testing.T) {
 	e = build(t, in)
 	assert.Equal(t, "GPU-2", value(t, e, 1, "ROCR_VISIBLE_DEVICES"))
 	v, _ := e.of(1, "HIP_VISIBLE_DEVICES")
-	assert.Equal(t, Variable{Name: "HIP_VISIBLE_DEVICES", Value: "0", Origin: Gorun, Reason: "counts what ROCR_VISIBLE_DEVICES leaves"}, v)
+	assert.Equal(t, Variable{Name: "HIP_VISIBLE_DEVICES", Value: "0", Origin: Gorun,
+		Reason: "counts what ROCR_VISIBLE_DEVICES leaves"}, v)
 	assert.Equal(t, "0", value(t, e, 1, "LOCAL_RANK"))
 	_, ok := e.of(1, "CUDA_VISIBLE_DEVICES")
 	assert.False(t, ok)

@@ -52,8 +52,11 @@ func exportable(name string) error {
 	case r.Class == ClassLauncher:
 		return nil
 	case r.value != nil:
-		return fmt.Errorf("%s is set by gorun, for each rank its own; give the program an argument or a variable of another name instead", name)
+		return fmt.Errorf(
+			"%s is set by gorun, for each rank its own; give the program an argument or a variable of another name instead",
+			name)
 	default:
-		return fmt.Errorf("%s tells a rank of another launcher its place and would be the same for all ranks; leave it out", name)
+		return fmt.Errorf(
+			"%s tells a rank of another launcher its place and would be the same for all ranks; leave it out", name)
 	}
 }

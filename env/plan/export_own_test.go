@@ -32,9 +32,11 @@ func valueOf(e Environment, in Inputs, rank int, name string) (string, bool) {
 
 // What one program's ranks get beats what all get, on other hosts as well, and comes once.
 func TestExportsOfSomeRanks(t *testing.T) {
-	own := []Export{{Name: "A", Value: "own", HasValue: true}, {Name: "OMP_NUM_THREADS", Value: "3", HasValue: true}, {Name: "GONE", Remove: true}, {Name: "HERE"}}
+	own := []Export{{Name: "A", Value: "own", HasValue: true}, {Name: "OMP_NUM_THREADS", Value: "3", HasValue: true},
+		{Name: "GONE", Remove: true}, {Name: "HERE"}}
 	in := Inputs{
-		Inherited: []string{"A=here", "GONE=1", "HERE=h", "LOST=1"}, ExportAll: true, Job: "j", RunID: "r", Role: "default", MasterAddr: "h", MasterPort: "1", JobStore: "h:1",
+		Inherited: []string{"A=here", "GONE=1", "HERE=h", "LOST=1"}, ExportAll: true, Job: "j", RunID: "r",
+		Role: "default", MasterAddr: "h", MasterPort: "1", JobStore: "h:1",
 		Exports: []Export{{Name: "LOST", Remove: true, From: "-genvexcl LOST"}},
 		Nodes:   []Node{{Threads: 2}, {Threads: 4, Remote: true, Environ: []string{"HOME=/there"}}},
 		Ranks:   []Rank{{Node: 0}, {Node: 0, LocalRank: 1, Exports: own}, {Node: 1, Exports: own}, {Node: 1, LocalRank: 1}},
@@ -42,7 +44,8 @@ func TestExportsOfSomeRanks(t *testing.T) {
 	e, err := Build(in)
 	require.NoError(t, err)
 	for name, want := range map[string][]string{
-		"A": {"here", "own", "own", "here"}, "OMP_NUM_THREADS": {"2", "3", "3", "4"}, "GONE": {"1", "", "", "1"}, "HERE": {"h", "h", "h", "h"}, "LOST": {"", "", "", ""},
+		"A": {"here", "own", "own", "here"}, "OMP_NUM_THREADS": {"2", "3", "3", "4"}, "GONE": {"1", "", "", "1"},
+		"HERE": {"h", "h", "h", "h"}, "LOST": {"", "", "", ""},
 	} {
 		for rank := range in.Ranks {
 			got, _ := valueOf(e, in, rank, name)

@@ -37,7 +37,8 @@ func values(e Environment, in Inputs, name string) (list []string) {
 
 func TestOtherHostsInherit(t *testing.T) {
 	inherited := []string{
-		"PATH=/here", "HOME=/home/here", "NCCL_DEBUG=INFO", "EDITOR=emacs", "HF_TOKEN=secret", "SSH_AUTH_SOCK=/tmp/agent", "RANK=7",
+		"PATH=/here", "HOME=/home/here", "NCCL_DEBUG=INFO", "EDITOR=emacs", "HF_TOKEN=secret", "SSH_AUTH_SOCK=/tmp/agent",
+		"RANK=7",
 		"https_proxy=http://me:pw@proxy", "HF_HOME=/data", "OMP_NUM_THREADS=3",
 	}
 	plain := map[string][]string{
@@ -60,17 +61,20 @@ func TestOtherHostsInherit(t *testing.T) {
 	}{
 		"the list": {withheld: []string{"EDITOR", "HF_TOKEN", "https_proxy"}},
 		"-x": {
-			exports:  []Export{{Name: "HF_*"}, {Name: "SSH_AUTH_SOCK"}, {Name: "HOME", Value: "/x", HasValue: true}},
-			want:     map[string][]string{"HF_TOKEN": {"secret", "secret"}, "SSH_AUTH_SOCK": {"/tmp/agent", "/tmp/agent"}, "HOME": {"/x", "/x"}},
+			exports: []Export{{Name: "HF_*"}, {Name: "SSH_AUTH_SOCK"}, {Name: "HOME", Value: "/x", HasValue: true}},
+			want: map[string][]string{"HF_TOKEN": {"secret", "secret"}, "SSH_AUTH_SOCK": {"/tmp/agent", "/tmp/agent"},
+				"HOME": {"/x", "/x"}},
 			withheld: []string{"EDITOR", "https_proxy"},
 		},
 		"mpiexec's default": {
-			unlisted: true, want: map[string][]string{"EDITOR": {"emacs", "emacs"}}, withheld: []string{"HF_TOKEN", "https_proxy"},
+			unlisted: true, want: map[string][]string{"EDITOR": {"emacs", "emacs"}},
+			withheld: []string{"HF_TOKEN", "https_proxy"},
 		},
 		"--export-all": {
 			all: true,
 			want: map[string][]string{
-				"HF_TOKEN": {"secret", "secret"}, "EDITOR": {"emacs", "emacs"}, "https_proxy": {"http://me:pw@proxy", "http://me:pw@proxy"},
+				"HF_TOKEN": {"secret", "secret"}, "EDITOR": {"emacs", "emacs"},
+				"https_proxy": {"http://me:pw@proxy", "http://me:pw@proxy"},
 			},
 		},
 	} {
@@ -106,9 +110,12 @@ func TestSettingsOfMPITravel(t *testing.T) {
 		inherited = append(inherited, strings.Replace(p[1], "*", "SETTING", 1)+"=mine")
 	}
 	identities := []string{ // of ranks of Open MPI 4.1 and 5.0, of Hydra, Intel's and MVAPICH's
-		"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_WORLD_SIZE", "OMPI_UNIVERSE_SIZE", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION", "OMPI_MCA_orte_hnp_uri",
-		"OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_orte_ess_node_rank", "OMPI_VERSION", "PRTE_LAUNCHED", "PMIX_RANK", "PMIX_SERVER_URI41",
-		"I_MPI_HYDRA_UUID", "I_MPI_PIN_INFO", "I_MPI_INFO_NUMA_NODE_MAP", "HYDRA_BSTRAP_PGID", "MV2_COMM_WORLD_RANK", "PMI_RANK",
+		"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_WORLD_SIZE", "OMPI_UNIVERSE_SIZE", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX",
+		"OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION", "OMPI_MCA_orte_hnp_uri",
+		"OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_orte_ess_node_rank", "OMPI_VERSION",
+		"PRTE_LAUNCHED", "PMIX_RANK", "PMIX_SERVER_URI41",
+		"I_MPI_HYDRA_UUID", "I_MPI_PIN_INFO", "I_MPI_INFO_NUMA_NODE_MAP", "HYDRA_BSTRAP_PGID", "MV2_COMM_WORLD_RANK",
+		"PMI_RANK",
 	}
 	for _, name := range identities {
 		inherited = append(inherited, name+"=outer")
@@ -126,7 +133,8 @@ func TestSettingsOfMPITravel(t *testing.T) {
 // A node that somebody started by hand has its own environment, as with torchrun.
 func TestJoinedNodesInheritTheirOwn(t *testing.T) {
 	in := threeHosts("PATH=/here", "MINE=1", "OMP_NUM_THREADS=3")
-	in.Nodes[1] = Node{Joined: true, Remote: true, Environ: []string{"PATH=/there", "RANK=3", "GORUN_TOKEN=x", "YOURS=2"}, Threads: 5, Why: "5 CPUs"}
+	in.Nodes[1] = Node{Joined: true, Remote: true, Environ: []string{"PATH=/there", "RANK=3", "GORUN_TOKEN=x",
+		"YOURS=2"}, Threads: 5, Why: "5 CPUs"}
 	in.Exports = []Export{{Name: "BOTH", Value: "b", HasValue: true}}
 	e := build(t, in)
 	for name, want := range map[string][]string{
@@ -155,7 +163,8 @@ func TestInterfaces(t *testing.T) {
 	assert.Equal(t, []string{"=eth0", "=eth1"}, values(e, in, "NCCL_SOCKET_IFNAME"))
 	assert.Equal(t, []string{"eth0", "eth1"}, values(e, in, "GLOO_SOCKET_IFNAME"))
 	assert.Equal(t, []string{"eth0", "eth1"}, values(e, in, "TP_SOCKET_IFNAME"))
-	assert.Len(t, e.Nodes[1], 6, "what differs by node is with the node: three interfaces, HOME, GROUP_RANK and LOCAL_WORLD_SIZE")
+	assert.Len(t, e.Nodes[1], 6,
+		"what differs by node is with the node: three interfaces, HOME, GROUP_RANK and LOCAL_WORLD_SIZE")
 	in = threeHosts("GLOO_SOCKET_IFNAME=ib0")
 	in.Exports = []Export{{Name: "NCCL_SOCKET_IFNAME", Value: "ib", HasValue: true}}
 	e = build(t, in)
@@ -179,5 +188,6 @@ func TestPassages(t *testing.T) {
 			assert.False(t, stays.has(name), name)
 		}
 	}
-	assert.Equal(t, []string{"HOME=/h", "TMPDIR=/t"}, OwnOfHost([]string{"HOME=/h", "PATH=/bin", "TMPDIR=/t", "SSH_TTY=/dev/pts/1", "odd"}))
+	assert.Equal(t, []string{"HOME=/h", "TMPDIR=/t"},
+		OwnOfHost([]string{"HOME=/h", "PATH=/bin", "TMPDIR=/t", "SSH_TTY=/dev/pts/1", "odd"}))
 }

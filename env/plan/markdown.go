@@ -23,17 +23,22 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 `)
 	rows := make([][]string, 0, len(rules))
-	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source != slurmSource && !r.isMPI() && !r.tuned }) {
+	for _, r := range pick(func(r *rule) bool {
+		return r.value != nil && r.Source != slurmSource && !r.isMPI() && !r.tuned
+	}) {
 		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
 	}
 	table(&b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
 
 	tuning(&b)
 	forMPI(&b)
-	b.WriteString("\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
-		"Everything else is passed on, byte for byte.\n\n")
+	b.WriteString(
+		"\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
+			"Everything else is passed on, byte for byte.\n\n")
 	rows = rows[:0]
-	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Class != ClassSetting && r.Source != slurmSource }) {
+	for _, r := range pick(func(r *rule) bool {
+		return r.value == nil && r.Class != ClassSetting && r.Source != slurmSource
+	}) {
 		rows = append(rows, []string{code(r.Name), string(r.Class), r.Reason, r.Source})
 	}
 	table(&b, []string{"variable", "kind", "reason", "defined by"}, rows)

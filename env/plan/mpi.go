@@ -83,10 +83,13 @@ var worldRules = [...]rule{
 			env.VarJobWorld, ClassIdentity, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",
 			"tells gorun's own variables of MPI's from those of an mpirun that a rank runs", "gorun",
 		},
-		needs: (*MPI).any, perRank: true, value: mpiRank(func(m InWorld, w *World) string { return strconv.Itoa(m.Rank) + "/" + strconv.Itoa(w.Size) }),
+		needs: (*MPI).any, perRank: true, value: mpiRank(func(m InWorld, w *World) string {
+			return strconv.Itoa(m.Rank) + "/" + strconv.Itoa(w.Size)
+		}),
 	},
 	{
-		Row:   Row{"GFORTRAN_UNBUFFERED_PRECONNECTED", ClassSetting, "`y`", "Fortran's last words are not lost, as under mpiexec", "GNU Fortran"},
+		Row: Row{"GFORTRAN_UNBUFFERED_PRECONNECTED", ClassSetting, "`y`",
+			"Fortran's last words are not lost, as under mpiexec", "GNU Fortran"},
 		needs: (*MPI).any, value: func(*builder, int) (string, bool) { return "y", true },
 	},
 }

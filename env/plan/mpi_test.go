@@ -11,7 +11,8 @@ import (
 // mpiJob has one world of all ranks, all of them on one node.
 func mpiJob(ranks int, inherited ...string) Inputs {
 	in := job(ranks, inherited...)
-	in.MPI = MPI{Offered: true, Version: "1", FD: "3", URI: "<at start>", Worlds: []World{{Name: "gorun-w", Size: ranks, Apps: []int{ranks}}}}
+	in.MPI = MPI{Offered: true, Version: "1", FD: "3", URI: "<at start>",
+		Worlds: []World{{Name: "gorun-w", Size: ranks, Apps: []int{ranks}}}}
 	for i := range in.Ranks {
 		in.Ranks[i].MPI = InWorld{Rank: i, LocalRank: i, LocalSize: ranks, NodeRank: i, Host: "node1"}
 	}
@@ -33,10 +34,12 @@ func ofMPI(e Environment, rank int) map[string]string {
 // run in a rank, is not among them.
 func TestMPIVariables(t *testing.T) {
 	all := map[string]string{
-		"GORUN_JOB_WORLD": "1/2", "GFORTRAN_UNBUFFERED_PRECONNECTED": "y", "UCX_DEBUG_SIGNO": "0", "MPIR_CVAR_PMI_VERSION": "1",
-		"PMI_FD": "3", "PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2",
+		"GORUN_JOB_WORLD": "1/2", "GFORTRAN_UNBUFFERED_PRECONNECTED": "y", "UCX_DEBUG_SIGNO": "0",
+		"MPIR_CVAR_PMI_VERSION": "1",
+		"PMI_FD":                "3", "PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2",
 		"PMIX_NAMESPACE": "gorun-w", "PMIX_RANK": "1", "PMIX_SERVER_URI3": "<at start>", "PMIX_SECURITY_MODE": "native",
-		"PMIX_BFROP_BUFFER_TYPE": "PMIX_BFROP_BUFFER_NON_DESC", "PMIX_GDS_MODULE": "hash", "PMIX_VERSION": "4.2.2", "PMIX_HOSTNAME": "node1",
+		"PMIX_BFROP_BUFFER_TYPE": "PMIX_BFROP_BUFFER_NON_DESC", "PMIX_GDS_MODULE": "hash", "PMIX_VERSION": "4.2.2",
+		"PMIX_HOSTNAME":                  "node1",
 		"OMPI_MCA_orte_local_daemon_uri": "1.0;tcp://127.0.0.1:1", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2",
 		"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_NODE_RANK": "1",
 		"OMPI_NUM_APP_CTX": "1", "OMPI_APP_CTX_NUM_PROCS": "2", "OMPI_FIRST_RANKS": "0",
@@ -56,11 +59,15 @@ func TestMPIVariables(t *testing.T) {
 // user's stay.
 func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 	inherited := []string{
-		"PMI_RANK=7", "PMI_SIZE=9", "PMI_SPAWNED=1", "PMI_ID=7", "PMI_PORT=a:1", "PMIX_NAMESPACE=other", "PMIX_SERVER_URI41=x", "PMIX_SYSTEM_TMPDIR=/tmp", "PMIX_DSTORE_21_BASE_PATH=/x",
-		"OMPI_COMM_WORLD_RANK=7", "OMPI_UNIVERSE_SIZE=9", "OMPI_MCA_ess=^singleton", "OMPI_MCA_pmix=^s1", "OMPI_MCA_orte_local_daemon_uri=0.0;tcp://10.0.0.1:5",
-		"OMPI_MCA_orte_precondition_transports=1-2", "OMPI_VERSION=5.0.11", "PRTE_LAUNCHED=1", "HYDI_CONTROL_FD=7", "I_MPI_PIN_MAPPING=1:0 0", "I_MPI_INFO_NP=1", "HYDRA_BSTRAP_PGID=0", "GORUN_JOB_WORLD=7/9",
+		"PMI_RANK=7", "PMI_SIZE=9", "PMI_SPAWNED=1", "PMI_ID=7", "PMI_PORT=a:1", "PMIX_NAMESPACE=other",
+		"PMIX_SERVER_URI41=x", "PMIX_SYSTEM_TMPDIR=/tmp", "PMIX_DSTORE_21_BASE_PATH=/x",
+		"OMPI_COMM_WORLD_RANK=7", "OMPI_UNIVERSE_SIZE=9", "OMPI_MCA_ess=^singleton", "OMPI_MCA_pmix=^s1",
+		"OMPI_MCA_orte_local_daemon_uri=0.0;tcp://10.0.0.1:5",
+		"OMPI_MCA_orte_precondition_transports=1-2", "OMPI_VERSION=5.0.11", "PRTE_LAUNCHED=1", "HYDI_CONTROL_FD=7",
+		"I_MPI_PIN_MAPPING=1:0 0", "I_MPI_INFO_NP=1", "HYDRA_BSTRAP_PGID=0", "GORUN_JOB_WORLD=7/9",
 	}
-	settings := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0", "PMIX_MCA_psec=native", "I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
+	settings := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0",
+		"PMIX_MCA_psec=native", "I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
 	e := build(t, mpiJob(2, append(inherited, settings...)...))
 	got := make(map[string]string)
 	for _, v := range e.all(0, 1) {
@@ -70,7 +77,8 @@ func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 		name, value, _ := strings.Cut(entry, "=")
 		assert.NotEqual(t, value, got[name], name)
 	}
-	for _, gone := range []string{"PMI_SPAWNED", "PMI_ID", "PMIX_SERVER_URI41", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess", "I_MPI_INFO_NP"} {
+	for _, gone := range []string{"PMI_SPAWNED", "PMI_ID", "PMIX_SERVER_URI41", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess",
+		"I_MPI_INFO_NP"} {
 		assert.NotContains(t, got, gone)
 	}
 	for _, entry := range settings {
@@ -96,7 +104,8 @@ func TestWorldsOfTheirOwn(t *testing.T) {
 	}
 	e := build(t, in)
 	for name, value := range map[string]string{
-		"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2", "PMI_RANK": "1", "PMI_SIZE": "2", "PMIX_RANK": "1", "PMIX_NAMESPACE": "b", "MPI_LOCALRANKID": "1",
+		"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2", "PMI_RANK": "1", "PMI_SIZE": "2", "PMIX_RANK": "1",
+		"PMIX_NAMESPACE": "b", "MPI_LOCALRANKID": "1",
 		"MPI_LOCALNRANKS": "2", "OMPI_COMM_WORLD_NODE_RANK": "2", "GORUN_JOB_WORLD": "1/2", "PMI_SPAWNED": "1",
 	} {
 		v, _ := e.of(2, name)
@@ -114,7 +123,8 @@ func TestAppsOfAWorld(t *testing.T) {
 	in := mpiJob(6)
 	in.MPI.Worlds[0].Apps = []int{1, 2, 3}
 	got := ofMPI(build(t, in), 5)
-	assert.Equal(t, []string{"3", "1 2 3", "0 1 3"}, []string{got["OMPI_NUM_APP_CTX"], got["OMPI_APP_CTX_NUM_PROCS"], got["OMPI_FIRST_RANKS"]})
+	assert.Equal(t, []string{"3", "1 2 3", "0 1 3"}, []string{got["OMPI_NUM_APP_CTX"], got["OMPI_APP_CTX_NUM_PROCS"],
+		got["OMPI_FIRST_RANKS"]})
 }
 
 // With several hosts MPICH's ranks say the address by which they are reached, but where the

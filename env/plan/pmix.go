@@ -6,7 +6,8 @@ package plan
 // mpirun which a rank runs would take them for its own.
 var pmixRules = [...]rule{
 	{
-		Row:   Row{"PMIX_NAMESPACE", ClassIdentity, "the name of the rank's MPI_COMM_WORLD, which nobody can guess", "MPI_Init of Open MPI, and of others built with PMIx, says it to its server", "PMIx"},
+		Row: Row{"PMIX_NAMESPACE", ClassIdentity, "the name of the rank's MPI_COMM_WORLD, which nobody can guess",
+			"MPI_Init of Open MPI, and of others built with PMIx, says it to its server", "PMIx"},
 		needs: (*MPI).any, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string { return w.Name }),
 	},
 	{
@@ -16,7 +17,8 @@ var pmixRules = [...]rule{
 	{
 		Row: Row{
 			"PMIX_SERVER_URI3", ClassIdentity, "where the PMIx server of the rank's node is, on the loopback interface",
-			"where the rank reaches gorun; of PMIx's names for it (URI, URI2, ...) the one that clients of all versions read alike", "PMIx",
+			"where the rank reaches gorun; of PMIx's names for it (URI, URI2, ...) the one that clients of all versions read " +
+				"alike", "PMIx",
 		},
 		needs: (*MPI).any, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.URI, true },
 	},
@@ -25,7 +27,8 @@ var pmixRules = [...]rule{
 	pmixWord("PMIX_GDS_MODULE", "hash", "what the server knows comes in messages, not in files"),
 	pmixWord("PMIX_VERSION", "4.2.2", "which of the servers that clients know this one is like"),
 	{
-		Row:   Row{"PMIX_HOSTNAME", ClassIdentity, "the name of the rank's host, as its peers hear it", "by it clients know who is near", "PMIx"},
+		Row: Row{"PMIX_HOSTNAME", ClassIdentity, "the name of the rank's host, as its peers hear it",
+			"by it clients know who is near", "PMIx"},
 		needs: (*MPI).any, perNode: true, value: mpiRank(func(m InWorld, _ *World) string { return m.Host }),
 	},
 }

@@ -20,7 +20,8 @@ func (v Variable) Shown() string {
 func secretName(name string) bool {
 	for word := range strings.SplitSeq(strings.ToUpper(name), "_") {
 		switch word {
-		case "SECRETS", "PASS", "PASSPHRASE", "KEY", "KEYS", "TOKENS", "PASSWORDS", "APIKEY", "CREDENTIAL", "CREDENTIALS", "COOKIE":
+		case "SECRETS", "PASS", "PASSPHRASE", "KEY", "KEYS", "TOKENS", "PASSWORDS", "APIKEY", "CREDENTIAL", "CREDENTIALS",
+			"COOKIE":
 			return true
 		}
 		for _, end := range [...]string{"TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY"} {

@@ -32,18 +32,24 @@ var tunedRules = [...]rule{
 	},
 	{
 		Row: Row{
-			"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node; `=lo` on one host that has GPUs and no other",
+			"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node; " +
+				"`=lo` on one host that has GPUs and no other",
 			"NCCL's own choice is often an interface that other nodes do not reach", "NCCL",
 		},
-		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "=") },
+		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) {
+			return b.socketInterface(rank, "=")
+		},
 		whyOf: (*builder).interfaceReason,
 	},
 	{
 		Row: Row{
-			"GLOO_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node; `lo` on one host that has GPUs and no other",
+			"GLOO_SOCKET_IFNAME", ClassSetting,
+			"with several nodes the interface by which the others reach the node; `lo` on one host that has GPUs and no other",
 			"Gloo goes by the host's name, which is often 127.0.1.1", "PyTorch",
 		},
-		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) { return b.socketInterface(rank, "") },
+		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) {
+			return b.socketInterface(rank, "")
+		},
 	},
 	{
 		Row: Row{
@@ -60,25 +66,30 @@ var tunedRules = [...]rule{
 			"NCCL_SOCKET_FAMILY", ClassSetting, "`AF_INET6` where the nodes reach each other by IPv6 addresses",
 			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", "NCCL",
 		},
-		tuned: true, jobWide: true, level: Needed, value: func(b *builder, _ int) (string, bool) { return "AF_INET6", b.onlyIPv6() },
+		tuned: true, jobWide: true, level: Needed, value: func(b *builder, _ int) (string, bool) {
+			return "AF_INET6", b.onlyIPv6()
+		},
 	},
 	{
 		Row: Row{
-			"NCCL_IB_HCA", ClassSetting, "with several nodes that have GPUs `=` and the RDMA ports to use, where active ones have to be left out: Ethernet ports beside InfiniBand, ports of a tenth of the speed",
+			"NCCL_IB_HCA", ClassSetting, "with several nodes that have GPUs `=` and the RDMA ports to use, where active ones " +
+				"have to be left out: Ethernet ports beside InfiniBand, ports of a tenth of the speed",
 			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", "NCCL",
 		},
 		tuned: true, perNode: true, level: Needed, value: (*builder).rdmaPorts, whyOf: (*builder).rdmaReason,
 	},
 	{
 		Row: Row{
-			"NCCL_IB_ADDR_FAMILY", ClassSetting, "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
+			"NCCL_IB_ADDR_FAMILY", ClassSetting,
+			"`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
 			"NCCL looks for an IPv4 address of the RDMA port otherwise", "NCCL",
 		},
 		tuned: true, jobWide: true, level: Needed, value: (*builder).gidFamily,
 	},
 	{
 		Row: Row{
-			"NCCL_IB_GID_INDEX", ClassSetting, "with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 address, where all ports of the host have the same",
+			"NCCL_IB_GID_INDEX", ClassSetting, "with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 " +
+				"address, where all ports of the host have the same",
 			"NCCL before 2.21 takes address 0, which is RoCE v1's", "NCCL",
 		},
 		tuned: true, perNode: true, level: Needed, value: (*builder).gidIndex,
@@ -91,7 +102,8 @@ var tunedRules = [...]rule{
 		tuned: true, jobWide: true, level: Needed, value: (*builder).cuMemHost,
 	},
 	{
-		Row:   Row{"NCCL_SOCKET_NTHREADS", ClassSetting, "`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL"},
+		Row: Row{"NCCL_SOCKET_NTHREADS", ClassSetting,
+			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL"},
 		tuned: true, jobWide: true, level: Helps, value: (*builder).socketThreads,
 	},
 	{
@@ -120,7 +132,8 @@ var tunedRules = [...]rule{
 	},
 	{
 		Row: Row{
-			"HSA_FORCE_FINE_GRAIN_PCIE", ClassSetting, "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
+			"HSA_FORCE_FINE_GRAIN_PCIE", ClassSetting,
+			"`1` with several of AMD's GPUs without links between them and a ROCm before 6",
 			"GPUs reach each other's memory over PCIe only with it", "ROCm",
 		},
 		tuned: true, jobWide: true, level: Helps, value: (*builder).fineGrain,
@@ -166,12 +179,16 @@ func (b *builder) interfaceReason(rank int) string {
 
 // onlyIPv6 reports whether the nodes know each other by IPv6 addresses alone.
 func (b *builder) onlyIPv6() bool {
-	return len(b.in.Nodes) > 1 && !slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return !strings.Contains(n.Address, ":") })
+	return len(b.in.Nodes) > 1 && !slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+		return !strings.Contains(n.Address, ":")
+	})
 }
 
 // overHosts reports whether ranks with GPUs are on several nodes, so that RDMA matters.
 func (b *builder) overHosts() bool {
-	return len(b.in.Nodes) > 1 && !b.said("NCCL_IB_DISABLE", "1") && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs })
+	return len(b.in.Nodes) > 1 && !b.said("NCCL_IB_DISABLE", "1") && slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+		return n.Host.GPUs
+	})
 }
 
 // ports are the active RDMA ports of a node that hardware has, and of them those that
@@ -247,7 +264,9 @@ func (b *builder) gidFamily(int) (string, bool) {
 	for i := range b.in.Nodes {
 		n := &b.in.Nodes[i]
 		ports := n.roce()
-		if len(ports) == 0 || n.ncclBefore(2, 21, 0) || slices.ContainsFunc(ports, func(p placement.NIC) bool { return !p.GIDIPv6 }) {
+		if len(ports) == 0 || n.ncclBefore(2, 21, 0) || slices.ContainsFunc(ports, func(p placement.NIC) bool {
+			return !p.GIDIPv6
+		}) {
 			return "", false
 		}
 	}
@@ -280,7 +299,8 @@ func (b *builder) socketThreads(int) (string, bool) {
 		n := &b.in.Nodes[i]
 		active, _ := n.ports()
 		efa := slices.ContainsFunc(n.RDMA, func(p placement.NIC) bool { return p.Kind == placement.EFA })
-		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 && !off || efa || n.Host.Cloud == "Amazon EC2" || n.Host.Cloud == "Google Compute Engine" {
+		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 && !off || efa || n.Host.Cloud == "Amazon EC2" ||
+			n.Host.Cloud == "Google Compute Engine" {
 			return "", false
 		}
 	}
@@ -316,7 +336,8 @@ func since(text string, least nccl.Version) bool {
 func (b *builder) findOrder() {
 	b.ordered = make([]bool, len(b.in.Nodes))
 	for node := range b.in.Nodes {
-		b.ordered[node] = b.has(env.VarCUDADeviceOrder) || b.onNode[node].find(env.VarCUDADeviceOrder) >= 0 || b.conf[node][env.VarCUDADeviceOrder].path != ""
+		b.ordered[node] = b.has(env.VarCUDADeviceOrder) || b.onNode[node].find(env.VarCUDADeviceOrder) >= 0 ||
+			b.conf[node][env.VarCUDADeviceOrder].path != ""
 	}
 }
 

@@ -59,7 +59,8 @@ var surroundings = []variation{
 		}
 	})},
 	{"container with NCCL 2.25.1", eachNode(func(_ int, n *Node) {
-		n.Host.Library, n.Host.Container, n.Host.NoMemoryPolicy, n.Host.Shm, n.Host.Memlock = "2.25.1", "Docker", true, 64<<20, 64<<10
+		n.Host.Library, n.Host.Container, n.Host.NoMemoryPolicy, n.Host.Shm, n.Host.Memlock = "2.25.1", "Docker", true,
+			64<<20, 64<<10
 		n.Crowded, n.Host.EndlessStack = true, true
 	})},
 }
@@ -67,10 +68,12 @@ var surroundings = []variation{
 var users = []variation{
 	{"says nothing", func(*Inputs) {}},
 	{"says what he wants", func(in *Inputs) {
-		in.Inherited = append(in.Inherited, "NCCL_SOCKET_IFNAME=bond0", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=INFO", "NCCL_ALGO=Tree")
+		in.Inherited = append(in.Inherited, "NCCL_SOCKET_IFNAME=bond0", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=INFO",
+			"NCCL_ALGO=Tree")
 	}},
 	{"has a nccl.conf", func(in *Inputs) {
-		in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_SOCKET_IFNAME=bond0\nNCCL_IB_DISABLE=1\nNCCL_DEBUG=VERSION\n"}}
+		in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf",
+			Text: "NCCL_SOCKET_IFNAME=bond0\nNCCL_IB_DISABLE=1\nNCCL_DEBUG=VERSION\n"}}
 	}},
 }
 
@@ -81,7 +84,8 @@ func example(t *testing.T, name string) Inputs {
 	require.NoError(t, err)
 	in := Inputs{RASAddr: "localhost:24001", Fold: func(names []string) string { return strings.Join(names, "+") }}
 	for i := range 2 {
-		n := Node{Name: fmt.Sprint("n", i+1), GPUs: m.GPUs, Host: nccl.Host{GPUs: len(m.GPUs) > 0, Shm: -1, Memlock: -1}, Remote: i > 0}
+		n := Node{Name: fmt.Sprint("n", i+1), GPUs: m.GPUs, Host: nccl.Host{GPUs: len(m.GPUs) > 0, Shm: -1, Memlock: -1},
+			Remote: i > 0}
 		for _, nic := range m.Topology.NICs {
 			if nic.Port > 0 && n.Host.GPUs {
 				nic.Bus = nil
@@ -99,7 +103,8 @@ func example(t *testing.T, name string) Inputs {
 func told(in Inputs, e Environment) string {
 	var b strings.Builder
 	line := func(where string, v Variable) {
-		if r := ruleFor(v.Name); r != nil && r.tuned && v.Origin == Gorun && v.Name != "NCCL_DEBUG" && v.Name != "NCCL_RAS_ADDR" && v.Name != "TP_SOCKET_IFNAME" {
+		if r := ruleFor(v.Name); r != nil && r.tuned && v.Origin == Gorun && v.Name != "NCCL_DEBUG" &&
+			v.Name != "NCCL_RAS_ADDR" && v.Name != "TP_SOCKET_IFNAME" {
 			fmt.Fprintf(&b, "  %-5s %s=%s  [%s] %s\n", where, v.Name, v.Value, v.Level, v.Reason)
 		}
 	}
@@ -218,7 +223,8 @@ func TestTextbook(t *testing.T) {
 	in.Inherited = []string{"NCCL_ALGO=NVLS"}
 	e := build(t, in)
 	for name, want := range map[string]string{
-		"NCCL_ALGO": "NVLS", "NCCL_PROTO": "LL128", "NCCL_IB_GID_INDEX": "3", "NCCL_SOCKET_IFNAME": "ib0", "NCCL_NTHREADS": "16", "NCCL_MAX_NCHANNELS": "16",
+		"NCCL_ALGO": "NVLS", "NCCL_PROTO": "LL128", "NCCL_IB_GID_INDEX": "3", "NCCL_SOCKET_IFNAME": "ib0",
+		"NCCL_NTHREADS": "16", "NCCL_MAX_NCHANNELS": "16",
 	} {
 		v, _ := e.find(1, 3, name)
 		assert.Equal(t, want, v.Value, name)
@@ -241,7 +247,8 @@ func TestRanksMustAgree(t *testing.T) {
 	in := example(t, "dgx-h100")
 	networks[2].make(&in)
 	in.Nodes[1].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_ALGO=Ring\nNCCL_TOPO_FILE=/x\n"}}
-	assert.Equal(t, []string{"NCCL_ALGO must be the same on all ranks, which hang or fail otherwise, and is not set on n1, Ring on n2: -x NCCL_ALGO=VALUE gives it to all"}, build(t, in).Notes)
+	assert.Equal(t, []string{"NCCL_ALGO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
+		"n1, Ring on n2: -x NCCL_ALGO=VALUE gives it to all"}, build(t, in).Notes)
 	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
 	assert.Empty(t, build(t, in).Notes, "-x beats the file")
 	in.Exports = nil
@@ -249,7 +256,8 @@ func TestRanksMustAgree(t *testing.T) {
 	assert.Empty(t, build(t, in).Notes)
 
 	for text, told := range map[string]int{
-		"NCCL_IB_DISABLE=0\n": 0, "NCCL_BUFFSIZE=4194304\n": 0, "NCCL_BUFFSIZE=8388608\n": 1, "NCCL_CROSS_NIC=2\n": 0, "NCCL_NET_GDR_LEVEL=PXB\n": 1,
+		"NCCL_IB_DISABLE=0\n": 0, "NCCL_BUFFSIZE=4194304\n": 0, "NCCL_BUFFSIZE=8388608\n": 1, "NCCL_CROSS_NIC=2\n": 0,
+		"NCCL_NET_GDR_LEVEL=PXB\n":      1,
 		"NCCL_IB_SPLIT_DATA_ON_QPS=0\n": 1, // 1 was the default of some versions
 	} {
 		in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = nil, []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}}
@@ -257,8 +265,10 @@ func TestRanksMustAgree(t *testing.T) {
 	}
 
 	in = example(t, "dgx-h100")
-	in.Ranks[3].Exports = []Export{{Name: "NCCL_PROTO", Value: "LL", HasValue: true}, {Name: "NCCL_DEBUG", Value: "INFO", HasValue: true}}
-	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
+	in.Ranks[3].Exports = []Export{{Name: "NCCL_PROTO", Value: "LL", HasValue: true},
+		{Name: "NCCL_DEBUG", Value: "INFO", HasValue: true}}
+	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
+		"n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
 		"an -x for all would not beat a program's own")
 
 	in = example(t, "dgx-h100")
@@ -279,17 +289,20 @@ func TestLeftAlone(t *testing.T) {
 	}
 	in := example(t, "dgx-h100")
 	assert.Subset(t, left(in), []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_GID_INDEX", "NCCL_CROSS_NIC"})
-	in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_PROTO=LL\nNCCL_IB_GID_INDEX=3\nNCCL_DEBUG=INFO\n"}}
+	in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf",
+		Text: "NCCL_PROTO=LL\nNCCL_IB_GID_INDEX=3\nNCCL_DEBUG=INFO\n"}}
 	in.Nodes[1].Joined, in.Nodes[1].Environ = true, []string{"NCCL_ALGO=Ring"}
 	in.Ranks[3].Exports = []Export{{Name: "NCCL_CROSS_NIC", Value: "0", HasValue: true}}
-	assert.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_GID_INDEX", "NCCL_NTHREADS", "NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL"}, left(in))
+	assert.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_GID_INDEX", "NCCL_NTHREADS", "NCCL_P2P_LEVEL",
+		"NCCL_NET_GDR_LEVEL"}, left(in))
 	in.Exports = []Export{{Name: "NCCL_DEBUG", Value: "WARN", HasValue: true}}
 	assert.NotContains(t, left(in), "NCCL_DEBUG", "-x beats the file")
 }
 
 // TestShmHint: what a container is to be given is enough.
 func TestShmHint(t *testing.T) {
-	for ranks, want := range map[int]string{2: "--shm-size=1g", 32: "--shm-size=1g", 33: "--shm-size=2g", 128: "--shm-size=4g"} {
+	for ranks, want := range map[int]string{2: "--shm-size=1g", 32: "--shm-size=1g", 33: "--shm-size=2g",
+		128: "--shm-size=4g"} {
 		texts := hostWarnings(&Node{Host: nccl.Host{Container: "Docker", Shm: 1 << 20}}, ranks)
 		require.Len(t, texts, 1)
 		assert.Contains(t, texts[0], want+" ")
@@ -305,7 +318,8 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 	in.Nodes[1].Host.NoVerbs, in.Nodes[1].Host.NoVerbsWhy = true, "there is no /dev/infiniband/uverbs0"
 	notes := build(t, in).Notes
 	require.Len(t, notes, 1)
-	assert.Contains(t, notes[0], "n2: ranks cannot use InfiniBand (mlx5_0), as there is no /dev/infiniband/uverbs0, so that")
+	assert.Contains(t, notes[0],
+		"n2: ranks cannot use InfiniBand (mlx5_0), as there is no /dev/infiniband/uverbs0, so that")
 	joined := in
 	joined.Nodes = slices.Clone(in.Nodes)
 	for i := range joined.Nodes {
@@ -321,7 +335,8 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 func TestConfOfNodes(t *testing.T) {
 	in := example(t, "dgx-h100")
 	file := func(text string) []nccl.ConfFile { return []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}} }
-	in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = file("NCCL_IB_TC=106\nNCCL_IB_SL=3\nNCCL_ALGO=Ring\n"), file("# ours\nNCCL_IB_SL=3\nNCCL_IB_TC=96\nNCCL_DEBUG=INFO\n")
+	in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = file("NCCL_IB_TC=106\nNCCL_IB_SL=3\nNCCL_ALGO=Ring\n"),
+		file("# ours\nNCCL_IB_SL=3\nNCCL_IB_TC=96\nNCCL_DEBUG=INFO\n")
 	in.Nodes[1].Joined, in.Nodes[1].Environ = true, []string{"NCCL_DEBUG=WARN"}
 	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
 	assert.Equal(t, []ConfSetting{
@@ -344,11 +359,13 @@ func TestVersionsReadWhatTheyAreGiven(t *testing.T) {
 		e := build(t, in)
 		for _, v := range slices.Concat(e.Common, slices.Concat(e.Nodes...)) {
 			known, ok := nccl.Lookup(v.Name)
-			if !ok || known.Library != nccl.NCCL || v.Origin != Gorun || v.Name == "NCCL_RAS_ADDR" { // which all versions are given
+			// which all versions are given
+			if !ok || known.Library != nccl.NCCL || v.Origin != Gorun || v.Name == "NCCL_RAS_ADDR" {
 				continue
 			}
 			given++
-			assert.True(t, known.In(nccl.Version{Major: 2, Minor: minor, Patch: 7}), "%s is of %s, and given to 2.%d", v.Name, known.Since, minor)
+			assert.True(t, known.In(nccl.Version{Major: 2, Minor: minor, Patch: 7}), "%s is of %s, and given to 2.%d", v.Name,
+				known.Since, minor)
 		}
 	}
 	assert.Greater(t, given, 13)

@@ -12,15 +12,22 @@ import (
 // gorun is the only task of.
 var (
 	batch = []string{
-		"SLURM_JOB_ID=17", "SLURM_JOBID=17", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_NODELIST=n[1-3]", "SLURM_JOB_NUM_NODES=3", "SLURM_NNODES=3",
-		"SLURM_NTASKS=6", "SLURM_NPROCS=6", "SLURM_NTASKS_PER_NODE=2", "SLURM_TASKS_PER_NODE=2(x3)", "SLURM_CONF=/etc/slurm.conf",
-		"SLURMD_NODENAME=n1", "SLURM_CPUS_ON_NODE=4", "SLURM_GTIDS=0", "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_PROCID=0", "SLURM_TASK_PID=5",
-		"SLURM_CPUS_PER_TASK=3", "SLURM_TOPOLOGY_ADDR=n1", "CUDA_VISIBLE_DEVICES=0,1", "SLURM_JOB_GPUS=0,1", "DISPLAY=:0", "HF_TOKEN=secret",
+		"SLURM_JOB_ID=17", "SLURM_JOBID=17", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_NODELIST=n[1-3]", "SLURM_JOB_NUM_NODES=3",
+		"SLURM_NNODES=3",
+		"SLURM_NTASKS=6", "SLURM_NPROCS=6", "SLURM_NTASKS_PER_NODE=2", "SLURM_TASKS_PER_NODE=2(x3)",
+		"SLURM_CONF=/etc/slurm.conf",
+		"SLURMD_NODENAME=n1", "SLURM_CPUS_ON_NODE=4", "SLURM_GTIDS=0", "SLURM_LOCALID=0", "SLURM_NODEID=0",
+		"SLURM_PROCID=0", "SLURM_TASK_PID=5",
+		"SLURM_CPUS_PER_TASK=3", "SLURM_TOPOLOGY_ADDR=n1", "CUDA_VISIBLE_DEVICES=0,1", "SLURM_JOB_GPUS=0,1", "DISPLAY=:0",
+		"HF_TOKEN=secret",
 	}
 	step = append(slices.Clone(batch),
-		"SLURM_STEP_ID=4", "SLURM_STEPID=4", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_TASKS_PER_NODE=1",
-		"SLURM_STEP_LAUNCHER_PORT=4711", "SLURM_SRUN_COMM_HOST=10.0.0.9", "SLURM_SRUN_COMM_PORT=4711", "SLURM_LAUNCH_NODE_IPADDR=10.0.0.9",
-		"SLURM_CPU_BIND=quiet,mask_cpu:0x1", "SLURM_CPU_BIND_TYPE=mask_cpu:", "SLURM_DISTRIBUTION=block", "SLURM_PTY_PORT=4712", "PMI_FD=11", "PMI_RANK=0",
+		"SLURM_STEP_ID=4", "SLURM_STEPID=4", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=1",
+		"SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_STEP_LAUNCHER_PORT=4711", "SLURM_SRUN_COMM_HOST=10.0.0.9", "SLURM_SRUN_COMM_PORT=4711",
+		"SLURM_LAUNCH_NODE_IPADDR=10.0.0.9",
+		"SLURM_CPU_BIND=quiet,mask_cpu:0x1", "SLURM_CPU_BIND_TYPE=mask_cpu:", "SLURM_DISTRIBUTION=block",
+		"SLURM_PTY_PORT=4712", "PMI_FD=11", "PMI_RANK=0",
 		"SLURM_PMI2_STEP_NODES=n1",
 	)
 )
@@ -34,18 +41,25 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 			in.SlurmNodes = "n1"
 			e := build(t, in)
 			for name, want := range map[string]string{
-				"SLURM_PROCID": "3", "SLURM_LOCALID": "3", "SLURM_NODEID": "0", "SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_STEP_NUM_TASKS": "4",
-				"SLURM_GTIDS": "0,1,2,3", "SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_NTASKS_PER_NODE": "4",
-				"SLURM_NNODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NODELIST": "n1", "SLURMD_NODENAME": "n1", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
-				"SLURM_JOB_ID": "17", "SLURM_JOBID": "17", "SLURM_CONF": "/etc/slurm.conf", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_NODELIST": "n[1-3]",
-				"SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_ON_NODE": "4", "SLURM_JOB_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_TOPOLOGY_ADDR": "n1",
+				"SLURM_PROCID": "3", "SLURM_LOCALID": "3", "SLURM_NODEID": "0", "SLURM_NTASKS": "4", "SLURM_NPROCS": "4",
+				"SLURM_STEP_NUM_TASKS": "4",
+				"SLURM_GTIDS":          "0,1,2,3", "SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_NTASKS_PER_NODE": "4",
+				"SLURM_NNODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NODELIST": "n1", "SLURMD_NODENAME": "n1",
+				"SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
+				"SLURM_JOB_ID":             "17", "SLURM_JOBID": "17", "SLURM_CONF": "/etc/slurm.conf",
+				"SLURM_JOB_NODELIST":  "n[1-3]",
+				"SLURM_NODELIST":      "n[1-3]",
+				"SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_ON_NODE": "4", "SLURM_JOB_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0,1",
+				"SLURM_TOPOLOGY_ADDR": "n1",
 				"SLURM_CPUS_PER_TASK": "2",
 			} {
 				assert.Equal(t, want, value(t, e, 3, name), name)
 			}
 			for _, name := range []string{
-				"SLURM_STEP_ID", "SLURM_STEPID", "SLURM_TASK_PID", "SLURM_STEP_LAUNCHER_PORT", "SLURM_SRUN_COMM_HOST", "SLURM_SRUN_COMM_PORT",
-				"SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_DISTRIBUTION", "SLURM_PTY_PORT", "PMI_FD", "PMI_RANK", "SLURM_PMI2_STEP_NODES",
+				"SLURM_STEP_ID", "SLURM_STEPID", "SLURM_TASK_PID", "SLURM_STEP_LAUNCHER_PORT", "SLURM_SRUN_COMM_HOST",
+				"SLURM_SRUN_COMM_PORT",
+				"SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_DISTRIBUTION", "SLURM_PTY_PORT", "PMI_FD", "PMI_RANK",
+				"SLURM_PMI2_STEP_NODES",
 			} {
 				_, has := e.of(3, name)
 				assert.False(t, has, name)
@@ -60,7 +74,8 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 // A leftover of Slurm's where ranks are in no job of it, or not all of them, is removed.
 func TestNoSlurm(t *testing.T) {
 	e := build(t, job(2, step...))
-	for _, name := range []string{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", "SLURMD_NODENAME", "SLURM_CPUS_PER_TASK", "SLURM_STEP_ID"} {
+	for _, name := range []string{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", "SLURMD_NODENAME",
+		"SLURM_CPUS_PER_TASK", "SLURM_STEP_ID"} {
 		_, has := e.of(1, name)
 		assert.False(t, has, name)
 	}
@@ -78,7 +93,8 @@ func engineJob(inherited []string, here bool) Inputs {
 	for i, name := range []string{"n1", "n2", "n3"} {
 		in.Nodes = append(in.Nodes, Node{
 			Remote: !here || i > 0, Part: name,
-			Environ: []string{"SLURMD_NODENAME=" + name, "SLURM_TOPOLOGY_ADDR=" + name, "SLURM_CPUS_ON_NODE=9", "HOME=/home/" + name, "CUDA_VISIBLE_DEVICES=" + name, "PATH=/there"},
+			Environ: []string{"SLURMD_NODENAME=" + name, "SLURM_TOPOLOGY_ADDR=" + name, "SLURM_CPUS_ON_NODE=9",
+				"HOME=/home/" + name, "CUDA_VISIBLE_DEVICES=" + name, "PATH=/there"},
 		})
 	}
 	in.Nodes[0].Threads, in.Nodes[0].Why = 2, "4 CPUs ÷ 2 ranks"
@@ -96,12 +112,16 @@ func TestEngineNodesInherit(t *testing.T) {
 			e := build(t, in)
 			first := map[bool]string{true: ":0", false: "-"}[here]
 			for name, want := range map[string][]string{
-				"PATH": {"/here", "/here", "/here"}, "EDITOR": {"emacs", "emacs", "emacs"}, "HF_TOKEN": {"secret", "secret", "secret"}, "DISPLAY": {first, "-", "-"},
-				"CUDA_VISIBLE_DEVICES": {"n1", "n2", "-"}, "SLURM_CPUS_ON_NODE": {"9", "9", "9"}, "SLURM_TOPOLOGY_ADDR": {"n1", "n2", "n3"},
-				"SLURM_JOB_GPUS": {"-", "-", "-"}, "SLURM_JOB_ID": {"17", "17", "17"}, "PBS_JOBID": {"3", "3", "3"},
-				"SLURM_NODEID": {"0", "1", "2"}, "SLURM_GTIDS": {"0,1", "2,3", "4"}, "SLURM_STEP_TASKS_PER_NODE": {"2(x2),1", "2(x2),1", "2(x2),1"}, "SLURM_TASKS_PER_NODE": {"2(x3)", "2(x3)", "2(x3)"},
-				"SLURM_NTASKS_PER_NODE": {"-", "-", "-"}, "SLURMD_NODENAME": {"n1", "n2", "n3"}, "SLURM_STEP_NODELIST": {"n[1-3]", "n[1-3]", "n[1-3]"},
-				"SLURM_STEP_ID": {"-", "-", "-"}, "SLURM_CPUS_PER_TASK": {"2", "3", "3"}, "SLURM_NNODES": {"3", "3", "3"},
+				"PATH": {"/here", "/here", "/here"}, "EDITOR": {"emacs", "emacs", "emacs"},
+				"HF_TOKEN": {"secret", "secret", "secret"}, "DISPLAY": {first, "-", "-"},
+				"CUDA_VISIBLE_DEVICES": {"n1", "n2", "-"}, "SLURM_CPUS_ON_NODE": {"9", "9", "9"},
+				"SLURM_TOPOLOGY_ADDR": {"n1", "n2", "n3"},
+				"SLURM_JOB_GPUS":      {"-", "-", "-"}, "SLURM_JOB_ID": {"17", "17", "17"}, "PBS_JOBID": {"3", "3", "3"},
+				"SLURM_NODEID": {"0", "1", "2"}, "SLURM_GTIDS": {"0,1", "2,3", "4"},
+				"SLURM_STEP_TASKS_PER_NODE": {"2(x2),1", "2(x2),1", "2(x2),1"}, "SLURM_TASKS_PER_NODE": {"2(x3)", "2(x3)", "2(x3)"},
+				"SLURM_NTASKS_PER_NODE": {"-", "-", "-"}, "SLURMD_NODENAME": {"n1", "n2", "n3"},
+				"SLURM_STEP_NODELIST": {"n[1-3]", "n[1-3]", "n[1-3]"},
+				"SLURM_STEP_ID":       {"-", "-", "-"}, "SLURM_CPUS_PER_TASK": {"2", "3", "3"}, "SLURM_NNODES": {"3", "3", "3"},
 			} {
 				assert.Equal(t, want, values(e, in, name), name)
 			}
@@ -113,7 +133,8 @@ func TestEngineNodesInherit(t *testing.T) {
 // What -x says of GPUs counts on every node.
 func TestExportBeatsEngine(t *testing.T) {
 	in := engineJob(batch, true)
-	in.Exports = []Export{{Name: "CUDA_VISIBLE_DEVICES", Value: "1", HasValue: true}, {Name: "SLURM_CPU_BIND", Value: "none", HasValue: true}}
+	in.Exports = []Export{{Name: "CUDA_VISIBLE_DEVICES", Value: "1", HasValue: true},
+		{Name: "SLURM_CPU_BIND", Value: "none", HasValue: true}}
 	e := build(t, in)
 	assert.Equal(t, []string{"1", "1", "1"}, values(e, in, "CUDA_VISIBLE_DEVICES"))
 	assert.Equal(t, []string{"none", "none", "none"}, values(e, in, "SLURM_CPU_BIND"))
@@ -123,7 +144,8 @@ func TestExportBeatsEngine(t *testing.T) {
 }
 
 func TestRepeated(t *testing.T) {
-	for want, numbers := range map[string][]int{"": nil, "4": {4}, "2(x3),1": {2, 2, 2, 1}, "3,1(x2)": {3, 1, 1}, "1,2,1": {1, 2, 1}} {
+	for want, numbers := range map[string][]int{"": nil, "4": {4}, "2(x3),1": {2, 2, 2, 1}, "3,1(x2)": {3, 1, 1},
+		"1,2,1": {1, 2, 1}} {
 		assert.Equal(t, want, repeated(numbers))
 	}
 }
@@ -137,9 +159,11 @@ func TestWhereSlurmIs(t *testing.T) {
 		assert.True(t, Sets(name), "a node that joins tells it")
 	}
 	assert.False(t, Decides("SLURM_JOB_ID"))
-	assert.Equal(t, []string{"SLURM_STEP_GPUS=2,3", "SLURM_JOB_GPUS=2,3"}, OwnInEngine([]string{"SLURM_JOB_GPUS=0,1", "SLURM_STEP_GPUS=2,3"}), "not those of the script's node")
+	assert.Equal(t, []string{"SLURM_STEP_GPUS=2,3", "SLURM_JOB_GPUS=2,3"},
+		OwnInEngine([]string{"SLURM_JOB_GPUS=0,1", "SLURM_STEP_GPUS=2,3"}), "not those of the script's node")
 	assert.Empty(t, OwnInEngine([]string{"SLURM_JOB_GPUS=0,1"}))
-	assert.Equal(t, []string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0"}, OwnInEngine([]string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0", "SLURM_JOB_ID=1", "PATH=/bin"}))
+	assert.Equal(t, []string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0"},
+		OwnInEngine([]string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0", "SLURM_JOB_ID=1", "PATH=/bin"}))
 }
 
 // Processes that are one rank each, dealt round two hosts.
@@ -155,8 +179,10 @@ func TestSlurmOfSeats(t *testing.T) {
 	}
 	e := build(t, in)
 	for name, want := range map[string][]string{
-		"SLURM_PROCID": {"0", "1", "2"}, "SLURM_LOCALID": {"0", "0", "1"}, "SLURM_NODEID": {"0", "1", "0"}, "SLURM_GTIDS": {"0,2", "1", "0,2"},
-		"SLURM_STEP_TASKS_PER_NODE": {"2,1", "2,1", "2,1"}, "SLURM_NNODES": {"2", "2", "2"}, "SLURMD_NODENAME": {"n1", "n2", "n1"}, "GROUP_RANK": {"0", "1", "0"},
+		"SLURM_PROCID": {"0", "1", "2"}, "SLURM_LOCALID": {"0", "0", "1"}, "SLURM_NODEID": {"0", "1", "0"},
+		"SLURM_GTIDS":               {"0,2", "1", "0,2"},
+		"SLURM_STEP_TASKS_PER_NODE": {"2,1", "2,1", "2,1"}, "SLURM_NNODES": {"2", "2", "2"},
+		"SLURMD_NODENAME": {"n1", "n2", "n1"}, "GROUP_RANK": {"0", "1", "0"},
 	} {
 		assert.Equal(t, want, values(e, in, name), name)
 	}

@@ -26,7 +26,8 @@ func TestRowsAreComplete(t *testing.T) {
 	}
 	for i := range rules {
 		r := &rules[i]
-		assert.Equal(t, r.value != nil || r.Class == ClassSetting, r.Value != "", "%s: what ranks get is said if they get it", r.Name)
+		assert.Equal(t, r.value != nil || r.Class == ClassSetting, r.Value != "",
+			"%s: what ranks get is said if they get it", r.Name)
 	}
 }
 

@@ -39,7 +39,8 @@ func (b *builder) gigabytes() float64 {
 // were put together from five such texts, which do not agree on each number.
 var textbookRules = []rule{
 	textbook("NCCL_ALGO", "`Tree` for models below 1 GB or more than 16 ranks, else `Ring`",
-		"\"small models want low latency\"; but NCCL chooses by the size of each call, not of the model: Tree makes all-gather fail, Ring switches NVLS off",
+		"\"small models want low latency\"; but NCCL chooses by the size of each call, not of the model: Tree makes "+
+			"all-gather fail, Ring switches NVLS off",
 		func(b *builder) string {
 			if b.gigabytes() < 1 || len(b.in.Ranks) > 16 {
 				return "Tree"
@@ -47,7 +48,8 @@ var textbookRules = []rule{
 			return "Ring"
 		}),
 	textbook("NCCL_PROTO", "`LL128` for models of 10 GB or more, else `Simple`",
-		"\"Simple is fast for small, LL128 for large models\"; but latency comes from LL, and LL128 where it is not safe corrupts data",
+		"\"Simple is fast for small, LL128 for large models\"; but latency comes from LL, and LL128 where it is not safe "+
+			"corrupts data",
 		func(b *builder) string {
 			if b.gigabytes() >= 10 {
 				return "LL128"
@@ -55,27 +57,37 @@ var textbookRules = []rule{
 			return "Simple"
 		}),
 	textbook("NCCL_BUFFSIZE", "`16777216` for models of 1 GB or more, else `4194304`",
-		"\"large models want large buffers\"; but a buffer exists for each channel and peer, and takes the model's memory; 4194304 is the default",
+		"\"large models want large buffers\"; but a buffer exists for each channel and peer, and takes the model's memory; "+
+			"4194304 is the default",
 		func(b *builder) string {
 			if b.gigabytes() >= 1 {
 				return "16777216"
 			}
 			return "4194304"
 		}),
-	textbook("NCCL_NTHREADS", "`16`", "\"use many threads\"; but these are the GPU's, and what is no multiple of 32, such as 16, counts as the most, which is 512", always("16")),
+	textbook("NCCL_NTHREADS", "`16`", "\"use many threads\"; but these are the GPU's, and what is no multiple of 32, "+
+		"such as 16, counts as the most, which is 512", always("16")),
 	textbook("NCCL_MIN_NCHANNELS", "`4`; `8` with ib and roce, `16` with nvlink",
-		"\"more channels for faster links\"; but NCCL counts the links itself, and each channel takes multiprocessors from the model",
+		"\"more channels for faster links\"; but NCCL counts the links itself, and each channel takes multiprocessors from "+
+			"the model",
 		func(b *builder) string { return strconv.Itoa(b.channels() / 2) }),
-	textbook("NCCL_MAX_NCHANNELS", "`8`; `16` with ib and roce, `32` with nvlink", "as NCCL_MIN_NCHANNELS; the name is deprecated since 2.17 for NCCL_MAX_CTAS",
+	textbook("NCCL_MAX_NCHANNELS", "`8`; `16` with ib and roce, `32` with nvlink",
+		"as NCCL_MIN_NCHANNELS; the name is deprecated since 2.17 for NCCL_MAX_CTAS",
 		func(b *builder) string { return strconv.Itoa(b.channels()) }),
-	textbook("NCCL_IB_DISABLE", "`0` with ib and roce, else `1`", "0 is the default, and cancels what an administrator's nccl.conf says; 1 gives fast adapters up",
+	textbook("NCCL_IB_DISABLE", "`0` with ib and roce, else `1`",
+		"0 is the default, and cancels what an administrator's nccl.conf says; 1 gives fast adapters up",
 		func(b *builder) string { return b.byRDMA("0", "1") }),
 	textbook("NCCL_IB_HCA", "`mlx5_0,mlx5_1` with ib and roce",
-		"a guess at names, which begin so: mlx5_1 is also mlx5_10; NCCL finds all active ports, whoever made them", onlyRDMA("mlx5_0,mlx5_1")),
-	textbook("NCCL_IB_GID_INDEX", "`3` with ib and roce", "nothing on InfiniBand; on RoCE NCCL 2.21 finds it, and 3 is one maker's habit", onlyRDMA("3")),
-	textbook("NCCL_IB_TIMEOUT", "`22` with ib and roce", "a dead link is noticed after minutes; 20 is the default", onlyRDMA("22")),
-	textbook("NCCL_NET_GDR_LEVEL", "`5` with ib and roce", "an old number for SYS: GPUDirect RDMA across sockets, slow or a hang", onlyRDMA("5")),
-	textbook("NCCL_CROSS_NIC", "`1` with ib and roce", "\"use several NICs\"; but all are used anyway, this is about rails", onlyRDMA("1")),
+		"a guess at names, which begin so: mlx5_1 is also mlx5_10; NCCL finds all active ports, whoever made them",
+		onlyRDMA("mlx5_0,mlx5_1")),
+	textbook("NCCL_IB_GID_INDEX", "`3` with ib and roce",
+		"nothing on InfiniBand; on RoCE NCCL 2.21 finds it, and 3 is one maker's habit", onlyRDMA("3")),
+	textbook("NCCL_IB_TIMEOUT", "`22` with ib and roce", "a dead link is noticed after minutes; 20 is the default",
+		onlyRDMA("22")),
+	textbook("NCCL_NET_GDR_LEVEL", "`5` with ib and roce",
+		"an old number for SYS: GPUDirect RDMA across sockets, slow or a hang", onlyRDMA("5")),
+	textbook("NCCL_CROSS_NIC", "`1` with ib and roce",
+		"\"use several NICs\"; but all are used anyway, this is about rails", onlyRDMA("1")),
 	textbook("NCCL_SOCKET_IFNAME", "`ib0` with ib, `eth0` with ethernet and roce",
 		"a guess at a name, for the first contact alone with RDMA; a host without it fails",
 		func(b *builder) string {
@@ -92,7 +104,8 @@ var textbookRules = []rule{
 		func(b *builder) string { return map[string]string{"nvlink": "NVL", "pcie": "SYS"}[b.network()] }),
 	textbook("NCCL_P2P_DISABLE", "`0`", "the default; cancels what an administrator's nccl.conf says", always("0")),
 	textbook("NCCL_SHM_DISABLE", "`0`", "the default; cancels what an administrator's nccl.conf says", always("0")),
-	textbook("NCCL_TIMEOUT", "`3600000`", "no NCCL has such a variable: init_process_group(timeout=...) is what is meant", always("3600000")),
+	textbook("NCCL_TIMEOUT", "`3600000`",
+		"no NCCL has such a variable: init_process_group(timeout=...) is what is meant", always("3600000")),
 	textbook("NCCL_DEBUG_SUBSYS", "`ALL`", "with NCCL_DEBUG=INFO gigabytes of log", always("ALL")),
 }
 

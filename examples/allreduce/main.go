@@ -1,4 +1,5 @@
-// Command allreduce shows what an all-reduce does: every rank has 1s, and then everybody has their sum, the number of ranks.
+// Command allreduce shows what an all-reduce does: every rank has 1s, and then everybody has their sum, the number of
+// ranks.
 //
 //	gorun -n 2 ./examples/allreduce
 //	gorun -n 4 ./examples/allreduce --op max
@@ -19,7 +20,8 @@ import (
 const elements = 4
 
 // reductions are the five that torch.distributed has, too.
-var reductions = map[string]comm.Op{"sum": comm.Sum, "prod": comm.Prod, "max": comm.Max, "min": comm.Min, "avg": comm.Avg}
+var reductions = map[string]comm.Op{"sum": comm.Sum, "prod": comm.Prod, "max": comm.Max, "min": comm.Min,
+	"avg": comm.Avg}
 
 func main() {
 	log.SetFlags(0)

@@ -9,7 +9,8 @@ type layer struct {
 }
 
 func newLayer(width int) *layer {
-	l := &layer{width, make([]float32, width*width), make([]float32, width*width), make([]float32, width), make([]float32, width), make([]float32, width)}
+	l := &layer{width, make([]float32, width*width), make([]float32, width*width), make([]float32, width),
+		make([]float32, width), make([]float32, width)}
 	for i := range l.weights {
 		l.weights[i] = float32(i%7) - 3
 	}
@@ -19,7 +20,8 @@ func newLayer(width int) *layer {
 	return l
 }
 
-// step does a forward and a backward pass for each sample: three multiplications of a vector by a matrix, 6 · width² operations.
+// step does a forward and a backward pass for each sample: three multiplications of a vector by a matrix, 6 · width²
+// operations.
 func (l *layer) step(batch int) {
 	for range batch {
 		l.forward()

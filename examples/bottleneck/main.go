@@ -3,8 +3,9 @@
 //	gorun -n 2 ./examples/bottleneck
 //	gorun -n 2 ./examples/bottleneck --batch 64
 //
-// The model is one dense layer of width × width weights, in plain Go: a larger batch means more computing, and the same gradients to reduce. The rule of
-// thumb is that communication should take less than 30 % of a step; five remedies are known, and the program says what each would bring here.
+// The model is one dense layer of width × width weights, in plain Go: a larger batch means more computing, and the
+// same gradients to reduce. The rule of thumb is that communication should take less than 30 % of a step; five remedies
+// are known, and the program says what each would bring here.
 package main
 
 import (
@@ -63,7 +64,8 @@ func run(ctx context.Context, width, batch int) error {
 	if err := comm.AllReduce(ctx, g, seconds, seconds, comm.Max); err != nil || g.Rank() != 0 {
 		return err
 	}
-	fmt.Printf("%d ranks, %d × %d weights (%.1f MB of gradients), batch %d (backend %s)\n\n", g.Size(), width, width, 4e-6*float64(len(full)), batch, g.Backend())
+	fmt.Printf("%d ranks, %d × %d weights (%.1f MB of gradients), batch %d (backend %s)\n\n", g.Size(), width, width,
+		4e-6*float64(len(full)), batch, g.Backend())
 	fmt.Print(report(times{seconds[0], seconds[1], seconds[2]}))
 	return nil
 }
@@ -93,9 +95,11 @@ func report(t times) string {
 		fmt.Sprintf("  communication  %8.3f ms  %5.1f %%\n", 1e3*t.reduce, now) +
 		fmt.Sprintf("  step           %8.3f ms\n\n", 1e3*(t.compute+t.reduce))
 	if now <= 100*limit {
-		return text + fmt.Sprintf("compute-bound: communication takes %.1f %% of the step, which is not above %.0f %%\n", now, 100*limit)
+		return text + fmt.Sprintf("compute-bound: communication takes %.1f %% of the step, which is not above %.0f %%\n",
+			now, 100*limit)
 	}
-	text += fmt.Sprintf("communication-bound: it takes %.1f %% of the step, which is above %.0f %%. What helps, and the share that it would leave here:\n", now, 100*limit)
+	text += fmt.Sprintf("communication-bound: it takes %.1f %% of the step, which is above %.0f %%. What helps, and the "+
+		"share that it would leave here:\n", now, 100*limit)
 	remedies := []struct {
 		what            string
 		compute, reduce float64

@@ -79,12 +79,13 @@ func once(ctx context.Context, g *comm.Group, data []float32) (time.Duration, er
 	return took, nil
 }
 
-// report prints time and bandwidths. The bus bandwidth is what each rank's link must carry: an all-reduce moves 2·(N-1)/N of the data in and out of
-// each of N ranks at least (Patarasuk and Yuan, 2009), as nccl-tests counts it.
+// report prints time and bandwidths. The bus bandwidth is what each rank's link must carry: an all-reduce moves
+// 2·(N-1)/N of the data in and out of each of N ranks at least (Patarasuk and Yuan, 2009), as nccl-tests counts it.
 func report(g *comm.Group, bytes float64, took time.Duration) {
 	ranks := float64(g.Size())
 	algorithm := bytes / took.Seconds() / 1e9
-	fmt.Printf("all-reduce of %.0f float32 (%.1f MB) over %d ranks (backend %s)\n", bytes/4, bytes/1e6, g.Size(), g.Backend())
+	fmt.Printf("all-reduce of %.0f float32 (%.1f MB) over %d ranks (backend %s)\n", bytes/4, bytes/1e6, g.Size(),
+		g.Backend())
 	fmt.Printf("  time               %8.3f ms   best of %d\n", took.Seconds()*1e3, rounds)
 	fmt.Printf("  algorithm bandwidth %7.2f GB/s\n", algorithm)
 	fmt.Printf("  bus bandwidth       %7.2f GB/s\n", algorithm*2*(ranks-1)/ranks)

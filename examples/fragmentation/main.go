@@ -2,8 +2,9 @@
 //
 //	gorun -n 2 ./examples/fragmentation
 //
-// Memory that is new has to be mapped page by page when it is first touched, and where a transport works in place it must be made known to it
-// first: registered with a NIC or, on CPUs, shared with the host's other ranks. Steps of ever new sizes do that again and again.
+// Memory that is new has to be mapped page by page when it is first touched, and where a transport works in place it
+// must be made known to it first: registered with a NIC or, on CPUs, shared with the host's other ranks. Steps of ever
+// new sizes do that again and again.
 package main
 
 import (
@@ -57,7 +58,8 @@ func run(ctx context.Context, size, steps int) error {
 		return err
 	}
 	if g.Rank() == 0 {
-		fmt.Printf("%d ranks, %d steps: all-reduce of %.1f to %.1f MiB\n", g.Size(), steps, float64(size/2)/(1<<18), float64(size)/(1<<18))
+		fmt.Printf("%d ranks, %d steps: all-reduce of %.1f to %.1f MiB\n", g.Size(), steps, float64(size/2)/(1<<18),
+			float64(size)/(1<<18))
 		fmt.Printf("%-34s %9s %14s %16s\n", "the step's buffer is", "ms a step", "page faults", "MiB of Go heap")
 	}
 	for _, w := range ways {

@@ -1,12 +1,13 @@
-// Command hello is the smallest distributed Go program: its ranks compute parts of π, meet in the store and add the parts up.
+// Command hello is the smallest distributed Go program: its ranks compute parts of π, meet in the store and add the
+// parts up.
 //
 //	gorun -n 4 ./examples/hello
 //	gorun -n 4 ./examples/hello --comm
 //
-// It needs no address, port or rank from its user: [env.Self] reads them from what the launcher put into the environment (gorun or
-// torchrun), and the store is where the launcher says. Every rank publishes its part together with who it is, reads all
-// the others', and so each one knows the sum. With --comm a group of package comm does it instead (see comm.go): two calls instead of keys in a
-// store.
+// It needs no address, port or rank from its user: [env.Self] reads them from what the launcher put into the
+// environment (gorun or torchrun), and the store is where the launcher says. Every rank publishes its part together
+// with who it is, reads all the others', and so each one knows the sum. With --comm a group of package comm does it
+// instead (see comm.go): two calls instead of keys in a store.
 package main
 
 import (
@@ -74,7 +75,8 @@ func byStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("rank %d of %d is process %d on %s: its part is %.9f\n", self.Rank, self.WorldSize, mine.PID, mine.Host, mine.Value)
+	fmt.Printf("rank %d of %d is process %d on %s: its part is %.9f\n", self.Rank, self.WorldSize, mine.PID, mine.Host,
+		mine.Value)
 	if self.Rank == 0 {
 		return conclude(parts)
 	}

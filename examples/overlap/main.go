@@ -2,9 +2,9 @@
 //
 //	gorun -n 2 ./examples/overlap
 //
-// Before: the whole backward pass, then one all-reduce for each layer's gradients. After: a [comm.Bucketer], which begins a bucket's all-reduce as soon as its
-// gradients are there, as DistributedDataParallel does; they are computed right in the buckets, and so not copied. The best that can be reached is the longer of
-// computing and communication.
+// Before: the whole backward pass, then one all-reduce for each layer's gradients. After: a [comm.Bucketer], which
+// begins a bucket's all-reduce as soon as its gradients are there, as DistributedDataParallel does; they are computed
+// right in the buckets, and so not copied. The best that can be reached is the longer of computing and communication.
 package main
 
 import (
@@ -33,10 +33,12 @@ func main() {
 	var o options
 	flag.IntVar(&o.layers, "layers", 16, "layers of the model")
 	flag.IntVar(&o.size, "size", 1<<18, "gradients of a layer (float32, 4 bytes each)")
-	flag.DurationVar(&o.compute, "compute", time.Millisecond, "what a layer's backward pass computes, as time on an idle CPU")
+	flag.DurationVar(&o.compute, "compute", time.Millisecond,
+		"what a layer's backward pass computes, as time on an idle CPU")
 	flag.IntVar(&o.bucket, "bucket", 4<<20, "bytes of a bucket")
 	flag.IntVar(&o.steps, "steps", 15, "steps of each kind; their median counts")
-	flag.BoolVar(&o.elsewhere, "elsewhere", false, "wait for --compute instead of computing, as a rank does whose GPU computes: its CPU is free")
+	flag.BoolVar(&o.elsewhere, "elsewhere", false,
+		"wait for --compute instead of computing, as a rank does whose GPU computes: its CPU is free")
 	flag.Parse()
 	if o.layers < 1 || o.size < 1 || o.steps < 1 || o.bucket < 1 {
 		log.Fatal("--layers, --size, --bucket and --steps: take 1 or more of each")
@@ -67,7 +69,8 @@ func run(ctx context.Context, o options) error {
 	return m.bucketer.Close(ctx)
 }
 
-// measure runs the kinds of steps in turn, so that a slow spell of the machine hits all alike, and returns each one's median on the slowest rank.
+// measure runs the kinds of steps in turn, so that a slow spell of the machine hits all alike, and returns each one's
+// median on the slowest rank.
 func (m *model) measure(ctx context.Context, kinds []func(context.Context) error) ([]float64, error) {
 	samples := make([][]float64, len(kinds))
 	for range m.steps {
@@ -96,14 +99,17 @@ func (m *model) measure(ctx context.Context, kinds []func(context.Context) error
 func (m *model) report(seconds []float64) {
 	compute, reduce, sequence, overlapped := 1e3*seconds[0], 1e3*seconds[1], 1e3*seconds[2], 1e3*seconds[3]
 	bound := max(compute, reduce)
-	fmt.Printf("%d ranks with %d CPUs each; %d layers of %.1f MB, %d buckets\n", m.group.Size(), runtime.NumCPU(), m.layers, 4e-6*float64(m.size),
+	fmt.Printf("%d ranks with %d CPUs each; %d layers of %.1f MB, %d buckets\n", m.group.Size(), runtime.NumCPU(),
+		m.layers, 4e-6*float64(m.size),
 		m.bucketer.Buckets())
 	fmt.Printf("  compute alone             %8.2f ms\n", compute)
 	fmt.Printf("  communication alone       %8.2f ms\n", reduce)
 	fmt.Printf("  before: one after another %8.2f ms a step\n", sequence)
 	fmt.Printf("  after: overlapped         %8.2f ms a step\n", overlapped)
-	fmt.Printf("overlapped takes %.2f of the time, and %.2f of the longer of both (%.2f ms), the best possible\n", overlapped/sequence, overlapped/bound, bound)
+	fmt.Printf("overlapped takes %.2f of the time, and %.2f of the longer of both (%.2f ms), the best possible\n",
+		overlapped/sequence, overlapped/bound, bound)
 	if runtime.NumCPU() < 2 && !m.elsewhere {
-		fmt.Println("each rank has one CPU, which either computes or reduces: what is saved is waiting and copies; with a second one both happen at once")
+		fmt.Println("each rank has one CPU, which either computes or reduces: what is saved is waiting and copies; with a " +
+			"second one both happen at once")
 	}
 }

@@ -2,8 +2,8 @@
 //
 //	gorun -n 4 ./examples/reinit --steps 20
 //
-// Ranks that join meet in the store and connect to one another. That is done once in a program's life: a step that does it again pays for it
-// again.
+// Ranks that join meet in the store and connect to one another. That is done once in a program's life: a step that does
+// it again pays for it again.
 package main
 
 import (
@@ -49,7 +49,8 @@ func run(ctx context.Context, steps int) error {
 	fmt.Printf("%d ranks, %d steps with an all-reduce of %d KiB each\n", g.Size(), steps, elements*4/1024)
 	fmt.Printf("  a group for every step   %10.1f µs a step\n", micros(anew))
 	fmt.Printf("  one group for all steps  %10.1f µs a step\n", micros(reused))
-	fmt.Printf("making a group costs %.1f µs, as much as %.0f steps: make it once\n", micros(anew-reused), float64(anew-reused)/float64(reused))
+	fmt.Printf("making a group costs %.1f µs, as much as %.0f steps: make it once\n", micros(anew-reused),
+		float64(anew-reused)/float64(reused))
 	return nil
 }
 

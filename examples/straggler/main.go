@@ -3,8 +3,8 @@
 //	gorun -n 4 ./examples/straggler
 //	gorun -n 4 ./examples/straggler --late 2 --delay 5s --timeout 1s
 //
-// In a plain barrier, or any collective, the others would only stand still. The monitored barrier fails after its timeout, on every rank that
-// is there, and says who is not.
+// In a plain barrier, or any collective, the others would only stand still. The monitored barrier fails after its
+// timeout, on every rank that is there, and says who is not.
 package main
 
 import (
@@ -57,11 +57,13 @@ func run(ctx context.Context, o options) error {
 	var late *comm.TimeoutError
 	switch {
 	case errors.As(err, &late):
-		return fmt.Errorf("rank %d: %w\nlook at what it does (SIGQUIT shows a Go program's stacks, gorun --hang-timeout 10s everybody's), or wait longer: --timeout %v",
+		return fmt.Errorf("rank %d: %w\nlook at what it does (SIGQUIT shows a Go program's stacks, gorun --hang-timeout "+
+			"10s everybody's), or wait longer: --timeout %v",
 			g.Rank(), err, 2*max(o.timeout, o.delay))
 	case err != nil:
 		return err
 	}
-	fmt.Printf("rank %d waited %v: all %d ranks came within %v\n", g.Rank(), time.Since(begun).Round(10*time.Microsecond), g.Size(), o.timeout)
+	fmt.Printf("rank %d waited %v: all %d ranks came within %v\n", g.Rank(),
+		time.Since(begun).Round(10*time.Microsecond), g.Size(), o.timeout)
 	return nil
 }

@@ -73,7 +73,8 @@ func parse(text io.Reader) (images []image, err error) {
 	}
 }
 
-// dice gives the same numbers on all ranks: use 0 is the split of the data, 1 the first weights, and 2 + n the order in epoch n.
+// dice gives the same numbers on all ranks: use 0 is the split of the data, 1 the first weights, and 2 + n the order in
+// epoch n.
 func dice(seed, use uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, use)) }
 
 // draw shows images side by side with what the network takes them for.

@@ -2,9 +2,10 @@
 //
 //	gorun -n 4 ./examples/trainer
 //
-// It is data-parallel training as PyTorch's DistributedDataParallel does it, in plain Go: every rank has the whole network, computes the
-// gradients of its slice of each batch, and a [comm.Bucketer] adds them up over all ranks while the next layer's are computed. At the end rank 0 trains
-// alone with the same batches and compares: comm adds in rank order, so every weight has the same bits.
+// It is data-parallel training as PyTorch's DistributedDataParallel does it, in plain Go: every rank has the whole
+// network, computes the gradients of its slice of each batch, and a [comm.Bucketer] adds them up over all ranks while
+// the next layer's are computed. At the end rank 0 trains alone with the same batches and compares: comm adds in rank
+// order, so every weight has the same bits.
 package main
 
 import (
@@ -124,7 +125,8 @@ func agree(ctx context.Context, g *comm.Group, m *model) error {
 	}
 	for rank, print := range prints {
 		if print != prints[0] {
-			return fmt.Errorf("rank %d ended with other weights than rank 0 (%08x, %08x): start all ranks from the same binary and on the same kind of CPU",
+			return fmt.Errorf("rank %d ended with other weights than rank 0 (%08x, %08x): start all ranks from the same "+
+				"binary and on the same kind of CPU",
 				rank, print, prints[0])
 		}
 	}
@@ -153,6 +155,7 @@ func compare(m *model, training []image, slices int) error {
 		return errors.Join(fmt.Errorf("only %d of %d weights have the bits that one rank alone gives", same, count),
 			errors.New("look for a rank with another CPU or binary: comm itself adds in rank order"))
 	}
-	fmt.Printf("one rank alone, same batches, %.0f images/s: all %d weights have the same bits (%08x)\n", rate, count, m.fingerprint())
+	fmt.Printf("one rank alone, same batches, %.0f images/s: all %d weights have the same bits (%08x)\n", rate, count,
+		m.fingerprint())
 	return nil
 }

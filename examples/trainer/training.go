@@ -11,7 +11,8 @@ import (
 
 const (
 	momentum = 0.9
-	// bucketBytes makes three buckets of so small a network, so that the first travels while the gradients of the first layer are computed.
+	// bucketBytes makes three buckets of so small a network, so that the first travels while the gradients of the first
+	// layer are computed.
 	bucketBytes = 4 << 10
 )
 
@@ -23,7 +24,8 @@ type settings struct {
 	seed   uint64
 }
 
-// model is a network that learns: all ranks begin with the same one, and keep it so because they add the same gradients to it.
+// model is a network that learns: all ranks begin with the same one, and keep it so because they add the same gradients
+// to it.
 type model struct {
 	settings
 	weights, gradients, velocity tensors
@@ -51,7 +53,8 @@ func slice(batch []*image, rank, size int) []*image {
 	return batch[rank*len(batch)/size : (rank+1)*len(batch)/size]
 }
 
-// backward fills gradients with the sum over images, and calls ready after each tensor of list that is complete. It returns the sum of losses.
+// backward fills gradients with the sum over images, and calls ready after each tensor of list that is complete. It
+// returns the sum of losses.
 func (m *model) backward(images []*image, gradients tensors, ready func(tensor int) error) (loss float64, err error) {
 	gradients.clear()
 	all := make([]activations, len(images))
@@ -87,9 +90,10 @@ func (m *model) update(n int) {
 	}
 }
 
-// together runs an epoch with the other ranks: each computes the gradients of its slice of every batch, and a Bucketer adds them up while the rest is
-// computed. It returns this rank's sum of losses.
-func (m *model) together(ctx context.Context, g *comm.Group, b *comm.Bucketer[float32], images []image, epoch int) (sum float64, err error) {
+// together runs an epoch with the other ranks: each computes the gradients of its slice of every batch, and a Bucketer
+// adds them up while the rest is computed. It returns this rank's sum of losses.
+func (m *model) together(ctx context.Context, g *comm.Group, b *comm.Bucketer[float32], images []image,
+	epoch int) (sum float64, err error) {
 	for step, batch := range m.batches(images, epoch) {
 		ready := func(tensor int) error { return b.Ready(ctx, tensor) }
 		loss, err := m.backward(slice(batch, g.Rank(), g.Size()), m.gradients, ready)
@@ -105,7 +109,8 @@ func (m *model) together(ctx context.Context, g *comm.Group, b *comm.Bucketer[fl
 	return sum, nil
 }
 
-// alone runs an epoch without other ranks, adding the gradients of the slices in the order of the ranks that would compute them.
+// alone runs an epoch without other ranks, adding the gradients of the slices in the order of the ranks that would
+// compute them.
 func (m *model) alone(images []image, epoch, slices int) {
 	part := newTensors()
 	nobody := func(int) error { return nil }

@@ -14,32 +14,51 @@ import (
 type reserved struct {
 	imported string
 	names    []string // empty: every name
-	only     []string // folders, with all below; "folder#Function" is that top-level function or method of the folder alone
-	why      string
+	// folders, with all below; "folder#Function" is that top-level function or method of the folder alone
+	only []string
+	why  string
 }
 
 var (
-	// programs may do what a main program does: our command, what measures it, what a test's guest runs, what makes hosts and clusters by hand, what checks GPUs, and what tests count with.
-	programs    = []string{"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot", "internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck"}
-	environment = append([]string{"env", "internal/testneeds", "comm/internal/nccl#libraryEnvironment"}, programs...) // where C libraries are is the environment's to say
+	// programs may do what a main program does: our command, what measures it, what a test's guest runs, what makes
+	// hosts and clusters by hand, what checks GPUs, and what tests count with.
+	programs = []string{"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot",
+		"internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck"}
+	// where C libraries are is the environment's to say
+	environment = append([]string{"env", "internal/testneeds", "comm/internal/nccl#libraryEnvironment"}, programs...)
 )
 
 // reservations holds the rules about what may be called where. Tests are exempt.
 var reservations = []reserved{
-	{"os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, environment, "the environment is read in one place, so that a Spec says everything and a library never depends on hidden input"},
+	{"os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, environment,
+		"the environment is read in one place, so that a Spec says everything and a library never depends on hidden input"},
 	{"syscall", []string{"Getenv", "Environ"}, environment, "the environment is read in one place"},
 	{"golang.org/x/sys/unix", []string{"Getenv", "Environ"}, environment, "the environment is read in one place"},
-	{"os", []string{"Setenv", "Unsetenv", "Clearenv"}, []string{"cmd/gorun#surroundings"}, "a process-wide variable is shared with every goroutine: pass values instead; surroundings hides a secret from whatever gorun starts"},
-	{"os", []string{"Exit"}, append([]string{"examples"}, programs...), "only a main program decides that the process ends: a library returns an error"},
-	{"log", []string{"Fatal", "Fatalf", "Fatalln"}, append([]string{"examples"}, programs...), "only a main program decides that the process ends: a library returns an error"},
-	{"flag", nil, append([]string{"examples"}, programs...), "flags belong to main programs; below them an options struct is passed"},
+	{"os", []string{"Setenv", "Unsetenv", "Clearenv"}, []string{"cmd/gorun#surroundings"},
+		"a process-wide variable is shared with every goroutine: pass values instead; surroundings hides a secret from " +
+			"whatever gorun starts"},
+	{"os", []string{"Exit"}, append([]string{"examples"}, programs...),
+		"only a main program decides that the process ends: a library returns an error"},
+	{"log", []string{"Fatal", "Fatalf", "Fatalln"}, append([]string{"examples"}, programs...),
+		"only a main program decides that the process ends: a library returns an error"},
+	{"flag", nil, append([]string{"examples"}, programs...),
+		"flags belong to main programs; below them an options struct is passed"},
 	{"os/signal", nil, programs, "signals belong to the host program: a library must not take them away"},
-	{"golang.org/x/sys/unix", []string{"PR_SET_CHILD_SUBREAPER"}, append([]string{"launcher#takeProcess"}, programs...), "a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may"},
-	{"os/exec", []string{"Command", "CommandContext"}, append([]string{"launcher/internal/process/child", "launcher/internal/transport/remote/remotetest", "placement/nvml/worker", "comm/internal/nccl/fake", "internal"}, programs...), "a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
-	{"os", []string{"StartProcess"}, nil, "a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
-	{"syscall", []string{"ForkExec", "StartProcess"}, []string{"launcher/internal/process", "launcher/internal/program#kernelRuns", "internal/bench"}, "a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
-	{"syscall", []string{"Setrlimit"}, nil, "Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
-	{"golang.org/x/sys/unix", []string{"Setrlimit"}, nil, "Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
+	{"golang.org/x/sys/unix", []string{"PR_SET_CHILD_SUBREAPER"}, append([]string{"launcher#takeProcess"}, programs...),
+		"a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may"},
+	{"os/exec", []string{"Command", "CommandContext"},
+		append([]string{"launcher/internal/process/child", "launcher/internal/transport/remote/remotetest",
+			"placement/nvml/worker", "comm/internal/nccl/fake", "internal"}, programs...),
+		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
+	{"os", []string{"StartProcess"}, nil,
+		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
+	{"syscall", []string{"ForkExec", "StartProcess"},
+		[]string{"launcher/internal/process", "launcher/internal/program#kernelRuns", "internal/bench"},
+		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
+	{"syscall", []string{"Setrlimit"}, nil,
+		"Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
+	{"golang.org/x/sys/unix", []string{"Setrlimit"}, nil,
+		"Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
 }
 
 // pure lists the folders whose packages decide and never act; each takes what it needs as arguments.
@@ -48,7 +67,8 @@ var pure = []struct {
 	except []string // folders below it that read the machine
 	why    string
 }{
-	{"launcher/job", nil, "the core has no goroutine, clock, file, socket or process: the same events give the same orders"},
+	{"launcher/job", nil,
+		"the core has no goroutine, clock, file, socket or process: the same events give the same orders"},
 	{"placement", []string{"placement/sysfs", "placement/nvml"}, "placement reads nothing but its arguments"},
 	{"env/plan", nil, "a plan for the same inputs has the same bytes"},
 	{"cmd/gorun/internal/dialect", nil, "a dialect is a function from argv to Spec"},
@@ -57,12 +77,15 @@ var pure = []struct {
 // impure are the imports that a pure package may not have, and impureCalls the single names.
 var (
 	impure      = []string{"os", "os/exec", "os/signal", "net", "crypto/rand", "math/rand", "math/rand/v2"}
-	impureCalls = map[string][]string{"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}}
+	impureCalls = map[string][]string{"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer",
+		"NewTicker", "Tick"}}
 )
 
-// systemCall reports whether the name of package syscall or x/sys/unix does something; signals are only numbers with names.
+// systemCall reports whether the name of package syscall or x/sys/unix does something; signals are only numbers with
+// names.
 func systemCall(imported, name string) bool {
-	return (imported == "syscall" || imported == "golang.org/x/sys/unix") && name != "SignalName" && !strings.HasPrefix(strings.ToUpper(name), "SIG")
+	return (imported == "syscall" || imported == "golang.org/x/sys/unix") && name != "SignalName" &&
+		!strings.HasPrefix(strings.ToUpper(name), "SIG")
 }
 
 // pureImports excuses single imports of pure packages.
@@ -134,7 +157,9 @@ func wrongActs(all []source) []string {
 func (s source) acts() []string {
 	var found []string
 	for _, imported := range s.imports() {
-		if slices.Contains(impure, imported) && !slices.ContainsFunc(pureImports, func(e exception) bool { return e.from == s.room && e.to == imported }) {
+		if slices.Contains(impure, imported) && !slices.ContainsFunc(pureImports, func(e exception) bool {
+			return e.from == s.room && e.to == imported
+		}) {
 			found = append(found, s.file+" imports "+imported)
 		}
 	}
@@ -161,7 +186,8 @@ func slowStarts(all []source) []string {
 		}
 		s.uses(func(imported, name, function string, at ast.Node) {
 			if imported == "regexp" && strings.Contains(name, "Compile") && (function == "" || function == "init") {
-				problems = append(problems, s.line(at)+" compiles a regular expression when the program starts: compile it when it is first used (start-up time is a feature)")
+				problems = append(problems, s.line(at)+" compiles a regular expression when the program starts: compile it when "+
+					"it is first used (start-up time is a feature)")
 			}
 		})
 	}
@@ -214,30 +240,45 @@ func TestCallRulesCatch(t *testing.T) {
 		text     string
 		problems int
 	}{
-		"environment in a library":  {wrongCalls, "launcher/run.go", `import "os"; func Run() { os.Getenv("X") }`, 1},
-		"under another name":        {wrongCalls, "launcher/run.go", `import sys "os"; func Run() { sys.Environ() }`, 1},
-		"paths of C libraries":      {wrongCalls, "comm/internal/nccl/a.go", `import "os"; func libraryEnvironment() { os.Getenv("X") }`, 0},
-		"environment beside them":   {wrongCalls, "comm/internal/nccl/a.go", `import "os"; func f() { os.Getenv("X") }`, 1},
-		"environment in the door":   {wrongCalls, "env/self.go", `import "os"; func Self() { os.Getenv("X") }`, 0},
-		"exit in Main":              {wrongCalls, "launcher/main.go", `import "os"; func Main() { os.Exit(1) }`, 0},
-		"exit beside Main":          {wrongCalls, "launcher/main.go", `import "os"; func finish() { os.Exit(1) }`, 1},
-		"Main of another package":   {wrongCalls, "launcher/job/main.go", `import "os"; func Main() { os.Exit(1) }`, 1},
-		"signals in a library":      {wrongCalls, "launcher/a.go", `import "os/signal"; func f() { signal.Notify(nil) }`, 1},
-		"a local named like it":     {wrongCalls, "launcher/a.go", `func f() { var os struct{ Exit int }; _ = os.Exit }`, 0},
-		"limits":                    {wrongCalls, "launcher/internal/process/a.go", `import "syscall"; func f() { syscall.Setrlimit(0, nil) }`, 1},
-		"a goroutine in the core":   {wrongActs, "launcher/job/a.go", `func f() { go f() }`, 1},
-		"a clock in the core":       {wrongActs, "launcher/job/a.go", `import "time"; func f() { time.Now() }`, 1},
-		"a duration in the core":    {wrongActs, "launcher/job/a.go", `import "time"; const d = time.Second`, 0},
-		"a signal in the core":      {wrongActs, "launcher/job/a.go", `import "syscall"; const s, t = syscall.SIGTERM, syscall.Signal(9)`, 0},
-		"a kill in the core":        {wrongActs, "launcher/job/a.go", `import "syscall"; func f() { syscall.Kill(1, 9) }`, 1},
-		"a file in placement":       {wrongActs, "placement/a.go", `import "os"; var _ = os.Args`, 1},
-		"a file in sysfs":           {wrongActs, "placement/sysfs/a.go", `import "os"; var _ = os.Args`, 0},
-		"a goroutine in its tests":  {wrongActs, "launcher/job/a_test.go", `func f() { go f() }`, 0},
-		"a regexp at start":         {slowStarts, "launcher/a.go", `import "regexp"; var r = regexp.MustCompile("x")`, 1},
-		"a regexp in a function":    {slowStarts, "launcher/a.go", `import "regexp"; func f() { regexp.MustCompile("x") }`, 0},
-		"a silent skip":             {silentSkips, "env/a_test.go", `import "testing"; func TestX(t *testing.T) { t.Skip() }`, 1},
-		"a fuzz input":              {silentSkips, "env/a_test.go", `import "testing"; func FuzzX(f *testing.F) { f.Fuzz(func(t *testing.T) { t.Skip() }) }`, 0},
-		"a counted skip":            {silentSkips, "env/a_test.go", `import "gorun/internal/testneeds"; func TestX(t T) { testneeds.Skip(t, "", "") }`, 0},
+		"environment in a library": {wrongCalls, "launcher/run.go", `import "os"; func Run() { os.Getenv("X") }`, 1},
+		"under another name":       {wrongCalls, "launcher/run.go", `import sys "os"; func Run() { sys.Environ() }`, 1},
+		"paths of C libraries": {
+			wrongCalls, "comm/internal/nccl/a.go", `import "os"; func libraryEnvironment() { os.Getenv("X") }`, 0,
+		},
+		"environment beside them": {wrongCalls, "comm/internal/nccl/a.go", `import "os"; func f() { os.Getenv("X") }`, 1},
+		"environment in the door": {wrongCalls, "env/self.go", `import "os"; func Self() { os.Getenv("X") }`, 0},
+		"exit in Main":            {wrongCalls, "launcher/main.go", `import "os"; func Main() { os.Exit(1) }`, 0},
+		"exit beside Main":        {wrongCalls, "launcher/main.go", `import "os"; func finish() { os.Exit(1) }`, 1},
+		"Main of another package": {wrongCalls, "launcher/job/main.go", `import "os"; func Main() { os.Exit(1) }`, 1},
+		"signals in a library":    {wrongCalls, "launcher/a.go", `import "os/signal"; func f() { signal.Notify(nil) }`, 1},
+		"a local named like it":   {wrongCalls, "launcher/a.go", `func f() { var os struct{ Exit int }; _ = os.Exit }`, 0},
+		"limits": {
+			wrongCalls, "launcher/internal/process/a.go", `import "syscall"; func f() { syscall.Setrlimit(0, nil) }`, 1,
+		},
+		"a goroutine in the core": {wrongActs, "launcher/job/a.go", `func f() { go f() }`, 1},
+		"a clock in the core":     {wrongActs, "launcher/job/a.go", `import "time"; func f() { time.Now() }`, 1},
+		"a duration in the core":  {wrongActs, "launcher/job/a.go", `import "time"; const d = time.Second`, 0},
+		"a signal in the core": {
+			wrongActs, "launcher/job/a.go", `import "syscall"; const s, t = syscall.SIGTERM, syscall.Signal(9)`, 0,
+		},
+		"a kill in the core":       {wrongActs, "launcher/job/a.go", `import "syscall"; func f() { syscall.Kill(1, 9) }`, 1},
+		"a file in placement":      {wrongActs, "placement/a.go", `import "os"; var _ = os.Args`, 1},
+		"a file in sysfs":          {wrongActs, "placement/sysfs/a.go", `import "os"; var _ = os.Args`, 0},
+		"a goroutine in its tests": {wrongActs, "launcher/job/a_test.go", `func f() { go f() }`, 0},
+		"a regexp at start":        {slowStarts, "launcher/a.go", `import "regexp"; var r = regexp.MustCompile("x")`, 1},
+		"a regexp in a function": {
+			slowStarts, "launcher/a.go", `import "regexp"; func f() { regexp.MustCompile("x") }`, 0,
+		},
+		"a silent skip": {
+			silentSkips, "env/a_test.go", `import "testing"; func TestX(t *testing.T) { t.Skip() }`, 1,
+		},
+		"a fuzz input": {
+			silentSkips, "env/a_test.go",
+			`import "testing"; func FuzzX(f *testing.F) { f.Fuzz(func(t *testing.T) { t.Skip() }) }`, 0,
+		},
+		"a counted skip": {
+			silentSkips, "env/a_test.go", `import "gorun/internal/testneeds"; func TestX(t T) { testneeds.Skip(t, "", "") }`, 0,
+		},
 		"a search for package Skip": {silentSkips, "env/a_test.go", `func TestX(t T) { parser.Skip() }`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"os"
 	"strings"
 	"testing"
 
@@ -26,15 +27,37 @@ func tooLong(all []source) []string {
 			return s.pos.Position(n.Pos()).Line, s.pos.Position(n.End()).Line
 		}
 		if _, last := lineOf(s.tree); last > maxFileLines {
-			problems = append(problems, fmt.Sprintf("%s has %d lines (at most %d): split it by noun", s.file, last, maxFileLines))
+			problems = append(problems, fmt.Sprintf("%s has %d lines (at most %d): split it by noun", s.file, last,
+				maxFileLines))
 		}
 		s.declared(func(function string, decl ast.Decl) {
 			if first, last := lineOf(decl); function != "" && last-first+1 > maxFunctionLines {
-				problems = append(problems, fmt.Sprintf("%s: %s has %d lines (at most %d): a table or a split reads better", s.line(decl), function, last-first+1, maxFunctionLines))
+				problems = append(problems, fmt.Sprintf("%s: %s has %d lines (at most %d): a table or a split reads better",
+					s.line(decl), function, last-first+1, maxFunctionLines))
 			}
 		})
 	}
 	return problems
+}
+
+// longLines are those over maxColumns that are left, most of them texts in tests. The number only falls.
+const (
+	maxColumns = 120
+	longLines  = 203
+)
+
+func TestLinesAreShort(t *testing.T) {
+	long := 0
+	for _, s := range sources(t) {
+		text, err := os.ReadFile(s.pos.Position(s.tree.Pos()).Filename)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if len(strings.TrimSuffix(line, "\n")) > maxColumns {
+				long++
+			}
+		}
+	}
+	require.LessOrEqual(t, long, longLines, "lines have at most %d columns: break the new ones", maxColumns)
 }
 
 func TestSizes(t *testing.T) { report(t, tooLong(sources(t))) }

@@ -106,8 +106,8 @@ func within(room, parent string) bool {
 	return room == parent || strings.HasPrefix(room, parent+"/")
 }
 
-// declared calls visit for every top-level declaration of s with the name of the function that it is ("" for others; methods
-// without their receiver).
+// declared calls visit for every top-level declaration of s with the name of the function that it is ("" for others;
+// methods without their receiver).
 func (s source) declared(visit func(name string, decl ast.Decl)) {
 	for _, decl := range s.tree.Decls {
 		name := ""

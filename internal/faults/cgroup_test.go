@@ -21,7 +21,8 @@ func (s *scene) inCgroup(controller string, limit int) []string {
 	err = place.Limit(dir, controller, limit)
 	s.require(err == nil, "%v", err)
 	if controller == "memory" { // not into swap; a machine may have no such files, or no swap
-		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": fmt.Sprint(limit), "memory.swappiness": "0", "memory.swap.max": "0"} {
+		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": fmt.Sprint(limit),
+			"memory.swappiness": "0", "memory.swap.max": "0"} {
 			_ = os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644)
 		}
 	}
@@ -44,7 +45,8 @@ func (s *scene) removeCgroups() (left []string) {
 }
 
 const (
-	// memoryLimit is much more than gorun and two ranks need, in bytes, and hungry what a rank that has no measure takes, in MiB.
+	// memoryLimit is much more than gorun and two ranks need, in bytes, and hungry what a rank that has no measure
+	// takes, in MiB.
 	memoryLimit = 128 << 20
 	hungry      = "512"
 )
@@ -67,7 +69,8 @@ func memoryFaults() []fault {
 				_, _ = rank.conn.Write([]byte("exit 70\n")) // should it survive that
 			},
 			check: together(
-				blames(137, "killed by SIGKILL, by the kernel: out of memory (memory."), contains(onStderr, " oom_kill 0→1, limit 128 MiB)\n"),
+				blames(137, "killed by SIGKILL, by the kernel: out of memory (memory."),
+				contains(onStderr, " oom_kill 0→1, limit 128 MiB)\n"),
 				contains(onStderr, "  hint     2 ranks share 128 MiB: lower --nproc-per-node or raise the limit\n"),
 			),
 		},
@@ -92,8 +95,8 @@ func memoryFaults() []fault {
 	}
 }
 
-// awaitWatch waits until gorun has looked how often the kernel had killed for lack of memory: then it has the kernel's log open.
-// Where it may not read that, a second is long enough.
+// awaitWatch waits until gorun has looked how often the kernel had killed for lack of memory: then it has the kernel's
+// log open. Where it may not read that, a second is long enough.
 func (s *scene) awaitWatch() {
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.command.Process.Pid))
@@ -122,26 +125,31 @@ func taskFaults() []fault {
 	}
 	return []fault{
 		{
-			name: "ulimit -u 40, 64 ranks", own: true, root: true, criterion: "the job works, or fails with a message that names the limit",
+			name: "ulimit -u 40, 64 ranks", own: true, root: true,
+			criterion: "the job works, or fails with a message that names the limit",
 			act: func(s *scene) {
 				s.own(54321)
 				s.launch(work{around: asUser("40:40"), ranks: 64, program: []string{"true"}})
 			}, check: named("ulimit -u", "40", "64 ranks"),
 		},
 		{
-			name: "pids.max 40, 64 ranks", own: true, root: true, cgroup: "pids", criterion: "the job works, or fails with a message that names the limit",
+			name: "pids.max 40, 64 ranks", own: true, root: true, cgroup: "pids",
+			criterion: "the job works, or fails with a message that names the limit",
 			act: func(s *scene) {
 				s.launch(work{around: s.inCgroup("pids", 40), ranks: 64, program: []string{"true"}})
 			}, check: named("pids.max is 40", "64 ranks"),
 		},
 		{
 			name: "pids.max 90, 64 ranks with threads", own: true, root: true, cgroup: "pids",
-			criterion: "ranks that were started take what others need: exit code 125 and a message that names the limit, or a rank that says so itself",
+			criterion: "ranks that were started take what others need: exit code 125 and a message that names the limit, or a " +
+				"rank that says so itself",
 			act: func(s *scene) {
 				s.launch(work{around: s.inCgroup("pids", 90), ranks: 64, program: role("rank", "default", "none")})
 			}, check: func(s *scene, got outcome) {
-				itself := got.code == 2 && strings.Contains(got.stderr, "failed to create new OS thread") && strings.Contains(got.stderr, " failed first ")
-				s.require(itself || got.code == 125 && strings.Contains(got.stderr, "pids.max is 90"), "exit code %d and no word of the limit: %s", got.code, s.said())
+				itself := got.code == 2 && strings.Contains(got.stderr, "failed to create new OS thread") &&
+					strings.Contains(got.stderr, " failed first ")
+				s.require(itself || got.code == 125 && strings.Contains(got.stderr, "pids.max is 90"),
+					"exit code %d and no word of the limit: %s", got.code, s.said())
 			},
 		},
 		{
@@ -155,21 +163,24 @@ func taskFaults() []fault {
 			}, check: together(blames(3, "exit code 3"), contains(onStdout, "rank 1 says line 49999\n")),
 		},
 		{
-			name: "a rank takes all processes of the cgroup, launcher SIGKILL", own: true, root: true, cgroup: "pids", criterion: "nothing left",
+			name: "a rank takes all processes of the cgroup, launcher SIGKILL", own: true, root: true, cgroup: "pids",
+			criterion: "nothing left",
 			act: func(s *scene) {
 				s.demand(s.crowd()[0], "fork")
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
 			}, check: ends(137),
 		},
 		{
-			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGTERM", own: true, root: true, cgroup: "pids", criterion: "exit code 143",
+			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGTERM", own: true, root: true,
+			cgroup: "pids", criterion: "exit code 143",
 			act: func(s *scene) {
 				s.order(s.bombed()[0], "say 50000")
 				s.signal(s.command.Process.Pid, syscall.SIGTERM)
 			}, check: ends(143),
 		},
 		{
-			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGKILL", own: true, root: true, cgroup: "pids", criterion: "nothing left",
+			name: "a rank's child takes all processes of the cgroup again and again, launcher SIGKILL", own: true, root: true,
+			cgroup: "pids", criterion: "nothing left",
 			act: func(s *scene) {
 				s.bombed()
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
@@ -188,7 +199,8 @@ func (s *scene) bombed() []*member {
 
 // crowd starts two ranks in a cgroup whose processes will be taken.
 func (s *scene) crowd() []*member {
-	s.launch(work{around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"}, program: role("rank", "default", "none")})
+	s.launch(work{around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"},
+		program: role("rank", "default", "none")})
 	ranks := s.await("rank", 2)
 	s.demand(ranks[0], "threads 8")
 	s.demand(ranks[1], "threads 8")

@@ -28,7 +28,8 @@ func occupy(number int) {
 	free.Wait()
 }
 
-// bombRole takes all processes that there can be, says hello, and takes those that come free, for as long as the test lives.
+// bombRole takes all processes that there can be, says hello, and takes those that come free, for as long as the test
+// lives.
 func bombRole([]string) int {
 	occupy(16)
 	forkAll()
@@ -57,7 +58,8 @@ func forkAll() {
 func forkSleeper() bool {
 	blocked, before := ^uint64(0), uint64(0)
 	pause := unix.Timespec{Sec: int64(lifetime / time.Second)}
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&blocked)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&blocked)),
+		uintptr(unsafe.Pointer(&before)), 8, 0, 0)
 	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if pid == 0 && errno == 0 {
 		syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)

@@ -27,7 +27,8 @@ func farRankFaults() []hostFault {
 			}, check: far(3, "exit code 3", "rank 2 says line 2"),
 		},
 		{
-			name: "far rank SIGKILL, daemon", deadline: orderDeadline, criterion: "exit code 137, rank and host named (" + shapes["daemon"] + ")",
+			name: "far rank SIGKILL, daemon", deadline: orderDeadline, criterion: "exit code 137, rank and host named (" +
+				shapes["daemon"] + ")",
 			act: func(s *hostScene) {
 				s.signal(s.spread("daemon", "default")[2].pid, syscall.SIGKILL)
 			}, check: far(137, "killed by SIGKILL"),
@@ -47,7 +48,8 @@ func farRankFaults() []hostFault {
 			}, check: says(0),
 		},
 		{
-			name: "a host is cut while the job ends", soak: true, deadline: cutDeadline, criterion: "exit code 3, rank 2 named, though a host is lost then",
+			name: "a host is cut while the job ends", soak: true, deadline: cutDeadline,
+			criterion: "exit code 3, rank 2 named, though a host is lost then",
 			act: func(s *hostScene) {
 				ranks := s.spread("setsid", "ignore")
 				s.order(ranks[2], "exit 3")
@@ -62,7 +64,8 @@ func farRankFaults() []hostFault {
 func farEndFaults() []hostFault {
 	all := []hostFault{
 		{
-			name: "launcher SIGINT twice, over hosts", deadline: 3 * time.Second, criterion: "exit code 130, though ranks ignore signals",
+			name: "launcher SIGINT twice, over hosts", deadline: 3 * time.Second,
+			criterion: "exit code 130, though ranks ignore signals",
 			act: func(s *hostScene) {
 				s.spread("setsid", "tell", "--grace", "30")
 				s.signal(s.command.Process.Pid, syscall.SIGINT)
@@ -73,12 +76,15 @@ func farEndFaults() []hostFault {
 			}, check: says(130),
 		},
 		{
-			name: "launcher SIGINT twice, a host cut", soak: true, deadline: cutDeadline, criterion: "exit code 130; the cut host ends its ranks by itself",
+			name: "launcher SIGINT twice, a host cut", soak: true, deadline: cutDeadline,
+			criterion: "exit code 130; the cut host ends its ranks by itself",
 			act: func(s *hostScene) {
 				s.spread("setsid", "tell")
 				s.cut("h2")
 				s.signal(s.command.Process.Pid, syscall.SIGINT)
-				s.until("SIGINT at the others", func() bool { return strings.Count(s.text("stdout"), "got SIGINT\n") == hostsOfSet-1 })
+				s.until("SIGINT at the others", func() bool {
+					return strings.Count(s.text("stdout"), "got SIGINT\n") == hostsOfSet-1
+				})
 				s.signal(s.command.Process.Pid, syscall.SIGINT)
 			}, check: says(130),
 		},
@@ -97,7 +103,8 @@ func farEndFaults() []hostFault {
 	for _, shape := range []string{"daemon", "bare", "holder", "closed"} {
 		for _, manner := range []string{"default", "ignore"} {
 			all = append(all, hostFault{
-				name: fmt.Sprintf("launcher SIGTERM, %s, %s, over hosts", shape, manner), soak: shape != "daemon" || manner != "ignore", deadline: orderDeadline,
+				name: fmt.Sprintf("launcher SIGTERM, %s, %s, over hosts", shape, manner), soak: shape != "daemon" ||
+					manner != "ignore", deadline: orderDeadline,
 				criterion: fmt.Sprintf("exit code 143 (%s; %s)", shapes[shape], manners[manner]),
 				act: func(s *hostScene) {
 					s.spread(shape, manner)

@@ -10,7 +10,8 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// Deadlines of promises: a cut link or a frozen host, a killed launcher or agent on other hosts, an orderly end with our grace of 2 s.
+// Deadlines of promises: a cut link or a frozen host, a killed launcher or agent on other hosts, an orderly end with
+// our grace of 2 s.
 const (
 	cutDeadline    = 30 * time.Second
 	killedDeadline = 5 * time.Second
@@ -49,7 +50,8 @@ func linkFaults() []hostFault {
 		},
 	}
 	all = append(all, hostFault{
-		name: "link cut, --copy", deadline: cutDeadline, criterion: "exit code 125, the host named as silent; what was copied there is taken away, and who kept it goes",
+		name: "link cut, --copy", deadline: cutDeadline,
+		criterion: "exit code 125, the host named as silent; what was copied there is taken away, and who kept it goes",
 		act: func(s *hostScene) {
 			s.spread("child", "default", "--copy", s.write("payload", "x"))
 			s.cut("h2")
@@ -58,8 +60,10 @@ func linkFaults() []hostFault {
 	for _, way := range []string{"cut", "blackhole"} {
 		for _, manner := range []string{"default", "ignore"} {
 			all = append(all, hostFault{
-				name: fmt.Sprintf("link %s, daemon, %s", way, manner), soak: way != "cut" || manner != "ignore", deadline: cutDeadline,
-				criterion: fmt.Sprintf("exit code 125, the host named as silent, nothing left on both sides (%s; %s)", shapes["daemon"], manners[manner]),
+				name: fmt.Sprintf("link %s, daemon, %s", way, manner), soak: way != "cut" || manner != "ignore",
+				deadline: cutDeadline,
+				criterion: fmt.Sprintf("exit code 125, the host named as silent, nothing left on both sides (%s; %s)",
+					shapes["daemon"], manners[manner]),
 				act: func(s *hostScene) {
 					s.spread("daemon", manner)
 					s.sever("h2", way)
@@ -68,7 +72,8 @@ func linkFaults() []hostFault {
 		}
 	}
 	return append(all, hostFault{
-		name: "link cut while a rank there floods, and the reader is slow", soak: true, deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+		name: "link cut while a rank there floods, and the reader is slow", soak: true, deadline: cutDeadline,
+		criterion: "exit code 125, the host named as silent",
 		act: func(s *hostScene) {
 			for _, rank := range s.spread("none", "default") {
 				s.order(rank, "say 2000000")
@@ -97,7 +102,8 @@ const awayTime = 5 * time.Second
 func linkAway(way string, do func(*testhosts.Set, string) error) hostFault {
 	const lines = 20000
 	return hostFault{
-		name: "link away for 5 s, " + way, soak: way != "cut", criterion: "exit code 0, and every line of every rank has come",
+		name: "link away for 5 s, " + way, soak: way != "cut",
+		criterion: "exit code 0, and every line of every rank has come",
 		act: func(s *hostScene) {
 			s.job(role("rank", "default", "none")) // with the lease as it is
 			ranks := s.await("rank", hostsOfSet)
@@ -188,7 +194,8 @@ func farProcessFaults() []hostFault {
 			}, check: says(0),
 		},
 		{
-			name: "launcher SIGSTOP, longer than a lease, then SIGCONT", soak: true, criterion: "every host ends the job by itself, and the launcher says which hosts are lost",
+			name: "launcher SIGSTOP, longer than a lease, then SIGCONT", soak: true,
+			criterion: "every host ends the job by itself, and the launcher says which hosts are lost",
 			act: func(s *hostScene) {
 				s.spread("setsid", "default")
 				s.signal(s.command.Process.Pid, syscall.SIGSTOP)

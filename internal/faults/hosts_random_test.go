@@ -22,14 +22,17 @@ type cut struct {
 func drawCut(random *rand.Rand) cut {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	return cut{
-		host: pick("h1", "h2", "h3"), way: pick("cut", "cut", "blackhole", "frozen", "crash", "sshd", "agent", "agent stopped", "launcher"),
-		shape: pick("none", "child", "setsid", "daemon", "bare"), manner: pick("default", "ignore", "handle"), moment: pick("start", "run", "run", "end"),
-		wait: time.Duration(random.Int64N(int64(300 * time.Millisecond))), lines: random.IntN(20000),
+		host: pick("h1", "h2", "h3"), way: pick("cut", "cut", "blackhole", "frozen", "crash", "sshd", "agent",
+			"agent stopped", "launcher"),
+		shape: pick("none", "child", "setsid", "daemon", "bare"), manner: pick("default", "ignore", "handle"),
+		moment: pick("start", "run", "run", "end"),
+		wait:   time.Duration(random.Int64N(int64(300 * time.Millisecond))), lines: random.IntN(20000),
 	}
 }
 
 func (c cut) String() string {
-	return fmt.Sprintf("%s of %s %v after %s (%s, %s, %d lines)", c.way, c.host, c.wait.Round(time.Millisecond), c.moment, c.shape, c.manner, c.lines)
+	return fmt.Sprintf("%s of %s %v after %s (%s, %s, %d lines)", c.way, c.host, c.wait.Round(time.Millisecond),
+		c.moment, c.shape, c.manner, c.lines)
 }
 
 // asFault makes a case of it.

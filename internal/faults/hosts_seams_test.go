@@ -19,11 +19,13 @@ const (
 	stallTime  = 7 * time.Second
 )
 
-// seamFaults are about two things that come together: a lost host and a reader, a writer, a suspended launcher, another way to the hosts.
+// seamFaults are about two things that come together: a lost host and a reader, a writer, a suspended launcher, another
+// way to the hosts.
 func seamFaults() []hostFault {
 	return slices.Concat(stalledFaults(), viaProgramFaults(), withThisHostFaults(), []hostFault{
 		{
-			name: "agent SIGKILL, --max-restarts 3", soak: true, criterion: "exit code 125, the host named: a lost host is no reason to start again",
+			name: "agent SIGKILL, --max-restarts 3", soak: true,
+			criterion: "exit code 125, the host named: a lost host is no reason to start again",
 			act: func(s *hostScene) {
 				s.spread("daemon", "default", "--max-restarts", "3")
 				s.signalAgent("h2", syscall.SIGKILL)
@@ -37,18 +39,22 @@ func seamFaults() []hostFault {
 			}, check: lost("h2", "its connection has ended"),
 		},
 		{
-			name: "sessions of sshd stopped", soak: true, deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+			name: "sessions of sshd stopped", soak: true, deadline: cutDeadline,
+			criterion: "exit code 125, the host named as silent",
 			act: func(s *hostScene) {
 				s.spread("setsid", "default")
 				sessions, err := s.set.Sessions("h2")
 				s.require(err == nil && len(sessions) > 0, "sessions %v: %v", sessions, err)
 				for _, p := range sessions {
-					s.strike(func() error { return s.set.Signal("h2", p, syscall.SIGSTOP) }, func() error { return s.set.Signal("h2", p, syscall.SIGKILL) })
+					s.strike(func() error {
+						return s.set.Signal("h2", p, syscall.SIGSTOP)
+					}, func() error { return s.set.Signal("h2", p, syscall.SIGKILL) })
 				}
 			}, check: lost("h2", "not heard of for "+lease()),
 		},
 		{
-			name: "time-out while a host is frozen", soak: true, deadline: cutDeadline, criterion: "exit code 124; when the host goes on nothing is left there, too",
+			name: "time-out while a host is frozen", soak: true, deadline: cutDeadline,
+			criterion: "exit code 124; when the host goes on nothing is left there, too",
 			act: func(s *hostScene) {
 				s.spread("daemon", "default", "--timeout", "3")
 				s.mute = []string{"h2"}
@@ -64,7 +70,8 @@ func seamFaults() []hostFault {
 			}, check: says(125, "is lost: not heard of for "+lease()),
 		},
 		{
-			name: "launcher SIGTSTP, longer than a lease, then SIGCONT", soak: true, criterion: "the ranks stop and go on, exit code 0",
+			name: "launcher SIGTSTP, longer than a lease, then SIGCONT", soak: true,
+			criterion: "the ranks stop and go on, exit code 0",
 			act: func(s *hostScene) {
 				s.job(role("rank", "default", "none"), "--heartbeat", sampleBeat)
 				ranks := s.await("rank", hostsOfSet)
@@ -100,7 +107,8 @@ func stalledFaults() []hostFault {
 	}
 	return []hostFault{
 		{
-			name: "a reader that stalls longer than a lease", soak: true, criterion: "exit code 0, and every line of every rank comes",
+			name: "a reader that stalls longer than a lease", soak: true,
+			criterion: "exit code 0, and every line of every rank comes",
 			act: func(s *hostScene) {
 				reader, ranks := flood(s)
 				defer reader.Close()
@@ -119,25 +127,30 @@ func stalledFaults() []hostFault {
 			}, check: says(0),
 		},
 		{
-			name: "a reader that stalls, and a host cut", criterion: "all ranks end though nobody reads; exit code 125, the host named as silent",
+			name:      "a reader that stalls, and a host cut",
+			criterion: "all ranks end though nobody reads; exit code 125, the host named as silent",
 			act: func(s *hostScene) {
 				reader, ranks := flood(s)
 				defer reader.Close()
 				s.cut("h2")
-				s.until("the end of all ranks", func() bool { return !slices.ContainsFunc(ranks, func(m *member) bool { return m.self.lives() }) })
+				s.until("the end of all ranks", func() bool {
+					return !slices.ContainsFunc(ranks, func(m *member) bool { return m.self.lives() })
+				})
 				_, err := io.Copy(io.Discard, reader)
 				s.require(err == nil, "%v", err)
 			}, check: lost("h2", "not heard of for "+shortLease),
 		},
 		{
-			name: "a rank that does not read its input, and its host cut", soak: true, deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+			name: "a rank that does not read its input, and its host cut", soak: true, deadline: cutDeadline,
+			criterion: "exit code 125, the host named as silent",
 			act: func(s *hostScene) {
 				reader, writer, err := os.Pipe()
 				s.require(err == nil, "%v", err)
 				defer writer.Close()
 				go func() { _, _ = writer.WriteString(strings.Repeat("input\n", 1<<20)) }() // until it is closed
 				s.launch(work{
-					around: s.set.Command(testhosts.Head).Args, options: append([]string{"-H", "h1:1,h2:1,h3:1", "--stdin", "1"}, brief()...),
+					around: s.set.Command(testhosts.Head).Args, options: append([]string{"-H", "h1:1,h2:1,h3:1", "--stdin", "1"},
+						brief()...),
 					program: role("rank", "default", "none"), stdin: reader,
 				})
 				s.await("rank", hostsOfSet)
@@ -157,7 +170,8 @@ func viaProgramFaults() []hostFault {
 	var all []hostFault
 	for _, way := range []string{"cut", "blackhole"} {
 		all = append(all, hostFault{
-			name: "--ssh program, link " + way, soak: true, deadline: cutDeadline, criterion: "exit code 125, the host named as silent; no ssh is left",
+			name: "--ssh program, link " + way, soak: true, deadline: cutDeadline,
+			criterion: "exit code 125, the host named as silent; no ssh is left",
 			act: func(s *hostScene) {
 				spread(s)
 				s.sever("h2", way)
@@ -180,12 +194,15 @@ func viaProgramFaults() []hostFault {
 			spread(s)
 			all, err := s.set.Processes(testhosts.Head)
 			s.require(err == nil, "%v", err)
-			at := slices.IndexFunc(all, func(p testhosts.Process) bool { return len(p.Args) > 0 && strings.HasSuffix(p.Args[0], "ssh") })
+			at := slices.IndexFunc(all, func(p testhosts.Process) bool {
+				return len(p.Args) > 0 && strings.HasSuffix(p.Args[0], "ssh")
+			})
 			s.require(at >= 0, "no ssh in %v", all)
 			s.strike(func() error { return s.set.Signal(testhosts.Head, all[at], syscall.SIGKILL) }, nil)
 		}, check: says(125, " is lost: "),
 	}, hostFault{
-		name: "--ssh program, agent SIGKILL", soak: true, deadline: killedDeadline, criterion: "exit code 125, the host named as lost",
+		name: "--ssh program, agent SIGKILL", soak: true, deadline: killedDeadline,
+		criterion: "exit code 125, the host named as lost",
 		act: func(s *hostScene) {
 			spread(s)
 			s.signalAgent("h2", syscall.SIGKILL)
@@ -202,7 +219,8 @@ func withThisHostFaults() []hostFault {
 	}
 	return []hostFault{
 		{
-			name: "ranks on this host, too: link cut", deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
+			name: "ranks on this host, too: link cut", deadline: cutDeadline,
+			criterion: "exit code 125, the host named as silent",
 			act: func(s *hostScene) {
 				spread(s, "ignore")
 				s.cut("h2")
@@ -223,7 +241,8 @@ func withThisHostFaults() []hostFault {
 			}, check: says(143),
 		},
 		{
-			name: "ranks on this host, too: agent SIGKILL", soak: true, deadline: orderDeadline, criterion: "exit code 125, the host named as lost",
+			name: "ranks on this host, too: agent SIGKILL", soak: true, deadline: orderDeadline,
+			criterion: "exit code 125, the host named as lost",
 			act: func(s *hostScene) {
 				spread(s, "ignore")
 				s.signalAgent("h2", syscall.SIGKILL)

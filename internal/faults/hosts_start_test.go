@@ -57,14 +57,17 @@ func unreachableFaults() []hostFault {
 			name: "wrong key", soak: true, criterion: "host and step named; exit code 125",
 			act: func(s *hostScene) {
 				s.on("h3", "cp", "/run/authorized_keys", "/run/good_keys")
-				s.strike(func() error { return s.set.Command("h3", "cp", "/dev/null", "/run/authorized_keys").Run() }, func() error {
+				s.strike(func() error {
+					return s.set.Command("h3", "cp", "/dev/null", "/run/authorized_keys").Run()
+				}, func() error {
 					return s.set.Command("h3", "cp", "/run/good_keys", "/run/authorized_keys").Run()
 				})
 				s.unreached()
 			}, check: says(125, "h3: authentication: "),
 		},
 		{
-			name: "link cut when an agent has just begun", soak: true, deadline: cutDeadline, criterion: "host named; exit code 125; the agent ends by itself",
+			name: "link cut when an agent has just begun", soak: true, deadline: cutDeadline,
+			criterion: "host named; exit code 125; the agent ends by itself",
 			act: func(s *hostScene) {
 				s.job(role("rank", "default", "none"), append(brief(), "--ssh-timeout", startLimit)...)
 				s.agent("h2")
@@ -100,13 +103,15 @@ func differentHosts() []hostFault {
 			}, check: says(127, "h3: ", "/run/only-here"),
 		},
 		{
-			name: "working directory missing on other hosts", soak: true, criterion: "the directory, the hosts and --chdir named; exit code not 0",
+			name: "working directory missing on other hosts", soak: true,
+			criterion: "the directory, the hosts and --chdir named; exit code not 0",
 			act: func(s *hostScene) {
 				inside := s.set.Command(testhosts.Head, shell(`mkdir -p /run/dir && cd /run/dir && exec "$@"`)...).Args
 				s.launch(work{around: inside, options: []string{"-H", "h1:1,h2:1,h3:1"}, program: role("print")})
 			}, check: func(s *hostScene, got outcome) {
 				for _, word := range []string{"/run/dir", "--chdir"} {
-					s.require(got.code != 0 && strings.Contains(got.stderr, word), "exit code %d, no word of %q: %s", got.code, word, s.said())
+					s.require(got.code != 0 && strings.Contains(got.stderr, word), "exit code %d, no word of %q: %s", got.code,
+						word, s.said())
 				}
 			},
 		},
@@ -116,7 +121,9 @@ func differentHosts() []hostFault {
 				s.forget("h2")
 				s.mount("h2", "/root", "size=64k")
 				s.mount("h2", "/dev/shm", "size=64k")
-				s.strike(func() error { return s.set.Mount("h2", "-o", "remount,size=64k", "/tmp") }, func() error { return s.set.Mount("h2", "-o", "remount,size=50%", "/tmp") })
+				s.strike(func() error {
+					return s.set.Mount("h2", "-o", "remount,size=64k", "/tmp")
+				}, func() error { return s.set.Mount("h2", "-o", "remount,size=50%", "/tmp") })
 				s.job([]string{"true"})
 			}, check: func(s *hostScene, got outcome) {
 				says(125, "h2: copy: ", "/root")(s, got)
@@ -185,7 +192,8 @@ func (s *hostScene) on(host string, argv ...string) {
 
 // forget removes what gorun has copied to a host.
 func (s *hostScene) forget(host string) {
-	err := os.RemoveAll(filepath.Join(s.set.Home(host), ".cache")) // the set's own home, whatever the host has at its place
+	// the set's own home, whatever the host has at its place
+	err := os.RemoveAll(filepath.Join(s.set.Home(host), ".cache"))
 	s.require(err == nil, "forget gorun's copy on %s: %v", host, err)
 }
 

@@ -40,7 +40,8 @@ const (
 	// hostsAtOnce is how many sets there are, each for a case at a time, and hostsOfSet how many hosts each has.
 	hostsAtOnce = 3
 	hostsOfSet  = 3
-	// exitDeadline is when a launcher has ended that has lost a host: noticed within 20 s, then our grace of 2 s and 2 s more.
+	// exitDeadline is when a launcher has ended that has lost a host: noticed within 20 s, then our grace of 2 s and 2
+	// s more.
 	exitDeadline = 24 * time.Second
 	// sampleBeat makes a lease of five seconds, for cases that wait for its end; make soak has the real one.
 	sampleBeat = "1"
@@ -48,7 +49,8 @@ const (
 
 // hostFaults are all cases over hosts. Names are unique.
 func hostFaults() []hostFault {
-	return slices.Concat(linkFaults(), farProcessFaults(), farRankFaults(), farEndFaults(), seamFaults(), unreachableFaults())
+	return slices.Concat(linkFaults(), farProcessFaults(), farRankFaults(), farEndFaults(), seamFaults(),
+		unreachableFaults())
 }
 
 // Jobs over hosts are struck in every way. This is a sample; make soak runs all, with more random ones.
@@ -89,7 +91,8 @@ func TestNamesOfHostFaultsAreUnique(t *testing.T) {
 
 // try runs a case on a set, and makes the set good again.
 func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
-	l.argv = []string{built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable, "--grace", "2"}
+	l.argv = []string{built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable,
+		"--grace", "2"}
 	inner, err := openSceneIn(l, set.Dir())
 	if err != nil {
 		return verdict{why: err.Error()}
@@ -100,7 +103,8 @@ func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 		return verdict{why: err.Error()}
 	}
 	v.why = f.play(s)
-	if exited := time.Since(s.struck); testneeds.Soak() && v.why == "" && f.deadline == cutDeadline && exited > exitDeadline {
+	if exited := time.Since(s.struck); testneeds.Soak() && v.why == "" && f.deadline == cutDeadline &&
+		exited > exitDeadline {
 		v.why = fmt.Sprintf("the launcher ended after %v, promised were %v", exited, exitDeadline)
 	}
 	v.left, v.took = s.gone(v.why != "")
@@ -155,7 +159,8 @@ func lease() string {
 	return "5s"
 }
 
-// spread starts a rank of a shape and manner on each host, and returns them when all their processes are there: rank r is on host r+1.
+// spread starts a rank of a shape and manner on each host, and returns them when all their processes are there: rank r
+// is on host r+1.
 func (s *hostScene) spread(shape, manner string, options ...string) []*member {
 	s.job(role("rank", manner, shape), append(brief(), options...)...)
 	ranks := s.await("rank", hostsOfSet)

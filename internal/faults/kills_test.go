@@ -18,13 +18,16 @@ func signalName(number syscall.Signal) string { return unix.SignalName(number) }
 var shapes = map[string]string{
 	"none": "ranks alone", "child": "each rank has a child", "setsid": "each rank has a child in a session of its own",
 	"daemon": "each rank has a double-forked daemon", "closed": "each rank has a child that closed all descriptors",
-	"stopped": "each rank has a child stopped by SIGSTOP", "bare": "each rank has a double-forked daemon with an empty environment", "traced": "each rank traces a child, which stands still", "holder": "each rank's child holds its stdout open",
+	"stopped": "each rank has a child stopped by SIGSTOP",
+	"bare":    "each rank has a double-forked daemon with an empty environment",
+	"traced":  "each rank traces a child, which stands still", "holder": "each rank's child holds its stdout open",
 	"chain": "each rank has a chain of processes that fork and exit",
 }
 
 // manners are what ranks do on SIGTERM, SIGINT and SIGHUP.
 var manners = map[string]string{
-	"default": "signals end them", "ignore": "they ignore signals", "handle": "they exit 0 on a signal", "follow": "they exit 9 on a signal",
+	"default": "signals end them", "ignore": "they ignore signals", "handle": "they exit 0 on a signal",
+	"follow": "they exit 9 on a signal",
 }
 
 // kill is a row of the matrix: who is killed by what, in what surroundings.
@@ -40,7 +43,8 @@ type kill struct {
 // kills are the rows. For each shape: a rank and the launcher are killed by SIGKILL, and the launcher is asked to end.
 func kills() []kill {
 	const (
-		hangup, interrupt, quit, killed, terminate = syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL, syscall.SIGTERM
+		hangup, interrupt, quit, killed, terminate = syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL,
+			syscall.SIGTERM
 	)
 	rows := []kill{
 		{"rank", terminate, "none", "default", 143, ""},
@@ -189,12 +193,13 @@ func specialKills() []fault {
 			s.until("SIGINT at a rank", func() bool { return strings.Contains(s.text("stdout"), "got SIGINT\n") })
 			s.signal(s.command.Process.Pid, syscall.SIGINT)
 		}, check: ends(130)},
-		{name: "rank exits 3 while another is stopped", criterion: "exit code 3 and rank 1 named; a stopped rank keeps nothing alive", act: func(s *scene) {
-			ranks := s.surround("none", "default")
-			s.signal(ranks[0].pid, syscall.SIGSTOP)
-			s.stands(ranks[0].pid, 'T')
-			s.order(ranks[1], "exit 3")
-		}, check: blames(3, "exit code 3")},
+		{name: "rank exits 3 while another is stopped",
+			criterion: "exit code 3 and rank 1 named; a stopped rank keeps nothing alive", act: func(s *scene) {
+				ranks := s.surround("none", "default")
+				s.signal(ranks[0].pid, syscall.SIGSTOP)
+				s.stands(ranks[0].pid, 'T')
+				s.order(ranks[1], "exit 3")
+			}, check: blames(3, "exit code 3")},
 		{name: "launcher SIGKILL while ranks are stopped", criterion: "nothing left", act: func(s *scene) {
 			for _, rank := range s.surround("none", "default") {
 				s.signal(rank.pid, syscall.SIGSTOP)
@@ -207,15 +212,16 @@ func specialKills() []fault {
 			s.stands(s.command.Process.Pid, 'T')
 			s.signal(s.command.Process.Pid, syscall.SIGKILL)
 		}},
-		{name: "ranks close their standard streams, one exits 4 later", criterion: "exit code 4 and rank 1 named", act: func(s *scene) {
-			ranks := s.surround("none", "default")
-			for _, rank := range ranks {
-				s.order(rank, "hush")
-				_, err := rank.words.ReadString('\n')
-				s.require(err == nil, "rank %d is gone: %v", rank.rank, err)
-			}
-			s.order(ranks[1], "exit 4")
-		}, check: blames(4, "exit code 4")},
+		{name: "ranks close their standard streams, one exits 4 later", criterion: "exit code 4 and rank 1 named",
+			act: func(s *scene) {
+				ranks := s.surround("none", "default")
+				for _, rank := range ranks {
+					s.order(rank, "hush")
+					_, err := rank.words.ReadString('\n')
+					s.require(err == nil, "rank %d is gone: %v", rank.rank, err)
+				}
+				s.order(ranks[1], "exit 4")
+			}, check: blames(4, "exit code 4")},
 		{name: "one rank ends early", criterion: "exit code 0: the others go on to their own end", act: func(s *scene) {
 			ranks := s.surround("none", "default")
 			s.order(ranks[0], "exit 0")
@@ -227,34 +233,40 @@ func specialKills() []fault {
 				s.signal(rank.pid, syscall.SIGKILL)
 			}
 		}, check: ends(137)},
-		{name: "a job inside a rank, its launcher SIGKILL", own: true, criterion: "exit code 137, nothing left of the inner job", act: func(s *scene) {
-			s.launch(work{ranks: 1, program: s.launcher.command(2, nil, role("rank", "ignore", "setsid"))})
-			ranks := s.assembled("setsid")
-			inner, ok := read(ranks[0].pid)
-			s.require(ok && inner.parent != s.command.Process.Pid, "no inner launcher: %v", inner)
-			s.signal(inner.parent, syscall.SIGKILL)
-		}, check: ends(137)},
-		{name: "a job inside a rank, the outer launcher SIGKILL", own: true, criterion: "nothing left of both jobs", act: func(s *scene) {
-			s.launch(work{ranks: 1, program: s.launcher.command(2, nil, role("rank", "ignore", "daemon"))})
-			s.assembled("daemon")
-			s.signal(s.command.Process.Pid, syscall.SIGKILL)
-		}},
-		{name: "launcher as PID 1 of a namespace, rank SIGKILL", own: true, root: true, criterion: "exit code 137 and rank 1 named", act: func(s *scene) {
-			s.launch(work{around: []string{"unshare", "--pid", "--fork", "--mount-proc"}, ranks: 2, program: role("rank", "default", "daemon")})
-			s.signal(s.assembled("daemon")[1].pid, syscall.SIGKILL)
-		}, check: blames(137, "killed by SIGKILL")},
-		{name: "ranks that change their user, launcher SIGKILL", own: true, root: true, criterion: "nothing left", act: func(s *scene) {
-			setpriv := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
-			s.launch(work{ranks: 2, program: slices.Concat(setpriv, role("rank", "ignore", "daemon"))})
-			s.assembled("daemon")
-			s.signal(s.command.Process.Pid, syscall.SIGKILL)
-		}},
-		{name: "ranks that change their user, launcher SIGTERM", own: true, root: true, criterion: "exit code 143", act: func(s *scene) {
-			setpriv := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
-			s.launch(work{ranks: 2, program: slices.Concat(setpriv, role("rank", "ignore", "setsid"))})
-			s.assembled("setsid")
-			s.signal(s.command.Process.Pid, syscall.SIGTERM)
-		}, check: ends(143)},
+		{name: "a job inside a rank, its launcher SIGKILL", own: true,
+			criterion: "exit code 137, nothing left of the inner job", act: func(s *scene) {
+				s.launch(work{ranks: 1, program: s.launcher.command(2, nil, role("rank", "ignore", "setsid"))})
+				ranks := s.assembled("setsid")
+				inner, ok := read(ranks[0].pid)
+				s.require(ok && inner.parent != s.command.Process.Pid, "no inner launcher: %v", inner)
+				s.signal(inner.parent, syscall.SIGKILL)
+			}, check: ends(137)},
+		{name: "a job inside a rank, the outer launcher SIGKILL", own: true, criterion: "nothing left of both jobs",
+			act: func(s *scene) {
+				s.launch(work{ranks: 1, program: s.launcher.command(2, nil, role("rank", "ignore", "daemon"))})
+				s.assembled("daemon")
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}},
+		{name: "launcher as PID 1 of a namespace, rank SIGKILL", own: true, root: true,
+			criterion: "exit code 137 and rank 1 named", act: func(s *scene) {
+				s.launch(work{around: []string{"unshare", "--pid", "--fork", "--mount-proc"}, ranks: 2,
+					program: role("rank", "default", "daemon")})
+				s.signal(s.assembled("daemon")[1].pid, syscall.SIGKILL)
+			}, check: blames(137, "killed by SIGKILL")},
+		{name: "ranks that change their user, launcher SIGKILL", own: true, root: true, criterion: "nothing left",
+			act: func(s *scene) {
+				setpriv := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
+				s.launch(work{ranks: 2, program: slices.Concat(setpriv, role("rank", "ignore", "daemon"))})
+				s.assembled("daemon")
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+			}},
+		{name: "ranks that change their user, launcher SIGTERM", own: true, root: true, criterion: "exit code 143",
+			act: func(s *scene) {
+				setpriv := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
+				s.launch(work{ranks: 2, program: slices.Concat(setpriv, role("rank", "ignore", "setsid"))})
+				s.assembled("setsid")
+				s.signal(s.command.Process.Pid, syscall.SIGTERM)
+			}, check: ends(143)},
 	}
 }
 
@@ -269,7 +281,8 @@ func copiedMarkerFault() fault {
 			orders, writer, err := os.Pipe()
 			s.require(err == nil, "%v", err)
 			defer writer.Close()
-			s.launch(work{around: append([]string{"setsid"}, shell(line)...), stdin: orders, ranks: 2, program: role("rank", "default", "none")})
+			s.launch(work{around: append([]string{"setsid"}, shell(line)...), stdin: orders, ranks: 2,
+				program: role("rank", "default", "none")})
 			rank, _ := read(s.await("rank", 2)[0].pid)
 			s.guard(rank.parent)
 			job := environ(rank.pid, "GORUN_JOB")
@@ -317,7 +330,8 @@ func buildFaults() []fault {
 				s.require(os.Mkdir(s.path("bin"), 0o755) == nil, "no place for a compiler")
 				s.require(os.WriteFile(s.path("bin/go"), []byte(compiler), 0o755) == nil, "no compiler")
 				s.require(os.WriteFile(s.path("prog.go"), []byte("package main\n\nfunc main() {}\n"), 0o644) == nil, "no program")
-				s.launch(work{ranks: 2, program: []string{s.path("prog.go")}, environ: []string{"PATH=" + s.path("bin") + ":" + os.Getenv("PATH")}})
+				s.launch(work{ranks: 2, program: []string{s.path("prog.go")},
+					environ: []string{"PATH=" + s.path("bin") + ":" + os.Getenv("PATH")}})
 				s.await("child", 1)
 				s.signal(s.command.Process.Pid, number)
 			},
@@ -328,8 +342,10 @@ func buildFaults() []fault {
 		name: "launcher SIGKILL while a real compiler runs", own: true,
 		criterion: "exit code 137; no go command, no compiler and no file in TMPDIR is left",
 		act: func(s *scene) {
-			s.require(os.WriteFile(s.path("prog.go"), []byte("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n"), 0o644) == nil, "no program")
-			s.launch(work{ranks: 2, program: []string{s.path("prog.go")}, environ: []string{"GOCACHE=" + s.path("cache")}}) // so that there is much to compile
+			s.require(os.WriteFile(s.path("prog.go"),
+				[]byte("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n"), 0o644) == nil, "no program")
+			// so that there is much to compile
+			s.launch(work{ranks: 2, program: []string{s.path("prog.go")}, environ: []string{"GOCACHE=" + s.path("cache")}})
 			s.until("a compiler", func() bool {
 				return slices.ContainsFunc(marked(s.mark), func(p process) bool { return p.name == "compile" })
 			})
@@ -348,15 +364,16 @@ func emptied(s *scene, _ outcome) {
 // sparedFaults are those in which something has to go on.
 func sparedFaults() []fault {
 	return []fault{
-		{name: "launcher SIGUSR1", criterion: "every rank gets it, and the job goes on to its end, exit code 0", act: func(s *scene) {
-			ranks := s.surround("none", "tell")
-			s.signal(s.command.Process.Pid, syscall.SIGUSR1)
-			s.until("SIGUSR1 at both ranks", func() bool {
-				text := s.text("stdout")
-				return strings.Contains(text, "rank 0 got SIGUSR1\n") && strings.Contains(text, "rank 1 got SIGUSR1\n")
-			})
-			s.stay(ranks)
-		}, check: ends(0)},
+		{name: "launcher SIGUSR1", criterion: "every rank gets it, and the job goes on to its end, exit code 0",
+			act: func(s *scene) {
+				ranks := s.surround("none", "tell")
+				s.signal(s.command.Process.Pid, syscall.SIGUSR1)
+				s.until("SIGUSR1 at both ranks", func() bool {
+					text := s.text("stdout")
+					return strings.Contains(text, "rank 0 got SIGUSR1\n") && strings.Contains(text, "rank 1 got SIGUSR1\n")
+				})
+				s.stay(ranks)
+			}, check: ends(0)},
 		{name: "launcher SIGTSTP, then SIGCONT", criterion: "the ranks stop and go on, exit code 0", act: func(s *scene) {
 			ranks := s.surround("none", "default")
 			s.signal(s.command.Process.Pid, syscall.SIGTSTP)
@@ -367,27 +384,29 @@ func sparedFaults() []fault {
 			s.signal(s.command.Process.Pid, syscall.SIGCONT)
 			s.stay(ranks)
 		}, check: ends(0)},
-		{name: "two jobs, one launcher SIGKILL", criterion: "nothing left of the one, the other goes on to its end, exit code 0", act: func(s *scene) {
-			other, err := openScene(s.launcher)
-			s.require(err == nil, "%v", err)
-			defer other.close()
-			ranks := other.surround("daemon", "default")
-			s.surround("setsid", "default")
-			s.signal(s.command.Process.Pid, syscall.SIGKILL)
-			s.result()
-			other.stay(ranks)
-			ends(0)(other, other.result())
-			left, _ := other.gone()
-			s.require(len(left) == 0, "left of the other: %v", left)
-		}},
-		{name: "a process older than the job, rank exits 3", criterion: "exit code 3, and the launcher's elder brother is spared", act: func(s *scene) {
-			brother := strings.Join(role("child", "default"), " ")
-			s.launch(work{around: shell(brother + ` & exec "$@"`), ranks: 2, program: role("rank", "default", "none")})
-			elder := s.await("child", 1)[0]
-			s.order(s.await("rank", 2)[1], "exit 3")
-			s.result()
-			s.require(syscall.Kill(elder.pid, syscall.SIGKILL) == nil, "it is gone")
-		}, check: ends(3)},
+		{name: "two jobs, one launcher SIGKILL",
+			criterion: "nothing left of the one, the other goes on to its end, exit code 0", act: func(s *scene) {
+				other, err := openScene(s.launcher)
+				s.require(err == nil, "%v", err)
+				defer other.close()
+				ranks := other.surround("daemon", "default")
+				s.surround("setsid", "default")
+				s.signal(s.command.Process.Pid, syscall.SIGKILL)
+				s.result()
+				other.stay(ranks)
+				ends(0)(other, other.result())
+				left, _ := other.gone()
+				s.require(len(left) == 0, "left of the other: %v", left)
+			}},
+		{name: "a process older than the job, rank exits 3",
+			criterion: "exit code 3, and the launcher's elder brother is spared", act: func(s *scene) {
+				brother := strings.Join(role("child", "default"), " ")
+				s.launch(work{around: shell(brother + ` & exec "$@"`), ranks: 2, program: role("rank", "default", "none")})
+				elder := s.await("child", 1)[0]
+				s.order(s.await("rank", 2)[1], "exit 3")
+				s.result()
+				s.require(syscall.Kill(elder.pid, syscall.SIGKILL) == nil, "it is gone")
+			}, check: ends(3)},
 	}
 }
 
@@ -400,42 +419,47 @@ func guardFaults() []fault {
 	}
 	var all []fault
 	for _, number := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		all = append(all, fault{name: "guard " + signalName(number), own: true, criterion: "the job goes on to its end, exit code 0", act: func(s *scene) {
-			ranks := s.surround("daemon", "default")
-			guard := s.guard(s.command.Process.Pid)
-			s.signal(guard.pid, number)
-			if number == syscall.SIGKILL {
-				s.guard(s.command.Process.Pid, guard)
-			}
-			finish(s, ranks)
-		}, check: ends(0)})
+		all = append(all,
+			fault{name: "guard " + signalName(number), own: true, criterion: "the job goes on to its end, exit code 0",
+				act: func(s *scene) {
+					ranks := s.surround("daemon", "default")
+					guard := s.guard(s.command.Process.Pid)
+					s.signal(guard.pid, number)
+					if number == syscall.SIGKILL {
+						s.guard(s.command.Process.Pid, guard)
+					}
+					finish(s, ranks)
+				}, check: ends(0)})
 	}
 	for _, manner := range []string{"default", "ignore"} {
 		all = append(all,
-			fault{name: "guard SIGKILL, then launcher SIGKILL, " + manner, own: true, criterion: "nothing left: a new guard took its place", act: func(s *scene) {
-				s.surround("daemon", manner)
-				guard := s.guard(s.command.Process.Pid)
-				s.signal(guard.pid, syscall.SIGKILL)
-				s.guard(s.command.Process.Pid, guard)
-				s.signal(s.command.Process.Pid, syscall.SIGKILL)
-			}},
-			fault{name: "launcher SIGKILL, a second later guard SIGKILL, " + manner, own: true, criterion: "nothing left: the guard had its second", act: func(s *scene) {
-				s.surround("setsid", manner)
-				guard := s.guard(s.command.Process.Pid)
-				s.signal(s.command.Process.Pid, syscall.SIGKILL)
-				time.Sleep(time.Second) // the fault itself, not a synchronisation
-				if guard.lives() {
+			fault{name: "guard SIGKILL, then launcher SIGKILL, " + manner, own: true,
+				criterion: "nothing left: a new guard took its place", act: func(s *scene) {
+					s.surround("daemon", manner)
+					guard := s.guard(s.command.Process.Pid)
 					s.signal(guard.pid, syscall.SIGKILL)
-				}
-			}})
+					s.guard(s.command.Process.Pid, guard)
+					s.signal(s.command.Process.Pid, syscall.SIGKILL)
+				}},
+			fault{name: "launcher SIGKILL, a second later guard SIGKILL, " + manner, own: true,
+				criterion: "nothing left: the guard had its second", act: func(s *scene) {
+					s.surround("setsid", manner)
+					guard := s.guard(s.command.Process.Pid)
+					s.signal(s.command.Process.Pid, syscall.SIGKILL)
+					time.Sleep(time.Second) // the fault itself, not a synchronisation
+					if guard.lives() {
+						s.signal(guard.pid, syscall.SIGKILL)
+					}
+				}})
 	}
-	return append(all, fault{name: "launcher SIGTERM, then SIGKILL while ranks ignore it", own: true, criterion: "nothing left", act: func(s *scene) {
-		s.surround("setsid", "tell")
-		s.guard(s.command.Process.Pid)
-		s.signal(s.command.Process.Pid, syscall.SIGTERM)
-		s.until("SIGTERM at a rank", func() bool { return strings.Contains(s.text("stdout"), "got SIGTERM\n") })
-		s.signal(s.command.Process.Pid, syscall.SIGKILL)
-	}})
+	return append(all, fault{name: "launcher SIGTERM, then SIGKILL while ranks ignore it", own: true,
+		criterion: "nothing left", act: func(s *scene) {
+			s.surround("setsid", "tell")
+			s.guard(s.command.Process.Pid)
+			s.signal(s.command.Process.Pid, syscall.SIGTERM)
+			s.until("SIGTERM at a rank", func() bool { return strings.Contains(s.text("stdout"), "got SIGTERM\n") })
+			s.signal(s.command.Process.Pid, syscall.SIGKILL)
+		}})
 }
 
 // terminalFaults are about what is around the launcher: a shell, a terminal.
@@ -444,25 +468,30 @@ func terminalFaults() []fault {
 	inShell := func(s *scene, manner, shape string) []*member {
 		tty, err := openTerminal()
 		s.require(err == nil, "open a terminal: %v", err)
-		s.launch(work{around: shell(`"$@"; code=$?; echo code $code; exit $code`), tty: tty, ranks: 2, program: role("rank", manner, shape)})
+		s.launch(work{around: shell(`"$@"; code=$?; echo code $code; exit $code`), tty: tty, ranks: 2,
+			program: role("rank", manner, shape)})
 		return s.assembled(shape)
 	}
 	var all []fault
 	for _, manner := range []string{"default", "ignore"} {
 		all = append(all,
-			fault{name: "terminal closed, " + manner, criterion: "nothing left (" + shapes["setsid"] + "; " + manners[manner] + ")", act: func(s *scene) {
+			fault{name: "terminal closed, " + manner, criterion: "nothing left (" + shapes["setsid"] + "; " +
+				manners[manner] + ")", act: func(s *scene) {
 				inShell(s, manner, "setsid")
 				s.tty.master.Close()
 			}},
-			fault{name: "shell of a terminal SIGKILL, " + manner, criterion: "nothing left (" + shapes["daemon"] + "; " + manners[manner] + ")", act: func(s *scene) {
+			fault{name: "shell of a terminal SIGKILL, " + manner, criterion: "nothing left (" + shapes["daemon"] + "; " +
+				manners[manner] + ")", act: func(s *scene) {
 				inShell(s, manner, "daemon")
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
 			}},
-			fault{name: "process group of a terminal SIGKILL, " + manner, criterion: "nothing left (" + shapes["daemon"] + "; " + manners[manner] + ")", act: func(s *scene) {
+			fault{name: "process group of a terminal SIGKILL, " + manner, criterion: "nothing left (" + shapes["daemon"] +
+				"; " + manners[manner] + ")", act: func(s *scene) {
 				inShell(s, manner, "daemon")
 				s.require(syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL) == nil, "no process group")
 			}},
-			fault{name: "Ctrl-C on a terminal, " + manner, criterion: "exit code 130, nothing left (" + shapes["setsid"] + "; " + manners[manner] + ")", act: func(s *scene) {
+			fault{name: "Ctrl-C on a terminal, " + manner, criterion: "exit code 130, nothing left (" + shapes["setsid"] +
+				"; " + manners[manner] + ")", act: func(s *scene) {
 				inShell(s, manner, "setsid")
 				_, err := s.tty.master.WriteString("\x03")
 				s.require(err == nil, "press Ctrl-C: %v", err)

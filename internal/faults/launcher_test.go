@@ -82,5 +82,6 @@ func (l launcher) names(rank int, text string) bool {
 	if l.ours {
 		return strings.Contains(text, "gorun: rank "+strconv.Itoa(rank)+" failed first")
 	}
-	return regexp.MustCompile(`(?i)rank\s*:?\s*` + strconv.Itoa(rank) + `\b|,` + strconv.Itoa(rank) + `\]`).MatchString(text)
+	return regexp.MustCompile(`(?i)rank\s*:?\s*` + strconv.Itoa(rank) + `\b|,` + strconv.Itoa(rank) +
+		`\]`).MatchString(text)
 }

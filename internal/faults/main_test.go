@@ -10,8 +10,10 @@ import (
 )
 
 var (
-	launcherFlag = flag.String("launcher", "gorun", "`launcher` that the matrix is for: gorun, torchrun, mpirun.openmpi, mpiexec.hydra, or a command with {n} for the number of ranks")
-	tableFlag    = flag.String("table", "", "run the matrix for all four launchers and write the table into this Markdown `file`")
+	launcherFlag = flag.String("launcher", "gorun", "`launcher` that the matrix is for: gorun, torchrun, "+
+		"mpirun.openmpi, mpiexec.hydra, or a command with {n} for the number of ranks")
+	tableFlag = flag.String("table", "",
+		"run the matrix for all four launchers and write the table into this Markdown `file`")
 )
 
 // bin is the directory with what TestMain built: gorun, and rank, a copy of this binary that every user may run.

@@ -40,7 +40,8 @@ func (v verdict) met() bool { return v.why == "" && len(v.left) == 0 }
 
 // faults are all cases. Names are unique.
 func faults() []fault {
-	return slices.Concat(killFaults(), ownGroupFaults(), terminalFaults(), guardFaults(), outputFaults(), []fault{slowFault()}, stdinFaults(), resourceFaults(), memoryFaults(), taskFaults(), codeFaults(), listedFaults())
+	return slices.Concat(killFaults(), ownGroupFaults(), terminalFaults(), guardFaults(), outputFaults(),
+		[]fault{slowFault()}, stdinFaults(), resourceFaults(), memoryFaults(), taskFaults(), codeFaults(), listedFaults())
 }
 
 // try runs a case with a launcher and ends what it leaves, by pid.

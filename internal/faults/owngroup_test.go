@@ -18,7 +18,8 @@ func ownGroupFaults() []fault {
 	}
 	within := kill{"launcher", syscall.SIGKILL, "bare", "ignore", 137, ""}
 	return append(all, fault{
-		name: "launcher SIGSTOP, a second later SIGKILL, bare, ignore", ownCgroup: true, own: true, criterion: within.criterion(), act: func(s *scene) {
+		name: "launcher SIGSTOP, a second later SIGKILL, bare, ignore", ownCgroup: true, own: true,
+		criterion: within.criterion(), act: func(s *scene) {
 			s.surround(within.shape, within.manner)
 			s.signal(s.command.Process.Pid, syscall.SIGSTOP)
 			s.stands(s.command.Process.Pid, 'T')

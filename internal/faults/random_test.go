@@ -31,12 +31,14 @@ func draw(random *rand.Rand, gloo bool) strike {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	k := strike{
 		victim: random.IntN(4), patient: random.IntN(2) == 0, gloo: gloo,
-		shape: pick("none", "child", "setsid", "daemon", "closed"), manner: pick("default", "default", "handle", "follow", "ignore"),
+		shape:  pick("none", "child", "setsid", "daemon", "closed"),
+		manner: pick("default", "default", "handle", "follow", "ignore"),
 	}
 	for rank := range k.lines {
 		k.lines[rank] = random.IntN(500)
 	}
-	fatal := []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGKILL}
+	fatal := []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE,
+		syscall.SIGILL, syscall.SIGKILL}
 	number := fatal[random.IntN(len(fatal))]
 	switch random.IntN(4) {
 	case 0:
@@ -96,8 +98,8 @@ func (k strike) hit(s *scene, victim *member) {
 	s.order(victim, "%v", k.by)
 }
 
-// In jobs of four ranks a random one dies in a random way at a random moment; every fourth job is PyTorch's, where the others fail as
-// well, in consequence.
+// In jobs of four ranks a random one dies in a random way at a random moment; every fourth job is PyTorch's, where the
+// others fail as well, in consequence.
 func TestRandomFaults(t *testing.T) {
 	random := testneeds.Rand(t)
 	l := known(t, "gorun")
@@ -115,8 +117,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// moments are when gorun is killed: while it starts ranks, while they run, when it has just made its first file, while they end. Each
-// returns when it is due.
+// moments are when gorun is killed: while it starts ranks, while they run, when it has just made its first file, while
+// they end. Each returns when it is due.
 var moments = []struct {
 	name  string
 	reach func(s *scene, random *rand.Rand)

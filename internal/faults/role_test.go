@@ -47,7 +47,8 @@ const (
 func play(role string, args []string) int {
 	roles := map[string]func(args []string) int{
 		"rank": rankRole, "child": childRole, "daemon": daemonRole, "chain": chainRole, "quit": quitRole,
-		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole, "compile": compileRole, "bomb": bombRole,
+		"print": printRole, "pieces": piecesRole, "sum": sumRole, "chatter": chatterRole, "half": halfRole,
+		"compile": compileRole, "bomb": bombRole,
 		"allocate": func(args []string) int { obey("allocate " + args[0]); return 0 },
 	}
 	if roles[role] == nil {
@@ -69,7 +70,8 @@ func rankNumber() int {
 
 // alive reports whether the test still holds the other end of the lifeline.
 func alive() bool {
-	fd, err := unix.Open(filepath.Join(os.Getenv(sceneVariable), "lifeline"), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(filepath.Join(os.Getenv(sceneVariable), "lifeline"),
+		unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
@@ -115,7 +117,8 @@ func rankRole(args []string) int {
 	return 70 // the test is gone
 }
 
-// behave installs a manner: default, ignore, tell (ignore as well, but print the signal), handle (exit 0), follow (exit 9).
+// behave installs a manner: default, ignore, tell (ignore as well, but print the signal), handle (exit 0), follow (exit
+// 9).
 func behave(manner string) {
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 	codes := map[string]int{"handle": 0, "follow": 9}
@@ -140,7 +143,8 @@ func behave(manner string) {
 	}
 }
 
-// grow starts what a rank has beside itself, and returns when that has been started; it says hello by itself, and has the same manner.
+// grow starts what a rank has beside itself, and returns when that has been started; it says hello by itself, and has
+// the same manner.
 func grow(shape, manner string) error {
 	switch shape {
 	case "none":
@@ -156,7 +160,8 @@ func grow(shape, manner string) error {
 		command.Env = []string{}
 		return command.Run()
 	case "closed":
-		command := exec.Command("/bin/sh", append([]string{"-c", `exec "$@" <&- >&- 2>&-`, "sh"}, same("child", manner).Args...)...)
+		command := exec.Command("/bin/sh",
+			append([]string{"-c", `exec "$@" <&- >&- 2>&-`, "sh"}, same("child", manner).Args...)...)
 		return start(command, nil)
 	case "stopped", "traced":
 		return start(same("child", manner, shape), nil)
@@ -182,8 +187,8 @@ func start(command *exec.Cmd, attributes *syscall.SysProcAttr) error {
 	return command.Start()
 }
 
-// childRole says hello and waits, in a manner; stopped, or traced by its parent and stopped, if it is told so. A bare one finds in its
-// arguments what others have in their environment.
+// childRole says hello and waits, in a manner; stopped, or traced by its parent and stopped, if it is told so. A bare
+// one finds in its arguments what others have in their environment.
 func childRole(args []string) int {
 	behave(args[0])
 	if len(args) == 4 {

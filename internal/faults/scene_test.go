@@ -86,7 +86,8 @@ func openSceneIn(l launcher, parent string) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{launcher: l, dir: dir, mark: markVariable + "=" + rand.Text(), arrived: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &scene{launcher: l, dir: dir, mark: markVariable + "=" + rand.Text(), arrived: make(chan struct{}, 1),
+		ended: make(chan struct{})}
 	if err := s.open(); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
@@ -107,7 +108,8 @@ func (s *scene) open() error {
 	if s.listener, err = net.Listen("unix", socket); err != nil {
 		return err
 	}
-	for path, mode := range map[string]os.FileMode{s.dir: 0o755, lifeline: 0o666, socket: 0o777} { // ranks may be other users
+	// ranks may be other users
+	for path, mode := range map[string]os.FileMode{s.dir: 0o755, lifeline: 0o666, socket: 0o777} {
 		if err := os.Chmod(path, mode); err != nil {
 			return err
 		}
@@ -182,7 +184,8 @@ func (s *scene) greet(conn *net.UnixConn) {
 func (s *scene) launch(w work) {
 	argv := append(slices.Clone(w.around), s.launcher.command(w.ranks, w.options, w.program)...)
 	s.command = exec.Command(argv[0], argv[1:]...)
-	s.command.Env = append(append(cleanEnvironment(), s.mark, sceneVariable+"="+s.dir, "TMPDIR="+s.temporary()), w.environ...)
+	s.command.Env = append(append(cleanEnvironment(), s.mark, sceneVariable+"="+s.dir, "TMPDIR="+s.temporary()),
+		w.environ...)
 	if w.stdin != nil { // else: a nil *os.File would be no nil reader
 		s.command.Stdin = w.stdin
 	}
@@ -230,7 +233,8 @@ func (s *scene) own(user int) {
 
 // cleanEnvironment is ours without settings of launchers.
 func cleanEnvironment() []string {
-	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "FAULTS_", "PMI", "OMPI_", "SLURM_", "PYTHON", "TMPDIR="}
+	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "FAULTS_", "PMI", "OMPI_", "SLURM_", "PYTHON",
+		"TMPDIR="}
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
 	})

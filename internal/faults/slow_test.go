@@ -27,7 +27,8 @@ func slowFault() fault {
 	lines := megabytes << 20 / slowLine / slowRanks
 	return fault{
 		name: "slow reader", own: true,
-		criterion: fmt.Sprintf("4 ranks write 64 MB (make soak: 1 GB), 64 kB of it are read a millisecond: no line torn, lost or with another rank's label; the launcher never has more than %d MiB", slowMemory>>10),
+		criterion: fmt.Sprintf("4 ranks write 64 MB (make soak: 1 GB), 64 kB of it are read a millisecond: no line torn, "+
+			"lost or with another rank's label; the launcher never has more than %d MiB", slowMemory>>10),
 		act: func(s *scene) {
 			reader, writer, err := os.Pipe()
 			s.require(err == nil, "%v", err)
@@ -66,7 +67,8 @@ func (s *scene) inOrder(text string, next *[slowRanks]int) {
 	s.require(match != nil, "line without a label: %.40q", text)
 	rank, err := strconv.Atoi(match[1])
 	s.require(err == nil && rank < slowRanks, "label %q", match[0])
-	s.require(text[len(match[0]):] == line(rank, next[rank], slowLine), "not line %d of rank %d: %.40q, %d bytes", next[rank], rank, text, len(text))
+	s.require(text[len(match[0]):] == line(rank, next[rank], slowLine), "not line %d of rank %d: %.40q, %d bytes",
+		next[rank], rank, text, len(text))
 	next[rank]++
 }
 

@@ -18,7 +18,8 @@ func slurmRankFaults() (all []slurmFault) {
 		}{{"exit 7", 7, "exit code 7"}, {"signal 9", 137, "killed by SIGKILL"}, {"signal 11", 139, "killed by SIGSEGV"}} {
 			node := ""
 			all = append(all, slurmFault{
-				name: form + ", rank 3: " + row.order, criterion: fmt.Sprintf("exit code %d; rank, node and last lines named", row.code), soak: (i+j)%3 != 0,
+				name: form + ", rank 3: " + row.order, criterion: fmt.Sprintf("exit code %d; rank, node and last lines named",
+					row.code), soak: (i+j)%3 != 0,
 				act: func(s *slurmScene) {
 					ranks := s.spread(form, []string{"none", "daemon", "setsid"}[j], "ignore")
 					if form != gorunEveryNode { // whose nodes know each other by the names of their hosts
@@ -43,12 +44,14 @@ func slurmRankFaults() (all []slurmFault) {
 func slurmSignalFaults() []slurmFault {
 	var all []slurmFault
 	inSoak := []string{"two scancels", "scancel --signal=KILL", "Ctrl-C", "Ctrl-C twice"}
-	add := func(name, criterion string, form, shape, manner string, act func(s *slurmScene, ranks []*member), check func(*slurmScene, outcome)) {
-		all = append(all, slurmFault{name: name, criterion: criterion, soak: slices.Contains(inSoak, name), act: func(s *slurmScene) {
-			ranks := s.spread(form, shape, manner)
-			s.at = time.Now()
-			act(s, ranks)
-		}, check: check})
+	add := func(name, criterion string, form, shape, manner string, act func(s *slurmScene, ranks []*member),
+		check func(*slurmScene, outcome)) {
+		all = append(all, slurmFault{name: name, criterion: criterion, soak: slices.Contains(inSoak, name),
+			act: func(s *slurmScene) {
+				ranks := s.spread(form, shape, manner)
+				s.at = time.Now()
+				act(s, ranks)
+			}, check: check})
 	}
 	cancel := func(words ...string) func(*slurmScene, []*member) {
 		return func(s *slurmScene, _ []*member) { s.must(append(append([]string{"scancel"}, words...), s.number())...) }
@@ -64,24 +67,28 @@ func slurmSignalFaults() []slurmFault {
 	}
 	add("scancel, stubborn daemons", "nothing left", inScript, "daemon", "ignore", cancel(), any())
 	add("scancel in salloc, stubborn ranks", "nothing left", inAllocation, "setsid", "ignore", cancel(), any())
-	add("scancel --signal=KILL", "nothing left", inScript, "daemon", "ignore", cancel("--signal=KILL"), func(s *slurmScene, got outcome) {
-		s.require(got.code != 0, "exit code 0")
-	})
-	add("scancel --signal=KILL --full", "nothing left", inScript, "setsid", "ignore", cancel("--signal=KILL", "--full"), func(s *slurmScene, got outcome) {
-		s.require(got.code != 0, "exit code 0")
-	})
+	add("scancel --signal=KILL", "nothing left", inScript, "daemon", "ignore", cancel("--signal=KILL"),
+		func(s *slurmScene, got outcome) {
+			s.require(got.code != 0, "exit code 0")
+		})
+	add("scancel --signal=KILL --full", "nothing left", inScript, "setsid", "ignore", cancel("--signal=KILL", "--full"),
+		func(s *slurmScene, got outcome) {
+			s.require(got.code != 0, "exit code 0")
+		})
 	add("two scancels", "nothing left", inScript, "setsid", "ignore", func(s *slurmScene, _ []*member) {
 		s.must("scancel", s.number())
 		s.must("scancel", s.number())
 	}, any())
-	add("scancel of gorun's step", "exit code 143, cancelled (scancel)", inScript, "setsid", "ignore", func(s *slurmScene, _ []*member) {
-		s.must("scancel", s.number()+".0")
-	}, func(s *slurmScene, got outcome) {
-		saysInSlurm(143, "killed by Slurm: cancelled (scancel)")(s, got)
-	})
-	add("scancel of gorun's step, one gorun per node", "nothing left", gorunEveryNode, "setsid", "ignore", func(s *slurmScene, _ []*member) {
-		s.must("scancel", s.number()+".0")
-	}, any())
+	add("scancel of gorun's step", "exit code 143, cancelled (scancel)", inScript, "setsid", "ignore",
+		func(s *slurmScene, _ []*member) {
+			s.must("scancel", s.number()+".0")
+		}, func(s *slurmScene, got outcome) {
+			saysInSlurm(143, "killed by Slurm: cancelled (scancel)")(s, got)
+		})
+	add("scancel of gorun's step, one gorun per node", "nothing left", gorunEveryNode, "setsid", "ignore",
+		func(s *slurmScene, _ []*member) {
+			s.must("scancel", s.number()+".0")
+		}, any())
 	add("scancel, one gorun per rank", "nothing left", gorunEveryRank, "daemon", "ignore", cancel(), any())
 	add("Ctrl-C", "exit code 130", inAllocation, "setsid", "ignore", func(s *slurmScene, _ []*member) {
 		s.strike(s.head(), syscall.SIGINT)
@@ -92,16 +99,20 @@ func slurmSignalFaults() []slurmFault {
 		s.until("the first is told", func() bool { return strings.Contains(s.text("stderr"), "SIGINT") })
 		s.strike(head, syscall.SIGINT)
 	}, saysInSlurm(130))
-	add("SIGTERM to the batch shell, which is gorun", "exit code 143", inScript, "setsid", "ignore", cancel("--batch", "--signal=TERM"), saysInSlurm(143))
-	add("SIGTERM to the batch shell, whose child gorun is", "nothing left", underScript, "setsid", "ignore", cancel("--batch", "--signal=TERM"), func(s *slurmScene, got outcome) {
-		s.require(got.code != 0, "exit code 0: %s", s.said())
-	})
+	add("SIGTERM to the batch shell, which is gorun", "exit code 143", inScript, "setsid", "ignore",
+		cancel("--batch", "--signal=TERM"), saysInSlurm(143))
+	add("SIGTERM to the batch shell, whose child gorun is", "nothing left", underScript, "setsid", "ignore",
+		cancel("--batch", "--signal=TERM"), func(s *slurmScene, got outcome) {
+			s.require(got.code != 0, "exit code 0: %s", s.said())
+		})
 	for _, twice := range []bool{false, true} {
 		all = append(all, slurmFault{
-			name: fmt.Sprintf("Ctrl-C typed at salloc's terminal, twice: %t", twice), criterion: "exit code 130", act: func(s *slurmScene) {
+			name: fmt.Sprintf("Ctrl-C typed at salloc's terminal, twice: %t", twice), criterion: "exit code 130",
+			act: func(s *slurmScene) {
 				tty, err := openTerminal()
 				s.require(err == nil, "%v", err)
-				s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"), program: role("rank", "ignore", "setsid"), tty: tty})
+				s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"),
+					program: role("rank", "ignore", "setsid"), tty: tty})
 				s.assembled("setsid")
 				s.at = time.Now()
 				_, _ = tty.master.WriteString("\x03")
@@ -115,7 +126,8 @@ func slurmSignalFaults() []slurmFault {
 		})
 	}
 	all = append(all, slurmFault{
-		name: "time limit, stubborn daemons", soak: true, criterion: "killed by Slurm: time limit; nothing left", act: func(s *slurmScene) {
+		name: "time limit, stubborn daemons", soak: true, criterion: "killed by Slurm: time limit; nothing left",
+		act: func(s *slurmScene) {
 			s.spread(inScript, "daemon", "ignore")
 			s.at = time.Now()
 			s.c.Expire(s.t, s.job)

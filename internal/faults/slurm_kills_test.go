@@ -11,11 +11,13 @@ func slurmKillFaults() []slurmFault {
 	var all []slurmFault
 	for i, form := range []string{inAllocation, inScript, underScript, gorunEveryNode, gorunEveryRank} {
 		all = append(all, slurmFault{
-			name: form + ", SIGKILL of the head", criterion: "exit code not 0, nothing left", soak: i == 1, act: func(s *slurmScene) {
+			name: form + ", SIGKILL of the head", criterion: "exit code not 0, nothing left", soak: i == 1,
+			act: func(s *slurmScene) {
 				s.spread(form, "daemon", "ignore")
 				s.strike(s.head(), syscall.SIGKILL)
 			}, check: func(s *slurmScene, got outcome) {
-				s.require(got.code != 0 || form == inAllocation, "exit code 0: %s", s.said()) // salloc says 0 of a command that was killed
+				// salloc says 0 of a command that was killed
+				s.require(got.code != 0 || form == inAllocation, "exit code 0: %s", s.said())
 			},
 		})
 	}
@@ -28,7 +30,8 @@ func slurmKillFaults() []slurmFault {
 		}, check: func(s *slurmScene, got outcome) { saysInSlurm(125, node+" is lost")(s, got) },
 	})
 	all = append(all, slurmFault{
-		name: "SIGKILL of srun, not of its helper", criterion: "its helper ends the step; gorun says that Slurm or srun did", act: func(s *slurmScene) {
+		name:      "SIGKILL of srun, not of its helper",
+		criterion: "its helper ends the step; gorun says that Slurm or srun did", act: func(s *slurmScene) {
 			s.spread(inScript, "setsid", "ignore")
 			for _, p := range s.named("srun") {
 				if parent, _ := read(p.parent); parent.name == "gorun" {
@@ -47,7 +50,8 @@ func slurmKillFaults() []slurmFault {
 	})
 	for _, by := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		all = append(all, slurmFault{
-			name: signalName(by) + " of salloc", criterion: "nothing left", soak: by != syscall.SIGKILL, act: func(s *slurmScene) {
+			name: signalName(by) + " of salloc", criterion: "nothing left", soak: by != syscall.SIGKILL,
+			act: func(s *slurmScene) {
 				s.spread(inAllocation, "daemon", "ignore")
 				found := s.named("salloc")
 				s.require(len(found) == 1, "salloc: %v", found)
@@ -61,16 +65,20 @@ func slurmKillFaults() []slurmFault {
 		})
 	}
 	for what, kill := range map[string]func(s *slurmScene, ranks []*member){
-		"srun": func(s *slurmScene, _ []*member) { s.killSrun() }, "the step's daemon on a node": func(s *slurmScene, ranks []*member) { s.killStepd(ranks[3]) },
+		"srun": func(s *slurmScene, _ []*member) {
+			s.killSrun()
+		}, "the step's daemon on a node": func(s *slurmScene, ranks []*member) { s.killStepd(ranks[3]) },
 	} {
 		all = append(all, slurmFault{
-			name: "SIGKILL of " + what, soak: what != "srun", criterion: "the job goes on; exit code 0", act: func(s *slurmScene) {
+			name: "SIGKILL of " + what, soak: what != "srun", criterion: "the job goes on; exit code 0",
+			act: func(s *slurmScene) {
 				ranks := s.spread(inAllocation, "setsid", "ignore")
 				kill(s, ranks)
 				s.finish(ranks)
 			}, check: saysInSlurm(0),
 		}, slurmFault{
-			name: "SIGKILL of " + what + ", a rank fails", soak: what == "srun", criterion: "exit code 3, the rank is named", act: func(s *slurmScene) {
+			name: "SIGKILL of " + what + ", a rank fails", soak: what == "srun", criterion: "exit code 3, the rank is named",
+			act: func(s *slurmScene) {
 				ranks := s.spread(inAllocation, "daemon", "ignore")
 				kill(s, ranks)
 				s.order(ranks[2], "exit 3")
@@ -93,8 +101,8 @@ func slurmKillFaults() []slurmFault {
 	return all
 }
 
-// killSrun kills the command that has started the agents, and the child by which it has the step ended should it die: all at once,
-// so that this one sees nothing.
+// killSrun kills the command that has started the agents, and the child by which it has the step ended should it die:
+// all at once, so that this one sees nothing.
 func (s *slurmScene) killSrun() {
 	found := s.named("srun")
 	s.require(len(found) > 0, "no srun")

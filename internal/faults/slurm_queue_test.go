@@ -13,7 +13,8 @@ import (
 func slurmQueueFaults() []slurmFault {
 	all := []slurmFault{{
 		name: "requeue", criterion: "the first run is gone; the second ends well", act: func(s *slurmScene) {
-			s.batch("exec "+shellLine(s.launcher.command(0, nil, role("rank", "ignore", "daemon")))+"\n", "-N2", "--ntasks-per-node=2", "--requeue", "--open-mode=append")
+			s.batch("exec "+shellLine(s.launcher.command(0, nil, role("rank", "ignore", "daemon")))+"\n", "-N2",
+				"--ntasks-per-node=2", "--requeue", "--open-mode=append")
 			s.assembled("daemon")
 			first := slices.Concat(marked(s.mark), s.guards)
 			s.must("scontrol", "requeue", s.number())
@@ -27,7 +28,8 @@ func slurmQueueFaults() []slurmFault {
 	}}
 	for _, form := range []string{inAllocation, inScript, gorunEveryNode, gorunEveryRank} {
 		all = append(all, slurmFault{
-			name: form + ", suspended for longer than a lease", criterion: "the job goes on and ends well", soak: form != inAllocation, act: func(s *slurmScene) {
+			name: form + ", suspended for longer than a lease", criterion: "the job goes on and ends well",
+			soak: form != inAllocation, act: func(s *slurmScene) {
 				ranks := s.spread(form, "none", "ignore", brief()...)
 				s.must("scontrol", "suspend", s.number())
 				s.until("stopped ranks", func() bool {
@@ -63,9 +65,11 @@ func (s *slurmScene) pass(long time.Duration) {
 func slurmBesideFaults() []slurmFault {
 	return []slurmFault{
 		{
-			name: "two jobs in one allocation, SIGKILL of one's head", criterion: "the other ends well", act: func(s *slurmScene) {
+			name: "two jobs in one allocation, SIGKILL of one's head", criterion: "the other ends well",
+			act: func(s *slurmScene) {
 				line := func(shape string) string { return shellLine(s.launcher.command(0, nil, role("rank", "ignore", shape))) }
-				s.batch(line("setsid")+" & a=$!\n"+line("none")+" & b=$!\nwait $a; echo first $?; wait $b\n", "-N2", "--ntasks-per-node=2")
+				s.batch(line("setsid")+" & a=$!\n"+line("none")+" & b=$!\nwait $a; echo first $?; wait $b\n", "-N2",
+					"--ntasks-per-node=2")
 				ranks := s.await("rank", 8)
 				s.await("child", 4)
 				s.settle(ranks)
@@ -78,7 +82,9 @@ func slurmBesideFaults() []slurmFault {
 						s.strike(head, syscall.SIGKILL)
 					}
 				}
-				s.until("the end of the first", func() bool { return !slices.ContainsFunc(first, func(m *member) bool { return m.self.lives() }) })
+				s.until("the end of the first", func() bool {
+					return !slices.ContainsFunc(first, func(m *member) bool { return m.self.lives() })
+				})
 				s.finish(others)
 			}, check: func(s *slurmScene, got outcome) {
 				saysInSlurm(0)(s, got)
@@ -86,8 +92,10 @@ func slurmBesideFaults() []slurmFault {
 			},
 		},
 		{
-			name: "a job inside ranks, SIGKILL of the outer head", criterion: "nothing left of all jobs", act: func(s *slurmScene) {
-				s.script("exec ", s.launcher.command(0, []string{"-n", "2"}, role("rank", "ignore", "daemon")), "--nproc-per-node", "1")
+			name: "a job inside ranks, SIGKILL of the outer head", criterion: "nothing left of all jobs",
+			act: func(s *slurmScene) {
+				s.script("exec ", s.launcher.command(0, []string{"-n", "2"}, role("rank", "ignore", "daemon")),
+					"--nproc-per-node", "1")
 				s.assembled("daemon")
 				s.strike(s.outermost(), syscall.SIGKILL)
 			}, check: saysInSlurm(137),
@@ -99,17 +107,21 @@ func slurmBesideFaults() []slurmFault {
 		},
 		{
 			name: "64 ranks, of which the last fails", criterion: "exit code 5", act: func(s *slurmScene) {
-				s.start(work{around: s.around("salloc", "-Q", "-N4", "--ntasks-per-node=16"), program: shell(`[ $RANK != 63 ] || exit 5; exec sleep 100`)})
+				s.start(work{around: s.around("salloc", "-Q", "-N4", "--ntasks-per-node=16"),
+					program: shell(`[ $RANK != 63 ] || exit 5; exec sleep 100`)})
 			}, check: saysInSlurm(5, "rank 63 failed first"),
 		},
 		{
-			name: "a rank fails, and is started again", criterion: "exit code 0 after the second attempt", act: func(s *slurmScene) {
+			name: "a rank fails, and is started again", criterion: "exit code 0 after the second attempt",
+			act: func(s *slurmScene) {
 				s.form(inAllocation, role("rank", "ignore", "daemon"), "--max-restarts", "1")
 				first := s.assembled("daemon")
 				s.order(first[3], "exit 7")
 				s.await("rank", 8)
 				s.await("child", 8)
-				s.until("the end of the first attempt", func() bool { return !slices.ContainsFunc(first, func(m *member) bool { return m.self.lives() }) })
+				s.until("the end of the first attempt", func() bool {
+					return !slices.ContainsFunc(first, func(m *member) bool { return m.self.lives() })
+				})
 				s.finish(slices.DeleteFunc(s.kind("rank"), func(m *member) bool { return !m.self.lives() }))
 			}, check: saysInSlurm(0),
 		},
@@ -124,11 +136,13 @@ func shortJobs(form string, sample, full int) slurmFault {
 			s.launcher.limit *= time.Duration(1 + testneeds.Count(0, full/20))
 			gorun := map[string]string{
 				inAllocation:   built("gorun"),
-				gorunEveryNode: "srun -N2 --ntasks-per-node=1 " + built("gorun") + " --nproc-per-node 2", gorunEveryRank: "srun -N2 -n4 --ntasks-per-node=2 " + built("gorun"),
+				gorunEveryNode: "srun -N2 --ntasks-per-node=1 " + built("gorun") + " --nproc-per-node 2",
+				gorunEveryRank: "srun -N2 -n4 --ntasks-per-node=2 " + built("gorun"),
 			}[form]
 			line := `for i in $(seq "$1"); do ` + gorun + ` true || exit 9; done`
 			s.launcher.argv = []string{"/bin/bash", "-c", line, "sh"}
-			s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"), program: []string{number(testneeds.Count(sample, full))}})
+			s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"),
+				program: []string{number(testneeds.Count(sample, full))}})
 		}, check: saysInSlurm(0),
 	}
 }

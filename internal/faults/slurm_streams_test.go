@@ -39,20 +39,25 @@ func slurmStreamFaults() []slurmFault {
 		return s.path("feed")
 	}
 	all := []slurmFault{{
-		name: "1 MB on standard input of salloc", criterion: "rank 0 reads all of it, others end-of-file", act: func(s *slurmScene) {
+		name: "1 MB on standard input of salloc", criterion: "rank 0 reads all of it, others end-of-file",
+		act: func(s *slurmScene) {
 			in, err := os.Open(file(s))
 			s.require(err == nil, "%v", err)
 			s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"), program: role("sum"), stdin: in})
 		}, check: read,
 	}, {
-		name: "1 MB on standard input in a script", criterion: "rank 0 reads all of it, others end-of-file; the next job reads the rest of the script's own", act: func(s *slurmScene) {
+		name:      "1 MB on standard input in a script",
+		criterion: "rank 0 reads all of it, others end-of-file; the next job reads the rest of the script's own",
+		act: func(s *slurmScene) {
 			line := shellLine(s.launcher.command(0, nil, role("sum")))
 			s.batch(line+" <"+file(s)+" || exit 9\n"+line+" </dev/null || exit 8\n", "-N2", "--ntasks-per-node=2")
 		}, check: read,
 	}}
-	for _, size := range []struct{ lines, bytes, piece int }{{4, 1_000_000, 1_000_000}, {13, 1_000_000, 65536}, {300, 3000, 100}} {
+	for _, size := range []struct{ lines, bytes, piece int }{{4, 1_000_000, 1_000_000}, {13, 1_000_000, 65536},
+		{300, 3000, 100}} {
 		all = append(all, slurmFault{
-			name: fmt.Sprintf("4 ranks × %d lines of %d B", size.lines, size.bytes), criterion: "none torn or lost", act: func(s *slurmScene) {
+			name: fmt.Sprintf("4 ranks × %d lines of %d B", size.lines, size.bytes), criterion: "none torn or lost",
+			act: func(s *slurmScene) {
 				s.form(inAllocation, role("pieces", number(size.lines), number(size.bytes), number(size.piece)))
 			}, check: func(s *slurmScene, got outcome) {
 				saysInSlurm(0)(s, got)
@@ -103,9 +108,11 @@ func (s *slurmScene) goOn() {
 func strangersInSlurm() slurmFault {
 	var conns []net.Conn
 	return slurmFault{
-		name: "strangers at the head's port", criterion: "idle ones, many, and garbage change nothing; exit code 0", act: func(s *slurmScene) {
+		name: "strangers at the head's port", criterion: "idle ones, many, and garbage change nothing; exit code 0",
+		act: func(s *slurmScene) {
 			r := testneeds.Rand(s.t)
-			s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...), program: role("print")})
+			s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
+				program: role("print")})
 			_, port := s.told()
 			for range 600 {
 				c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", number(port)))
@@ -138,7 +145,8 @@ func secretInSlurm() slurmFault {
 			token, _ := s.told()
 			s.goOn()
 			ranks := s.assembled("none")
-			secrets := []string{string(token), base64.StdEncoding.EncodeToString(token)[:40], base64.RawURLEncoding.EncodeToString(token)[:40], hex.EncodeToString(token)}
+			secrets := []string{string(token), base64.StdEncoding.EncodeToString(token)[:40],
+				base64.RawURLEncoding.EncodeToString(token)[:40], hex.EncodeToString(token)}
 			found = s.search(secrets)
 			s.finish(ranks)
 			s.await("rank", 4)

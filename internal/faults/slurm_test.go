@@ -55,7 +55,8 @@ type slurmScene struct {
 }
 
 func slurmFaults() []slurmFault {
-	return slices.Concat(slurmRankFaults(), slurmKillFaults(), slurmDaemonFaults(), slurmSignalFaults(), slurmQueueFaults(), slurmBesideFaults(), slurmStreamFaults(), slurmStartFaults())
+	return slices.Concat(slurmRankFaults(), slurmKillFaults(), slurmDaemonFaults(), slurmSignalFaults(),
+		slurmQueueFaults(), slurmBesideFaults(), slurmStreamFaults(), slurmStartFaults())
 }
 
 // Jobs inside Slurm are struck in every way. This is a sample; make soak runs all.
@@ -179,7 +180,8 @@ func (s *slurmScene) form(form string, program []string, options ...string) {
 	case underScript:
 		s.script("", program, options...)
 	case gorunEveryNode:
-		s.start(work{around: s.around("srun", "-N2", "--ntasks-per-node=1"), options: append([]string{"--nproc-per-node", "2"}, options...), program: program})
+		s.start(work{around: s.around("srun", "-N2", "--ntasks-per-node=1"),
+			options: append([]string{"--nproc-per-node", "2"}, options...), program: program})
 	case gorunEveryRank:
 		s.start(work{around: s.around("srun", "-N2", "-n4", "--ntasks-per-node=2"), options: options, program: program})
 	}
@@ -208,7 +210,8 @@ func shellLine(words []string) string {
 // batch submits lines of a shell; the scene's end is the job's.
 func (s *slurmScene) batch(lines string, options ...string) {
 	name, value, _ := strings.Cut(s.mark, "=")
-	script := "#!/bin/bash\nexport " + name + "=" + value + " " + sceneVariable + "=" + s.dir + " TMPDIR=" + s.temporary() + "\n" + lines
+	script := "#!/bin/bash\nexport " + name + "=" + value + " " + sceneVariable + "=" + s.dir + " TMPDIR=" +
+		s.temporary() + "\n" + lines
 	options = append([]string{"--output=" + s.path("stdout"), "--error=" + s.path("stderr"), "--no-requeue"}, options...)
 	s.job = s.c.Sbatch(s.t, script, options...)
 	go func() {

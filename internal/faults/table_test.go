@@ -21,7 +21,8 @@ const (
 // column is what came of all cases with one launcher; a case that is not for it is missing.
 type column map[string]verdict
 
-// TestPeers runs the matrix for gorun and its peers, and prints the table, or writes it with -table. Only gorun may not fail a case.
+// TestPeers runs the matrix for gorun and its peers, and prints the table, or writes it with -table. Only gorun may not
+// fail a case.
 func TestPeers(t *testing.T) {
 	if !testneeds.Soak() && *tableFlag == "" {
 		return
@@ -77,7 +78,9 @@ func table(columns map[string]column) string {
 		holds func(v verdict) bool
 	}{
 		{"criteria met", verdict.met},
-		{"no hang and nothing left, whatever else", func(v verdict) bool { return len(v.left) == 0 && !strings.HasPrefix(v.why, "hangs") }},
+		{"no hang and nothing left, whatever else", func(v verdict) bool {
+			return len(v.left) == 0 && !strings.HasPrefix(v.why, "hangs")
+		}},
 	}
 	for _, total := range totals {
 		fmt.Fprintf(&b, "| **%s** | |", total.what)

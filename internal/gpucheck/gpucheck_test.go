@@ -22,7 +22,8 @@ func fakeSMI(t *testing.T, text string, code string) {
 func TestWithoutGPU(t *testing.T) {
 	for text, why := range map[string]string{
 		"No devices found.": "not run: No devices found. (nvidia-smi lists no GPU)",
-		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.": "not run: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. (nvidia-smi -L: exit status 9)",
+		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.": "not run: NVIDIA-SMI has failed " +
+			"because it couldn't communicate with the NVIDIA driver. (nvidia-smi -L: exit status 9)",
 	} {
 		code := map[bool]string{true: "9", false: "0"}[strings.Contains(why, "status 9")]
 		fakeSMI(t, text, code)
@@ -55,9 +56,12 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, "2 GPUs: 1 passed, 4 failed, 3 not run", c.summary)
 	report := c.report.String()
 	for _, row := range []string{
-		`\| good \| passed \| \d+ s \|  \|`, `\| bad \| FAILED \| \d+ s \| exit status 1: of no use \|`, `\| unlike \| FAILED \| \d+ s \| its output has nothing like b \|`,
-		`\| slow \| FAILED \| \d+ s \| it took more than 50ms \|`, `\| lacks \| not run \| \d+ s \| it needs 3 GPUs, there is 2 \|`,
-		`\| lacks a program \| not run \| \d+ s \| no-such-program is not in PATH \|`, `\| says so \| not run \| \d+ s \| no MIG \|`,
+		`\| good \| passed \| \d+ s \|  \|`, `\| bad \| FAILED \| \d+ s \| exit status 1: of no use \|`,
+		`\| unlike \| FAILED \| \d+ s \| its output has nothing like b \|`,
+		`\| slow \| FAILED \| \d+ s \| it took more than 50ms \|`,
+		`\| lacks \| not run \| \d+ s \| it needs 3 GPUs, there is 2 \|`,
+		`\| lacks a program \| not run \| \d+ s \| no-such-program is not in PATH \|`,
+		`\| says so \| not run \| \d+ s \| no MIG \|`,
 		`\| judged \| FAILED \| \d+ s \| GPU0 \\\| GPU1: wrong \|`,
 	} {
 		require.Regexp(t, `(?m)^`+strings.TrimSuffix(row, "$")+`$`, report)
@@ -73,12 +77,15 @@ func TestSteps(t *testing.T) {
 
 // smiMatrix is what nvidia-smi 550 prints: tabs, an underlined head, more columns than devices.
 const smiMatrix = "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n" +
-	"GPU0\t X \tNV18\tPXB\t0-55,112-167\t0\t\tN/A\nGPU1\tNV18\t X \tNODE\t0-55,112-167\t0\t\tN/A\nNIC0\tPXB\tNODE\t X \t\t\t\t\n" +
-	"\nLegend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n\nNIC Legend:\n\n  NIC0: mlx5_3\n"
+	"GPU0\t X \tNV18\tPXB\t0-55,112-167\t0\t\tN/A\nGPU1\tNV18\t X \tNODE\t0-55,112-167\t0\t\tN/A\n" +
+	"NIC0\tPXB\tNODE\t X \t\t\t\t\n" +
+	"\nLegend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n\nNIC Legend:\n\n" +
+	"  NIC0: mlx5_3\n"
 
 // gorunMatrix is what gorun topo prints of the same machine, in blocks, and of one adapter more, before the other.
 const gorunMatrix = "2 packages\n\n      GPU0  GPU1\nGPU0  X     NV18\nGPU1  NV18  X\n\n" +
-	"      NIC0  NIC1  CPU Affinity  NUMA Affinity\nGPU0  SYS   PXB   0-55,112-167  0\nGPU1  SYS   NODE  0-55,112-167  0\n\n" +
+	"      NIC0  NIC1  CPU Affinity  NUMA Affinity\nGPU0  SYS   PXB   0-55,112-167  0\n" +
+	"GPU1  SYS   NODE  0-55,112-167  0\n\n" +
 	"Legend:\n  X     the device itself\n\nNICs:\n  NIC0: mlx5_0  NIC1: mlx5_3\n"
 
 func TestSameMatrix(t *testing.T) {
@@ -86,9 +93,13 @@ func TestSameMatrix(t *testing.T) {
 	require.Len(t, cells, 9)
 	require.Equal(t, "PXB", cells["GPU0 mlx5_3"])
 	require.NoError(t, sameMatrix([]string{smiMatrix, gorunMatrix}))
-	require.EqualError(t, sameMatrix([]string{smiMatrix, strings.Replace(gorunMatrix, "SYS   NODE", "SYS   SYS", 1)}), "GPU1 mlx5_3: nvidia-smi says NODE, gorun SYS")
-	require.ErrorContains(t, sameMatrix([]string{smiMatrix, "      GPU0\nGPU0  X\n"}), "GPU0 GPU1 is not in gorun's matrix")
-	require.NoError(t, sameMatrix([]string{"\tGPU0\tCPU Affinity\nGPU0\t X \t0-7\n", "      GPU0  CPU Affinity\nGPU0  X     0-7\n"}), "one GPU")
+	require.EqualError(t, sameMatrix([]string{smiMatrix, strings.Replace(gorunMatrix, "SYS   NODE", "SYS   SYS", 1)}),
+		"GPU1 mlx5_3: nvidia-smi says NODE, gorun SYS")
+	require.ErrorContains(t, sameMatrix([]string{smiMatrix, "      GPU0\nGPU0  X\n"}),
+		"GPU0 GPU1 is not in gorun's matrix")
+	require.NoError(t,
+		sameMatrix([]string{"\tGPU0\tCPU Affinity\nGPU0\t X \t0-7\n", "      GPU0  CPU Affinity\nGPU0  X     0-7\n"}),
+		"one GPU")
 	require.ErrorContains(t, sameMatrix([]string{"Failed to initialize NVML", gorunMatrix}), "no matrix")
 }
 
@@ -109,14 +120,16 @@ GPU 00000000:1B:00.0
 `
 
 func TestSameGPUs(t *testing.T) {
-	require.Equal(t, []gpu{{PCI: "0000:1b:00.0", Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-5d4f", Memory: 81559 << 20}}, parseQuery(smiQuery))
+	require.Equal(t, []gpu{{PCI: "0000:1b:00.0", Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-5d4f", Memory: 81559 << 20}},
+		parseQuery(smiQuery))
 	const own = `note: {
 {"machine": {"gpus": [{"index": 0, "pci": "0000:1b:00.0", "vendor": "nvidia", "uuid": "GPU-5d4f", "name": "NVIDIA H100 80GB HBM3", "memory": 85520809984}]}}`
 	ours := strings.TrimPrefix(own, "note: {\n")
 	require.NoError(t, sameGPUs([]string{smiQuery, "a note\n" + ours}))
 	for old, wrong := range map[string]string{
-		"GPU-5d4f": "0000:1b:00.0: nvidia-smi says GPU-5d4f, gorun other", "0000:1b:00.0": "0000:1b:00.0 is not known to gorun",
-		"85520809984": "0000:1b:00.0: nvidia-smi says 85520809984 bytes of memory, gorun 1",
+		"GPU-5d4f":     "0000:1b:00.0: nvidia-smi says GPU-5d4f, gorun other",
+		"0000:1b:00.0": "0000:1b:00.0 is not known to gorun",
+		"85520809984":  "0000:1b:00.0: nvidia-smi says 85520809984 bytes of memory, gorun 1",
 	} {
 		other := map[bool]string{true: "1", false: "other"}[strings.HasPrefix(old, "8")]
 		require.EqualError(t, sameGPUs([]string{smiQuery, strings.Replace(ours, old, other, 1)}), wrong)

@@ -54,8 +54,8 @@ func (s served) stop(t *testing.T) string {
 	return got.stderr
 }
 
-// Where the knock variables name an address of this host that is not loopback, role "knock" comes from there to the job's store at
-// loopback, which makes it a stranger.
+// Where the knock variables name an address of this host that is not loopback, role "knock" comes from there to the
+// job's store at loopback, which makes it a stranger.
 const knockVariable = "INTEROP_KNOCK_FROM"
 
 // knock reports whether the store at port of loopback accepts a client that comes from an address.
@@ -131,7 +131,8 @@ func TestStoreAcceptsWhomItIsTold(t *testing.T) {
 	accepted, err := knock(from, fmt.Sprint(s.addr.Port()))
 	require.NoError(t, err)
 	require.True(t, accepted)
-	require.Regexp(t, `^gorun: the store served for \S+; connections: 1, operations: 1, keys at the end: 0, refused: 0\n$`, s.stop(t))
+	require.Regexp(t,
+		`^gorun: the store served for \S+; connections: 1, operations: 1, keys at the end: 0, refused: 0\n$`, s.stop(t))
 }
 
 // A job's store has the same option.
@@ -159,6 +160,7 @@ func TestJobRefusesOtherUsers(t *testing.T) {
 	}
 	refused := visit()
 	require.Equal(t, "false <nil>\n", refused.stdout, refused.stderr)
-	require.Contains(t, refused.stderr, "it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host")
+	require.Contains(t, refused.stderr,
+		"it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host")
 	require.Equal(t, result{stdout: "true <nil>\n"}, visit("--allow-local-users"))
 }

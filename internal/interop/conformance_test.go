@@ -10,13 +10,14 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// intended are the cases in which gorun's store means to differ from PyTorch's libuv server, with what it does. docs/store.md lists
-// them for users.
+// intended are the cases in which gorun's store means to differ from PyTorch's libuv server, with what it does.
+// docs/store.md lists them for users.
 var intended = map[string]struct{ outcome, why string }{
 	"value_beyond_8_mib": {`["True","True"]`, "a larger value is taken: the limit is 64 MiB and an option"},
 	"key_beyond_8_kib":   {`["True","True"]`, "a longer key is taken: the limit is 64 KiB and an option"},
 	"greeting_in_two_packets": {
-		`"b'\\x01\\x02\\x03\\x04'"`, "libuv's server drops a client whose greeting comes in pieces, which a network may make of it",
+		`"b'\\x01\\x02\\x03\\x04'"`,
+		"libuv's server drops a client whose greeting comes in pieces, which a network may make of it",
 	},
 	"noise": {`["b''","b''","b'v'"]`, "libuv's server keeps the connections of strangers open, and reads what they send"},
 	"compare_set_that_stores_nothing_wakes_nobody": {
@@ -35,8 +36,8 @@ type compared struct {
 	Gorun, Libuv json.RawMessage
 }
 
-// TestStoreConformance has PyTorch's own client do the same with `gorun store` and with PyTorch's own server, which is the oracle: what
-// comes of it is equal, save in the listed cases.
+// TestStoreConformance has PyTorch's own client do the same with `gorun store` and with PyTorch's own server, which is
+// the oracle: what comes of it is equal, save in the listed cases.
 func TestStoreConformance(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

@@ -16,14 +16,15 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// sealed are words before a command that has nothing to write below /sys. Without "bind" the host's would be changed, too.
+// sealed are words before a command that has nothing to write below /sys. Without "bind" the host's would be changed,
+// too.
 var sealed = within{"unshare", "-m", "sh", "-c", `
 for mount in $(cut -d' ' -f5 /proc/self/mountinfo | grep '^/sys'); do mount -o remount,bind,ro $mount || exit 99; done
 [ -w /sys/kernel ] && exit 98
 exec "$@"`, "sh"}
 
-// confined makes cgroups that allow some CPUs and a quota in percent of one (0: none), for as long as the test runs, and returns words
-// before a command that runs in them.
+// confined makes cgroups that allow some CPUs and a quota in percent of one (0: none), for as long as the test runs,
+// and returns words before a command that runs in them.
 func confined(t *testing.T, cpus string, percent int) within {
 	t.Helper()
 	sets, quotas := testneeds.WritableCgroup(t, "cpuset"), testneeds.WritableCgroup(t, "cpu")
@@ -46,7 +47,10 @@ func group(t *testing.T, place testneeds.Cgroup, controller string) (dir string)
 	dir, err := place.Make(controller)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		assert.Eventually(t, func() bool { err := os.Remove(dir); return err == nil || os.IsNotExist(err) }, leaving, 10*time.Millisecond, dir)
+		assert.Eventually(t, func() bool {
+			err := os.Remove(dir)
+			return err == nil || os.IsNotExist(err)
+		}, leaving, 10*time.Millisecond, dir)
 	})
 	return dir
 }

@@ -18,12 +18,13 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// A process of role "crowd" holds many connections to a store, all of which wait for a key that it is told on its command line:
+// A process of role "crowd" holds many connections to a store, all of which wait for a key that it is told on its
+// command line:
 //
 //	ADDR CONNECTIONS KEY
 //
-// It prints "held" when they wait. For a line of input it asks on each connection whether anything has happened, and prints "calm" if
-// not; at the next it reads what the key's arrival sends on each, and prints "woken".
+// It prints "held" when they wait. For a line of input it asks on each connection whether anything has happened, and
+// prints "calm" if not; at the next it reads what the key's arrival sends on each, and prints "woken".
 type crowd []net.Conn
 
 func playCrowd() int {
@@ -140,12 +141,13 @@ func enoughFiles(t *testing.T, need uint64) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if limit.Max < need {
-		testneeds.Skip(t, "descriptors", fmt.Sprintf("the hard limit of open files (ulimit -Hn) is %d, and %d are needed", limit.Max, need))
+		testneeds.Skip(t, "descriptors", fmt.Sprintf("the hard limit of open files (ulimit -Hn) is %d, and %d are needed",
+			limit.Max, need))
 	}
 }
 
-// TestCrowd holds 10,000 connections that wait, kills a process that has some of them, and sees that nobody else notices: they are
-// still served, were told nothing, and are all woken by the key.
+// TestCrowd holds 10,000 connections that wait, kills a process that has some of them, and sees that nobody else
+// notices: they are still served, were told nothing, and are all woken by the key.
 func TestCrowd(t *testing.T) {
 	all := testneeds.Count(1000, 10000)
 	victims := all / 20
@@ -178,8 +180,8 @@ func say(t *testing.T, to io.Writer) {
 	require.NoError(t, err)
 }
 
-// A limit of descriptors that is too low for all who come is named, with the limit that they need; those who are in are served, and
-// the others when there is room.
+// A limit of descriptors that is too low for all who come is named, with the limit that they need; those who are in are
+// served, and the others when there is room.
 func TestCrowdBeyondTheLimitOfDescriptors(t *testing.T) {
 	const limit, connections, more = 100, 75, 45
 	r := job{argv: []string{"sh", "-c", fmt.Sprintf("ulimit -n %d; exec %s store", limit, built("gorun"))}}
@@ -197,7 +199,8 @@ func TestCrowdBeyondTheLimitOfDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, s.until(t, &s.stderr, "(ulimit -Hn)", 1), s.stderr.String())
 	require.Regexp(t, `75 connections are open \(that is the limit\), and [1-9]\d* wait; `+
-		`for so many the hard limit of open files \(ulimit -Hn\), which is 100, has to be at least 1\d\d\n$`, s.stderr.String())
+		`for so many the hard limit of open files \(ulimit -Hn\), which is 100, has to be at least 1\d\d\n$`,
+		s.stderr.String())
 	say(t, next)
 	require.True(t, first.until(t, &first.stdout, "calm\n", 1), first.stderr.String())
 	first.signal(t, syscall.SIGKILL)

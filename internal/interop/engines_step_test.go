@@ -41,7 +41,8 @@ var place = []string{"sh", "-c", `echo "$RANK of $WORLD_SIZE, $LOCAL_RANK on nod
 // nodeSteps: gorun is started once on each host, by engines that have no command for
 // more, and its ranks are those of one job.
 func nodeSteps(t *testing.T, f fleet) {
-	want := []string{"0 of 4, 0 on node 0, h1", "1 of 4, 1 on node 0, h1", "2 of 4, 0 on node 1, h2", "3 of 4, 1 on node 1, h2"}
+	want := []string{"0 of 4, 0 on node 0, h1", "1 of 4, 1 on node 0, h1", "2 of 4, 0 on node 1, h2",
+		"3 of 4, 1 on node 1, h2"}
 	args := append([]string{"--nproc-per-node", "2"}, place...)
 	s := newSite(t, f, "flux")
 	hosts := []string{"h1", "h2"}
@@ -49,7 +50,8 @@ func nodeSteps(t *testing.T, f fleet) {
 	for i, host := range hosts {
 		sage = append(sage, task{host, []string{"SM_CURRENT_HOST=" + host}})
 		// The main node is index 1, and is h1.
-		one := task{host, []string{fmt.Sprintf("AWS_BATCH_JOB_NODE_INDEX=%d", 1-i), fmt.Sprintf("AWS_BATCH_JOB_ID=1f#%d", 1-i), "HOSTNAME=" + host}}
+		one := task{host, []string{fmt.Sprintf("AWS_BATCH_JOB_NODE_INDEX=%d", 1-i),
+			fmt.Sprintf("AWS_BATCH_JOB_ID=1f#%d", 1-i), "HOSTNAME=" + host}}
 		if i > 0 {
 			one.environ = append(one.environ, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS="+f.Address("h1"))
 		}
@@ -57,8 +59,10 @@ func nodeSteps(t *testing.T, f fleet) {
 		flux = append(flux, task{host, []string{fmt.Sprintf("FLUX_TASK_RANK=%d", i), "FLUX_TASK_LOCAL_ID=0"}})
 		pals = append(pals, task{host, []string{fmt.Sprintf("PALS_RANKID=%d", i), fmt.Sprintf("PALS_NODEID=%d", i)}})
 	}
-	require.Equal(t, want, s.together(t, []string{`SM_HOSTS=["h1","h2"]`, "SM_NUM_GPUS=0", "TRAINING_JOB_NAME=train"}, sage, args...))
-	require.Equal(t, want, s.together(t, []string{"AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_MAIN_NODE_INDEX=1"}, batch, args...))
+	require.Equal(t, want, s.together(t, []string{`SM_HOSTS=["h1","h2"]`, "SM_NUM_GPUS=0", "TRAINING_JOB_NAME=train"},
+		sage, args...))
+	require.Equal(t, want, s.together(t, []string{"AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_MAIN_NODE_INDEX=1"},
+		batch, args...))
 	require.Equal(t, want, s.together(t, fluxStep("f1", 2, "[[0,2,1,1]]"), flux, args...))
 	common := []string{"PALS_APID=8b", "PALS_LOCAL_RANKID=0", "PALS_LOCAL_SIZE=1", "PMI_SIZE=2"}
 	require.Equal(t, want, s.together(t, common, pals, append([]string{"--master-addr", "h1"}, args...)...))
@@ -78,7 +82,8 @@ func rankSteps(t *testing.T, f fleet) {
 	var tasks []task
 	for rank, host := range []string{"h1", "h2", "h2"} {
 		local := max(rank-1, 0)
-		tasks = append(tasks, task{host, []string{fmt.Sprint("FLUX_TASK_RANK=", rank), fmt.Sprint("FLUX_TASK_LOCAL_ID=", local)}})
+		tasks = append(tasks,
+			task{host, []string{fmt.Sprint("FLUX_TASK_RANK=", rank), fmt.Sprint("FLUX_TASK_LOCAL_ID=", local)}})
 	}
 	want := []string{"0 of 3, 0 on node 0, h1", "1 of 3, 0 on node 1, h2", "2 of 3, 1 on node 1, h2"}
 	require.Equal(t, want, s.together(t, fluxStep("f2", 3, "[[0,1,1,1],[1,1,2,1]]"), tasks, place...))

@@ -19,7 +19,8 @@ import (
 func TestEngines(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 3, Keep: []string{filepath.Dir(self(t))}})
 	for name, test := range map[string]func(*testing.T, fleet){
-		"LSF": lsfJob, "Grid Engine": sgeJob, "Flux": fluxJob, "OpenPBS": pbsJob, "Torque": torqueJob, "none": noEngine, "no gorun there": noProgram,
+		"LSF": lsfJob, "Grid Engine": sgeJob, "Flux": fluxJob, "OpenPBS": pbsJob, "Torque": torqueJob, "none": noEngine,
+		"no gorun there":  noProgram,
 		"nodes of a step": nodeSteps, "ranks of a step": rankSteps,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, f) })
@@ -36,7 +37,9 @@ func (s site) ran(t *testing.T, environ []string, want string, args []string, ca
 	made := s.made(t)
 	var lines []string
 	for _, c := range made {
-		at := slices.IndexFunc(c.Argv, func(word string) bool { return strings.HasPrefix(word, "exec ") || word == built("gorun") })
+		at := slices.IndexFunc(c.Argv, func(word string) bool {
+			return strings.HasPrefix(word, "exec ") || word == built("gorun")
+		})
 		require.Positive(t, at, c.Argv)
 		lines = append(lines, strings.Join(c.Argv[:at], " "))
 	}
@@ -62,7 +65,8 @@ func lsfJob(t *testing.T, f fleet) {
 	newSite(t, f, "blaunch").ran(t, environ, "h1 h1 h2", nil, "blaunch h1", "blaunch h2")
 	newSite(t, f, "blaunch").ran(t, environ, "h2", []string{"-H", "h2"}, "blaunch h2")
 	// As a rule the script runs on the first host of the job, to which nobody has to go.
-	newSite(t, f, "blaunch").ran(t, []string{"LSB_JOBID=4712", "LSB_MCPU_HOSTS=head 1 h1 2"}, "head h1 h1", nil, "blaunch h1")
+	newSite(t, f, "blaunch").ran(t, []string{"LSB_JOBID=4712", "LSB_MCPU_HOSTS=head 1 h1 2"}, "head h1 h1", nil,
+		"blaunch h1")
 }
 
 func sgeJob(t *testing.T, f fleet) {
@@ -76,12 +80,14 @@ func fluxJob(t *testing.T, f fleet) {
 	environ := []string{"FLUX_URI=local:///run/flux/local", siteHosts + "=h1 h2 h3"}
 	made := newSite(t, f, "flux").ran(t, environ, "h1 h2 h3", nil, "flux exec")
 	require.NotEmpty(t, tokenIn(made[0].Line), "agents learn by standard input where the head is")
-	newSite(t, f, "flux").ran(t, environ, "h1 h1 h3 h3", []string{"-H", "h1,h3", "--nproc-per-node", "2"}, "flux exec --rank=0,2")
+	newSite(t, f, "flux").ran(t, environ, "h1 h1 h3 h3", []string{"-H", "h1,h3", "--nproc-per-node", "2"},
+		"flux exec --rank=0,2")
 }
 
 // pbsFile is a node file with h1 twice and h2 once; OpenPBS's h1 has two chunks.
 func pbsFile(t *testing.T, f fleet, name, lines string) []string {
-	return []string{"PBS_ENVIRONMENT=PBS_BATCH", "PBS_JOBID=17.pbs1", "PBS_TASKNUM=1", "PBS_NODEFILE=" + f.write(t, name, lines)}
+	return []string{"PBS_ENVIRONMENT=PBS_BATCH", "PBS_JOBID=17.pbs1", "PBS_TASKNUM=1", "PBS_NODEFILE=" +
+		f.write(t, name, lines)}
 }
 
 func pbsJob(t *testing.T, f fleet) {

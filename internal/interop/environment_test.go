@@ -32,8 +32,8 @@ func environments(t *testing.T, launch func(args ...string) job, outer ...string
 	return ranks
 }
 
-// documented reports whether env/plan lists a difference for the variable. A list such as "PMI_*, OMPI_COMM_* and others of the
-// table" stands for the identities of its table, too.
+// documented reports whether env/plan lists a difference for the variable. A list such as "PMI_*, OMPI_COMM_* and
+// others of the table" stands for the identities of its table, too.
 func documented(name string) bool {
 	fits := func(pattern string) bool {
 		prefix, open := strings.CutSuffix(pattern, "*")
@@ -84,7 +84,8 @@ func requireSame(t *testing.T, rank int, theirs, ours map[string]string) {
 		their, has := theirs[name]
 		our, have := ours[name]
 		if (their != our || has != have) && !documented(name) {
-			t.Errorf("rank %d: %s is %q (set: %t) under torchrun and %q (set: %t) under gorun, which env/plan does not list", rank, name, their, has, our, have)
+			t.Errorf("rank %d: %s is %q (set: %t) under torchrun and %q (set: %t) under gorun, which env/plan does not list",
+				rank, name, their, has, our, have)
 		}
 	}
 	require.Equal(t, theirs["RANK"], ours["RANK"])

@@ -16,7 +16,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// examplesOnce builds all examples as a user's go command does, with cgo, which package comm needs. (The hello of TestMain has none.)
+// examplesOnce builds all examples as a user's go command does, with cgo, which package comm needs. (The hello of
+// TestMain has none.)
 var examplesOnce = sync.OnceValues(func() (string, error) {
 	folder := built("examples")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -41,7 +42,8 @@ func program(t *testing.T, name string) string {
 
 // exampleNames are the Go examples.
 var exampleNames = []string{
-	"allreduce", "bottleneck", "broadcast", "dist_allreduce", "fragmentation", "hello", "overlap", "reinit", "straggler", "trainer",
+	"allreduce", "bottleneck", "broadcast", "dist_allreduce", "fragmentation", "hello", "overlap", "reinit",
+	"straggler", "trainer",
 }
 
 // Every example has a twin, and a page that shows commands which exist.
@@ -59,8 +61,8 @@ func TestExamplesAreComplete(t *testing.T) {
 	}
 }
 
-// TestExamples runs each with few steps. What they print about time is theirs; what they print about results is checked here, and they check
-// every sum themselves.
+// TestExamples runs each with few steps. What they print about time is theirs; what they print about results is checked
+// here, and they check every sum themselves.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	const figure = `[0-9.]+`
@@ -68,19 +70,27 @@ func TestExamples(t *testing.T) {
 		ranks, command string
 		wants          []string // each a regular expression
 	}{
-		{"4", "hello --comm", []string{`rank 3 of 4 is process \d+`, `all ranks met: processes \[(\d+ ?){4}\] found π = 3\.141592654`}},
+		{"4", "hello --comm",
+			[]string{`rank 3 of 4 is process \d+`, `all ranks met: processes \[(\d+ ?){4}\] found π = 3\.141592654`}},
 		{"1", "hello --comm", []string{`all ranks met: processes \[\d+\] found π = 3\.141592654`}},
 		{"2", "overlap --layers 4 --size 1000 --compute 100us --steps 3 --bucket 8000", []string{
-			`2 ranks with \d+ CPUs? each; 4 layers of 0\.0 MB, 2 buckets`, `before: one after another +` + figure + ` ms`, `after: overlapped +` + figure + ` ms`,
+			`2 ranks with \d+ CPUs? each; 4 layers of 0\.0 MB, 2 buckets`, `before: one after another +` + figure + ` ms`,
+			`after: overlapped +` + figure + ` ms`,
 			`overlapped takes ` + figure + ` of the time, and ` + figure + ` of the longer of both`,
 		}},
 		{"4", "overlap --layers 3 --size 100 --compute 10us --steps 1", []string{`1 buckets?`}},
 		{"4", "straggler --timeout 60s", []string{`rank 0 waited .*: all 4 ranks came within 1m0s`, `rank 3 waited`}},
-		{"4", "reinit --steps 3", []string{`a group for every step +` + figure + ` µs`, `one group for all steps +` + figure + ` µs`, `making a group costs`}},
-		{"2", "fragmentation --size 10000 --steps 2", []string{`part of one that is shared +` + figure, `a new slice +` + figure, `new and shared anew`}},
-		{"4", "dist_allreduce --backend cpu --data-size 100003", []string{`all-reduce of 100003 float32 \(0\.4 MB\) over 4 ranks \(backend cpu\)`, `every element is 4 on every rank`}},
-		{"2", "dist_allreduce --backend gloo --data-size 1", []string{`over 2 ranks \(backend cpu\)`, `bus bandwidth +` + figure + ` GB/s`}},
-		{"2", "bottleneck --width 64", []string{`communication +` + figure + ` ms +` + figure + ` %`, `(compute|communication)-bound: `}},
+		{"4", "reinit --steps 3", []string{`a group for every step +` + figure + ` µs`, `one group for all steps +` +
+			figure + ` µs`, `making a group costs`}},
+		{"2", "fragmentation --size 10000 --steps 2",
+			[]string{`part of one that is shared +` + figure, `a new slice +` + figure, `new and shared anew`}},
+		{"4", "dist_allreduce --backend cpu --data-size 100003",
+			[]string{`all-reduce of 100003 float32 \(0\.4 MB\) over 4 ranks \(backend cpu\)`,
+				`every element is 4 on every rank`}},
+		{"2", "dist_allreduce --backend gloo --data-size 1",
+			[]string{`over 2 ranks \(backend cpu\)`, `bus bandwidth +` + figure + ` GB/s`}},
+		{"2", "bottleneck --width 64", []string{`communication +` + figure + ` ms +` + figure + ` %`,
+			`(compute|communication)-bound: `}},
 	} {
 		argv := append([]string{"-n", c.ranks}, strings.Fields(c.command)...)
 		argv[2] = program(t, argv[2])
@@ -133,8 +143,8 @@ func epochs(t *testing.T, said string) (losses []float64, accuracy float64) {
 	return losses, accuracy
 }
 
-// Real data, learnt for real: bit-equal to one rank that adds up the same slices, and equal but for rounding whatever the number of ranks. Each loss is
-// printed with 4 digits; rounding was seen to change the 6th.
+// Real data, learnt for real: bit-equal to one rank that adds up the same slices, and equal but for rounding whatever
+// the number of ranks. Each loss is printed with 4 digits; rounding was seen to change the 6th.
 func TestTrainer(t *testing.T) {
 	t.Parallel()
 	var alone []float64
@@ -167,7 +177,8 @@ func TestExamplesFail(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Dir(program(t, "hello"))
 	for _, c := range []struct{ command, want string }{
-		{folder + "/straggler --late 1 --delay 1h --timeout 300ms", `straggler: rank 0: comm: .*rank 1.*\n.*wait longer: --timeout 2h0m0s`},
+		{folder + "/straggler --late 1 --delay 1h --timeout 300ms",
+			`straggler: rank 0: comm: .*rank 1.*\n.*wait longer: --timeout 2h0m0s`},
 		{folder + "/straggler --late 7", `--late 7: there are the ranks 0 to 1`},
 		{folder + "/allreduce --op median", `--op median: take one of sum, prod, max, min, avg`},
 		{folder + "/dist_allreduce --backend mpi", `"mpi" is no back end: take`},
@@ -191,11 +202,14 @@ func TestStragglersAreNamed(t *testing.T) {
 
 // twins are the examples' PyTorch versions with small work, and what they must print.
 var twins = []struct{ command, want string }{
-	{"overlap.py --layers 2 --width 32 --batch 2 --steps 1", `2 ranks; 2 layers of 0\.0 MB\n(.*ms.*\n){4}overlapped takes [0-9.]+ of the time`},
-	{"reinit.py --steps 2", `2 ranks, 2 steps with an all-reduce of 4 KiB each\n.*a group for every step .*\n.*one group for all steps`},
+	{"overlap.py --layers 2 --width 32 --batch 2 --steps 1",
+		`2 ranks; 2 layers of 0\.0 MB\n(.*ms.*\n){4}overlapped takes [0-9.]+ of the time`},
+	{"reinit.py --steps 2",
+		`2 ranks, 2 steps with an all-reduce of 4 KiB each\n.*a group for every step .*\n.*one group for all steps`},
 	{"straggler.py --timeout 60", `all 2 ranks came within 60s`},
 	{"fragmentation.py --size 10000 --steps 2", `part of one tensor +[0-9.]+ .*\na new tensor +[0-9.]+`},
-	{"dist_allreduce.py --backend gloo --data-size 100003", `all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`},
+	{"dist_allreduce.py --backend gloo --data-size 100003",
+		`all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`},
 	{"bottleneck.py --width 64", `(compute|communication)-bound: `},
 }
 
@@ -240,7 +254,8 @@ func TestTwinsAgree(t *testing.T) {
 func TestTwinOfTrainer(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
-	said := underGorun(python, "-n", "2", example(t, "torch/trainer.py"), "--epochs", "10", "--bucket-cap-mb", "0.01", "--gradient-as-bucket-view").
+	said := underGorun(python, "-n", "2", example(t, "torch/trainer.py"), "--epochs", "10", "--bucket-cap-mb", "0.01",
+		"--gradient-as-bucket-view").
 		with("OMP_NUM_THREADS=1").succeed(t)
 	losses, accuracy := epochs(t, said)
 	require.Len(t, losses, 10)
@@ -251,7 +266,8 @@ func TestTwinOfTrainer(t *testing.T) {
 func TestTwinNamesTheStraggler(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
-	late := underGorun(python, "-n", "2", example(t, "torch/straggler.py"), "--late", "1", "--delay", "3600", "--timeout", "0.5").run(t)
+	late := underGorun(python, "-n", "2", example(t, "torch/straggler.py"), "--late", "1", "--delay", "3600",
+		"--timeout", "0.5").run(t)
 	require.NotZero(t, late.code)
 	require.Contains(t, late.stderr, "Ranks 1 failed to pass monitoredBarrier")
 }

@@ -112,9 +112,11 @@ var onFourNodes = []guestCase{
 		words: "-n 4 --map-by socket", cpus: []string{"0-3", "4-7", "0-3", "4-7"}, threads: "2",
 		policy: []string{"prefer (many):0-1", "prefer (many):2-3", "prefer (many):0-1", "prefer (many):2-3"},
 	},
-	{words: "-n 4 --bind-mem bind", cpus: ownNodes, policy: []string{"bind:0", "bind:1", "bind:2", "bind:3"}, threads: "2"},
+	{words: "-n 4 --bind-mem bind", cpus: ownNodes, policy: []string{"bind:0", "bind:1", "bind:2", "bind:3"},
+		threads: "2"},
 	{words: "-n 4 --bind-mem none", cpus: ownNodes, policy: unset, threads: "2"},
-	{words: "-n 2 --bind-mem interleave", cpus: []string{"0-3", "4-7"}, policy: []string{"interleave:0-1", "interleave:2-3"}, threads: "4"},
+	{words: "-n 2 --bind-mem interleave", cpus: []string{"0-3", "4-7"},
+		policy: []string{"interleave:0-1", "interleave:2-3"}, threads: "4"},
 	{words: "-n 1 --bind-mem interleave", cpus: unbound[:1], policy: []string{"interleave:0-3"}, threads: "8"},
 	{words: "-n 4 --bind-to none", cpus: unbound, policy: unset, threads: "2"},
 	{words: "-n 1", cpus: unbound[:1], policy: unset[:1], threads: "8"},
@@ -142,16 +144,21 @@ var onTwoThreads = []guestCase{
 		words: "-n 4 --map-by numa --bind-to core", cpus: []string{"0-1", "4-5", "2-3", "6-7"}, threads: "2",
 		policy: []string{"prefer:0", "prefer:1", "prefer:0", "prefer:1"},
 	},
-	{words: "-n 4 --bind-to hwthread", cpus: []string{"0", "1", "2", "3"}, policy: slices.Repeat(preferring[:1], 4), threads: "1"},
+	{words: "-n 4 --bind-to hwthread", cpus: []string{"0", "1", "2", "3"}, policy: slices.Repeat(preferring[:1], 4),
+		threads: "1"},
 	{words: "-n 2 --cpus-per-rank 3", cpus: []string{"0-3", "4-7"}, policy: preferring[:2], threads: "4"},
 }
 
 var onPatchy = []guestCase{
-	{words: "-n 3", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2"},
-	{words: "-n 3 --map-by numa", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2"},
+	{words: "-n 3", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"},
+		threads: "2"},
+	{words: "-n 3 --map-by numa", cpus: []string{"0,2", "1,3", "4,6"},
+		policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2"},
 	{
-		words: "-n 3 --bind-mem bind", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"bind:0", "default", "bind:2"}, threads: "2",
-		note: "gorun: --bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have no memory that may be used\n",
+		words: "-n 3 --bind-mem bind", cpus: []string{"0,2", "1,3", "4,6"},
+		policy: []string{"bind:0", "default", "bind:2"}, threads: "2",
+		note: "gorun: --bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have no memory " +
+			"that may be used\n",
 	},
 	{
 		words: "-n 6 --bind-to core", cpus: []string{"0", "2", "1", "3", "4", "6"}, threads: "1",
@@ -237,8 +244,8 @@ func (c guestCase) check(t *testing.T, machine guest.Machine, came guest.Outcome
 	}
 }
 
-// ofPlan is what `gorun --dry-run --json` said of CPUs, memory policy and OMP_NUM_THREADS of each rank. A rank that is not bound
-// has all CPUs that are allowed.
+// ofPlan is what `gorun --dry-run --json` said of CPUs, memory policy and OMP_NUM_THREADS of each rank. A rank that is
+// not bound has all CPUs that are allowed.
 func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []string) {
 	t.Helper()
 	type variable struct{ N, V string }
@@ -252,7 +259,8 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 	}
 	require.NoError(t, json.Unmarshal([]byte(text), &plan), text)
 	for _, r := range plan.Ranks {
-		policy := map[string]string{"preferred": "prefer:", "bind": "bind:", "interleave": "interleave:", "": "default"}[r.Policy]
+		policy := map[string]string{"preferred": "prefer:", "bind": "bind:", "interleave": "interleave:",
+			"": "default"}[r.Policy]
 		if policy == "prefer:" && strings.ContainsAny(r.Memories, ",-") {
 			policy = "prefer (many):"
 		}
@@ -266,8 +274,8 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 	return cpus, policies, threads
 }
 
-// pages are the NUMA nodes on which memory of a rank may lie if it is touched from one of these CPUs: the nearest that its policy
-// and the cpuset allow, or all of an interleaving.
+// pages are the NUMA nodes on which memory of a rank may lie if it is touched from one of these CPUs: the nearest that
+// its policy and the cpuset allow, or all of an interleaving.
 func (c guestCase) pages(t *testing.T, machine guest.Machine, rank int, from ...int) (nodes []int) {
 	t.Helper()
 	policy, text, bound := strings.Cut(c.policy[rank], ":")

@@ -82,7 +82,8 @@ func hangs(t *testing.T, j job) (text, stderr string, data hung) {
 	require.NoError(t, json.Unmarshal(said, &report))
 	assert.Equal(t, "hang", report.Cause)
 	assert.Nil(t, report.First, "who was asked did not fail first")
-	before, text, found := strings.Cut(got.stderr, "gorun: nothing has been printed and nothing came further in the store for "+hangTimeout+"s (--hang-timeout)\n")
+	before, text, found := strings.Cut(got.stderr,
+		"gorun: nothing has been printed and nothing came further in the store for "+hangTimeout+"s (--hang-timeout)\n")
 	require.True(t, found, got.stderr)
 	return text, before, report.Hang
 }
@@ -109,10 +110,12 @@ exec "$0"`
 
 func TestGoRanksSayWhereTheyHang(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]string{"on the console": nil, "in files": {"--log-dir", t.TempDir(), "--redirects", "2"}} {
+	for name, options := range map[string][]string{"on the console": nil,
+		"in files": {"--log-dir", t.TempDir(), "--redirects", "2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, before, data := hangs(t, gorun(append(options, "-n", "4", "sh", "-c", inItsOwnWay, self(t))...).with(roleVariable+"=hang"))
+			text, before, data := hangs(t,
+				gorun(append(options, "-n", "4", "sh", "-c", inItsOwnWay, self(t))...).with(roleVariable+"=hang"))
 			assert.Regexp(t, oddOne, text)
 			assert.Empty(t, before, "the stacks are in the report and not on the console")
 			require.Len(t, data.Ranks, 4)
@@ -151,7 +154,8 @@ func TestRanksThatDoNotAnswer(t *testing.T) {
 3) exec "$1";;
 4) exec "$2" -n 2 "$0";;
 esac`
-	text, before, data := hangs(t, gorun("--grace", "1", "-n", "5", "sh", "-c", ranks, self(t), stand(t), built("gorun")).with(roleVariable+"=hang"))
+	text, before, data := hangs(t, gorun("--grace", "1", "-n", "5", "sh", "-c", ranks, self(t), stand(t),
+		built("gorun")).with(roleVariable+"=hang"))
 	assert.Contains(t, before, "SIGQUIT: quit\n")
 	assert.Contains(t, before, "no, I stay\n", "its last line has no end, and may come last")
 	assert.NotContains(t, before, "goroutine")
@@ -169,7 +173,8 @@ esac`
 // With --on-hang report nobody is asked what it might not survive.
 func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 	t.Parallel()
-	r := gorun("--hang-timeout", hangTimeout, "--on-hang", "report", "-n", "2", self(t)).with(roleVariable + "=hang").start(t)
+	r := gorun("--hang-timeout", hangTimeout, "--on-hang", "report", "-n", "2", self(t)).with(roleVariable +
+		"=hang").start(t)
 	require.True(t, r.until(t, &r.stderr, "gorun:   [0-1]", 1), "%s", r.stderr.String())
 	require.NoError(t, r.command.Process.Signal(syscall.SIGTERM))
 	got := r.wait(t)
@@ -197,7 +202,8 @@ func TestPythonRanksSayWhereTheyHang(t *testing.T) {
 	python := bareInterpreter(t)
 	script, dir := filepath.Join(t.TempDir(), "train.py"), t.TempDir()
 	require.NoError(t, os.WriteFile(script, []byte(pythonHang), 0o644))
-	j := gorun("-n", "4", "/bin/sh", "-c", `ulimit -c "$(ulimit -H -c)"; exec "$0" "$1"`, python, script).with("PATH=/nonexistent")
+	j := gorun("-n", "4", "/bin/sh", "-c", `ulimit -c "$(ulimit -H -c)"; exec "$0" "$1"`, python,
+		script).with("PATH=/nonexistent")
 	j.dir = dir
 	text, before, data := hangs(t, j)
 	assert.Empty(t, before)

@@ -26,9 +26,11 @@ func placesAndEnvironment(t *testing.T, f fleet) {
 	hosts, local, sizes, group := words("h1 h1 h2 h3"), words("0 1 0 0"), words("2 2 1 1"), words("0 0 1 2")
 	for i, r := range ranks {
 		for name, want := range map[string]string{
-			"RANK": fmt.Sprint(i), "WORLD_SIZE": "4", "LOCAL_RANK": local[i], "LOCAL_WORLD_SIZE": sizes[i], "GROUP_RANK": group[i], "GROUP_WORLD_SIZE": "3",
-			"ROLE_RANK": fmt.Sprint(i), "MASTER_ADDR": f.Address("h1"), "MASTER_PORT": ranks[0].Environ["MASTER_PORT"], "TORCHELASTIC_RUN_ID": "place",
-			"GLOO_SOCKET_IFNAME": "eth0", "TP_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0",
+			"RANK": fmt.Sprint(i), "WORLD_SIZE": "4", "LOCAL_RANK": local[i], "LOCAL_WORLD_SIZE": sizes[i],
+			"GROUP_RANK": group[i], "GROUP_WORLD_SIZE": "3",
+			"ROLE_RANK": fmt.Sprint(i), "MASTER_ADDR": f.Address("h1"), "MASTER_PORT": ranks[0].Environ["MASTER_PORT"],
+			"TORCHELASTIC_RUN_ID": "place",
+			"GLOO_SOCKET_IFNAME":  "eth0", "TP_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0",
 		} {
 			require.Equal(t, want, r.Environ[name], "%s of rank %d on %s", name, i, hosts[i])
 		}
@@ -40,11 +42,14 @@ func placesAndEnvironment(t *testing.T, f fleet) {
 // forwarded compares what ranks on this and another host find in their environment.
 func forwarded(t *testing.T, f fleet) {
 	outer := []string{
-		"NCCL_DEBUG=WARN", "OMP_NUM_THREADS=3", "TORCH_LOGS=x", "LD_LIBRARY_PATH=/a:/b c", "EMPTY_THING=", "MY_SETTING=1", "PREFIX_A=1", "PREFIX_B=2",
-		"DISPLAY=:7", "SSH_AUTH_SOCK=/n", "TMPDIR=/var/tmp", "NCCL_X_PASSWORD=hush", "WANDB_API_KEY=hush", "http_proxy=http://u:p@proxy", "SLURM_JOB_ID=5",
+		"NCCL_DEBUG=WARN", "OMP_NUM_THREADS=3", "TORCH_LOGS=x", "LD_LIBRARY_PATH=/a:/b c", "EMPTY_THING=", "MY_SETTING=1",
+		"PREFIX_A=1", "PREFIX_B=2",
+		"DISPLAY=:7", "SSH_AUTH_SOCK=/n", "TMPDIR=/var/tmp", "NCCL_X_PASSWORD=hush", "WANDB_API_KEY=hush",
+		"http_proxy=http://u:p@proxy", "SLURM_JOB_ID=5",
 	}
 	see := func(options ...string) (here, there map[string]string) {
-		ranks := f.gorun(slices.Concat([]string{"-H", "localhost:1,h2:1"}, options, []string{self(t)})...).with(outer...).tell(t)
+		ranks := f.gorun(slices.Concat([]string{"-H", "localhost:1,h2:1"}, options, []string{self(t)})...).with(
+			outer...).tell(t)
 		require.Len(t, ranks, 2)
 		return ranks[0].Environ, ranks[1].Environ
 	}
@@ -58,15 +63,18 @@ func forwarded(t *testing.T, f fleet) {
 			require.NotContains(t, environ, name)
 		}
 	}
-	const listed, secret = "NCCL_DEBUG OMP_NUM_THREADS TORCH_LOGS LD_LIBRARY_PATH", "NCCL_X_PASSWORD WANDB_API_KEY http_proxy"
+	const listed, secret = "NCCL_DEBUG OMP_NUM_THREADS TORCH_LOGS LD_LIBRARY_PATH", "NCCL_X_PASSWORD WANDB_API_KEY " +
+		"http_proxy"
 	const others, bound = "EMPTY_THING MY_SETTING PREFIX_A PREFIX_B", "DISPLAY SSH_AUTH_SOCK SLURM_JOB_ID"
 
 	here, there := see()
 	check(here, strings.Join([]string{listed, secret, others, bound}, " "), "")
 	check(there, listed, strings.Join([]string{secret, others, bound, "TMPDIR"}, " "))
 	require.Equal(t, here["PATH"], there["PATH"])
-	_, there = see("-x", "MY_SETTING", "-x", "PREFIX_*", "-x", "DISPLAY", "-x", "WANDB_API_KEY", "-x", "NCCL_DEBUG=INFO now", "-x", "NEW=")
-	check(there, "MY_SETTING PREFIX_A PREFIX_B DISPLAY WANDB_API_KEY OMP_NUM_THREADS", "EMPTY_THING NCCL_X_PASSWORD SSH_AUTH_SOCK")
+	_, there = see("-x", "MY_SETTING", "-x", "PREFIX_*", "-x", "DISPLAY", "-x", "WANDB_API_KEY", "-x",
+		"NCCL_DEBUG=INFO now", "-x", "NEW=")
+	check(there, "MY_SETTING PREFIX_A PREFIX_B DISPLAY WANDB_API_KEY OMP_NUM_THREADS",
+		"EMPTY_THING NCCL_X_PASSWORD SSH_AUTH_SOCK")
 	require.Equal(t, "INFO now", there["NCCL_DEBUG"])
 	require.Contains(t, there, "NEW")
 	_, there = see("--export-all")
@@ -76,8 +84,10 @@ func forwarded(t *testing.T, f fleet) {
 // dryRun: the plan is the same twice, masks what is secret and starts nothing.
 func dryRun(t *testing.T, f fleet) {
 	plan := func(more ...string) string {
-		args := slices.Concat(more, []string{"--dry-run", "-H", "h1:2,h2:1", "-x", "WANDB_API_KEY", "-x", "PLAIN", "touch", "/tmp/a file"})
-		return f.gorun(args...).with("WANDB_API_KEY=hush-1", "PLAIN=to see", "NCCL_PASSWORD=hush-2", "GORUN_TOKEN=hush-3", "AWS_SECRET=hush-4").succeed(t)
+		args := slices.Concat(more, []string{"--dry-run", "-H", "h1:2,h2:1", "-x", "WANDB_API_KEY", "-x", "PLAIN", "touch",
+			"/tmp/a file"})
+		return f.gorun(args...).with("WANDB_API_KEY=hush-1", "PLAIN=to see", "NCCL_PASSWORD=hush-2", "GORUN_TOKEN=hush-3",
+			"AWS_SECRET=hush-4").succeed(t)
 	}
 	text, again := plan(), plan()
 	require.Equal(t, text, again)
@@ -95,8 +105,10 @@ func dryRun(t *testing.T, f fleet) {
 
 // oddTexts are what shells would read.
 var oddTexts = []string{
-	"", " ", "a b", "it's", `"quoted"`, "$(touch /tmp/pwned)", "`touch /tmp/pwned`", "$HOME", "${RANK}", "a\nb", "\n", "\t\r\n", `\`, `\n`, "a;b", "&&", "|", "*", "~",
-	"-n", "--", "--np=3", "-x", "!", "#", "%s", "ünïcödé", "\xff\xfe\x80", "\x01\x1b[31m", "'\"'\"'", "a=b", "{a,b}", "[x]", "<in", ">out", strings.Repeat("long ", 2000),
+	"", " ", "a b", "it's", `"quoted"`, "$(touch /tmp/pwned)", "`touch /tmp/pwned`", "$HOME", "${RANK}", "a\nb", "\n",
+	"\t\r\n", `\`, `\n`, "a;b", "&&", "|", "*", "~",
+	"-n", "--", "--np=3", "-x", "!", "#", "%s", "ünïcödé", "\xff\xfe\x80", "\x01\x1b[31m", "'\"'\"'", "a=b",
+	"{a,b}", "[x]", "<in", ">out", strings.Repeat("long ", 2000),
 }
 
 // randomText is any bytes but NUL, which no argument holds.
@@ -137,7 +149,8 @@ func oddBytes(t *testing.T, f fleet) {
 		require.Error(t, f.Command(host, "test", "-e", "/tmp/pwned").Run(), host)
 	}
 	// Names of hosts that could be options or commands of ssh.
-	for _, name := range []string{"-oProxyCommand=touch /tmp/pwned", "$(touch /tmp/pwned)", "h1;touch", "h1 h2", "-h1", "@h1", "ann@-h1", "a'b"} {
+	for _, name := range []string{"-oProxyCommand=touch /tmp/pwned", "$(touch /tmp/pwned)", "h1;touch", "h1 h2", "-h1",
+		"@h1", "ann@-h1", "a'b"} {
 		for _, more := range [][]string{nil, {"--ssh", f.SSH()}} {
 			got := f.gorun(slices.Concat(more, []string{"-H", "h2," + name, "true"})...).run(t)
 			require.Contains(t, []int{2, 125}, got.code, "%q: %s", name, got.stderr)
@@ -151,7 +164,8 @@ func oddBytes(t *testing.T, f fleet) {
 func secretsAndStrangers(t *testing.T, f fleet) {
 	const token = "tok-2f1b8c-known"
 	report := filepath.Join(f.Dir(), "report-of-secrets.json")
-	r := f.gorun("-v", "-H", "h1:1,h2:1", "--report", report, self(t)).with(roleVariable+"=stay", "GORUN_TOKEN="+token).start(t)
+	r := f.gorun("-v", "-H", "h1:1,h2:1", "--report", report, self(t)).with(roleVariable+"=stay",
+		"GORUN_TOKEN="+token).start(t)
 	require.True(t, r.until(t, &r.stdout, "\n", 2), r.stderr.String())
 	found := regexp.MustCompile(`(?m)^0 (\S+) (\S+)$`).FindStringSubmatch(r.stdout.String())
 	require.NotNil(t, found, r.stdout.String())

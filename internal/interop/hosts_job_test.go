@@ -58,7 +58,8 @@ func standardInput(t *testing.T, f fleet) {
 	digest := fmt.Sprintf("%d %x <nil>", len(text), sha256.Sum256([]byte(text)))
 	nothing := fmt.Sprintf("0 %x <nil>", sha256.Sum256(nil))
 	for wish, want := range map[string][]string{
-		"0": {"0 " + digest, "1 " + nothing, "2 " + nothing}, "2": {"0 " + nothing, "1 " + nothing, "2 " + digest}, "all": {"0 " + digest, "1 " + digest, "2 " + digest},
+		"0": {"0 " + digest, "1 " + nothing, "2 " + nothing}, "2": {"0 " + nothing, "1 " + nothing, "2 " + digest},
+		"all": {"0 " + digest, "1 " + digest, "2 " + digest},
 	} {
 		j := f.gorun("-H", "h1:1,h2:1,h3:1", "--stdin", wish, self(t)).with(roleVariable + "=digest")
 		j.stdin = strings.NewReader(text)
@@ -72,7 +73,8 @@ func standardInput(t *testing.T, f fleet) {
 func logFiles(t *testing.T, f fleet) {
 	shared := filepath.Join(f.Dir(), "logs")
 	for _, dir := range []string{shared, "/tmp/logs of one host"} {
-		got := f.gorun("-H", "h1:2,h2:1", "--log-dir", dir, "-r", "3", "sh", "-c", "echo out $RANK; echo err $RANK >&2").run(t)
+		got := f.gorun("-H", "h1:2,h2:1", "--log-dir", dir, "-r", "3", "sh", "-c",
+			"echo out $RANK; echo err $RANK >&2").run(t)
 		require.Zero(t, got.code, got.stderr)
 		require.Empty(t, got.stdout)
 		for host, ranks := range map[string][]int{"h1": {0, 1}, "h2": {2}} {
@@ -109,7 +111,9 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 	}
 	got := run("", "[ $RANK != 3 ] || exit 7; exec sleep 60")
 	require.Equal(t, 7, got.code, got.stderr)
-	require.Regexp(t, `(?s)gorun: rank 3 failed first \(h2, pid \d+\) after \S+\n  how +exit code 7\n  others +3 ranks stopped by gorun: \[0-2\]\nexit 7\n$`, got.stderr)
+	require.Regexp(t,
+		`(?s)gorun: rank 3 failed first \(h2, pid \d+\) after \S+\n  how +exit code 7\n  others +3 ranks stopped by gorun: \[0-2\]\nexit 7\n$`,
+		got.stderr)
 	reported()
 	require.Equal(t, []any{"rank failed", 7, 3, "h2"}, []any{told.Cause, told.Code, told.First.Rank, told.First.Host})
 
@@ -117,7 +121,8 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 	require.Equal(t, 139, got.code, got.stderr)
 	require.Contains(t, got.stderr, "SIGSEGV")
 
-	flaky := "[ $RANK$TORCHELASTIC_RESTART_COUNT != 30 ] || exit 9; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 60; echo $RANK $(hostname)"
+	flaky := "[ $RANK$TORCHELASTIC_RESTART_COUNT != 30 ] || exit 9; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep " +
+		"60; echo $RANK $(hostname)"
 	got = run("--max-restarts 2 --restart-delay 0", flaky)
 	require.Zero(t, got.code, got.stderr)
 	require.Equal(t, "h1 h1 h2 h2", whereabouts(t, got), "the same ranks on the same hosts")
@@ -150,7 +155,8 @@ func missing(t *testing.T, f fleet) {
 	for _, host := range []string{testhosts.Head, "h2", "h3"} {
 		require.NoError(t, f.Command(host, "sh", "-c", "mkdir -p /tmp/only/here && cp /bin/true /tmp/only/prog").Run())
 	}
-	const missing = "gorun: h[1,4]: /tmp/only/prog: no such file\ngorun: hint: --copy /tmp/only/prog sends this host's to the others\n"
+	const missing = "gorun: h[1,4]: /tmp/only/prog: no such file\n" +
+		"gorun: hint: --copy /tmp/only/prog sends this host's to the others\n"
 	got := f.gorun("-H", "h[1-4]", "/tmp/only/prog").run(t)
 	require.Equal(t, 127, got.code)
 	require.Equal(t, missing, got.stderr)
@@ -171,7 +177,8 @@ func missing(t *testing.T, f fleet) {
 	within.argv = slices.Concat([]string{"sh", "-c", `cd /tmp/only/here && exec "$@"`, "sh"}, within.argv)
 	got = within.run(t)
 	require.Equal(t, 125, got.code)
-	require.Equal(t, "gorun: h1: the working directory /tmp/only/here: no such file or directory\ngorun: hint: --chdir DIR names a directory that each host has\n", got.stderr)
+	require.Equal(t, "gorun: h1: the working directory /tmp/only/here: no such file or directory\n"+
+		"gorun: hint: --chdir DIR names a directory that each host has\n", got.stderr)
 
 	got = f.gorun("-H", "h[1-3]", "--chdir", "/usr", "pwd").run(t)
 	require.Zero(t, got.code, got.stderr)
@@ -188,7 +195,8 @@ func externalPrograms(t *testing.T, f fleet) {
 		require.NoError(t, json.Unmarshal(text, &state))
 		pids[host] = state.Hosts[slices.Index(f.Hosts(), host)+1].PID
 	}
-	enter := f.write(t, "enter", fmt.Sprintf("#!/bin/sh\nhost=$1; shift\ncase $host in h1) pid=%d;; h2) pid=%d;; esac\nexec nsenter -t $pid -n -u -i -m -p -- \"$@\"\n", pids["h1"], pids["h2"]))
+	enter := f.write(t, "enter", fmt.Sprintf("#!/bin/sh\nhost=$1; shift\ncase $host in h1) pid=%d;; h2) pid=%d;; esac\n"+
+		"exec nsenter -t $pid -n -u -i -m -p -- \"$@\"\n", pids["h1"], pids["h2"]))
 	require.NoError(t, os.Chmod(enter, 0o755))
 	for _, program := range []string{f.SSH(), "ssh -F " + f.SSHConfig(), enter + " {host}"} {
 		j := gorun("--ssh", program, "-x", "INTEROP_*", "-H", "h1:2,h2:1", "sh", "-c", where[2]+"; exit 0")
@@ -214,7 +222,8 @@ func externalPrograms(t *testing.T, f fleet) {
 // ends with them, and the programs by which the others are reached do not.
 func programsBesideRanks(t *testing.T, f fleet) {
 	jump := f.configure(t, "Host h1", "ProxyCommand ssh -F "+f.SSHConfig()+" -W %h:%p h2", "Host *")
-	kept := f.configure(t, "Host h1", "ControlMaster auto", "ControlPersist 60", "ControlPath "+f.Dir()+"/kept-%n", "Host *")
+	kept := f.configure(t, "Host h1", "ControlMaster auto", "ControlPersist 60", "ControlPath "+f.Dir()+"/kept-%n",
+		"Host *")
 	for name, wish := range map[string][]string{
 		"--ssh": {"--ssh", f.SSH()}, "proxy": {"--ssh-config", jump}, "kept connection": {"--ssh", "ssh -F " + kept},
 	} {

@@ -92,7 +92,8 @@ func byCertificate(t *testing.T, f fleet) {
 	config := f.edit(t, f.Key(), key)
 	got := f.under(config, "-H", "h1,h2", "true").run(t)
 	require.Equal(t, 125, got.code)
-	require.Regexp(t, `^gorun: h\S+: authentication: .* does not let us in; offered: `+regexp.QuoteMeta(key)+` SHA256:`, got.stderr)
+	require.Regexp(t, `^gorun: h\S+: authentication: .* does not let us in; offered: `+regexp.QuoteMeta(key)+` SHA256:`,
+		got.stderr)
 
 	setUp(t, "ssh-keygen", "-q", "-s", authority, "-I", "test", "-n", "root", key+".pub")
 	for _, host := range []string{"h1", "h2"} {
@@ -116,7 +117,8 @@ func byAgent(t *testing.T, f fleet) {
 	out, err := add.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.Remove(key))
-	f.works(t, f.edit(t, "IdentityAgent none", "IdentityAgent "+socket, "IdentitiesOnly yes", "IdentitiesOnly no", f.Key(), key))
+	f.works(t, f.edit(t, "IdentityAgent none", "IdentityAgent "+socket, "IdentitiesOnly yes", "IdentitiesOnly no",
+		f.Key(), key))
 }
 
 // byEncryptedKey: the passphrase is asked for once, on the terminal.
@@ -132,11 +134,13 @@ func byEncryptedKey(t *testing.T, f fleet) {
 	require.Contains(t, got.stderr, key+" needs a passphrase, and there is no terminal to ask for it")
 	require.Contains(t, got.stderr, "gorun: hint: ssh-add "+key)
 
-	script := f.write(t, "ask.sh", "exec "+built("gorun")+" --ssh-config "+config+` -x 'INTEROP_*' -H h1:2,h2:1 sh -c 'echo met $RANK'`)
+	script := f.write(t, "ask.sh", "exec "+built("gorun")+" --ssh-config "+config+
+		` -x 'INTEROP_*' -H h1:2,h2:1 sh -c 'echo met $RANK'`)
 	typed, answer, err := os.Pipe()
 	require.NoError(t, err)
 	defer answer.Close()
-	j := job{argv: []string{testneeds.Program(t, "script", "script"), "-qec", "sh " + script, "/dev/null"}, hosts: f.Set, stdin: typed}
+	j := job{argv: []string{testneeds.Program(t, "script", "script"), "-qec", "sh " + script, "/dev/null"},
+		hosts: f.Set, stdin: typed}
 	r := j.start(t)
 	require.True(t, r.until(t, &r.stdout, "Enter passphrase for key '"+key+"': ", 1), r.stdout.String())
 	_, err = answer.WriteString("open sesame\n")
@@ -155,8 +159,10 @@ func throughShells(t *testing.T, f fleet) {
 	banner := f.write(t, "banner", "a banner of three\nlines\nfor lawyers\n")
 	line := []string{}
 	for i, user := range []testhosts.User{
-		{Name: "basher", Shell: "/bin/bash", Files: map[string]string{".bashrc": "echo hello from bash; echo warning >&2\ncd /\n"}},
-		{Name: "fisher", Shell: "/usr/bin/fish", Files: map[string]string{".config/fish/config.fish": "echo hello from fish\nset -gx PATH /usr/bin /bin\n"}},
+		{Name: "basher", Shell: "/bin/bash",
+			Files: map[string]string{".bashrc": "echo hello from bash; echo warning >&2\ncd /\n"}},
+		{Name: "fisher", Shell: "/usr/bin/fish",
+			Files: map[string]string{".config/fish/config.fish": "echo hello from fish\nset -gx PATH /usr/bin /bin\n"}},
 		{Name: "turtle", Shell: "/usr/bin/tcsh", Files: map[string]string{".tcshrc": "echo hello from tcsh\n"}},
 	} {
 		host := f.Hosts()[i]
@@ -168,7 +174,8 @@ func throughShells(t *testing.T, f fleet) {
 		require.NoError(t, f.SSHD(host).Start("Banner "+banner))
 		line = append(line, user.Name+"@"+host)
 	}
-	got := f.gorun("--chdir", "/", "-H", strings.Join(line, ","), "--stdin", "none", "sh", "-c", `echo "$(id -un) $HOME"`).run(t)
+	got := f.gorun("--chdir", "/", "-H", strings.Join(line, ","), "--stdin", "none", "sh", "-c",
+		`echo "$(id -un) $HOME"`).run(t)
 	require.Zero(t, got.code, got.stderr)
 	for _, one := range line {
 		name, _, _ := strings.Cut(one, "@")
@@ -178,7 +185,8 @@ func throughShells(t *testing.T, f fleet) {
 	require.Len(t, saidBy(got), 1, got.stderr)
 }
 
-// hostKeys: each host's trouble is told once, in the order of the hosts, and what to do; the hosts that were fine run nothing.
+// hostKeys: each host's trouble is told once, in the order of the hosts, and what to do; the hosts that were fine run
+// nothing.
 func hostKeys(t *testing.T, f fleet) {
 	all, err := os.ReadFile(f.KnownHosts())
 	require.NoError(t, err)

@@ -21,7 +21,8 @@ func collectives(t *testing.T, f fleet) {
 	require.Less(t, losses[1], losses[0])
 }
 
-// pytorchOverHosts: the digits example over two hosts gives the losses of one, although each host has an address in common with the other.
+// pytorchOverHosts: the digits example over two hosts gives the losses of one, although each host has an address in
+// common with the other.
 func pytorchOverHosts(t *testing.T, f fleet) {
 	python := testneeds.Torch(t)
 	losses := filepath.Join(f.Dir(), "losses") // which all hosts see

@@ -15,7 +15,8 @@ import (
 // oddPrefix begins the names of the variables that role "bytes" tells.
 const oddPrefix = "INTEROP_ODD_"
 
-// tellBytes prints the working directory, the arguments and those variables, in hexadecimal digits, since JSON cannot hold all bytes.
+// tellBytes prints the working directory, the arguments and those variables, in hexadecimal digits, since JSON cannot
+// hold all bytes.
 func tellBytes() int {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -55,7 +56,8 @@ func playDigest() int {
 
 // playStay prints the rank and where its store and key are, and stays until it is ended.
 func playStay() int {
-	fmt.Printf("%s %s:%s %s\n", os.Getenv("RANK"), os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT"), os.Getenv("GORUN_JOB_KEY"))
+	fmt.Printf("%s %s:%s %s\n", os.Getenv("RANK"), os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT"),
+		os.Getenv("GORUN_JOB_KEY"))
 	time.Sleep(patience)
 	return 0
 }

@@ -139,7 +139,8 @@ func TestHosts(t *testing.T) {
 		_, err := f.AddUser(host, testhosts.User{Name: "ann", UID: 2042})
 		require.NoError(t, err)
 		require.NoError(t, f.AddAddress(host, "eth0", fmt.Sprintf("fd77::%d/64", i+1)))
-		require.NoError(t, f.AddInterface(host, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}}))
+		require.NoError(t,
+			f.AddInterface(host, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}}))
 	}
 	several(t, f, map[string]func(*testing.T, fleet){
 		"every form of -H":               forms,
@@ -232,12 +233,16 @@ func TestInterfaceOfHostFile(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 2})
 	for i, host := range f.Hosts() {
-		require.NoError(t, f.AddInterface(host, testhosts.Interface{Name: fmt.Sprint("ib", i), Bridge: "fabric", Addresses: []string{fmt.Sprintf("10.9.0.%d/24", i+1)}}))
+		require.NoError(t,
+			f.AddInterface(host, testhosts.Interface{Name: fmt.Sprint("ib", i), Bridge: "fabric",
+				Addresses: []string{fmt.Sprintf("10.9.0.%d/24", i+1)}}))
 	}
 	path := f.write(t, "hostfile-interfaces", "h1:1 ifhn=10.9.0.1\nh2:1 ifhn=10.9.0.2\n")
-	got := f.gorun("--machinefile", path, "sh", "-c", "echo $RANK $MASTER_ADDR $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME").run(t)
+	got := f.gorun("--machinefile", path, "sh", "-c",
+		"echo $RANK $MASTER_ADDR $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME").run(t)
 	require.Zero(t, got.code, got.stderr)
-	require.ElementsMatch(t, []string{"0 10.9.0.1 ib0 =ib0\n", "1 10.9.0.1 ib1 =ib1\n"}, slices.Collect(strings.Lines(got.stdout)))
+	require.ElementsMatch(t, []string{"0 10.9.0.1 ib0 =ib0\n", "1 10.9.0.1 ib1 =ib1\n"},
+		slices.Collect(strings.Lines(got.stdout)))
 	require.Equal(t, slots(2, "--machinefile "+path), saidBy(got))
 }
 
@@ -248,7 +253,8 @@ func TestHostsOfPrograms(t *testing.T) {
 	got := f.gorun("-H", "h1", "-n", "1", "-x", "WHO=server", "sh", "-c", "echo $RANK $LOCAL_RANK $(hostname) $WHO",
 		":", "-H", "h2:2", "-x", "WHO=client", "-n", "2", "sh", "-c", "echo $RANK $LOCAL_RANK $(hostname) $WHO").run(t)
 	require.Zero(t, got.code, got.stderr)
-	require.ElementsMatch(t, []string{"0 0 h1 server\n", "1 0 h2 client\n", "2 1 h2 client\n"}, slices.Collect(strings.Lines(got.stdout)))
+	require.ElementsMatch(t, []string{"0 0 h1 server\n", "1 0 h2 client\n", "2 1 h2 client\n"},
+		slices.Collect(strings.Lines(got.stdout)))
 	only := f.write(t, "only-here", "")
 	got = f.gorun("-H", "h1", "-n", "1", "cat", only, ":", "-H", "h2", "-n", "1", "/no/such/program").run(t)
 	require.Equal(t, 127, got.code)
@@ -266,15 +272,18 @@ func counts(t *testing.T, f fleet) {
 		{words("-H h1:4,h2:4 -np 4 --bind-to none"), "h1 h1 h1 h1", []string{four}},
 		{words("-H h1,h2 -np 4 --bind-to none"), "h1 h1 h2 h2", nil},
 		{words("-H h1:4,h2:4 --nproc-per-node 1"), "h1 h2", nil},
-		{words("-H h1:1,h2:1 -np 3 --bind-to none --oversubscribe"), "h1 h1 h2", []string{"3 ranks share 2 slots (-H h1:1,h2:1)"}},
-		{words("-H h1,h2 -np 24 --bind-to none"), strings.TrimSpace(strings.Repeat("h1 ", 12) + strings.Repeat("h2 ", 12)), nil},
+		{words("-H h1:1,h2:1 -np 3 --bind-to none --oversubscribe"), "h1 h1 h2",
+			[]string{"3 ranks share 2 slots (-H h1:1,h2:1)"}},
+		{words("-H h1,h2 -np 24 --bind-to none"), strings.TrimSpace(strings.Repeat("h1 ", 12) + strings.Repeat("h2 ", 12)),
+			nil},
 	} {
 		c.check(t, f.gorun())
 	}
 	many := 2 * (runtime.NumCPU() + 1)
 	got := f.gorun("-H", "h1,h2", "-np", fmt.Sprint(many), "true").run(t)
 	require.Len(t, saidBy(got), 1, "what two hosts have to say is said once: %s", got.stderr)
-	require.Regexp(t, fmt.Sprintf(`^gorun: %d ranks share \d+ CPUs? on each of 2 nodes: they are not bound to CPUs\n$`, many/2), got.stderr)
+	require.Regexp(t, fmt.Sprintf(`^gorun: %d ranks share \d+ CPUs? on each of 2 nodes: they are not bound to CPUs\n$`,
+		many/2), got.stderr)
 }
 
 func refusals(t *testing.T, f fleet) {

@@ -74,9 +74,11 @@ type result struct {
 	code           int // 128 + n for signal n
 }
 
-// cleanEnvironment is the caller's without what would make jobs differ: settings of launchers, and Python's of this shell.
+// cleanEnvironment is the caller's without what would make jobs differ: settings of launchers, and Python's of this
+// shell.
 func cleanEnvironment() []string {
-	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "INTEROP_", "PMI", "OMPI_", "SLURM_", "PYTHON", "VIRTUAL_ENV"}
+	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "INTEROP_", "PMI", "OMPI_", "SLURM_", "PYTHON",
+		"VIRTUAL_ENV"}
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
 	})
@@ -198,7 +200,8 @@ func marked(mark string) []string {
 		}
 		dir := filepath.Dir(path)
 		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		found = append(found, filepath.Base(dir)+" "+string(bytes.ReplaceAll(bytes.TrimRight(cmdline, "\x00"), []byte{0}, []byte{' '})))
+		found = append(found, filepath.Base(dir)+" "+
+			string(bytes.ReplaceAll(bytes.TrimRight(cmdline, "\x00"), []byte{0}, []byte{' '})))
 	}
 	return found
 }

@@ -49,15 +49,18 @@ var madeID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 // The command lines of torchrun's documentation, with the word replaced.
 var torchLines = []torchLine{
 	{
-		name: "static", line: "--nnodes=2 --nproc-per-node=2 --node-rank=$NODE --master-addr=h1 --master-port=1234 $SCRIPT --arg1 --arg2 2",
+		name: "static",
+		line: "--nnodes=2 --nproc-per-node=2 --node-rank=$NODE --master-addr=h1 --master-port=1234 $SCRIPT --arg1 --arg2 2",
 		port: 1234, id: someID, args: "--arg1 --arg2 2",
 	},
 	{
-		name: "static with underscores", line: "--nnodes=2 --nproc_per_node=2 --node_rank=$NODE --rdzv-backend=static --rdzv_endpoint=h1:1234 $SCRIPT",
+		name: "static with underscores",
+		line: "--nnodes=2 --nproc_per_node=2 --node_rank=$NODE --rdzv-backend=static --rdzv_endpoint=h1:1234 $SCRIPT",
 		port: 1234, id: someID,
 	},
 	{
-		name: "c10d", line: "--nnodes=2 --nproc-per-node=2 --rdzv-id=100 --rdzv-backend=c10d --rdzv-endpoint=h1:29400 $SCRIPT",
+		name: "c10d",
+		line: "--nnodes=2 --nproc-per-node=2 --rdzv-id=100 --rdzv-backend=c10d --rdzv-endpoint=h1:29400 $SCRIPT",
 		port: 29400, id: "100",
 	},
 	{
@@ -65,12 +68,14 @@ var torchLines = []torchLine{
 		line: "--nnodes 2 --nproc-per-node 2 --rdzv-id job7 --rdzv-backend c10d --rdzv-endpoint h1 $SCRIPT",
 	},
 	{
-		name: "restarts", line: "--nnodes=2 --nproc-per-node=2 --max-restarts=3 --rdzv-id=100 --rdzv-backend=c10d --rdzv-endpoint=h1:29400 $SCRIPT --fail-once",
+		name: "restarts", line: "--nnodes=2 --nproc-per-node=2 --max-restarts=3 --rdzv-id=100 --rdzv-backend=c10d " +
+			"--rdzv-endpoint=h1:29400 $SCRIPT --fail-once",
 		port: 29400, id: "100", attempt: 1, args: "--fail-once", says: "rank 3",
 	},
 	{
 		name: "variables", program: "torchrun", line: "$SCRIPT", port: 29511, id: someID,
-		environ: strings.Fields("PET_NNODES=2 PET_NPROC_PER_NODE=2 PET_NODE_RANK=$NODE PET_MASTER_ADDR=10.77.1.1 PET_MASTER_PORT=29511"),
+		environ: strings.Fields(
+			"PET_NNODES=2 PET_NPROC_PER_NODE=2 PET_NODE_RANK=$NODE PET_MASTER_ADDR=10.77.1.1 PET_MASTER_PORT=29511"),
 	},
 	{
 		name: "MASTER_ADDR of a manifest", line: "--nnodes 2 --nproc-per-node 2 $SCRIPT", port: 29512, id: someID,
@@ -109,13 +114,15 @@ func TestTorchrunLinesOfTwoHosts(t *testing.T) {
 		slices.Sort(lines)
 		var want []string
 		for rank := range 4 {
-			line := fmt.Sprintf("%d 4 %d 2 %d 2 %d %s %d h%d %s", rank, rank%2, rank/2, c.port, c.id, c.attempt, rank/2+1, c.args)
+			line := fmt.Sprintf("%d 4 %d 2 %d 2 %d %s %d h%d %s", rank, rank%2, rank/2, c.port, c.id, c.attempt, rank/2+1,
+				c.args)
 			want = append(want, strings.TrimSpace(line))
 		}
 		assert.Equal(t, want, lines[max(0, len(lines)-4):], "%s: %s", c.name, came["h1"].stderr)
 		assert.Contains(t, came["h1"].stderr, c.says, c.name)
 		for host, got := range came {
-			assert.Equal(t, map[bool]int{true: 1}[program == "torchrun"], strings.Count(got.stderr, "without a token"), "%s: %s: %s", c.name, host, got.stderr)
+			assert.Equal(t, map[bool]int{true: 1}[program == "torchrun"], strings.Count(got.stderr, "without a token"),
+				"%s: %s: %s", c.name, host, got.stderr)
 		}
 	}
 }
@@ -128,7 +135,8 @@ func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
 	both := func(options func(host string) []string) result {
 		all := map[string]*running{}
 		for _, host := range a.Hosts() {
-			line := []string{built("gorun"), "--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "h1", "--token-file", file, "--tee", "3"}
+			line := []string{built("gorun"), "--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "h1", "--token-file",
+				file, "--tee", "3"}
 			line = slices.Concat(line, options(host), []string{"sh", "-c", `echo $RANK $WORD $GORUN_WORD $PMIX_PREFIX`})
 			all[host] = a.on(host, line...).with("GORUN_WORD=outer-"+host, "WORD=outer", "PMIX_PREFIX=/"+host).start(t)
 		}
@@ -138,7 +146,8 @@ func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
 	got := both(func(host string) []string {
 		return []string{"-x", "WORD=inner-" + host, "-x", "GORUN_WORD", "--log-dir", logs}
 	})
-	assert.ElementsMatch(t, []string{"[default0]:0 inner-h1 outer-h1 /h1", "[default0]:1 inner-h2 outer-h2 /h2"}, strings.Split(strings.TrimSpace(got.stdout), "\n"))
+	assert.ElementsMatch(t, []string{"[default0]:0 inner-h1 outer-h1 /h1", "[default0]:1 inner-h2 outer-h2 /h2"},
+		strings.Split(strings.TrimSpace(got.stdout), "\n"))
 	both(func(host string) []string { return []string{"--log-dir", logs + host} })
 	for rank, host := range a.Hosts() {
 		files, err := filepath.Glob(filepath.Join(logs+host, "*", "*", "attempt_0", "0", "stdout.log"))

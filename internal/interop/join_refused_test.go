@@ -36,40 +36,52 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 	_, secret := a.token(t, "token")
 	otherToken, _ := a.token(t, "other-token")
 	line := func(program string, options ...string) []string {
-		return slices.Concat([]string{program, "--nnodes", "3", "--master-addr", "h1"}, options, []string{"sh", "-c", "echo rank $RANK"})
+		return slices.Concat([]string{program, "--nnodes", "3", "--master-addr", "h1"}, options,
+			[]string{"sh", "-c", "echo rank $RANK"})
 	}
 	all := map[string]*running{}
 	for node, host := range a.Hosts()[:2] {
-		all[host] = a.on(host, line(built("gorun"), "--node-rank", fmt.Sprint(node), "--rdzv-id", "a")...).with("GORUN_TOKEN=" + secret).start(t)
+		all[host] = a.on(host, line(built("gorun"), "--node-rank", fmt.Sprint(node), "--rdzv-id", "a")...).with(
+			"GORUN_TOKEN=" + secret).start(t)
 	}
-	require.True(t, all["h1"].until(t, &all["h1"].stderr, "2 of 3 nodes are here (node 0 h1, node 1 h2 (10.77.1.2)); missing: node rank [2]", 1))
+	require.True(t,
+		all["h1"].until(t, &all["h1"].stderr,
+			"2 of 3 nodes are here (node 0 h1, node 1 h2 (10.77.1.2)); missing: node rank [2]", 1))
 	for _, c := range []intruder{
 		{
-			host: "h3", program: other, options: []string{"--node-rank", "2", "--rdzv-id", "a"}, says: "it is gorun 99.0, node 0 is gorun",
+			host: "h3", program: other, options: []string{"--node-rank", "2", "--rdzv-id", "a"},
+			says:  "it is gorun 99.0, node 0 is gorun",
 			hears: "the node h3 at 10.77.1.3 was refused: it is gorun 99.0, node 0 is gorun",
 		},
 		{
-			host: "h3", options: []string{"--nnodes", "4", "--node-rank", "2", "--rdzv-id", "a"}, says: "it expects 4 nodes, node 0 expects 3 (--nnodes)",
+			host: "h3", options: []string{"--nnodes", "4", "--node-rank", "2", "--rdzv-id", "a"},
+			says:  "it expects 4 nodes, node 0 expects 3 (--nnodes)",
 			hears: "the node h3 at 10.77.1.3 was refused: it expects 4 nodes",
 		},
 		{
-			host: "h4", options: []string{"--node-rank", "1", "--rdzv-id", "a"}, says: "node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 (10.77.1.4)",
-			hears: "the node h4 at 10.77.1.4 was refused: node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 (10.77.1.4)",
+			host: "h4", options: []string{"--node-rank", "1", "--rdzv-id", "a"},
+			says: "node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 (10.77.1.4)",
+			hears: "the node h4 at 10.77.1.4 was refused: node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 " +
+				"(10.77.1.4)",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "0", "--rdzv-id", "a", "--rdzv-conf", "timeout=1"},
-			says: "1 of 3 nodes are here (node 0 h4); missing: node rank [1-2]; h1 is not an address of this host: is --node-rank 0 meant for another one?\n",
+			says: "1 of 3 nodes are here (node 0 h4); missing: node rank [1-2]; h1 is not an address of this host: is " +
+				"--node-rank 0 meant for another one?\n",
 		},
 		{
-			host: "h3", options: []string{"--node-rank", "2", "--rdzv-id", "b"}, says: `it belongs to job "b", node 0 to job "a" (--rdzv-id)`,
+			host: "h3", options: []string{"--node-rank", "2", "--rdzv-id", "b"},
+			says:  `it belongs to job "b", node 0 to job "a" (--rdzv-id)`,
 			hears: `was refused: it belongs to job "b", node 0 to job "a"`,
 		},
 		{
-			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--insecure-join"}, without: "GORUN_TOKEN", says: "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, or",
+			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--insecure-join"}, without: "GORUN_TOKEN",
+			says:  "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, or",
 			hears: "a node at 10.77.1.4 was refused: node 0 wants a token",
 		},
 		{
-			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--token-file", otherToken}, says: "its token is not that of this node (--token-file, GORUN_TOKEN)",
+			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--token-file", otherToken},
+			says:  "its token is not that of this node (--token-file, GORUN_TOKEN)",
 			hears: "a node at 10.77.1.4 was refused: its token is not that of node 0",
 		},
 	} {
@@ -86,7 +98,8 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 		assert.Contains(t, got.stderr, c.says)
 		require.True(t, all["h1"].until(t, &all["h1"].stderr, c.hears, 1))
 	}
-	all["h3"] = a.on("h3", line(built("gorun"), "--node-rank", "2", "--rdzv-id", "a")...).with("GORUN_TOKEN=" + secret).start(t)
+	all["h3"] = a.on("h3", line(built("gorun"), "--node-rank", "2", "--rdzv-id", "a")...).with("GORUN_TOKEN=" +
+		secret).start(t)
 	came := results(t, all, 0)
 	assert.Len(t, strings.Fields(came["h1"].stdout), 6)
 	for host, got := range came {
@@ -99,12 +112,16 @@ func TestTorchrunDialsIn(t *testing.T) {
 	t.Parallel()
 	torchrun := filepath.Join(filepath.Dir(testneeds.Torch(t)), "torchrun")
 	a := rallyAt(t, 3)
-	all := map[string]*running{"h1": a.on("h1", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)}
-	theirs := a.on("h3", torchrun, "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400",
+	all := map[string]*running{"h1": a.on("h1", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend",
+		"c10d", "--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)}
+	theirs := a.on("h3", torchrun, "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint",
+		"h1:29400",
 		"--rdzv-conf", "read_timeout=1,join_timeout=1", "--log-dir", os.DevNull, "--no-python", "/bin/true").start(t)
-	const told = "a PyTorch client dialled in from 10.77.1.3, where no rank of this job runs yet: a torchrun, or a script without a launcher; start gorun there instead, as on this node\n"
+	const told = "a PyTorch client dialled in from 10.77.1.3, where no rank of this job runs yet: a torchrun, or a " +
+		"script without a launcher; start gorun there instead, as on this node\n"
 	require.True(t, all["h1"].until(t, &all["h1"].stderr, told, 1))
-	all["h2"] = a.on("h2", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)
+	all["h2"] = a.on("h2", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d",
+		"--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)
 	came := results(t, all, 0)
 	assert.ElementsMatch(t, []string{"h1", "h2"}, strings.Fields(came["h1"].stdout))
 	assert.Equal(t, 1, strings.Count(came["h1"].stderr, "PyTorch client"), came["h1"].stderr)
@@ -118,8 +135,10 @@ func TestTorchrunDialsIn(t *testing.T) {
 
 // guestsSay is what a port scanner or a broken client may say.
 var guestsSay = []string{
-	"", "\n", "GET / HTTP/1.1\r\nHost: h1\r\n\r\n", "SSH-2.0-scan\r\n", "\x16\x03\x01", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "gorun", "gorun\x01\xff\xff\xff\xff",
-	"gorun\x01\x02\x00\x00\x00{}", "\x00\xce\xf7\x85\x3c", "\x00\xce\xf7\x85\x3c\xff\xff\xff\xff\xff\xff", "\x03\x05\x00\x00\x00init/", strings.Repeat("\x00", 300),
+	"", "\n", "GET / HTTP/1.1\r\nHost: h1\r\n\r\n", "SSH-2.0-scan\r\n", "\x16\x03\x01",
+	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "gorun", "gorun\x01\xff\xff\xff\xff",
+	"gorun\x01\x02\x00\x00\x00{}", "\x00\xce\xf7\x85\x3c", "\x00\xce\xf7\x85\x3c\xff\xff\xff\xff\xff\xff",
+	"\x03\x05\x00\x00\x00init/", strings.Repeat("\x00", 300),
 }
 
 // playGuests says all that, ends half of the connections, says that it has, and holds the others until its input ends.
@@ -149,7 +168,8 @@ func playGuests() int {
 	return 0
 }
 
-// Strangers at the join port, before and while the job runs, change nothing. No process but gorun's own knows the token, and no file.
+// Strangers at the join port, before and while the job runs, change nothing. No process but gorun's own knows the
+// token, and no file.
 func TestStrangersAtTheJoinPort(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 3)
@@ -161,7 +181,8 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	require.NoError(t, err)
 	defer door.Close()
 	line := func(host string) job {
-		return a.on(host, built("gorun"), "--nnodes", "2", "--nproc-per-node", "2", "--master-addr", "h1", "--log-dir", logs, "--tee", "3", "--report", report+host, "-v",
+		return a.on(host, built("gorun"), "--nnodes", "2", "--nproc-per-node", "2", "--master-addr", "h1", "--log-dir",
+			logs, "--tee", "3", "--report", report+host, "-v",
 			"sh", "-c", `env; echo at work; read line <>"$RELEASE"`).with("GORUN_TOKEN="+secret, "RELEASE="+release)
 	}
 	hold, holder, err := os.Pipe()
@@ -199,7 +220,8 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	assert.Empty(t, string(out))
 }
 
-// nobodyKnows looks into the arguments and the environment of all processes of the hosts; gorun itself may have been given the secret.
+// nobodyKnows looks into the arguments and the environment of all processes of the hosts; gorun itself may have been
+// given the secret.
 func (a rally) nobodyKnows(t *testing.T, secret string) {
 	t.Helper()
 	seen := 0

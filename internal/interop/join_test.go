@@ -20,8 +20,8 @@ import (
 	wish "gorun/launcher/job"
 )
 
-// rally is hosts on each of which somebody starts gorun by hand; h1 owns the endpoint. Their networks are their own, so that ports may
-// be those of documentations.
+// rally is hosts on each of which somebody starts gorun by hand; h1 owns the endpoint. Their networks are their own, so
+// that ports may be those of documentations.
 type rally struct{ *testhosts.Set }
 
 // rallyAt makes one. When the test ends, no process of gorun's and no file of it may be left on any host.
@@ -63,7 +63,8 @@ func (a rally) files(t *testing.T) map[string]string {
 
 // on is a command line that somebody types on a host.
 func (a rally) on(host string, argv ...string) job {
-	return job{argv: a.Command(host, argv...).Args}.with("GORUN_BIND_TO=none", "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
+	return job{argv: a.Command(host, argv...).Args}.with("GORUN_BIND_TO=none", "OMP_NUM_THREADS=1",
+		"PYTHONDONTWRITEBYTECODE=1")
 }
 
 // file writes what all hosts see, for root alone.
@@ -87,8 +88,8 @@ func (a rally) token(t *testing.T, name string) (file, text string) {
 	return file, strings.TrimSpace(string(content))
 }
 
-// arrivals starts a job on each host of an order; if the last one is to be late, after the others have said that they wait. It returns
-// them by host.
+// arrivals starts a job on each host of an order; if the last one is to be late, after the others have said that they
+// wait. It returns them by host.
 func (a rally) arrivals(t *testing.T, order []string, isLate bool, line func(host string) job) map[string]*running {
 	t.Helper()
 	all := map[string]*running{}
@@ -156,7 +157,8 @@ func (a rally) standing(t *testing.T, options ...string) map[string]*running {
 // otherGorun is a gorun of another version.
 var otherGorun = sync.OnceValues(func() (string, error) {
 	path := built("gorun-other")
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-X gorun/internal/version.Version=99.0", "-o", path, "gorun/cmd/gorun")
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags",
+		"-X gorun/internal/version.Version=99.0", "-o", path, "gorun/cmd/gorun")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build another gorun: %w\n%s", err, said)
@@ -179,21 +181,25 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 		program []string
 		want    func(rank int) string
 	}{
-		{"token, PyTorch", []string{"--token-file", file}, false, false, []string{"testdata/join_sum.py"}, func(rank int) string {
-			return fmt.Sprintf("rank %d of 8 on h%d, node %d: sum 28", rank, rank/2+1, rank/2)
-		}},
-		{"node ranks", []string{"--token-file", file}, true, true, []string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
-			return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, nodeRankOf(rank/2))
-		}},
-		{"insecure", []string{"--insecure-join"}, false, false, []string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
-			return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, rank/2+1)
-		}},
+		{"token, PyTorch", []string{"--token-file", file}, false, false, []string{"testdata/join_sum.py"},
+			func(rank int) string {
+				return fmt.Sprintf("rank %d of 8 on h%d, node %d: sum 28", rank, rank/2+1, rank/2)
+			}},
+		{"node ranks", []string{"--token-file", file}, true, true,
+			[]string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
+				return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, nodeRankOf(rank/2))
+			}},
+		{"insecure", []string{"--insecure-join"}, false, false,
+			[]string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
+				return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, rank/2+1)
+			}},
 	} {
 		order := a.Hosts()
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		t.Log(c.name, order)
 		all := a.arrivals(t, order, c.late, func(host string) job {
-			line := append([]string{built("gorun"), "--nnodes", "4", "--nproc-per-node", "2", "--master-addr", "h1", "--master-port", "29500"}, c.options...)
+			line := append([]string{built("gorun"), "--nnodes", "4", "--nproc-per-node", "2", "--master-addr", "h1",
+				"--master-port", "29500"}, c.options...)
 			if c.ranks {
 				line = append(line, "--node-rank", fmt.Sprint(nodeOf(host)))
 			}
@@ -209,7 +215,8 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 		require.Equal(t, want, lines, c.name)
 		for host, got := range came {
 			assert.Equal(t, c.name == "insecure", strings.Contains(got.stderr, "without a token"), "%s: %s", host, got.stderr)
-			assert.NotEqual(t, host == "h1", strings.Contains(got.stderr, "node 0 is h1, which shows what ranks print"), got.stderr)
+			assert.NotEqual(t, host == "h1", strings.Contains(got.stderr, "node 0 is h1, which shows what ranks print"),
+				got.stderr)
 			assert.Equal(t, host == "h1", got.stdout != "", "%s: %s", host, got.stdout)
 		}
 	}
@@ -257,7 +264,9 @@ func TestJoinedHostsEndTogether(t *testing.T) {
 		{
 			"h2 cut", func(map[string]*running) { require.NoError(t, a.Cut("h2")) },
 			map[string]int{"": 125},
-			map[string]string{"h1": "h2 is lost", "h2": "node 0 (h1) is lost: nothing was heard of the head for 5s: its link is cut, or its host hangs\n", "h3": "h2 is lost", "h4": "h2 is lost"},
+			map[string]string{"h1": "h2 is lost",
+				"h2": "node 0 (h1) is lost: nothing was heard of the head for 5s: its link is cut, or its host hangs\n",
+				"h3": "h2 is lost", "h4": "h2 is lost"},
 		},
 	} {
 		all := a.standing(t)

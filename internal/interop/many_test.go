@@ -11,8 +11,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Ranks that end at once, in any number and order, must neither hang the launcher nor change its status. (Other launchers hang in
-// half of such runs: ranks that end before they were registered.)
+// Ranks that end at once, in any number and order, must neither hang the launcher nor change its status. (Other
+// launchers hang in half of such runs: ranks that end before they were registered.)
 func TestManyRanksThatEndAtOnce(t *testing.T) {
 	random := testneeds.Rand(t)
 	for range testneeds.Count(50, 1000) {

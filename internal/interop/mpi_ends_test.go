@@ -24,7 +24,8 @@ const sumOfTwo = "rank 1 of 2: sum 1"
 
 var mpiEnds = []mpiEnd{
 	{way: "well"},
-	{way: "abort 1 42", code: 42, says: []string{"rank 1 failed first", "aborted MPI with code 42", "1 rank stopped by gorun: [0]"}},
+	{way: "abort 1 42", code: 42, says: []string{"rank 1 failed first", "aborted MPI with code 42",
+		"1 rank stopped by gorun: [0]"}},
 	{way: "abort 0 1", code: 1, says: []string{"rank 0 failed first", "aborted MPI with code 1"}},
 	{way: "leave 1 0", code: 1, says: []string{"rank 1 failed first", "without MPI_Finalize"}},
 	{way: "leave 1 5", code: 5, says: []string{"rank 1 failed first", "exit code 5"}},
@@ -96,7 +97,8 @@ func TestMPISpawnedRankFails(t *testing.T) {
 func TestMPIProgramsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
-		got := mpiJob(library, "-n", "2", "--grace", "1", "sh", "-c", `"$0" well && "$0" well`, compiled(t, library, "ends")).run(t)
+		got := mpiJob(library, "-n", "2", "--grace", "1", "sh", "-c", `"$0" well && "$0" well`,
+			compiled(t, library, "ends")).run(t)
 		if library.IsOpenMPI() {
 			assert.Zero(t, got.code, got.stderr)
 			assert.Equal(t, 2, strings.Count(got.stdout, sumOfTwo), got.stdout)
@@ -111,7 +113,8 @@ func TestMPIProgramsOneAfterTheOther(t *testing.T) {
 func TestMPIProgramOfAShellCrashes(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPICompiler(t, testneeds.LayerOpenMPI)
-	r := mpiJob(library, "-n", "2", "--grace", "1", "sh", "-c", `"$0" crash 1; exec sleep 600`, compiled(t, library, "ends")).start(t)
+	r := mpiJob(library, "-n", "2", "--grace", "1", "sh", "-c", `"$0" crash 1; exec sleep 600`,
+		compiled(t, library, "ends")).start(t)
 	require.True(t, r.until(t, &r.stderr, "rank 1 left MPI without MPI_Finalize", 1), "%s", &r.stderr)
 	require.NoError(t, r.command.Process.Signal(syscall.SIGTERM))
 	r.wait(t)

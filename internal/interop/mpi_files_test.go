@@ -55,8 +55,10 @@ func TestMPILeavesNoSharedMemory(t *testing.T) {
 		"rank killed": func(t *testing.T, _ *running, ranks []int) {
 			require.NoError(t, syscall.Kill(ranks[1], syscall.SIGKILL))
 		},
-		"ranks killed":    func(_ *testing.T, _ *running, ranks []int) { killAll(ranks) },
-		"launcher ended":  func(t *testing.T, r *running, _ []int) { require.NoError(t, r.command.Process.Signal(syscall.SIGTERM)) },
+		"ranks killed": func(_ *testing.T, _ *running, ranks []int) { killAll(ranks) },
+		"launcher ended": func(t *testing.T, r *running, _ []int) {
+			require.NoError(t, r.command.Process.Signal(syscall.SIGTERM))
+		},
 		"launcher killed": func(t *testing.T, r *running, _ []int) { require.NoError(t, r.command.Process.Kill()) },
 	}
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {

@@ -26,7 +26,8 @@ var garbagePMI = []string{
 	"cmd=init pmi_version=1 pmi_subversion=1\n",
 	"\x00\xff\xfe\x80no text at all\n",
 	"cmd=init pmi_version=1 pmi_subversion=1\ncmd=no_such_command\n",
-	"cmd=init pmi_version=1 pmi_subversion=1\nmcmd=spawn\nnprocs=-3\nexecname=\ntotspawns=999999999\nspawnssofar=7\nendcmd\n",
+	"cmd=init pmi_version=1 pmi_subversion=1\nmcmd=spawn\nnprocs=-3\nexecname=\ntotspawns=999999999\nspawnssofar=7\n" +
+		"endcmd\n",
 	"cmd=init pmi_version=2 pmi_subversion=0\n-00017cmd=fullinit",
 	strings.Repeat("A", 8<<20),
 }
@@ -47,7 +48,8 @@ func TestMPIGarbage(t *testing.T) {
 	for kind, all := range map[string][]string{"pmi": garbagePMI, "pmix": garbagePMIx} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			got := gorun("-n", fmt.Sprint(len(all)), "--on-failure", "continue", self(t)).with(roleVariable+"=garbage", "INTEROP_KIND="+kind).run(t)
+			got := gorun("-n", fmt.Sprint(len(all)), "--on-failure", "continue", self(t)).with(roleVariable+"=garbage",
+				"INTEROP_KIND="+kind).run(t)
 			require.Contains(t, got.stdout, "rank 0 is served\n", got.stderr)
 			for rank := 1; rank < len(all); rank++ {
 				require.Contains(t, got.stdout, fmt.Sprintf("rank %d is cut off\n", rank), got.stderr)
@@ -171,7 +173,8 @@ func spoilPMIx(rank int) error {
 		return fmt.Errorf("handshake: %q, %w", reply, err)
 	}
 	if rank == 0 { // FINALIZE, with tag 100; the reply has it, too
-		return answered(conn, "\x00\x00\x00\x00\x00\x00\x00\x64\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x01\x05", "\x00\x00\x00\x64")
+		return answered(conn, "\x00\x00\x00\x00\x00\x00\x00\x64\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x01\x05",
+			"\x00\x00\x00\x64")
 	}
 	return cutOff(conn, rank, garbagePMIx[rank])
 }

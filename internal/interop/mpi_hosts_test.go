@@ -25,8 +25,9 @@ func mpiVenvs(t *testing.T) string {
 	return path
 }
 
-// overNetworks keeps libraries to the test hosts' network: these are one machine, which libraries find out by other means than their launcher (a boot id,
-// names of shared memory). Debian's MPICH chooses for itself: over TCP alone its MPI_Finalize hangs now and then, under its own mpiexec as well.
+// overNetworks keeps libraries to the test hosts' network: these are one machine, which libraries find out by other
+// means than their launcher (a boot id, names of shared memory). Debian's MPICH chooses for itself: over TCP alone its
+// MPI_Finalize hangs now and then, under its own mpiexec as well.
 func overNetworks(library testneeds.MPI) []string {
 	environ := append([]string{"OMPI_MCA_btl=self,tcp", "OMPI_MCA_pml=ob1", "FI_PROVIDER=tcp", netmod}, library.Environ...)
 	if library.Layer != testneeds.LayerMPICH {
@@ -58,7 +59,8 @@ func mpiOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 		runUntilStop(t, over("-H", "h1:2,h2:2", compiled(t, library, "cases")), cases)
 		runUntilStop(t, over("-H", "h3:1,h1:2", compiled(t, library, "cases")), words("ring shared-type"))
 	case library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak(): // a rank takes a quarter of a second to load it
-		runCases(t, over("-H", "h1:2,h2:2", compiled(t, library, "cases")), words("ring collectives shared-type attributes spawn names"))
+		runCases(t, over("-H", "h1:2,h2:2", compiled(t, library, "cases")),
+			words("ring collectives shared-type attributes spawn names"))
 		return
 	default:
 		helloOverHosts(t, over, compiled(t, library, "hello"))
@@ -157,8 +159,9 @@ func TestMPISlurm(t *testing.T) {
 	})
 }
 
-// mpiInSlurm runs what needs the launcher's knowledge of nodes. All nodes are this machine, so that Open MPI's shared memory of two nodes would have the
-// same names: it keeps to TCP. How many ranks share memory depends on what a library makes of that.
+// mpiInSlurm runs what needs the launcher's knowledge of nodes. All nodes are this machine, so that Open MPI's shared
+// memory of two nodes would have the same names: it keeps to TCP. How many ranks share memory depends on what a library
+// makes of that.
 func mpiInSlurm(t *testing.T, library testneeds.MPI, form string, make func(args ...string) job) {
 	got := make(compiled(t, library, "hello")).with(overNetworks(library)...).run(t)
 	require.Zero(t, got.code, "%s: %s%s", form, got.stdout, got.stderr)

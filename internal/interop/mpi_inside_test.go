@@ -26,8 +26,8 @@ func sortedLines(text string) []string {
 	return slices.Sorted(strings.Lines(text))
 }
 
-// A rank may run the library's own launcher, whose ranks meet each other and not those of gorun's; and gorun, which that
-// launcher starts twice, starts ranks of its own.
+// A rank may run the library's own launcher, whose ranks meet each other and not those of gorun's; and gorun, which
+// that launcher starts twice, starts ranks of its own.
 func TestMpirunInsideARank(t *testing.T) {
 	for _, layer := range mpiLayers {
 		t.Run(string(layer), func(t *testing.T) {
@@ -37,28 +37,33 @@ func TestMpirunInsideARank(t *testing.T) {
 			inside := gorun(append([]string{"-n", "2"}, m.Launch(2, m.Python, "-c", mpiSum)...)...).with(m.Environ...)
 			assert.Equal(t, want, sortedLines(inside.succeed(t)))
 
-			outside := job{argv: m.Launch(2, built("gorun"), "-q", "--label", "never", "-n", "2", m.Python, "-c", mpiSum)}.with(m.Environ...)
+			outside := job{argv: m.Launch(2, built("gorun"), "-q", "--label", "never", "-n", "2", m.Python, "-c",
+				mpiSum)}.with(m.Environ...)
 			output := strings.ReplaceAll(outside.succeed(t), "\r", "") // Open MPI's ranks have terminals
 			assert.Equal(t, want, sortedLines(output))
 		})
 	}
 }
 
-// Programs of two families are not put into one MPI_COMM_WORLD; each has its own with --world app, with ranks that count in it.
+// Programs of two families are not put into one MPI_COMM_WORLD; each has its own with --world app, with ranks that
+// count in it.
 func TestTwoMPIFamilies(t *testing.T) {
 	dir := t.TempDir()
 	programs := map[testneeds.Layer]string{}
 	for _, layer := range []testneeds.Layer{testneeds.LayerOpenMPI, testneeds.LayerMPICH} {
 		m := testneeds.NeedMPICompiler(t, layer)
 		programs[layer] = filepath.Join(dir, string(layer))
-		out, err := exec.Command(m.Compiler, append([]string{"-o", programs[layer], "testdata/mpi/world.c"}, m.Flags...)...).CombinedOutput()
+		out, err := exec.Command(m.Compiler, append([]string{"-o", programs[layer], "testdata/mpi/world.c"},
+			m.Flags...)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
 	line := []string{"-q", "-n", "1", programs[testneeds.LayerOpenMPI], ":", "-n", "2", programs[testneeds.LayerMPICH]}
 	got := gorun(line...).run(t)
 	assert.Equal(t, 2, got.code)
-	assert.Contains(t, got.stderr, "is a program of Open MPI's, app 1 ("+programs[testneeds.LayerMPICH]+") of MPICH's: they cannot share an MPI_COMM_WORLD; --world app")
+	assert.Contains(t, got.stderr, "is a program of Open MPI's, app 1 ("+programs[testneeds.LayerMPICH]+
+		") of MPICH's: they cannot share an MPI_COMM_WORLD; --world app")
 
 	output := gorun(append([]string{"--world", "app"}, line...)...).succeed(t)
-	assert.Equal(t, []string{"RANK 0 of 3: 0 of 1, app 0\n", "RANK 1 of 3: 0 of 2, app 0\n", "RANK 2 of 3: 1 of 2, app 0\n"}, sortedLines(output))
+	assert.Equal(t, []string{"RANK 0 of 3: 0 of 1, app 0\n", "RANK 1 of 3: 0 of 2, app 0\n",
+		"RANK 2 of 3: 1 of 2, app 0\n"}, sortedLines(output))
 }

@@ -28,16 +28,20 @@ type printing struct {
 	options []string
 }
 
-// TestPrintingOfLaunchers: called by a launcher's name gorun prints what the launcher itself prints, and writes the same files.
+// TestPrintingOfLaunchers: called by a launcher's name gorun prints what the launcher itself prints, and writes the
+// same files.
 func TestPrintingOfLaunchers(t *testing.T) {
 	for _, c := range []printing{
 		{testneeds.LayerOpenMPI, "mpirun", []string{
-			"--tag-output", "--timestamp-output", "--tag-output --timestamp-output", "--xml", "--output-filename DIR", "--output-filename DIR:nocopy",
+			"--tag-output", "--timestamp-output", "--tag-output --timestamp-output", "--xml", "--output-filename DIR",
+			"--output-filename DIR:nocopy",
 		}},
 		{testneeds.LayerOpenMPI5, "mpirun", []string{
-			"--output tag", "--output rank", "--output timestamp", "--output tag,timestamp", "--output tag,merge", "--output file=DIR/f:nocopy",
+			"--output tag", "--output rank", "--output timestamp", "--output tag,timestamp", "--output tag,merge",
+			"--output file=DIR/f:nocopy",
 		}},
-		{testneeds.LayerMPICH, "mpiexec", []string{"-l", "-prepend-rank", "-prepend-pattern [%r@%h:%g:%p%%]", "-outfile-pattern DIR/%r.%h.out -errfile-pattern DIR/%r.%h.err"}},
+		{testneeds.LayerMPICH, "mpiexec", []string{"-l", "-prepend-rank", "-prepend-pattern [%r@%h:%g:%p%%]",
+			"-outfile-pattern DIR/%r.%h.out -errfile-pattern DIR/%r.%h.err"}},
 	} {
 		for i, options := range c.options {
 			t.Run(fmt.Sprint(c.layer, i), func(t *testing.T) {

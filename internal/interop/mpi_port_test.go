@@ -15,8 +15,8 @@ import (
 // pmiLayers are the libraries that speak PMI.
 var pmiLayers = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerMPICH5, testneeds.LayerIntelMPI}
 
-// A rank whose MPI program is the child of a Python program has no PMI_FD any more: that is said, with what to do; and --pmi-port,
-// which is Hydra's, too, does without it.
+// A rank whose MPI program is the child of a Python program has no PMI_FD any more: that is said, with what to do; and
+// --pmi-port, which is Hydra's, too, does without it.
 func TestMPIBelowAWrapper(t *testing.T) {
 	t.Parallel()
 	for _, layer := range pmiLayers {
@@ -29,20 +29,23 @@ func TestMPIBelowAWrapper(t *testing.T) {
 			assert.Contains(t, closed.stderr, "has closed PMI_FD, which it inherits: --pmi-port does without it")
 
 			want := []string{"0 of 2, 2\n", "1 of 2, 2\n"}
-			assert.Equal(t, want, sortedLines(gorun(append([]string{"--pmi-port", "-n", "2"}, wrapped...)...).with(m.Environ...).succeed(t)))
+			assert.Equal(t, want,
+				sortedLines(gorun(append([]string{"--pmi-port", "-n", "2"}, wrapped...)...).with(m.Environ...).succeed(t)))
 			called := filepath.Join(t.TempDir(), "mpiexec.hydra")
 			require.NoError(t, os.Symlink(built("gorun"), called))
 			hydra := job{argv: append([]string{called, "-pmi-port", "-n", "2"}, wrapped...)}.with(m.Environ...)
 			assert.Equal(t, want, sortedLines(hydra.succeed(t)))
 
-			const unclosed = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', sys.argv[1]], close_fds=False).returncode)"
+			const unclosed = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', sys.argv[1]], " +
+				"close_fds=False).returncode)"
 			open := gorun("-n", "2", m.Python, "-c", unclosed, mpiSum).with(m.Environ...)
 			assert.Equal(t, want, sortedLines(open.succeed(t)), "as the hint says")
 		})
 	}
 }
 
-// A program without PMI_FD that has not called MPI_Init yet is told of where the job hangs, and when it is late; one that needs none is not.
+// A program without PMI_FD that has not called MPI_Init yet is told of where the job hangs, and when it is late; one
+// that needs none is not.
 func TestMPIProgramsThatCannotAsk(t *testing.T) {
 	t.Parallel()
 	m := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH)
@@ -51,18 +54,21 @@ func TestMPIProgramsThatCannotAsk(t *testing.T) {
 		"--mpi=auto": "has loaded libmpi",
 		"--pmi-port": "",
 	} {
-		got := gorun(option, "--hang-timeout", "3", "-n", "2", m.Python, "testdata/mpi/wrapper.py", m.Python, "-c", idle).with(m.Environ...).run(t)
+		got := gorun(option, "--hang-timeout", "3", "-n", "2", m.Python, "testdata/mpi/wrapper.py", m.Python, "-c",
+			idle).with(m.Environ...).run(t)
 		assert.Equal(t, 124, got.code, got.stderr)
 		if want == "" {
 			assert.NotContains(t, got.stderr, "cannot ask gorun for its rank")
 			continue
 		}
-		assert.Regexp(t, `process \d+, which rank 0 has started, `+want+`.* cannot ask gorun for its rank: descriptor 3, which PMI_FD names, was closed by what started it; --pmi-port`, got.stderr)
+		assert.Regexp(t, `process \d+, which rank 0 has started, `+want+
+			`.* cannot ask gorun for its rank: descriptor 3, which PMI_FD names, was closed by what started it; --pmi-port`,
+			got.stderr)
 	}
 }
 
-// Over PMI_PORT all else is as over a descriptor: spawned ranks have numbers of their own there, and a script may run one program after
-// the other.
+// Over PMI_PORT all else is as over a descriptor: spawned ranks have numbers of their own there, and a script may run
+// one program after the other.
 func TestMPIOverPMIPort(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerMPICH5}, func(t *testing.T, library testneeds.MPI) {
@@ -84,7 +90,8 @@ func TestMPIOverPMIPort(t *testing.T) {
 	})
 }
 
-// A process of another user's that comes to PMI_PORT hears nothing, one of another rank's that it is not served; the job goes on.
+// A process of another user's that comes to PMI_PORT hears nothing, one of another rank's that it is not served; the
+// job goes on.
 func TestStrangersAtPMIPort(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPICompiler(t, testneeds.LayerMPICH)
@@ -98,5 +105,8 @@ func TestStrangersAtPMIPort(t *testing.T) {
 	}
 	assert.True(t, strings.HasPrefix(heard, want), heard)
 	assert.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf("rank "+rest))
-	assert.Equal(t, 1, strings.Count(got.stderr, "a process that came to PMI_PORT is not served: it says that it is rank 0, which did not start it (pid "), got.stderr)
+	assert.Equal(t, 1,
+		strings.Count(got.stderr,
+			"a process that came to PMI_PORT is not served: it says that it is rank 0, which did not start it (pid "),
+		got.stderr)
 }

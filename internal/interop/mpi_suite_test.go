@@ -12,7 +12,8 @@ import (
 )
 
 // mpi4pys are the libraries over which there is mpi4py.
-var mpi4pys = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5, testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI}
+var mpi4pys = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
+	testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI}
 
 // suite is the broad suite's program with some cases, all where none is named.
 func suite(library testneeds.MPI, cases ...string) []string {
@@ -49,7 +50,8 @@ func TestMPISuite(t *testing.T) {
 				theirs := suiteLines(t, job{argv: library.Launch(n, suite(library)...)}.with(library.Environ...))
 				require.Contains(t, theirs[0], fmt.Sprintf("%d ranks of ", n))
 				require.Greater(t, len(theirs), 30)
-				require.Equal(t, theirs, suiteLines(t, mpiJob(library, append([]string{"-n", fmt.Sprint(n)}, suite(library)...)...)))
+				require.Equal(t, theirs,
+					suiteLines(t, mpiJob(library, append([]string{"-n", fmt.Sprint(n)}, suite(library)...)...)))
 			}
 		})
 	}
@@ -86,10 +88,12 @@ func TestMPIMeetsPyTorch(t *testing.T) {
 			t.Parallel()
 			library := testneeds.NeedMPI4Py(t, layer)
 			testneeds.Torch(t)
-			said := mpiJob(library, "-n", "2", library.Python, "testdata/mpi/torch_meets_mpi.py").with("OMP_NUM_THREADS=1").succeedSaying(t)
+			said := mpiJob(library, "-n", "2", library.Python,
+				"testdata/mpi/torch_meets_mpi.py").with("OMP_NUM_THREADS=1").succeedSaying(t)
 			var want []string
 			for rank := range 2 {
-				want = append(want, fmt.Sprintf("rank %d of 2 for MPI, %d of 2 for PyTorch, sums 1 and 1, seen as %d", rank, rank, rank))
+				want = append(want, fmt.Sprintf("rank %d of 2 for MPI, %d of 2 for PyTorch, sums 1 and 1, seen as %d", rank,
+					rank, rank))
 			}
 			require.Equal(t, want, linesOf(said))
 		})
@@ -102,7 +106,8 @@ func TestMPIExample(t *testing.T) {
 	library := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH5)
 	var losses []string
 	for _, n := range []string{"1", "4"} {
-		lines := linesOf(mpiJob(library, "-n", n, library.Python, example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeedSaying(t))
+		lines := linesOf(mpiJob(library, "-n", n, library.Python,
+			example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeedSaying(t))
 		last := lines[slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "after ") })]
 		losses = append(losses, last)
 		require.Contains(t, lines, fmt.Sprintf("%s ranks have the same weights", n))

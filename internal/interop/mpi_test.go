@@ -63,7 +63,8 @@ func mpiJob(library testneeds.MPI, args ...string) job {
 }
 
 // mpiCompilers are the libraries for which C programs can be compiled.
-var mpiCompilers = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5, testneeds.LayerOpenMPI5}
+var mpiCompilers = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
+	testneeds.LayerOpenMPI5}
 
 // debianMPI are those that everybody has who has Debian.
 var debianMPI = mpiCompilers[:2]
@@ -79,8 +80,8 @@ func eachMPI(t *testing.T, layers []testneeds.Layer, test func(t *testing.T, lib
 	}
 }
 
-// mpiSizes are the numbers of ranks of a test with a library: 1, 2, 4 and one of 5 to 16 with Debian's, a few with the others, whose ranks begin the same
-// protocols and take up to a quarter of a second to load. In make soak all have all.
+// mpiSizes are the numbers of ranks of a test with a library: 1, 2, 4 and one of 5 to 16 with Debian's, a few with the
+// others, whose ranks begin the same protocols and take up to a quarter of a second to load. In make soak all have all.
 func mpiSizes(t *testing.T, layer testneeds.Layer) []int {
 	t.Helper()
 	switch {
@@ -101,7 +102,8 @@ func mpiSizes(t *testing.T, layer testneeds.Layer) []int {
 func helloLines(size, program, universe int, here func(rank int) int) []string {
 	var lines []string
 	for rank := range size {
-		lines = append(lines, fmt.Sprintf("rank %d of %d, %d here, program %d, universe %d", rank, size, here(rank), program, universe))
+		lines = append(lines, fmt.Sprintf("rank %d of %d, %d here, program %d, universe %d", rank, size, here(rank),
+			program, universe))
 	}
 	slices.Sort(lines)
 	return lines
@@ -167,9 +169,10 @@ func TestMPIHello(t *testing.T) {
 
 // What C programs do with MPI, by what it needs of the launcher.
 var (
-	casesAnywhere = words("ring all-pairs wildcards datatypes collectives in-place vectors nonblocking communicators shared-type attributes shared-window one-sided")
-	casesLarge    = words("threads big")
-	casesDynamic  = words("spawn spawn-multiple names")
+	casesAnywhere = words("ring all-pairs wildcards datatypes collectives in-place vectors nonblocking communicators " +
+		"shared-type attributes shared-window one-sided")
+	casesLarge   = words("threads big")
+	casesDynamic = words("spawn spawn-multiple names")
 )
 
 // casesOf are the cases that a library passes under its own launcher.
@@ -187,7 +190,8 @@ func casesOf(library testneeds.MPI, size int) []string {
 	return cases
 }
 
-// netmod: with MPICH 5 the address that UCX makes of all interfaces is longer than a C program's MPI_MAX_PORT_NAME; libfabric's is not.
+// netmod: with MPICH 5 the address that UCX makes of all interfaces is longer than a C program's MPI_MAX_PORT_NAME;
+// libfabric's is not.
 const netmod = "MPIR_CVAR_CH4_NETMOD=ofi"
 
 // runCases runs cases, each of which checks what it gets.
@@ -222,7 +226,8 @@ func TestMPICases(t *testing.T) {
 // run as so many worlds of one rank. With --mpi none they do, as the user asked, and are warned of.
 func TestMPIMode(t *testing.T) {
 	t.Parallel()
-	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix", testneeds.LayerMPICH5: "pmi1"} {
+	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix",
+		testneeds.LayerMPICH5: "pmi1"} {
 		library := testneeds.NeedMPICompiler(t, layer)
 		said := mpiJob(library, "-n", "2", "--mpi", mode, compiled(t, library, "hello")).succeed(t)
 		require.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf(said))

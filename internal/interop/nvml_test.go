@@ -26,8 +26,8 @@ const (
 	libraryMIG   = "INTEROP_MIG"
 )
 
-// fourGPUs runs a command where NVIDIA's driver seems to serve four GPUs that nobody has used since it was loaded: their UUIDs are
-// not known. $1 is not empty where the third is divided.
+// fourGPUs runs a command where NVIDIA's driver seems to serve four GPUs that nobody has used since it was loaded:
+// their UUIDs are not known. $1 is not empty where the third is divided.
 const fourGPUs = `mount -t tmpfs none /proc/driver &&
 for i in 1 2 3 4; do
 	mkdir -p "/proc/driver/nvidia/gpus/0000:0$i:00.0" &&
@@ -37,7 +37,8 @@ done
 shift
 exec "$@"`
 
-// gpuPrograms builds, into a folder of their own, gorun as users get it with gorun-gpu beside it, and a libnvidia-ml.so.1.
+// gpuPrograms builds, into a folder of their own, gorun as users get it with gorun-gpu beside it, and a
+// libnvidia-ml.so.1.
 var gpuPrograms = sync.OnceValues(func() (string, error) {
 	dir := built("gpu")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -47,13 +48,15 @@ var gpuPrograms = sync.OnceValues(func() (string, error) {
 		{"gorun", "0", "-X gorun/internal/version.Version=v7"},
 		{"gorun-gpu", "1", "-X gorun/internal/version.Version=v7 -extldflags=-Wl,-z,lazy"},
 	} {
-		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", program.flags, "-o", filepath.Join(dir, program.name), "gorun/cmd/gorun")
+		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", program.flags, "-o",
+			filepath.Join(dir, program.name), "gorun/cmd/gorun")
 		build.Env = append(os.Environ(), "CGO_ENABLED="+program.cgo, "CGO_CFLAGS=-Wno-deprecated-declarations")
 		if said, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w\n%s", program.name, err, said)
 		}
 	}
-	said, err := exec.Command("gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"), "testdata/nvml.c").CombinedOutput()
+	said, err := exec.Command("gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
+		filepath.Join(dir, "libnvidia-ml.so.1"), "testdata/nvml.c").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("compile testdata/nvml.c: %w\n%s", err, said)
 	}
@@ -125,9 +128,18 @@ func TestTopoAsksNVML(t *testing.T) {
 		names []string
 		note  string
 	}{
-		"nodriver": {[]string{"NVIDIA Fake", "NVIDIA Fake"}, "NVIDIA's library tells nothing (nvmlInit: Driver Not Loaded): NVLinks, memory and users of the GPUs are not known"},
-		"lost":     {[]string{"NVIDIA Fake 1", "NVIDIA Fake 2"}, "NVIDIA's library fails for the GPU 0000:03:00.0 (nvmlDeviceGetMemoryInfo: GPU is lost): what it has not told is not known"},
-		"crash":    {[]string{"NVIDIA Fake", "NVIDIA Fake"}, "gorun-gpu: exit status 2: SIGSEGV: segmentation violation): NVLinks, memory and users of the GPUs are not known"},
+		"nodriver": {
+			[]string{"NVIDIA Fake", "NVIDIA Fake"}, "NVIDIA's library tells nothing (nvmlInit: Driver Not Loaded): NVLinks, " +
+				"memory and users of the GPUs are not known",
+		},
+		"lost": {
+			[]string{"NVIDIA Fake 1", "NVIDIA Fake 2"}, "NVIDIA's library fails for the GPU 0000:03:00.0 " +
+				"(nvmlDeviceGetMemoryInfo: GPU is lost): what it has not told is not known",
+		},
+		"crash": {
+			[]string{"NVIDIA Fake", "NVIDIA Fake"},
+			"gorun-gpu: exit status 2: SIGSEGV: segmentation violation): NVLinks, memory and users of the GPUs are not known",
+		},
 	} {
 		gpus, notes := showTopo(t, topo.with(libraryFails+"="+fails))
 		require.Len(t, gpus, 4)
@@ -148,7 +160,8 @@ func TestTopoSavesWhatNVMLTells(t *testing.T) {
 	assert.Empty(t, gpus[3].UUID)
 }
 
-// Without a gorun-gpu of the same version the files serve, and one note says what is missing and what nobody knows then.
+// Without a gorun-gpu of the same version the files serve, and one note says what is missing and what nobody knows
+// then.
 func TestWithoutGorunGPU(t *testing.T) {
 	t.Parallel()
 	gpus, notes := showTopo(t, onFourGPUs(t, built("gorun"), false, "topo", "--json"))
@@ -160,7 +173,8 @@ func TestWithoutGorunGPU(t *testing.T) {
 	j := onFourGPUs(t, built("gorun"), false, "--gpus", "free", "sh", "-c", whatISee)
 	got := j.run(t)
 	require.Zero(t, got.code, got.stderr)
-	assert.Equal(t, 1, strings.Count(got.stderr, missing+"who uses the GPUs is not known, all count as free\n"), got.stderr)
+	assert.Equal(t, 1, strings.Count(got.stderr, missing+"who uses the GPUs is not known, all count as free\n"),
+		got.stderr)
 	assert.Equal(t, 4, strings.Count(got.stdout, " 0,1,2,3\n"), got.stdout)
 
 	other, err := gpuPrograms()
@@ -170,8 +184,8 @@ func TestWithoutGorunGPU(t *testing.T) {
 	assert.Contains(t, got.stderr, "NVIDIA's library was not asked ("+other+"/gorun-gpu: version v7, gorun is ")
 }
 
-// Ranks get the GPUs that no process uses, and find each its own or the parts of one by the names that only the library knows. A
-// job that depends on nothing of this asks nobody: a library that crashes would be told of.
+// Ranks get the GPUs that no process uses, and find each its own or the parts of one by the names that only the library
+// knows. A job that depends on nothing of this asks nobody: a library that crashes would be told of.
 func TestJobsAskNVML(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -34,8 +34,8 @@ type training struct {
 
 var accuracyLine = regexp.MustCompile(`accuracy ([0-9.]+) %`)
 
-// abortAtExit is what a rank was seen to say, rarely and on a busy machine, after PyTorch 2.15 had done all that it had to do: a thread of
-// its C++ side that nobody joined.
+// abortAtExit is what a rank was seen to say, rarely and on a busy machine, after PyTorch 2.15 had done all that it had
+// to do: a thread of its C++ side that nobody joined.
 const abortAtExit = "terminate called without an active exception"
 
 // train runs the digits example as a job that launch makes.
@@ -73,7 +73,8 @@ func readTraining(t *testing.T, j job, losses string) training {
 	return result
 }
 
-// here is what four ranks of gorun's on this host report, for all tests that compare something with it: starting them is most of the cost.
+// here is what four ranks of gorun's on this host report, for all tests that compare something with it: starting them
+// is most of the cost.
 var here struct {
 	sync.Mutex
 	training
@@ -111,14 +112,16 @@ func TestTrainingIsTheSameAsUnderTorchrun(t *testing.T) {
 func TestLoaderWorkers(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
-	output := underGorun(python, "-n", "2", example(t, "torch/digits_ddp.py"), "--epochs", "1", "--workers", "2").succeed(t)
+	output := underGorun(python, "-n", "2", example(t, "torch/digits_ddp.py"), "--epochs", "1", "--workers",
+		"2").succeed(t)
 	require.Contains(t, output, "2 ranks")
 }
 
 func TestMultiprocessingInsideARank(t *testing.T) {
 	python := testneeds.Torch(t)
 	output := underGorun(python, "-n", "2", "testdata/spawn_inside.py").succeed(t)
-	require.ElementsMatch(t, []string{"rank 0: 2 squared is 4", "rank 1: 3 squared is 9"}, strings.Split(strings.TrimSpace(output), "\n"))
+	require.ElementsMatch(t, []string{"rank 0: 2 squared is 4", "rank 1: 3 squared is 9"},
+		strings.Split(strings.TrimSpace(output), "\n"))
 }
 
 // Ranks that are killed twice cost time, and nothing else.

@@ -90,8 +90,8 @@ func chatter() int {
 	}
 }
 
-// execWithClosedDescriptors becomes the program of its arguments without descriptors 0, 1 and 2, as a badly written daemon would
-// start it.
+// execWithClosedDescriptors becomes the program of its arguments without descriptors 0, 1 and 2, as a badly written
+// daemon would start it.
 func execWithClosedDescriptors() int {
 	for fd := range 3 {
 		_ = syscall.Close(fd)

@@ -64,7 +64,8 @@ func newSite(t *testing.T, f fleet, commands ...string) site {
 func (s site) gorun(environ []string, args ...string) job {
 	j := gorun(append([]string{"-v", "-x", "INTEROP_*"}, args...)...)
 	j.hosts = s.fleet.Set
-	return j.with(environ...).with("PATH="+s.bin+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Dir(s.bin), siteSSH+"="+s.fleet.SSH(), siteCalls+"="+s.calls)
+	return j.with(environ...).with("PATH="+s.bin+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Dir(s.bin),
+		siteSSH+"="+s.fleet.SSH(), siteCalls+"="+s.calls)
 }
 
 // made are the calls.

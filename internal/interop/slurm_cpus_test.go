@@ -20,7 +20,8 @@ SLURM_LOCALID=0 SLURM_GTIDS=0 SLURM_TASK_PID=4711 SLURM_STEP_ID=0 SLURM_STEPID=0
 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_LAUNCHER_PORT=45283 SLURM_SRUN_COMM_HOST=127.0.0.1 SLURM_SRUN_COMM_PORT=45283
 SLURM_LAUNCH_NODE_IPADDR=127.0.0.1 SLURM_CPU_BIND=quiet,mask_cpu:0xF SLURM_CPU_BIND_LIST=0xF SLURM_CPU_BIND_TYPE=mask_cpu: SLURM_DISTRIBUTION=block`)
 
-// What counts is where Slurm lets the process run, by its mask or its cpuset, and not what its variables say of the node.
+// What counts is where Slurm lets the process run, by its mask or its cpuset, and not what its variables say of the
+// node.
 func TestRanksStayWithinTheCPUsOfTheirStep(t *testing.T) {
 	t.Parallel()
 	allowed, err := sysfs.Affinity()
@@ -42,7 +43,8 @@ func TestRanksStayWithinTheCPUsOfTheirStep(t *testing.T) {
 			where := where(t)
 			assert.Equal(t, []string{last, last}, masks(t, where.gorun("-n", "2", "sh", "-c", whereIAm).with(stepOfOne...), 2))
 			told := `echo $RANK ${OMP_NUM_THREADS}/${SLURM_CPUS_PER_TASK}/${SLURM_PROCID}/${SLURM_NTASKS}/${SLURM_STEP_ID-none}/${SLURM_CPU_BIND-none}`
-			assert.Equal(t, []string{"1/1/0/2/none/none", "1/1/1/2/none/none"}, masks(t, where.gorun("-n", "2", "sh", "-c", told).with(stepOfOne...), 2))
+			assert.Equal(t, []string{"1/1/0/2/none/none", "1/1/1/2/none/none"},
+				masks(t, where.gorun("-n", "2", "sh", "-c", told).with(stepOfOne...), 2))
 		})
 	}
 }

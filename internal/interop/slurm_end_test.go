@@ -72,8 +72,9 @@ func slurmWarnings(t *testing.T, c *testslurm.Cluster) {
 	told(t, output, 4, syscall.SIGUSR2)
 }
 
-// slurmTime: the time limit is told as what it is, and --signal comes before. Slurm looks at times every 30 seconds, so all jobs that
-// wait for that run at once. They get the end for which Slurm warns when their ranks are up: a warning may come before a job's script.
+// slurmTime: the time limit is told as what it is, and --signal comes before. Slurm looks at times every 30 seconds, so
+// all jobs that wait for that run at once. They get the end for which Slurm warns when their ranks are up: a warning
+// may come before a job's script.
 func slurmTime(t *testing.T, c *testslurm.Cluster) {
 	steps := heeding(t, c, "-N2 -n2 --time=20 --signal=USR1@60", 2)
 	script := heeding(t, c, "-N2 -n2 --time=20 --signal=B:USR1@60", 2)
@@ -97,7 +98,8 @@ func TestSlurmNodeDies(t *testing.T) {
 	release := filepath.Join(t.TempDir(), "release")
 	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o644) })
 	rank := fmt.Sprintf("echo up on $SLURMD_NODENAME; until [ -e %s ]; do sleep 0.1; done", quoted(release))
-	goesOn := batch(t, c, "-N4 -n4 --no-requeue", "sh", "-c", `"$@"; echo "ended: $?"`, "sh", built("gorun"), "sh", "-c", rank)
+	goesOn := batch(t, c, "-N4 -n4 --no-requeue", "sh", "-c", `"$@"; echo "ended: $?"`, "sh", built("gorun"), "sh",
+		"-c", rank)
 	untilOutput(t, c, goesOn, "up on", 4)
 	require.Equal(t, "n1", c.Field(t, goesOn, "BatchHost"))
 	c.KillNode(t, "n3")
@@ -114,8 +116,8 @@ func TestSlurmNodeDies(t *testing.T) {
 	require.Regexp(t, `gorun: .*n3`, output)
 }
 
-// slurmChain: what a rank submits is a job of Slurm's own. It finds its own allocation, on the very node of the rank, and goes on when that
-// rank's job is over.
+// slurmChain: what a rank submits is a job of Slurm's own. It finds its own allocation, on the very node of the rank,
+// and goes on when that rank's job is over.
 func slurmChain(t *testing.T, c *testslurm.Cluster) {
 	dir := t.TempDir()
 	next := "#!/bin/sh\nexport " + roleVariable + "=heed\nexec " + quoted(built("gorun")) + " " + quoted(self(t)) + "\n"
@@ -124,7 +126,8 @@ func slurmChain(t *testing.T, c *testslurm.Cluster) {
 	require.NoError(t, err)
 	defer hold.Close()
 	defer release.Close()
-	j := inAllocation(t, c, "-N1 -n1 -w n1", "sh", "-c", `sbatch --parsable -N1 -n2 -w n1 -o next.out next.sh && read line`)
+	j := inAllocation(t, c, "-N1 -n1 -w n1", "sh", "-c",
+		`sbatch --parsable -N1 -n2 -w n1 -o next.out next.sh && read line`)
 	j.stdin, j.dir = hold, dir
 	in := j.start(t)
 	require.True(t, in.until(t, &in.stdout, "\n", 1), in.stderr.String())

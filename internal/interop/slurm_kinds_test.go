@@ -12,9 +12,11 @@ import (
 
 // slurmTwoSteps: jobs of two steps of one allocation, each node having a gorun of both, don't meet each other.
 func slurmTwoSteps(t *testing.T, c *testslurm.Cluster) {
-	for _, step := range []string{"srun --overlap -N2 --ntasks-per-node=1 %[1]s --nproc-per-node 2 %[2]s", "srun --overlap -N2 -n4 %[1]s %[2]s"} {
+	for _, step := range []string{"srun --overlap -N2 --ntasks-per-node=1 %[1]s --nproc-per-node 2 %[2]s",
+		"srun --overlap -N2 -n4 %[1]s %[2]s"} {
 		line := fmt.Sprintf(step, quoted(built("gorun")), quoted(built("hello")))
-		got := underSlurm(t, c, "salloc -Q -N2 -n4 --ntasks-per-node=2", "sh", "-c", line+" & "+line+" & wait $! && wait").run(t)
+		got := underSlurm(t, c, "salloc -Q -N2 -n4 --ntasks-per-node=2", "sh", "-c",
+			line+" & "+line+" & wait $! && wait").run(t)
 		require.Zero(t, got.code, got.stderr)
 		requireMet(t, got.stdout, 2)
 	}
@@ -38,7 +40,8 @@ func slurmFewerTasks(t *testing.T, c *testslurm.Cluster) {
 
 // slurmRestarts: all ranks on all nodes begin again after a failure, in the same agents.
 func slurmRestarts(t *testing.T, c *testslurm.Cluster) {
-	script := "[ $RANK$TORCHELASTIC_RESTART_COUNT != 30 ] || exit 9; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 60; " + slurmRank[2]
+	script := "[ $RANK$TORCHELASTIC_RESTART_COUNT != 30 ] || exit 9; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep " +
+		"60; " + slurmRank[2]
 	got := inAllocation(t, c, "-N4 -n4", "--max-restarts", "1", "sh", "-c", script).run(t)
 	require.Zero(t, got.code, got.stderr)
 	require.Equal(t, "a b c d", inOrder(whereabouts(t, got)))
@@ -60,10 +63,12 @@ func slurmDownNode(t *testing.T, c *testslurm.Cluster) {
 func TestSlurmInteractiveStep(t *testing.T) {
 	t.Parallel()
 	config := slurmConfig
-	config.Lines = []string{"LaunchParameters=use_interactive_step", `InteractiveStepOptions="--interactive --preserve-env /bin/sh"`}
+	config.Lines = []string{"LaunchParameters=use_interactive_step",
+		`InteractiveStepOptions="--interactive --preserve-env /bin/sh"`}
 	c := testslurm.Start(t, config)
 	j := underSlurm(t, c, "salloc -Q -N3 -n5")
-	j.stdin = strings.NewReader(fmt.Sprintf("echo step $SLURM_STEP_ID\n%s sh -c '%s'\n", quoted(built("gorun")), slurmRank[2]))
+	j.stdin = strings.NewReader(fmt.Sprintf("echo step $SLURM_STEP_ID\n%s sh -c '%s'\n", quoted(built("gorun")),
+		slurmRank[2]))
 	got := j.run(t)
 	require.Zero(t, got.code, got.stderr)
 	first, rest, _ := strings.Cut(got.stdout, "\n")

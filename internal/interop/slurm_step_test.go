@@ -43,7 +43,8 @@ func requireNumbers(t *testing.T, ranks []seen, each []int) {
 	for node, n := range each {
 		for local := range n {
 			for name, want := range map[string]int{
-				"RANK": rank, "SLURM_PROCID": rank, "WORLD_SIZE": size, "SLURM_NTASKS": size, "LOCAL_RANK": local, "SLURM_LOCALID": local,
+				"RANK": rank, "SLURM_PROCID": rank, "WORLD_SIZE": size, "SLURM_NTASKS": size, "LOCAL_RANK": local,
+				"SLURM_LOCALID":    local,
 				"LOCAL_WORLD_SIZE": n, "GROUP_RANK": node, "SLURM_NODEID": node, "SLURM_NNODES": len(each), "SLURM_NPROCS": size,
 			} {
 				require.Equal(t, strconv.Itoa(want), ranks[rank].Environ[name], "%s of rank %d", name, rank)
@@ -53,13 +54,15 @@ func requireNumbers(t *testing.T, ranks []seen, each []int) {
 	}
 	for _, one := range ranks {
 		require.Equal(t, ranks[0].Environ["MASTER_PORT"], one.Environ["MASTER_PORT"])
-		require.Equal(t, "slurm:"+one.Environ["SLURM_JOB_ID"], one.Environ["GORUN_JOB_ENGINE"], "without it nothing marks the rank's children")
+		require.Equal(t, "slurm:"+one.Environ["SLURM_JOB_ID"], one.Environ["GORUN_JOB_ENGINE"],
+			"without it nothing marks the rank's children")
 	}
 }
 
 // slurmGorunPerNodeFails: a rank that fails on one node ends the step on all.
 func slurmGorunPerNodeFails(t *testing.T, c *testslurm.Cluster) {
-	got := inStep(t, c, "-N2 --ntasks-per-node=1", "--nproc-per-node", "2", "sh", "-c", "[ $RANK != 3 ] || exit 7; exec sleep 60").run(t)
+	got := inStep(t, c, "-N2 --ntasks-per-node=1", "--nproc-per-node", "2", "sh", "-c",
+		"[ $RANK != 3 ] || exit 7; exec sleep 60").run(t)
 	require.Equal(t, 7, got.code, got.stderr)
 	require.Contains(t, got.stderr, "rank 3 failed first")
 }

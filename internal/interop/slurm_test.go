@@ -74,8 +74,8 @@ func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times
 	}
 }
 
-// tellInSlurm runs ranks of role "tell" and returns what they saw, sorted by rank. Each writes to a file of its own: srun mixes the lines
-// of its tasks.
+// tellInSlurm runs ranks of role "tell" and returns what they saw, sorted by rank. Each writes to a file of its own:
+// srun mixes the lines of its tasks.
 func tellInSlurm(t *testing.T, j job) []seen {
 	t.Helper()
 	dir := t.TempDir()
@@ -171,8 +171,8 @@ func slurmNumbers(t *testing.T, c *testslurm.Cluster) {
 	requireNumbers(t, ranks, fiveOnThree(t, ranks))
 }
 
-// fiveOnThree are the numbers of five ranks on three nodes, which have to be those of CPUs that Slurm gave: more of a node that has
-// less to do.
+// fiveOnThree are the numbers of five ranks on three nodes, which have to be those of CPUs that Slurm gave: more of a
+// node that has less to do.
 func fiveOnThree(t *testing.T, ranks []seen) []int {
 	t.Helper()
 	each := make([]int, 3)
@@ -256,7 +256,8 @@ func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
 
 // slurmGPUs: each rank has its GPU of the node's two, however Slurm was asked.
 func slurmGPUs(t *testing.T, c *testslurm.Cluster) {
-	for _, options := range []string{"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2", "-N2 -n4 --ntasks-per-node=2 --gres=gpu:2"} {
+	for _, options := range []string{"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2",
+		"-N2 -n4 --ntasks-per-node=2 --gres=gpu:2"} {
 		got := inAllocation(t, c, options, "sh", "-c", "echo $RANK $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE").run(t)
 		require.Zero(t, got.code, got.stderr)
 		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")

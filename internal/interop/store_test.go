@@ -15,8 +15,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// freePort returns a TCP port that nobody listens on at the moment, and below those that Linux gives to whoever asks for any: one of them could be
-// somebody's before the job takes it.
+// freePort returns a TCP port that nobody listens on at the moment, and below those that Linux gives to whoever asks
+// for any: one of them could be somebody's before the job takes it.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -31,8 +31,8 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// ownPort copies examples/torch/own_port.py as teaching texts have it, with its port written into it: another one for each test,
-// since two tests may run at once.
+// ownPort copies examples/torch/own_port.py as teaching texts have it, with its port written into it: another one for
+// each test, since two tests may run at once.
 func ownPort(t *testing.T) (script, port string) {
 	t.Helper()
 	text, err := os.ReadFile(example(t, "torch/own_port.py"))
@@ -41,7 +41,8 @@ func ownPort(t *testing.T) (script, port string) {
 	require.Contains(t, string(text), assignment)
 	port = freePort(t)
 	script = filepath.Join(t.TempDir(), "train.py")
-	require.NoError(t, os.WriteFile(script, []byte(strings.Replace(string(text), assignment, strconv.Quote(port), 1)), 0o644))
+	require.NoError(t, os.WriteFile(script, []byte(strings.Replace(string(text), assignment, strconv.Quote(port), 1)),
+		0o644))
 	return script, port
 }
 
@@ -62,7 +63,8 @@ func hiddenPort(t *testing.T) (script string) {
 	require.Len(t, settings, 2)
 	module := "import os\n\n" + strings.Join(settings, "")
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(script), "meeting.py"), []byte(module), 0o644))
-	hidden := strings.Replace(strings.Join(rest, ""), "import os\n", "import os\n\nimport meeting  # sets MASTER_ADDR and MASTER_PORT\n", 1)
+	hidden := strings.Replace(strings.Join(rest, ""), "import os\n",
+		"import os\n\nimport meeting  # sets MASTER_ADDR and MASTER_PORT\n", 1)
 	require.NoError(t, os.WriteFile(script, []byte(hidden), 0o644))
 	return script
 }
@@ -85,16 +87,16 @@ func TestScriptsThatNameTheirOwnPort(t *testing.T) {
 	})
 }
 
-// Process groups one after the other meet in gorun's store, which torchrun's do not, although a function that nobody calls names a
-// meeting point of its own.
+// Process groups one after the other meet in gorun's store, which torchrun's do not, although a function that nobody
+// calls names a meeting point of its own.
 func TestProcessGroupsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
 	require.Equal(t, "6 groups, sum 36\n", underGorun(python, "-n", "3", "testdata/again.py").succeed(t))
 }
 
-// Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s: the jobs wait beside
-// each other and beside other tests.
+// Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s: the
+// jobs wait beside each other and beside other tests.
 func TestHintForRanksThatMeetElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

@@ -17,7 +17,8 @@ import (
 // nobody is the user id of an account without rights or a home.
 const nobody = 65534
 
-// requireMet checks that the output holds that many times what rank 0 of examples/hello prints when all its ranks have met.
+// requireMet checks that the output holds that many times what rank 0 of examples/hello prints when all its ranks have
+// met.
 func requireMet(t *testing.T, output string, jobs int) {
 	t.Helper()
 	require.Equal(t, jobs, strings.Count(output, "all ranks met"), output)

@@ -10,9 +10,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestWhatPyTorchDoesWithTheStore goes through PyTorch's own uses of it in one job, as importing PyTorch is most of the cost: gloo
-// groups and subgroups, a monitored barrier that somebody misses, DeviceMesh, DDP, process groups one after the other, RPC, and a
-// rank 0 that leaves while the others need the store.
+// TestWhatPyTorchDoesWithTheStore goes through PyTorch's own uses of it in one job, as importing PyTorch is most of the
+// cost: gloo groups and subgroups, a monitored barrier that somebody misses, DeviceMesh, DDP, process groups one after
+// the other, RPC, and a rank 0 that leaves while the others need the store.
 func TestWhatPyTorchDoesWithTheStore(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
@@ -25,7 +25,8 @@ func TestWhatPyTorchDoesWithTheStore(t *testing.T) {
 				steps = append(steps, strings.TrimSpace(step))
 			}
 		}
-		require.Equal(t, []string{"collectives", "subgroups", "monitored_barrier", "mesh", "ddp", "again", "rpc", "end"}, steps, "rank %d", rank)
+		require.Equal(t, []string{"collectives", "subgroups", "monitored_barrier", "mesh", "ddp", "again", "rpc", "end"},
+			steps, "rank %d", rank)
 	}
 	require.Regexp(t, `Ranks .*\b3 failed to pass monitoredBarrier`, got.stderr)
 }

@@ -17,19 +17,23 @@ import (
 
 // rank is the program of the batch scripts: it says who it is.
 func rank() {
-	fmt.Printf("%s: rank %s of %s, task %s\n", filepath.Base(os.Args[0]), os.Getenv("RANK"), os.Getenv("WORLD_SIZE"), os.Getenv("SLURM_PROCID"))
+	fmt.Printf("%s: rank %s of %s, task %s\n", filepath.Base(os.Args[0]), os.Getenv("RANK"), os.Getenv("WORLD_SIZE"),
+		os.Getenv("SLURM_PROCID"))
 }
 
 // small makes of what a script asks for something that nodes of a test have.
-var small = strings.NewReplacer("--mem=64G", "--mem=50M", "--mem=8G", "--mem=50M", "--ntasks=64", "--ntasks=10", "--array=0-15%4", "--array=3", "--cpus-per-task=2", "--cpus-per-task=1")
+var small = strings.NewReplacer("--mem=64G", "--mem=50M", "--mem=8G", "--mem=50M", "--ntasks=64", "--ntasks=10",
+	"--array=0-15%4", "--array=3", "--cpus-per-task=2", "--cpus-per-task=1")
 
 var labels = regexp.MustCompile(`(?m)^(\w+): rank (\d+) of (\d+), task (\d+)$`)
 
-// The scripts that need neither a GPU nor nodes whose names mean an address start as many ranks as they say, on as many nodes as it takes.
+// The scripts that need neither a GPU nor nodes whose names mean an address start as many ranks as they say, on as many
+// nodes as it takes.
 func TestSlurmExamplesRun(t *testing.T) {
 	cluster := testslurm.Start(t, testslurm.Config{})
 	folder := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(folder, "gorun"), "gorun/cmd/gorun")
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(folder, "gorun"),
+		"gorun/cmd/gorun")
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, string(said))
 	self, err := os.Executable()

@@ -27,7 +27,8 @@ func batchScripts(t *testing.T) map[string]string {
 	return scripts
 }
 
-// Each is a script that bash reads, that says what it is for, and whose lines for sbatch stand where sbatch looks for them.
+// Each is a script that bash reads, that says what it is for, and whose lines for sbatch stand where sbatch looks for
+// them.
 func TestSlurmExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "examples", "slurm", "README.md"))
 	require.NoError(t, err)
@@ -49,7 +50,8 @@ func TestSlurmExamples(t *testing.T) {
 	}
 }
 
-// requireEarly: sbatch reads lines up to the first command, and what stands behind a value has no standard meaning there.
+// requireEarly: sbatch reads lines up to the first command, and what stands behind a value has no standard meaning
+// there.
 func requireEarly(t *testing.T, lines []string) {
 	t.Helper()
 	commands := false

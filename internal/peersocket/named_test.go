@@ -42,7 +42,8 @@ func unixSocket(name string, uid uint32) []byte {
 }
 
 func TestParseNamed(t *testing.T) {
-	one, two := message(sockDiagByFamily, 0, unixSocket("\x00x/1", 507)), message(sockDiagByFamily, 0, unixSocket("\x00x/two", 508))
+	one, two := message(sockDiagByFamily, 0, unixSocket("\x00x/1", 507)),
+		message(sockDiagByFamily, 0, unixSocket("\x00x/two", 508))
 	found, last, err := parseNamed(append(one, two...), "x/")
 	require.NoError(t, err)
 	require.False(t, last)
@@ -60,7 +61,8 @@ func TestParseNamed(t *testing.T) {
 		_, _, err = parseNamed(broken, "x/")
 		require.ErrorIs(t, err, errBrokenList)
 	}
-	for _, none := range [][]byte{nil, unixSocket("/tmp/path", 507), unixSocket("\x00x", 507)[:20], make([]byte, unixAnswer)} {
+	for _, none := range [][]byte{nil, unixSocket("/tmp/path", 507), unixSocket("\x00x", 507)[:20],
+		make([]byte, unixAnswer)} {
 		_, ok := parseUnix(none)
 		require.False(t, ok)
 	}

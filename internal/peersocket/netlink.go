@@ -27,7 +27,8 @@ func (n *netlink) open(protocol int) error {
 	if err != nil {
 		return fmt.Errorf("open a netlink socket: %w", err)
 	}
-	if err = unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil { // nobody but the kernel is heard
+	// nobody but the kernel is heard
+	if err = unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		unix.Close(fd)
 		return fmt.Errorf("connect a netlink socket: %w", err)
 	}
@@ -53,7 +54,8 @@ func (n *netlink) ask(kind uint16, request, into []byte) ([]byte, error) {
 		return nil, fmt.Errorf("ask the kernel: %w", err)
 	}
 	for {
-		size, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(n.fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into))) // it is there
+		// it is there
+		size, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(n.fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
 		if errno != 0 {
 			return nil, fmt.Errorf("read the kernel's answer: %w", errno)
 		}
@@ -141,7 +143,8 @@ func parseDiag(body, id []byte) (Owner, error) {
 	if len(body) < diagAnswer {
 		return Owner{}, fmt.Errorf("the kernel answered %d bytes about a socket", len(body))
 	}
-	owner := Owner{UID: int(binary.NativeEndian.Uint32(body[answerUID:])), Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:]))}
+	owner := Owner{UID: int(binary.NativeEndian.Uint32(body[answerUID:])),
+		Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:]))}
 	found := body[answerID:][:addresses]
 	if owner.Inode == 0 || !sameEnds(found, id[:addresses]) {
 		return Owner{}, ErrUnknown
@@ -151,14 +154,16 @@ func parseDiag(body, id []byte) (Owner, error) {
 
 // sameEnds compares identities; IPv4 addresses of a socket of IPv6 are told in either notation.
 func sameEnds(found, asked []byte) bool {
-	return string(found[:4]) == string(asked[:4]) && sameAddress(found[4:20], asked[4:20]) && sameAddress(found[20:36], asked[20:36])
+	return string(found[:4]) == string(asked[:4]) && sameAddress(found[4:20], asked[4:20]) &&
+		sameAddress(found[20:36], asked[20:36])
 }
 
 func sameAddress(found, asked []byte) bool {
 	if string(found) == string(asked) {
 		return true
 	}
-	return netip.AddrFrom16([16]byte(found)).Unmap() == netip.AddrFrom4([4]byte(asked[:4])) && string(asked[4:]) == string(make([]byte, 12))
+	return netip.AddrFrom16([16]byte(found)).Unmap() == netip.AddrFrom4([4]byte(asked[:4])) &&
+		string(asked[4:]) == string(make([]byte, 12))
 }
 
 // Local reports whether an address is one of this host, in this network namespace: whether packets to it stay here.

@@ -133,7 +133,8 @@ func TestOwnerOfMappedSocket(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet6{Port: port, Addr: netip.MustParseAddr("::ffff:127.0.0.1").As16()}))
+	require.NoError(t,
+		unix.Connect(fd, &unix.SockaddrInet6{Port: port, Addr: netip.MustParseAddr("::ffff:127.0.0.1").As16()}))
 	ours, err := l.Accept()
 	require.NoError(t, err)
 	defer ours.Close()

@@ -49,7 +49,8 @@ func TestAnswer(t *testing.T) {
 	_, ours, err = answer(message(unix.NLMSG_ERROR, 7, binary.NativeEndian.AppendUint32(nil, uint32(missing))), 7)
 	require.True(t, ours)
 	require.Equal(t, unix.ENOENT, err)
-	for _, broken := range [][]byte{nil, make([]byte, 15), message(unix.NLMSG_ERROR, 7, []byte{1}), message(sockDiagByFamily, 7, []byte("body"))[:18]} {
+	for _, broken := range [][]byte{nil, make([]byte, 15), message(unix.NLMSG_ERROR, 7, []byte{1}),
+		message(sockDiagByFamily, 7, []byte("body"))[:18]} {
 		_, ours, err = answer(broken, 7)
 		require.True(t, ours)
 		require.Error(t, err)
@@ -82,7 +83,8 @@ func TestParseDiag(t *testing.T) {
 	require.Equal(t, Owner{507, 112}, owner)
 	_, err = parseDiag(diagnosis(c, 0, 0), id)
 	require.ErrorIs(t, err, ErrUnknown, "nobody's")
-	for _, other := range []Ends{c.reversed(), {Local: c.Local}, {Local: c.Local, Remote: netip.MustParseAddrPort("127.0.0.2:8080")}} {
+	for _, other := range []Ends{c.reversed(), {Local: c.Local},
+		{Local: c.Local, Remote: netip.MustParseAddrPort("127.0.0.2:8080")}} {
 		_, err = parseDiag(diagnosis(other, 507, 112), id)
 		require.ErrorIs(t, err, ErrUnknown, "another socket")
 	}
@@ -111,7 +113,8 @@ func FuzzAnswer(f *testing.F) {
 }
 
 func FuzzFindSocket(f *testing.F) {
-	f.Add("   1: 0100007F:A000 0100007F:1F90 01 00000000:00000000 00:00000000 00000000   507        0 112 1 0 20 4 30 10 -1\n")
+	f.Add("   1: 0100007F:A000 0100007F:1F90 01 00000000:00000000 00:00000000 00000000   507        0 112 1 0 20 4 30 " +
+		"10 -1\n")
 	f.Add("0: 0000000000000000FFFF00000100007F:A000 0000000000000000FFFF00000100007F:1F90 01 0:0 0:0 0 508 0 113 1")
 	f.Add("1: 0100007F:A000 0100007F:1F90 06 0:0 3:0 0 0 0 0 3")
 	c := Ends{Local: netip.MustParseAddrPort("127.0.0.1:40960"), Remote: netip.MustParseAddrPort("127.0.0.1:8080")}

@@ -8,9 +8,9 @@ import (
 )
 
 // Text makes text from a rank, a host, a path or a peer safe to stand within gorun's own messages: what a terminal
-// would obey instead of show becomes visible. ASCII control bytes take the form ^X (escape is ^[, newline ^J), a tab stays;
-// bytes that are no UTF-8 become \xNN; C1 controls, line separators and the marks that reverse the direction of writing
-// become \uNNNN. Everything else, and so any ordinary text, is returned as it is.
+// would obey instead of show becomes visible. ASCII control bytes take the form ^X (escape is ^[, newline ^J), a tab
+// stays; bytes that are no UTF-8 become \xNN; C1 controls, line separators and the marks that reverse the direction of
+// writing become \uNNNN. Everything else, and so any ordinary text, is returned as it is.
 func Text(s string) string {
 	bad := strings.IndexFunc(s, unsafeRune)
 	if bad < 0 {

@@ -18,8 +18,10 @@ func TestShort(t *testing.T) {
 		"":                                   "",
 		"short":                              "short",
 		"--rankfile " + path + ": not there": "--rankfile " + path + ": not there",
-		"--map-by " + x + ": unknown object \"" + x + "\"; known are": "--map-by " + cut + ": unknown object \"" + cut[1:] + "\"; known are",
-		fmt.Sprintf("%q is no line", strings.Repeat("a \"b\" ", 50)):  `"` + strings.Repeat(`a \"b\" `, 8)[:59] + `…" is no line`,
+		"--map-by " + x + ": unknown object \"" + x + "\"; known are": "--map-by " + cut + ": unknown object \"" +
+			cut[1:] + "\"; known are",
+		fmt.Sprintf("%q is no line", strings.Repeat("a \"b\" ", 50)): `"` + strings.Repeat(`a \"b\" `, 8)[:59] +
+			`…" is no line`,
 		`one " alone ` + x:                  `one " alone ` + cut,
 		strings.Repeat("ü", 201) + ": what": strings.Repeat("ü", 60) + "…: what",
 	} {
@@ -27,7 +29,8 @@ func TestShort(t *testing.T) {
 	}
 	long := printable.Short("begin " + strings.Repeat("a b ", 1e6) + " end")
 	assert.Less(t, len(long), 5000)
-	assert.Less(t, len(printable.Short(`"`+strings.Repeat(`\"`, 4<<20))), 20000, "in hours, if each mark is looked up to the end")
+	assert.Less(t, len(printable.Short(`"`+strings.Repeat(`\"`, 4<<20))), 20000,
+		"in hours, if each mark is looked up to the end")
 	assert.True(t, strings.HasPrefix(long, "begin a b ") && strings.HasSuffix(long, " end"))
 }
 

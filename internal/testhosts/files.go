@@ -14,7 +14,8 @@ import (
 // Dir is the state folder, which goes with the set; a test may put files there for all hosts to see.
 func (s *Set) Dir() string { return s.dir }
 
-// SSHConfig is the path of an ssh_config(5) that knows every host: HostName, HostKeyAlias, User, key, strict known_hosts, no agent.
+// SSHConfig is the path of an ssh_config(5) that knows every host: HostName, HostKeyAlias, User, key, strict
+// known_hosts, no agent.
 func (s *Set) SSHConfig() string { return s.path("ssh_config") }
 
 // KnownHosts is the path of a known_hosts file with every host by name and address.
@@ -32,7 +33,8 @@ func (s *Set) HostFile() string { return s.path("hostfile") }
 // SSH is the path of a program that is ssh with SSHConfig, for what takes only the name of an ssh command.
 func (s *Set) SSH() string { return s.path("ssh") }
 
-// Home is where root's home of a host lies as this process sees it; it is root's home there if Config.PrivateHome says so.
+// Home is where root's home of a host lies as this process sees it; it is root's home there if Config.PrivateHome says
+// so.
 func (s *Set) Home(host string) string { return s.own(host, "home", "root") }
 
 // path is that of a file of the set, own of a host's.

@@ -13,11 +13,11 @@ type Impairment struct {
 	// Loss is the share of packets that vanish, each way: 0.1 for 10 %. Seed decides which.
 	Loss float64
 	Seed uint64
-	// MaxPacket is the size in bytes of the largest IP packets that pass; larger ones vanish without a word, as where a link between has
-	// a smaller MTU and somebody drops the ICMP that says so. 0: all pass.
+	// MaxPacket is the size in bytes of the largest IP packets that pass; larger ones vanish without a word, as where a
+	// link between has a smaller MTU and somebody drops the ICMP that says so. 0: all pass.
 	MaxPacket int
-	// Ports are the host's TCP ports that others can connect to, nil: all. What the host itself begins passes. Reject has others told
-	// (RST), else their packets vanish.
+	// Ports are the host's TCP ports that others can connect to, nil: all. What the host itself begins passes. Reject
+	// has others told (RST), else their packets vanish.
 	Ports  []int
 	Reject bool
 }
@@ -44,7 +44,8 @@ func (i Impairment) filter(inward bool) func(frame []byte) (passes bool, answer 
 			return true, nil
 		}
 		segment := tcpOf(frame)
-		if segment == nil || segment[13]&(flagSYN|flagACK) != flagSYN || slices.Contains(i.Ports, int(binary.BigEndian.Uint16(segment[2:]))) {
+		if segment == nil || segment[13]&(flagSYN|flagACK) != flagSYN ||
+			slices.Contains(i.Ports, int(binary.BigEndian.Uint16(segment[2:]))) {
 			return true, nil
 		}
 		if i.Reject {

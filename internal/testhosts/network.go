@@ -25,7 +25,8 @@ func (s *space) ip(lines string) error {
 	cmd := exec.Command("nsenter", "--net="+s.file("ns/net"), "ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(lines)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ip -batch: %w: %s: %s", err, strings.TrimSpace(string(out)), strings.ReplaceAll(strings.TrimSpace(lines), "\n", "; "))
+		return fmt.Errorf("ip -batch: %w: %s: %s", err, strings.TrimSpace(string(out)),
+			strings.ReplaceAll(strings.TrimSpace(lines), "\n", "; "))
 	}
 	return nil
 }
@@ -39,7 +40,8 @@ func bridgeLines(name string) string {
 func (s *Set) plug(hosts ...*host) error {
 	var lines strings.Builder
 	for _, h := range hosts {
-		fmt.Fprintf(&lines, "link add %s type veth peer name eth0 address %s netns %d\nlink set %s master %s up\n", h.cable, h.ethernet(), h.pid, h.cable, mainBridge)
+		fmt.Fprintf(&lines, "link add %s type veth peer name eth0 address %s netns %d\nlink set %s master %s up\n",
+			h.cable, h.ethernet(), h.pid, h.cable, mainBridge)
 	}
 	if err := s.links.ip(lines.String()); err != nil {
 		return err
@@ -87,13 +89,14 @@ func (s *Set) atCable(name, format string) error {
 type Interface struct {
 	Name      string   // 15 bytes at most
 	Addresses []string // "172.17.0.1/16", "fd00::1/64"; the same may be on several hosts
-	// Bridge names the network that it joins, which is made when it is first named; "br0" is the one that joins all hosts. Without one
-	// the interface leads nowhere: its carrier is there and packets vanish, as on a dead VPN.
-	Bridge    string
-	Kind      string // "" is veth; "bridge" is one without ports, as docker0; "tun" and "tap" are without a program; these have no carrier
-	Down      bool   // leave it down
-	NoCarrier bool   // of a veth: as if no cable were plugged in
-	MTU       int    // 0: the kernel's choice
+	// Bridge names the network that it joins, which is made when it is first named; "br0" is the one that joins all
+	// hosts. Without one the interface leads nowhere: its carrier is there and packets vanish, as on a dead VPN.
+	Bridge string
+	// "" is veth; "bridge" is one without ports, as docker0; "tun" and "tap" are without a program; these have no carrier
+	Kind      string
+	Down      bool // leave it down
+	NoCarrier bool // of a veth: as if no cable were plugged in
+	MTU       int  // 0: the kernel's choice
 }
 
 // AddInterface gives a host another interface. It goes with the host.
@@ -161,7 +164,8 @@ func (i Interface) lines() string {
 	return lines.String()
 }
 
-// addressLine adds or deletes an address; an IPv6 one may be used at once, without the second in which duplicates are looked for.
+// addressLine adds or deletes an address; an IPv6 one may be used at once, without the second in which duplicates are
+// looked for.
 func addressLine(verb, name, address string) string {
 	line := "addr " + verb + " " + address + " dev " + name
 	if verb == "add" && strings.Contains(address, ":") {
@@ -180,7 +184,8 @@ func (s *Set) RemoveAddress(host, name, address string) error {
 	return s.IP(host, strings.TrimSpace(addressLine("del", name, address)))
 }
 
-// IP runs lines of iproute2's batch language in a host's network: "route add blackhole 10.9.0.0/16", "link set eth1 down".
+// IP runs lines of iproute2's batch language in a host's network: "route add blackhole 10.9.0.0/16", "link set eth1
+// down".
 func (s *Set) IP(host string, lines ...string) error {
 	h, err := s.host(host)
 	if err != nil {

@@ -20,9 +20,9 @@ const patience = time.Minute
 // pause is how long nothing is done between two looks at /proc or a file.
 const pause = 2 * time.Millisecond
 
-// Command runs a program on a host, in cmd.Dir (the current folder) if the host has that, else in /. On the head the process that is
-// started is the program, with the same pid; on another host it is one that waits for it outside the host, so that signals do not
-// reach the program: Signal and Processes do that. Whatever is left of it ends with Down.
+// Command runs a program on a host, in cmd.Dir (the current folder) if the host has that, else in /. On the head the
+// process that is started is the program, with the same pid; on another host it is one that waits for it outside the
+// host, so that signals do not reach the program: Signal and Processes do that. Whatever is left of it ends with Down.
 func (s *Set) Command(host string, argv ...string) *exec.Cmd {
 	h, err := s.host(host)
 	if err != nil {
@@ -49,7 +49,8 @@ func (s *Set) run(host string, argv ...string) error {
 	return nil
 }
 
-// Helper is a command beside the bridges, which ends with Down; EndHelpers kills those whose arguments begin with these words.
+// Helper is a command beside the bridges, which ends with Down; EndHelpers kills those whose arguments begin with these
+// words.
 func (s *Set) Helper(argv ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--net=" + s.links.file("ns/net"), "--"}, argv...)...)
 }
@@ -69,7 +70,8 @@ func (s *Set) EndHelpers(words ...string) error {
 	})
 }
 
-// Mount runs mount(8) on a host, which alone sees the result: "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/data". It goes with the host.
+// Mount runs mount(8) on a host, which alone sees the result: "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/data". It goes
+// with the host.
 func (s *Set) Mount(host string, args ...string) error {
 	return s.run(host, append([]string{"mount"}, args...)...)
 }
@@ -130,7 +132,8 @@ func (p found) sshd() bool {
 // keeper reports whether it is what the head's first process waits with.
 func (p found) keeper(h *host) bool { return h.name == Head && p.parent == h.pid }
 
-// inside reports whether a process has the space's PID namespace: what waits for a command of a host has only its network.
+// inside reports whether a process has the space's PID namespace: what waits for a command of a host has only its
+// network.
 func (s *space) inside(pid int) bool { return hasNamespace(pid, "pid", s.pids) }
 
 // hasNamespace reports whether the namespace of a process is the one that file stands for.
@@ -241,14 +244,16 @@ func (s *Set) killAll() error {
 // killWithin kills what runs in the spaces' networks, and reports whether there was nothing.
 func killWithin(spaces []*space) (bool, error) {
 	left, err := within(spaces...)
-	left = slices.DeleteFunc(left, func(p found) bool { return p.PID == os.Getpid() }) // of a program that runs on the head itself
+	// of a program that runs on the head itself
+	left = slices.DeleteFunc(left, func(p found) bool { return p.PID == os.Getpid() })
 	for _, p := range left {
 		err = errors.Join(err, p.signal(syscall.SIGKILL))
 	}
 	return len(left) == 0, err
 }
 
-// Crash ends a host as a loss of power does: the link goes first, so that nobody hears of it, then every process at once.
+// Crash ends a host as a loss of power does: the link goes first, so that nobody hears of it, then every process at
+// once.
 func (s *Set) Crash(host string) error {
 	h, err := s.host(host)
 	if err != nil {
@@ -266,7 +271,8 @@ func (s *Set) Crash(host string) error {
 	})
 }
 
-// Boot starts a host again that crashed, with the same name, address, keys, users and homes. Interfaces and mounts that were added are gone.
+// Boot starts a host again that crashed, with the same name, address, keys, users and homes. Interfaces and mounts that
+// were added are gone.
 func (s *Set) Boot(host string) error {
 	h, err := s.host(host)
 	if err != nil {

@@ -22,13 +22,15 @@ const Head = "head"
 
 // Config says what hosts to make. The zero value of all but Hosts is a good start.
 type Config struct {
-	Hosts       int      // h1 to hN, 1 to 1000; the head comes on top
-	PrivateTmp  bool     // an empty /tmp on each host, apart from what Keep names
-	PrivateHome bool     // an empty home of root on each host, apart from what Keep names
-	NoNames     bool     // leave the hosts' names out of /etc/hosts: only ssh_config knows them
-	Keep        []string // folders that stay visible in a private /tmp or home; the current folder and the running program's always do
-	SSHD        []string // options of every sshd, as sshd_config spells them: "Banner /path", "MaxStartups 1"
-	Detached    bool     // stay until Down, even when this process has ended; else hosts go with the process that made them
+	Hosts       int  // h1 to hN, 1 to 1000; the head comes on top
+	PrivateTmp  bool // an empty /tmp on each host, apart from what Keep names
+	PrivateHome bool // an empty home of root on each host, apart from what Keep names
+	NoNames     bool // leave the hosts' names out of /etc/hosts: only ssh_config knows them
+	// folders that stay visible in a private /tmp or home; the current folder and the running program's always do
+	Keep []string
+	SSHD []string // options of every sshd, as sshd_config spells them: "Banner /path", "MaxStartups 1"
+	// stay until Down, even when this process has ended; else hosts go with the process that made them
+	Detached bool
 }
 
 // Set is a number of hosts on one network. Its methods may be called concurrently, for different hosts.
@@ -65,7 +67,8 @@ func Up(t testing.TB, config Config) *Set {
 	return set
 }
 
-// Start is Up where there is no test, as in TestMain (after testneeds.FindHosts) or a program. The caller has to call Down.
+// Start is Up where there is no test, as in TestMain (after testneeds.FindHosts) or a program. The caller has to call
+// Down.
 func Start(config Config) (*Set, error) {
 	if config.Hosts < 1 || config.Hosts > 1000 {
 		return nil, fmt.Errorf("make %d hosts: the number must be 1 to 1000", config.Hosts)
@@ -105,7 +108,8 @@ func (s *Set) start() (err error) {
 	if s.config.Detached {
 		detached = "1"
 	}
-	if s.links, err = startSpace(headNamespaces&^(mountNamespace|utsNamespace|ipcNamespace), s.config.Detached, s.path("links.log"), switchScript, detached); err != nil {
+	if s.links, err = startSpace(headNamespaces&^(mountNamespace|utsNamespace|ipcNamespace), s.config.Detached,
+		s.path("links.log"), switchScript, detached); err != nil {
 		return err
 	}
 	if err := s.links.ip("link set lo up\n" + bridgeLines(mainBridge)); err != nil {
@@ -147,8 +151,10 @@ func (s *Set) begin(h *host) (err error) {
 	if h.name == Head {
 		flags = headNamespaces
 	}
-	args := []string{h.name, s.dir, digit(s.config.PrivateHome), digit(s.config.PrivateTmp), digit(!s.config.NoNames), digit(s.config.Detached)}
-	h.space, err = startSpace(flags, s.config.Detached, s.own(h.name, "init.log"), hostScript, append(args, s.kept()...)...)
+	args := []string{h.name, s.dir, digit(s.config.PrivateHome), digit(s.config.PrivateTmp), digit(!s.config.NoNames),
+		digit(s.config.Detached)}
+	h.space, err = startSpace(flags, s.config.Detached, s.own(h.name, "init.log"), hostScript,
+		append(args, s.kept()...)...)
 	return err
 }
 

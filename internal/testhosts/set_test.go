@@ -56,7 +56,8 @@ func TestEveryHostAnswers(t *testing.T) {
 func TestHostsDiffer(t *testing.T) {
 	t.Parallel()
 	set := Up(t, Config{Hosts: 2, PrivateHome: true})
-	for _, what := range []string{"cat /proc/sys/kernel/random/boot_id", "cat /etc/machine-id", "readlink /proc/self/ns/ipc", "ls -di /dev/shm /run", "hostname"} {
+	for _, what := range []string{"cat /proc/sys/kernel/random/boot_id", "cat /etc/machine-id",
+		"readlink /proc/self/ns/ipc", "ls -di /dev/shm /run", "hostname"} {
 		one, err := ssh(t, set, "h1", what)
 		require.NoError(t, err, one)
 		two, err := ssh(t, set, "h2", what)
@@ -287,7 +288,8 @@ func TestPrivateFolders(t *testing.T) {
 	requireSSH(t, set, ".hushlogin", "h1", "ls -A ~")
 	here, err := os.Getwd()
 	require.NoError(t, err)
-	requireSSH(t, set, "", "h1", fmt.Sprintf("test -e %q/set_test.go && test -e %q && test -r %q", here, os.Args[0], set.Key()))
+	requireSSH(t, set, "", "h1", fmt.Sprintf("test -e %q/set_test.go && test -e %q && test -r %q", here, os.Args[0],
+		set.Key()))
 	other := t.TempDir() // in /tmp, as a rule
 	if strings.HasPrefix(other, "/tmp/") {
 		requireSSH(t, set, "", "h1", "test ! -e "+other)
@@ -373,7 +375,8 @@ func TestUsersAndShells(t *testing.T) {
 	machine, err := os.ReadFile("/etc/passwd")
 	require.NoError(t, err)
 	set := Up(t, Config{Hosts: 2, PrivateHome: true})
-	home, err := set.AddUser("h1", User{Name: "ada", Shell: "/bin/bash", Files: map[string]string{".bashrc": "echo welcome\n"}})
+	home, err := set.AddUser("h1",
+		User{Name: "ada", Shell: "/bin/bash", Files: map[string]string{".bashrc": "echo welcome\n"}})
 	require.NoError(t, err)
 	requireSSH(t, set, "welcome\nada /run/home/ada 2000", "-l", "ada", "h1", "echo $(id -un) ~ $(id -u); touch here")
 	require.FileExists(t, filepath.Join(home, "here"))
@@ -417,7 +420,8 @@ func TestInterfaces(t *testing.T) {
 		number := strconv.Itoa(i + 1)
 		for _, one := range []Interface{
 			{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}},
-			{Name: "fast0", Bridge: "fast", Addresses: []string{"10.9.0." + number + "/24", "fd09::" + number + "/64"}, MTU: 9000},
+			{Name: "fast0", Bridge: "fast", Addresses: []string{"10.9.0." + number + "/24", "fd09::" + number + "/64"},
+				MTU: 9000},
 			{Name: "vpn0", Addresses: []string{"10.8.0.1/24"}},
 			{Name: "off0", Addresses: []string{"10.7.0.1/24"}, Down: true},
 			{Name: "loose0", NoCarrier: true},
@@ -427,7 +431,8 @@ func TestInterfaces(t *testing.T) {
 		}
 	}
 	requireSSH(t, set, "docker0\neth0\nfast0\nlo\nloose0\noff0\ntun0\nvpn0", "h1", "ls /sys/class/net")
-	requireSSH(t, set, "0\n1\n1\n0\n9000", "h1", "cd /sys/class/net; cat docker0/carrier fast0/carrier vpn0/carrier loose0/carrier fast0/mtu")
+	requireSSH(t, set, "0\n1\n1\n0\n9000", "h1",
+		"cd /sys/class/net; cat docker0/carrier fast0/carrier vpn0/carrier loose0/carrier fast0/mtu")
 	for _, address := range []string{"10.9.0.2", "fd09::2"} { // between the hosts alone: the head is not on that network
 		out, err := set.Command("h1", "bash", "-c", "exec 3<>/dev/tcp/"+address+"/22 && head -c 4 <&3").CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -461,7 +466,8 @@ func TestSlow(t *testing.T) {
 	set := Up(t, Config{Hosts: 2, PrivateHome: true})
 	roundTrip := func() time.Duration {
 		begun := time.Now()
-		out, err := set.Command("h2", "bash", "-c", "exec 3<>/dev/tcp/"+set.Address("h1")+"/22 && head -c 4 <&3").CombinedOutput()
+		out, err := set.Command("h2", "bash", "-c", "exec 3<>/dev/tcp/"+set.Address("h1")+
+			"/22 && head -c 4 <&3").CombinedOutput()
 		require.NoError(t, err, string(out))
 		return time.Since(begun)
 	}
@@ -480,7 +486,8 @@ func TestSlow(t *testing.T) {
 	requireSSH(t, set, "h1", "h1", "hostname")
 }
 
-// A thread with another network must never be the one by which /proc shows the process: Down would take that for one of the hosts'.
+// A thread with another network must never be the one by which /proc shows the process: Down would take that for one of
+// the hosts'.
 func TestOwnThreadIsNotTheFirst(t *testing.T) {
 	for range 200 {
 		onOwnThread(func() { require.NotEqual(t, unix.Getpid(), unix.Gettid()) })

@@ -16,8 +16,8 @@ func (s *Set) Slow(host string, delay time.Duration) error {
 	return s.Impair(host, Impairment{Delay: delay})
 }
 
-// Impair makes the way to a host worse; the zero value undoes it. Its cable then leads to a bridge of its own, and this process carries
-// the frames between that and the other one, by two TAP devices:
+// Impair makes the way to a host worse; the zero value undoes it. Its cable then leads to a bridge of its own, and this
+// process carries the frames between that and the other one, by two TAP devices:
 //
 //	eth0 === cable - slow bridge - near tap --- this process --- far tap - br0
 //
@@ -148,8 +148,8 @@ func openTap(where *space, name string) (tap *os.File, err error) {
 	return tap, err
 }
 
-// onOwnThread calls do on a thread that ends afterwards, and that is not the process's first one: whose network that has, the process
-// seems to be, to Down as well.
+// onOwnThread calls do on a thread that ends afterwards, and that is not the process's first one: whose network that
+// has, the process seems to be, to Down as well.
 func onOwnThread(do func()) {
 	done := make(chan struct{})
 	go func() {

@@ -136,7 +136,8 @@ func startTime(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on; the name before may hold spaces
+	// from the third on; the name before may hold spaces
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if state := fields[0]; state == "Z" || state == "X" {
 		return "", fmt.Errorf("process %d has ended", pid)
 	}

@@ -20,8 +20,9 @@ type SSHD struct {
 // SSHD names the sshd of a host.
 func (s *Set) SSHD(host string) SSHD { return SSHD{s, host} }
 
-// Start starts it again if it was stopped, else anew, with options as sshd_config spells them, which come before all others: "Port 2222" (ssh_config
-// and known_hosts follow), "Banner /path", "MaxStartups 1", "TrustedUserCAKeys /path", "PasswordAuthentication yes".
+// Start starts it again if it was stopped, else anew, with options as sshd_config spells them, which come before all
+// others: "Port 2222" (ssh_config and known_hosts follow), "Banner /path", "MaxStartups 1", "TrustedUserCAKeys /path",
+// "PasswordAuthentication yes".
 func (d SSHD) Start(options ...string) error {
 	h, err := d.set.host(d.host)
 	if err != nil {

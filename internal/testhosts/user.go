@@ -17,8 +17,8 @@ type User struct {
 	Files map[string]string // text of files below the home: ".bashrc", ".config/fish/config.fish"
 }
 
-// AddUser gives a host another user, whom the set's key lets in: ssh -F CONFIG -l NAME HOST. The home is /run/home/NAME there; where
-// this process sees it is returned.
+// AddUser gives a host another user, whom the set's key lets in: ssh -F CONFIG -l NAME HOST. The home is /run/home/NAME
+// there; where this process sees it is returned.
 func (s *Set) AddUser(host string, user User) (home string, err error) {
 	passwd := s.own(host, "etc", "passwd")
 	lines, err := os.ReadFile(passwd)

@@ -17,8 +17,8 @@ type Cgroup struct {
 	V1  bool
 }
 
-// Limits are the files of a cgroup that hold the limit of a controller, by version (true: 1). That of "cpu" is in microseconds for
-// each period, which is 100 ms.
+// Limits are the files of a cgroup that hold the limit of a controller, by version (true: 1). That of "cpu" is in
+// microseconds for each period, which is 100 ms.
 var cgroupLimits = map[string]map[bool]string{
 	"cpu":    {true: "cpu.cfs_quota_us", false: "cpu.max"},
 	"cpuset": {true: "cpuset.cpus", false: "cpuset.cpus"},
@@ -26,7 +26,8 @@ var cgroupLimits = map[string]map[bool]string{
 	"pids":   {true: "pids.max", false: "pids.max"},
 }
 
-// WritableCgroup skips unless there is a hierarchy with a controller ("cpu", "cpuset", "memory", "pids") in which this test may make a group.
+// WritableCgroup skips unless there is a hierarchy with a controller ("cpu", "cpuset", "memory", "pids") in which this
+// test may make a group.
 func WritableCgroup(t testing.TB, controller string) Cgroup {
 	t.Helper()
 	place, err := FindCgroup(controller)
@@ -36,7 +37,8 @@ func WritableCgroup(t testing.TB, controller string) Cgroup {
 	return place
 }
 
-// FindCgroup looks for the place: the root of a version 1 hierarchy, or of version 2 where that has the controller for groups below it.
+// FindCgroup looks for the place: the root of a version 1 hierarchy, or of version 2 where that has the controller for
+// groups below it.
 func FindCgroup(controller string) (Cgroup, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -76,7 +78,8 @@ func (c Cgroup) Make(controller string) (dir string, err error) {
 	return dir, nil
 }
 
-// inheritMemory gives a group of version 1 the NUMA nodes of the one above: it begins with none, and then takes no process.
+// inheritMemory gives a group of version 1 the NUMA nodes of the one above: it begins with none, and then takes no
+// process.
 func inheritMemory(dir string) error {
 	const file = "cpuset.mems"
 	nodes, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
@@ -98,7 +101,8 @@ func (c Cgroup) Set(dir, controller, limit string) error {
 		return err
 	}
 	now, err := os.ReadFile(path)
-	if text, _, _ := strings.Cut(strings.TrimSpace(string(now)), " "); err == nil && text != limit { // cpu.max has its period behind it
+	// cpu.max has its period behind it
+	if text, _, _ := strings.Cut(strings.TrimSpace(string(now)), " "); err == nil && text != limit {
 		return fmt.Errorf("%s is %s, wanted %s", path, text, limit)
 	}
 	return err

@@ -34,8 +34,10 @@ var FindHosts = sync.OnceValue(func() error {
 	if _, err := SSHD(); err != nil {
 		return err
 	}
-	const network = "link add probe0 type bridge\nlink add probe1 type veth peer name probe2\nlink set probe1 master probe0 up\n"
-	probe := exec.Command("unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc", "ip", "-batch", "-")
+	const network = "link add probe0 type bridge\nlink add probe1 type veth peer name probe2\n" +
+		"link set probe1 master probe0 up\n"
+	probe := exec.Command("unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc", "ip",
+		"-batch", "-")
 	probe.Stdin = strings.NewReader(network)
 	if out, err := probe.CombinedOutput(); err != nil {
 		return fmt.Errorf("make namespaces with a bridge and a veth: %w: %s", err, bytes.TrimSpace(out))

@@ -30,7 +30,8 @@ type MPI struct {
 	Environ []string
 }
 
-// Launch is the command line by which the library's own launcher starts ranks of a program, more than there are CPUs, too.
+// Launch is the command line by which the library's own launcher starts ranks of a program, more than there are CPUs,
+// too.
 func (m MPI) Launch(ranks int, program ...string) []string {
 	return append(append(append([]string{}, m.mpiexec...), "-n", strconv.Itoa(ranks)), program...)
 }
@@ -97,7 +98,8 @@ func FindMPI(repository string, layer Layer) MPI {
 	if layer == LayerMPICH5 && found.Compiler != "" { // its mpicc is a script that knows no folders with blanks
 		root := filepath.Dir(bin)
 		found.Compiler = lookPath("gcc")
-		found.Flags = []string{"-I" + filepath.Join(root, "include"), "-L" + filepath.Join(root, "lib"), "-Wl,-rpath", "-Wl," + filepath.Join(root, "lib"), "-lmpi"}
+		found.Flags = []string{"-I" + filepath.Join(root, "include"), "-L" + filepath.Join(root, "lib"), "-Wl,-rpath",
+			"-Wl," + filepath.Join(root, "lib"), "-lmpi"}
 	}
 	if path := lookPath(mpiexec); path != "" {
 		found.mpiexec = append([]string{path}, options...)

@@ -1,12 +1,12 @@
 // Package testneeds is the one door through which a test of this project may skip itself.
 //
-// A test that needs more than a Go toolchain (root, PyTorch, a second user) asks for it here. Where the thing is missing the test
-// skips and says why, and the skip is also appended to the file that [SkipLogVariable] names, so that whoever runs all tests can
-// count what did not run: with CI=true `make test` fails for any layer that .ci/optional-layers does not excuse. A bare t.Skip
-// would be silent there; the architecture test refuses it.
+// A test that needs more than a Go toolchain (root, PyTorch, a second user) asks for it here. Where the thing is
+// missing the test skips and says why, and the skip is also appended to the file that [SkipLogVariable] names, so that
+// whoever runs all tests can count what did not run: with CI=true `make test` fails for any layer that
+// .ci/optional-layers does not excuse. A bare t.Skip would be silent there; the architecture test refuses it.
 //
-// The package also holds the two knobs of sampled tests: [Count] (a sample in `make test`, everything in `make soak`) and [Rand]
-// (a seed that is printed and can be given again).
+// The package also holds the two knobs of sampled tests: [Count] (a sample in `make test`, everything in `make soak`)
+// and [Rand] (a seed that is printed and can be given again).
 package testneeds
 
 import (
@@ -54,8 +54,8 @@ func Skip(t testing.TB, layer Layer, reason string) {
 	t.Skipf("needs %s: %s", layer, reason)
 }
 
-// record appends one line to the skip log. Test binaries of several packages append at once: one short O_APPEND write each keeps
-// their lines whole.
+// record appends one line to the skip log. Test binaries of several packages append at once: one short O_APPEND write
+// each keeps their lines whole.
 func record(path string, layer Layer, test, reason string) error {
 	if path == "" {
 		return nil
@@ -78,8 +78,8 @@ func Root(t testing.TB) {
 	}
 }
 
-// Torch returns the Python interpreter of the project's own virtual environment, which has PyTorch, NumPy and scikit-learn and
-// the real torchrun beside it.
+// Torch returns the Python interpreter of the project's own virtual environment, which has PyTorch, NumPy and
+// scikit-learn and the real torchrun beside it.
 func Torch(t testing.TB) (python string) {
 	t.Helper()
 	python = filepath.Join(Repository(t), ".venv", "bin", "python")

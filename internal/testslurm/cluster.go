@@ -50,8 +50,8 @@ type Cluster struct {
 	daemons map[string]*daemon // "munged", "slurmctld", "n1"
 }
 
-// Start makes a cluster and stops it when the test ends; a test that failed shows the daemons' last words. It skips the test where the
-// machine cannot have one.
+// Start makes a cluster and stops it when the test ends; a test that failed shows the daemons' last words. It skips the
+// test where the machine cannot have one.
 func Start(t testing.TB, config Config) *Cluster {
 	t.Helper()
 	testneeds.Slurm(t)
@@ -71,7 +71,8 @@ func (c *Cluster) logFailure(t testing.TB) {
 	})
 }
 
-// Open is Start where there is no test, as in TestMain (after testneeds.FindSlurm) or a program. The caller has to call Close.
+// Open is Start where there is no test, as in TestMain (after testneeds.FindSlurm) or a program. The caller has to call
+// Close.
 func Open(config Config) (*Cluster, error) {
 	for _, n := range []struct {
 		value     *int
@@ -176,8 +177,8 @@ func (c *Cluster) Nodes() []string {
 	return names
 }
 
-// Environ is this process's environment for commands that use the cluster: with its SLURM_CONF, and without the other variables
-// of Slurm's, so that tests may themselves run in a job.
+// Environ is this process's environment for commands that use the cluster: with its SLURM_CONF, and without the other
+// variables of Slurm's, so that tests may themselves run in a job.
 func (c *Cluster) Environ() []string {
 	var environ []string
 	for _, pair := range new(exec.Cmd).Environ() { // of os.Environ
@@ -188,8 +189,8 @@ func (c *Cluster) Environ() []string {
 	return append(environ, "SLURM_CONF="+c.ConfigFile())
 }
 
-// Command runs a program with Environ, such as salloc, srun or scancel; the process is the program itself. When the test ends, it gets
-// SIGTERM.
+// Command runs a program with Environ, such as salloc, srun or scancel; the process is the program itself. When the
+// test ends, it gets SIGTERM.
 func (c *Cluster) Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	return c.CommandContext(t.Context(), name, args...)
 }
@@ -201,7 +202,8 @@ func (c *Cluster) inside(name string, args ...string) []string {
 		return argv
 	}
 	// The folder is named again inside: entering a mount namespace leads to its root.
-	script := `exec nsenter --mount=/proc/` + strconv.Itoa(c.guard.Process.Pid) + `/ns/mnt -- /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"`
+	script := `exec nsenter --mount=/proc/` + strconv.Itoa(c.guard.Process.Pid) +
+		`/ns/mnt -- /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"`
 	return append([]string{"/bin/sh", "-c", script, "testslurm"}, argv...)
 }
 

@@ -75,7 +75,8 @@ func TestStepOverAllNodes(t *testing.T) {
 func TestFakeGPUsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
-	require.Equal(t, []string{"0,1", "0,1"}, words(t, c, "srun", "-N2", "-n2", "--gpus-per-node=2", "printenv", "CUDA_VISIBLE_DEVICES"))
+	require.Equal(t, []string{"0,1", "0,1"}, words(t, c, "srun", "-N2", "-n2", "--gpus-per-node=2", "printenv",
+		"CUDA_VISIBLE_DEVICES"))
 }
 
 func TestBatchJob(t *testing.T) {
@@ -91,7 +92,8 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
 	job := c.Sbatch(t, "#!/bin/sh\ntrap 'echo warned' USR1\necho ready\nsleep 600 & wait\nwait\n")
-	await(t, c, "the script's first word", func() bool { return c.Output(t, job) == "ready\n" }) // it runs before it has its trap
+	// it runs before it has its trap
+	await(t, c, "the script's first word", func() bool { return c.Output(t, job) == "ready\n" })
 	c.Cancel(t, job, "--batch", "--signal=USR1")
 	await(t, c, "the script's own word", func() bool { return c.Output(t, job) == "ready\nwarned\n" })
 	c.Cancel(t, job)
@@ -101,7 +103,8 @@ func TestCancel(t *testing.T) {
 func TestNamesOfNodesResolve(t *testing.T) {
 	t.Parallel()
 	c := Start(t, Config{Nodes: 2, Names: true})
-	require.Equal(t, []string{"127.0.0.1", "127.0.0.1"}, words(t, c, "srun", "-N2", "sh", "-c", `getent ahostsv4 n2 | awk 'NR == 1 { print $1 }'`))
+	require.Equal(t, []string{"127.0.0.1", "127.0.0.1"},
+		words(t, c, "srun", "-N2", "sh", "-c", `getent ahostsv4 n2 | awk 'NR == 1 { print $1 }'`))
 	require.Error(t, exec.Command("grep", "-qw", "n2", "/etc/hosts").Run(), "the machine's own file stays as it is")
 	here, err := os.Getwd()
 	require.NoError(t, err)
@@ -113,7 +116,9 @@ func TestTimeLimit(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
 	job := c.Sbatch(t, "#!/bin/sh\nexec srun sh -c 'echo up; exec sleep 600'\n")
-	await(t, c, "a step, which srun would not make in a job whose time is over", func() bool { return strings.Contains(c.Output(t, job), "up") })
+	await(t, c, "a step, which srun would not make in a job whose time is over", func() bool {
+		return strings.Contains(c.Output(t, job), "up")
+	})
 	c.Expire(t, job)
 	require.Equal(t, "TIMEOUT", c.Wait(t, job))
 	await(t, c, "why it was killed", func() bool { return strings.Contains(c.Output(t, job), "DUE TO TIME LIMIT") })
@@ -215,7 +220,8 @@ func TestHostNameNeedNotResolve(t *testing.T) {
 	testneeds.Slurm(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
-	inner := exec.Command("unshare", "--uts", "sh", "-c", `echo nowhere-at-all >/proc/sys/kernel/hostname && exec "$0" -test.run='^TestBatchJob$' -test.v`, program)
+	inner := exec.Command("unshare", "--uts", "sh", "-c",
+		`echo nowhere-at-all >/proc/sys/kernel/hostname && exec "$0" -test.run='^TestBatchJob$' -test.v`, program)
 	inner.Env = os.Environ()
 	if out, err := exec.Command("unshare", "--uts", "true").CombinedOutput(); err != nil {
 		testneeds.Skip(t, testneeds.LayerHosts, "no UTS namespace: "+string(out))
@@ -226,7 +232,8 @@ func TestHostNameNeedNotResolve(t *testing.T) {
 }
 
 func TestConfigRefusesNothingToSlurm(t *testing.T) {
-	require.Equal(t, []string{"A=1", "NodeName=n1"}, replaced([]string{"A=1", "NodeName=n1", "KillWait=5"}, []string{"killwait=7", "NodeName=n9"}))
+	require.Equal(t, []string{"A=1", "NodeName=n1"},
+		replaced([]string{"A=1", "NodeName=n1", "KillWait=5"}, []string{"killwait=7", "NodeName=n9"}))
 	ports, err := freePorts(5)
 	require.NoError(t, err)
 	require.Len(t, ports, 5)

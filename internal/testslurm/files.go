@@ -50,17 +50,19 @@ func (c *Cluster) writeFiles() error {
 		problems = append(problems, os.Symlink(os.DevNull, c.path("gpu", strconv.Itoa(i)))) // any device will do
 	}
 	text, err := c.slurmConf()
-	problems = append(problems, err, os.WriteFile(c.path("munge", "key"), key, 0o600), os.WriteFile(c.ConfigFile(), []byte(text), 0o644))
+	problems = append(problems, err, os.WriteFile(c.path("munge", "key"), key, 0o600),
+		os.WriteFile(c.ConfigFile(), []byte(text), 0o644))
 	if c.config.GPUs > 0 {
-		gres := fmt.Sprintf("NodeName=n[1-%d] Name=gpu File=%s\n", c.config.Nodes, c.path("gpu", fmt.Sprintf("[0-%d]", c.config.GPUs-1)))
+		gres := fmt.Sprintf("NodeName=n[1-%d] Name=gpu File=%s\n", c.config.Nodes,
+			c.path("gpu", fmt.Sprintf("[0-%d]", c.config.GPUs-1)))
 		problems = append(problems, os.WriteFile(c.path("gres.conf"), []byte(gres), 0o644))
 	}
 	return errors.Join(problems...)
 }
 
-// slurmConf is the text of slurm.conf(5). %n keeps the daemons' files apart, which TmpFS needs as well: the PMIx plugin has a socket
-// there. config_overrides lets a node have more CPUs than the host; linuxproc and task/none need no cgroups. A batch job waits up
-// to batch_sched_delay seconds before anybody looks at it.
+// slurmConf is the text of slurm.conf(5). %n keeps the daemons' files apart, which TmpFS needs as well: the PMIx plugin
+// has a socket there. config_overrides lets a node have more CPUs than the host; linuxproc and task/none need no
+// cgroups. A batch job waits up to batch_sched_delay seconds before anybody looks at it.
 func (c *Cluster) slurmConf() (string, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -109,7 +111,9 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=
 		gres = fmt.Sprintf(" Gres=gpu:%d", c.config.GPUs)
 	}
 	for i, node := range c.Nodes() {
-		lines = append(lines, fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%s CPUs=%d RealMemory=1000%s State=UNKNOWN", node, name, ports[i+1], c.config.CPUs, gres))
+		lines = append(lines,
+			fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%s CPUs=%d RealMemory=1000%s State=UNKNOWN",
+				node, name, ports[i+1], c.config.CPUs, gres))
 	}
 	return strings.Join(append(replaced(lines, c.config.Lines), c.config.Lines...), "\n") + "\n", nil
 }
@@ -121,12 +125,14 @@ func replaced(lines, newer []string) []string {
 		return strings.ToLower(name)
 	}
 	return slices.DeleteFunc(lines, func(line string) bool {
-		return slices.ContainsFunc(newer, func(other string) bool { return key(other) == key(line) && !strings.HasPrefix(key(line), "nodename") })
+		return slices.ContainsFunc(newer, func(other string) bool {
+			return key(other) == key(line) && !strings.HasPrefix(key(line), "nodename")
+		})
 	})
 }
 
-// freePorts finds TCP ports that nobody listens on, below those that the kernel gives to clients (32768 on): a daemon that is started
-// again finds its port still free.
+// freePorts finds TCP ports that nobody listens on, below those that the kernel gives to clients (32768 on): a daemon
+// that is started again finds its port still free.
 func freePorts(n int) ([]string, error) {
 	var (
 		ports []string

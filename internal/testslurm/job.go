@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sbatch submits a script ("#!/bin/sh\n…") with options of sbatch, and returns the job's id. Its output comes into a file, which Output
-// reads, unless an option says otherwise.
+// Sbatch submits a script ("#!/bin/sh\n…") with options of sbatch, and returns the job's id. Its output comes into a
+// file, which Output reads, unless an option says otherwise.
 func (c *Cluster) Sbatch(t testing.TB, script string, options ...string) int {
 	t.Helper()
 	cmd := c.Command(t, "sbatch", append([]string{"--parsable", "--output=" + c.path("out", "%j")}, options...)...)
@@ -38,7 +38,8 @@ func (c *Cluster) Output(t testing.TB, job int) string {
 }
 
 // finalStates are the states that a job doesn't leave, as squeue(1) spells them.
-var finalStates = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
+var finalStates = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+	"PREEMPTED", "TIMEOUT"}
 
 // State is that of a job, as squeue(1) spells it: PENDING, RUNNING, COMPLETED, TIMEOUT and so on.
 func (c *Cluster) State(t testing.TB, job int) string {
@@ -65,7 +66,8 @@ func (c *Cluster) field(job int, name string) (string, error) {
 	return "", nil
 }
 
-// Wait waits until a job has ended, on all its nodes (it stays COMPLETING while the slurmd of one is gone), and returns its state.
+// Wait waits until a job has ended, on all its nodes (it stays COMPLETING while the slurmd of one is gone), and returns
+// its state.
 func (c *Cluster) Wait(t testing.TB, job int) string {
 	t.Helper()
 	var state string
@@ -96,7 +98,8 @@ func (c *Cluster) Cancel(t testing.TB, job int, options ...string) {
 	require.NoError(t, err)
 }
 
-// Expire makes this moment the end of a job's time. Slurm looks at time limits every 30 seconds: the job is told to end at the next look.
+// Expire makes this moment the end of a job's time. Slurm looks at time limits every 30 seconds: the job is told to end
+// at the next look.
 func (c *Cluster) Expire(t testing.TB, job int) {
 	t.Helper()
 	c.EndAt(t, job, "now")

@@ -35,14 +35,15 @@ func (c *Cluster) awaitNodes(nodes ...string) error {
 	})
 }
 
-// KillNode kills the slurmd of a node with SIGKILL. Steps go on, and Slurm hears nothing: it calls the node down after SlurmdTimeout,
-// or when told so by DownNode.
+// KillNode kills the slurmd of a node with SIGKILL. Steps go on, and Slurm hears nothing: it calls the node down after
+// SlurmdTimeout, or when told so by DownNode.
 func (c *Cluster) KillNode(t testing.TB, node string) {
 	t.Helper()
 	c.killOn(t, node, func(p Process) bool { return p.program() == "slurmd" })
 }
 
-// CrashNode kills all that runs on a node at once, as a loss of power does: slurmd, slurmstepds, batch scripts and ranks.
+// CrashNode kills all that runs on a node at once, as a loss of power does: slurmd, slurmstepds, batch scripts and
+// ranks.
 func (c *Cluster) CrashNode(t testing.TB, node string) {
 	t.Helper()
 	c.killOn(t, node, func(Process) bool { return true })
@@ -78,7 +79,8 @@ func (c *Cluster) RestartNode(t testing.TB, node string) {
 		if err != nil || !strings.HasPrefix(state, "down") {
 			return err == nil, err
 		}
-		_, _ = c.run("scontrol", "update", "NodeName="+node, "State=RESUME") // refused where it has come back by itself meanwhile
+		// refused where it has come back by itself meanwhile
+		_, _ = c.run("scontrol", "update", "NodeName="+node, "State=RESUME")
 		return false, nil
 	}))
 	require.NoError(t, c.awaitNodes(node))

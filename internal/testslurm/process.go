@@ -20,9 +20,9 @@ import (
 // nodeVariable tells a node's slurmd, and its slurmstepds, from those of other nodes.
 const nodeVariable = "TESTSLURM_NODE"
 
-// guardScript waits for the end of its standard input, which comes when the process that started the cluster ends, however that dies.
-// Then it kills every process with the cluster's SLURM_CONF and removes the folder. Its mount namespace is its own where names resolve.
-// Arguments: slurm.conf, folder, names (true or false).
+// guardScript waits for the end of its standard input, which comes when the process that started the cluster ends,
+// however that dies. Then it kills every process with the cluster's SLURM_CONF and removes the folder. Its mount
+// namespace is its own where names resolve. Arguments: slurm.conf, folder, names (true or false).
 const guardScript = `trap '' HUP INT TERM
 [ "$3" = false ] || mount --bind "$2/hosts" /etc/hosts || exit
 echo ready
@@ -52,7 +52,8 @@ func (c *Cluster) portTaken() bool {
 
 // startGuard starts what cleans up behind this process. It alone doesn't know SLURM_CONF.
 func (c *Cluster) startGuard() error {
-	guard := exec.Command("/bin/sh", "-c", guardScript, "testslurm-guard", c.ConfigFile(), c.dir, strconv.FormatBool(c.config.Names))
+	guard := exec.Command("/bin/sh", "-c", guardScript, "testslurm-guard", c.ConfigFile(), c.dir,
+		strconv.FormatBool(c.config.Names))
 	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.config.Names {
 		guard.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
@@ -94,7 +95,8 @@ type daemon struct {
 	ended chan struct{} // closed when it was waited for
 }
 
-// startDaemon starts a daemon in the foreground, with a session of its own. What it says apart from its log comes into a file.
+// startDaemon starts a daemon in the foreground, with a session of its own. What it says apart from its log comes into
+// a file.
 func (c *Cluster) startDaemon(name, program string, args ...string) error {
 	path, err := testneeds.Daemon(program)
 	if err != nil {
@@ -201,8 +203,8 @@ func (p Process) program() string {
 	return strings.TrimSpace(string(name))
 }
 
-// Processes lists all processes of the cluster and its jobs: those with its SLURM_CONF in the environment that they were started with,
-// apart from this one.
+// Processes lists all processes of the cluster and its jobs: those with its SLURM_CONF in the environment that they
+// were started with, apart from this one.
 func (c *Cluster) Processes() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -242,7 +244,8 @@ func (c *Cluster) process(pid int) (Process, bool) {
 	return p, true
 }
 
-// kill sends SIGKILL. The process was listed a moment ago, and process ids are given again only after a round through all of them.
+// kill sends SIGKILL. The process was listed a moment ago, and process ids are given again only after a round through
+// all of them.
 func (p Process) kill() error {
 	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.PID, err)

@@ -22,8 +22,11 @@ func TestFromBuild(t *testing.T) {
 		return all
 	}
 	for want, info := range map[string]debug.BuildInfo{
-		"v0.3.0":             {Main: debug.Module{Version: "v0.3.0"}},
-		"0123456789ab":       {Main: debug.Module{Version: "(devel)"}, Settings: settings("vcs.revision", "0123456789abcdef", "vcs.modified", "false")},
+		"v0.3.0": {Main: debug.Module{Version: "v0.3.0"}},
+		"0123456789ab": {
+			Main: debug.Module{Version: "(devel)"}, Settings: settings("vcs.revision", "0123456789abcdef", "vcs.modified",
+				"false"),
+		},
 		"0123456789ab-dirty": {Settings: settings("vcs.revision", "0123456789abcdef", "vcs.modified", "true")},
 		"unknown":            {Settings: settings("vcs.modified", "true")},
 	} {

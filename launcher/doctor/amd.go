@@ -13,13 +13,15 @@ func amdChecks() []Check {
 		{
 			ID: "kfd", Group: "gpu",
 			What: "whether /dev/kfd and the render nodes of AMD's GPUs can be opened",
-			Why:  "'Unable to open /dev/kfd read-write: Permission denied': ROCm needs the groups render and video, containers both devices.",
+			Why: "'Unable to open /dev/kfd read-write: Permission denied': ROCm needs the groups render and video, " +
+				"containers both devices.",
 			Run: each(func(h *Host) []Finding {
 				if h.AMD == nil {
 					return nil
 				}
 				all := refused(h.AMD.Nodes, func(bool) string {
-					return choose(h, "docker run --device /dev/kfd --device /dev/dri --group-add video --group-add render ...", "sudo usermod -aG render,video $USER # then log in again")
+					return choose(h, "docker run --device /dev/kfd --device /dev/dri --group-add video --group-add render ...",
+						"sudo usermod -aG render,video $USER # then log in again")
 				})
 				for i := range all {
 					if h.Portable { // its GPU draws a picture, and few compute with it
@@ -44,8 +46,9 @@ func amdChecks() []Check {
 		{
 			ID: "large-bar", Group: "gpu",
 			What: "whether all memory of AMD's GPUs can be reached over PCIe (large BAR)",
-			Why:  "Without it other GPUs and adapters reach a window of 256 MiB: no peer-to-peer access, and RCCL copies through the host's memory.",
-			Run:  each(largeBAR),
+			Why: "Without it other GPUs and adapters reach a window of 256 MiB: no peer-to-peer access, and RCCL copies " +
+				"through the host's memory.",
+			Run: each(largeBAR),
 		},
 		{
 			ID: "xgmi", Group: "gpu",
@@ -58,7 +61,8 @@ func amdChecks() []Check {
 
 // amdFinding is one about several GPUs.
 func amdFinding(severity Severity, gpus []string, one, many, evidence, fix string) Finding {
-	return Finding{Severity: severity, Text: plural(len(gpus), one, many) + ": " + listed(gpus), Evidence: evidence, Fix: fix}
+	return Finding{Severity: severity, Text: plural(len(gpus), one, many) + ": " + listed(gpus), Evidence: evidence,
+		Fix: fix}
 }
 
 func amdErrors(h *Host) (all []Finding) {
@@ -83,10 +87,12 @@ func amdErrors(h *Host) (all []Finding) {
 		}
 	}
 	if failed != nil {
-		all = append(all, amdFinding(Warning, failed, "GPU had errors that nobody could correct", "GPUs had errors that nobody could correct", "/sys/bus/pci/devices/*/ras, since the driver was loaded", fix))
+		all = append(all, amdFinding(Warning, failed, "GPU had errors that nobody could correct",
+			"GPUs had errors that nobody could correct", "/sys/bus/pci/devices/*/ras, since the driver was loaded", fix))
 	}
 	if reset != nil {
-		all = append(all, amdFinding(Warning, reset, "GPU was reset since the boot", "GPUs were reset since the boot", "/dev/kmsg", "sudo dmesg | grep -iE 'amdgpu.*(reset|uncorrectable)'"))
+		all = append(all, amdFinding(Warning, reset, "GPU was reset since the boot", "GPUs were reset since the boot",
+			"/dev/kmsg", "sudo dmesg | grep -iE 'amdgpu.*(reset|uncorrectable)'"))
 	}
 	return all
 }
@@ -110,10 +116,14 @@ func amdSlowed(h *Host) (all []Finding) {
 		}
 	}
 	if hot != nil {
-		all = append(all, amdFinding(Warning, hot, "GPU is at its critical temperature", "GPUs are at their critical temperature", "/sys/bus/pci/devices/*/hwmon/*/temp*_input and temp*_crit", "rocm-smi --showtemp --showpower --showclocks"))
+		all = append(all, amdFinding(Warning, hot, "GPU is at its critical temperature",
+			"GPUs are at their critical temperature", "/sys/bus/pci/devices/*/hwmon/*/temp*_input and temp*_crit",
+			"rocm-smi --showtemp --showpower --showclocks"))
 	}
 	if capped != nil { // somebody wished it
-		all = append(all, amdFinding(Note, capped, "GPU has less power than its default", "GPUs have less power than their default", "/sys/bus/pci/devices/*/hwmon/*/power1_cap", "rocm-smi --showmaxpower --showpower"))
+		all = append(all, amdFinding(Note, capped, "GPU has less power than its default",
+			"GPUs have less power than their default", "/sys/bus/pci/devices/*/hwmon/*/power1_cap",
+			"rocm-smi --showmaxpower --showpower"))
 	}
 	return all
 }
@@ -132,8 +142,10 @@ func largeBAR(h *Host) []Finding {
 		return nil
 	}
 	address, _, _ := strings.Cut(small[0], " ")
-	return []Finding{amdFinding(Warning, small, "GPU shows others a part of its memory", "GPUs show others a part of their memory", "/sys/bus/pci/devices/*/mem_info_vis_vram_total",
-		"sudo lspci -vv -s "+shellwords.Quote(address)+" | grep -iE 'region|BAR' # the firmware's setup has 'Above 4G Decoding' and 'Resizable BAR'")}
+	return []Finding{amdFinding(Warning, small, "GPU shows others a part of its memory",
+		"GPUs show others a part of their memory", "/sys/bus/pci/devices/*/mem_info_vis_vram_total",
+		"sudo lspci -vv -s "+shellwords.Quote(address)+
+			" | grep -iE 'region|BAR' # the firmware's setup has 'Above 4G Decoding' and 'Resizable BAR'")}
 }
 
 // xgmi looks at machines in which most GPUs have a link to each other one: how links are
@@ -154,7 +166,8 @@ func xgmi(h *Host) []Finding {
 	if fewer == nil || len(fewer)*2 > gpus || h.Machine.Topology != nil && h.Machine.Topology.Virtual {
 		return nil
 	}
-	return []Finding{amdFinding(Warning, fewer, "GPU lacks xGMI links to others", "GPUs lack xGMI links to others", "/sys/class/kfd/kfd/topology/nodes/*/io_links", "rocm-smi --showtopo")}
+	return []Finding{amdFinding(Warning, fewer, "GPU lacks xGMI links to others", "GPUs lack xGMI links to others",
+		"/sys/class/kfd/kfd/topology/nodes/*/io_links", "rocm-smi --showtopo")}
 }
 
 // gpuLister is a command that lists the GPUs that the driver knows.

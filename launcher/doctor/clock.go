@@ -23,7 +23,8 @@ func clockChecks() []Check {
 			}
 			return []Finding{{
 				Severity: Warning, Text: fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(h.Clock.Ahead), way),
-				Evidence: fmt.Sprintf("its agent's answers, to within %.0f ms", math.Ceil(1000*h.Clock.Uncertainty)), Fix: "timedatectl status; sudo timedatectl set-ntp true",
+				Evidence: fmt.Sprintf("its agent's answers, to within %.0f ms", math.Ceil(1000*h.Clock.Uncertainty)),
+				Fix:      "timedatectl status; sudo timedatectl set-ntp true",
 			}}
 		}),
 	}}

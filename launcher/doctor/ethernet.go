@@ -16,10 +16,13 @@ func ethernetChecks() []Check {
 			What: "whether the interfaces of one network have the same MTU on all hosts",
 			Why:  "Long packets to the host with the small MTU are lost: short messages pass, and the first long one hangs.",
 			Run: func(c *Cluster) []Finding {
-				return c.networks(func(i Interface) string { return number(i.MTU) }, func(i Interface, own, most string, others int) Finding {
+				return c.networks(func(i Interface) string {
+					return number(i.MTU)
+				}, func(i Interface, own, most string, others int) Finding {
 					return Finding{
-						Severity: Warning, Text: fmt.Sprintf("%s has an MTU of %s, %s %s", i.Name, own, onTheOthers(others), most), Evidence: "/sys/class/net/" + i.Name + "/mtu",
-						Fix: fmt.Sprintf("sudo ip link set %s mtu %s", shellwords.Quote(i.Name), most),
+						Severity: Warning, Text: fmt.Sprintf("%s has an MTU of %s, %s %s", i.Name, own, onTheOthers(others), most),
+						Evidence: "/sys/class/net/" + i.Name + "/mtu",
+						Fix:      fmt.Sprintf("sudo ip link set %s mtu %s", shellwords.Quote(i.Name), most),
 					}
 				})
 			},
@@ -29,10 +32,13 @@ func ethernetChecks() []Check {
 			What: "whether the interfaces of one network have the same speed on all hosts",
 			Why:  "A bad cable makes 1 Gb/s of 10: all ranks wait for that host.",
 			Run: func(c *Cluster) []Finding {
-				return c.networks(func(i Interface) string { return number(i.Mbps) }, func(i Interface, own, most string, others int) Finding {
+				return c.networks(func(i Interface) string {
+					return number(i.Mbps)
+				}, func(i Interface, own, most string, others int) Finding {
 					f := Finding{
-						Severity: Note, Text: fmt.Sprintf("%s runs at %s Mb/s, %s %s", i.Name, own, onTheOthers(others), most), Evidence: "/sys/class/net/" + i.Name + "/speed",
-						Fix: "ethtool " + shellwords.Quote(i.Name),
+						Severity: Note, Text: fmt.Sprintf("%s runs at %s Mb/s, %s %s", i.Name, own, onTheOthers(others), most),
+						Evidence: "/sys/class/net/" + i.Name + "/speed",
+						Fix:      "ethtool " + shellwords.Quote(i.Name),
 					}
 					a, _ := strconv.Atoi(own)
 					if b, _ := strconv.Atoi(most); a < b {
@@ -49,7 +55,8 @@ func ethernetChecks() []Check {
 			Run: each(func(h *Host) (all []Finding) {
 				for _, i := range physical(h) {
 					if i.Carrier && i.Duplex == "half" {
-						all = append(all, Finding{Severity: Warning, Text: i.Name + " is half duplex", Evidence: "/sys/class/net/" + i.Name + "/duplex", Fix: "ethtool " + shellwords.Quote(i.Name)})
+						all = append(all, Finding{Severity: Warning, Text: i.Name + " is half duplex", Evidence: "/sys/class/net/" +
+							i.Name + "/duplex", Fix: "ethtool " + shellwords.Quote(i.Name)})
 					}
 				}
 				return all
@@ -69,7 +76,8 @@ func ethernetChecks() []Check {
 				for _, i := range physical(h) {
 					if i.Up && !i.Carrier && len(usable(i)) > 0 && !h.Portable {
 						all = append(all, Finding{
-							Severity: Warning, Text: i.Name + " has an address and no carrier", Evidence: "/sys/class/net/" + i.Name + "/carrier is 0, " + i.Prefixes[0], Fix: "sudo ip link set " + shellwords.Quote(i.Name) + " down",
+							Severity: Warning, Text: i.Name + " has an address and no carrier", Evidence: "/sys/class/net/" + i.Name +
+								"/carrier is 0, " + i.Prefixes[0], Fix: "sudo ip link set " + shellwords.Quote(i.Name) + " down",
 						})
 					}
 				}
@@ -105,7 +113,8 @@ func usable(i Interface) (networks []netip.Prefix) {
 
 // networks compares interfaces that are on one network, over the hosts. What containers
 // and virtual machines have for themselves is the same network on every host, and none.
-func (c *Cluster) networks(property func(Interface) string, tell func(i Interface, own, most string, others int) Finding) (all []Finding) {
+func (c *Cluster) networks(property func(Interface) string,
+	tell func(i Interface, own, most string, others int) Finding) (all []Finding) {
 	var order []netip.Prefix
 	for _, h := range c.Hosts {
 		for _, i := range h.Interfaces {
@@ -140,9 +149,10 @@ func (c *Cluster) networks(property func(Interface) string, tell func(i Interfac
 
 // bridged reports whether an interface's name is that of a network within the host.
 func bridged(name string) bool {
-	return slices.ContainsFunc([]string{"docker", "virbr", "br-", "cni", "lxdbr", "lxcbr", "podman", "flannel", "veth"}, func(p string) bool {
-		return len(name) >= len(p) && name[:len(p)] == p
-	})
+	return slices.ContainsFunc([]string{"docker", "virbr", "br-", "cni", "lxdbr", "lxcbr", "podman", "flannel", "veth"},
+		func(p string) bool {
+			return len(name) >= len(p) && name[:len(p)] == p
+		})
 }
 
 func drops(h *Host) (all []Finding) {
@@ -156,8 +166,10 @@ func drops(h *Host) (all []Finding) {
 			continue
 		}
 		all = append(all, Finding{
-			Severity: Warning, Text: fmt.Sprintf("%s has lost %.1f %% of its packets", i.Name, 100*float64(bad)/float64(i.Packets+bad)),
-			Evidence: fmt.Sprintf("/sys/class/net/%s/statistics: %d errors and %d missed of %d packets", i.Name, i.Errors, i.Dropped, i.Packets), Fix: "ethtool -S " + shellwords.Quote(i.Name) + " | grep -Ei 'err|drop|miss'",
+			Severity: Warning, Text: fmt.Sprintf("%s has lost %.1f %% of its packets", i.Name,
+				100*float64(bad)/float64(i.Packets+bad)),
+			Evidence: fmt.Sprintf("/sys/class/net/%s/statistics: %d errors and %d missed of %d packets", i.Name, i.Errors,
+				i.Dropped, i.Packets), Fix: "ethtool -S " + shellwords.Quote(i.Name) + " | grep -Ei 'err|drop|miss'",
 		})
 	}
 	return all

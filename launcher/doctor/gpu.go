@@ -44,7 +44,8 @@ func gpuChecks() []Check {
 			Run: func(c *Cluster) []Finding {
 				return c.differing(driver, func(h *Host, own, most string, others int) Finding {
 					return Finding{
-						Severity: Warning, Text: fmt.Sprintf("the GPUs' driver is %s, %s %s", own, onTheOthers(others), most), Evidence: driverFile(h), Fix: "cat " + driverFile(h),
+						Severity: Warning, Text: fmt.Sprintf("the GPUs' driver is %s, %s %s", own, onTheOthers(others), most),
+						Evidence: driverFile(h), Fix: "cat " + driverFile(h),
 					}
 				})
 			},
@@ -52,8 +53,9 @@ func gpuChecks() []Check {
 		{
 			ID: "cuda-driver", Group: "gpu",
 			What: "whether the driver serves the CUDA that PyTorch was built for",
-			Why:  "'CUDA driver version is insufficient for CUDA runtime version'. Within one major version an older driver serves, too.",
-			Run:  each(cudaDriver),
+			Why: "'CUDA driver version is insufficient for CUDA runtime version'. Within one major version an older driver " +
+				"serves, too.",
+			Run: each(cudaDriver),
 		},
 		{
 			ID: "gpu-used", Group: "gpu",
@@ -63,9 +65,10 @@ func gpuChecks() []Check {
 		},
 		{
 			ID: "gpu-errors", Group: "gpu",
-			What: "errors of the GPUs: lost ones, uncorrectable ECC errors, memory that waits for a reset, serious Xids in the kernel's log",
-			Why:  "Such a GPU ends the job, or computes nonsense. Xids of programs' own mistakes (13, 31, 43) are left out.",
-			Run:  each(gpuErrors),
+			What: "errors of the GPUs: lost ones, uncorrectable ECC errors, memory that waits for a reset, serious Xids in " +
+				"the kernel's log",
+			Why: "Such a GPU ends the job, or computes nonsense. Xids of programs' own mistakes (13, 31, 43) are left out.",
+			Run: each(gpuErrors),
 		},
 		{
 			ID: "gpu-slowed", Group: "gpu",
@@ -82,8 +85,9 @@ func gpuChecks() []Check {
 		{
 			ID: "gpu-mode", Group: "gpu",
 			What: "compute modes other than the default, and GPUs in parts (MIG)",
-			Why:  "A GPU in exclusive mode takes one process. Parts of a GPU have no peer-to-peer access, and NCCL takes one part a rank at most.",
-			Run:  each(gpuMode),
+			Why: "A GPU in exclusive mode takes one process. Parts of a GPU have no peer-to-peer access, and NCCL takes one " +
+				"part a rank at most.",
+			Run: each(gpuMode),
 		},
 	}
 }
@@ -112,7 +116,8 @@ func gpuDriver(h *Host) (all []Finding) {
 	for _, d := range h.Driverless {
 		switch d.Driver {
 		case "vfio-pci": // somebody gave it to a virtual machine
-			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's", Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + shellwords.Quote(d.Address)})
+			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's",
+				Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + shellwords.Quote(d.Address)})
 			continue
 		case "":
 			list = append(list, d.Address)
@@ -125,8 +130,9 @@ func gpuDriver(h *Host) (all []Finding) {
 		return all
 	}
 	f := Finding{
-		Severity: Warning, Text: plural(len(list), "GPU has", "GPUs have") + " no driver that computes: " + listed(list), Evidence: "/sys/bus/pci/devices/*/driver",
-		Fix: "lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'",
+		Severity: Warning, Text: plural(len(list), "GPU has", "GPUs have") + " no driver that computes: " + listed(list),
+		Evidence: "/sys/bus/pci/devices/*/driver",
+		Fix:      "lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'",
 	}
 	if h.Portable || picture {
 		f.Severity = Note
@@ -146,8 +152,9 @@ func gpuLibrary(h *Host) []Finding {
 	switch {
 	case strings.Contains(strings.ToLower(n.Facts.Error), "mismatch"):
 		return []Finding{{
-			Severity: Error, Text: "NVIDIA's library is of another version than the driver that is loaded", Evidence: evidence + "; " + n.Facts.Error,
-			Fix: "sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot",
+			Severity: Error, Text: "NVIDIA's library is of another version than the driver that is loaded",
+			Evidence: evidence + "; " + n.Facts.Error,
+			Fix:      "sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot",
 		}}
 	case n.Facts.Error != "":
 		return []Finding{{
@@ -155,7 +162,8 @@ func gpuLibrary(h *Host) []Finding {
 			Fix: choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"),
 		}}
 	case n.Error != "":
-		return []Finding{{Severity: Note, Text: "GPUs' errors, links and users are not known: " + n.Error, Evidence: evidence, Fix: "nvidia-smi"}}
+		return []Finding{{Severity: Note, Text: "GPUs' errors, links and users are not known: " + n.Error,
+			Evidence: evidence, Fix: "nvidia-smi"}}
 	}
 	return nil
 }
@@ -176,7 +184,8 @@ func gpuAccess(h *Host) []Finding {
 func refused(nodes map[string]string, fix func(missing bool) string) (all []Finding) {
 	for _, path := range sortedKeys(nodes) {
 		if why := nodes[path]; why != "" {
-			all = append(all, Finding{Severity: Error, Text: path + " cannot be opened: " + why, Evidence: "open " + path, Fix: fix(strings.Contains(why, "no such"))})
+			all = append(all, Finding{Severity: Error, Text: path + " cannot be opened: " + why, Evidence: "open " + path,
+				Fix: fix(strings.Contains(why, "no such"))})
 		}
 	}
 	return all
@@ -201,7 +210,9 @@ func gpuCount(c *Cluster) []Finding {
 		return counted(len(h.Machine.GPUs), "GPU")
 	}
 	lister := func(h *Host) string { // a host that has lost its GPUs is asked as the others are
-		amd := hasGPU(h, placement.AMD) || !hasGPU(h, placement.NVIDIA) && c.some(func(o *Host) bool { return hasGPU(o, placement.AMD) })
+		amd := hasGPU(h, placement.AMD) || !hasGPU(h, placement.NVIDIA) && c.some(func(o *Host) bool {
+			return hasGPU(o, placement.AMD)
+		})
 		if amd && !c.some(func(o *Host) bool { return hasGPU(o, placement.NVIDIA) }) {
 			return gpuLister(placement.AMD)
 		}
@@ -209,12 +220,14 @@ func gpuCount(c *Cluster) []Finding {
 	}
 	all := c.differing(count, func(h *Host, own, most string, others int) Finding {
 		return Finding{
-			Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most), Evidence: "devices that a program can use",
-			Fix: lister(h) + " # a driver may be missing, or a GPU have failed",
+			Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most),
+			Evidence: "devices that a program can use",
+			Fix:      lister(h) + " # a driver may be missing, or a GPU have failed",
 		}
 	})
 	return append(all, c.differing(models, func(h *Host, own, most string, others int) Finding {
-		return Finding{Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most), Evidence: "their names", Fix: lister(h)}
+		return Finding{Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most),
+			Evidence: "their names", Fix: lister(h)}
 	})...)
 }
 
@@ -257,8 +270,10 @@ func cudaDriver(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Error, Text: fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", h.Python.CUDA, h.NVIDIA.Facts.CUDA), Evidence: "NVML; packages of " + h.Python.Path,
-		Fix: fmt.Sprintf("python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu%d6 # or a newer driver", have),
+		Severity: Error, Text: fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", h.Python.CUDA,
+			h.NVIDIA.Facts.CUDA), Evidence: "NVML; packages of " + h.Python.Path,
+		Fix: fmt.Sprintf(
+			"python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu%d6 # or a newer driver", have),
 	}}
 }
 
@@ -319,7 +334,8 @@ func gpuErrors(h *Host) (all []Finding) {
 	for i, g := range told(h) {
 		name := "GPU " + gpuName(h, i, g)
 		if g.Failed {
-			all = append(all, Finding{Severity: Error, Text: name + " does not answer its driver", Evidence: "NVML, " + g.PCI, Fix: "sudo dmesg | grep -i xid # it needs a reset or a reboot"})
+			all = append(all, Finding{Severity: Error, Text: name + " does not answer its driver", Evidence: "NVML, " + g.PCI,
+				Fix: "sudo dmesg | grep -i xid # it needs a reset or a reboot"})
 		}
 		health := g.Health
 		if health == nil {
@@ -327,12 +343,15 @@ func gpuErrors(h *Host) (all []Finding) {
 		}
 		switch {
 		case health.Broken:
-			all = append(all, Finding{Severity: Error, Text: name + " has bad memory that could not be replaced", Evidence: "NVML, remapped rows", Fix: "nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT"})
+			all = append(all, Finding{Severity: Error, Text: name + " has bad memory that could not be replaced",
+				Evidence: "NVML, remapped rows", Fix: "nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT"})
 		case health.Pending:
-			all = append(all, Finding{Severity: Warning, Text: name + " has bad memory, which a reset replaces", Evidence: "NVML, remapped rows", Fix: "sudo nvidia-smi --gpu-reset -i " + gpuName(h, i, g)})
+			all = append(all, Finding{Severity: Warning, Text: name + " has bad memory, which a reset replaces",
+				Evidence: "NVML, remapped rows", Fix: "sudo nvidia-smi --gpu-reset -i " + gpuName(h, i, g)})
 		case health.Uncorrected > 0:
 			all = append(all, Finding{
-				Severity: Warning, Text: fmt.Sprintf("%s had %s that nobody could correct", name, memoryErrors(health.Uncorrected)), Evidence: "NVML, since the driver was loaded",
+				Severity: Warning, Text: fmt.Sprintf("%s had %s that nobody could correct", name,
+					memoryErrors(health.Uncorrected)), Evidence: "NVML, since the driver was loaded",
 				Fix: "nvidia-smi -q -d ECC",
 			})
 		}
@@ -347,7 +366,8 @@ func gpuErrors(h *Host) (all []Finding) {
 			severity = Error
 		}
 		all = append(all, Finding{
-			Severity: severity, Text: fmt.Sprintf("the GPU %s had Xid %d (%s)", x.PCI, x.Code, what), Evidence: "/dev/kmsg, " + times(x.Count), Fix: "sudo dmesg | grep 'NVRM: Xid'",
+			Severity: severity, Text: fmt.Sprintf("the GPU %s had Xid %d (%s)", x.PCI, x.Code, what),
+			Evidence: "/dev/kmsg, " + times(x.Count), Fix: "sudo dmesg | grep 'NVRM: Xid'",
 		})
 	}
 	return all
@@ -371,7 +391,8 @@ func gpuMode(h *Host) (all []Finding) {
 	}
 	for _, mode := range sortedKeys(byMode) {
 		f := Finding{
-			Severity: Note, Text: fmt.Sprintf("%s in compute mode %q: %s", plural(len(byMode[mode]), "GPU is", "GPUs are"), mode, listed(byMode[mode])), Evidence: "NVML", Fix: "sudo nvidia-smi -c DEFAULT",
+			Severity: Note, Text: fmt.Sprintf("%s in compute mode %q: %s", plural(len(byMode[mode]), "GPU is", "GPUs are"),
+				mode, listed(byMode[mode])), Evidence: "NVML", Fix: "sudo nvidia-smi -c DEFAULT",
 		}
 		if mode == "prohibited" {
 			f.Severity = Error
@@ -380,7 +401,8 @@ func gpuMode(h *Host) (all []Finding) {
 	}
 	if parts > 0 {
 		all = append(all, Finding{
-			Severity: Note, Text: fmt.Sprintf("GPUs are divided into %s (MIG): without peer-to-peer access between them", counted(parts, "part")), Evidence: "NVML", Fix: "nvidia-smi -L",
+			Severity: Note, Text: fmt.Sprintf("GPUs are divided into %s (MIG): without peer-to-peer access between them",
+				counted(parts, "part")), Evidence: "NVML", Fix: "nvidia-smi -L",
 		})
 	}
 	return all
@@ -399,8 +421,9 @@ func gpuSlowed(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: plural(len(slowed), "GPU is", "GPUs are") + " slowed down: " + listed(slowed), Evidence: "NVML: " + strings.Join(sortedKeys(why), "; "),
-		Fix: "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+		Severity: Warning, Text: plural(len(slowed), "GPU is", "GPUs are") + " slowed down: " + listed(slowed),
+		Evidence: "NVML: " + strings.Join(sortedKeys(why), "; "),
+		Fix:      "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
 	}}
 }
 
@@ -414,5 +437,6 @@ func gpuPersistence(h *Host) []Finding {
 	if n == 0 || h.Portable {
 		return nil
 	}
-	return []Finding{{Severity: Note, Text: "persistence mode is off: the first program waits for the GPUs", Evidence: fmt.Sprintf("NVML, %s", counted(n, "GPU")), Fix: "sudo nvidia-smi -pm 1"}}
+	return []Finding{{Severity: Note, Text: "persistence mode is off: the first program waits for the GPUs",
+		Evidence: fmt.Sprintf("NVML, %s", counted(n, "GPU")), Fix: "sudo nvidia-smi -pm 1"}}
 }

@@ -21,8 +21,9 @@ func gpuLinkChecks() []Check {
 		{
 			ID: "p2p", Group: "gpu",
 			What: "which NVIDIA GPUs reach each other's memory, and why not",
-			Why:  "Without it NCCL copies through the host's memory. Between GPUs that NVLinks connect it is a fault of the hardware or of the fabric manager.",
-			Run:  each(peerToPeer),
+			Why: "Without it NCCL copies through the host's memory. Between GPUs that NVLinks connect it is a fault of the " +
+				"hardware or of the fabric manager.",
+			Run: each(peerToPeer),
 		},
 		{
 			ID: "nvlink", Group: "gpu",
@@ -40,8 +41,9 @@ func gpuLinkChecks() []Check {
 					return nil
 				}
 				return []Finding{{
-					Severity: Error, Text: "the fabric manager does not run, and there are NVSwitches", Evidence: fmt.Sprintf("/proc/*/comm; %s on the bus", counted(n.Switches, "NVSwitch")),
-					Fix: "sudo systemctl enable --now nvidia-fabricmanager",
+					Severity: Error, Text: "the fabric manager does not run, and there are NVSwitches",
+					Evidence: fmt.Sprintf("/proc/*/comm; %s on the bus", counted(n.Switches, "NVSwitch")),
+					Fix:      "sudo systemctl enable --now nvidia-fabricmanager",
 				}}
 			}),
 		},
@@ -54,14 +56,16 @@ func gpuLinkChecks() []Check {
 		{
 			ID: "acs", Group: "gpu",
 			What: "access control services (ACS) of the PCI switches above GPUs; root alone can see them",
-			Why:  "They send what GPUs and adapters write to each other up to the CPU: NCCL's peer-to-peer and GPUDirect RDMA are slow, or hang.",
-			Run:  each(accessControl),
+			Why: "They send what GPUs and adapters write to each other up to the CPU: NCCL's peer-to-peer and GPUDirect RDMA " +
+				"are slow, or hang.",
+			Run: each(accessControl),
 		},
 		{
 			ID: "pcie-width", Group: "gpu",
 			What: "GPUs and adapters with fewer PCIe lanes than they could have",
-			Why:  "A card that sits badly has half of its bandwidth. (The rate of an idle GPU is low by itself, and is not looked at.)",
-			Run:  each(pcieWidth),
+			Why: "A card that sits badly has half of its bandwidth. (The rate of an idle GPU is low by itself, and is not " +
+				"looked at.)",
+			Run: each(pcieWidth),
 		},
 	}
 }
@@ -91,16 +95,19 @@ func peerToPeer(h *Host) (all []Finding) {
 	}
 	if broken != nil {
 		all = append(all, Finding{
-			Severity: Error, Text: "GPUs with NVLinks between them do not reach each other's memory: " + listed(broken), Evidence: "NVML, P2P status", Fix: "nvidia-smi topo -p2p r; nvidia-smi nvlink -s",
+			Severity: Error, Text: "GPUs with NVLinks between them do not reach each other's memory: " + listed(broken),
+			Evidence: "NVML, P2P status", Fix: "nvidia-smi topo -p2p r; nvidia-smi nvlink -s",
 		})
 	}
-	for _, why := range []placement.P2PStatus{placement.P2PChipset, placement.P2PGPU, placement.P2PTopology, placement.P2PDisabled, placement.P2PNone} {
+	for _, why := range []placement.P2PStatus{placement.P2PChipset, placement.P2PGPU, placement.P2PTopology,
+		placement.P2PDisabled, placement.P2PNone} {
 		pairs := reasons[why]
 		if pairs == nil {
 			continue
 		}
 		f := Finding{
-			Severity: Note, Text: fmt.Sprintf("%s of GPUs by way of the host's memory (%s): %s", plural(len(pairs), "pair talks", "pairs talk"), why, listed(pairs)), Evidence: "NVML, P2P status",
+			Severity: Note, Text: fmt.Sprintf("%s of GPUs by way of the host's memory (%s): %s",
+				plural(len(pairs), "pair talks", "pairs talk"), why, listed(pairs)), Evidence: "NVML, P2P status",
 			Fix: "nvidia-smi topo -p2p r",
 		}
 		if why == placement.P2PDisabled || why == placement.P2PTopology {
@@ -148,12 +155,14 @@ func nvlink(h *Host) []Finding {
 	if down == nil {
 		return nil
 	}
-	return []Finding{{Severity: Warning, Text: plural(len(down), "GPU lacks NVLinks", "GPUs lack NVLinks") + ": " + listed(down), Evidence: "NVML, links that are up", Fix: "nvidia-smi nvlink -s; nvidia-smi nvlink -e"}}
+	return []Finding{{Severity: Warning, Text: plural(len(down), "GPU lacks NVLinks", "GPUs lack NVLinks") + ": " +
+		listed(down), Evidence: "NVML, links that are up", Fix: "nvidia-smi nvlink -s; nvidia-smi nvlink -e"}}
 }
 
 func iommu(h *Host) []Finding {
 	gpus := len(h.Machine.GPUs)
-	if gpus == 0 || gpus < 2 && len(realPorts(h)) == 0 || strings.HasPrefix(h.Architecture, "aarch") || h.Machine.Topology != nil && h.Machine.Topology.Virtual {
+	if gpus == 0 || gpus < 2 && len(realPorts(h)) == 0 || strings.HasPrefix(h.Architecture, "aarch") ||
+		h.Machine.Topology != nil && h.Machine.Topology.Virtual {
 		return nil
 	}
 	var translated []string
@@ -170,13 +179,17 @@ func iommu(h *Host) []Finding {
 		kernel = "amd_iommu=on iommu=pt"
 	}
 	return []Finding{{
-		Severity: Warning, Text: "an IOMMU translates what " + plural(len(translated), "GPU writes", "GPUs write") + " to others: " + listed(translated),
-		Evidence: "/sys/kernel/iommu_groups/*/type is " + h.IOMMU[translated[0]], Fix: "cat /proc/cmdline # it has to have '" + kernel + "': GRUB_CMDLINE_LINUX of /etc/default/grub, then a reboot",
+		Severity: Warning, Text: "an IOMMU translates what " + plural(len(translated), "GPU writes", "GPUs write") +
+			" to others: " + listed(translated),
+		Evidence: "/sys/kernel/iommu_groups/*/type is " + h.IOMMU[translated[0]],
+		Fix: "cat /proc/cmdline # it has to have '" + kernel +
+			"': GRUB_CMDLINE_LINUX of /etc/default/grub, then a reboot",
 	}}
 }
 
 func accessControl(h *Host) []Finding {
-	if len(h.Machine.GPUs) == 0 || len(h.Machine.GPUs) < 2 && len(realPorts(h)) == 0 || h.Machine.Topology != nil && h.Machine.Topology.Virtual {
+	if len(h.Machine.GPUs) == 0 || len(h.Machine.GPUs) < 2 && len(realPorts(h)) == 0 || h.Machine.Topology != nil &&
+		h.Machine.Topology.Virtual {
 		return nil
 	}
 	var redirecting []string
@@ -189,14 +202,18 @@ func accessControl(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: plural(len(redirecting), "PCI bridge sends", "PCI bridges send") + " what GPUs write to each other through the CPU (ACS): " + listed(redirecting),
-		Evidence: "their configuration space, ACSCtl", Fix: "for b in " + strings.Join(redirecting, " ") + "; do sudo setpci -s $b ECAP_ACS+6.w=0000; done",
+		Severity: Warning, Text: plural(len(redirecting), "PCI bridge sends", "PCI bridges send") +
+			" what GPUs write to each other through the CPU (ACS): " + listed(redirecting),
+		Evidence: "their configuration space, ACSCtl", Fix: "for b in " + strings.Join(redirecting, " ") +
+			"; do sudo setpci -s $b ECAP_ACS+6.w=0000; done",
 	}}
 }
 
 // besideCPU reports whether a GPU talks to its CPU by NVLink-C2C, so that nobody misses lanes.
 func besideCPU(name string) bool {
-	return slices.ContainsFunc([]string{"GH200", "GB200", "GB300", "GB10"}, func(s string) bool { return strings.Contains(name, s) })
+	return slices.ContainsFunc([]string{"GH200", "GB200", "GB300", "GB10"}, func(s string) bool {
+		return strings.Contains(name, s)
+	})
 }
 
 func pcieWidth(h *Host) []Finding {
@@ -224,7 +241,8 @@ func pcieWidth(h *Host) []Finding {
 	slices.Sort(narrow)
 	narrow = slices.Compact(narrow)
 	f := Finding{
-		Severity: Warning, Text: plural(len(narrow), "device has", "devices have") + " fewer PCIe lanes than it could: " + listed(narrow), Evidence: "/sys/bus/pci/devices/*/current_link_width",
+		Severity: Warning, Text: plural(len(narrow), "device has", "devices have") + " fewer PCIe lanes than it could: " +
+			listed(narrow), Evidence: "/sys/bus/pci/devices/*/current_link_width",
 		Fix: "sudo lspci -vv | grep -E '^[0-9a-f]|LnkSta:|LnkCap:'",
 	}
 	if len(h.Machine.GPUs) == 1 && len(realPorts(h)) == 0 { // a workstation's slot has no more

@@ -15,12 +15,14 @@ func gpuNetworkChecks() []Check {
 			Why:  "Without it every byte between hosts is copied through the host's memory first.",
 			Run: each(func(h *Host) []Finding {
 				n := h.NVIDIA
-				if n == nil || n.Driver == "" || !hasGPU(h, placement.NVIDIA) || len(realPorts(h)) == 0 || n.Peermem || n.Open && !before(h.Kernel, 5, 12) || h.Machine.Topology != nil && h.Machine.Topology.Virtual && h.Container != "" {
+				if n == nil || n.Driver == "" || !hasGPU(h, placement.NVIDIA) || len(realPorts(h)) == 0 || n.Peermem || n.Open &&
+					!before(h.Kernel, 5, 12) || h.Machine.Topology != nil && h.Machine.Topology.Virtual && h.Container != "" {
 					return nil
 				}
 				return []Finding{{
-					Severity: Warning, Text: "adapters cannot reach the GPUs' memory (GPUDirect RDMA)", Evidence: "no /sys/module/nvidia_peermem; the driver is not the open one, or Linux older than 5.12",
-					Fix: "sudo modprobe nvidia-peermem",
+					Severity: Warning, Text: "adapters cannot reach the GPUs' memory (GPUDirect RDMA)",
+					Evidence: "no /sys/module/nvidia_peermem; the driver is not the open one, or Linux older than 5.12",
+					Fix:      "sudo modprobe nvidia-peermem",
 				}}
 			}),
 		},
@@ -29,10 +31,12 @@ func gpuNetworkChecks() []Check {
 			What: "GDRCopy, where there are NVIDIA GPUs and RDMA adapters",
 			Why:  "UCX and NCCL copy small messages of GPUs by it, with less latency.",
 			Run: each(func(h *Host) []Finding {
-				if h.NVIDIA == nil || h.NVIDIA.Driver == "" || h.NVIDIA.GDRCopy || len(realPorts(h)) == 0 || !hasGPU(h, placement.NVIDIA) {
+				if h.NVIDIA == nil || h.NVIDIA.Driver == "" || h.NVIDIA.GDRCopy || len(realPorts(h)) == 0 ||
+					!hasGPU(h, placement.NVIDIA) {
 					return nil
 				}
-				return []Finding{{Severity: Note, Text: "GDRCopy is not there: small messages of GPUs have a higher latency", Evidence: "no /dev/gdrdrv", Fix: "sudo modprobe gdrdrv"}}
+				return []Finding{{Severity: Note, Text: "GDRCopy is not there: small messages of GPUs have a higher latency",
+					Evidence: "no /dev/gdrdrv", Fix: "sudo modprobe gdrdrv"}}
 			}),
 		},
 		{
@@ -51,8 +55,10 @@ func fabricLibraries(c *Cluster) (all []Finding) {
 	for _, h := range c.Hosts {
 		if len(realPorts(h)) > 0 && h.Libraries != nil && h.Libraries["libibverbs.so.1"] == "" {
 			all = append(all, Finding{
-				Severity: Warning, Hosts: []string{h.Name}, Text: "libibverbs is not there, and there are RDMA adapters: NCCL falls back to sockets", Evidence: "the loader's folders",
-				Fix: "sudo apt-get install rdma-core ibverbs-providers # dnf install rdma-core libibverbs",
+				Severity: Warning, Hosts: []string{h.Name},
+				Text:     "libibverbs is not there, and there are RDMA adapters: NCCL falls back to sockets",
+				Evidence: "the loader's folders",
+				Fix:      "sudo apt-get install rdma-core ibverbs-providers # dnf install rdma-core libibverbs",
 			})
 		}
 	}
@@ -68,7 +74,8 @@ func fabricLibraries(c *Cluster) (all []Finding) {
 		}
 		base, _, _ := strings.Cut(name, ".")
 		all = append(all, c.differing(has, func(h *Host, own, most string, others int) Finding {
-			return Finding{Severity: Note, Text: "it is " + own + " " + base + ", " + theOthers(others) + " " + most, Evidence: "the loader's folders", Fix: "ldconfig -p | grep " + base}
+			return Finding{Severity: Note, Text: "it is " + own + " " + base + ", " + theOthers(others) + " " + most,
+				Evidence: "the loader's folders", Fix: "ldconfig -p | grep " + base}
 		})...)
 	}
 	return all

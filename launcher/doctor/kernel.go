@@ -21,15 +21,17 @@ func kernelChecks() []Check {
 			Why:  "Drivers and adapters' firmware go with it; a host that was not updated is often the odd one.",
 			Run: func(c *Cluster) []Finding {
 				return c.differing(func(h *Host) string { return h.Kernel }, func(h *Host, own, most string, others int) Finding {
-					return Finding{Severity: Note, Text: fmt.Sprintf("its kernel is %s, %s %s", own, theOthers(others), most), Evidence: "uname -r", Fix: "uname -a; cat /proc/cmdline"}
+					return Finding{Severity: Note, Text: fmt.Sprintf("its kernel is %s, %s %s", own, theOthers(others), most),
+						Evidence: "uname -r", Fix: "uname -a; cat /proc/cmdline"}
 				})
 			},
 		},
 		{
 			ID: "numa-balancing", Group: "kernel",
 			What: "automatic NUMA balancing (kernel.numa_balancing)",
-			Why:  "It takes pages away to see who uses them. RCCL warns of it, and transfers of pinned memory stall; gorun places ranks near to their memory itself.",
-			Run:  each(numaBalancing),
+			Why: "It takes pages away to see who uses them. RCCL warns of it, and transfers of pinned memory stall; gorun " +
+				"places ranks near to their memory itself.",
+			Run: each(numaBalancing),
 		},
 		{
 			ID: "governor", Group: "kernel",
@@ -40,20 +42,23 @@ func kernelChecks() []Check {
 		{
 			ID: "ptrace", Group: "kernel",
 			What: "kernel.yama.ptrace_scope and process_vm_readv",
-			Why:  "MPI libraries copy between ranks by process_vm_readv (CMA); where it is refused they fall back, or fail with 'Operation not permitted'.",
-			Run:  each(ptrace),
+			Why: "MPI libraries copy between ranks by process_vm_readv (CMA); where it is refused they fall back, or fail " +
+				"with 'Operation not permitted'.",
+			Run: each(ptrace),
 		},
 		{
 			ID: "mempolicy", Group: "kernel",
 			What: "whether set_mempolicy is allowed",
-			Why:  "Docker refuses it without SYS_NICE: gorun cannot place memory, and NCCL 2.23 to 2.26 fails where it allocates host memory.",
-			Run:  each(mempolicy),
+			Why: "Docker refuses it without SYS_NICE: gorun cannot place memory, and NCCL 2.23 to 2.26 fails where it " +
+				"allocates host memory.",
+			Run: each(mempolicy),
 		},
 		{
 			ID: "remove-ipc", Group: "kernel",
 			What: "RemoveIPC=yes of systemd-logind, for users that are people",
-			Why:  "When the last session of a user ends, his shared memory is removed, also that of a job that goes on: 'unlink shared memory ... failed'.",
-			Run:  each(removeIPC),
+			Why: "When the last session of a user ends, his shared memory is removed, also that of a job that goes on: " +
+				"'unlink shared memory ... failed'.",
+			Run: each(removeIPC),
 		},
 		{
 			ID: "ports", Group: "kernel",
@@ -70,7 +75,8 @@ func kernelChecks() []Check {
 					return nil
 				}
 				return []Finding{{
-					Severity: Warning, Text: "/sys is not there: what is near to which GPU cannot be told", Evidence: "/sys/bus/pci/devices", Fix: "docker run -v /sys:/sys:ro ...",
+					Severity: Warning, Text: "/sys is not there: what is near to which GPU cannot be told",
+					Evidence: "/sys/bus/pci/devices", Fix: "docker run -v /sys:/sys:ro ...",
 				}}
 			}),
 		},
@@ -82,8 +88,9 @@ func numaBalancing(h *Host) []Finding {
 		return nil
 	}
 	f := Finding{
-		Severity: Note, Text: "the kernel moves pages between NUMA nodes by itself", Evidence: "/proc/sys/kernel/numa_balancing is " + h.Sysctls["kernel/numa_balancing"],
-		Fix: "sudo sysctl -w kernel.numa_balancing=0",
+		Severity: Note, Text: "the kernel moves pages between NUMA nodes by itself",
+		Evidence: "/proc/sys/kernel/numa_balancing is " + h.Sysctls["kernel/numa_balancing"],
+		Fix:      "sudo sysctl -w kernel.numa_balancing=0",
 	}
 	if hasGPU(h, placement.AMD) {
 		f.Severity = Warning
@@ -122,8 +129,10 @@ func governor(h *Host) []Finding {
 	}
 	slices.Sort(names)
 	f := Finding{
-		Severity: Note, Text: fmt.Sprintf("%s not at full speed at once: governor %s", plural(slow, "CPU is", "CPUs are"), strings.Join(names, ", ")),
-		Evidence: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", Fix: "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+		Severity: Note, Text: fmt.Sprintf("%s not at full speed at once: governor %s", plural(slow, "CPU is", "CPUs are"),
+			strings.Join(names, ", ")),
+		Evidence: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+		Fix:      "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
 	}
 	// The drivers of Intel's and AMD's newer CPUs call "powersave" what clocks up by itself.
 	if slices.Contains(names, "powersave") && !strings.Contains(h.Governing, "pstate") && len(h.Machine.GPUs) > 0 {
@@ -142,14 +151,16 @@ func plural(n int, one, many string) string {
 func ptrace(h *Host) []Finding {
 	if why := h.Denied["process_vm_readv"]; why != "" {
 		return []Finding{{
-			Severity: Note, Text: "ranks may not read each other's memory: MPI copies by way of shared memory", Evidence: "process_vm_readv: " + why,
-			Fix: choose(h, "docker run --cap-add SYS_PTRACE ...", "cat /proc/sys/kernel/yama/ptrace_scope"),
+			Severity: Note, Text: "ranks may not read each other's memory: MPI copies by way of shared memory",
+			Evidence: "process_vm_readv: " + why,
+			Fix:      choose(h, "docker run --cap-add SYS_PTRACE ...", "cat /proc/sys/kernel/yama/ptrace_scope"),
 		}}
 	}
 	if v := h.Sysctls["kernel/yama/ptrace_scope"]; v != "" && v != "0" && h.UID != 0 {
 		return []Finding{{
-			Severity: Note, Text: "ranks may not read each other's memory: MPI copies by way of shared memory", Evidence: "/proc/sys/kernel/yama/ptrace_scope is " + v,
-			Fix: "sudo sysctl -w kernel.yama.ptrace_scope=0",
+			Severity: Note, Text: "ranks may not read each other's memory: MPI copies by way of shared memory",
+			Evidence: "/proc/sys/kernel/yama/ptrace_scope is " + v,
+			Fix:      "sudo sysctl -w kernel.yama.ptrace_scope=0",
 		}}
 	}
 	return nil
@@ -161,7 +172,8 @@ func mempolicy(h *Host) []Finding {
 		return nil
 	}
 	f := Finding{
-		Severity: Note, Text: "memory cannot be placed on a NUMA node", Evidence: "set_mempolicy: " + why, Fix: "docker run --cap-add SYS_NICE ...",
+		Severity: Note, Text: "memory cannot be placed on a NUMA node", Evidence: "set_mempolicy: " + why,
+		Fix: "docker run --cap-add SYS_NICE ...",
 	}
 	if v := ncclVersion(h); v != "" && len(h.Machine.GPUs) > 0 && !before(v, 2, 23) && before(v, 2, 27) {
 		f.Severity, f.Text = Warning, "memory cannot be placed on a NUMA node, without which NCCL "+v+" fails"
@@ -175,8 +187,9 @@ func removeIPC(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: "a job's shared memory is removed when its user's last session ends", Evidence: "RemoveIPC=yes in systemd's logind.conf, user id " + strconv.Itoa(h.UID),
-		Fix: "sudo loginctl enable-linger " + shellwords.Quote(h.User),
+		Severity: Warning, Text: "a job's shared memory is removed when its user's last session ends",
+		Evidence: "RemoveIPC=yes in systemd's logind.conf, user id " + strconv.Itoa(h.UID),
+		Fix:      "sudo loginctl enable-linger " + shellwords.Quote(h.User),
 	}}
 }
 
@@ -192,7 +205,8 @@ func portRange(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: fmt.Sprintf("programs have %d ports for all of their connections", max(0, to-from+1)), Evidence: "/proc/sys/net/ipv4/ip_local_port_range",
-		Fix: "sudo sysctl -w net.ipv4.ip_local_port_range='32768 60999'",
+		Severity: Warning, Text: fmt.Sprintf("programs have %d ports for all of their connections", max(0, to-from+1)),
+		Evidence: "/proc/sys/net/ipv4/ip_local_port_range",
+		Fix:      "sudo sysctl -w net.ipv4.ip_local_port_range='32768 60999'",
 	}}
 }

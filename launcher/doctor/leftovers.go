@@ -26,7 +26,8 @@ func leftoverChecks() []Check {
 					}
 				}
 				return []Finding{{
-					Severity: Warning, Text: plural(len(words), "process is", "processes are") + " left of dead jobs: " + listed(words), Evidence: "GORUN_JOB in /proc/*/environ, and no launcher above them",
+					Severity: Warning, Text: plural(len(words), "process is", "processes are") + " left of dead jobs: " +
+						listed(words), Evidence: "GORUN_JOB in /proc/*/environ, and no launcher above them",
 					Fix: "kill " + strings.Join(pids, " "),
 				}}
 			}),
@@ -53,7 +54,8 @@ func leftoverShm(h *Host) []Finding {
 	}
 	slices.Sort(names)
 	f := Finding{
-		Severity: Note, Text: fmt.Sprintf("%s in /dev/shm of dead programs: %s", counted(len(names), "file"), listed(names)), Evidence: bytes(size) + ", mapped by no process",
+		Severity: Note, Text: fmt.Sprintf("%s in /dev/shm of dead programs: %s", counted(len(names), "file"),
+			listed(names)), Evidence: bytes(size) + ", mapped by no process",
 		Fix: "rm " + removable(names),
 	}
 	full := size >= much || h.Shm != nil && h.Shm.Total > 0 && size*10 >= h.Shm.Total

@@ -18,8 +18,9 @@ func limitChecks() []Check {
 		{
 			ID: "memlock", Group: "limits",
 			What: "RLIMIT_MEMLOCK, where there are InfiniBand or RoCE adapters",
-			Why:  "RDMA locks the memory it transfers: with 64 KiB, the default of many systems, ibv_create_qp and ibv_reg_mr fail.",
-			Run:  each(memlock),
+			Why: "RDMA locks the memory it transfers: with 64 KiB, the default of many systems, ibv_create_qp and ibv_reg_mr " +
+				"fail.",
+			Run: each(memlock),
 		},
 		{
 			ID: "nofile", Group: "limits",
@@ -30,20 +31,23 @@ func limitChecks() []Check {
 		{
 			ID: "nproc", Group: "limits",
 			What: "RLIMIT_NPROC, the number of processes and threads of this user",
-			Why:  "Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not hold for root.",
+			Why: "Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not hold for " +
+				"root.",
 			Run: each(func(h *Host) []Finding {
 				l, ok := h.Limits["nproc"]
 				if !ok || l.Soft < 0 || l.Soft >= enoughProcs || h.UID == 0 {
 					return nil
 				}
-				return []Finding{{Severity: Warning, Text: fmt.Sprintf("only %d processes and threads are allowed", l.Soft), Evidence: "RLIMIT_NPROC", Fix: raise(h, "nproc", "65536")}}
+				return []Finding{{Severity: Warning, Text: fmt.Sprintf("only %d processes and threads are allowed", l.Soft),
+					Evidence: "RLIMIT_NPROC", Fix: raise(h, "nproc", "65536")}}
 			}),
 		},
 		{
 			ID: "stack", Group: "limits",
 			What: "RLIMIT_STACK that is too small, or unlimited with NCCL before 2.28",
-			Why:  "With 'ulimit -s unlimited' new threads get 2 MiB of stack, and NCCL before 2.28 crashes in its initialisation (SIGSEGV).",
-			Run:  each(stack),
+			Why: "With 'ulimit -s unlimited' new threads get 2 MiB of stack, and NCCL before 2.28 crashes in its " +
+				"initialisation (SIGSEGV).",
+			Run: each(stack),
 		},
 	}
 }
@@ -62,7 +66,8 @@ func raise(h *Host, name, value string) string {
 		contained = "8388608"
 	}
 	return choose(h, fmt.Sprintf("docker run --ulimit %s=%s ...", name, contained),
-		fmt.Sprintf("echo '* - %s %s' | sudo tee /etc/security/limits.d/90-%s.conf # then log in again; systemd services need Limit%s=", name, value, name, strings.ToUpper(name)))
+		fmt.Sprintf("echo '* - %s %s' | sudo tee /etc/security/limits.d/90-%s.conf # then log in again; systemd services "+
+			"need Limit%s=", name, value, name, strings.ToUpper(name)))
 }
 
 // allows reports whether a hard limit lets everybody have a value, which for stacks counts KiB.
@@ -80,8 +85,9 @@ func memlock(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Error, Text: fmt.Sprintf("memlock is %s, and RDMA has to lock memory", bytes(l.Soft)), Evidence: "RLIMIT_MEMLOCK of the agent, which ranks inherit",
-		Fix: raise(h, "memlock", "unlimited"),
+		Severity: Error, Text: fmt.Sprintf("memlock is %s, and RDMA has to lock memory", bytes(l.Soft)),
+		Evidence: "RLIMIT_MEMLOCK of the agent, which ranks inherit",
+		Fix:      raise(h, "memlock", "unlimited"),
 	}}
 }
 
@@ -91,9 +97,11 @@ func nofile(h *Host) []Finding {
 	case !ok || l.Soft < 0:
 		return nil
 	case l.Soft < enoughFiles:
-		return []Finding{{Severity: Warning, Text: fmt.Sprintf("only %d open files are allowed", l.Soft), Evidence: "RLIMIT_NOFILE, soft", Fix: raise(h, "nofile", "65536")}}
+		return []Finding{{Severity: Warning, Text: fmt.Sprintf("only %d open files are allowed", l.Soft),
+			Evidence: "RLIMIT_NOFILE, soft", Fix: raise(h, "nofile", "65536")}}
 	case l.Hard >= 0 && l.Hard < manyFiles:
-		return []Finding{{Severity: Note, Text: fmt.Sprintf("ranks can have %d open files at most", l.Hard), Evidence: "RLIMIT_NOFILE, hard", Fix: raise(h, "nofile", "65536")}}
+		return []Finding{{Severity: Note, Text: fmt.Sprintf("ranks can have %d open files at most", l.Hard),
+			Evidence: "RLIMIT_NOFILE, hard", Fix: raise(h, "nofile", "65536")}}
 	}
 	return nil
 }
@@ -104,14 +112,16 @@ func stack(h *Host) []Finding {
 		return nil
 	}
 	if l.Soft >= 0 && l.Soft < 1<<20 {
-		return []Finding{{Severity: Warning, Text: "a stack may have " + bytes(l.Soft) + " only", Evidence: "RLIMIT_STACK", Fix: raise(h, "stack", "8192")}}
+		return []Finding{{Severity: Warning, Text: "a stack may have " + bytes(l.Soft) + " only", Evidence: "RLIMIT_STACK",
+			Fix: raise(h, "stack", "8192")}}
 	}
 	if l.Soft >= 0 || len(h.Machine.GPUs) == 0 {
 		return nil
 	}
 	if v := ncclVersion(h); v != "" && before(v, 2, 28) {
 		return []Finding{{
-			Severity: Warning, Text: "stacks are unlimited, with which NCCL " + v + " crashes: new threads get 2 MiB", Evidence: "RLIMIT_STACK", Fix: "ulimit -s 8192 # in the shell that starts gorun, and ~/.bashrc",
+			Severity: Warning, Text: "stacks are unlimited, with which NCCL " + v + " crashes: new threads get 2 MiB",
+			Evidence: "RLIMIT_STACK", Fix: "ulimit -s 8192 # in the shell that starts gorun, and ~/.bashrc",
 		}}
 	}
 	return nil

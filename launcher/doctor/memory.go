@@ -20,8 +20,9 @@ func memoryChecks() []Check {
 		{
 			ID: "shm", Group: "memory",
 			What: "/dev/shm: its type, size and free space",
-			Why:  "NCCL, MPI, PyTorch's data loaders and comm share memory there. Docker gives 64 MiB, and a rank that fills it dies by SIGBUS.",
-			Run:  each(shm),
+			Why: "NCCL, MPI, PyTorch's data loaders and comm share memory there. Docker gives 64 MiB, and a rank that fills " +
+				"it dies by SIGBUS.",
+			Run: each(shm),
 		},
 		{
 			ID: "shmmax", Group: "memory",
@@ -79,21 +80,29 @@ func shm(h *Host) []Finding {
 	if s == nil {
 		return nil
 	}
-	bigger := choose(h, "docker run --shm-size=8g ... # in Kubernetes an emptyDir of medium Memory at /dev/shm", "sudo mount -o remount,size=50% /dev/shm")
+	bigger := choose(h, "docker run --shm-size=8g ... # in Kubernetes an emptyDir of medium Memory at /dev/shm",
+		"sudo mount -o remount,size=50% /dev/shm")
 	evidence := "statfs /dev/shm"
 	switch {
 	case s.Error != "":
-		return []Finding{{Severity: Warning, Text: "no /dev/shm: " + s.Error, Evidence: evidence, Fix: "sudo mount -t tmpfs tmpfs /dev/shm"}}
+		return []Finding{{Severity: Warning, Text: "no /dev/shm: " + s.Error, Evidence: evidence,
+			Fix: "sudo mount -t tmpfs tmpfs /dev/shm"}}
 	case s.Type != "tmpfs" && s.Type != "":
-		return []Finding{{Severity: Warning, Text: "/dev/shm is no memory but " + s.Type + ": ranks on a host talk to each other by way of a disk", Evidence: evidence, Fix: "sudo mount -t tmpfs tmpfs /dev/shm"}}
+		return []Finding{{Severity: Warning, Text: "/dev/shm is no memory but " + s.Type +
+			": ranks on a host talk to each other by way of a disk", Evidence: evidence,
+			Fix: "sudo mount -t tmpfs tmpfs /dev/shm"}}
 	case s.Total < littleShm:
-		return []Finding{{Severity: worse(h, Error), Text: "/dev/shm has " + bytes(s.Total) + " only", Evidence: evidence, Fix: bigger}}
+		return []Finding{{Severity: worse(h, Error), Text: "/dev/shm has " + bytes(s.Total) + " only", Evidence: evidence,
+			Fix: bigger}}
 	case s.Free < littleShm:
-		return []Finding{{Severity: worse(h, Error), Text: "/dev/shm is full", Evidence: fmt.Sprintf("%s: %s of %s free", evidence, bytes(s.Free), bytes(s.Total)), Fix: "ls -lhS /dev/shm"}}
+		return []Finding{{Severity: worse(h, Error), Text: "/dev/shm is full",
+			Evidence: fmt.Sprintf("%s: %s of %s free", evidence, bytes(s.Free), bytes(s.Total)), Fix: "ls -lhS /dev/shm"}}
 	case s.Total < enoughShm && len(h.Machine.GPUs) > 0:
-		return []Finding{{Severity: Warning, Text: "/dev/shm has " + bytes(s.Total) + " only: NCCL and data loaders need more", Evidence: evidence, Fix: bigger}}
+		return []Finding{{Severity: Warning, Text: "/dev/shm has " + bytes(s.Total) +
+			" only: NCCL and data loaders need more", Evidence: evidence, Fix: bigger}}
 	case s.Total < enoughShm:
-		return []Finding{{Severity: Note, Text: "/dev/shm has " + bytes(s.Total) + ": little for PyTorch's data loaders", Evidence: evidence, Fix: bigger}}
+		return []Finding{{Severity: Note, Text: "/dev/shm has " + bytes(s.Total) + ": little for PyTorch's data loaders",
+			Evidence: evidence, Fix: bigger}}
 	}
 	return nil
 }
@@ -112,7 +121,9 @@ func overcommit(h *Host) []Finding {
 		return nil
 	}
 	f := Finding{
-		Severity: Note, Text: "memory counts when it is asked for, not when it is used", Evidence: fmt.Sprintf("/proc/sys/vm/overcommit_memory is 2; %s of %s are promised", bytes(m.Committed), bytes(m.CommitLimit)),
+		Severity: Note, Text: "memory counts when it is asked for, not when it is used",
+		Evidence: fmt.Sprintf("/proc/sys/vm/overcommit_memory is 2; %s of %s are promised", bytes(m.Committed),
+			bytes(m.CommitLimit)),
 		Fix: "sudo sysctl -w vm.overcommit_memory=0",
 	}
 	if m.CommitLimit-m.Committed < m.Total/8 {
@@ -125,14 +136,17 @@ func cgroupMemory(h *Host) (all []Finding) {
 	g := h.Cgroup
 	if g.OOMKills > 0 {
 		all = append(all, Finding{
-			Severity: Note, Text: fmt.Sprintf("the kernel has killed processes of this cgroup for want of memory, %s", times(g.OOMKills)), Evidence: "memory.events, oom_kill",
+			Severity: Note, Text: fmt.Sprintf("the kernel has killed processes of this cgroup for want of memory, %s",
+				times(g.OOMKills)), Evidence: "memory.events, oom_kill",
 			Fix: "sudo dmesg | grep -i oom",
 		})
 	}
 	if g.MemoryLimit == 0 || h.Memory.Total > 0 && g.MemoryLimit >= h.Memory.Total {
 		return all
 	}
-	f := Finding{Severity: Note, Text: fmt.Sprintf("cgroups allow %s of the machine's %s", bytes(g.MemoryLimit), bytes(h.Memory.Total)), Evidence: g.MemoryFile, Fix: "sort -rnk2 " + shellwords.Quote(dirOf(g.MemoryFile)) + "/memory.stat | head"}
+	f := Finding{Severity: Note, Text: fmt.Sprintf("cgroups allow %s of the machine's %s", bytes(g.MemoryLimit),
+		bytes(h.Memory.Total)), Evidence: g.MemoryFile, Fix: "sort -rnk2 " + shellwords.Quote(dirOf(g.MemoryFile)) +
+		"/memory.stat | head"}
 	if left := g.MemoryLimit - g.MemoryUsed; left < g.MemoryLimit/20 || left < 64<<20 {
 		f.Severity, f.Text = Warning, fmt.Sprintf("cgroups leave %s of %s", bytes(max(0, left)), bytes(g.MemoryLimit))
 		f.Fix = choose(h, "docker run --memory 64g ...", f.Fix)
@@ -146,8 +160,9 @@ func largestSegment(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: "segments of shared memory may have " + bytes(int64(n)) + " only", Evidence: "/proc/sys/kernel/shmmax",
-		Fix: "sudo sysctl -w kernel.shmmax=18446744073692774399",
+		Severity: Warning, Text: "segments of shared memory may have " + bytes(int64(n)) + " only",
+		Evidence: "/proc/sys/kernel/shmmax",
+		Fix:      "sudo sysctl -w kernel.shmmax=18446744073692774399",
 	}}
 }
 
@@ -157,7 +172,8 @@ func cgroupPIDs(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: fmt.Sprintf("room for %d processes and threads is left of %d", max(0, g.PIDLimit-g.PIDs), g.PIDLimit), Evidence: g.PIDFile,
+		Severity: Warning, Text: fmt.Sprintf("room for %d processes and threads is left of %d", max(0, g.PIDLimit-g.PIDs),
+			g.PIDLimit), Evidence: g.PIDFile,
 		Fix: choose(h, "docker run --pids-limit -1 ...", "systemctl show --property TasksMax user-$(id -u).slice"),
 	}}
 }
@@ -181,7 +197,8 @@ func hugePages(h *Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Severity: Warning, Text: fmt.Sprintf("%s of %s are set aside for huge pages, and not used", bytes(p.Free), bytes(h.Memory.Total)), Evidence: "/proc/meminfo, HugePages_Free",
+		Severity: Warning, Text: fmt.Sprintf("%s of %s are set aside for huge pages, and not used", bytes(p.Free),
+			bytes(h.Memory.Total)), Evidence: "/proc/meminfo, HugePages_Free",
 		Fix: "sudo sysctl -w vm.nr_hugepages=0",
 	}}
 }

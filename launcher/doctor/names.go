@@ -11,8 +11,9 @@ func nameChecks() []Check {
 		{
 			ID: "hostname", Group: "names",
 			What: "whether the host's own name has an address that other hosts can use",
-			Why:  "Gloo and MPI libraries tell others the address of their own name. Debian's /etc/hosts says 127.0.1.1, by which everybody reaches himself.",
-			Run:  hostname,
+			Why: "Gloo and MPI libraries tell others the address of their own name. Debian's /etc/hosts says 127.0.1.1, by " +
+				"which everybody reaches himself.",
+			Run: hostname,
 		},
 		{
 			ID: "reverse-name", Group: "names",
@@ -29,7 +30,8 @@ func nameChecks() []Check {
 					}
 				}
 				return []Finding{{
-					Severity: Note, Text: fmt.Sprintf("its address is called %s, it calls itself %s", n.Reverse[0], h.Hostname), Evidence: "the resolver, for " + firstUsable(n.Addresses), Fix: "getent hosts " + firstUsable(n.Addresses),
+					Severity: Note, Text: fmt.Sprintf("its address is called %s, it calls itself %s", n.Reverse[0], h.Hostname),
+					Evidence: "the resolver, for " + firstUsable(n.Addresses), Fix: "getent hosts " + firstUsable(n.Addresses),
 				}}
 			}),
 		},
@@ -77,8 +79,10 @@ func hostname(c *Cluster) (all []Finding) {
 				evidence = "/etc/hosts: " + n.HostsLine
 			}
 			all = append(all, Finding{
-				Severity: severity, Hosts: []string{h.Name}, Text: "its own name is the loopback address, which leads every host to itself", Evidence: evidence,
-				Fix: "grep -n \"$(hostname)\" /etc/hosts # the name belongs there behind the host's own address, or nowhere where DNS has it",
+				Severity: severity, Hosts: []string{h.Name},
+				Text: "its own name is the loopback address, which leads every host to itself", Evidence: evidence,
+				Fix: "grep -n \"$(hostname)\" /etc/hosts # the name belongs there behind the host's own address, or nowhere " +
+					"where DNS has it",
 			})
 		}
 	}

@@ -50,9 +50,10 @@ func networkChecks() []Check {
 		},
 		{
 			ID: "network-speed", Group: "network",
-			What: "how fast each host sends to another, and how long a round trip takes, compared with the other hosts and with its link",
-			Why:  "The slowest way sets the pace of a collective.",
-			Run:  flaws("speed", Warning),
+			What: "how fast each host sends to another, and how long a round trip takes, compared with the other hosts and " +
+				"with its link",
+			Why: "The slowest way sets the pace of a collective.",
+			Run: flaws("speed", Warning),
 		},
 		{
 			ID: "network-interface", Group: "network",
@@ -72,7 +73,8 @@ func networkChecks() []Check {
 				for _, h := range c.Hosts {
 					names = append(names, h.Name)
 				}
-				return []Finding{{Severity: Error, Hosts: names, Text: c.Network.Error, Evidence: c.Network.Hint, Fix: "ip -br addr; ip route"}}
+				return []Finding{{Severity: Error, Hosts: names, Text: c.Network.Error, Evidence: c.Network.Hint,
+					Fix: "ip -br addr; ip route"}}
 			},
 		},
 	}
@@ -85,7 +87,8 @@ func flaws(check string, severity Severity) func(*Cluster) []Finding {
 			if f.Check != check {
 				continue
 			}
-			finding := Finding{Severity: severity, Hosts: f.Hosts, Text: f.Text, Evidence: "measured between the hosts", Fix: f.Hint}
+			finding := Finding{Severity: severity, Hosts: f.Hosts, Text: f.Text, Evidence: "measured between the hosts",
+				Fix: f.Hint}
 			if f.Advice != "" {
 				finding.Evidence += "; " + f.Advice
 			}

@@ -113,7 +113,9 @@ func programDiffers(c *Cluster) []Finding {
 }
 
 func architecture(c *Cluster) []Finding {
-	all := c.differing(func(h *Host) string { return h.Architecture }, func(h *Host, own, most string, others int) Finding {
+	all := c.differing(func(h *Host) string {
+		return h.Architecture
+	}, func(h *Host, own, most string, others int) Finding {
 		return Finding{
 			Severity: Warning, Text: fmt.Sprintf("it is %s, %s %s", own, theOthers(others), most), Evidence: "uname -m",
 			Fix: "gorun --exclude " + shellwords.Quote(h.Name) + " ...",
@@ -122,7 +124,8 @@ func architecture(c *Cluster) []Finding {
 	for _, h := range c.Hosts {
 		if p := h.Program; p != nil && p.ELF != "" && h.Architecture != "" && p.ELF != h.Architecture && p.Error == "" {
 			all = append(all, Finding{
-				Severity: Error, Hosts: []string{h.Name}, Text: fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
+				Severity: Error, Hosts: []string{h.Name}, Text: fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF,
+					h.Architecture),
 				Evidence: "the file's ELF header", Fix: "file " + shellwords.Quote(p.Path),
 			})
 		}
@@ -135,13 +138,16 @@ func room(h *Host) (all []Finding) {
 		where := fmt.Sprintf("%s (%s)", r.Path, r.Purpose)
 		switch {
 		case r.Error != "" && r.Purpose == "cache": // another place is taken then
-			all = append(all, Finding{Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path, Fix: "ls -ld " + shellwords.Quote(r.Path)})
+			all = append(all, Finding{Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path,
+				Fix: "ls -ld " + shellwords.Quote(r.Path)})
 		case r.Error != "":
-			all = append(all, Finding{Severity: Warning, Text: where + ": " + r.Error, Evidence: r.Path, Fix: "export TMPDIR=DIR # of a directory that can be written"})
+			all = append(all, Finding{Severity: Warning, Text: where + ": " + r.Error, Evidence: r.Path,
+				Fix: "export TMPDIR=DIR # of a directory that can be written"})
 		case r.Free < enoughRoom:
 			all = append(all, Finding{
-				Severity: Warning, Text: "almost no space is left in " + where, Evidence: fmt.Sprintf("statfs: %s free", bytes(r.Free)),
-				Fix: "df -h " + shellwords.Quote(cmp.Or(r.Path, "/tmp")),
+				Severity: Warning, Text: "almost no space is left in " + where,
+				Evidence: fmt.Sprintf("statfs: %s free", bytes(r.Free)),
+				Fix:      "df -h " + shellwords.Quote(cmp.Or(r.Path, "/tmp")),
 			})
 		}
 	}

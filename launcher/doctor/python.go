@@ -17,24 +17,15 @@ func pythonChecks() []Check {
 			ID: "python-differs", Group: "python",
 			What: "whether the interpreter has the same version on all hosts",
 			Why:  "Pickled objects and compiled packages do not always go from one to the other.",
-			Run:  versionCheck("Python", Warning, "python3 --version", func(h *Host) string { return minor(pythonOf(h).Version) }),
+			Run: versionCheck("Python", Warning, "python3 --version", func(h *Host) string {
+				return minor(pythonOf(h).Version)
+			}),
 		},
 		{
 			ID: "torch-differs", Group: "python",
 			What: "whether PyTorch, the CUDA or ROCm that it is built for, and NumPy are the same on all hosts",
 			Why:  "Ranks of two PyTorch versions disagree on what they send: they hang, or fail with a type that is unknown.",
-			Run: func(c *Cluster) []Finding {
-				var all []Finding
-				for _, run := range []func(*Cluster) []Finding{
-					versionCheck("PyTorch", Error, "python3 -m pip show torch", func(h *Host) string { return h.pkg("torch") }),
-					versionCheck("PyTorch's CUDA", Warning, "python3 -c 'import torch; print(torch.version.cuda)'", func(h *Host) string { return pythonOf(h).CUDA }),
-					versionCheck("PyTorch's ROCm", Warning, "python3 -c 'import torch; print(torch.version.hip)'", func(h *Host) string { return pythonOf(h).ROCm }),
-					versionCheck("NumPy", Note, "python3 -m pip show numpy", func(h *Host) string { return h.pkg("numpy") }),
-				} {
-					all = append(all, run(c)...)
-				}
-				return all
-			},
+			Run:  torchDiffers,
 		},
 		{
 			ID: "torch-missing", Group: "python",
@@ -48,7 +39,8 @@ func pythonChecks() []Check {
 				for _, h := range c.Hosts {
 					if h.pkg("torch") == "" && h.Python != nil && !h.Python.Silent {
 						all = append(all, Finding{
-							Severity: Warning, Hosts: []string{h.Name}, Text: "PyTorch is not there, and is on others", Evidence: "packages of " + h.Python.Path, Fix: "python3 -m pip show torch",
+							Severity: Warning, Hosts: []string{h.Name}, Text: "PyTorch is not there, and is on others",
+							Evidence: "packages of " + h.Python.Path, Fix: "python3 -m pip show torch",
 						})
 					}
 				}
@@ -78,12 +70,32 @@ func pythonChecks() []Check {
 					return nil
 				}
 				return []Finding{{
-					Severity: Warning, Text: fmt.Sprintf("LD_LIBRARY_PATH has NCCL %s, which hides PyTorch's %s", cmp.Or(other, "of unknown version"), own), Evidence: p.Override,
+					Severity: Warning, Text: fmt.Sprintf("LD_LIBRARY_PATH has NCCL %s, which hides PyTorch's %s",
+						cmp.Or(other, "of unknown version"), own), Evidence: p.Override,
 					Fix: "unset LD_LIBRARY_PATH # or leave " + shellwords.Quote(dirOf(p.Override)) + " out of it",
 				}}
 			}),
 		},
 	}
+}
+
+func torchDiffers(c *Cluster) []Finding {
+	var all []Finding
+	for _, run := range []func(*Cluster) []Finding{
+		versionCheck("PyTorch", Error, "python3 -m pip show torch", func(h *Host) string { return h.pkg("torch") }),
+		versionCheck("PyTorch's CUDA", Warning, "python3 -c 'import torch; print(torch.version.cuda)'",
+			func(h *Host) string {
+				return pythonOf(h).CUDA
+			}),
+		versionCheck("PyTorch's ROCm", Warning, "python3 -c 'import torch; print(torch.version.hip)'",
+			func(h *Host) string {
+				return pythonOf(h).ROCm
+			}),
+		versionCheck("NumPy", Note, "python3 -m pip show numpy", func(h *Host) string { return h.pkg("numpy") }),
+	} {
+		all = append(all, run(c)...)
+	}
+	return all
 }
 
 func dirOf(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
@@ -93,7 +105,8 @@ func versionCheck(name string, severity Severity, show string, version func(*Hos
 	return func(c *Cluster) []Finding {
 		return c.differing(version, func(h *Host, own, most string, others int) Finding {
 			return Finding{
-				Severity: severity, Text: fmt.Sprintf("%s is %s, %s %s", name, own, onTheOthers(others), most), Evidence: "packages of " + pythonOf(h).Path, Fix: show,
+				Severity: severity, Text: fmt.Sprintf("%s is %s, %s %s", name, own, onTheOthers(others), most),
+				Evidence: "packages of " + pythonOf(h).Path, Fix: show,
 			}
 		})
 	}

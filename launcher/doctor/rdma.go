@@ -22,7 +22,8 @@ func rdmaChecks() []Check {
 		{
 			ID: "rdma-count", Group: "rdma",
 			What: "whether all hosts have as many RDMA ports that are up",
-			Why:  "Hosts of one job with unequal numbers of adapters run at the pace of the fewest, or NCCL refuses ('mixed local Net device counts').",
+			Why: "Hosts of one job with unequal numbers of adapters run at the pace of the fewest, or NCCL refuses ('mixed " +
+				"local Net device counts').",
 			Run: func(c *Cluster) []Finding {
 				count := func(h *Host) string {
 					if !h.devicesKnown() {
@@ -34,7 +35,8 @@ func rdmaChecks() []Check {
 					return nil
 				}
 				return c.differing(count, func(h *Host, own, most string, others int) Finding {
-					return Finding{Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/state", Fix: "ibv_devinfo; rdma link show"}
+					return Finding{Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most),
+						Evidence: "/sys/class/infiniband/*/ports/*/state", Fix: "ibv_devinfo; rdma link show"}
 				})
 			},
 		},
@@ -98,8 +100,10 @@ func portState(c *Cluster) (all []Finding) {
 				continue
 			}
 			f := Finding{
-				Hosts: []string{h.Name}, Severity: Note, Text: fmt.Sprintf("RDMA port %s is not up: %s", portName(p), cmp.Or(p.Physical, p.State)),
-				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State, p.Physical), Fix: "ibstat " + shellwords.Quote(p.Device) + "; rdma link show",
+				Hosts: []string{h.Name}, Severity: Note, Text: fmt.Sprintf("RDMA port %s is not up: %s", portName(p),
+					cmp.Or(p.Physical, p.State)),
+				Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/state is %s, phys_state %s", p.Device, p.Port, p.State,
+					p.Physical), Fix: "ibstat " + shellwords.Quote(p.Device) + "; rdma link show",
 			}
 			elsewhere := slices.ContainsFunc(c.Hosts, func(o *Host) bool { q := portOf(o, p); return q != nil && q.Active() })
 			switch {
@@ -177,8 +181,10 @@ func portRate(c *Cluster) (all []Finding) {
 
 func slowPort(h *Host, p Port, than string) Finding {
 	return Finding{
-		Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("RDMA port %s runs at %g Gb/s, %s", portName(p), p.Gbps, than),
-		Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/rate is %s", p.Device, p.Port, p.Rate), Fix: "sudo mlxlink -d " + p.Device + "; ibstat " + p.Device,
+		Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("RDMA port %s runs at %g Gb/s, %s", portName(p),
+			p.Gbps, than),
+		Evidence: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/rate is %s", p.Device, p.Port, p.Rate),
+		Fix:      "sudo mlxlink -d " + p.Device + "; ibstat " + p.Device,
 	}
 }
 
@@ -204,8 +210,10 @@ func linkLayer(c *Cluster) (all []Finding) {
 			continue
 		}
 		f := Finding{
-			Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("InfiniBand and RoCE ports are up: %s and %s", listed(fabric), listed(other)),
-			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" + shellwords.Quote(strings.Join(fabric, ",")),
+			Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("InfiniBand and RoCE ports are up: %s and %s",
+				listed(fabric), listed(other)),
+			Evidence: "/sys/class/infiniband/*/ports/*/link_layer", Fix: "export NCCL_IB_HCA==" +
+				shellwords.Quote(strings.Join(fabric, ",")),
 		}
 		if len(near) > 1 {
 			f.Severity = Warning
@@ -227,8 +235,9 @@ func linkLayer(c *Cluster) (all []Finding) {
 			}
 			all = append(all, c.differing(layer, func(_ *Host, own, most string, others int) Finding {
 				return Finding{
-					Severity: Error, Text: fmt.Sprintf("RDMA port %s is %s, %s %s", portName(p), own, onTheOthers(others), most), Evidence: "/sys/class/infiniband/" + p.Device + "/ports/*/link_layer",
-					Fix: "ibv_devinfo | grep -E 'hca_id|link_layer'",
+					Severity: Error, Text: fmt.Sprintf("RDMA port %s is %s, %s %s", portName(p), own, onTheOthers(others), most),
+					Evidence: "/sys/class/infiniband/" + p.Device + "/ports/*/link_layer",
+					Fix:      "ibv_devinfo | grep -E 'hca_id|link_layer'",
 				}
 			})...)
 		}
@@ -247,7 +256,8 @@ func partitionKeys(c *Cluster) (all []Finding) {
 			evidence := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys: %s", p.Device, p.Port, keys(p))
 			if !slices.ContainsFunc(p.PKeys, func(k int) bool { return k&full != 0 }) {
 				all = append(all, Finding{
-					Severity: Warning, Hosts: []string{h.Name}, Text: "InfiniBand port " + portName(p) + " is a limited member of its partitions: it does not reach others of that kind", Evidence: evidence,
+					Severity: Warning, Hosts: []string{h.Name}, Text: "InfiniBand port " + portName(p) +
+						" is a limited member of its partitions: it does not reach others of that kind", Evidence: evidence,
 					Fix: "smpquery pkeys -D 0 # the subnet manager's partitions.conf says who is a full member",
 				})
 			}
@@ -265,7 +275,9 @@ func partitionKeys(c *Cluster) (all []Finding) {
 		return all
 	}
 	return c.differing(set, func(h *Host, own, most string, others int) Finding {
-		return Finding{Severity: Note, Text: fmt.Sprintf("its InfiniBand partitions are %s, %s %s", own, onTheOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/pkeys", Fix: "grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000"}
+		return Finding{Severity: Note, Text: fmt.Sprintf("its InfiniBand partitions are %s, %s %s", own,
+			onTheOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/pkeys",
+			Fix: "grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000"}
 	})
 }
 
@@ -293,9 +305,12 @@ func firmware(c *Cluster) (all []Finding) {
 		slices.SortFunc(versions[board], compareVersions)
 		newest := versions[board][len(versions[board])-1]
 		for _, h := range c.Hosts {
-			if slices.ContainsFunc(realPorts(h), func(p Port) bool { return p.Board == board && p.Firmware != "" && p.Firmware != newest }) {
+			if slices.ContainsFunc(realPorts(h), func(p Port) bool {
+				return p.Board == board && p.Firmware != "" && p.Firmware != newest
+			}) {
 				all = append(all, Finding{
-					Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("adapters %s have firmware of several versions: %s", board, strings.Join(versions[board], ", ")),
+					Severity: Note, Hosts: []string{h.Name}, Text: fmt.Sprintf("adapters %s have firmware of several versions: %s",
+						board, strings.Join(versions[board], ", ")),
 					Evidence: "/sys/class/infiniband/*/fw_ver", Fix: "ibstat | grep -E '^CA|Firmware'",
 				})
 			}
@@ -338,7 +353,8 @@ func versionTwoGID(h *Host) (all []Finding) {
 		severity = Note // it is for something else: a cloud's machines have such
 	}
 	return []Finding{{
-		Severity: severity, Text: plural(len(without), "RoCE port has", "RoCE ports have") + " no RoCE v2 address: " + listed(without), Evidence: "/sys/class/infiniband/*/ports/*/gid_attrs/types",
+		Severity: severity, Text: plural(len(without), "RoCE port has", "RoCE ports have") + " no RoCE v2 address: " +
+			listed(without), Evidence: "/sys/class/infiniband/*/ports/*/gid_attrs/types",
 		Fix: "rdma link show; ip -br addr # its network interface needs an IP address",
 	}}
 }
@@ -356,7 +372,9 @@ func openable(h *Host) (all []Finding) {
 		return nil
 	}
 	return []Finding{{
-		Severity: Error, Text: plural(len(refused), "RDMA device", "RDMA devices") + " cannot be opened: " + listed(refused), Evidence: why,
-		Fix: choose(h, "docker run --device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1 ...", "sudo modprobe ib_uverbs; ls -l /dev/infiniband"),
+		Severity: Error, Text: plural(len(refused), "RDMA device", "RDMA devices") + " cannot be opened: " +
+			listed(refused), Evidence: why,
+		Fix: choose(h, "docker run --device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1 ...",
+			"sudo modprobe ib_uverbs; ls -l /dev/infiniband"),
 	}}
 }

@@ -13,10 +13,14 @@ import (
 // adaptive routing works (out_of_sequence), management's (VL15_dropped).
 var RDMACounters = map[string][]string{
 	"counters": {
-		"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "local_link_integrity_errors", "excessive_buffer_overrun_errors",
+		"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "local_link_integrity_errors",
+		"excessive_buffer_overrun_errors",
 		"port_xmit_discards", "port_rcv_packets",
 	},
-	"hw_counters": {"packet_seq_err", "roce_adp_retrans", "local_ack_timeout_err", "rx_icrc_encapsulated", "np_cnp_sent", "rp_cnp_handled"},
+	"hw_counters": {
+		"packet_seq_err", "roce_adp_retrans", "local_ack_timeout_err", "rx_icrc_encapsulated", "np_cnp_sent",
+		"rp_cnp_handled",
+	},
 }
 
 // counterRule says from which count on a counter is worth a word.
@@ -58,13 +62,15 @@ func rdmaCounterChecks() []Check {
 		{
 			ID: "rdma-errors", Group: "rdma",
 			What: "errors that RDMA ports count: bad symbols and packets, links that go down and come back",
-			Why:  "A bad cable or transceiver: the link corrects and sends again, and a job is slow, or ends when it goes down. Some errors after a boot are normal; those that grow now are not.",
-			Run:  each(func(h *Host) []Finding { return portsCount(h, linkRules, "link errors") }),
+			Why: "A bad cable or transceiver: the link corrects and sends again, and a job is slow, or ends when it goes " +
+				"down. Some errors after a boot are normal; those that grow now are not.",
+			Run: each(func(h *Host) []Finding { return portsCount(h, linkRules, "link errors") }),
 		},
 		{
 			ID: "rdma-loss", Group: "rdma",
 			What: "packets that RDMA ports discard or send again, and RoCE ports that are told to slow down",
-			Why:  "InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; every loss costs milliseconds.",
+			Why: "InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; " +
+				"every loss costs milliseconds.",
 			Run: each(func(h *Host) []Finding {
 				return portsCount(h, lossRules, "packets that were lost, sent again or slowed down")
 			}),
@@ -124,8 +130,10 @@ func portsCount(h *Host, rules []counterRule, what string) (all []Finding) {
 			continue
 		}
 		f := Finding{
-			Severity: severity, Text: plural(len(words), "RDMA port counts ", "RDMA ports count ") + what + ": " + listed(words), Evidence: "/sys/class/infiniband/*/ports/*/counters and hw_counters, since the adapters were reset",
-			Fix: fmt.Sprintf("cd /sys/class/infiniband/%s/ports/%d && grep . counters/* hw_counters/*", shellwords.Quote(first.Device), first.Port),
+			Severity: severity, Text: plural(len(words), "RDMA port counts ", "RDMA ports count ") + what + ": " +
+				listed(words), Evidence: "/sys/class/infiniband/*/ports/*/counters and hw_counters, since the adapters were reset",
+			Fix: fmt.Sprintf("cd /sys/class/infiniband/%s/ports/%d && grep . counters/* hw_counters/*",
+				shellwords.Quote(first.Device), first.Port),
 		}
 		if now != nil {
 			f.Text += fmt.Sprintf("; within %.1f s grew %s", first.Watched, listed(now))

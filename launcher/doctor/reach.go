@@ -15,7 +15,8 @@ func reachChecks() []Check {
 			Why:  "A job starts on all of its hosts or on none.",
 			Run: func(c *Cluster) (all []Finding) {
 				for _, u := range c.Unreached {
-					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint, Fix: c.again("gorun hosts check -v", u.Hosts...)})
+					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint,
+						Fix: c.again("gorun hosts check -v", u.Hosts...)})
 				}
 				return all
 			},
@@ -28,7 +29,8 @@ func reachChecks() []Check {
 				for _, h := range c.Hosts {
 					if h.Gorun != "" && h.Gorun != c.Gorun {
 						all = append(all, Finding{
-							Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), Evidence: h.Executable,
+							Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("its gorun is %s, this one %s", h.Gorun,
+								c.Gorun), Evidence: h.Executable,
 							Fix: c.again("gorun hosts check", h.Name) + " # without --agent this gorun is copied there",
 						})
 					}
@@ -63,7 +65,8 @@ func sameMachine(c *Cluster) (all []Finding) {
 			first[key] = h
 		default:
 			all = append(all, Finding{
-				Severity: Note, Hosts: []string{other.Name, h.Name}, Text: "these names mean one machine, or containers of one that have the same host name",
+				Severity: Note, Hosts: []string{other.Name, h.Name},
+				Text:     "these names mean one machine, or containers of one that have the same host name",
 				Evidence: fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
 				Fix:      "hostname; cat /proc/sys/kernel/random/boot_id",
 			})

@@ -9,8 +9,10 @@ import (
 
 // Checks is the table of all checks, in the order in which they are run and listed.
 func Checks() []Check {
-	return slices.Concat(reachChecks(), clockChecks(), programChecks(), limitChecks(), memoryChecks(), kernelChecks(), nameChecks(), pythonChecks(),
-		gpuChecks(), gpuLinkChecks(), gpuNetworkChecks(), amdChecks(), rdmaChecks(), rdmaCounterChecks(), ethernetChecks(), networkChecks(), leftoverChecks(), environmentChecks())
+	return slices.Concat(reachChecks(), clockChecks(), programChecks(), limitChecks(), memoryChecks(), kernelChecks(),
+		nameChecks(), pythonChecks(),
+		gpuChecks(), gpuLinkChecks(), gpuNetworkChecks(), amdChecks(), rdmaChecks(), rdmaCounterChecks(), ethernetChecks(),
+		networkChecks(), leftoverChecks(), environmentChecks())
 }
 
 // Group is a subject on which there are several checks.

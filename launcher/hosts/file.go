@@ -140,7 +140,8 @@ func parseLine(words []string, room int) (all []Host, unused []string, err error
 	case h.MaxSlots > 0 && h.Slots > h.MaxSlots:
 		return nil, nil, fmt.Errorf("slots=%d is more than max-slots=%d", h.Slots, h.MaxSlots)
 	case h.Address != "" && len(all) > 1:
-		return nil, nil, fmt.Errorf("ifhn=%s is one host's, and %s names %d: write a line for each", h.Address, words[0], len(all))
+		return nil, nil, fmt.Errorf("ifhn=%s is one host's, and %s names %d: write a line for each", h.Address, words[0],
+			len(all))
 	}
 	all, err = h.each(Names(all))
 	return all, unused, err

@@ -63,7 +63,8 @@ type Host struct {
 // read: localhost, ::1 or an address in 127.0.0.0/8.
 func (h Host) IsLoopback() bool {
 	name := strings.ToLower(h.Name)
-	return name == "localhost" || name == "::1" || strings.HasPrefix(name, "127.") && strings.Trim(name, "0123456789.") == ""
+	return name == "localhost" || name == "::1" || strings.HasPrefix(name, "127.") &&
+		strings.Trim(name, "0123456789.") == ""
 }
 
 // TotalSlots is the number of slots of all hosts, or 0 when some host leaves its

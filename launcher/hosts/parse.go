@@ -119,7 +119,8 @@ func (h *Host) setNumbers(numbers []string) (err error) {
 		}
 		return err
 	}
-	return errors.New("behind a name come :SLOTS or :PORT:SLOTS; an IPv6 address with numbers behind it stands in brackets")
+	return errors.New(
+		"behind a name come :SLOTS or :PORT:SLOTS; an IPv6 address with numbers behind it stands in brackets")
 }
 
 // cutNumbers separates a name from the numbers behind it. An IPv6 address stands
@@ -222,7 +223,9 @@ func checkName(name string) error {
 	case name == "":
 		return errors.New("a host's name is empty")
 	case strings.HasPrefix(name, "+"), strings.HasPrefix(name, "^"):
-		return fmt.Errorf("%q: relative and excluded hosts are not supported: write the names out, and --exclude NAME for hosts to leave out", name)
+		return fmt.Errorf(
+			"%q: relative and excluded hosts are not supported: write the names out, and --exclude NAME for hosts to leave out",
+			name)
 	case strings.HasPrefix(name, "-"):
 		return fmt.Errorf("%q is no host's name: it begins with a dash", name)
 	}
@@ -246,5 +249,7 @@ func isUser(text string) bool {
 	if text == "" || text[0] == '-' {
 		return false
 	}
-	return strings.IndexFunc(text, func(r rune) bool { return !isLetterOrDigit(r) && !strings.ContainsRune("._-+\\", r) }) < 0
+	return strings.IndexFunc(text, func(r rune) bool {
+		return !isLetterOrDigit(r) && !strings.ContainsRune("._-+\\", r)
+	}) < 0
 }

@@ -142,7 +142,8 @@ func expandRanges(ranges string, room int) ([]string, error) {
 // rangeNumber reads one number of the range text.
 func rangeNumber(number, text string) (int64, error) {
 	if number == "" || len(number) > maxDigits || strings.Trim(number, "0123456789") != "" {
-		return 0, fmt.Errorf("[%s] is no number or range of numbers such as 01-16; there are no steps, letters or brackets in brackets", text)
+		return 0, fmt.Errorf("[%s] is no number or range of numbers such as 01-16; there are no steps, letters or brackets "+
+			"in brackets", text)
 	}
 	return strconv.ParseInt(number, 10, 64)
 }

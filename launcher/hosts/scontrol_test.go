@@ -17,8 +17,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// shownHostnames returns what Slurm's own scontrol makes of hostlists, nil where it refuses one. It asks one process, whose answers
-// come behind its prompt and what was asked; no daemon is needed.
+// shownHostnames returns what Slurm's own scontrol makes of hostlists, nil where it refuses one. It asks one process,
+// whose answers come behind its prompt and what was asked; no daemon is needed.
 func shownHostnames(t *testing.T, lists []string) [][]string {
 	t.Helper()
 	scontrol := testneeds.Program(t, testneeds.LayerSlurm, "scontrol")

@@ -17,7 +17,9 @@ func (s *Spec) ownPlaces() bool {
 
 // RunsOn reports whether ranks of the program may be on a host of the job.
 func (a *App) RunsOn(f *Facts) bool {
-	return a.Hosts == nil || slices.ContainsFunc(a.Hosts, func(h hosts.Host) bool { return h.Name == f.Host || h.Here && !f.Away })
+	return a.Hosts == nil || slices.ContainsFunc(a.Hosts, func(h hosts.Host) bool {
+		return h.Name == f.Host || h.Here && !f.Away
+	})
 }
 
 // placeOf is the wish for an app's ranks.
@@ -45,7 +47,8 @@ func (s *Spec) appRequest(app int) placement.Request {
 // Each takes the slots that those before it leave. Programs with one wish are placed
 // together; the others take the CPUs that are left, as long as there are any.
 func (s *Spec) perApp(machines []placement.Machine, names []string) (placement.Layout, error) {
-	a := appLayout{spec: s, machines: machines, names: names, counts: make([][]int, len(s.Apps)), order: make([][]int, len(s.Apps))}
+	a := appLayout{spec: s, machines: machines, names: names, counts: make([][]int, len(s.Apps)),
+		order: make([][]int, len(s.Apps))}
 	a.used = make([]int, len(machines))
 	for app := range s.Apps {
 		if err := a.count(app); err != nil {
@@ -219,7 +222,8 @@ func (a *appLayout) join(seats map[*PlaceWish]*appSeats) placement.Layout {
 	}
 	layout.Reason = plural(len(layout.Ranks), "rank") + ": " + strings.Join(reasons, ", ")
 	if slots := hosts.TotalSlots(a.spec.Hosts); slots > 0 && len(layout.Ranks) > slots {
-		layout.Notes = append(layout.Notes, fmt.Sprintf("%s share %s%s", plural(len(layout.Ranks), "rank"), plural(slots, "slot"), inParentheses(a.spec.HostsFrom)))
+		layout.Notes = append(layout.Notes, fmt.Sprintf("%s share %s%s", plural(len(layout.Ranks), "rank"),
+			plural(slots, "slot"), inParentheses(a.spec.HostsFrom)))
 	}
 	layout.Share(a.spec.Request(), a.machines)
 	return layout

@@ -35,7 +35,8 @@ func seatsOf(p *Plan) (text string) {
 func TestHostsOfPrograms(t *testing.T) {
 	spec, facts := appsOn(1, 4, 2, 2, 2)
 	spec.Apps[0].Hosts = spec.Hosts[1:2]
-	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node2.1 1:node3.0 ", seatsOf(planOf(t, spec, facts)), "the second takes the slots that are left")
+	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node2.1 1:node3.0 ", seatsOf(planOf(t, spec, facts)),
+		"the second takes the slots that are left")
 
 	spec.Apps[1].Hosts = []hosts.Host{{Name: "node3", Slots: 2}, {Name: "node1", Slots: 2}}
 	facts[0].Programs[0], facts[1].Programs[1] = Program{}, Program{}
@@ -82,7 +83,8 @@ func eightCores() placement.Machine {
 func TestVariablesOfPrograms(t *testing.T) {
 	spec, facts := appsOn(1, 2, 2, 2)
 	spec.Exports = []Export{{Name: "BOTH", Value: "b", HasValue: true}}
-	spec.Apps[1].Exports = []Export{{Name: "OWN", Value: "1", HasValue: true}, {Name: "BOTH", Value: "c", HasValue: true}, {Name: "NCCL_DEBUG", Remove: true}}
+	spec.Apps[1].Exports = []Export{{Name: "OWN", Value: "1", HasValue: true},
+		{Name: "BOTH", Value: "c", HasValue: true}, {Name: "NCCL_DEBUG", Remove: true}}
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "b", p.variable(0, "BOTH").Value)
 	assert.Equal(t, "c", p.variable(1, "BOTH").Value)

@@ -51,7 +51,8 @@ func (s *Spec) Request() placement.Request {
 		r.MaxSlots = append(r.MaxSlots, h.MaxSlots)
 		r.CoreSlots = r.CoreSlots || h.CoreSlots
 	}
-	r.SlotsFrom, r.SlotsAllotted = cmp.Or(s.SlotsFrom, s.HostsFrom), s.Reach.Engine != nil || r.CoreSlots // whose number nobody said
+	// whose number nobody said
+	r.SlotsFrom, r.SlotsAllotted = cmp.Or(s.SlotsFrom, s.HostsFrom), s.Reach.Engine != nil || r.CoreSlots
 	s.Place.apply(&r)
 	r.Isolate = s.isolates()
 	r.Oversubscribe = s.Oversubscribe
@@ -147,7 +148,8 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	}
 	b := &builder{spec: spec, ids: ids, opened: opened, layout: layout}
 	b.plan = Plan{
-		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt, Stdin: spec.Stdin.String(),
+		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt,
+		Stdin: spec.Stdin.String(),
 	}
 	b.nodes(facts)
 	b.plan.Notes = layout.Notes
@@ -227,7 +229,8 @@ func (w StdinWish) String() string {
 func (o OutputWish) strays(perNode int) (notes []string) {
 	stray := func(option string, localRank int) {
 		if localRank >= perNode {
-			notes = append(notes, fmt.Sprintf("%s names local rank %d; there are local ranks 0 to %d", option, localRank, perNode-1))
+			notes = append(notes, fmt.Sprintf("%s names local rank %d; there are local ranks 0 to %d", option, localRank,
+				perNode-1))
 		}
 	}
 	for _, l := range o.ShowLocalRanks {
@@ -370,7 +373,8 @@ func (b *builder) device(at placement.Rank) (string, error) {
 	case len(devices) == 1 && b.facts[at.Node].Seat != nil:
 		return strings.TrimSpace(devices[0]), nil
 	case at.LocalRank >= len(devices):
-		return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name, strings.Join(devices, ","), at.LocalRank)
+		return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name,
+			strings.Join(devices, ","), at.LocalRank)
 	}
 	return strings.TrimSpace(devices[at.LocalRank]), nil
 }
@@ -425,7 +429,8 @@ func (b *builder) store() {
 
 // supervision is what the supervisor has to know.
 func (b *builder) supervision() {
-	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout, TimeoutCode: b.spec.TimeoutCode, Policy: b.spec.Policy, OnHang: b.spec.OnHang}
+	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout, TimeoutCode: b.spec.TimeoutCode,
+		Policy: b.spec.Policy, OnHang: b.spec.OnHang}
 	if c.Timeout > 0 {
 		c.Timeout = max(c.Timeout-b.ids.Elapsed, 1)
 	}

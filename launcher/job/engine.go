@@ -61,7 +61,8 @@ func (s *Supervisor) endByEngine(sig syscall.Signal, at time.Time) []Order {
 			}
 		}
 		return orders
-	case s.cause == CauseRank && s.stoppedAt.After(began), s.cause == CauseSignal && s.signal == sig && at.Sub(s.stoppedAt) < engineDelay:
+	case s.cause == CauseRank && s.stoppedAt.After(began), s.cause == CauseSignal && s.signal == sig &&
+		at.Sub(s.stoppedAt) < engineDelay:
 		s.cause, s.signal, s.stoppedAt = CauseEngine, sig, began
 	}
 	return nil
@@ -88,7 +89,8 @@ func (s *Supervisor) endedByEngine(e *Exited, at time.Time) bool {
 
 // maybeEngine reports whether a resource manager's signal may have ended a rank.
 func (s *Supervisor) maybeEngine(e *Exited) bool {
-	return s.cfg.Engine != "" && (e.Signal == syscall.SIGTERM || e.Signal == syscall.SIGINT || e.Signal == syscall.SIGKILL && e.OOM+e.Timer == "")
+	return s.cfg.Engine != "" && (e.Signal == syscall.SIGTERM || e.Signal == syscall.SIGINT ||
+		e.Signal == syscall.SIGKILL && e.OOM+e.Timer == "")
 }
 
 // engineExpired: whoever has not heard of the resource manager's signal hears of it now;
@@ -134,5 +136,6 @@ func (r *Result) ByEngine(engine, job, why string) {
 // resource managers end jobs with.
 func (r *Result) MayBeEngine() bool {
 	return r.Cause == CauseNode ||
-		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil && (r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM+r.First.Timer == "")
+		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil &&
+			(r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM+r.First.Timer == "")
 }

@@ -18,12 +18,14 @@ import (
 func inSlurm(slots ...int) (*Spec, []Facts) {
 	spec, facts := onHosts(slots...)
 	spec.Reach.Engine = &engine.Start{Engine: "slurm", Job: "Slurm job 17", Once: []string{"srun"}}
-	spec.Environ = append(spec.Environ, "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=node[1-3]", "SLURM_NTASKS=3", "SLURM_TASKS_PER_NODE=2,1",
+	spec.Environ = append(spec.Environ, "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=node[1-3]", "SLURM_NTASKS=3",
+		"SLURM_TASKS_PER_NODE=2,1",
 		"SLURMD_NODENAME=node1", "SLURM_PROCID=0", "SLURM_CPUS_PER_TASK=2", "CUDA_VISIBLE_DEVICES=0,1", "DISPLAY=:0")
 	for i := range facts {
 		facts[i].Away = true // as the launcher's own
 		facts[i].Environ = []string{
-			"HOME=/home/there", "TMPDIR=/scratch", "SLURMD_NODENAME=" + facts[i].Host, fmt.Sprint("SLURM_CPUS_ON_NODE=", i+4), fmt.Sprint("CUDA_VISIBLE_DEVICES=", 2*i, ",", 2*i+1),
+			"HOME=/home/there", "TMPDIR=/scratch", "SLURMD_NODENAME=" + facts[i].Host, fmt.Sprint("SLURM_CPUS_ON_NODE=", i+4),
+			fmt.Sprint("CUDA_VISIBLE_DEVICES=", 2*i, ",", 2*i+1),
 		}
 	}
 	return spec, facts
@@ -56,7 +58,8 @@ func TestNodesOfSlurm(t *testing.T) {
 	assert.Equal(t, "node1,n8", of(func(spec *Spec, facts []Facts) {
 		spec.Reach.Engine, spec.Hosts, spec.Join = nil, nil, &JoinWish{}
 		facts[0].Away, facts[2].Ranks = false, 0
-		facts[1] = Facts{Host: "vm", Joined: true, Away: true, Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"}, Programs: facts[1].Programs, Ranks: 1}
+		facts[1] = Facts{Host: "vm", Joined: true, Away: true, Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"},
+			Programs: facts[1].Programs, Ranks: 1}
 		facts[0].Ranks = 1
 		facts[2] = facts[1]
 	}), "nodes that came by themselves, of which two are processes on one")
@@ -133,7 +136,8 @@ func TestCPUsThatWereAskedFor(t *testing.T) {
 			m, err := placement.Example("two-socket-intel")
 			require.NoError(t, err)
 			m.Quota = test.quota
-			spec := Spec{Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place, CPUsPerRank: test.wish, CPUsFrom: asked}
+			spec := Spec{Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place, CPUsPerRank: test.wish,
+				CPUsFrom: asked}
 			if test.why == "yours" {
 				spec.Environ = []string{"OMP_NUM_THREADS=3"}
 			}
@@ -153,7 +157,8 @@ func TestSlurmCPUsOfRanks(t *testing.T) {
 	require.NoError(t, err)
 	spec := Spec{
 		Apps: []App{{Program: "app", NumRanks: 4}}, CPUsPerRank: 128, CPUsFrom: "…",
-		Environ: []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_CPUS_PER_TASK=128", "SLURM_TASKS_PER_NODE=1(x2)", "SLURMD_NODENAME=n2"},
+		Environ: []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_CPUS_PER_TASK=128", "SLURM_TASKS_PER_NODE=1(x2)",
+			"SLURMD_NODENAME=n2"},
 	}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)

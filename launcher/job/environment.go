@@ -15,10 +15,12 @@ import (
 func (b *builder) environment() error {
 	in := plan.Inputs{
 		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), LenientExports: b.spec.LenientExports,
-		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted, Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
+		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted,
+		Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
 		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
-		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt, MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
+		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt,
+		MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Fold: FoldHosts,
 	}
 	for node := range b.plan.Nodes {
@@ -40,7 +42,8 @@ func (b *builder) environment() error {
 	if err != nil {
 		return err
 	}
-	b.plan.Common, b.plan.Removed, b.plan.Withheld, b.plan.Left, b.plan.Conf = environment.Common, environment.Removed, environment.Withheld, environment.Left, environment.Conf
+	b.plan.Common, b.plan.Removed, b.plan.Withheld, b.plan.Left, b.plan.Conf = environment.Common, environment.Removed,
+		environment.Withheld, environment.Left, environment.Conf
 	for node, own := range environment.Nodes {
 		b.plan.Nodes[node].Env = own
 	}
@@ -84,8 +87,10 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	f, ranks := &b.facts[node], b.sharers[node]
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ, Interface: f.Interface, Address: f.Address,
-		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(), Role: b.plan.Nodes[node].Role,
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ,
+		Interface: f.Interface, Address: f.Address,
+		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(),
+		Role: b.plan.Nodes[node].Role,
 		Name: b.plan.Nodes[node].Name, Mbps: f.Network.speed(), Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {

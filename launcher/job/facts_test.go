@@ -24,8 +24,10 @@ func TestFactsOfHostileHosts(t *testing.T) {
 		"NUMA node -1 is not a number below 65536":       func(f *Facts) { f.Machine.Topology.Nodes[1].ID = -1 },
 		"CPU -3 is not a CPU number below 65536":         func(f *Facts) { f.Machine.Topology.CPUs[3].ID = -3 },
 
-		"its role has 4097 bytes, or a null byte: at most 4096 are taken": func(f *Facts) { f.Role = strings.Repeat("r", maxRole+1) },
-		"its role has 2 bytes, or a null byte":                            func(f *Facts) { f.Role = "r\x00" },
+		"its role has 4097 bytes, or a null byte: at most 4096 are taken": func(f *Facts) {
+			f.Role = strings.Repeat("r", maxRole+1)
+		},
+		"its role has 2 bytes, or a null byte": func(f *Facts) { f.Role = "r\x00" },
 
 		"its command line asks for 9223372036854775807 ranks: a": func(f *Facts) { f.Ranks = math.MaxInt },
 		"its command line asks for -9223372036854775808 ranks":   func(f *Facts) { f.Ranks = math.MinInt },

@@ -75,13 +75,15 @@ func (b *builder) visibleWhy(isolated, byIndex bool) string {
 func (b *builder) noteGPUs(isolated, byIndex bool) {
 	if isolated && !b.spec.VirtualLocalRank {
 		b.plan.Notes = append(b.plan.Notes,
-			"--isolate-gpus: a rank's own GPU is its device 0 (cuda:0), not that of its LOCAL_RANK; with --virtual-local-rank LOCAL_RANK is 0, too")
+			"--isolate-gpus: a rank's own GPU is its device 0 (cuda:0), not that of its LOCAL_RANK; with --virtual-local-rank "+
+				"LOCAL_RANK is 0, too")
 	}
 	if byIndex {
 		from := b.spec.Place.GPUs.String()
 		if b.spec.Place.Isolate {
 			from = "--isolate-gpus"
 		}
-		b.plan.Notes = append(b.plan.Notes, from+": GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are not known")
+		b.plan.Notes = append(b.plan.Notes,
+			from+": GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are not known")
 	}
 }

@@ -90,7 +90,8 @@ func (h *Hang) Lines() []string { return h.lines(hangGroups) }
 
 // lines has at most some groups, fewer where NCCL has something to say.
 func (h *Hang) lines(most int) []string {
-	lines := []string{fmt.Sprintf("nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
+	lines := []string{fmt.Sprintf(
+		"nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
 	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
 	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
 	groups := h.groups()
@@ -151,7 +152,8 @@ func (r *HangRank) place() string {
 			standing = "running"
 		}
 	}
-	return fmt.Sprintf("%q", []string{standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"), r.MPI.String(), strings.Join(r.Stack, "\n")})
+	return fmt.Sprintf("%q", []string{standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
+		r.MPI.String(), strings.Join(r.Stack, "\n")})
 }
 
 // busyCPU is the use of a CPU, in percent, from which a rank is taken to compute.

@@ -11,9 +11,11 @@ import (
 func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	h := Hang{Quiet: 90 * time.Second}
 	for rank := range 8 {
-		r := HangRank{Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: rank % 3, Keys: []string{"init/5"}, Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"}}
+		r := HangRank{Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
+			Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"}}
 		if rank == 5 {
-			r = HangRank{Rank: rank, PID: 105, Standing: "running", CPU: 99, Stack: []string{"load (a.py:9)"}, Last: " loading shard 5\t"}
+			r = HangRank{Rank: rank, PID: 105, Standing: "running", CPU: 99, Stack: []string{"load (a.py:9)"},
+				Last: " loading shard 5\t"}
 		}
 		h.Ranks = append(h.Ranks, r)
 	}
@@ -43,7 +45,8 @@ func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
 func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	var h Hang
 	for rank := range 500 {
-		h.Ranks = append(h.Ranks, HangRank{Rank: rank, Standing: "sleeping", Stack: []string{string(rune('a' + rank)), "b", "c", "d"}})
+		h.Ranks = append(h.Ranks,
+			HangRank{Rank: rank, Standing: "sleeping", Stack: []string{string(rune('a' + rank)), "b", "c", "d"}})
 	}
 	lines := h.Lines()
 	assert.LessOrEqual(t, len(lines), 20)
@@ -51,7 +54,9 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	h.NCCL = []string{"rank 3 is behind: 41 AllReduce, the others 42"}
 	lines = h.Lines()
 	assert.LessOrEqual(t, len(lines), 20)
-	assert.Equal(t, []string{"  and 497 groups more (--report has all)", "  NCCL: rank 3 is behind: 41 AllReduce, the others 42"}, lines[len(lines)-2:])
+	assert.Equal(t,
+		[]string{"  and 497 groups more (--report has all)", "  NCCL: rank 3 is behind: 41 AllReduce, the others 42"},
+		lines[len(lines)-2:])
 }
 
 // hungReport is the whole report of n ranks that hang, of which the third is the odd
@@ -60,7 +65,8 @@ func hungReport(n int) string {
 	h := Hang{Quiet: 5 * time.Minute}
 	for rank := range n {
 		r := HangRank{
-			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"}, Last: "epoch 7",
+			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"},
+			Last:  "epoch 7",
 			Stack: []string{"main.exchange (main.go:31) [chan receive]", "main.main (main.go:12)"},
 		}
 		if rank%2 == 1 {
@@ -95,14 +101,16 @@ func TestReportOfAHangOfManyKinds(t *testing.T) {
 		for rank := range n {
 			long := strings.Repeat("x", 1000+rank%250)
 			h.Ranks = append(h.Ranks, HangRank{
-				Rank: rank, Standing: "sleeping", Wait: long, Keys: []string{long}, Last: long, Stack: []string{long, long, long, long, long},
+				Rank: rank, Standing: "sleeping", Wait: long, Keys: []string{long}, Last: long,
+				Stack: []string{long, long, long, long, long},
 			})
 		}
 		for range 9 {
 			h.NCCL = append(h.NCCL, strings.Repeat("y", 1000))
 		}
 		r := Result{
-			Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h, Hint: "a hint", OutputLost: "a disk is full", Left: []string{"x (pid 7, dead)", "y"},
+			Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h, Hint: "a hint", OutputLost: "a disk is full",
+			Left:     []string{"x (pid 7, dead)", "y"},
 			Attempts: make([]Attempt, 9), NCCL: manyWarnings(),
 		}
 		for i := range r.Attempts {

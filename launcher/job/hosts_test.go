@@ -40,7 +40,8 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 
 func planOf(t *testing.T, spec *Spec, facts []Facts) *Plan {
 	t.Helper()
-	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"})
+	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"},
+		Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"})
 	require.NoError(t, err)
 	return p
 }
@@ -51,7 +52,8 @@ func TestPlansOfHosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec, facts := onHosts(slots...)
 			last := &facts[len(facts)-1]
-			last.TempDir, last.Programs = "/scratch", []Program{{Path: "/opt/trainer", Argv: []string{"/opt/trainer"}, ScriptArg: 1, Kind: "executable"}}
+			last.TempDir, last.Programs = "/scratch",
+				[]Program{{Path: "/opt/trainer", Argv: []string{"/opt/trainer"}, ScriptArg: 1, Kind: "executable"}}
 			compareGolden(t, name, planOf(t, spec, facts))
 		})
 	}
@@ -144,16 +146,19 @@ func TestUnusedHosts(t *testing.T) {
 func TestProgramsOfHosts(t *testing.T) {
 	spec, facts := onHosts(1, 1, 1)
 	spec.Apps[0].SubstituteLocalRank = true
-	facts[1].Programs = []Program{{Path: "/opt/trainer", Argv: []string{"/opt/trainer", "${local_rank}"}, ScriptArg: 1, Kind: "executable"}}
+	facts[1].Programs = []Program{{Path: "/opt/trainer", Argv: []string{"/opt/trainer", "${local_rank}"}, ScriptArg: 1,
+		Kind: "executable"}}
 	p := planOf(t, spec, facts)
 	assert.Nil(t, p.Nodes[2].Apps)
 	assert.Equal(t, "/opt/trainer", p.AppsOf(1)[0].Path)
 	assert.Equal(t, "/srv/trainer", p.AppsOf(2)[0].Path)
 	assert.Equal(t, []string{"/opt/trainer", "0"}, p.Ranks[1].Argv)
 
-	facts[2].Programs = []Program{{Path: "/srv/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2, Kind: "Python script"}}
+	facts[2].Programs = []Program{{Path: "/srv/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2,
+		Kind: "Python script"}}
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
-	assert.EqualError(t, err, "./trainer is not the same everywhere: executable on node[1-2], Python script on node3; --copy sends this host's")
+	assert.EqualError(t, err,
+		"./trainer is not the same everywhere: executable on node[1-2], Python script on node3; --copy sends this host's")
 }
 
 // Nodes that were started by hand have each the number of its own command line.

@@ -136,20 +136,24 @@ func (e RankEnd) mpiHow() string {
 // writes to a connection that the first has shut down.
 func (e RankEnd) beganAgain() bool {
 	const exitPipe = 128 + int(syscall.SIGPIPE)
-	return e.MPI != nil && e.MPI.Finalized && strings.HasPrefix(e.MPI.Protocol, "PMI-") && (e.Signal == syscall.SIGPIPE || e.Code == exitPipe)
+	return e.MPI != nil && e.MPI.Finalized && strings.HasPrefix(e.MPI.Protocol, "PMI-") &&
+		(e.Signal == syscall.SIGPIPE || e.Code == exitPipe)
 }
 
 // mpiHint is something to try where a rank failed by MPI's rules.
 func (r *Result) mpiHint() string {
 	switch {
 	case r.Cause == CauseStuck && r.Stuck != nil && r.Stuck.Why == "":
-		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world of its own"
+		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world " +
+			"of its own"
 	case r.First != nil && r.First.beganAgain():
-		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; with --pmi-port each has its own, else a second one needs a gorun of its own"
+		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; " +
+			"with --pmi-port each has its own, else a second one needs a gorun of its own"
 	case r.First != nil && r.First.Unfinalized && len(r.Ranks) == 1:
 		return "it has to call MPI_Finalize before it ends, also where it has nothing more to do"
 	case r.First != nil && r.First.Unfinalized:
-		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing more to do"
+		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing " +
+			"more to do"
 	}
 	return ""
 }

@@ -44,7 +44,9 @@ func (r *Result) ncclWarnings() []NCCLWarning {
 	}
 	list := r.NCCL.Warnings
 	if f := r.First; f != nil {
-		list = slices.DeleteFunc(slices.Clone(list), func(w NCCLWarning) bool { return len(w.Ranks) == 1 && w.Ranks[0] == f.Rank && f.says(w.Text) })
+		list = slices.DeleteFunc(slices.Clone(list), func(w NCCLWarning) bool {
+			return len(w.Ranks) == 1 && w.Ranks[0] == f.Rank && f.says(w.Text)
+		})
 	}
 	most := reportNCCL
 	if len(r.Attempts) > 0 {

@@ -187,7 +187,8 @@ func (b *builder) sameKinds() error {
 		for k, kind := range kinds {
 			kinds[k] = fmt.Sprintf("%s on %s", kind, FoldHosts(names[kind]))
 		}
-		return fmt.Errorf("%s is not the same everywhere: %s; --copy sends this host's", app.Program, strings.Join(kinds, ", "))
+		return fmt.Errorf("%s is not the same everywhere: %s; --copy sends this host's", app.Program,
+			strings.Join(kinds, ", "))
 	}
 	return nil
 }

@@ -136,7 +136,8 @@ func (b *builder) homeless() (notes []string) {
 	}
 	note := func(ranks []int, why string) {
 		if len(ranks) > 0 {
-			notes = append(notes, fmt.Sprintf("--bind-mem %s has no effect on %s, rank %d first: %s", name, plural(len(ranks), "rank"), ranks[0], why))
+			notes = append(notes, fmt.Sprintf("--bind-mem %s has no effect on %s, rank %d first: %s", name,
+				plural(len(ranks), "rank"), ranks[0], why))
 		}
 	}
 	note(unbound, "not bound to CPUs")

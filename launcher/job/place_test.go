@@ -28,11 +28,16 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 		wish  MemoryWish
 		want  []string
 	}{
-		"a rank without memory of its own": {2, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have no memory that may be used"}},
-		"a rank that is not bound":         {1, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 0 first: not bound to CPUs"}},
-		"interleaved, not bound":           {1, MemoryInterleave, nil},
-		"the default":                      {2, MemoryPreferred, nil},
-		"none":                             {2, MemoryNone, nil},
+		"a rank without memory of its own": {
+			2, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have " +
+				"no memory that may be used"},
+		},
+		"a rank that is not bound": {
+			1, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 0 first: not bound to CPUs"},
+		},
+		"interleaved, not bound": {1, MemoryInterleave, nil},
+		"the default":            {2, MemoryPreferred, nil},
+		"none":                   {2, MemoryNone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlaceWish{Memory: c.wish}}
@@ -71,5 +76,7 @@ func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	facts := []Facts{{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
 	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu puts them near"}, plan.Notes)
+	require.Equal(t,
+		[]string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu puts " +
+			"them near"}, plan.Notes)
 }

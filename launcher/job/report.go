@@ -53,7 +53,8 @@ func (r *Result) Report(name SignalNamer) string {
 		}
 		b.headline(text)
 	}
-	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly || r.Cause == CauseNode || r.Cause == CauseEngine) {
+	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly ||
+		r.Cause == CauseNode || r.Cause == CauseEngine) {
 		b.rankFailed(r, name) // before something else ended the job (--on-failure continue)
 	}
 	b.killed(r)
@@ -239,7 +240,8 @@ func (b *reportBuilder) killed(r *Result) {
 		}
 	}
 	if b.Len() > 0 && len(ranks) > 0 {
-		b.row("killed", fmt.Sprintf("%s by SIGKILL, not having ended when asked to: %s", plural(len(ranks), "rank"), foldShort(ranks)))
+		b.row("killed", fmt.Sprintf("%s by SIGKILL, not having ended when asked to: %s", plural(len(ranks), "rank"),
+			foldShort(ranks)))
 	}
 }
 

@@ -18,7 +18,8 @@ func name(s syscall.Signal) (string, string) {
 }
 
 func TestReport(t *testing.T) {
-	failed := RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGKILL, OOM: "memory.events oom_kill 0→1, limit 2.0 GiB"}
+	failed := RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGKILL,
+		OOM: "memory.events oom_kill 0→1, limit 2.0 GiB"}
 	ranks := []RankEnd{{Rank: 0, Fate: FateStopped}, {Rank: 1, Fate: FateStopped}, failed, {Rank: 3, Fate: FateStopped}}
 	for _, tc := range []struct {
 		name string
@@ -41,7 +42,8 @@ exit 137
 				Cause: CauseRank, ExitCode: 143, After: time.Second, Ranks: ranks[2:3],
 				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGTERM}},
 			},
-			"gorun: the program failed (pid 8812) after 1s\n  how      killed by signal 15, from outside: not by gorun\nexit 143\n",
+			"gorun: the program failed (pid 8812) after 1s\n  how      killed by signal 15, from outside: not by gorun\n" +
+				"exit 143\n",
 		},
 		{
 			"several hosts",
@@ -55,7 +57,8 @@ exit 137
 				},
 				First: &Failure{RankEnd: RankEnd{Rank: 1, PID: 4711, Code: 3, Fate: FateFailed, Host: "node2"}},
 			},
-			"gorun: rank 1 failed first (node2, pid 4711) after 1s\n  how      exit code 3\n  others   1 rank stopped by gorun: [0]\n" +
+			"gorun: rank 1 failed first (node2, pid 4711) after 1s\n  how      exit code 3\n" +
+				"  others   1 rank stopped by gorun: [0]\n" +
 				"           2 ranks unknown, node3 was lost: [2-3]\nexit 3\n",
 		},
 		{
@@ -64,7 +67,8 @@ exit 137
 				Cause: CauseNode, ExitCode: 125, Text: "node2 is lost: not heard of for 15s",
 				Ranks: []RankEnd{{Rank: 0, Fate: FateStopped, Host: "node1"}, {Rank: 1, Fate: FateUnknown, Host: "node2"}},
 			},
-			"gorun: node2 is lost: not heard of for 15s\n  ranks    1 rank stopped by gorun: [0]\n           1 rank unknown, node2 was lost: [1]\nexit 125\n",
+			"gorun: node2 is lost: not heard of for 15s\n  ranks    1 rank stopped by gorun: [0]\n" +
+				"           1 rank unknown, node2 was lost: [1]\nexit 125\n",
 		},
 		{"single program", Result{
 			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
@@ -99,8 +103,10 @@ exit 137
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
 				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",
 		},
-		{"sigterm of a step", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s, as others do\nexit 139\n"},
-		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second}, "gorun: ended by SIGSEGV after 1s\nexit 139\n"},
+		{"sigterm of a step", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139,
+			After: time.Second}, "gorun: ended by SIGSEGV after 1s, as others do\nexit 139\n"},
+		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second},
+			"gorun: ended by SIGSEGV after 1s\nexit 139\n"},
 		{"success", Result{}, ""},
 		{"success after many attempts", Result{Attempts: make([]Attempt, 9)}, ""},
 		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},

@@ -20,7 +20,8 @@ func BenchmarkPlan10000Nodes(b *testing.B) {
 			spec, facts := manyNodes(10_000, m)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{}); err != nil {
+				if _, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"},
+					Opened{}); err != nil {
 					b.Fatal(err)
 				}
 			}

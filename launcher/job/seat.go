@@ -16,7 +16,8 @@ func (s *Seat) check() error {
 	case s.NumRanks < 1 || s.Rank < 0 || s.Rank >= s.NumRanks:
 		return fmt.Errorf("rank %d of %d: ranks are numbered from 0", s.Rank, s.NumRanks)
 	case s.LocalRanks < 1 || s.LocalRank < 0 || s.LocalRank >= s.LocalRanks:
-		return fmt.Errorf("rank %d is local rank %d of %d: local ranks are numbered from 0", s.Rank, s.LocalRank, s.LocalRanks)
+		return fmt.Errorf("rank %d is local rank %d of %d: local ranks are numbered from 0", s.Rank, s.LocalRank,
+			s.LocalRanks)
 	case s.LocalRanks > s.NumRanks:
 		ranks := plural(s.NumRanks, "rank")
 		return fmt.Errorf("rank %d is local rank %d of %d: the job has %s", s.Rank, s.LocalRank, s.LocalRanks, ranks)
@@ -35,7 +36,8 @@ func (s *Spec) oneRank() (wrong []error) {
 	}
 	refuse := func(is bool, what, instead string) {
 		if is {
-			wrong = append(wrong, fmt.Errorf("%s: each of the %d processes that were started is one rank; %s", what, j.Seat.NumRanks, instead))
+			wrong = append(wrong, fmt.Errorf("%s: each of the %d processes that were started is one rank; %s", what,
+				j.Seat.NumRanks, instead))
 		}
 	}
 	if err := j.Seat.check(); err != nil {
@@ -46,10 +48,12 @@ func (s *Spec) oneRank() (wrong []error) {
 	refuse(n != 0 && n != j.Seat.NumRanks && (n != 1 || len(s.Apps) > 1), fmt.Sprintf("%d ranks", n), perHost)
 	refuse(s.PerNode.Kind == CountFixed && s.PerNode.N != 1 || s.PerNode.Kind > CountFixed, "ranks per node", perHost)
 	maps := p.MapBy.Object != placement.AnyObject && p.MapBy.Object != placement.BySlot || p.MapBy.PPR > 0
-	refuse(maps || p.RankBy != placement.RankBy{} || p.RankFile != nil, "a mapping of ranks", "what started them places them (srun --distribution)")
+	refuse(maps || p.RankBy != placement.RankBy{} || p.RankFile != nil, "a mapping of ranks",
+		"what started them places them (srun --distribution)")
 	binds := p.BindTo.Object != placement.AnyObject || len(p.BindTo.Lists) > 0 || p.NUMABinding != ""
 	refuse(binds, "binding to CPUs", "what started them binds them (srun --cpu-bind)")
-	refuse(p.choosesGPUs() || p.Isolate || p.GPUsPerRank > 0, "a choice of GPUs", "what started them gives them GPUs (srun --gpus-per-task)")
+	refuse(p.choosesGPUs() || p.Isolate || p.GPUsPerRank > 0, "a choice of GPUs",
+		"what started them gives them GPUs (srun --gpus-per-task)")
 	return wrong
 }
 
@@ -62,27 +66,34 @@ func (s *Spec) seated(facts []Facts) (placement.Layout, error) {
 	for rank, f := range facts {
 		seat := f.Seat
 		if seat == nil {
-			return layout, fmt.Errorf("%s, node %d, does not say which rank it is, as the others do: all of them need the same command line", f.Host, rank)
+			return layout,
+				fmt.Errorf(
+					"%s, node %d, does not say which rank it is, as the others do: all of them need the same command line", f.Host,
+					rank)
 		}
 		if err := seat.check(); err != nil {
 			return layout, fmt.Errorf("%s: %w", f.Host, err)
 		}
 		if seat.Rank != rank || seat.NumRanks != len(facts) || seat.NumNodes != facts[0].Seat.NumNodes {
-			return layout, fmt.Errorf("%s says that it is rank %d of %d on %d hosts, and it is rank %d of %d on %d", f.Host, seat.Rank, seat.NumRanks, seat.NumNodes, rank, len(facts), facts[0].Seat.NumNodes)
+			return layout, fmt.Errorf("%s says that it is rank %d of %d on %d hosts, and it is rank %d of %d on %d", f.Host,
+				seat.Rank, seat.NumRanks, seat.NumNodes, rank, len(facts), facts[0].Seat.NumNodes)
 		}
 		at := place{seat.Node, seat.LocalRank}
 		if other, is := taken[at]; is {
-			return layout, fmt.Errorf("ranks %d and %d say both that they are local rank %d on host %d", other, rank, at.localRank, at.node)
+			return layout, fmt.Errorf("ranks %d and %d say both that they are local rank %d on host %d", other, rank,
+				at.localRank, at.node)
 		}
 		if n, known := locals[seat.Node]; known && n != seat.LocalRanks {
-			return layout, fmt.Errorf("rank %d says that host %d has %d ranks, others that it has %d", rank, seat.Node, seat.LocalRanks, n)
+			return layout, fmt.Errorf("rank %d says that host %d has %d ranks, others that it has %d", rank, seat.Node,
+				seat.LocalRanks, n)
 		} else if !known {
 			hosts++
 		}
 		taken[at], locals[seat.Node] = rank, seat.LocalRanks
 		layout.Ranks[rank], layout.PerNode[rank] = placement.Rank{Node: rank, LocalRank: seat.LocalRank}, 1
 	}
-	layout.Reason = fmt.Sprintf("%s on %s, one for each process that was started", plural(len(facts), "rank"), plural(hosts, "host"))
+	layout.Reason = fmt.Sprintf("%s on %s, one for each process that was started", plural(len(facts), "rank"),
+		plural(hosts, "host"))
 	return layout, nil
 }
 
@@ -162,7 +173,8 @@ func (b *builder) noteOwnGPUs() {
 		other, seen := first[f.Seat.Node]
 		if first[f.Seat.Node] = own; seen && other != own {
 			b.plan.Notes = append(b.plan.Notes, fmt.Sprintf(
-				"each rank sees one GPU (%s=%s for rank %d): that is its device 0 (cuda:0), not that of its LOCAL_RANK; with --virtual-local-rank LOCAL_RANK is 0, too",
+				"each rank sees one GPU (%s=%s for rank %d): that is its device 0 (cuda:0), not that of its LOCAL_RANK; with "+
+					"--virtual-local-rank LOCAL_RANK is 0, too",
 				name, devices[0], f.Seat.Rank))
 			return
 		}

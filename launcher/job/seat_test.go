@@ -56,7 +56,8 @@ func TestWhereProcessesSit(t *testing.T) {
 	assert.Equal(t, "4 ranks on 2 hosts, one for each process that was started", p.Why)
 	for rank, want := range []string{"0 3 0 2 5 5", "1 3 0 2 5 5", "2 3 0 2 5 5", "0 1 1 2 8 -"} {
 		got := ""
-		for _, name := range []string{env.VarLocalRank, env.VarLocalWorldSize, env.VarGroupRank, env.VarGroupWorldSize, env.VarOMPNumThreads, env.VarGoMaxProcs} {
+		for _, name := range []string{env.VarLocalRank, env.VarLocalWorldSize, env.VarGroupRank, env.VarGroupWorldSize,
+			env.VarOMPNumThreads, env.VarGoMaxProcs} {
 			got += found(p, rank, name) + " "
 		}
 		assert.Equal(t, want+" ", got, "rank %d", rank)
@@ -84,7 +85,8 @@ func TestThreadsOfProcessesWithTheirOwnCPUs(t *testing.T) {
 func TestGPUsOfProcesses(t *testing.T) {
 	own, facts := seated([]string{"0", "1", "0"}, "0", "1", "0")
 	p := planOf(t, own, facts)
-	assert.Contains(t, fmt.Sprint(p.Notes), "each rank sees one GPU (CUDA_VISIBLE_DEVICES=1 for rank 1): that is its device 0 (cuda:0), not that of its LOCAL_RANK")
+	assert.Contains(t, fmt.Sprint(p.Notes), "each rank sees one GPU (CUDA_VISIBLE_DEVICES=1 for rank 1): that is its "+
+		"device 0 (cuda:0), not that of its LOCAL_RANK")
 	own.VirtualLocalRank = true
 	p = planOf(t, own, facts)
 	assert.Empty(t, p.Notes)
@@ -106,10 +108,12 @@ func TestGPUsOfProcesses(t *testing.T) {
 
 func TestWhatOneRankCannotWish(t *testing.T) {
 	for want, change := range map[string]func(s *Spec){
-		"4 ranks: each of the 2 processes":           func(s *Spec) { s.Apps[0].NumRanks = 4 },
-		"ranks per node: each of the 2 processes":    func(s *Spec) { s.PerNode.N = 4 },
-		"srun --distribution":                        func(s *Spec) { s.Place.MapBy.Object = placement.ByNUMA },
-		"srun --cpu-bind":                            func(s *Spec) { s.Place.BindTo = placement.BindTo{Given: true, Object: placement.ByCore} },
+		"4 ranks: each of the 2 processes":        func(s *Spec) { s.Apps[0].NumRanks = 4 },
+		"ranks per node: each of the 2 processes": func(s *Spec) { s.PerNode.N = 4 },
+		"srun --distribution":                     func(s *Spec) { s.Place.MapBy.Object = placement.ByNUMA },
+		"srun --cpu-bind": func(s *Spec) {
+			s.Place.BindTo = placement.BindTo{Given: true, Object: placement.ByCore}
+		},
 		"srun --gpus-per-task":                       func(s *Spec) { s.Place.Isolate = true },
 		"rank 2 of 2: ranks are numbered from 0":     func(s *Spec) { s.Join.Seat.Rank = 2 },
 		"local rank 1 of 1":                          func(s *Spec) { s.Join.Seat.LocalRank = 1 },

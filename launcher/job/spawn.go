@@ -81,7 +81,9 @@ func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
 	if running+more <= bound {
 		return nil
 	}
-	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when some have ended",
+	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the "+
+		"job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when "+
+		"some have ended",
 		wish.Apps[0].Program, running, more, bound, leastBound, timesAtStart, began)
 }
 
@@ -96,7 +98,8 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 	room := maxSpawned
 	for _, app := range wish.Apps {
 		if app.NumRanks < 1 || app.NumRanks > room {
-			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started; one call starts up to %d", app.Program, app.NumRanks, maxSpawned)
+			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started; one call starts up to %d", app.Program, app.NumRanks,
+				maxSpawned)
 		}
 		room -= app.NumRanks
 		more.Apps = append(more.Apps, p.spawnedApp(app, wish))
@@ -184,7 +187,8 @@ func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawne
 		for range app.NumRanks {
 			node := p.next(spec, facts, nodes, load)
 			load[node]++
-			more.Ranks = append(more.Ranks, Rank{Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i, Spawned: true})
+			more.Ranks = append(more.Ranks, Rank{Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i,
+				Spawned: true})
 			rank++
 		}
 	}
@@ -205,8 +209,10 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnWish, app world.SpawnApp) (node
 	for i, n := range p.Nodes {
 		switch {
 		case facts[i].Seat != nil:
-			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one gorun on each node")
-		case (facts[i].Joined || facts[wish.Node].Joined) && i != wish.Node: // it runs its own command line alone, and nobody runs it
+			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one " +
+				"gorun on each node")
+		// it runs its own command line alone, and nobody runs it
+		case (facts[i].Joined || facts[wish.Node].Joined) && i != wish.Node:
 		case !wish.Accepts(i):
 		case wanted == nil || slices.ContainsFunc(wanted, func(h hosts.Host) bool { return hosts.SameName(n.Name, h.Name) }):
 			nodes = append(nodes, i)
@@ -301,7 +307,9 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 // message has room for it once. What ranks have is not among what they share.
 func (s *Spawned) shareExports() (shared []plan.Variable) {
 	for _, v := range s.Ranks[0].Env {
-		if v.Origin == plan.Exported && !slices.ContainsFunc(s.Ranks[1:], func(r Rank) bool { return !slices.Contains(r.Env, v) }) {
+		if v.Origin == plan.Exported && !slices.ContainsFunc(s.Ranks[1:], func(r Rank) bool {
+			return !slices.Contains(r.Env, v)
+		}) {
 			shared = append(shared, v)
 		}
 	}
@@ -315,7 +323,8 @@ func (s *Spawned) shareExports() (shared []plan.Variable) {
 // runs are the programs as the plan shows them.
 func (s *Spawned) runs() (runs []AppRun) {
 	for _, app := range s.Apps {
-		runs = append(runs, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir, Kind: "spawned", NumRanks: app.NumRanks})
+		runs = append(runs, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir,
+			Kind: "spawned", NumRanks: app.NumRanks})
 	}
 	return runs
 }
@@ -349,7 +358,9 @@ func (p *Plan) WithoutOver(ended func(rank int) bool) (*Plan, []string) {
 	next.Worlds = nil
 	var names []string
 	for _, w := range slices.Backward(p.Worlds) {
-		lives := w.Parent.World == "" || kept[w.Name] || slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return !ended(r.Job) })
+		lives := w.Parent.World == "" || kept[w.Name] || slices.ContainsFunc(w.Ranks, func(r world.Rank) bool {
+			return !ended(r.Job)
+		})
 		if !lives {
 			over++
 		}

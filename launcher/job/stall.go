@@ -43,7 +43,8 @@ func (s *Stall) String() string {
 	all := len(waiting) + len(s.Missing)
 	switch {
 	case len(waiting) == 0:
-		fmt.Fprintf(&b, "%s for %s", verb(len(s.Waiting), "process that is no rank waits", "processes that are no ranks wait"), s.keys())
+		fmt.Fprintf(&b, "%s for %s",
+			verb(len(s.Waiting), "process that is no rank waits", "processes that are no ranks wait"), s.keys())
 	case len(s.Missing) == 0:
 		fmt.Fprintf(&b, "all %s for %s, which nobody sets", verb(all, "rank waits", "ranks wait"), s.keys())
 	default:

@@ -10,7 +10,8 @@ import (
 func TestRanksThatCannotBeginTogetherEndTheJob(t *testing.T) {
 	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}}, Began: time.Unix(1, 0), Grace: time.Second})
 	s.Next(Running{PIDs: map[int]int{0: 10, 1: 11}})
-	assert.NotEmpty(t, s.Next(MPIStuck{Waiting: []int{0}, Missing: 1, Begun: true, Why: "they cannot", At: time.Unix(2, 0)}))
+	assert.NotEmpty(t,
+		s.Next(MPIStuck{Waiting: []int{0}, Missing: 1, Begun: true, Why: "they cannot", At: time.Unix(2, 0)}))
 	r := s.Result()
 	assert.Equal(t, CauseStuck, r.Cause)
 	assert.Equal(t, exitMPI, r.ExitCode)

@@ -175,7 +175,8 @@ func (v values) event(name string) Event {
 	case "mpi-stuck":
 		return MPIStuck{Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes", At: at}
 	case "exited":
-		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at, RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost", MPI: v.mpi()}
+		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,
+			RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost", MPI: v.mpi()}
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":
@@ -185,7 +186,8 @@ func (v values) event(name string) Event {
 		}
 		return ev
 	case "expired":
-		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill, "remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine}[v.m["timer"]], At: at}
+		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,
+			"remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
 	case "hung":
@@ -233,7 +235,8 @@ func resultLines(r Result, done bool) []string {
 		lines = append(lines, r.Text)
 	}
 	if r.First != nil {
-		lines = append(lines, fmt.Sprintf("first rank=%d code=%d signal=%s", r.First.Rank, r.First.Code, unix.SignalName(r.First.Signal)))
+		lines = append(lines, fmt.Sprintf("first rank=%d code=%d signal=%s", r.First.Rank, r.First.Code,
+			unix.SignalName(r.First.Signal)))
 		if text := r.First.mpiHow(); text != "" {
 			lines = append(lines, text)
 		}

@@ -233,7 +233,8 @@ func (s *Supervisor) endedEarly(at time.Time) []Order {
 	if s.phase != phaseRunning || !s.ranksLeft() {
 		return nil
 	}
-	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank, earlyDelay, foldShort(s.alive()))
+	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank,
+		earlyDelay, foldShort(s.alive()))
 	if s.cfg.Policy.EarlyExit == EarlyFail {
 		return s.stop(CauseEarly, syscall.SIGTERM, at)
 	}
@@ -476,7 +477,8 @@ func (s *Supervisor) byItself(e *Exited) bool {
 // endedRaised reports whether a rank that had told of an error before the job was
 // being ended was then ended by a signal of ours: it hung on its way out.
 func (s *Supervisor) endedRaised(e *Exited) bool {
-	return e.aborted == nil && e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() && e.At.After(s.stoppedAt)
+	return e.aborted == nil && e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() &&
+		e.At.After(s.stoppedAt)
 }
 
 // when is the time at which a rank's trouble began, as far as it is known.

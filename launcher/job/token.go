@@ -58,7 +58,8 @@ func ParseToken(text string) (t Token, err error) {
 	case strings.ContainsAny(digits, " \t\r\n"):
 		return t, errors.New("there is more than a token: blanks or lines stand within it")
 	case len(digits) != tokenDigits:
-		return t, fmt.Errorf("the token has %d characters after %s and should have %d: was a part of it lost, or doubled, in copying?", len(digits), tokenPrefix, tokenDigits)
+		return t, fmt.Errorf("the token has %d characters after %s and should have %d: was a part of it lost, or doubled, "+
+			"in copying?", len(digits), tokenPrefix, tokenDigits)
 	}
 	for i, c := range []byte(digits) {
 		if (c < 'a' || c > 'z') && (c < '2' || c > '7') {

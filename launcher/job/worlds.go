@@ -50,7 +50,8 @@ func (b *builder) oneFamily() error {
 			case first < 0:
 				first = app
 			case p.MPI != f.Programs[first].MPI:
-				return fmt.Errorf("app %d (%s) is a program of %s's, app %d (%s) of %s's: they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own",
+				return fmt.Errorf("app %d (%s) is a program of %s's, app %d (%s) of %s's: they cannot share an MPI_COMM_WORLD; "+
+					"--world app gives each program a world of its own",
 					first, b.spec.Apps[first].Program, f.Programs[first].MPI, app, b.spec.Apps[app].Program, p.MPI)
 			}
 		}
@@ -219,7 +220,8 @@ func (b *builder) placeInWorlds(ranks []plan.Rank) {
 		}
 		for rank, r := range w.Ranks {
 			ranks[r.Job].MPI = plan.InWorld{
-				World: number, Rank: rank, Job: b.earlier + r.Job, LocalRank: r.LocalRank, LocalSize: locals[r.Host], NodeRank: r.NodeRank, Host: w.Hosts[r.Host],
+				World: number, Rank: rank, Job: b.earlier + r.Job, LocalRank: r.LocalRank, LocalSize: locals[r.Host],
+				NodeRank: r.NodeRank, Host: w.Hosts[r.Host],
 			}
 		}
 	}

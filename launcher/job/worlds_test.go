@@ -23,11 +23,13 @@ func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) [
 		facts[i].TempDir = "/tmp"
 		spec.Hosts = append(spec.Hosts, hosts.Host{Name: facts[i].Host, Slots: 2})
 		for _, app := range spec.Apps {
-			facts[i].Programs = append(facts[i].Programs, Program{Path: app.Program, Argv: []string{app.Program, "x"}, ScriptArg: 1})
+			facts[i].Programs = append(facts[i].Programs, Program{Path: app.Program, Argv: []string{app.Program, "x"},
+				ScriptArg: 1})
 		}
 	}
 	change(spec)
-	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "0123456789abcdef0123456789abcdef", Attempt: 2}, Opened{})
+	p, err := NewPlan(spec, facts,
+		IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "0123456789abcdef0123456789abcdef", Attempt: 2}, Opened{})
 	require.NoError(t, err)
 	return p.Worlds
 }
@@ -35,7 +37,8 @@ func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) [
 // places are a world's ranks as "job rank: app, host, node, local rank, node rank".
 func places(w world.World) (texts []string) {
 	for _, r := range w.Ranks {
-		texts = append(texts, fmt.Sprintf("%d: app %d on %s by %d, %d, %d", r.Job, r.App, w.Hosts[r.Host], r.Node, r.LocalRank, r.NodeRank))
+		texts = append(texts, fmt.Sprintf("%d: app %d on %s by %d, %d, %d", r.Job, r.App, w.Hosts[r.Host], r.Node,
+			r.LocalRank, r.NodeRank))
 	}
 	return texts
 }
@@ -48,8 +51,10 @@ func TestOneWorld(t *testing.T) {
 	require.Equal(t, "gorun-0123456789abcdef0123456789abcdef-2-0", w.Name)
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, 6, w.Universe)
-	require.Equal(t, []world.App{{NumRanks: 1, Argv: []string{"./p0", "x"}}, {NumRanks: 2, Argv: []string{"./p1", "x"}}}, w.Apps)
-	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 1 on a by 0, 1, 1", "2: app 1 on b by 1, 0, 0"}, places(w))
+	require.Equal(t, []world.App{{NumRanks: 1, Argv: []string{"./p0", "x"}},
+		{NumRanks: 2, Argv: []string{"./p1", "x"}}}, w.Apps)
+	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 1 on a by 0, 1, 1", "2: app 1 on b by 1, 0, 0"},
+		places(w))
 }
 
 // With a world for each program ranks count in it, and on their host in all.
@@ -59,7 +64,8 @@ func TestWorldPerApp(t *testing.T) {
 	require.NotEqual(t, worlds[0].Name, worlds[1].Name)
 	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0"}, places(worlds[0]))
 	require.Equal(t, []string{"a"}, worlds[0].Hosts)
-	require.Equal(t, []string{"1: app 0 on a by 0, 0, 1", "2: app 0 on b by 1, 0, 0", "3: app 0 on b by 1, 1, 1"}, places(worlds[1]))
+	require.Equal(t, []string{"1: app 0 on a by 0, 0, 1", "2: app 0 on b by 1, 0, 0", "3: app 0 on b by 1, 1, 1"},
+		places(worlds[1]))
 	require.Equal(t, []world.App{{NumRanks: 3, Argv: []string{"./p1", "x"}}}, worlds[1].Apps)
 }
 
@@ -72,10 +78,12 @@ func TestNodesOnOneHost(t *testing.T) {
 	seat := func(rank, local, node int) *Seat {
 		return &Seat{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
 	}
-	facts := []Facts{{Host: "a", Seat: seat(0, 0, 0), Joined: true}, {Host: "b", Seat: seat(1, 0, 1), Joined: true}, {Host: "a", Seat: seat(2, 1, 0), Joined: true}}
+	facts := []Facts{{Host: "a", Seat: seat(0, 0, 0), Joined: true}, {Host: "b", Seat: seat(1, 0, 1), Joined: true},
+		{Host: "a", Seat: seat(2, 1, 0), Joined: true}}
 	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinWish{Seat: facts[0].Seat}, nil }, facts, 3)[0]
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
-	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 0 on b by 1, 0, 0", "2: app 0 on a by 2, 1, 1"}, places(w))
+	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 0 on b by 1, 0, 0", "2: app 0 on a by 2, 1, 1"},
+		places(w))
 	require.Equal(t, 3, w.Universe)
 }
 
@@ -111,7 +119,8 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 	}
 	same := func(*Spec) {}
 	require.EqualError(t, plan(same, "", "Open MPI", "MPICH"),
-		"app 1 (./p1) is a program of Open MPI's, app 2 (./p2) of MPICH's: they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own")
+		"app 1 (./p1) is a program of Open MPI's, app 2 (./p2) of MPICH's: they cannot share an MPI_COMM_WORLD; --world "+
+			"app gives each program a world of its own")
 	require.NoError(t, plan(same, "MPICH", "", "MPICH"))
 	require.NoError(t, plan(func(s *Spec) { s.WorldPerApp = true }, "Open MPI", "MPICH"))
 	require.NoError(t, plan(func(s *Spec) { s.MPI = MPINone }, "Open MPI", "MPICH"))

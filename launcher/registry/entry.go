@@ -42,9 +42,9 @@ type Entry struct {
 // whoever asked has gone, or the entry is being closed. Each error of send is the end.
 type Answer func(ctx context.Context, question Question, send func(part any) error)
 
-// Register makes an entry for the job in the first of the places that allows it, and
-// serves it until Close. announce is told of a directory before it is made, and again once it is there; it is removed by
-// Close, and should be removed when this process is killed.
+// Register makes an entry for the job in the first of the places that allows it, and serves it until Close. announce is
+// told of a directory before it is made, and again once it is there; it is removed by Close, and should be removed when
+// this process is killed.
 func Register(places []string, id string, announce func(path string), answer Answer) (*Entry, error) {
 	if !isID(id) {
 		return nil, fmt.Errorf("register job: %q is no id of %d hexadecimal digits", id, idDigits)
@@ -53,7 +53,8 @@ func Register(places []string, id string, announce func(path string), answer Ans
 	if err != nil {
 		return nil, fmt.Errorf("register job %s: %w", id, err)
 	}
-	e := &Entry{path: path, dir: dir, answer: answer, places: make(chan struct{}, maxConns), conns: map[*net.UnixConn]bool{}}
+	e := &Entry{path: path, dir: dir, answer: answer, places: make(chan struct{}, maxConns),
+		conns: map[*net.UnixConn]bool{}}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	if e.listener, err = e.listen(); err != nil {
 		e.remove()
@@ -108,7 +109,8 @@ func (e *Entry) remove() {
 		_ = unix.Unlinkat(e.dir, name, 0)
 	}
 	var own, named unix.Stat_t
-	if unix.Fstat(e.dir, &own) == nil && unix.Lstat(e.path, &named) == nil && own.Dev == named.Dev && own.Ino == named.Ino {
+	if unix.Fstat(e.dir, &own) == nil && unix.Lstat(e.path, &named) == nil && own.Dev == named.Dev &&
+		own.Ino == named.Ino {
 		_ = unix.Rmdir(e.path)
 	}
 	_ = unix.Close(e.dir)
@@ -180,8 +182,8 @@ func (e *Entry) serve(conn *net.UnixConn) {
 	}))
 }
 
-// untilItFails sends nothing more once that has failed: a reader that goes on later would miss a part, and take the next one for
-// what follows.
+// untilItFails sends nothing more once that has failed: a reader that goes on later would miss a part, and take the
+// next one for what follows.
 func untilItFails(send func(part any) error) func(part any) error {
 	var failed error
 	return func(part any) error {
@@ -217,7 +219,9 @@ func peer(conn *net.UnixConn) (pid int, err error) {
 	}
 	var ucred *unix.Ucred
 	var failed error
-	if err := raw.Control(func(fd uintptr) { ucred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		ucred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
 		return 0, err
 	}
 	switch {

@@ -102,7 +102,8 @@ func TestTwoJobs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, AskJob, job.Program)
 
-	for path, mode := range map[string]os.FileMode{e.Path(): 0o700 | os.ModeDir, filepath.Join(e.Path(), socket): 0o600 | os.ModeSocket} {
+	for path, mode := range map[string]os.FileMode{e.Path(): 0o700 | os.ModeDir,
+		filepath.Join(e.Path(), socket): 0o600 | os.ModeSocket} {
 		info, err := os.Lstat(path)
 		require.NoError(t, err)
 		assert.Equal(t, mode, info.Mode(), path)
@@ -172,7 +173,8 @@ func TestWhatOthersMade(t *testing.T) {
 	assert.ErrorContains(t, err, "no id")
 }
 
-// An entry that another user planted is neither found nor asked nor removed, though its socket answers and its modes let everybody in.
+// An entry that another user planted is neither found nor asked nor removed, though its socket answers and its modes
+// let everybody in.
 func TestPlantedByAnotherUser(t *testing.T) {
 	testneeds.Root(t)
 	place, err := os.MkdirTemp("/tmp", "registry-test-")
@@ -248,7 +250,8 @@ func TestAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chmod(e.Path(), 0o777))
 	require.NoError(t, os.Chmod(path, 0o777))
 	assert.Equal(t, `0 jobs, heard ""`, as(t, 54321, "look", place, path))
-	assert.Equal(t, `0 jobs, heard "{\"job\":\"\",\"state\":\"\",\"program\":\"job\",\"pid\":0,\"began\":\"0001-01-01T00:00:00Z\",\"ranks\":0,\"running\":0,\"hosts\":null,\"at\":\"0001-01-01T00:00:00Z\"}\n"`,
+	assert.Equal(t,
+		`0 jobs, heard "{\"job\":\"\",\"state\":\"\",\"program\":\"job\",\"pid\":0,\"began\":\"0001-01-01T00:00:00Z\",\"ranks\":0,\"running\":0,\"hosts\":null,\"at\":\"0001-01-01T00:00:00Z\"}\n"`,
 		as(t, 0, "look", place, path), "the question was a good one")
 }
 
@@ -324,7 +327,8 @@ func TestHangingUp(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	own := fmt.Sprintf("/run/user/%d", os.Geteuid())
-	assert.Equal(t, []string{"/run/x", own, "/scratch", "/tmp"}, Places("/run/x/", "/scratch", "/tmp", "", "relative", "/tmp/"))
+	assert.Equal(t, []string{"/run/x", own, "/scratch", "/tmp"},
+		Places("/run/x/", "/scratch", "/tmp", "", "relative", "/tmp/"))
 	assert.Equal(t, []string{own, "/tmp"}, Places("", "/tmp"))
 }
 

@@ -87,7 +87,8 @@ type run struct {
 func runs(cores []core) []run {
 	var all []run
 	for _, one := range byL3(cores) {
-		if n := len(all); n > 0 && one.first == all[n-1].last+1 && one.first > 0 && alike(all[n-1].cores[:len(all[n-1].cores)/all[n-1].caches], one.cores) {
+		if n := len(all); n > 0 && one.first == all[n-1].last+1 && one.first > 0 &&
+			alike(all[n-1].cores[:len(all[n-1].cores)/all[n-1].caches], one.cores) {
 			all[n-1].last, all[n-1].caches = one.last, all[n-1].caches+1
 			all[n-1].cores = append(all[n-1].cores, one.cores...)
 			continue

@@ -147,7 +147,8 @@ func between(a, b device) placement.Path {
 
 func aboutNIC(n *placement.NIC) string {
 	kind := map[placement.NICKind]string{
-		placement.Ethernet: "Ethernet", placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE", placement.EFA: "EFA", placement.Virtual: "virtual",
+		placement.Ethernet: "Ethernet", placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE", placement.EFA: "EFA",
+		placement.Virtual: "virtual",
 	}[n.Kind]
 	if kind == "" {
 		kind = string(n.Kind)
@@ -249,7 +250,8 @@ func group(leaves []*branch) *branch {
 	first := leaves[0].device
 	bus := *first.bus
 	bus.Address += "…"
-	d := &device{name: fmt.Sprint(len(leaves), " NICs"), about: withoutName(first.nic) + " · " + strings.Join(names, " "), bus: &bus, nic: first.nic}
+	d := &device{name: fmt.Sprint(len(leaves), " NICs"), about: withoutName(first.nic) + " · " +
+		strings.Join(names, " "), bus: &bus, nic: first.nic}
 	return &branch{name: d.name, device: d}
 }
 
@@ -342,12 +344,14 @@ func drawTree(all []device, width int) []string {
 	}
 	strokes, name, address := 0, 0, 0
 	for _, r := range rows {
-		strokes, name, address = max(strokes, columns(r.strokes)), max(name, columns(r.device.name)), max(address, columns(r.device.bus.Address))
+		strokes, name, address = max(strokes, columns(r.strokes)), max(name, columns(r.device.name)),
+			max(address, columns(r.device.bus.Address))
 	}
 	strokes, name, address = min(strokes, width/2), min(name, 16), min(address, 16)
 	var lines []string
 	for _, r := range rows {
-		lead := stretched(clip(r.strokes, strokes), strokes) + pad(clip(r.device.name, name), name) + "  " + pad(clip(r.device.bus.Address, address), address) + "  "
+		lead := stretched(clip(r.strokes, strokes), strokes) + pad(clip(r.device.name, name), name) + "  " +
+			pad(clip(r.device.bus.Address, address), address) + "  "
 		for i, piece := range wrap(r.device.about, max(12, width-columns(lead)), 0) {
 			if i > 0 {
 				lead = strings.Repeat(" ", columns(lead))

@@ -83,7 +83,8 @@ func cleaned(m placement.Machine) placement.Machine {
 	t.NICs = append([]placement.NIC(nil), t.NICs...)
 	for i := range t.NICs {
 		n := &t.NICs[i]
-		n.Name, n.Kind, n.Interface, n.State = clean(n.Name), placement.NICKind(clean(string(n.Kind))), clean(n.Interface), clean(n.State)
+		n.Name, n.Kind, n.Interface, n.State = clean(n.Name), placement.NICKind(clean(string(n.Kind))), clean(n.Interface),
+			clean(n.State)
 		n.Bus = cleanBus(n.Bus)
 	}
 	m.Topology = &t
@@ -94,11 +95,13 @@ func cleanGPUs(gpus []placement.GPU) []placement.GPU {
 	gpus = append([]placement.GPU(nil), gpus...)
 	for i := range gpus {
 		g := &gpus[i]
-		g.PCI, g.Vendor, g.UUID, g.Name = clean(g.PCI), placement.Vendor(clean(string(g.Vendor))), clean(g.UUID), clean(g.Name)
+		g.PCI, g.Vendor, g.UUID, g.Name = clean(g.PCI), placement.Vendor(clean(string(g.Vendor))), clean(g.UUID),
+			clean(g.Name)
 		g.Bus, g.MIG = cleanBus(g.Bus), cleanAll(g.MIG)
 		g.Peers = append([]placement.Peer(nil), g.Peers...)
 		for j := range g.Peers {
-			g.Peers[j] = placement.Peer{PCI: clean(g.Peers[j].PCI), Access: placement.P2PStatus(clean(string(g.Peers[j].Access)))}
+			g.Peers[j] = placement.Peer{PCI: clean(g.Peers[j].PCI),
+				Access: placement.P2PStatus(clean(string(g.Peers[j].Access)))}
 		}
 		g.Links = append([]placement.Link(nil), g.Links...)
 		for j := range g.Links {

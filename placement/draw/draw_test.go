@@ -112,7 +112,9 @@ var coresLine = regexp.MustCompile(`(?:threads?(?: each)?|known cores), CPUs? ((
 
 // shown are the CPUs that the lines about cores name.
 func shown(picture string) (cpus []string) {
-	plain := strings.Join(strings.FieldsFunc(picture, func(r rune) bool { return r == ' ' || r == '\n' || r == '│' }), " ")
+	plain := strings.Join(strings.FieldsFunc(picture, func(r rune) bool {
+		return r == ' ' || r == '\n' || r == '│'
+	}), " ")
 	for _, found := range coresLine.FindAllStringSubmatch(plain, -1) {
 		cpus = append(cpus, withoutSteps(strings.ReplaceAll(found[1], " ", "")))
 	}
@@ -186,12 +188,14 @@ func TestSeats(t *testing.T) {
 		machine func() placement.Machine
 		ranks   int
 	}{
-		"two-2": {two, 2}, "laptop-3": {laptop, 3}, "dgx-a100-8": {dgxA100, 8}, "pairs-8": {pairs, 8}, "pairs-64": {pairs, 64}, "grace-4": {grace, 4},
+		"two-2": {two, 2}, "laptop-3": {laptop, 3}, "dgx-a100-8": {dgxA100, 8}, "pairs-8": {pairs, 8},
+		"pairs-64": {pairs, 64}, "grace-4": {grace, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := row.machine()
 			seats := spread(m, row.ranks)
-			golden(t, "seats-"+name+".txt", draw.Picture(m, seats, draw.Style{Width: 80})+"\n"+draw.Seats(m, seats, draw.Style{Width: 80}))
+			golden(t, "seats-"+name+".txt", draw.Picture(m, seats, draw.Style{Width: 80})+"\n"+
+				draw.Seats(m, seats, draw.Style{Width: 80}))
 			for _, style := range []draw.Style{{}, {Width: 60, ASCII: true}, {Width: 120}} {
 				fits(t, draw.Seats(m, seats, style), style)
 			}
@@ -205,9 +209,11 @@ func TestSeatsWithoutBinding(t *testing.T) {
 	require.Equal(t, "ranks 4-6 → not bound\n", draw.Seats(m, seats, draw.Style{}))
 	require.Equal(t, "ranks 4-6 -> not bound\n", draw.Seats(m, seats, draw.Style{ASCII: true}))
 	require.Equal(t, draw.Picture(m, nil, draw.Style{}), draw.Picture(m, seats, draw.Style{}))
-	threads := []draw.Seat{{Rank: 0, CPUs: must("0")}, {Rank: 1, CPUs: must("64")}, {Rank: 2, CPUs: must("0,32,64")}, {Rank: 3, CPUs: must("500")}}
+	threads := []draw.Seat{{Rank: 0, CPUs: must("0")}, {Rank: 1, CPUs: must("64")}, {Rank: 2, CPUs: must("0,32,64")},
+		{Rank: 3, CPUs: must("500")}}
 	text := draw.Seats(m, threads, draw.Style{})
-	require.Contains(t, text, "rank 0 → numa 0 CPU 0\nrank 1 → numa 0 CPU 64\nrank 2 → numa 0 core 0, numa 1 CPU 32\n")
+	require.Contains(t, text,
+		"rank 0 → numa 0 CPU 0\nrank 1 → numa 0 CPU 64\nrank 2 → numa 0 core 0, numa 1 CPU 32\n")
 	require.Contains(t, text, "rank 3 → CPU 500\n")
 	require.Contains(t, text, "rank 0 [B./31×..][32×..]\nrank 1 [.B/31×..][32×..]\n")
 }
@@ -216,19 +222,23 @@ func TestSeatsWithoutBinding(t *testing.T) {
 func TestCoreMapOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
 	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}}
-	require.Equal(t, "rank 0 → numa 0 cores 0-1\nrank 1 → numa 1 CPUs 4,6\nrank 0 [BB/BB/../..][../../../..]\nrank 1 [../../../..][B./../B./..]\n",
+	require.Equal(t, "rank 0 → numa 0 cores 0-1\nrank 1 → numa 1 CPUs 4,6\nrank 0 [BB/BB/../..][../../../..]\n"+
+		"rank 1 [../../../..][B./../B./..]\n",
 		draw.Seats(m, seats, draw.Style{}))
 }
 
 // Lines of --report-bindings as mpirun of Open MPI 4.1 prints them of such a machine.
 func TestBindingsOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
-	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}, {Rank: 2}, {Rank: 3, CPUs: must("0-15")}}
-	require.Equal(t, "MCW rank 0 bound to socket 0[core 0[hwt 0-1]], socket 0[core 1[hwt 0-1]]: [BB/BB/../..][../../../..]\n"+
-		"MCW rank 1 bound to socket 1[core 4[hwt 0]], socket 1[core 6[hwt 0]]: [../../../..][B./../B./..]\n"+
-		"MCW rank 2 is not bound (or bound to all available processors)\n"+
-		"MCW rank 3 is not bound (or bound to all available processors)\n", draw.OpenMPI(m, seats))
-	require.Equal(t, "MCW rank 0 bound to CPUs 0-1\n", draw.OpenMPI(placement.Machine{Topology: &placement.Topology{}}, []draw.Seat{{CPUs: must("0-1")}}))
+	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}, {Rank: 2},
+		{Rank: 3, CPUs: must("0-15")}}
+	require.Equal(t,
+		"MCW rank 0 bound to socket 0[core 0[hwt 0-1]], socket 0[core 1[hwt 0-1]]: [BB/BB/../..][../../../..]\n"+
+			"MCW rank 1 bound to socket 1[core 4[hwt 0]], socket 1[core 6[hwt 0]]: [../../../..][B./../B./..]\n"+
+			"MCW rank 2 is not bound (or bound to all available processors)\n"+
+			"MCW rank 3 is not bound (or bound to all available processors)\n", draw.OpenMPI(m, seats))
+	require.Equal(t, "MCW rank 0 bound to CPUs 0-1\n", draw.OpenMPI(placement.Machine{Topology: &placement.Topology{}},
+		[]draw.Seat{{CPUs: must("0-1")}}))
 }
 
 func TestPredict(t *testing.T) {
@@ -366,7 +376,8 @@ func TestEqualNICsAreOneLine(t *testing.T) {
 	}
 	for i := range 4 {
 		m.Topology.NICs = append(m.Topology.NICs, placement.NIC{
-			Name: fmt.Sprint("rdma", i), Kind: placement.EFA, Up: true, Gbps: 100, Bus: bus(fmt.Sprintf("0000:04:%02x.0", i), 0, "pci0000:00", "0000:00:02.0"),
+			Name: fmt.Sprint("rdma", i), Kind: placement.EFA, Up: true, Gbps: 100,
+			Bus: bus(fmt.Sprintf("0000:04:%02x.0", i), 0, "pci0000:00", "0000:00:02.0"),
 		})
 	}
 	text := draw.Picture(m, nil, draw.Style{})
@@ -406,9 +417,11 @@ func TestPeers(t *testing.T) {
 	}
 	require.NotContains(t, draw.Matrix(m, draw.Style{}), "Peer-to-peer")
 	refuse(placement.P2PTopology, func(i, j int) bool { return i/4 != j/4 })
-	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer:\n  GPU0 does not reach GPU 4-7: topology not supported\n")
+	require.Contains(t, draw.Matrix(m, draw.Style{}),
+		"\nPeer-to-peer:\n  GPU0 does not reach GPU 4-7: topology not supported\n")
 	refuse(placement.P2PChipset, func(int, int) bool { return true })
-	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: no GPU reaches another's memory: chipset not supported\n")
+	require.Contains(t, draw.Matrix(m, draw.Style{}),
+		"\nPeer-to-peer: no GPU reaches another's memory: chipset not supported\n")
 	refuse("", func(int, int) bool { return false })
 	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: each GPU reaches the memory of all others\n")
 }
@@ -427,7 +440,8 @@ func TestPCIeLinks(t *testing.T) {
 		}
 		return m
 	}
-	wide, half := placement.PCIeLink{GTps: 32, Width: 16, GTpsNow: 2.5, WidthNow: 16}, placement.PCIeLink{GTps: 32, Width: 16, WidthNow: 4}
+	wide, half := placement.PCIeLink{GTps: 32, Width: 16, GTpsNow: 2.5, WidthNow: 16},
+		placement.PCIeLink{GTps: 32, Width: 16, WidthNow: 4}
 	tests := []struct {
 		machine        placement.Machine
 		pix, node, sys float64
@@ -446,7 +460,8 @@ func TestPCIeLinks(t *testing.T) {
 		for _, a := range p.Assumptions {
 			got[a.Class] = a.GBps
 		}
-		require.Equal(t, map[string]float64{"PIX": tt.pix, "PXB": tt.pix, "PHB": tt.node, "NODE": tt.node, "SYS": tt.sys}, got)
+		require.Equal(t, map[string]float64{"PIX": tt.pix, "PXB": tt.pix, "PHB": tt.node, "NODE": tt.node, "SYS": tt.sys},
+			got)
 		require.Equal(t, tt.why, p.Assumptions[0].Why)
 	}
 	m := linked(wide, half)

@@ -37,7 +37,8 @@ type Impact struct {
 // The formula: what each GPU sends in a ring, by the bandwidth of the slowest path.
 const (
 	formula = "2·(n-1)/n · S/B"
-	source  = "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009; B by class, PCIe generation and lanes as NCCL assumes it (src/graph/topo.h, topo.cc)"
+	source  = "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009; B by class, PCIe generation and lanes " +
+		"as NCCL assumes it (src/graph/topo.h, topo.cc)"
 )
 
 // What NCCL assumes of one NVLink of a generation, and RCCL of one XGMI link, in
@@ -111,13 +112,15 @@ func pcieClasses(gpus []placement.GPU) []Assumption {
 // machine's topology was not read.
 func Predict(m placement.Machine, size int64) (*Impact, error) {
 	if n := len(m.GPUs); n < 2 {
-		return nil, fmt.Errorf("an all-reduce goes over two GPUs at least, this machine has %d; gorun topo --example NAME --impact shows one that has them", n)
+		return nil, fmt.Errorf("an all-reduce goes over two GPUs at least, this machine has %d; gorun topo --example NAME "+
+			"--impact shows one that has them", n)
 	}
 	if m.Topology == nil {
 		return nil, fmt.Errorf("how the %d GPUs of this machine are joined is not known", len(m.GPUs))
 	}
 	order, worst := bestRing(newTable(m).gpus, func(p placement.Path) float64 { return bandwidth(p, m.GPUs) })
-	p := &Impact{Bytes: size, GPUs: len(order), Class: worst.String(), GBps: bandwidth(worst, m.GPUs), Formula: formula, Source: source}
+	p := &Impact{Bytes: size, GPUs: len(order), Class: worst.String(), GBps: bandwidth(worst, m.GPUs), Formula: formula,
+		Source: source}
 	for _, d := range order {
 		p.Ring = append(p.Ring, d.bus.Address)
 	}
@@ -175,7 +178,8 @@ func assumptions(m placement.Machine, here string) []Assumption {
 				continue
 			}
 			all = append(all, Assumption{
-				Class: path.String(), GBps: bandwidth(path, m.GPUs), Why: fmt.Sprintf("%d × %g GB/s", l.Count, perLink(l.Kind, m.GPUs)),
+				Class: path.String(), GBps: bandwidth(path, m.GPUs),
+				Why: fmt.Sprintf("%d × %g GB/s", l.Count, perLink(l.Kind, m.GPUs)),
 			})
 		}
 	}
@@ -276,7 +280,8 @@ func (p *Impact) Text(style Style) string {
 		if a.Here {
 			mark = "  <- slowest here"
 		}
-		line(24, fmt.Sprintf("  %-6s %6.4g GB/s  %10s  %s%s", clean(a.Class), a.GBps, duration(ringTime(p.Bytes, n, a.GBps)), a.Why, mark))
+		line(24, fmt.Sprintf("  %-6s %6.4g GB/s  %10s  %s%s", clean(a.Class), a.GBps,
+			duration(ringTime(p.Bytes, n, a.GBps)), a.Why, mark))
 	}
 	line(2, "Source: "+p.Source)
 	line(2, "Not in it: latency, overlap with computing, several rings at once, trees, NVLink SHARP.")

@@ -32,7 +32,8 @@ func (s shape) build() placement.Machine {
 	for thread := range s.threads {
 		for c := range total {
 			t.CPUs = append(t.CPUs, placement.CPU{
-				ID: thread*total + c, Package: c / per / s.nodes, Node: c / per, Die: -1, L3: c / s.cores, L2: c, Core: c, Thread: thread,
+				ID: thread*total + c, Package: c / per / s.nodes, Node: c / per, Die: -1, L3: c / s.cores, L2: c, Core: c,
+				Thread: thread,
 			})
 		}
 	}
@@ -79,14 +80,16 @@ func two() placement.Machine {
 	m.Topology.Virtual = true
 	m.Topology.NICs = []placement.NIC{
 		{Name: "docker0", Kind: placement.Virtual, State: "down"},
-		{Name: "eth0", Kind: placement.Ethernet, Interface: "eth0", Up: true, Gbps: 10, Bus: bus("0000:00:03.0", 0, "pci0000:00")},
+		{Name: "eth0", Kind: placement.Ethernet, Interface: "eth0", Up: true, Gbps: 10,
+			Bus: bus("0000:00:03.0", 0, "pci0000:00")},
 	}
 	return m
 }
 
 // laptop has cores of two kinds and tells no NUMA node of its devices.
 func laptop() placement.Machine {
-	t := &placement.Topology{Nodes: []placement.NUMANode{{ID: 0, CPUs: must("0-15"), Memory: 31 * gib, Distances: []int{10}}}}
+	t := &placement.Topology{Nodes: []placement.NUMANode{{ID: 0, CPUs: must("0-15"), Memory: 31 * gib,
+		Distances: []int{10}}}}
 	for id := range 12 {
 		t.CPUs = append(t.CPUs, placement.CPU{ID: id, Core: id / 2, L2: id / 2, Thread: id % 2})
 	}
@@ -94,11 +97,14 @@ func laptop() placement.Machine {
 		t.CPUs = append(t.CPUs, placement.CPU{ID: id, Core: id - 6, L2: 6, Kind: 1})
 	}
 	t.NICs = []placement.NIC{
-		{Name: "wlp0s20f3", Kind: placement.Ethernet, Interface: "wlp0s20f3", Up: true, Bus: bus("0000:00:14.3", -1, "pci0000:00")},
-		{Name: "enp4s0", Kind: placement.Ethernet, Interface: "enp4s0", State: "down", Bus: bus("0000:04:00.0", -1, "pci0000:00", "0000:00:1c.0")},
+		{Name: "wlp0s20f3", Kind: placement.Ethernet, Interface: "wlp0s20f3", Up: true,
+			Bus: bus("0000:00:14.3", -1, "pci0000:00")},
+		{Name: "enp4s0", Kind: placement.Ethernet, Interface: "enp4s0", State: "down",
+			Bus: bus("0000:04:00.0", -1, "pci0000:00", "0000:00:1c.0")},
 	}
 	return placement.Machine{CPUs: must("0-15"), Topology: t, GPUs: []placement.GPU{{
-		PCI: "0000:01:00.0", Vendor: placement.NVIDIA, Name: "NVIDIA GeForce RTX 4070 Laptop GPU", Memory: 8 * gib, Bus: bus("0000:01:00.0", -1, "pci0000:00", "0000:00:01.0"),
+		PCI: "0000:01:00.0", Vendor: placement.NVIDIA, Name: "NVIDIA GeForce RTX 4070 Laptop GPU", Memory: 8 * gib,
+		Bus: bus("0000:01:00.0", -1, "pci0000:00", "0000:00:01.0"),
 	}}}
 }
 
@@ -111,17 +117,22 @@ func dgxA100() placement.Machine {
 		pair := i / 2
 		address := "0000:" + pci + ":00.0"
 		m.GPUs = append(m.GPUs, placement.GPU{
-			Index: i, PCI: address, Vendor: placement.NVIDIA, UUID: fmt.Sprint("GPU-", i), Name: "NVIDIA A100-SXM4-80GB", Memory: 80 * gib,
-			Bus: bus(address, nodes[i], fmt.Sprint("pci0000:", pair), fmt.Sprintf("0000:%d1:01.0", pair), fmt.Sprintf("0000:%d2:00.0", pair), fmt.Sprintf("0000:%d3:0%d.0", pair, i%2)),
+			Index: i, PCI: address, Vendor: placement.NVIDIA, UUID: fmt.Sprint("GPU-", i), Name: "NVIDIA A100-SXM4-80GB",
+			Memory: 80 * gib,
+			Bus: bus(address, nodes[i], fmt.Sprint("pci0000:", pair), fmt.Sprintf("0000:%d1:01.0", pair),
+				fmt.Sprintf("0000:%d2:00.0", pair), fmt.Sprintf("0000:%d3:0%d.0", pair, i%2)),
 		})
 	}
 	linked(m.GPUs, "nvlink", 12)
 	for i, pci := range []string{"0c", "12", "4b", "54", "61", "61", "8d", "94", "ba", "cc", "e1", "e1"} {
-		n := placement.NIC{Name: fmt.Sprint("mlx5_", i), Kind: placement.InfiniBand, Interface: fmt.Sprint("ib", i), Port: 1, Up: true, Gbps: 200, GID: -1}
+		n := placement.NIC{Name: fmt.Sprint("mlx5_", i), Kind: placement.InfiniBand, Interface: fmt.Sprint("ib", i),
+			Port: 1, Up: true, Gbps: 200, GID: -1}
 		if pair, near := map[int]int{0: 0, 1: 0, 2: 1, 3: 1, 6: 2, 7: 2, 8: 3, 9: 3}[i]; near {
-			n.Bus = bus("0000:"+pci+":00.0", nodes[2*pair], fmt.Sprint("pci0000:", pair), fmt.Sprintf("0000:%d1:01.0", pair), fmt.Sprintf("0000:%d2:00.0", pair), fmt.Sprintf("0000:%d4:0%d.0", pair, i%2))
+			n.Bus = bus("0000:"+pci+":00.0", nodes[2*pair], fmt.Sprint("pci0000:", pair), fmt.Sprintf("0000:%d1:01.0", pair),
+				fmt.Sprintf("0000:%d2:00.0", pair), fmt.Sprintf("0000:%d4:0%d.0", pair, i%2))
 		} else {
-			n.Kind, n.Bus = placement.RoCE, bus(fmt.Sprintf("0000:%s:00.%d", pci, i%2), i/6*4, "pci0000:"+pci, "0000:"+pci+":01.0")
+			n.Kind, n.Bus = placement.RoCE, bus(fmt.Sprintf("0000:%s:00.%d", pci, i%2), i/6*4, "pci0000:"+pci,
+				"0000:"+pci+":01.0")
 		}
 		m.Topology.NICs = append(m.Topology.NICs, n)
 	}
@@ -140,8 +151,10 @@ func pairs() placement.Machine {
 		})
 	}
 	m.Topology.NICs = []placement.NIC{
-		{Name: "mlx5_0", Kind: placement.RoCE, Interface: "ens1", Port: 1, Up: true, Gbps: 100, Bus: bus("0000:19:00.0", 0, roots[0], "0000:15:01.0", "0000:16:02.0")},
-		{Name: "mlx5_1", Kind: placement.RoCE, Interface: "ens2", Port: 1, State: "down", Gbps: 100, Bus: bus("0000:b3:00.0", 1, roots[2], "0000:ae:01.0", "0000:16:02.0")},
+		{Name: "mlx5_0", Kind: placement.RoCE, Interface: "ens1", Port: 1, Up: true, Gbps: 100,
+			Bus: bus("0000:19:00.0", 0, roots[0], "0000:15:01.0", "0000:16:02.0")},
+		{Name: "mlx5_1", Kind: placement.RoCE, Interface: "ens2", Port: 1, State: "down", Gbps: 100,
+			Bus: bus("0000:b3:00.0", 1, roots[2], "0000:ae:01.0", "0000:16:02.0")},
 	}
 	return m
 }
@@ -158,7 +171,8 @@ func grace() placement.Machine {
 	}
 	for i, pci := range []string{"0008", "0009", "0018", "0019"} {
 		m.GPUs = append(m.GPUs, placement.GPU{
-			Index: i, PCI: pci + ":01:00.0", Vendor: placement.NVIDIA, Name: "NVIDIA GB200", Memory: 186 * gib, Bus: bus(pci+":01:00.0", i/2, "pci"+pci+":00", pci+":00:00.0"),
+			Index: i, PCI: pci + ":01:00.0", Vendor: placement.NVIDIA, Name: "NVIDIA GB200", Memory: 186 * gib,
+			Bus: bus(pci+":01:00.0", i/2, "pci"+pci+":00", pci+":00:00.0"),
 		})
 	}
 	for i := range m.GPUs {
@@ -189,11 +203,15 @@ func strange() placement.Machine {
 	const evil = "\x1b[31mx\x1b]0;t\x07\n\u009b2J\u202e"
 	return placement.Machine{
 		Notes: []string{"note " + evil},
-		GPUs:  []placement.GPU{{PCI: evil, Vendor: evil, Name: evil + "<&\">", Links: []placement.Link{{Peer: evil, Kind: evil, Count: 1}}, Peers: []placement.Peer{{PCI: evil, Access: evil}}, MIG: []string{evil}}},
+		GPUs: []placement.GPU{{PCI: evil, Vendor: evil, Name: evil + "<&\">",
+			Links: []placement.Link{{Peer: evil, Kind: evil, Count: 1}}, Peers: []placement.Peer{{PCI: evil, Access: evil}},
+			MIG: []string{evil}}},
 		Topology: &placement.Topology{
-			CPUs: []placement.CPU{{ID: 0, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1}, {ID: 4, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1}},
+			CPUs: []placement.CPU{{ID: 0, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1},
+				{ID: 4, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1}},
 			NICs: []placement.NIC{
-				{Name: evil, Kind: evil, Interface: evil + "i", State: evil, Bus: &placement.Bus{Address: evil, Root: evil, Bridges: []string{evil, "b"}, Node: 7}},
+				{Name: evil, Kind: evil, Interface: evil + "i", State: evil,
+					Bus: &placement.Bus{Address: evil, Root: evil, Bridges: []string{evil, "b"}, Node: 7}},
 				{Name: evil + "v", Kind: placement.Virtual},
 			},
 		},
@@ -202,22 +220,27 @@ func strange() placement.Machine {
 
 // machines are those of the golden files.
 var machines = map[string]func() placement.Machine{
-	"two": two, "laptop": laptop, "dgx-a100": dgxA100, "pairs": pairs, "grace": grace, "container": container, "strange": strange,
+	"two": two, "laptop": laptop, "dgx-a100": dgxA100, "pairs": pairs, "grace": grace, "container": container,
+	"strange": strange,
 	"unknown": func() placement.Machine { return placement.Machine{} },
 }
 
 // anyMachine is a machine of any shape.
 func anyMachine(r *rand.Rand) placement.Machine {
-	s := shape{1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(9), 1 + r.IntN(9), 1 + r.IntN(2), r.Int64N(1 << 44), 11 + r.IntN(9), 20 + r.IntN(40)}
+	s := shape{1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(9), 1 + r.IntN(9), 1 + r.IntN(2), r.Int64N(1 << 44),
+		11 + r.IntN(9), 20 + r.IntN(40)}
 	m := s.build()
 	t := m.Topology
 	for i := range r.IntN(9) {
 		address := fmt.Sprintf("0000:%02x:00.0", i)
-		m.GPUs = append(m.GPUs, placement.GPU{Index: i, PCI: address, Vendor: placement.AMD, Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)), someBridges(r)...)})
+		m.GPUs = append(m.GPUs, placement.GPU{Index: i, PCI: address, Vendor: placement.AMD,
+			Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)), someBridges(r)...)})
 	}
 	for i := range r.IntN(20) {
 		address := fmt.Sprintf("0000:%02x:01.0", i)
-		t.NICs = append(t.NICs, placement.NIC{Name: fmt.Sprint("nic", i), Kind: placement.RoCE, Gbps: float64(r.IntN(800)), Up: r.IntN(2) == 0, Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)), someBridges(r)...)})
+		t.NICs = append(t.NICs, placement.NIC{Name: fmt.Sprint("nic", i), Kind: placement.RoCE, Gbps: float64(r.IntN(800)),
+			Up: r.IntN(2) == 0, Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)),
+				someBridges(r)...)})
 	}
 	for id := range t.CPUs {
 		if r.IntN(3) == 0 {

@@ -197,7 +197,9 @@ func writeLegend(b *strings.Builder, used []string, width int) {
 	b.WriteString("\nLegend:\n")
 	for _, row := range meanings {
 		prefix, numbered := strings.CutSuffix(row.class, "#")
-		if slices.ContainsFunc(used, func(c string) bool { return c == row.class || numbered && strings.HasPrefix(c, prefix) }) {
+		if slices.ContainsFunc(used, func(c string) bool {
+			return c == row.class || numbered && strings.HasPrefix(c, prefix)
+		}) {
 			b.WriteString(clip(fmt.Sprintf("  %-4s  %s", row.class, row.text), width) + "\n")
 		}
 	}
@@ -256,7 +258,8 @@ func (t table) writePeers(b *strings.Builder, width int) {
 		b.WriteString("\nPeer-to-peer: each GPU reaches the memory of all others\n")
 		return
 	case reached == 0 && sameReason(t.gpus):
-		fmt.Fprintf(b, "\nPeer-to-peer: no GPU reaches another's memory: %s\n", clip(string(t.gpus[0].gpu.Peers[0].Access), width-50))
+		fmt.Fprintf(b, "\nPeer-to-peer: no GPU reaches another's memory: %s\n",
+			clip(string(t.gpus[0].gpu.Peers[0].Access), width-50))
 		return
 	}
 	b.WriteString("\nPeer-to-peer:\n")

@@ -8,8 +8,8 @@ import (
 	"gorun/placement"
 )
 
-// OpenMPI writes a line for each rank as mpirun of Open MPI 4 does with --report-bindings, without the host and process that it
-// begins with:
+// OpenMPI writes a line for each rank as mpirun of Open MPI 4 does with --report-bindings, without the host and process
+// that it begins with:
 //
 //	MCW rank 1 bound to socket 0[core 1[hwt 0-1]], socket 0[core 2[hwt 0-1]]: [../BB/BB/..][../../../..]
 //	MCW rank 2 is not bound (or bound to all available processors)

@@ -245,7 +245,9 @@ func (p *picture) devicesOf(one part, width int) []string {
 // owns reports whether a part has its node's devices: where a node lies in several
 // packages the first does.
 func (p *picture) owns(one part) bool {
-	return !slices.ContainsFunc(parts(p.topo), func(other part) bool { return other.node == one.node && other.pkg < one.pkg })
+	return !slices.ContainsFunc(parts(p.topo), func(other part) bool {
+		return other.node == one.node && other.pkg < one.pkg
+	})
 }
 
 // devicesAt are the devices of a node.

@@ -113,7 +113,8 @@ func usableNICs(t *placement.Topology) []*placement.NIC {
 // compareNICs orders two NICs for a device: by path, then by rate, then by how
 // many GPUs have them already.
 func compareNICs(d device, a, b *placement.NIC, taken int) int {
-	return cmp.Or(placement.PathBetween(d.bus, a.Bus).Compare(placement.PathBetween(d.bus, b.Bus)), cmp.Compare(b.Gbps, a.Gbps), taken)
+	return cmp.Or(placement.PathBetween(d.bus, a.Bus).Compare(placement.PathBetween(d.bus, b.Bus)),
+		cmp.Compare(b.Gbps, a.Gbps), taken)
 }
 
 // place says where a rank sits.

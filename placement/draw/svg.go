@@ -68,7 +68,8 @@ func (s *sheet) document() string {
 
 // draw places packages beside each other, what belongs to none below them.
 func (s *sheet) draw() {
-	y := s.texts(svgMargin, svgMargin, joined(" · ", s.processors(), s.memory(), countedGPUs(s.machine.GPUs), s.nics()), s.allowance(), s.scale())
+	y := s.texts(svgMargin, svgMargin, joined(" · ", s.processors(), s.memory(), countedGPUs(s.machine.GPUs),
+		s.nics()), s.allowance(), s.scale())
 	y = s.key(svgMargin, y)
 	below, x := y, svgMargin
 	for _, nodes := range byPackage(parts(s.topo)) {
@@ -119,7 +120,8 @@ func (s *sheet) scale() string {
 	if s.largest == 0 {
 		return "drawn to scale: cores by number"
 	}
-	return fmt.Sprintf("drawn to scale: cores by number, memory by size (the longest bar is %s), lines of NICs by rate", bytes(s.largest))
+	return fmt.Sprintf("drawn to scale: cores by number, memory by size (the longest bar is %s), lines of NICs by rate",
+		bytes(s.largest))
 }
 
 // drawnWithCPUs reports whether a node has CPUs, and so a box.
@@ -291,12 +293,14 @@ func (s *sheet) text(x, y int, text string) {
 
 // rect draws a box; title shows when the mouse is on it.
 func (s *sheet) rect(x, y, width, height int, fill, stroke, title string) {
-	fmt.Fprintf(&s.body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"%s\"><title>%s</title></rect>\n",
+	fmt.Fprintf(&s.body,
+		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"%s\"><title>%s</title></rect>\n",
 		x, y, width, height, fill, stroke, escape(title))
 }
 
 func (s *sheet) line(x1, y1, x2, y2, thick int) {
-	fmt.Fprintf(&s.body, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#777777\" stroke-width=\"%d\"/>\n", x1, y1, x2, y2, thick)
+	fmt.Fprintf(&s.body, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#777777\" stroke-width=\"%d\"/>\n", x1,
+		y1, x2, y2, thick)
 }
 
 // xmlMarks replaces what has a meaning in XML.

@@ -53,11 +53,13 @@ func TestMergeOneGPU(t *testing.T) {
 				g.UUID, g.Name, g.Memory, g.MIG, g.Used, g.MemoryNode = "GPU-2", "H200", 141<<30, []string{}, true, 2
 			}), nil,
 		},
-		"a node with CPUs is no GPU's memory":      {GPU{PCI: "a", MemoryNode: new(1)}, known(nil), nil},
-		"nor is one that there is not":             {GPU{PCI: "a", MemoryNode: new(9)}, known(nil), nil},
-		"near its node":                            {GPU{PCI: "a", Near: cpus(0, 1)}, known(nil), nil},
-		"near to two nodes says nothing":           {GPU{PCI: "a", Near: cpus(3, 4)}, known(nil), nil},
-		"near to CPUs that there are not, neither": {GPU{PCI: "a", Near: placement.CPUSetOf([]uint64{0, 1})}, known(nil), nil},
+		"a node with CPUs is no GPU's memory": {GPU{PCI: "a", MemoryNode: new(1)}, known(nil), nil},
+		"nor is one that there is not":        {GPU{PCI: "a", MemoryNode: new(9)}, known(nil), nil},
+		"near its node":                       {GPU{PCI: "a", Near: cpus(0, 1)}, known(nil), nil},
+		"near to two nodes says nothing":      {GPU{PCI: "a", Near: cpus(3, 4)}, known(nil), nil},
+		"near to CPUs that there are not, neither": {
+			GPU{PCI: "a", Near: placement.CPUSetOf([]uint64{0, 1})}, known(nil), nil,
+		},
 		"near another": {
 			GPU{PCI: "a", Near: cpus(5)},
 			known(func(g *placement.GPU) { g.Bus = &placement.Bus{Address: "a", Node: 1, Near: cpus(4, 5, 6, 7)} }),
@@ -112,7 +114,8 @@ func TestMergeMissing(t *testing.T) {
 		order = append(order, string(g.Vendor)+g.PCI)
 	}
 	assert.Equal(t, []string{"nvidia0", "nvidiaa", "nvidiab", "nvidiac", "amd0"}, order)
-	assert.Equal(t, []int{0, 1, 2, 3, 0}, []int{m.GPUs[0].Index, m.GPUs[1].Index, m.GPUs[2].Index, m.GPUs[3].Index, m.GPUs[4].Index})
+	assert.Equal(t, []int{0, 1, 2, 3, 0}, []int{m.GPUs[0].Index, m.GPUs[1].Index, m.GPUs[2].Index, m.GPUs[3].Index,
+		m.GPUs[4].Index})
 }
 
 func TestNeedsLibrary(t *testing.T) {
@@ -136,7 +139,8 @@ func TestNeedsLibrary(t *testing.T) {
 		for _, w := range []struct {
 			letter string
 			wish   Wish
-		}{{"A", Wish{All: true}}, {"U", Wish{Users: true}}, {"N", Wish{Names: true}}, {"L", Wish{Links: true}}, {"none", Wish{}}} {
+		}{{"A", Wish{All: true}}, {"U", Wish{Users: true}}, {"N", Wish{Names: true}}, {"L", Wish{Links: true}},
+			{"none", Wish{}}} {
 			if w.wish.NeedsLibrary(m, test.signs) {
 				needs += w.letter
 			}
@@ -156,19 +160,35 @@ func TestComplete(t *testing.T) {
 		err   error
 		notes []string
 	}{
-		"everything, no answer": {Wish{All: true}, Facts{}, gone, []string{"nobody to ask: NVLinks, memory and users of the GPUs are not known"}},
-		"free ones, no answer":  {Wish{Users: true}, Facts{}, gone, []string{"nobody to ask: who uses the GPUs is not known, all count as free"}},
+		"everything, no answer": {
+			Wish{All: true}, Facts{}, gone, []string{"nobody to ask: NVLinks, memory and users of the GPUs are not known"},
+		},
+		"free ones, no answer": {
+			Wish{Users: true}, Facts{}, gone, []string{"nobody to ask: who uses the GPUs is not known, all count as free"},
+		},
 		"two wishes, no driver": {
 			Wish{Names: true, Links: true},
 			Facts{Error: "no driver"},
 			nil,
-			[]string{"NVIDIA's library tells nothing (no driver): UUIDs of GPUs and of their parts (MIG) are not known; NVLinks are not known"},
+			[]string{"NVIDIA's library tells nothing (no driver): UUIDs of GPUs and of their parts (MIG) are not known; " +
+				"NVLinks are not known"},
 		},
-		"free ones, not told":   {Wish{Users: true}, told, nil, []string{"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts", lost, silent}},
-		"free ones, one failed": {Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost}},
-		"free ones, told":       {Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}}, nil, nil},
-		"free ones, none found": {Wish{Users: true}, Facts{Notes: []string{"how many?"}}, nil, []string{"how many?", silent + ", b"}},
-		"links alone":           {Wish{Links: true}, told, nil, []string{"strange"}},
+		"free ones, not told": {
+			Wish{Users: true}, told, nil,
+			[]string{"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts",
+				lost, silent},
+		},
+		"free ones, one failed": {
+			Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost},
+		},
+		"free ones, told": {
+			Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}},
+			nil, nil,
+		},
+		"free ones, none found": {
+			Wish{Users: true}, Facts{Notes: []string{"how many?"}}, nil, []string{"how many?", silent + ", b"},
+		},
+		"links alone": {Wish{Links: true}, told, nil, []string{"strange"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := host(nvidia(0, "a", 0), nvidia(1, "b", 0))
@@ -184,14 +204,17 @@ func TestComplete(t *testing.T) {
 	}
 	m := host()
 	assert.Empty(t, Wish{All: true}.Complete(&m, Facts{Error: "no driver"}, nil))
-	assert.Equal(t, []string{"nobody to ask: NVIDIA's GPUs, of which no file tells here, are not known"}, Wish{All: true}.Complete(&m, Facts{}, gone))
+	assert.Equal(t, []string{"nobody to ask: NVIDIA's GPUs, of which no file tells here, are not known"},
+		Wish{All: true}.Complete(&m, Facts{}, gone))
 }
 
 // Nothing is lost between the two processes.
 func TestFactsAsJSON(t *testing.T) {
 	sent := Facts{Error: "e", CUDA: "12.8", Notes: []string{"n"}, GPUs: []GPU{{
 		PCI: "a", UUID: "u", Name: "n", Memory: 1, MIG: []string{"m"}, Used: new(false), MemoryNode: new(0), Near: cpus(1, 2),
-		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Failed: true, Processes: []int{7}, Health: &Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"s"}, Uncorrected: 1, Pending: true, Broken: true}, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
+		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Failed: true, Processes: []int{7},
+		Health: &Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"s"}, Uncorrected: 1, Pending: true,
+			Broken: true}, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
 	}}}
 	text, err := json.Marshal(sent)
 	require.NoError(t, err)

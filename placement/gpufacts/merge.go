@@ -118,7 +118,8 @@ func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 	case gpu.Bus.Node == home.ID:
 		return
 	case gpu.Bus.Node >= 0:
-		g.note("the kernel puts the GPU %s into NUMA node %d, NVIDIA's library into %d: the latter counts", gpu.PCI, gpu.Bus.Node, home.ID)
+		g.note("the kernel puts the GPU %s into NUMA node %d, NVIDIA's library into %d: the latter counts", gpu.PCI,
+			gpu.Bus.Node, home.ID)
 	}
 	gpu.Bus.Node, gpu.Bus.Near = home.ID, home.CPUs
 }
@@ -154,6 +155,7 @@ func (g *merger) connect(gpu *placement.GPU, told GPU, all []GPU) {
 	}
 	gpu.Peers = append(gpu.Peers, told.Peers...)
 	if told.Down > 0 && told.Switched == 0 && len(told.Links) == 0 {
-		g.note("the %d NVLinks of the GPU %s are down: on a machine with NVSwitch, is the fabric manager running?", told.Down, gpu.PCI)
+		g.note("the %d NVLinks of the GPU %s are down: on a machine with NVSwitch, is the fabric manager running?",
+			told.Down, gpu.PCI)
 	}
 }

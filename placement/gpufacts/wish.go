@@ -119,7 +119,8 @@ func judgeSilent(m *placement.Machine, f Facts) (notes []string) {
 		notes = append(notes, "NVIDIA's library fails for these GPUs, they do not count as free: "+strings.Join(lost, ", "))
 	}
 	if len(silent) > 0 {
-		notes = append(notes, "NVIDIA's library does not tell who uses these GPUs, they count as free: "+strings.Join(silent, ", "))
+		notes = append(notes, "NVIDIA's library does not tell who uses these GPUs, they count as free: "+
+			strings.Join(silent, ", "))
 	}
 	return notes
 }

@@ -47,7 +47,8 @@ type object struct {
 type tree struct{ root *object }
 
 func newTree(t placement.Topology, d placement.Details) *tree {
-	root := &object{kind: machine, index: 0, offline: bitmapOf(t.Offline), allowed: bitmapOf(d.Allowed), allowedNodes: bitmapOf(t.Memories)}
+	root := &object{kind: machine, index: 0, offline: bitmapOf(t.Offline), allowed: bitmapOf(d.Allowed),
+		allowedNodes: bitmapOf(t.Memories)}
 	for _, cpu := range t.CPUs {
 		root.cpus.add(cpu.ID)
 	}
@@ -84,7 +85,8 @@ func parts(t placement.Topology, d placement.Details) []*object {
 		all = append(all, o)
 	}
 	slices.SortStableFunc(all, func(a, b *object) int {
-		return cmp.Or(b.cpus.size()-a.cpus.size(), slices.Index(order, a.kind)-slices.Index(order, b.kind), a.cpus.first()-b.cpus.first())
+		return cmp.Or(b.cpus.size()-a.cpus.size(), slices.Index(order, a.kind)-slices.Index(order, b.kind),
+			a.cpus.first()-b.cpus.first())
 	})
 	return all
 }
@@ -117,7 +119,8 @@ func cache(c placement.Cache) *object {
 	}
 	return &object{
 		kind: []kind{l1, l2, l3}[c.Level-1], index: c.ID, cpus: bitmapOf(c.CPUs),
-		attributes: fmt.Sprintf(` cache_size="%d" depth="%d" cache_linesize="%d" cache_associativity="%d" cache_type="%d"`, c.Size, c.Level, c.Line, c.Ways, use),
+		attributes: fmt.Sprintf(` cache_size="%d" depth="%d" cache_linesize="%d" cache_associativity="%d" cache_type="%d"`,
+			c.Size, c.Level, c.Line, c.Ways, use),
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 
 // computeModes are those that keep programs from a GPU, or all but one.
 var computeModes = map[nvml.ComputeMode]string{
-	nvml.COMPUTEMODE_EXCLUSIVE_THREAD: "exclusive thread", nvml.COMPUTEMODE_PROHIBITED: "prohibited", nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive process",
+	nvml.COMPUTEMODE_EXCLUSIVE_THREAD: "exclusive thread", nvml.COMPUTEMODE_PROHIBITED: "prohibited",
+	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive process",
 }
 
 // slowdowns are bits of the reasons for a lower clock. An idle GPU, and a limit of power

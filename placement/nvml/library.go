@@ -118,7 +118,9 @@ func (d *device) CPUs(bits int) ([]uint64, error) {
 		return d.d.GetCpuAffinityWithinScope(bits, nvml.AFFINITY_SCOPE_NODE)
 	})
 	if err != nil { // before driver 450
-		mask, err = call(d.nvidia, "nvmlDeviceGetCpuAffinity", func() ([]uint, nvml.Return) { return d.d.GetCpuAffinity(bits) })
+		mask, err = call(d.nvidia, "nvmlDeviceGetCpuAffinity", func() ([]uint, nvml.Return) {
+			return d.d.GetCpuAffinity(bits)
+		})
 	}
 	words := make([]uint64, len(mask))
 	for i, word := range mask {
@@ -152,7 +154,9 @@ func (d *device) Peer(other gpu) (placement.P2PStatus, error) {
 }
 
 func (d *device) Link(i int) (link, error) {
-	state, err := call(d.nvidia, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) { return d.d.GetNvLinkState(i) })
+	state, err := call(d.nvidia, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) {
+		return d.d.GetNvLinkState(i)
+	})
 	if err != nil || state != nvml.FEATURE_ENABLED {
 		return link{}, err
 	}
@@ -162,7 +166,9 @@ func (d *device) Link(i int) (link, error) {
 	if err == nil && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
 		return link{up: true, toSwitch: true}, nil
 	}
-	remote, err := call(d.nvidia, "nvmlDeviceGetNvLinkRemotePciInfo", func() (nvml.PciInfo, nvml.Return) { return d.d.GetNvLinkRemotePciInfo(i) })
+	remote, err := call(d.nvidia, "nvmlDeviceGetNvLinkRemotePciInfo", func() (nvml.PciInfo, nvml.Return) {
+		return d.d.GetNvLinkRemotePciInfo(i)
+	})
 	if err != nil && err != errNotTold {
 		return link{}, err
 	}
@@ -183,7 +189,9 @@ func (d *device) MIG() ([]string, error) {
 	}
 	var parts []string
 	for i := range most { // there are holes
-		part, err := call(d.nvidia, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) { return d.d.GetMigDeviceHandleByIndex(i) })
+		part, err := call(d.nvidia, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) {
+			return d.d.GetMigDeviceHandleByIndex(i)
+		})
 		if err != nil {
 			continue
 		}

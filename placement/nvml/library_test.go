@@ -76,8 +76,12 @@ func completeDevice(d *server.Device, m placement.Machine, i int) {
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97}, nvml.SUCCESS }
 	d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
 	d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_DEFAULT, nvml.SUCCESS }
-	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksThrottleReasonGpuIdle, nvml.SUCCESS }
-	d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, nvml.SUCCESS }
+	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
+		return nvml.ClocksThrottleReasonGpuIdle, nvml.SUCCESS
+	}
+	d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
+		return 0, nvml.SUCCESS
+	}
 	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS }
 	d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 }
@@ -95,20 +99,29 @@ func TestHealth(t *testing.T) {
 			d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS }
 			d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_PROHIBITED, nvml.SUCCESS }
 			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
-				return nvml.ClocksThrottleReasonHwThermalSlowdown | nvml.ClocksThrottleReasonHwSlowdown | nvml.ClocksThrottleReasonSwPowerCap, nvml.SUCCESS
+				return nvml.ClocksThrottleReasonHwThermalSlowdown | nvml.ClocksThrottleReasonHwSlowdown | nvml.ClocksThrottleReasonSwPowerCap,
+					nvml.SUCCESS
 			}
 			d.GetTotalEccErrorsFunc = func(kind nvml.MemoryErrorType, since nvml.EccCounterType) (uint64, nvml.Return) {
-				return 7, resultOr(kind == nvml.MEMORY_ERROR_TYPE_UNCORRECTED && since == nvml.VOLATILE_ECC, nvml.ERROR_INVALID_ARGUMENT)
+				return 7, resultOr(kind == nvml.MEMORY_ERROR_TYPE_UNCORRECTED && since == nvml.VOLATILE_ECC,
+					nvml.ERROR_INVALID_ARGUMENT)
 			}
 			d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 1, true, true, nvml.SUCCESS }
-		}, &gpufacts.Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"thermal slowdown"}, Uncorrected: 7, Pending: true, Broken: true}, false},
+		}, &gpufacts.Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"thermal slowdown"}, Uncorrected: 7,
+			Pending: true, Broken: true}, false},
 		"retired pages, and no ECC": {func(d *server.Device) {
 			d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
 				return 9, nvml.ERROR_NOT_SUPPORTED
 			}
-			d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, true, true, nvml.ERROR_NOT_SUPPORTED }
-			d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
-			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksThrottleReasonHwSlowdown, nvml.SUCCESS }
+			d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) {
+				return 0, 0, true, true, nvml.ERROR_NOT_SUPPORTED
+			}
+			d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) {
+				return nvml.FEATURE_ENABLED, nvml.SUCCESS
+			}
+			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
+				return nvml.ClocksThrottleReasonHwSlowdown, nvml.SUCCESS
+			}
 		}, &gpufacts.Health{Slowed: []string{"hardware slowdown"}, Pending: true}, false},
 		"lost": {func(d *server.Device) {
 			d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return 0, nvml.ERROR_GPU_IS_LOST }
@@ -195,12 +208,14 @@ func TestAffinity(t *testing.T) {
 // The numbers of the library, of which 0 is the good one.
 func TestP2PStatus(t *testing.T) {
 	for number, want := range []placement.P2PStatus{
-		"ok", "chipset not supported", "GPU not supported", "topology not supported", "disabled by a registry key", "not supported", "unknown", "unknown",
+		"ok", "chipset not supported", "GPU not supported", "topology not supported", "disabled by a registry key",
+		"not supported", "unknown", "unknown",
 	} {
 		whole, got := withoutLibrary(t, "pcie-8gpu")
 		s := dgxa100.New()
 		complete(s, whole)
-		s.Devices[2].(*server.Device).GetP2PStatusFunc = func(nvml.Device, nvml.GpuP2PCapsIndex) (nvml.GpuP2PStatus, nvml.Return) {
+		s.Devices[2].(*server.Device).GetP2PStatusFunc = func(nvml.Device, nvml.GpuP2PCapsIndex) (nvml.GpuP2PStatus,
+			nvml.Return) {
 			return nvml.GpuP2PStatus(number), nvml.SUCCESS
 		}
 		add(&got, &nvidia{lib: s})
@@ -246,7 +261,9 @@ func TestLinksAreDown(t *testing.T) {
 	add(&got, &nvidia{lib: s})
 	assert.Empty(t, got.GPUs[0].Links)
 	require.Len(t, got.Notes, 8)
-	assert.Equal(t, "the 18 NVLinks of the GPU 0000:1b:00.0 are down: on a machine with NVSwitch, is the fabric manager running?", got.Notes[0])
+	assert.Equal(t,
+		"the 18 NVLinks of the GPU 0000:1b:00.0 are down: on a machine with NVSwitch, is the fabric manager running?",
+		got.Notes[0])
 }
 
 func TestMIGAndUsers(t *testing.T) {
@@ -278,13 +295,16 @@ func TestBusyGPUs(t *testing.T) {
 	complete(s, whole)
 	d := s.Devices[1].(*server.Device)
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.SUCCESS }
-	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 80 << 30, Used: 7 << 30}, nvml.SUCCESS }
+	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
+		return nvml.Memory{Total: 80 << 30, Used: 7 << 30}, nvml.SUCCESS
+	}
 	s.Devices[2].(*server.Device).GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
 		return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED // divided
 	}
 	facts := ask(&nvidia{lib: s})
 	assert.Equal(t, 97, *facts.GPUs[0].Busy)
-	assert.Equal(t, []any{0, int64(7 << 30), int64(80 << 30)}, []any{*facts.GPUs[1].Busy, *facts.GPUs[1].Taken, facts.GPUs[1].Memory})
+	assert.Equal(t, []any{0, int64(7 << 30), int64(80 << 30)},
+		[]any{*facts.GPUs[1].Busy, *facts.GPUs[1].Taken, facts.GPUs[1].Memory})
 	assert.Nil(t, facts.GPUs[2].Busy)
 	assert.Empty(t, facts.Notes)
 }
@@ -359,7 +379,8 @@ func TestFailureInMidCall(t *testing.T) {
 		},
 	}
 	for name, fail := range failures {
-		for _, ret := range []nvml.Return{nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_GPU_IS_LOST, nvml.ERROR_UNKNOWN} {
+		for _, ret := range []nvml.Return{nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_GPU_IS_LOST,
+			nvml.ERROR_UNKNOWN} {
 			t.Run(name+" "+ret.String(), func(t *testing.T) {
 				whole, got := withoutLibrary(t, "dgx-h100")
 				s := dgxh100.New()

@@ -162,7 +162,9 @@ func (r *reader) describe(f *found) {
 	question(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
 	question(r, f, f.gpu.Processes, func(ids []int) { g.Used, g.Processes = new(len(ids) > 0), ids })
 	question(r, f, f.gpu.MemoryNode, func(id int) { g.MemoryNode = &id })
-	question(r, f, func() ([]uint64, error) { return f.gpu.CPUs(maxCPUs) }, func(mask []uint64) { g.Near = placement.CPUSetOf(mask) })
+	question(r, f, func() ([]uint64, error) {
+		return f.gpu.CPUs(maxCPUs)
+	}, func(mask []uint64) { g.Near = placement.CPUSetOf(mask) })
 	for i := range maxLinks {
 		more := false
 		question(r, f, func() (link, error) { return f.gpu.Link(i) }, func(l link) {

@@ -34,7 +34,8 @@ func TestStubLibraries(t *testing.T) {
 			if test.init == "" {
 				require.NoError(t, os.WriteFile(library, []byte("not ELF"), 0o600))
 			} else {
-				build := exec.Command(gcc, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-DINIT="+test.init, "-o", library, "testdata/stub.c")
+				build := exec.Command(gcc, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-DINIT="+test.init, "-o", library,
+					"testdata/stub.c")
 				out, err := build.CombinedOutput()
 				require.NoError(t, err, "%s", out)
 			}
@@ -78,7 +79,8 @@ func TestStubNearlyEmpty(t *testing.T) {
 func TestStubNoLibrary(t *testing.T) {
 	if m, asked := stubbed(t); asked {
 		assert.Equal(t, []string{
-			"NVIDIA's library tells nothing (libnvidia-ml.so.1 is not found): NVLinks, memory and users of the GPUs are not known",
+			"NVIDIA's library tells nothing (libnvidia-ml.so.1 is not found): NVLinks, memory and users of the GPUs are not " +
+				"known",
 		}, m.Notes)
 	}
 }

@@ -124,7 +124,8 @@ func (c *cpuReader) cores() level {
 		return set, ok
 	})
 	if strange {
-		c.note("hardware threads are not known: the kernel lists more than %d for a core; every CPU counts as a core", maxThreads)
+		c.note("hardware threads are not known: the kernel lists more than %d for a core; every CPU counts as a core",
+			maxThreads)
 	}
 	for i := range l {
 		if l[i] < 0 {

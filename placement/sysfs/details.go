@@ -117,7 +117,8 @@ type cacheReader struct {
 }
 
 func newCacheReader(r *reader, cpus []placement.CPU) *cacheReader {
-	c := &cacheReader{cpuReader: &cpuReader{reader: r}, cpus: cpus, folders: map[int][4]string{}, like: map[string]placement.Cache{}}
+	c := &cacheReader{cpuReader: &cpuReader{reader: r}, cpus: cpus, folders: map[int][4]string{},
+		like: map[string]placement.Cache{}}
 	for _, cpu := range cpus {
 		c.ids = append(c.ids, cpu.ID)
 		for len(c.at) <= cpu.ID {
@@ -172,7 +173,8 @@ func (c *cacheReader) cache(level, cpu int, shared placement.CPUSet) placement.C
 		kind, _ := c.text(dir + "/type")
 		found = placement.Cache{Level: level, Size: kib << 10, Unified: kind == "Unified"}
 		found.Line, _ = c.reader.number(dir + "/coherency_line_size")
-		if sets, _ := c.reader.number(dir + "/number_of_sets"); sets > 1 && found.Line > 0 { // one set is what those say who do not know
+		// one set is what those say who do not know
+		if sets, _ := c.reader.number(dir + "/number_of_sets"); sets > 1 && found.Line > 0 {
 			found.Ways = int(found.Size) / found.Line / sets
 		}
 		c.like[key] = found

@@ -29,7 +29,8 @@ func TestDetails(t *testing.T) {
 	assert.Len(t, d.Cores, m.Cores())
 	assert.Equal(t, m.CPUs, d.Allowed)
 	first, last := d.Caches[0], d.Caches[len(d.Caches)-1]
-	assert.Equal(t, placement.Cache{Level: 1, CPUs: placement.CPUSetOf([]uint64{3}), ID: -1, Size: 1 << 20, Line: 64, Ways: 16}, first)
+	assert.Equal(t, placement.Cache{Level: 1, CPUs: placement.CPUSetOf([]uint64{3}), ID: -1, Size: 1 << 20, Line: 64,
+		Ways: 16}, first)
 	assert.Equal(t, 3, last.Level)
 	assert.True(t, last.Unified)
 }
@@ -60,7 +61,9 @@ func TestAllowedAreThoseOfTheCPUSet(t *testing.T) {
 			tree.Put("sys/fs/cgroup/cpuset/a/cgroup.procs", 1)
 			tree.Put("sys/fs/cgroup/cpuset/a/cpuset.cpus", "0-3")
 		},
-		"a CPU on which this process may run": func(tree sysfstest.Tree) { tree.Put("sys/fs/cgroup/cpuset.cpus.effective", "1-3") },
+		"a CPU on which this process may run": func(tree sysfstest.Tree) {
+			tree.Put("sys/fs/cgroup/cpuset.cpus.effective", "1-3")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, tree := withoutDevices(t, "hybrid")

@@ -77,7 +77,8 @@ func natural(a, b string) int {
 	for x != "" && y != "" {
 		headX, numberX, restX := cutNumber(x)
 		headY, numberY, restY := cutNumber(y)
-		if c := cmp.Or(cmp.Compare(headX, headY), cmp.Compare(len(numberX), len(numberY)), cmp.Compare(numberX, numberY)); c != 0 {
+		if c := cmp.Or(cmp.Compare(headX, headY), cmp.Compare(len(numberX), len(numberY)),
+			cmp.Compare(numberX, numberY)); c != 0 {
 			return c
 		}
 		x, y = restX, restY

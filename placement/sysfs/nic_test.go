@@ -70,12 +70,15 @@ func TestSoftRoCE(t *testing.T) {
 	tree.Link(rdmaDir+"/rxe0", device)
 	tree.Put(device+"/parent", "eth7")
 	rdmaPort(tree, device+"/ports/1", "Ethernet", "4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)")
-	assert.Equal(t, []placement.NIC{{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, Up: true, Gbps: 400, GID: -1}}, RDMAFS(tree.MapFS))
+	assert.Equal(t,
+		[]placement.NIC{{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, Up: true, Gbps: 400, GID: -1}},
+		RDMAFS(tree.MapFS))
 }
 
 func TestRDMADevices(t *testing.T) {
 	const dir = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	bus := &placement.Bus{Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0", Near: cpus(t, "0")}
+	bus := &placement.Bus{Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0",
+		Near: cpus(t, "0")}
 	nics := nicsOf(t, func(tree fakeTree) {
 		tree.Device(bus, "15B3", "20700")
 		// One device with a port of each kind; the second netdev is the first port's.
@@ -114,8 +117,12 @@ func TestGID(t *testing.T) {
 		gids, types []string
 		want        int
 	}{
-		"as most have it":             {[]string{link, link, v4, v4}, []string{"IB/RoCE v1", "RoCE v2", "IB/RoCE v1", "RoCE v2"}, 3},
-		"after a hole":                {[]string{link, empty, empty, empty, empty, v4}, []string{"RoCE v2", "", "", "", "", "RoCE v2"}, 5},
+		"as most have it": {
+			[]string{link, link, v4, v4}, []string{"IB/RoCE v1", "RoCE v2", "IB/RoCE v1", "RoCE v2"}, 3,
+		},
+		"after a hole": {
+			[]string{link, empty, empty, empty, empty, v4}, []string{"RoCE v2", "", "", "", "", "RoCE v2"}, 5,
+		},
 		"IPv4 rather than IPv6":       {[]string{v6, v6, v4}, []string{"RoCE v2", "RoCE v2", "RoCE v2"}, 2},
 		"the first of IPv6":           {[]string{link, v6, v6}, []string{"RoCE v2", "RoCE v2", "RoCE v2"}, 1},
 		"only for the link":           {[]string{link, link}, []string{"IB/RoCE v1", "RoCE v2"}, -1},
@@ -140,7 +147,8 @@ func TestGID(t *testing.T) {
 }
 
 func TestNaturalOrder(t *testing.T) {
-	ordered := []string{"bnxt_re0", "eth0", "eth0.5", "eth1", "eth01x", "mlx5_2", "mlx5_10", "mlx5_10a", "rdmap79s0", "rdmap113s0"}
+	ordered := []string{"bnxt_re0", "eth0", "eth0.5", "eth1", "eth01x", "mlx5_2", "mlx5_10", "mlx5_10a", "rdmap79s0",
+		"rdmap113s0"}
 	for i, a := range ordered {
 		for j, b := range ordered {
 			switch c := natural(a, b); {
@@ -160,15 +168,25 @@ func TestBusPath(t *testing.T) {
 		root, address string
 		bridges       []string
 	}{
-		"../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0":                            {"pci0000:15", "0000:16:00.0", []string{"0000:15:01.0"}},
-		"../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0":                           {"pci0000:00", "0000:00:03.0", nil},
-		"../../devices/LNXSYSTM:00/VMBUS:00/f8b3/pci0001:00/0001:00:00.0/net/ib0":          {"pci0001:00", "0001:00:00.0", nil},
-		"../../devices/pci0000:e0/pci10000:e1/10000:e1:01.0/10000:e2:00.0/net/eth9":        {"pci10000:e1", "10000:e2:00.0", []string{"10000:e1:01.0"}},
-		"../../devices/platform/40000000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0/net/e0": {"pci0000:00", "0000:01:00.0", []string{"0000:00:00.0"}},
-		"../../devices/virtual/net/docker0":                                                {},
-		"../../devices/pci0000:00/net/eth0":                                                {},
-		"0000:16:00.0":                                                                     {},
-		"":                                                                                 {},
+		"../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0": {
+			"pci0000:15", "0000:16:00.0", []string{"0000:15:01.0"},
+		},
+		"../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0": {
+			"pci0000:00", "0000:00:03.0", nil,
+		},
+		"../../devices/LNXSYSTM:00/VMBUS:00/f8b3/pci0001:00/0001:00:00.0/net/ib0": {
+			"pci0001:00", "0001:00:00.0", nil,
+		},
+		"../../devices/pci0000:e0/pci10000:e1/10000:e1:01.0/10000:e2:00.0/net/eth9": {
+			"pci10000:e1", "10000:e2:00.0", []string{"10000:e1:01.0"},
+		},
+		"../../devices/platform/40000000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0/net/e0": {
+			"pci0000:00", "0000:01:00.0", []string{"0000:00:00.0"},
+		},
+		"../../devices/virtual/net/docker0": {},
+		"../../devices/pci0000:00/net/eth0": {},
+		"0000:16:00.0":                      {},
+		"":                                  {},
 	}
 	for target, want := range tests {
 		root, bridges, address := busPath(target)
@@ -185,9 +203,11 @@ func FuzzTopology(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	bus := &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0", Near: m.Topology.Nodes[1].CPUs}
+	bus := &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0",
+		Near: m.Topology.Nodes[1].CPUs}
 	m.GPUs = []placement.GPU{{PCI: "0000:41:00.0", Vendor: placement.AMD, Bus: bus, Links: []placement.Link{{Peer: "x"}}}}
-	m.Topology.NICs = []placement.NIC{{Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true, Gbps: 100, GID: 3, Bus: bus}}
+	m.Topology.NICs = []placement.NIC{{Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true,
+		Gbps: 100, GID: 3, Bus: bus}}
 	tree := treeOf(m)
 	tree["proc/meminfo"] = &fstest.MapFile{Data: []byte("MemTotal: 5 kB\n")}
 	var names []string

@@ -126,7 +126,8 @@ type recorder struct {
 
 // record reads a machine and returns what it read, without what must not be told.
 func record(root fs.FS, allowed placement.CPUSet) *recorder {
-	r := &recorder{root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{}, telling: regexp.MustCompile(telling)}
+	r := &recorder{root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{},
+		telling: regexp.MustCompile(telling)}
 	ReadFS(r, allowed, saved)
 	_, asked := r.files["proc/self/mountinfo"]
 	if inside := (&reader{root: root}).inContainer(); asked && inside {
@@ -162,8 +163,10 @@ var told = map[string][]string{
 	"meminfo":     {"MemTotal:", "Node "},
 	"information": {"Model:", "Device Minor:"},
 	"uevent":      {"PCI_CLASS=", "PCI_ID=", "PCI_SLOT_NAME="},
-	"properties":  {"cpu_cores_count ", "simd_count ", "domain ", "location_id ", "type ", "node_from ", "node_to ", "weight "},
-	"mountinfo":   {},
+	"properties": {
+		"cpu_cores_count ", "simd_count ", "domain ", "location_id ", "type ", "node_from ", "node_to ", "weight ",
+	},
+	"mountinfo": {},
 }
 
 // reduce leaves of a file what is read and may be told. Addresses become those

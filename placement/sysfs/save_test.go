@@ -60,27 +60,34 @@ func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
 	tree.Put(vmbus+"/pci0001:00/0001:00:00.0/numa_node", 1)
 	tree.Link(pciDir+"/0001:00:00.0", vmbus+"/pci0001:00/0001:00:00.0")
 	tree.Put("dev/nvidia0", "")
-	tree.Put(nvidiaDir+"/0001:00:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-8f6b0f6c-0000-1111-2222-333344445555\nDevice Minor: \t 0\nSerial: 1650522004321")
+	tree.Put(nvidiaDir+"/0001:00:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"+
+		"GPU UUID: \t GPU-8f6b0f6c-0000-1111-2222-333344445555\nDevice Minor: \t 0\nSerial: 1650522004321")
 	usb := placement.NIC{Name: "enx0a1b2c3d4e5f", Interface: "enx0a1b2c3d4e5f", Up: true, Gbps: 1}
 	tree.Interface(usb, "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/net/"+usb.Name)
 	roce := placement.NIC{
 		Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true, Gbps: 100, GID: 3,
-		Bus: &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0", Near: cpus(t, "0-2")},
+		Bus: &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0",
+			Near: cpus(t, "0-2")},
 	}
 	tree.NIC(roce)
-	tree.Put("sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/infiniband/mlx5_0/ports/1/gids/4", "2a00:1450:4001:0000:0000:0000:0000:0001")
+	tree.Put("sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/infiniband/mlx5_0/ports/1/gids/4",
+		"2a00:1450:4001:0000:0000:0000:0000:0001")
 	tree.Put("proc/self/cgroup", "0::/user.slice/alice.scope")
 	tree.Put("proc/self/mountinfo", "1 2 0:3 / / rw - overlay fileserver.example.com rw")
 	tree.Put("sys/fs/cgroup/user.slice/alice.scope/cgroup.procs", 1)
 	tree.Put("sys/fs/cgroup/user.slice/alice.scope/cpu.max", "150000 100000")
-	tree.Put("sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 304\nunique_id 1234567890123\nlocation_id 16640\ndomain 0")
+	tree.Put("sys/class/kfd/kfd/topology/nodes/1/properties",
+		"simd_count 304\nunique_id 1234567890123\nlocation_id 16640\ndomain 0")
 	return tree.MapFS, m
 }
 
 func TestSavedMachineTellsNoSecrets(t *testing.T) {
 	tree, m := strangers(t)
 	dir := filepath.Join(t.TempDir(), "saved")
-	require.NoError(t, SaveFS(tree, m.CPUs, []placement.GPU{{PCI: "0001:00:00.0", UUID: "GPU-8f6b0f6c", MIG: []string{"MIG-8f6b0f6c"}, Name: "NVIDIA H100 80GB HBM3"}}, dir))
+	require.NoError(t,
+		SaveFS(tree, m.CPUs,
+			[]placement.GPU{{PCI: "0001:00:00.0", UUID: "GPU-8f6b0f6c", MIG: []string{"MIG-8f6b0f6c"},
+				Name: "NVIDIA H100 80GB HBM3"}}, dir))
 
 	var all strings.Builder
 	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -99,7 +106,8 @@ func TestSavedMachineTellsNoSecrets(t *testing.T) {
 		return nil
 	}))
 	for _, secret := range []string{
-		"f8b3781a", "8f6b0f6c", "1650522004321", "0a1b2c3d4e5f", "alice", "fileserver", "02:11:22", "22ff:fe33", "0a00:0001", "2a00:1450", "1234567890123",
+		"f8b3781a", "8f6b0f6c", "1650522004321", "0a1b2c3d4e5f", "alice", "fileserver", "02:11:22", "22ff:fe33",
+		"0a00:0001", "2a00:1450", "1234567890123",
 	} {
 		assert.NotContains(t, all.String(), secret)
 	}
@@ -154,8 +162,10 @@ func TestSavedMachineIsReadFromItsFolderAlone(t *testing.T) {
 		"a link out": func(file string) error { return os.Symlink(outside, file) },
 		"a pipe":     func(file string) error { return unix.Mkfifo(file, 0o600) },
 		"a device":   func(file string) error { return os.Symlink("/dev/zero", file) },
-		"huge":       func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<40)) },
-		"a folder":   func(file string) error { return os.Mkdir(file, 0o700) },
+		"huge": func(file string) error {
+			return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<40))
+		},
+		"a folder": func(file string) error { return os.Mkdir(file, 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := placement.Example("offline")

@@ -21,7 +21,9 @@ func TestNVIDIASigns(t *testing.T) {
 		"gVisor":              {[]string{"dev/nvidiactl"}, gpufacts.Signs{Hidden: true}},
 		"a usual driver":      {[]string{"dev/nvidiactl", nvidiaDir + "/0000:1b:00.0/information"}, gpufacts.Signs{}},
 		"could be divided":    {[]string{nvidiaParts + "/mig/config", nvidiaParts + "/gpu0/mig/monitor"}, gpufacts.Signs{}},
-		"is divided":          {[]string{nvidiaParts + "/mig/config", nvidiaParts + "/gpu1/mig/gi7/access"}, gpufacts.Signs{Divided: true}},
+		"is divided": {
+			[]string{nvidiaParts + "/mig/config", nvidiaParts + "/gpu1/mig/gi7/access"}, gpufacts.Signs{Divided: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := fstest.MapFS{}

@@ -65,7 +65,8 @@ func TestStrangeMachines(t *testing.T) {
 		{
 			"no list of online CPUs", func(tree fakeTree) { delete(tree.MapFS, cpuDir+"/online") },
 			func(t *testing.T, m placement.Machine) { assert.Len(t, m.Topology.CPUs, 128) },
-			[]string{"the online CPUs are not known: /sys/devices/system/cpu/online cannot be read; the allowed ones are taken for all"},
+			[]string{"the online CPUs are not known: /sys/devices/system/cpu/online cannot be read; the allowed ones are " +
+				"taken for all"},
 		},
 		{
 			"a container whose list of CPUs is made up", func(tree fakeTree) { tree.Put(cpuDir+"/online", "0-125") },
@@ -78,7 +79,8 @@ func TestStrangeMachines(t *testing.T) {
 				tree.Put("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB")
 			},
 			func(t *testing.T, m placement.Machine) {
-				assert.Equal(t, []placement.NUMANode{{CPUs: cpus(t, "0-127"), Memory: 16 << 20, Distances: []int{10}}}, m.Topology.Nodes)
+				assert.Equal(t, []placement.NUMANode{{CPUs: cpus(t, "0-127"), Memory: 16 << 20, Distances: []int{10}}},
+					m.Topology.Nodes)
 				assert.Equal(t, 1, m.Topology.CPU(40).Package)
 			},
 			[]string{"NUMA nodes are not known: /sys/devices/system/node cannot be read; all CPUs count as one node"},
@@ -125,7 +127,8 @@ func TestStrangeMachines(t *testing.T) {
 				}
 			},
 			func(t *testing.T, m placement.Machine) {
-				assert.Equal(t, placement.CPU{ID: 96, Package: 1, Node: 1, Die: 1, L3: -1, L2: -1, Core: 32, Thread: 1}, *m.Topology.CPU(96))
+				assert.Equal(t, placement.CPU{ID: 96, Package: 1, Node: 1, Die: 1, L3: -1, L2: -1, Core: 32, Thread: 1},
+					*m.Topology.CPU(96))
 			}, nil,
 		},
 		{
@@ -139,7 +142,8 @@ func TestStrangeMachines(t *testing.T) {
 				}
 			},
 			func(t *testing.T, m placement.Machine) {
-				assert.Equal(t, placement.CPU{ID: 96, Package: 1, Node: 1, Die: 1, L3: 1, L2: 32, Core: 32, Thread: 1}, *m.Topology.CPU(96))
+				assert.Equal(t, placement.CPU{ID: 96, Package: 1, Node: 1, Die: 1, L3: 1, L2: 32, Core: 32, Thread: 1},
+					*m.Topology.CPU(96))
 			}, nil,
 		},
 		{
@@ -354,10 +358,13 @@ func TestPCIeLinks(t *testing.T) {
 		want  *placement.PCIeLink
 	}{
 		{"nothing changed", nil, &placement.PCIeLink{GTps: 32, Width: 16}},
-		{"an older port", map[string]string{port + "/max_link_speed": "16.0 GT/s PCIe"}, &placement.PCIeLink{GTps: 16, Width: 16}},
+		{"an older port", map[string]string{port + "/max_link_speed": "16.0 GT/s PCIe"},
+			&placement.PCIeLink{GTps: 16, Width: 16}},
 		{"a narrower port", map[string]string{port + "/max_link_width": "8"}, &placement.PCIeLink{GTps: 32, Width: 8}},
 		{"an older kernel", map[string]string{device + "/max_link_speed": "8 GT/s"}, &placement.PCIeLink{GTps: 8, Width: 16}},
-		{"a port that does not tell", map[string]string{port + "/max_link_speed": "Unknown", port + "/max_link_width": "255"}, &placement.PCIeLink{GTps: 32, Width: 16}},
+		{"a port that does not tell",
+			map[string]string{port + "/max_link_speed": "Unknown", port + "/max_link_width": "255"},
+			&placement.PCIeLink{GTps: 32, Width: 16}},
 		{
 			"idle, and badly seated",
 			map[string]string{device + "/current_link_speed": "2.5 GT/s PCIe", device + "/current_link_width": "8"},

@@ -74,7 +74,8 @@ type Fence struct {
 type LeftError struct{ Missing world.Proc }
 
 func (e *LeftError) Error() string {
-	return fmt.Sprintf("rank %d, for which others wait, has ended", e.Missing.Rank) // who knows its world's name may act as it
+	// who knows its world's name may act as it
+	return fmt.Sprintf("rank %d, for which others wait, has ended", e.Missing.Rank)
 }
 
 // ErrGivenUp is the error of a fence that one of its nodes does not wait for any longer.

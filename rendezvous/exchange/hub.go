@@ -73,8 +73,10 @@ type outgoing struct {
 // Hub. One message may be for many nodes, and is then best encoded once.
 func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
 	return &Hub{
-		numNodes: numNodes, send: send, services: map[string]service{}, absent: map[int]error{}, gone: map[string]map[int]int{}, numGone: map[int]int{},
-		fences: map[string]*hubFence{}, refused: map[string]*refusedFence{}, givenUp: map[string]*givenUp{}, overfull: map[int]error{}, asked: map[question]*underway{}, kept: map[account]load{},
+		numNodes: numNodes, send: send, services: map[string]service{}, absent: map[int]error{},
+		gone: map[string]map[int]int{}, numGone: map[int]int{},
+		fences: map[string]*hubFence{}, refused: map[string]*refusedFence{}, givenUp: map[string]*givenUp{},
+		overfull: map[int]error{}, asked: map[question]*underway{}, kept: map[account]load{},
 	}
 }
 
@@ -234,7 +236,8 @@ func (h *Hub) Ask(node int, service string, body []byte, done func(answer []byte
 		}
 		h.lastAsk++
 		h.asked[question{Head, h.lastAsk}] = &underway{to: node, reply: done}
-		return []outgoing{{[]int{node}, &Message{Kind: Ask, Number: h.lastAsk, From: Head, To: node, Service: service, Blobs: [][]byte{body}}}}
+		return []outgoing{{[]int{node}, &Message{Kind: Ask, Number: h.lastAsk, From: Head, To: node, Service: service,
+			Blobs: [][]byte{body}}}}
 	})
 	if refused != nil {
 		done(nil, refused)

@@ -114,13 +114,15 @@ func (h *Hub) forgive(node int, id string) bool {
 
 func newHubFence(m *Message) *hubFence {
 	n := len(m.Nodes)
-	return &hubFence{id: m.ID, nodes: m.Nodes, members: m.Members, blobs: make([][]byte, n), came: make([]bool, n), costs: make([]int, n), left: n}
+	return &hubFence{id: m.ID, nodes: m.Nodes, members: m.Members, blobs: make([][]byte, n), came: make([]bool, n),
+		costs: make([]int, n), left: n}
 }
 
 // checkCome refuses what no node of ours says.
 func (h *Hub) checkCome(from int, m *Message) error {
 	switch {
-	case len(m.Nodes) == 0 || m.Nodes[0] < 0 || m.Nodes[len(m.Nodes)-1] >= h.numNodes || !ascending(m.Nodes) || !slices.Contains(m.Nodes, from):
+	case len(m.Nodes) == 0 || m.Nodes[0] < 0 || m.Nodes[len(m.Nodes)-1] >= h.numNodes || !ascending(m.Nodes) ||
+		!slices.Contains(m.Nodes, from):
 		return fmt.Errorf("exchange: a fence of node %d names nodes %v of %d", from, m.Nodes, h.numNodes)
 	case len(m.body()) > MaxBlob:
 		return errTooLong("a part in a fence", len(m.body()), MaxBlob)
@@ -180,7 +182,9 @@ func pieces(f *hubFence) (out []outgoing) {
 			size += len(f.blobs[next])
 			next++
 		}
-		out = append(out, outgoing{f.nodes, &Message{Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next], Last: next == len(f.blobs)}})
+		out = append(out,
+			outgoing{f.nodes, &Message{Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next],
+				Last: next == len(f.blobs)}})
 		first = next
 	}
 	return out

@@ -48,10 +48,12 @@ func TestTheHubRefuses(t *testing.T) {
 		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
 		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
 		`at most 4096 are passed on`:                           {Kind: exchange.Come, ID: long, Nodes: []int{0}},
-		`a part in a fence of 33554433 bytes`:                  {Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)}},
-		`exchange: there is no node 3`:                         {Kind: exchange.Ask, To: 3},
-		`exchange: there is no node -2`:                        {Kind: exchange.Ask, To: -2},
-		`exchange: the head has no service "s"`:                {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
+		`a part in a fence of 33554433 bytes`: {
+			Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)},
+		},
+		`exchange: there is no node 3`:          {Kind: exchange.Ask, To: 3},
+		`exchange: there is no node -2`:         {Kind: exchange.Ask, To: -2},
+		`exchange: the head has no service "s"`: {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
 	} {
 		r := newRecorder(3)
 		r.hub.Receive(0, &m)
@@ -185,7 +187,8 @@ func TestAStrangerDoesNotEndAFence(t *testing.T) {
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
-	require.Equal(t, []string{"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]", "[0 1] merged "}, r.errors())
+	require.Equal(t, []string{"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]",
+		"[0 1] merged "}, r.errors())
 }
 
 // One rank cannot take all the lookups that may wait.
@@ -230,7 +233,9 @@ func TestBigFencesComeInPieces(t *testing.T) {
 	blobs[2][exchange.MaxPiece-1] = 7
 	got := make(chan [][]byte, len(blobs))
 	for node, b := range blobs {
-		s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Blob: b}, func(all [][]byte, err error) { got <- all })
+		s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Blob: b}, func(all [][]byte, err error) {
+			got <- all
+		})
 	}
 	for range blobs {
 		require.Equal(t, blobs, <-got)

@@ -50,7 +50,8 @@ const (
 )
 
 var kindNames = [...]string{
-	Come: "come", Merged: "merged", Failed: "failed", Ask: "ask", Answer: "answer", Watch: "watch", Left: "left", Quit: "quit",
+	Come: "come", Merged: "merged", Failed: "failed", Ask: "ask", Answer: "answer", Watch: "watch", Left: "left",
+	Quit: "quit",
 }
 
 // String returns the kind's name, for messages.

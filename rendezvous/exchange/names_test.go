@@ -42,18 +42,21 @@ func TestLookupOfSomeNames(t *testing.T) {
 	}
 	waits := look(exchange.Wanted{Names: []string{"a", "b", "c"}, Need: 2, Wait: -1})
 	publish("c")
-	require.Equal(t, answer{err: exchange.ErrNotPublished}, <-look(exchange.Wanted{Names: []string{"c"}, Need: 1}), "it is read")
+	require.Equal(t, answer{err: exchange.ErrNotPublished}, <-look(exchange.Wanted{Names: []string{"c"}, Need: 1}),
+		"it is read")
 	publish("a")
 	require.Equal(t, answer{names: []string{"c", "a"}}, <-waits)
 	publish("b")
-	require.Equal(t, answer{[]string{"b"}, exchange.ErrNotPublished}, <-look(exchange.Wanted{Names: []string{"a", "b"}, Need: 2}), "nobody else took it")
+	require.Equal(t, answer{[]string{"b"}, exchange.ErrNotPublished},
+		<-look(exchange.Wanted{Names: []string{"a", "b"}, Need: 2}), "nobody else took it")
 }
 
 func TestUnpublishAll(t *testing.T) {
 	s := exchangetest.New(t, 1, nil)
 	errs := make(chan error, 1)
 	done := func(err error) { errs <- err }
-	for _, p := range []exchange.Published{{Space: "s", Name: "a"}, {Space: "s", Name: "b"}, {Space: "other", Name: "a"}, {Space: "s", Name: "c", Owner: world.Proc{World: "w", Rank: 1}}} {
+	for _, p := range []exchange.Published{{Space: "s", Name: "a"}, {Space: "s", Name: "b"},
+		{Space: "other", Name: "a"}, {Space: "s", Name: "c", Owner: world.Proc{World: "w", Rank: 1}}} {
 		exchange.Publish(s.Nodes[0], p, done)
 		require.NoError(t, <-errs)
 	}
@@ -65,7 +68,10 @@ func TestUnpublishAll(t *testing.T) {
 		space, name string
 		want        error
 	}{{"s", "a", exchange.ErrNotPublished}, {"s", "b", exchange.ErrNotPublished}, {"other", "a", nil}, {"s", "c", nil}} {
-		exchange.Lookup(s.Nodes[0], exchange.Wanted{Spaces: []string{c.space}, Name: c.name}, func(_ exchange.Published, err error) { errs <- err })
+		exchange.Lookup(s.Nodes[0], exchange.Wanted{Spaces: []string{c.space}, Name: c.name},
+			func(_ exchange.Published, err error) {
+				errs <- err
+			})
 		require.Equal(t, c.want, <-errs, c.space+" "+c.name)
 	}
 }

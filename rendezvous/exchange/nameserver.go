@@ -46,7 +46,8 @@ type nameWait struct {
 
 // ServeNames has the hub answer Publish, Lookup and Unpublish.
 func ServeNames(h *Hub) *Names {
-	n := &Names{hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, waitsOf: map[world.Proc]int{}, left: map[string]map[int]bool{}}
+	n := &Names{hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, waitsOf: map[world.Proc]int{},
+		left: map[string]map[int]bool{}}
 	h.Serve(namesService, n.answer)
 	return n
 }
@@ -121,7 +122,8 @@ func (n *Names) publish(p *Published) error {
 	switch {
 	case n.names[k] != nil:
 		return ErrPublished
-	case len(n.names) >= maxNames || n.bytes+p.size() > maxNameBytes || len(p.Space) > maxNameLength || len(p.Name) > maxNameLength:
+	case len(n.names) >= maxNames || n.bytes+p.size() > maxNameBytes || len(p.Space) > maxNameLength ||
+		len(p.Name) > maxNameLength:
 		return ErrTooMany
 	}
 	n.names[k] = p

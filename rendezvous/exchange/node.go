@@ -72,7 +72,8 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 	default:
 		n.fences[f.ID] = &nodeFence{nodes: len(f.Nodes), done: done}
 		n.mu.Unlock()
-		if err := n.say(&Message{Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members, Blobs: [][]byte{f.Blob}}); err != nil {
+		if err := n.say(&Message{Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members,
+			Blobs: [][]byte{f.Blob}}); err != nil {
 			n.failFence(f.ID, err)
 		}
 		return
@@ -83,7 +84,8 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 // check refuses what no server of ours may ask for.
 func (n *Node) check(f *Fence) error {
 	if _, here := slices.BinarySearch(f.Nodes, n.number); !here || !ascending(f.Nodes) {
-		return fmt.Errorf("exchange: a fence of node %d names nodes %v: they are to ascend, and it is to be among them", n.number, f.Nodes)
+		return fmt.Errorf("exchange: a fence of node %d names nodes %v: they are to ascend, and it is to be among them",
+			n.number, f.Nodes)
 	}
 	if len(f.Blob) > MaxBlob {
 		return errTooLong("a part in a fence", len(f.Blob), MaxBlob)
@@ -166,7 +168,8 @@ func (n *Node) Ask(node int, name string, body []byte, done func(answer []byte, 
 	number := n.lastAsk
 	n.asked[number] = done
 	n.mu.Unlock()
-	if err := n.say(&Message{Kind: Ask, Number: number, From: n.number, To: node, Service: name, Blobs: [][]byte{body}}); err != nil {
+	if err := n.say(&Message{Kind: Ask, Number: number, From: n.number, To: node, Service: name,
+		Blobs: [][]byte{body}}); err != nil {
 		n.answered(number, nil, err)
 	}
 }

@@ -71,7 +71,8 @@ func TestWhatConcernsOneNodeStaysThere(t *testing.T) {
 
 func TestFenceWithOneWhoHasLeft(t *testing.T) {
 	left := world.Proc{World: "w", Rank: 5}
-	for name, members := range map[string][]world.Proc{"named": {{World: "w", Rank: 1}, left}, "all": {{World: "w", Rank: world.AllRanks}}} {
+	for name, members := range map[string][]world.Proc{"named": {{World: "w", Rank: 1}, left},
+		"all": {{World: "w", Rank: world.AllRanks}}} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				s := exchangetest.New(t, 3, testneeds.Rand(t))
@@ -80,7 +81,9 @@ func TestFenceWithOneWhoHasLeft(t *testing.T) {
 				}
 				done := make(chan error, 2)
 				for node := range 2 {
-					s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Members: members}, func(_ [][]byte, err error) { done <- err })
+					s.Nodes[node].Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Members: members}, func(_ [][]byte, err error) {
+						done <- err
+					})
 				}
 				if when == "after" {
 					s.Nodes[2].Leave(left)
@@ -299,7 +302,9 @@ func TestHowLongNamesAreKept(t *testing.T) {
 		require.NoError(t, <-errs)
 	}
 	is := func(name string) bool {
-		exchange.Lookup(n, exchange.Wanted{Spaces: []string{"s"}, Name: name}, func(_ exchange.Published, err error) { errs <- err })
+		exchange.Lookup(n, exchange.Wanted{Spaces: []string{"s"}, Name: name}, func(_ exchange.Published, err error) {
+			errs <- err
+		})
 		return <-errs == nil
 	}
 	publish("read", exchange.KeepRead)

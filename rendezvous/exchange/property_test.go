@@ -93,7 +93,8 @@ func (s *schedule) lose(node int) {
 
 // planFence has some nodes come to a fence, mostly all of its own.
 func (s *schedule) planFence(i int) {
-	p := &planned{late: map[int]bool{}, came: map[int]bool{}, done: map[int]int{}, err: map[int]error{}, got: map[int][][]byte{}}
+	p := &planned{late: map[int]bool{}, came: map[int]bool{}, done: map[int]int{}, err: map[int]error{},
+		got: map[int][][]byte{}}
 	p.f.ID = fmt.Sprint("fence ", i)
 	for node := range s.nodes {
 		if s.rng.IntN(4) > 0 {
@@ -121,7 +122,8 @@ func (s *schedule) planFence(i int) {
 func (p *planned) blob(node int) []byte { return fmt.Appendf(nil, "%s of %d", p.f.ID, node) }
 
 func (p *planned) has(r world.Proc) bool {
-	return slices.Contains(p.f.Members, r) || slices.Contains(p.f.Members, world.Proc{World: r.World, Rank: world.AllRanks})
+	return slices.Contains(p.f.Members, r) ||
+		slices.Contains(p.f.Members, world.Proc{World: r.World, Rank: world.AllRanks})
 }
 
 func (s *schedule) come(p *planned, node int) {

@@ -221,7 +221,8 @@ func (s *space) members(rank int, who string) ([]int, error) {
 		for piece := range strings.SplitSeq(who, ",") {
 			n, err := strconv.Atoi(piece)
 			if err != nil || n < 0 || n >= len(s.w.Ranks) || len(list) > len(s.w.Ranks) {
-				return nil, malformed("a barrier of the group %s, which is neither WORLD, NODE nor ranks of %d", printable(who), len(s.w.Ranks))
+				return nil, malformed("a barrier of the group %s, which is neither WORLD, NODE nor ranks of %d", printable(who),
+					len(s.w.Ranks))
 			}
 			list = append(list, n)
 		}

@@ -48,7 +48,8 @@ func TestPairsOfANodeFitABarrier(t *testing.T) {
 }
 
 func TestMergeOfGarbage(t *testing.T) {
-	for _, blob := range []string{"\x05ab", "\x01a", "\x01a\x02b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xff\x0fa"} {
+	for _, blob := range []string{"\x05ab", "\x01a", "\x01a\x02b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\xff\xff\xff\xff\x0fa"} {
 		require.ErrorIs(t, newSpace(newWorld("w", 0), 0).merge([]byte(blob)), errBody)
 	}
 	_, err := cutTexts([]byte("\x01a\x05b"), 2)
@@ -185,7 +186,8 @@ func TestManyRanks(t *testing.T) {
 	together(ranks, "cmd=barrier_in", "cmd=barrier_out")
 	for i, k := range ranks {
 		next := (i + 1) % len(ranks)
-		k.asks(fmt.Sprintf("cmd=get kvsname=w key=card-%d", next), fmt.Sprintf("cmd=get_result rc=0 msg=success value=%d", next))
+		k.asks(fmt.Sprintf("cmd=get kvsname=w key=card-%d", next), fmt.Sprintf("cmd=get_result rc=0 msg=success value=%d",
+			next))
 	}
 	together(ranks, "cmd=finalize", "cmd=finalize_ack rc=0")
 	for rank := range w.Ranks {

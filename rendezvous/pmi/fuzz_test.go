@@ -17,7 +17,8 @@ import (
 // again.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{
-		"cmd=init pmi_version=1 pmi_subversion=1", "cmd=put kvsname=K key=k value=a=b", "cmd=publish_name service=a b port=c$d",
+		"cmd=init pmi_version=1 pmi_subversion=1", "cmd=put kvsname=K key=k value=a=b",
+		"cmd=publish_name service=a b port=c$d",
 		"cmd=abort exitcode=1 message=x y", "cmd=barrier_in group=0,1:7", "cmd=lookup_name service= service=x", "=", "cmd= =",
 	} {
 		f.Add(line)
@@ -97,10 +98,13 @@ func FuzzFrame(f *testing.F) {
 // once, and serves the next.
 func FuzzSession(f *testing.F) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
-	f.Add([]byte(init + "cmd=get_maxes\ncmd=put kvsname=w key=k value=v\ncmd=barrier_in\ncmd=get kvsname=w key=k\ncmd=finalize\n"))
+	f.Add([]byte(init +
+		"cmd=get_maxes\ncmd=put kvsname=w key=k value=v\ncmd=barrier_in\ncmd=get kvsname=w key=k\ncmd=finalize\n"))
 	f.Add([]byte(init + twoPrograms + "cmd=abort exitcode=3\n"))
-	f.Add([]byte(init + "cmd=publish_name service=a port=b\ncmd=lookup_name service=a\ncmd=unpublish_name service=a\ncmd=barrier_in group=NODE:1\n"))
-	f.Add([]byte(init2 + "    39cmd=fullinit;pmirank=0;threaded=FALSE;;    14cmd=kvs-fence;41    cmd=info-getnodeattr;key=attr;wait=TRUE;;"))
+	f.Add([]byte(init + "cmd=publish_name service=a port=b\ncmd=lookup_name service=a\ncmd=unpublish_name service=a\n" +
+		"cmd=barrier_in group=NODE:1\n"))
+	f.Add([]byte(init2 +
+		"    39cmd=fullinit;pmirank=0;threaded=FALSE;;    14cmd=kvs-fence;41    cmd=info-getnodeattr;key=attr;wait=TRUE;;"))
 	f.Add([]byte("cmd=initack pmiid=0\n" + init + "cmd=get kvsname=other key=k\ncmd=get_ranks2hosts\n"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		log := newLogbook()

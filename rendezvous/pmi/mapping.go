@@ -18,7 +18,8 @@ func processMapping(w *world.World) string {
 		host := w.Ranks[rank].Host
 		each := runLength(w, rank)
 		count := 1
-		for rank += each; rank < len(w.Ranks) && w.Ranks[rank].Host == host+count && runLength(w, rank) == each; rank += each {
+		for rank += each; rank < len(w.Ranks) && w.Ranks[rank].Host == host+count &&
+			runLength(w, rank) == each; rank += each {
 			count++
 		}
 		b.WriteString(",(" + strconv.Itoa(host) + "," + strconv.Itoa(count) + "," + strconv.Itoa(each) + ")")

@@ -73,5 +73,6 @@ func ranksOf(t *testing.T, text string) (hosts []int) {
 func TestRanksToHosts(t *testing.T) {
 	w := newWorld("w", 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1)
 	w.Hosts = []string{"compute-0-3", "compute-0-5"}
-	require.Equal(t, "cmd=put_ranks2hosts 60 2\n11 compute-0-3 0,1,2,3,4,5, 11 compute-0-5 6,7,8,9,10,11, \n", ranksToHosts(w))
+	require.Equal(t, "cmd=put_ranks2hosts 60 2\n11 compute-0-3 0,1,2,3,4,5, 11 compute-0-5 6,7,8,9,10,11, \n",
+		ranksToHosts(w))
 }

@@ -104,7 +104,8 @@ func nameFault(err error) string {
 // publish makes a name known until the job ends, or somebody unpublishes it.
 func (c *session) publish(name, port string, done func(error)) {
 	exchange.Publish(c.server.cfg.Plane, exchange.Published{
-		Space: namesSpace, Name: name, Value: []byte(port), Owner: c.p, Keep: exchange.KeepJob, WorldSize: len(c.space.w.Ranks),
+		Space: namesSpace, Name: name, Value: []byte(port), Owner: c.p, Keep: exchange.KeepJob,
+		WorldSize: len(c.space.w.Ranks),
 	}, done)
 }
 

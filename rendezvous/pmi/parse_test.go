@@ -19,7 +19,8 @@ func TestParseLine(t *testing.T) {
 		{"cmd=put value= key=k", fields{{"cmd", "put"}, {"value", ""}, {"key", "k"}}},
 		{"cmd=put value=a b key=k", fields{{"cmd", "put"}, {"value", "a b"}, {"key", "k"}}},
 		{"cmd=lookup_name service=svc one=1", fields{{"cmd", "lookup_name"}, {"service", "svc one=1"}}},
-		{"cmd=publish_name service=a port=b port=tag#0$x$", fields{{"cmd", "publish_name"}, {"service", "a port=b"}, {"port", "tag#0$x$"}}},
+		{"cmd=publish_name service=a port=b port=tag#0$x$", fields{{"cmd", "publish_name"}, {"service", "a port=b"},
+			{"port", "tag#0$x$"}}},
 		{"cmd=publish_name port=p service=s t", fields{{"cmd", "publish_name"}, {"port", "p"}, {"service", "s t"}}},
 		{"cmd=publish_name", fields{{"cmd", "publish_name"}}},
 		{"cmd=abort exitcode=3 message=it = wrong", fields{{"cmd", "abort"}, {"exitcode", "3"}, {"message", "it = wrong"}}},
@@ -28,7 +29,8 @@ func TestParseLine(t *testing.T) {
 		require.NoError(t, err, c.line)
 		require.Equal(t, c.want, got, c.line)
 	}
-	for _, line := range []string{"cmd=put =v", "garbage", "=", "cmd=a\x00b", "cmd=a\x1b", "cmd=a" + strings.Repeat(" k=v", 65)} {
+	for _, line := range []string{"cmd=put =v", "garbage", "=", "cmd=a\x00b", "cmd=a\x1b",
+		"cmd=a" + strings.Repeat(" k=v", 65)} {
 		_, err := parseLine(line)
 		require.Error(t, err, line)
 	}
@@ -108,7 +110,8 @@ func TestRequestsOfAStream(t *testing.T) {
 func TestMPICHOvercounts(t *testing.T) {
 	message := func(body, junk string) string { return fmt.Sprintf("%-6d%s%s", len(body+junk), body, junk) }
 	for _, junk := range []string{"\x00e=\x00;x", "=1\x00\x00;;", "\x00\x00\x00\x00\x00\x00", ""} {
-		list, err := requests(message("cmd=fullinit;pmirank=1;threaded=FALSE;", junk)+message("cmd=kvs-put;key=k;", junk)+message("cmd=job-getid;", junk), true)
+		list, err := requests(message("cmd=fullinit;pmirank=1;threaded=FALSE;", junk)+message("cmd=kvs-put;key=k;", junk)+
+			message("cmd=job-getid;", junk), true)
 		require.ErrorIs(t, err, io.EOF, "%q", junk)
 		require.Len(t, list, 3)
 		require.Equal(t, fields{{"cmd", "fullinit"}, {"pmirank", "1"}, {"threaded", "FALSE"}}, list[0].fields)
@@ -124,7 +127,8 @@ func TestMPICHOvercounts(t *testing.T) {
 func TestRefusedPMI2ClientAborts(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	k := c.connect(c.add(newWorld("w", 0)), 0)
-	k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 msg=PMI-2_is_not_served_to_this_job")
+	k.asks("cmd=init pmi_version=2 pmi_subversion=0",
+		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 msg=PMI-2_is_not_served_to_this_job")
 	k.send("34    cmd=abort;isworld=TRUE;msg=closed;")
 	c.log.await(t, "abort w.0 1 closed")
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")

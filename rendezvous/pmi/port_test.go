@@ -76,7 +76,8 @@ func TestPMI2OverPMIPort(t *testing.T) {
 	c, _ := portCluster(t)
 	k := c.stranger()
 	k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
-	k.asks2("cmd=fullinit;pmirank=3;threaded=FALSE;", "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
+	k.asks2("cmd=fullinit;pmirank=3;threaded=FALSE;",
+		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
 	require.Equal(t, []string{"began v.0 PMI-2"}, c.log.all())
 	k.asks2("cmd=job-getid;", "cmd=job-getid-response;jobid=v;rc=0;")
 	for say, want := range map[string]string{

@@ -84,7 +84,8 @@ func (r *reader) text(limit int) (string, error) {
 	for {
 		piece, err := r.in.ReadSlice('\n')
 		if len(text)+len(piece) > limit {
-			return "", malformed("a request of more than %d bytes that begins with %s", limit, printable(string(append(text, piece...))))
+			return "", malformed("a request of more than %d bytes that begins with %s", limit,
+				printable(string(append(text, piece...))))
 		}
 		switch {
 		case err == nil && text == nil:
@@ -122,7 +123,8 @@ func (r *reader) frame() (request, error) {
 
 // measure takes what its client counts too much off a message.
 func (r *reader) measure(body string) string {
-	if strings.HasPrefix(body, "cmd=fullinit;") || !r.overcounts && strings.HasPrefix(body, "cmd=abort;") { // one that is refused aborts at once
+	// one that is refused aborts at once
+	if strings.HasPrefix(body, "cmd=fullinit;") || !r.overcounts && strings.HasPrefix(body, "cmd=abort;") {
 		r.overcounts = overcounts(body)
 	}
 	if r.overcounts && len(body) > overcount {

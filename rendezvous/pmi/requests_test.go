@@ -43,7 +43,8 @@ func (c *cluster) begun2(w *world.World, rank int) *client {
 }
 
 func TestVersions(t *testing.T) {
-	const one, two = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc="
+	const one, two = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=", "cmd=response_to_init pmi_version=2 " +
+		"pmi_subversion=0 rc="
 	for _, c := range []struct {
 		only, asked int
 		answer      string
@@ -167,7 +168,8 @@ func TestNames(t *testing.T) {
 func TestPMI2(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := newWorld("w", 0, 1)
-	w.Universe, w.UniverseSet, w.Parent, w.Preput = 8, true, world.Proc{World: "p"}, []world.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "port"}}
+	w.Universe, w.UniverseSet, w.Parent, w.Preput = 8, true, world.Proc{World: "p"},
+		[]world.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "port"}}
 	c.add(w)
 	c.add(newWorld("p", 0))
 	ranks := []*client{c.begun2(w, 0), c.begun2(w, 1)}
@@ -175,7 +177,8 @@ func TestPMI2(t *testing.T) {
 		"rank=1;size=2;appnum=0;spawner-jobid=p;debugged=FALSE;pmiverbose=FALSE;")
 	k := ranks[0]
 	k.asks2("cmd=job-getid;thrid=12;", "cmd=job-getid-response;thrid=12;jobid=w;rc=0;")
-	k.asks2("cmd=info-getjobattr;key=PMI_process_mapping;", "cmd=info-getjobattr-response;found=TRUE;value=(vector,(0,2,1));rc=0;")
+	k.asks2("cmd=info-getjobattr;key=PMI_process_mapping;",
+		"cmd=info-getjobattr-response;found=TRUE;value=(vector,(0,2,1));rc=0;")
 	k.asks2("cmd=info-getjobattr;key=universeSize;", "cmd=info-getjobattr-response;found=TRUE;value=8;rc=0;")
 	k.asks2("cmd=info-getjobattr;key=hasNameServ;", "cmd=info-getjobattr-response;found=TRUE;value=TRUE;rc=0;")
 	k.asks2("cmd=info-getjobattr;key=PARENT_ROOT_PORT_NAME;", "cmd=info-getjobattr-response;found=TRUE;value=port;rc=0;")
@@ -194,7 +197,8 @@ func TestPMI2(t *testing.T) {
 	k.asks2("cmd=job-connect;jobid=p;", "cmd=job-connect-response;kvscopy=0;rc=0;")
 	k.asks2("cmd=job-disconnect;jobid=p;", "cmd=job-disconnect-response;rc=0;")
 	k.asks2("cmd=job-connect;jobid=q;", "cmd=job-connect-response;rc=-1;errmsg=unknown_jobid;")
-	k.asks2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=no_room_for_more_ranks;")
+	k.asks2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;",
+		"cmd=spawn-response;rc=-1;errmsg=no_room_for_more_ranks;")
 	c.log.answerSpawns(func(world.Spawn) (string, error) { return "w-2", nil })
 	k.asks2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=0;jobid=w-2;nerrs=0;")
 	k.asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")
@@ -239,7 +243,8 @@ func TestAttributesOfAHost(t *testing.T) {
 	ranks[2].hears2(got)
 	ranks[2].asks2(wait, got)
 	ranks[3].asks2("cmd=info-getnodeattr;key=k;", "cmd=info-getnodeattr-response;found=FALSE;rc=0;")
-	ranks[3].asks2("cmd=info-putnodeattr;key=k;value="+strings.Repeat("v", valueMax+1)+";", "cmd=info-putnodeattr-response;rc=-1;errmsg=value_too_long;")
+	ranks[3].asks2("cmd=info-putnodeattr;key=k;value="+strings.Repeat("v", valueMax+1)+";",
+		"cmd=info-putnodeattr-response;rc=-1;errmsg=value_too_long;")
 
 	// Who begins again finds none of what was before.
 	ranks[0].asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")

@@ -71,7 +71,8 @@ func (s *Server) space(name string) *space {
 // which rank it is, and Config.Claim whether that is so.
 func (s *Server) Serve(conn net.Conn, p world.Proc) {
 	c := &session{
-		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, space: s.space(p.World), over: make(chan struct{}),
+		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, space: s.space(p.World),
+		over: make(chan struct{}),
 	}
 	defer close(c.over)
 	if c.speakers = newSpeakers(conn); c.speakers != nil {

@@ -42,8 +42,9 @@ type session struct {
 var (
 	errClosed  = errors.New("PMI is not served any more")
 	errNoWorld = errors.New("PMI: a connection of a rank that this node does not know")
-	errTwice   = malformed("a second connection of a rank to PMI, whose first is in MPI: one process of a rank can be it; start others by MPI_Comm_spawn, or without the variables PMI_* to run them alone")
-	errUnread  = malformed("it does not read what it is sent: more than %d bytes wait", maxUnread)
+	errTwice   = malformed("a second connection of a rank to PMI, whose first is in MPI: one process of a rank can be " +
+		"it; start others by MPI_Comm_spawn, or without the variables PMI_* to run them alone")
+	errUnread = malformed("it does not read what it is sent: more than %d bytes wait", maxUnread)
 )
 
 // enter makes the session known to the server.
@@ -281,7 +282,8 @@ func (c *session) begin(f fields) error {
 			serves = "pmi_version=2 pmi_subversion=0"
 		}
 		c.server.cfg.Launcher.Say(c.p, world.NotServed(asked, only != "" && version <= 2))
-		c.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) + "_is_not_served_to_this_job\n")
+		c.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) +
+			"_is_not_served_to_this_job\n")
 		c.in.framed = version == 2 // its abort comes so
 		return nil
 	}

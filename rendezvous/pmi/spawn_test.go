@@ -55,7 +55,8 @@ func wanted(by world.Proc) world.Spawn {
 		By: by, Preput: []world.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$x y$"}},
 		Apps: []world.SpawnApp{
 			{
-				Program: "./child", Path: "/opt/bin:/bin", Args: []string{"a b=c", ""}, NumRanks: 2, Dir: "/a dir", Env: []string{"A=b=c"},
+				Program: "./child", Path: "/opt/bin:/bin", Args: []string{"a b=c", ""}, NumRanks: 2, Dir: "/a dir",
+				Env:   []string{"A=b=c"},
 				Hosts: "n1:2,n2", HostFile: "/etc/hosts", Info: []world.Pair{{Key: "soft", Value: "1:2"}},
 			},
 			{Program: "other", Args: []string{}, NumRanks: 1},
@@ -72,7 +73,8 @@ func TestSpawnIsRead(t *testing.T) {
 	require.Equal(t, wanted(by), got)
 
 	f, err := parseFrame("cmd=spawn;ncmds=2;preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$x y$;" +
-		"subcmd=./child;maxprocs=2;argc=2;argv0=a b=c;argv1=;infokeycount=6;infokey0=wdir;infoval0=/a dir;infokey1=host;infoval1=n1:2,n2;" +
+		"subcmd=./child;maxprocs=2;argc=2;argv0=a b=c;argv1=;infokeycount=6;infokey0=wdir;infoval0=/a " +
+		"dir;infokey1=host;infoval1=n1:2,n2;" +
 		"infokey2=path;infoval2=/opt/bin:/bin;infokey3=hostfile;infoval3=/etc/hosts;infokey4=env;infoval4=A=b=c;infokey5=soft;infoval5=1:2;" +
 		"subcmd=other;maxprocs=1;argc=0;")
 	require.NoError(t, err)
@@ -101,7 +103,8 @@ func TestSpawnThatNoClientSends(t *testing.T) {
 		require.ErrorAs(t, err, &bad, replace)
 		require.ErrorContains(t, err, want, replace)
 	}
-	for _, body := range []string{"cmd=spawn;", "cmd=spawn;ncmds=2;subcmd=a;maxprocs=1;", "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;"} {
+	for _, body := range []string{"cmd=spawn;", "cmd=spawn;ncmds=2;subcmd=a;maxprocs=1;",
+		"cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;"} {
 		f, err := parseFrame(body)
 		require.NoError(t, err)
 		_, err = spawnOfFrame(world.Proc{}, f)
@@ -131,7 +134,8 @@ func TestSpawn(t *testing.T) {
 	other.asks("cmd=get kvsname=w-child key=card", "cmd=get_result rc=0 msg=success value=of-child")
 	parent.asks("cmd=get kvsname=w-child key=none", "cmd=get_result rc=-1 msg=key_none_not_found value=unknown")
 	parent.asks("cmd=get kvsname=nobody key=none", "cmd=get_result rc=-1 msg=key_none_not_found value=unknown")
-	parent.asks("cmd=get kvsname=w-child key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(1,1,3))")
+	parent.asks("cmd=get kvsname=w-child key=PMI_process_mapping",
+		"cmd=get_result rc=0 msg=success value=(vector,(1,1,3))")
 
 	c.log.answerSpawns(func(world.Spawn) (string, error) { return "", errors.New("exec ./child: no such file") })
 	parent.send(twoPrograms)

@@ -36,7 +36,9 @@ func newSpeakers(conn net.Conn) *speakers {
 	if err != nil {
 		return nil
 	}
-	if raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }) != nil || err != nil {
+	if raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	}) != nil || err != nil {
 		return nil
 	}
 	return &speakers{raw: raw}

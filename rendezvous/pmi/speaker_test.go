@@ -12,17 +12,21 @@ import (
 )
 
 // beginsMPI is what a shell does that begins MPI as a client does: it waits for answers.
-const beginsMPI = "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read -r answer <&3; echo cmd=get_appnum >&3; read -r answer <&3; "
+const beginsMPI = "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read -r answer <&3; echo cmd=get_appnum >&3; " +
+	"read -r answer <&3; "
 
-// A process that begins MPI while the one that it inherits the socket from is in MPI is not taken for it; afterwards it is.
+// A process that begins MPI while the one that it inherits the socket from is in MPI is not taken for it; afterwards it
+// is.
 func TestASecondProcessBegins(t *testing.T) {
 	for name, of := range map[string]struct {
 		script string
 		broken bool
 	}{
-		"beside the first":        {beginsMPI + "sh -c '" + beginsMPI + "'; exit 0", true},
-		"instead of the first":    {beginsMPI + "exec sh -c '" + beginsMPI + "'", false},
-		"when the first is done":  {beginsMPI + "echo cmd=finalize >&3; read -r answer <&3; sh -c '" + beginsMPI + "'; exit 0", false},
+		"beside the first":     {beginsMPI + "sh -c '" + beginsMPI + "'; exit 0", true},
+		"instead of the first": {beginsMPI + "exec sh -c '" + beginsMPI + "'", false},
+		"when the first is done": {
+			beginsMPI + "echo cmd=finalize >&3; read -r answer <&3; sh -c '" + beginsMPI + "'; exit 0", false,
+		},
 		"when the first is ended": {"sh -c '" + beginsMPI + "'; " + beginsMPI, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 )
 
 func TestTopologyFile(t *testing.T) {
-	const ask, none = "cmd=get kvsname=w key=PMI_hwloc_xmlfile", "cmd=get_result rc=-1 msg=key_PMI_hwloc_xmlfile_not_found value=unknown"
+	const ask, none = "cmd=get kvsname=w key=PMI_hwloc_xmlfile", "cmd=get_result rc=-1 " +
+		"msg=key_PMI_hwloc_xmlfile_not_found value=unknown"
 	cl := newCluster(t, 1, 0)
 	names := make(chan string, 1)
 	cl.servers[0].cfg.TopologyFile = func() (string, error) {

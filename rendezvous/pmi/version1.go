@@ -14,7 +14,8 @@ func (c *session) answer1(f fields) error {
 	case "initack":
 		return c.initack(f)
 	case "singinit":
-		return malformed("a program that was started by itself asks to be taken in (singinit), which cannot be: start it with gorun")
+		return malformed(
+			"a program that was started by itself asks to be taken in (singinit), which cannot be: start it with gorun")
 	}
 	if c.p.Rank == world.AllRanks && (f.command() != "init" || f.get("pmi_version") == "1") {
 		return malformed("%s on a connection which has not said its rank by initack", printable(f.command()))
@@ -74,7 +75,8 @@ func (c *session) initack(f fields) error {
 	if err = c.claim(id); err != nil {
 		return err
 	}
-	c.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks), c.p.Rank))
+	c.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks),
+		c.p.Rank))
 	return nil
 }
 

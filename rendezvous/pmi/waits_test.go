@@ -20,10 +20,12 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	ranks[2].says("cmd=barrier_in")
 	c.awaitInBarrier(w, 0, 2)
 	proc := func(rank int) world.Proc { return world.Proc{World: "w", Rank: rank} }
-	require.Equal(t, []world.Wait{{Waiting: []world.Proc{proc(0), proc(2)}, For: []world.Proc{proc(1)}}}, c.servers[0].Waits())
+	require.Equal(t, []world.Wait{{Waiting: []world.Proc{proc(0), proc(2)}, For: []world.Proc{proc(1)}}},
+		c.servers[0].Waits())
 	ranks[1].says("cmd=barrier_in")
 	c.awaitInBarrier(w, 0, 1, 2)
-	require.Equal(t, []world.Wait{{Waiting: []world.Proc{proc(0), proc(1), proc(2)}}}, c.servers[0].Waits(), "those of another node")
+	require.Equal(t, []world.Wait{{Waiting: []world.Proc{proc(0), proc(1), proc(2)}}}, c.servers[0].Waits(),
+		"those of another node")
 	require.Empty(t, c.servers[1].Waits())
 	ranks[3].says("cmd=barrier_in")
 	for _, k := range ranks {

@@ -70,7 +70,8 @@ func TestNamesReachOtherNodes(t *testing.T) {
 	a, b := r.dial(world.Proc{World: "w"}, "5.0.11"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 
 	waits := b.ask(commandLookup, looksUp([]string{"port"}, waitFlag, info{key: keyTimeout, value: uint32Value(60)}))
-	a.do(commandPublish, statusSuccess, publishes(textInfo("port", "17"), byteInfo(keyPersistence, typePersist, persistSession)))
+	a.do(commandPublish, statusSuccess,
+		publishes(textInfo("port", "17"), byteInfo(keyPersistence, typePersist, persistSession)))
 	same(t, "what is looked up", pdataList(t, b.expect(waits, statusSuccess)), []string{"w.0 port=17"})
 
 	a.do(commandPublish, statusExists, publishes(textInfo("other", "1"), textInfo("port", "18")))
@@ -122,7 +123,8 @@ func TestNameToBeReadOnce(t *testing.T) {
 	r := newRig(t, 1)
 	r.add("w", 1)
 	c := r.dial(world.Proc{World: "w"}, "4.2.2")
-	c.do(commandPublish, statusSuccess, publishes(textInfo("k", "x"), byteInfo(keyPersistence, typePersist, persistFirstRead)))
+	c.do(commandPublish, statusSuccess,
+		publishes(textInfo("k", "x"), byteInfo(keyPersistence, typePersist, persistFirstRead)))
 	c.do(commandLookup, statusSuccess, looksUp([]string{"k"}))
 	c.do(commandLookup, statusNotFound, looksUp([]string{"k"}))
 }
@@ -236,7 +238,8 @@ func TestConnectMayTakeNoLongerThanItsTimeout(t *testing.T) {
 	r := newRig(t, 1)
 	r.add("w", 2)
 	c := r.dial(world.Proc{World: "w"}, "5.0.11")
-	c.do(commandConnect, statusTimeout, writeConnect([]proc{{"w", rankWildcard}}, info{key: keyTimeout, value: uint32Value(1)}))
+	c.do(commandConnect, statusTimeout,
+		writeConnect([]proc{{"w", rankWildcard}}, info{key: keyTimeout, value: uint32Value(1)}))
 }
 
 func TestSpawn(t *testing.T) {
@@ -250,7 +253,8 @@ func TestSpawn(t *testing.T) {
 		for _, a := range []string{"child", "one", "a b"} {
 			e.string(a)
 		}
-		env := []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1", "OMPI_MCA_btl=self", "OMPI_MCA_ess=pmi"}
+		env := []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1",
+			"OMPI_MCA_btl=self", "OMPI_MCA_ess=pmi"}
 		e.uint32(uint32(len(env)))
 		for _, entry := range env {
 			e.string(entry)
@@ -297,7 +301,8 @@ func TestSpawn(t *testing.T) {
 		r.starter.refuse(fail)
 		c.do(commandSpawn, statusJobNotLaunched, body)
 	}
-	same(t, "whether the user reads why", slices.Contains(r.starter.all(), "{w 0} says MPI_Comm_spawn: no room for 4 ranks more\n"), true)
+	same(t, "whether the user reads why",
+		slices.Contains(r.starter.all(), "{w 0} says MPI_Comm_spawn: no room for 4 ranks more\n"), true)
 	c.do(commandSpawn, statusBadParameter, func(e *encoder) {
 		e.infoList(nil)
 		e.oneSize(0)
@@ -379,7 +384,8 @@ func TestIsBefore(t *testing.T) {
 	for _, c := range []struct {
 		version string
 		want    bool
-	}{{"4.2.2", true}, {"4.2.3rc1", true}, {"4.2.4", false}, {"3.2.5", true}, {"5.0.11", false}, {"4.10.0", false}, {"", false}, {"4.1", true}, {"7", false}} {
+	}{{"4.2.2", true}, {"4.2.3rc1", true}, {"4.2.4", false}, {"3.2.5", true}, {"5.0.11", false}, {"4.10.0", false},
+		{"", false}, {"4.1", true}, {"7", false}} {
 		if has := isBefore(c.version, 4, 2, 4); has != c.want {
 			t.Errorf("isBefore(%q, 4.2.4) is %v", c.version, has)
 		}

@@ -10,7 +10,8 @@ import (
 // what nodes send each other about groups.
 func FuzzDynamicBodies(f *testing.F) {
 	for _, write := range []func(*encoder){
-		publishes(textInfo("k", "v"), byteInfo(keyRange, typeDataRange, uint8(rangeLocal)), byteInfo(keyPersistence, typePersist, 1)),
+		publishes(textInfo("k", "v"), byteInfo(keyRange, typeDataRange, uint8(rangeLocal)),
+			byteInfo(keyPersistence, typePersist, 1)),
 		looksUp([]string{"a", "b"}, waitFlag),
 		writeConnect([]proc{{"w", 0}, {"v", rankWildcard}}),
 		writeConstruct("g", []proc{{"w", 0}}, inGroup(3)...),

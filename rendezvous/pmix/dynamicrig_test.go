@@ -28,7 +28,9 @@ func newRig(t testing.TB, nodes int) *rig {
 	r.starter.rig = r
 	for node, plane := range star.Planes() {
 		dir := t.TempDir()
-		s := New(Config{Node: node, Plane: plane, Launcher: r.starter, UID: testUID, Dir: func() (string, error) { return dir, nil }})
+		s := New(Config{Node: node, Plane: plane, Launcher: r.starter, UID: testUID, Dir: func() (string, error) {
+			return dir, nil
+		}})
 		r.servers = append(r.servers, s)
 		t.Cleanup(s.Close)
 	}
@@ -47,7 +49,8 @@ func (r *rig) add(name string, perNode ...int) *world.World {
 		}
 		w.Hosts = append(w.Hosts, fmt.Sprintf("host%d", node))
 		for local := range n {
-			w.Ranks = append(w.Ranks, world.Rank{Job: len(w.Ranks), Host: len(w.Hosts) - 1, Node: node, LocalRank: local, NodeRank: local})
+			w.Ranks = append(w.Ranks, world.Rank{Job: len(w.Ranks), Host: len(w.Hosts) - 1, Node: node, LocalRank: local,
+				NodeRank: local})
 		}
 	}
 	w.Apps[0].NumRanks = len(w.Ranks)
@@ -147,7 +150,8 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 			if rank < nodes {
 				w.Hosts = append(w.Hosts, fmt.Sprint("host", node))
 			}
-			w.Ranks = append(w.Ranks, world.Rank{Job: 100 + rank, App: i, Host: node, Node: node, LocalRank: rank / nodes, NodeRank: rank / nodes})
+			w.Ranks = append(w.Ranks, world.Rank{Job: 100 + rank, App: i, Host: node, Node: node, LocalRank: rank / nodes,
+				NodeRank: rank / nodes})
 		}
 	}
 	l.rig.addWorld(w)

@@ -80,17 +80,21 @@ func (d *decoder) terminated() string {
 // check reports why a client may not connect, and the status that it gets.
 func (g *greeting) check(uid int) (status, error) {
 	if g.security != securityNative || len(g.credential) < nativeCredentialLen {
-		return statusInvalidCred, fmt.Errorf("its credential is %d bytes of %q, not of %q", len(g.credential), g.security, securityNative)
+		return statusInvalidCred, fmt.Errorf("its credential is %d bytes of %q, not of %q", len(g.credential), g.security,
+			securityNative)
 	}
 	// In the byte order of the host: both are on it.
 	if has := binary.NativeEndian.Uint32(g.credential); has != uint32(uid) {
 		return statusInvalidCred, fmt.Errorf("it is user %d's, the job is user %d's", has, uid)
 	}
 	if g.encoding != encodingV3 || g.bufferType != bufferNotDescribed {
-		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: unset PMIX_SERVER_URI*, PMIX_MCA_bfrops* and PMIX_BFROP_BUFFER_TYPE that something between gorun and the rank sets", g.version, g.encoding, g.bufferType, encodingV3, bufferNotDescribed)
+		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: unset "+
+			"PMIX_SERVER_URI*, PMIX_MCA_bfrops* and PMIX_BFROP_BUFFER_TYPE that something between gorun and the rank sets",
+			g.version, g.encoding, g.bufferType, encodingV3, bufferNotDescribed)
 	}
 	if !strings.HasPrefix(g.dataStore, dataStoreHash) {
-		return statusNotSupported, fmt.Errorf("PMIx %s keeps data in %q, not in %q: unset PMIX_GDS_MODULE and PMIX_MCA_gds that something between gorun and the rank sets", g.version, g.dataStore, dataStoreHash)
+		return statusNotSupported, fmt.Errorf("PMIx %s keeps data in %q, not in %q: unset PMIX_GDS_MODULE and PMIX_MCA_gds "+
+			"that something between gorun and the rank sets", g.version, g.dataStore, dataStoreHash)
 	}
 	return statusSuccess, nil
 }
@@ -180,7 +184,9 @@ func (s *Server) refuseSecond(who world.Proc, m *member) {
 		return
 	}
 	m.refused = true
-	text := fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it cannot be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and OMPI_MCA_orte_local_daemon_uri to run it alone", who.Rank, who.Rank)
+	text := fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it cannot "+
+		"be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and "+
+		"OMPI_MCA_orte_local_daemon_uri to run it alone", who.Rank, who.Rank)
 	s.afterUnlock(func() { s.cfg.Launcher.Say(who, text) })
 }
 

@@ -231,7 +231,8 @@ func TestToolThatIsARank(t *testing.T) {
 	reply := make([]byte, 4+maxNamespace+8)
 	_, err = readAll(c.conn, reply)
 	require.NoError(t, err)
-	require.Equal(t, append(append(make([]byte, 4), "gorun-node0"...), make([]byte, maxNamespace+8-len("gorun-node0"))...), reply)
+	require.Equal(t,
+		append(append(make([]byte, 4), "gorun-node0"...), make([]byte, maxNamespace+8-len("gorun-node0"))...), reply)
 	job, _, _ := c.jobInfo(w)
 	require.Equal(t, "2", job["pmix.job.size"])
 	require.Equal(t, statusExists, greetWith(t, all.dial(0), g), "the rank is there already")

@@ -40,7 +40,8 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 				w.Ranks[2] = world.Rank{Job: 2, Host: 1, Node: 1}
 				all := start(t, 2, w)
 				ranks := all.joinAll(w)
-				first := []uint32{ranks[0].ask(commandFence, fenceBody(everybody(w))), ranks[1].ask(commandFence, fenceBody(everybody(w)))}
+				first := []uint32{ranks[0].ask(commandFence, fenceBody(everybody(w))),
+					ranks[1].ask(commandFence, fenceBody(everybody(w)))}
 				synctest.Wait() // both are there
 				for _, rank := range second {
 					tag := ranks[rank].ask(commandFence, fenceBody(everybody(w), within(3)))
@@ -68,7 +69,8 @@ func TestMeetingThatOneNodeCannotTell(t *testing.T) {
 	ranks := all.joinAll(w)
 	tag := ranks[1].ask(commandGroupConstruct, writeConstruct("g", everybody(w)))
 	much := infoArrayValue([]info{{key: "pmix.grp.much", value: bytesValue(make([]byte, maxScope+8<<10))}})
-	require.Equal(t, statusError, ranks[0].status(commandGroupConstruct, writeConstruct("g", everybody(w), info{key: keyGroupInfo, value: much})))
+	require.Equal(t, statusError,
+		ranks[0].status(commandGroupConstruct, writeConstruct("g", everybody(w), info{key: keyGroupInfo, value: much})))
 	require.Equal(t, statusTimeout, ranks[1].wait(tag).oneStatus())
 }
 
@@ -114,7 +116,8 @@ func TestProgramsOneAfterAnother(t *testing.T) {
 				require.Equal(t, statusSuccess, c.status(commandFinalize, nil))
 			}
 			near, far := all.join(w, 1), all.join(w, 2)
-			nearTag, farTag := near.ask(commandGet, getBody(proc{w.Name, 0}, "k")), far.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+			nearTag, farTag := near.ask(commandGet, getBody(proc{w.Name, 0}, "k")),
+				far.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
 			near.unanswered(nearTag)
 			far.unanswered(farTag)
 			all.join(w, 0).commit(scopeGlobal, "k", "second")

@@ -79,7 +79,8 @@ func TestEventsAreForWhomTheyAre(t *testing.T) {
 	c := all.join(w, 0)
 	require.Equal(t, statusSuccess, c.status(commandNotify, notification(-1000, rangeLocal)))
 	require.Zero(t, all.star.Messages(), "nobody else is on its host")
-	require.Equal(t, statusOutOfResource, c.status(commandNotify, notification(-1000, rangeSession, textInfo("k", strings.Repeat("x", maxEvent)))))
+	require.Equal(t, statusOutOfResource,
+		c.status(commandNotify, notification(-1000, rangeSession, textInfo("k", strings.Repeat("x", maxEvent)))))
 	require.Zero(t, all.star.Messages())
 }
 
@@ -115,7 +116,8 @@ func TestGroupsOfARank(t *testing.T) {
 func TestNothingGivenToAGroup(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)
-	d := c.call(commandGroupConstruct, writeConstruct("g", everybody(w), inGroup(0)[0], info{key: keyGroupInfo, value: infoArrayValue(nil)}))
+	d := c.call(commandGroupConstruct,
+		writeConstruct("g", everybody(w), inGroup(0)[0], info{key: keyGroupInfo, value: infoArrayValue(nil)}))
 	require.Equal(t, statusSuccess, d.oneStatus())
 	d.one()
 	number := info{key: keyGroupNumber, value: uint64Value(d.integer())}

@@ -22,7 +22,8 @@ import (
 // runs the program's ranks against a server and writes testdata/sessions/NAME.gz. An MPI
 // program or testdata/client.c, a small PMIx client, will do; without -record nothing is run.
 var (
-	recordName     = flag.String("record", "", "write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
+	recordName = flag.String("record", "",
+		"write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
 	recordAbout    = flag.String("about", "", "what is recorded")
 	recordChildren = flag.Bool("children", false, "run what the program spawns")
 	recordNodes    = flag.Int("nodes", 1, "on how many nodes, which are one host in truth")

@@ -16,9 +16,9 @@ type request struct {
 // from is the rank that asks.
 func (q *request) from() world.Proc { return q.conn.who }
 
-// reply answers with a body that may come in parts, which are not changed any more. It may be called on any goroutine, does not wait, and does nothing when
-// the connection has ended. It is called once; who serves a request that has no answer
-// calls noReply.
+// reply answers with a body that may come in parts, which are not changed any more. It may be called on any goroutine,
+// does not wait, and does nothing when the connection has ended. It is called once; who serves a request that has no
+// answer calls noReply.
 func (q *request) reply(body ...[]byte) { q.conn.answer(q, body) }
 
 // era is that of the rank that asks: how often it has begun before.

@@ -67,7 +67,8 @@ func TestWhatARankKnows(t *testing.T) {
 	require.Equal(t, []proc{{w.Name, 2}, {w.Name, 3}}, procs)
 	require.Equal(t, "2", ranks[3]["pmix.apprank"])
 	for key, text := range map[string]string{
-		"pmix.lrank": "1", "pmix.nrank": "1", "pmix.nodeid": "1", "pmix.appnum": "1", "pmix.grank": "3", "pmix.hname": "host1",
+		"pmix.lrank": "1", "pmix.nrank": "1", "pmix.nodeid": "1", "pmix.appnum": "1", "pmix.grank": "3",
+		"pmix.hname":  "host1",
 		"pmix.cpuset": "hwloc:2-3", "pmix.locstr": "NM0:SK0:L30:L21:L12-3:CR2-3:HT2-3",
 	} {
 		require.Equal(t, text, ranks[3][key], key)
@@ -211,7 +212,8 @@ func TestFenceTimesOut(t *testing.T) {
 		w := spread("gorun-1", 2, 1)
 		all := start(t, 1, w)
 		a, b := all.join(w, 0), all.join(w, 1)
-		require.Equal(t, statusTimeout, a.status(commandFence, fenceBody(everybody(w), info{key: keyTimeout, value: uint32Value(3)})))
+		require.Equal(t, statusTimeout,
+			a.status(commandFence, fenceBody(everybody(w), info{key: keyTimeout, value: uint32Value(3)})))
 		tag := a.ask(commandFence, fenceBody(everybody(w)))
 		require.Equal(t, statusSuccess, b.status(commandFence, fenceBody(everybody(w))))
 		require.Equal(t, statusSuccess, a.wait(tag).oneStatus())
@@ -222,7 +224,8 @@ func TestFenceTimesOut(t *testing.T) {
 // and the next one is a new one with all that was committed.
 func TestFenceTimesOutOnAllNodes(t *testing.T) {
 	soon := info{key: keyTimeout, value: uint32Value(3)}
-	for name, first := range map[string][]int{"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3}, "the complete one is later": {0, 1, 3}} {
+	for name, first := range map[string][]int{"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3},
+		"the complete one is later": {0, 1, 3}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := spread("gorun-1", 4, 2)
@@ -377,7 +380,8 @@ func TestLog(t *testing.T) {
 	}
 	require.Equal(t, "say 0 MPI_ABORT was invoked on rank 0\n", all.heard.next(t))
 	for n := range help.b {
-		require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b[:n])})))
+		require.Equal(t, statusNotSupported,
+			c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b[:n])})))
 	}
 	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("last")})))
 	require.Equal(t, "say 0 last", all.heard.next(t), "nothing between")
@@ -411,7 +415,8 @@ func TestQueries(t *testing.T) {
 	}
 	found, code := ask(nil, "pmix.qry.ns", "pmix.qry.psetnum", "pmix.job.size", "pmix.lpeers")
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, map[string]string{"pmix.qry.ns": "gorun-1,gorun-2", "pmix.qry.psetnum": "0", "pmix.job.size": "2", "pmix.lpeers": "0,1"}, found)
+	require.Equal(t, map[string]string{"pmix.qry.ns": "gorun-1,gorun-2", "pmix.qry.psetnum": "0", "pmix.job.size": "2",
+		"pmix.lpeers": "0,1"}, found)
 	found, code = ask([]info{{key: "pmix.nspace", value: stringValue("gorun-2")}}, "pmix.job.size", "pmix.qry.qlst")
 	require.Equal(t, statusPartialSuccess, code)
 	require.Equal(t, map[string]string{"pmix.job.size": "3"}, found)
@@ -438,9 +443,11 @@ func TestFilesThatRanksLeave(t *testing.T) {
 	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUp, value: stringValue(files[0])}))
 	require.Equal(t, files[0], <-told, "others may have to remove it")
 	require.Equal(t, statusSuccess, control(b, info{key: keyCleanUp, value: stringValue(files[1] + "," + all.dir)}))
-	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.nsdir"])}, info{key: "pmix.clnup.recurse", value: boolValue(true)}))
+	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.nsdir"])},
+		info{key: "pmix.clnup.recurse", value: boolValue(true)}))
 	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUpDir, value: stringValue("/home")}))
-	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.tmpdir"] + "/../..")}))
+	require.Equal(t, statusNotSupported,
+		control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.tmpdir"] + "/../..")}))
 	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUp, value: stringValue("relative")}))
 	require.Equal(t, statusNotSupported, control(a, info{key: "pmix.jctrl.kill", value: boolValue(true)}))
 	require.NoError(t, a.conn.Close())

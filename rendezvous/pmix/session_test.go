@@ -249,7 +249,8 @@ func (p *player) receive() {
 	want := p.wanted[i][headerSize:]
 	p.wanted = slices.Delete(p.wanted, i, i+1)
 	if missing := p.asked[tag].compare(body.b, want); missing != "" {
-		p.t.Errorf("rank %d, command %d, tag %d: the answer is\n%x\nwant\n%x\nmissing: %s", p.rank, p.asked[tag].command, tag, body.b, want, missing)
+		p.t.Errorf("rank %d, command %d, tag %d: the answer is\n%x\nwant\n%x\nmissing: %s", p.rank, p.asked[tag].command,
+			tag, body.b, want, missing)
 	}
 }
 

@@ -23,13 +23,15 @@ func TestAnswerHoldsWhatIsAskedForNext(t *testing.T) {
 		return found
 	}
 	two := proc{w.Name, 2}
-	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}}, get(2), "rank 1 has committed nothing, the others are on another host")
+	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}}, get(2),
+		"rank 1 has committed nothing, the others are on another host")
 	commitScopes(ranks[1], 1)
 	require.Equal(t, map[string]string{"near": "near1", "both": "both1"}, get(2)[proc{w.Name, 1}])
 	require.Len(t, get(2), 1, "it has the others")
 	ranks[1].commit(scopeLocal, "later", "x")
 	require.Len(t, get(2, info{key: keyRefresh, value: boolValue(true)}), 1)
-	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}, {w.Name, 1}: {"later": "x"}}, get(2))
+	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}, {w.Name, 1}: {"later": "x"}},
+		get(2))
 	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 4}, "far")))
 	require.Len(t, found, 1, "of another host")
 }

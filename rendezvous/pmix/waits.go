@@ -35,7 +35,9 @@ func (s *Server) Waits() (list []world.Wait) {
 
 // missing are the members of this node that have not come.
 func (m *meeting) missing() []world.Proc {
-	return slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.here), compareProcs), func(p world.Proc) bool { return m.arrived[p] != nil })
+	return slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.here), compareProcs), func(p world.Proc) bool {
+		return m.arrived[p] != nil
+	})
 }
 
 func waitsOf(requests []*held) (list []world.Wait) {

@@ -1,5 +1,5 @@
-// Package storetest is the contract of [rendezvous.Store] as tests: every implementation, and every door through which the store is
-// reached, passes the same ones.
+// Package storetest is the contract of [rendezvous.Store] as tests: every implementation, and every door through which
+// the store is reached, passes the same ones.
 package storetest
 
 import (
@@ -83,7 +83,8 @@ func adds(t *testing.T, s rendezvous.Store, key string, delta, want int64) {
 
 func values(t *testing.T, s rendezvous.Store) {
 	for key, value := range map[string]string{
-		"plain": "v", "empty": "", "binary": "\x00\xff\n", "": "of the empty key", "k\x00/ü//": "of a strange key", "long": string(make([]byte, 8<<20)),
+		"plain": "v", "empty": "", "binary": "\x00\xff\n", "": "of the empty key", "k\x00/ü//": "of a strange key",
+		"long": string(make([]byte, 8<<20)),
 	} {
 		set(t, s, key, value)
 		got, err := s.Get(t.Context(), key)
@@ -168,7 +169,8 @@ func checkDelete(t *testing.T, s rendezvous.Store) {
 }
 
 func several(t *testing.T, s rendezvous.Store) {
-	require.NoError(t, s.MultiSet(t.Context(), rendezvous.Pair{Key: "a", Value: []byte("1")}, rendezvous.Pair{Key: "b"}, rendezvous.Pair{Key: "a", Value: []byte("3")}))
+	require.NoError(t, s.MultiSet(t.Context(), rendezvous.Pair{Key: "a", Value: []byte("1")}, rendezvous.Pair{Key: "b"},
+		rendezvous.Pair{Key: "a", Value: []byte("3")}))
 	got, err := s.MultiGet(t.Context(), "b", "a", "b")
 	require.NoError(t, err)
 	require.Len(t, got, 3)
@@ -343,8 +345,8 @@ func givenUp(t *testing.T, s rendezvous.Store) {
 	checks(t, s, true, "never")
 }
 
-// popGivenUp has one of two give up while values come; the other gets one. What is popped just when its reader gives up may be lost, so
-// there are two.
+// popGivenUp has one of two give up while values come; the other gets one. What is popped just when its reader gives up
+// may be lost, so there are two.
 func popGivenUp(t *testing.T, s rendezvous.Store) {
 	pop := func(ctx context.Context) func() error {
 		return func() error { _, err := s.QueuePop(ctx, "q"); return err }

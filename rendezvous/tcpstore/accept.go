@@ -37,11 +37,12 @@ func (l *loop) accept() {
 	l.acceptReady = false // epoll says it again
 }
 
-// crowdPause is how long new connections are left to the kernel's queue when there is no room for them, and how long a connection that
-// has not greeted keeps its place then: the greeting of a client is on its way.
+// crowdPause is how long new connections are left to the kernel's queue when there is no room for them, and how long a
+// connection that has not greeted keeps its place then: the greeting of a client is on its way.
 const crowdPause = time.Second
 
-// full reports whether no connection can be taken. Of those who should have greeted by now the first is given up for a new one.
+// full reports whether no connection can be taken. Of those who should have greeted by now the first is given up for a
+// new one.
 func (l *loop) full() bool {
 	if l.open < l.cfg.Limits.Connections {
 		return false
@@ -77,21 +78,24 @@ func (l *loop) somebodyComes() bool {
 	return n > 0 && err == nil
 }
 
-// stopAccepting leaves new connections to the kernel's queue for a while: they cannot be taken now, and epoll would name them in
-// each turn. It is said when that was of no use: then those who come together are in the queue and can be counted.
+// stopAccepting leaves new connections to the kernel's queue for a while: they cannot be taken now, and epoll would
+// name them in each turn. It is said when that was of no use: then those who come together are in the queue and can be
+// counted.
 func (l *loop) stopAccepting(why string, files bool) {
 	if l.crowded {
-		l.complaints.say(complaint{kind: faultCrowd}, "the store cannot take more connections at the moment: %s", l.crowd(why, files))
+		l.complaints.say(complaint{kind: faultCrowd}, "the store cannot take more connections at the moment: %s",
+			l.crowd(why, files))
 	}
 	l.crowded = true
 	l.acceptReady = false
 	if l.watch(unix.EPOLL_CTL_MOD, l.listener, 0) == nil {
-		l.acceptAgain = time.Now().Add(crowdPause) // or when a connection is closed; others of this process close descriptors, too
+		// or when a connection is closed; others of this process close descriptors, too
+		l.acceptAgain = time.Now().Add(crowdPause)
 	}
 }
 
-// crowd says how many there are and how many want to be; files says that it is for want of descriptors, and then also how many of
-// these they need.
+// crowd says how many there are and how many want to be; files says that it is for want of descriptors, and then also
+// how many of these they need.
 func (l *loop) crowd(why string, files bool) string {
 	waiting := 0
 	if info, err := unix.GetsockoptTCPInfo(l.listener, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -99,7 +103,8 @@ func (l *loop) crowd(why string, files bool) string {
 	}
 	text := fmt.Sprintf("%d connections are open (%s), and %d wait", l.open, why, waiting)
 	if files {
-		text += fmt.Sprintf("; for so many the hard limit of open files (ulimit -Hn), which is %d, has to be at least %d", descriptors(), descriptorsFor(l.open+waiting))
+		text += fmt.Sprintf("; for so many the hard limit of open files (ulimit -Hn), which is %d, has to be at least %d",
+			descriptors(), descriptorsFor(l.open+waiting))
 	}
 	return text
 }
@@ -125,7 +130,8 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 	if why := l.crowds(at); why != nil {
 		unix.Close(fd)
 		l.refused++
-		l.complaints.say(complaint{peer: at, kind: faultShare}, "the store refused a connection from %v: %v", peer.Remote.Addr(), why)
+		l.complaints.say(complaint{peer: at, kind: faultShare}, "the store refused a connection from %v: %v",
+			peer.Remote.Addr(), why)
 		return nil
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
@@ -186,8 +192,8 @@ func (e *userError) Error() string {
 	return fmt.Sprintf("it is user %d's, and only %s may connect on this host", e.uid, only)
 }
 
-// AllowNetworks is a [Config.Allow] that accepts the addresses of some networks; IPv4 networks hold for peers that come by IPv6's
-// notation of such an address, too. With no network it is nil, which accepts nobody from elsewhere.
+// AllowNetworks is a [Config.Allow] that accepts the addresses of some networks; IPv4 networks hold for peers that come
+// by IPv6's notation of such an address, too. With no network it is nil, which accepts nobody from elsewhere.
 func AllowNetworks(networks ...netip.Prefix) func(peer netip.Addr) bool {
 	if len(networks) == 0 {
 		return nil

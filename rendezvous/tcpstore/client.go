@@ -17,15 +17,16 @@ import (
 	"gorun/rendezvous"
 )
 
-// Client is a [rendezvous.Store] that a TCPStore server serves: ours, or PyTorch's since 2.5. Keys get a "/" in front on the wire, as
-// PyTorch's client does it, so that both see the same ones.
+// Client is a [rendezvous.Store] that a TCPStore server serves: ours, or PyTorch's since 2.5. Keys get a "/" in front
+// on the wire, as PyTorch's client does it, so that both see the same ones.
 //
-// Calls from several goroutines share a connection and are pipelined. Only one that waits needs a connection for itself while
-// it does, since the protocol could not tell which of two answers is the late one; the client then opens another for the other
-// calls and keeps it.
+// Calls from several goroutines share a connection and are pipelined. Only one that waits needs a connection for itself
+// while it does, since the protocol could not tell which of two answers is the late one; the client then opens another
+// for the other calls and keeps it.
 //
-// A client does not reconnect, as PyTorch's does not: behind the same port could be the store of a later attempt of the job. Once a
-// connection is lost, every call fails. The server ends the connection also for Add and Barrier on a key that holds no number.
+// A client does not reconnect, as PyTorch's does not: behind the same port could be the store of a later attempt of the
+// job. Once a connection is lost, every call fails. The server ends the connection also for Add and Barrier on a key
+// that holds no number.
 type Client struct {
 	addr string
 
@@ -155,7 +156,8 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 	return c.connect(ctx)
 }
 
-// hold returns a connection that is the caller's alone until it releases it. Answers to earlier calls may still be on their way.
+// hold returns a connection that is the caller's alone until it releases it. Answers to earlier calls may still be on
+// their way.
 func (c *Client) hold(ctx context.Context) (*link, error) {
 	for {
 		l, err := c.link(ctx)
@@ -195,16 +197,16 @@ func (c *Client) because(err error) error {
 	return c.lost
 }
 
-// tell sends a request that has no answer of its own, and returns when the server has carried it out: a CHECK of no key follows, which
-// is answered. Every server knows it.
+// tell sends a request that has no answer of its own, and returns when the server has carried it out: a CHECK of no key
+// follows, which is answered. Every server knows it.
 func (c *Client) tell(ctx context.Context, request []byte) error {
 	request = append(request, opCheck, 0, 0, 0, 0, 0, 0, 0, 0)
 	_, err := ask(ctx, c, request, readByte)
 	return err
 }
 
-// after waits, by a request that is WAIT or BARRIER, and then, if it is not nil, calls then with the connection that waited: a server
-// may have promised it what it waited for.
+// after waits, by a request that is WAIT or BARRIER, and then, if it is not nil, calls then with the connection that
+// waited: a server may have promised it what it waited for.
 func (c *Client) after(ctx context.Context, request []byte, then func(*link) error) error {
 	l, err := c.hold(ctx)
 	if err != nil {

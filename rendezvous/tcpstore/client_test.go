@@ -166,7 +166,10 @@ func TestDialNeedsAnAnswer(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 	t.Run("another", func(t *testing.T) {
-		_, err := Dial(t.Context(), fake(t, func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-x\r\n")); _, _ = io.Copy(io.Discard, c) }))
+		_, err := Dial(t.Context(), fake(t, func(c net.Conn) {
+			_, _ = c.Write([]byte("SSH-2.0-x\r\n"))
+			_, _ = io.Copy(io.Discard, c)
+		}))
 		require.ErrorContains(t, err, "no store")
 	})
 }

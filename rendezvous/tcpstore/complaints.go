@@ -24,7 +24,8 @@ const (
 // complaint is what is said once.
 type complaint struct {
 	peer netip.Addr
-	id   uint32 // of the process, as all ranks of a host have one address, 0 where it is not known; of the user for faultUser
+	// of the process, as all ranks of a host have one address, 0 where it is not known; of the user for faultUser
+	id   uint32
 	kind fault
 }
 

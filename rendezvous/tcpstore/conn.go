@@ -152,7 +152,8 @@ func (l *loop) next(c *conn, p []byte) int {
 	return n
 }
 
-// reject dooms a connection for its request, which begins with op. It is not part of next, which must not allocate for each request.
+// reject dooms a connection for its request, which begins with op. It is not part of next, which must not allocate for
+// each request.
 func (l *loop) reject(c *conn, op byte, err error) {
 	if wrong := (*rendezvous.NotNumberError)(nil); errors.As(err, &wrong) {
 		l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[op], err))
@@ -187,8 +188,8 @@ func (c *conn) keep(rest []byte) {
 	}
 }
 
-// finish ends a turn in which the store grew by stored bytes: what epoll should tell and what is held is settled. The connection by
-// which a store that is full grew has to go, or by which its host has more than its share.
+// finish ends a turn in which the store grew by stored bytes: what epoll should tell and what is held is settled. The
+// connection by which a store that is full grew has to go, or by which its host has more than its share.
 func (l *loop) finish(c *conn, stored int64) {
 	if c.dead {
 		return
@@ -212,7 +213,8 @@ func (l *loop) weigh(c *conn) (grown int64) {
 	return grown
 }
 
-// interest has epoll tell about input, or, while answers are unsent, about room for them: who does not read is not read from.
+// interest has epoll tell about input, or, while answers are unsent, about room for them: who does not read is not read
+// from.
 func (l *loop) interest(c *conn) {
 	wanted := uint32(unix.EPOLLIN)
 	if !c.unsent.empty() {

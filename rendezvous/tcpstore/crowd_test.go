@@ -12,8 +12,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// More clients than there may be at once come together, and go. Those that have only just been accepted, and whose greeting is on its
-// way, are not taken for strangers who block a place: all are served in the end.
+// More clients than there may be at once come together, and go. Those that have only just been accepted, and whose
+// greeting is on its way, are not taken for strangers who block a place: all are served in the end.
 func TestClientsInACrowdAreNotStrangers(t *testing.T) {
 	s := open(t, Config{Limits: Limits{Connections: 8}})
 	failures := make(chan error, testneeds.Count(300, 3000))

@@ -14,15 +14,16 @@ import (
 // ErrEnded is that the server is closed, or about to be.
 var ErrEnded = errors.New("the store has ended")
 
-// ListenNowhere opens a server without a port of its own: it serves the connections that [Server.Take] gives it, and those alone. addr is
-// where whoever does that listens; Config's Host and Port do not count. It is for a port that others than store clients come to as well.
+// ListenNowhere opens a server without a port of its own: it serves the connections that [Server.Take] gives it, and
+// those alone. addr is where whoever does that listens; Config's Host and Port do not count. It is for a port that
+// others than store clients come to as well.
 func ListenNowhere(cfg Config, addr netip.AddrPort) (*Server, error) {
 	return start(cfg, -1, addr)
 }
 
-// Take has the server serve a connection, of which first has been read already, as one of its own: the same peers are accepted, the same
-// limits hold. It takes the connection over, whatever it returns: the caller must not use it any more. [ErrEnded] says that there is no
-// server now.
+// Take has the server serve a connection, of which first has been read already, as one of its own: the same peers are
+// accepted, the same limits hold. It takes the connection over, whatever it returns: the caller must not use it any
+// more. [ErrEnded] says that there is no server now.
 func (s *Server) Take(c *net.TCPConn, first []byte) error {
 	defer c.Close() // a descriptor of our own stays
 	fd, err := own(c)
@@ -75,12 +76,14 @@ func (l *loop) takeOver(fd int, peer peersocket.Ends, first []byte) {
 	l.current = nil
 }
 
-// roomForOne makes room for a connection, as full does for those in the kernel's queue, or says that there is none: nobody could hold it back.
+// roomForOne makes room for a connection, as full does for those in the kernel's queue, or says that there is none:
+// nobody could hold it back.
 func (l *loop) roomForOne(peer netip.AddrPort) bool {
 	if l.open-len(l.doomed) < l.cfg.Limits.Connections || l.giveUpFirst() {
 		return true
 	}
 	l.refused++
-	l.complaints.say(complaint{kind: faultCrowd}, "the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
+	l.complaints.say(complaint{kind: faultCrowd},
+		"the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
 	return false
 }

@@ -123,7 +123,8 @@ func TestTorchClientHandedOver(t *testing.T) {
 	c := dial(t, s)
 	met := make(chan error, 1)
 	go func() { met <- meetTorch(t.Context(), c) }()
-	lines := script(t.Context(), t, python, filepath.Join("testdata", "torch_client.py"), "127.0.0.1", strconv.Itoa(int(s.Addr().Port())))
+	lines := script(t.Context(), t, python, filepath.Join("testdata", "torch_client.py"), "127.0.0.1",
+		strconv.Itoa(int(s.Addr().Port())))
 	require.Equal(t, "end", lines[len(lines)-1])
 	require.NoError(t, <-met)
 }

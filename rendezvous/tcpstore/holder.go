@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Holder returns a process that listens on a TCP port of this host, in this network name space. Only root sees the sockets of other
-// users; then, and when nobody listens, ok is false.
+// Holder returns a process that listens on a TCP port of this host, in this network name space. Only root sees the
+// sockets of other users; then, and when nobody listens, ok is false.
 func Holder(port int) (pid int, name string, ok bool) {
 	sockets := listening(port)
 	if len(sockets) == 0 {
@@ -43,8 +43,8 @@ func listening(port int) (sockets map[string]bool) {
 	return sockets
 }
 
-// listener reads one line of /proc/net/tcp: "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …", with
-// addresses in hexadecimal.
+// listener reads one line of /proc/net/tcp: "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+// …", with addresses in hexadecimal.
 func listener(line string, port int) (inode string, ok bool) {
 	const state, listen = 3, "0A"
 	fields := strings.Fields(line)

@@ -76,7 +76,8 @@ func (l *loop) overfull(h *host) error {
 		return nil
 	}
 	if most := l.share(limit, limit-total); h.size() > most {
-		return fmt.Errorf("this host takes %d bytes of the store, and the share of one host is %d of %d", h.size(), most, limit)
+		return fmt.Errorf("this host takes %d bytes of the store, and the share of one host is %d of %d", h.size(), most,
+			limit)
 	}
 	return nil
 }

@@ -67,7 +67,9 @@ func TestHostCannotFillTheStore(t *testing.T) {
 			require.True(t, other.sets(fmt.Sprint("/other/", i, k), size), s.log.text())
 		}
 	}
-	require.Regexp(t, `^the store disconnected 203\.0\.113\.1:5 \(pid \d+\): this host takes \d+ bytes of the store, and the share of one host is \d+ of 1048576\n`, s.log.text())
+	require.Regexp(t,
+		`^the store disconnected 203\.0\.113\.1:5 \(pid \d+\): this host takes \d+ bytes of the store, and the share of one host is \d+ of 1048576\n`,
+		s.log.text())
 }
 
 // Who overwrites or deletes a value frees what it took of another host's share.
@@ -113,7 +115,8 @@ func TestHostCannotTakeAllConnections(t *testing.T) {
 	for range 3 {
 		greet(t, s).ping()
 	}
-	require.Equal(t, "the store refused a connection from 203.0.113.1: 4 connections of this host are open, and the share of one host is 4 of 8", s.log.text())
+	require.Equal(t, "the store refused a connection from 203.0.113.1: 4 connections of this host are open, and the "+
+		"share of one host is 4 of 8", s.log.text())
 }
 
 // Where all users of this host may come, they have a share together; the user's own ranks have none otherwise.

@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are what a server takes from its peers. A field that is zero or negative has its default. A peer that goes past a limit is
-// disconnected and named in the log.
+// Limits are what a server takes from its peers. A field that is zero or negative has its default. A peer that goes
+// past a limit is disconnected and named in the log.
 type Limits struct {
-	// Key and Value are the most bytes in a key and in a value of one request; APPEND may make a value longer than that. 64 KiB
-	// and 64 MiB.
+	// Key and Value are the most bytes in a key and in a value of one request; APPEND may make a value longer than
+	// that. 64 KiB and 64 MiB.
 	Key, Value int
 	// Keys is how many keys one request may list. 131,072, as PyTorch's server has it.
 	Keys int
-	// Memory is how many bytes keys, values, queues, requests that are not whole yet and answers that nobody has read yet may take
-	// together. 4 GiB.
+	// Memory is how many bytes keys, values, queues, requests that are not whole yet and answers that nobody has read
+	// yet may take together. 4 GiB.
 	Memory int64
-	// Connections is how many there may be at once. Three quarters of the process's descriptors (RLIMIT_NOFILE), at most 65,536: the
-	// process has other uses for descriptors.
+	// Connections is how many there may be at once. Three quarters of the process's descriptors (RLIMIT_NOFILE), at
+	// most 65,536: the process has other uses for descriptors.
 	Connections int
 	// Greeting is how long a peer may take to show that it is a client. 30 s.
 	Greeting time.Duration

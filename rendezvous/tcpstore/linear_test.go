@@ -18,8 +18,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// event is one call in a history of calls on one key. Each state of the key has a number that grows by one with each change, so that
-// what a call returned says where it stands in the order that the server gave to all.
+// event is one call in a history of calls on one key. Each state of the key has a number that grows by one with each
+// change, so that what a call returned says where it stands in the order that the server gave to all.
 type event struct {
 	state      int   // that the call made, or saw
 	saw        bool  // it changed nothing
@@ -44,9 +44,9 @@ func (h *history) call(act func() (state int, saw bool, err error)) error {
 	return err
 }
 
-// linear says what is wrong if the events are not those of one order of all calls in which each stands between its begin and its end:
-// every state was made exactly once, and no call that ended before another began stands behind it. There is no other order to try,
-// since the states give it, up to calls that saw the same one.
+// linear says what is wrong if the events are not those of one order of all calls in which each stands between its
+// begin and its end: every state was made exactly once, and no call that ended before another began stands behind it.
+// There is no other order to try, since the states give it, up to calls that saw the same one.
 func linear(events []event) error {
 	events = slices.Clone(events)
 	slices.SortFunc(events, func(a, b event) int {
@@ -119,7 +119,8 @@ func contenders(t *testing.T, act func(ctx context.Context, c *Client, worker in
 
 func linearRounds() int { return testneeds.Count(150, 20_000) }
 
-// TestAddIsLinear has many add one to a counter, and look at it: each sum from 1 up is somebody's, in the order of time.
+// TestAddIsLinear has many add one to a counter, and look at it: each sum from 1 up is somebody's, in the order of
+// time.
 func TestAddIsLinear(t *testing.T) {
 	var h history
 	contenders(t, func(ctx context.Context, c *Client, _ int, r *rand.Rand) error {
@@ -137,8 +138,8 @@ func TestAddIsLinear(t *testing.T) {
 	require.NoError(t, linear(h.all))
 }
 
-// TestCompareSetIsLinear has many try to put their own value in the place of what they saw last: each value has exactly one
-// successor, and what losers see is in the order of time.
+// TestCompareSetIsLinear has many try to put their own value in the place of what they saw last: each value has exactly
+// one successor, and what losers see is in the order of time.
 func TestCompareSetIsLinear(t *testing.T) {
 	var h history
 	contenders(t, func(ctx context.Context, c *Client, worker int, _ *rand.Rand) error {
@@ -209,8 +210,8 @@ func (a *appended) read(ctx context.Context, c *Client) error {
 	})
 }
 
-// TestAppendIsLinear has many append to one value, and read it: nothing is lost or torn, what was there stays the beginning, and the
-// order is that of time.
+// TestAppendIsLinear has many append to one value, and read it: nothing is lost or torn, what was there stays the
+// beginning, and the order is that of time.
 func TestAppendIsLinear(t *testing.T) {
 	a := appended{pieces: map[string]event{}}
 	contenders(t, func(ctx context.Context, c *Client, worker int, r *rand.Rand) error {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// link is one connection of a [Client]. A goroutine reads the answers, in the order of the requests, also those that nobody waits for
-// any more: a call that gave up leaves the connection in order.
+// link is one connection of a [Client]. A goroutine reads the answers, in the order of the requests, also those that
+// nobody waits for any more: a call that gave up leaves the connection in order.
 type link struct {
 	conn  net.Conn
 	token chan struct{} // held while a request is sent, so that requests and calls have the same order
@@ -90,7 +90,8 @@ func (l *link) expect(call func(*reader) error) {
 	l.cond.Signal()
 }
 
-// send sends a request and has its answer read. Without being the holder, it does not send while somebody holds the link.
+// send sends a request and has its answer read. Without being the holder, it does not send while somebody holds the
+// link.
 func (l *link) send(ctx context.Context, request []byte, holder bool, answer func(*reader) error) error {
 	select {
 	case l.token <- struct{}{}:
@@ -159,7 +160,8 @@ func roundTripShared[T any](ctx context.Context, l *link, request []byte, read f
 	return exchange(ctx, l, request, false, read)
 }
 
-func exchange[T any](ctx context.Context, l *link, request []byte, holder bool, read func(*reader) (T, error)) (value T, err error) {
+func exchange[T any](ctx context.Context, l *link, request []byte, holder bool,
+	read func(*reader) (T, error)) (value T, err error) {
 	done := make(chan result[T], 1)
 	err = l.send(ctx, request, holder, func(from *reader) error {
 		value, err := read(from)
@@ -195,8 +197,8 @@ func (l *link) cut(err error) error {
 	return &cutError{err}
 }
 
-// cancelGrace is how long a call whose context has ended waits for the server to take that note, so that its connection is free
-// again for the next call.
+// cancelGrace is how long a call whose context has ended waits for the server to take that note, so that its connection
+// is free again for the next call.
 const cancelGrace = 250 * time.Millisecond
 
 // lateAnswer is the answer to a WAIT or BARRIER.
@@ -208,7 +210,8 @@ type lateAnswer struct {
 	done     chan error
 }
 
-// wait sends a request that is answered late, over a link that the caller holds. With an error the link is not held any more.
+// wait sends a request that is answered late, over a link that the caller holds. With an error the link is not held any
+// more.
 func (l *link) wait(ctx context.Context, request []byte) error {
 	late := &lateAnswer{link: l, done: make(chan error, 1)}
 	err := l.send(ctx, request, true, late.read)

@@ -12,8 +12,8 @@ import (
 	"gorun/rendezvous"
 )
 
-// chunk is how much is read at once from a connection in between requests. It bounds how long the others wait for their turn: it
-// takes about as many microseconds as there are such requests in it.
+// chunk is how much is read at once from a connection in between requests. It bounds how long the others wait for their
+// turn: it takes about as many microseconds as there are such requests in it.
 const chunk = 32 << 10
 
 // bulk is the same for the inside of a large request, where there is only copying to do.
@@ -64,14 +64,17 @@ func newLoop(s *Server, cfg Config, listener int) (*loop, error) {
 	}
 	return &loop{
 		server: s, cfg: cfg, epoll: epoll, listener: listener,
-		engine: rendezvous.NewEngine(), hosts: map[netip.Addr]*host{}, members: map[processID]*member{}, complaints: complaints{logf: cfg.Logf},
+		engine: rendezvous.NewEngine(), hosts: map[netip.Addr]*host{}, members: map[processID]*member{},
+		complaints: complaints{logf: cfg.Logf},
 	}, nil
 }
 
-// run serves until it is over. What connections fail with is noted and done at the end of a turn: until then a descriptor names the same
-// connection in all events of the turn, and the engine is not changed while it wakes somebody.
+// run serves until it is over. What connections fail with is noted and done at the end of a turn: until then a
+// descriptor names the same connection in all events of the turn, and the engine is not changed while it wakes
+// somebody.
 func (l *loop) run() {
-	runtime.LockOSThread() // the thread that comes back from epoll_wait goes on: one in twenty cycles less. It ends with the goroutine.
+	// the thread that comes back from epoll_wait goes on: one in twenty cycles less. It ends with the goroutine.
+	runtime.LockOSThread()
 	l.in = make([]byte, chunk)
 	events := make([]unix.EpollEvent, batch)
 	err := l.watch(unix.EPOLL_CTL_ADD, l.server.bell, unix.EPOLLIN)
@@ -156,7 +159,8 @@ func (l *loop) bury() {
 			c.member.open--
 		}
 		l.forgetHost(c.host)
-		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // a child between fork and exec may hold the socket open for a while
+		// a child between fork and exec may hold the socket open for a while
+		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.fd, nil)
 		unix.Close(c.fd)
 		l.conns[c.fd] = nil
 		l.open--

@@ -241,7 +241,8 @@ func (c *Client) QueueLen(ctx context.Context, queue string) (int, error) {
 	return int(n), err
 }
 
-// Barrier implements [rendezvous.Store]. Servers of PyTorch know it since 2.12. A key that holds no number ends the client.
+// Barrier implements [rendezvous.Store]. Servers of PyTorch know it since 2.12. A key that holds no number ends the
+// client.
 func (c *Client) Barrier(ctx context.Context, key string, worldSize int) error {
 	return act("wait at barrier", key, c.after(ctx, counted(opBarrier, key, int64(worldSize)), nil))
 }

@@ -11,11 +11,13 @@ const (
 	flushAt = 64 << 10
 	// copyMost is the longest value that is copied behind other answers rather than sent from where it lies in the store.
 	copyMost = 16 << 10
-	// copyUnsent is the same for answers that cannot be sent yet: a peer that asks for much and reads nothing gets little copied.
+	// copyUnsent is the same for answers that cannot be sent yet: a peer that asks for much and reads nothing gets
+	// little copied.
 	copyUnsent = 512
 )
 
-// outbox is what a peer has not taken yet, oldest first: copies of small answers, and large values where they lie in the store.
+// outbox is what a peer has not taken yet, oldest first: copies of small answers, and large values where they lie in
+// the store.
 type outbox struct {
 	pieces [][]byte
 	own    bool // the last piece is a copy, to which more can be appended
@@ -119,8 +121,8 @@ func (l *loop) transmit(c *conn, p []byte, more bool) (rest []byte) {
 	return nil
 }
 
-// sendUnsent sends once from a connection's outbox, so that a reader of much leaves others their turn, and reports whether that is
-// empty then.
+// sendUnsent sends once from a connection's outbox, so that a reader of much leaves others their turn, and reports
+// whether that is empty then.
 func (l *loop) sendUnsent(c *conn) bool {
 	for !c.unsent.empty() {
 		piece := c.unsent.pieces[0]
@@ -140,7 +142,8 @@ func (l *loop) sendUnsent(c *conn) bool {
 	return c.unsent.empty()
 }
 
-// woken tells a connection that its WAIT or BARRIER is over. The engine is in the midst of things: nothing is closed here.
+// woken tells a connection that its WAIT or BARRIER is over. The engine is in the midst of things: nothing is closed
+// here.
 func (l *loop) woken(c *conn) {
 	ready := []byte{answerReady}
 	if c == l.current {

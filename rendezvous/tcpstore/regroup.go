@@ -7,16 +7,17 @@ import (
 	"net/netip"
 )
 
-// PyTorch numbers process groups anew after destroy_process_group(), so that init_process_group() finds the keys of the group before in
-// a store that outlives it, and its ranks connect to addresses at which nobody listens any more. The store therefore counts, for each
-// process, how many default groups it has been in: those that are in their second see the keys of others in their second, and so on.
-// Ranks need not come at the same time.
+// PyTorch numbers process groups anew after destroy_process_group(), so that init_process_group() finds the keys of the
+// group before in a store that outlives it, and its ranks connect to addresses at which nobody listens any more. The
+// store therefore counts, for each process, how many default groups it has been in: those that are in their second see
+// the keys of others in their second, and so on. Ranks need not come at the same time.
 //
-// A process is in its next group when all its connections that used keys of the default group are closed, or when the first such request of
-// a new connection sets a key again that is there: some object may still keep the old group's connection open.
+// A process is in its next group when all its connections that used keys of the default group are closed, or when the
+// first such request of a new connection sets a key again that is there: some object may still keep the old group's
+// connection open.
 
-// defaultGroup is what keys of the default group begin with. In later groups of a process the name between the slashes is
-// replaced by another of the same length: "pg" and the number in hexadecimal digits.
+// defaultGroup is what keys of the default group begin with. In later groups of a process the name between the slashes
+// is replaced by another of the same length: "pg" and the number in hexadecimal digits.
 const defaultGroup = "/default_pg/"
 
 // maxMembers is how many processes the store counts groups for; more share the keys of the first.

@@ -95,7 +95,8 @@ func TestOperationsOfTheNextDefaultGroup(t *testing.T) {
 	other.reads("default_pg/a", "old")
 }
 
-// An object that keeps the old group's connection open, such as a DistributedDataParallel, does not keep its process in it.
+// An object that keeps the old group's connection open, such as a DistributedDataParallel, does not keep its process in
+// it.
 func TestDefaultGroupThatIsKeptOpen(t *testing.T) {
 	s := open(t, Config{})
 	kept := process(t, s, 10)

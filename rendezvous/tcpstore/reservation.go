@@ -7,17 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reservation is a port that is bound but that nobody listens on: it is kept for a program that binds it with SO_REUSEADDR and
-// listens, as PyTorch does where rank 0 hosts the store. Linux gives it to nobody who asks for any free port.
+// Reservation is a port that is bound but that nobody listens on: it is kept for a program that binds it with
+// SO_REUSEADDR and listens, as PyTorch does where rank 0 hosts the store. Linux gives it to nobody who asks for any
+// free port.
 type Reservation struct {
 	fd    int
 	claim int // -1: a free port was asked for
 	addr  netip.AddrPort
 }
 
-// Reserve reserves a port, a free one for port 0, at all addresses of this host, since that is where PyTorch listens; host is only what
-// [Reservation.Addr] reports. A port that somebody listens on at any address, or that another process has reserved by its number, is a
-// [*PortTakenError].
+// Reserve reserves a port, a free one for port 0, at all addresses of this host, since that is where PyTorch listens;
+// host is only what [Reservation.Addr] reports. A port that somebody listens on at any address, or that another process
+// has reserved by its number, is a [*PortTakenError].
 func Reserve(host string, port int) (*Reservation, error) {
 	ip, err := address(host)
 	if err != nil {

@@ -49,8 +49,8 @@ func TestReservation(t *testing.T) {
 	require.NoError(t, r.Close(), "again")
 }
 
-// Nobody who asks for any free port gets a reserved one: the kernel has 28,000 to give, so one of few attempts would rarely show it; the
-// other way round it does, since each reservation must be a port that nobody else holds.
+// Nobody who asks for any free port gets a reserved one: the kernel has 28,000 to give, so one of few attempts would
+// rarely show it; the other way round it does, since each reservation must be a port that nobody else holds.
 func TestReservationsDiffer(t *testing.T) {
 	seen := map[uint16]bool{}
 	for range 200 {
@@ -98,7 +98,8 @@ func TestHolder(t *testing.T) {
 }
 
 func TestListenerLines(t *testing.T) {
-	const line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0"
+	const line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 " +
+		"0000000000000000 100 0 0 10 0"
 	inode, ok := listener(line, 8080)
 	require.True(t, ok)
 	require.Equal(t, "4242", inode)
@@ -109,7 +110,8 @@ func TestListenerLines(t *testing.T) {
 		_, ok := listener(other, 8080)
 		require.False(t, ok, other)
 	}
-	inode, ok = listener("0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 77 1", 8080)
+	inode, ok = listener(
+		"0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 77 1", 8080)
 	require.True(t, ok)
 	require.Equal(t, "77", inode)
 }
@@ -127,7 +129,8 @@ func TestPortThatIsReservedByNumber(t *testing.T) {
 	var taken *PortTakenError
 	require.ErrorAs(t, err, &taken)
 	require.Equal(t, os.Getpid(), taken.Claimant)
-	require.Equal(t, "port "+strconv.Itoa(port)+" is taken by another job (gorun, pid "+strconv.Itoa(os.Getpid())+")", taken.Explain())
+	require.Equal(t, "port "+strconv.Itoa(port)+" is taken by another job (gorun, pid "+strconv.Itoa(os.Getpid())+")",
+		taken.Explain())
 	require.NoError(t, first.Close())
 	again, err := Reserve("", port)
 	require.NoError(t, err)

@@ -14,13 +14,13 @@ import (
 // Config says where a server listens and whom it serves. The zero Config is a free port on 127.0.0.1, for this
 // process's user and root.
 type Config struct {
-	// Host is the IP address to listen at, IPv4 or IPv6; "" and "localhost" are 127.0.0.1, "::" is every address of both kinds,
-	// "0.0.0.0" every IPv4 address.
+	// Host is the IP address to listen at, IPv4 or IPv6; "" and "localhost" are 127.0.0.1, "::" is every address of
+	// both kinds, "0.0.0.0" every IPv4 address.
 	Host string
 	// Port is the TCP port; 0 is a free one.
 	Port int
-	// Allow reports whether a peer that is not on this host is accepted; nil accepts none. The server's goroutine calls it for each
-	// connection: it must not block. See [AllowNetworks].
+	// Allow reports whether a peer that is not on this host is accepted; nil accepts none. The server's goroutine calls
+	// it for each connection: it must not block. See [AllowNetworks].
 	Allow func(peer netip.Addr) bool
 	// AllowLocalUsers accepts every user of this host. Else a peer on this host must be a process of this process's
 	// user or of root.
@@ -30,9 +30,9 @@ type Config struct {
 	AllowOption, AllowLocalUsersOption string
 	// Limits bounds what peers may take.
 	Limits Limits
-	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each kind of fault and
-	// peer, which is an address, and a process where that is known. What peers sent is quoted in it. The server's goroutine calls
-	// it: everybody waits while it blocks. nil logs nothing.
+	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each kind of
+	// fault and peer, which is an address, and a process where that is known. What peers sent is quoted in it. The
+	// server's goroutine calls it: everybody waits while it blocks. nil logs nothing.
 	Logf func(format string, args ...any)
 }
 
@@ -178,8 +178,8 @@ func (s *Server) serve(l *loop) {
 	l.close()
 }
 
-// firstPeer waits in Go's own poller until there is something to do. A blocked system call would hold a thread, and starting that
-// costs a job that never meets in the store more than everything else here.
+// firstPeer waits in Go's own poller until there is something to do. A blocked system call would hold a thread, and
+// starting that costs a job that never meets in the store more than everything else here.
 func (s *Server) firstPeer(comers int) {
 	if !s.poll(comers) {
 		return // the loop finds out what is wrong
@@ -231,12 +231,13 @@ func (s *Server) prepare(listener int) (epoll int, err error) {
 	return epoll, nil
 }
 
-// backlog is how many connections the kernel may hold until they are accepted: all ranks of a job come at once. It takes
-// net.core.somaxconn where that is less.
+// backlog is how many connections the kernel may hold until they are accepted: all ranks of a job come at once. It
+// takes net.core.somaxconn where that is less.
 const backlog = 1 << 16
 
-// inherited sets the options of connections, on each or on the socket that accepts them, which hands them on: answers leave at once, and a host that died
-// is noticed within two minutes, since clients neither ask for keepalive nor say anything while they wait.
+// inherited sets the options of connections, on each or on the socket that accepts them, which hands them on: answers
+// leave at once, and a host that died is noticed within two minutes, since clients neither ask for keepalive nor say
+// anything while they wait.
 func inherited(socket int) error {
 	for _, option := range []struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},

@@ -22,7 +22,8 @@ import (
 func TestAnyFragmentation(t *testing.T) {
 	s := open(t, Config{})
 	session := bytes.Join([][]byte{
-		greeting, {opPing, 9, 8, 7, 6}, request(opSet, text("/k"), text("value")), request(opGet, text("/k")), list(opWait, "/k", "/k"), {opCancelWait},
+		greeting, {opPing, 9, 8, 7, 6}, request(opSet, text("/k"), text("value")), request(opGet, text("/k")),
+		list(opWait, "/k", "/k"), {opCancelWait},
 	}, nil)
 	answer := bytes.Join([][]byte{{9, 8, 7, 6}, text("value"), {answerReady, answerCanceled}}, nil)
 	for size := 1; size <= len(session); size++ {
@@ -39,21 +40,38 @@ func TestAnyFragmentation(t *testing.T) {
 // TestAnswers goes through what the client never asks for in that way, byte by byte.
 func TestAnswers(t *testing.T) {
 	for name, step := range map[string]struct{ before, ask, answer []byte }{
-		"get of a missing key":          {nil, request(opGet, text("no")), number(0)},
-		"multi-get has no count":        {pairs("a", "1", "b", "22"), list(opMultiGet, "b", "no", "a"), bytes.Join([][]byte{text("22"), number(0), text("1")}, nil)},
-		"multi-get of nothing":          {nil, append(list(opMultiGet), opCancelWait), []byte{answerCanceled}},
-		"check of nothing":              {nil, list(opCheck), []byte{answerReady}},
-		"check of a missing key":        {nil, list(opCheck, "no"), []byte{answerNotReady}},
-		"wait for nothing":              {nil, list(opWait), []byte{answerReady}},
-		"cancel without a wait":         {nil, []byte{opCancelWait, opCancelWait}, []byte{answerCanceled, answerCanceled}},
-		"pop of an empty queue":         {nil, request(opQueuePop, text("q")), number(0)},
-		"pop says the length before":    {append(request(opQueuePush, text("q"), text("a")), request(opQueuePush, text("q"), text("b"))...), request(opQueuePop, text("q")), append(number(2), text("a")...)},
-		"barrier of none":               {nil, request(opBarrier, text("b"), number(0)), []byte{answerReady}},
-		"delete":                        {request(opSet, text("k"), nil, number(0)), append(request(opDelete, text("k")), request(opDelete, text("k"))...), append(number(1), number(0)...)},
-		"keys are listed as they are":   {request(opSet, text("init/"), text("")), []byte{opListKeys}, append(number(1), text("init/")...)},
-		"keys are counted, queues not":  {append(request(opQueuePush, text("q"), text("a")), request(opSet, text("k"), text(""))...), []byte{opNumKeys}, number(1)},
-		"compare-set of a missing key":  {nil, request(opCompareSet, text("k"), text("lie"), text("x")), text("lie")},
-		"a value longer than one chunk": {request(opSet, text("k"), text(strings.Repeat("x", 3*chunk))), request(opGet, text("k")), text(strings.Repeat("x", 3*chunk))},
+		"get of a missing key": {nil, request(opGet, text("no")), number(0)},
+		"multi-get has no count": {
+			pairs("a", "1", "b", "22"), list(opMultiGet, "b", "no", "a"),
+			bytes.Join([][]byte{text("22"), number(0), text("1")}, nil),
+		},
+		"multi-get of nothing":   {nil, append(list(opMultiGet), opCancelWait), []byte{answerCanceled}},
+		"check of nothing":       {nil, list(opCheck), []byte{answerReady}},
+		"check of a missing key": {nil, list(opCheck, "no"), []byte{answerNotReady}},
+		"wait for nothing":       {nil, list(opWait), []byte{answerReady}},
+		"cancel without a wait":  {nil, []byte{opCancelWait, opCancelWait}, []byte{answerCanceled, answerCanceled}},
+		"pop of an empty queue":  {nil, request(opQueuePop, text("q")), number(0)},
+		"pop says the length before": {
+			append(request(opQueuePush, text("q"), text("a")), request(opQueuePush, text("q"), text("b"))...),
+			request(opQueuePop, text("q")), append(number(2), text("a")...),
+		},
+		"barrier of none": {nil, request(opBarrier, text("b"), number(0)), []byte{answerReady}},
+		"delete": {
+			request(opSet, text("k"), nil, number(0)), append(request(opDelete, text("k")), request(opDelete, text("k"))...),
+			append(number(1), number(0)...),
+		},
+		"keys are listed as they are": {
+			request(opSet, text("init/"), text("")), []byte{opListKeys}, append(number(1), text("init/")...),
+		},
+		"keys are counted, queues not": {
+			append(request(opQueuePush, text("q"), text("a")), request(opSet, text("k"), text(""))...), []byte{opNumKeys},
+			number(1),
+		},
+		"compare-set of a missing key": {nil, request(opCompareSet, text("k"), text("lie"), text("x")), text("lie")},
+		"a value longer than one chunk": {
+			request(opSet, text("k"), text(strings.Repeat("x", 3*chunk))), request(opGet, text("k")),
+			text(strings.Repeat("x", 3*chunk)),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := greet(t, open(t, Config{}))
@@ -185,20 +203,27 @@ func TestBadPeersEndOnlyThemselves(t *testing.T) {
 		says []byte
 		log  string
 	}{
-		"http":                {[]byte("GET / HTTP/1.1\r\n\r\n"), `no store client: it began with "GET / HTTP/1.1\r\n"`},
-		"tls":                 {[]byte{0x16, 3, 1, 2, 0}, "no store client"},
-		"wrong magic":         {[]byte{0, 1, 2, 3, 4}, "no store client"},
-		"request first":       {request(opSet, text("k"), text("v")), "no store client"},
-		"torch 2.1":           {append(bytes.Clone(oldGreeting), number(1)...), "client is torch < 2.2, not supported"},
-		"unknown operation":   {known([]byte{77}), "unknown operation 77"},
-		"second validate":     {known(greeting), "it was validated already"},
-		"second wait":         {known(list(opWait, "a"), list(opWait, "b")), "while an earlier one is not answered"},
-		"wait in a barrier":   {known(request(opBarrier, text("b"), number(9)), list(opWait, "a")), "while an earlier one is not answered"},
-		"long key":            {known(request(opGet, number(1<<40))), "a key of 1099511627776 bytes"},
-		"long value":          {known(request(opSet, text("k"), number(1<<40))), "a value of 1099511627776 bytes"},
-		"many keys":           {known(request(opWait, number(1<<40))), "1099511627776 keys"},
-		"no number":           {known(request(opSet, text("x"), text("y\x1b[2J")), request(opAdd, text("x"), number(1))), `ADD: "x" holds "y\x1b[2J", which is not a number`},
-		"no number to arrive": {known(request(opSet, text("x"), text("")), request(opBarrier, text("x"), number(2))), "BARRIER"},
+		"http":              {[]byte("GET / HTTP/1.1\r\n\r\n"), `no store client: it began with "GET / HTTP/1.1\r\n"`},
+		"tls":               {[]byte{0x16, 3, 1, 2, 0}, "no store client"},
+		"wrong magic":       {[]byte{0, 1, 2, 3, 4}, "no store client"},
+		"request first":     {request(opSet, text("k"), text("v")), "no store client"},
+		"torch 2.1":         {append(bytes.Clone(oldGreeting), number(1)...), "client is torch < 2.2, not supported"},
+		"unknown operation": {known([]byte{77}), "unknown operation 77"},
+		"second validate":   {known(greeting), "it was validated already"},
+		"second wait":       {known(list(opWait, "a"), list(opWait, "b")), "while an earlier one is not answered"},
+		"wait in a barrier": {
+			known(request(opBarrier, text("b"), number(9)), list(opWait, "a")), "while an earlier one is not answered",
+		},
+		"long key":   {known(request(opGet, number(1<<40))), "a key of 1099511627776 bytes"},
+		"long value": {known(request(opSet, text("k"), number(1<<40))), "a value of 1099511627776 bytes"},
+		"many keys":  {known(request(opWait, number(1<<40))), "1099511627776 keys"},
+		"no number": {
+			known(request(opSet, text("x"), text("y\x1b[2J")), request(opAdd, text("x"), number(1))),
+			`ADD: "x" holds "y\x1b[2J", which is not a number`,
+		},
+		"no number to arrive": {
+			known(request(opSet, text("x"), text("")), request(opBarrier, text("x"), number(2))), "BARRIER",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, Config{})
@@ -252,7 +277,8 @@ func TestHalfARequestHoldsUpNobody(t *testing.T) {
 	require.Less(t, s.Snapshot().Memory, int64(1<<20), "memory for what came, not for what was announced")
 }
 
-// TestSlowReader has a client ask for much and read nothing: others are served, little is copied, and it gets all when it reads.
+// TestSlowReader has a client ask for much and read nothing: others are served, little is copied, and it gets all when
+// it reads.
 func TestSlowReader(t *testing.T) {
 	s := open(t, Config{})
 	good := dial(t, s)
@@ -395,7 +421,8 @@ func TestSockets(t *testing.T) {
 		}
 		accepted++
 		for o, want := range map[option]int{
-			{unix.IPPROTO_TCP, unix.TCP_NODELAY}: 1, {unix.SOL_SOCKET, unix.SO_KEEPALIVE}: 1, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}: 60,
+			{unix.IPPROTO_TCP, unix.TCP_NODELAY}: 1, {unix.SOL_SOCKET, unix.SO_KEEPALIVE}: 1,
+			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}:  60,
 			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}: 10, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT}: 6,
 		} {
 			got, err := unix.GetsockoptInt(fd, o.level, o.name)
@@ -502,7 +529,8 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 	require.Contains(t, log.lines[mostComplaints], "silent")
 }
 
-// FuzzServer sends bytes to a server, with a greeting before them or without: it goes on serving others, and forgets what it held.
+// FuzzServer sends bytes to a server, with a greeting before them or without: it goes on serving others, and forgets
+// what it held.
 func FuzzServer(f *testing.F) {
 	for _, session := range sessions(f) {
 		f.Add(session, true)

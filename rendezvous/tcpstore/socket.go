@@ -40,8 +40,8 @@ func (e *PortTakenError) Explain() string {
 	return text
 }
 
-// bind returns a socket that is bound to host and port and its address. SO_REUSEADDR is set: connections of an earlier job that are in
-// TIME_WAIT must not keep the port.
+// bind returns a socket that is bound to host and port and its address. SO_REUSEADDR is set: connections of an earlier
+// job that are in TIME_WAIT must not keep the port.
 func bind(host string, port int) (fd int, addr netip.AddrPort, err error) {
 	ip, err := address(host)
 	if err != nil {
@@ -134,7 +134,8 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 func acceptFrom(listener int) (fd int, c peersocket.Ends, errno unix.Errno) {
 	var at unix.RawSockaddrInet6 // one of IPv4 is shorter
 	size := uint32(unsafe.Sizeof(at))
-	n, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&at)), uintptr(unsafe.Pointer(&size)), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&at)),
+		uintptr(unsafe.Pointer(&size)), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
 	if errno != 0 {
 		return -1, c, errno
 	}
@@ -149,11 +150,13 @@ func acceptFrom(listener int) (fd int, c peersocket.Ends, errno unix.Errno) {
 	return int(n), c, 0
 }
 
-// The two system calls of every request. Both never block, so that the scheduler need not be told, which at 150,000 requests a second
-// is worth it; and a connection that is gone gives an error, not a SIGPIPE that a host program may have asked for.
+// The two system calls of every request. Both never block, so that the scheduler need not be told, which at 150,000
+// requests a second is worth it; and a connection that is gone gives an error, not a SIGPIPE that a host program may
+// have asked for.
 
 func receive(fd int, p []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }
 
@@ -163,6 +166,7 @@ func send(fd int, p []byte, more bool) (int, unix.Errno) {
 	if more {
 		flags |= unix.MSG_MORE
 	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)), flags, 0, 0)
 	return int(n), errno
 }

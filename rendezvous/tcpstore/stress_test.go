@@ -16,8 +16,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestStress runs all operations from many goroutines, some on a client of their own and some on one that they share, among peers
-// that send noise, half requests and go. Counters add up, every queued value is popped once, and at the end nothing is left.
+// TestStress runs all operations from many goroutines, some on a client of their own and some on one that they share,
+// among peers that send noise, half requests and go. Counters add up, every queued value is popped once, and at the end
+// nothing is left.
 func TestStress(t *testing.T) {
 	const workers = 12
 	rounds := testneeds.Count(60, 5000)

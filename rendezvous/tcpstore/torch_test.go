@@ -61,8 +61,8 @@ func script(ctx context.Context, t *testing.T, python string, args ...string) []
 	return lines
 }
 
-// TestTorchClient has PyTorch's own client go through all operations with our server, and meet a Go client there. The same cases
-// pass with PyTorch's server.
+// TestTorchClient has PyTorch's own client go through all operations with our server, and meet a Go client there. The
+// same cases pass with PyTorch's server.
 func TestTorchClient(t *testing.T) {
 	python := torchPython(t)
 	s := open(t, Config{})
@@ -71,7 +71,8 @@ func TestTorchClient(t *testing.T) {
 	met := make(chan error, 1)
 	go func() { met <- meetTorch(ctx, c) }()
 
-	lines := script(t.Context(), t, python, filepath.Join("testdata", "torch_client.py"), "127.0.0.1", fmt.Sprint(s.Addr().Port()))
+	lines := script(t.Context(), t, python, filepath.Join("testdata", "torch_client.py"), "127.0.0.1",
+		fmt.Sprint(s.Addr().Port()))
 	require.Equal(t, "end", lines[len(lines)-1])
 	ran := 0
 	for _, line := range lines[:len(lines)-1] {
@@ -123,7 +124,8 @@ print(store.port, flush=True)
 sys.stdin.read()
 `
 
-// TestReservedPortIsForTorch has rank 0 take a reserved port, with each of PyTorch's servers, and our client talk to it.
+// TestReservedPortIsForTorch has rank 0 take a reserved port, with each of PyTorch's servers, and our client talk to
+// it.
 func TestReservedPortIsForTorch(t *testing.T) {
 	python := torchPython(t)
 	for _, server := range []string{"libuv", "legacy"} {

@@ -142,7 +142,9 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "rank 0's", string(value))
 		require.Len(t, strings.Split(s.log.text(), "\n"), 2, "each user is named once")
-		require.Regexp(t, `^the store refused a connection from (127\.0\.0\.1|::1): it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host\n`, s.log.text())
+		require.Regexp(t,
+			`^the store refused a connection from (127\.0\.0\.1|::1): it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host\n`,
+			s.log.text())
 	}
 }
 
@@ -155,7 +157,8 @@ func TestAnotherUserIsRefusedAtEveryAddress(t *testing.T) {
 	for _, a := range addresses {
 		prefix := netip.MustParsePrefix(a.String())
 		if !prefix.Addr().IsLinkLocalUnicast() {
-			require.Equal(t, "refused", does(t, otherUser, "attack", netip.AddrPortFrom(prefix.Addr(), s.Addr().Port()).String()), a)
+			require.Equal(t, "refused",
+				does(t, otherUser, "attack", netip.AddrPortFrom(prefix.Addr(), s.Addr().Port()).String()), a)
 		}
 	}
 }
@@ -182,7 +185,8 @@ func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	log := &logbook{}
-	s, err := ListenNowhere(Config{Logf: log.logf, AllowLocalUsersOption: "--allow-local-users"}, l.Addr().(*net.TCPAddr).AddrPort())
+	s, err := ListenNowhere(Config{Logf: log.logf, AllowLocalUsersOption: "--allow-local-users"},
+		l.Addr().(*net.TCPAddr).AddrPort())
 	require.NoError(t, err)
 	defer s.Close()
 	require.Empty(t, does(t, otherUser, "leave", l.Addr().String()))
@@ -191,7 +195,8 @@ func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 	require.NoError(t, s.Take(conn, nil))
 	require.Zero(t, s.Snapshot().Keys)
 	require.Zero(t, s.Clients())
-	require.Contains(t, log.text(), "whose it is cannot be told (no process on this host has its other end open), and only root may connect")
+	require.Contains(t, log.text(),
+		"whose it is cannot be told (no process on this host has its other end open), and only root may connect")
 }
 
 // Others cannot take the places of those who are served.

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// The operations, by their code on the wire. Codes were only appended since PyTorch 2.2; the comments say since when, where it was later.
+// The operations, by their code on the wire. Codes were only appended since PyTorch 2.2; the comments say since when,
+// where it was later.
 const (
 	opValidate byte = iota
 	opSet
@@ -64,12 +65,14 @@ var shapes = [operations]string{
 
 // names are the operations' names in messages.
 var names = [operations]string{
-	"VALIDATE", "SET", "COMPARE_SET", "GET", "ADD", "CHECK", "WAIT", "GETNUMKEYS", "DELETE_KEY", "APPEND", "MULTI_GET", "MULTI_SET",
+	"VALIDATE", "SET", "COMPARE_SET", "GET", "ADD", "CHECK", "WAIT", "GETNUMKEYS", "DELETE_KEY", "APPEND", "MULTI_GET",
+	"MULTI_SET",
 	"CANCEL_WAIT", "PING", "QUEUE_PUSH", "QUEUE_POP", "QUEUE_LEN", "LIST_KEYS", "BARRIER",
 }
 
-// scan finds where a request ends while its bytes come in pieces. It remembers where it stands, so that each byte is looked at once
-// however small the pieces are: a peer that sends a long list byte by byte must not make us read the list again for each.
+// scan finds where a request ends while its bytes come in pieces. It remembers where it stands, so that each byte is
+// looked at once however small the pieces are: a peer that sends a long list byte by byte must not make us read the
+// list again for each.
 type scan struct {
 	at    int // bytes of the request that are whole arguments
 	step  int // index into the shape of its operation
@@ -78,8 +81,9 @@ type scan struct {
 	need  int // the request has at least so many bytes
 }
 
-// end returns the length of the request that p begins with, or 0 while it is not whole. Calls for one request get its bytes so far,
-// from the first. An error says what in the request is not allowed; a length is checked as soon as it is announced.
+// end returns the length of the request that p begins with, or 0 while it is not whole. Calls for one request get its
+// bytes so far, from the first. An error says what in the request is not allowed; a length is checked as soon as it is
+// announced.
 func (s *scan) end(p []byte, limits *Limits) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -74,16 +74,17 @@ func TestRequestsEnd(t *testing.T) {
 func TestRequestsThatAreNone(t *testing.T) {
 	limits := Limits{Key: 10, Value: 20, Keys: 3}.withDefaults()
 	for want, b := range map[string][]byte{
-		"unknown operation 19":                                       {operations},
-		"unknown operation 255":                                      {255},
-		"GET: a key of 11 bytes; at most 10 are allowed":             request(opGet, number(11)),
-		"ADD: a key of 18446744073709551615 bytes; at most 10":       request(opAdd, number(-1)),
-		"SET: a value of 21 bytes; at most 20 are allowed":           request(opSet, text("k"), number(21)),
-		"WAIT: 4 keys; at most 3 are allowed":                        request(opWait, number(4)),
-		"MULTI_SET: 9223372036854775808 keys":                        request(opMultiSet, number(-1<<63)),
-		"MULTI_SET: a value of 21 bytes; at most 20 are allowed":     request(opMultiSet, number(1), text("a"), number(21)),
-		"MULTI_GET: a key of 99 bytes; at most 10 are allowed":       request(opMultiGet, number(2), text("a"), number(99)),
-		"COMPARE_SET: a value of 1099511627776 bytes; at most 20 ar": request(opCompareSet, text(""), text(""), number(1<<40)),
+		"unknown operation 19":                                   {operations},
+		"unknown operation 255":                                  {255},
+		"GET: a key of 11 bytes; at most 10 are allowed":         request(opGet, number(11)),
+		"ADD: a key of 18446744073709551615 bytes; at most 10":   request(opAdd, number(-1)),
+		"SET: a value of 21 bytes; at most 20 are allowed":       request(opSet, text("k"), number(21)),
+		"WAIT: 4 keys; at most 3 are allowed":                    request(opWait, number(4)),
+		"MULTI_SET: 9223372036854775808 keys":                    request(opMultiSet, number(-1<<63)),
+		"MULTI_SET: a value of 21 bytes; at most 20 are allowed": request(opMultiSet, number(1), text("a"), number(21)),
+		"MULTI_GET: a key of 99 bytes; at most 10 are allowed":   request(opMultiGet, number(2), text("a"), number(99)),
+		"COMPARE_SET: a value of 1099511627776 bytes; at most 20 ar": request(opCompareSet, text(""), text(""),
+			number(1<<40)),
 	} {
 		_, err := new(scan).end(b, &limits)
 		require.ErrorContains(t, err, want)
@@ -109,7 +110,8 @@ func TestGreetings(t *testing.T) {
 	require.ErrorIs(t, err, errOldClient)
 	require.ErrorContains(t, err, "client is torch < 2.2, not supported")
 
-	for _, b := range []string{"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\x00\xce\xf7\x85\x3d", "\x00\x01", "\x03\x05\x00\x00\x00\x00\x00\x00\x00init?", "\xff"} {
+	for _, b := range []string{"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\x00\xce\xf7\x85\x3d", "\x00\x01",
+		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init?", "\xff"} {
 		_, err := greeted([]byte(b))
 		require.ErrorContains(t, err, "no store client", "%q", b)
 		require.NotContains(t, err.Error(), "\r")
@@ -161,7 +163,8 @@ func TestSessionsScanAlikeInAnyPieces(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that a request is found alike whether it comes at once or in two pieces, and that its arguments can be read.
+// FuzzParse checks that a request is found alike whether it comes at once or in two pieces, and that its arguments can
+// be read.
 func FuzzParse(f *testing.F) {
 	for _, session := range sessions(f) {
 		f.Add(session[len(greeting):], 3)

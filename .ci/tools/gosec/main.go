@@ -1,5 +1,5 @@
-// Command gosec looks for insecure code, as `go vet -vettool=PATH PACKAGES` has it do: unlike gosec's own command it keeps what it found in
-// the build cache.
+// Command gosec looks for insecure code, as `go vet -vettool=PATH PACKAGES` has it do: unlike gosec's own command it
+// keeps what it found in the build cache.
 package main
 
 import (

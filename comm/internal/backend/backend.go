@@ -1,5 +1,5 @@
-// Package backend is what comm and its back ends agree on: which collectives, types and operations there are, how one call is described, and
-// what a back end must do with it.
+// Package backend is what comm and its back ends agree on: which collectives, types and operations there are, how one
+// call is described, and what a back end must do with it.
 package backend
 
 import (
@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// Kind is a collective or point-to-point operation. The numbers go over the wire and into shared memory: append, never reorder.
+// Kind is a collective or point-to-point operation. The numbers go over the wire and into shared memory: append, never
+// reorder.
 type Kind uint8
 
 // The operations that a back end runs.
@@ -99,7 +100,8 @@ func ParseDType(name string) (DType, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no element type: take one of int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64", name)
+	return 0, fmt.Errorf("%q is no element type: take one of int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 "+
+		"float32 float64", name)
 }
 
 // Op is a reduction. Sum to Avg have the numbers of ncclRedOp_t (nccl.h); NCCL has no others.
@@ -160,10 +162,10 @@ func ParseOp(name string) (Op, error) {
 //	AllToAllV                      -                          SendCounts, one block   RecvCounts, one block   -
 //	                                                          for each rank in order  of each rank in order
 //
-// Blocks of the V kinds lie one after the other in rank order. Counts has one number for each rank and is there on every rank for
-// AllGatherV and ReduceScatterV, at the root for GatherV and ScatterV. Send == Recv means in place where both have a meaning: for AllGather(V)
-// and Gather(V) the own block lies at its place in Recv then, for ReduceScatter(V) and Scatter(V) the result goes to the own block's place
-// in Send.
+// Blocks of the V kinds lie one after the other in rank order. Counts has one number for each rank and is there on
+// every rank for AllGatherV and ReduceScatterV, at the root for GatherV and ScatterV. Send == Recv means in place where
+// both have a meaning: for AllGather(V) and Gather(V) the own block lies at its place in Recv then, for
+// ReduceScatter(V) and Scatter(V) the result goes to the own block's place in Send.
 type Call struct {
 	Kind  Kind
 	DType DType
@@ -179,12 +181,13 @@ type Call struct {
 	SendCounts, RecvCounts []int
 }
 
-// Backend runs the calls of one group's rank. Only one Run is under way at a time. After the first error, and after Abort, each Run fails with
-// that error: ranks that lost each other never meet again.
+// Backend runs the calls of one group's rank. Only one Run is under way at a time. After the first error, and after
+// Abort, each Run fails with that error: ranks that lost each other never meet again.
 type Backend interface {
 	// Name is "cpu" or "nccl".
 	Name() string
-	// Run blocks until the call's result is there, the context ends or a rank is lost. Its error is one of the types below where they fit.
+	// Run blocks until the call's result is there, the context ends or a rank is lost. Its error is one of the types
+	// below where they fit.
 	Run(ctx context.Context, call *Call) error
 	// Abort makes every rank's present and later calls fail with the reason.
 	Abort(reason error)

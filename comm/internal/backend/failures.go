@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Reader is the rank that reads an error, on which depends how the text names ranks. The zero Reader is outside of the group.
+// Reader is the rank that reads an error, on which depends how the text names ranks. The zero Reader is outside of the
+// group.
 type Reader struct {
 	Me  int
 	Job []int // by rank of the group: its number in the job; nil where all have the same in both
@@ -123,7 +124,8 @@ func (e *MismatchError) Error() string {
 	if e.Sequence > 0 {
 		about = fmt.Sprintf("ranks disagree about call %d of the group", e.Sequence)
 	}
-	return fmt.Sprintf("%s: %s called %s, %s called %s", about, e.reader.Rank(e.RankA), e.CallA, e.reader.Rank(e.RankB), e.CallB)
+	return fmt.Sprintf("%s: %s called %s, %s called %s", about, e.reader.Rank(e.RankA), e.CallA, e.reader.Rank(e.RankB),
+		e.CallB)
 }
 
 // ErrClosed says that the group was closed.

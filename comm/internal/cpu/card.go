@@ -25,8 +25,8 @@ const version = 3
 // card is what a rank tells the others about itself before they share memory.
 type card struct {
 	Version int
-	// Host is the same for two ranks that can share memory: same running kernel, same network namespace, since the sockets by which the memory
-	// is handed over have their names there.
+	// Host is the same for two ranks that can share memory: same running kernel, same network namespace, since the
+	// sockets by which the memory is handed over have their names there.
 	Host      string
 	Machine   string // the same for two ranks under one kernel, whose CPUs have the same numbers
 	Socket    string // where this rank waits for its neighbours, should it be the lowest of its host
@@ -45,7 +45,8 @@ func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
 		return card{}, fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	own := card{Version: version, Host: cmp.Or(hostName, host()), Machine: machine(), Socket: socket, Expedited: expedited, Key: fingerprint(key)}
+	own := card{Version: version, Host: cmp.Or(hostName, host()), Machine: machine(), Socket: socket,
+		Expedited: expedited, Key: fingerprint(key)}
 	for _, word := range mask {
 		own.CPUs = append(own.CPUs, uint64(word))
 	}
@@ -112,7 +113,8 @@ func exchangeCards(ctx context.Context, c *Config, own card, digest hash.Hash) (
 	}
 	for rank := range cards {
 		if cards[rank].Version != version {
-			return nil, fmt.Errorf("rank %d has version %d of gorun/comm's protocol, this rank version %d: build all from the same source",
+			return nil, fmt.Errorf("rank %d has version %d of gorun/comm's protocol, this rank version %d: build all from the "+
+				"same source",
 				rank, cards[rank].Version, version)
 		}
 		if !isSocket(cards[rank].Socket) {
@@ -162,19 +164,23 @@ func sameKey(cards []card, numbers []int) error {
 	far := slices.IndexFunc(numbers, func(host int) bool { return host != 0 })
 	switch {
 	case len(without) == len(cards):
-		return fmt.Errorf("ranks 0 and %d are on different hosts, and connections between hosts need a key: give every rank the same "+
-			"%d random bytes with WithKey", far, KeySize)
+		return fmt.Errorf(
+			"ranks 0 and %d are on different hosts, and connections between hosts need a key: give every rank the same "+
+				"%d random bytes with WithKey", far, KeySize)
 	case len(without) > 0:
-		return fmt.Errorf("%s brought no key for the connections between hosts, other ranks did: give every rank the same with WithKey",
+		return fmt.Errorf(
+			"%s brought no key for the connections between hosts, other ranks did: give every rank the same with WithKey",
 			backend.Ranks(without))
 	case len(other) > 0:
-		return fmt.Errorf("%s brought another key for the connections between hosts than rank 0: give every rank the same with WithKey",
+		return fmt.Errorf(
+			"%s brought another key for the connections between hosts than rank 0: give every rank the same with WithKey",
 			backend.Ranks(other))
 	}
 	return nil
 }
 
-// crowded reports whether the ranks of rank's machine have fewer CPUs than they are. They may be on several hosts: containers with a network each.
+// crowded reports whether the ranks of rank's machine have fewer CPUs than they are. They may be on several hosts:
+// containers with a network each.
 func crowded(cards []card, rank int) bool {
 	var all [len(unix.CPUSet{})]uint64
 	count, ranks := 0, 0

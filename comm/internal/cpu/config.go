@@ -22,10 +22,12 @@ type Config struct {
 	// Note is told to all ranks when they meet: see [Backend.Notes].
 	Note string
 
-	// Key is what ranks of different hosts prove to each other that they have, of at least KeySize bytes; nil where all are on one host.
+	// Key is what ranks of different hosts prove to each other that they have, of at least KeySize bytes; nil where all
+	// are on one host.
 	Key []byte
 	// Near is an address that all hosts reach, "host:port": where the ranks met. Interfaces that lead there are preferred.
 	Near string
-	// Host makes ranks with different names count as such on different hosts, connected by the loopback device. It is for tests.
+	// Host makes ranks with different names count as such on different hosts, connected by the loopback device. It is
+	// for tests.
 	Host string
 }

@@ -1,9 +1,11 @@
 //go:build cgo
 
-// Package cpu runs collectives on CPUs, in C: through memory that the ranks of a host share, and over TCP between hosts.
+// Package cpu runs collectives on CPUs, in C: through memory that the ranks of a host share, and over TCP between
+// hosts.
 //
-// The ranks meet by an exchange that the caller provides; the lowest of each host makes the memory, a file without a name (memfd) that nobody can
-// leave behind, and hands it to the others through a socket of the same host and user. The sockets stay: their end tells who died.
+// The ranks meet by an exchange that the caller provides; the lowest of each host makes the memory, a file without a
+// name (memfd) that nobody can leave behind, and hands it to the others through a socket of the same host and user. The
+// sockets stay: their end tells who died.
 package cpu
 
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall -Wextra
@@ -54,8 +56,8 @@ type Backend struct {
 
 var _ backend.Backend = (*Backend)(nil)
 
-// Join makes this rank a member of the group; all ranks call it at the same time. Errors: of the exchange, of ranks that do not answer before ctx
-// ends, of a host without memory.
+// Join makes this rank a member of the group; all ranks call it at the same time. Errors: of the exchange, of ranks
+// that do not answer before ctx ends, of a host without memory.
 func Join(ctx context.Context, c Config) (*Backend, error) {
 	b := &Backend{config: c, digest: sha256.New()}
 	if c.Key != nil && len(c.Key) < KeySize {
@@ -155,8 +157,8 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 // settled is when a group is old enough to be worth what registered costs.
 const settled = 100 * time.Millisecond
 
-// registered is whether this process is one that membarrier reaches. The kernel takes some 10 ms for that in a process with threads, for which
-// neither joining nor the end of a short program should wait.
+// registered is whether this process is one that membarrier reaches. The kernel takes some 10 ms for that in a process
+// with threads, for which neither joining nor the end of a short program should wait.
 var registered = sync.OnceValue(func() bool { return C.gorun_engine_register() == 0 })
 
 func (b *Backend) expedite() {
@@ -192,7 +194,8 @@ func (b *Backend) Name() string { return "cpu" }
 // Run runs the call; see [backend.Backend].
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	var err error
-	// That they are stored here puts them on the heap: C gets their addresses as numbers, which a stack that grows before the call would not correct.
+	// That they are stored here puts them on the heap: C gets their addresses as numbers, which a stack that grows
+	// before the call would not correct.
 	b.buffers = [2]unsafe.Pointer{call.Send, call.Recv}
 	if ctx.Done() == nil {
 		err = b.verdict(b.do(call), call, nil)
@@ -211,7 +214,9 @@ func (b *Backend) cancel(on bool) {
 // MonitoredBarrier is a barrier with a time limit of its own.
 func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	call := backend.Call{Kind: backend.Barrier}
-	return b.cancellable(ctx, &call, func() C.int { return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds())) })
+	return b.cancellable(ctx, &call, func() C.int {
+		return C.gorun_engine_monitored(b.engine, C.uint64_t(limit.Nanoseconds()))
+	})
 }
 
 // Notes are, by rank, what the ranks' Config.Note said.
@@ -220,7 +225,8 @@ func (b *Backend) Notes() []string { return b.notes }
 // Local is the rank's number among those of its host.
 func (b *Backend) Local(rank int) int { return b.places[rank] }
 
-// Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or about to make another one.
+// Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or
+// about to make another one.
 func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
 	if b.far != nil { // hosts compare the calls that they run themselves; here it is enough that all come
 		return b.Run(ctx, &backend.Call{Kind: backend.Barrier})
@@ -255,10 +261,13 @@ func (b *Backend) do(c *backend.Call) C.int {
 	engine := C.uintptr_t(uintptr(unsafe.Pointer(b.engine)))
 	var status C.int
 	if c.Counts == nil && c.SendCounts == nil && c.Kind != backend.SendRecv {
-		status = C.gorun_engine_do(engine, what, C.int(c.Root), C.size_t(c.Count), C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)))
+		status = C.gorun_engine_do(engine, what, C.int(c.Root), C.size_t(c.Count), C.uintptr_t(uintptr(c.Send)),
+			C.uintptr_t(uintptr(c.Recv)))
 	} else {
-		status = C.gorun_engine_do_blocks(engine, what, C.int(c.Root), C.int(c.From), C.size_t(c.Count), C.size_t(c.RecvCount),
-			C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)), first(c.Counts), first(c.SendCounts), first(c.RecvCounts))
+		status = C.gorun_engine_do_blocks(engine, what, C.int(c.Root), C.int(c.From), C.size_t(c.Count),
+			C.size_t(c.RecvCount),
+			C.uintptr_t(uintptr(c.Send)), C.uintptr_t(uintptr(c.Recv)), first(c.Counts), first(c.SendCounts),
+			first(c.RecvCounts))
 	}
 	runtime.KeepAlive(c)
 	return status

@@ -43,7 +43,8 @@ func each(t *testing.T, n int, first uint64, act func(ctx context.Context, b *Ba
 	var ranks sync.WaitGroup
 	for rank := range n {
 		ranks.Go(func() {
-			b, err := Join(t.Context(), Config{Rank: rank, Ranks: n, Exchange: e.exchange(rank), Timeout: time.Minute, FirstCall: first})
+			b, err := Join(t.Context(), Config{Rank: rank, Ranks: n, Exchange: e.exchange(rank), Timeout: time.Minute,
+				FirstCall: first})
 			if err == nil {
 				err = errors.Join(act(t.Context(), b, rank), b.Close())
 			}
@@ -78,7 +79,8 @@ func TestCallsWrap(t *testing.T) {
 
 // one makes a call and returns the last element of what came, and whose number it should have.
 func (b *Backend) one(ctx context.Context, kind backend.Kind, data []int64, rank, n int) (got, from int64, err error) {
-	call := backend.Call{Kind: kind, DType: backend.Int64, Count: len(data), Send: unsafe.Pointer(&data[0]), Recv: unsafe.Pointer(&data[0])}
+	call := backend.Call{Kind: kind, DType: backend.Int64, Count: len(data), Send: unsafe.Pointer(&data[0]),
+		Recv: unsafe.Pointer(&data[0])}
 	if kind == backend.SendRecv {
 		in := make([]int64, len(data))
 		call.Recv, call.RecvCount = unsafe.Pointer(&in[0]), len(in)
@@ -95,7 +97,8 @@ func TestAllocateMismatch(t *testing.T) {
 	each(t, 3, 0, func(ctx context.Context, b *Backend, rank int) error {
 		_, err := b.Allocate(ctx, "Allocate", 100+rank/2)
 		var m *backend.MismatchError
-		if !errors.As(err, &m) || m.CallA != "Allocate of 100 bytes" || m.CallB != "Allocate of 101 bytes" || m.RankA != 0 || m.RankB != 2 {
+		if !errors.As(err, &m) || m.CallA != "Allocate of 100 bytes" || m.CallB != "Allocate of 101 bytes" ||
+			m.RankA != 0 || m.RankB != 2 {
 			return fmt.Errorf("rank %d got %w", rank, err)
 		}
 		return nil
@@ -128,7 +131,8 @@ func TestDeathBeforeSharing(t *testing.T) {
 		})
 	}
 	ranks.Wait()
-	require.EqualError(t, failed[0], "join: rank 0 of 3: rank 1 did not come: time is over, while the ranks of this host met")
+	require.EqualError(t, failed[0],
+		"join: rank 0 of 3: rank 1 did not come: time is over, while the ranks of this host met")
 	require.ErrorIs(t, failed[1], died)
 }
 

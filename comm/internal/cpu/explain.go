@@ -13,8 +13,8 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// explain turns the group's record of a failure into an error for a rank that was in a call of that kind. It names ranks as the group counts them,
-// and calls as their user does.
+// explain turns the group's record of a failure into an error for a rank that was in a call of that kind. It names
+// ranks as the group counts them, and calls as their user does.
 func (b *Backend) explain(f *C.struct_failure, during backend.Kind) error {
 	by, kind := int(f.rank), backend.Kind(f.call.kind)
 	if f.kind == C.FAIL_LOST || f.kind == C.FAIL_LEFT {
@@ -32,7 +32,8 @@ func (b *Backend) explain(f *C.struct_failure, during backend.Kind) error {
 		after := time.Duration(f.after_ns).Round(time.Millisecond)
 		return r.For(&backend.TimeoutError{Ranks: late(f), Call: call, After: after, By: by})
 	case C.FAIL_MISMATCH:
-		e := &backend.MismatchError{Sequence: uint64(f.sequence), RankA: by, CallA: call, RankB: int(f.other), CallB: describe(&f.other_call)}
+		e := &backend.MismatchError{Sequence: uint64(f.sequence), RankA: by, CallA: call, RankB: int(f.other),
+			CallB: describe(&f.other_call)}
 		if message(kind) || message(backend.Kind(f.other_call.kind)) {
 			e.Sequence = 0 // messages are not numbered
 		}

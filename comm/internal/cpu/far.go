@@ -22,8 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// far is what connects this rank with those of other hosts beside the data, which C sends itself: a control connection to each. Over it goes what
-// must be known outside of calls: that a rank leaves, that the group failed and why, where a rank is that is late. Its end says that a rank died.
+// far is what connects this rank with those of other hosts beside the data, which C sends itself: a control connection
+// to each. Over it goes what must be known outside of calls: that a rank leaves, that the group failed and why, where a
+// rank is that is late. Its end says that a rank died.
 type far struct {
 	owner    *Backend
 	conns    map[int]*control // by rank
@@ -143,7 +144,8 @@ func (b *Backend) attach(w *wire, numbers []int) error {
 		fds[s.rank] = C.int(fd)
 		conn.Close()
 	}
-	if err == nil && C.gorun_engine_spread(b.engine, C.int(n), C.int(b.config.Rank), &hosts[0], &fds[0], C.uint64_t(b.config.FirstCall)) != 0 {
+	if err == nil && C.gorun_engine_spread(b.engine, C.int(n), C.int(b.config.Rank), &hosts[0], &fds[0],
+		C.uint64_t(b.config.FirstCall)) != 0 {
 		err = errors.New("no memory for the group's state")
 	}
 	for _, fd := range fds {
@@ -222,7 +224,8 @@ func (f *far) hear(rank int, c *control) error {
 		return err
 	}
 	sizes := map[byte]int{
-		sayLeave: 0, sayFailed: C.sizeof_struct_failure, sayWhere: 8, sayHere: 8 + len(f.mates[rank])*C.sizeof_struct_whereabouts,
+		sayLeave: 0, sayFailed: C.sizeof_struct_failure, sayWhere: 8,
+		sayHere: 8 + len(f.mates[rank])*C.sizeof_struct_whereabouts,
 	}
 	say := letter[0]
 	size, known := sizes[say]
@@ -278,7 +281,8 @@ func (f *far) close() {
 
 // --- who is late ---
 
-// patience is how long ranks of other hosts may take to say where they are. A process that is stopped says nothing; others of its host say it.
+// patience is how long ranks of other hosts may take to say where they are. A process that is stopped says nothing;
+// others of its host say it.
 const patience = time.Second
 
 // whereabouts is what the host's memory says about its ranks.
@@ -351,9 +355,10 @@ func awaits(w C.struct_whereabouts) int {
 	return -1
 }
 
-// opposite finds, where the ranks that are waited for wait for each other in a circle, the nearest whose call never meets ours: one of the two is in a
-// Send or Recv that the other knows nothing of. Ranks on one host know it without waiting so long: see deadlock.h. A rank in a Send or Recv must have
-// answered itself: what it waits for may have come long ago to one that is stopped.
+// opposite finds, where the ranks that are waited for wait for each other in a circle, the nearest whose call never
+// meets ours: one of the two is in a Send or Recv that the other knows nothing of. Ranks on one host know it without
+// waiting so long: see deadlock.h. A rank in a Send or Recv must have answered itself: what it waits for may have come
+// long ago to one that is stopped.
 func (s *survey) opposite(rank int) (odd int, found bool) {
 	own := s.all[s.me]
 	seen := map[int]bool{s.me: true}

@@ -64,7 +64,8 @@ func TestForgedCardsAreNoKey(t *testing.T) {
 		})
 	})
 	for _, err := range errs {
-		assert.ErrorContains(t, err, "the store does not give back what this rank said about itself: do other processes write to it?")
+		assert.ErrorContains(t, err,
+			"the store does not give back what this rank said about itself: do other processes write to it?")
 	}
 	_, errs = group(t, "ab", func(c *cpu.Config) {
 		c.Key = nil
@@ -84,9 +85,13 @@ func TestForgedCards(t *testing.T) {
 		`rank 1 says that it listens at "/run/user/0/agent.sock", which is no socket of gorun/comm`: func(blob []byte) []byte {
 			return withField(blob, "Socket", "/run/user/0/agent.sock")
 		},
-		`rank 1 says that it listens at "@gorun-comm-1234"`: func(blob []byte) []byte { return withField(blob, "Socket", "@gorun-comm-1234") },
-		"what rank 1 says about itself has ":                func(blob []byte) []byte { return withField(blob, "Note", strings.Repeat("x", 1<<20)) },
-		"what rank 1 says about itself: ":                   func([]byte) []byte { return []byte("[]") },
+		`rank 1 says that it listens at "@gorun-comm-1234"`: func(blob []byte) []byte {
+			return withField(blob, "Socket", "@gorun-comm-1234")
+		},
+		"what rank 1 says about itself has ": func(blob []byte) []byte {
+			return withField(blob, "Note", strings.Repeat("x", 1<<20))
+		},
+		"what rank 1 says about itself: ": func([]byte) []byte { return []byte("[]") },
 	} {
 		_, errs := group(t, "a", func(c *cpu.Config) {
 			c.Ranks = 2

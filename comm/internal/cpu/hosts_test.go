@@ -75,7 +75,8 @@ func group(t *testing.T, layout string, change func(*cpu.Config)) ([]*cpu.Backen
 	for rank := range layout {
 		all.Go(func() {
 			c := cpu.Config{
-				Rank: rank, Ranks: len(layout), Exchange: b.exchange(rank), Timeout: 20 * time.Second, Key: key, Host: layout[rank : rank+1],
+				Rank: rank, Ranks: len(layout), Exchange: b.exchange(rank), Timeout: 20 * time.Second, Key: key,
+				Host: layout[rank : rank+1],
 			}
 			if change != nil {
 				change(&c)
@@ -151,7 +152,8 @@ func TestHostsNeedAKey(t *testing.T) {
 	t.Parallel()
 	_, errs := group(t, "ab", func(c *cpu.Config) { c.Key = nil })
 	for _, err := range errs {
-		assert.ErrorContains(t, err, "ranks 0 and 1 are on different hosts, and connections between hosts need a key: give every rank the same 32 random bytes with WithKey")
+		assert.ErrorContains(t, err, "ranks 0 and 1 are on different hosts, and connections between hosts need a key: give "+
+			"every rank the same 32 random bytes with WithKey")
 	}
 	_, errs = group(t, "aab", func(c *cpu.Config) {
 		if c.Rank == 1 {
@@ -220,7 +222,9 @@ func TestMonitoredBarrierOverHosts(t *testing.T) {
 	for _, layout := range layouts {
 		odd := len(layout) - 1
 		backs := joined(t, layout, nil)
-		errs := each(backs, func(_ int, b *cpu.Backend) error { return b.MonitoredBarrier(context.Background(), 10*time.Second) })
+		errs := each(backs, func(_ int, b *cpu.Backend) error {
+			return b.MonitoredBarrier(context.Background(), 10*time.Second)
+		})
 		require.NoError(t, errors.Join(errs...))
 		errs = each(backs[:odd], func(_ int, b *cpu.Backend) error {
 			return b.MonitoredBarrier(context.Background(), 100*time.Millisecond)
@@ -271,7 +275,8 @@ func TestCancelReachesOtherHosts(t *testing.T) {
 	assert.ErrorContains(t, errs[2], "rank 0 ended the group: Barrier was given up: enough")
 }
 
-// inOrder adds as doc.go promises: the ranks of each host in their order, then the hosts in the order of their lowest ranks.
+// inOrder adds as doc.go promises: the ranks of each host in their order, then the hosts in the order of their lowest
+// ranks.
 func inOrder(layout string, values [][]float32, i int) (sum float32) {
 	hosts, seen := []float32{}, map[byte]int{}
 	for rank := range layout {
@@ -319,7 +324,8 @@ func TestSumsOverHostsHaveAnOrder(t *testing.T) {
 	}
 }
 
-// TestCallsThatNeverMeet: the one waits for the other's block, the other for one of its own, so that no message tells them apart.
+// TestCallsThatNeverMeet: the one waits for the other's block, the other for one of its own, so that no message tells
+// them apart.
 func TestCallsThatNeverMeet(t *testing.T) {
 	t.Parallel()
 	backs := joined(t, "ab", func(c *cpu.Config) { c.Timeout = 200 * time.Millisecond })
@@ -348,7 +354,8 @@ func TestMessageAgainstCollective(t *testing.T) {
 		layout    string
 		odd, from int
 		timeout   time.Duration
-	}{{"ab", 0, 1, time.Second}, {"ab", 1, 0, time.Second}, {"aab", 0, 1, time.Minute}, {"abb", 1, 2, time.Minute}, {"abb", 2, 1, time.Minute}} {
+	}{{"ab", 0, 1, time.Second}, {"ab", 1, 0, time.Second}, {"aab", 0, 1, time.Minute}, {"abb", 1, 2, time.Minute},
+		{"abb", 2, 1, time.Minute}} {
 		backs := joined(t, row.layout, func(c *cpu.Config) { c.Timeout = row.timeout })
 		values := make([]float32, 10)
 		errs := each(backs, func(rank int, b *cpu.Backend) error {
@@ -402,7 +409,8 @@ func TestMessagesOverHosts(t *testing.T) {
 		if rank == 0 {
 			values = []float32{1, 2, 3}
 		}
-		call := backend.Call{DType: backend.Float32, Count: 3, Send: unsafe.Pointer(&values[0]), Recv: unsafe.Pointer(&values[0])}
+		call := backend.Call{DType: backend.Float32, Count: 3, Send: unsafe.Pointer(&values[0]),
+			Recv: unsafe.Pointer(&values[0])}
 		if rank > 0 {
 			call.Kind, call.Root = backend.Recv, rank-1
 			if err := b.Run(context.Background(), &call); err != nil {

@@ -16,10 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links are the sockets between the lowest rank of a host and its neighbours. The memory goes over them, and later what a rank must tell the others
-// outside of calls: that it leaves. A socket that ends without that says that its process did.
+// links are the sockets between the lowest rank of a host and its neighbours. The memory goes over them, and later what
+// a rank must tell the others outside of calls: that it leaves. A socket that ends without that says that its process
+// did.
 //
-// Names are abstract and random: they leave no file, and who doesn't know one can't come. Both sides also check that the other is the same user.
+// Names are abstract and random: they leave no file, and who doesn't know one can't come. Both sides also check that
+// the other is the same user.
 type links struct {
 	report func(local, how int) // who is gone
 
@@ -203,7 +205,9 @@ func SameUser(conn *net.UnixConn) error {
 	}
 	var peer *unix.Ucred
 	var failed error
-	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
 		return err
 	}
 	if failed != nil {

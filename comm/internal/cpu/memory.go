@@ -27,7 +27,8 @@ func mapped(file *os.File, size int) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() < int64(size) {
-		return nil, fmt.Errorf("the shared memory has %d bytes, not %d: do all ranks run the same program?", info.Size(), size)
+		return nil, fmt.Errorf("the shared memory has %d bytes, not %d: do all ranks run the same program?", info.Size(),
+			size)
 	}
 	memory, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

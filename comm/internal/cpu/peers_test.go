@@ -69,7 +69,9 @@ func FuzzCards(f *testing.F) {
 	f.Add([]byte(`{"Version":3,"Socket":"@gorun-comm-00112233445566778899aabbccddeeff","CPUs":[18446744073709551615]}`))
 	f.Add([]byte(`{"Version":3,"Socket":"/x"}`))
 	f.Fuzz(func(t *testing.T, said []byte) {
-		c := &Config{Ranks: 2, Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob, said}, nil }}
+		c := &Config{Ranks: 2, Exchange: func(_ context.Context, blob []byte) ([][]byte, error) {
+			return [][]byte{blob, said}, nil
+		}}
 		cards, err := exchangeCards(t.Context(), c, own, sha256.New())
 		if err != nil {
 			return

@@ -16,7 +16,8 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Region is memory that all ranks of the host map: each owns one part, and calls on buffers in it copy nothing in between.
+// Region is memory that all ranks of the host map: each owns one part, and calls on buffers in it copy nothing in
+// between.
 type Region struct {
 	own    []byte // this rank's part
 	memory []byte
@@ -31,7 +32,8 @@ const MaxRegions = C.MAX_REGIONS
 // Regions is how many it has; all ranks have the same, between calls.
 func (b *Backend) Regions() int { return len(b.shared) }
 
-// Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size. caller is what the user called, for errors.
+// Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size. caller is what the
+// user called, for errors.
 func (b *Backend) Allocate(ctx context.Context, caller string, size int) (*Region, error) {
 	if err := b.agree(ctx, caller+" of %d bytes", size); err != nil {
 		return nil, fmt.Errorf("%s: %w", caller, err)

@@ -23,9 +23,10 @@ import (
 // KeySize is how many bytes a key must have at least.
 const KeySize = 32
 
-// A wire makes the connections between ranks of different hosts: of each pair the higher rank dials the lower one, once for data and once for
-// control. Before anything else both prove that they have the key (HMAC-SHA256 over both's fresh random numbers), that they are who they say, in the
-// role in which they say it, and that they belong to this group: the session is a digest of what all its ranks said about themselves.
+// A wire makes the connections between ranks of different hosts: of each pair the higher rank dials the lower one, once
+// for data and once for control. Before anything else both prove that they have the key (HMAC-SHA256 over both's fresh
+// random numbers), that they are who they say, in the role in which they say it, and that they belong to this group:
+// the session is a digest of what all its ranks said about themselves.
 //
 // Only who comes is proven. What goes over a connection later is neither hidden nor signed.
 type wire struct {
@@ -60,7 +61,8 @@ const (
 	// proofTime is how long a handshake may take, dialTime how long one address may take to answer.
 	proofTime = 10 * time.Second
 	dialTime  = 5 * time.Second
-	// strangers is how many may be in their handshake at once, the next are sent away; dials is how many connections a rank makes at once.
+	// strangers is how many may be in their handshake at once, the next are sent away; dials is how many connections a
+	// rank makes at once.
 	strangers = 256
 	dials     = 32
 	attempts  = 16 // to reach a rank whose callers are too many
@@ -77,7 +79,8 @@ func newWire(rank int, key []byte) *wire {
 	}
 }
 
-// fingerprint tells keys apart without telling them. It lies in the store for all ranks to compare, which is as safe as the key is random.
+// fingerprint tells keys apart without telling them. It lies in the store for all ranks to compare, which is as safe as
+// the key is random.
 func fingerprint(key []byte) string {
 	if len(key) == 0 {
 		return ""
@@ -109,7 +112,8 @@ func (w *wire) addresses(near string, loopback bool) ([]string, error) {
 	}
 	for _, address := range all {
 		network, ok := address.(*net.IPNet)
-		if ok && network.IP.IsLoopback() == loopback && !network.IP.IsLinkLocalUnicast() && !slices.Contains(found, network.IP.String()) {
+		if ok && network.IP.IsLoopback() == loopback && !network.IP.IsLinkLocalUnicast() &&
+			!slices.Contains(found, network.IP.String()) {
 			found = append(found, network.IP.String())
 		}
 	}
@@ -177,7 +181,8 @@ func localAddress(near string) net.IP {
 	return conn.LocalAddr().(*net.UDPAddr).IP
 }
 
-// connect makes the connections to those ranks, of which some are dialled and the others dial us. addresses are every rank's.
+// connect makes the connections to those ranks, of which some are dialled and the others dial us. addresses are every
+// rank's.
 func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -200,7 +205,8 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 }
 
 // dial reaches the lower ones of those ranks, so many at once.
-func (w *wire) dial(ctx context.Context, cancel context.CancelCauseFunc, working *sync.WaitGroup, ranks []int, addresses [][]string) {
+func (w *wire) dial(ctx context.Context, cancel context.CancelCauseFunc, working *sync.WaitGroup, ranks []int,
+	addresses [][]string) {
 	turns := make(chan struct{}, dials)
 	for _, rank := range ranks {
 		if rank > w.rank {
@@ -254,7 +260,8 @@ func (w *wire) incomplete(cause error) error {
 	err := fmt.Errorf("no connection with %s: %w", w.reader.Ranks(missing), cause)
 	for _, rank := range missing {
 		if w.refused[rank] != nil {
-			return errors.Join(err, fmt.Errorf("somebody who said to be %s was refused: %w", w.reader.Rank(rank), w.refused[rank]))
+			return errors.Join(err, fmt.Errorf("somebody who said to be %s was refused: %w", w.reader.Rank(rank),
+				w.refused[rank]))
 		}
 	}
 	return err
@@ -391,7 +398,8 @@ func (w *wire) tryAll(ctx context.Context, s slot, addresses []string) error {
 	return fmt.Errorf("rank %d cannot be reached: %w", s.rank, errors.Join(failed...))
 }
 
-// breakOff ends a handshake. ctx ends, too, when the last connection was made, of which who dialled may not have heard yet: what is kept stays.
+// breakOff ends a handshake. ctx ends, too, when the last connection was made, of which who dialled may not have heard
+// yet: what is kept stays.
 func (w *wire) breakOff(s slot, conn net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -412,7 +420,8 @@ func (w *wire) introduce(conn net.Conn, s slot) error {
 	}
 	var answer [nonceSize + sha256.Size]byte
 	if _, err := io.ReadFull(conn, answer[:]); err != nil {
-		return &brokenOff{fmt.Errorf("who answers there is not rank %d of this group, or has too many callers: %w", s.rank, err)}
+		return &brokenOff{fmt.Errorf("who answers there is not rank %d of this group, or has too many callers: %w", s.rank,
+			err)}
 	}
 	nonce := answer[:nonceSize]
 	if !hmac.Equal(answer[nonceSize:], w.proof("dialled", hello, nonce)) {

@@ -62,7 +62,8 @@ func TestWireNeedsTheKeyOnBothSides(t *testing.T) {
 		e := wired(t, time.Second, change, nil)
 		assert.ErrorContains(t, e.errors[1], "who answers there as rank 0 has another key or belongs to another group", name)
 		assert.ErrorContains(t, e.errors[0], "no connection with rank 1", name)
-		assert.ErrorContains(t, e.errors[0], "somebody who said to be rank 1 was refused: it broke off before it proved to have the key", name)
+		assert.ErrorContains(t, e.errors[0],
+			"somebody who said to be rank 1 was refused: it broke off before it proved to have the key", name)
 	}
 }
 

@@ -27,8 +27,9 @@ const closingTime = 5 * time.Second
 
 // Backend is one rank of a group. It implements [backend.Backend].
 //
-// NCCL neither checks that the ranks make the same calls nor tells who is missing: comm does both, and calls Abort when it knows of a loss. An
-// error that all ranks get alike before anything was sent, [errors.ErrUnsupported], leaves the group usable; every other one ends it.
+// NCCL neither checks that the ranks make the same calls nor tells who is missing: comm does both, and calls Abort when
+// it knows of a loss. An error that all ranks get alike before anything was sent, [errors.ErrUnsupported], leaves the
+// group usable; every other one ends it.
 type Backend struct {
 	library *Library
 	config  Config
@@ -56,8 +57,9 @@ const joinCall = "Join"
 // flagBytes is one int32.
 const flagBytes = 4
 
-// Join makes this rank a member of the group. All ranks call it at the same time; it blocks until all came, ctx ends or the timeout is over.
-// Errors: of the exchange, the libraries' words, *backend.TimeoutError where Late knows who is missing.
+// Join makes this rank a member of the group. All ranks call it at the same time; it blocks until all came, ctx ends or
+// the timeout is over. Errors: of the exchange, the libraries' words, *backend.TimeoutError where Late knows who is
+// missing.
 func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
@@ -76,7 +78,8 @@ func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
 	return b, nil
 }
 
-// meet makes this rank's part of the ids and returns all. A rank that cannot join says so instead, so that the others do not wait for it.
+// meet makes this rank's part of the ids and returns all. A rank that cannot join says so instead, so that the others
+// do not wait for it.
 func (b *Backend) meet(ctx context.Context) ([]byte, error) {
 	l, c := b.library, b.config
 	scalable := l.nccl.table.init_rank_scalable != nil
@@ -123,7 +126,8 @@ func (b *Backend) part(scalable bool) (carries byte, payload []byte, err error) 
 func (b *Backend) join(ctx context.Context, ids []byte) error {
 	b.rank = (*C.struct_gorun_rank)(C.calloc(1, C.sizeof_struct_gorun_rank))
 	b.rank.nccl, b.rank.runtime, b.rank.device = b.library.nccl.table, b.library.gpus.table, C.int(b.config.Device)
-	status := C.gorun_init(b.rank, C.int(b.config.Ranks), C.int(b.config.Rank), C.int(len(ids)/idBytes), (*C.struct_gorun_id)(unsafe.Pointer(&ids[0])))
+	status := C.gorun_init(b.rank, C.int(b.config.Ranks), C.int(b.config.Rank), C.int(len(ids)/idBytes),
+		(*C.struct_gorun_id)(unsafe.Pointer(&ids[0])))
 	if err := b.library.told(status, b.rank.comm); err != nil {
 		return err
 	}
@@ -136,7 +140,8 @@ func (b *Backend) joined() (bool, error) {
 	return done, b.library.told(status, b.rank.comm)
 }
 
-// explained says for people why a call ended. Errors that do not name the call themselves get its name; joining names itself.
+// explained says for people why a call ended. Errors that do not name the call themselves get its name; joining names
+// itself.
 func (b *Backend) explained(call string, err error) error {
 	switch {
 	case err == nil:
@@ -246,13 +251,15 @@ func (b *Backend) fail(reason error) error {
 	return b.reason
 }
 
-// Abort ends this rank's part of the group; the others' ranks must be told by comm, because NCCL has ranks of one host wait for each other for ever.
+// Abort ends this rank's part of the group; the others' ranks must be told by comm, because NCCL has ranks of one host
+// wait for each other for ever.
 func (b *Backend) Abort(reason error) {
 	b.fail(reason)
 	b.leaveIfFailed()
 }
 
-// Close ends the communicator, in order if no call failed, and frees what the rank has on the GPU. A call under way fails with ErrClosed.
+// Close ends the communicator, in order if no call failed, and frees what the rank has on the GPU. A call under way
+// fails with ErrClosed.
 func (b *Backend) Close() error {
 	healthy := b.failure() == nil
 	if first := b.fail(backend.ErrClosed); !errors.Is(first, backend.ErrClosed) {

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// DeviceBuffer is memory of one GPU. Its methods wait for their end; only one of them may be under way at a time, and none beside a call that
-// uses the memory.
+// DeviceBuffer is memory of one GPU. Its methods wait for their end; only one of them may be under way at a time, and
+// none beside a call that uses the memory.
 type DeviceBuffer struct {
 	library *Library
 	device  int
@@ -38,7 +38,8 @@ func (l *Library) Alloc(device, bytes int) (*DeviceBuffer, error) {
 	return b, nil
 }
 
-// Pointer is the memory's address, to be named in a call; nil for 0 bytes and after Free. Go code must not read or write there.
+// Pointer is the memory's address, to be named in a call; nil for 0 bytes and after Free. Go code must not read or
+// write there.
 func (b *DeviceBuffer) Pointer() unsafe.Pointer { return b.at }
 
 // Len is the memory's size in bytes, Device its GPU.
@@ -75,7 +76,8 @@ func (b *DeviceBuffer) CopyOut(to unsafe.Pointer, offset, bytes int) error {
 
 func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, bytes int, kind C.int) error {
 	if offset < 0 || bytes < 0 || offset > b.bytes || bytes > b.bytes-offset {
-		return fmt.Errorf("copy %d bytes %s offset %d of a device buffer of %d: out of range", bytes, direction, offset, b.bytes)
+		return fmt.Errorf("copy %d bytes %s offset %d of a device buffer of %d: out of range", bytes, direction, offset,
+			b.bytes)
 	}
 	if bytes == 0 {
 		return nil
@@ -91,7 +93,8 @@ func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, b
 	if kind == C.GORUN_TO_HOST {
 		target, source = source, target
 	}
-	status := C.gorun_copy(b.library.gpus.table, C.int(b.device), stream, C.uintptr_t(target), C.uintptr_t(source), C.size_t(bytes), kind, 1)
+	status := C.gorun_copy(b.library.gpus.table, C.int(b.device), stream, C.uintptr_t(target), C.uintptr_t(source),
+		C.size_t(bytes), kind, 1)
 	if err := b.library.gpus.told(status); err != nil {
 		return fmt.Errorf("copy %d bytes %s GPU %d: %w", bytes, direction, b.device, err)
 	}

@@ -17,7 +17,8 @@ type surroundings struct {
 	path, home        string
 }
 
-// libraryEnvironment is the one place of this package that reads the environment: paths of C libraries depend on it as they do for C programs.
+// libraryEnvironment is the one place of this package that reads the environment: paths of C libraries depend on it as
+// they do for C programs.
 func libraryEnvironment() surroundings {
 	return surroundings{
 		nccl: os.Getenv(VarNCCL), runtime: os.Getenv(VarRuntime),

@@ -39,7 +39,8 @@ func TestOrderOfCalls(t *testing.T) {
 	})
 	require.Equal(t, [2][3]int64{{11, 22, 33}, {11, 22, 33}}, data)
 	calls := read()
-	require.Equal(t, []string{"Malloc 65536", "MemcpyAsync 24 kind 1", "MemcpyAsync 24 kind 2", "StreamSynchronize"}, of(calls, "gpu 1 "))
+	require.Equal(t, []string{"Malloc 65536", "MemcpyAsync 24 kind 1", "MemcpyAsync 24 kind 2", "StreamSynchronize"},
+		of(calls, "gpu 1 "))
 	require.Empty(t, of(calls, "ncclGroup"), "one step needs no group")
 
 	require.NoError(t, errors.Join(ranks[0].Close(), ranks[1].Close()))
@@ -62,18 +63,25 @@ func TestStagesAreReused(t *testing.T) {
 	sizes := []int{1, 100, 20000, 10, 20000}
 	for _, count := range sizes {
 		data := make([]float32, count)
-		require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Float32, Count: count, Send: unsafe.Pointer(&data[0]), Recv: unsafe.Pointer(&data[0])}))
+		require.NoError(t,
+			ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Float32, Count: count,
+				Send: unsafe.Pointer(&data[0]), Recv: unsafe.Pointer(&data[0])}))
 	}
 	calls := of(read(), "gpu 0 ")
-	require.Equal(t, []string{"Malloc 65536", "Malloc 131072"}, slices.DeleteFunc(slices.Clone(calls), func(line string) bool { return !strings.HasPrefix(line, "Malloc") }))
+	require.Equal(t, []string{"Malloc 65536", "Malloc 131072"},
+		slices.DeleteFunc(slices.Clone(calls), func(line string) bool {
+			return !strings.HasPrefix(line, "Malloc")
+		}))
 
 	buffer, err := l.Alloc(0, 400)
 	require.NoError(t, err)
-	call := &backend.Call{Kind: backend.AllReduce, DType: backend.Float32, Count: 99, Send: unsafe.Add(buffer.Pointer(), 4), Recv: unsafe.Add(buffer.Pointer(), 4)}
+	call := &backend.Call{Kind: backend.AllReduce, DType: backend.Float32, Count: 99,
+		Send: unsafe.Add(buffer.Pointer(), 4), Recv: unsafe.Add(buffer.Pointer(), 4)}
 	require.NoError(t, ranks[0].Run(t.Context(), call))
 	require.Equal(t, []string{"Malloc 400"}, of(read(), "gpu 0 "))
 	call.Count = 100
-	require.ErrorContains(t, ranks[0].Run(t.Context(), call), "AllReduce of 100 float32 (sum): a device buffer has 396 bytes from there on, and the call needs 400")
+	require.ErrorContains(t, ranks[0].Run(t.Context(), call),
+		"AllReduce of 100 float32 (sum): a device buffer has 396 bytes from there on, and the call needs 400")
 	require.NoError(t, buffer.Free())
 }
 
@@ -86,7 +94,8 @@ func TestBufferBesidePointers(t *testing.T) {
 		data [4]int32
 	}{new(string), [4]int32{1, 2, 3, 4}}
 	at := unsafe.Pointer(&tensor.data)
-	require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Count: 4, Send: at, Recv: at}))
+	require.NoError(t,
+		ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Count: 4, Send: at, Recv: at}))
 	buffer, err := l.Alloc(0, 16)
 	require.NoError(t, err)
 	require.NoError(t, buffer.CopyIn(0, at, 16))
@@ -102,7 +111,8 @@ func TestBufferOfAnotherGPU(t *testing.T) {
 	buffer, err := l.Alloc(3, 8)
 	require.NoError(t, err)
 	defer buffer.Free()
-	err = ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int8, Count: 1, Send: buffer.Pointer(), Recv: buffer.Pointer()})
+	err = ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int8, Count: 1,
+		Send: buffer.Pointer(), Recv: buffer.Pointer()})
 	require.ErrorContains(t, err, "a buffer is on GPU 3, and the rank's GPU is 0")
 }
 
@@ -112,17 +122,22 @@ func TestUnsupportedLeavesTheGroup(t *testing.T) {
 	data := [2]int32{1, 2}
 	for rank, b := range ranks {
 		at := unsafe.Pointer(&data[rank])
-		err := b.Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Op: backend.BXor, Count: 1, Send: at, Recv: at})
+		err := b.Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Op: backend.BXor, Count: 1,
+			Send: at, Recv: at})
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.ErrorContains(t, err, "AllReduce: NCCL has no reduction bxor: take the cpu back end for it")
 	}
 	run(t, ranks, func(int) *backend.Call { return barrier() })
 }
 
-// Calls that differ, an error later, a stream's error: each names the call and says what the library said, aborts, and stays.
+// Calls that differ, an error later, a stream's error: each names the call and says what the library said, aborts, and
+// stays.
 func TestRunFails(t *testing.T) {
 	for name, test := range map[string]struct{ variable, value, said string }{
-		"peer gone":    {"FAKE_NCCL_RUN", "6", "Barrier: NCCL failed on the way: remote process exited or there was a network error (6): socketProgress: Connection closed by remote peer"},
+		"peer gone": {
+			"FAKE_NCCL_RUN", "6", "Barrier: NCCL failed on the way: remote process exited or there was a network error (6): " +
+				"socketProgress: Connection closed by remote peer",
+		},
 		"stream fails": {"FAKE_NCCL_RUN", "700", "Barrier: cudaStreamQuery: an illegal memory access was encountered (700)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +176,10 @@ func TestGroupIsClosedAfterRefusal(t *testing.T) {
 	require.NoError(t, gone.Free())
 	l.buffers.add(allocation{uintptr(buffer.Pointer()), 8, 0}) // as if somebody else had freed it
 	read := logged(t)
-	call := &backend.Call{Kind: backend.SendRecv, DType: backend.Int8, Count: 1, RecvCount: 1, Send: buffer.Pointer(), Recv: unsafe.Add(buffer.Pointer(), 4)}
-	require.EqualError(t, ranks[0].Run(t.Context(), call), "SendRecv of 1 int8 to rank 0, 1 from rank 0: ncclSend: invalid argument (4): memory of no GPU")
+	call := &backend.Call{Kind: backend.SendRecv, DType: backend.Int8, Count: 1, RecvCount: 1, Send: buffer.Pointer(),
+		Recv: unsafe.Add(buffer.Pointer(), 4)}
+	require.EqualError(t, ranks[0].Run(t.Context(), call),
+		"SendRecv of 1 int8 to rank 0, 1 from rank 0: ncclSend: invalid argument (4): memory of no GPU")
 	require.Equal(t, []string{"Start", "End"}, of(read(), "ncclGroup"))
 	l.buffers.remove(uintptr(buffer.Pointer()))
 }
@@ -201,7 +218,8 @@ func TestContextThatHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, ranks[0].Run(ctx, barrier()), context.Canceled)
-	require.ErrorIs(t, ranks[0].Run(t.Context(), barrier()), context.Canceled, "the others may have gone on: the group is over")
+	require.ErrorIs(t, ranks[0].Run(t.Context(), barrier()), context.Canceled,
+		"the others may have gone on: the group is over")
 }
 
 func TestAbortEndsACall(t *testing.T) {
@@ -254,11 +272,21 @@ func TestTimeoutWithNames(t *testing.T) {
 func TestJoinFails(t *testing.T) {
 	const meeting = "join: rank 1 of 2 on GPU 1: "
 	for name, test := range map[string]struct{ variable, value, said string }{
-		"no id":        {"FAKE_NCCL_ID", "2", meeting + "rank 0: ncclGetUniqueId: unhandled system error (2): Bootstrap : no socket interface found"},
-		"refused":      {"FAKE_NCCL_INIT", "5", meeting + "NCCL failed on the way: invalid usage (5): Duplicate GPU detected"},
-		"no memory":    {"FAKE_CUDA_FAIL", "Malloc:2", meeting + "rank 0: allocate 4 bytes on GPU 0: cudaMalloc: out of memory (2)"},
-		"no such GPU":  {"FAKE_CUDA_DEVICES", "1", meeting + "rank 1: GPU 1 is none of the 1 that the process sees (0 to 0)"},
-		"driver fails": {"FAKE_CUDA_FAIL", "SetDevice:46", meeting + "rank 0: allocate 4 bytes on GPU 0: cudaSetDevice: an illegal memory access was encountered (46)"},
+		"no id": {
+			"FAKE_NCCL_ID", "2",
+			meeting + "rank 0: ncclGetUniqueId: unhandled system error (2): Bootstrap : no socket interface found",
+		},
+		"refused": {
+			"FAKE_NCCL_INIT", "5", meeting + "NCCL failed on the way: invalid usage (5): Duplicate GPU detected",
+		},
+		"no memory": {
+			"FAKE_CUDA_FAIL", "Malloc:2", meeting + "rank 0: allocate 4 bytes on GPU 0: cudaMalloc: out of memory (2)",
+		},
+		"no such GPU": {"FAKE_CUDA_DEVICES", "1", meeting + "rank 1: GPU 1 is none of the 1 that the process sees (0 to 0)"},
+		"driver fails": {
+			"FAKE_CUDA_FAIL", "SetDevice:46",
+			meeting + "rank 0: allocate 4 bytes on GPU 0: cudaSetDevice: an illegal memory access was encountered (46)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fake(t)
@@ -300,7 +328,9 @@ func TestJoinIsCancelled(t *testing.T) {
 
 func TestExchangeFails(t *testing.T) {
 	l := fake(t)
-	_, err := l.Join(t.Context(), Config{Ranks: 1, Exchange: func(context.Context, []byte) ([][]byte, error) { return nil, errors.New("the store is gone") }})
+	_, err := l.Join(t.Context(), Config{Ranks: 1, Exchange: func(context.Context, []byte) ([][]byte, error) {
+		return nil, errors.New("the store is gone")
+	}})
 	require.EqualError(t, err, "join: rank 0 of 1 on GPU 0: exchange NCCL's ids: the store is gone")
 	_, err = l.Join(t.Context(), Config{Rank: 3, Ranks: 3})
 	require.EqualError(t, err, "join: rank 3 is not in a group of 3 ranks")
@@ -354,9 +384,11 @@ func TestIDs(t *testing.T) {
 	good := blob("nccl 2.30.7", carriesID, id)
 	nothing := blob("nccl 2.30.7", carriesNothing, nil)
 	for said, all := range map[string][][]byte{
-		"the exchange gave 1 blobs for 2 ranks":                                              {good},
-		"rank 1 gave a blob of 0 bytes that says nothing":                                    {good, nil},
-		"rank 0 has nccl 2.30.7, rank 1 has nccl 2.21.5: all ranks of a group need the same": {good, blob("nccl 2.21.5", carriesNothing, nil)},
+		"the exchange gave 1 blobs for 2 ranks":           {good},
+		"rank 1 gave a blob of 0 bytes that says nothing": {good, nil},
+		"rank 0 has nccl 2.30.7, rank 1 has nccl 2.21.5: all ranks of a group need the same": {
+			good, blob("nccl 2.21.5", carriesNothing, nil),
+		},
 		"rank 1: no GPU": {good, blob("nccl 2.30.7", carriesError, []byte("no GPU"))},
 		"rank 0 gave an id of 127 bytes, not 128": {blob("nccl 2.30.7", carriesID, id[1:]), nothing},
 		"no rank gave an id":                      {nothing, nothing},
@@ -374,31 +406,56 @@ func TestWrongCalls(t *testing.T) {
 	one := unsafe.Pointer(new([64]byte))
 	who := member{rank: 1, ranks: 3}
 	for said, call := range map[string]backend.Call{
-		"Kind(0) is no collective":                                                     {},
-		"Kind(18) is no collective":                                                    {Kind: backend.Kinds},
-		"AllGather: DType(10) is no element type":                                      {Kind: backend.AllGather, DType: backend.DTypes},
-		"AllGather: count -1 is negative":                                              {Kind: backend.AllGather, Count: -1},
-		"SendRecv: count -2 is negative":                                               {Kind: backend.SendRecv, RecvCount: -2},
-		"Reduce: Op(8) is no reduction":                                                {Kind: backend.Reduce, Op: backend.Ops},
-		"Broadcast: root 3 is not in the group of 3 ranks":                             {Kind: backend.Broadcast, Root: 3},
-		"Scatter: root -1 is not in the group of 3 ranks":                              {Kind: backend.Scatter, Root: -1},
-		"Send: peer 5 is not in the group of 3 ranks":                                  {Kind: backend.Send, Root: 5},
-		"Recv: rank 1 with itself would wait for ever: SendRecv can do it":             {Kind: backend.Recv, Root: 1},
-		"SendRecv: peer 3 is not in the group of 3 ranks":                              {Kind: backend.SendRecv, From: 3},
-		"SendRecv: rank 1 sends itself 1 elements and wants 2":                         {Kind: backend.SendRecv, Root: 1, From: 1, Count: 1, RecvCount: 2},
-		"SendRecv: rank 1 sends to 1 and receives from 2: with itself it must do both": {Kind: backend.SendRecv, Root: 1, From: 2},
-		"AllGatherV: 2 counts for 3 ranks":                                             {Kind: backend.AllGatherV, Counts: []int{1, 2}},
-		"ReduceScatterV: count -4 of rank 2 is negative":                               {Kind: backend.ReduceScatterV, Counts: []int{1, 2, -4}},
-		"AllGatherV: count 7 differs from rank 1's 2 in the list of counts":            {Kind: backend.AllGatherV, Count: 7, Counts: []int{1, 2, 3}},
-		"ScatterV: 0 counts for 3 ranks":                                               {Kind: backend.ScatterV, Root: 1},
-		"AllToAllV: 1 counts for 3 ranks":                                              {Kind: backend.AllToAllV, SendCounts: []int{0, 0, 0}, RecvCounts: []int{1}},
-		"AllToAllV: rank 1 sends itself 2 elements and wants 3":                        {Kind: backend.AllToAllV, SendCounts: []int{0, 2, 0}, RecvCounts: []int{0, 3, 0}},
-		"AllReduce: 2 elements to send and no buffer":                                  {Kind: backend.AllReduce, Count: 2, Recv: one},
-		"Gather: 6 elements to receive and no buffer":                                  {Kind: backend.Gather, Root: 1, Count: 2, Send: one},
+		"Kind(0) is no collective":  {},
+		"Kind(18) is no collective": {Kind: backend.Kinds},
+		"AllGather: DType(10) is no element type": {
+			Kind: backend.AllGather, DType: backend.DTypes,
+		},
+		"AllGather: count -1 is negative": {Kind: backend.AllGather, Count: -1},
+		"SendRecv: count -2 is negative": {
+			Kind: backend.SendRecv, RecvCount: -2,
+		},
+		"Reduce: Op(8) is no reduction": {
+			Kind: backend.Reduce, Op: backend.Ops,
+		},
+		"Broadcast: root 3 is not in the group of 3 ranks":                 {Kind: backend.Broadcast, Root: 3},
+		"Scatter: root -1 is not in the group of 3 ranks":                  {Kind: backend.Scatter, Root: -1},
+		"Send: peer 5 is not in the group of 3 ranks":                      {Kind: backend.Send, Root: 5},
+		"Recv: rank 1 with itself would wait for ever: SendRecv can do it": {Kind: backend.Recv, Root: 1},
+		"SendRecv: peer 3 is not in the group of 3 ranks":                  {Kind: backend.SendRecv, From: 3},
+		"SendRecv: rank 1 sends itself 1 elements and wants 2": {
+			Kind: backend.SendRecv, Root: 1, From: 1, Count: 1, RecvCount: 2,
+		},
+		"SendRecv: rank 1 sends to 1 and receives from 2: with itself it must do both": {
+			Kind: backend.SendRecv, Root: 1, From: 2,
+		},
+		"AllGatherV: 2 counts for 3 ranks": {
+			Kind: backend.AllGatherV, Counts: []int{1, 2},
+		},
+		"ReduceScatterV: count -4 of rank 2 is negative": {
+			Kind: backend.ReduceScatterV, Counts: []int{1, 2, -4},
+		},
+		"AllGatherV: count 7 differs from rank 1's 2 in the list of counts": {
+			Kind: backend.AllGatherV, Count: 7, Counts: []int{1, 2, 3},
+		},
+		"ScatterV: 0 counts for 3 ranks": {Kind: backend.ScatterV, Root: 1},
+		"AllToAllV: 1 counts for 3 ranks": {
+			Kind: backend.AllToAllV, SendCounts: []int{0, 0, 0}, RecvCounts: []int{1},
+		},
+		"AllToAllV: rank 1 sends itself 2 elements and wants 3": {
+			Kind: backend.AllToAllV, SendCounts: []int{0, 2, 0}, RecvCounts: []int{0, 3, 0},
+		},
+		"AllReduce: 2 elements to send and no buffer": {
+			Kind: backend.AllReduce, Count: 2, Recv: one,
+		},
+		"Gather: 6 elements to receive and no buffer": {
+			Kind: backend.Gather, Root: 1, Count: 2, Send: one,
+		},
 	} {
 		require.EqualError(t, who.check(&call), said)
 	}
-	require.NoError(t, who.check(&backend.Call{Kind: backend.GatherV, Root: 2, Count: 2, Send: one}), "only the root needs counts and a buffer to receive in")
+	require.NoError(t, who.check(&backend.Call{Kind: backend.GatherV, Root: 2, Count: 2, Send: one}),
+		"only the root needs counts and a buffer to receive in")
 }
 
 // Messages between two ranks alone, while a third does nothing.
@@ -408,7 +465,8 @@ func TestSendAndReceive(t *testing.T) {
 	errs := each(2, func(rank int) error {
 		at := unsafe.Pointer(&data[2*rank])
 		kinds := []backend.Kind{backend.Send, backend.Recv}
-		return ranks[2*rank].Run(t.Context(), &backend.Call{Kind: kinds[rank], DType: backend.Float64, Count: 1, Root: 2 - 2*rank, Send: at, Recv: at})
+		return ranks[2*rank].Run(t.Context(), &backend.Call{Kind: kinds[rank], DType: backend.Float64, Count: 1,
+			Root: 2 - 2*rank, Send: at, Recv: at})
 	})
 	require.NoError(t, errors.Join(errs...))
 	require.Equal(t, [3]float64{1, 2, 1}, data)

@@ -133,5 +133,7 @@ func group(t *testing.T, l *Library, ranks int, change func(*Config)) []*Backend
 // run has every rank make its call.
 func run(t *testing.T, group []*Backend, call func(rank int) *backend.Call) {
 	t.Helper()
-	require.NoError(t, errors.Join(each(len(group), func(rank int) error { return group[rank].Run(t.Context(), call(rank)) })...))
+	require.NoError(t, errors.Join(each(len(group), func(rank int) error {
+		return group[rank].Run(t.Context(), call(rank))
+	})...))
 }

@@ -16,7 +16,8 @@ import (
 	"unsafe"
 )
 
-// oldest is the first version with non-blocking communicators, without which a rank that waits for a dead one could not be stopped.
+// oldest is the first version with non-blocking communicators, without which a rank that waits for a dead one could not
+// be stopped.
 var oldest = Version{2, 14, 0}
 
 // versionOf reads ncclGetVersion's number: 2708 is 2.7.8, and since 2.9 21403 is 2.14.3.
@@ -44,7 +45,8 @@ type gpus struct {
 	family family
 }
 
-// Library is a library of collectives and the GPU runtime that goes with it. Its methods may be called by several goroutines at once.
+// Library is a library of collectives and the GPU runtime that goes with it. Its methods may be called by several
+// goroutines at once.
 type Library struct {
 	nccl collectives
 	gpus gpus
@@ -54,7 +56,8 @@ type Library struct {
 	streams map[int]unsafe.Pointer // for copies, by device
 }
 
-// Open finds the libraries, as Load does, and wants at least one GPU. The error says in one line why this host's GPUs cannot be used.
+// Open finds the libraries, as Load does, and wants at least one GPU. The error says in one line why this host's GPUs
+// cannot be used.
 func Open(o Options) (*Library, error) {
 	l, err := Load(o)
 	if err != nil {
@@ -66,7 +69,8 @@ func Open(o Options) (*Library, error) {
 	return l, nil
 }
 
-// Load finds the libraries, NVIDIA's first, without asking for a GPU. Errors: a *MissingError, or what the library that was found lacks.
+// Load finds the libraries, NVIDIA's first, without asking for a GPU. Errors: a *MissingError, or what the library that
+// was found lacks.
 func Load(o Options) (*Library, error) {
 	where := libraryEnvironment()
 	sites := where.sitePackages()
@@ -125,10 +129,12 @@ func openCollectives(path string, tried *MissingError) (*collectives, error) {
 		return nil, fmt.Errorf("%s does not tell its version: it is no libnccl", file)
 	}
 	if c.version.Before(oldest) {
-		return nil, fmt.Errorf("%s is NCCL %v: comm needs %v or later; %s can name another file", file, c.version, oldest, VarNCCL)
+		return nil, fmt.Errorf("%s is NCCL %v: comm needs %v or later; %s can name another file", file, c.version, oldest,
+			VarNCCL)
 	}
 	if table.missing != nil {
-		return nil, fmt.Errorf("%s (NCCL %v) lacks the function %s; %s can name another file", file, c.version, C.GoString(table.missing), VarNCCL)
+		return nil, fmt.Errorf("%s (NCCL %v) lacks the function %s; %s can name another file", file, c.version,
+			C.GoString(table.missing), VarNCCL)
 	}
 	return c, nil
 }
@@ -153,8 +159,8 @@ func opened(path string, open func(path, file, why *C.char) C.int) (file, why st
 	return "", why
 }
 
-// loadRuntime takes the first runtime that sees a GPU, else the first at all: a process may find the runtimes of several releases, and the newest
-// may be too new for the driver.
+// loadRuntime takes the first runtime that sees a GPU, else the first at all: a process may find the runtimes of
+// several releases, and the newest may be too new for the driver.
 func loadRuntime(f family, named string, sites []string) (gpus, error) {
 	short, _, _ := strings.Cut(f.runtimes[0], ".")
 	missing := &MissingError{Library: short, Variable: VarRuntime}
@@ -195,13 +201,14 @@ func openRuntime(f family, path string, missing *MissingError) (*gpus, error) {
 		return nil, nil
 	}
 	if table.missing != nil {
-		return nil, fmt.Errorf("%s lacks the function %s%s; %s can name another file", file, f.prefix, C.GoString(table.missing), VarRuntime)
+		return nil, fmt.Errorf("%s lacks the function %s%s; %s can name another file", file, f.prefix,
+			C.GoString(table.missing), VarRuntime)
 	}
 	return &gpus{table, file, f}, nil
 }
 
-// Devices is how many GPUs this process sees, by the first runtime that sees any. It needs no NCCL. Where there is none the error says why: no
-// runtime library, no driver, no GPU that the process may use.
+// Devices is how many GPUs this process sees, by the first runtime that sees any. It needs no NCCL. Where there is none
+// the error says why: no runtime library, no driver, no GPU that the process may use.
 func Devices(o Options) (int, error) {
 	where := libraryEnvironment()
 	named := first(o.Runtime, where.runtime)

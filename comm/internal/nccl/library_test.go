@@ -45,10 +45,18 @@ func TestLibrariesThatAreOfNoUse(t *testing.T) {
 		version string
 		said    string
 	}{
-		"old":          {[]string{"-DOLD"}, "2907", " is NCCL 2.9.7: comm needs 2.14.0 or later; COMM_NCCL_LIBRARY can name another file"},
-		"incomplete":   {[]string{"-DNO_RECV"}, "21400", " (NCCL 2.14.0) lacks the function ncclRecv; COMM_NCCL_LIBRARY can name another file"},
-		"no version":   {nil, "0", " does not tell its version: it is no libnccl"},
-		"another one?": {[]string{"-DOLD", "-DNO_RECV"}, "21400", " (NCCL 2.14.0) lacks the function ncclCommInitRankConfig; COMM_NCCL_LIBRARY can name another file"},
+		"old": {
+			[]string{"-DOLD"}, "2907", " is NCCL 2.9.7: comm needs 2.14.0 or later; COMM_NCCL_LIBRARY can name another file",
+		},
+		"incomplete": {
+			[]string{"-DNO_RECV"}, "21400",
+			" (NCCL 2.14.0) lacks the function ncclRecv; COMM_NCCL_LIBRARY can name another file",
+		},
+		"no version": {nil, "0", " does not tell its version: it is no libnccl"},
+		"another one?": {
+			[]string{"-DOLD", "-DNO_RECV"}, "21400",
+			" (NCCL 2.14.0) lacks the function ncclCommInitRankConfig; COMM_NCCL_LIBRARY can name another file",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := ncclfake.Build(t, test.flags...)
@@ -67,7 +75,8 @@ func TestNoLibrary(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "libnccl.so.2")
 	_, err := Open(Options{NCCL: gone, Runtime: folder})
 	require.ErrorAs(t, err, &missing)
-	require.EqualError(t, err, "libnccl.so.2 or librccl.so.1 not found (searched "+gone+"); COMM_NCCL_LIBRARY can name the file")
+	require.EqualError(t, err, "libnccl.so.2 or librccl.so.1 not found (searched "+gone+
+		"); COMM_NCCL_LIBRARY can name the file")
 	_, err = Open(Options{NCCL: folder, Runtime: gone})
 	require.ErrorAs(t, err, &missing)
 	require.Contains(t, err.Error(), "libcudart not found (searched "+gone+")")
@@ -78,7 +87,8 @@ func TestNoLibrary(t *testing.T) {
 	_, err = Devices(Options{Runtime: text})
 	require.ErrorContains(t, err, "libcudart not found (searched "+text+": file too short")
 	_, err = Devices(Options{Runtime: "libm.so.6"})
-	require.ErrorContains(t, err, "libm.so.6 lacks the function cudaGetDeviceCount; COMM_CUDART_LIBRARY can name another file")
+	require.ErrorContains(t, err,
+		"libm.so.6 lacks the function cudaGetDeviceCount; COMM_CUDART_LIBRARY can name another file")
 }
 
 // Why there is no GPU.
@@ -89,10 +99,14 @@ func TestDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 8, n)
 	for variable, said := range map[string]string{
-		"FAKE_CUDA_DRIVER=0":                  "no NVIDIA driver: " + runtime + ": cudaGetDeviceCount: CUDA driver version is insufficient for CUDA runtime version (35)",
-		"FAKE_CUDA_DEVICES=0":                 "no GPU: " + runtime + ": cudaGetDeviceCount: no CUDA-capable device is detected (100)",
-		"FAKE_CUDA_FAIL=GetDeviceCount:46":    "no GPU: " + runtime + ": cudaGetDeviceCount: an illegal memory access was encountered (46)",
-		"FAKE_CUDA_FAIL=DriverGetVersion:100": "no GPU: " + runtime + ": cudaDriverGetVersion: no CUDA-capable device is detected (100)",
+		"FAKE_CUDA_DRIVER=0": "no NVIDIA driver: " + runtime +
+			": cudaGetDeviceCount: CUDA driver version is insufficient for CUDA runtime version (35)",
+		"FAKE_CUDA_DEVICES=0": "no GPU: " + runtime +
+			": cudaGetDeviceCount: no CUDA-capable device is detected (100)",
+		"FAKE_CUDA_FAIL=GetDeviceCount:46": "no GPU: " + runtime +
+			": cudaGetDeviceCount: an illegal memory access was encountered (46)",
+		"FAKE_CUDA_FAIL=DriverGetVersion:100": "no GPU: " + runtime +
+			": cudaDriverGetVersion: no CUDA-capable device is detected (100)",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			name, value, _ := strings.Cut(variable, "=")
@@ -142,10 +156,14 @@ func TestSearch(t *testing.T) {
 	nvidia := families[0]
 	sites := surroundings{virtualEnv: environment}.sitePackages()
 	require.Equal(t, site, sites[0])
-	require.Equal(t, []string{"libnccl.so.2", library}, candidates("", []string{nvidia.library}, nvidia.libraryBelow, nil, []string{site}))
-	require.Equal(t, []string{"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", runtime}, candidates("", nvidia.runtimes, nvidia.runtimeBelow, nil, []string{site}))
-	require.Equal(t, []string{"/x/libnccl.so"}, candidates("/x/libnccl.so", []string{nvidia.library}, nvidia.libraryBelow, nil, []string{site}))
-	require.Equal(t, []string{folder + "/libnccl.so.2"}, candidates(folder, []string{nvidia.library}, nvidia.libraryBelow, nil, []string{site}))
+	require.Equal(t, []string{"libnccl.so.2", library}, candidates("", []string{nvidia.library}, nvidia.libraryBelow,
+		nil, []string{site}))
+	require.Equal(t, []string{"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", runtime},
+		candidates("", nvidia.runtimes, nvidia.runtimeBelow, nil, []string{site}))
+	require.Equal(t, []string{"/x/libnccl.so"},
+		candidates("/x/libnccl.so", []string{nvidia.library}, nvidia.libraryBelow, nil, []string{site}))
+	require.Equal(t, []string{folder + "/libnccl.so.2"},
+		candidates(folder, []string{nvidia.library}, nvidia.libraryBelow, nil, []string{site}))
 
 	t.Setenv(VarNCCL, library)
 	t.Setenv(VarRuntime, filepath.Dir(runtime))
@@ -161,7 +179,8 @@ func TestSearch(t *testing.T) {
 func TestPythonOfThePath(t *testing.T) {
 	base, environment, home := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, folder := range []string{
-		base + "/bin", environment + "/bin", base + "/lib/python3.12/dist-packages", environment + "/lib/python3.12/site-packages",
+		base + "/bin", environment + "/bin", base + "/lib/python3.12/dist-packages",
+		environment + "/lib/python3.12/site-packages",
 		home + "/.local/lib/python3.12/site-packages",
 	} {
 		require.NoError(t, os.MkdirAll(folder, 0o755))
@@ -169,7 +188,8 @@ func TestPythonOfThePath(t *testing.T) {
 	require.NoError(t, os.WriteFile(base+"/bin/python3", nil, 0o755))
 	require.NoError(t, os.Symlink(base+"/bin/python3", environment+"/bin/python3"))
 	found := surroundings{path: "relative:/nowhere:" + environment + "/bin", home: home}.sitePackages()
-	require.Equal(t, []string{environment + "/lib/python3.12/site-packages", base + "/lib/python3.12/dist-packages", home + "/.local/lib/python3.12/site-packages"}, found[:3])
+	require.Equal(t, []string{environment + "/lib/python3.12/site-packages", base + "/lib/python3.12/dist-packages",
+		home + "/.local/lib/python3.12/site-packages"}, found[:3])
 }
 
 func TestMemory(t *testing.T) {
@@ -181,7 +201,8 @@ func TestMemory(t *testing.T) {
 		at, room uintptr
 		device   int
 		ok       bool
-	}{{99, 0, 0, false}, {100, 10, 0, true}, {109, 1, 0, true}, {110, 5, 2, true}, {115, 0, 0, false}, {205, 5, 1, true}, {210, 0, 0, false}} {
+	}{{99, 0, 0, false}, {100, 10, 0, true}, {109, 1, 0, true}, {110, 5, 2, true}, {115, 0, 0, false},
+		{205, 5, 1, true}, {210, 0, 0, false}} {
 		room, device, ok := m.room(row.at)
 		require.Equal(t, row, struct {
 			at, room uintptr
@@ -205,11 +226,13 @@ func TestDeviceBuffer(t *testing.T) {
 	require.NoError(t, buffer.CopyOut(unsafe.Pointer(&out), 14, 2))
 	require.NoError(t, buffer.Synchronize())
 	require.Equal(t, [2]byte{2, 3}, out)
-	require.EqualError(t, buffer.CopyIn(14, unsafe.Pointer(&in), 3), "copy 3 bytes to offset 14 of a device buffer of 16: out of range")
+	require.EqualError(t, buffer.CopyIn(14, unsafe.Pointer(&in), 3),
+		"copy 3 bytes to offset 14 of a device buffer of 16: out of range")
 	require.Error(t, buffer.CopyOut(unsafe.Pointer(&out), -1, 2))
 	require.NoError(t, buffer.CopyIn(16, nil, 0))
 	t.Setenv("FAKE_CUDA_FAIL", "MemcpyAsync:46")
-	require.EqualError(t, buffer.CopyIn(0, unsafe.Pointer(&in), 3), "copy 3 bytes to GPU 2: cudaMemcpyAsync: an illegal memory access was encountered (46)")
+	require.EqualError(t, buffer.CopyIn(0, unsafe.Pointer(&in), 3),
+		"copy 3 bytes to GPU 2: cudaMemcpyAsync: an illegal memory access was encountered (46)")
 	require.NoError(t, buffer.Free())
 	require.NoError(t, buffer.Free())
 	require.Nil(t, buffer.Pointer())
@@ -228,7 +251,8 @@ func TestDeviceBuffer(t *testing.T) {
 func wheel(t *testing.T) string {
 	t.Helper()
 	python := testneeds.Torch(t)
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(python)), "lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2"))
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(python)),
+		"lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2"))
 	if len(found) == 0 {
 		testneeds.Skip(t, testneeds.LayerTorch, "its wheel brings no libnccl.so.2")
 	}
@@ -358,15 +382,21 @@ func groupOfOne(t *testing.T, l *Library) {
 		}
 		for _, device := range []bool{false, true} {
 			for _, inPlace := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, device %v, in place %v", e.name, device, inPlace), func(t *testing.T) { e.run(t, ranks, device, inPlace) })
+				t.Run(fmt.Sprintf("%s, device %v, in place %v", e.name, device, inPlace), func(t *testing.T) {
+					e.run(t, ranks, device, inPlace)
+				})
 			}
 		}
 	}
 	data := [4]int32{1, 2, 3, 4}
 	at := unsafe.Pointer(&data)
-	require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.SendRecv, DType: backend.Int32, Count: 2, RecvCount: 2, Send: at, Recv: unsafe.Add(at, 8)}))
+	require.NoError(t,
+		ranks[0].Run(t.Context(), &backend.Call{Kind: backend.SendRecv, DType: backend.Int32, Count: 2, RecvCount: 2,
+			Send: at, Recv: unsafe.Add(at, 8)}))
 	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
-	require.NoError(t, ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllToAllV, DType: backend.Int32, SendCounts: []int{4}, RecvCounts: []int{4}, Send: at, Recv: at}))
+	require.NoError(t,
+		ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllToAllV, DType: backend.Int32, SendCounts: []int{4},
+			RecvCounts: []int{4}, Send: at, Recv: at}))
 	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
 }
 
@@ -374,7 +404,8 @@ func groupOfOne(t *testing.T, l *Library) {
 func TestLibraryUnderSanitizers(t *testing.T) {
 	folder := ncclfake.Build(t)
 	program := filepath.Join(t.TempDir(), "life")
-	said, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+	said, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g",
+		"-fsanitize=address,undefined", "-fno-sanitize-recover=all",
 		"-I.", "-o", program, "testdata/life.c", "library.c", "-ldl", "-lpthread").CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	life := exec.Command(program, folder+"/libcudart.so.13", folder+"/libnccl.so.2")

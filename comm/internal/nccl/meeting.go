@@ -15,7 +15,8 @@ import (
 // idBytes is the size of an ncclUniqueId.
 const idBytes = 128
 
-// ranksPerID is how many ranks meet at one unique id where the library can take several (2.23): the rank that made an id answers each of them.
+// ranksPerID is how many ranks meet at one unique id where the library can take several (2.23): the rank that made an
+// id answers each of them.
 const ranksPerID = 128
 
 // What a rank's blob carries after its first line, which is the library's name and version.
@@ -25,7 +26,8 @@ const (
 	carriesError   = 'e'
 )
 
-// holders are the ranks that make ids, ascending. NCCL divides the ranks into as many blocks as there are ids, the first ones longer by one.
+// holders are the ranks that make ids, ascending. NCCL divides the ranks into as many blocks as there are ids, the
+// first ones longer by one.
 func holders(ranks int, scalable bool) []int {
 	ids := 1
 	if scalable {
@@ -47,7 +49,8 @@ func blob(library string, carries byte, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "%s\n%c", library, carries), payload...)
 }
 
-// idsOf reads all blobs: the ids, in rank order. Every rank must have the same library; a rank that could make no id says why.
+// idsOf reads all blobs: the ids, in rank order. Every rank must have the same library; a rank that could make no id
+// says why.
 func idsOf(all [][]byte, rank, ranks int) ([]byte, error) {
 	if len(all) != ranks {
 		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(all), ranks)
@@ -60,7 +63,8 @@ func idsOf(all [][]byte, rank, ranks int) ([]byte, error) {
 		case !whole || len(rest) == 0:
 			return nil, fmt.Errorf("rank %d gave a blob of %d bytes that says nothing", peer, len(one))
 		case !bytes.Equal(library, own):
-			return nil, fmt.Errorf("rank %d has %s, rank %d has %s: all ranks of a group need the same", rank, own, peer, library)
+			return nil, fmt.Errorf("rank %d has %s, rank %d has %s: all ranks of a group need the same", rank, own, peer,
+				library)
 		case rest[0] == carriesError:
 			return nil, fmt.Errorf("rank %d: %s", peer, rest[1:])
 		case rest[0] == carriesID && len(rest) != 1+idBytes:
@@ -115,8 +119,8 @@ func (c Config) late(call, said string) error {
 	return &slowError{call: call, after: c.Timeout, said: said}
 }
 
-// patience waits for something that can only be looked at: at first again at once, then after pauses that double up to a millisecond, so that a short
-// collective costs no sleep and a long one no core.
+// patience waits for something that can only be looked at: at first again at once, then after pauses that double up to
+// a millisecond, so that a short collective costs no sleep and a long one no core.
 type patience struct {
 	aborted <-chan struct{} // closed when nobody shall wait any more
 	timer   *time.Timer     // reused, nil at first

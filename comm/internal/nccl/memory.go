@@ -4,7 +4,8 @@ package nccl
 
 import "slices"
 
-// memory is what was allocated on GPUs: disjoint ranges, by address. It tells a pointer to a GPU's memory from one to the host's.
+// memory is what was allocated on GPUs: disjoint ranges, by address. It tells a pointer to a GPU's memory from one to
+// the host's.
 type memory []allocation
 
 type allocation struct {

@@ -1,12 +1,13 @@
 // Package nccl runs comm's collectives on GPUs: by NVIDIA's NCCL, or by AMD's RCCL, which has the same functions.
 //
-// Neither library nor its headers are needed to build gorun. At run time libnccl.so.2 (librccl.so.1) and the CUDA runtime
-// libcudart.so (HIP's libamdhip64.so) are opened with dlopen from where [Options], the environment, the dynamic loader or a Python
-// wheel have them. Programs that are built without cgo have the package too; there every function says that it needs cgo.
+// Neither library nor its headers are needed to build gorun. At run time libnccl.so.2 (librccl.so.1) and the CUDA
+// runtime libcudart.so (HIP's libamdhip64.so) are opened with dlopen from where [Options], the environment, the dynamic
+// loader or a Python wheel have them. Programs that are built without cgo have the package too; there every function
+// says that it needs cgo.
 //
-// One rank has one GPU. [Library.Join] makes a group's rank, a [Backend]; [Library.Alloc] gives memory of a GPU, a [DeviceBuffer].
-// Calls may name memory of DeviceBuffers, which NCCL then reads and writes directly, or any other memory, which counts as the host's
-// and is copied to the GPU and back around the call.
+// One rank has one GPU. [Library.Join] makes a group's rank, a [Backend]; [Library.Alloc] gives memory of a GPU, a
+// [DeviceBuffer]. Calls may name memory of DeviceBuffers, which NCCL then reads and writes directly, or any other
+// memory, which counts as the host's and is copied to the GPU and back around the call.
 package nccl
 
 import (
@@ -19,22 +20,26 @@ import (
 
 // Options say where the libraries are. The zero value searches.
 type Options struct {
-	// NCCL is the file libnccl.so.2 or librccl.so.1, or the folder it is in. "" takes the variable COMM_NCCL_LIBRARY, then searches.
+	// NCCL is the file libnccl.so.2 or librccl.so.1, or the folder it is in. "" takes the variable COMM_NCCL_LIBRARY,
+	// then searches.
 	NCCL string
-	// Runtime is the file libcudart.so.13, .12, .11.0 or libamdhip64.so, or its folder. "" takes COMM_CUDART_LIBRARY, then searches.
+	// Runtime is the file libcudart.so.13, .12, .11.0 or libamdhip64.so, or its folder. "" takes COMM_CUDART_LIBRARY,
+	// then searches.
 	Runtime string
 }
 
 // Config describes one rank of a group to be.
 type Config struct {
 	Rank, Ranks int
-	// Device is this rank's GPU, as the process counts those that it sees: 0 … Devices()-1. NCCL refuses two ranks on one GPU.
+	// Device is this rank's GPU, as the process counts those that it sees: 0 … Devices()-1. NCCL refuses two ranks on
+	// one GPU.
 	Device int
 	// Timeout is how long joining, and each call, may take; 0 is without limit.
 	Timeout time.Duration
 	// Exchange gives NCCL's unique ids to all.
 	Exchange backend.Exchange
-	// Late, if set, says which ranks have not come when a call runs out of time: NCCL itself cannot tell. It must not call the Backend.
+	// Late, if set, says which ranks have not come when a call runs out of time: NCCL itself cannot tell. It must not
+	// call the Backend.
 	Late func() []int
 }
 

@@ -52,9 +52,10 @@ func (b *Backend) place(c *backend.Call) (p placed, err error) {
 	return p, err
 }
 
-// onGPU returns where bytes at a place are on the GPU: there already, or in one of the stages, with their contents if they are given. apart wants
-// them in the stage in any case.
-func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bool) (where unsafe.Pointer, staged bool, err error) {
+// onGPU returns where bytes at a place are on the GPU: there already, or in one of the stages, with their contents if
+// they are given. apart wants them in the stage in any case.
+func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bool) (where unsafe.Pointer,
+	staged bool, err error) {
 	if bytes == 0 {
 		return nil, false, nil
 	}
@@ -76,7 +77,8 @@ func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bo
 		return buffer, true, err
 	}
 	b.pinned.Pin(at)
-	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(buffer)), C.uintptr_t(uintptr(at)), C.size_t(bytes), kind, 0)
+	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(buffer)),
+		C.uintptr_t(uintptr(at)), C.size_t(bytes), kind, 0)
 	return buffer, true, b.library.told(status, b.rank.comm)
 }
 
@@ -113,6 +115,7 @@ func (b *Backend) copyBack(p placed) error {
 		return nil
 	}
 	b.pinned.Pin(p.back)
-	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(p.back)), C.uintptr_t(uintptr(p.from)), C.size_t(p.bytes), C.GORUN_TO_HOST, 1)
+	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(p.back)),
+		C.uintptr_t(uintptr(p.from)), C.size_t(p.bytes), C.GORUN_TO_HOST, 1)
 	return b.library.told(status, b.rank.comm)
 }

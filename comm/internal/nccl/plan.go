@@ -4,7 +4,8 @@ package nccl
 
 import "gorun/comm/internal/backend"
 
-// primitive is a function of NCCL that enqueues one operation. The numbers are those of enum gorun_primitive in library.h.
+// primitive is a function of NCCL that enqueues one operation. The numbers are those of enum gorun_primitive in
+// library.h.
 type primitive int32
 
 const (
@@ -27,8 +28,8 @@ type step struct {
 	peer       int32 // or root
 }
 
-// planner makes NCCL's steps of one call. Several steps stand between ncclGroupStart and ncclGroupEnd, so that their order does not matter and
-// none waits for another.
+// planner makes NCCL's steps of one call. Several steps stand between ncclGroupStart and ncclGroupEnd, so that their
+// order does not matter and none waits for another.
 type planner struct {
 	member
 	nativeAllToAll bool // the library has ncclAlltoAll (2.28)
@@ -39,7 +40,8 @@ type planner struct {
 	steps      []step
 }
 
-// plan appends the steps of the call to steps. The buffers are on the GPU: AllToAll(V) and SendRecv not in place, which NCCL does not have.
+// plan appends the steps of the call to steps. The buffers are on the GPU: AllToAll(V) and SendRecv not in place, which
+// NCCL does not have.
 func (p planner) plan(c *backend.Call, sendAt, recvAt uintptr, steps []step) []step {
 	p.call, p.size, p.send, p.recv, p.steps = c, uintptr(c.DType.Size()), sendAt, recvAt, steps
 	inPlace := p.inPlace(c)
@@ -85,7 +87,8 @@ func (p *planner) add(what primitive, sendAt, recvAt uintptr, count, peer int) {
 	if count == 0 {
 		return
 	}
-	one := step{send: sendAt, recv: recvAt, count: uintptr(count), what: what, dtype: int32(p.call.DType), peer: int32(peer)}
+	one := step{send: sendAt, recv: recvAt, count: uintptr(count), what: what, dtype: int32(p.call.DType),
+		peer: int32(peer)}
 	switch what {
 	case allReduce, reduce, reduceScatter:
 		one.op = int32(p.call.Op)

@@ -47,8 +47,9 @@ func familyOf(file string) family {
 	return families[0]
 }
 
-// candidates lists what to give to dlopen for one of names, best first. Who names a file or folder gets that or an error, never another one. A
-// bare name lets the loader search: LD_LIBRARY_PATH, ld.so.cache, and what the process holds already.
+// candidates lists what to give to dlopen for one of names, best first. Who names a file or folder gets that or an
+// error, never another one. A bare name lets the loader search: LD_LIBRARY_PATH, ld.so.cache, and what the process
+// holds already.
 func candidates(named string, names, below, system, sites []string) []string {
 	if named != "" {
 		if info, err := os.Stat(named); err != nil || !info.IsDir() {
@@ -87,8 +88,8 @@ func present(files []string) []string {
 	return there
 }
 
-// sitePackages lists the folders that hold Python packages: of the active environment, of the python3 in PATH, of the user. No Python is run
-// for it: starting one takes longer than joining a group.
+// sitePackages lists the folders that hold Python packages: of the active environment, of the python3 in PATH, of the
+// user. No Python is run for it: starting one takes longer than joining a group.
 func (s surroundings) sitePackages() []string {
 	var prefixes []string
 	for _, prefix := range []string{s.virtualEnv, s.conda} {
@@ -114,8 +115,10 @@ func siteFolders(prefixes []string) []string {
 	var folders []string
 	seen := map[string]bool{}
 	for _, prefix := range prefixes {
-		for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib64/python3*/site-packages"} {
-			matches, _ := filepath.Glob(filepath.Join(prefix, pattern)) // the pattern is right; a prefix with [ in it finds nothing
+		for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages",
+			"lib64/python3*/site-packages"} {
+			// the pattern is right; a prefix with [ in it finds nothing
+			matches, _ := filepath.Glob(filepath.Join(prefix, pattern))
 			for _, match := range matches {
 				if real, err := filepath.EvalSymlinks(match); err == nil && !seen[real] {
 					seen[real] = true

@@ -11,7 +11,8 @@ import (
 )
 
 // errNoCgo is the answer of every function here.
-var errNoCgo = errors.New("this program was built without cgo, which the GPU libraries need: build it with CGO_ENABLED=1 and a C compiler")
+var errNoCgo = errors.New(
+	"this program was built without cgo, which the GPU libraries need: build it with CGO_ENABLED=1 and a C compiler")
 
 // Library cannot be had without cgo.
 type Library struct{}

@@ -1,5 +1,5 @@
-// Package guest is a machine with several NUMA nodes, for hosts that have one: a Linux kernel under qemu whose whole disk is an
-// archive in memory with gorun and the program of the folder boot.
+// Package guest is a machine with several NUMA nodes, for hosts that have one: a Linux kernel under qemu whose whole
+// disk is an archive in memory with gorun and the program of the folder boot.
 //
 //	test ── cases.json in the archive ──▶ /init (boot) ── gorun --dry-run --json …  the plan
 //	     ◀── a line of JSON of each, ttyS1 ───┘        └─ gorun … /init             ranks, which print a line each
@@ -16,13 +16,15 @@ const (
 // Case is one command line of gorun to try in the guest.
 type Case struct {
 	Words []string // options
-	// Group is written into a cgroup of its own (version 2), in which gorun then runs: file to text. Empty: it runs in the root.
+	// Group is written into a cgroup of its own (version 2), in which gorun then runs: file to text. Empty: it runs in
+	// the root.
 	Group map[string]string `json:",omitempty"`
 	// ReadOnly has /sys read-only, as in a container.
 	ReadOnly bool `json:",omitempty"`
 }
 
-// Outcome is what came of one. Before those of the cases there is one with what `gorun topo --json` prints as its Stdout.
+// Outcome is what came of one. Before those of the cases there is one with what `gorun topo --json` prints as its
+// Stdout.
 type Outcome struct {
 	Plan   string // what --dry-run --json printed
 	Stdout string // what the ranks printed

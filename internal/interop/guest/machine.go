@@ -48,8 +48,8 @@ var (
 	}
 )
 
-// Arguments are qemu's, for this machine with a kernel and an archive. The kernel's console goes to standard output, what /init says
-// to the file results. The process ends when the guest does.
+// Arguments are qemu's, for this machine with a kernel and an archive. The kernel's console goes to standard output,
+// what /init says to the file results. The process ends when the guest does.
 func (m Machine) Arguments(kernel, archive, results string) []string {
 	total := 0
 	for _, n := range m.Nodes {
@@ -58,12 +58,16 @@ func (m Machine) Arguments(kernel, archive, results string) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", "q35", "-cpu", "Nehalem,+rdrand",
-		"-accel", "tcg,thread=multi", // a KVM that is there may still not work: within another guest, some answer and never run
-		"-m", fmt.Sprint(total), "-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.Sockets*m.Cores*m.Threads, m.Sockets, m.Cores, m.Threads),
+		// a KVM that is there may still not work: within another guest, some answer and never run
+		"-accel", "tcg,thread=multi",
+		"-m", fmt.Sprint(total), "-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.Sockets*m.Cores*m.Threads,
+			m.Sockets, m.Cores, m.Threads),
 		"-serial", "stdio", "-serial", "file:" + results,
 		"-kernel", kernel, "-initrd", archive,
-		// Pages stay where they were touched; a guest that panics ends. What the kernel does against flaws of real CPUs only costs time.
-		"-append", strings.TrimSpace("console=ttyS0 panic=-1 mitigations=off numa_balancing=disable random.trust_cpu=on quiet " + m.Kernel),
+		// Pages stay where they were touched; a guest that panics ends. What the kernel does against flaws of real CPUs
+		// only costs time.
+		"-append", strings.TrimSpace("console=ttyS0 panic=-1 mitigations=off numa_balancing=disable random.trust_cpu=on " +
+			"quiet " + m.Kernel),
 	}
 	return append(args, m.nodes()...)
 }
@@ -78,7 +82,8 @@ func (m Machine) nodes() (args []string) {
 		}
 		numa("node,nodeid=%d%s", number, memory)
 		for _, cpu := range n.CPUs {
-			numa("cpu,node-id=%d,socket-id=%d,core-id=%d,thread-id=%d", number, m.Socket(cpu), cpu/m.Threads%m.Cores, cpu%m.Threads)
+			numa("cpu,node-id=%d,socket-id=%d,core-id=%d,thread-id=%d", number, m.Socket(cpu), cpu/m.Threads%m.Cores,
+				cpu%m.Threads)
 		}
 	}
 	for from, row := range m.Distances {
@@ -99,11 +104,13 @@ func (m Machine) Node(cpu int) int {
 	return slices.IndexFunc(m.Nodes, func(n Node) bool { return slices.Contains(n.CPUs, cpu) })
 }
 
-// Nearest is the NUMA node, of those allowed (nil: of all), from which the kernel takes memory first for what runs on a CPU.
+// Nearest is the NUMA node, of those allowed (nil: of all), from which the kernel takes memory first for what runs on a
+// CPU.
 func (m Machine) Nearest(cpu int, allowed []int) int {
 	best, here := -1, m.Node(cpu)
 	for number, n := range m.Nodes {
-		if n.MiB > 0 && (allowed == nil || slices.Contains(allowed, number)) && (best < 0 || m.Distances[here][number] < m.Distances[here][best]) {
+		if n.MiB > 0 && (allowed == nil || slices.Contains(allowed, number)) &&
+			(best < 0 || m.Distances[here][number] < m.Distances[here][best]) {
 			best = number
 		}
 	}

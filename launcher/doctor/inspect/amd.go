@@ -27,14 +27,17 @@ func (in *inspector) amd(m placement.Machine) *doctor.AMD {
 	}
 	for _, g := range m.GPUs {
 		device, _, _ := strings.Cut(g.PCI, ".") // compute partitions count as functions that do not exist
-		if g.Vendor == placement.AMD && !slices.ContainsFunc(a.GPUs, func(o doctor.AMDGPU) bool { return o.PCI == device+".0" }) {
+		if g.Vendor == placement.AMD && !slices.ContainsFunc(a.GPUs, func(o doctor.AMDGPU) bool {
+			return o.PCI == device+".0"
+		}) {
 			a.GPUs = append(a.GPUs, in.amdGPU(device+".0"))
 		}
 	}
 	for _, g := range a.GPUs {
 		for _, name := range in.list(pciDir + "/" + g.PCI + "/drm") {
 			node := "/dev/dri/" + name
-			if why := in.System.Access(node); why != "" && strings.HasPrefix(name, "renderD") && (in.exists(node) || in.container() == "") {
+			if why := in.System.Access(node); why != "" && strings.HasPrefix(name, "renderD") &&
+				(in.exists(node) || in.container() == "") {
 				a.Nodes[node] = why
 			}
 		}

@@ -19,9 +19,12 @@ func (s *scene) counts(uptimeDays int, some map[string]int) {
 			continue
 		}
 		for name, value := range map[string]int{
-			"counters/symbol_error": 12, "counters/link_downed": 2, "counters/link_error_recovery": 0, "counters/port_rcv_errors": 3,
-			"counters/port_xmit_discards": 900, "counters/port_rcv_packets": 1_000_000_000, "counters/local_link_integrity_errors": 0,
-			"counters/excessive_buffer_overrun_errors": 0, "hw_counters/packet_seq_err": 40, "hw_counters/np_cnp_sent": 80_000_000, "hw_counters/roce_adp_retrans": 0,
+			"counters/symbol_error": 12, "counters/link_downed": 2, "counters/link_error_recovery": 0,
+			"counters/port_rcv_errors":    3,
+			"counters/port_xmit_discards": 900, "counters/port_rcv_packets": 1_000_000_000,
+			"counters/local_link_integrity_errors":     0,
+			"counters/excessive_buffer_overrun_errors": 0, "hw_counters/packet_seq_err": 40,
+			"hw_counters/np_cnp_sent": 80_000_000, "hw_counters/roce_adp_retrans": 0,
 		} {
 			s.Put(s.port(device)+"/"+name, value)
 		}
@@ -41,28 +44,37 @@ func TestRDMACounters(t *testing.T) {
 		want        []string
 	}{
 		{"healthy", 3, nil, nil, nil},
-		{"healthy for long", 400, map[string]int{"counters/symbol_error": 900, "counters/link_downed": 6, "counters/port_xmit_discards": 9000}, nil, nil},
+		{"healthy for long", 400, map[string]int{"counters/symbol_error": 900, "counters/link_downed": 6,
+			"counters/port_xmit_discards": 9000}, nil, nil},
 		{"congested long ago", 400, map[string]int{"hw_counters/np_cnp_sent": 1 << 40}, nil, nil},
-		{"a link that flaps", 2, map[string]int{"counters/link_downed": 31}, nil, []string{"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"}},
-		{"a link that flapped in a year", 365, map[string]int{"counters/link_downed": 31}, nil, []string{"note rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"}},
+		{"a link that flaps", 2, map[string]int{"counters/link_downed": 31}, nil,
+			[]string{"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"}},
+		{"a link that flapped in a year", 365, map[string]int{"counters/link_downed": 31}, nil,
+			[]string{"note rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"}},
 		{"a bad cable", 1, map[string]int{"counters/symbol_error": 65535, "counters/port_rcv_errors": 4000}, nil, []string{
 			"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (symbol_error 65535, port_rcv_errors 4000)",
 		}},
 		{"a cable that is bad now", 400, nil, map[string]int{"counters/symbol_error": 40}, []string{
-			"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (symbol_error 40); within 0.5 s grew symbol_error of mlx5_3:1 by 28",
+			"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (symbol_error 40); within 0.5 s grew symbol_error " +
+				"of mlx5_3:1 by 28",
 		}},
 		{"a link that went down meanwhile", 400, nil, map[string]int{"counters/link_downed": 3}, []string{
-			"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 3); within 0.5 s grew link_downed of mlx5_3:1 by 1",
+			"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 3); within 0.5 s grew link_downed of " +
+				"mlx5_3:1 by 1",
 		}},
 		{"discards", 1, map[string]int{"counters/port_xmit_discards": 70_000}, nil, []string{
-			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 (port_xmit_discards 70000)",
+			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 " +
+				"(port_xmit_discards 70000)",
 		}},
-		{"few of the packets", 1, map[string]int{"counters/port_xmit_discards": 70_000, "counters/port_rcv_packets": 1 << 50}, nil, nil},
+		{"few of the packets", 1,
+			map[string]int{"counters/port_xmit_discards": 70_000, "counters/port_rcv_packets": 1 << 50}, nil, nil},
 		{"sent again now", 1, nil, map[string]int{"hw_counters/packet_seq_err": 1040}, []string{
-			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 (packet_seq_err 1040); within 0.5 s grew packet_seq_err of mlx5_3:1 by 1000",
+			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 " +
+				"(packet_seq_err 1040); within 0.5 s grew packet_seq_err of mlx5_3:1 by 1000",
 		}},
 		{"told to slow down", 1, nil, map[string]int{"hw_counters/np_cnp_sent": 80_100_000}, []string{
-			"note rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 (np_cnp_sent 80100000); within 0.5 s grew np_cnp_sent of mlx5_3:1 by 100000",
+			"note rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 (np_cnp_sent " +
+				"80100000); within 0.5 s grew np_cnp_sent of mlx5_3:1 by 100000",
 		}},
 		{"cleared meanwhile", 1, nil, map[string]int{"counters/symbol_error": 0}, nil},
 	} {

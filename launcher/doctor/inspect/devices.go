@@ -73,7 +73,8 @@ func (in *inspector) pci() (driverless []doctor.PCIDevice, switches int) {
 	for _, address := range in.list(pciDir) {
 		dir := pciDir + "/" + address
 		class := in.text(dir + "/class")
-		isGPU := strings.HasPrefix(class, "0x0300") || strings.HasPrefix(class, "0x0302") || strings.HasPrefix(class, "0x1200") || strings.HasPrefix(class, "0x0380")
+		isGPU := strings.HasPrefix(class, "0x0300") || strings.HasPrefix(class, "0x0302") ||
+			strings.HasPrefix(class, "0x1200") || strings.HasPrefix(class, "0x0380")
 		isBridge := strings.HasPrefix(class, "0x0680")
 		if !isGPU && !isBridge {
 			continue
@@ -87,7 +88,8 @@ func (in *inspector) pci() (driverless []doctor.PCIDevice, switches int) {
 		}
 		driver := in.link(dir + "/driver")
 		serves := map[string]string{"0x10de": "nvidia", "0x1002": "amdgpu"}[vendor]
-		if serves == "" || driver == serves || in.exists("sys/module/nvidia") && vendor == "0x10de" && driver == "" && in.text("proc/driver/nvidia/gpus/"+address+"/information") != "" {
+		if serves == "" || driver == serves || in.exists("sys/module/nvidia") && vendor == "0x10de" && driver == "" &&
+			in.text("proc/driver/nvidia/gpus/"+address+"/information") != "" {
 			continue
 		}
 		driverless = append(driverless, doctor.PCIDevice{Address: address, Vendor: vendor, Class: class, Driver: driver})
@@ -223,7 +225,8 @@ func (in *inspector) rdma(m placement.Machine) (ports []doctor.Port) {
 			if err != nil {
 				continue
 			}
-			p := doctor.Port{Device: device, Port: number, Board: board, Type: hca, Firmware: firmware, Verbs: verbs[device], Refused: refused, GID: -1}
+			p := doctor.Port{Device: device, Port: number, Board: board, Type: hca, Firmware: firmware, Verbs: verbs[device],
+				Refused: refused, GID: -1}
 			in.port(&p, dir+"/ports/"+name)
 			p.Counters = in.counters(p)
 			complete(&p, m)
@@ -274,7 +277,8 @@ func complete(p *doctor.Port, m placement.Machine) {
 		if nic.Name != p.Device || nic.Port != p.Port {
 			continue
 		}
-		p.Interface, p.GID, p.Virtual, p.EFA = nic.Interface, nic.GID, nic.Kind == placement.Virtual, nic.Kind == placement.EFA
+		p.Interface, p.GID, p.Virtual, p.EFA = nic.Interface, nic.GID, nic.Kind == placement.Virtual,
+			nic.Kind == placement.EFA
 		if nic.Bus != nil {
 			p.PCI = nic.Bus.Address
 		}
@@ -307,7 +311,8 @@ func (in *inspector) interfaces() func(*doctor.Host) {
 			n, _ := in.number(dir + "/statistics/" + name)
 			return max(0, n)
 		}
-		i.Packets, i.Errors, i.Dropped = statistic("rx_packets"), statistic("rx_errors")+statistic("tx_errors"), statistic("rx_missed_errors")
+		i.Packets, i.Errors, i.Dropped = statistic("rx_packets"), statistic("rx_errors")+statistic("tx_errors"),
+			statistic("rx_missed_errors")
 		list = append(list, i)
 		if len(list) == maxInterfaces {
 			break

@@ -180,7 +180,8 @@ func (in *inspector) lookup(name string) string {
 
 // devices reads the machine with all that hangs on its PCI bus.
 func (in *inspector) devices() func(*doctor.Host) {
-	m := sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true, Links: true})
+	m := sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true,
+		NICs: true, Links: true})
 	rdma, counted := in.rdma(m), time.Now()
 	nvidia := in.nvidia(&m)
 	amd := in.amd(m)
@@ -205,7 +206,8 @@ func (in *inspector) devices() func(*doctor.Host) {
 	m.Notes = nil
 	return func(h *doctor.Host) {
 		fabricManager := h.NVIDIA != nil && h.NVIDIA.FabricManager
-		h.Machine, h.NVIDIA, h.AMD, h.Driverless, h.Bridges, h.IOMMU, h.RDMA = m, nvidia, amd, driverless, bridges, groups, rdma
+		h.Machine, h.NVIDIA, h.AMD, h.Driverless, h.Bridges, h.IOMMU, h.RDMA = m, nvidia, amd, driverless, bridges, groups,
+			rdma
 		h.Governors, h.Governing, h.KernelXids = governors, governing, xids
 		if h.NVIDIA != nil {
 			h.NVIDIA.FabricManager = fabricManager

@@ -65,18 +65,40 @@ func TestSickHosts(t *testing.T) {
 		severity      doctor.Severity
 		text          string // that the finding has
 	}{
-		{"64 KiB memlock with InfiniBand", "dgx-h100", func(s *scene) { s.limits["memlock"] = doctor.Limit{Soft: 64 << 10, Hard: 64 << 10} }, "memlock", doctor.Error, "64 KiB"},
-		{"few files", "one", func(s *scene) { s.limits["nofile"] = doctor.Limit{Soft: 256, Hard: 256} }, "nofile", doctor.Warning, "256"},
-		{"few processes", "one", func(s *scene) { s.limits["nproc"] = doctor.Limit{Soft: 100, Hard: 100} }, "nproc", doctor.Warning, "100"},
-		{"tiny stack", "one", func(s *scene) { s.limits["stack"] = doctor.Limit{Soft: 64 << 10, Hard: -1} }, "stack", doctor.Warning, "64 KiB"},
-		{"endless stacks", "dgx-h100", func(s *scene) { s.limits["stack"] = doctor.Limit{Soft: -1, Hard: -1} }, "stack", doctor.Warning, "NCCL 2.27.5"},
-		{"1 MiB /dev/shm", "one", func(s *scene) { s.shm = doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20} }, "shm", doctor.Warning, "1 MiB"},
-		{"1 MiB /dev/shm and GPUs", "dgx-h100", func(s *scene) { s.shm = doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20} }, "shm", doctor.Error, "1 MiB"},
-		{"64 MiB /dev/shm and GPUs", "dgx-h100", func(s *scene) { s.shm = doctor.FileSystem{Type: "tmpfs", Total: 64 << 20, Free: 64 << 20} }, "shm", doctor.Warning, "NCCL"},
-		{"/dev/shm on a disk", "one", func(s *scene) { s.shm = doctor.FileSystem{Type: "ext4", Total: 1 << 40, Free: 1 << 40} }, "shm", doctor.Warning, "ext4"},
-		{"no /dev/shm", "one", func(s *scene) { s.shm = doctor.FileSystem{Error: "no such file or directory"} }, "shm", doctor.Warning, "no such"},
+		{"64 KiB memlock with InfiniBand", "dgx-h100", func(s *scene) {
+			s.limits["memlock"] = doctor.Limit{Soft: 64 << 10, Hard: 64 << 10}
+		}, "memlock", doctor.Error, "64 KiB"},
+		{"few files", "one", func(s *scene) {
+			s.limits["nofile"] = doctor.Limit{Soft: 256, Hard: 256}
+		}, "nofile", doctor.Warning, "256"},
+		{"few processes", "one", func(s *scene) {
+			s.limits["nproc"] = doctor.Limit{Soft: 100, Hard: 100}
+		}, "nproc", doctor.Warning, "100"},
+		{"tiny stack", "one", func(s *scene) {
+			s.limits["stack"] = doctor.Limit{Soft: 64 << 10, Hard: -1}
+		}, "stack", doctor.Warning, "64 KiB"},
+		{"endless stacks", "dgx-h100", func(s *scene) {
+			s.limits["stack"] = doctor.Limit{Soft: -1, Hard: -1}
+		}, "stack", doctor.Warning, "NCCL 2.27.5"},
+		{"1 MiB /dev/shm", "one", func(s *scene) {
+			s.shm = doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20}
+		}, "shm", doctor.Warning, "1 MiB"},
+		{"1 MiB /dev/shm and GPUs", "dgx-h100", func(s *scene) {
+			s.shm = doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20}
+		}, "shm", doctor.Error, "1 MiB"},
+		{"64 MiB /dev/shm and GPUs", "dgx-h100", func(s *scene) {
+			s.shm = doctor.FileSystem{Type: "tmpfs", Total: 64 << 20, Free: 64 << 20}
+		}, "shm", doctor.Warning, "NCCL"},
+		{"/dev/shm on a disk", "one", func(s *scene) {
+			s.shm = doctor.FileSystem{Type: "ext4", Total: 1 << 40, Free: 1 << 40}
+		}, "shm", doctor.Warning, "ext4"},
+		{"no /dev/shm", "one", func(s *scene) {
+			s.shm = doctor.FileSystem{Error: "no such file or directory"}
+		}, "shm", doctor.Warning, "no such"},
 		{"/dev/shm full", "one", func(s *scene) { s.shm.Free = 4096 }, "shm", doctor.Warning, "full"},
-		{"small segments", "one", func(s *scene) { s.Put("proc/sys/kernel/shmmax", 32<<20) }, "shmmax", doctor.Warning, "32 MiB"},
+		{"small segments", "one", func(s *scene) {
+			s.Put("proc/sys/kernel/shmmax", 32<<20)
+		}, "shmmax", doctor.Warning, "32 MiB"},
 		{"no overcommit", "one", func(s *scene) {
 			s.Put("proc/sys/vm/overcommit_memory", 2)
 			s.Put("proc/meminfo", "MemTotal: 1000000 kB\nCommitLimit: 500000 kB\nCommitted_AS: 450000 kB")
@@ -88,7 +110,8 @@ func TestSickHosts(t *testing.T) {
 		}, "cgroup-memory", doctor.Warning, "1 MiB of 1 GiB"},
 		{"memory of the cgroup above, whose limit is higher and nearly reached", "one", func(s *scene) {
 			s.Put("proc/self/cgroup", "0::/user/job")
-			for dir, numbers := range map[string][2]int{"": {}, "/user": {8 << 30, 8<<30 - 10<<20}, "/user/job": {4 << 30, 1 << 30}} {
+			for dir, numbers := range map[string][2]int{"": {}, "/user": {8 << 30, 8<<30 - 10<<20},
+				"/user/job": {4 << 30, 1 << 30}} {
 				s.Put("sys/fs/cgroup"+dir+"/cgroup.procs", "")
 				if numbers[0] > 0 {
 					s.Put("sys/fs/cgroup"+dir+"/memory.max", numbers[0])
@@ -100,7 +123,9 @@ func TestSickHosts(t *testing.T) {
 			s.Put("sys/fs/cgroup/pids.max", 100)
 			s.Put("sys/fs/cgroup/pids.current", 40)
 		}, "cgroup-pids", doctor.Warning, "60"},
-		{"half a CPU", "one", func(s *scene) { s.Put("sys/fs/cgroup/cpu.max", "50000 100000") }, "cgroup-cpu", doctor.Warning, "0.5 of"},
+		{"half a CPU", "one", func(s *scene) {
+			s.Put("sys/fs/cgroup/cpu.max", "50000 100000")
+		}, "cgroup-cpu", doctor.Warning, "0.5 of"},
 		{"huge pages for nobody", "one", func(s *scene) {
 			s.Put("proc/meminfo", "MemTotal: 1000000 kB\nHugePages_Total: 400\nHugePages_Free: 400\nHugepagesize: 2048 kB")
 		}, "huge-pages", doctor.Warning, "huge pages"},
@@ -108,11 +133,21 @@ func TestSickHosts(t *testing.T) {
 			s.addresses = []string{"127.0.1.1"}
 			s.Put("etc/hosts", "127.0.1.1\tn2.example.org n2 # Debian's installer")
 		}, "hostname", doctor.Warning, "loopback"},
-		{"no address", "one", func(s *scene) { s.addresses, s.resolver = nil, errors.New("no such host") }, "hostname", doctor.Warning, "no address"},
-		{"a resolver that does not answer", "one", func(s *scene) { s.addresses, s.resolver = nil, context.DeadlineExceeded }, "hostname", doctor.Warning, "the resolver does not answer"},
-		{"clock off by an hour", "one", func(s *scene) { s.clock = &doctor.Clock{Ahead: -3600, Uncertainty: 0.001} }, "clock", doctor.Warning, "3600.0 s behind"},
-		{"another kind of machine", "one", func(s *scene) { s.machine = "aarch64" }, "architecture", doctor.Warning, "aarch64"},
-		{"NUMA balancing on AMD", "mi300x", func(s *scene) { s.Put("proc/sys/kernel/numa_balancing", 1) }, "numa-balancing", doctor.Warning, "NUMA"},
+		{"no address", "one", func(s *scene) {
+			s.addresses, s.resolver = nil, errors.New("no such host")
+		}, "hostname", doctor.Warning, "no address"},
+		{"a resolver that does not answer", "one", func(s *scene) {
+			s.addresses, s.resolver = nil, context.DeadlineExceeded
+		}, "hostname", doctor.Warning, "the resolver does not answer"},
+		{"clock off by an hour", "one", func(s *scene) {
+			s.clock = &doctor.Clock{Ahead: -3600, Uncertainty: 0.001}
+		}, "clock", doctor.Warning, "3600.0 s behind"},
+		{"another kind of machine", "one", func(s *scene) {
+			s.machine = "aarch64"
+		}, "architecture", doctor.Warning, "aarch64"},
+		{"NUMA balancing on AMD", "mi300x", func(s *scene) {
+			s.Put("proc/sys/kernel/numa_balancing", 1)
+		}, "numa-balancing", doctor.Warning, "NUMA"},
 		{"slow governor", "dgx-h100", func(s *scene) {
 			s.Put("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave")
 			s.Put("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "acpi-cpufreq")
@@ -122,12 +157,16 @@ func TestSickHosts(t *testing.T) {
 			s.Put("run/systemd/seats/seat0", "")
 			s.Put("etc/systemd/logind.conf", "[Login]\n#RemoveIPC=no\nRemoveIPC=yes")
 		}, "remove-ipc", doctor.Warning, "shared memory"},
-		{"few ports", "one", func(s *scene) { s.Put("proc/sys/net/ipv4/ip_local_port_range", "60000 60099") }, "ports", doctor.Warning, "100 ports"},
+		{"few ports", "one", func(s *scene) {
+			s.Put("proc/sys/net/ipv4/ip_local_port_range", "60000 60099")
+		}, "ports", doctor.Warning, "100 ports"},
 		{"no policies and an NCCL that needs them", "dgx-h100", func(s *scene) {
 			s.denied["set_mempolicy"] = "operation not permitted"
 			s.package_("nvidia_nccl_cu12", "2.25.1")
 		}, "", "", ""},
-		{"another NCCL", "dgx-h100", func(s *scene) { s.package_("nvidia_nccl_cu12", "2.21.5") }, "nccl-differs", doctor.Error, "NCCL is 2.21.5, on 2 others 2.27.5"},
+		{"another NCCL", "dgx-h100", func(s *scene) {
+			s.package_("nvidia_nccl_cu12", "2.21.5")
+		}, "nccl-differs", doctor.Error, "NCCL is 2.21.5, on 2 others 2.27.5"},
 		{"another NCCL, and no GPUs", "one", func(s *scene) {
 			s.package_("nvidia_nccl_cu12", "2.21.5")
 			s.limits["nofile"] = doctor.Limit{Soft: 100, Hard: 100}
@@ -208,7 +247,9 @@ func TestSickSoftware(t *testing.T) {
 		severity doctor.Severity
 		text     string
 	}{
-		{"another PyTorch", func(s *scene) { s.package_("torch", "2.8.0") }, "torch-differs", doctor.Error, "PyTorch is 2.8.0, on 2 others 2.9.1"},
+		{"another PyTorch", func(s *scene) {
+			s.package_("torch", "2.8.0")
+		}, "torch-differs", doctor.Error, "PyTorch is 2.8.0, on 2 others 2.9.1"},
 		{"no PyTorch", func(s *scene) { s.package_("torch", "") }, "torch-missing", doctor.Warning, "PyTorch"},
 		{"another CUDA", func(s *scene) {
 			s.Put("usr/lib/python3.11/site-packages/torch/version.py", "cuda: Optional[str] = '11.8'")
@@ -273,23 +314,45 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 			s.Put("sys/bus/pci/devices/0000:3b:00.0/class", "0x030200")
 			s.Put("sys/bus/pci/devices/0000:3b:00.0/vendor", "0x10de")
 		}, "gpu-driver", doctor.Warning, "0000:3b:00.0"},
-		{"library of another version", "dgx-h100", func(s *scene) { s.nvml.GPUs, s.nvml.Error = nil, "nvmlInit: Driver/library version mismatch" }, "gpu-library", doctor.Error, "another version"},
+		{"library of another version", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs, s.nvml.Error = nil, "nvmlInit: Driver/library version mismatch"
+		}, "gpu-library", doctor.Error, "another version"},
 		{"older driver", "dgx-h100", func(s *scene) {
-			s.Put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build")
+			s.Put("proc/driver/nvidia/version",
+				"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build")
 		}, "driver-differs", doctor.Warning, "550.54.15, on 2 others 570.86.15"},
-		{"driver older than PyTorch", "dgx-h100", func(s *scene) { s.nvml.CUDA = "11.4" }, "cuda-driver", doctor.Error, "CUDA up to 11.4"},
+		{"driver older than PyTorch", "dgx-h100", func(s *scene) {
+			s.nvml.CUDA = "11.4"
+		}, "cuda-driver", doctor.Error, "CUDA up to 11.4"},
 		{"no uvm", "dgx-h100", func(s *scene) { s.Remove("dev/nvidia-uvm") }, "gpu-access", doctor.Error, "/dev/nvidia-uvm"},
-		{"a GPU in use", "dgx-h100", func(s *scene) { s.nvml.GPUs[3].Used, s.nvml.GPUs[3].Processes = new(true), []int{812} }, "gpu-used", doctor.Warning, "1 GPU is in use: 3"},
-		{"a GPU that is lost", "dgx-h100", func(s *scene) { s.nvml.GPUs[0].Failed = true }, "gpu-errors", doctor.Error, "GPU 0"},
-		{"ECC", "dgx-h100", func(s *scene) { s.nvml.GPUs[1].Health.Uncorrected = 2 }, "gpu-errors", doctor.Warning, "GPU 1 had 2 errors"},
-		{"a reset is due", "dgx-h100", func(s *scene) { s.nvml.GPUs[1].Health.Pending = true }, "gpu-errors", doctor.Warning, "reset"},
+		{"a GPU in use", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[3].Used, s.nvml.GPUs[3].Processes = new(true), []int{812}
+		}, "gpu-used", doctor.Warning, "1 GPU is in use: 3"},
+		{"a GPU that is lost", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[0].Failed = true
+		}, "gpu-errors", doctor.Error, "GPU 0"},
+		{"ECC", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[1].Health.Uncorrected = 2
+		}, "gpu-errors", doctor.Warning, "GPU 1 had 2 errors"},
+		{"a reset is due", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[1].Health.Pending = true
+		}, "gpu-errors", doctor.Warning, "reset"},
 		{"Xid 79", "dgx-h100", func(s *scene) {
-			s.log = "4,1,2,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n4,2,3,-;NVRM: Xid (PCI:0000:43:00): 31, pid=9\n"
+			s.log = "4,1,2,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n" +
+				"4,2,3,-;NVRM: Xid (PCI:0000:43:00): 31, pid=9\n"
 		}, "gpu-errors", doctor.Error, "Xid 79"},
-		{"throttled", "dgx-h100", func(s *scene) { s.nvml.GPUs[7].Health.Slowed = []string{"thermal slowdown"} }, "gpu-slowed", doctor.Warning, "7"},
-		{"prohibited", "dgx-h100", func(s *scene) { s.nvml.GPUs[7].Health.Mode = "prohibited" }, "gpu-mode", doctor.Error, "prohibited"},
-		{"NVLinks without access", "dgx-h100", func(s *scene) { s.nvml.GPUs[0].Peers[0].Access = placement.P2PNone }, "p2p", doctor.Error, "0-1"},
-		{"NVLinks down", "dgx-h100", func(s *scene) { s.nvml.GPUs[2].Switched, s.nvml.GPUs[2].Down = 16, 2 }, "nvlink", doctor.Warning, "2 (16 of 18)"},
+		{"throttled", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[7].Health.Slowed = []string{"thermal slowdown"}
+		}, "gpu-slowed", doctor.Warning, "7"},
+		{"prohibited", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[7].Health.Mode = "prohibited"
+		}, "gpu-mode", doctor.Error, "prohibited"},
+		{"NVLinks without access", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[0].Peers[0].Access = placement.P2PNone
+		}, "p2p", doctor.Error, "0-1"},
+		{"NVLinks down", "dgx-h100", func(s *scene) {
+			s.nvml.GPUs[2].Switched, s.nvml.GPUs[2].Down = 16, 2
+		}, "nvlink", doctor.Warning, "2 (16 of 18)"},
 		{"no fabric manager", "dgx-h100", func(s *scene) {
 			s.Remove("proc/77")
 			s.Put("sys/bus/pci/devices/0000:c4:00.0/class", "0x068000")
@@ -313,15 +376,20 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 			s.MapFS[dir[:strings.LastIndexByte(dir, '/')]+"/config"] = &fstest.MapFile{Data: config}
 		}, "acs", doctor.Warning, "ACS"},
 		{"half of the lanes", "dgx-h100", func(s *scene) {
-			for file, content := range map[string]any{"max_link_speed": "32.0 GT/s PCIe", "current_link_speed": "2.5 GT/s PCIe", "max_link_width": 16, "current_link_width": 8} {
+			for file, content := range map[string]any{"max_link_speed": "32.0 GT/s PCIe",
+				"current_link_speed": "2.5 GT/s PCIe", "max_link_width": 16, "current_link_width": 8} {
 				s.Put(s.pci(h100)+"/"+file, content)
 			}
 		}, "pcie-width", doctor.Warning, "x8 of x16"},
 		{"no GPUDirect", "dgx-h100", func(s *scene) {
 			s.Put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Oct 19")
 		}, "gpudirect", doctor.Warning, "GPUDirect"},
-		{"no libibverbs", "dgx-h100", func(s *scene) { s.Remove("usr/lib/x86_64-linux-gnu/libibverbs.so.1") }, "fabric-libraries", doctor.Warning, "libibverbs"},
-		{"/dev/kfd refused", "mi300x", func(s *scene) { s.refused["/dev/kfd"] = "permission denied" }, "kfd", doctor.Error, "permission denied"},
+		{"no libibverbs", "dgx-h100", func(s *scene) {
+			s.Remove("usr/lib/x86_64-linux-gnu/libibverbs.so.1")
+		}, "fabric-libraries", doctor.Warning, "libibverbs"},
+		{"/dev/kfd refused", "mi300x", func(s *scene) {
+			s.refused["/dev/kfd"] = "permission denied"
+		}, "kfd", doctor.Error, "permission denied"},
 		{"a render node refused", "mi300x", func(s *scene) {
 			s.Put(s.pci(mi300x)+"/drm/renderD128/dev", "226:128")
 			s.refused["/dev/dri/renderD128"] = "permission denied"
@@ -331,10 +399,13 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 			s.Put(s.pci(mi300x)+"/ras/gfx_err_count", "ue: 0\nce: 1")
 		}, "amd-errors", doctor.Warning, "1 GPU had errors that nobody could correct: " + mi300x + " (umc 3)"},
 		{"an AMD GPU that was reset", "mi300x", func(s *scene) {
-			s.log = "6,1,2,-;amdgpu " + mi300x + ": amdgpu: GPU reset begin!\n6,1,3,-;amdgpu 0000:ff:00.0: amdgpu: GPU reset begin!\n6,2,4,-;amdgpu " + mi300x + ": amdgpu: GPU reset(1) succeeded!"
+			s.log = "6,1,2,-;amdgpu " + mi300x +
+				": amdgpu: GPU reset begin!\n6,1,3,-;amdgpu 0000:ff:00.0: amdgpu: GPU reset begin!\n6,2,4,-;amdgpu " + mi300x +
+				": amdgpu: GPU reset(1) succeeded!"
 		}, "amd-errors", doctor.Warning, "1 GPU was reset since the boot: " + mi300x + " (once)"},
 		{"a hot AMD GPU", "mi300x", func(s *scene) {
-			for file, value := range map[string]int{"temp2_input": 101000, "temp2_crit": 100000, "temp3_input": 50000, "temp3_crit": 105000, "power1_cap": 750000000, "power1_cap_default": 750000000} {
+			for file, value := range map[string]int{"temp2_input": 101000, "temp2_crit": 100000, "temp3_input": 50000,
+				"temp3_crit": 105000, "power1_cap": 750000000, "power1_cap_default": 750000000} {
 				s.Put(s.pci(mi300x)+"/hwmon/hwmon4/"+file, value)
 			}
 		}, "amd-slowed", doctor.Warning, "(101 °C)"},
@@ -342,22 +413,36 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 			s.Put(s.pci(mi300x)+"/mem_info_vram_total", 192<<30)
 			s.Put(s.pci(mi300x)+"/mem_info_vis_vram_total", 256<<20)
 		}, "large-bar", doctor.Warning, mi300x + " (256 MiB of 192 GiB)"},
-		{"an AMD GPU less", "mi300x", func(s *scene) { s.Remove("sys/class/kfd/kfd/topology/nodes/9") }, "gpu-count", doctor.Warning, "it has 7 GPUs, 2 others 8 GPUs"},
-		{"no subnet manager", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/state", "2: INIT") }, "", "", "rdma-port rdma-count"},
+		{"an AMD GPU less", "mi300x", func(s *scene) {
+			s.Remove("sys/class/kfd/kfd/topology/nodes/9")
+		}, "gpu-count", doctor.Warning, "it has 7 GPUs, 2 others 8 GPUs"},
+		{"no subnet manager", "dgx-h100", func(s *scene) {
+			s.Put(s.port("mlx5_0")+"/state", "2: INIT")
+		}, "", "", "rdma-port rdma-count"},
 		{"port down", "dgx-h100", func(s *scene) {
 			s.Put(s.port("mlx5_0")+"/state", "1: DOWN")
 			s.Put(s.port("mlx5_0")+"/phys_state", "2: Polling")
 		}, "", "", "rdma-port rdma-count"},
-		{"an adapter less", "dgx-h100", func(s *scene) { s.Remove("sys/class/infiniband/mlx5_11") }, "rdma-count", doctor.Warning, "active RDMA ports"},
-		{"a slow cable", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/rate", "100 Gb/sec (1X NDR)") }, "rdma-rate", doctor.Warning, "mlx5_0:1 runs at 100 Gb/s"},
-		{"another link layer", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/link_layer", "Ethernet") }, "", "", "link-layer link-layer"},
+		{"an adapter less", "dgx-h100", func(s *scene) {
+			s.Remove("sys/class/infiniband/mlx5_11")
+		}, "rdma-count", doctor.Warning, "active RDMA ports"},
+		{"a slow cable", "dgx-h100", func(s *scene) {
+			s.Put(s.port("mlx5_0")+"/rate", "100 Gb/sec (1X NDR)")
+		}, "rdma-rate", doctor.Warning, "mlx5_0:1 runs at 100 Gb/s"},
+		{"another link layer", "dgx-h100", func(s *scene) {
+			s.Put(s.port("mlx5_0")+"/link_layer", "Ethernet")
+		}, "", "", "link-layer link-layer"},
 		{"no RoCE v2", "mi300x", func(s *scene) {
 			for i := range 5 {
 				s.Put(fmt.Sprintf("%s/gids/%d", s.port("bnxt_re0"), i), "0000:0000:0000:0000:0000:0000:0000:0000")
 			}
 		}, "roce-gid", doctor.Warning, "bnxt_re0:1"},
-		{"a limited member", "dgx-h100", func(s *scene) { s.Put(s.port("mlx5_0")+"/pkeys/0", "0x7fff") }, "pkey", doctor.Warning, "limited"},
-		{"verbs refused", "dgx-h100", func(s *scene) { s.refused["/dev/infiniband/uverbs0"] = "permission denied" }, "uverbs", doctor.Error, "1 RDMA device"},
+		{"a limited member", "dgx-h100", func(s *scene) {
+			s.Put(s.port("mlx5_0")+"/pkeys/0", "0x7fff")
+		}, "pkey", doctor.Warning, "limited"},
+		{"verbs refused", "dgx-h100", func(s *scene) {
+			s.refused["/dev/infiniband/uverbs0"] = "permission denied"
+		}, "uverbs", doctor.Error, "1 RDMA device"},
 		{"container without /dev/infiniband", "dgx-h100", func(s *scene) {
 			s.Put(".dockerenv", "")
 			s.Remove("dev/infiniband")
@@ -391,7 +476,9 @@ func TestSickEthernet(t *testing.T) {
 		check  string
 		text   string
 	}{
-		{"MTU", func(s *scene) { s.wire("enp6s0", 1500, "10.0.0.2/24") }, "mtu", "enp6s0 has an MTU of 1500, on 2 others 9000"},
+		{"MTU", func(s *scene) {
+			s.wire("enp6s0", 1500, "10.0.0.2/24")
+		}, "mtu", "enp6s0 has an MTU of 1500, on 2 others 9000"},
 		{"speed", func(s *scene) { s.Put("sys/class/net/eno1/speed", 1000) }, "speed", "eno1 runs at 1000 Mb/s"},
 		{"duplex", func(s *scene) { s.Put("sys/class/net/eno1/duplex", "half") }, "duplex", "eno1"},
 		{"drops", func(s *scene) { s.Put("sys/class/net/eno1/statistics/rx_missed_errors", 100_000) }, "drops", "2.0 %"},

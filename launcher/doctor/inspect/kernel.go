@@ -14,7 +14,8 @@ import (
 
 // sysctls are read, by path below /proc/sys.
 var sysctls = []string{
-	"kernel/shmmax", "kernel/numa_balancing", "kernel/yama/ptrace_scope", "vm/overcommit_memory", "net/ipv4/ip_local_port_range",
+	"kernel/shmmax", "kernel/numa_balancing", "kernel/yama/ptrace_scope", "vm/overcommit_memory",
+	"net/ipv4/ip_local_port_range",
 }
 
 // kernel reads what the host is, and how its kernel is set.
@@ -39,8 +40,10 @@ func (in *inspector) kernel() func(*doctor.Host) {
 	d.RemoveIPC = in.removeIPC()
 	d.Lingers = d.User != "" && !strings.Contains(d.User, "/") && in.exists("var/lib/systemd/linger/"+d.User)
 	return func(h *doctor.Host) {
-		h.Hostname, h.Kernel, h.Architecture, h.UID, h.User, h.Boot = d.Hostname, d.Kernel, d.Architecture, d.UID, d.User, d.Boot
-		h.CPUVendor, h.Portable, h.Container, h.NoSys, h.Sysctls, h.Denied = d.CPUVendor, d.Portable, d.Container, d.NoSys, d.Sysctls, d.Denied
+		h.Hostname, h.Kernel, h.Architecture, h.UID, h.User, h.Boot = d.Hostname, d.Kernel, d.Architecture, d.UID, d.User,
+			d.Boot
+		h.CPUVendor, h.Portable, h.Container, h.NoSys, h.Sysctls, h.Denied = d.CPUVendor, d.Portable, d.Container, d.NoSys,
+			d.Sysctls, d.Denied
 		h.RemoveIPC, h.Lingers, h.Uptime = d.RemoveIPC, d.Lingers, d.Uptime
 	}
 }
@@ -74,7 +77,9 @@ func (in *inspector) portable() bool {
 	if slices.Contains(chassis, in.text("sys/class/dmi/id/chassis_type")) {
 		return true
 	}
-	return slices.ContainsFunc(in.list("sys/class/power_supply"), func(name string) bool { return strings.HasPrefix(name, "BAT") })
+	return slices.ContainsFunc(in.list("sys/class/power_supply"), func(name string) bool {
+		return strings.HasPrefix(name, "BAT")
+	})
 }
 
 // container is what kind of container this is; "" for none that is known.
@@ -115,7 +120,8 @@ func (in *inspector) removeIPC() (value string) {
 	for _, name := range names {
 		for line := range strings.Lines(in.text(name)) {
 			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "RemoveIPC="); ok {
-				value = map[string]string{"yes": "yes", "true": "yes", "on": "yes", "1": "yes"}[strings.ToLower(strings.TrimSpace(v))]
+				value = map[string]string{"yes": "yes", "true": "yes", "on": "yes",
+					"1": "yes"}[strings.ToLower(strings.TrimSpace(v))]
 				if value == "" {
 					value = "no"
 				}
@@ -130,10 +136,12 @@ func (in *inspector) memory() func(*doctor.Host) {
 	limits := in.System.Limits()
 	info := parseMeminfo(in.text("proc/meminfo"))
 	page := info["Hugepagesize"]
-	memory := doctor.Memory{Total: info["MemTotal"], Available: info["MemAvailable"], CommitLimit: info["CommitLimit"], Committed: info["Committed_AS"]}
+	memory := doctor.Memory{Total: info["MemTotal"], Available: info["MemAvailable"], CommitLimit: info["CommitLimit"],
+		Committed: info["Committed_AS"]}
 	transparent, _, _ := strings.Cut(in.text("sys/kernel/mm/transparent_hugepage/enabled"), "]")
 	huge := doctor.HugePages{
-		Transparent: transparent[strings.LastIndexByte(transparent, '[')+1:], Total: info["HugePages_Total"] * page, Free: info["HugePages_Free"] * page,
+		Transparent: transparent[strings.LastIndexByte(transparent, '[')+1:], Total: info["HugePages_Total"] * page,
+		Free: info["HugePages_Free"] * page,
 	}
 	group := in.cgroup()
 	return func(h *doctor.Host) { h.Limits, h.Memory, h.HugePages, h.Cgroup = limits, memory, huge, group }
@@ -217,7 +225,8 @@ func (in *inspector) groupsAbove(table, controller string, visit func(dir string
 		if !v2 && !slices.Contains(strings.Split(words[1], ","), controller) {
 			continue
 		}
-		for _, top := range map[bool][]string{true: {"sys/fs/cgroup", "sys/fs/cgroup/unified"}, false: {"sys/fs/cgroup/" + controller}}[v2] {
+		for _, top := range map[bool][]string{true: {"sys/fs/cgroup", "sys/fs/cgroup/unified"},
+			false: {"sys/fs/cgroup/" + controller}}[v2] {
 			if !in.exists(top + "/cgroup.procs") {
 				continue
 			}

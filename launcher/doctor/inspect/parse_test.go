@@ -78,7 +78,8 @@ func TestElfMachine(t *testing.T) {
 }
 
 func FuzzParsers(f *testing.F) {
-	f.Add("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19", []byte("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"))
+	f.Add("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19",
+		[]byte("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"))
 	f.Add("MemTotal:  1056 kB\nHugepagesize: 2048 kB", []byte{0, 1, 2})
 	f.Add("400 Gb/sec (4X NDR)", []byte("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 99999999999999999999"))
 	f.Add("50 (train (er)) S 1 50 50 0", []byte{})

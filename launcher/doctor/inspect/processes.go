@@ -45,11 +45,13 @@ func (in *inspector) processes() func(*doctor.Host) {
 	}
 	left := leftovers(all)
 	for i := range left {
-		left[i].UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left[i].PID)+"/status"), "Uid") + " -1")[0])
+		left[i].UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left[i].PID)+"/status"), "Uid") +
+			" -1")[0])
 	}
 	files := in.shmFiles(all)
 	return func(h *doctor.Host) {
-		h.Leftovers, h.ShmFiles, h.ProcessesKnown = left, files, in.ctx.Err() == nil && len(all) > 0 // without /proc nobody is seen
+		// without /proc nobody is seen
+		h.Leftovers, h.ShmFiles, h.ProcessesKnown = left, files, in.ctx.Err() == nil && len(all) > 0
 		if manager {
 			if h.NVIDIA == nil {
 				h.NVIDIA = &doctor.NVIDIA{} // what is found of it later keeps this
@@ -139,7 +141,8 @@ func hasLauncher(all map[int]process, p process, job string) bool {
 
 // shared are beginnings of names of files in /dev/shm by which ranks meet: NCCL's, RCCL's,
 // Python's and PyTorch's, Open MPI's, UCX's and MPICH's.
-var shared = []string{"nccl-", "rccl-", "psm_", "pymp-", "torch_", "vader_segment.", "sm_segment.", "ucx_shm_", "mpich_shar_tmp", "gorun-"}
+var shared = []string{"nccl-", "rccl-", "psm_", "pymp-", "torch_", "vader_segment.", "sm_segment.", "ucx_shm_",
+	"mpich_shar_tmp", "gorun-"}
 
 // shmFiles are those of them that nobody uses. Without root only this user's own count: of
 // others' processes nobody can tell what they use.

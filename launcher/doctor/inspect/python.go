@@ -119,7 +119,8 @@ func minorOf(version string) string {
 
 func (in *inspector) libraryDirs(prefix, minor string) (dirs []string) {
 	for _, dir := range []string{
-		"/lib/python" + minor + "/site-packages", "/lib64/python" + minor + "/site-packages", "/local/lib/python" + minor + "/dist-packages", "/lib/python3/dist-packages",
+		"/lib/python" + minor + "/site-packages", "/lib64/python" + minor + "/site-packages", "/local/lib/python" + minor +
+			"/dist-packages", "/lib/python3/dist-packages",
 	} {
 		if in.exists(prefix + dir) {
 			dirs = append(dirs, prefix+dir)
@@ -150,7 +151,8 @@ func (in *inspector) askPython(p *doctor.Python) (dirs []string) {
 
 // wanted reports whether the version of a package has to agree.
 func wanted(name string) bool {
-	return name == "torch" || name == "numpy" || name == "mpi4py" || name == "jaxlib" || strings.HasPrefix(name, "nvidia-nccl-")
+	return name == "torch" || name == "numpy" || name == "mpi4py" || name == "jaxlib" ||
+		strings.HasPrefix(name, "nvidia-nccl-")
 }
 
 // packages reads versions from the names of *.dist-info. The first folder that has a
@@ -207,7 +209,8 @@ func (in *inspector) libraryFolders() (dirs []string) {
 			}
 		}
 	}
-	return append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/mellanox/sharp/lib")
+	return append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64",
+		"/usr/local/lib", "/usr/local/cuda/lib64", "/opt/mellanox/sharp/lib")
 }
 
 // ownFolders are those of LD_LIBRARY_PATH.

@@ -113,18 +113,25 @@ func (s *scene) Python(ctx context.Context, _, _ string) ([]byte, error) {
 // newScene has a host that is well, number n of several.
 func newScene(tree fstest.MapFS, cpus placement.CPUSet, n int) *scene {
 	s := &scene{
-		Tree: sysfstest.Tree{MapFS: tree}, cpus: cpus, uid: 1000, machine: "x86_64", hostname: fmt.Sprint("n", n), addresses: []string{fmt.Sprint("10.0.0.", n)},
-		limits: map[string]doctor.Limit{"memlock": {Soft: -1, Hard: -1}, "nofile": {Soft: 1024, Hard: 1 << 20}, "nproc": {Soft: 1 << 16, Hard: 1 << 16}, "stack": {Soft: 8 << 20, Hard: -1}},
-		shm:    doctor.FileSystem{Type: "tmpfs", Total: 64 << 30, Free: 60 << 30}, refused: map[string]string{}, denied: map[string]string{}, networks: map[string][]string{},
+		Tree: sysfstest.Tree{MapFS: tree}, cpus: cpus, uid: 1000, machine: "x86_64", hostname: fmt.Sprint("n", n),
+		addresses: []string{fmt.Sprint("10.0.0.", n)},
+		limits: map[string]doctor.Limit{"memlock": {Soft: -1, Hard: -1}, "nofile": {Soft: 1024, Hard: 1 << 20},
+			"nproc": {Soft: 1 << 16, Hard: 1 << 16}, "stack": {Soft: 8 << 20, Hard: -1}},
+		shm: doctor.FileSystem{Type: "tmpfs", Total: 64 << 30, Free: 60 << 30}, refused: map[string]string{},
+		denied: map[string]string{}, networks: map[string][]string{},
 		environ: []string{"PATH=/usr/bin", "HOME=/home/ada"}, clock: &doctor.Clock{Ahead: 0.001, Uncertainty: 0.002},
 	}
 	for name, content := range map[string]string{
-		"proc/sys/kernel/random/boot_id": fmt.Sprint("boot-", n), "proc/sys/kernel/shmmax": "18446744073692774399", "proc/sys/kernel/numa_balancing": "0",
-		"proc/sys/vm/overcommit_memory": "0", "proc/sys/net/ipv4/ip_local_port_range": "32768\t60999", "proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel",
-		"proc/meminfo": "MemTotal: 1056000000 kB\nMemAvailable: 900000000 kB\nCommitLimit: 500000000 kB\nCommitted_AS: 1000 kB\nHugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB",
-		"proc/1/stat":  "1 (systemd) S 0 1 1 0", "etc/hosts": "127.0.0.1 localhost\n10.0.0.1 n1",
+		"proc/sys/kernel/random/boot_id": fmt.Sprint("boot-", n), "proc/sys/kernel/shmmax": "18446744073692774399",
+		"proc/sys/kernel/numa_balancing": "0",
+		"proc/sys/vm/overcommit_memory":  "0", "proc/sys/net/ipv4/ip_local_port_range": "32768\t60999",
+		"proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel",
+		"proc/meminfo": "MemTotal: 1056000000 kB\nMemAvailable: 900000000 kB\nCommitLimit: 500000000 kB\n" +
+			"Committed_AS: 1000 kB\nHugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB",
+		"proc/1/stat": "1 (systemd) S 0 1 1 0", "etc/hosts": "127.0.0.1 localhost\n10.0.0.1 n1",
 		"usr/lib/x86_64-linux-gnu/libibverbs.so.1": "", "usr/lib/python3.11/site-packages/torch-2.9.1.dist-info/METADATA": "",
-		"usr/lib/python3.11/site-packages/torch/version.py":                           "__version__ = '2.9.1'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None",
+		"usr/lib/python3.11/site-packages/torch/version.py": "__version__ = '2.9.1'\n" +
+			"cuda: Optional[str] = '12.8'\nhip: Optional[str] = None",
 		"usr/lib/python3.11/site-packages/nvidia_nccl_cu12-2.27.5.dist-info/METADATA": "", "usr/bin/python3.11": "\x7fELF",
 	} {
 		s.Put(name, content)
@@ -166,7 +173,8 @@ func (s *scene) facts(m placement.Machine) {
 		if g.Vendor != placement.NVIDIA {
 			continue
 		}
-		s.Put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build")
+		s.Put("proc/driver/nvidia/version",
+			"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build")
 		for _, node := range []string{"nvidiactl", "nvidia-uvm", "gdrdrv"} {
 			s.Put("dev/"+node, "")
 		}
@@ -194,7 +202,8 @@ func (s *scene) facts(m placement.Machine) {
 // saved is a machine of a report.
 func saved(t *testing.T, name string) *scene {
 	t.Helper()
-	archive, err := txtar.ParseFile(filepath.Join("..", "..", "..", "placement", "testdata", "machines", name, "tree.txtar"))
+	archive, err := txtar.ParseFile(filepath.Join("..", "..", "..", "placement", "testdata", "machines", name,
+		"tree.txtar"))
 	require.NoError(t, err)
 	tree := fstest.MapFS{}
 	for _, f := range archive.Files {
@@ -209,8 +218,10 @@ func saved(t *testing.T, name string) *scene {
 func (s *scene) wire(name string, mtu int, prefix string) {
 	dir := "sys/class/net/" + name
 	for file, content := range map[string]any{
-		"type": 1, "flags": "0x1003", "carrier": 1, "mtu": mtu, "speed": 25000, "duplex": "full", "device/vendor": "0x15b3", "operstate": "up",
-		"statistics/rx_packets": 5_000_000, "statistics/rx_errors": 0, "statistics/tx_errors": 0, "statistics/rx_missed_errors": 3,
+		"type": 1, "flags": "0x1003", "carrier": 1, "mtu": mtu, "speed": 25000, "duplex": "full",
+		"device/vendor": "0x15b3", "operstate": "up",
+		"statistics/rx_packets": 5_000_000, "statistics/rx_errors": 0, "statistics/tx_errors": 0,
+		"statistics/rx_missed_errors": 3,
 	} {
 		s.Put(dir+"/"+file, content)
 	}
@@ -250,7 +261,9 @@ func beside(t *testing.T, machine string, sick *scene) []doctor.Finding {
 		}
 		return wellKnown[key]
 	}
-	return withCommands(t, doctor.Judge(&doctor.Cluster{Gorun: "v1", Asked: 3, Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)}}))
+	return withCommands(t,
+		doctor.Judge(&doctor.Cluster{Gorun: "v1", Asked: 3,
+			Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)}}))
 }
 
 // judged are the findings on scenes.

@@ -52,7 +52,8 @@ func (system) Uname() (release, machine string) {
 
 func (system) Limits() map[string]doctor.Limit {
 	limits := map[string]doctor.Limit{}
-	for name, resource := range map[string]int{"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC, "stack": unix.RLIMIT_STACK} {
+	for name, resource := range map[string]int{"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE,
+		"nproc": unix.RLIMIT_NPROC, "stack": unix.RLIMIT_STACK} {
 		var now unix.Rlimit
 		if unix.Getrlimit(resource, &now) != nil {
 			continue
@@ -99,7 +100,8 @@ func (system) FileSystem(path string) doctor.FileSystem {
 	if err := unix.Statfs(path, &s); err != nil {
 		return doctor.FileSystem{Error: err.Error()}
 	}
-	f := doctor.FileSystem{Type: fileSystem(int64(s.Type)), Total: int64(s.Blocks) * s.Bsize, Free: int64(s.Bavail) * s.Bsize}
+	f := doctor.FileSystem{Type: fileSystem(int64(s.Type)), Total: int64(s.Blocks) * s.Bsize,
+		Free: int64(s.Bavail) * s.Bsize}
 	if f.Type == "ramfs" { // it has no size
 		return doctor.FileSystem{Type: "tmpfs", Total: math.MaxInt64, Free: math.MaxInt64}
 	}
@@ -169,7 +171,8 @@ func (system) Access(path string) string {
 func (system) Denied() map[string]string {
 	denied := map[string]string{}
 	const noPolicy = 1 << 12
-	if _, _, errno := unix.Syscall(unix.SYS_SET_MEMPOLICY, noPolicy, 0, 0); errno != 0 && errno != unix.EINVAL && errno != unix.ENOSYS {
+	if _, _, errno := unix.Syscall(unix.SYS_SET_MEMPOLICY, noPolicy, 0, 0); errno != 0 && errno != unix.EINVAL &&
+		errno != unix.ENOSYS {
 		denied["set_mempolicy"] = errno.Error()
 	}
 	from, to := byte(1), byte(0)

@@ -9,13 +9,14 @@ import (
 )
 
 // ended are the words with which programs tell how another one ended, and the number behind them: "exit code: 139",
-// "exitcode  : -9 (pid: 17)", "exited with code 137", "returncode=1", "ExitCode=0:9", "signal 9"; "rc", "status" and the like at the
-// beginning alone, where nothing else can be meant.
+// "exitcode : -9 (pid: 17)", "exited with code 137", "returncode=1", "ExitCode=0:9", "signal 9"; "rc", "status" and the
+// like at the beginning alone, where nothing else can be meant.
 var ended = sync.OnceValue(compileEnded)
 
 func compileEnded() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(exit(?:ed|ing|s)?(?: ?with)?(?:[ _-]?(?:exit|error|return))?[ _-]?(?:code|status|value)|exited with|return[ _-]?code|signal|` +
-		`^(?:exit(?:ed)?|code|status|rc|errorlevel))\s*[:=]?\s*["']?(-?\d{1,4})(?::(\d{1,3}))?\b`)
+	return regexp.MustCompile(
+		`(?i)\b(exit(?:ed|ing|s)?(?: ?with)?(?:[ _-]?(?:exit|error|return))?[ _-]?(?:code|status|value)|exited with|return[ _-]?code|signal|` +
+			`^(?:exit(?:ed)?|code|status|rc|errorlevel))\s*[:=]?\s*["']?(-?\d{1,4})(?::(\d{1,3}))?\b`)
 }
 
 // bare is a number by itself, or a pair of Slurm's.
@@ -26,9 +27,9 @@ func compileBare() *regexp.Regexp { return regexp.MustCompile(`^(-?\d{1,4})(?::(
 // mostSignals is the number of the last signal of Linux.
 const mostSignals = 64
 
-// ExitCode reads out of words how a program ended, as a shell tells it: "137" is 128 + the signal. Python's negative numbers and the
-// second number of Slurm's pairs are signals; of a pair that is none ("0:125") both numbers are returned. It is "" where nothing is said
-// of it, and whole where the words are nothing else.
+// ExitCode reads out of words how a program ended, as a shell tells it: "137" is 128 + the signal. Python's negative
+// numbers and the second number of Slurm's pairs are signals; of a pair that is none ("0:125") both numbers are
+// returned. It is "" where nothing is said of it, and whole where the words are nothing else.
 func ExitCode(words string) (code string, whole bool) {
 	words = strings.Trim(strings.TrimSpace(words), ".,;()")
 	if m := bare().FindStringSubmatch(words); m != nil {

@@ -14,15 +14,24 @@ func TestExitCode(t *testing.T) {
 		code  string
 		whole bool
 	}{
-		"137": {"137", true}, " 137. ": {"137", true}, "0": {"0", true}, "-9": {"137", true}, "-11": {"139", true}, "0:9": {"137", true}, "2:0": {"2", true},
-		"0:125": {"0:125", true}, "0:53": {"0:53", true}, "-65": {"", false}, "256": {"", false}, "0:99": {"", false}, "": {"", false}, "x": {"", false},
-		"exit 1": {"1", true}, "exit code 139": {"139", true}, "exit code: 139": {"139", true}, "exit status 2": {"2", true}, "exit_code=143": {"143", true},
-		"exitcode: -9": {"137", true}, "exitcode  : -9 (pid: 4711)": {"137", false}, "exited with code 137": {"137", true}, "exited with exit code 1": {"1", true},
-		"exited with 3": {"3", true}, "exits with status 3": {"3", true}, "Process exited with code 134.": {"134", false}, "returncode=1": {"1", true},
-		"ExitCode=0:9": {"137", true}, "ExitCode 9:0": {"9", true}, "return code 255": {"255", true}, "rc=124": {"124", true}, "status 126": {"126", true},
-		"EXIT CODE: 139": {"139", true}, "signal 9": {"137", true}, "killed by signal 11": {"139", false}, "Signal 15 (SIGTERM) received by PID 8": {"143", false},
-		"signal 99": {"", false}, "exit code 300": {"", false}, "exit code 1234567": {"", false},
-		"step 137": {"", false}, "error code 12": {"", false}, "arc 12": {"", false}, "status of 12 ranks": {"", false}, "train loss 0:9": {"", false},
+		"137": {"137", true}, " 137. ": {"137", true}, "0": {"0", true}, "-9": {"137", true}, "-11": {"139", true},
+		"0:9": {"137", true}, "2:0": {"2", true},
+		"0:125": {"0:125", true}, "0:53": {"0:53", true}, "-65": {"", false}, "256": {"", false}, "0:99": {"", false},
+		"": {"", false}, "x": {"", false},
+		"exit 1": {"1", true}, "exit code 139": {"139", true}, "exit code: 139": {"139", true},
+		"exit status 2": {"2", true}, "exit_code=143": {"143", true},
+		"exitcode: -9": {"137", true}, "exitcode  : -9 (pid: 4711)": {"137", false}, "exited with code 137": {"137", true},
+		"exited with exit code 1": {"1", true},
+		"exited with 3":           {"3", true}, "exits with status 3": {"3", true},
+		"Process exited with code 134.": {"134", false},
+		"returncode=1":                  {"1", true},
+		"ExitCode=0:9":                  {"137", true}, "ExitCode 9:0": {"9", true}, "return code 255": {"255", true},
+		"rc=124": {"124", true}, "status 126": {"126", true},
+		"EXIT CODE: 139": {"139", true}, "signal 9": {"137", true}, "killed by signal 11": {"139", false},
+		"Signal 15 (SIGTERM) received by PID 8": {"143", false},
+		"signal 99":                             {"", false}, "exit code 300": {"", false}, "exit code 1234567": {"", false},
+		"step 137": {"", false}, "error code 12": {"", false}, "arc 12": {"", false}, "status of 12 ranks": {"", false},
+		"train loss 0:9": {"", false},
 	} {
 		code, whole := ExitCode(words)
 		assert.Equal(t, want.code, code, words)
@@ -47,7 +56,8 @@ func TestEachExitCodeIsExplained(t *testing.T) {
 		require.True(t, ok, n)
 		require.Equal(t, "exit", m.Family)
 	}
-	for code, id := range map[string]string{"124": "exit-timeout", "125": "exit-launcher", "127": "exit-not-found", "150": anySignal, "193": anyCode, "3": anyCode} {
+	for code, id := range map[string]string{"124": "exit-timeout", "125": "exit-launcher", "127": "exit-not-found",
+		"150": anySignal, "193": anyCode, "3": anyCode} {
 		m, ok := ByCode(code)
 		require.True(t, ok)
 		require.Equal(t, id, m.ID)
@@ -69,7 +79,8 @@ func TestVague(t *testing.T) {
 	}
 	require.Greater(t, len(seen), 20)
 	for line, id := range map[string]string{
-		"killed": "exit-sigkill", "[rank3]: Killed": "exit-sigkill", " [ 3] Aborted (core dumped)": "exit-sigabrt", "read: Connection reset by peer.": "system-peer-gone",
+		"killed": "exit-sigkill", "[rank3]: Killed": "exit-sigkill", " [ 3] Aborted (core dumped)": "exit-sigabrt",
+		"read: Connection reset by peer.":   "system-peer-gone",
 		"cat: x: No such file or directory": "system-no-file",
 		"12 processes were killed":          "", "": "", "No such file or directory: 'x'": "", "Killed 3": "",
 	} {

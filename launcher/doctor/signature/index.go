@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// index finds the few patterns that may be in a line without a look at all others: by four bytes of each one's longest literal.
+// index finds the few patterns that may be in a line without a look at all others: by four bytes of each one's longest
+// literal.
 type index struct {
 	signatures []Signature
 	grams      map[uint32][]place
@@ -77,7 +78,9 @@ func (x *index) find(line string) []Match {
 	last := int32(-1)
 	for _, c := range slices.Compact(candidates) {
 		s := &x.signatures[c.signature]
-		if c.signature == last || slices.ContainsFunc(s.unless, func(other string) bool { return strings.Contains(low, other) }) {
+		if c.signature == last || slices.ContainsFunc(s.unless, func(other string) bool {
+			return strings.Contains(low, other)
+		}) {
 			continue
 		}
 		if values, ok := s.patterns[c.pattern].match(line, low); ok {

@@ -7,14 +7,16 @@ import (
 // Match is a signature that was found, with what the line held.
 type Match struct {
 	*Signature
-	// Values are by name what the line held where the pattern has {name}: words and numbers that a shell takes as they are.
+	// Values are by name what the line held where the pattern has {name}: words and numbers that a shell takes as they
+	// are.
 	Values map[string]string
 }
 
 // LongestLine is how many bytes of a line are looked at.
 const LongestLine = 4 << 10
 
-// Find returns the signatures of which a line is, the most telling first. The line is one without control bytes, such as [Plain] makes.
+// Find returns the signatures of which a line is, the most telling first. The line is one without control bytes, such
+// as [Plain] makes.
 func Find(line string) []Match { return database().find(line) }
 
 // Best returns the most telling of the signatures of which a line is.
@@ -29,8 +31,8 @@ func Best(line string) (Match, bool) {
 // longestAdvice is how long a text is that is not cut to its first sentence, in bytes.
 const longestAdvice = 160
 
-// Advice is the one line that a failure report has room for: the hint, or what fixes it, of a long one the first sentence. It begins
-// small, as one of a list, and has no full stop.
+// Advice is the one line that a failure report has room for: the hint, or what fixes it, of a long one the first
+// sentence. It begins small, as one of a list, and has no full stop.
 func (m Match) Advice() string {
 	if m.Hint != "" {
 		return m.Text(m.Hint)
@@ -48,7 +50,8 @@ func (m Match) Advice() string {
 // Text fills in what the line held, and leaves out the marks of commands.
 func (m Match) Text(template string) string { return strings.ReplaceAll(m.Marked(template), "`", "") }
 
-// Marked fills in what the line held. A name that it did not hold stands in capitals; what is between [[ and ]] is left out then.
+// Marked fills in what the line held. A name that it did not hold stands in capitals; what is between [[ and ]] is left
+// out then.
 func (m Match) Marked(template string) string {
 	var b strings.Builder
 	for {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Parse reads a file of signatures. A record begins with its id at the beginning of a line; below it, behind two blanks, stand a key
-// and its value; a line behind more blanks goes on with the value. Lines that begin with # and empty ones do not count. An error names
-// the file and the line.
+// Parse reads a file of signatures. A record begins with its id at the beginning of a line; below it, behind two
+// blanks, stand a key and its value; a line behind more blanks goes on with the value. Lines that begin with # and
+// empty ones do not count. An error names the file and the line.
 func Parse(name, text string) ([]Signature, error) {
 	var p fileParser
 	for number, line := range strings.Split(text, "\n") {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// pattern is a line of a record, in small letters: segments that follow each other in a line with anything between them.
+// pattern is a line of a record, in small letters: segments that follow each other in a line with anything between
+// them.
 type pattern struct {
 	segments []segment
 }
@@ -91,7 +92,8 @@ func (p pattern) longest() string {
 	return longest
 }
 
-// match looks for the pattern in a line, whose small letters are low. Values are what the line held; nil where nothing is read.
+// match looks for the pattern in a line, whose small letters are low. Values are what the line held; nil where nothing
+// is read.
 func (p pattern) match(line, low string) (values map[string]string, ok bool) {
 	from := 0
 	for _, s := range p.segments {
@@ -161,7 +163,8 @@ func (s segment) at(line, low string, at int, values *map[string]string) (end in
 
 // wholeNumbers reports whether a literal at that place neither begins nor ends within a number: 12 is not in 120.
 func wholeNumbers(low string, from, to int) bool {
-	return !(from > 0 && isDigit(low[from]) && isDigit(low[from-1])) && !(to < len(low) && isDigit(low[to-1]) && isDigit(low[to]))
+	return !(from > 0 && isDigit(low[from]) && isDigit(low[from-1])) &&
+		!(to < len(low) && isDigit(low[to-1]) && isDigit(low[to]))
 }
 
 // longestWord is how many bytes a word may have, which bounds what a hostile line costs.
@@ -204,7 +207,8 @@ func wordBefore(text string, number bool) string {
 
 // fits tells the bytes of words: those that a shell takes as they are.
 func fits(c byte, number bool) bool {
-	return isDigit(c) || !number && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("._-+:/@%=", c) >= 0)
+	return isDigit(c) || !number &&
+		(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("._-+:/@%=", c) >= 0)
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes a line of foreign text fit for a terminal and for [Find]: escape sequences and control bytes are dropped, tabs and
-// unusual spaces become spaces, what is no UTF-8 becomes U+FFFD, blanks at the end go, and the line ends soon after limit bytes.
+// Plain makes a line of foreign text fit for a terminal and for [Find]: escape sequences and control bytes are dropped,
+// tabs and unusual spaces become spaces, what is no UTF-8 becomes U+FFFD, blanks at the end go, and the line ends soon
+// after limit bytes.
 func Plain(line string, limit int) string {
 	var b strings.Builder
 	for len(line) > 0 && b.Len() < limit {

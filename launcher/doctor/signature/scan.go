@@ -35,9 +35,9 @@ type Extent struct {
 	Long  int // lines of which only the beginning was looked at, for they have more than LongestLine bytes
 }
 
-// Scan reads a text of any length and returns what occurs in it: causes first, then symptoms, then what follows from others'
-// failures, then remarks, each by the place where it occurs first. A line that fits several signatures counts for the most telling alone;
-// what is found by [Vague] alone is left out beside a cause.
+// Scan reads a text of any length and returns what occurs in it: causes first, then symptoms, then what follows from
+// others' failures, then remarks, each by the place where it occurs first. A line that fits several signatures counts
+// for the most telling alone; what is found by [Vague] alone is left out beside a cause.
 func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 	at := map[string]int{} // the index in found
 	reader := bufio.NewReaderSize(r, 64<<10)
@@ -109,12 +109,14 @@ func ordered(found []Finding) []Finding {
 	return found
 }
 
-// label is what stands before a rank's line: PyTorch's "[rank3]: " and torchrun's "[default3]:", gorun's "[ 3] " and "[ 3]!", mpirun's
-// "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and what gorun's report puts before a rank's last lines.
+// label is what stands before a rank's line: PyTorch's "[rank3]: " and torchrun's "[default3]:", gorun's "[ 3] " and "[
+// 3]!", mpirun's "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and what gorun's report puts before a rank's
+// last lines.
 var label = sync.OnceValue(compileLabel)
 
 func compileLabel() *regexp.Regexp {
-	return regexp.MustCompile(`^ *(?:(?:error|last)? +│ |\[(?:rank|default)(\d{1,7})\]: ?|\[ *(\d{1,7})\][ !]|\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
+	return regexp.MustCompile(
+		`^ *(?:(?:error|last)? +│ |\[(?:rank|default)(\d{1,7})\]: ?|\[ *(\d{1,7})\][ !]|\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
 }
 
 // WithoutRank takes off what launchers and PyTorch put before a rank's line. The rank is -1 where none is named.

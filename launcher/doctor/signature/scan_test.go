@@ -39,7 +39,8 @@ func TestScan(t *testing.T) {
 		"victim nccl-remote-error 2 ×1 [2]",
 	}, got)
 	require.Equal(t, "9637892", found[0].Values["size"])
-	require.Equal(t, "node1:17:45 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-a1B2c3 to 9637892 bytes, error: No space left on device (28)", found[0].Text)
+	require.Equal(t, "node1:17:45 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-a1B2c3 to 9637892 bytes, error: "+
+		"No space left on device (28)", found[0].Text)
 }
 
 func TestScanOddTexts(t *testing.T) {
@@ -49,7 +50,8 @@ func TestScanOddTexts(t *testing.T) {
 	require.Zero(t, read)
 
 	long := strings.Repeat("x", 1<<20)
-	found, read, err = Scan(strings.NewReader("Too many open files" + long + "\n" + long + "Bus error\nno newline: Too many open files"))
+	found, read, err = Scan(strings.NewReader("Too many open files" + long + "\n" + long +
+		"Bus error\nno newline: Too many open files"))
 	require.NoError(t, err)
 	require.Equal(t, Extent{Lines: 3, Long: 2}, read)
 	require.Len(t, found, 1)

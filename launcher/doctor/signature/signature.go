@@ -1,8 +1,8 @@
-// Package signature knows the lines by which libraries and systems say that something went wrong: what such a line means, why it
-// comes, how to check that, and what to do. It is pure: text in, knowledge out.
+// Package signature knows the lines by which libraries and systems say that something went wrong: what such a line
+// means, why it comes, how to check that, and what to do. It is pure: text in, knowledge out.
 //
-// The knowledge is in the files of data/, one record a signature, which are parsed when somebody asks and not before. See
-// docs/errors.md for how to add one.
+// The knowledge is in the files of data/, one record a signature, which are parsed when somebody asks and not before.
+// See docs/errors.md for how to add one.
 package signature
 
 import (
@@ -30,15 +30,16 @@ func (k Kind) String() string { return kindNames[k] }
 // MarshalText writes a kind as its name.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Signature is one record of the database. In its texts `…` is a command, {name} what a line held at that place of the pattern, and
-// [[…]] is left out when such a name in it is not known.
+// Signature is one record of the database. In its texts `…` is a command, {name} what a line held at that place of
+// the pattern, and [[…]] is left out when such a name in it is not known.
 type Signature struct {
 	ID     string // such as nccl-shm-full
 	Family string // who says it: NCCL, Slurm, …
 	Kind   Kind
 	Means  string // what the line means, in a few words
 
-	Lines    []string // patterns: literal text, * for anything, {name} for a word, {name#} for a number; letters' case does not count
+	// patterns: literal text, * for anything, {name} for a word, {name#} for a number; letters' case does not count
+	Lines    []string
 	Unless   []string // texts with which a line is another signature's
 	Examples []string // true lines
 	Vague    []string // whole lines that say too little for a report's hint; they count where nothing else does
@@ -55,8 +56,8 @@ type Signature struct {
 	unless   []string // in small letters
 }
 
-// InReports tells whether a failure report may give a hint by a line of this signature. How a process ended is not taken from lines: the
-// report knows the rank's own end, by [End].
+// InReports tells whether a failure report may give a hint by a line of this signature. How a process ended is not
+// taken from lines: the report knows the rank's own end, by [End].
 func (s *Signature) InReports() bool { return s.Kind != Remark && !s.NoHint && len(s.Codes) == 0 }
 
 //go:embed data/*.txt
@@ -129,8 +130,8 @@ func InFamily(name string) []Signature {
 	return list
 }
 
-// Asked returns the signature that somebody asks for by other words than its lines have, such as "137", "exitcode: -9" or
-// "NCCL timeout".
+// Asked returns the signature that somebody asks for by other words than its lines have, such as "137", "exitcode: -9"
+// or "NCCL timeout".
 func Asked(words string) (Match, bool) {
 	words = strings.Join(strings.Fields(words), " ")
 	for i := range All() {

@@ -104,21 +104,32 @@ func TestUnrelatedLines(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	for line, want := range map[string]struct{ id, advice string }{
-		"The server socket has failed to listen on any local network address. port: 49455, useIpv6: false, code: -98, name: EADDRINUSE": {
+		"The server socket has failed to listen on any local network address. port: 49455, useIpv6: false, code: -98, " +
+			"name: EADDRINUSE": {
 			"torch-port-taken", "ss -ltnp 'sport = :49455' shows who has port 49455; a program",
 		},
-		"OSError: [Errno 98] Address already in use":                     {"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one"},
-		"bind: Address already in use, port: $(reboot), x":               {"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one"},
-		"ImportError: libcudnn.so.9: cannot open shared object file: No": {"loader-missing-library", "-x LD_LIBRARY_PATH=DIR, with the directory of libcudnn.so.9, lets"},
-		"x: $(y): cannot open shared object file":                        {"", ""},
-		"bash: line 3: -rf: command not found":                           {"", ""},
-		"ssh: Could not resolve hostname -oProxyCommand=x: Name":         {"", ""},
-		"[Rank 0]: Rank 12 failed to pass monitoredBarrier in 2000 ms":   {"gloo-monitored-barrier", "rank 12 is the late one"},
-		"version `GLIBC_2.38' not found (required by ./m)":               {"loader-glibc", "the program needs GLIBC_2.38, newer"},
-		"version `FOO_2' not found (required by ./m)":                    {"", ""},
-		"NVRM: Xid (PCI:0000:1a:00): 790, x":                             {"", ""},
-		strings.Repeat("x", 301) + ": cannot open shared object file":    {"", ""},
-		"undefined symbol: " + strings.Repeat("x", 301):                  {"", ""},
+		"OSError: [Errno 98] Address already in use": {
+			"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one",
+		},
+		"bind: Address already in use, port: $(reboot), x": {
+			"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one",
+		},
+		"ImportError: libcudnn.so.9: cannot open shared object file: No": {
+			"loader-missing-library", "-x LD_LIBRARY_PATH=DIR, with the directory of libcudnn.so.9, lets",
+		},
+		"x: $(y): cannot open shared object file":                {"", ""},
+		"bash: line 3: -rf: command not found":                   {"", ""},
+		"ssh: Could not resolve hostname -oProxyCommand=x: Name": {"", ""},
+		"[Rank 0]: Rank 12 failed to pass monitoredBarrier in 2000 ms": {
+			"gloo-monitored-barrier", "rank 12 is the late one",
+		},
+		"version `GLIBC_2.38' not found (required by ./m)": {
+			"loader-glibc", "the program needs GLIBC_2.38, newer",
+		},
+		"version `FOO_2' not found (required by ./m)":                 {"", ""},
+		"NVRM: Xid (PCI:0000:1a:00): 790, x":                          {"", ""},
+		strings.Repeat("x", 301) + ": cannot open shared object file": {"", ""},
+		"undefined symbol: " + strings.Repeat("x", 301):               {"", ""},
 	} {
 		m, ok := Best(line)
 		if want.id == "" {
@@ -133,8 +144,11 @@ func TestValues(t *testing.T) {
 
 func TestAsked(t *testing.T) {
 	for words, id := range map[string]string{
-		"NCCL timeout": "torch-watchdog-timeout", " nccl  TIMEOUT ": "torch-watchdog-timeout", "could not enable P2P": "nccl-p2p-failed",
-		"137": "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus", "136": "exit-sigfpe", "ExitCode=0:9": "exit-sigkill", "42": "exit-own",
+		"NCCL timeout": "torch-watchdog-timeout", " nccl  TIMEOUT ": "torch-watchdog-timeout",
+		"could not enable P2P": "nccl-p2p-failed",
+		"137":                  "exit-sigkill", "exit code 139": "exit-sigsegv", "SIGBUS": "exit-sigbus",
+		"136":          "exit-sigfpe",
+		"ExitCode=0:9": "exit-sigkill", "42": "exit-own",
 		"OUT_OF_MEMORY": "slurm-oom",
 	} {
 		m, ok := Asked(words)
@@ -154,7 +168,8 @@ func TestEnd(t *testing.T) {
 	for _, c := range []struct {
 		status, signal int
 		id             string
-	}{{137, 0, "exit-sigkill"}, {0, 7, "exit-sigbus"}, {135, 0, "exit-sigbus"}, {0, 9, ""}, {0, 15, ""}, {1, 0, ""}, {0, 0, ""}, {139, 9, ""}} {
+	}{{137, 0, "exit-sigkill"}, {0, 7, "exit-sigbus"}, {135, 0, "exit-sigbus"}, {0, 9, ""}, {0, 15, ""}, {1, 0, ""},
+		{0, 0, ""}, {139, 9, ""}} {
 		m, ok := End(c.status, c.signal)
 		assert.Equal(t, c.id != "", ok, c)
 		if ok {
@@ -195,7 +210,8 @@ func TestText(t *testing.T) {
 }
 
 func TestParseProblems(t *testing.T) {
-	const good = "a-1\n  family  F\n  means  m\n  line  some text\n  example  some text\n  cause  c\n    goes on\n  check  k\n  fix  f\n"
+	const good = "a-1\n  family  F\n  means  m\n  line  some text\n  example  some text\n  cause  c\n    goes on\n" +
+		"  check  k\n  fix  f\n"
 	list, err := Parse("x", good)
 	require.NoError(t, err)
 	require.Equal(t, "c goes on", list[0].Cause)
@@ -211,11 +227,14 @@ func TestParseProblems(t *testing.T) {
 		"a\n  status 256\n":           "x:2: \"256\" is no number from 0 to 255",
 		"a\n":                         "x: a has no family",
 		"a\n\nb\n":                    "x:3: a has no family",
-		strings.Replace(good, "  example  some text\n", "", 1): "x: a-1 needs a line with an example, or something by which to ask for it",
-		good + "  line  abc\n":                                 "x: a-1: line abc: no literal text of 4 bytes or more",
-		good + "  line  text {x}{y}\n":                         "x: a-1: line text {x}{y}: {y} follows another without text between them",
-		good + "  line  text {\n":                              "x: a-1: line text {: {: a name in small letters has to stand between braces",
-		good + "  line  text * * text\n":                       "x: a-1: line text * * text: a piece without text",
+		strings.Replace(good, "  example  some text\n", "",
+			1): "x: a-1 needs a line with an example, or something by which to ask for it",
+		good + "  line  abc\n": "x: a-1: line abc: no literal text of 4 bytes or more",
+		good + "  line  text {x}{y}\n": "x: a-1: line text {x}{y}: {y} follows another without " +
+			"text between them",
+		good + "  line  text {\n": "x: a-1: line text {: {: a name in small letters has to " +
+			"stand between braces",
+		good + "  line  text * * text\n": "x: a-1: line text * * text: a piece without text",
 	} {
 		_, err := Parse("x", text)
 		require.EqualError(t, err, want, text)
@@ -225,7 +244,8 @@ func TestParseProblems(t *testing.T) {
 // Each variable of NCCL's that a record names is in the library that it is read by.
 func TestVariablesAreNCCLs(t *testing.T) {
 	library := filepath.Join(filepath.Dir(filepath.Dir(testneeds.Torch(t))), "lib")
-	found, err := filepath.Glob(filepath.Join(library, "python3.*", "site-packages", "nvidia", "nccl", "lib", "libnccl.so.2"))
+	found, err := filepath.Glob(filepath.Join(library, "python3.*", "site-packages", "nvidia", "nccl", "lib",
+		"libnccl.so.2"))
 	require.NoError(t, err)
 	if len(found) == 0 {
 		testneeds.Skip(t, testneeds.LayerTorch, "this PyTorch brings no libnccl")
@@ -245,24 +265,28 @@ func TestVariablesAreNCCLs(t *testing.T) {
 // What people paste from terminals and reports of bugs.
 func TestPastedTexts(t *testing.T) {
 	for text, id := range map[string]string{
-		"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3": "nccl-internal-error",
-		"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, invalid usage, NCCL version 2.18.1":           "nccl-invalid-usage",
-		"RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:911, unhandled system error, NCCL version 2.7.8":                          "nccl-system-error",
-		"ncclUnhandledCudaError: Call to CUDA function failed.":                                                                      "nccl-cuda-error",
-		"Last error: Cuda failure 999 'unknown error'":                                                                               "nccl-cuda-failure",
-		"Cuda failure 'out of memory'":                         "nccl-out-of-memory",
-		"CUDA error: an illegal memory access was encountered": "cuda-illegal-access",
-		"misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 10.0.0.1<47611> failed : Software caused connection abort":                           "nccl-connect-unreachable",
-		"NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129":                                                                          "nccl-ib-retry-exceeded",
-		"NET/IB : Got completion with error 5, opcode 1, len 32537, vendor err 244":                                                                       "nccl-ib-flushed",
-		"slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM Killed.":                                       "slurm-oom",
-		"RuntimeError: Timed out initializing process group in store based barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=2":          "torch-store-timeout",
-		"torch.distributed.DistStoreError: Socket Timeout":                                                                                                "torch-store-timeout",
-		"torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL":                                                    "torch-child-signal",
-		"WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 3456 closing signal SIGTERM":                                               "torch-child-failed",
-		"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED":                                                                                         "torch-cublas",
-		"RuntimeError: received 0 items of ancdata":                                                                                                       "system-open-files",
-		"RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0], but store->get('0') got error: Connection reset by peer": "system-peer-gone",
+		"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1269, internal error, NCCL " +
+			"version 2.14.3": "nccl-internal-error",
+		"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, invalid usage, NCCL version 2.18.1": "nccl-invalid-usage",
+		"RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:911, unhandled system error, NCCL version 2.7.8":                "nccl-system-error",
+		"ncclUnhandledCudaError: Call to CUDA function failed.":                                                            "nccl-cuda-error",
+		"Last error: Cuda failure 999 'unknown error'":                                                                     "nccl-cuda-failure",
+		"Cuda failure 'out of memory'":                                                                                     "nccl-out-of-memory",
+		"CUDA error: an illegal memory access was encountered":                                                             "cuda-illegal-access",
+		"misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 10.0.0.1<47611> failed : Software caused connection " +
+			"abort": "nccl-connect-unreachable",
+		"NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129":                                    "nccl-ib-retry-exceeded",
+		"NET/IB : Got completion with error 5, opcode 1, len 32537, vendor err 244":                                 "nccl-ib-flushed",
+		"slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM Killed.": "slurm-oom",
+		"RuntimeError: Timed out initializing process group in store based barrier on rank: 1, for key: " +
+			"store_based_barrier_key:1 (world_size=2": "torch-store-timeout",
+		"torch.distributed.DistStoreError: Socket Timeout":                                                  "torch-store-timeout",
+		"torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL":      "torch-child-signal",
+		"WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 3456 closing signal SIGTERM": "torch-child-failed",
+		"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED":                                           "torch-cublas",
+		"RuntimeError: received 0 items of ancdata":                                                         "system-open-files",
+		"RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0], but store->get('0') got " +
+			"error: Connection reset by peer": "system-peer-gone",
 		"munmap_chunk(): invalid pointer":                                            "system-heap",
 		"subprocess.CalledProcessError: Command 'x' died with <Signals.SIGABRT: 6>.": "exit-sigabrt",
 	} {

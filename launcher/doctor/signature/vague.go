@@ -24,8 +24,8 @@ func newVagueTexts(list []Signature) vagueTexts {
 // lastWord is what stands behind the last blank.
 func lastWord(text string) string { return text[strings.LastIndexByte(text, ' ')+1:] }
 
-// Vague returns the signature of a line that is of none by [Find], but is one of a signature's vague texts, behind a rank's label, or has
-// it behind its last colon, as perror writes. Reports of failures give no hint by it.
+// Vague returns the signature of a line that is of none by [Find], but is one of a signature's vague texts, behind a
+// rank's label, or has it behind its last colon, as perror writes. Reports of failures give no hint by it.
 func Vague(line string) (Match, bool) {
 	v := &database().vague
 	line = strings.TrimRight(line, " .!")

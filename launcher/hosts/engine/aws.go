@@ -35,13 +35,15 @@ func findBatch(w World) (*Found, error) {
 		t.Node = index + 1
 	}
 	t.Rank, t.NodeID = t.Node, strconv.Itoa(index)
-	f := &Found{Job: "AWS Batch job " + id, JobID: id, Why: r.from("AWS_BATCH_JOB_NODE_INDEX") + " and " + r.from("AWS_BATCH_JOB_NUM_NODES"), Task: t}
+	f := &Found{Job: "AWS Batch job " + id, JobID: id, Why: r.from("AWS_BATCH_JOB_NODE_INDEX") + " and " +
+		r.from("AWS_BATCH_JOB_NUM_NODES"), Task: t}
 	if index == main {
 		t.Addr = r.get("HOSTNAME") // a name stands for all addresses of the host
 		return f, f.check()
 	}
 	if t.Addr = r.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"); t.Addr == "" {
-		return nil, fmt.Errorf("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node (index %d)", main)
+		return nil, fmt.Errorf("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node "+
+			"(index %d)", main)
 	}
 	return f, f.check()
 }

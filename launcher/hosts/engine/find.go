@@ -20,7 +20,8 @@ func Find(w World, wanted string) (*Found, error) {
 		if wanted == "" {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("this is a rank of another gorun (%s is set), whose job has the engine's hosts: name hosts by -H, or leave the engine out", env.VarJob)
+		return nil, fmt.Errorf("this is a rank of another gorun (%s is set), whose job has the engine's hosts: name hosts "+
+			"by -H, or leave the engine out", env.VarJob)
 	}
 	for _, k := range kinds {
 		if wanted != "" && wanted != k.name {

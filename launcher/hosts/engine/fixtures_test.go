@@ -139,7 +139,8 @@ func describe(f *Found, err error) string {
 	}
 	if task := f.Task; task != nil {
 		say("task   rank %d of %d, %d of %d on node %d of %d, which is %q; node 0 is at %q; step %q",
-			task.Rank, task.NumTasks, task.LocalRank, task.LocalTasks, task.Node, task.NumNodes, task.NodeID, task.Addr, task.Step)
+			task.Rank, task.NumTasks, task.LocalRank, task.LocalTasks, task.Node, task.NumNodes, task.NodeID, task.Addr,
+			task.Step)
 	}
 	for _, note := range f.Notes {
 		say("note   %s", note)

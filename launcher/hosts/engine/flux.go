@@ -31,7 +31,8 @@ func findFlux(w World) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Job: "Flux instance " + r.get("FLUX_URI"), JobID: r.get("FLUX_URI"), Why: r.from("FLUX_URI"), From: "flux getattr hostlist"}
+	f := &Found{Job: "Flux instance " + r.get("FLUX_URI"), JobID: r.get("FLUX_URI"), Why: r.from("FLUX_URI"),
+		From: "flux getattr hostlist"}
 	if id, err := r.flux("getattr", "jobid"); err == nil && id != "" { // the outermost instance has none
 		f.Job, f.JobID = "Flux job "+id, id
 	}
@@ -108,7 +109,8 @@ func (r reader) expand(from, list string) ([]hosts.Host, error) {
 // fluxTask is a process of flux run, flux submit and the like.
 func (r reader) fluxTask() (*Found, error) {
 	t := &Task{Step: r.get("FLUX_JOB_ID")}
-	f := &Found{Job: "Flux job " + t.Step, JobID: t.Step, Why: r.from("FLUX_JOB_ID") + " and " + r.from("FLUX_TASK_RANK"), Task: t}
+	f := &Found{Job: "Flux job " + t.Step, JobID: t.Step, Why: r.from("FLUX_JOB_ID") + " and " +
+		r.from("FLUX_TASK_RANK"), Task: t}
 	err := r.numbers(
 		numberWish{&t.Rank, "FLUX_TASK_RANK", 0}, numberWish{&t.NumTasks, "FLUX_JOB_SIZE", 1},
 		numberWish{&t.LocalRank, "FLUX_TASK_LOCAL_ID", 0}, numberWish{&t.NumNodes, "FLUX_JOB_NNODES", 1},

@@ -11,12 +11,15 @@ import (
 func FuzzFind(f *testing.F) {
 	f.Add("PBS_JOBID=1\nPBS_NODEFILE=/f\nPBS_ENVIRONMENT=PBS_BATCH", "n1\nn2\nn1\n")
 	f.Add("LSB_JOBID=1\nLSB_MCPU_HOSTS=a 1 b 4\nCSM_ALLOCATION_ID=2", "")
-	f.Add("LSB_JOBID=1\nLSB_MCPU_HOSTS=a 4\nJSM_NAMESPACE_RANK=1\nJSM_NAMESPACE_SIZE=2\nJSM_NAMESPACE_LOCAL_RANK=1\nJSM_NAMESPACE_LOCAL_SIZE=2", "")
+	f.Add("LSB_JOBID=1\nLSB_MCPU_HOSTS=a 4\nJSM_NAMESPACE_RANK=1\nJSM_NAMESPACE_SIZE=2\nJSM_NAMESPACE_LOCAL_RANK=1\n"+
+		"JSM_NAMESPACE_LOCAL_SIZE=2", "")
 	f.Add("SGE_ROOT=/s\nJOB_ID=1\nPE_HOSTFILE=/f", "a 2 all.q@a UNDEFINED\n")
-	f.Add("FLUX_URI=local\nFLUX_JOB_ID=f\nFLUX_JOB_SIZE=3\nFLUX_JOB_NNODES=2\nFLUX_TASK_RANK=1\nFLUX_TASK_LOCAL_ID=0", "[[0,1,1,1],[1,1,2,1]]")
+	f.Add("FLUX_URI=local\nFLUX_JOB_ID=f\nFLUX_JOB_SIZE=3\nFLUX_JOB_NNODES=2\nFLUX_TASK_RANK=1\nFLUX_TASK_LOCAL_ID=0",
+		"[[0,1,1,1],[1,1,2,1]]")
 	f.Add("FLUX_URI=local", "n[1-3]")
 	f.Add("PALS_RANKID=1\nPALS_LOCAL_RANKID=1\nPALS_LOCAL_SIZE=2\nPALS_NODEID=0\nPMI_SIZE=2\nPBS_NODEFILE=/f", "n1\n")
-	f.Add("AWS_BATCH_JOB_NODE_INDEX=1\nAWS_BATCH_JOB_NUM_NODES=4\nAWS_BATCH_JOB_MAIN_NODE_INDEX=2\nAWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1", "")
+	f.Add("AWS_BATCH_JOB_NODE_INDEX=1\nAWS_BATCH_JOB_NUM_NODES=4\nAWS_BATCH_JOB_MAIN_NODE_INDEX=2\n"+
+		"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1", "")
 	f.Add("SM_HOSTS=[\"\",\"b\"]\nSM_CURRENT_HOST=b", "")
 	f.Add("SM_HOSTS=[\"a\",\"b\"]\nSM_CURRENT_HOST=b\nSM_NUM_GPUS=8", "")
 	f.Fuzz(func(t *testing.T, environ, file string) {
@@ -30,7 +33,8 @@ func FuzzFind(f *testing.F) {
 			}
 		}
 		if task := found.Task; task != nil {
-			if task.Rank >= task.NumTasks || task.LocalRank >= task.LocalTasks || task.Node >= task.NumNodes || min(task.Rank, task.LocalRank, task.Node) < 0 {
+			if task.Rank >= task.NumTasks || task.LocalRank >= task.LocalTasks || task.Node >= task.NumNodes ||
+				min(task.Rank, task.LocalRank, task.Node) < 0 {
 				t.Errorf("task %+v", *task)
 			}
 			return

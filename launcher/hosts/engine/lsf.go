@@ -19,7 +19,8 @@ func findLSF(w World) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Job: "LSF job " + r.get("LSB_JOBID"), JobID: r.get("LSB_JOBID"), Why: r.from("LSB_JOBID") + " and " + list, From: r.from(list)}
+	f := &Found{Job: "LSF job " + r.get("LSB_JOBID"), JobID: r.get("LSB_JOBID"), Why: r.from("LSB_JOBID") + " and " +
+		list, From: r.from(list)}
 	if index := r.get("LSB_JOBINDEX"); index != "" && index != "0" {
 		f.Job, f.JobID = f.Job+"["+index+"]", f.JobID+"."+index
 	}
@@ -104,7 +105,8 @@ func (r reader) lsfStart(f *Found, launchNode bool) {
 				return Start{} // jsrun chooses the hosts itself
 			}
 			n := strconv.Itoa(len(wanted))
-			return Start{Once: []string{path, "-n", n, "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b", "none"}, ByFile: true}
+			return Start{Once: []string{path, "-n", n, "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b",
+				"none"}, ByFile: true}
 		}
 		return
 	}
@@ -131,7 +133,9 @@ func (r reader) jsmTask(f *Found) error {
 		t.Step += "." + r.get("JSM_NAMESPACE_ID")
 	}
 	if t.NumTasks%t.LocalTasks != 0 || t.Rank%t.LocalTasks != t.LocalRank {
-		return fmt.Errorf("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank, t.LocalTasks, t.NumTasks)
+		return fmt.Errorf("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on "+
+			"cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank,
+			t.LocalTasks, t.NumTasks)
 	}
 	if len(f.Hosts) > 0 {
 		t.Addr = f.Hosts[0].Name

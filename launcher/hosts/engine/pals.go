@@ -17,7 +17,8 @@ func findPALS(w World) (*Found, error) {
 	}
 	local := r.given("PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE")
 	if local == "" {
-		return nil, fmt.Errorf("%s, and neither PALS_LOCAL_SIZE nor PMI_LOCAL_SIZE says how many tasks this node has", r.from("PALS_RANKID"))
+		return nil, fmt.Errorf("%s, and neither PALS_LOCAL_SIZE nor PMI_LOCAL_SIZE says how many tasks this node has",
+			r.from("PALS_RANKID"))
 	}
 	t := &Task{NodeID: r.get("PALS_NODEID"), Step: r.get("PALS_APID")}
 	err := r.numbers(
@@ -43,7 +44,8 @@ func findPALS(w World) (*Found, error) {
 // one, or there is just one.
 func (r reader) palsNodes(t *Task) (int, error) {
 	if t.NumTasks%t.LocalTasks != 0 {
-		return 0, fmt.Errorf("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they have different numbers of tasks", t.NumTasks, t.LocalTasks)
+		return 0, fmt.Errorf("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they "+
+			"have different numbers of tasks", t.NumTasks, t.LocalTasks)
 	}
 	return t.NumTasks / t.LocalTasks, nil
 }

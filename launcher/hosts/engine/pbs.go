@@ -41,7 +41,8 @@ func findPBS(w World) (*Found, error) {
 		Hosts: all, From: r.from("PBS_NODEFILE"),
 	}
 	if torque && r.set("PBS_NP") && r.get("PBS_NP") != strconv.Itoa(total) {
-		f.Notes = append(f.Notes, r.from("PBS_NP")+", and PBS_NODEFILE has "+strconv.Itoa(total)+" lines: gorun goes by the file")
+		f.Notes = append(f.Notes, r.from("PBS_NP")+", and PBS_NODEFILE has "+strconv.Itoa(total)+
+			" lines: gorun goes by the file")
 	}
 	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh goes by it
 		f.Notes = append(f.Notes, "PBS_ENVIRONMENT is not set, which pbsdsh goes by: hosts are reached by SSH")
@@ -60,7 +61,8 @@ func (r reader) pbsTask() error {
 	if !r.set("PBS_TASKNUM") || r.get("PBS_TASKNUM") == "1" {
 		return nil
 	}
-	return fmt.Errorf("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how many they are: start gorun once, in the job's script, and it starts the others", r.get("PBS_TASKNUM"))
+	return fmt.Errorf("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how "+
+		"many they are: start gorun once, in the job's script, and it starts the others", r.get("PBS_TASKNUM"))
 }
 
 // pbsdsh starts a command once on each wanted host. Without options it does so for each

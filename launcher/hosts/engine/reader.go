@@ -77,7 +77,8 @@ func (r reader) read(variable string) (string, error) {
 	name := r.get(variable)
 	content, err := r.ReadFile(name)
 	if err != nil {
-		return "", fmt.Errorf("%s=%s: %w (in a container, has the file to be mounted?)", variable, name, withoutName(err, name))
+		return "", fmt.Errorf("%s=%s: %w (in a container, has the file to be mounted?)", variable, name,
+			withoutName(err, name))
 	}
 	return string(content), nil
 }
@@ -214,9 +215,11 @@ func (f *Found) check() error {
 	case t.Rank >= t.NumTasks:
 		return fmt.Errorf("%s: task %d of %d: the last one is %d", f.Why, t.Rank, t.NumTasks, t.NumTasks-1)
 	case t.LocalRank >= t.LocalTasks:
-		return fmt.Errorf("%s: task %d has the number %d on its node, where %d tasks are", f.Why, t.Rank, t.LocalRank, t.LocalTasks)
+		return fmt.Errorf("%s: task %d has the number %d on its node, where %d tasks are", f.Why, t.Rank, t.LocalRank,
+			t.LocalTasks)
 	case t.Node >= t.NumNodes:
-		return fmt.Errorf("%s: task %d is on node %d of %d nodes: the last one is %d", f.Why, t.Rank, t.Node, t.NumNodes, t.NumNodes-1)
+		return fmt.Errorf("%s: task %d is on node %d of %d nodes: the last one is %d", f.Why, t.Rank, t.Node, t.NumNodes,
+			t.NumNodes-1)
 	case t.NumNodes > t.NumTasks:
 		return fmt.Errorf("%s: %d tasks are on %d nodes", f.Why, t.NumTasks, t.NumNodes)
 	}

@@ -202,8 +202,10 @@ func (s *slurm) slotsFrom(name string) {
 
 // gpuVariables say that a job has GPUs, on whatever node.
 var gpuVariables = []string{
-	"SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_GPUS",
-	"SLURM_STEP_GPUS", "SLURM_GRES", "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU", "SLURM_NTASKS_PER_GPU",
+	"SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET",
+	"SLURM_GPUS",
+	"SLURM_STEP_GPUS", "SLURM_GRES", "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU",
+	"SLURM_NTASKS_PER_GPU",
 }
 
 // openSlots leaves the number of ranks open where each node has one task, and GPUs or
@@ -225,7 +227,8 @@ func (s *slurm) openSlots() {
 	for i := range s.parts {
 		s.parts[i].open = true
 	}
-	s.why = append(s.why, fmt.Sprintf("one task on each node (%s=%s) is a launcher: a rank for each GPU, or one", name, value))
+	s.why = append(s.why, fmt.Sprintf("one task on each node (%s=%s) is a launcher: a rank for each GPU, or one", name,
+		value))
 }
 
 // hosts are the nodes of all components, in order; one that is in several has the sum

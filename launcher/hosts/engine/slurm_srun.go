@@ -21,7 +21,8 @@ import (
 //   - --kill-on-bad-exit=0, --wait=0, --no-kill: what the end of an agent or of a node
 //     means for the others is the head's to say, which tells why.
 var srunWords = []string{
-	"srun", "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--ntasks-per-node=1",
+	"srun", "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--wait=0",
+	"--no-kill", "--ntasks-per-node=1",
 }
 
 // srunDrop are variables that srun takes for options, or for the shape of a step
@@ -30,14 +31,21 @@ var srunWords = []string{
 // which resources a step has, or where its streams go, stays; and so does
 // SLURM_NNODES_HET_GROUP_0, by which srun knows all nodes of a component.
 var srunDrop = []string{
-	"SLURM_NTASKS*", "SLURM_NPROCS*", "SLURM_TASKS_PER_NODE*", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_HOSTFILE", "SLURM_MULTI_PROG",
-	"SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_MEM_PER_*", "SLURM_HINT", "SLURM_THREADS*",
-	"SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVERCOMMIT",
+	"SLURM_NTASKS*", "SLURM_NPROCS*", "SLURM_TASKS_PER_NODE*", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_HOSTFILE",
+	"SLURM_MULTI_PROG",
+	"SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_MEM_PER_*", "SLURM_HINT",
+	"SLURM_THREADS*",
+	"SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE", "SLURM_EXACT",
+	"SLURM_EXCLUSIVE", "SLURM_OVERCOMMIT",
 	"SLURM_WHOLE", "SLURM_SPREAD_JOB", "SLURM_USE_MIN_NODES", "SLURM_CONSTRAINT", "SLURM_NETWORK", "SLURM_RESV_PORTS",
-	"SLURM_GPUS", "SLURM_GPUS_PER_*", "SLURM_GPU_BIND", "SLURM_CPUS_PER_GPU", "SLURM_GRES", "SLURM_STEP_GRES", "SLURM_GRES_FLAGS",
-	"SLURM_TRES_PER_*", "SLURM_TRES_BIND", "SLURM_MPI_TYPE", "SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV", "SLURM_KILL_BAD_EXIT", "SLURM_NO_KILL",
-	"SLURM_WAIT", "SLURM_TIMELIMIT", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_LABELIO", "SLURM_UNBUFFEREDIO",
-	"SLURM_BCAST*", "SLURM_SEND_LIBS", "SLURM_COMPRESS", "SLURM_REMOTE_CWD", "SLURM_WORKING_DIR", "SLURM_TEST_EXEC", "SLURM_HET_GROUP",
+	"SLURM_GPUS", "SLURM_GPUS_PER_*", "SLURM_GPU_BIND", "SLURM_CPUS_PER_GPU", "SLURM_GRES", "SLURM_STEP_GRES",
+	"SLURM_GRES_FLAGS",
+	"SLURM_TRES_PER_*", "SLURM_TRES_BIND", "SLURM_MPI_TYPE", "SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV",
+	"SLURM_KILL_BAD_EXIT", "SLURM_NO_KILL",
+	"SLURM_WAIT", "SLURM_TIMELIMIT", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_LABELIO",
+	"SLURM_UNBUFFEREDIO",
+	"SLURM_BCAST*", "SLURM_SEND_LIBS", "SLURM_COMPRESS", "SLURM_REMOTE_CWD", "SLURM_WORKING_DIR", "SLURM_TEST_EXEC",
+	"SLURM_HET_GROUP",
 	"SLURM_PACK_GROUP", "SLURM_STEP_*", "SLURM_STEPID",
 }
 
@@ -54,7 +62,8 @@ func (s *slurm) wayIn() {
 		s.found.Notes = append(s.found.Notes, "srun is not in PATH; the job has one node, this one, and needs none")
 		return
 	}
-	s.found.Notes = append(s.found.Notes, "srun is not in PATH, so the job's nodes are reached by SSH: a site may forbid that, and Slurm does not account for what runs there; add the folder of srun to PATH, also in a container")
+	s.found.Notes = append(s.found.Notes, "srun is not in PATH, so the job's nodes are reached by SSH: a site may "+
+		"forbid that, and Slurm does not account for what runs there; add the folder of srun to PATH, also in a container")
 }
 
 // start makes the srun for some of the job's nodes.

@@ -44,7 +44,8 @@ func (s *slurm) step() (number uint64, ok bool) {
 // what they found, and set SLURM_TASKS_PER_NODE and SLURM_NNODES anew, which srun sets
 // to the step's own.
 func (s *slurm) isForeign() bool {
-	for own, step := range map[string]string{"SLURM_TASKS_PER_NODE": "SLURM_STEP_TASKS_PER_NODE", "SLURM_NNODES": "SLURM_STEP_NUM_NODES"} {
+	for own, step := range map[string]string{"SLURM_TASKS_PER_NODE": "SLURM_STEP_TASKS_PER_NODE",
+		"SLURM_NNODES": "SLURM_STEP_NUM_NODES"} {
 		a, b := s.get(own), s.get(step)
 		if a != "" && b != "" && a != b {
 			return true
@@ -69,7 +70,8 @@ func (s *slurm) readStep() error {
 	if nodes, tasks, err = s.byComponent(nodes, tasks); err != nil {
 		return err
 	}
-	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"), Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
+	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"),
+		Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
 	task.Munge, task.MungeSocket = true, s.mungeSocket()
 	if err := s.place(task, tasks); err != nil {
 		return err
@@ -108,11 +110,13 @@ func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, thei
 	}
 	const instead = "without srun, gorun in the allocation starts ranks on the nodes of all components"
 	if len(ordered) != len(nodes) {
-		return nil, nil, fmt.Errorf("SLURM_STEP_NODELIST=%s: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: %s", s.get("SLURM_STEP_NODELIST"), instead)
+		return nil, nil, fmt.Errorf("SLURM_STEP_NODELIST=%s: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and "+
+			"the others name, each once: %s", s.get("SLURM_STEP_NODELIST"), instead)
 	}
 	id, _, err := s.number("SLURM_NODEID")
 	if name := s.get("SLURMD_NODENAME"); err == nil && name != "" && id < len(ordered) && ordered[id] != name {
-		return nil, nil, fmt.Errorf("SLURM_NODEID=%d is %s, and by its heterogeneous job's components %s: %s", id, name, ordered[id], instead)
+		return nil, nil, fmt.Errorf("SLURM_NODEID=%d is %s, and by its heterogeneous job's components %s: %s", id, name,
+			ordered[id], instead)
 	}
 	return ordered, theirs, err
 }

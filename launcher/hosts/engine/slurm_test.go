@@ -57,7 +57,8 @@ const version = "slurm-22.05/"
 
 // Slurm's default InteractiveStepOptions have --preserve-env: the numbers are the job's.
 func TestSlurmInteractiveStepWithTheJobsNumbers(t *testing.T) {
-	found, err := Find(world(t, version+"interactive-n5-0", "SLURM_TASKS_PER_NODE=3,2", "SLURM_NTASKS=5", "SLURM_NPROCS=5"), "")
+	found, err := Find(world(t, version+"interactive-n5-0", "SLURM_TASKS_PER_NODE=3,2", "SLURM_NTASKS=5",
+		"SLURM_NPROCS=5"), "")
 	require.NoError(t, err)
 	require.Equal(t, "n1:3 n2:2", slots(found.Hosts))
 }
@@ -124,12 +125,29 @@ func TestMungeSocketOfSlurm(t *testing.T) {
 // What a real Slurm sets in the tasks of a step.
 func TestSlurmSteps(t *testing.T) {
 	for name, want := range map[string]Task{
-		"step-n2-1":     {Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "27.0", Signals: true, Munge: true},
-		"step-one-0":    {NumTasks: 1, LocalTasks: 1, NumNodes: 1, NodeID: "n1", Addr: "n1", Step: "28.0", Signals: true, Munge: true},
-		"step-n2x2-3":   {Rank: 3, NumTasks: 4, LocalRank: 1, LocalTasks: 2, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "29.0", Signals: true, Munge: true},
-		"step-uneven-4": {Rank: 4, NumTasks: 5, LocalTasks: 1, Node: 2, NumNodes: 3, NodeID: "n3", Addr: "n1", Step: "30.0", Signals: true, Munge: true},
-		"step-het-3":    {Rank: 3, NumTasks: 4, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n4", Addr: "n3", Step: "32.0", Signals: true, Munge: true},
-		"step-array-1":  {Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "35.0", Signals: true, Munge: true},
+		"step-n2-1": {
+			Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "27.0", Signals: true,
+			Munge: true,
+		},
+		"step-one-0": {
+			NumTasks: 1, LocalTasks: 1, NumNodes: 1, NodeID: "n1", Addr: "n1", Step: "28.0", Signals: true, Munge: true,
+		},
+		"step-n2x2-3": {
+			Rank: 3, NumTasks: 4, LocalRank: 1, LocalTasks: 2, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "29.0",
+			Signals: true, Munge: true,
+		},
+		"step-uneven-4": {
+			Rank: 4, NumTasks: 5, LocalTasks: 1, Node: 2, NumNodes: 3, NodeID: "n3", Addr: "n1", Step: "30.0", Signals: true,
+			Munge: true,
+		},
+		"step-het-3": {
+			Rank: 3, NumTasks: 4, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n4", Addr: "n3", Step: "32.0", Signals: true,
+			Munge: true,
+		},
+		"step-array-1": {
+			Rank: 1, NumTasks: 2, LocalTasks: 1, Node: 1, NumNodes: 2, NodeID: "n2", Addr: "n1", Step: "35.0", Signals: true,
+			Munge: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Find(world(t, version+name), "slurm")
@@ -146,8 +164,10 @@ func TestSlurmSteps(t *testing.T) {
 func TestSlurmStepOfComponents(t *testing.T) {
 	in := func(changes ...string) (*Found, error) {
 		return Find(world(t, version+"step-het-3", append([]string{
-			"SLURM_JOB_NODELIST_HET_GROUP_0=n4", "SLURM_JOB_NODELIST_HET_GROUP_1=n[1-2,5]", "SLURM_STEP_NODELIST=n[1-2,4]", "SLURM_NODEID=1",
-			"SLURMD_NODENAME=n1", "SLURM_STEP_TASKS_PER_NODE=3,2,1", "SLURM_TASKS_PER_NODE=3,2,1", "SLURM_STEP_NUM_NODES=3", "SLURM_NNODES=3",
+			"SLURM_JOB_NODELIST_HET_GROUP_0=n4", "SLURM_JOB_NODELIST_HET_GROUP_1=n[1-2,5]", "SLURM_STEP_NODELIST=n[1-2,4]",
+			"SLURM_NODEID=1",
+			"SLURMD_NODENAME=n1", "SLURM_STEP_TASKS_PER_NODE=3,2,1", "SLURM_TASKS_PER_NODE=3,2,1", "SLURM_STEP_NUM_NODES=3",
+			"SLURM_NNODES=3",
 			"SLURM_STEP_NUM_TASKS=6", "SLURM_NTASKS=6", "SLURM_NPROCS=6", "SLURM_PROCID=3", "SLURM_LOCALID=2",
 		}, changes...)...), "")
 	}
@@ -158,14 +178,17 @@ func TestSlurmStepOfComponents(t *testing.T) {
 	require.Equal(t, "n4", f.Task.Addr)
 
 	_, err = in("SLURMD_NODENAME=n2")
-	require.EqualError(t, err, "SLURM_NODEID=1 is n2, and by its heterogeneous job's components n1: without srun, gorun in the allocation starts ranks on the nodes of all components; --engine none does without Slurm")
+	require.EqualError(t, err, "SLURM_NODEID=1 is n2, and by its heterogeneous job's components n1: without srun, gorun "+
+		"in the allocation starts ranks on the nodes of all components; --engine none does without Slurm")
 	_, err = in("SLURM_JOB_NODELIST_HET_GROUP_0=n3")
-	require.ErrorContains(t, err, "SLURM_STEP_NODELIST=n[1-2,4]: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: without srun, gorun in the allocation")
+	require.ErrorContains(t, err, "SLURM_STEP_NODELIST=n[1-2,4]: these are not nodes that "+
+		"SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: without srun, gorun in the allocation")
 }
 
 // Nodes of clouds have addresses that their names do not lead to.
 func TestSlurmNodeAliases(t *testing.T) {
-	for aliases, want := range map[string]string{"n1:10.0.0.7:ec1,n2:10.0.0.8:ec2": "10.0.0.7", "n2:10.0.0.8:ec2,n1:[fd00::1]:h": "fd00::1", "(null)": "n1"} {
+	for aliases, want := range map[string]string{"n1:10.0.0.7:ec1,n2:10.0.0.8:ec2": "10.0.0.7",
+		"n2:10.0.0.8:ec2,n1:[fd00::1]:h": "fd00::1", "(null)": "n1"} {
 		f, err := Find(world(t, version+"step-n2-1", "SLURM_NODE_ALIASES="+aliases), "")
 		require.NoError(t, err)
 		require.Equal(t, want, f.Task.Addr)
@@ -174,7 +197,8 @@ func TestSlurmNodeAliases(t *testing.T) {
 
 // A file deals tasks to nodes in any order: task 0 is where its first line says.
 func TestSlurmArbitraryDistribution(t *testing.T) {
-	for content, want := range map[string]string{"n3\nn1\nn3\n": "n3", "# first\n n2*2,n1\n": "n2", "n9\n": "", "": "", "n[\n": ""} {
+	for content, want := range map[string]string{"n3\nn1\nn3\n": "n3", "# first\n n2*2,n1\n": "n2", "n9\n": "", "": "",
+		"n[\n": ""} {
 		w := world(t, version+"step-uneven-4", "SLURM_DISTRIBUTION=arbitrary", "SLURM_HOSTFILE=f")
 		w.ReadFile = func(string) ([]byte, error) { return []byte(content), nil }
 		f, err := Find(w, "")
@@ -195,10 +219,14 @@ func TestSlurmStartsOnSomeNodes(t *testing.T) {
 		words   string
 	}{
 		{"salloc-n3x2", nil, []int{2, 0}, "--nodes=2 --ntasks=2 --nodelist=n[1,3]"},
-		{"salloc-uneven", []string{"SLURM_GPUS_PER_TASK=a100:2"}, []int{0}, "--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:a100:6"},
-		{"salloc-uneven", []string{"SLURM_GPUS_PER_TASK=1"}, []int{0, 1}, "--nodes=2 --ntasks=2 --nodelist=n[1-2] --gres=gpu:1"},
-		{"salloc-uneven", []string{"SLURM_TRES_PER_TASK=cpu=1,gres/gpu:h100=1"}, []int{0}, "--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:h100:3"},
-		{"salloc-uneven", []string{"SLURM_TRES_PER_TASK=cpu:1,gres/gpu:2"}, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:2"},
+		{"salloc-uneven", []string{"SLURM_GPUS_PER_TASK=a100:2"}, []int{0},
+			"--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:a100:6"},
+		{"salloc-uneven", []string{"SLURM_GPUS_PER_TASK=1"}, []int{0, 1},
+			"--nodes=2 --ntasks=2 --nodelist=n[1-2] --gres=gpu:1"},
+		{"salloc-uneven", []string{"SLURM_TRES_PER_TASK=cpu=1,gres/gpu:h100=1"}, []int{0},
+			"--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:h100:3"},
+		{"salloc-uneven", []string{"SLURM_TRES_PER_TASK=cpu:1,gres/gpu:2"}, []int{1},
+			"--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:2"},
 		{"salloc-gpus", nil, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:1"},
 		{"salloc-gpus", []string{"SLURM_GPUS_ON_NODE=2"}, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:2"},
 		{"salloc-gpus", []string{"SLURM_GPUS_PER_NODE=2"}, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2"},
@@ -219,7 +247,8 @@ func TestSlurmStartsOnSomeNodes(t *testing.T) {
 
 // Where numbers of GPUs are not known the user learns of it.
 func TestSlurmNotesGPUs(t *testing.T) {
-	for file, want := range map[string]int{"salloc-gpus": 1, "salloc-gpus-per-task": 0, "salloc-gpus-per-node": 0, "sbatch-gpus": 0, "salloc-n3x2": 0} {
+	for file, want := range map[string]int{"salloc-gpus": 1, "salloc-gpus-per-task": 0, "salloc-gpus-per-node": 0,
+		"sbatch-gpus": 0, "salloc-n3x2": 0} {
 		f, err := Find(world(t, version+file), "")
 		require.NoError(t, err)
 		require.Len(t, f.Notes, want, file)
@@ -255,10 +284,13 @@ func TestSlurmBrokenValues(t *testing.T) {
 	for _, c := range []struct{ file, change, want string }{
 		{"salloc-n3x2", "SLURM_JOB_ID=x", "SLURM_JOB_ID=x: not the number of a job"},
 		{"salloc-n3x2", "SLURM_JOB_NODELIST=n[1-", `SLURM_JOB_NODELIST=n[1-: "n[1-": a bracket is not closed`},
-		{"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x9", `SLURM_TASKS_PER_NODE=2(x9: "2(x9" is no number with how often it comes, as in 2(x3)`},
-		{"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x2)", "SLURM_TASKS_PER_NODE=2(x2): these are numbers of 2 nodes, and the list of nodes has 3"},
+		{"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x9",
+			`SLURM_TASKS_PER_NODE=2(x9: "2(x9" is no number with how often it comes, as in 2(x3)`},
+		{"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x2)",
+			"SLURM_TASKS_PER_NODE=2(x2): these are numbers of 2 nodes, and the list of nodes has 3"},
 		{"salloc-n3x2", "SLURM_NTASKS=-1", `SLURM_NTASKS=-1: "-1" is no number from 0 to 1048576`},
-		{"salloc-cpus-per-task", "SLURM_JOB_CPUS_PER_NODE=a", `SLURM_JOB_CPUS_PER_NODE=a: "a" is no number, nor one with how often it comes, as in 2(x3)`},
+		{"salloc-cpus-per-task", "SLURM_JOB_CPUS_PER_NODE=a",
+			`SLURM_JOB_CPUS_PER_NODE=a: "a" is no number, nor one with how often it comes, as in 2(x3)`},
 		{"step-n2-1", "SLURM_NODEID=2", "SLURM_NODEID=2: there are 2 nodes in the step, numbered from 0"},
 		{"step-n2-1", "SLURM_PROCID=", "SLURM_PROCID is not set, and SLURM_STEP_ID is"},
 		{"step-n2-1", "SLURM_LOCALID=1", "SLURM_LOCALID=1: there are 1 tasks of the step on this node, numbered from 0"},
@@ -313,7 +345,8 @@ func TestExpandCounts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, list)
 	}
-	for _, list := range []string{"", ",", "2(x0)", "2(x3)4", "2x3", "(x3)", "2(x)", "1(x65537)", "1(x65536),1", "+1", "99999999999", "1048577"} {
+	for _, list := range []string{"", ",", "2(x0)", "2(x3)4", "2x3", "(x3)", "2(x)", "1(x65537)", "1(x65536),1", "+1",
+		"99999999999", "1048577"} {
 		_, err := expandCounts(list)
 		require.Error(t, err, "%q", list)
 	}

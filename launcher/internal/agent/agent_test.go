@@ -78,7 +78,8 @@ func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 // Ranks that were spawned have the local ranks of the first ones, and no files.
 func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	logs, err := output.OpenLogs(output.LogPlan{
-		Dir: t.TempDir(), RunID: "run", Ranks: []output.RankInfo{{}}, Redirects: output.StreamMap{output.Stdout | output.Stderr},
+		Dir: t.TempDir(), RunID: "run", Ranks: []output.RankInfo{{}},
+		Redirects: output.StreamMap{output.Stdout | output.Stderr},
 	})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(logs.Path(0, output.Stderr), []byte("the first one's\n"), 0o600))

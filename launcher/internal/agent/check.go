@@ -48,7 +48,9 @@ func (a *Agent) look(c wire.Check, programs []program.Resolved) wire.Checked {
 	if c.Programs {
 		for _, p := range programs {
 			sum := wire.Sum{Path: fileOf(p)}
-			r.Files = append(r.Files, inTime(c.Patience, func() wire.Sum { return summed(sum, c.Most) }, func(why string) wire.Sum {
+			r.Files = append(r.Files, inTime(c.Patience, func() wire.Sum {
+				return summed(sum, c.Most)
+			}, func(why string) wire.Sum {
 				return wire.Sum{Path: sum.Path, Error: why}
 			}))
 		}

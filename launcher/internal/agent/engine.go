@@ -70,7 +70,8 @@ func (a *Agent) reportSignals() {
 			return
 		case sig := <-a.cfg.Signals:
 			now := time.Now()
-			if j := a.active.Load(); j != nil && a.cfg.Engine == EngineSignalsAgents && sig != syscall.SIGCONT && sig != syscall.SIGTSTP {
+			if j := a.active.Load(); j != nil && a.cfg.Engine == EngineSignalsAgents && sig != syscall.SIGCONT &&
+				sig != syscall.SIGTSTP {
 				j.signal(wire.Signal{Signal: sig, Group: endsRanks(sig)})
 			}
 			a.engine.add(sig, now)

@@ -52,7 +52,8 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Dir = err.Error()
 		return a.link.Send(&facts)
 	}
-	environ := slices.Concat(h.Environ, a.cfg.Environ) // the first counts: shells that ssh starts often have a short PATH, and ranks get the head's
+	// the first counts: shells that ssh starts often have a short PATH, and ranks get the head's
+	environ := slices.Concat(h.Environ, a.cfg.Environ)
 	for _, p := range h.Programs {
 		found := a.resolve(p, environ)
 		if len(h.Programs) > 1 && found.Path != "" { // of two families they could not talk to each other

@@ -222,7 +222,8 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 		g.Common = slices.Concat(own.inherited(j.agent.cfg.Environ), own.Exports, own.decided(g.Common, j.agent.cfg.Environ))
 		for i := range g.Ranks {
 			dir := own.workingDir(j.agent.cfg.Environ, g.Programs[g.Ranks[i].App].Dir)
-			g.Ranks[i].Env = slices.Concat(j.asked(g.Call, g.Ranks[i].App), dir, own.decided(g.Ranks[i].Env, j.agent.cfg.Environ))
+			g.Ranks[i].Env = slices.Concat(j.asked(g.Call, g.Ranks[i].App), dir,
+				own.decided(g.Ranks[i].Env, j.agent.cfg.Environ))
 		}
 	}
 	var apps []wire.App
@@ -269,7 +270,8 @@ func (j *running) wished(g *wire.Grow) bool {
 		if app.Program != p.Name || !slices.Equal(app.Args, p.Args) || ranks[i] > app.NumRanks {
 			return false
 		}
-		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Own.Dir), Path: app.Path} // no interpreter
+		// no interpreter
+		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Own.Dir), Path: app.Path}
 	}
 	asked.used = true
 	j.spawns.pending[g.Call] = asked

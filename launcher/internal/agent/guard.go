@@ -43,8 +43,9 @@ func (g *guard) begin(j *running) {
 func (g *guard) start(j *running) {
 	g.mu.Lock()
 	cfg := process.GuardConfig{
-		ID: j.start.JobID, Remove: slices.Clone(g.owned), Numbered: slices.Clone(g.numbered), Cgroup: g.cgroup, Executable: j.agent.cfg.Executable,
-		Link: j.agent.cfg.Link,
+		ID: j.start.JobID, Remove: slices.Clone(g.owned), Numbered: slices.Clone(g.numbered), Cgroup: g.cgroup,
+		Executable: j.agent.cfg.Executable,
+		Link:       j.agent.cfg.Link,
 	}
 	g.mu.Unlock()
 	p, err := process.StartGuard(cfg)

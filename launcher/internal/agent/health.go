@@ -30,7 +30,8 @@ const (
 	healthPatience = 5 * time.Second // for a question, and for its answer
 	healthPeers    = 32              // at once; more wait in the kernel
 	healthQuestion = 4096            // bytes of a question that are read
-	// healthStuck is when an agent that handles one frame is taken for dead, as torchrun's watchdog that makes no progress.
+	// healthStuck is when an agent that handles one frame is taken for dead, as torchrun's watchdog that makes no
+	// progress.
 	healthStuck = 60 * time.Second
 )
 
@@ -100,7 +101,8 @@ func (h *Health) answer(c net.Conn) {
 		status, body = "405 Method Not Allowed\r\nAllow: GET, HEAD", "only GET and HEAD"
 	}
 	body += "\n"
-	text := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, len(body))
+	text := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
+		status, len(body))
 	if len(question) > 0 && question[0] != "HEAD" {
 		text += body
 	}

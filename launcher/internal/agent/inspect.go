@@ -21,7 +21,8 @@ const inspectLimit = 3 * time.Second
 // inspect is what package doctor judges, as JSON; nil if it is too much.
 func (a *Agent) inspect(c wire.Check, programs []program.Resolved) []byte {
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
-	cfg := inspect.Config{Root: os.DirFS("/"), System: inspect.This(), NVML: a.cfg.askNVML, Environ: environ, Limit: inspectLimit}
+	cfg := inspect.Config{Root: os.DirFS("/"), System: inspect.This(), NVML: a.cfg.askNVML, Environ: environ,
+		Limit: inspectLimit}
 	cfg.Python = interpreter(c, environ)
 	if len(programs) > 0 {
 		cfg.Program, _ = filepath.Abs(programs[0].Path)
@@ -42,7 +43,9 @@ func (c Config) askNVML(_ int, limit time.Duration) (gpufacts.Facts, error) {
 // interpreter is the Python that a script would get; "" if there is none.
 func interpreter(c wire.Check, environ []string) string {
 	found, err := program.Resolve(program.Wish{
-		Name: "site", Start: program.StartModule, Python: c.Python, Lookup: func(name string) string { return lookup(environ, name) },
+		Name: "site", Start: program.StartModule, Python: c.Python, Lookup: func(name string) string {
+			return lookup(environ, name)
+		},
 	})
 	if err != nil {
 		return ""

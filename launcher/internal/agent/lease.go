@@ -76,7 +76,8 @@ func (l *lease) grace() time.Duration {
 // explain says why the connection has ended.
 func (l *lease) explain(err error) error {
 	if l.expired.Load() { // then err is only that we closed the connection
-		return fmt.Errorf("nothing was heard of the head for %s: its link is cut, or its host hangs", time.Duration(l.limit.Load()))
+		return fmt.Errorf("nothing was heard of the head for %s: its link is cut, or its host hangs",
+			time.Duration(l.limit.Load()))
 	}
 	return err
 }

@@ -33,8 +33,8 @@ type mpi struct {
 	refused sync.Once // a client, which was told of
 	port    *doorway  // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
 
-	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a server calls
-	// here never takes it.
+	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a
+	// server calls here never takes it.
 	making sync.Mutex
 	pmi    pmiServer
 	pmix   pmixServer
@@ -376,7 +376,8 @@ func (m *mpi) rankEnded(rank int) {
 		return
 	}
 	if p, ok := m.proc(rank); ok {
-		if m.state(rank) != nil && m.overNodes(p.World) { // others, who hear of it, may not take it for one that has not begun
+		// others, who hear of it, may not take it for one that has not begun
+		if m.state(rank) != nil && m.overNodes(p.World) {
 			m.job.endings.flush()
 		}
 		for _, s := range hear {

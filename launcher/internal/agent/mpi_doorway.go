@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doorway is a port of 127.0.0.1 to which PMIx clients come, or PMI's where they have no descriptor. It is made by system calls: the first
-// net.Listen of a process asks the kernel for all that it can do, which would be a fiftieth of the time
-// of a job whose rank ends at once. Clients may come from the beginning, and wait there until begin.
+// doorway is a port of 127.0.0.1 to which PMIx clients come, or PMI's where they have no descriptor. It is made by
+// system calls: the first net.Listen of a process asks the kernel for all that it can do, which would be a fiftieth of
+// the time of a job whose rank ends at once. Clients may come from the beginning, and wait there until begin.
 type doorway struct {
 	port int
 

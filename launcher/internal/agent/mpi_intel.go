@@ -12,9 +12,9 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Intel MPI ends in MPI_Comm_spawn and MPI_Comm_accept by SIGSEGV, without a word, unless I_MPI_SPAWN=on was set: under its own
-// mpiexec as well. It is not set for all ranks: with it one host's ranks do not keep to shared memory, but open the network, and
-// each takes half as much memory again.
+// Intel MPI ends in MPI_Comm_spawn and MPI_Comm_accept by SIGSEGV, without a word, unless I_MPI_SPAWN=on was set: under
+// its own mpiexec as well. It is not set for all ranks: with it one host's ranks do not keep to shared memory, but open
+// the network, and each takes half as much memory again.
 
 const intelSpawn = "I_MPI_SPAWN"
 
@@ -45,7 +45,8 @@ func (m *mpi) spawnHint(state *wire.RankMPI, environs ...[]string) string {
 	if file == "" || !contains(file, intelSpawn) {
 		return ""
 	}
-	return "if it was in MPI_Comm_spawn or MPI_Comm_accept: Intel MPI crashes there unless -x " + intelSpawn + "=on is given"
+	return "if it was in MPI_Comm_spawn or MPI_Comm_accept: Intel MPI crashes there unless -x " + intelSpawn +
+		"=on is given"
 }
 
 // contains reports whether a text stands in a file.

@@ -74,7 +74,8 @@ func (m *mpi) Left(p world.Proc) {
 		same := left != nil && m.states[rank] == left && !left.Finalized
 		m.mu.Unlock()
 		if r := m.job.rank(rank); same && r != nil && r.end.Load() == nil {
-			m.job.agent.notice("rank %d left MPI without MPI_Finalize %s ago, and its process goes on: ranks that wait for it in MPI wait until that ends", rank, leftPatience)
+			m.job.agent.notice("rank %d left MPI without MPI_Finalize %s ago, and its process goes on: ranks that wait for it "+
+				"in MPI wait until that ends", rank, leftPatience)
 		}
 	})
 }
@@ -135,10 +136,12 @@ func (m *mpi) Broken(p world.Proc, err error) {
 	}
 	var second *world.SecondError
 	if errors.As(err, &second) {
-		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v", m.rank(p), err)
+		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v",
+			m.rank(p), err)
 		return
 	}
-	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v", m.rank(p), err)
+	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v",
+		m.rank(p), err)
 }
 
 // Say shows a text as if the rank had written it to its standard error.
@@ -172,7 +175,9 @@ func (m *mpi) forget(names []string) {
 	m.making.Lock()
 	defer m.making.Unlock()
 	m.mu.Lock()
-	m.worlds = slices.DeleteFunc(slices.Clone(m.worlds), func(w *world.World) bool { return slices.Contains(names, w.Name) })
+	m.worlds = slices.DeleteFunc(slices.Clone(m.worlds), func(w *world.World) bool {
+		return slices.Contains(names, w.Name)
+	})
 	maps.DeleteFunc(m.byName, func(name string, _ *world.World) bool { return slices.Contains(names, name) })
 	maps.DeleteFunc(m.left, func(p world.Proc, _ int) bool { return slices.Contains(names, p.World) })
 	m.mu.Unlock()

@@ -36,12 +36,15 @@ func (m *mpi) tellMixture() {
 	for one, wait := range waits {
 		for _, other := range wait.For {
 			back, a, b := waits[other], m.state(one), m.state(other)
-			if a == nil || b == nil || isPMIx(a.Protocol) || !isPMIx(b.Protocol) || back == nil || !slices.Contains(back.For, one) {
+			if a == nil || b == nil || isPMIx(a.Protocol) || !isPMIx(b.Protocol) || back == nil ||
+				!slices.Contains(back.For, one) {
 				continue
 			}
-			m.tell(&wire.MPIEvent{Kind: wire.MPIStuck, Rank: other, Waiting: []int{one}, Begun: true, At: time.Now(), Text: fmt.Sprintf(
-				"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an MPI_COMM_WORLD; --world app gives each program a world of its own",
-				one, a.Protocol, other, b.Protocol)})
+			m.tell(&wire.MPIEvent{Kind: wire.MPIStuck, Rank: other, Waiting: []int{one}, Begun: true, At: time.Now(),
+				Text: fmt.Sprintf(
+					"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an "+
+						"MPI_COMM_WORLD; --world app gives each program a world of its own",
+					one, a.Protocol, other, b.Protocol)})
 			return
 		}
 	}

@@ -13,18 +13,21 @@ import (
 // realMPI are the servers of packages pmi and pmix.
 var realMPI = mpiMakers{
 	pmi: func(m *mpi) pmiServer {
-		return pmi.New(pmi.Config{Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only, Claim: m.claim, TopologyFile: m.topologyFile})
+		return pmi.New(pmi.Config{Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only,
+			Claim: m.claim, TopologyFile: m.topologyFile})
 	},
 	pmix: func(m *mpi) pmixServer {
 		return pmix.New(pmix.Config{
-			Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only, UID: os.Getuid(), Dir: m.privateDir, Leaves: m.leaves, Topology: m.topology,
+			Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only, UID: os.Getuid(),
+			Dir: m.privateDir, Leaves: m.leaves, Topology: m.topology,
 		})
 	},
 	mapped: process.MappedIn,
 }
 
-// leaving is the plane as servers have it. Each says of a rank that has ended when all its words to it have been heard: other
-// nodes hear of that once, when all servers have said so. What the rank said at last, to whichever, counts before its end.
+// leaving is the plane as servers have it. Each says of a rank that has ended when all its words to it have been heard:
+// other nodes hear of that once, when all servers have said so. What the rank said at last, to whichever, counts before
+// its end.
 type leaving struct {
 	exchange.Plane
 	m *mpi

@@ -142,16 +142,21 @@ func (m *mpi) warnSingleton(rank int) {
 	}
 	switch {
 	case due && found.closed && familyOf(found.name) == mpichABI:
-		m.job.agent.notice("%s has loaded %s%s and cannot ask gorun for its rank: descriptor %d, which PMI_FD names, was closed by what started it; --pmi-port does without it, and Python's subprocess.run(..., close_fds=False) leaves it open", who, found.name, family(found.name), process.RankSocket)
+		m.job.agent.notice("%s has loaded %s%s and cannot ask gorun for its rank: descriptor %d, which PMI_FD names, was "+
+			"closed by what started it; --pmi-port does without it, and Python's subprocess.run(..., close_fds=False) leaves "+
+			"it open", who, found.name, family(found.name), process.RankSocket)
 	case due:
-		m.job.agent.notice("%s has loaded %s%s and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: %s", who, found.name, family(found.name), m.remedy(found.name))
+		m.job.agent.notice("%s has loaded %s%s and has not asked gorun for its rank: fine as long as it does not call "+
+			"MPI_Init; if it has, it runs as 0 of 1: %s", who, found.name, family(found.name), m.remedy(found.name))
 	}
 }
 
 // saysWhyItIsAlone reports whether the last lines of a rank have a complaint of MPICH's about its
 // descriptor, for which the report has a hint.
 func saysWhyItIsAlone(last []string) bool {
-	return slices.ContainsFunc(last, func(line string) bool { return strings.Contains(line, "system msg for write_line failure") })
+	return slices.ContainsFunc(last, func(line string) bool {
+		return strings.Contains(line, "system msg for write_line failure")
+	})
 }
 
 // Families of MPI libraries, as far as the name of a file tells.
@@ -163,9 +168,11 @@ const (
 
 func familyOf(library string) string {
 	switch {
-	case strings.HasPrefix(library, "libmpi_cray"), strings.HasPrefix(library, "libmpi_gnu"), strings.HasPrefix(library, "libmpi_intel"), strings.HasPrefix(library, "libmpi_nvidia"):
+	case strings.HasPrefix(library, "libmpi_cray"), strings.HasPrefix(library, "libmpi_gnu"),
+		strings.HasPrefix(library, "libmpi_intel"), strings.HasPrefix(library, "libmpi_nvidia"):
 		return cray
-	case strings.HasPrefix(library, "libmpich"), strings.HasPrefix(library, "libmpi.so.12"), strings.HasPrefix(library, "libmpicxx"):
+	case strings.HasPrefix(library, "libmpich"), strings.HasPrefix(library, "libmpi.so.12"),
+		strings.HasPrefix(library, "libmpicxx"):
 		return mpichABI
 	case strings.HasPrefix(library, "libmpi.so."):
 		return openMPI
@@ -191,7 +198,8 @@ func (m *mpi) remedy(library string) string {
 	case f == openMPI:
 		return "Open MPI before 4 is not served, and MPI_Init of later ones may come yet; else start it by its own mpirun"
 	case f == cray:
-		return "Cray's libpmi does not speak the open PMI: build the program with MPICH, whose ABI it shares, or start it by srun or aprun"
+		return "Cray's libpmi does not speak the open PMI: build the program with MPICH, whose ABI it shares, or start it " +
+			"by srun or aprun"
 	case f == mpichABI:
 		return "the library was built for another launcher's protocol (mpichversion says which): start it by that one"
 	}

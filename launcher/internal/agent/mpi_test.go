@@ -83,7 +83,8 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	m, pmi, pmix := fakeMPI(t)
 	m.open()
 	port := m.doorway.port
-	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", port)}, m.environ(nil))
+	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", port)},
+		m.environ(nil))
 	assert.Equal(t, []string{"PMI_FD=3"}, m.environ([]string{"A=b", "PMIX_SERVER_URI3=the user's"}))
 	early, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 	require.NoError(t, err, "before anybody is let in")
@@ -274,7 +275,8 @@ func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	assert.Equal(t, wire.MPIStuck, e.Kind)
 	assert.Equal(t, 6, e.Rank)
 	assert.Equal(t, []int{5}, e.Waiting)
-	assert.Contains(t, e.Text, "rank 5 is a program of MPICH's family (it speaks PMI-1), rank 6 one of Open MPI's (PMIx 4.2.2)")
+	assert.Contains(t, e.Text,
+		"rank 5 is a program of MPICH's family (it speaks PMI-1), rank 6 one of Open MPI's (PMIx 4.2.2)")
 	rest, err := io.ReadAll(theirs)
 	require.NoError(t, err)
 	assert.Empty(t, rest)
@@ -286,7 +288,10 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 		change  func(*wire.MPI)
 		want    string
 	}{
-		{"libmpi.so.40.30.4", func(w *wire.MPI) { *w = wire.MPI{Why: "--mpi=none says so; leave it out"} }, "(Open MPI) and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
+		{"libmpi.so.40.30.4", func(w *wire.MPI) {
+			*w = wire.MPI{Why: "--mpi=none says so; leave it out"}
+		}, "(Open MPI) and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs " +
+			"as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
 		{"libmpi.so.40.30.4", func(*wire.MPI) {}, "Open MPI before 4 is not served"},
 		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.Only = "PMI-2" }, "--mpi has gorun serve PMI-2 alone: leave it out"},
 		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},
@@ -390,8 +395,9 @@ func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 // What is wrong is told in words that fit: a library that says what none says, or a program that starts another.
 func TestBrokenConversations(t *testing.T) {
 	for want, err := range map[string]error{
-		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage":                                                      errors.New("garbage"),
-		"rank 6 is not served by PMI any more, since both processes would wait for ever: process 8 calls MPI_Init while process 7 of this rank is in MPI": fmt.Errorf("PMI: %w", &world.SecondError{PID: 8, First: 7}),
+		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage": errors.New("garbage"),
+		"rank 6 is not served by PMI any more, since both processes would wait for ever: process 8 calls MPI_Init while " +
+			"process 7 of this rank is in MPI": fmt.Errorf("PMI: %w", &world.SecondError{PID: 8, First: 7}),
 	} {
 		ours, theirs := net.Pipe()
 		m, _, _ := fakeMPI(t)

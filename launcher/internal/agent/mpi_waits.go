@@ -46,8 +46,8 @@ func (m *mpi) waitFor(missing []world.Proc) *wire.MPIWait {
 	return &wire.MPIWait{For: begun}
 }
 
-// watchMPIWaits is for when the first rank of this node has begun. It says, once, that for long ranks have waited for such as have not called MPI_Init.
-// Others, as in MPI_Finalize, may well be waited for.
+// watchMPIWaits is for when the first rank of this node has begun. It says, once, that for long ranks have waited for
+// such as have not called MPI_Init. Others, as in MPI_Finalize, may well be waited for.
 func (j *running) watchMPIWaits() {
 	if limit := j.start.StoreReport; limit > 0 && j.start.MPI.NumRanks > 1 {
 		w := &quiet{job: j, limit: limit, signs: func() (signs []int64) {
@@ -58,7 +58,8 @@ func (j *running) watchMPIWaits() {
 		}}
 		w.report = func(from, to cpuSample) {
 			if absent := j.absentFromMPI(); len(absent) > 0 {
-				j.agent.notice("others have waited %s in MPI_Init for %s; fine if that comes to it later (--store-report)", limit, j.describeAbsent(absent, from, to))
+				j.agent.notice("others have waited %s in MPI_Init for %s; fine if that comes to it later (--store-report)",
+					limit, j.describeAbsent(absent, from, to))
 			}
 		}
 		w.watch()

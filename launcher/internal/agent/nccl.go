@@ -19,7 +19,8 @@ const (
 	rasGap  = 500 * time.Millisecond // between two answers, which tell whether anything goes on
 )
 
-// The variables by which NCCL is told where to listen. A job whose ranks have none shares NCCL's default with others on the host.
+// The variables by which NCCL is told where to listen. A job whose ranks have none shares NCCL's default with others on
+// the host.
 const (
 	varRASAddr   = "NCCL_RAS_ADDR"
 	varRASEnable = "NCCL_RAS_ENABLE"
@@ -49,9 +50,11 @@ func (j *running) rasAddr() (addr string, own bool) {
 
 // Why NCCL says nothing.
 var (
-	errRASOff   = errors.New("no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks")
-	errRASNone  = errors.New("nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), or the program sets NCCL_RAS_ADDR itself")
-	errRASOther = errors.New("the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")
+	errRASOff  = errors.New("no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks")
+	errRASNone = errors.New("nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no " +
+		"such port), or the program sets NCCL_RAS_ADDR itself")
+	errRASOther = errors.New(
+		"the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")
 )
 
 // askRAS asks NCCL what it knows of the job, of all ranks or of those on this node, and returns it as JSON, or why

@@ -23,9 +23,11 @@ func TestWhereNCCLListens(t *testing.T) {
 		addr string
 		own  bool
 	}{
-		"nowhere else":       {j(nil, wire.Row{}), ras.DefaultAddr, false},
-		"of the job":         {j([]string{"NCCL_RAS_ADDR=localhost:7"}, wire.Row{}), "localhost:7", true},
-		"of the rank":        {j([]string{"NCCL_RAS_ADDR=localhost:7"}, wire.Row{Env: []string{"NCCL_RAS_ADDR=localhost:8"}}), "localhost:8", true},
+		"nowhere else": {j(nil, wire.Row{}), ras.DefaultAddr, false},
+		"of the job":   {j([]string{"NCCL_RAS_ADDR=localhost:7"}, wire.Row{}), "localhost:7", true},
+		"of the rank": {
+			j([]string{"NCCL_RAS_ADDR=localhost:7"}, wire.Row{Env: []string{"NCCL_RAS_ADDR=localhost:8"}}), "localhost:8", true,
+		},
 		"off":                {j([]string{"NCCL_RAS_ENABLE=0", "NCCL_RAS_ADDR=localhost:7"}, wire.Row{}), "", false},
 		"a node of no ranks": {j([]string{"NCCL_RAS_ADDR=localhost:7"}), "", false},
 	} {

@@ -97,7 +97,8 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 	if most := cmp.Or(own.Ranks, int(a.counted.Load())); most > 0 && len(s.Ranks) > most {
 		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), most)
 	}
-	if seat := own.Seat; seat != nil && len(s.Ranks) > 0 && (s.Ranks[0].Rank != seat.Rank || s.Ranks[0].LocalRank != seat.LocalRank) {
+	if seat := own.Seat; seat != nil && len(s.Ranks) > 0 &&
+		(s.Ranks[0].Rank != seat.Rank || s.Ranks[0].LocalRank != seat.LocalRank) {
 		return fmt.Errorf("the head wants rank %d here, this process is rank %d", s.Ranks[0].Rank, seat.Rank)
 	}
 	if process.Marker(lookup(a.cfg.Environ, process.MarkerVar)).Has(s.JobID) { // processes would pass for this one's

@@ -17,18 +17,22 @@ import (
 
 // ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
 func ownAgent(temp string) *Agent {
-	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides, Accepts: plan.Accepts, Tells: plan.Sets}
+	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
+		Accepts: plan.Accepts, Tells: plan.Sets}
 	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
-		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_JOBID=7", "PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
+		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_JOBID=7",
+		"PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
-	a.programs = []program.Resolved{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py", "--lr", "${local_rank}"}, ScriptArg: 3}}
+	a.programs = []program.Resolved{{Path: "/usr/bin/python3",
+		Argv: []string{"python3", "-u", "train.py", "--lr", "${local_rank}"}, ScriptArg: 3}}
 	return a
 }
 
 // ordinary is what a head sends.
 func ordinary() wire.Start {
 	return wire.Start{
-		Apps: []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}}, Common: []string{"WORLD_SIZE=4"},
+		Apps:   []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}},
+		Common: []string{"WORLD_SIZE=4"},
 		Ranks: []wire.Row{
 			{Rank: 2, LocalRank: 0, Env: []string{"RANK=2"}},
 			{Rank: 3, LocalRank: 1, Env: []string{"RANK=3"}, Args: []string{"python3", "-u", "train.py", "--lr", "1"}},
@@ -47,23 +51,44 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 		change func(s *wire.Start)
 		want   string
 	}{
-		"another program":              {func(s *wire.Start) { s.Apps = append(s.Apps, wire.App{Path: "/bin/sh"}) }, "the head names 2 programs"},
-		"no program":                   {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
-		"a program beyond":             {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
-		"a program before":             {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
-		"other arguments":              {func(s *wire.Start) { s.Ranks[0].Args = []string{"python3", "-c", "evil"} }, "run another command line"},
-		"no arguments at all":          {func(s *wire.Start) { s.Ranks[0].Args = []string{} }, "run another command line"},
-		"another local rank's":         {func(s *wire.Start) { s.Ranks[0].Args = s.Ranks[1].Args }, "run another command line"},
-		"more ranks":                   {func(s *wire.Start) { s.Ranks = append(s.Ranks, s.Ranks...) }, "the head wants 4 ranks, this node's command line 2"},
-		"log files elsewhere":          {logsAt("/etc/cron.d/x"), "the head wants log files at /etc/cron.d/x, and this node has them below " + temp},
-		"log files above":              {logsAt(temp + "/../x"), "the head wants log files at"},
-		"log files at the top":         {logsAt(temp), "the head wants log files at"},
-		"log files hidden":             {logsAt(temp + "/.ssh/x"), "the head wants log files at"},
-		"log files deep below":         {logsAt(temp + "/a/b/c/d"), "the head wants log files at"},
-		"log files of another attempt": {func(s *wire.Start) { logsAt(temp + "/run/node1")(s); s.Attempt = 1 }, "which is not where those before are"},
-		"names of files":               {func(s *wire.Start) { s.Logs = &wire.Logs{Base: temp, Names: []string{"/etc/%r"}} }, "this node's has none: give it the same options"},
-		"a host that is a path":        {func(s *wire.Start) { logsAt(temp + "/run/node1")(s); s.Logs.Host = "../.." }, `of host "../.."`},
-		"many digits":                  {func(s *wire.Start) { logsAt(temp + "/run/node1")(s); s.Logs.Digits = 1 << 30 }, "1073741824 digits"},
+		"another program": {func(s *wire.Start) {
+			s.Apps = append(s.Apps, wire.App{Path: "/bin/sh"})
+		}, "the head names 2 programs"},
+		"no program":       {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
+		"a program beyond": {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
+		"a program before": {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
+		"other arguments": {func(s *wire.Start) {
+			s.Ranks[0].Args = []string{"python3", "-c", "evil"}
+		}, "run another command line"},
+		"no arguments at all": {func(s *wire.Start) { s.Ranks[0].Args = []string{} }, "run another command line"},
+		"another local rank's": {func(s *wire.Start) {
+			s.Ranks[0].Args = s.Ranks[1].Args
+		}, "run another command line"},
+		"more ranks": {func(s *wire.Start) {
+			s.Ranks = append(s.Ranks, s.Ranks...)
+		}, "the head wants 4 ranks, this node's command line 2"},
+		"log files elsewhere": {
+			logsAt("/etc/cron.d/x"), "the head wants log files at /etc/cron.d/x, and this node has them below " + temp,
+		},
+		"log files above":      {logsAt(temp + "/../x"), "the head wants log files at"},
+		"log files at the top": {logsAt(temp), "the head wants log files at"},
+		"log files hidden":     {logsAt(temp + "/.ssh/x"), "the head wants log files at"},
+		"log files deep below": {logsAt(temp + "/a/b/c/d"), "the head wants log files at"},
+		"log files of another attempt": {func(s *wire.Start) {
+			logsAt(temp + "/run/node1")(s)
+			s.Attempt = 1
+		}, "which is not where those before are"},
+		"names of files": {func(s *wire.Start) {
+			s.Logs = &wire.Logs{Base: temp, Names: []string{"/etc/%r"}}
+		}, "this node's has none: give it the same options"},
+		"a host that is a path": {func(s *wire.Start) {
+			logsAt(temp + "/run/node1")(s)
+			s.Logs.Host = "../.."
+		}, `of host "../.."`},
+		"many digits": {func(s *wire.Start) {
+			logsAt(temp + "/run/node1")(s)
+			s.Logs.Digits = 1 << 30
+		}, "1073741824 digits"},
 	} {
 		s := ordinary()
 		c.change(&s)
@@ -80,19 +105,24 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	a := ownAgent(temp)
 	hello := wire.Hello{
 		Dir: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100, Device: "evil",
-		Programs: []wire.Program{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil", ScanStore: true}},
+		Programs: []wire.Program{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil",
+			ScanStore: true}},
 	}
 	a.cfg.Own.replace(&hello)
 	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []wire.Program{{Name: "train.py", ScanStore: true}}}, hello)
-	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Own.told(a.cfg.Environ), "what the head need not know stays here")
+	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Own.told(a.cfg.Environ),
+		"what the head need not know stays here")
 
 	s := ordinary()
-	evil := []string{"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil", "PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil", "PWD=/evil", "TORCHELASTIC_ERROR_FILE=/evil", "GORUN_JOB_KEY=/evil", "PMIX_SERVER_URI3=evil", "NCCL_DEBUG=/evil"}
+	evil := []string{"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil",
+		"PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil", "PWD=/evil", "TORCHELASTIC_ERROR_FILE=/evil",
+		"GORUN_JOB_KEY=/evil", "PMIX_SERVER_URI3=evil", "NCCL_DEBUG=/evil"}
 	s.Apps[0] = wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: 1}
 	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
 	require.NoError(t, a.keepOwn(&s))
 	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
-	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv", "WORLD_SIZE=4"}, s.Common)
+	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv",
+		"WORLD_SIZE=4"}, s.Common)
 	assert.Equal(t, []string{"RANK=2"}, s.Ranks[0].Env)
 }
 
@@ -108,7 +138,8 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	}()
 	go func() {
 		_ = head.Send(&wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh"}}})
-		_ = head.Send(&wire.Start{Window: 1 << 16, Apps: []wire.App{{Path: "/bin/sh"}}, Ranks: []wire.Row{{Args: []string{"sh", "-c", "exit 3"}}}})
+		_ = head.Send(&wire.Start{Window: 1 << 16, Apps: []wire.App{{Path: "/bin/sh"}},
+			Ranks: []wire.Row{{Args: []string{"sh", "-c", "exit 3"}}}})
 	}()
 	for {
 		frame, err := head.Read()
@@ -169,14 +200,17 @@ func FuzzHeadOfANodeThatJoined(f *testing.F) {
 func requireOwnEnvironment(t *testing.T, a *Agent, entries []string) {
 	for _, entry := range entries {
 		name, value, _ := strings.Cut(entry, "=")
-		require.True(t, plan.Accepts(name, value) || slices.Contains(a.cfg.Environ, entry) || entry == "PWD=/srv", "%q", entry)
+		require.True(t, plan.Accepts(name, value) || slices.Contains(a.cfg.Environ, entry) || entry == "PWD=/srv", "%q",
+			entry)
 	}
 }
 
 // A process that is one rank runs no other rank.
 func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
 	temp := t.TempDir()
-	for name, want := range map[string]wire.Seat{"": {Rank: 2}, "the head wants rank 2 here, this process is rank 3": {Rank: 3}, "the head wants rank 2 here": {Rank: 2, LocalRank: 1}} {
+	for name, want := range map[string]wire.Seat{"": {Rank: 2},
+		"the head wants rank 2 here, this process is rank 3": {Rank: 3},
+		"the head wants rank 2 here":                         {Rank: 2, LocalRank: 1}} {
 		a := ownAgent(temp)
 		a.cfg.Own.Ranks, a.cfg.Own.Seat = 1, &want
 		s := ordinary()

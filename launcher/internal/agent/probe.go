@@ -92,7 +92,8 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 		}
 		return nil
 	}
-	for _, answer := range probe.Dial(b.ctx, p.Key, targets, b.own, probe.Haste{Timeout: p.Timeout, Patience: p.Patience}) {
+	for _, answer := range probe.Dial(b.ctx, p.Key, targets, b.own,
+		probe.Haste{Timeout: p.Timeout, Patience: p.Patience}) {
 		r.Answers = append(r.Answers, wire.ProbeAnswer(answer))
 	}
 	return nil

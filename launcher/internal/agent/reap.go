@@ -64,7 +64,8 @@ func (j *running) reap(empty map[int]bool) {
 	}
 	j.guard.removeRanks(pids)
 	j.group.Reap(ids)
-	j.strike(func(id int, _ *rank) bool { return slices.Contains(ids, id) }) // until now they are known as children of ours
+	// until now they are known as children of ours
+	j.strike(func(id int, _ *rank) bool { return slices.Contains(ids, id) })
 	j.endings.forget(len(ids))
 	j.mpi.forgetTalks(ids)
 }

@@ -227,7 +227,8 @@ func (j *running) makeBuildDir() (string, error) {
 // is each rank's own: a program that names none is not to begin in that of the first one.
 func (j *running) common(environ []string, app wire.App) process.Common {
 	return process.Common{
-		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path, Argv: app.Argv, Cgroup: j.cgroup,
+		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path,
+		Argv: app.Argv, Cgroup: j.cgroup,
 		Sockets: j.start.MPI.Offered && !j.start.MPI.PMIPort,
 	}
 }

@@ -81,7 +81,8 @@ func (j *running) openLogs() error {
 	}
 	plan := output.LogPlan{
 		Names: names, Digits: l.Digits,
-		Dir: l.Base, RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect), Tee: streamMap(l.Tee),
+		Dir: l.Base, RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect),
+		Tee:           streamMap(l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
 		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },

@@ -17,8 +17,8 @@ import (
 	"gorun/env"
 )
 
-// watchdog is the server of PyTorch's file timers (torch.distributed.elastic.timer.FileTimerServer). A client opens the named
-// pipe of TORCHELASTIC_TIMER_FILE, writes one line, and closes it:
+// watchdog is the server of PyTorch's file timers (torch.distributed.elastic.timer.FileTimerServer). A client opens the
+// named pipe of TORCHELASTIC_TIMER_FILE, writes one line, and closes it:
 //
 //	{"version": 1, "pid": 4711, "scope_id": "train.py#12", "expiration_time": 1764000000.5, "signal": 9}
 //
@@ -187,7 +187,8 @@ func (j *running) takeTimer(line []byte) {
 		return
 	}
 	if j.rankOf(t.PID) == nil {
-		j.noticeOnce("pid", "the timer %.80q names process %d, which is no process of this job's ranks here: it is ignored", t.Scope, t.PID)
+		j.noticeOnce("pid",
+			"the timer %.80q names process %d, which is no process of this job's ranks here: it is ignored", t.Scope, t.PID)
 		return
 	}
 	if len(w.timers) >= maxTimers {
@@ -248,7 +249,8 @@ func (j *running) expireTimers(now time.Time) {
 		}
 		i := slices.IndexFunc(timers, func(t fileTimer) bool { return t.Signal > 0 && t.Signal < 65 })
 		if i != 0 {
-			j.noticeOnce("signal", "the timer %.200q of rank %d has expired; it names no signal, so the rank goes on", timers[0].Scope, r.row.Rank)
+			j.noticeOnce("signal", "the timer %.200q of rank %d has expired; it names no signal, so the rank goes on",
+				timers[0].Scope, r.row.Rank)
 		}
 		if i >= 0 {
 			j.endExpired(r, timers[i])

@@ -57,7 +57,9 @@ func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
 	returned, answered := make(chan struct{}), make(chan error)
 	go func() {
 		defer close(returned)
-		j.askSpawn(world.Spawn{Apps: []world.SpawnApp{{HostFile: "/does/not/exist"}}}, func(_ string, err error) { answered <- err })
+		j.askSpawn(world.Spawn{Apps: []world.SpawnApp{{HostFile: "/does/not/exist"}}}, func(_ string, err error) {
+			answered <- err
+		})
 	}()
 	<-returned // although nobody takes the answer
 	require.ErrorContains(t, <-answered, "/does/not/exist")

@@ -55,8 +55,8 @@ func meaningOf(s syscall.Signal) string {
 	return ""
 }
 
-// clean makes a line of a rank's fit for a terminal, as [signature.Plain] does. What PyTorch puts before each line of an
-// exception, "[rank0]: ", goes too: the launcher says which rank it is.
+// clean makes a line of a rank's fit for a terminal, as [signature.Plain] does. What PyTorch puts before each line of
+// an exception, "[rank0]: ", goes too: the launcher says which rank it is.
 func clean(line string) string { return withoutRank(signature.Plain(line, lineLimit)) }
 
 // withoutRank drops "[rank0]: ", also where blanks at the end were trimmed already.

@@ -169,13 +169,21 @@ RecursionError: maximum`},
 		"without source": {"Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nKeyboardInterrupt", `
   File "<string>", line 1, in <module>
 KeyboardInterrupt`},
-		"a name in small letters": {"  File \"a.py\", line 1, in <module>\nsocket.timeout: timed out", "  File \"a.py\", line 1, in <module>\nsocket.timeout: timed out"},
-		"text on the next line":   {"  File \"a.py\", line 1, in <module>\nRuntimeError: \n\n  detail\nmore", "  File \"a.py\", line 1, in <module>\nRuntimeError:\n  detail"},
+		"a name in small letters": {
+			"  File \"a.py\", line 1, in <module>\nsocket.timeout: timed out",
+			"  File \"a.py\", line 1, in <module>\nsocket.timeout: timed out",
+		},
+		"text on the next line": {
+			"  File \"a.py\", line 1, in <module>\nRuntimeError: \n\n  detail\nmore",
+			"  File \"a.py\", line 1, in <module>\nRuntimeError:\n  detail",
+		},
 		"only the library": {"  File \"/x/site-packages/y.py\", line 1, in z\n    q()\nValueError: v", `
   File "/x/site-packages/y.py", line 1, in z
     q()
 ValueError: v`},
-		"escape sequences": {"  File \"\x1b[35ma.py\x1b[0m\", line 1\nValueError: \x1b[31mred\a", "  File \"a.py\", line 1\nValueError: red"},
+		"escape sequences": {
+			"  File \"\x1b[35ma.py\x1b[0m\", line 1\nValueError: \x1b[31mred\a", "  File \"a.py\", line 1\nValueError: red",
+		},
 
 		"no traceback":        {"hello\nValueError: x", ""},
 		"indented words":      {"usage: x\n  -h  help\nerror: bad", ""},
@@ -231,10 +239,13 @@ main.step(...)
 fatal error: all goroutines are asleep - deadlock!
 main.main()
     /home/u/q.go:2 +0xf`},
-		"only the library": {"panic: x\n\ngoroutine 1 [running]:\nos.f()\n\t/usr/local/go/src/os/x.go:1\nos.g()\n\t/usr/local/go/src/os/x.go:2", "panic: x\nos.f()\n    /usr/local/go/src/os/x.go:1"},
-		"cut off":          {"panic: x\n\ngoroutine 1 [running]:", "panic: x"},
-		"a word":           {"panic: on the Titanic", ""},
-		"nothing":          {"", ""},
+		"only the library": {
+			"panic: x\n\ngoroutine 1 [running]:\nos.f()\n\t/usr/local/go/src/os/x.go:1\nos.g()\n\t/usr/local/go/src/os/x.go:2",
+			"panic: x\nos.f()\n    /usr/local/go/src/os/x.go:1",
+		},
+		"cut off": {"panic: x\n\ngoroutine 1 [running]:", "panic: x"},
+		"a word":  {"panic: on the Titanic", ""},
+		"nothing": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := GoPanic(lines(test.text))
@@ -258,20 +269,27 @@ func TestErrorFile(t *testing.T) {
 			[]string{"Traceback:", `  File "x"`, "ValueError: v"},
 			at, true,
 		},
-		"as the agent adds to it": {`{"message": {"message": "E: x", "errorCode": 7, "extraInfo": {"py_callstack": "", "timestamp": 1700000000}}}`, "E: x", nil, at, true},
-		"a plain message":         {`{"message": "text\nmore", "timestamp": "1700000000"}`, "text", nil, at, true},
-		"a number, a fraction":    {`{"message": "text", "timestamp": 1700000000.5}`, "text", nil, at.Add(time.Second / 2), true},
-		"no time":                 {`{"message": "text"}`, "text", nil, time.Time{}, true},
-		"an impossible time":      {`{"message": "text", "timestamp": "1e300"}`, "text", nil, time.Time{}, true},
-		"no number":               {`{"message": "text", "timestamp": "NaN"}`, "text", nil, time.Time{}, true},
-		"only a stack":            {`{"message": {"extraInfo": {"py_callstack": "a\nb"}}}`, "", []string{"a", "b"}, time.Time{}, true},
-		"half":                    {`{"message": {"mess`, "", nil, time.Time{}, false},
-		"another shape":           {`{"message": [1]}`, "", nil, time.Time{}, false},
-		"no message":              {`{"error": "x"}`, "", nil, time.Time{}, false},
-		"an empty message":        {`{"message": " \n"}`, "", nil, time.Time{}, false},
-		"null":                    {`{"message": null}`, "", nil, time.Time{}, false},
-		"an array":                {`[]`, "", nil, time.Time{}, false},
-		"empty":                   {``, "", nil, time.Time{}, false},
+		"as the agent adds to it": {
+			`{"message": {"message": "E: x", "errorCode": 7, "extraInfo": {"py_callstack": "", "timestamp": 1700000000}}}`,
+			"E: x", nil, at, true,
+		},
+		"a plain message": {`{"message": "text\nmore", "timestamp": "1700000000"}`, "text", nil, at, true},
+		"a number, a fraction": {
+			`{"message": "text", "timestamp": 1700000000.5}`, "text", nil, at.Add(time.Second / 2), true,
+		},
+		"no time":            {`{"message": "text"}`, "text", nil, time.Time{}, true},
+		"an impossible time": {`{"message": "text", "timestamp": "1e300"}`, "text", nil, time.Time{}, true},
+		"no number":          {`{"message": "text", "timestamp": "NaN"}`, "text", nil, time.Time{}, true},
+		"only a stack": {
+			`{"message": {"extraInfo": {"py_callstack": "a\nb"}}}`, "", []string{"a", "b"}, time.Time{}, true,
+		},
+		"half":             {`{"message": {"mess`, "", nil, time.Time{}, false},
+		"another shape":    {`{"message": [1]}`, "", nil, time.Time{}, false},
+		"no message":       {`{"error": "x"}`, "", nil, time.Time{}, false},
+		"an empty message": {`{"message": " \n"}`, "", nil, time.Time{}, false},
+		"null":             {`{"message": null}`, "", nil, time.Time{}, false},
+		"an array":         {`[]`, "", nil, time.Time{}, false},
+		"empty":            {``, "", nil, time.Time{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			msg, stack, at, ok := ErrorFile([]byte(test.data))
@@ -303,7 +321,8 @@ func TestHint(t *testing.T) {
 		"./m: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by ./m)":                            "needs GLIBC_2.38",
 		"./m: libfoo.so: version `FOO_2' not found (required by ./m)":                                                       "",
 		"ModuleNotFoundError: No module named 'torch'":                                                                      "no module torch:",
-		"torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "ss -ltnp 'sport = :49455' shows who has port 49455;",
+		"torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: " +
+			"49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "ss -ltnp 'sport = :49455' shows who has port 49455;",
 		"OSError: [Errno 98] Address already in use":                                              "a program that leaves MASTER_PORT alone gets a free one",
 		"bind: Address already in use, port: $(reboot), x":                                        "a program that leaves MASTER_PORT alone gets a free one",
 		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.":                 "nvidia-smi --query-compute-apps",
@@ -318,7 +337,8 @@ func TestHint(t *testing.T) {
 		"OSError: [Errno 28] No space left on device: '/home/u/x'":                                "df -h and quota -s show what is full",
 		"ncclSystemError: System call (e.g. socket, malloc) or external library call failed":      "-x NCCL_DEBUG=INFO",
 		"ModuleNotFoundError: No module named 'a'\nsomething\nOSError: Too many open files\nlast": "ulimit -Sn",
-		"[cli_0]: write_line error; fd=3 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\nsystem msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to PMI_fd": "--pmi-port does without it",
+		"[cli_0]: write_line error; fd=3 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\n" +
+			"system msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to PMI_fd": "--pmi-port does without it",
 		"system msg for write_line failure : Broken pipe": "",
 		"hello":                            "",
 		"":                                 "",
@@ -334,7 +354,8 @@ func TestHint(t *testing.T) {
 }
 
 func TestHintNamesWhereThereIsMore(t *testing.T) {
-	require.Equal(t, "this Python has no module torch: activate the environment that has it, or name its interpreter in GORUN_PYTHON (gorun explain python-missing-module)",
+	require.Equal(t, "this Python has no module torch: activate the environment that has it, or name its interpreter in "+
+		"GORUN_PYTHON (gorun explain python-missing-module)",
 		hintOf([]string{"ModuleNotFoundError: No module named 'torch'"}))
 }
 
@@ -343,7 +364,8 @@ func TestHintOfARank(t *testing.T) {
 		cause   = "OSError: [Errno 24] Too many open files: 'x'"
 		symptom = "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error."
 		victim  = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2531"
-		silent  = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"
+		silent  = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a " +
+			"network error"
 	)
 	for name, c := range map[string]struct {
 		own            []string
@@ -351,17 +373,26 @@ func TestHintOfARank(t *testing.T) {
 		others         [][]string
 		want           string
 	}{
-		"a cause before all that follows":      {own: []string{cause, symptom, victim}, want: "ulimit -Sn"},
-		"a victim beside a cause":              {own: []string{victim}, others: [][]string{{"hello"}, {symptom}, {"x", cause}}, want: "rank 2: ulimit -Sn"},
-		"a victim alone":                       {own: []string{victim}, others: [][]string{{victim}}, want: "a rank that closed its connection may have ended early"},
+		"a cause before all that follows": {own: []string{cause, symptom, victim}, want: "ulimit -Sn"},
+		"a victim beside a cause": {
+			own: []string{victim}, others: [][]string{{"hello"}, {symptom}, {"x", cause}}, want: "rank 2: ulimit -Sn",
+		},
+		"a victim alone": {
+			own: []string{victim}, others: [][]string{{victim}}, want: "a rank that closed its connection may have ended early",
+		},
 		"a victim that says nothing":           {own: []string{silent}, others: [][]string{{"hello"}}},
 		"a victim is no way in which it ended": {own: []string{silent}, status: 137},
-		"a remark":                             {own: []string{"node1:17:45 [0] NCCL INFO Using network Socket", "ValueError: x"}},
-		"a symptom of its own":                 {own: []string{symptom}, others: [][]string{{cause}}, want: "a line with NCCL WARN above says which call failed; -x NCCL_DEBUG=INFO"},
-		"a signal":                             {own: []string{"hello"}, signal: 7, want: "df -h /dev/shm"},
-		"a status":                             {status: 139, want: "-x PYTHONFAULTHANDLER=1"},
-		"somebody's SIGKILL":                   {signal: 9},
-		"any status":                           {status: 1, own: []string{"ValueError: x"}},
+		"a remark": {
+			own: []string{"node1:17:45 [0] NCCL INFO Using network Socket", "ValueError: x"},
+		},
+		"a symptom of its own": {
+			own: []string{symptom}, others: [][]string{{cause}},
+			want: "a line with NCCL WARN above says which call failed; -x NCCL_DEBUG=INFO",
+		},
+		"a signal":           {own: []string{"hello"}, signal: 7, want: "df -h /dev/shm"},
+		"a status":           {status: 139, want: "-x PYTHONFAULTHANDLER=1"},
+		"somebody's SIGKILL": {signal: 9},
+		"any status":         {status: 1, own: []string{"ValueError: x"}},
 	} {
 		got := Hint(c.own, c.status, c.signal, slices.All(c.others))
 		if c.want == "" {
@@ -435,5 +466,6 @@ main()
 	require.WithinDuration(t, time.Now(), at, 10*time.Minute)
 	summary, ok := PythonTraceback(stack)
 	require.True(t, ok)
-	require.Equal(t, []string{`  File "` + script + `", line 6, in main`, `    raise ValueError("bad \x1b[31m value")`, msg}, summary)
+	require.Equal(t, []string{`  File "` + script + `", line 6, in main`, `    raise ValueError("bad \x1b[31m value")`,
+		msg}, summary)
 }

@@ -3,7 +3,8 @@ package diagnosis
 import "strings"
 
 // WithoutAbortHelp leaves out what Open MPI says of MPI_Abort between two lines of dashes, which a report says in four
-// words: a program's own last lines stand before it. An installation that was moved does not find that text, and says so.
+// words: a program's own last lines stand before it. An installation that was moved does not find that text, and says
+// so.
 func WithoutAbortHelp(lines []string) []string {
 	var kept []string
 	for i := 0; i < len(lines); i++ {

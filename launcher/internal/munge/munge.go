@@ -51,7 +51,8 @@ func find(name string) (path string, err error) {
 // Seal returns a credential with text in it, which only processes of this user, on hosts
 // with the same key, can open, once on each host and within some minutes.
 func (m *Munge) Seal(ctx context.Context, text []byte) ([]byte, error) {
-	sealed, err := run(ctx, text, m.seal, slices.Concat(m.options, []string{"--restrict-uid=" + strconv.Itoa(os.Geteuid())})...)
+	sealed, err := run(ctx, text, m.seal,
+		slices.Concat(m.options, []string{"--restrict-uid=" + strconv.Itoa(os.Geteuid())})...)
 	return bytes.TrimSpace(sealed), err
 }
 

@@ -14,8 +14,8 @@ const (
 	mostDistinct = 64      // warnings that differ, of a whole job
 )
 
-// Collector gathers facts from what ranks print. Output without a line of NCCL's costs it a search for three letters, and room
-// for the beginning of a line that was written in pieces.
+// Collector gathers facts from what ranks print. Output without a line of NCCL's costs it a search for three letters,
+// and room for the beginning of a line that was written in pieces.
 type Collector struct {
 	lanes []lane // two for each rank; each belongs to who writes for the rank
 
@@ -73,8 +73,8 @@ type Warning struct {
 // New makes a Collector for the ranks from 0 to one below that number. What others print is not looked at.
 func New(ranks int) *Collector { return &Collector{lanes: make([]lane, 2*ranks)} }
 
-// Write takes what a rank printed to a stream, 1 or 2, and reports whether there are facts that Summaries or Versions may show.
-// One goroutine at a time writes for a rank.
+// Write takes what a rank printed to a stream, 1 or 2, and reports whether there are facts that Summaries or Versions
+// may show. One goroutine at a time writes for a rank.
 func (c *Collector) Write(rank, stream int, p []byte) (news bool) {
 	at := 2*rank + stream - 1
 	if rank < 0 || at < 0 || at >= len(c.lanes) {

@@ -229,10 +229,12 @@ func (f *Facts) learnRest(text string) {
 			f.Via |= MNNVL | NVLink
 		}
 	case strings.Contains(text, " coll channels, "):
-		if n, err := strconv.Atoi(strings.TrimSpace(text[:strings.IndexByte(text, ' ')])); err == nil && (f.last >= f.Size || f.Channels == 0) {
+		if n, err := strconv.Atoi(strings.TrimSpace(text[:strings.IndexByte(text, ' ')])); err == nil &&
+			(f.last >= f.Size || f.Channels == 0) {
 			f.Channels = n
 		}
-	case strings.HasPrefix(text, "NVLS multicast support is available"), strings.Contains(text, " NVL["): // only NVSwitch has it
+	// only NVSwitch has it
+	case strings.HasPrefix(text, "NVLS multicast support is available"), strings.Contains(text, " NVL["):
 		f.Via |= NVLink
 	case strings.HasPrefix(text, "Init timings"):
 		if _, total, ok := strings.Cut(text, " total "); ok {

@@ -37,7 +37,8 @@ var (
 var levels = []struct {
 	word  []byte
 	level Level
-}{{[]byte("INFO "), Info}, {[]byte("WARN "), Warn}, {[]byte("TRACE "), Other}, {[]byte("CALL "), Other}, {[]byte("ABORT "), Other}}
+}{{[]byte("INFO "), Info}, {[]byte("WARN "), Warn}, {[]byte("TRACE "), Other}, {[]byte("CALL "), Other},
+	{[]byte("ABORT "), Other}}
 
 // Parse reads a line without its end; false says that it is not NCCL's.
 func Parse(line []byte) (Line, bool) {
@@ -78,11 +79,12 @@ func parseAt(line []byte, at int) (Line, bool) {
 
 // isStamp reports whether what stands before the version can be a time: it is short, and has nothing else's words.
 func isStamp(head []byte) bool {
-	return len(head) <= 64 && (len(head) == 0 || bytes.ContainsAny(head, "0123456789")) && !bytes.ContainsAny(head, "\"'`=")
+	return len(head) <= 64 && (len(head) == 0 || bytes.ContainsAny(head, "0123456789")) &&
+		!bytes.ContainsAny(head, "\"'`=")
 }
 
-// parseHead reads what stands before the level: "[TIME] HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION)", of which the time and
-// the place may be missing.
+// parseHead reads what stands before the level: "[TIME] HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION)", of which the time
+// and the place may be missing.
 func parseHead(head []byte) (l Line, ok bool) {
 	open := bytes.LastIndex(head, []byte(" ["))
 	if open < 0 {

@@ -27,16 +27,20 @@ func TestParse(t *testing.T) {
 		want       Line
 	}{
 		// As NCCL 2.30.7 itself prints them, by each setting of timestamps.
-		{"info", "vm:5075:5076 [0] NCCL INFO Using network Socket", Line{Info, "vm", 5075, 5076, 0, "", "Using network Socket"}},
-		{"info with time", "[2026-11-22 17:02:04] vm:5128:5128 [3] NCCL INFO Using network Socket\r", Line{Info, "vm", 5128, 5128, 3, "", "Using network Socket"}},
-		{"info with fraction", "1795366924 571 vm:5170:5170 [0] NCCL INFO Using network Socket", Line{Info, "vm", 5170, 5170, 0, "", "Using network Socket"}},
+		{"info", "vm:5075:5076 [0] NCCL INFO Using network Socket",
+			Line{Info, "vm", 5075, 5076, 0, "", "Using network Socket"}},
+		{"info with time", "[2026-11-22 17:02:04] vm:5128:5128 [3] NCCL INFO Using network Socket\r",
+			Line{Info, "vm", 5128, 5128, 3, "", "Using network Socket"}},
+		{"info with fraction", "1795366924 571 vm:5170:5170 [0] NCCL INFO Using network Socket",
+			Line{Info, "vm", 5170, 5170, 0, "", "Using network Socket"}},
 		{
 			"warn", "[2026-11-22 17:02:03] vm:5033:5033 [0] misc/socket.cc:586 (ncclSocketInit) NCCL WARN Call to bind failed",
 			Line{Warn, "vm", 5033, 5033, 0, "misc/socket.cc:586 (ncclSocketInit)", "Call to bind failed"},
 		},
 		{"warn of older versions", "vm:1:2 [-1] init.cc:57 NCCL WARN x", Line{Warn, "vm", 1, 2, -1, "init.cc:57", "x"}},
 		{"version", "NCCL version 2.30.7+cuda13.3", Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"}},
-		{"version with time", "[2026-11-22 17:02:04] NCCL version 2.30.7+cuda13.3", Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"}},
+		{"version with time", "[2026-11-22 17:02:04] NCCL version 2.30.7+cuda13.3",
+			Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"}},
 		{"RCCL", "RCCL version : 2.22.3-HEAD:9ac1fbd", Line{Version, "", 0, 0, -1, "", "RCCL version : 2.22.3-HEAD:9ac1fbd"}},
 		{"trace", "vm:1:2 [0] 12.5 init.cc:1 NCCL TRACE x", Line{Other, "vm", 1, 2, 0, "12.5 init.cc:1", "x"}},
 	} {
@@ -47,8 +51,10 @@ func TestParse(t *testing.T) {
 		})
 	}
 	for _, line := range []string{
-		"", "NCCL", "epoch 1", "I like NCCL WARN lines", "print('NCCL version 2.30.7')", "torch.cuda.nccl: NCCL version unknown, see the documentation of it",
-		"[rank0]:[W1122 ProcessGroupNCCL.cpp:1538] Warning: NCCL INFO is not set", "vm:1 [0] NCCL INFO x", "vm:1:2 0 NCCL INFO x", "oneCCL INFO x",
+		"", "NCCL", "epoch 1", "I like NCCL WARN lines", "print('NCCL version 2.30.7')",
+		"torch.cuda.nccl: NCCL version unknown, see the documentation of it",
+		"[rank0]:[W1122 ProcessGroupNCCL.cpp:1538] Warning: NCCL INFO is not set", "vm:1 [0] NCCL INFO x",
+		"vm:1:2 0 NCCL INFO x", "oneCCL INFO x",
 	} {
 		_, ok := Parse([]byte(line))
 		assert.False(t, ok, line)
@@ -57,9 +63,11 @@ func TestParse(t *testing.T) {
 
 func TestNormal(t *testing.T) {
 	same := [][2]string{
-		{"socketProgress: Connection closed by remote peer n2<40123>", "socketProgress: Connection closed by remote peer n2<51000>"},
+		{"socketProgress: Connection closed by remote peer n2<40123>",
+			"socketProgress: Connection closed by remote peer n2<51000>"},
 		{"[Rank 3] comm 0x55d0aa0 failed", "[Rank 5] comm 0x7f00aa failed"},
-		{"Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000", "Duplicate GPU detected : rank 3 and rank 2 both on CUDA device 1b000"},
+		{"Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000",
+			"Duplicate GPU detected : rank 3 and rank 2 both on CUDA device 1b000"},
 		{"localRank=3 busId 12", "localRank=4 busId 13"},
 	}
 	for _, pair := range same {
@@ -114,7 +122,8 @@ func report(c *Collector) string {
 	}
 	for rank := range 4 {
 		if f, ok := c.Facts(rank); ok {
-			fmt.Fprintf(&b, "rank %d: network %q, interfaces %q, ports %q, bootstrap %q, size %d, nodes %d\n", rank, f.Network, f.Interfaces, f.Ports, f.Bootstrap, f.Size, f.Nodes)
+			fmt.Fprintf(&b, "rank %d: network %q, interfaces %q, ports %q, bootstrap %q, size %d, nodes %d\n", rank,
+				f.Network, f.Interfaces, f.Ports, f.Bootstrap, f.Size, f.Nodes)
 		}
 	}
 	for _, w := range c.Warnings() {
@@ -153,9 +162,14 @@ func TestLogs(t *testing.T) {
 // The machine may know of NVLink what NCCL does not say.
 func TestLinked(t *testing.T) {
 	c := New(2)
-	feed(c, []byte("0 a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n1 a:2:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM\n"), 0)
+	feed(c, []byte("0 a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"+
+		"1 a:2:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM\n"), 0)
 	assert.Equal(t, []Summary{{Text: "NCCL over P2P", Ranks: []int{0, 1}}}, c.Summaries(nil))
-	assert.Equal(t, []Summary{{Text: "NCCL over P2P", Ranks: []int{0}}, {Text: "NCCL over NVLink P2P", Ranks: []int{1}}}, c.Summaries(func(rank int) bool { return rank == 1 }))
+	assert.Equal(t,
+		[]Summary{{Text: "NCCL over P2P", Ranks: []int{0}}, {Text: "NCCL over NVLink P2P", Ranks: []int{1}}},
+		c.Summaries(func(rank int) bool {
+			return rank == 1
+		}))
 }
 
 // Output without NCCL costs nothing that lasts.
@@ -195,7 +209,8 @@ func TestCaps(t *testing.T) {
 }
 
 func TestFoldNames(t *testing.T) {
-	assert.Equal(t, []string{"eth0", "mlx5_[0-2,10]"}, FoldNames([]string{"mlx5_10", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_1", "eth0"}))
+	assert.Equal(t, []string{"eth0", "mlx5_[0-2,10]"},
+		FoldNames([]string{"mlx5_10", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_1", "eth0"}))
 	assert.Equal(t, []string{"ib", "ib[0-1]"}, FoldNames([]string{"ib1", "ib", "ib0"}))
 	assert.Empty(t, FoldNames(nil))
 }
@@ -203,7 +218,8 @@ func TestFoldNames(t *testing.T) {
 // The words by which lines are known are those of the real library.
 func TestWordsOfTheLibrary(t *testing.T) {
 	python := testneeds.Torch(t)
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "nvidia", "nccl", "lib", "libnccl.so.2"))
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "nvidia",
+		"nccl", "lib", "libnccl.so.2"))
 	require.NoError(t, err)
 	if len(found) == 0 {
 		testneeds.Skip(t, testneeds.LayerTorch, "PyTorch came without NCCL")
@@ -212,11 +228,16 @@ func TestWordsOfTheLibrary(t *testing.T) {
 	require.NoError(t, err)
 	for _, words := range []string{
 		"%s:%d:%d ", "[%d] NCCL INFO %s", "[%d] %s:%d (%s) NCCL WARN %s", "[%F %T] ", "NCCL version 2.",
-		"Using network %s", "Bootstrap: Using%s", "NET/Socket : Using%s", " [%d]%s:%s", "NET/IB : Using%s %s; OOB %s:%s", "GPU Direct RDMA %s for HCA %d",
-		"comm %p rank %d nRanks %d nNodes %d localRanks %d localRank %d MNNVL %d", "%d coll channels, %d collnet channels, %d nvls channels",
-		"nranks %d cudaDev %d nvmlDev %d busId %lx commId 0x%llx - Init COMPLETE", "Init timings - %s: rank %d nranks %d total %.2f",
-		"Channel %02d/%01d : %d[%d] -> %d[%d] via P2P/%s%s%s", "via SHM/", "[receive] via NET/%s/%d%s%s%s", "[send] via NET/%s/%d(%d)%s%s%s", "/GDRDMA",
-		"Connected all rings, use ring PXN %d GDR %d", "Connected all trees", "Connected NVLS tree", "NVLS multicast support is %savailable on dev %d",
+		"Using network %s", "Bootstrap: Using%s", "NET/Socket : Using%s", " [%d]%s:%s", "NET/IB : Using%s %s; OOB %s:%s",
+		"GPU Direct RDMA %s for HCA %d",
+		"comm %p rank %d nRanks %d nNodes %d localRanks %d localRank %d MNNVL %d",
+		"%d coll channels, %d collnet channels, %d nvls channels",
+		"nranks %d cudaDev %d nvmlDev %d busId %lx commId 0x%llx - Init COMPLETE",
+		"Init timings - %s: rank %d nranks %d total %.2f",
+		"Channel %02d/%01d : %d[%d] -> %d[%d] via P2P/%s%s%s", "via SHM/", "[receive] via NET/%s/%d%s%s%s",
+		"[send] via NET/%s/%d(%d)%s%s%s", "/GDRDMA",
+		"Connected all rings, use ring PXN %d GDR %d", "Connected all trees", "Connected NVLS tree",
+		"NVLS multicast support is %savailable on dev %d",
 		"CollNet %02d/%1d : %d [receive] via COLLNET/%s/%d%s%s",
 	} {
 		assert.Truef(t, bytes.Contains(library, []byte(words)), "%q", words)
@@ -286,7 +307,8 @@ func BenchmarkSilence(b *testing.B) {
 }
 
 func BenchmarkInfo(b *testing.B) {
-	c, text := New(1), bytes.Repeat([]byte("a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA\n"), 1000)
+	c, text := New(1),
+		bytes.Repeat([]byte("a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA\n"), 1000)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		c.Write(0, 1, text)

@@ -5,14 +5,15 @@ import "strings"
 // isNumbered reports whether a word's number says which of many it is, and not what happened.
 func isNumbered(word string) bool {
 	switch word {
-	case "rank", "localrank", "peer", "pid", "process", "dev", "device", "cudadev", "nvmldev", "gpu", "busid", "fd", "channel", "proxyrank", "tprank":
+	case "rank", "localrank", "peer", "pid", "process", "dev", "device", "cudadev", "nvmldev", "gpu", "busid", "fd",
+		"channel", "proxyrank", "tprank":
 		return true
 	}
 	return false
 }
 
-// Normal is a text without what differs between ranks that say the same: pointers, ports, and the numbers of ranks, processes,
-// devices and channels. It is for comparison, not for reading.
+// Normal is a text without what differs between ranks that say the same: pointers, ports, and the numbers of ranks,
+// processes, devices and channels. It is for comparison, not for reading.
 func Normal(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))

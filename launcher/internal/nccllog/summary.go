@@ -29,8 +29,9 @@ func (c *Collector) Ready() (ready, alone bool) {
 	return t.connected > 0 && t.connected >= t.size, c.versionAlone && !t.spoke
 }
 
-// Summaries say in what way ranks communicate, the same ones together, by the lowest rank. A rank that does not say its version has that of the
-// others, where there is one. linked reports of a rank whether its GPUs have NVLink, which NCCL does not always say; nil knows of none.
+// Summaries say in what way ranks communicate, the same ones together, by the lowest rank. A rank that does not say its
+// version has that of the others, where there is one. linked reports of a rank whether its GPUs have NVLink, which NCCL
+// does not always say; nil knows of none.
 func (c *Collector) Summaries(linked func(rank int) bool) (list []Summary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +64,8 @@ func (c *Collector) Summaries(linked func(rank int) bool) (list []Summary) {
 		g.InitSeconds = max(g.InitSeconds, f.InitSeconds)
 	}
 	for _, g := range order {
-		list = append(list, Summary{Text: g.summary(FoldNames(g.names)), Ranks: g.ranks, Alone: len(g.over(nil)) == 0 && g.Size == 0, InitSeconds: g.InitSeconds})
+		list = append(list, Summary{Text: g.summary(FoldNames(g.names)), Ranks: g.ranks, Alone: len(g.over(nil)) == 0 &&
+			g.Size == 0, InitSeconds: g.InitSeconds})
 	}
 	return list
 }

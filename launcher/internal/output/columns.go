@@ -52,8 +52,8 @@ func runeColumns(r rune) int {
 	return 1
 }
 
-// escapeLen returns the length of the escape sequence (ECMA-48) that the text begins with: 0 for none, and all of the text
-// where the sequence has not ended yet.
+// escapeLen returns the length of the escape sequence (ECMA-48) that the text begins with: 0 for none, and all of the
+// text where the sequence has not ended yet.
 func escapeLen(text []byte) int {
 	switch {
 	case len(text) == 0 || text[0] != 0x1b:

@@ -32,12 +32,12 @@ type Config struct {
 	// Show tells whether a rank's output is written at all; nil means it is. What is not shown still counts for Tail.
 	Show func(RankInfo) bool
 
-	// Consumed gives back credit: n bytes that Write got for the stream have been written or dropped. In the end the sum is
-	// what Write got.
+	// Consumed gives back credit: n bytes that Write got for the stream have been written or dropped. In the end the
+	// sum is what Write got.
 	Consumed func(rank, stream, n int)
 
-	// Failed reports that stdout or stderr cannot be written: EPIPE for a reader that has gone, ENOSPC, EIO. It comes once a
-	// stream. What follows for it is dropped, and its credit given back.
+	// Failed reports that stdout or stderr cannot be written: EPIPE for a reader that has gone, ENOSPC, EIO. It comes
+	// once a stream. What follows for it is dropped, and its credit given back.
 	Failed func(stream int, err error)
 
 	TailLines int // last lines that Tail returns at most; 0 means DefaultTailLines
@@ -182,8 +182,8 @@ func (c *Console) Write(rank, stream int, p []byte) {
 	s.signal()
 }
 
-// End tells that a rank's stream is at its end of file: its final partial line is written. On a terminal, and where it has
-// a label, a newline ends it; else it is written as it is. A later Write begins anew (the next attempt's rank).
+// End tells that a rank's stream is at its end of file: its final partial line is written. On a terminal, and where it
+// has a label, a newline ends it; else it is written as it is. A later Write begins anew (the next attempt's rank).
 func (c *Console) End(rank, stream int) {
 	s := c.sinks[streamIndex(stream)]
 	s.mu.Lock()
@@ -194,8 +194,8 @@ func (c *Console) End(rank, stream int) {
 	}
 }
 
-// Notice writes a line of gorun's own to stderr, between the lines of ranks. What comes from outside in it must have passed
-// printable.Text.
+// Notice writes a line of gorun's own to stderr, between the lines of ranks. What comes from outside in it must have
+// passed printable.Text.
 func (c *Console) Notice(line string) {
 	s := c.notices
 	s.mu.Lock()
@@ -228,8 +228,8 @@ func (c *Console) EndStderr() {
 	s.signal()
 }
 
-// Entered tells that the user has ended a line at the terminal, whose echo has moved the cursor to a new row: the answer to
-// a prompt. What the prompt's rank prints next is a new line then.
+// Entered tells that the user has ended a line at the terminal, whose echo has moved the cursor to a new row: the
+// answer to a prompt. What the prompt's rank prints next is a new line then.
 func (c *Console) Entered() {
 	c.onTerminals(func(s *sink) { s.enter() })
 }
@@ -249,9 +249,9 @@ func (c *Console) onTerminals(do func(*sink)) {
 	}
 }
 
-// Tail returns the last lines that a rank printed to the stream, the unfinished one included, made safe to print: without
-// escape sequences, other control bytes as printable.Text shows them. Of a line that is longer than what is kept it returns the
-// end, after three dots.
+// Tail returns the last lines that a rank printed to the stream, the unfinished one included, made safe to print:
+// without escape sequences, other control bytes as printable.Text shows them. Of a line that is longer than what is
+// kept it returns the end, after three dots.
 func (c *Console) Tail(rank, stream int) []string {
 	s := c.sinks[streamIndex(stream)]
 	s.mu.Lock()
@@ -278,8 +278,8 @@ func (c *Console) Last(rank int) (last string) {
 	return last
 }
 
-// Recent calls then with the end of what a rank printed to a stream, nothing if that was nothing; truncated says that it had
-// printed more before. Nothing of the stream reaches Tap meanwhile.
+// Recent calls then with the end of what a rank printed to a stream, nothing if that was nothing; truncated says that
+// it had printed more before. Nothing of the stream reaches Tap meanwhile.
 func (c *Console) Recent(rank, stream int, then func(end []byte, truncated bool)) {
 	c.recent(rank, stream, func(l *lane) {
 		if l == nil {
@@ -302,9 +302,9 @@ func (c *Console) Flush(ctx context.Context) error {
 	return c.await(ctx)
 }
 
-// Close ends all streams, waits until everything is written or dropped, and ends the Console's goroutines. When the context
-// ends first, because a reader is stuck, its error is returned and the rest may be lost with the process.
-// What is written to a closed Console is dropped without credit.
+// Close ends all streams, waits until everything is written or dropped, and ends the Console's goroutines. When the
+// context ends first, because a reader is stuck, its error is returned and the rest may be lost with the process. What
+// is written to a closed Console is dropped without credit.
 func (c *Console) Close(ctx context.Context) error {
 	for i := range c.lanes {
 		s := c.sinks[i]

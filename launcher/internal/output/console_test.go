@@ -85,13 +85,15 @@ func TestPipe(t *testing.T) {
 		steps []step
 		last  string
 	}{
-		{"one rank passes as it prints", 1, LabelAuto, []step{out(0, ""), out(0, "ab"), sees("ab"), out(0, "c\nd"), sees("c\nd")}, ""},
+		{"one rank passes as it prints", 1, LabelAuto, []step{out(0, ""), out(0, "ab"), sees("ab"), out(0, "c\nd"),
+			sees("c\nd")}, ""},
 		{"a line waits for its end", 2, LabelAuto, []step{out(0, "ab"), sees(""), out(0, "c\nd"), sees("abc\n")}, "d"},
 		{"time shows nothing in a pipe", 2, LabelAuto, []step{out(0, "(Pdb) "), wait(time.Minute), sees("")}, "(Pdb) "},
 		{"lines of ranks stay whole", 3, LabelAuto, []step{
 			out(0, "a"), out(1, "b"), out(2, "c\n"), sees("c\n"), out(1, "b\n"), sees("bb\n"), out(0, "a\nA"), sees("aa\n"),
 		}, "A"},
-		{"the final partial line has no newline of ours", 2, LabelAuto, []step{out(0, "last"), end(0, Stdout), sees("last")}, ""},
+		{"the final partial line has no newline of ours", 2, LabelAuto,
+			[]step{out(0, "last"), end(0, Stdout), sees("last")}, ""},
 		{"unless another line follows", 2, LabelAuto, []step{
 			out(0, "last"), end(0, Stdout), out(1, "more\n"), sees("last\nmore\n"),
 		}, ""},
@@ -108,7 +110,8 @@ func TestPipe(t *testing.T) {
 			out(1, "a\nb\nc"), sees("[1] a\n[1] b\n"), out(0, "\n"), sees("[0] \n"), out(1, "d\n"), sees("[1] cd\n"),
 		}, ""},
 		{"one rank with labels", 1, LabelAlways, []step{out(0, "a\nb"), sees("[0] a\n")}, "[0] b\n"},
-		{"a labelled final line ends with a newline", 2, LabelAlways, []step{out(1, "x"), end(1, Stdout), sees("[1] x\n")}, ""},
+		{"a labelled final line ends with a newline", 2, LabelAlways, []step{out(1, "x"), end(1, Stdout), sees("[1] x\n")},
+			""},
 		{"an endless line is passed on, unchanged while alone", 2, LabelAuto, []step{
 			out(0, long), sees(long), out(0, "yy"), sees("yy"), out(0, "z\n"), sees("z\n"), out(0, "w"), sees(""),
 		}, "w"},
@@ -141,7 +144,8 @@ func TestStreamsStayApart(t *testing.T) {
 
 func TestNotice(t *testing.T) {
 	play(t, Config{Ranks: ranks(2)}, "", []step{
-		errs(0, "part"), notice("gorun: a"), seesErr("gorun: a\n"), errs(0, "ly\n"), notice("gorun: b\n"), seesErr("partly\ngorun: b\n"),
+		errs(0, "part"), notice("gorun: a"), seesErr("gorun: a\n"), errs(0, "ly\n"), notice("gorun: b\n"),
+		seesErr("partly\ngorun: b\n"),
 	})
 	play(t, Config{Ranks: ranks(1)}, "", []step{
 		errs(0, "no newline"), notice("gorun: c"), seesErr("no newline\ngorun: c\n"), errs(0, "more"), seesErr("more"),
@@ -158,7 +162,8 @@ func TestTerminal(t *testing.T) {
 		{"lines", []step{out(0, "a\n"), out(1, "b"), out(1, "b\n"), sees("[0] a\n[1] bb\n")}, ""},
 		{"stderr has a mark", []step{errs(1, "oops\n"), sees("[1]!oops\n")}, ""},
 		{"a prompt is shown after a while", []step{
-			out(0, "(Pdb) "), wait(ShowAfter - 1), sees(""), wait(1), sees("[0] (Pdb) "), out(0, "x"), sees("x"), out(0, "y\n"), sees("y\n"),
+			out(0, "(Pdb) "), wait(ShowAfter - 1), sees(""), wait(1), sees("[0] (Pdb) "), out(0, "x"), sees("x"),
+			out(0, "y\n"), sees("y\n"),
 		}, ""},
 		{"its age counts from its first byte", []step{
 			out(0, "a"), wait(ShowAfter / 2), out(0, "b"), wait(ShowAfter / 2), sees("[0] ab"),
@@ -171,7 +176,8 @@ func TestTerminal(t *testing.T) {
 			out(0, "(Pdb) "), wait(ShowAfter), sees("[0] (Pdb) "), out(1, "b"), sees(""), out(0, "42\n"), sees("42\n"),
 		}, "[1] b\n"},
 		{"prompts of two ranks", []step{
-			out(0, "a> "), out(1, "b> "), wait(ShowAfter), sees("[0] a> \n[1] b> "), out(0, "A"), wait(ShowAfter), sees("\n[0] A"),
+			out(0, "a> "), out(1, "b> "), wait(ShowAfter), sees("[0] a> \n[1] b> "), out(0, "A"), wait(ShowAfter),
+			sees("\n[0] A"),
 		}, "\n"},
 		{"stderr ends the prompt of its own rank", []step{
 			out(0, "> "), wait(ShowAfter), errs(0, "e\n"), sees("[0] > \n[0]!e\n"),
@@ -207,7 +213,8 @@ func TestProgressBars(t *testing.T) {
 			errs(0, bar("30%")+bar("100%")), sees("\r[0]!100%"), errs(0, "\n"), sees(blank(8) + "[0]!100%\n"),
 		}, ""},
 		{"a carriage return behind the text", []step{
-			out(0, "10%\r"), wait(ShowAfter), sees("[0] 10%"), out(0, "20%\r"), sees("\r[0] 20%"), out(0, "\n"), sees(blank(7) + "[0] 20%\n"),
+			out(0, "10%\r"), wait(ShowAfter), sees("[0] 10%"), out(0, "20%\r"), sees("\r[0] 20%"), out(0, "\n"),
+			sees(blank(7) + "[0] 20%\n"),
 		}, ""},
 		{"a shorter text wipes the longer one", []step{
 			out(0, bar("1000")), wait(ShowAfter), sees("[0] 1000"), out(0, bar("9")), sees(blank(8) + "[0] 9"),
@@ -216,7 +223,8 @@ func TestProgressBars(t *testing.T) {
 			out(0, "loading"), wait(ShowAfter), sees("[0] loading"), out(0, bar("done")), sees(blank(11) + "[0] done"),
 		}, blank(8) + "[0] done\n"},
 		{"a carriage return behind text that is shown", []step{
-			out(0, "abc"), wait(ShowAfter), sees("[0] abc"), out(0, "def\r"), sees("def"), out(0, "x"), sees(blank(10) + "[0] x"),
+			out(0, "abc"), wait(ShowAfter), sees("[0] abc"), out(0, "def\r"), sees("def"), out(0, "x"),
+			sees(blank(10) + "[0] x"),
 		}, blank(5) + "[0] x\n"},
 		{"a carriage return alone shows nothing", []step{
 			out(0, "\r"), wait(ShowAfter), sees(""), end(0, Stdout), wait(ShowAfter), sees(""),
@@ -239,7 +247,8 @@ func TestProgressBars(t *testing.T) {
 			out(1, bar("b2")+"\n"), sees(blank(6) + "[1] b2\n" + "[0] a3"),
 		}, blank(6) + "[0] a3\n"},
 		{"a bar that nobody sees any more is written at its end", []step{
-			out(0, bar("a")), out(1, bar("b")), wait(2 * barStay), sees("[0] a" + blank(5) + "[1] b"), end(1, Stdout), sees(blank(5) + "[1] b\n"),
+			out(0, bar("a")), out(1, bar("b")), wait(2 * barStay), sees("[0] a" + blank(5) + "[1] b"), end(1, Stdout),
+			sees(blank(5) + "[1] b\n"),
 			end(0, Stdout), sees("[0] a\n"),
 		}, ""},
 		{"a prompt takes the row at once, a bar waits", []step{
@@ -263,7 +272,8 @@ func TestProgressBars(t *testing.T) {
 		}, blank(5) + "[0] a\n"},
 		{"an endless bar becomes a line", []step{
 			out(0, bar("a")), wait(ShowAfter), sees("[0] a"),
-			out(0, strings.Repeat("x", MaxLine)), sees(blank(5) + "[0] a" + strings.Repeat("x", MaxLine)), out(0, "y"), sees("y"), out(1, "b\n"), sees("\n[1] b\n"),
+			out(0, strings.Repeat("x", MaxLine)), sees(blank(5) + "[0] a" + strings.Repeat("x", MaxLine)), out(0, "y"),
+			sees("y"), out(1, "b\n"), sees("\n[1] b\n"),
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -281,7 +291,8 @@ func TestResize(t *testing.T) {
 
 func TestUnlabelledTerminal(t *testing.T) {
 	play(t, Config{Ranks: ranks(2), Label: LabelNever, Stdout: Destination{Terminal: true}}, "\n", []step{
-		out(0, "a\nb"), sees("a\n"), wait(ShowAfter), sees("b"), out(1, "c\n"), sees("\nc\n"), out(0, "d"), wait(ShowAfter), sees("d"),
+		out(0, "a\nb"), sees("a\n"), wait(ShowAfter), sees("b"), out(1, "c\n"), sees("\nc\n"), out(0, "d"),
+		wait(ShowAfter), sees("d"),
 	})
 	play(t, Config{Ranks: ranks(1), Stdout: Destination{Terminal: true}}, "", []step{
 		out(0, "a\r"), sees("a\r"), errs(0, "b"), sees("b"), notice("gorun: n"), sees("\ngorun: n\n"),
@@ -306,7 +317,8 @@ func TestOneRankTeed(t *testing.T) {
 	one := ranks(1)
 	one[0].Tee = Stdout
 	play(t, Config{Ranks: one, Stdout: Destination{Terminal: true}}, "", []step{
-		out(0, "> "), wait(ShowAfter), sees("[default0]:> "), errs(0, "e"), sees("\ne"), out(0, "x\n"), sees("\n[default0]:x\n"),
+		out(0, "> "), wait(ShowAfter), sees("[default0]:> "), errs(0, "e"), sees("\ne"), out(0, "x\n"),
+		sees("\n[default0]:x\n"),
 	})
 }
 

@@ -16,9 +16,9 @@ type Destination struct {
 	Color    bool // the terminal shows colours and the user wants them (NO_COLOR)
 }
 
-// descriptor writes to an open file by bare system calls, for two things that (*os.File).Write does otherwise: a reader of
-// descriptor 1 or 2 that has gone must be an error to report, not a SIGPIPE that kills the program; and a descriptor that
-// somebody who shares it has made non-blocking after this program began must be waited for.
+// descriptor writes to an open file by bare system calls, for two things that (*os.File).Write does otherwise: a reader
+// of descriptor 1 or 2 that has gone must be an error to report, not a SIGPIPE that kills the program; and a descriptor
+// that somebody who shares it has made non-blocking after this program began must be waited for.
 type descriptor struct {
 	conn syscall.RawConn
 	act  func(fd uintptr) bool // made once: a closure for each write would be garbage

@@ -181,8 +181,8 @@ func (d *disk) take() *batch {
 	return b
 }
 
-// write writes the bytes, and closes the file when nothing more comes: that too can fail, with what a network's disk has
-// put off.
+// write writes the bytes, and closes the file when nothing more comes: that too can fail, with what a network's disk
+// has put off.
 func (b *batch) write() error {
 	var err error
 	if len(b.data) > 0 {
@@ -248,8 +248,8 @@ func cause(err error) error {
 	return err
 }
 
-// giveUp is called when a write has taken too long: no file is written from here on, and in place of run it gives back all
-// credit, that of bytes still to come too.
+// giveUp is called when a write has taken too long: no file is written from here on, and in place of run it gives back
+// all credit, that of bytes still to come too.
 func (d *disk) giveUp() {
 	d.mu.Lock()
 	stuck := d.writing

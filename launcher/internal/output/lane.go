@@ -29,8 +29,8 @@ type lane struct {
 	last       int64 // the number of its last write
 	account    int   // where in a block's credits the lane's were last put
 
-	// line is what the unfinished line holds and its destination has not been given. On a terminal a bar keeps its text here
-	// while it is shown, to be drawn again.
+	// line is what the unfinished line holds and its destination has not been given. On a terminal a bar keeps its text
+	// here while it is shown, to be drawn again.
 	line []byte
 
 	// For terminals only.

@@ -19,8 +19,8 @@ func newLineFilter(file *logFile, texts []string, tag string) *lineFilter {
 	return f
 }
 
-// feed takes bytes of the stream and returns the lines to write, tagged; they are valid until the next call. A line longer
-// than MaxLine is looked at in pieces.
+// feed takes bytes of the stream and returns the lines to write, tagged; they are valid until the next call. A line
+// longer than MaxLine is looked at in pieces.
 func (f *lineFilter) feed(p []byte) []byte {
 	f.found = f.found[:0]
 	for len(p) > 0 {

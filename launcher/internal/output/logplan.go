@@ -22,14 +22,16 @@ import (
 //
 // Where Names says so it is the user's own.
 type LogPlan struct {
-	// Names are those of the files of stdout and stderr; an empty one: the stream has no file. They are made anew by the first
-	// attempt, and continued by later ones. Both empty: the layout is torchrun's.
+	// Names are those of the files of stdout and stderr; an empty one: the stream has no file. They are made anew by
+	// the first attempt, and continued by later ones. Both empty: the layout is torchrun's.
 	Names [2]Pattern
-	// Root keeps all files below the directory that it opened; nil: they may be anywhere. With it there is a RunDir, or Names.
+	// Root keeps all files below the directory that it opened; nil: they may be anywhere. With it there is a RunDir, or
+	// Names.
 	Root *os.Root
 	// Digits are those of the job's highest rank, for Names.
-	Digits  int
-	Dir     string // --log-dir; empty for a fresh torchelastic_<random8> below TempDir; the null device for no files at all
+	Digits int
+	// --log-dir; empty for a fresh torchelastic_<random8> below TempDir; the null device for no files at all
+	Dir     string
 	TempDir string // $TMPDIR or /tmp
 	RunDir  string // of an earlier attempt (Logs.RunDir); empty has one made
 	RunID   string // --rdzv-id
@@ -134,9 +136,9 @@ func (p LogPlan) makeNamed() error {
 	return nil
 }
 
-// makeRunDir makes the run's directory unless there is one. Its name cannot be guessed and it is private, like torchrun's
-// (Python's mkdtemp); a directory that the user named is made as the umask says. made is what was made here and is to be
-// removed if the rest fails.
+// makeRunDir makes the run's directory unless there is one. Its name cannot be guessed and it is private, like
+// torchrun's (Python's mkdtemp); a directory that the user named is made as the umask says. made is what was made here
+// and is to be removed if the rest fails.
 func (p LogPlan) makeRunDir() (run, made string, err error) {
 	if p.RunDir != "" {
 		return p.RunDir, "", nil
@@ -192,7 +194,8 @@ func makeFresh(base, prefix string) (string, error) {
 func dirError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return fmt.Errorf("make log directory %s: %w; --log-dir takes a directory that can be written to", printable.Text(path.Path), path.Err)
+		return fmt.Errorf("make log directory %s: %w; --log-dir takes a directory that can be written to",
+			printable.Text(path.Path), path.Err)
 	}
 	return fmt.Errorf("make log directory: %w", err)
 }

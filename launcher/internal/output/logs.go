@@ -13,15 +13,15 @@ import (
 	"gorun/internal/printable"
 )
 
-// DiskPatience is how long a write to a log file may take. After that the disk (a network's, as a rule) is given up for the
-// rest of the attempt: ranks go on without logs.
+// DiskPatience is how long a write to a log file may take. After that the disk (a network's, as a rule) is given up for
+// the rest of the attempt: ranks go on without logs.
 const DiskPatience = 10 * time.Second
 
 // Logs are the log files of a node's ranks in one attempt.
 //
-// One goroutine writes all files. Tees never block: what they are given waits in memory, and its credit comes back when it
-// has been written. A disk that is slower than the ranks so slows the ranks, as a slow reader of stdout does, if the caller
-// reads a rank's stream only while it has credit from both. A disk that fails or hangs costs the log alone.
+// One goroutine writes all files. Tees never block: what they are given waits in memory, and its credit comes back when
+// it has been written. A disk that is slower than the ranks so slows the ranks, as a slow reader of stdout does, if the
+// caller reads a rank's stream only while it has credit from both. A disk that fails or hangs costs the log alone.
 type Logs struct {
 	plan    LogPlan
 	run     string // empty when there are no files, then attempt is too
@@ -36,8 +36,8 @@ type teeKey struct {
 	localRank, stream int
 }
 
-// OpenLogs makes the directories and opens the files of tee'd streams. A plan that wants no files gives Logs without any.
-// After an error nothing is open, and the directories that this call made in one that the user named are gone.
+// OpenLogs makes the directories and opens the files of tee'd streams. A plan that wants no files gives Logs without
+// any. After an error nothing is open, and the directories that this call made in one that the user named are gone.
 func OpenLogs(plan LogPlan) (*Logs, error) {
 	l := &Logs{plan: plan}
 	if !plan.Wanted() {
@@ -181,18 +181,19 @@ func (l *Logs) Size(localRank, stream int) (int64, bool) {
 	return info.Size(), true
 }
 
-// Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node, as all
-// do when the log directory is the null device (torchrun then prints them, without a tag). The caller hands the file to the
-// rank and closes it then, so that the node needs no descriptor for it.
+// Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node, as
+// all do when the log directory is the null device (torchrun then prints them, without a tag). The caller hands the
+// file to the rank and closes it then, so that the node needs no descriptor for it.
 func (l *Logs) Redirect(localRank, stream int) (*os.File, error) {
-	if l.attempt == "" && !l.plan.named() || !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
+	if l.attempt == "" && !l.plan.named() || !l.plan.Redirects.Of(localRank).Has(stream) ||
+		l.plan.Tee.Of(localRank).Has(stream) {
 		return nil, nil
 	}
 	return openLog(l.plan.place(), l.Path(localRank, stream))
 }
 
-// Tee returns the writer of a tee'd stream, nil for any other. Its Write never blocks, never fails and keeps nothing of p;
-// Close tells that the stream is at its end of file. Both must come from one goroutine at a time.
+// Tee returns the writer of a tee'd stream, nil for any other. Its Write never blocks, never fails and keeps nothing of
+// p; Close tells that the stream is at its end of file. Both must come from one goroutine at a time.
 func (l *Logs) Tee(localRank, stream int) io.WriteCloser {
 	if t := l.tees[teeKey{localRank, stream}]; t != nil {
 		return t
@@ -200,8 +201,8 @@ func (l *Logs) Tee(localRank, stream int) io.WriteCloser {
 	return nil
 }
 
-// Last returns the last n lines, as Console.Tail does, of a stream that a rank wrote straight into its file: of stderr, or of
-// stdout where stderr has none. Without such a file there are none.
+// Last returns the last n lines, as Console.Tail does, of a stream that a rank wrote straight into its file: of stderr,
+// or of stdout where stderr has none. Without such a file there are none.
 func (l *Logs) Last(localRank, n int) []string {
 	for _, stream := range []int{Stderr, Stdout} {
 		if !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
@@ -235,8 +236,8 @@ func (l *Logs) lastLines(path string, n int) []string {
 	return t.lines(n)
 }
 
-// Close ends all tees and waits until their bytes are written or dropped. Its error tells which files are incomplete and
-// why, or that the context ended first.
+// Close ends all tees and waits until their bytes are written or dropped. Its error tells which files are incomplete
+// and why, or that the context ended first.
 func (l *Logs) Close(ctx context.Context) error {
 	if l.disk == nil {
 		return nil
@@ -251,7 +252,8 @@ func (l *Logs) Close(ctx context.Context) error {
 func openLog(in place, path string) (*os.File, error) {
 	file, err := in.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("open log %s: %w; --log-dir takes a directory that can be written to", printable.Text(path), cause(err))
+		return nil, fmt.Errorf("open log %s: %w; --log-dir takes a directory that can be written to", printable.Text(path),
+			cause(err))
 	}
 	return file, nil
 }

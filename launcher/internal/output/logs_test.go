@@ -125,7 +125,8 @@ func TestAttemptsShareTheRunDirectory(t *testing.T) {
 	second, err := OpenLogs(plan)
 	require.NoError(t, err)
 	require.NoError(t, second.Close(t.Context()))
-	assert.Equal(t, []string{"attempt_0/", "attempt_0/0/", "attempt_0/0/stdout.log", "attempt_1/", "attempt_1/0/", "attempt_1/0/stdout.log"},
+	assert.Equal(t, []string{"attempt_0/", "attempt_0/0/", "attempt_0/0/stdout.log", "attempt_1/", "attempt_1/0/",
+		"attempt_1/0/stdout.log"},
 		tree(t, first.RunDir()))
 	_, err = OpenLogs(plan)
 	assert.ErrorContains(t, err, "attempt_1: file exists", "an attempt's files are never overwritten")
@@ -176,11 +177,16 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 		plan LogPlan
 		want string
 	}{
-		{LogPlan{Dir: file}, "make log directory " + file + ": not a directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file + ": not a directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{Dir: "/proc/no/such"}, "make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}}, "no such file or directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file + "/rank.0: not a directory"},
+		{LogPlan{Dir: file}, "make log directory " + file +
+			": not a directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file +
+			": not a directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{Dir: "/proc/no/such"},
+			"make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}},
+			"no such file or directory; --log-dir takes a directory that can be written to"},
+		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file +
+			"/rank.0: not a directory"},
 	} {
 		tt.plan.RunID = "none"
 		_, err := OpenLogs(tt.plan)
@@ -368,7 +374,8 @@ func TestLogsOfManyPieces(t *testing.T) {
 	script := randomTranscript(testneeds.Rand(t))
 	var credits account
 	l, err := OpenLogs(LogPlan{
-		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)), Tee: slices.Repeat(StreamMap{3}, len(script.streams)), Consumed: credits.consumed,
+		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)),
+		Tee: slices.Repeat(StreamMap{3}, len(script.streams)), Consumed: credits.consumed,
 		StdoutFilters: []string{""},
 	})
 	require.NoError(t, err)

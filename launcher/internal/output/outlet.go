@@ -30,7 +30,8 @@ type outlet struct {
 	w        io.Writer
 	consumed func(rank, stream, n int)
 	failed   func(error)
-	tick     func(now time.Time) time.Duration // queues what has become due and tells when to come again, < 0 for never; mu is held
+	// queues what has become due and tells when to come again, < 0 for never; mu is held
+	tick func(now time.Time) time.Duration
 
 	mu      sync.Mutex // guards all below, and the layout of the sink around it
 	queue   []*block
@@ -60,8 +61,8 @@ func (o *outlet) put(p []byte) {
 	}
 }
 
-// credit queues the return of n bytes' credit, to be given when everything queued so far has been written. A block keeps
-// one sum a stream: at is where the caller's was put last, a hint that proves itself.
+// credit queues the return of n bytes' credit, to be given when everything queued so far has been written. A block
+// keeps one sum a stream: at is where the caller's was put last, a hint that proves itself.
 func (o *outlet) credit(at *int, c credit) {
 	b := o.last()
 	if *at < len(b.credits) && b.credits[*at].rank == c.rank && b.credits[*at].stream == c.stream {

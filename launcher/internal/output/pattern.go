@@ -10,10 +10,10 @@ import (
 	"gorun/internal/printable"
 )
 
-// Pattern is a text with places for what belongs to a rank: the beginning of a line, or the name of a file. Its language is that
-// of Hydra's -prepend-pattern and -outfile-pattern: %r is the rank, %h the host, %g the process group, %p the number of the node,
-// %% a percent sign. Beyond it %s is the stream (stdout or stderr), %t the time as C's ctime writes it, and %R the rank with as
-// many digits as the highest has. The zero Pattern is empty: none was given.
+// Pattern is a text with places for what belongs to a rank: the beginning of a line, or the name of a file. Its
+// language is that of Hydra's -prepend-pattern and -outfile-pattern: %r is the rank, %h the host, %g the process group,
+// %p the number of the node, %% a percent sign. Beyond it %s is the stream (stdout or stderr), %t the time as C's ctime
+// writes it, and %R the rank with as many digits as the highest has. The zero Pattern is empty: none was given.
 type Pattern struct {
 	parts []patternPart
 	timed bool
@@ -45,7 +45,8 @@ func ParsePattern(s string) (p Pattern, err error) {
 			p.parts = append(p.parts, patternPart{letter: after[0]})
 			p.timed = p.timed || after[0] == 't'
 		default:
-			return Pattern{}, fmt.Errorf("%q: behind a %% stands r (rank), R (rank with leading zeros), h (host), g (process group), p (number of the node), s (stream), t (time), or another %%", s)
+			return Pattern{}, fmt.Errorf("%q: behind a %% stands r (rank), R (rank with leading zeros), h (host), g (process "+
+				"group), p (number of the node), s (stream), t (time), or another %%", s)
 		}
 		rest = after[1:]
 	}
@@ -67,7 +68,9 @@ func (p Pattern) Empty() bool { return len(p.parts) == 0 }
 
 // TellsNodes tells whether ranks of different nodes have different texts.
 func (p Pattern) TellsNodes() bool {
-	return slices.ContainsFunc(p.parts, func(part patternPart) bool { return part.letter != 0 && strings.IndexByte("rRhp", part.letter) >= 0 })
+	return slices.ContainsFunc(p.parts, func(part patternPart) bool {
+		return part.letter != 0 && strings.IndexByte("rRhp", part.letter) >= 0
+	})
 }
 
 // expand fills in what belongs to a rank's stream at a time. digits are those of the highest rank.

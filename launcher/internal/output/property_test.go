@@ -24,8 +24,8 @@ type transcript struct {
 // piece is n bytes of a rank's stream; of 0 bytes, the end of it.
 type piece struct{ rank, n int }
 
-// randomTranscript makes up to four ranks print lines of all sizes, each of which tells its rank and number; the last one may
-// lack its newline.
+// randomTranscript makes up to four ranks print lines of all sizes, each of which tells its rank and number; the last
+// one may lack its newline.
 func randomTranscript(r *rand.Rand) transcript {
 	var t transcript
 	for rank := range 1 + r.IntN(4) {
@@ -201,8 +201,8 @@ func (s *screen) feed(text string) {
 	}
 }
 
-// TestTerminalShowsEverything lets ranks print prompts and bars in random order, with pauses, and looks at a screen: each row
-// is one rank's, and a rank's rows together are its text.
+// TestTerminalShowsEverything lets ranks print prompts and bars in random order, with pauses, and looks at a screen:
+// each row is one rank's, and a rank's rows together are its text.
 func TestTerminalShowsEverything(t *testing.T) {
 	r := testneeds.Rand(t)
 	for i := range 60 {
@@ -223,8 +223,8 @@ func TestTerminalShowsEverything(t *testing.T) {
 	}
 }
 
-// randomShow makes ranks print lines, even ones as plain text, odd ones as bars, and tells what is to be seen of each: all
-// texts on end, of bars the last.
+// randomShow makes ranks print lines, even ones as plain text, odd ones as bars, and tells what is to be seen of each:
+// all texts on end, of bars the last.
 func randomShow(r *rand.Rand) (transcript, []string) {
 	var t transcript
 	want := make([]string, 1+r.IntN(4))

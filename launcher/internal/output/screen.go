@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// The last row of a terminal belongs to whoever wrote last. Complete lines scroll above it. An unfinished line is shown in
-// it after ShowAfter. It is one of two things: a prompt, which another lane's text ends by a newline, or a bar, a line that
-// a carriage return began anew, which other text wipes out, to be drawn again below. Of several bars one is shown at a time;
-// another one may take the row when the present one has had it for barStay. What a carriage return overwrote is not written
-// again, and a bar that is wider than the terminal is cut until it is complete, since a wrapped row cannot be drawn in place.
+// The last row of a terminal belongs to whoever wrote last. Complete lines scroll above it. An unfinished line is shown
+// in it after ShowAfter. It is one of two things: a prompt, which another lane's text ends by a newline, or a bar, a
+// line that a carriage return began anew, which other text wipes out, to be drawn again below. Of several bars one is
+// shown at a time; another one may take the row when the present one has had it for barStay. What a carriage return
+// overwrote is not written again, and a bar that is wider than the terminal is cut until it is complete, since a
+// wrapped row cannot be drawn in place.
 
 // ShowAfter is the age at which an unfinished line is shown on a terminal.
 const ShowAfter = 100 * time.Millisecond

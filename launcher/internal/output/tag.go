@@ -23,8 +23,8 @@ type TagStyle int
 const (
 	// DefaultTag is RankTag for ordinary streams; for tee'd ones TorchrunTag, or the template where there is one.
 	DefaultTag TagStyle = iota
-	// RankTag is gorun's own: "[3] ". On a terminal the rank is padded so that columns line up, "[ 3] ", and coloured, and an
-	// exclamation mark takes the blank's place on lines of stderr: "[ 3]!".
+	// RankTag is gorun's own: "[3] ". On a terminal the rank is padded so that columns line up, "[ 3] ", and coloured,
+	// and an exclamation mark takes the blank's place on lines of stderr: "[ 3]!".
 	RankTag
 	// PatternTag is Config.Pattern, nothing added.
 	PatternTag

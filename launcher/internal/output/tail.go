@@ -11,8 +11,8 @@ const (
 	stderrTail = 3 << 10
 )
 
-// tail keeps the end of what a stream printed. What a carriage return overwrote is not kept: a progress bar must not push
-// the lines before it out.
+// tail keeps the end of what a stream printed. What a carriage return overwrote is not kept: a progress bar must not
+// push the lines before it out.
 type tail struct {
 	buf       []byte
 	truncated bool // bytes before buf were dropped

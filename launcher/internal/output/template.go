@@ -24,8 +24,8 @@ type templatePart struct {
 // Empty tells whether there is no template.
 func (t Template) Empty() bool { return len(t.parts) == 0 }
 
-// ParseTemplate reads a template. The names are role_name, local_rank, rank and hostname. An unknown name is an error here;
-// torchrun leaves it in every line as it is.
+// ParseTemplate reads a template. The names are role_name, local_rank, rank and hostname. An unknown name is an error
+// here; torchrun leaves it in every line as it is.
 func ParseTemplate(s string) (Template, error) {
 	var t Template
 	for rest := s; rest != ""; {
@@ -39,8 +39,10 @@ func ParseTemplate(s string) (Template, error) {
 		}
 		part, size := parsePlaceholder(rest[dollar:])
 		if part.name != "" && !knownName(part.name) {
-			return Template{}, fmt.Errorf("--log-line-prefix-template %q: unknown name %q; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}",
-				s, rest[dollar:dollar+size])
+			return Template{},
+				fmt.Errorf("--log-line-prefix-template %q: unknown name %q; known are ${role_name}, ${local_rank}, ${rank} and "+
+					"${hostname}",
+					s, rest[dollar:dollar+size])
 		}
 		t.parts = append(t.parts, part)
 		rest = rest[dollar+size:]

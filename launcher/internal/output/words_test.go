@@ -46,7 +46,8 @@ func TestTemplate(t *testing.T) {
 		assert.Equal(t, in == "", template.Empty())
 	}
 	_, err := ParseTemplate("a ${node} b")
-	require.EqualError(t, err, `--log-line-prefix-template "a ${node} b": unknown name "${node}"; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}`)
+	require.EqualError(t, err,
+		`--log-line-prefix-template "a ${node} b": unknown name "${node}"; known are ${role_name}, ${local_rank}, ${rank} and ${hostname}`)
 	_, err = ParseTemplate("$rank_")
 	require.ErrorContains(t, err, `unknown name "$rank_"`)
 }
@@ -55,7 +56,8 @@ func TestTemplateHosts(t *testing.T) {
 	template, err := ParseTemplate("$hostname")
 	require.NoError(t, err)
 	for host, want := range map[string]string{
-		"node": "node", "node.a.b": "node", "10.0.0.7": "10.0.0.7", "fe80::1.2.3.4": "fe80::1.2.3.4", "evil\x1b[2J.x": "evil^[[2J",
+		"node": "node", "node.a.b": "node", "10.0.0.7": "10.0.0.7", "fe80::1.2.3.4": "fe80::1.2.3.4",
+		"evil\x1b[2J.x": "evil^[[2J",
 	} {
 		assert.Equal(t, want, template.expand(RankInfo{Host: host}))
 	}
@@ -78,7 +80,9 @@ func TestTags(t *testing.T) {
 		{"never", func(t *tagger) { t.label, t.terminal = LabelNever, true }, "", ""},
 		{"always", func(t *tagger) { t.label = LabelAlways }, "[default1]:", "[3] "},
 		{"a template", func(t *tagger) { t.template, t.label = template, LabelAlways }, "3: ", "[3] "},
-		{"a template for all", func(t *tagger) { t.template, t.label, t.style = template, LabelAlways, TemplateTag }, "3: ", "3: "},
+		{"a template for all", func(t *tagger) {
+			t.template, t.label, t.style = template, LabelAlways, TemplateTag
+		}, "3: ", "3: "},
 		{"Open MPI's", func(t *tagger) {
 			t.label, t.style, t.pattern, t.now = LabelAlways, PatternTag, mustPattern("[1,%r]<%s>:"), time.Now
 		}, "[1,3]<stdout>:", "[1,3]<stderr>:"},
@@ -112,8 +116,9 @@ func FuzzTemplate(f *testing.F) {
 
 func TestColumns(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 0, "abc": 3, "█▉": 2, "日本": 4, "e\u0301": 1, "\x1b[31mred\x1b[0m": 3, "\x1b]0;title\atext": 4, "\x1b]0;title\x1b\\text": 4,
-		"\x1b[": 0, "\x1b": 0, "\x1b(B1": 2, "ab\bc": 2, "🚀": 2, "\xff": 1, "a\tb": 2,
+		"": 0, "abc": 3, "█▉": 2, "日本": 4, "e\u0301": 1, "\x1b[31mred\x1b[0m": 3, "\x1b]0;title\atext": 4,
+		"\x1b]0;title\x1b\\text": 4,
+		"\x1b[":                  0, "\x1b": 0, "\x1b(B1": 2, "ab\bc": 2, "🚀": 2, "\xff": 1, "a\tb": 2,
 	} {
 		assert.Equal(t, want, columns([]byte(text)), "%q", text)
 	}

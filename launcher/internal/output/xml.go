@@ -11,8 +11,8 @@ import (
 //	<stdout rank="0">text&#010;</stdout>
 //	</mpirun>
 //
-// What has a meaning in XML is written as Open MPI does. Beyond ASCII characters stand for themselves, which it writes byte by
-// byte, so that readers see others; bytes that XML 1.0 cannot have are replaced.
+// What has a meaning in XML is written as Open MPI does. Beyond ASCII characters stand for themselves, which it writes
+// byte by byte, so that readers see others; bytes that XML 1.0 cannot have are replaced.
 const (
 	xmlRootBegin = "<mpirun>\n"
 	xmlRootEnd   = "</mpirun>\n"
@@ -43,8 +43,8 @@ func (s *sink) endRoot() {
 	}
 }
 
-// element writes bytes as the content of elements, with the element's end before each newline. What follows the last one is
-// an element that is not complete.
+// element writes bytes as the content of elements, with the element's end before each newline. What follows the last
+// one is an element that is not complete.
 func (l *lane) element(p []byte) []byte {
 	p = append(l.rune, p...)
 	l.rune = nil

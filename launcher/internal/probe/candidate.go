@@ -87,10 +87,12 @@ func Sort(all []Candidate, preferIPv6 bool) {
 // of the same host, and of those that lead through tunnels.
 var (
 	hostOnlyNames = []string{
-		"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxdbr", "incusbr", "vxlan", "geneve", "kube-",
+		"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxdbr", "incusbr", "vxlan", "geneve",
+		"kube-",
 		"nodelocaldns", "podman", "ovs-", "vmnet", "vboxnet", "vnet", "dummy", "ifb", "weave", "xenbr", "waydroid", "antrea",
 	}
-	tunnelNames = []string{"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip", "ppp", "nordlynx", "utun", "netbird", "nebula", "vpn"}
+	tunnelNames = []string{"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip",
+		"ppp", "nordlynx", "utun", "netbird", "nebula", "vpn"}
 )
 
 // facts are what the kernel tells of an interface.

@@ -268,7 +268,8 @@ func (n *Node) port() int {
 func PeerTargets(nodes []Node, agreed []int, node int) (targets []Target) {
 	for _, index := range agreed {
 		for _, peer := range peers(nodes, node) {
-			targets = append(targets, Target{Node: peer, Addr: place(nodes, peer, index).Addr.WithZone(""), Port: nodes[peer].port()})
+			targets = append(targets, Target{Node: peer, Addr: place(nodes, peer, index).Addr.WithZone(""),
+				Port: nodes[peer].port()})
 		}
 	}
 	return targets
@@ -339,7 +340,9 @@ func strays(nodes []Node, places []Place, wish Wish) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those (NCCL does not, by NCCL_SOCKET_FAMILY=AF_INET6, which gorun sets without --tune=off); gorun hosts check says whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
+	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those "+
+		"(NCCL does not, by NCCL_SOCKET_FAMILY=AF_INET6, which gorun sets without --tune=off); gorun hosts check says "+
+		"whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
 }
 
 // gaps says which nodes do not reach which when an agreed address is chosen.
@@ -361,7 +364,9 @@ func gaps(nodes []Node, agreed []int, chosen int, wish Wish) string {
 	case more > 1:
 		text = append(text[:most], fmt.Sprintf("and %d more such pairs", more))
 	}
-	return "all nodes reach " + nodes[0].Name + ", but " + strings.Join(text, ", ") + ": programs whose ranks talk to each other will wait there; open TCP between the hosts, or name a network that all are in by --master-addr; gorun hosts check looks further"
+	return "all nodes reach " + nodes[0].Name + ", but " + strings.Join(text, ", ") +
+		": programs whose ranks talk to each other will wait there; open TCP between the hosts, or name a network that all " +
+		"are in by --master-addr; gorun hosts check looks further"
 }
 
 // gap says that a node does not reach another one.
@@ -385,7 +390,8 @@ func reason(nodes []Node, index int, wish Wish) string {
 		slowest = max(slowest, a.RTT)
 	}
 	c := nodes[0].Own[index]
-	text := fmt.Sprintf("%s of %s: the other %d nodes reach it within %s", c, nodes[0].Name, len(nodes)-1, rounded(slowest))
+	text := fmt.Sprintf("%s of %s: the other %d nodes reach it within %s", c, nodes[0].Name, len(nodes)-1,
+		rounded(slowest))
 	if len(nodes) == 2 {
 		text = fmt.Sprintf("%s of %s: %s reaches it within %s", c, nodes[0].Name, nodes[1].Name, rounded(slowest))
 	}

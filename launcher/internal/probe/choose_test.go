@@ -35,7 +35,8 @@ func (m made) nodes() []Node {
 		nodes[i] = Node{Name: fmt.Sprintf("node%d", i), Port: 1000 + i}
 		for _, p := range ports {
 			prefix := netip.MustParsePrefix(p.addr)
-			nodes[i].Own = append(nodes[i].Own, Candidate{Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name, Kind: p.kind, Mbps: p.mbps, Named: p.named})
+			nodes[i].Own = append(nodes[i].Own, Candidate{Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name,
+				Kind: p.kind, Mbps: p.mbps, Named: p.named})
 		}
 		Sort(nodes[i].Own, false)
 	}
@@ -150,7 +151,8 @@ func TestChoose(t *testing.T) {
 		},
 		"the faster of two networks": {
 			made: made{hosts: hosts(3, func(i int) []port {
-				return []port{lan("eth0", i), {name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}}
+				return []port{lan("eth0", i), {name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
+					kind: Ordinary, mbps: 100000}}
 			})},
 			addr: "10.1.0.1", interfaces: []string{"ib0", "ib0", "ib0"},
 		},
@@ -158,7 +160,8 @@ func TestChoose(t *testing.T) {
 			made: made{
 				slow: map[string]time.Duration{"far": 40 * time.Millisecond},
 				hosts: hosts(3, func(i int) []port {
-					return []port{lan("eth0", i), {name: "eth1", network: "far", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}}
+					return []port{lan("eth0", i), {name: "eth1", network: "far", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
+						kind: Ordinary, mbps: 100000}}
 				}),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
@@ -177,7 +180,8 @@ func TestChoose(t *testing.T) {
 			made: made{
 				deaf: func(from int, to netip.Addr) bool { return from > 0 && to != addr("10.1.0.1") && to.As4()[1] == 1 },
 				hosts: hosts(3, func(i int) []port {
-					return []port{{name: "eth1", network: "star", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}, lan("eth0", i)}
+					return []port{{name: "eth1", network: "star", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary,
+						mbps: 100000}, lan("eth0", i)}
 				}),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
@@ -187,22 +191,26 @@ func TestChoose(t *testing.T) {
 				deaf:  func(from int, to netip.Addr) bool { return from == 1 && to == addr("10.0.0.3") },
 				hosts: hosts(3, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"}, warning: "node1 does not reach node2 at 10.0.0.3 (no answer, the other way works)",
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
+			warning: "node1 does not reach node2 at 10.0.0.3 (no answer, the other way works)",
 		},
 		"one that nobody else can connect to": {
 			made: made{
 				deaf:  func(_ int, to netip.Addr) bool { return to == addr("10.0.0.4") },
 				hosts: hosts(5, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0", "eth0", "eth0"}, warning: "node0 does not reach node3 at 10.0.0.4 (no answer, the other way works), " +
-				"node1 does not reach node3 at 10.0.0.4 (no answer, the other way works), node2 does not reach node3 at 10.0.0.4 (no answer, the other way works), and one more such pair",
+			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0", "eth0", "eth0"},
+			warning: "node0 does not reach node3 at 10.0.0.4 (no answer, the other way works), " +
+				"node1 does not reach node3 at 10.0.0.4 (no answer, the other way works), node2 does not reach node3 at 10.0.0.4 " +
+				"(no answer, the other way works), and one more such pair",
 		},
 		"far apart in a ring": {
 			made: made{
 				deaf:  func(from int, to netip.Addr) bool { return from == 3 && to == addr("10.0.0.12") },
 				hosts: hosts(16, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
-			addr: "10.0.0.1", interfaces: slices.Repeat([]string{"eth0"}, 16), warning: "node3 does not reach node11 at 10.0.0.12 (no answer, the other way works)",
+			addr: "10.0.0.1", interfaces: slices.Repeat([]string{"eth0"}, 16),
+			warning: "node3 does not reach node11 at 10.0.0.12 (no answer, the other way works)",
 		},
 		"IPv6 alone": {
 			made: made{hosts: hosts(2, func(i int) []port {
@@ -212,13 +220,15 @@ func TestChoose(t *testing.T) {
 		},
 		"both families": {
 			made: made{hosts: hosts(2, func(i int) []port {
-				return []port{{name: "eth0", network: "lan", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary}, lan("eth0", i)}
+				return []port{{name: "eth0", network: "lan", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary},
+					lan("eth0", i)}
 			})},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0"},
 		},
 		"both families, the nodes were named by IPv6 addresses": {
 			made: made{wish: Wish{PreferIPv6: true}, hosts: hosts(2, func(i int) []port {
-				return []port{lan("eth0", i), {name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary}}
+				return []port{lan("eth0", i), {name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1),
+					kind: Ordinary}}
 			})},
 			addr: "2001:db8::1", interfaces: []string{"eth0", "eth0"},
 		},
@@ -230,13 +240,15 @@ func TestChoose(t *testing.T) {
 		},
 		"the user's address beats all others": {
 			made: made{wish: Wish{Asked: "--master-addr 10.9.0.1"}, hosts: hosts(2, func(i int) []port {
-				return []port{{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0}, lan("eth0", i)}
+				return []port{{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},
+					lan("eth0", i)}
 			})},
 			addr: "10.9.0.1", interfaces: []string{"wg0", "wg0"},
 		},
 		"the user named another node's address": {
 			made: made{hosts: hosts(3, func(i int) []port {
-				return []port{{name: "eth1", network: "two", addr: fmt.Sprintf("10.2.0.%d/24", i+1), kind: Ordinary, named: i == 1}, lan("eth0", i)}
+				return []port{{name: "eth1", network: "two", addr: fmt.Sprintf("10.2.0.%d/24", i+1), kind: Ordinary,
+					named: i == 1}, lan("eth0", i)}
 			})},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth1", "eth0"},
 		},
@@ -270,7 +282,9 @@ func TestChoose(t *testing.T) {
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 func TestReason(t *testing.T) {
-	m := made{hosts: hosts(4, func(i int) []port { return []port{lan("eth0", i)} }), slow: map[string]time.Duration{"lan": 3500 * time.Microsecond}}
+	m := made{hosts: hosts(4, func(i int) []port {
+		return []port{lan("eth0", i)}
+	}), slow: map[string]time.Duration{"lan": 3500 * time.Microsecond}}
 	choice, err := Choose(m.nodes(), Wish{})
 	require.NoError(t, err)
 	require.Equal(t, "10.0.0.1 (eth0) of node0: the other 3 nodes reach it within 4ms", choice.Reason)
@@ -301,7 +315,8 @@ func TestTheUsersAddressIsNotReached(t *testing.T) {
 		{lan("eth0", 1)},
 	}}
 	_, err := Choose(m.nodes(), wish)
-	require.EqualError(t, err, "not every other node reaches node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
+	require.EqualError(t, err,
+		"not every other node reaches node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
 	var unreached *UnreachedError
 	require.ErrorAs(t, err, &unreached)
 	require.Contains(t, unreached.Hint(), "leave --master-addr 10.2.0.1 out")
@@ -311,7 +326,8 @@ func TestTheUsersAddressIsNotReached(t *testing.T) {
 func TestManyAddressesOfManyNodes(t *testing.T) {
 	m := made{hosts: hosts(300, func(i int) (all []port) {
 		for k := range 40 {
-			all = append(all, port{name: fmt.Sprintf("eth%d", k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary})
+			all = append(all, port{name: fmt.Sprintf("eth%d", k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1),
+				kind: Ordinary})
 		}
 		return all
 	})}
@@ -326,7 +342,8 @@ func TestFirstTryIsSmall(t *testing.T) {
 	many := func(n int) []Node {
 		return made{hosts: hosts(n, func(i int) (all []port) {
 			for k := range 9 {
-				all = append(all, port{name: fmt.Sprintf("rail%d", k), network: fmt.Sprint(k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary})
+				all = append(all, port{name: fmt.Sprintf("rail%d", k), network: fmt.Sprint(k),
+					addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary})
 			}
 			return append(all, docker())
 		})}.nodes()
@@ -353,7 +370,8 @@ func TestOnlyTheMasterPortPasses(t *testing.T) {
 	}
 	choice, err := Choose(nodes, m.wish)
 	require.NoError(t, err)
-	require.Contains(t, choice.Warning, "but node1 does not reach node0 at 10.0.0.1 (no answer at port 41234, only at 1000), node2 does not reach node0")
+	require.Contains(t, choice.Warning,
+		"but node1 does not reach node0 at 10.0.0.1 (no answer at port 41234, only at 1000), node2 does not reach node0")
 }
 
 // A place says what a library that looks by itself may take in its stead.

@@ -225,11 +225,13 @@ func problem(ctx context.Context, err error) string {
 		return forbidden
 	case errors.Is(err, syscall.EHOSTUNREACH):
 		return unreachable
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, errStranger):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, errStranger):
 		return otherHost
 	case errors.Is(context.Cause(ctx), errPatience):
 		return notWaited
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT), errors.Is(context.Cause(ctx), errTimeout):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, syscall.ETIMEDOUT), errors.Is(context.Cause(ctx), errTimeout):
 		return noAnswer
 	case ctx.Err() != nil:
 		return notStarted

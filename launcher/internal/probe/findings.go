@@ -169,7 +169,8 @@ func (j *judge) alike(ways map[Pair]*Way, from int, told map[Pair]bool) (groups 
 		}
 		back := ways[Pair{to, from}]
 		i := slices.IndexFunc(groups, func(g []*Way) bool {
-			return g[0].Answer.Problem == w.Answer.Problem && g[0].Knock == w.Knock && works(ways[Pair{g[0].To, from}]) == works(back)
+			return g[0].Answer.Problem == w.Answer.Problem && g[0].Knock == w.Knock &&
+				works(ways[Pair{g[0].To, from}]) == works(back)
 		})
 		if i < 0 {
 			groups = append(groups, []*Way{w})
@@ -212,7 +213,8 @@ func explained(w *Way) string {
 		case KnockAnswers:
 			return noAnswer + port + ", though port 22 answers: a firewall lets only some ports pass"
 		case KnockRefuses:
-			return noAnswer + port + ", though the host is there and refuses other ports: a firewall drops what comes for this one"
+			return noAnswer + port +
+				", though the host is there and refuses other ports: a firewall drops what comes for this one"
 		case KnockSilent:
 			return noAnswer + ", nor at other ports: there is no way, or a firewall drops everything"
 		}
@@ -284,5 +286,6 @@ func (j *judge) between(ways []*Way) (nodes []int, text string) {
 	if len(nodes) == 2 {
 		return nodes, fmt.Sprintf("between %s and %s", j.here(nodes[0]), j.here(nodes[1]))
 	}
-	return nodes, fmt.Sprintf("on %d ways between them, the first from %s to %s", len(ways), j.here(ways[0].From), j.at(ways[0].To, ways[0].Addr))
+	return nodes, fmt.Sprintf("on %d ways between them, the first from %s to %s", len(ways), j.here(ways[0].From),
+		j.at(ways[0].To, ways[0].Addr))
 }

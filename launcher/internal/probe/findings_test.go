@@ -16,15 +16,18 @@ func surveyed(n int) *Survey {
 	for i := range n {
 		a := netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", i+1))
 		s.Names = append(s.Names, fmt.Sprintf("n%d", i+1))
-		s.Own = append(s.Own, []Candidate{{Addr: a, Bits: 24, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true}})
+		s.Own = append(s.Own,
+			[]Candidate{{Addr: a, Bits: 24, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true}})
 		s.Places = append(s.Places, Place{Addr: a, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true})
 	}
 	for from := range n {
 		for to := range n {
 			if from != to {
 				s.Ways = append(s.Ways, Way{
-					Pair: Pair{from, to}, Addr: s.Places[to].Addr, Port: 4000 + to, Answer: Answer{RTT: 100 * time.Microsecond, Interface: "eth0"},
-					Measured: &Measured{RTT: 90 * time.Microsecond, Segments: 384, Bytes: 100 << 20, Time: 90 * time.Millisecond, FlowSegments: 70_000, FlowResent: 900, Packet: 1500},
+					Pair: Pair{from, to}, Addr: s.Places[to].Addr, Port: 4000 + to,
+					Answer: Answer{RTT: 100 * time.Microsecond, Interface: "eth0"},
+					Measured: &Measured{RTT: 90 * time.Microsecond, Segments: 384, Bytes: 100 << 20, Time: 90 * time.Millisecond,
+						FlowSegments: 70_000, FlowResent: 900, Packet: 1500},
 				})
 			}
 		}
@@ -68,21 +71,24 @@ func TestFindings(t *testing.T) {
 		"nothing was tried":  {3, func(s *Survey) { s.Ways = nil }, nil},
 		"nothing was chosen": {2, func(s *Survey) { s.Places = make([]Place, 2) }, nil},
 		"one way": {3, func(s *Survey) { s.way(1, 3).fails(noAnswer, KnockSilent) }, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other ports: there is no way, or a firewall drops everything; the other way works",
+			"reach n1: by eth0 (10.0.0.1) it does not reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other ports: " +
+				"there is no way, or a firewall drops everything; the other way works",
 		}},
 		"two hosts, and both ways": {2, func(s *Survey) {
 			s.way(1, 2).fails(noRoute, KnockSilent)
 			s.way(2, 1).fails(unreachable, KnockSilent)
 		}, []string{
 			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: no route",
-			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or a firewall says so, or nobody in its own network has the address",
+			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or a firewall " +
+				"says so, or nobody in its own network has the address",
 		}},
 		"a host of which some ports are open": {4, func(s *Survey) {
 			for from := range 3 {
 				s.way(from+1, 4).fails(noAnswer, KnockAnswers)
 			}
 		}, []string{
-			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: a firewall lets only some ports pass; what it begins itself works",
+			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: a " +
+				"firewall lets only some ports pass; what it begins itself works",
 		}},
 		"a host that is cut off": {4, func(s *Survey) {
 			each(s, func(w *Way) {
@@ -91,7 +97,8 @@ func TestFindings(t *testing.T) {
 				}
 			})
 		}, []string{
-			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches none: no answer, nor at other ports: there is no way, or a firewall drops everything",
+			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches none: no answer, nor at other ports: there " +
+				"is no way, or a firewall drops everything",
 		}},
 		"a firewall that says no": {3, func(s *Survey) {
 			s.way(1, 2).fails(unreachable, KnockAnswers)
@@ -99,10 +106,14 @@ func TestFindings(t *testing.T) {
 			s.way(3, 1).fails(noAnswer, KnockRefuses)
 			s.way(3, 2).fails(forbidden, KnockSilent)
 		}, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, though port 22 answers: a firewall rejects all but some ports",
-			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, though gorun listens there: a firewall rejects it, or another host has the address",
-			"reach n3: by eth0 (10.0.0.3) it does not reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, though the host is there and refuses other ports: a firewall drops what comes for this one; the other way works",
-			"reach n3: by eth0 (10.0.0.3) it does not reach n2 at 10.0.0.2 (eth0) by TCP: forbidden on the host itself; the other way works",
+			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, though " +
+				"port 22 answers: a firewall rejects all but some ports",
+			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, though gorun " +
+				"listens there: a firewall rejects it, or another host has the address",
+			"reach n3: by eth0 (10.0.0.3) it does not reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, though the " +
+				"host is there and refuses other ports: a firewall drops what comes for this one; the other way works",
+			"reach n3: by eth0 (10.0.0.3) it does not reach n2 at 10.0.0.2 (eth0) by TCP: forbidden on the host itself; the " +
+				"other way works",
 		}},
 		"one of several addresses does": {2, func(s *Survey) {
 			w := *s.way(1, 2)
@@ -115,20 +126,24 @@ func TestFindings(t *testing.T) {
 				w.Measured = &Measured{RTT: 1, Packet: 1500, Passes: 1400, Vanishes: 1420}
 			}
 		}, []string{
-			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n1,n2, those of 1400 arrive: connections are made and then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
+			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n1,n2, those of 1400 arrive: connections " +
+				"are made and then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
 		}},
 		"losses of one host, some of which a queue may have dropped": {3, func(s *Survey) {
 			s.way(1, 2).Measured.Resent = 9
 			s.way(2, 1).Measured.Resent = 9
 			s.way(2, 3).Measured.Resent = 1
 		}, []string{
-			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n1,n3: 19 of 1536 segments (1 %) had to be sent again with few under way; TCP is slow there",
+			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n1,n3: 19 of 1536 segments (1 %) had to be sent again " +
+				"with few under way; TCP is slow there",
 		}},
 		"a lost segment is nothing": {2, func(s *Survey) { s.way(1, 2).Measured.Resent = 1 }, nil},
 		"data that does not arrive": {2, func(s *Survey) { s.way(1, 2).Measured = &Measured{Problem: stalls} }, []string{
 			"reach n1: it reaches n2 at 10.0.0.2 (eth0), but not reliably: connections are made, but data does not arrive",
 		}},
-		"an interface with another MTU and speed": {4, func(s *Survey) { s.Places[1].MTU, s.Places[2].Mbps = 9000, 1000 }, []string{
+		"an interface with another MTU and speed": {4, func(s *Survey) {
+			s.Places[1].MTU, s.Places[2].Mbps = 9000, 1000
+		}, []string{
 			"remark interface n2: the MTU of eth0 is 9000, of the others' 1500",
 			"remark interface n3: the speed of eth0 is 1 Gbit/s, of the others' 10 Gbit/s",
 		}},
@@ -143,27 +158,32 @@ func TestFindings(t *testing.T) {
 			"remark speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
 		}},
 		"slow links": {3, func(s *Survey) { each(s, func(w *Way) { w.Measured.Bytes /= 100 }) }, []string{
-			"remark speed n1,n2,n3: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to n2 at 10.0.0.2 (eth0) carries 93.2 Mbit/s, of the 10 Gbit/s that the links have",
+			"remark speed n1,n2,n3: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to n2 at " +
+				"10.0.0.2 (eth0) carries 93.2 Mbit/s, of the 10 Gbit/s that the links have",
 		}},
 		"a long way": {3, func(s *Survey) {
 			for _, w := range []*Way{s.way(1, 2), s.way(2, 1)} {
 				w.Answer.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
 			}
-		}, []string{"remark speed n1,n2: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes 20.0 ms, elsewhere 0.1 ms"}},
+		}, []string{"remark speed n1,n2: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes 20.0 ms, " +
+			"elsewhere 0.1 ms"}},
 		"networks that lead nowhere": {2, func(s *Survey) {
 			dead := func(i int, kind string) Candidate {
-				return Candidate{Addr: netip.MustParseAddr(fmt.Sprintf("10.6.0.%d", i)), Bits: 24, Interface: fmt.Sprint("eno", i), Kind: kind}
+				return Candidate{Addr: netip.MustParseAddr(fmt.Sprintf("10.6.0.%d", i)), Bits: 24,
+					Interface: fmt.Sprint("eno", i), Kind: kind}
 			}
 			s.aside(1, 2, dead(2, NoCarrier), Answer{Problem: noAnswer})
 			s.aside(2, 1, dead(1, Ordinary), Answer{Problem: noRoute})
 			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Answer{RTT: 1})
-		}, []string{"remark interface n1,n2: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no carrier); it is not used"}},
+		}, []string{"remark interface n1,n2: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no " +
+			"carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
 			four := s.Own[1][0]
 			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
 			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: four.Addr, Aside: true, Answer: Answer{Problem: noAnswer}})
 		}, []string{
-			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same interface, which Gloo takes",
+			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same " +
+				"interface, which Gloo takes",
 			"remark interface n2: nobody is reached in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
@@ -171,7 +191,8 @@ func TestFindings(t *testing.T) {
 			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: s.Own[1][0].Addr, Aside: true, Answer: Answer{RTT: 1}})
 		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Places[0].Kind, s.Places[0].Interface = Tunnel, "wg0" }, []string{
-			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: nothing else leads to all of them",
+			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: nothing else leads to all of " +
+				"them",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,14 +247,17 @@ func TestHintsQuote(t *testing.T) {
 	for _, f := range s.Findings(nil) {
 		hints = append(hints, f.Hint)
 	}
-	require.Equal(t, []string{"ip route get 'fe80::2%e;reboot'", `ssh 'n;reboot' 'ip -s -s link show dev '\''e;reboot'\'''`}, hints)
+	require.Equal(t,
+		[]string{"ip route get 'fe80::2%e;reboot'", `ssh 'n;reboot' 'ip -s -s link show dev '\''e;reboot'\'''`}, hints)
 }
 
 func TestTransfers(t *testing.T) {
 	s := surveyed(3)
-	require.Equal(t, "one TCP connection carries 9.32 Gbit/s to 9.32 Gbit/s; the slowest way is from n1 to n2", s.Transfers())
+	require.Equal(t, "one TCP connection carries 9.32 Gbit/s to 9.32 Gbit/s; the slowest way is from n1 to n2",
+		s.Transfers())
 	s.way(3, 1).Measured.Bytes = 1 << 20
-	require.Equal(t, "one TCP connection carries 93.2 Mbit/s to 9.32 Gbit/s; the slowest way is from n3 to n1", s.Transfers())
+	require.Equal(t, "one TCP connection carries 93.2 Mbit/s to 9.32 Gbit/s; the slowest way is from n3 to n1",
+		s.Transfers())
 	s = surveyed(2)
 	s.way(1, 2).Measured = nil
 	require.Equal(t, "one TCP connection carries 9.32 Gbit/s from n2 to n1", s.Transfers())

@@ -57,7 +57,8 @@ func (j *judge) vanishing() (all []Finding) {
 		}
 		all = append(all, Finding{
 			Check: CheckMTU, Nodes: nodes,
-			Text: fmt.Sprintf("packets of %d bytes vanish %s, those of %d arrive: connections are made and then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
+			Text: fmt.Sprintf("packets of %d bytes vanish %s, those of %d arrive: connections are made and then stall; a link "+
+				"between them has a smaller MTU than the interfaces, and nobody says so",
 				l.vanishes, between, l.passes),
 			Advice: fmt.Sprintf("let ICMP pass between them, or give the interfaces of all hosts an MTU of %d", l.passes),
 			Hint:   j.on(w.From, nodes, fmt.Sprintf("ping -c 3 -M do -s %d %s", l.vanishes-overhead, j.dialed(w))),
@@ -130,7 +131,8 @@ func (j *judge) loss() []Finding {
 	nodes, between := j.between(ways)
 	return []Finding{{
 		Check: CheckLoss, Nodes: nodes,
-		Text: fmt.Sprintf("packets are lost %s: %d of %d segments (%.0f %%) had to be sent again with few under way; TCP is slow there",
+		Text: fmt.Sprintf(
+			"packets are lost %s: %d of %d segments (%.0f %%) had to be sent again with few under way; TCP is slow there",
 			between, lost, all, 100*float64(lost)/float64(all)),
 		Advice: "look at the cable, the port and its duplex; the switch counts errors, too",
 		Hint:   j.on(nodes[0], nodes, "ip -s -s link show"+j.device(nodes[0], " dev ")),
@@ -139,7 +141,8 @@ func (j *judge) loss() []Finding {
 
 // sizes compares the interfaces' own MTUs and speeds.
 func (j *judge) sizes() (all []Finding) {
-	compare := func(what, advice string, property func(p Place) int, written func(n int) string, command func(node, most int) string) {
+	compare := func(what, advice string, property func(p Place) int, written func(n int) string,
+		command func(node, most int) string) {
 		count := map[int]int{}
 		for _, p := range j.Places {
 			count[property(p)]++
@@ -208,7 +211,10 @@ func (j *judge) below(told map[int]bool) []Finding {
 	lossy := j.lossy()
 	ways := j.measured(func(m *Measured) bool { return m.Bytes > 0 })
 	ways = slices.DeleteFunc(ways, func(w *Way) bool {
-		return w.Rate() >= slowShare*capacity(w) || told[w.From] || told[w.To] || slices.ContainsFunc(lossy, func(l *Way) bool { return l.Pair == w.Pair })
+		return w.Rate() >= slowShare*capacity(w) || told[w.From] || told[w.To] ||
+			slices.ContainsFunc(lossy, func(l *Way) bool {
+				return l.Pair == w.Pair
+			})
 	})
 	if len(ways) == 0 {
 		return nil
@@ -217,7 +223,8 @@ func (j *judge) below(told map[int]bool) []Finding {
 	nodes, between := j.between(ways)
 	return []Finding{{
 		Check: CheckSpeed, Nodes: nodes, Remark: true,
-		Text:   fmt.Sprintf("one TCP connection %s carries %s, of the %s that the links have", between, bitRate(slowest.Rate()), bitRate(capacity(slowest))),
+		Text: fmt.Sprintf("one TCP connection %s carries %s, of the %s that the links have", between,
+			bitRate(slowest.Rate()), bitRate(capacity(slowest))),
 		Advice: "gorun bench measures longer and with more connections",
 		Hint:   j.on(slowest.From, nodes, j.negotiated(slowest.From)),
 	}}
@@ -235,7 +242,8 @@ func (j *judge) slower() (all []Finding) {
 		if rate > 0 && slowerThan*rate < median {
 			all = append(all, Finding{
 				Check: CheckSpeed, Nodes: []int{i}, Remark: true,
-				Text:   fmt.Sprintf("by %s no TCP connection from or to it carries more than %s; between others %s", cmp.Or(j.Places[i].Interface, "its network"), bitRate(rate), bitRate(median)),
+				Text: fmt.Sprintf("by %s no TCP connection from or to it carries more than %s; between others %s",
+					cmp.Or(j.Places[i].Interface, "its network"), bitRate(rate), bitRate(median)),
 				Advice: "gorun bench measures longer", Hint: j.negotiated(i),
 			})
 		}
@@ -281,9 +289,12 @@ func (j *judge) families() (all []Finding) {
 			if c.Interface == p.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
 				all = append(all, Finding{
 					Check: CheckInterface, Nodes: []int{node},
-					Text:   fmt.Sprintf("the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes", p.Addr.WithZone(""), c),
-					Advice: fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address %s/%d has to go", c.Addr, c.Bits),
-					Hint:   "ip addr show dev " + shellwords.Quote(c.Interface),
+					Text: fmt.Sprintf(
+						"the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes",
+						p.Addr.WithZone(""), c),
+					Advice: fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address %s/%d has to go",
+						c.Addr, c.Bits),
+					Hint: "ip addr show dev " + shellwords.Quote(c.Interface),
 				})
 			}
 		}
@@ -346,9 +357,11 @@ func (j *judge) asides() (all []Finding) {
 		}
 		all = append(all, Finding{
 			Check: CheckInterface, Nodes: slices.Compact(nodes), Remark: true,
-			Text:   fmt.Sprintf("nobody is reached in the network %s (%s); it is not used", network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
+			Text: fmt.Sprintf("nobody is reached in the network %s (%s); it is not used", network,
+				strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
 			Advice: "its cable, switch or VPN may be off",
-			Hint:   j.on(first.From, slices.Compact(nodes), "ip addr show dev "+shellwords.Quote(j.Own[first.From][first.To].Interface)),
+			Hint: j.on(first.From, slices.Compact(nodes), "ip addr show dev "+
+				shellwords.Quote(j.Own[first.From][first.To].Interface)),
 		})
 	}
 	return all
@@ -360,7 +373,8 @@ func (j *judge) kinds() (all []Finding) {
 		if p.Kind == Tunnel || p.Kind == HostOnly {
 			all = append(all, Finding{
 				Check: CheckInterface, Nodes: []int{i}, Remark: true,
-				Text:   fmt.Sprintf("it talks to the others by %s (%s), a %s interface: nothing else leads to all of them", p.Interface, p.Addr.WithZone(""), p.Kind),
+				Text: fmt.Sprintf("it talks to the others by %s (%s), a %s interface: nothing else leads to all of them",
+					p.Interface, p.Addr.WithZone(""), p.Kind),
 				Advice: "--master-addr ADDRESS names another network", Hint: "ip -br addr",
 			})
 		}

@@ -27,7 +27,8 @@ func Candidates(root fs.FS) ([]Candidate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the network interfaces of this host cannot be listed: %w", err)
 	}
-	rib, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC) // net's Addrs asks for all of them once for each interface
+	// net's Addrs asks for all of them once for each interface
+	rib, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
 	if err != nil {
 		return nil, fmt.Errorf("the addresses of this host cannot be listed: %w", err)
 	}
@@ -67,7 +68,8 @@ func candidate(m syscall.NetlinkMessage, byIndex map[int]Candidate) (c Candidate
 	flags := uint32(m.Data[2])
 	for _, a := range attributes {
 		switch {
-		case a.Attr.Type == unix.IFA_ADDRESS && !c.Addr.IsValid(), a.Attr.Type == unix.IFA_LOCAL: // ADDRESS is the peer's where both are given
+		// ADDRESS is the peer's where both are given
+		case a.Attr.Type == unix.IFA_ADDRESS && !c.Addr.IsValid(), a.Attr.Type == unix.IFA_LOCAL:
 			c.Addr, _ = netip.AddrFromSlice(a.Value)
 		case a.Attr.Type == unix.IFA_FLAGS && len(a.Value) >= 4:
 			flags = binary.NativeEndian.Uint32(a.Value)
@@ -91,7 +93,8 @@ func describe(root fs.FS, i net.Interface) Candidate {
 	f.hardware = hardware(root, dir, maxLayers)
 	f.bridge = exists(root, dir+"/bridge")
 	f.tunnel = exists(root, dir+"/tun_flags") || slices.Contains(tunnelTypes, number(root, dir+"/type"))
-	return Candidate{Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed")), MTU: i.MTU, Device: f.hardware}
+	return Candidate{Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed")), MTU: i.MTU,
+		Device: f.hardware}
 }
 
 // tunnelTypes are ARPHRD_PPP, TUNNEL, TUNNEL6, SIT, IPGRE, IP6GRE and NONE (tun,

@@ -13,8 +13,8 @@ import (
 
 // Bounds against peers that are not of the job.
 const (
-	// maxPeers are served at the same time; one more takes the place of the oldest, as does each for which there is no descriptor.
-	// All nodes of a large job come to node 0 at once, by more ways than one.
+	// maxPeers are served at the same time; one more takes the place of the oldest, as does each for which there is no
+	// descriptor. All nodes of a large job come to node 0 at once, by more ways than one.
 	maxPeers = 4096
 	// peerTime is how long one peer is listened to.
 	peerTime = 5 * time.Second

@@ -50,7 +50,8 @@ func TestProof(t *testing.T) {
 	require.True(t, answers[0].OK())
 	require.Equal(t, addr("127.0.0.1"), answers[0].Local)
 	require.Equal(t, "lo", answers[0].Interface)
-	require.Equal(t, []string{"", otherHost, otherHost, refused}, []string{answers[0].Problem, answers[1].Problem, answers[2].Problem, answers[3].Problem})
+	require.Equal(t, []string{"", otherHost, otherHost, refused},
+		[]string{answers[0].Problem, answers[1].Problem, answers[2].Problem, answers[3].Problem})
 	for i, a := range answers {
 		require.Equal(t, i, a.Target)
 		require.Equal(t, i == 0, a.OK())

@@ -157,7 +157,9 @@ func open(ctx context.Context, key []byte, target Target, limit time.Duration, s
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
 	if segment > 0 {
 		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
-			return errors.Join(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment) }), err)
+			return errors.Join(raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment)
+			}), err)
 		}
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(target.Addr, uint16(target.Port)).String())

@@ -92,5 +92,6 @@ func TestAsides(t *testing.T) {
 		own = append(own, Candidate{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i), 1}), Kind: kind})
 	}
 	own = append(own, Candidate{Addr: addr("fe80::1"), Kind: Ordinary})
-	require.Equal(t, []netip.Addr{own[1].Addr, own[2].Addr, own[3].Addr, own[6].Addr}, Asides(own, []netip.Addr{own[0].Addr}))
+	require.Equal(t, []netip.Addr{own[1].Addr, own[2].Addr, own[3].Addr, own[6].Addr},
+		Asides(own, []netip.Addr{own[0].Addr}))
 }

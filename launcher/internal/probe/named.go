@@ -58,7 +58,8 @@ func mark(all []Candidate, name string, addrs []netip.Addr) (marked []Candidate,
 	case found:
 		return marked, "", nil
 	case loops == len(addrs) && loops > 0:
-		return marked, fmt.Sprintf("%s is %s there, which no other host reaches: all of its addresses are tried", name, addrs[0]), nil
+		return marked, fmt.Sprintf("%s is %s there, which no other host reaches: all of its addresses are tried", name,
+			addrs[0]), nil
 	}
 	return marked, "", fmt.Errorf("%s is not one of its addresses, which are %s", meaning(name, addrs), inWords(all))
 }

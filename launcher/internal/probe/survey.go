@@ -115,9 +115,11 @@ func (s *Survey) Transfers() string {
 	case count == 0:
 		return ""
 	case count == 1:
-		return fmt.Sprintf("one TCP connection carries %s from %s to %s", bitRate(slowest.Rate()), s.Names[slowest.From], s.Names[slowest.To])
+		return fmt.Sprintf("one TCP connection carries %s from %s to %s", bitRate(slowest.Rate()), s.Names[slowest.From],
+			s.Names[slowest.To])
 	}
-	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest way is from %s to %s", bitRate(slowest.Rate()), bitRate(fastest.Rate()), s.Names[slowest.From], s.Names[slowest.To])
+	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest way is from %s to %s", bitRate(slowest.Rate()),
+		bitRate(fastest.Rate()), s.Names[slowest.From], s.Names[slowest.To])
 }
 
 // bitRate writes a rate.

@@ -103,7 +103,8 @@ func TestUmaskIsTheUsers(t *testing.T) {
 	defer syscall.Umask(was)
 	g := newGroup(t, 0)
 	r := piped(0)
-	require.NoError(t, g.Start(process.Common{Path: "/bin/cat", Argv: []string{"cat", "/proc/self/status"}}, []process.Rank{r}))
+	require.NoError(t, g.Start(process.Common{Path: "/bin/cat", Argv: []string{"cat", "/proc/self/status"}},
+		[]process.Rank{r}))
 	g.await(r)
 	assert.Contains(t, g.text(0)[0], "\nUmask:\t0027\n")
 }
@@ -130,7 +131,8 @@ func TestSignalsAreResetWithoutClone3(t *testing.T) {
 	g := newGroup(t, 0)
 	g.Use(kernel.Clone)
 	r := piped(0)
-	require.NoError(t, g.Start(process.Common{Path: "/bin/cat", Argv: []string{"cat", "/proc/self/status"}}, []process.Rank{r}))
+	require.NoError(t, g.Start(process.Common{Path: "/bin/cat", Argv: []string{"cat", "/proc/self/status"}},
+		[]process.Rank{r}))
 	g.await(r)
 	for _, want := range []string{"SigBlk:\t0000000000000000", "SigCgt:\t0000000000000000"} {
 		assert.Contains(t, g.text(0)[0], "\n"+want+"\n")

@@ -75,7 +75,8 @@ func (r *rank) wait(info *siginfo, options int) syscall.Errno {
 // program has its own.
 func waitid(kind, id int, info *siginfo, options int) syscall.Errno {
 	for {
-		_, _, e := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(info)), uintptr(options|unix.WEXITED), 0, 0)
+		_, _, e := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(info)),
+			uintptr(options|unix.WEXITED), 0, 0)
 		if e != syscall.EINTR {
 			return e
 		}

@@ -32,7 +32,8 @@ func init() {
 	roles := map[string]func(args []string){
 		"exit": exitRole, "kill": killRole, "raw": rawRole, "write": writeRole, "words": wordsRole,
 		"wait": waitRole, "leave": leaveRole, "cat": catRole, "deaf": deafRole, "tty": ttyRole,
-		"gate": gateRole, "launch": launchRole, "limited": limitedRole, "hushed": hushedRole, "many": manyRole, "crowded": crowdedRole, "swap": swapRole, "talk": talkRole, "shell": shellRole,
+		"gate": gateRole, "launch": launchRole, "limited": limitedRole, "hushed": hushedRole, "many": manyRole,
+		"crowded": crowdedRole, "swap": swapRole, "talk": talkRole, "shell": shellRole,
 	}
 	roles[os.Args[2]](os.Args[3:])
 	os.Exit(0)
@@ -218,7 +219,8 @@ func crowdedRole(args []string) {
 
 // swapRole gives its rank 1 as 2 and 2 as 1.
 func swapRole([]string) {
-	launch(process.Rank{Stdout: descriptor(2), Stderr: descriptor(1)}, process.Common{Path: self, Argv: role("write", "1", "1")})
+	launch(process.Rank{Stdout: descriptor(2), Stderr: descriptor(1)},
+		process.Common{Path: self, Argv: role("write", "1", "1")})
 }
 
 func launch(r process.Rank, c process.Common) {

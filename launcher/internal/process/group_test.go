@@ -24,7 +24,8 @@ import (
 
 // eachWay runs a test with clone3 and with what is there for older kernels.
 func eachWay(t *testing.T, test func(*testing.T, group)) {
-	for name, way := range map[string]kernel.Way{"clone3": kernel.Clone3, "clone": kernel.Clone, "clone without pidfd": kernel.CloneAlone} {
+	for name, way := range map[string]kernel.Way{"clone3": kernel.Clone3, "clone": kernel.Clone,
+		"clone without pidfd": kernel.CloneAlone} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, 0)
 			g.Use(way)
@@ -63,7 +64,8 @@ func TestExitCodesAndSignals(t *testing.T) {
 
 func TestSignalsFromOutside(t *testing.T) {
 	eachWay(t, func(t *testing.T, g group) {
-		signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE, syscall.Signal(40)}
+		signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+			syscall.SIGPIPE, syscall.Signal(40)}
 		var ranks []process.Rank
 		for id := range signals {
 			ranks = append(ranks, piped(id))
@@ -283,7 +285,10 @@ func TestCloseEndsRanksAndStreamsHeldByOthers(t *testing.T) {
 	for id := range 2 {
 		assert.NoFileExists(t, fmt.Sprintf("/proc/%d/stat", g.story(id).pid), "a zombie is left")
 		task := fmt.Sprintf("/proc/self/task/%d", g.story(id).thread)
-		assert.Eventually(t, func() bool { _, err := os.Stat(task); return err != nil }, patience, time.Millisecond, "a thread is left")
+		assert.Eventually(t, func() bool {
+			_, err := os.Stat(task)
+			return err != nil
+		}, patience, time.Millisecond, "a thread is left")
 	}
 }
 

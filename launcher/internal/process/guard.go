@@ -311,7 +311,8 @@ func enlargePipe(pipe int) error {
 		_, err = unix.FcntlInt(uintptr(pipe), unix.F_SETPIPE_SZ, 2*size)
 	}
 	if err != nil {
-		return fmt.Errorf("pipe of %d bytes is full and does not grow (fs.pipe-max-size, fs.pipe-user-pages-soft): %w", size, err)
+		return fmt.Errorf("pipe of %d bytes is full and does not grow (fs.pipe-max-size, fs.pipe-user-pages-soft): %w",
+			size, err)
 	}
 	return nil
 }

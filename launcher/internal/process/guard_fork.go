@@ -45,8 +45,10 @@ const (
 //go:nocheckptr
 func (p *forkPlan) fork() (pid, pidfd int, errno syscall.Errno) {
 	blocked, before, fd := allSignals, uint64(0), int32(-1)
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&blocked)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
-	r, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_PIDFD, 0, uintptr(unsafe.Pointer(&fd)), 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&blocked)),
+		uintptr(unsafe.Pointer(&before)), 8, 0, 0)
+	r, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_PIDFD, 0,
+		uintptr(unsafe.Pointer(&fd)), 0, 0, 0)
 	if r == 0 && errno == 0 {
 		p.guard()
 	}
@@ -104,7 +106,8 @@ func (p *forkPlan) keepPipe() {
 //go:nocheckptr
 func (p *forkPlan) sweep() {
 	for range execAttempts {
-		syscall.RawSyscall6(unix.SYS_EXECVEAT, 1, uintptr(unsafe.Pointer(&rootDir[1])), uintptr(unsafe.Pointer(p.argv)), uintptr(unsafe.Pointer(p.envp)), unix.AT_EMPTY_PATH, 0)
+		syscall.RawSyscall6(unix.SYS_EXECVEAT, 1, uintptr(unsafe.Pointer(&rootDir[1])), uintptr(unsafe.Pointer(p.argv)),
+			uintptr(unsafe.Pointer(p.envp)), unix.AT_EMPTY_PATH, 0)
 		syscall.RawSyscall6(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&p.pause)), 0, 0, 0, 0, 0)
 	}
 	for {

@@ -45,7 +45,8 @@ func (g *Guard) renew() error {
 	before := &Guard{pid: g.pid, pidfd: g.pidfd, pipe: g.pipe, mute: g.mute, outdated: g.outdated, watch: g.watch}
 	g.watch = nil
 	if err := g.start(); err != nil {
-		g.pid, g.pidfd, g.pipe, g.mute, g.outdated, g.watch = before.pid, before.pidfd, before.pipe, before.mute, before.outdated, before.watch
+		g.pid, g.pidfd, g.pipe, g.mute, g.outdated, g.watch = before.pid, before.pidfd, before.pipe, before.mute,
+			before.outdated, before.watch
 		return err
 	}
 	g.watch = before.watch.handOver(g.pid)

@@ -296,7 +296,9 @@ func (s scene) run(marker Marker, cmd *exec.Cmd) *exec.Cmd {
 	s.Helper()
 	cmd.Stderr = os.Stderr
 	if cmd.Env == nil {
-		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, MarkerVar+"=") }), MarkerVar+"="+string(marker))
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+			return strings.HasPrefix(v, MarkerVar+"=")
+		}), MarkerVar+"="+string(marker))
 	}
 	require.NoError(s, cmd.Start())
 	s.Cleanup(func() {
@@ -313,7 +315,8 @@ func (s scene) launch(marker Marker, id, dir string, shapes ...string) (launcher
 }
 
 // launchLinked is launch with standard input.
-func (s scene) launchLinked(in *os.File, marker Marker, id, dir string, shapes ...string) (launcher *exec.Cmd, guard int) {
+func (s scene) launchLinked(in *os.File, marker Marker, id, dir string, shapes ...string) (launcher *exec.Cmd,
+	guard int) {
 	s.Helper()
 	cmd := inSession(command("launcher", s.token, append([]string{id, dir}, shapes...)...))
 	if in != nil {

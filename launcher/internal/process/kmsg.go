@@ -61,7 +61,8 @@ func (l *KernelLog) Victims() (victims []OOMVictim) {
 	for range kernelRecords {
 		n, err := l.read(l.fd, record[:])
 		switch {
-		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR): // EPIPE: records were overwritten before we came; the oldest is next
+		// EPIPE: records were overwritten before we came; the oldest is next
+		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
 			continue
 		case err != nil || n == 0: // usually EAGAIN
 			return victims

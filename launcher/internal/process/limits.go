@@ -121,7 +121,8 @@ func filesFor(ranks, perRank int) *LimitError {
 		open = make([]int, numStreams)
 	}
 	need := len(open) + ranks*perRank + min(ranks, maxThreads)*(2+inFlight) + 1
-	return &LimitError{Ranks: ranks, Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max), Used: len(open), Need: need}
+	return &LimitError{Ranks: ranks, Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max),
+		Used: len(open), Need: need}
 }
 
 // LimitFor names the limit behind an error of starting ranks, of which each needs
@@ -149,7 +150,8 @@ func processLimit(ranks int) string {
 			return l.tooLow(ranks).Error()
 		}
 	}
-	return "a limit of processes is reached (ulimit -u, pids.max of the cgroup, or sysctl kernel.threads-max and kernel.pid_max)"
+	return "a limit of processes is reached (ulimit -u, pids.max of the cgroup, or sysctl kernel.threads-max and " +
+		"kernel.pid_max)"
 }
 
 // taskLimit is a limit of processes and threads, which count alike. Without a

@@ -26,7 +26,8 @@ func RemoveNumbered(prefix string) {
 		if !is || number == "" || strings.Trim(number, "0123456789") != "" {
 			continue
 		}
-		if f, err := root.Lstat(name); err == nil && f.Mode().IsRegular() && f.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+		if f, err := root.Lstat(name); err == nil && f.Mode().IsRegular() &&
+			f.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
 			_ = root.Remove(name)
 		}
 	}

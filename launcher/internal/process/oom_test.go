@@ -19,9 +19,12 @@ func files(text map[string]string) fstest.MapFS {
 }
 
 const (
-	unlimited    = "9223372036854771712\n"
-	mountV2      = "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-	mountV1      = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n35 31 0:32 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n" + "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+	unlimited = "9223372036854771712\n"
+	mountV2   = "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+	mountV1   = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
+		"32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
+		"35 31 0:32 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n" +
+		"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
 	mountDocker  = "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
 	groupsHybrid = "9:name=systemd:/s\n4:memory:/job\n1:cpu,cpuacct:/\n0::/unified\n"
 )
@@ -36,18 +39,22 @@ func TestOOMWatch(t *testing.T) {
 			"proc/self/cgroup": "0::/slice/job\n", "proc/self/mountinfo": mountV2,
 			"sys/fs/cgroup/slice/job/memory.events": "low 0\nhigh 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 0\n",
 			"sys/fs/cgroup/slice/job/memory.max":    "max\n", "sys/fs/cgroup/slice/job/memory.current": "1\n",
-			"sys/fs/cgroup/slice/memory.max": "2147483648\n", "sys/fs/cgroup/slice/memory.current": "2147000000\n", "sys/fs/cgroup/slice/memory.peak": "2147483648\n",
+			"sys/fs/cgroup/slice/memory.max": "2147483648\n", "sys/fs/cgroup/slice/memory.current": "2147000000\n",
+			"sys/fs/cgroup/slice/memory.peak": "2147483648\n",
 		}, OOMState{Kills: 3, Limit: 2 << 30, Usage: 2147000000, Peak: 2 << 30, valid: true}},
 		{"v2, no limit", map[string]string{
 			"proc/self/cgroup": "0::/job\n", "proc/self/mountinfo": mountV2,
-			"sys/fs/cgroup/job/memory.events": "oom_kill 0\n", "sys/fs/cgroup/job/memory.max": "max\n", "sys/fs/cgroup/job/memory.current": "5\n",
+			"sys/fs/cgroup/job/memory.events": "oom_kill 0\n", "sys/fs/cgroup/job/memory.max": "max\n",
+			"sys/fs/cgroup/job/memory.current": "5\n",
 		}, OOMState{Usage: 5, valid: true}},
 		{"v2, root group", map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountV2}, OOMState{}},
 		{"v1 beside v2", map[string]string{
 			"proc/self/cgroup": groupsHybrid, "proc/self/mountinfo": mountV1,
-			"sys/fs/cgroup/memory/job/memory.oom_control":    "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n",
-			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "1048576\n", "sys/fs/cgroup/memory/job/memory.usage_in_bytes": "1000000\n",
-			"sys/fs/cgroup/memory/job/memory.max_usage_in_bytes": "1048576\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": unlimited,
+			"sys/fs/cgroup/memory/job/memory.oom_control":        "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n",
+			"sys/fs/cgroup/memory/job/memory.limit_in_bytes":     "1048576\n",
+			"sys/fs/cgroup/memory/job/memory.usage_in_bytes":     "1000000\n",
+			"sys/fs/cgroup/memory/job/memory.max_usage_in_bytes": "1048576\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":         unlimited,
 		}, OOMState{Kills: 4, Limit: 1 << 20, Usage: 1000000, Peak: 1 << 20, valid: true}},
 		{"v1 before Linux 4.13", map[string]string{
 			"proc/self/cgroup": groupsHybrid, "proc/self/mountinfo": mountV1,
@@ -56,7 +63,8 @@ func TestOOMWatch(t *testing.T) {
 		}, OOMState{}},
 		{"a container's own group is its root", map[string]string{
 			"proc/self/cgroup": "4:memory:/docker/abc/sub\n", "proc/self/mountinfo": mountDocker,
-			"sys/fs/cgroup/memory/sub/memory.oom_control": "oom_kill 1\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "4096\n",
+			"sys/fs/cgroup/memory/sub/memory.oom_control": "oom_kill 1\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":  "4096\n",
 		}, OOMState{Kills: 1, Limit: 4096, valid: true}},
 		{"a container that sees the host's path", map[string]string{
 			"proc/self/cgroup": "4:memory:/kube/pod\n", "proc/self/mountinfo": mountDocker,

@@ -36,7 +36,8 @@ func (s *spawner) unwatch(fd int32) {
 }
 
 func (s *spawner) control(op int, fd int32, ev *syscall.EpollEvent) syscall.Errno {
-	_, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(s.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(ev)), 0, 0)
+	_, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(s.ep), uintptr(op), uintptr(fd),
+		uintptr(unsafe.Pointer(ev)), 0, 0)
 	return e
 }
 
@@ -85,7 +86,8 @@ func (s *spawner) ready(r *rank, stream int) {
 // read hands what can be read now, up to the buffer's size, to the sink. It
 // reports the number of bytes and whether there may be more some time.
 func (s *spawner) read(r *rank, stream int) (n int, open bool) {
-	r1, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(r.end[stream]), uintptr(unsafe.Pointer(&s.buf)), uintptr(len(s.buf)))
+	r1, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(r.end[stream]), uintptr(unsafe.Pointer(&s.buf)),
+		uintptr(len(s.buf)))
 	switch {
 	case e == syscall.EAGAIN || e == syscall.EINTR:
 		return 0, true
@@ -100,7 +102,8 @@ func (s *spawner) read(r *rank, stream int) (n int, open bool) {
 // write without end.
 func (s *spawner) drain(r *rank, stream int) {
 	var have int32
-	if _, _, e := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(r.end[stream]), unix.TIOCINQ, uintptr(unsafe.Pointer(&have))); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(r.end[stream]), unix.TIOCINQ,
+		uintptr(unsafe.Pointer(&have))); e != 0 {
 		return
 	}
 	for have > 0 {

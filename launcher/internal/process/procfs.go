@@ -154,7 +154,8 @@ func parseStat(line []byte) (p Proc, ok bool) {
 	for _, field := range []struct {
 		into *int
 		text []byte
-	}{{&p.PID, pid}, {&p.PPID, word[statPPID]}, {&p.PGID, word[statPGID]}, {&p.SID, word[statSID]}, {&p.Threads, word[statThreads]}} {
+	}{{&p.PID, pid}, {&p.PPID, word[statPPID]}, {&p.PGID, word[statPGID]}, {&p.SID, word[statSID]},
+		{&p.Threads, word[statThreads]}} {
 		n, valid := decimal(field.text)
 		*field.into, ok = int(n), ok && valid
 	}
@@ -233,9 +234,8 @@ func (d *procDir) newest() int {
 	return int(pid)
 }
 
-// bornBetween returns the pids that were given away after from, up to upto,
-// going round at the largest one; the youngest first, who may not live long. Of many only those that still exist; whole says
-// that it is all.
+// bornBetween returns the pids that were given away after from, up to upto, going round at the largest one; the
+// youngest first, who may not live long. Of many only those that still exist; whole says that it is all.
 func (d *procDir) bornBetween(from, upto int) (born []int, whole bool, err error) {
 	const many = 256
 	if 0 <= upto-from && upto-from <= many {

@@ -42,7 +42,8 @@ func openSlave(master int32) (int32, error) {
 	if err := unix.IoctlSetPointerInt(int(master), unix.TIOCSPTLCK, 0); err != nil {
 		return -1, fmt.Errorf("unlock pseudo-terminal: %w", err)
 	}
-	fd, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC)
+	fd, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER,
+		syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC)
 	if e != 0 {
 		return -1, fmt.Errorf("open pseudo-terminal: %w", e)
 	}

@@ -117,7 +117,8 @@ func (r *recorder) Spoke(id, fd int) {
 
 // String is what is known of a rank, without its output.
 func (s *story) String() string {
-	return fmt.Sprintf("pid %d, %d bytes and %d, closed %v, exited %v", s.pid, len(s.out[1]), len(s.out[2]), s.closed, s.exited)
+	return fmt.Sprintf("pid %d, %d bytes and %d, closed %v, exited %v", s.pid, len(s.out[1]), len(s.out[2]), s.closed,
+		s.exited)
 }
 
 // until waits for a state of a rank.
@@ -183,7 +184,9 @@ func newGroup(t *testing.T, threads int) group {
 			assert.Empty(t, s.disorder, "rank %d", id)
 		}
 		goleak.VerifyNone(t)
-		assert.Eventually(t, func() bool { return openFiles(t) <= before }, patience, time.Millisecond, "descriptors are left")
+		assert.Eventually(t, func() bool {
+			return openFiles(t) <= before
+		}, patience, time.Millisecond, "descriptors are left")
 	})
 	return group{g, rec, t}
 }

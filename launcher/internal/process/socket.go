@@ -30,7 +30,8 @@ func (s *spawner) connectSocket(r *rank, theirs *childEnds) error {
 // standard numbers.
 func socketPair() (p [2]int32, err error) {
 	const kind = syscall.SOCK_STREAM | syscall.SOCK_CLOEXEC
-	if _, _, e := syscall.RawSyscall6(syscall.SYS_SOCKETPAIR, syscall.AF_UNIX, kind, 0, uintptr(unsafe.Pointer(&p)), 0, 0); e != 0 {
+	if _, _, e := syscall.RawSyscall6(syscall.SYS_SOCKETPAIR, syscall.AF_UNIX, kind, 0, uintptr(unsafe.Pointer(&p)), 0,
+		0); e != 0 {
 		return p, e
 	}
 	return lift(p)
@@ -53,7 +54,8 @@ func (s *spawner) spoke(r *rank, events uint32) {
 // lookFor looks whether r has written. Its end may be why the socket can be read.
 func (s *spawner) lookFor(r *rank) {
 	var first byte
-	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(r.socket), uintptr(unsafe.Pointer(&first)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(r.socket), uintptr(unsafe.Pointer(&first)), 1,
+		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 	switch {
 	case e == syscall.EAGAIN || e == syscall.EINTR:
 	case e != 0 || n == 0:

@@ -114,7 +114,9 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 		assert.Zero(t, g.story(r.ID).spoke)
 		defer func() { _ = unix.Kill(-g.story(r.ID).pid, unix.SIGKILL) }()
 	}
-	assert.Eventually(t, func() bool { return openFiles(t) <= before+10+5 }, patience, 1e6, "ten are held, and what the group has itself")
+	assert.Eventually(t, func() bool {
+		return openFiles(t) <= before+10+5
+	}, patience, 1e6, "ten are held, and what the group has itself")
 }
 
 func TestDescriptorsOfRanksWithSockets(t *testing.T) {
@@ -146,7 +148,8 @@ func TestSocketsBesideStreams(t *testing.T) {
 	for id, f := range files {
 		ranks = append(ranks, process.Rank{ID: id, Stdout: descriptor(int(f.Fd()))})
 	}
-	require.NoError(t, g.Start(withSockets("/bin/sh", "sh", "-c", "echo streams; [ -S /proc/self/fd/3 ] && echo socket"), ranks))
+	require.NoError(t,
+		g.Start(withSockets("/bin/sh", "sh", "-c", "echo streams; [ -S /proc/self/fd/3 ] && echo socket"), ranks))
 	for id, f := range files {
 		g.await(ranks[id])
 		text, err := os.ReadFile(f.Name())
@@ -159,7 +162,8 @@ func TestClosedStandardStreamsAndSockets(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	p, err := os.StartProcess(self, role("shell", `ls /proc/self/fd | tr '\n' ' '`), &os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, w}})
+	p, err := os.StartProcess(self, role("shell", `ls /proc/self/fd | tr '\n' ' '`),
+		&os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, w}})
 	require.NoError(t, err)
 	w.Close()
 	out, err := io.ReadAll(r)

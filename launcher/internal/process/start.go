@@ -90,7 +90,8 @@ func (s *spawner) vfork() (pid int) {
 			pid = c.Start()
 			syscall.ForkLock.Unlock()
 		}
-		if c.Cgroup >= 0 && c.Failed == kernel.StepClone && c.Errno != 0 && c.Errno != syscall.EAGAIN && c.Errno != syscall.ENOMEM {
+		if c.Cgroup >= 0 && c.Failed == kernel.StepClone && c.Errno != 0 && c.Errno != syscall.EAGAIN &&
+			c.Errno != syscall.ENOMEM {
 			s.g.nobody.Store(true)
 			c.Cgroup = -1
 			continue

@@ -199,7 +199,8 @@ func (t Target) begin() (*sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)), held: map[int]bool{}, learned: map[int]bool{}}
+	s := &sweep{Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)),
+		held: map[int]bool{}, learned: map[int]bool{}}
 	s.selfSID, _ = unix.Getsid(0)
 	for _, session := range t.Sessions {
 		s.sessions[session.SID] = session
@@ -370,8 +371,8 @@ func (s *sweep) belongs(p Proc) verdict {
 	return bySession
 }
 
-// learn takes the session of a marked process for the job's, unless its leader lives and is not the job's: then somebody uses a copy
-// of the marker in a session of his own, and the rest of that is none of our business.
+// learn takes the session of a marked process for the job's, unless its leader lives and is not the job's: then
+// somebody uses a copy of the marker in a session of his own, and the rest of that is none of our business.
 func (s *sweep) learn(p Proc) {
 	if p.SID <= 0 || p.SID == s.selfSID {
 		return

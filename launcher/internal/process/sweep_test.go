@@ -43,7 +43,8 @@ func TestFindByMarkerAndSession(t *testing.T) {
 	assert.Equal(t, []int{theirs}, mustFind(t, Target{Sessions: []Session{{SID: theirs}}}))
 	assert.ElementsMatch(t, []int{ours, theirs}, mustFind(t, Target{ID: job, Sessions: []Session{{SID: theirs}}}))
 	assert.Empty(t, mustFind(t, Target{ID: job, Since: Now() + 100}), "environments of older processes are not read")
-	assert.Empty(t, mustFind(t, Target{Sessions: []Session{{SID: theirs, Since: Now() + 100}}}), "the session was another one's")
+	assert.Empty(t, mustFind(t, Target{Sessions: []Session{{SID: theirs, Since: Now() + 100}}}),
+		"the session was another one's")
 }
 
 func TestOwnProcessIsNeverFound(t *testing.T) {
@@ -171,8 +172,10 @@ func TestScanDecidesDoubtfulSessionsInTheEnd(t *testing.T) {
 	s.eventuallyCount(2)
 	p, err := Describe(rank)
 	require.NoError(t, err)
-	assert.Len(t, mustFind(t, Target{Sessions: []Session{{SID: rank, Until: p.Start}}}), 2, "the child is held to the session by the rank")
-	assert.Empty(t, mustFind(t, Target{Sessions: []Session{{SID: rank, Until: p.Start - 1}}}), "all began after the session may have become another one")
+	assert.Len(t, mustFind(t, Target{Sessions: []Session{{SID: rank, Until: p.Start}}}), 2,
+		"the child is held to the session by the rank")
+	assert.Empty(t, mustFind(t, Target{Sessions: []Session{{SID: rank, Until: p.Start - 1}}}),
+		"all began after the session may have become another one")
 }
 
 // A process of another user is left alone, whatever session it is in, except by
@@ -197,7 +200,8 @@ func TestOtherUsersProcesses(t *testing.T) {
 	s.eventuallyCount(1)
 
 	as(mine, "finder", strconv.Itoa(victim.Process.Pid))
-	as(mine, "finder", strconv.Itoa(victim.Process.Pid), job) // nor does our mark in its environment delay or mislead a sweep
+	// nor does our mark in its environment delay or mislead a sweep
+	as(mine, "finder", strconv.Itoa(victim.Process.Pid), job)
 	assert.True(t, alive(victim.Process.Pid))
 	target := Target{Sessions: []Session{{SID: victim.Process.Pid}}}
 	assert.Len(t, mustFind(t, target), 1)

@@ -37,8 +37,8 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 	cmd.Dir, cmd.Env = b.dir, env
 	said := &goWords{to: stderr}
 	cmd.Stdout, cmd.Stderr = said, said
-	// The compilers that go starts have to end with it. A session of its own, as a rank has: what ends a job takes all of a session in
-	// which it finds a process of the job, and ours is the user's.
+	// The compilers that go starts have to end with it. A session of its own, as a rank has: what ends a job takes all
+	// of a session in which it finds a process of the job, and ours is the user's.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = drainTime
@@ -116,7 +116,8 @@ func (w *goWords) end() {
 
 func (w *goWords) line(line []byte) {
 	line = bytes.TrimPrefix(line, []byte("go: "))
-	if bytes.HasPrefix(line, []byte("build cache is ")) || bytes.HasPrefix(line, []byte("failed to initialize build cache ")) {
+	if bytes.HasPrefix(line, []byte("build cache is ")) ||
+		bytes.HasPrefix(line, []byte("failed to initialize build cache ")) {
 		w.noCache = true
 	}
 	_, _ = w.to.Write(line)

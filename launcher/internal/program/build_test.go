@@ -43,10 +43,12 @@ func build(t *testing.T, w Wish) (resolved Resolved, program, said string, err e
 func TestBuild(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"one.go": strings.Replace(printHello, "hello()", `"hello"`, 1), "two.go": printHello, "three.go": hello,
-		"go.mod": "module m\n\ngo 1.26\n", "cmd/hi/main.go": "// Doc.\n\n/* more */ package main\n\nimport \"m/lib\"\n\nfunc main() { println(lib.Hello) }\n",
-		"lib/lib.go": "package lib\n\nconst Hello = \"hello\"\n", "lib/gen.go": "//go:build ignore\n\npackage main\n",
-		"other/go.mod": "module other\n\ngo 1.26\n", "other/main.go": strings.Replace(printHello, "hello()", `"hello"`, 1), "other/lib/x.go": "package lib\n",
-		"x.go/main.go": strings.Replace(printHello, "hello()", `"hello"`, 1),
+		"go.mod":         "module m\n\ngo 1.26\n",
+		"cmd/hi/main.go": "// Doc.\n\n/* more */ package main\n\nimport \"m/lib\"\n\nfunc main() { println(lib.Hello) }\n",
+		"lib/lib.go":     "package lib\n\nconst Hello = \"hello\"\n", "lib/gen.go": "//go:build ignore\n\npackage main\n",
+		"other/go.mod": "module other\n\ngo 1.26\n", "other/main.go": strings.Replace(printHello, "hello()", `"hello"`, 1),
+		"other/lib/x.go": "package lib\n",
+		"x.go/main.go":   strings.Replace(printHello, "hello()", `"hello"`, 1),
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
@@ -54,9 +56,16 @@ func TestBuild(t *testing.T) {
 		called string
 		argv   []string
 	}{
-		"a file":                    {wish: Wish{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"}},
-		"files":                     {wish: Wish{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two", argv: []string{"two", "arg", "four.go"}},
-		"a package":                 {wish: Wish{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"}},
+		"a file": {
+			wish: Wish{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
+		},
+		"files": {
+			wish: Wish{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
+			argv: []string{"two", "arg", "four.go"},
+		},
+		"a package": {
+			wish: Wish{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
+		},
 		"a package without a slash": {wish: Wish{Name: "other"}, called: "other", argv: []string{"other"}},
 		"the working directory":     {wish: Wish{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
 		"named like a file":         {wish: Wish{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
@@ -81,7 +90,8 @@ func TestBuildThatFails(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"go.mod": "module m\n\ngo 1.26\n", "cmd/bad/main.go": "package main\n\nfunc main() { undefined1() }\n",
 		"far.go": "package main\n\nfunc main() {}\n", "sub/near.go": "package main\n",
-		"my dir/bad one.go": "package main\n\nfunc main() { undefined1() }\n", "own/go.mod": "module own\n", "own/bad.go": "package main\n\nfunc main() { undefined1() }\n",
+		"my dir/bad one.go": "package main\n\nfunc main() { undefined1() }\n", "own/go.mod": "module own\n",
+		"own/bad.go":   "package main\n\nfunc main() { undefined1() }\n",
 		"later/lib.go": "package lib\n", "later/main_windows.go": "package main\n",
 	})
 	t.Chdir(dir)
@@ -89,12 +99,28 @@ func TestBuildThatFails(t *testing.T) {
 		wish         Wish
 		reason, says string
 	}{
-		"does not compile":     {wish: Wish{Name: "./cmd/bad"}, reason: "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1", says: "cmd/bad/main.go:3:15: undefined: undefined1\n"},
-		"from two directories": {wish: Wish{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built", says: "directory"},
-		"with blanks":          {wish: Wish{Name: "my dir/bad one.go"}, reason: "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1", says: "undefined1\n"},
-		"of another module":    {wish: Wish{Name: "own/bad.go"}, reason: "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1", says: "undefined1\n"},
-		"the directory itself": {wish: Wish{Name: "own/."}, reason: "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1", says: "undefined1\n"},
-		"not on this system":   {wish: Wish{Name: "later"}, reason: "later: go build has made no program of it"},
+		"does not compile": {
+			wish:   Wish{Name: "./cmd/bad"},
+			reason: "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1",
+			says:   "cmd/bad/main.go:3:15: undefined: undefined1\n",
+		},
+		"from two directories": {
+			wish: Wish{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built", says: "directory",
+		},
+		"with blanks": {
+			wish:   Wish{Name: "my dir/bad one.go"},
+			reason: "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1",
+			says:   "undefined1\n",
+		},
+		"of another module": {
+			wish:   Wish{Name: "own/bad.go"},
+			reason: "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1", says: "undefined1\n",
+		},
+		"the directory itself": {
+			wish: Wish{Name: "own/."}, reason: "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1",
+			says: "undefined1\n",
+		},
+		"not on this system": {wish: Wish{Name: "later"}, reason: "later: go build has made no program of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, said, err := build(t, test.wish)
@@ -107,7 +133,8 @@ func TestBuildThatFails(t *testing.T) {
 				command = strings.TrimSuffix(command, ": exit status 1")
 				again, err := exec.Command("sh", "-c", command).CombinedOutput()
 				require.ErrorContains(t, err, "exit status 1", command)
-				require.Equal(t, said, strings.ReplaceAll(string(again), "go: ", ""), "the command can be pasted, and says the same")
+				require.Equal(t, said, strings.ReplaceAll(string(again), "go: ", ""),
+					"the command can be pasted, and says the same")
 			}
 		})
 	}
@@ -130,7 +157,8 @@ func TestBuildWithoutCache(t *testing.T) {
 	require.NoError(t, err)
 	for _, cache := range []string{"", "GOCACHE=/dev/null/x", "GOCACHE=off"} {
 		var stderr bytes.Buffer
-		err = r.Build.Run(t.Context(), filepath.Join(t.TempDir(), "x"), []string{"PATH=" + os.Getenv("PATH"), "GOTOOLCHAIN=local", cache}, &stderr)
+		err = r.Build.Run(t.Context(), filepath.Join(t.TempDir(), "x"),
+			[]string{"PATH=" + os.Getenv("PATH"), "GOTOOLCHAIN=local", cache}, &stderr)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "name a directory for Go's build cache: GOCACHE=/some/dir gorun ...", e.Hint, stderr.String())
@@ -197,7 +225,8 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err = r.Build.Run(ctx, dir+"/out", []string{"GORUN_TEST_GO=build", "GORUN_TEST_FIFO=" + dir + "/held"}, endless{cancel})
+	err = r.Build.Run(ctx, dir+"/out", []string{"GORUN_TEST_GO=build", "GORUN_TEST_FIFO=" + dir + "/held"},
+		endless{cancel})
 	require.ErrorIs(t, err, errEnough)
 	require.NoError(t, held.SetReadDeadline(time.Now().Add(time.Minute)))
 	_, err = held.Read(make([]byte, 1))
@@ -213,9 +242,11 @@ func TestBuildForAnotherMachine(t *testing.T) {
 
 func TestPackageClause(t *testing.T) {
 	for text, want := range map[string]string{
-		"package main\n": "main", "\ufeffpackage x": "x", "// package a\npackage b // c": "b", "/* package a */ package b;": "b",
-		"//go:build linux\n\npackage main": "main", "//go:build ignore\n\npackage main": "", "": "", "package": "", "/* never closed": "",
-		"import x": "", "package\n\tmain\n": "main", "package main/* x */": "main",
+		"package main\n": "main", "\ufeffpackage x": "x", "// package a\npackage b // c": "b",
+		"/* package a */ package b;":       "b",
+		"//go:build linux\n\npackage main": "main", "//go:build ignore\n\npackage main": "", "": "", "package": "",
+		"/* never closed": "",
+		"import x":        "", "package\n\tmain\n": "main", "package main/* x */": "main",
 	} {
 		require.Equal(t, want, clauseOf(text), "%q", text)
 	}

@@ -99,7 +99,8 @@ func (w *Wish) loader(name string, fd int, data []byte) *Error {
 	if err == nil {
 		return nil
 	}
-	problem := &Error{Code: codeOf(err), Program: name, Reason: "needs the loader " + visible(path) + ": " + reason(f.open, err)}
+	problem := &Error{Code: codeOf(err), Program: name, Reason: "needs the loader " + visible(path) + ": " +
+		reason(f.open, err)}
 	if strings.Contains(path, "ld-musl") {
 		return problem.hint("it was linked with musl (Alpine): link it statically or build it on this system")
 	}

@@ -29,7 +29,8 @@ func (w *Wish) goPackage(f file) (Resolved, *Error) {
 	names := goNames(f.open)
 	switch {
 	case len(names) == 0 && w.exists(w.Name+"/__main__.py"):
-		return Resolved{}, refused(w.Name, "is a directory without Go files").hint("python3 " + word(f.exec) + " runs its __main__.py")
+		return Resolved{}, refused(w.Name, "is a directory without Go files").hint("python3 " + word(f.exec) +
+			" runs its __main__.py")
 	case len(names) == 0:
 		return Resolved{}, refused(w.Name, "is a directory without Go files")
 	}

@@ -26,10 +26,10 @@ type Assignment struct {
 //	os.environ.update({"MASTER_PORT": port}), os.environ.update(MASTER_PORT=port), os.environ |= {…}
 //	os.putenv("MASTER_PORT", port)
 //
-// These do not, because they keep a port that is there or may never run:
-// setdefault; a function whose name the script mentions nowhere else; a value made from the old one; anything below `if "MASTER_PORT" not in
-// os.environ`, `except KeyError`, or another condition that Linux and
-// `__name__ == "__main__"` do not decide. Text in comments and strings is text.
+// These do not, because they keep a port that is there or may never run: setdefault; a function whose name the script
+// mentions nowhere else; a value made from the old one; anything below `if "MASTER_PORT" not in os.environ`, `except
+// KeyError`, or another condition that Linux and `__name__ == "__main__"` do not decide. Text in comments and strings
+// is text.
 //
 // It is a scanner, not a parser: what it does not understand does not count.
 // A file that cannot be read assigns nothing; of a big one the first 1 MiB counts.

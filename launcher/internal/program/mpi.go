@@ -42,7 +42,8 @@ func familyOf(library string) string {
 	switch {
 	case strings.HasPrefix(name, "libmpich"), strings.HasPrefix(name, "libmpifort"), strings.HasPrefix(name, "libmpicxx"):
 		return MPICH
-	case strings.HasPrefix(name, "libopen-rte"), strings.HasPrefix(name, "libopen-pal"), strings.HasPrefix(name, "libmpi_usempi"), strings.HasPrefix(name, "libmpi_mpifh"), name == "libmpi_cxx":
+	case strings.HasPrefix(name, "libopen-rte"), strings.HasPrefix(name, "libopen-pal"),
+		strings.HasPrefix(name, "libmpi_usempi"), strings.HasPrefix(name, "libmpi_mpifh"), name == "libmpi_cxx":
 		return OpenMPI
 	case name == "libmpi" && (version == "20" || version == "40"):
 		return OpenMPI

@@ -13,8 +13,10 @@ import (
 
 func TestFamiliesOfMPILibraries(t *testing.T) {
 	for library, family := range map[string]string{
-		"libmpi.so.40": OpenMPI, "libmpi.so.20": OpenMPI, "libopen-rte.so.40": OpenMPI, "libmpi_usempif08.so.40": OpenMPI, "libmpi_mpifh.so.40.30.4": OpenMPI,
-		"libmpich.so.12": MPICH, "libmpi.so.12": MPICH, "libmpifort.so.12": MPICH, "libmpichfort.so.12": MPICH, "libmpicxx.so.12": MPICH,
+		"libmpi.so.40": OpenMPI, "libmpi.so.20": OpenMPI, "libopen-rte.so.40": OpenMPI, "libmpi_usempif08.so.40": OpenMPI,
+		"libmpi_mpifh.so.40.30.4": OpenMPI,
+		"libmpich.so.12":          MPICH, "libmpi.so.12": MPICH, "libmpifort.so.12": MPICH, "libmpichfort.so.12": MPICH,
+		"libmpicxx.so.12": MPICH,
 		"libmpi_abi.so.1": "", "libmpi.so": "", "libc.so.6": "", "libmpiexample.so.40": "",
 	} {
 		require.Equal(t, family, familyOf(library), library)

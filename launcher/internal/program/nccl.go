@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// UsesNCCL reports whether a program that starts by argv, with the executable at path, is known to communicate by NCCL or
-// RCCL: it links one of them, or is a Python file that imports PyTorch. A program that loads it in another way is not known.
+// UsesNCCL reports whether a program that starts by argv, with the executable at path, is known to communicate by NCCL
+// or RCCL: it links one of them, or is a Python file that imports PyTorch. A program that loads it in another way is
+// not known.
 func UsesNCCL(path string, argv []string) bool {
 	if at := slices.IndexFunc(argv, func(word string) bool { return strings.HasSuffix(word, ".py") }); at >= 0 {
 		return importsTorch(argv[at])
@@ -22,7 +23,8 @@ func UsesNCCL(path string, argv []string) bool {
 	defer f.Close()
 	libraries, _ := f.ImportedLibraries()
 	return slices.ContainsFunc(libraries, func(name string) bool {
-		return strings.HasPrefix(name, "libnccl.") || strings.HasPrefix(name, "librccl.") || strings.HasPrefix(name, "libtorch")
+		return strings.HasPrefix(name, "libnccl.") || strings.HasPrefix(name, "librccl.") ||
+			strings.HasPrefix(name, "libtorch")
 	})
 }
 

@@ -55,7 +55,8 @@ func (w *Wish) unquoted(name string) string {
 
 // compilers are those of MPI programs, by the ending of what they read.
 var compilers = map[string]string{
-	".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".f": "mpifort", ".f90": "mpifort", ".F90": "mpifort", ".cu": "nvcc",
+	".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".f": "mpifort", ".f90": "mpifort",
+	".F90": "mpifort", ".cu": "nvcc",
 }
 
 // compiled is how a source file becomes a program, "" where it is none.
@@ -65,7 +66,8 @@ func compiled(file string) string {
 	if compiler == "" {
 		return ""
 	}
-	return word(file) + " is to be compiled first, such as by " + compiler + " -o " + word(strings.TrimSuffix(file, ending)) + " " + word(file)
+	return word(file) + " is to be compiled first, such as by " + compiler + " -o " +
+		word(strings.TrimSuffix(file, ending)) + " " + word(file)
 }
 
 // nearest is the path of the file in dir, as seen from the ranks' working

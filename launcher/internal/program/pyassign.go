@@ -64,7 +64,8 @@ func (s *scan) assignment(targets, value []token) int {
 // isTarget reports whether `environ["MASTER_PORT"]` begins at i, perhaps after
 // `os.`, and is assigned to.
 func (s *scan) isTarget(targets []token, i int) bool {
-	if !s.isEnviron(targets[i]) || !isPort(targets, i+2) || !targets[i+1].is("[") || i+3 >= len(targets) || !targets[i+3].is("]") {
+	if !s.isEnviron(targets[i]) || !isPort(targets, i+2) || !targets[i+1].is("[") || i+3 >= len(targets) ||
+		!targets[i+3].is("]") {
 		return false
 	}
 	if i+4 < len(targets) && !targets[i+4].is(",") && !targets[i+4].is("=") && !targets[i+4].is(":") {

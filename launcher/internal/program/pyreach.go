@@ -3,8 +3,8 @@ package program
 import "strings"
 
 // reach finds the functions of a script that nothing in it can call: whose name stands nowhere in what runs. A function
-// counts as called where its name is mentioned, by whomever; where it has a decorator, or is a method of a class that is
-// derived from another, whose code may call it; and wherever a script calls functions by names that it makes up.
+// counts as called where its name is mentioned, by whomever; where it has a decorator, or is a method of a class that
+// is derived from another, whose code may call it; and wherever a script calls functions by names that it makes up.
 type reach struct {
 	mentioned map[string]bool
 	waiting   map[string][]*statement // functions whose names have not been mentioned yet

@@ -42,7 +42,8 @@ func withLoader(loader string) string {
 	})
 }
 
-// folder is a directory with files for a test. A name that ends in * has the run bit, content that begins with -> is a link.
+// folder is a directory with files for a test. A name that ends in * has the run bit, content that begins with -> is a
+// link.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +63,8 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// surroundings are the files that the tables below start programs from: the working directory, bin in PATH, two environments.
+// surroundings are the files that the tables below start programs from: the working directory, bin in PATH, two
+// environments.
 func surroundings(t *testing.T) (dir string, lookup func(string) string) {
 	sh := "#!/bin/sh\n"
 	dir = folder(t, map[string]string{
@@ -71,8 +73,9 @@ func surroundings(t *testing.T) (dir string, lookup func(string) string) {
 		"pkg/__init__.py": "", "pkg/__main__.py": "", "pkg/mod.py": "", "flat.py": "", "name/space.py": "",
 		"hidden.py": "", "hidden/__init__.py": "", "hidden/__main__.py": "",
 		"dir/__main__.py": "", "sub/tool*": sh, "sub/train.py": "",
-		"noread*": sh, "bin/both*": sh, "bin/tool*": sh, "bin/only.py*": sh, "bin/python3*": binaryHead(nil), "bin/python3.12*": binaryHead(nil),
-		"bin/locked": sh, "bin/here": sh, "bin/sub/x": "", "bin/envpy*": "#!/usr/bin/env -S python3 -u\n",
+		"noread*": sh, "bin/both*": sh, "bin/tool*": sh, "bin/only.py*": sh, "bin/python3*": binaryHead(nil),
+		"bin/python3.12*": binaryHead(nil),
+		"bin/locked":      sh, "bin/here": sh, "bin/sub/x": "", "bin/envpy*": "#!/usr/bin/env -S python3 -u\n",
 		"venv/bin/python*": binaryHead(nil), "conda/bin/python*": binaryHead(nil),
 	})
 	t.Chdir(dir)
@@ -96,49 +99,157 @@ func TestResolve(t *testing.T) {
 		source string
 		arg    int
 	}{
-		"in PATH":                         {wish: Wish{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"}, arg: 1},
-		"PATH before the directory":       {wish: Wish{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
-		"only in the directory":           {wish: Wish{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1},
-		"no run bit in PATH":              {wish: Wish{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
-		"with a slash":                    {wish: Wish{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
-		"below":                           {wish: Wish{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1},
-		"absolute":                        {wish: Wish{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1},
-		"in --chdir":                      {wish: Wish{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1},
-		"plain in --chdir":                {wish: Wish{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1},
-		"only here, with --chdir":         {wish: Wish{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"}, arg: 1},
-		"Path before PATH":                {wish: Wish{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1},
-		"PATH after Path":                 {wish: Wish{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1},
-		"relative entry in PATH":          {wish: Wish{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1},
-		"empty entry in PATH":             {wish: Wish{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer", argv: []string{"trainer"}, arg: 1},
-		"env -S":                          {wish: Wish{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
-		"script":                          {wish: Wish{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3", argv: []string{bin + "python3", "-u", "train.py", "--lr", "1"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"script with a slash":             {wish: Wish{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"script named like an option":     {wish: Wish{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"}, kind: PythonScript, source: "./-dash.py", arg: 3},
-		"script in --chdir":               {wish: Wish{Name: "train.py", Dir: "sub"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "sub/./train.py", arg: 3},
-		"script here, with --chdir":       {wish: Wish{Name: "plain.py", Dir: "sub"}, path: bin + "python3", argv: []string{bin + "python3", "-u", dir + "/plain.py"}, kind: PythonScript, source: "plain.py", arg: 3},
-		"script before PATH":              {wish: Wish{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"}, kind: PythonScript, source: "./only.py", arg: 3},
-		"script with run bit and #!":      {wish: Wish{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1},
-		"run bit without #!":              {wish: Wish{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"}, kind: PythonScript, source: "./plain.py", arg: 3},
-		"torchrun ignores #!":             {wish: Wish{Name: "main.py", Start: StartPython}, path: bin + "python3", argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3},
-		"torchrun with a directory":       {wish: Wish{Name: "dir", Start: StartPython}, path: bin + "python3", argv: []string{bin + "python3", "-u", "dir"}, kind: PythonScript, source: "./dir/__main__.py", arg: 3},
-		"torchrun --no-python":            {wish: Wish{Name: "main.py", Start: StartExec}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1},
-		"virtual environment":             {wish: Wish{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir + "/conda"}, path: dir + "/venv/bin/python", argv: []string{dir + "/venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"conda":                           {wish: Wish{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"}, path: dir + "/conda/bin/python", argv: []string{dir + "/conda/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"virtual environment that's gone": {wish: Wish{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"named interpreter":               {wish: Wish{Name: "train.py", Python: "python3.12"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"}, path: bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"interpreter by its path":         {wish: Wish{Name: "train.py", Python: "venv/bin/python"}, path: "venv/bin/python", argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3},
-		"module":                          {wish: Wish{Name: "flat", Start: StartModule, Args: []string{"a"}}, path: bin + "python3", argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4},
-		"module in a package":             {wish: Wish{Name: "pkg.mod", Start: StartModule}, path: bin + "python3", argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4},
-		"module that is a package":        {wish: Wish{Name: "pkg", Start: StartModule}, path: bin + "python3", argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4},
-		"module behind a package":         {wish: Wish{Name: "hidden", Start: StartModule}, path: bin + "python3", argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4},
-		"module in a namespace":           {wish: Wish{Name: "name.space", Start: StartModule}, path: bin + "python3", argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4},
-		"module elsewhere":                {wish: Wish{Name: "json.tool", Start: StartModule}, path: bin + "python3", argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4},
-		"python with a script":            {wish: Wish{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3", argv: []string{"python3", "-u", "-X", "dev", "train.py", "x.py"}, source: "./train.py", arg: 1},
-		"python -m":                       {wish: Wish{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3", argv: []string{"python3", "-m", "pkg.mod"}, source: "pkg/mod.py", arg: 1},
-		"python -c":                       {wish: Wish{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3", argv: []string{"python3", "-c", "train.py"}, arg: 1},
-		"python -":                        {wish: Wish{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3", argv: []string{"python3", "-", "train.py"}, arg: 1},
-		"python with a missing script":    {wish: Wish{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3", argv: []string{"python3", "gone.py"}, arg: 1},
-		"python alone":                    {wish: Wish{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"}, arg: 1},
+		"in PATH": {
+			wish: Wish{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"}, arg: 1,
+		},
+		"PATH before the directory": {wish: Wish{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
+		"only in the directory": {
+			wish: Wish{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1,
+		},
+		"no run bit in PATH": {wish: Wish{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
+		"with a slash":       {wish: Wish{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
+		"below": {
+			wish: Wish{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
+		},
+		"absolute": {
+			wish: Wish{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+		},
+		"in --chdir": {
+			wish: Wish{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1,
+		},
+		"plain in --chdir": {
+			wish: Wish{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+		},
+		"only here, with --chdir": {
+			wish: Wish{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"}, arg: 1,
+		},
+		"Path before PATH": {
+			wish: Wish{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
+		},
+		"PATH after Path": {
+			wish: Wish{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1,
+		},
+		"relative entry in PATH": {
+			wish: Wish{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
+		},
+		"empty entry in PATH": {
+			wish: Wish{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
+			argv: []string{"trainer"}, arg: 1,
+		},
+		"env -S": {wish: Wish{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
+		"script": {
+			wish: Wish{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "train.py", "--lr", "1"}, kind: PythonScript, source: "./train.py", arg: 3,
+		},
+		"script with a slash": {
+			wish: Wish{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
+			kind: PythonScript, source: "./train.py", arg: 3,
+		},
+		"script named like an option": {
+			wish: Wish{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
+			kind: PythonScript, source: "./-dash.py", arg: 3,
+		},
+		"script in --chdir": {
+			wish: Wish{Name: "train.py", Dir: "sub"}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "sub/./train.py", arg: 3,
+		},
+		"script here, with --chdir": {
+			wish: Wish{Name: "plain.py", Dir: "sub"}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", dir + "/plain.py"}, kind: PythonScript, source: "plain.py", arg: 3,
+		},
+		"script before PATH": {
+			wish: Wish{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
+			kind: PythonScript, source: "./only.py", arg: 3,
+		},
+		"script with run bit and #!": {
+			wish: Wish{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
+		},
+		"run bit without #!": {
+			wish: Wish{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
+			kind: PythonScript, source: "./plain.py", arg: 3,
+		},
+		"torchrun ignores #!": {
+			wish: Wish{Name: "main.py", Start: StartPython}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
+		},
+		"torchrun with a directory": {
+			wish: Wish{Name: "dir", Start: StartPython}, path: bin + "python3", argv: []string{bin + "python3", "-u", "dir"},
+			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
+		},
+		"torchrun --no-python": {
+			wish: Wish{Name: "main.py", Start: StartExec}, path: "./main.py", argv: []string{"./main.py"},
+			source: "./main.py", arg: 1,
+		},
+		"virtual environment": {
+			wish: Wish{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
+				"/conda"}, path: dir + "/venv/bin/python", argv: []string{dir + "/venv/bin/python", "-u", "train.py"},
+			kind: PythonScript, source: "./train.py", arg: 3,
+		},
+		"conda": {
+			wish: Wish{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
+			path: dir + "/conda/bin/python", argv: []string{dir + "/conda/bin/python", "-u", "train.py"}, kind: PythonScript,
+			source: "./train.py", arg: 3,
+		},
+		"virtual environment that's gone": {
+			wish: Wish{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
+		},
+		"named interpreter": {
+			wish: Wish{Name: "train.py", Python: "python3.12"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"},
+			path: bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
+			source: "./train.py", arg: 3,
+		},
+		"interpreter by its path": {
+			wish: Wish{Name: "train.py", Python: "venv/bin/python"}, path: "venv/bin/python",
+			argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
+		},
+		"module": {
+			wish: Wish{Name: "flat", Start: StartModule, Args: []string{"a"}}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4,
+		},
+		"module in a package": {
+			wish: Wish{Name: "pkg.mod", Start: StartModule}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4,
+		},
+		"module that is a package": {
+			wish: Wish{Name: "pkg", Start: StartModule}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4,
+		},
+		"module behind a package": {
+			wish: Wish{Name: "hidden", Start: StartModule}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4,
+		},
+		"module in a namespace": {
+			wish: Wish{Name: "name.space", Start: StartModule}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4,
+		},
+		"module elsewhere": {
+			wish: Wish{Name: "json.tool", Start: StartModule}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4,
+		},
+		"python with a script": {
+			wish: Wish{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3",
+			argv: []string{"python3", "-u", "-X", "dev", "train.py", "x.py"}, source: "./train.py", arg: 1,
+		},
+		"python -m": {
+			wish: Wish{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3",
+			argv: []string{"python3", "-m", "pkg.mod"}, source: "pkg/mod.py", arg: 1,
+		},
+		"python -c": {
+			wish: Wish{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3",
+			argv: []string{"python3", "-c", "train.py"}, arg: 1,
+		},
+		"python -": {
+			wish: Wish{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3",
+			argv: []string{"python3", "-", "train.py"}, arg: 1,
+		},
+		"python with a missing script": {
+			wish: Wish{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3",
+			argv: []string{"python3", "gone.py"}, arg: 1,
+		},
+		"python alone": {
+			wish: Wish{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"}, arg: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.wish.Lookup = func(name string) string {
@@ -149,7 +260,8 @@ func TestResolve(t *testing.T) {
 			}
 			got, err := Resolve(test.wish)
 			require.NoError(t, err)
-			require.Equal(t, Resolved{Path: test.path, Argv: test.argv, Kind: test.kind, Source: test.source, ScriptArg: test.arg}, got)
+			require.Equal(t, Resolved{Path: test.path, Argv: test.argv, Kind: test.kind, Source: test.source,
+				ScriptArg: test.arg}, got)
 		})
 	}
 }
@@ -179,8 +291,8 @@ func TestResolveCopiesArguments(t *testing.T) {
 	require.Equal(t, []string{"a"}, args)
 }
 
-// unprivileged resolves as a user who owns nothing, in a thread of its own whose identity dies with it. The directory and the
-// test's own one above it are opened for that user. Without root the present user takes the part.
+// unprivileged resolves as a user who owns nothing, in a thread of its own whose identity dies with it. The directory
+// and the test's own one above it are opened for that user. Without root the present user takes the part.
 func unprivileged(t *testing.T, dir string, w Wish) (got Resolved, err error) {
 	t.Helper()
 	require.NoError(t, os.Chmod(dir, 0o755))

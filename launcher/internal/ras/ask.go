@@ -16,8 +16,9 @@ const DefaultAddr = "localhost:28028"
 
 // Limits of asking.
 const (
-	askTime      = 8 * time.Second        // where the context has no deadline
-	collectTime  = 1                      // seconds that NCCL gives each rank; with one that is stopped 2.30.7 then takes 4 s in all
+	askTime = 8 * time.Second // where the context has no deadline
+	// seconds that NCCL gives each rank; with one that is stopped 2.30.7 then takes 4 s in all
+	collectTime  = 1
 	greetingTime = time.Second            // for one process to greet
 	mostGreeting = 256                    // bytes of a line that answers a command
 	mostAnswer   = 16 << 20               // bytes
@@ -68,8 +69,9 @@ func askGreeted(ctx context.Context, addr string) (s Status, err error) {
 	return ParseText(text)
 }
 
-// firstGreeted knocks until somebody greets. All processes of a host listen at one port, and the kernel chooses one of them for
-// each connection: also one that is stopped, of which nothing is heard. So the next knock does not wait for the one before.
+// firstGreeted knocks until somebody greets. All processes of a host listen at one port, and the kernel chooses one of
+// them for each connection: also one that is stopped, of which nothing is heard. So the next knock does not wait for
+// the one before.
 func firstGreeted(ctx context.Context, addr string) (*client, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type answer struct {

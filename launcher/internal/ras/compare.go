@@ -54,8 +54,8 @@ func (s *Status) Placed() {
 	}
 }
 
-// Merge joins what several processes of a job answered. Of one rank those who know its number in the job count, then the
-// first.
+// Merge joins what several processes of a job answered. Of one rank those who know its number in the job count, then
+// the first.
 func Merge(answers []Status) (all Status) {
 	place := map[string]int{}
 	for _, s := range answers {

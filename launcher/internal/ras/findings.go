@@ -21,8 +21,8 @@ type View struct {
 
 const mostFindings = 8
 
-// Findings say what is remarkable, the largest communicator first: who does not answer, who reports an error, and who is behind. Where there is
-// nothing remarkable they say how far all ranks are; without a communicator there is no line.
+// Findings say what is remarkable, the largest communicator first: who does not answer, who reports an error, and who
+// is behind. Where there is nothing remarkable they say how far all ranks are; without a communicator there is no line.
 func (s *Status) Findings(v View) (lines []string) {
 	add := func(line string) {
 		if line != "" && !slices.Contains(lines, line) && len(lines) < mostFindings {
@@ -180,7 +180,9 @@ func (c *Communicator) progress() (groups []*progress) {
 	for _, t := range c.Tallies {
 		group(map[string]uint64{t.Op: t.Count}).number += t.Ranks
 	}
-	slices.SortStableFunc(groups, func(a, b *progress) int { return cmp.Or(b.number-a.number, cmp.Compare(b.total(), a.total())) })
+	slices.SortStableFunc(groups, func(a, b *progress) int {
+		return cmp.Or(b.number-a.number, cmp.Compare(b.total(), a.total()))
+	})
 	return groups
 }
 
@@ -277,7 +279,8 @@ func processes(list []Process, one, many string) string {
 	if rest := len(list) - len(names); rest > 0 {
 		names = append(names, fmt.Sprintf("%d more", rest))
 	}
-	return fmt.Sprintf("%d %s %s: %s", len(list), plural(len(list), "process", "processes"), plural(len(list), one, many), strings.Join(names, ", "))
+	return fmt.Sprintf("%d %s %s: %s", len(list), plural(len(list), "process", "processes"),
+		plural(len(list), one, many), strings.Join(names, ", "))
 }
 
 func plural(n int, one, many string) string {
@@ -290,7 +293,8 @@ func plural(n int, one, many string) string {
 // Text says it in lines for people, who know of no ranks but NCCL's.
 func (s *Status) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "NCCL %s, %d %s\n", s.Version, len(s.Communicators), plural(len(s.Communicators), "communicator", "communicators"))
+	fmt.Fprintf(&b, "NCCL %s, %d %s\n", s.Version, len(s.Communicators),
+		plural(len(s.Communicators), "communicator", "communicators"))
 	lines := s.Findings(View{})
 	for _, line := range lines {
 		b.WriteString("  " + line + "\n")

@@ -61,6 +61,7 @@ type answerRank struct {
 func (r *answerRank) rank() Rank {
 	return Rank{
 		Rank: r.Rank, World: -1, Host: short(r.Host), PID: r.PID, Device: r.Device, Counts: r.Counts,
-		State: r.Status.State, Error: r.Status.Error, Finalize: r.Status.Finalize, Destroy: r.Status.Destroy, Abort: r.Status.Abort,
+		State: r.Status.State, Error: r.Status.Error, Finalize: r.Status.Finalize, Destroy: r.Status.Destroy,
+		Abort: r.Status.Abort,
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ParseText reads the answer as text, which NCCL gives since 2.24. Of communicators with which all is well it has their number alone.
+// ParseText reads the answer as text, which NCCL gives since 2.24. Of communicators with which all is well it has their
+// number alone.
 func ParseText(text []byte) (Status, error) {
 	p := textParser{}
 	for line := range strings.Lines(string(text)) {
@@ -179,5 +180,6 @@ func (p *textParser) process(line string) {
 	if err != nil {
 		return
 	}
-	*p.list = append(*p.list, Process{PID: n, Host: short(host), GPUs: short(strings.TrimPrefix(strings.TrimPrefix(gpus, "s"), " "))})
+	*p.list = append(*p.list,
+		Process{PID: n, Host: short(host), GPUs: short(strings.TrimPrefix(strings.TrimPrefix(gpus, "s"), " "))})
 }

@@ -29,11 +29,14 @@ func TestFindings(t *testing.T) {
 		want []string
 	}{
 		{"behind.json", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
-		{"stopped.json", []string{"1 of 4 ranks does not answer: [2]", "rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
+		{"stopped.json",
+			[]string{"1 of 4 ranks does not answer: [2]", "rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
 		{"missing.json", []string{"1 of 4 ranks does not answer: [2]", "rank 1 (node0) reports: remote process error"}},
 		{"behind.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
-		{"stopped.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42", "1 process does not answer: pid 29785 on 127.0.0.1"}},
-		{"dead.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42", "1 process cannot be reached any more: pid 29785 on 127.0.0.1"}},
+		{"stopped.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42",
+			"1 process does not answer: pid 29785 on 127.0.0.1"}},
+		{"dead.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42",
+			"1 process cannot be reached any more: pid 29785 on 127.0.0.1"}},
 		{"missing.txt", []string{"rank 1 (node0) reports: remote process error"}},
 	} {
 		t.Run(tc.file, func(t *testing.T) {
@@ -48,7 +51,9 @@ func TestFindings(t *testing.T) {
 			assert.Equal(t, "0x1234567890abcdef", s.Communicators[0].Hash)
 			assert.Equal(t, 4, s.Communicators[0].Size)
 			assert.True(t, s.Place(func(r *ras.Rank) int { return r.Rank }))
-			assert.Equal(t, tc.want, s.Findings(ras.View{World: 4, Host: func(rank int) string { return []string{"node0", "node0", "node1", "node1"}[rank] }}))
+			assert.Equal(t, tc.want, s.Findings(ras.View{World: 4, Host: func(rank int) string {
+				return []string{"node0", "node0", "node1", "node1"}[rank]
+			}}))
 		})
 	}
 }
@@ -77,18 +82,39 @@ func TestFindingsOfPlainData(t *testing.T) {
 		world int
 		want  []string
 	}{
-		"nobody":            {nil, 2, nil},
-		"even":              {[]ras.Communicator{comm("0x1", 2, 7, 7)}, 2, []string{"all 2 ranks are equally far: 7 AllReduce"}},
-		"begun nothing":     {[]ras.Communicator{comm("0x1", 2, 0, 0)}, 2, []string{"none of the 2 ranks has begun a collective"}},
-		"half":              {[]ras.Communicator{comm("0x1", 2, 7, 6)}, 2, []string{"rank 1 is behind: 6 AllReduce, the others 7"}},
-		"one ahead":         {[]ras.Communicator{comm("0x1", 3, 7, 6, 6)}, 3, []string{"rank 0 is ahead: 7 AllReduce, the others 6"}},
-		"two behind":        {[]ras.Communicator{comm("0x1", 5, 7, 6, 7, 6, 7)}, 5, []string{"ranks [1,3] are behind: 6 AllReduce, the others 7"}},
-		"other collectives": {[]ras.Communicator{other}, 3, []string{"rank 2 called other collectives: 1 AllGather and 4 AllReduce, the others 0 and 5"}},
-		"still made":        {[]ras.Communicator{making}, 2, []string{"rank 1 reports: the communicator is still being made"}},
-		"dead":              {[]ras.Communicator{dead}, 2, []string{"1 of 2 ranks is dead: [1]"}},
-		"goes on":           {[]ras.Communicator{moving}, 2, []string{"ranks still begin collectives"}},
-		"a part of the job": {[]ras.Communicator{comm("0x9", 2, 4, 3), comm("0x1", 4, 7, 7, 7, 7)}, 4, []string{"rank 1 is behind: 3 AllReduce, the others 4"}},
-		"a part that lacks": {[]ras.Communicator{comm("0x9", 2, 4), comm("0x1", 4, 7, 7, 7, 7)}, 4, []string{"1 of 2 ranks of communicator 0x9 does not answer: [1]"}},
+		"nobody": {nil, 2, nil},
+		"even": {
+			[]ras.Communicator{comm("0x1", 2, 7, 7)}, 2, []string{"all 2 ranks are equally far: 7 AllReduce"},
+		},
+		"begun nothing": {
+			[]ras.Communicator{comm("0x1", 2, 0, 0)}, 2, []string{"none of the 2 ranks has begun a collective"},
+		},
+		"half": {
+			[]ras.Communicator{comm("0x1", 2, 7, 6)}, 2, []string{"rank 1 is behind: 6 AllReduce, the others 7"},
+		},
+		"one ahead": {
+			[]ras.Communicator{comm("0x1", 3, 7, 6, 6)}, 3, []string{"rank 0 is ahead: 7 AllReduce, the others 6"},
+		},
+		"two behind": {
+			[]ras.Communicator{comm("0x1", 5, 7, 6, 7, 6, 7)}, 5, []string{"ranks [1,3] are behind: 6 AllReduce, the others 7"},
+		},
+		"other collectives": {
+			[]ras.Communicator{other}, 3,
+			[]string{"rank 2 called other collectives: 1 AllGather and 4 AllReduce, the others 0 and 5"},
+		},
+		"still made": {
+			[]ras.Communicator{making}, 2, []string{"rank 1 reports: the communicator is still being made"},
+		},
+		"dead":    {[]ras.Communicator{dead}, 2, []string{"1 of 2 ranks is dead: [1]"}},
+		"goes on": {[]ras.Communicator{moving}, 2, []string{"ranks still begin collectives"}},
+		"a part of the job": {
+			[]ras.Communicator{comm("0x9", 2, 4, 3), comm("0x1", 4, 7, 7, 7, 7)}, 4,
+			[]string{"rank 1 is behind: 3 AllReduce, the others 4"},
+		},
+		"a part that lacks": {
+			[]ras.Communicator{comm("0x9", 2, 4), comm("0x1", 4, 7, 7, 7, 7)}, 4,
+			[]string{"1 of 2 ranks of communicator 0x9 does not answer: [1]"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ras.Status{Communicators: tc.comms}
@@ -98,13 +124,15 @@ func TestFindingsOfPlainData(t *testing.T) {
 }
 
 func TestCompareAndMerge(t *testing.T) {
-	before, now := ras.Status{Communicators: []ras.Communicator{comm("a", 2, 1, 1), comm("b", 2, 1, 1)}}, ras.Status{Communicators: []ras.Communicator{comm("a", 2, 1, 1), comm("b", 2, 1, 2)}}
+	before, now := ras.Status{Communicators: []ras.Communicator{comm("a", 2, 1, 1), comm("b", 2, 1, 1)}},
+		ras.Status{Communicators: []ras.Communicator{comm("a", 2, 1, 1), comm("b", 2, 1, 2)}}
 	now.Compare(&before)
 	assert.False(t, now.Communicators[0].Moving)
 	assert.True(t, now.Communicators[1].Moving)
 
 	// Each node knows which ranks of the job its own are.
-	first, second := ras.Status{Version: "2.30.7", Communicators: []ras.Communicator{comm("a", 2, 5, 5)}}, ras.Status{Communicators: []ras.Communicator{comm("a", 2, 5, 5), comm("b", 1, 1)}}
+	first, second := ras.Status{Version: "2.30.7", Communicators: []ras.Communicator{comm("a", 2, 5, 5)}},
+		ras.Status{Communicators: []ras.Communicator{comm("a", 2, 5, 5), comm("b", 1, 1)}}
 	first.Communicators[0].Ranks[1].World = -1
 	second.Communicators[0].Ranks[0].World = -1
 	second.Communicators[0].Ranks[1].World = 9
@@ -126,7 +154,8 @@ func TestStatusIsData(t *testing.T) {
 	var again ras.Status
 	require.NoError(t, json.Unmarshal(text, &again))
 	assert.Equal(t, s, again)
-	assert.Equal(t, "NCCL 2.30.7, 1 communicator\n  rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42\n", s.Text())
+	assert.Equal(t,
+		"NCCL 2.30.7, 1 communicator\n  rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42\n", s.Text())
 }
 
 func TestAsk(t *testing.T) {
@@ -197,10 +226,13 @@ func TestAskOfAStranger(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"behind.json", "stopped.json", "missing.json", "behind.txt", "stopped.txt", "dead.txt", "missing.txt"} {
+	for _, name := range []string{"behind.json", "stopped.json", "missing.json", "behind.txt", "stopped.txt",
+		"dead.txt", "missing.txt"} {
 		f.Add(recorded(f, name))
 	}
-	f.Add([]byte("NCCL version 2.26.2 compiled with CUDA 12.8\n#0-0 (0) MISMATCH\n  Communicator ranks have different collective operation counts\n  Rank 1 has not launched any operations -- [process information not found]\n"))
+	f.Add([]byte("NCCL version 2.26.2 compiled with CUDA 12.8\n#0-0 (0) MISMATCH\n" +
+		"  Communicator ranks have different collective operation counts\n" +
+		"  Rank 1 has not launched any operations -- [process information not found]\n"))
 	f.Add([]byte(`{"communicators":[{"size":9223372036854775807,"ranks":[{"rank":-1}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, parse := range []func([]byte) (ras.Status, error){ras.ParseJSON, ras.ParseText} {

@@ -28,7 +28,8 @@ import (
 // library is the libnccl.so.2 of the project's PyTorch.
 func library(t *testing.T) (python, lib string) {
 	python = testneeds.Torch(t)
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "nvidia", "nccl", "lib", "libnccl.so.2"))
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "nvidia",
+		"nccl", "lib", "libnccl.so.2"))
 	require.NoError(t, err)
 	if len(found) == 0 {
 		testneeds.Skip(t, testneeds.LayerTorch, "PyTorch came without NCCL")
@@ -36,8 +37,8 @@ func library(t *testing.T) (python, lib string) {
 	return python, found[0]
 }
 
-// insides are the places of what the library does not export: functions by their symbols, fields of structs by their names,
-// as its own debugging information has them.
+// insides are the places of what the library does not export: functions by their symbols, fields of structs by their
+// names, as its own debugging information has them.
 func insides(t *testing.T, lib string) map[string]uint64 {
 	file, err := elf.Open(lib)
 	require.NoError(t, err)
@@ -123,7 +124,8 @@ func startRanks(t *testing.T, counts ...[5]int) *ranks {
 	r, dir := &ranks{addr: addr}, t.TempDir()
 	var said []*bufio.Reader
 	for rank, c := range counts {
-		cmd := exec.Command(python, "testdata/ras.py", lib, string(places), strconv.Itoa(rank), strconv.Itoa(len(counts)), dir, strings.Trim(fmt.Sprint(c), "[]"))
+		cmd := exec.Command(python, "testdata/ras.py", lib, string(places), strconv.Itoa(rank), strconv.Itoa(len(counts)),
+			dir, strings.Trim(fmt.Sprint(c), "[]"))
 		cmd.Env = []string{"NCCL_RAS_ADDR=" + addr, "NCCL_SOCKET_IFNAME=lo", "NCCL_DEBUG=WARN"}
 		cmd.Stderr = os.Stderr
 		stdin, err := cmd.StdinPipe()
@@ -154,7 +156,8 @@ func (r *ranks) known(t *testing.T) Status {
 		s, err := Ask(ctx, r.addr)
 		require.NoError(t, err)
 		strange := func(r Rank) bool { return r.PID <= 0 } // not heard of yet
-		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == len(r.list) && !slices.ContainsFunc(s.Communicators[0].Ranks, strange) {
+		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == len(r.list) &&
+			!slices.ContainsFunc(s.Communicators[0].Ranks, strange) {
 			return s
 		}
 	}

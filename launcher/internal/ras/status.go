@@ -4,8 +4,8 @@ package ras
 type Status struct {
 	Version       string         `json:"version"` // of NCCL
 	Communicators []Communicator `json:"communicators,omitempty"`
-	// Missing are processes that did not answer in time, Dead those that cannot be reached any more, which NCCL says after a
-	// minute. Only the text of older versions names them; in JSON their ranks are not there.
+	// Missing are processes that did not answer in time, Dead those that cannot be reached any more, which NCCL says
+	// after a minute. Only the text of older versions names them; in JSON their ranks are not there.
 	Missing []Process `json:"missing,omitempty"`
 	Dead    []Process `json:"dead,omitempty"`
 }
@@ -15,7 +15,8 @@ type Communicator struct {
 	Hash  string `json:"hash"`
 	Size  int    `json:"size"` // ranks, 0 where it is not known
 	Ranks []Rank `json:"ranks,omitempty"`
-	// Named says that Ranks are only those of which there is something to say, as in the text of older versions; Tallies count the others.
+	// Named says that Ranks are only those of which there is something to say, as in the text of older versions;
+	// Tallies count the others.
 	Named   bool    `json:"named,omitempty"`
 	Tallies []Tally `json:"tallies,omitempty"`
 	// Moving says that ranks came further between two answers; see Compare.

@@ -17,8 +17,10 @@ var answers = map[string]struct {
 	program Program
 	stack   []string
 }{
-	"go-chan.txt":    {Go, []string{"main.exchange (main.go:10) [chan receive]", "main.main (main.go:31)"}},
-	"go-read.txt":    {Go, []string{"net.(*conn).Read (net.go:196) [IO wait]", "main.read (main.go:17)", "main.main (main.go:33)"}},
+	"go-chan.txt": {Go, []string{"main.exchange (main.go:10) [chan receive]", "main.main (main.go:31)"}},
+	"go-read.txt": {
+		Go, []string{"net.(*conn).Read (net.go:196) [IO wait]", "main.read (main.go:17)", "main.main (main.go:33)"},
+	},
 	"go-running.txt": {Go, []string{"main.spin (main.go:1) [running]", "main.main (main.go:35)"}},
 	"go-waitgroup.txt": {Go, []string{
 		"sync.(*WaitGroup).Wait (waitgroup.go:206) [sync.WaitGroup.Wait]", "main.main (main.go:18)",
@@ -64,7 +66,8 @@ func TestWhatIsNoAnswerIsShown(t *testing.T) {
 		for _, stream := range []string{
 			"", "\n", "unfinished", "SIGQUIT: quit", "SIGQUIT: quit\n", "SIGQUIT: quit\nP", "SIGQUIT: quit\nbye\n",
 			"SIGQUIT: quit\nSIGQUIT: quit\n", "goroutine 1 [chan receive]:\nmain.main()\n\t/main.go:1\n",
-			"Thread 0x1 started\n", "Current thread", "File \"x.py\", line 1 in y\n", "a\r\nb\r\n", strings.Repeat("x", 3*heldLimit),
+			"Thread 0x1 started\n", "Current thread", "File \"x.py\", line 1 in y\n", "a\r\nb\r\n",
+			strings.Repeat("x", 3*heldLimit),
 		} {
 			for _, size := range []int{1, 3, 1 << 20} {
 				a := Answer{Program: program}
@@ -89,14 +92,17 @@ func TestAnswerByATerminal(t *testing.T) {
 func TestALongAnswer(t *testing.T) {
 	worker := "goroutine 9 [select]:\nmain.work()\n\t/home/me/main.go:7 +0x1d\n\n"
 	a := Answer{Program: Go}
-	shown := inPieces(&a, "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\ngoroutine 1 [chan send, 2 minutes, locked to thread]:\nexample.com/app.Feed[...](0x1)\n\t/home/me/feed.go:3\nmain.main()\n\t/home/me/main.go:9\n\n"+strings.Repeat(worker, 20000), 1<<16)
+	shown := inPieces(&a, "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\n"+
+		"goroutine 1 [chan send, 2 minutes, locked to thread]:\nexample.com/app.Feed[...](0x1)\n\t/home/me/feed.go:3\n"+
+		"main.main()\n\t/home/me/main.go:9\n\n"+strings.Repeat(worker, 20000), 1<<16)
 	assert.Empty(t, shown)
 	assert.Equal(t, []string{"example.com/app.Feed[...] (feed.go:3) [chan send]", "main.main (main.go:9)"}, a.Stack())
 	assert.Less(t, len(a.text), 2*answerLimit)
 }
 
 func TestAGoroutineThatRunsElsewhere(t *testing.T) {
-	text := "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\ngoroutine 0 [idle]:\nruntime.futex()\n\t/go/src/runtime/a.s:1\n\ngoroutine 1 [running]:\n\tgoroutine running on other thread; stack unavailable\n\ngs     0x0\n"
+	text := "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\ngoroutine 0 [idle]:\nruntime.futex()\n\t/go/src/runtime/a.s:1\n\n" +
+		"goroutine 1 [running]:\n\tgoroutine running on other thread; stack unavailable\n\ngs     0x0\n"
 	assert.Equal(t, []string{"goroutine [running]"}, goStack(text))
 	assert.Empty(t, goStack(""))
 }

@@ -120,7 +120,9 @@ func goPlace(line string) string {
 // lines are the goroutine's frames without the runtime's machinery, and of the
 // library's that the program called only the one that it called itself.
 func (g goroutine) lines() (lines []string) {
-	list := slices.DeleteFunc(slices.Clone(g.frames), func(f goFrame) bool { return strings.HasPrefix(f.function, "runtime.") })
+	list := slices.DeleteFunc(slices.Clone(g.frames), func(f goFrame) bool {
+		return strings.HasPrefix(f.function, "runtime.")
+	})
 	if own := slices.IndexFunc(list, func(f goFrame) bool { return !f.isLibrary() }); own > 1 {
 		list = list[own-1:]
 	}
@@ -149,8 +151,11 @@ func (f goFrame) isLibrary() bool {
 
 // libraryRoots are the first elements of the paths of Go's standard packages, sorted.
 var libraryRoots = []string{
-	"archive", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto", "database", "debug", "embed", "encoding",
-	"errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal", "io", "iter", "log", "maps", "math",
-	"mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime", "slices", "sort", "strconv", "strings", "structs",
+	"archive", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto", "database", "debug", "embed",
+	"encoding",
+	"errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal", "io", "iter", "log", "maps",
+	"math",
+	"mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime", "slices", "sort", "strconv", "strings",
+	"structs",
 	"sync", "syscall", "testing", "text", "time", "unicode", "unique", "unsafe", "vendor", "weak",
 }

@@ -21,7 +21,8 @@ Thread 4711 (active): "MainThread"
 Thread 4730 (idle): "pin"
     poll (connection.py:257)
 `
-	require.Equal(t, []string{"all_reduce (distributed_c10d.py:2501)", "step (train.py:12)", "<module> (train.py:30)"}, mainThread(text))
+	require.Equal(t, []string{"all_reduce (distributed_c10d.py:2501)", "step (train.py:12)", "<module> (train.py:30)"},
+		mainThread(text))
 	require.Empty(t, mainThread("Error: Permission denied"))
 }
 

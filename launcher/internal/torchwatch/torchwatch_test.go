@@ -127,8 +127,8 @@ func child(words string) error {
 	return err
 }
 
-// rank starts the test binary as the leader of a session of its own, and waits until it has done what the words say. It returns
-// its process id and the port that it listens at, if any.
+// rank starts the test binary as the leader of a session of its own, and waits until it has done what the words say. It
+// returns its process id and the port that it listens at, if any.
 func rank(t *testing.T, words ...string) (pid int, port uint16) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", words...)
@@ -215,16 +215,22 @@ func TestCheck(t *testing.T) {
 		ours  []uint16
 		want  *Finding
 	}{
-		"refused":                     {words: []string{torch, "connect:" + refused}, want: &Finding{State: Refused}},
-		"refused in a child":          {words: []string{"child:" + torch + "+connect:" + refused}, want: &Finding{State: Refused}},
-		"refused without PyTorch":     {words: []string{"connect:" + refused}},
-		"no answer":                   {words: []string{torch, "connect:" + deaf}, want: &Finding{State: Connecting, Port: uint16(deafPort)}},
-		"no answer from our port":     {words: []string{torch, "connect:" + deaf}, ours: []uint16{uint16(deafPort)}},
-		"connected elsewhere":         {words: []string{torch, "connect:" + socketWith(t, 8)}},
-		"no socket":                   {words: []string{torch}},
-		"unconnected UDP":             {words: []string{torch, "udp"}},
-		"a host, alone with PyTorch":  {words: []string{torch, "thread:pt_tcpstore_uv", "served"}},
-		"both, and the worse is told": {words: []string{torch, "connect:" + deaf, "connect:" + refused}, want: &Finding{State: Refused}},
+		"refused": {words: []string{torch, "connect:" + refused}, want: &Finding{State: Refused}},
+		"refused in a child": {
+			words: []string{"child:" + torch + "+connect:" + refused}, want: &Finding{State: Refused},
+		},
+		"refused without PyTorch": {words: []string{"connect:" + refused}},
+		"no answer": {
+			words: []string{torch, "connect:" + deaf}, want: &Finding{State: Connecting, Port: uint16(deafPort)},
+		},
+		"no answer from our port":    {words: []string{torch, "connect:" + deaf}, ours: []uint16{uint16(deafPort)}},
+		"connected elsewhere":        {words: []string{torch, "connect:" + socketWith(t, 8)}},
+		"no socket":                  {words: []string{torch}},
+		"unconnected UDP":            {words: []string{torch, "udp"}},
+		"a host, alone with PyTorch": {words: []string{torch, "thread:pt_tcpstore_uv", "served"}},
+		"both, and the worse is told": {
+			words: []string{torch, "connect:" + deaf, "connect:" + refused}, want: &Finding{State: Refused},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid, _ := rank(t, test.words...)
@@ -293,7 +299,8 @@ func TestTable(t *testing.T) {
 
 // A client on another host has no row here: only the host's end of the connection tells.
 func TestIsServing(t *testing.T) {
-	own := table{1: {local: 80, state: listening}, 2: {local: 80, remote: 9, state: established}, 3: {local: 9, remote: 80, state: established}}
+	own := table{1: {local: 80, state: listening}, 2: {local: 80, remote: 9, state: established},
+		3: {local: 9, remote: 80, state: established}}
 	p := process{sockets: []socket{{inode: 1}, {inode: 2}, {inode: 3}, {inode: 4}}}
 	require.False(t, p.isServing(80, own))
 	own[4] = connection{local: 80, remote: 7, state: established}
@@ -306,10 +313,12 @@ func TestIsServing(t *testing.T) {
 
 func TestFindingString(t *testing.T) {
 	require.Equal(t, "process 7 keeps trying to reach a store where nobody listens", Finding{PID: 7}.String())
-	require.Equal(t, "no rank has come to gorun's store yet, and process 7 keeps trying to reach a store where nobody listens; "+
-		"if the program sets MASTER_PORT itself, --store=rank0 leaves the store to its rank 0", Finding{PID: 7}.Hint())
+	require.Equal(t,
+		"no rank has come to gorun's store yet, and process 7 keeps trying to reach a store where nobody listens; "+
+			"if the program sets MASTER_PORT itself, --store=rank0 leaves the store to its rank 0", Finding{PID: 7}.Hint())
 	require.Equal(t, "process 7 gets no answer from port 12355 of another store", Finding{7, Connecting, 12355}.String())
-	require.Equal(t, "process 7 hosts a store of its own at port 12355, which nobody has come to", Finding{7, Hosting, 12355}.String())
+	require.Equal(t, "process 7 hosts a store of its own at port 12355, which nobody has come to",
+		Finding{7, Hosting, 12355}.String())
 }
 
 // Real PyTorch does what the package says about it.
@@ -329,7 +338,8 @@ func TestCheckPyTorch(t *testing.T) {
 			var pids []int
 			for i := range test.ranks {
 				cmd := exec.Command(python, filepath.Join("testdata", test.script), refused)
-				cmd.Env = append(os.Environ(), "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=x", fmt.Sprint("RANK=", i), "WORLD_SIZE=2",
+				cmd.Env = append(os.Environ(), "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=x",
+					fmt.Sprint("RANK=", i), "WORLD_SIZE=2",
 					"LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1")
 				pid, _ := started(t, cmd)
 				pids = append(pids, pid)

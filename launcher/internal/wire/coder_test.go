@@ -16,11 +16,13 @@ import (
 
 // messages has one of each type.
 var messages = []Message{
-	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{}, &Credit{}, &End{},
+	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{},
+	&Credit{}, &End{},
 	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
 	&Probe{}, &Reached{}, &Over{}, &Signalled{},
-	&Check{}, &Checked{}, &OutputLost{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Spawned{}, &Grow{}, &Grown{}, &Usage{}, &Used{},
+	&Check{}, &Checked{}, &OutputLost{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Spawned{}, &Grow{}, &Grown{}, &Usage{},
+	&Used{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

@@ -23,7 +23,8 @@ var notes = map[Type]string{
 	TypeCredit:   "at most what the node was sent of standard input",
 	TypeSignal:   "without a token only signals that end the job, as every lost node does",
 	TypeExchange: "what is kept for one node is bounded",
-	TypeSpawn:    "refused unless a running rank of that node asks in a job that is known to use MPI; nodes that joined get ranks on themselves alone, without a token none",
+	TypeSpawn: "refused unless a running rank of that node asks in a job that is known to use MPI; nodes that joined " +
+		"get ranks on themselves alone, without a token none",
 }
 
 // TestFramesDocs keeps the tables of docs/security.md equal to those in authority.go.
@@ -45,9 +46,12 @@ func TestFramesDocs(t *testing.T) {
 
 func frameTables() string {
 	var b strings.Builder
-	b.WriteString("\nWhat an agent may send to the launcher:\n\n| frame | from | when | only as the answer to | at most | bytes | and |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("\nWhat an agent may send to the launcher:\n\n" +
+		"| frame | from | when | only as the answer to | at most | bytes | and |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- |\n")
 	writeTable(&b, &fromAgent, true)
-	b.WriteString("\nWhat the launcher may send to an agent:\n\n| frame | to | when | only as the answer to | at most | bytes |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("\nWhat the launcher may send to an agent:\n\n" +
+		"| frame | to | when | only as the answer to | at most | bytes |\n| --- | --- | --- | --- | --- | --- |\n")
 	writeTable(&b, &fromHead, false)
 	b.WriteString("\n")
 	return b.String()
@@ -100,7 +104,8 @@ func statesOf(s State) string {
 	for _, c := range []struct {
 		states State
 		name   string
-	}{{StateConnected, "before ranks start"}, {started, "while ranks run"}, {StateStartedMPI, "while ranks run that MPI is served to"}, {StateGone, "after they are gone"}} {
+	}{{StateConnected, "before ranks start"}, {started, "while ranks run"},
+		{StateStartedMPI, "while ranks run that MPI is served to"}, {StateGone, "after they are gone"}} {
 		if s&c.states == c.states && (c.states != StateStartedMPI || s&StateStarted == 0) {
 			list = append(list, c.name)
 		}

@@ -17,7 +17,8 @@ func TestExchangeIsSmall(t *testing.T) {
 		m.Message.Nodes = append(m.Message.Nodes, node)
 	}
 	for rank := range 512 {
-		m.Message.Members = append(m.Message.Members, world.Proc{World: "a-world-with-a-name-of-48-bytes-as-they-really-have", Rank: rank})
+		m.Message.Members = append(m.Message.Members,
+			world.Proc{World: "a-world-with-a-name-of-48-bytes-as-they-really-have", Rank: rank})
 	}
 	size := len(AppendControl(nil, 0, m))
 	assert.Less(t, size, 800+64+512+100, "a byte for each node and each rank")

@@ -113,11 +113,13 @@ var typeNames = [...]string{
 	TypeHello: "hello", TypeFacts: "facts", TypeOpen: "open", TypeOpened: "opened", TypeStart: "start",
 	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
 	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
-	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled", TypeHung: "hung", TypeSuspend: "suspend",
+	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled",
+	TypeHung: "hung", TypeSuspend: "suspend",
 	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
 	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
 	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
-	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow", TypeGrown: "grown",
+	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow",
+	TypeGrown: "grown",
 	TypeUsage: "usage", TypeUsed: "used",
 }
 
@@ -222,7 +224,8 @@ func (r *Reader) Read() (Frame, error) {
 	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
 		return Frame{}, err
 	}
-	f, size := Frame{Type: Type(r.head[4]), Node: binary.LittleEndian.Uint16(r.head[6:])}, binary.LittleEndian.Uint32(r.head[:])
+	f, size := Frame{Type: Type(r.head[4]), Node: binary.LittleEndian.Uint16(r.head[6:])},
+		binary.LittleEndian.Uint32(r.head[:])
 	if size > MaxBody || r.head[5] != 0 || f.Type == 0 {
 		return Frame{}, fmt.Errorf("wire: not a frame: % x", r.head[:])
 	}

@@ -18,7 +18,8 @@ func largeWorld() world.World {
 		local := rank % 8
 		w.Ranks = append(w.Ranks, world.Rank{
 			Job: rank, Host: rank / 8, Node: rank / 8, LocalRank: local, NodeRank: local,
-			CPUs: fmt.Sprintf("%d-%d", 8*local, 8*local+7), Locality: fmt.Sprintf("NM0:SK0:L30:L20-7:L10-7:CR%d-%d:HT0-15", 8*local, 8*local+7),
+			CPUs: fmt.Sprintf("%d-%d", 8*local, 8*local+7), Locality: fmt.Sprintf("NM0:SK0:L30:L20-7:L10-7:CR%d-%d:HT0-15",
+				8*local, 8*local+7),
 		})
 	}
 	return w

@@ -55,7 +55,8 @@ type Program struct {
 }
 
 // SlowText is what there is to say then.
-const SlowText = "waiting for NVIDIA's driver: with its persistence mode off it initialises one GPU after the other for whoever asks"
+const SlowText = "waiting for NVIDIA's driver: with its persistence mode off it initialises one GPU after the other " +
+	"for whoever asks"
 
 // slow is after how long.
 const slow = 2 * time.Second
@@ -165,7 +166,8 @@ func (p Program) read(text []byte) (gpufacts.Facts, error) {
 	case p.Version != "" && said.Version != p.Version:
 		return gpufacts.Facts{}, fmt.Errorf("version %s, gorun is %s: install both together", said.Version, p.Version)
 	case said.Format != format:
-		return gpufacts.Facts{}, fmt.Errorf("version %s answers in form %d, form %d is understood here", said.Version, said.Format, format)
+		return gpufacts.Facts{}, fmt.Errorf("version %s answers in form %d, form %d is understood here", said.Version,
+			said.Format, format)
 	case said.Facts == nil:
 		return gpufacts.Facts{}, fmt.Errorf("answered %q", beginning(text))
 	}

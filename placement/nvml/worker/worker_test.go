@@ -108,16 +108,25 @@ func TestFacts(t *testing.T) {
 		version string
 		fails   string // "": answers
 	}{
-		"answers":        {"v1", ""},
-		"answers ":       {"", ""},
-		"answers  ":      {"v2", "NVIDIA's library was not asked (gorun nvml-facts: version v1, gorun is v2: install both together)"},
-		"says nothing":   {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "")`},
-		"prints garbage": {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "\x1b[31mloading\n` + strings.Repeat("x", 67) + `")`},
-		"prints JSON":    {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"gpus\":[]}")`},
-		"is newer":       {"", "NVIDIA's library was not asked (gorun nvml-facts: version v1 answers in form 2, form 1 is understood here)"},
-		"is half":        {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"format\":1,\"version\":\"v1\"}")`},
-		"floods":         {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: the answer has no end)"},
-		"fails":          {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: exit status 3: no library today)"},
+		"answers":  {"v1", ""},
+		"answers ": {"", ""},
+		"answers  ": {
+			"v2", "NVIDIA's library was not asked (gorun nvml-facts: version v1, gorun is v2: install both together)",
+		},
+		"says nothing": {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "")`},
+		"prints garbage": {
+			"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "\x1b[31mloading\n` + strings.Repeat("x", 67) +
+				`")`,
+		},
+		"prints JSON": {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"gpus\":[]}")`},
+		"is newer": {
+			"", "NVIDIA's library was not asked (gorun nvml-facts: version v1 answers in form 2, form 1 is understood here)",
+		},
+		"is half": {
+			"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"format\":1,\"version\":\"v1\"}")`,
+		},
+		"floods": {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: the answer has no end)"},
+		"fails":  {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: exit status 3: no library today)"},
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Setenv(roleVariable, strings.TrimSpace(role))

@@ -29,7 +29,8 @@ func (t Tree) ForHwloc(m placement.Machine) {
 		t.Put(cpuDir+"/cpu"+strconv.Itoa(cpu)+"/online", 0)
 	}
 	masks := map[string]string{
-		"core_cpus_list": "core_cpus", "package_cpus_list": "package_cpus", "die_cpus_list": "die_cpus", "shared_cpu_list": "shared_cpu_map", "cpulist": "cpumap",
+		"core_cpus_list": "core_cpus", "package_cpus_list": "package_cpus", "die_cpus_list": "die_cpus",
+		"shared_cpu_list": "shared_cpu_map", "cpulist": "cpumap",
 	}
 	for _, name := range slices.Collect(maps.Keys(t.MapFS)) {
 		if mask := masks[path.Base(name)]; mask != "" {

@@ -94,7 +94,8 @@ func (t Tree) limits(m placement.Machine) {
 		}
 		memories = all.set().String()
 	}
-	t.Put("proc/self/status", fmt.Sprintf("Name:\tgorun\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s", m.CPUs, memories))
+	t.Put("proc/self/status", fmt.Sprintf("Name:\tgorun\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s", m.CPUs,
+		memories))
 	t.Put("proc/self/cgroup", "0::/")
 	t.Put("sys/fs/cgroup/cgroup.procs", 1)
 	if m.Quota > 0 {
@@ -213,7 +214,8 @@ func (t Tree) GPU(gpu placement.GPU) {
 	case placement.NVIDIA:
 		t.Device(gpu.Bus, "10DE", "30200")
 		t.Put("dev/nvidia"+strconv.Itoa(gpu.Index), "")
-		t.Put(nvidiaDir+"/"+gpu.PCI+"/information", fmt.Sprintf("Model: \t\t %s\nGPU UUID: \t GPU-????????\nDevice Minor: \t %d", gpu.Name, gpu.Index))
+		t.Put(nvidiaDir+"/"+gpu.PCI+"/information",
+			fmt.Sprintf("Model: \t\t %s\nGPU UUID: \t GPU-????????\nDevice Minor: \t %d", gpu.Name, gpu.Index))
 	case placement.AMD:
 		dir := t.Device(gpu.Bus, "1002", "120000")
 		t.Put(dir+"/product_name", gpu.Name)
@@ -236,10 +238,12 @@ func (t Tree) hive(gpus []placement.GPU) {
 		number := strings.NewReplacer(":", "", ".", "").Replace(gpu.PCI)
 		domain, _ := strconv.ParseUint(number[:4], 16, 64)
 		bus, _ := strconv.ParseUint(number[4:6], 16, 64)
-		t.Put(dir+"/properties", fmt.Sprintf("cpu_cores_count 0\nsimd_count 1216\nlocation_id %d\ndomain %d\nunique_id 0", bus<<8, domain))
+		t.Put(dir+"/properties", fmt.Sprintf("cpu_cores_count 0\nsimd_count 1216\nlocation_id %d\ndomain %d\nunique_id 0",
+			bus<<8, domain))
 		t.Put(dir+"/io_links/0/properties", fmt.Sprintf("type 2\nnode_from %d\nnode_to %d\nweight 20", i+2, gpu.Bus.Node))
 		for j, l := range gpu.Links {
-			t.Put(fmt.Sprintf("%s/io_links/%d/properties", dir, j+1), fmt.Sprintf("type 11\nnode_from %d\nnode_to %d\nweight 15", i+2, node[l.Peer]))
+			t.Put(fmt.Sprintf("%s/io_links/%d/properties", dir, j+1),
+				fmt.Sprintf("type 11\nnode_from %d\nnode_to %d\nweight 15", i+2, node[l.Peer]))
 		}
 	}
 }
@@ -279,7 +283,8 @@ func (t Tree) Interface(nic placement.NIC, dir string) {
 func (t Tree) rdma(nic placement.NIC, dir string) {
 	t.Link(rdmaDir+"/"+nic.Name, dir)
 	dir += "/ports/" + strconv.Itoa(nic.Port)
-	t.Put(dir+"/link_layer", map[placement.NICKind]string{placement.InfiniBand: "InfiniBand", placement.RoCE: "Ethernet", placement.EFA: "Unknown"}[nic.Kind])
+	t.Put(dir+"/link_layer", map[placement.NICKind]string{placement.InfiniBand: "InfiniBand",
+		placement.RoCE: "Ethernet", placement.EFA: "Unknown"}[nic.Kind])
 	state, physical := "4: ACTIVE", "5: LinkUp"
 	if !nic.Up {
 		state, physical = "1: DOWN", "2: "+nic.State

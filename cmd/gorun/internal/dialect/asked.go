@@ -5,20 +5,23 @@ import (
 	"strings"
 )
 
-// asking are the options with which the words of gorun env and gorun doctor are what is asked about, and no program with its arguments.
+// asking are the options with which the words of gorun env and gorun doctor are what is asked about, and no program
+// with its arguments.
 var asking = []string{"explain", "lint", "list"}
 
 // parseAsked reads the command line of a command that is asked about its words: options may stand behind them as well.
 func (d *Dialect) parseAsked(args []string, around Surroundings) (Invocation, error) {
-	asks := d.explains || slices.ContainsFunc(d.rewrite(args).options, func(o occurrence) bool { return slices.Contains(asking, o.option.Names[0]) })
+	asks := d.explains || slices.ContainsFunc(d.rewrite(args).options, func(o occurrence) bool {
+		return slices.Contains(asking, o.option.Names[0])
+	})
 	if asks {
 		args = d.optionsFirst(args)
 	}
 	return d.parse(args, around)
 }
 
-// optionsFirst puts options that stand behind words before them. gorun explain's words are somebody's text, in which only its own long
-// options are none of it; and what begins like -9 is an exit code.
+// optionsFirst puts options that stand behind words before them. gorun explain's words are somebody's text, in which
+// only its own long options are none of it; and what begins like -9 is an exit code.
 func (d *Dialect) optionsFirst(args []string) []string {
 	var options, words []string
 	for len(args) > 0 && args[0] != "--" {

@@ -20,16 +20,20 @@ func (p *parser) checkBench() {
 			p.problem(fmt.Errorf(format, args...))
 		}
 	}
-	refuse(b.Operation == "", "which operation? Write gorun bench allreduce, or one of %s", strings.Join(benchOperations[1:], ", "))
+	refuse(b.Operation == "", "which operation? Write gorun bench allreduce, or one of %s",
+		strings.Join(benchOperations[1:], ", "))
 	refuse(b.Begin > b.End, "%s is more than %s: the smallest size comes first", b.beginFrom, b.endFrom)
 	refuse(b.Factor > 0 && b.Step > 0, "--stepfactor and --stepbytes contradict each other: keep one")
-	refuse(b.Step > 0 && (b.End-b.Begin)/max(b.Step, 1) >= mostSizes, "--stepbytes %d: from %d to %d these are %d sizes, more than %d: take a larger step, or --stepfactor",
+	refuse(b.Step > 0 && (b.End-b.Begin)/max(b.Step, 1) >= mostSizes,
+		"--stepbytes %d: from %d to %d these are %d sizes, more than %d: take a larger step, or --stepfactor",
 		b.Step, b.Begin, b.End, (b.End-b.Begin)/max(b.Step, 1)+1, mostSizes)
 	if b.Operation == "" {
 		return
 	}
-	refuse(b.opFrom != "" && !slices.Contains(benchReduced, b.Operation), "%s: %s reduces nothing; leave it out", b.opFrom, b.Operation)
-	refuse(b.rootFrom != "" && !slices.Contains(benchRooted, b.Operation), "%s: %s has no root; leave it out", b.rootFrom, b.Operation)
+	refuse(b.opFrom != "" && !slices.Contains(benchReduced, b.Operation), "%s: %s reduces nothing; leave it out",
+		b.opFrom, b.Operation)
+	refuse(b.rootFrom != "" && !slices.Contains(benchRooted, b.Operation), "%s: %s has no root; leave it out",
+		b.rootFrom, b.Operation)
 	refuse(slices.Contains(benchReductions[5:], b.Op) && strings.Contains(b.DType, "float"),
 		"%s works on the bits of integers, not on %s: add --dtype int32, for instance", b.opFrom, b.DType)
 	p.checkRoot()
@@ -95,7 +99,8 @@ func (p *parser) checkPrediction() {
 	switch {
 	case b.Predict == 0 || b.Operation == "barrier":
 	case !apart && b.Predict != b.Begin:
-		p.problem(fmt.Errorf("%s: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are apart", b.predictFrom, b.Begin))
+		p.problem(fmt.Errorf("%s: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are "+
+			"apart", b.predictFrom, b.Begin))
 	case p.ranksGiven() == 1:
 		p.problem(fmt.Errorf("%s: one rank sends nothing of which a model could be made: add -np 2 or more", b.predictFrom))
 	}

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// setOperation reads the operation's name: all_reduce, AllReduce, all-reduce, all_reduce_perf and MPI_Allreduce are one.
+// setOperation reads the operation's name: all_reduce, AllReduce, all-reduce, all_reduce_perf and MPI_Allreduce are
+// one.
 func (p *parser) setOperation(a arg) error {
 	name, perf := strings.CutSuffix(strings.ToLower(a.value), "_perf")
 	name = strings.TrimPrefix(name, "mpi_")
@@ -105,7 +106,8 @@ var linkUnits = []struct {
 	bytes float64
 }{{"bit", 1.0 / 8}, {"bits", 1.0 / 8}, {"b", 1.0 / 8}, {"B", 1}}
 
-// parseLink reads a bandwidth in bytes a second. Prefixes are decimal, as networks and the columns have them; Ki, Mi, Gi and Ti are not.
+// parseLink reads a bandwidth in bytes a second. Prefixes are decimal, as networks and the columns have them; Ki, Mi,
+// Gi and Ti are not.
 func parseLink(value string) (float64, error) {
 	text := strings.TrimSpace(value)
 	for _, tail := range []string{"/s", "ps"} {
@@ -132,7 +134,8 @@ func parseLink(value string) (float64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("bytes or bits a second, and how many? Write %[1]sGB/s (10^9 bytes) or %[1]sGb/s (10^9 bits)", strings.TrimSpace(text[:end]))
+	return 0, fmt.Errorf("bytes or bits a second, and how many? Write %[1]sGB/s (10^9 bytes) or %[1]sGb/s (10^9 bits)",
+		strings.TrimSpace(text[:end]))
 }
 
 // setPerSize takes the time for the trials of a size.

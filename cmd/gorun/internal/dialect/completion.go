@@ -90,19 +90,23 @@ func (c completion) bash() string {
 		names = append(names, o.shown()...)
 		switch pattern := strings.Join(o.typed(), "|"); {
 		case len(o.Choices) > 0:
-			fmt.Fprintf(&cases, "\t%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\"); return ;;\n", pattern, strings.Join(o.Choices, " "))
+			fmt.Fprintf(&cases, "\t%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\"); return ;;\n", pattern,
+				strings.Join(o.Choices, " "))
 		case o.dirs:
-			fmt.Fprintf(&cases, "\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
+			fmt.Fprintf(&cases,
+				"\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
 		}
 	}
 	first, others := "", ""
 	if c.subcommands {
 		first = strings.Join(commandNames, " ")
-		for _, d := range append([]*Dialect{Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
+		for _, d := range append([]*Dialect{Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token},
+			jobDialects()...) {
 			others += completion{d, d.Name}.bashCommand()
 		}
 	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES", strings.TrimSuffix(cases.String(), "\n"),
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES",
+		strings.TrimSuffix(cases.String(), "\n"),
 		"OPTIONS", strings.Join(names, " "), "FIRST", first, "OTHERS\n", others).Replace(bashScript)
 }
 
@@ -118,7 +122,8 @@ func (c completion) bashCommand() string {
 	if folders == nil {
 		folders = []string{"''"} // no word
 	}
-	return strings.NewReplacer("NAME", strings.TrimPrefix(c.command, Gorun.Name+" "), "OPTIONS", strings.Join(names, " "), "FOLDERS", strings.Join(folders, "|")).Replace(bashCommandScript)
+	return strings.NewReplacer("NAME", strings.TrimPrefix(c.command, Gorun.Name+" "), "OPTIONS",
+		strings.Join(names, " "), "FOLDERS", strings.Join(folders, "|")).Replace(bashCommandScript)
 }
 
 const bashCommandScript = `	if [[ ${COMP_WORDS[1]} == NAME ]] && ((COMP_CWORD > 1)); then
@@ -198,7 +203,8 @@ func (c completion) zsh() string {
 			fmt.Fprintf(&specs, "\t\t'(%s)%s[%s]%s' \\\n", strings.Join(names, " "), n, quote.Replace(o.Help), value)
 		}
 	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "SPECS", strings.TrimSuffix(specs.String(), "\n")).Replace(zshFunction)
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "SPECS",
+		strings.TrimSuffix(specs.String(), "\n")).Replace(zshFunction)
 }
 
 const zshFunction = `FUNCTION() {
@@ -220,8 +226,10 @@ func zshScript(all []completion) string {
 		functions.WriteString(c.zsh())
 		fmt.Fprintf(&cases, "\t%s) %s \"$@\" ;;\n", c.command, c.function())
 	}
-	return fmt.Sprintf("#compdef %s\n# zsh completion for %s: source <(%s --print-completion zsh)\n%sif [[ $funcstack[1] == %s ]]; then\n\tcase $service in\n%s\tesac\nfi\n",
-		strings.Join(commands, " "), strings.Join(commands, " and "), commands[0], functions.String(), all[0].function(), cases.String())
+	return fmt.Sprintf("#compdef %s\n# zsh completion for %s: source <(%s --print-completion zsh)\n"+
+		"%sif [[ $funcstack[1] == %s ]]; then\n\tcase $service in\n%s\tesac\nfi\n",
+		strings.Join(commands, " "), strings.Join(commands, " and "), commands[0], functions.String(), all[0].function(),
+		cases.String())
 }
 
 func (c completion) fish() string {
@@ -245,7 +253,8 @@ func (c completion) fish() string {
 		}
 		fmt.Fprintf(&lines, " -d '%s'\n", quote.Replace(o.Help))
 	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued(" "), "LINES", strings.TrimSuffix(lines.String(), "\n")).Replace(fishScript)
+	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued(" "), "LINES",
+		strings.TrimSuffix(lines.String(), "\n")).Replace(fishScript)
 }
 
 const fishScript = `# fish completion for COMMAND: COMMAND --print-completion fish | source

@@ -63,8 +63,11 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 func TestBashCompletion(t *testing.T) {
 	for name, row := range map[string]struct{ words, has, hasNot []string }{
-		"options":              {[]string{"gorun", "--nproc"}, []string{"--nproc-per-node"}, []string{"--np"}},
-		"all options":          {[]string{"gorun", "-"}, []string{"-n", "--np", "--tee", "-t", "--help"}, []string{"--mca", "--nproc_per_node", "train.py"}},
+		"options": {[]string{"gorun", "--nproc"}, []string{"--nproc-per-node"}, []string{"--np"}},
+		"all options": {
+			[]string{"gorun", "-"}, []string{"-n", "--np", "--tee", "-t", "--help"},
+			[]string{"--mca", "--nproc_per_node", "train.py"},
+		},
 		"after an option":      {[]string{"gorun", "-n", "4", "--gr"}, []string{"--grace"}, []string{"--np"}},
 		"values":               {[]string{"gorun", "--label", "a"}, []string{"auto", "always"}, []string{"never"}},
 		"values behind =":      {[]string{"gorun", "--label", "=", "n"}, []string{"never"}, []string{"auto"}},
@@ -75,7 +78,9 @@ func TestBashCompletion(t *testing.T) {
 		"program":              {[]string{"gorun", "-n", "4", "tr"}, []string{"train.py", "true"}, []string{"logs"}},
 		"program with a blank": {[]string{"gorun", "my"}, []string{"my trainer"}, nil},
 		"commands":             {[]string{"gorun", "la"}, []string{"launch"}, nil},
-		"options of a command": {[]string{"gorun", "store", "--"}, []string{"--listen", "--allow-from", "--max-memory"}, []string{"--np"}},
+		"options of a command": {
+			[]string{"gorun", "store", "--"}, []string{"--listen", "--allow-from", "--max-memory"}, []string{"--np"},
+		},
 		"options of another":   {[]string{"gorun", "topo", "--"}, []string{"--example", "--svg", "--np"}, []string{"--tee"}},
 		"folders of a command": {[]string{"gorun", "topo", "--from", ""}, []string{"logs"}, []string{"train.py"}},
 		"files of a command":   {[]string{"gorun", "topo", "--svg", "tr"}, []string{"train.py"}, []string{"true"}},

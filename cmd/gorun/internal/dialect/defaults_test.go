@@ -14,7 +14,8 @@ import (
 // TestOrderOfSources: a flag beats GORUN_*, which beats PET_*, which beats what
 // torchrun reads beside it.
 func TestOrderOfSources(t *testing.T) {
-	variables := []string{"GORUN_LOG_LINE_PREFIX_TEMPLATE=gorun", "PET_LOG_LINE_PREFIX_TEMPLATE=pet", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=torch"}
+	variables := []string{"GORUN_LOG_LINE_PREFIX_TEMPLATE=gorun", "PET_LOG_LINE_PREFIX_TEMPLATE=pet",
+		"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=torch"}
 	template := func(line string, variables ...string) string {
 		return mustParse(t, line, variables...).Spec.Output.Template
 	}
@@ -22,7 +23,8 @@ func TestOrderOfSources(t *testing.T) {
 	require.Equal(t, "gorun", template("gorun x", variables...))
 	require.Equal(t, "pet", template("gorun x", variables[1:]...))
 	require.Equal(t, "torch", template("gorun x", variables[2:]...))
-	require.Equal(t, "torch", template("torchrun x", append(variables[2:], "GORUN_LOG_LINE_PREFIX_TEMPLATE=", "PET_LOG_LINE_PREFIX_TEMPLATE=")...),
+	require.Equal(t, "torch",
+		template("torchrun x", append(variables[2:], "GORUN_LOG_LINE_PREFIX_TEMPLATE=", "PET_LOG_LINE_PREFIX_TEMPLATE=")...),
 		"an empty variable is not set")
 }
 
@@ -46,7 +48,9 @@ func TestVariables(t *testing.T) {
 		"PET_MODULE=0":             func(i Invocation) any { return i.Spec.Apps[0].Start == job.StartAuto },
 		"PET_NO_PYTHON=true":       func(i Invocation) any { return i.Spec.Apps[0].Start == job.StartExec },
 		"PET_VIRTUAL_LOCAL_RANK=1": func(i Invocation) any { return i.Spec.VirtualLocalRank },
-		"PET_MASTER_PORT=7":        func(i Invocation) any { return i.Spec.Store.Port == 7 && i.Spec.Store.From == "PET_MASTER_PORT=7" },
+		"PET_MASTER_PORT=7": func(i Invocation) any {
+			return i.Spec.Store.Port == 7 && i.Spec.Store.From == "PET_MASTER_PORT=7"
+		},
 		"GORUN_HOST=localhost:3": func(i Invocation) any {
 			return i.Spec.Hosts[0].Slots == 3 && i.Spec.HostsFrom == "GORUN_HOST=localhost:3"
 		},
@@ -69,7 +73,8 @@ func TestVariables(t *testing.T) {
 	} {
 		require.Equal(t, true, check(mustParse(t, "gorun x", variable)), variable)
 	}
-	require.Equal(t, job.Count{Kind: job.CountFixed, N: 3, From: "PET_NPROC_PER_NODE=3"}, mustParse(t, "torchrun x", "PET_NPROC_PER_NODE=3").Spec.PerNode)
+	require.Equal(t, job.Count{Kind: job.CountFixed, N: 3, From: "PET_NPROC_PER_NODE=3"},
+		mustParse(t, "torchrun x", "PET_NPROC_PER_NODE=3").Spec.PerNode)
 }
 
 func TestProblemsOfVariables(t *testing.T) {
@@ -77,8 +82,10 @@ func TestProblemsOfVariables(t *testing.T) {
 		"GORUN_NP=x: not a number from 1 to 1048576", "GORUN_QUIET=perhaps: a switch is 1 or 0, true or false",
 		"GORUN_VERBOSE=-1: a switch is 1 or 0, true or false",
 	}[:1], problems(t, "gorun x", "GORUN_NP=x"))
-	require.Equal(t, []string{"GORUN_QUIET=perhaps: a switch is 1 or 0, true or false"}, problems(t, "gorun x", "GORUN_QUIET=perhaps"))
-	require.Equal(t, []string{"PET_MAX_RESTARTS=x: not a number from 0 on"}, problems(t, "torchrun x", "PET_MAX_RESTARTS=x"))
+	require.Equal(t, []string{"GORUN_QUIET=perhaps: a switch is 1 or 0, true or false"},
+		problems(t, "gorun x", "GORUN_QUIET=perhaps"))
+	require.Equal(t, []string{"PET_MAX_RESTARTS=x: not a number from 0 on"},
+		problems(t, "torchrun x", "PET_MAX_RESTARTS=x"))
 	require.Equal(t, 3, mustParse(t, "torchrun x", "PET_MAX_RESTARTS=3").Spec.Restarts.Max)
 	require.Equal(t, []string{"GORUN_NP=3 contradicts GORUN_NPROC_PER_NODE=2, which makes 2 on one host"},
 		problems(t, "gorun x", "GORUN_NP=3", "GORUN_NPROC_PER_NODE=2"), "two variables of one strength contradict each other")
@@ -87,8 +94,10 @@ func TestProblemsOfVariables(t *testing.T) {
 // A variable that is nobody's gets one remark, with the one that may be meant.
 func TestStrangeVariables(t *testing.T) {
 	for variable, want := range map[string]string{
-		"GORUN_NPROC": "GORUN_NP", "GORUN_PPN": "GORUN_NPROC_PER_NODE", "GORUN_NUM_PROCESSES": "GORUN_NP", "GORUN_N": "GORUN_NP",
-		"GORUN_WDIR": "GORUN_CHDIR", "GORUN_HOSTS": "GORUN_HOST", "GORUN_TIMEOUTS": "GORUN_TIMEOUT", "GORUN_VERB": "GORUN_VERBOSE",
+		"GORUN_NPROC": "GORUN_NP", "GORUN_PPN": "GORUN_NPROC_PER_NODE", "GORUN_NUM_PROCESSES": "GORUN_NP",
+		"GORUN_N":    "GORUN_NP",
+		"GORUN_WDIR": "GORUN_CHDIR", "GORUN_HOSTS": "GORUN_HOST", "GORUN_TIMEOUTS": "GORUN_TIMEOUT",
+		"GORUN_VERB":       "GORUN_VERBOSE",
 		"GORUN_FROBNICATE": "", "GORUN_X": "", "GORUN_MCA": "", "GORUN_": "",
 	} {
 		text := variable + ": no option has this variable"
@@ -101,8 +110,10 @@ func TestStrangeVariables(t *testing.T) {
 		require.Empty(t, mustParse(t, "gorun -x GORUN_F* -x "+variable+"=1 x", variable+"=3").Notes, "it is meant for ranks")
 	}
 	require.Empty(t, mustParse(t, "gorun ./a", "GORUN_RUNTIME_DIR=/run/x").Notes)
-	require.Equal(t, "GORUN_LISTN: no option has this variable; did you mean GORUN_LISTEN?", mustParse(t, "gorun store", "GORUN_LISTN=3").Notes[0])
-	require.Equal(t, "GORUN_GRAC: no option has this variable; did you mean GORUN_GRACE?", mustParse(t, "torchrun x", "GORUN_GRAC=3").Notes[0])
+	require.Equal(t, "GORUN_LISTN: no option has this variable; did you mean GORUN_LISTEN?",
+		mustParse(t, "gorun store", "GORUN_LISTN=3").Notes[0])
+	require.Equal(t, "GORUN_GRAC: no option has this variable; did you mean GORUN_GRACE?",
+		mustParse(t, "torchrun x", "GORUN_GRAC=3").Notes[0])
 	for _, own := range []string{
 		env.VarJob, env.VarJobStore, env.VarPython, env.VarToken, "GORUN_LISTEN", "GORUN_USE_ENV", "GORUN_ROLE",
 		testneeds.SkipLogVariable, testneeds.SeedVariable, testneeds.SoakVariable,

@@ -78,7 +78,8 @@ var (
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+		tables: [][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
+			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
 		fallbacks: []fallback{
 			{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
@@ -94,7 +95,8 @@ var (
 			{"mpirun -H node1:4,node2:4 ./trainer", "eight on two hosts, over SSH"},
 			{"mpirun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
-		often: []string{"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe", "chdir", "app", "tag-output", "timeout", "dry-run", "help"},
+		often: []string{"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe",
+			"chdir", "app", "tag-output", "timeout", "dry-run", "help"},
 		tables: [][]Option{
 			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
@@ -111,7 +113,8 @@ var (
 			{"mpiexec -ppn 4 -hosts node1,node2 ./trainer", "eight on two hosts, over SSH"},
 			{"mpiexec -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
-		often: []string{"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile", "l", "launcher", "iface", "timeout", "dry-run", "help"},
+		often: []string{"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile",
+			"l", "launcher", "iface", "timeout", "dry-run", "help"},
 		tables: [][]Option{
 			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
@@ -135,8 +138,10 @@ var (
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
-		tables: [][]Option{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
-		python: true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
+		tables:    [][]Option{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
+		fallbacks: torchrunFallbacks,
+		python:    true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
+		signals: torchrunSignals,
 	}
 	// Launch has those of python -m torch.distributed.launch.
 	Launch = &Dialect{
@@ -146,8 +151,10 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
-		tables: [][]Option{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable}, fallbacks: torchrunFallbacks,
-		python: true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1, grace: torchrunGrace, signals: torchrunSignals,
+		tables:    [][]Option{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
+		fallbacks: torchrunFallbacks,
+		python:    true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1,
+		grace: torchrunGrace, signals: torchrunSignals,
 	}
 )
 
@@ -274,7 +281,8 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "doctor", "store", "token", "topo", "env", "bench", "explain", "sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion"}
+var commandNames = []string{"launch", "hosts", "doctor", "store", "token", "topo", "env", "bench", "explain",
+	"sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion"}
 
 func subcommand(name string) *command {
 	switch name {
@@ -344,17 +352,20 @@ func helpCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) == 0 {
 		return Invocation{Action: Help, Dialect: Gorun}, nil
 	}
-	for _, d := range append([]*Dialect{Launch, Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token}, jobDialects()...) {
+	for _, d := range append([]*Dialect{Launch, Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token},
+		jobDialects()...) {
 		if len(args) == 1 && d.Name == Gorun.Name+" "+args[0] {
 			return Invocation{Action: Help, Dialect: d}, nil
 		}
 	}
-	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, doctor, store, token, topo, env, bench, explain, sbatch, ps, top, stop, stacks and logs", args[0]))
+	return Invocation{}, usage(Gorun, fmt.Errorf("no help on %s; there is gorun help, and gorun help launch, hosts, "+
+		"doctor, store, token, topo, env, bench, explain, sbatch, ps, top, stop, stacks and logs", args[0]))
 }
 
 func versionCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) > 0 {
-		return Invocation{}, usage(Gorun, errors.New("gorun version takes no arguments; gorun ./version starts a program of that name"))
+		return Invocation{},
+			usage(Gorun, errors.New("gorun version takes no arguments; gorun ./version starts a program of that name"))
 	}
 	return Invocation{Action: Version, Dialect: Gorun}, nil
 }
@@ -367,7 +378,8 @@ func nvmlCommand(args []string, _ Surroundings) (Invocation, error) {
 	case 1:
 		inv.Wished = args[0]
 	default:
-		return Invocation{}, usage(Gorun, errors.New("gorun nvml-facts takes a version alone; gorun ./nvml-facts starts a program of that name"))
+		return Invocation{},
+			usage(Gorun, errors.New("gorun nvml-facts takes a version alone; gorun ./nvml-facts starts a program of that name"))
 	}
 	return inv, nil
 }

@@ -69,10 +69,13 @@ func around(variables ...string) Surroundings {
 // tokenFile is a file with a secret, for the user 7.
 func tokenFile(name string) (TokenFile, error) {
 	file, found := map[string]TokenFile{
-		"token": {Mode: 0o600, UID: 7}, "pod": {Mode: 0o440}, "open": {Mode: 0o644, UID: 7}, "group": {Mode: 0o640, UID: 7}, "shared": {Mode: 0o660},
-		"theirs": {Mode: 0o600, UID: 8}, "pipe": {Mode: fs.ModeNamedPipe | 0o600, UID: 7}, "empty": {Mode: 0o600, UID: 7, Content: []byte(" \n")},
-		"long": {Mode: 0o600, UID: 7, Content: []byte("two words")}, "/home/me/.config/gorun/token": {Mode: 0o600, UID: 7, Content: []byte(otherToken)},
-		"/conf/gorun/token": {Mode: 0o600, UID: 7}, "/open/gorun/token": {Mode: 0o640, UID: 7},
+		"token": {Mode: 0o600, UID: 7}, "pod": {Mode: 0o440}, "open": {Mode: 0o644, UID: 7},
+		"group": {Mode: 0o640, UID: 7}, "shared": {Mode: 0o660},
+		"theirs": {Mode: 0o600, UID: 8}, "pipe": {Mode: fs.ModeNamedPipe | 0o600, UID: 7},
+		"empty":                        {Mode: 0o600, UID: 7, Content: []byte(" \n")},
+		"long":                         {Mode: 0o600, UID: 7, Content: []byte("two words")},
+		"/home/me/.config/gorun/token": {Mode: 0o600, UID: 7, Content: []byte(otherToken)},
+		"/conf/gorun/token":            {Mode: 0o600, UID: 7}, "/open/gorun/token": {Mode: 0o640, UID: 7},
 	}[name]
 	if !found {
 		return file, fs.ErrNotExist
@@ -130,14 +133,28 @@ func TestSpec(t *testing.T) {
 		"gorun --nproc-per-node gpu x":           {PerNode: job.Count{Kind: job.CountGPU, From: "--nproc-per-node gpu"}},
 		"gorun --nproc-per-node cpu x":           {PerNode: job.Count{Kind: job.CountCPU, From: "--nproc-per-node cpu"}},
 		"gorun --nproc-per-node 2 --nnodes 1:1 ": {PerNode: fixed(2, "--nproc-per-node 2"), NumNodes: 1},
-		"gorun -np 2 --nproc-per-node 2 x":       {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", PerNode: fixed(2, "--nproc-per-node 2")},
+		"gorun -np 2 --nproc-per-node 2 x": {
+			Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", PerNode: fixed(2, "--nproc-per-node 2"),
+		},
 
-		"gorun -H localhost:4 x":               {Hosts: []hosts.Host{{Name: "localhost", Slots: 4, Here: true, From: "-H localhost:4"}}, HostsFrom: "-H localhost:4"},
-		"gorun -host here,127.0.0.1:2 x":       {Hosts: []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "-host here,127.0.0.1:2"}}, HostsFrom: "-host here,127.0.0.1:2"},
-		"gorun --hosts [::1] -H ::1 x":         {Hosts: []hosts.Host{{Name: "::1", Slots: 2, Here: true, From: "--hosts [::1]"}}, HostsFrom: "--hosts [::1] -H ::1"},
-		"gorun --hostfile here.txt x":          {Hosts: []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "here.txt:1"}}, HostsFrom: "--hostfile here.txt"},
-		"gorun -machinefile here.txt -H here ": {Hosts: []hosts.Host{{Name: "here", Slots: 2, MaxSlots: 4, Here: true, From: "-H here"}}, HostsFrom: "-H here -machinefile here.txt"},
-		"gorun --node-rank 0 --nnodes=1 x":     {NumNodes: 1},
+		"gorun -H localhost:4 x": {
+			Hosts: []hosts.Host{{Name: "localhost", Slots: 4, Here: true, From: "-H localhost:4"}}, HostsFrom: "-H localhost:4",
+		},
+		"gorun -host here,127.0.0.1:2 x": {
+			Hosts:     []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "-host here,127.0.0.1:2"}},
+			HostsFrom: "-host here,127.0.0.1:2",
+		},
+		"gorun --hosts [::1] -H ::1 x": {
+			Hosts: []hosts.Host{{Name: "::1", Slots: 2, Here: true, From: "--hosts [::1]"}}, HostsFrom: "--hosts [::1] -H ::1",
+		},
+		"gorun --hostfile here.txt x": {
+			Hosts: []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "here.txt:1"}}, HostsFrom: "--hostfile here.txt",
+		},
+		"gorun -machinefile here.txt -H here ": {
+			Hosts:     []hosts.Host{{Name: "here", Slots: 2, MaxSlots: 4, Here: true, From: "-H here"}},
+			HostsFrom: "-H here -machinefile here.txt",
+		},
+		"gorun --node-rank 0 --nnodes=1 x": {NumNodes: 1},
 
 		"gorun -m x":                  {Apps: []job.App{{Start: job.StartModule}}},
 		"gorun --module x":            {Apps: []job.App{{Start: job.StartModule}}},
@@ -155,46 +172,76 @@ func TestSpec(t *testing.T) {
 		"gorun --store gorun x": {Store: job.StoreWish{Mode: job.StoreGorun}},
 		"gorun --store=rank0 x": {Store: job.StoreWish{Mode: job.StoreRank0}},
 		"gorun --store auto x":  {},
-		"gorun --on-failure continue --min-success 3 --early-exit fail x": {Policy: job.Policy{Continue: true, MinSuccess: 3, EarlyExit: job.EarlyFail}},
-		"gorun --max-restarts 3 --restart-delay 2 --restart-window 1h x":  {Restarts: job.Restarts{Max: 3, Delay: 2 * time.Second, Window: time.Hour}},
-		"gorun --restart-delay 0 x":                                       {Restarts: job.Restarts{Delay: -1}},
-		"gorun --store-report 5m x":                                       {Store: job.StoreWish{Report: 5 * time.Minute}},
-		"gorun --store-report 0 x":                                        {Store: job.StoreWish{Report: -1}},
-		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x":       {Store: job.StoreWish{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")}},
-		"gorun --allow-local-users x":                                     {Store: job.StoreWish{AllowLocalUsers: true}},
-		"gorun --master-addr a x":                                         {Store: job.StoreWish{Addr: "a", From: "--master-addr a"}},
-		"gorun --master_port=29500 x":                                     {Store: job.StoreWish{Port: 29500, From: "--master_port=29500"}},
+		"gorun --on-failure continue --min-success 3 --early-exit fail x": {
+			Policy: job.Policy{Continue: true, MinSuccess: 3, EarlyExit: job.EarlyFail},
+		},
+		"gorun --max-restarts 3 --restart-delay 2 --restart-window 1h x": {
+			Restarts: job.Restarts{Max: 3, Delay: 2 * time.Second, Window: time.Hour},
+		},
+		"gorun --restart-delay 0 x": {Restarts: job.Restarts{Delay: -1}},
+		"gorun --store-report 5m x": {Store: job.StoreWish{Report: 5 * time.Minute}},
+		"gorun --store-report 0 x":  {Store: job.StoreWish{Report: -1}},
+		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x": {
+			Store: job.StoreWish{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")},
+		},
+		"gorun --allow-local-users x": {Store: job.StoreWish{AllowLocalUsers: true}},
+		"gorun --master-addr a x": {
+			Store: job.StoreWish{Addr: "a", From: "--master-addr a"},
+		},
+		"gorun --master_port=29500 x": {
+			Store: job.StoreWish{Port: 29500, From: "--master_port=29500"},
+		},
 		"gorun --master-addr [::1] --master-port 1 x": {
 			Store: job.StoreWish{Addr: "::1", Port: 1, From: "--master-addr [::1] --master-port 1"},
 		},
-		"gorun --rdzv-endpoint localhost:0 x":                   {Store: job.StoreWish{Addr: "localhost", From: "--rdzv-endpoint localhost:0"}},
-		"gorun --rdzv-endpoint [::1]:5 x":                       {Store: job.StoreWish{Addr: "::1", Port: 5, From: "--rdzv-endpoint [::1]:5"}},
-		"gorun --rdzv-endpoint ::1 x":                           {Store: job.StoreWish{Addr: "::1", From: "--rdzv-endpoint ::1"}},
-		"gorun --rdzv-endpoint h x":                             {Store: job.StoreWish{Addr: "h", From: "--rdzv-endpoint h"}},
-		"gorun --rdzv-endpoint= x":                              {},
-		"gorun --local-addr 10.0.0.1 x":                         {Store: job.StoreWish{Addr: "10.0.0.1", From: "--local-addr 10.0.0.1"}},
-		"gorun --local-addr a --master-addr b x":                {Store: job.StoreWish{Addr: "b", From: "--master-addr b"}},
-		"gorun --local-addr a --master-port 7 x":                {Store: job.StoreWish{Addr: "a", Port: 7, From: "--local-addr a --master-port 7"}},
-		"gorun --rdzv-endpoint a:1 --master-port 1 x":           {Store: job.StoreWish{Addr: "a", Port: 1, From: "--rdzv-endpoint a:1"}},
+		"gorun --rdzv-endpoint localhost:0 x": {
+			Store: job.StoreWish{Addr: "localhost", From: "--rdzv-endpoint localhost:0"},
+		},
+		"gorun --rdzv-endpoint [::1]:5 x": {
+			Store: job.StoreWish{Addr: "::1", Port: 5, From: "--rdzv-endpoint [::1]:5"},
+		},
+		"gorun --rdzv-endpoint ::1 x": {
+			Store: job.StoreWish{Addr: "::1", From: "--rdzv-endpoint ::1"},
+		},
+		"gorun --rdzv-endpoint h x": {Store: job.StoreWish{Addr: "h", From: "--rdzv-endpoint h"}},
+		"gorun --rdzv-endpoint= x":  {},
+		"gorun --local-addr 10.0.0.1 x": {
+			Store: job.StoreWish{Addr: "10.0.0.1", From: "--local-addr 10.0.0.1"},
+		},
+		"gorun --local-addr a --master-addr b x": {Store: job.StoreWish{Addr: "b", From: "--master-addr b"}},
+		"gorun --local-addr a --master-port 7 x": {
+			Store: job.StoreWish{Addr: "a", Port: 7, From: "--local-addr a --master-port 7"},
+		},
+		"gorun --rdzv-endpoint a:1 --master-port 1 x": {
+			Store: job.StoreWish{Addr: "a", Port: 1, From: "--rdzv-endpoint a:1"},
+		},
 		"gorun --rdzv-backend c10d --rdzv-id j x":               {RunID: "j"},
 		"gorun --rdzv_backend=static --rdzv_conf=timeout=9 x":   {},
 		"gorun --rdzv-conf join_timeout=9,is_host=1 x":          {},
 		"gorun --standalone --rdzv-id j --master-port 5 x":      {},
 		"gorun --standalone --rdzv-endpoint a:5 --role trainer": {Role: "trainer"},
 
-		"gorun --stdin all x":                        {Stdin: job.StdinWish{Kind: job.StdinAll}},
-		"gorun --stdin none x":                       {Stdin: job.StdinWish{Kind: job.StdinNone}},
-		"gorun --stdin 3 x":                          {Stdin: job.StdinWish{Rank: 3}},
-		"gorun --stdin 1,3-4 x":                      {Stdin: job.StdinWish{Kind: job.StdinSome, Ranks: []int{1, 3, 4}}},
-		"gorun --label=always x":                     {Output: job.OutputWish{Label: job.LabelAlways}},
-		"gorun --label never x":                      {Output: job.OutputWish{Label: job.LabelNever}},
-		"gorun -l x":                                 {Output: job.OutputWish{Label: job.LabelAlways}},
-		"gorun -tag-output x":                        {Output: job.OutputWish{Label: job.LabelAlways, Style: job.StylePattern, Pattern: "[1,%r]<%s>:"}},
-		"gorun --pty x":                              {Output: job.OutputWish{PTY: true}},
-		"gorun -t 3 x":                               {Output: job.OutputWish{Tee: job.StreamMap{All: 3, Present: true}}},
-		"gorun -r1 x":                                {Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout, Present: true}}},
-		"gorun --redirects 0:3,12:2 x":               {Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}, Present: true}}},
-		"gorun -r0:1 x":                              {Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}, Present: true}}},
+		"gorun --stdin all x":    {Stdin: job.StdinWish{Kind: job.StdinAll}},
+		"gorun --stdin none x":   {Stdin: job.StdinWish{Kind: job.StdinNone}},
+		"gorun --stdin 3 x":      {Stdin: job.StdinWish{Rank: 3}},
+		"gorun --stdin 1,3-4 x":  {Stdin: job.StdinWish{Kind: job.StdinSome, Ranks: []int{1, 3, 4}}},
+		"gorun --label=always x": {Output: job.OutputWish{Label: job.LabelAlways}},
+		"gorun --label never x":  {Output: job.OutputWish{Label: job.LabelNever}},
+		"gorun -l x":             {Output: job.OutputWish{Label: job.LabelAlways}},
+		"gorun -tag-output x": {
+			Output: job.OutputWish{Label: job.LabelAlways, Style: job.StylePattern, Pattern: "[1,%r]<%s>:"},
+		},
+		"gorun --pty x": {Output: job.OutputWish{PTY: true}},
+		"gorun -t 3 x":  {Output: job.OutputWish{Tee: job.StreamMap{All: 3, Present: true}}},
+		"gorun -r1 x": {
+			Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout, Present: true}},
+		},
+		"gorun --redirects 0:3,12:2 x": {
+			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}, Present: true}},
+		},
+		"gorun -r0:1 x": {
+			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}, Present: true}},
+		},
 		"gorun --log-dir /l x":                       {Output: job.OutputWish{LogDir: "/l"}},
 		"gorun --local-ranks-filter 0,2 x":           {Output: job.OutputWish{ShowLocalRanks: []int{0, 2}}},
 		"gorun --local-ranks-filter= x":              {},
@@ -213,19 +260,24 @@ func TestSpec(t *testing.T) {
 
 		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null --logs-specs default x": {},
 		"gorun --run-path -m --no-python --nproc-per-node xpu x": {
-			Apps: []job.App{{Program: "x", Start: job.StartPython}}, PerNode: job.Count{Kind: job.CountDevice, Device: "xpu", From: "--nproc-per-node xpu"},
+			Apps: []job.App{{Program: "x", Start: job.StartPython}}, PerNode: job.Count{Kind: job.CountDevice, Device: "xpu",
+				From: "--nproc-per-node xpu"},
 		},
 		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x": {},
-		"gorun -use-hwthread-cpus x":                                  {Place: job.PlaceWish{MapBy: placement.MapBy{Threads: true}}},
+		"gorun -use-hwthread-cpus x": {
+			Place: job.PlaceWish{MapBy: placement.MapBy{Threads: true}},
+		},
 		"gorun -bind-to none -map-by slot x": {Place: job.PlaceWish{
-			BindTo: placement.BindTo{Given: true, From: "-bind-to none"}, MapBy: placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
+			BindTo: placement.BindTo{Given: true, From: "-bind-to none"},
+			MapBy:  placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
 		}},
 		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x": {Place: job.PlaceWish{
 			MapBy: placement.MapBy{Object: placement.ByNode, Oversubscribe: true, From: "--map-by node:oversubscribe"},
 		}},
 		"gorun --numa-binding exclusive x": {Place: job.PlaceWish{NUMABinding: "exclusive"}},
 		"gorun --bind-mem bind --cpus-per-rank 2 --gpus-per-rank=2 --gpus 2,4-5 --report-bindings x": {Place: job.PlaceWish{
-			Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true, GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
+			Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true,
+			GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
 		}},
 
 		"gorun --pmi-port x":             {PMIPort: true},
@@ -236,9 +288,18 @@ func TestSpec(t *testing.T) {
 		"gorun --usize INFINITE x":       {},
 		"gorun --usize 7 x":              {Universe: 7},
 
-		"mpirun -np 2 x":                  {Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, MPIAsked: true, LenientExports: true, Oversubscribe: true, TimeoutCode: 110},
-		"/usr/bin/mpiexec --store gorun ": {Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, MPIAsked: true, LenientExports: true, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
-		"mpiexec.hydra --store=auto x":    {Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, MPIAsked: true, LenientExports: true, Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true},
+		"mpirun -np 2 x": {
+			Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, MPIAsked: true,
+			LenientExports: true, Oversubscribe: true, TimeoutCode: 110,
+		},
+		"/usr/bin/mpiexec --store gorun ": {
+			Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, MPIAsked: true, LenientExports: true,
+			Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true,
+		},
+		"mpiexec.hydra --store=auto x": {
+			Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, MPIAsked: true, LenientExports: true,
+			Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true,
+		},
 	} {
 		t.Run(line, func(t *testing.T) {
 			if strings.HasSuffix(line, " ") || !strings.HasSuffix(line, " x") {
@@ -261,7 +322,8 @@ func TestTorchrunSpec(t *testing.T) {
 		app.SubstituteLocalRank = true
 		return job.Spec{
 			Apps: []job.App{app}, PerNode: fixed(1, "torchrun's default"), Grace: 30 * time.Second,
-			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}, MPI: job.MPINone, MPIWhy: "torchrun has none; start the program by gorun -np N PROGRAM",
+			SignalsToHandle: []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}, MPI: job.MPINone,
+			MPIWhy: "torchrun has none; start the program by gorun -np N PROGRAM",
 		}
 	}
 	script := job.App{Program: "x.py", Args: []string{"--n", "4"}, Start: job.StartPython}
@@ -272,7 +334,8 @@ func TestTorchrunSpec(t *testing.T) {
 	require.Equal(t, standard(module), mustParse(t, "torchrun -m pkg.x", "PYTHON_EXEC=py").Spec)
 	require.Equal(t, standard(module), mustParse(t, "torchrun -m pkg.x", "PYTHON_EXEC=other", "GORUN_PYTHON=py").Spec)
 
-	require.Equal(t, standard(job.App{Program: "x", Args: []string{}, Start: job.StartExec}), mustParse(t, "torchrun --no_python x").Spec)
+	require.Equal(t, standard(job.App{Program: "x", Args: []string{}, Start: job.StartExec}),
+		mustParse(t, "torchrun --no_python x").Spec)
 
 	spec := mustParse(t, "torchrun --nproc 4 --shutdown-timeout 0 x.py").Spec
 	require.Equal(t, fixed(4, "--nproc 4"), spec.PerNode)
@@ -290,7 +353,9 @@ func TestLaunchSpec(t *testing.T) {
 		"torch.distributed.launch --use_env --nproc-per-node=2 x.py": false,
 	} {
 		spec := mustParse(t, line).Spec
-		require.Equal(t, []job.App{{Program: "x.py", Args: []string{}, Start: job.StartPython, LocalRankFlag: flag, SubstituteLocalRank: true}}, spec.Apps, line)
+		require.Equal(t,
+			[]job.App{{Program: "x.py", Args: []string{}, Start: job.StartPython, LocalRankFlag: flag,
+				SubstituteLocalRank: true}}, spec.Apps, line)
 		require.Equal(t, 2, spec.PerNode.N)
 		require.Equal(t, 30*time.Second, spec.Grace)
 	}
@@ -337,13 +402,15 @@ func TestInvocation(t *testing.T) {
 
 // A program of a subcommand's name is reached after any option, and by its path.
 func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
-	for _, line := range []string{"gorun -np 4 doctor", "gorun -np 4 version", "gorun -- help", "gorun -n1 launch x.py", "gorun ./version"} {
+	for _, line := range []string{"gorun -np 4 doctor", "gorun -np 4 version", "gorun -- help", "gorun -n1 launch x.py",
+		"gorun ./version"} {
 		inv := mustParse(t, line)
 		require.Equal(t, Run, inv.Action, line)
 		require.Equal(t, job.StartAuto, inv.Spec.Apps[0].Start, line)
 	}
 	require.Equal(t, "launch", mustParse(t, "torchrun launch").Spec.Apps[0].Program, "torchrun has none")
-	for _, line := range []string{"gorun version x", "gorun help me", "gorun completion", "gorun completion tcsh", "gorun completion bash zsh"} {
+	for _, line := range []string{"gorun version x", "gorun help me", "gorun completion", "gorun completion tcsh",
+		"gorun completion bash zsh"} {
 		require.Len(t, problems(t, line), 1, line)
 	}
 }
@@ -366,13 +433,16 @@ func TestProgramsArgumentsAreNeverTouched(t *testing.T) {
 		require.Equal(t, args, inv.Spec.Apps[0].Args)
 	}
 	inv := mustParse(t, "gorun -n 1 -- x a : -n 2 y")
-	require.Equal(t, []job.App{{Program: "x", Args: []string{"a", ":", "-n", "2", "y"}, NumRanks: 1}}, inv.Spec.Apps, "after -- a colon is an argument")
+	require.Equal(t, []job.App{{Program: "x", Args: []string{"a", ":", "-n", "2", "y"}, NumRanks: 1}}, inv.Spec.Apps,
+		"after -- a colon is an argument")
 	inv = mustParse(t, "torchrun x.py : -n 2 y.py")
 	require.Equal(t, []string{":", "-n", "2", "y.py"}, inv.Spec.Apps[0].Args, "torchrun has no colon")
 }
 
 func TestSeveralPrograms(t *testing.T) {
-	spec := mustParse(t, "gorun -H localhost:6 -n 1 -wdir /s ./server --port 1 : -n2 -m pkg.client : -np 3 --no-python c.py -n", "GORUN_PYTHON=py").Spec
+	spec := mustParse(t,
+		"gorun -H localhost:6 -n 1 -wdir /s ./server --port 1 : -n2 -m pkg.client : -np 3 --no-python c.py -n",
+		"GORUN_PYTHON=py").Spec
 	require.Equal(t, []job.App{
 		{Program: "./server", Args: []string{"--port", "1"}, NumRanks: 1, Dir: "/s", Interpreter: "py"},
 		{Program: "pkg.client", Args: []string{}, NumRanks: 2, Start: job.StartModule, Interpreter: "py"},
@@ -387,7 +457,8 @@ func TestSeveralPrograms(t *testing.T) {
 	}, problems(t, "gorun a : -n 2 --timeout 3 b : -n 2"))
 	require.Equal(t, []string{"--nproc-per-node 3 does not go with several programs: each has its own -n"},
 		problems(t, "gorun -n 1 --nproc-per-node 3 a : -n 2 b"))
-	require.Equal(t, []job.App{{Program: "a", Args: []string{}, NumRanks: 1}, {Program: "b", Args: []string{}, NumRanks: 2}},
+	require.Equal(t, []job.App{{Program: "a", Args: []string{}, NumRanks: 1},
+		{Program: "b", Args: []string{}, NumRanks: 2}},
 		mustParse(t, "gorun -n 1 a : -n 2 b", "GORUN_NP=7").Spec.Apps, "a variable gives no program its number")
 }
 
@@ -399,15 +470,17 @@ func TestColons(t *testing.T) {
 		return []job.App{{Program: "a", Args: []string{}, NumRanks: 1}, second}
 	}
 	for line, want := range map[string][]job.App{
-		"gorun -n 1 a : --chdir / -n 2 b":      two(job.App{Dir: "/"}),
-		"gorun -n 1 a : -wdir=/ -np2 b":        two(job.App{Dir: "/"}),
-		"gorun -n 1 a : --no-python -n 2 b":    two(job.App{Start: job.StartExec}),
-		"mpirun -n 1 a : -wdir / -np 2 b":      two(job.App{Dir: "/"}),
-		"gorun -n 1 a : -x A=1 -n 2 b":         two(job.App{Exports: []job.Export{{Name: "A", Value: "1", HasValue: true}}}),
-		"mpiexec a : -np 2 b":                  two(job.App{}),
-		"mpirun -n 1 -- a : b":                 {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
-		"gorun -n 1 a : b":                     {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
-		"gorun -n 1 -- a : --chdir / -n 2 pwd": {{Program: "a", Args: []string{":", "--chdir", "/", "-n", "2", "pwd"}, NumRanks: 1}},
+		"gorun -n 1 a : --chdir / -n 2 b":   two(job.App{Dir: "/"}),
+		"gorun -n 1 a : -wdir=/ -np2 b":     two(job.App{Dir: "/"}),
+		"gorun -n 1 a : --no-python -n 2 b": two(job.App{Start: job.StartExec}),
+		"mpirun -n 1 a : -wdir / -np 2 b":   two(job.App{Dir: "/"}),
+		"gorun -n 1 a : -x A=1 -n 2 b":      two(job.App{Exports: []job.Export{{Name: "A", Value: "1", HasValue: true}}}),
+		"mpiexec a : -np 2 b":               two(job.App{}),
+		"mpirun -n 1 -- a : b":              {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
+		"gorun -n 1 a : b":                  {{Program: "a", Args: []string{":", "b"}, NumRanks: 1}},
+		"gorun -n 1 -- a : --chdir / -n 2 pwd": {
+			{Program: "a", Args: []string{":", "--chdir", "/", "-n", "2", "pwd"}, NumRanks: 1},
+		},
 	} {
 		require.Equal(t, want, mustParse(t, line).Spec.Apps, line)
 	}
@@ -415,15 +488,29 @@ func TestColons(t *testing.T) {
 	for line, want := range map[string][]string{
 		"gorun -n 1 a : --tee 3 -n 2 b":        {"--tee 3 counts for the whole job: put it before the first program"},
 		"gorun -n 1 a : -wdir / -n 2 --frob b": {"unknown option --frob"},
-		"gorun -n 1 a : -n":                    {"-n needs a value: -n N", fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
-		"gorun -n 1 a : --chdir / b":           {fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
-		"gorun -n 1 a : -q":                    {fmt.Sprintf("-q after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
-		"gorun -n 1 a : -vv":                   {fmt.Sprintf("-vv after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
-		"gorun -n 1 a : --chdir / b : -n 2 c":  {fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM")},
-		"gorun -n 1 : -n 2 b":                  {fmt.Sprintf("program 1 of 2 is missing: "+write, "PROGRAM")},
-		"mpirun -n 1 a : b":                    {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
-		"mpirun -n 1 a : -wdir / b : -n 1 c":   {fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b")},
-		"mpirun -n 1 a :":                      {fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
+		"gorun -n 1 a : -n": {
+			"-n needs a value: -n N", fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM"),
+		},
+		"gorun -n 1 a : --chdir / b": {
+			fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM"),
+		},
+		"gorun -n 1 a : -q": {
+			fmt.Sprintf("-q after a lone colon: another program needs its number of ranks: "+write, "PROGRAM"),
+		},
+		"gorun -n 1 a : -vv": {
+			fmt.Sprintf("-vv after a lone colon: another program needs its number of ranks: "+write, "PROGRAM"),
+		},
+		"gorun -n 1 a : --chdir / b : -n 2 c": {
+			fmt.Sprintf("--chdir after a lone colon: another program needs its number of ranks: "+write, "PROGRAM"),
+		},
+		"gorun -n 1 : -n 2 b": {fmt.Sprintf("program 1 of 2 is missing: "+write, "PROGRAM")},
+		"mpirun -n 1 a : b": {
+			fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b"),
+		},
+		"mpirun -n 1 a : -wdir / b : -n 1 c": {
+			fmt.Sprintf("b has no number of ranks: with several programs each needs its own -n: "+write, "b"),
+		},
+		"mpirun -n 1 a :": {fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM")},
 	} {
 		require.Equal(t, want, problems(t, line), line)
 	}
@@ -431,11 +518,13 @@ func TestColons(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	for line, want := range map[string][]string{
-		"gorun --event-log-handler console x": {"--event-log-handler console has no effect: gorun writes no torchelastic events; --report FILE has how the job ended as JSON"},
-		"gorun --rdzv-conf speed=1 x":         {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous, and has no effect"},
-		"gorun --hostfile odd.txt x":          {"odd.txt:1: binding=rr has no meaning here"},
-		"gorun -x HERE --standalone x":        nil,
-		"gorun --standalone --rdzv-id 7 x":    {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},
+		"gorun --event-log-handler console x": {"--event-log-handler console has no effect: gorun writes no torchelastic " +
+			"events; --report FILE has how the job ended as JSON"},
+		"gorun --rdzv-conf speed=1 x": {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous, and " +
+			"has no effect"},
+		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning here"},
+		"gorun -x HERE --standalone x":     nil,
+		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},
 		"gorun --rdzv-endpoint a:1 --master-addr b --master-port 2 x": {
 			"--master-addr b does not count beside --rdzv-endpoint a:1 (as in torchrun)",
 			"--master-port 2 does not count beside --rdzv-endpoint a:1 (as in torchrun)",

@@ -22,8 +22,9 @@ type engineWish struct {
 // engineOption stands in the tables of all dialects that start ranks.
 var engineOption = Option{
 	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), family: familyEngine,
-	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") + " (default: the one whose variables are set)",
-	set:  (*parser).setEngine,
+	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") +
+		" (default: the one whose variables are set)",
+	set: (*parser).setEngine,
 }
 
 func (p *parser) setEngine(a arg) error {
@@ -97,7 +98,8 @@ func (p *parser) refuseInLauncher(found *engine.Found) {
 		if rank < 0 || size < 2 || l.only != "" && !is || ours || world == fmt.Sprintf("%d/%d", rank, size) {
 			continue
 		}
-		p.problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave %s out; --engine none starts a job in each rank",
+		p.problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave "+
+			"%s out; --engine none starts a job in each rank",
 			rank, size, l.name, l.rank, rank, found.Job, l.name))
 		return
 	}
@@ -141,7 +143,8 @@ func (p *parser) engineHosts() {
 	case !p.isAllocation() || p.nodeRank.rank > 0 && !p.meetsByOptions():
 		return
 	case p.meetsByOptions():
-		p.note(fmt.Sprintf("%s: %s says that gorun is started on each node; without it gorun starts all nodes of the job itself", found.Job,
+		p.note(fmt.Sprintf(
+			"%s: %s says that gorun is started on each node; without it gorun starts all nodes of the job itself", found.Job,
 			joinWords(p.nodesFrom, cmp.Or(p.nodeRank.from, p.endpoint.addrFrom, p.master.addrFrom))))
 		return
 	}
@@ -152,7 +155,8 @@ func (p *parser) engineHosts() {
 // has them reached by it; what is said of slots there counts.
 func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 	if t := p.tasks(); t != nil {
-		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun -n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name))
+		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun "+
+			"-n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name))
 		return true
 	}
 	found := p.engine.found
@@ -199,7 +203,8 @@ func (p *parser) outsideEngine(wanted []hosts.Host) bool {
 	if found.Task != nil {
 		of = "step " + found.Task.Step
 	}
-	p.note(fmt.Sprintf("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are, of, hosts.Fold(hosts.Names(found.Hosts))))
+	p.note(fmt.Sprintf("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are,
+		of, hosts.Fold(hosts.Names(found.Hosts))))
 	return true
 }
 
@@ -233,7 +238,8 @@ func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 	start := found.Start(all)
 	switch {
 	case p.reach.command != "" || p.reach.config != "":
-		p.remark(fmt.Sprintf("%s: its hosts are reached by SSH, as %s says", found.Job, cmp.Or(p.reach.command, p.reach.config)))
+		p.remark(fmt.Sprintf("%s: its hosts are reached by SSH, as %s says", found.Job,
+			cmp.Or(p.reach.command, p.reach.config)))
 		start = engine.Start{Engine: start.Engine, Job: start.Job}
 	case start.Once != nil:
 		p.remark(fmt.Sprintf("%s: agents are started by %s", found.Job, strings.Join(start.Once, " ")))
@@ -261,7 +267,8 @@ func (p *parser) engineCPUs() {
 	if found == nil || found.CPUsPerRank == 0 || spec.Place.CPUsPerRank > 0 || spec.Place.MapBy.PE > 0 {
 		return
 	}
-	spec.CPUsPerRank, spec.CPUsFrom = found.CPUsPerRank, fmt.Sprintf("%s asks for %d CPUs for each task", found.Job, found.CPUsPerRank)
+	spec.CPUsPerRank, spec.CPUsFrom = found.CPUsPerRank, fmt.Sprintf("%s asks for %d CPUs for each task", found.Job,
+		found.CPUsPerRank)
 	if found.Engine == "slurm" {
 		spec.CPUsFrom = "--cpus-per-task of the Slurm job"
 	}

@@ -19,7 +19,8 @@ func (p *parser) finishTasks(t *engine.Task) {
 	spec, found := &p.inv.Spec, p.engine.found
 	each := p.eachIsNode(t)
 	if n := spec.NumNodes; n > 0 && n != t.NumNodes && !each {
-		p.problem(fmt.Errorf("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a job of each task, and --engine none knows of no step", p.nodesFrom, t.Step, t.NumNodes, found.From))
+		p.problem(fmt.Errorf("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a "+
+			"job of each task, and --engine none knows of no step", p.nodesFrom, t.Step, t.NumNodes, found.From))
 		return
 	}
 	if spec.RunID == "" {
@@ -71,7 +72,8 @@ func (p *parser) stepPlace(j *job.JoinWish, t *engine.Task) {
 		j.Addr = t.Addr
 	}
 	if j.Addr == "" {
-		p.problem(fmt.Errorf("%s does not say where its first node is: add --master-addr ADDR, an address of that node", p.engine.found.Job))
+		p.problem(fmt.Errorf("%s does not say where its first node is: add --master-addr ADDR, an address of that node",
+			p.engine.found.Job))
 	}
 	if j.Port == 0 {
 		ports := stepPorts(p.inv.Spec.RunID)
@@ -114,13 +116,15 @@ func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
 	from := fmt.Sprintf("node %d of step %s", t.Node, t.Step)
 	switch {
 	case head < 0: // an address, or another name
-		p.remark(fmt.Sprintf("%s: %s is no node's name in %s: the node that has this address is node 0", p.engine.found.Job, j.Addr, p.engine.found.From))
+		p.remark(fmt.Sprintf("%s: %s is no node's name in %s: the node that has this address is node 0",
+			p.engine.found.Job, j.Addr, p.engine.found.From))
 		if p.joinRank(j); j.NodeRank < 0 {
 			j.Ports = nil
 		}
 		return
 	case head > 0:
-		p.remark(fmt.Sprintf("%s: %s is node %d of the step, and node 0 of this job, because the nodes meet there", p.engine.found.Job, j.Addr, head))
+		p.remark(fmt.Sprintf("%s: %s is node %d of the step, and node 0 of this job, because the nodes meet there",
+			p.engine.found.Job, j.Addr, head))
 	}
 	rank := t.Node
 	switch {
@@ -167,7 +171,8 @@ func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
 		p.remark(fmt.Sprintf("%s: ranks meet at %s, where task 0 is, and not at %s", p.engine.found.Job, t.Addr, j.Addr))
 		j.Addr = t.Addr
 	}
-	j.Seat = &job.Seat{Rank: t.Rank, NumRanks: t.NumTasks, LocalRank: t.LocalRank, LocalRanks: t.LocalTasks, Node: t.Node, NumNodes: t.NumNodes}
+	j.Seat = &job.Seat{Rank: t.Rank, NumRanks: t.NumTasks, LocalRank: t.LocalRank, LocalRanks: t.LocalTasks,
+		Node: t.Node, NumNodes: t.NumNodes}
 	j.NodeRank, j.NumNodes = t.Rank, t.NumTasks
 	p.seatCounts(t)
 }
@@ -187,11 +192,13 @@ func (p *parser) seatCounts(t *engine.Task) {
 	spec := &p.inv.Spec
 	instead := fmt.Sprintf("start gorun once per node (%s), and it starts ranks itself", p.oncePerNode(t))
 	if len(spec.Apps) > 1 {
-		p.problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is one rank: " + instead))
+		p.problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is " +
+			"one rank: " + instead))
 		return
 	}
 	perNode, total := spec.PerNode, spec.Apps[0].NumRanks
-	has := fmt.Sprintf("step %s has %d tasks, %d of them on this node, and each is one rank", t.Step, t.NumTasks, t.LocalTasks)
+	has := fmt.Sprintf("step %s has %d tasks, %d of them on this node, and each is one rank", t.Step, t.NumTasks,
+		t.LocalTasks)
 	if total != 0 && total != t.NumTasks {
 		p.problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // allocation is what salloc -N4 --ntasks-per-node=2 sets.
-var allocation = []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8", "SLURM_TASKS_PER_NODE=2(x4)"}
+var allocation = []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8",
+	"SLURM_TASKS_PER_NODE=2(x4)"}
 
 // step is what the task on node n of srun -N2 --ntasks-per-node=1 has.
 func step(n string) []string {
@@ -99,20 +100,25 @@ func TestAllocationVerbose(t *testing.T) {
 	notes = mustParse(t, "gorun x", append([]string{"PATH="}, allocation...)...).Notes
 	require.Contains(t, notes[0], "Slurm job 17: srun is not in PATH, so the job's nodes are reached by SSH")
 	notes = mustParse(t, "gorun --nnodes 2 --master-addr n1 x", allocation...).Notes
-	require.Equal(t, []string{"Slurm job 17: --nnodes 2 --master-addr n1 says that gorun is started on each node; without it gorun starts all nodes of the job itself"}, notes)
+	require.Equal(t, []string{"Slurm job 17: --nnodes 2 --master-addr n1 says that gorun is started on each node; " +
+		"without it gorun starts all nodes of the job itself"}, notes)
 }
 
 // One host that is not the engine's has all of them reached by SSH, and gorun says so.
 func TestHostsOutsideAllocation(t *testing.T) {
-	alone := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1"}
+	alone := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1"}
 	for _, c := range []struct {
 		line        string
 		environ     []string
 		hosts, note string
 	}{
-		{"gorun -H n1:2,elsewhere x", allocation, "n1:2 elsewhere", "elsewhere is not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
-		{"gorun -H n5,n1,n6 x", allocation, "n5 n1 n6", "n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
-		{"gorun --hostfile cluster.txt x", allocation, "node1:2 node2:2 node3:2 node4:2", "node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{"gorun -H n1:2,elsewhere x", allocation, "n1:2 elsewhere",
+			"elsewhere is not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{"gorun -H n5,n1,n6 x", allocation, "n5 n1 n6",
+			"n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{"gorun --hostfile cluster.txt x", allocation, "node1:2 node2:2 node3:2 node4:2",
+			"node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
 		{"gorun -H n1,n4 x", alone, "n1 n4", "n4 is not among the nodes of step 17.0 (n1): all hosts are reached by SSH"},
 	} {
 		inv := mustParse(t, c.line, c.environ...)
@@ -135,11 +141,14 @@ func TestHostsBesideBrokenVariables(t *testing.T) {
 // In an allocation each rank of another launcher's would take all hosts.
 func TestAllocationInOtherLauncher(t *testing.T) {
 	ompi := append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
-	require.Equal(t, []string{"this gorun is rank 1 of 2 of mpirun (OMPI_COMM_WORLD_RANK=1): in Slurm job 17 gorun starts all ranks by itself, so leave mpirun out; --engine none starts a job in each rank"},
+	require.Equal(t, []string{"this gorun is rank 1 of 2 of mpirun (OMPI_COMM_WORLD_RANK=1): in Slurm job 17 gorun " +
+		"starts all ranks by itself, so leave mpirun out; --engine none starts a job in each rank"},
 		problems(t, "gorun x", ompi...))
 	hydra := append(slices.Clone(allocation), "PMI_RANK=0", "PMI_SIZE=4", "MPI_LOCALRANKID=0")
 	require.Contains(t, problems(t, "gorun x", hydra...)[0], "this gorun is rank 0 of 4 of mpiexec (PMI_RANK=0)")
-	require.Contains(t, problems(t, "gorun x", append(step("1"), "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=8")...)[0], "rank 3 of 8 of mpirun", "orted is the step's task")
+	require.Contains(t,
+		problems(t, "gorun x", append(step("1"), "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=8")...)[0],
+		"rank 3 of 8 of mpirun", "orted is the step's task")
 
 	mustParse(t, "gorun x", append(step("1"), "PMI_RANK=1", "PMI_SIZE=2")...) // srun --mpi=pmi2
 	mustParse(t, "gorun x", append(step("1"), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")...)
@@ -147,7 +156,9 @@ func TestAllocationInOtherLauncher(t *testing.T) {
 	mustParse(t, "gorun --standalone x", ompi...)
 	mustParse(t, "gorun --nnodes 2 --master-addr n1 x", ompi...)
 	mustParse(t, "gorun x", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
-	mustParse(t, "gorun x", append(slices.Clone(allocation), "GORUN_JOB_WORLD=1/2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")...) // in a rank of gorun's
+	// in a rank of gorun's
+	mustParse(t, "gorun x", append(slices.Clone(allocation), "GORUN_JOB_WORLD=1/2", "OMPI_COMM_WORLD_RANK=1",
+		"OMPI_COMM_WORLD_SIZE=2")...)
 	mustParse(t, "gorun x", append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1")...)
 }
 
@@ -159,7 +170,8 @@ func TestThisHostInAllocation(t *testing.T) {
 	require.Equal(t, "n3:1", slotted(mustParse(t, "gorun -H localhost:1 x", script...).Spec.Hosts))
 	named := []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n1,here", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
 	require.Equal(t, "n1:1", slotted(mustParse(t, "gorun --exclude 127.0.0.1 x", named...).Spec.Hosts))
-	require.Equal(t, []string{"--exclude localhost: localhost: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"}, problems(t, "gorun --exclude localhost x", allocation...))
+	require.Equal(t, []string{"--exclude localhost: localhost: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"},
+		problems(t, "gorun --exclude localhost x", allocation...))
 }
 
 // A job of one node that is this host needs no srun.
@@ -181,18 +193,26 @@ func TestSteps(t *testing.T) {
 		line, node string
 		want       job.JoinWish
 	}{
-		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
+		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:],
+			ID: "slurm-17.0"}},
 		{"gorun x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
-		{"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"}},
-		{"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1", job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true}},
+		{"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1",
+			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"}},
+		{"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1",
+			job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true}},
 		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinWish{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
 		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: 29500, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: ports[0], ID: "slurm-17.0"}},
-		{"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
-		{"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: 29500,
+			ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: ports[0],
+			ID: "slurm-17.0"}},
+		{"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1",
+			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1",
+			job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"}},
 		{"gorun --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:],
+			ID: "slurm-17.0"}},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			inv := mustParse(t, c.line, step(c.node)...)
@@ -212,32 +232,42 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, "n2", spec.Join.Addr)
 	require.Equal(t, 9, spec.Join.Port)
 	require.Equal(t, 0, spec.Join.NodeRank)
-	require.Equal(t, 1, mustParse(t, "gorun x", append(step("1"), "SLURM_NODE_ALIASES=n1:10.0.0.7:e1,n2:10.0.0.8:e2")...).Spec.Join.NodeRank)
+	require.Equal(t, 1,
+		mustParse(t, "gorun x", append(step("1"), "SLURM_NODE_ALIASES=n1:10.0.0.7:e1,n2:10.0.0.8:e2")...).Spec.Join.NodeRank)
 	require.Nil(t, mustParse(t, "gorun --standalone x", step("1")...).Spec.Join)
 	require.Nil(t, mustParse(t, "torchrun x.py", step("1")...).Spec.Join, "torchrun is one node unless told otherwise")
-	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1", "GORUN_JOB_ENGINE=slurm:17")...).Spec.Join, "a rank of another gorun")
-	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint n2 x", step("1")...).Notes, "\n"), "n2 is node 1 of the step, and node 0 of this job, because the nodes meet there")
-	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"), "the node that has this address is node 0")
+	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1", "GORUN_JOB_ENGINE=slurm:17")...).Spec.Join,
+		"a rank of another gorun")
+	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint n2 x", step("1")...).Notes, "\n"),
+		"n2 is node 1 of the step, and node 0 of this job, because the nodes meet there")
+	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint 10.0.0.1 x", step("1")...).Notes, "\n"),
+		"the node that has this address is node 0")
 }
 
 // The job's number of ranks is no node's, and says what a node's is.
 func TestStepCounts(t *testing.T) {
-	require.Equal(t, []string{"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each says how many ranks it has: use --nproc-per-node 2"}, problems(t, "gorun -n 4 x", step("1")...))
+	require.Equal(t, []string{"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each " +
+		"says how many ranks it has: use --nproc-per-node 2"}, problems(t, "gorun -n 4 x", step("1")...))
 	require.Equal(t, 2, mustParse(t, "gorun -n 4 --nproc-per-node 2 x", step("1")...).Spec.PerNode.N)
 }
 
 // A node's number that cannot be its own is refused at once, on the node that has it.
 func TestStepRankOfAnother(t *testing.T) {
-	const first = "the nodes of step 17.0 meet at n1, which is node 0, and this is n2: leave --node-rank out, and each node has its number of the step"
+	const first = "the nodes of step 17.0 meet at n1, which is node 0, and this is n2: leave --node-rank out, and each " +
+		"node has its number of the step"
 	for _, c := range []struct{ line, node, want string }{
 		{"gorun --nnodes 2 --node-rank 0 x", "1", "--node-rank 0: " + first},
 		{"torchrun --nnodes=2 --node-rank=0 --master-addr n1 x.py", "1", "--node-rank=0: " + first},
-		{"gorun --node-rank 1 x", "0", "--node-rank 1: this is n1, where the nodes of step 17.0 meet, and so node 0: leave --node-rank out, and each node has its number of the step"},
-		{"gorun --nnodes 2 --node-rank 0 --rdzv-endpoint n2:7 x", "0", "--node-rank 0: the nodes of step 17.0 meet at n2, which is node 0, and this is n1: leave --node-rank out, and each node has its number of the step"},
+		{"gorun --node-rank 1 x", "0", "--node-rank 1: this is n1, where the nodes of step 17.0 meet, and so node 0: leave " +
+			"--node-rank out, and each node has its number of the step"},
+		{"gorun --nnodes 2 --node-rank 0 --rdzv-endpoint n2:7 x", "0",
+			"--node-rank 0: the nodes of step 17.0 meet at n2, which is node 0, and this is n1: leave --node-rank out, and " +
+				"each node has its number of the step"},
 	} {
 		require.Equal(t, []string{c.want}, problems(t, c.line, step(c.node)...))
 	}
-	for _, line := range []string{"gorun --node-rank 0 x", "gorun --node-rank 1 --master-addr n2 --nnodes 2 x", "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x"} {
+	for _, line := range []string{"gorun --node-rank 0 x", "gorun --node-rank 1 --master-addr n2 --nnodes 2 x",
+		"gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x"} {
 		mustParse(t, line, step("0")...)
 	}
 	mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x", step("1")...)
@@ -245,7 +275,8 @@ func TestStepRankOfAnother(t *testing.T) {
 
 // A step of one task is a job on one host, and options still make it one of several.
 func TestStepOfOneTask(t *testing.T) {
-	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
+	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
 	spec := mustParse(t, "gorun -n 3 x", one...).Spec
 	require.Nil(t, spec.Join)
 	require.Empty(t, spec.Hosts)
@@ -264,8 +295,10 @@ var seats = []string{
 
 // Ranks run as many threads as the engine was asked for, unless an option says how many.
 func TestEngineCPUs(t *testing.T) {
-	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
-	for what, variables := range map[string][]string{"allocation": allocation, "one a node": step("0"), "one": one, "seats": seats} {
+	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
+	for what, variables := range map[string][]string{"allocation": allocation, "one a node": step("0"), "one": one,
+		"seats": seats} {
 		variables = append(slices.Clone(variables), "SLURM_CPUS_PER_TASK=2")
 		spec := mustParse(t, "gorun x", variables...).Spec
 		require.Equal(t, 2, spec.CPUsPerRank, what)
@@ -273,7 +306,8 @@ func TestEngineCPUs(t *testing.T) {
 		require.Zero(t, mustParse(t, "gorun --cpus-per-rank 3 x", variables...).Spec.CPUsPerRank, what)
 		require.Zero(t, mustParse(t, "gorun --engine none x", variables...).Spec.CPUsPerRank, what)
 	}
-	require.Zero(t, mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
+	require.Zero(t,
+		mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
 }
 
 // uneven is what a task on the first node has where that has three of four.
@@ -286,13 +320,15 @@ var uneven = []string{
 // nothing.
 func TestBenchInAllocation(t *testing.T) {
 	require.Equal(t, job.CountUnset, mustParse(t, "gorun bench allreduce", allocation...).Spec.PerNode.Kind)
-	require.Equal(t, job.CountAuto, mustParse(t, "gorun bench allreduce", "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
+	require.Equal(t, job.CountAuto, mustParse(t, "gorun bench allreduce", "SLURM_JOB_ID=17",
+		"SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
 }
 
 // With several tasks on a node each is a rank.
 func TestSeats(t *testing.T) {
 	ports := stepPorts("slurm-17.2")
-	for _, line := range []string{"gorun x", "gorun -n 4 x", "gorun --nproc-per-node 2 x", "gorun --nnodes 2 x", "gorun --nproc-per-node 1 x"} {
+	for _, line := range []string{"gorun x", "gorun -n 4 x", "gorun --nproc-per-node 2 x", "gorun --nnodes 2 x",
+		"gorun --nproc-per-node 1 x"} {
 		spec := mustParse(t, line, seats...).Spec
 		require.Equal(t, &job.Seat{Rank: 3, NumRanks: 4, LocalRank: 1, LocalRanks: 2, Node: 1, NumNodes: 2}, spec.Join.Seat)
 		require.Equal(t, job.Count{Kind: job.CountFixed, N: 1, From: "step 17.2"}, spec.PerNode)
@@ -307,10 +343,12 @@ func TestSeats(t *testing.T) {
 	require.Equal(t, 4, j.NumNodes)
 	require.Equal(t, -1, j.NodeRank)
 	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", seats...).Spec.Join.Addr, "rank 0 is there")
-	alone := slices.Concat(seats, []string{"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0", "SLURM_LOCALID=3"})
+	alone := slices.Concat(seats, []string{"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0",
+		"SLURM_LOCALID=3"})
 	slices.Reverse(alone) // the first of a name counts
 	require.Equal(t, "localhost", mustParse(t, "gorun x", alone...).Spec.Join.Addr, "on one host no token is needed")
-	require.Equal(t, "n2", mustParse(t, "gorun --master-addr n2 --insecure-join x", append(alone, "HOME=/")...).Spec.Join.Addr)
+	require.Equal(t, "n2", mustParse(t, "gorun --master-addr n2 --insecure-join x",
+		append(alone, "HOME=/")...).Spec.Join.Addr)
 }
 
 func TestEngineProblems(t *testing.T) {
@@ -322,19 +360,31 @@ func TestEngineProblems(t *testing.T) {
 		want      []string
 	}{
 		{"gorun --engine magic x", nil, []string{"--engine magic: not one of " + engineNames()}},
-		{"gorun --engine slurm x", nil, []string{"--engine slurm: this process is in no job of Slurm: SLURM_JOB_ID is not set"}},
+		{"gorun --engine slurm x", nil,
+			[]string{"--engine slurm: this process is in no job of Slurm: SLURM_JOB_ID is not set"}},
 		{"gorun --nnodes 5 x", allocation, []string{"--nnodes 5: there are 4 hosts in SLURM_JOB_NODELIST=n[1-4]"}},
 		{"gorun --exclude n9 x", allocation, []string{"--exclude n9: n9: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"}},
-		{"gorun x", []string{"SLURM_JOB_ID=1"}, []string{"SLURM_JOB_NODELIST is not set, and SLURM_JOB_ID is; --engine none does without Slurm"}},
-		{"gorun --nnodes 3 x", step("0"), []string{"--nnodes 3 contradicts step 17.0, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
-		{"gorun --nnodes 1 x", step("0"), []string{"--nnodes 1 contradicts step 17.0, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
+		{"gorun x", []string{"SLURM_JOB_ID=1"},
+			[]string{"SLURM_JOB_NODELIST is not set, and SLURM_JOB_ID is; --engine none does without Slurm"}},
+		{"gorun --nnodes 3 x", step("0"), []string{"--nnodes 3 contradicts step 17.0, whose tasks are on 2 nodes " +
+			"(SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no " +
+			"step"}},
+		{"gorun --nnodes 1 x", step("0"), []string{"--nnodes 1 contradicts step 17.0, whose tasks are on 2 nodes " +
+			"(SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no " +
+			"step"}},
 		{"gorun -n 3 x", seats, []string{"-n 3" + has}},
 		{"gorun --nproc-per-node 4 x", seats, []string{"--nproc-per-node 4" + has}},
-		{"gorun --nproc-per-node 1 --nnodes 3 x", seats, []string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no step"}},
-		{"gorun --nproc-per-node 3 x", uneven, []string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead}},
+		{"gorun --nproc-per-node 1 --nnodes 3 x", seats, []string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 " +
+			"nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows " +
+			"of no step"}},
+		{"gorun --nproc-per-node 3 x", uneven,
+			[]string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead}},
 		{"gorun --nproc-per-node gpu x", seats, []string{"--nproc-per-node gpu" + has}},
-		{"gorun -n 1 x : -n 3 y", seats, []string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" + instead}},
-		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: start gorun once (srun -n1 gorun ...), or leave the hosts out"}},
+		{"gorun -n 1 x : -n 3 y", seats,
+			[]string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" +
+				instead}},
+		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: " +
+			"start gorun once (srun -n1 gorun ...), or leave the hosts out"}},
 	} {
 		t.Run(c.line, func(t *testing.T) { require.Equal(t, c.want, problems(t, c.line, c.variables...)) })
 	}

@@ -145,7 +145,8 @@ func (p *parser) checkPrograms() {
 		case app.Program == "":
 			p.problem(helpNeeded{fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed)})
 		case app.NumRanks == 0 && len(apps) > 1:
-			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s", app.Program, howToCount(i, app.Program)))
+			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s",
+				app.Program, howToCount(i, app.Program)))
 		}
 	}
 	if len(apps) == 1 {
@@ -178,17 +179,20 @@ func (p *parser) finishCounts() {
 			spec.PerNode = job.Count{Kind: job.CountFixed, N: p.dialect.count, From: p.dialect.Name + "'s default"}
 		}
 	case total == 0 || perNode.Kind == job.CountUnset:
-	case len(spec.Apps) == 1 && p.mpi.perNode.from != "" && isVariable(p.mpi.perNode.from) && perNode.Kind == job.CountFixed && total > perNode.N*nodes:
+	case len(spec.Apps) == 1 && p.mpi.perNode.from != "" && isVariable(p.mpi.perNode.from) &&
+		perNode.Kind == job.CountFixed && total > perNode.N*nodes:
 		p.hint(perNode.From + " does not count beside " + p.ranksFrom + ", which is more")
 		spec.PerNode = job.Count{}
-	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed): // a limit, as to mpirun
+	// a limit, as to mpirun
+	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed):
 	case len(spec.Apps) > 1:
 		p.problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
 	case perNode.Kind != job.CountFixed:
 		p.problem(fmt.Errorf("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From))
 	case nodes > 1 && total <= perNode.N*nodes:
 	case nodes > 1:
-		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes, nodes))
+		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes,
+			nodes))
 	case total != perNode.N && p.nodesFrom != "":
 		p.problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N))
 	case total != perNode.N:

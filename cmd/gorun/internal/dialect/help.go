@@ -49,8 +49,10 @@ func (d *Dialect) Help() string {
 		}
 	}
 	b.heading("Exit codes")
-	codes, last := d.exitCodes(), "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the default of --log-dir; PET_LOG_DIR, "+
-		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: docs/options.md."
+	codes, last := d.exitCodes(), "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the "+
+		"default of --log-dir; PET_LOG_DIR, "+
+		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: "+
+		"docs/options.md."
 	if d.codes != nil {
 		codes, last = d.codes, d.last
 	}
@@ -98,7 +100,8 @@ func (d *Dialect) synopsis() string {
 		return d.Name + " check [options] [PROGRAM]"
 	}
 	if d.environs {
-		return d.Name + " [options] [PROGRAM [ARGS...]]\n       " + d.Name + " --explain NAME...\n       " + d.Name + " --lint [FILE...]"
+		return d.Name + " [options] [PROGRAM [ARGS...]]\n       " + d.Name + " --explain NAME...\n       " + d.Name +
+			" --lint [FILE...]"
 	}
 	return d.Name + " [options] PROGRAM [ARGS...]"
 }

@@ -42,7 +42,10 @@ func (p *parser) finishHosts() {
 // leave the same part for all programs.
 func (p *parser) someAppsOpen() bool {
 	without := func(lists []arg) bool { return len(lists) == 0 }
-	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) && !slices.ContainsFunc(p.hostLists, func(a arg) bool { return isVariable(a.from) })
+	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) &&
+		!slices.ContainsFunc(p.hostLists, func(a arg) bool {
+			return isVariable(a.from)
+		})
 }
 
 // hostsGiven reports whether the hosts were named, or meant to be.
@@ -190,7 +193,8 @@ func (p *parser) exclude(all []hosts.Host, from string) []hosts.Host {
 // excludeError says of DeepSpeed's lists of GPUs (host:0,1@host:2) what they are.
 func excludeError(list arg, err error) error {
 	if strings.ContainsAny(list.value, ":@") {
-		return fmt.Errorf("%s: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, which are chosen by --gpus, no users, no ports", list.from)
+		return fmt.Errorf("%s: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, "+
+			"which are chosen by --gpus, no users, no ports", list.from)
 	}
 	return fmt.Errorf("%s: %w", list.from, err)
 }
@@ -247,7 +251,8 @@ func (p *parser) checkMaxSlots(all []hosts.Host) {
 	case len(all) == 1:
 		p.problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From))
 	default:
-		p.problem(fmt.Errorf("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit, hosts.Fold(hosts.Names(all)), p.hostsFrom()))
+		p.problem(fmt.Errorf("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
+			hosts.Fold(hosts.Names(all)), p.hostsFrom()))
 	}
 }
 

@@ -32,16 +32,19 @@ func TestOtherHosts(t *testing.T) {
 		"mpirun -H a:*,b,here:* x":                         "a:* b:1 here:**",
 		"mpiexec -ppn 2 -n 4 -H a:*,b x":                   "a:2 b:2",
 
-		"gorun -H a,b --nnodes 3 x":               "! --nnodes 3: there are 2 hosts in -H a,b",
-		"gorun -H a,b --exclude a --nnodes 2 x":   "! --nnodes 2: there are 1 hosts in -H a,b --exclude a",
-		"gorun -H a --exclude a x":                "! --exclude a leaves none of the hosts of -H a",
-		"gorun -H a --exclude a:0,1 x":            "! --exclude a:0,1: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, which are chosen by --gpus, no users, no ports",
-		"gorun -H a --exclude n[2-1] x":           "! --exclude n[2-1]: \"n[2-1]\": [2-1] runs backwards: write [1-2]",
-		"gorun --exclude a x":                     "! --exclude a leaves out hosts, and none were named: add -H or --hostfile",
-		"gorun --exclude= -H a x":                 "! --exclude=: the value is empty",
-		"gorun -H n[1-999999999] x":               "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] makes more than 65536 hosts, the most that one list or file may have",
-		"gorun -H a,b --standalone x":             "! --standalone is one node, and -H a,b names 2: keep one of them",
-		"gorun -H a,b --node-rank 1 x":            "! --node-rank 1 is for nodes that are started one by one, and gorun starts those of -H a,b itself: keep one of them",
+		"gorun -H a,b --nnodes 3 x":             "! --nnodes 3: there are 2 hosts in -H a,b",
+		"gorun -H a,b --exclude a --nnodes 2 x": "! --nnodes 2: there are 1 hosts in -H a,b --exclude a",
+		"gorun -H a --exclude a x":              "! --exclude a leaves none of the hosts of -H a",
+		"gorun -H a --exclude a:0,1 x": "! --exclude a:0,1: --exclude takes names of whole hosts and ranges of " +
+			"them, separated by commas: no GPUs, which are chosen by --gpus, no users, no ports",
+		"gorun -H a --exclude n[2-1] x": "! --exclude n[2-1]: \"n[2-1]\": [2-1] runs backwards: write [1-2]",
+		"gorun --exclude a x":           "! --exclude a leaves out hosts, and none were named: add -H or --hostfile",
+		"gorun --exclude= -H a x":       "! --exclude=: the value is empty",
+		"gorun -H n[1-999999999] x": "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] makes more than " +
+			"65536 hosts, the most that one list or file may have",
+		"gorun -H a,b --standalone x": "! --standalone is one node, and -H a,b names 2: keep one of them",
+		"gorun -H a,b --node-rank 1 x": "! --node-rank 1 is for nodes that are started one by one, and gorun " +
+			"starts those of -H a,b itself: keep one of them",
 		"gorun -H a,b -n 5 --nproc-per-node 2 x":  "! -n 5 contradicts --nproc-per-node 2, which makes 4 on 2 hosts",
 		"gorun --hostfile cluster.txt -H node9 x": "! -H node9: the host file does not have node9",
 	} {
@@ -65,7 +68,8 @@ func TestOtherHosts(t *testing.T) {
 // TestProgramsWithHostFiles: each program may have a host file of its own, and -H chooses from
 // that; the one before the first program is then that program's.
 func TestProgramsWithHostFiles(t *testing.T) {
-	files := map[string]string{"f1": "a slots=2\nb slots=4\n", "f2": "b slots=3\nc max_slots=2\n", "open": "a\nd slots=2\n"}
+	files := map[string]string{"f1": "a slots=2\nb slots=4\n", "f2": "b slots=3\nc max_slots=2\n",
+		"open": "a\nd slots=2\n"}
 	here := around()
 	here.ReadFile = func(name string) ([]byte, error) {
 		text, found := files[name]
@@ -128,7 +132,8 @@ func TestHostsWithUsersAndPorts(t *testing.T) {
 		{Name: "fe80::1%eth0", Slots: 4, From: from},
 		{Name: "localhost", Slots: 2, Here: true, From: from},
 	}, inv.Spec.Hosts)
-	require.Equal(t, []string{from + ": localhost is this host, to which nobody logs in: its user and port do not count"}, inv.Notes)
+	require.Equal(t,
+		[]string{from + ": localhost is this host, to which nobody logs in: its user and port do not count"}, inv.Notes)
 }
 
 func TestMaxSlotsOfSeveralHosts(t *testing.T) {
@@ -137,30 +142,42 @@ func TestMaxSlotsOfSeveralHosts(t *testing.T) {
 	_, err := Parse("gorun", []string{"--hostfile", "h", "-n", "5", "x"}, around)
 	require.EqualError(t, err, "5 ranks are more than the max-slots=4 of n[1-2] together (--hostfile h)")
 	_, err = Parse("gorun", []string{"--hostfile", "h", "--nproc-per-node", "3", "x"}, around)
-	require.EqualError(t, err, "3 ranks are more than max-slots=2 of n1 (h:1)\n3 ranks are more than max-slots=2 of n2 (h:1)")
+	require.EqualError(t, err,
+		"3 ranks are more than max-slots=2 of n1 (h:1)\n3 ranks are more than max-slots=2 of n2 (h:1)")
 	_, err = Parse("gorun", []string{"--hostfile", "h", "-n", "4", "x"}, around)
 	require.NoError(t, err)
 }
 
 // The dialect of a host file is said to who wants to know.
 func TestHostFileDialect(t *testing.T) {
-	require.Equal(t, []string{"cluster.txt: the host file's dialect: Open MPI or DeepSpeed"}, mustParse(t, "gorun -v --hostfile cluster.txt x").Notes)
+	require.Equal(t, []string{"cluster.txt: the host file's dialect: Open MPI or DeepSpeed"},
+		mustParse(t, "gorun -v --hostfile cluster.txt x").Notes)
 }
 
 // TestReach shows what becomes of each option on other hosts.
 func TestReach(t *testing.T) {
 	for line, want := range map[string]job.Spec{
-		"gorun --ssh-config f --ssh-accept-new x":         {Reach: job.ReachWish{SSHConfig: "f", AcceptNew: true}},
-		"gorun --ssh-at-once 8 --ssh-timeout 90 x":        {Reach: job.ReachWish{AtOnce: 8, Timeout: 90 * time.Second}},
-		"gorun --agent /opt/gorun --copy a --copy=b/ x":   {Reach: job.ReachWish{Agent: "/opt/gorun", Copy: []string{"a", "b/"}}},
-		"gorun --ssh kubectl x":                           {Reach: job.ReachWish{Command: []string{"kubectl"}}},
-		"gorun --export-all --oversubscribe x":            {ExportAll: true, Oversubscribe: true},
-		"gorun -genvall x":                                {ExportAll: true},
-		"gorun --heartbeat 500ms --logs-to head x":        {Heartbeat: 500 * time.Millisecond, Output: job.OutputWish{LogsToHead: true}},
-		"gorun --logs-to head --logs-to node x":           {},
-		"gorun --ssh-accept-new=0 --export-all=false x":   {},
-		"mpirun --ssh-config f -oversubscribe -envall x":  {Reach: job.ReachWish{SSHConfig: "f"}, MPIAsked: true, LenientExports: true, Oversubscribe: true, ExportAll: true, Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"}, TimeoutCode: 110},
-		"gorun --ssh docker --ssh-timeout 1 --agent ./g ": {Reach: job.ReachWish{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"}},
+		"gorun --ssh-config f --ssh-accept-new x":  {Reach: job.ReachWish{SSHConfig: "f", AcceptNew: true}},
+		"gorun --ssh-at-once 8 --ssh-timeout 90 x": {Reach: job.ReachWish{AtOnce: 8, Timeout: 90 * time.Second}},
+		"gorun --agent /opt/gorun --copy a --copy=b/ x": {
+			Reach: job.ReachWish{Agent: "/opt/gorun", Copy: []string{"a", "b/"}},
+		},
+		"gorun --ssh kubectl x":                {Reach: job.ReachWish{Command: []string{"kubectl"}}},
+		"gorun --export-all --oversubscribe x": {ExportAll: true, Oversubscribe: true},
+		"gorun -genvall x":                     {ExportAll: true},
+		"gorun --heartbeat 500ms --logs-to head x": {
+			Heartbeat: 500 * time.Millisecond, Output: job.OutputWish{LogsToHead: true},
+		},
+		"gorun --logs-to head --logs-to node x":         {},
+		"gorun --ssh-accept-new=0 --export-all=false x": {},
+		"mpirun --ssh-config f -oversubscribe -envall x": {
+			Reach: job.ReachWish{SSHConfig: "f"}, MPIAsked: true, LenientExports: true, Oversubscribe: true, ExportAll: true,
+			Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"},
+			TimeoutCode: 110,
+		},
+		"gorun --ssh docker --ssh-timeout 1 --agent ./g ": {
+			Reach: job.ReachWish{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"},
+		},
 	} {
 		t.Run(line, func(t *testing.T) {
 			inv := mustParse(t, strings.TrimSuffix(strings.TrimSuffix(line, "x"), " ")+" x")
@@ -169,16 +186,19 @@ func TestReach(t *testing.T) {
 		})
 	}
 	for line, want := range map[string]string{
-		"gorun --heartbeat 0 x":              "--heartbeat 0: not a time from 100ms to 10m0s",
-		"gorun --heartbeat 1h x":             "--heartbeat 1h: not a time from 100ms to 10m0s",
-		"gorun --ssh-timeout 0 x":            "--ssh-timeout 0: not a time from 100ms to 24h0m0s",
-		"gorun --ssh-at-once 0 x":            "--ssh-at-once 0: not a number from 1 to 1048576",
-		"gorun --logs-to me x":               "--logs-to me: not one of node, head",
-		"gorun --agent=-x x":                 "--agent=-x: a path that begins with a dash would be taken for an option there: write ./ before it",
-		"gorun --copy= x":                    "--copy=: the value is empty",
-		"gorun --ssh ssh --ssh-config f x":   "--ssh-config f is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -F FILE'",
-		"gorun --ssh ssh --ssh-accept-new x": "--ssh-accept-new is for gorun's own SSH, and --ssh ssh takes another program's: write it into the command, such as --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
-		"gorun --nolocal x":                  "--nolocal leaves out this host, and no other is named: add -H or --hostfile",
+		"gorun --heartbeat 0 x":   "--heartbeat 0: not a time from 100ms to 10m0s",
+		"gorun --heartbeat 1h x":  "--heartbeat 1h: not a time from 100ms to 10m0s",
+		"gorun --ssh-timeout 0 x": "--ssh-timeout 0: not a time from 100ms to 24h0m0s",
+		"gorun --ssh-at-once 0 x": "--ssh-at-once 0: not a number from 1 to 1048576",
+		"gorun --logs-to me x":    "--logs-to me: not one of node, head",
+		"gorun --agent=-x x": "--agent=-x: a path that begins with a dash would be taken for an option " +
+			"there: write ./ before it",
+		"gorun --copy= x": "--copy=: the value is empty",
+		"gorun --ssh ssh --ssh-config f x": "--ssh-config f is for gorun's own SSH, and --ssh ssh takes another " +
+			"program's: write it into the command, such as --ssh 'ssh -F FILE'",
+		"gorun --ssh ssh --ssh-accept-new x": "--ssh-accept-new is for gorun's own SSH, and --ssh ssh takes another " +
+			"program's: write it into the command, such as --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
+		"gorun --nolocal x": "--nolocal leaves out this host, and no other is named: add -H or --hostfile",
 	} {
 		require.Equal(t, []string{want}, problems(t, line))
 	}
@@ -193,7 +213,8 @@ func TestSplitCommand(t *testing.T) {
 		`a "b\"c\d"e\ f`:                    {"a", `b"c\de f`},
 		`a 'it'\''s'`:                       {"a", "it's"},
 		"a '$HOME | x'":                     {"a", "$HOME | x"},
-		"":                                  nil, " ": nil, "''": nil, "a 'b": nil, `a "b`: nil, `a b\`: nil, "a | b": nil, "a $(b)": nil, "a > b": nil, "a; b": nil, "a `b`": nil,
+		"":                                  nil, " ": nil, "''": nil, "a 'b": nil, `a "b`: nil, `a b\`: nil, "a | b": nil,
+		"a $(b)": nil, "a > b": nil, "a; b": nil, "a `b`": nil,
 	} {
 		got, err := splitCommand(line)
 		require.Equal(t, want == nil, err != nil, line)
@@ -202,7 +223,8 @@ func TestSplitCommand(t *testing.T) {
 	_, err := Parse("gorun", []string{"--ssh", "ssh 'x", "p"}, around())
 	require.EqualError(t, err, "--ssh ssh 'x: a ' is not closed")
 	_, err = Parse("gorun", []string{"--ssh", "a | b", "p"}, around())
-	require.EqualError(t, err, "--ssh a | b: '|' is a shell's, and no shell reads this command: put it in single quotes, or the command into a script")
+	require.EqualError(t, err, "--ssh a | b: '|' is a shell's, and no shell reads this command: put it in single "+
+		"quotes, or the command into a script")
 }
 
 // What was split and quoted again is split the same; the seeds lie in testdata/fuzz.
@@ -234,10 +256,13 @@ func TestHostsCheck(t *testing.T) {
 	require.Equal(t, Help, mustParse(t, "gorun hosts --help").Action)
 	require.Equal(t, Invocation{Action: Help, Dialect: Hosts}, mustParse(t, "gorun help hosts"))
 	for line, want := range map[string]string{
-		"gorun hosts":             "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name",
-		"gorun hosts list":        "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name",
-		"gorun hosts check":       "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
-		"gorun hosts check -n 3 ": "unknown option -n: gorun has it, gorun hosts does not; call gorun for it\nno hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
+		"gorun hosts": "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a " +
+			"program of that name",
+		"gorun hosts list": "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a " +
+			"program of that name",
+		"gorun hosts check": "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
+		"gorun hosts check -n 3 ": "unknown option -n: gorun has it, gorun hosts does not; call gorun for it\n" +
+			"no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
 	} {
 		_, err := parse(line)
 		require.EqualError(t, err, want)

@@ -15,23 +15,25 @@ type Action uint8
 
 // The actions.
 const (
-	Run           Action = iota // run the job of Invocation.Spec
-	DryRun                      // print its plan and stop
-	Help                        // print Invocation.Dialect.Help()
-	Version                     // print the version
-	Completion                  // print Invocation.Dialect.Completion(Invocation.Shell)
-	Serve                       // serve the store of Invocation.Store alone
-	Show                        // show the machine of Invocation.Topo
-	AskNVML                     // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
-	HostsCheck                  // look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
-	MakeToken                   // write a new token to the file Invocation.Wished, "" is standard output
-	Agent                       // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
-	BenchRank                   // measure as one rank what Invocation.Wished says
-	Submit                      // submit the batch job of Invocation.Batch
-	ShowEnv                     // show the environment of the ranks of Invocation.Spec, or do what else Env says
-	ExplainErrors               // say what Invocation.Explain asks about
-	Jobs                        // do what Invocation.Jobs says with jobs that run
-	Doctor                      // look for what is wrong with the hosts of Invocation.Spec, as for HostsCheck, or say what Invocation.Checks wishes
+	Run        Action = iota // run the job of Invocation.Spec
+	DryRun                   // print its plan and stop
+	Help                     // print Invocation.Dialect.Help()
+	Version                  // print the version
+	Completion               // print Invocation.Dialect.Completion(Invocation.Shell)
+	Serve                    // serve the store of Invocation.Store alone
+	Show                     // show the machine of Invocation.Topo
+	AskNVML                  // print what NVIDIA's library tells, for a gorun of the version Invocation.Wished
+	// look at the hosts of Invocation.Spec, as Spec.Reach says; its Apps are the program to look for, or none
+	HostsCheck
+	MakeToken     // write a new token to the file Invocation.Wished, "" is standard output
+	Agent         // be an agent, on standard input and output; Invocation.Wished is how, "" as the head says
+	BenchRank     // measure as one rank what Invocation.Wished says
+	Submit        // submit the batch job of Invocation.Batch
+	ShowEnv       // show the environment of the ranks of Invocation.Spec, or do what else Env says
+	ExplainErrors // say what Invocation.Explain asks about
+	Jobs          // do what Invocation.Jobs says with jobs that run
+	// look for what is wrong with the hosts of Invocation.Spec, as for HostsCheck, or say what Invocation.Checks wishes
+	Doctor
 )
 
 // Invocation is a command line that was understood.
@@ -66,8 +68,9 @@ type Invocation struct {
 	Verbose  int    // how often -v was given
 	Report   string // file for the result as JSON; "" writes none
 	Shell    string // with Completion: bash, zsh or fish
-	Wished   string // with AskNVML a version, "" is any; with Agent how; with BenchRank JSON; with MakeToken a file, "" is standard output
-	Saved    bool   // with MakeToken: the file is the user's own, and its directories may be missing
+	// with AskNVML a version, "" is any; with Agent how; with BenchRank JSON; with MakeToken a file, "" is standard output
+	Wished string
+	Saved  bool // with MakeToken: the file is the user's own, and its directories may be missing
 
 	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
 	Notes []string

@@ -74,9 +74,11 @@ func (p *parser) finishNodes() {
 	case p.standalone && p.inv.Spec.NumNodes > 1:
 		p.problem(fmt.Errorf("--standalone is one node, and %s are %d: keep one of them", p.nodesFrom, p.inv.Spec.NumNodes))
 	case p.nodeRank.rank > 0 && p.hostsGiven():
-		p.problem(fmt.Errorf("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one of them", p.nodeRank.from, p.hostsFrom()))
+		p.problem(fmt.Errorf("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one "+
+			"of them", p.nodeRank.from, p.hostsFrom()))
 	case p.nodeRank.rank > 0:
-		p.problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR --master-port PORT", p.nodeRank.from))
+		p.problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR "+
+			"--master-port PORT", p.nodeRank.from))
 	}
 	if found := p.engine.found; found != nil && found.Task != nil && !p.hostsGiven() {
 		p.engineCPUs()
@@ -86,7 +88,8 @@ func (p *parser) finishNodes() {
 	}
 	for _, from := range []string{p.tokenFile.from, p.insecure} {
 		if from != "" && !isVariable(from) {
-			p.note(from + " has no effect: it is for nodes that join each other by --nnodes and --master-addr or --rdzv-endpoint")
+			p.note(from +
+				" has no effect: it is for nodes that join each other by --nnodes and --master-addr or --rdzv-endpoint")
 		}
 	}
 }
@@ -94,7 +97,8 @@ func (p *parser) finishNodes() {
 // finishJoin makes the wish of one node that joins others.
 func (p *parser) finishJoin() {
 	spec := &p.inv.Spec
-	j := &job.JoinWish{NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr, Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom}
+	j := &job.JoinWish{NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr,
+		Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom}
 	if found := p.engine.found; found != nil && found.Task != nil { // one step for each node
 		j.Munge, j.MungeSocket = found.Task.Munge, found.Task.MungeSocket
 	}
@@ -165,7 +169,9 @@ func (p *parser) joinPlace(j *job.JoinWish) {
 	from := p.takePlace(j)
 	switch {
 	case j.Addr == "":
-		p.problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or --rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and gorun starts the other nodes", p.nodesFrom))
+		p.problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or "+
+			"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and "+
+			"gorun starts the other nodes", p.nodesFrom))
 	case j.Port == 0 && p.freePort:
 		p.problem(fmt.Errorf("%s: port 0 is a free one, which the other nodes could not know: write another", from))
 	case j.Port == 0 && p.backend == "c10d" && p.endpoint.addrFrom != "":
@@ -212,7 +218,8 @@ func hasPort(endpoint string) bool {
 func (p *parser) joinCounts() {
 	spec := &p.inv.Spec
 	if len(spec.Apps) > 1 {
-		p.problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun starts the other nodes"))
+		p.problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun " +
+			"starts the other nodes"))
 		return
 	}
 	ranks, nodes := spec.Apps[0].NumRanks, spec.Join.NumNodes
@@ -221,9 +228,11 @@ func (p *parser) joinCounts() {
 		return
 	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*nodes == ranks: // both say the same
 	case spec.PerNode.Kind != job.CountUnset:
-		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From, p.nodesFrom))
+		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From,
+			p.nodesFrom))
 	default:
-		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes)))
+		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says "+
+			"how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes)))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
 }
@@ -264,7 +273,8 @@ func (c rdzvConf) joinTimeout(backend string) time.Duration {
 // rdzvKeys are the keys of --rdzv-conf that have no effect: gorun has no second
 // phase of joining, and heartbeats of its own.
 var rdzvKeys = []string{
-	"last_call_timeout", "close_timeout", "heartbeat_timeout", "keep_alive_interval", "keep_alive_max_attempt", "read_timeout", "cas_backoff_max_seconds",
+	"last_call_timeout", "close_timeout", "heartbeat_timeout", "keep_alive_interval", "keep_alive_max_attempt",
+	"read_timeout", "cas_backoff_max_seconds",
 }
 
 // setRdzvConf reads KEY=VALUE,....

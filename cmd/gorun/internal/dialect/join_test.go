@@ -13,37 +13,61 @@ import (
 func TestJoin(t *testing.T) {
 	for line, want := range map[string]job.JoinWish{
 		"torchrun --nnodes 2 --node-rank 1 --master-addr a --master-port 5 x.py": {
-			NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true, From: "--nnodes 2 --node-rank 1 --master-addr a --master-port 5",
+			NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true,
+			From: "--nnodes 2 --node-rank 1 --master-addr a --master-port 5",
 		},
 		"gorun --nnodes=2 --node_rank=0 --master_addr=[fd00::1] x": {
 			NodeRank: 0, NumNodes: 2, Addr: "fd00::1", Port: 29500, From: "--nnodes=2 --node_rank=0 --master_addr=[fd00::1]",
 		},
 		"torchrun --nnodes 4 --nproc-per-node 8 --max-restarts 3 --rdzv-id 7 --rdzv-backend c10d --rdzv-endpoint n1.site x.py": {
-			NodeRank: -1, NumNodes: 4, Addr: "n1.site", Port: 29400, ID: "7", Insecure: true, From: "--nnodes 4 --rdzv-endpoint n1.site",
+			NodeRank: -1, NumNodes: 4, Addr: "n1.site", Port: 29400, ID: "7", Insecure: true,
+			From: "--nnodes 4 --rdzv-endpoint n1.site",
 		},
 		"torchrun --nnodes 4:4 --rdzv-backend static --rdzv-endpoint n1:7 --node-rank 3 x.py": {
-			NodeRank: 3, NumNodes: 4, Addr: "n1", Port: 7, Insecure: true, From: "--nnodes 4:4 --node-rank 3 --rdzv-endpoint n1:7",
+			NodeRank: 3, NumNodes: 4, Addr: "n1", Port: 7, Insecure: true,
+			From: "--nnodes 4:4 --node-rank 3 --rdzv-endpoint n1:7",
 		},
-		"gorun --nnodes 2 --rdzv-endpoint n1 x":                         {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 29500, From: "--nnodes 2 --rdzv-endpoint n1"},
-		"gorun --nnodes 2 --rdzv-endpoint fe80::0 x":                    {NodeRank: -1, NumNodes: 2, Addr: "fe80::0", Port: 29500, From: "--nnodes 2 --rdzv-endpoint fe80::0"},
-		"gorun --nnodes 2 --rdzv-endpoint n1:1 --local-addr 10.0.0.2 x": {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 1, Host: "10.0.0.2", From: "--nnodes 2 --rdzv-endpoint n1:1"},
-		"gorun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-conf timeout=9 x": {NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 9 * time.Second, From: "--nnodes 2 --rdzv-endpoint n1:1"},
-		"gorun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --rdzv-conf timeout=9,join_timeout=600,read_timeout=60,is_host=1 x": {
+		"gorun --nnodes 2 --rdzv-endpoint n1 x": {
+			NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 29500, From: "--nnodes 2 --rdzv-endpoint n1",
+		},
+		"gorun --nnodes 2 --rdzv-endpoint fe80::0 x": {
+			NodeRank: -1, NumNodes: 2, Addr: "fe80::0", Port: 29500, From: "--nnodes 2 --rdzv-endpoint fe80::0",
+		},
+		"gorun --nnodes 2 --rdzv-endpoint n1:1 --local-addr 10.0.0.2 x": {
+			NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 1, Host: "10.0.0.2", From: "--nnodes 2 --rdzv-endpoint n1:1",
+		},
+		"gorun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-conf timeout=9 x": {
+			NodeRank: -1, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 9 * time.Second, From: "--nnodes 2 --rdzv-endpoint n1:1",
+		},
+		"gorun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --rdzv-conf " +
+			"timeout=9,join_timeout=600,read_timeout=60,is_host=1 x": {
 			NodeRank: 0, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 10 * time.Minute, From: "--nnodes 2 --rdzv-endpoint n1:1",
 		},
-		"gorun --nnodes 2 --node-rank 1 --rdzv-endpoint n1:1 --rdzv-conf is_host=0 x": {NodeRank: 1, NumNodes: 2, Addr: "n1", Port: 1, From: "--nnodes 2 --node-rank 1 --rdzv-endpoint n1:1"},
+		"gorun --nnodes 2 --node-rank 1 --rdzv-endpoint n1:1 --rdzv-conf is_host=0 x": {
+			NodeRank: 1, NumNodes: 2, Addr: "n1", Port: 1, From: "--nnodes 2 --node-rank 1 --rdzv-endpoint n1:1",
+		},
 		"torchrun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --rdzv-conf is_host=false x.py": {
-			NodeRank: -1, NeverNode0: true, NumNodes: 2, Addr: "n1", Port: 1, Insecure: true, From: "--nnodes 2 --rdzv-endpoint n1:1",
+			NodeRank: -1, NeverNode0: true, NumNodes: 2, Addr: "n1", Port: 1, Insecure: true,
+			From: "--nnodes 2 --rdzv-endpoint n1:1",
 		},
 		"torchrun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --node-rank 0 --rdzv-conf is_host=n x.py": {
-			NodeRank: -1, NeverNode0: true, NumNodes: 2, Addr: "n1", Port: 1, Insecure: true, From: "--nnodes 2 --rdzv-endpoint n1:1",
+			NodeRank: -1, NeverNode0: true, NumNodes: 2, Addr: "n1", Port: 1, Insecure: true,
+			From: "--nnodes 2 --rdzv-endpoint n1:1",
 		},
-		"torchrun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --node-rank 1 --rdzv-conf='join_timeout=9,is_host=True' x.py": {
-			NodeRank: 0, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 9 * time.Second, Insecure: true, From: "--nnodes 2 --rdzv-endpoint n1:1",
+		"torchrun --nnodes 2 --rdzv-endpoint n1:1 --rdzv-backend c10d --node-rank 1 " +
+			"--rdzv-conf='join_timeout=9,is_host=True' x.py": {
+			NodeRank: 0, NumNodes: 2, Addr: "n1", Port: 1, Timeout: 9 * time.Second, Insecure: true,
+			From: "--nnodes 2 --rdzv-endpoint n1:1",
 		},
-		"gorun --nnodes 2 --node-rank 1 --master-addr a --rdzv-conf is_host=y x": {NodeRank: 1, NumNodes: 2, Addr: "a", Port: 29500, From: "--nnodes 2 --node-rank 1 --master-addr a"},
-		"gorun --nnodes 2 --master-addr a --token-file token x":                  {NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: fileToken, From: "--nnodes 2 --master-addr a"},
-		"gorun --nnodes 2 --master-addr a --token-file pod x":                    {NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: fileToken, From: "--nnodes 2 --master-addr a"},
+		"gorun --nnodes 2 --node-rank 1 --master-addr a --rdzv-conf is_host=y x": {
+			NodeRank: 1, NumNodes: 2, Addr: "a", Port: 29500, From: "--nnodes 2 --node-rank 1 --master-addr a",
+		},
+		"gorun --nnodes 2 --master-addr a --token-file token x": {
+			NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: fileToken, From: "--nnodes 2 --master-addr a",
+		},
+		"gorun --nnodes 2 --master-addr a --token-file pod x": {
+			NodeRank: -1, NumNodes: 2, Addr: "a", Port: 29500, Token: fileToken, From: "--nnodes 2 --master-addr a",
+		},
 	} {
 		t.Run(line, func(t *testing.T) {
 			inv := mustParse(t, line)
@@ -60,50 +84,77 @@ func TestJoin(t *testing.T) {
 
 // Variables say what options say: torchrun's, manifests' and Kubernetes' own.
 func TestJoinFromVariables(t *testing.T) {
-	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a", "PET_MASTER_PORT=5").Spec.Join
-	require.Equal(t, &job.JoinWish{NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true, From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5"}, j)
+	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a",
+		"PET_MASTER_PORT=5").Spec.Join
+	require.Equal(t, &job.JoinWish{NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true,
+		From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5"}, j)
 
 	j = mustParse(t, "gorun --nnodes 4 --master-addr a x", "JOB_COMPLETION_INDEX=3").Spec.Join
 	require.Equal(t, 3, j.NodeRank)
 	require.Equal(t, "--nnodes 4 JOB_COMPLETION_INDEX=3 --master-addr a", j.From)
-	require.Equal(t, 1, mustParse(t, "gorun --nnodes 4 --node-rank 1 --master-addr a x", "JOB_COMPLETION_INDEX=3").Spec.Join.NodeRank)
+	require.Equal(t, 1, mustParse(t, "gorun --nnodes 4 --node-rank 1 --master-addr a x",
+		"JOB_COMPLETION_INDEX=3").Spec.Join.NodeRank)
 	require.Equal(t, []string{"JOB_COMPLETION_INDEX=x: not a number from 0 on; say by --node-rank which node this is"},
 		problems(t, "gorun --nnodes 4 --master-addr a x", "JOB_COMPLETION_INDEX=x"))
 	require.Nil(t, mustParse(t, "gorun x", "JOB_COMPLETION_INDEX=x").Spec.Join, "one node asks nobody")
 
 	j = mustParse(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=7", "GORUN_TOKEN="+otherToken).Spec.Join
-	require.Equal(t, &job.JoinWish{NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: otherToken, From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7"}, j)
-	require.Equal(t, fileToken, mustParse(t, "gorun --nnodes 2 --master-addr a --token-file token x", "GORUN_TOKEN="+otherToken).Spec.Join.Token, "an option is stronger")
-	require.Len(t, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "TORCHELASTIC_RUN_ID=outer"), 1, "an outer launcher's address is none")
-	require.Equal(t, []string{"MASTER_PORT=x: not a port from 0 to 65535"}, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=x"))
+	require.Equal(t, &job.JoinWish{NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: otherToken,
+		From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7"}, j)
+	require.Equal(t, fileToken, mustParse(t, "gorun --nnodes 2 --master-addr a --token-file token x",
+		"GORUN_TOKEN="+otherToken).Spec.Join.Token, "an option is stronger")
+	require.Len(t, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "TORCHELASTIC_RUN_ID=outer"), 1,
+		"an outer launcher's address is none")
+	require.Equal(t, []string{"MASTER_PORT=x: not a port from 0 to 65535"},
+		problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=x"))
 }
 
 func TestJoinProblems(t *testing.T) {
-	const where = "--nnodes 2: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or --rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and gorun starts the other nodes"
+	const where = "--nnodes 2: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or " +
+		"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and gorun " +
+		"starts the other nodes"
 	for line, want := range map[string][]string{
-		"gorun --nnodes 2 x":                                         {where},
-		"torchrun --nnodes 2 --master-port 5 x.py":                   {where},
-		"gorun --nnodes 1:2 --master-addr a x":                       {"--nnodes 1:2: elastic jobs, with 1 to 2 nodes: not yet; give a fixed number, --nnodes 2"},
-		"gorun --nnodes 2 --node-rank 2 --master-addr a x":           {"--node-rank 2: the last of 2 nodes (--nnodes 2) is node 1"},
-		"gorun --nnodes 2 --master-addr a --master-port 0 x":         {"--master-addr a --master-port 0: port 0 is a free one, which the other nodes could not know: write another"},
-		"gorun --nnodes 2 --rdzv-endpoint a:0 x":                     {"--rdzv-endpoint a:0: port 0 is a free one, which the other nodes could not know: write another"},
-		"gorun --nnodes 2 --rdzv-endpoint [::1]:0 x":                 {"--rdzv-endpoint [::1]:0: port 0 is a free one, which the other nodes could not know: write another"},
-		"gorun --nnodes 2 --standalone x":                            {"--standalone is one node, and --nnodes 2 are 2: keep one of them"},
-		"gorun --nnodes 2 --master-addr a -n 4 x":                    {"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each says how many ranks it has: use --nproc-per-node 2"},
-		"gorun --nnodes 2 --master-addr a -n 3 --nproc-per-node 2 x": {"-n 3 and --nproc-per-node 2 with --nnodes 2 both give the number of ranks: keep one"},
-		"gorun --nnodes 2 --master-addr a -n 1 x : -n 1 y":           {"several programs do not go with nodes that join each other: name the hosts by -H, and gorun starts the other nodes"},
-		"gorun --rdzv-conf timeout x":                                {"--rdzv-conf timeout: \"timeout\" is not key=value"},
-		"gorun --rdzv-conf timeout=0 x":                              {"--rdzv-conf timeout=0: timeout: not a time from 1s to 720h0m0s"},
-		"gorun --rdzv-conf is_host=maybe x":                          {"--rdzv-conf is_host=maybe: is_host: a switch is 1 or 0, true or false"},
-		"gorun --nnodes 2 --master-addr a --token-file open x":       {"--token-file open: others may read or write this secret (mode 0644): chmod 600 open"},
-		"gorun --nnodes 2 --master-addr a --token-file shared x":     {"--token-file shared: others may read or write this secret (mode 0660): chmod 600 shared"},
-		"gorun --nnodes 2 --master-addr a --token-file group x":      {"--token-file group: others may read or write this secret (mode 0640): chmod 600 group"},
-		"gorun --nnodes 2 --master-addr a --token-file theirs x":     {"--token-file theirs: it belongs to uid 8, who knows this secret: make a token of your own by gorun token --out FILE"},
-		"gorun --nnodes 2 --master-addr a --token-file pipe x":       {"--token-file pipe: not a regular file; use GORUN_TOKEN=\"$(cat pipe)\" in its place"},
-		"gorun --nnodes 2 --master-addr a --token-file none x":       {"--token-file none: file does not exist"},
-		"gorun --nnodes 2 --master-addr a --token-file empty x":      {"--token-file empty: the token is empty; gorun token makes one"},
-		"gorun --nnodes 2 --master-addr a --token-file long x":       {"--token-file long: this is no token: one begins with gorun1_; gorun token makes one"},
-		"gorun --token-file= x":                                      {"--token-file=: the value is empty"},
+		"gorun --nnodes 2 x":                       {where},
+		"torchrun --nnodes 2 --master-port 5 x.py": {where},
+		"gorun --nnodes 1:2 --master-addr a x": {"--nnodes 1:2: elastic jobs, with 1 to 2 nodes: not " +
+			"yet; give a fixed number, --nnodes 2"},
+		"gorun --nnodes 2 --node-rank 2 --master-addr a x": {"--node-rank 2: the last of 2 nodes (--nnodes 2) is " +
+			"node 1"},
+		"gorun --nnodes 2 --master-addr a --master-port 0 x": {"--master-addr a --master-port 0: port 0 is a free " +
+			"one, which the other nodes could not know: write another"},
+		"gorun --nnodes 2 --rdzv-endpoint a:0 x": {"--rdzv-endpoint a:0: port 0 is a free one, which " +
+			"the other nodes could not know: write another"},
+		"gorun --nnodes 2 --rdzv-endpoint [::1]:0 x": {"--rdzv-endpoint [::1]:0: port 0 is a free one, " +
+			"which the other nodes could not know: write another"},
+		"gorun --nnodes 2 --standalone x": {"--standalone is one node, and --nnodes 2 are 2: " +
+			"keep one of them"},
+		"gorun --nnodes 2 --master-addr a -n 4 x": {"-n 4 is for a gorun that starts all nodes; of 2 " +
+			"nodes that are started one by one each says how many ranks it has: use --nproc-per-node 2"},
+		"gorun --nnodes 2 --master-addr a -n 3 --nproc-per-node 2 x": {"-n 3 and --nproc-per-node 2 with --nnodes 2 both " +
+			"give the number of ranks: keep one"},
+		"gorun --nnodes 2 --master-addr a -n 1 x : -n 1 y": {"several programs do not go with nodes that join " +
+			"each other: name the hosts by -H, and gorun starts the other nodes"},
+		"gorun --rdzv-conf timeout x": {"--rdzv-conf timeout: \"timeout\" is not key=value"},
+		"gorun --rdzv-conf timeout=0 x": {"--rdzv-conf timeout=0: timeout: not a time from 1s " +
+			"to 720h0m0s"},
+		"gorun --rdzv-conf is_host=maybe x": {"--rdzv-conf is_host=maybe: is_host: a switch is 1 " +
+			"or 0, true or false"},
+		"gorun --nnodes 2 --master-addr a --token-file open x": {"--token-file open: others may read or write this " +
+			"secret (mode 0644): chmod 600 open"},
+		"gorun --nnodes 2 --master-addr a --token-file shared x": {"--token-file shared: others may read or write this " +
+			"secret (mode 0660): chmod 600 shared"},
+		"gorun --nnodes 2 --master-addr a --token-file group x": {"--token-file group: others may read or write this " +
+			"secret (mode 0640): chmod 600 group"},
+		"gorun --nnodes 2 --master-addr a --token-file theirs x": {"--token-file theirs: it belongs to uid 8, who " +
+			"knows this secret: make a token of your own by gorun token --out FILE"},
+		"gorun --nnodes 2 --master-addr a --token-file pipe x": {"--token-file pipe: not a regular file; use " +
+			"GORUN_TOKEN=\"$(cat pipe)\" in its place"},
+		"gorun --nnodes 2 --master-addr a --token-file none x": {"--token-file none: file does not exist"},
+		"gorun --nnodes 2 --master-addr a --token-file empty x": {"--token-file empty: the token is empty; gorun " +
+			"token makes one"},
+		"gorun --nnodes 2 --master-addr a --token-file long x": {"--token-file long: this is no token: one begins " +
+			"with gorun1_; gorun token makes one"},
+		"gorun --token-file= x": {"--token-file=: the value is empty"},
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
 	}
@@ -124,13 +175,15 @@ func TestJoinSecret(t *testing.T) {
 		variables []string
 		want      job.JoinWish
 	}{
-		"nothing":             {"gorun" + line, nil, job.JoinWish{}},
-		"no file":             {"gorun" + line, []string{"HOME=/home/other"}, job.JoinWish{}},
-		"no home":             {"gorun" + line, []string{"HOME=me", "XDG_CONFIG_HOME=conf"}, job.JoinWish{}},
-		"your own":            {"gorun" + line, []string{home}, job.JoinWish{OwnToken: otherToken}},
-		"elsewhere":           {"gorun" + line, []string{home, "XDG_CONFIG_HOME=/conf"}, job.JoinWish{OwnToken: fileToken}},
-		"variable":            {"gorun" + line, []string{home, "GORUN_TOKEN=" + fileToken}, job.JoinWish{Token: fileToken}},
-		"file":                {"gorun" + line, []string{home, "GORUN_TOKEN=" + otherToken, file}, job.JoinWish{Token: fileToken}},
+		"nothing":   {"gorun" + line, nil, job.JoinWish{}},
+		"no file":   {"gorun" + line, []string{"HOME=/home/other"}, job.JoinWish{}},
+		"no home":   {"gorun" + line, []string{"HOME=me", "XDG_CONFIG_HOME=conf"}, job.JoinWish{}},
+		"your own":  {"gorun" + line, []string{home}, job.JoinWish{OwnToken: otherToken}},
+		"elsewhere": {"gorun" + line, []string{home, "XDG_CONFIG_HOME=/conf"}, job.JoinWish{OwnToken: fileToken}},
+		"variable":  {"gorun" + line, []string{home, "GORUN_TOKEN=" + fileToken}, job.JoinWish{Token: fileToken}},
+		"file": {
+			"gorun" + line, []string{home, "GORUN_TOKEN=" + otherToken, file}, job.JoinWish{Token: fileToken},
+		},
 		"insecure":            {"gorun --insecure-join" + line, nil, job.JoinWish{Insecure: true}},
 		"insecure off":        {"gorun --insecure-join=0" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinWish{}},
 		"insecure variable":   {"gorun" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinWish{Insecure: true}},
@@ -147,13 +200,17 @@ func TestJoinSecret(t *testing.T) {
 			require.Equal(t, row.want, job.JoinWish{Token: j.Token, OwnToken: j.OwnToken, Insecure: j.Insecure})
 		})
 	}
-	require.Equal(t, []string{"/open/gorun/token: others may read or write this secret (mode 0640): chmod 600 /open/gorun/token"}, problems(t, "gorun"+line, "XDG_CONFIG_HOME=/open"))
+	require.Equal(t,
+		[]string{"/open/gorun/token: others may read or write this secret (mode 0640): chmod 600 /open/gorun/token"},
+		problems(t, "gorun"+line, "XDG_CONFIG_HOME=/open"))
 }
 
 func TestSavedToken(t *testing.T) {
 	inv := mustParse(t, "gorun token --save", "HOME=/home/me")
 	require.Equal(t, "/home/me/.config/gorun/token", inv.Wished)
 	require.True(t, inv.Saved)
-	require.Equal(t, []string{"--save and --out both say where: keep one"}, problems(t, "gorun token --save --out f", "HOME=/home/me"))
-	require.Equal(t, []string{"--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE"}, problems(t, "gorun token --save"))
+	require.Equal(t, []string{"--save and --out both say where: keep one"},
+		problems(t, "gorun token --save --out f", "HOME=/home/me"))
+	require.Equal(t, []string{"--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE"},
+		problems(t, "gorun token --save"))
 }

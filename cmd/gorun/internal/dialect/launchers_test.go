@@ -46,7 +46,8 @@ var launcherOptions = []struct {
 }
 
 // otherwise are names that mean another thing when gorun is called otherwise.
-var otherwise = map[string]bool{"-p": true, "--arch": true, "--soft": true, "-s": true, "-debug": true, "--debug": true, "-N": true, "-tune": true}
+var otherwise = map[string]bool{"-p": true, "--arch": true, "--soft": true, "-s": true, "-debug": true,
+	"--debug": true, "-N": true, "-tune": true}
 
 // TestEveryOptionOfLaunchers: all spellings are known under every name that they are typed
 // to, and take as many words as they do there.
@@ -56,7 +57,8 @@ func TestEveryOptionOfLaunchers(t *testing.T) {
 		require.Greater(t, len(options), list.size, list.file)
 		for _, d := range []*Dialect{list.dialect, Gorun, Mpirun, Mpiexec} {
 			for typed, words := range options {
-				if otherwise[typed] && (d != list.dialect || typed == "-p" || typed == "--arch" || typed == "--soft") { // the first is Slurm's here, the others have values in the standard
+				// the first is Slurm's here, the others have values in the standard
+				if otherwise[typed] && (d != list.dialect || typed == "-p" || typed == "--arch" || typed == "--soft") {
 					continue
 				}
 				o := d.exact(typed)

@@ -163,7 +163,8 @@ func (p *parser) setUniverse(a arg) error {
 
 // interfaceVariables are by which the libraries that ranks talk through learn of their
 // network interface.
-var interfaceVariables = [...]string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "OMPI_MCA_btl_tcp_if_include"}
+var interfaceVariables = [...]string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "FI_TCP_IFACE",
+	"OMPI_MCA_btl_tcp_if_include"}
 
 func (p *parser) setInterface(a arg) error {
 	for _, name := range interfaceVariables {
@@ -190,12 +191,14 @@ func (p *parser) setLauncher(a arg) error {
 		p.answers(familyEngine)
 		return p.setEngine(arg{value: managerOf[a.value], from: a.from})
 	}
-	return errors.New("gorun reaches other hosts by ssh, rsh, slurm, lsf, sge and pbs; for another program use --ssh 'CMD ...'")
+	return errors.New(
+		"gorun reaches other hosts by ssh, rsh, slurm, lsf, sge and pbs; for another program use --ssh 'CMD ...'")
 }
 
 // managerOf are the resource managers of Hydra's launchers.
 var managerOf = map[string]string{
-	"slurm": "slurm", "srun": "slurm", "lsf": "lsf", "blaunch": "lsf", "sge": "sge", "qrsh": "sge", "pbs": "pbs", "pbsdsh": "pbs",
+	"slurm": "slurm", "srun": "slurm", "lsf": "lsf", "blaunch": "lsf", "sge": "sge", "qrsh": "sge", "pbs": "pbs",
+	"pbsdsh": "pbs",
 }
 
 // setRMK takes Hydra's names of resource managers.

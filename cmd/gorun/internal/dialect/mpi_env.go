@@ -62,13 +62,15 @@ func (p *parser) checkOwnExport(name, value string) error {
 		return nil
 	}
 	if host, isHost := strings.CutPrefix(name, "@"); isHost {
-		return fmt.Errorf("no variable is for one host alone: write a program for each, such as gorun -H OTHERS PROGRAM : -H %s -x NAME=VALUE PROGRAM", host)
+		return fmt.Errorf("no variable is for one host alone: write a program for each, such as gorun -H OTHERS PROGRAM : "+
+			"-H %s -x NAME=VALUE PROGRAM", host)
 	}
 	for _, t := range [...]struct{ template, variable string }{
 		{"{rank}", "RANK"}, {"{local_rank}", "LOCAL_RANK"}, {"{node_rank}", "GROUP_RANK"}, {"{world_size}", "WORLD_SIZE"},
 	} {
 		if strings.Contains(value, t.template) {
-			return fmt.Errorf("all ranks have the same value, and nothing is filled in for %s: have the program read %s, or write sh -c '%s=$%[2]s exec PROGRAM'; "+
+			return fmt.Errorf("all ranks have the same value, and nothing is filled in for %s: have the program read %s, or "+
+				"write sh -c '%s=$%[2]s exec PROGRAM'; "+
 				"for the text as it stands, export %[3]s and write -x %[3]s", t.template, t.variable, name)
 		}
 	}
@@ -128,8 +130,10 @@ func (p *parser) finishBare() {
 		p.problem(fmt.Errorf("%s contradicts %s", p.mpi.whole.from, p.mpi.bare.from))
 	}
 	word := strings.Fields(p.mpi.bare.from)[0]
-	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.inv.Spec.Apps) > 1 && p.bareApps < len(p.inv.Spec.Apps) {
-		p.problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or -envexcl NAME,... for what one of them is not to have", p.mpi.bare.from))
+	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.inv.Spec.Apps) > 1 &&
+		p.bareApps < len(p.inv.Spec.Apps) {
+		p.problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or "+
+			"-envexcl NAME,... for what one of them is not to have", p.mpi.bare.from))
 	}
 }
 

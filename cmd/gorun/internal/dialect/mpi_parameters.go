@@ -17,7 +17,8 @@ var parameterTable = []Option{
 		Help: "--bind-to", set: (*parser).setBindTo,
 	},
 	{
-		Names: []string{"rmaps_base_mapping_policy", "rmaps_base_schedule_policy", "rmaps_default_mapping_policy"}, Value: "OBJECT", family: familyMap,
+		Names: []string{"rmaps_base_mapping_policy", "rmaps_base_schedule_policy", "rmaps_default_mapping_policy"},
+		Value: "OBJECT", family: familyMap,
 		Help: "--map-by", set: func(p *parser, a arg) error { return p.setMapBy(a, a.value) },
 	},
 	{
@@ -105,17 +106,19 @@ var parameterTable = []Option{
 		Help: "--dry-run", set: switched(func(p *parser, a arg) error { p.dryRun = p.dryRun || a.on; return nil }),
 	},
 	{
-		Names: []string{"plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent"}, Value: "'CMD ...'", family: familySSH,
-		Help: "--ssh; `ssh` alone is what gorun does", set: (*parser).setRSHAgent,
+		Names: []string{"plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent"}, Value: "'CMD ...'",
+		family: familySSH,
+		Help:   "--ssh; `ssh` alone is what gorun does", set: (*parser).setRSHAgent,
 	},
 	{
 		Names: []string{"plm_rsh_args", "plm_ssh_args"}, Value: "'ARGS'", family: familySSHArgs,
 		Help: "arguments behind that command, or of an `ssh` in place of gorun's own", set: (*parser).setSSHArgs,
 	},
 	{
-		Names: []string{"orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"}, Value: "BOOL", family: familyFailure,
-		Help: "`0` is --on-failure continue",
-		set:  switched(func(p *parser, a arg) error { p.inv.Spec.Policy.Continue = !a.on; return nil }),
+		Names: []string{"orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"}, Value: "BOOL",
+		family: familyFailure,
+		Help:   "`0` is --on-failure continue",
+		set:    switched(func(p *parser, a arg) error { p.inv.Spec.Policy.Continue = !a.on; return nil }),
 	},
 	{
 		Names: []string{"orte_enable_recovery", "prte_enable_recovery"}, Value: "BOOL", family: familyFailure,
@@ -127,12 +130,20 @@ var parameterTable = []Option{
 		Help: "--report-bindings", set: switched((*parser).setReportBindings),
 	},
 	{
-		Names: []string{"rmaps_base_display_map", "rmaps_base_display_devel_map", "rmaps_base_display_diffable_map"}, Value: "BOOL",
-		Help: "--display-map", set: switched(func(p *parser, a arg) error { p.inv.Display.Map = p.inv.Display.Map || a.on; return nil }),
+		Names: []string{"rmaps_base_display_map", "rmaps_base_display_devel_map", "rmaps_base_display_diffable_map"},
+		Value: "BOOL",
+		Help:  "--display-map", set: switched(func(p *parser, a arg) error {
+			p.inv.Display.Map = p.inv.Display.Map || a.on
+			return nil
+		}),
 	},
 	{
-		Names: []string{"orte_display_alloc", "orte_display_devel_alloc", "ras_base_display_alloc", "ras_base_display_devel_alloc"}, Value: "BOOL",
-		Help: "--display-allocation", set: switched(func(p *parser, a arg) error { p.inv.Display.Hosts = p.inv.Display.Hosts || a.on; return nil }),
+		Names: []string{"orte_display_alloc", "orte_display_devel_alloc", "ras_base_display_alloc",
+			"ras_base_display_devel_alloc"}, Value: "BOOL",
+		Help: "--display-allocation", set: switched(func(p *parser, a arg) error {
+			p.inv.Display.Hosts = p.inv.Display.Hosts || a.on
+			return nil
+		}),
 	},
 	{
 		Names: []string{"orte_tag_output"}, Value: "BOOL", family: familyLabel,
@@ -163,7 +174,8 @@ var parameterTable = []Option{
 // launcherFrameworks begin the names of all other parameters that are read by Open MPI's
 // launcher and its daemons alone.
 var launcherFrameworks = []string{
-	"orte_", "prte_", "plm_", "pls_", "oob_", "routed_", "grpcomm_", "ras_", "rmaps_", "odls_", "iof_", "filem_", "rml_", "errmgr_", "state_", "schizo_", "rtc_", "snapc_", "sstore_", "dfs_", "prtereachable_",
+	"orte_", "prte_", "plm_", "pls_", "oob_", "routed_", "grpcomm_", "ras_", "rmaps_", "odls_", "iof_", "filem_",
+	"rml_", "errmgr_", "state_", "schizo_", "rtc_", "snapc_", "sstore_", "dfs_", "prtereachable_",
 }
 
 // parameterVariables are the variables of [parameterTable], those of Open MPI 4's prefix
@@ -189,7 +201,8 @@ func (p *parser) launcherParameter(key string, a arg) error {
 		}
 	}
 	if slices.ContainsFunc(launcherFrameworks, func(begin string) bool { return strings.HasPrefix(key, begin) }) {
-		p.mpi.idle = append(p.mpi.idle, a.from+" has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none")
+		p.mpi.idle = append(p.mpi.idle,
+			a.from+" has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none")
 	}
 	return nil
 }
@@ -241,7 +254,9 @@ func (p *parser) setPerHostOne(a arg) error {
 // setOutputParameter takes the folder of files. A variable makes no files beside those that
 // were typed in torchrun's way.
 func (p *parser) setOutputParameter(a arg) error {
-	if p.level != levelFlags && slices.ContainsFunc(p.print.logs, func(log logGiven) bool { return log.level == levelFlags }) {
+	if p.level != levelFlags && slices.ContainsFunc(p.print.logs, func(log logGiven) bool {
+		return log.level == levelFlags
+	}) {
 		p.remark(a.from + " does not count beside " + p.print.logs[0].from)
 		return nil
 	}

@@ -27,13 +27,15 @@ func (p *parser) setMapBy(a arg, value string) error {
 	p.settleMapping(&m)
 	switch {
 	case was.Object != placement.AnyObject && m.Object == placement.AnyObject: // modifiers alone
-		was.Oversubscribe, was.NoOversubscribe, was.Span = was.Oversubscribe || m.Oversubscribe, was.NoOversubscribe || m.NoOversubscribe, was.Span || m.Span
+		was.Oversubscribe, was.NoOversubscribe, was.Span = was.Oversubscribe || m.Oversubscribe, was.NoOversubscribe ||
+			m.NoOversubscribe, was.Span || m.Span
 		p.place().MapBy = was
 		return nil
 	case p.contradicts(a, was.From, was.Object != placement.AnyObject && (was.Object != m.Object || was.PPR != m.PPR)):
 		return fmt.Errorf("contradicts %s", was.From)
 	}
-	m.Oversubscribe, m.NoOversubscribe = m.Oversubscribe || was.Oversubscribe && !m.NoOversubscribe, m.NoOversubscribe || was.NoOversubscribe && !m.Oversubscribe
+	m.Oversubscribe, m.NoOversubscribe = m.Oversubscribe || was.Oversubscribe && !m.NoOversubscribe,
+		m.NoOversubscribe || was.NoOversubscribe && !m.Oversubscribe
 	p.place().MapBy = m
 	return nil
 }
@@ -54,7 +56,8 @@ func (p *parser) settleMapping(m *placement.MapBy) {
 			p.answers(familyOversubscribe)
 		}
 	}
-	if small := m.Object == placement.ByCore || m.Object == placement.ByThread && m.PPR == 0; small && m.PE > 1 && p.answered(familyPE) {
+	if small := m.Object == placement.ByCore || m.Object == placement.ByThread && m.PPR == 0; small && m.PE > 1 &&
+		p.answered(familyPE) {
 		m.Object, m.From = placement.AnyObject, was.From // a variable's, which has no room for what was typed
 	}
 }
@@ -82,7 +85,8 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 	case lower == "board", lower == "machine", lower == "rr" && p.dialect.slots == slotsOfHydra:
 		fields[0] = "slot"
 	case deviceWord(lower) == "nic" && lower != "nic":
-		return "", errors.New("use --map-by nic, or --map-by dist:NAME for the NUMA nodes in the order of their distance to one")
+		return "", errors.New("use --map-by nic, or --map-by dist:NAME for the NUMA nodes in the order of their distance " +
+			"to one")
 	case lower == "gpu" && len(fields) == 2 && isNumber(fields[1]):
 		return "", fmt.Errorf("use --map-by gpu --gpus-per-rank %s", fields[1])
 	case deviceWord(lower) == "gpu" && lower != "gpu":
@@ -114,7 +118,8 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 				return "", err
 			}
 		case lower == "corecpus", lower == "inherit", lower == "noinherit", lower == "ordered":
-			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+" is left out: gorun counts cores, and hardware threads where ranks are mapped to those or hwtcpus is there")
+			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+
+				" is left out: gorun counts cores, and hardware threads where ranks are mapped to those or hwtcpus is there")
 		default:
 			left = append(left, field)
 		}

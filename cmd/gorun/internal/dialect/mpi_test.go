@@ -18,7 +18,8 @@ func TestTeachingLines(t *testing.T) {
 		"mpirun -np 4 python pytorch_mpi_example.py": func(s *job.Spec) {
 			require.Equal(t, "python", s.Apps[0].Program)
 		},
-		"mpirun -np 4 -H node1:4,node2:4 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH -x MASTER_ADDR -x MASTER_PORT python x.py": func(s *job.Spec) {
+		"mpirun -np 4 -H node1:4,node2:4 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH -x " +
+			"MASTER_ADDR -x MASTER_PORT python x.py": func(s *job.Spec) {
 			require.True(t, s.Place.BindTo.Given)
 			require.Equal(t, placement.BySlot, s.Place.MapBy.Object)
 			require.Len(t, s.Exports, 5)
@@ -64,7 +65,8 @@ func TestInterface(t *testing.T) {
 
 // TestParameters: what a parameter asks of Open MPI's launcher is done.
 func TestParameters(t *testing.T) {
-	spec := mustParse(t, "mpirun -mca rmaps_base_mapping_policy core -mca rmaps_base_no_oversubscribe 1 -gmca plm_rsh_agent kubectl --prtemca rmaps_default_ranking_policy fill -np 2 x").Spec
+	spec := mustParse(t, "mpirun -mca rmaps_base_mapping_policy core -mca rmaps_base_no_oversubscribe 1 -gmca "+
+		"plm_rsh_agent kubectl --prtemca rmaps_default_ranking_policy fill -np 2 x").Spec
 	require.Equal(t, placement.ByCore, spec.Place.MapBy.Object)
 	require.True(t, spec.Place.MapBy.NoOversubscribe)
 	require.False(t, spec.Oversubscribe)
@@ -73,11 +75,14 @@ func TestParameters(t *testing.T) {
 	require.Len(t, spec.Exports, 4)
 	require.Nil(t, mustParse(t, "mpirun -mca plm_rsh_agent ssh -np 2 x").Spec.Reach.Command, "that is what gorun does")
 
-	spec = mustParse(t, "mpirun -np 2 x", "OMPI_MCA_hwloc_base_binding_policy=none", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe").Spec
+	spec = mustParse(t, "mpirun -np 2 x", "OMPI_MCA_hwloc_base_binding_policy=none",
+		"PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe").Spec
 	require.True(t, spec.Place.BindTo.Given)
 	require.True(t, spec.Place.MapBy.Oversubscribe)
-	require.False(t, mustParse(t, "gorun -np 2 x", "OMPI_MCA_hwloc_base_binding_policy=none").Spec.Place.BindTo.Given, "only under their launcher's name")
-	require.Equal(t, placement.ByCore, mustParse(t, "mpirun -bind-to core x", "OMPI_MCA_hwloc_base_binding_policy=none").Spec.Place.BindTo.Object)
+	require.False(t, mustParse(t, "gorun -np 2 x", "OMPI_MCA_hwloc_base_binding_policy=none").Spec.Place.BindTo.Given,
+		"only under their launcher's name")
+	require.Equal(t, placement.ByCore,
+		mustParse(t, "mpirun -bind-to core x", "OMPI_MCA_hwloc_base_binding_policy=none").Spec.Place.BindTo.Object)
 }
 
 // TestWhatLaunchersTakeForGranted shows counts and slots under each name.
@@ -104,12 +109,14 @@ func TestWhatLaunchersTakeForGranted(t *testing.T) {
 		require.Equal(t, !strings.HasPrefix(line, "gorun"), spec.Oversubscribe, line)
 	}
 	require.Equal(t, 4, mustParse(t, "mpiexec x", "I_MPI_PERHOST=4").Spec.PerNode.N)
-	require.Equal(t, "node1:2 node2:2 node3:2 node4:2", listed(mustParse(t, "mpiexec x", "HYDRA_HOST_FILE=cluster.txt").Spec.Hosts))
+	require.Equal(t, "node1:2 node2:2 node3:2 node4:2",
+		listed(mustParse(t, "mpiexec x", "HYDRA_HOST_FILE=cluster.txt").Spec.Hosts))
 }
 
 // TestBlocks: each program of a command line has its own count, variables, hosts and place.
 func TestBlocks(t *testing.T) {
-	spec := mustParse(t, "mpirun -n 1 -H a -x A=1 -wdir /one ./server : -H b:4,c -n 5 -mca pml ob1 -bind-to core ./client").Spec
+	spec := mustParse(t,
+		"mpirun -n 1 -H a -x A=1 -wdir /one ./server : -H b:4,c -n 5 -mca pml ob1 -bind-to core ./client").Spec
 	server, client := spec.Apps[0], spec.Apps[1]
 	require.Equal(t, "a:1 b:4 c:1", listed(spec.Hosts))
 	require.Equal(t, "a", listed(server.Hosts))
@@ -128,7 +135,8 @@ func TestBlocks(t *testing.T) {
 	require.Equal(t, []string{"one word"}, spec.Apps[0].Args)
 	require.Equal(t, []string{"$HOME"}, spec.Apps[1].Args, "no shell reads the file")
 	require.Equal(t, "A", spec.Apps[1].Exports[0].Name)
-	require.Equal(t, []string{"-envnone: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or -envexcl NAME,... for what one of them is not to have"},
+	require.Equal(t, []string{"-envnone: it counts for all of several programs: write -genvnone or -genvlist NAME,..., " +
+		"or -envexcl NAME,... for what one of them is not to have"},
 		problems(t, "mpiexec -n 1 x : -n 1 -envnone y"))
 	require.True(t, mustParse(t, "mpiexec -n 1 -envnone x : -n 1 -envnone y").Spec.ExportsOnly)
 }
@@ -140,7 +148,8 @@ func TestEnvironmentOfPrograms(t *testing.T) {
 	want := job.Export{Name: "I_MPI_TUNING_BIN", Value: "/opt/t.dat", HasValue: true, From: "-tune /opt/t.dat"}
 	require.Equal(t, []job.Export{want}, mustParse(t, "mpiexec -tune /opt/t.dat -n 2 x").Spec.Exports)
 	require.Equal(t, []string{"-tune=: the value is empty"}, problems(t, "mpiexec -tune= -n 2 x"))
-	require.Contains(t, mustParse(t, "mpiexec -am tune.conf -n 2 x").Spec.Exports[0].Name, "OMPI_MCA_", "which is Open MPI's")
+	require.Contains(t, mustParse(t, "mpiexec -am tune.conf -n 2 x").Spec.Exports[0].Name, "OMPI_MCA_",
+		"which is Open MPI's")
 }
 
 // TestMissingWords: an option in the place of a parameter's value is none, and what refusals
@@ -150,13 +159,17 @@ func TestMissingWords(t *testing.T) {
 	require.Equal(t, []string{"-genv needs a value: -genv NAME VALUE"}, problems(t, "mpiexec -genv FOO -n 1 x")[:1])
 	require.Equal(t, "-v", mustParse(t, "mpirun -mca plm_rsh_args -v -n 2 x").Spec.Exports[0].Value)
 	require.Equal(t, "-n", mustParse(t, "mpiexec -genv FLAG=-n -n 2 x").Spec.Exports[0].Value)
-	require.Equal(t, []string{"–np begins with a dash that texts have and commands have not: write --np"}, problems(t, "mpirun –np 2 x"))
+	require.Equal(t, []string{"–np begins with a dash that texts have and commands have not: write --np"},
+		problems(t, "mpirun –np 2 x"))
 	require.Equal(t, []string{
-		"—host=a begins with a dash that texts have and commands have not: write --host=a", "−n begins with a dash that texts have and commands have not: write -n",
+		"—host=a begins with a dash that texts have and commands have not: write --host=a",
+		"−n begins with a dash that texts have and commands have not: write -n",
 	}, problems(t, "gorun —host=a −n 2 x –y"))
 	require.Equal(t, "–x", mustParse(t, "gorun -- –x").Spec.Apps[0].Program)
-	require.Equal(t, []string{"--gdb: put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"}, problems(t, "mpirun --gdb -n 2 x"))
-	require.Equal(t, []string{"--gdb: put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"}, problems(t, "gorun --gdb -n 2 x"))
+	require.Equal(t, []string{"--gdb: put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"},
+		problems(t, "mpirun --gdb -n 2 x"))
+	require.Equal(t, []string{"--gdb: put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"},
+		problems(t, "gorun --gdb -n 2 x"))
 }
 
 // TestLettersOfLaunchers: -N, -s and --debug mean to each launcher what they mean there.
@@ -177,8 +190,10 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	require.True(t, inv.Display.Map)
 	require.Equal(t, placement.ByCore, inv.Spec.Place.MapBy.Object)
 	require.NotNil(t, mustParse(t, "mpirun -np 2 --map-by rankfile:file=ranks.txt x").Spec.Place.RankFile)
-	require.Equal(t, placement.MapBy{Object: placement.ByNUMA, PE: 3, From: "-cpus-per-proc 3"}, mustParse(t, "mpirun -cpus-per-proc 3 -np 2 x").Spec.Place.MapBy)
-	require.Equal(t, placement.MapBy{Object: placement.ByPackage, PE: 2, From: "--map-by socket"}, mustParse(t, "mpirun -cpus-per-proc 2 --map-by socket -np 2 x").Spec.Place.MapBy)
+	require.Equal(t, placement.MapBy{Object: placement.ByNUMA, PE: 3, From: "-cpus-per-proc 3"},
+		mustParse(t, "mpirun -cpus-per-proc 3 -np 2 x").Spec.Place.MapBy)
+	require.Equal(t, placement.MapBy{Object: placement.ByPackage, PE: 2, From: "--map-by socket"},
+		mustParse(t, "mpirun -cpus-per-proc 2 --map-by socket -np 2 x").Spec.Place.MapBy)
 	require.Contains(t, problems(t, "mpirun --map-by seq -np 2 x")[0], "use --rankfile FILE")
 	require.Equal(t, placement.ByCore, mustParse(t, "mpiexec -bind-to rr -n 2 x").Spec.Place.BindTo.Object)
 	for line, want := range map[string]placement.MapBy{
@@ -195,8 +210,9 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	}
 	require.Equal(t, placement.ByL2, mustParse(t, "mpiexec -bind-to l2ucache:2 -n 2 x").Spec.Place.BindTo.Object)
 	for line, want := range map[string]string{
-		"mpiexec -map-by l4cache -n 2 x":   `-map-by l4cache: unknown object "l4cache" (did you mean l3cache?); known are`,
-		"mpiexec -map-by ib0 -n 2 x":       "-map-by ib0: use --map-by nic, or --map-by dist:NAME for the NUMA nodes in the order of their distance to one",
+		"mpiexec -map-by l4cache -n 2 x": `-map-by l4cache: unknown object "l4cache" (did you mean l3cache?); known are`,
+		"mpiexec -map-by ib0 -n 2 x": "-map-by ib0: use --map-by nic, or --map-by dist:NAME for the NUMA nodes in " +
+			"the order of their distance to one",
 		"mpiexec -map-by gpu:2 -n 2 x":     "-map-by gpu:2: use --map-by gpu --gpus-per-rank 2",
 		"mpiexec -map-by gpu1 -n 2 x":      "-map-by gpu1: use --map-by gpu --gpus 1",
 		"mpiexec -bind-to gpu0 -n 2 x":     "-bind-to gpu0: gorun binds ranks to CPUs near a device: use --map-by gpu",
@@ -207,5 +223,6 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	} {
 		require.Contains(t, problems(t, line)[0], want, line)
 	}
-	require.Equal(t, []string{"-bind-to gpu: gorun binds ranks to CPUs near a device: use --map-by gpu"}, problems(t, "mpiexec -bind-to gpu -n 2 x"))
+	require.Equal(t, []string{"-bind-to gpu: gorun binds ranks to CPUs near a device: use --map-by gpu"},
+		problems(t, "mpiexec -bind-to gpu -n 2 x"))
 }

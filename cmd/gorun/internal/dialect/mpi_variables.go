@@ -38,8 +38,9 @@ func hydraVariables() (all []fallback) {
 // hydraVariableTable are those for which there is no option, or none that says the same.
 var hydraVariableTable = []Option{
 	{
-		Names: []string{"HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}, Value: "'ARGS'", family: familySSHArgs,
-		Help: "arguments of the program that reaches other hosts", set: (*parser).setSSHArgs,
+		Names: []string{"HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}, Value: "'ARGS'",
+		family: familySSHArgs,
+		Help:   "arguments of the program that reaches other hosts", set: (*parser).setSSHArgs,
 	},
 	{
 		Names: []string{"HYDRA_ENV"}, Value: "all|none|list:NAME,...", family: familyExport,
@@ -59,13 +60,17 @@ var hydraVariableTable = []Option{
 	},
 	{
 		Names: []string{
-			"HYDRA_LAUNCHER_AUTOFORK", "HYDRA_LAUNCHER_SSH_ENABLE_WARNINGS", "HYDRA_LAUNCHER_SSH_LIMIT", "HYDRA_LAUNCHER_SSH_LIMIT_TIME", "HYDRA_PROXY_RETRY_COUNT",
-			"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", "I_MPI_HYDRA_BRANCH_COUNT", "I_MPI_HYDRA_PROXY_WAIT", "I_MPI_HYDRA_UNIQUE_PROXIES", "I_MPI_HYDRA_TREE_LEVEL", "I_MPI_PORT_RANGE", "MPIEXEC_PORTRANGE", "MPIEXEC_PORT_RANGE",
+			"HYDRA_LAUNCHER_AUTOFORK", "HYDRA_LAUNCHER_SSH_ENABLE_WARNINGS", "HYDRA_LAUNCHER_SSH_LIMIT",
+			"HYDRA_LAUNCHER_SSH_LIMIT_TIME", "HYDRA_PROXY_RETRY_COUNT",
+			"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", "I_MPI_HYDRA_BRANCH_COUNT", "I_MPI_HYDRA_PROXY_WAIT",
+			"I_MPI_HYDRA_UNIQUE_PROXIES", "I_MPI_HYDRA_TREE_LEVEL", "I_MPI_PORT_RANGE", "MPIEXEC_PORTRANGE",
+			"MPIEXEC_PORT_RANGE",
 		}, Value: "WHAT", Group: GroupAccepted, set: nothing,
 		Help: "it is for Hydra's proxies, and there are none",
 	},
 	{
-		Names: []string{"HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB", "HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"}, Value: "WHAT", Group: GroupAccepted, set: nothing,
+		Names: []string{"HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB", "HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"},
+		Value: "WHAT", Group: GroupAccepted, set: nothing,
 		Help: "each host is asked for what it is like",
 	},
 }

@@ -54,7 +54,9 @@ func TestVariablesOfHydra(t *testing.T) {
 		typed, err := Parse("mpiexec", words, around)
 		require.NoError(t, err, option)
 		require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(heard), entry)
-		bare, err := Parse("mpiexec", []string{"x"}, Surroundings{Lookup: func(string) (string, bool) { return "", false }, Names: around.Names, ReadFile: around.ReadFile, IsThisHost: around.IsThisHost, LookPath: around.LookPath})
+		bare, err := Parse("mpiexec", []string{"x"}, Surroundings{Lookup: func(string) (string, bool) {
+			return "", false
+		}, Names: around.Names, ReadFile: around.ReadFile, IsThisHost: around.IsThisHost, LookPath: around.LookPath})
 		require.NoError(t, err)
 		if entry != "HYDRA_RMK=user" { // which asks for nothing outside of a manager's job
 			require.NotEqual(t, leavesWithoutOrigin(bare), leavesWithoutOrigin(heard), entry)
@@ -110,7 +112,8 @@ func TestPerHost(t *testing.T) {
 		require.Equal(t, kind, mustParse(t, "mpiexec x", "I_MPI_PERHOST="+value).Spec.PerNode.Kind)
 		require.Equal(t, job.CountUnset, mustParse(t, "mpiexec -n 1 x : -n 2 y", "I_MPI_PERHOST="+value).Spec.PerNode.Kind)
 	}
-	require.Equal(t, []string{"I_MPI_PERHOST=many: not a number from 1 to 1048576, nor all, allcores"}, problems(t, "mpiexec x", "I_MPI_PERHOST=many"))
+	require.Equal(t, []string{"I_MPI_PERHOST=many: not a number from 1 to 1048576, nor all, allcores"},
+		problems(t, "mpiexec x", "I_MPI_PERHOST=many"))
 	inv := mustParse(t, "mpirun -v -n 3 x", "OMPI_MCA_rmaps_base_n_pernode=2")
 	require.Equal(t, job.CountUnset, inv.Spec.PerNode.Kind)
 	require.Contains(t, inv.Notes, "OMPI_MCA_rmaps_base_n_pernode=2 does not count beside -n 3, which is more")
@@ -135,27 +138,36 @@ func TestParametersByEveryWay(t *testing.T) {
 			}
 			typed, err := Parse("mpirun", []string{"--mca", name, value, "x"}, around())
 			require.NoError(t, err)
-			require.Equal(t, []job.Export{{Name: "OMPI_MCA_" + name, Value: value, HasValue: true, From: "--mca " + name + " " + value}}, typed.Spec.Exports[:1], "ranks get it as well")
+			require.Equal(t,
+				[]job.Export{{Name: "OMPI_MCA_" + name, Value: value, HasValue: true, From: "--mca " + name + " " + value}},
+				typed.Spec.Exports[:1], "ranks get it as well")
 			typed.Spec.Exports = typed.Spec.Exports[1:]
 			prte, err := Parse("mpirun", []string{"--prtemca", name, value, "x"}, around())
 			require.NoError(t, err)
 			prte.Spec.Exports = prte.Spec.Exports[1:]
 			require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(prte), name)
-			if alone := []string{"mca_base_env_list_delimiter", "rmaps_dist_device", "rmaps_base_oversubscribe"}; !slices.Contains(alone, row.Names[0]) { // nothing is asked for by these alone, or what is so anyway
+			// nothing is asked for by these alone, or what is so anyway
+			if alone := []string{"mca_base_env_list_delimiter", "rmaps_dist_device",
+				"rmaps_base_oversubscribe"}; !slices.Contains(alone, row.Names[0]) {
 				require.NotEqual(t, leavesWithoutOrigin(mustParse(t, "mpirun x")), leavesWithoutOrigin(typed), name)
 			}
 			for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
 				heard := mustParse(t, "mpirun x", prefix+name+"="+value)
 				require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(heard), prefix+name)
-				require.Equal(t, leavesWithoutOrigin(mustParse(t, "gorun x")), leavesWithoutOrigin(mustParse(t, "gorun x", prefix+name+"="+value)), "under that launcher's name alone")
+				require.Equal(t, leavesWithoutOrigin(mustParse(t, "gorun x")),
+					leavesWithoutOrigin(mustParse(t, "gorun x", prefix+name+"="+value)), "under that launcher's name alone")
 			}
 		}
 	}
-	require.Equal(t, []string{"--mca orte_tag_output perhaps: a switch is 1 or 0, true or false"}, problems(t, "mpirun --mca orte_tag_output perhaps x"))
-	require.Equal(t, "mlx5_0", mustParse(t, "mpirun --mca rmaps_dist_device mlx5_0 --map-by dist x").Spec.Place.MapBy.Device)
-	require.Equal(t, "eth1", mustParse(t, "mpirun --map-by dist:eth1 x", "OMPI_MCA_rmaps_dist_device=mlx5_0").Spec.Place.MapBy.Device)
+	require.Equal(t, []string{"--mca orte_tag_output perhaps: a switch is 1 or 0, true or false"},
+		problems(t, "mpirun --mca orte_tag_output perhaps x"))
+	require.Equal(t, "mlx5_0",
+		mustParse(t, "mpirun --mca rmaps_dist_device mlx5_0 --map-by dist x").Spec.Place.MapBy.Device)
+	require.Equal(t, "eth1",
+		mustParse(t, "mpirun --map-by dist:eth1 x", "OMPI_MCA_rmaps_dist_device=mlx5_0").Spec.Place.MapBy.Device)
 	inv := mustParse(t, "mpirun -v --mca oob_tcp_if_include eth0 -mca btl tcp,self x")
-	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none"}, inv.Notes)
+	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has nothing to do: it is for the launcher and the daemons " +
+		"of Open MPI, and there are none"}, inv.Notes)
 }
 
 // TestDocsNameEveryParameter: docs/mpirun.md has the parameters of the table, in its order.
@@ -168,7 +180,8 @@ func TestDocsNameEveryParameter(t *testing.T) {
 	table, after, _ := strings.Cut(table, "\n\n")
 	var want []string
 	for i := range parameterTable {
-		want = append(want, "| `"+strings.Join(parameterTable[i].Names, "`, `")+"` | "+markedOptions(parameterTable[i].Help)+" |")
+		want = append(want, "| `"+strings.Join(parameterTable[i].Names, "`, `")+"` | "+
+			markedOptions(parameterTable[i].Help)+" |")
 	}
 	if *update {
 		table = strings.Join(want, "\n")
@@ -179,7 +192,9 @@ func TestDocsNameEveryParameter(t *testing.T) {
 
 // markedOptions puts the options in a help between backticks.
 func markedOptions(help string) string {
-	return regexp.MustCompile(`(^|[ ])(--?[a-zH][a-z-]*( (ppr:N:[a-zA-Z]+|:pe=N|core|node|slot|socket|continue|NAME|LIST))?)`).ReplaceAllString(help, "$1`$2`")
+	return regexp.MustCompile(
+		`(^|[ ])(--?[a-zH][a-z-]*( (ppr:N:[a-zA-Z]+|:pe=N|core|node|slot|socket|continue|NAME|LIST))?)`).ReplaceAllString(
+		help, "$1`$2`")
 }
 
 // TestArgumentsOfSSH: they go to the program that was named, or make it ssh.
@@ -210,9 +225,11 @@ func TestArgumentsOfSSH(t *testing.T) {
 		"OMPI_MCA_orte_rsh_agent=/opt/my/rsh -x": {"/opt/my/rsh", "-x"},
 	} {
 		require.Equal(t, want, mustParse(t, "mpirun x", entry).Spec.Reach.Command, entry)
-		require.Equal(t, []string{"mine"}, mustParse(t, "mpirun --ssh mine x", strings.Replace(entry, "_args=", "_agent=", 1)).Spec.Reach.Command, entry)
+		require.Equal(t, []string{"mine"},
+			mustParse(t, "mpirun --ssh mine x", strings.Replace(entry, "_args=", "_agent=", 1)).Spec.Reach.Command, entry)
 	}
-	require.Contains(t, problems(t, "mpirun --mca plm_rsh_args -4 --ssh k{host} x")[0], "--mca plm_rsh_args -4: --ssh k{host} says itself where the host stands")
+	require.Contains(t, problems(t, "mpirun --mca plm_rsh_args -4 --ssh k{host} x")[0],
+		"--mca plm_rsh_args -4: --ssh k{host} says itself where the host stands")
 	spec := mustParse(t, "mpirun --ssh-config f x", "OMPI_MCA_plm_rsh_args=-4", "OMPI_MCA_plm_rsh_agent=kubectl").Spec
 	require.Nil(t, spec.Reach.Command, "what was typed counts")
 	spec = mustParse(t, "mpirun --ssh kubectl x", "GORUN_SSH_CONFIG=f").Spec
@@ -227,13 +244,18 @@ func TestEnvironmentLists(t *testing.T) {
 		return inv.Spec.Exports[1:]
 	}
 	from := func(value string) string { return "--mca mca_base_env_list " + value }
-	require.Equal(t, []job.Export{{Name: "A", Value: "1", HasValue: true, From: from("A=1; B;C*")}, {Name: "B", From: from("A=1; B;C*")}, {Name: "C*", From: from("A=1; B;C*")}}, parse("A=1; B;C*"))
-	inv, err := Parse("mpirun", []string{"--mca", "mca_base_env_list", "A=1;2+B", "--mca", "mca_base_env_list_delimiter", "+", "-x", "A=3", "x"}, around())
+	require.Equal(t, []job.Export{{Name: "A", Value: "1", HasValue: true, From: from("A=1; B;C*")},
+		{Name: "B", From: from("A=1; B;C*")}, {Name: "C*", From: from("A=1; B;C*")}}, parse("A=1; B;C*"))
+	inv, err := Parse("mpirun", []string{"--mca", "mca_base_env_list", "A=1;2+B", "--mca",
+		"mca_base_env_list_delimiter", "+", "-x", "A=3", "x"}, around())
 	require.NoError(t, err)
-	require.Equal(t, []string{"1;2", "", "3"}, []string{inv.Spec.Exports[2].Value, inv.Spec.Exports[3].Value, inv.Spec.Exports[4].Value})
+	require.Equal(t, []string{"1;2", "", "3"}, []string{inv.Spec.Exports[2].Value, inv.Spec.Exports[3].Value,
+		inv.Spec.Exports[4].Value})
 	spec := mustParse(t, "mpirun -x A=typed x", "OMPI_MCA_mca_base_env_list=A=1;B=2").Spec
-	require.Equal(t, []string{"1", "2", "typed"}, []string{spec.Exports[0].Value, spec.Exports[1].Value, spec.Exports[2].Value}, "the last counts")
-	require.Equal(t, []string{"--mca mca_base_env_list =1: =1: the name of a variable is missing"}, problems(t, "mpirun --mca mca_base_env_list =1 x"))
+	require.Equal(t, []string{"1", "2", "typed"},
+		[]string{spec.Exports[0].Value, spec.Exports[1].Value, spec.Exports[2].Value}, "the last counts")
+	require.Equal(t, []string{"--mca mca_base_env_list =1: =1: the name of a variable is missing"},
+		problems(t, "mpirun --mca mca_base_env_list =1 x"))
 }
 
 // TestHostsOfOneProgram: in a resource manager's job -H is the program's before which it stands,
@@ -280,7 +302,8 @@ func TestWhoseVariables(t *testing.T) {
 	spec = mustParse(t, "mpiexec -genvlist A -n 1 x : -n 1 y").Spec
 	require.Equal(t, []string{"A"}, names(spec.Exports))
 	require.Empty(t, spec.Apps[0].Exports)
-	for _, line := range []string{"mpiexec -iface eth0 -n 1 x : -n 1 y", "mpirun --stream-buffering 1 -n 1 x : -n 1 y", "mpirun --display-comm -n 1 x : -n 1 y"} {
+	for _, line := range []string{"mpiexec -iface eth0 -n 1 x : -n 1 y", "mpirun --stream-buffering 1 -n 1 x : -n 1 y",
+		"mpirun --display-comm -n 1 x : -n 1 y"} {
 		spec := mustParse(t, line).Spec
 		require.NotEmpty(t, spec.Exports, line)
 		require.Empty(t, spec.Apps[0].Exports, line)
@@ -289,13 +312,15 @@ func TestWhoseVariables(t *testing.T) {
 
 // TestThreadsAreCPUs: as Open MPI counts with --use-hwthread-cpus.
 func TestThreadsAreCPUs(t *testing.T) {
-	for _, line := range []string{"mpirun --use-hwthread-cpus x", "mpirun --map-by :HWTCPUS x", "mpirun --mca hwloc_base_use_hwthreads_as_cpus 1 x"} {
+	for _, line := range []string{"mpirun --use-hwthread-cpus x", "mpirun --map-by :HWTCPUS x",
+		"mpirun --mca hwloc_base_use_hwthreads_as_cpus 1 x"} {
 		spec := mustParse(t, line).Spec
 		require.Equal(t, job.CountCPU, spec.PerNode.Kind, line)
 		require.True(t, spec.Place.MapBy.Threads, line)
 	}
 	spec := mustParse(t, "mpirun --map-by slot:pe=2:HWTCPUS -n 2 x").Spec
-	require.Equal(t, placement.MapBy{Object: placement.BySlot, PE: 2, Threads: true, From: "--map-by slot:pe=2:HWTCPUS"}, spec.Place.MapBy)
+	require.Equal(t, placement.MapBy{Object: placement.BySlot, PE: 2, Threads: true,
+		From: "--map-by slot:pe=2:HWTCPUS"}, spec.Place.MapBy)
 	require.True(t, mustParse(t, "mpirun --use-hwthread-cpus --map-by socket x").Spec.Place.MapBy.Threads)
 	require.Equal(t, job.CountCore, mustParse(t, "mpirun x").Spec.PerNode.Kind)
 }

@@ -51,7 +51,9 @@ func (g Group) String() string {
 		return "As mpirun and mpiexec have it"
 	}
 	return [...]string{
-		"How many ranks", "Where they run", "What Slurm gives them", "How Slurm treats the job", "How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured", "What is shown", "What they run", "Where it listens", "How they meet",
+		"How many ranks", "Where they run", "What Slurm gives them", "How Slurm treats the job",
+		"How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured",
+		"What is shown", "What they run", "Where it listens", "How they meet",
 		"What it takes", "Output", "How the job ends", "How it is submitted", "Looking before and after",
 	}[g]
 }
@@ -127,7 +129,8 @@ func (f family) settles(other family) bool {
 	if f == familyNone || other == familyNone {
 		return false
 	}
-	return f == other || slices.Contains(exclusive[:], [2]family{f, other}) || slices.Contains(exclusive[:], [2]family{other, f})
+	return f == other || slices.Contains(exclusive[:], [2]family{f, other}) ||
+		slices.Contains(exclusive[:], [2]family{other, f})
 }
 
 // Option is one row of a dialect's table.

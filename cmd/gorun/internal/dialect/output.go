@@ -9,7 +9,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// printGiven is what options of mpirun and mpiexec said about the ranks' output that counts only together with something else.
+// printGiven is what options of mpirun and mpiexec said about the ranks' output that counts only together with
+// something else.
 type printGiven struct {
 	label     arg    // what is to stand before lines
 	pattern   string // that is it
@@ -158,7 +159,8 @@ func (p *parser) setFiles(a arg, value, out, err string) error {
 		case "nocopy":
 			hidden = true
 		case "nojobid":
-			out, err = strings.TrimPrefix(out, "/1"), strings.TrimPrefix(err, "/1") // in the layout of a folder, where Open MPI 4 has the word
+			// in the layout of a folder, where Open MPI 4 has the word
+			out, err = strings.TrimPrefix(out, "/1"), strings.TrimPrefix(err, "/1")
 		case "pattern":
 			return errors.New(fiveRefused["pattern"])
 		default:
@@ -228,10 +230,13 @@ func (p *parser) finishOutput() {
 // finishLabel puts together what lines begin with.
 func (p *parser) finishLabel() {
 	out, given := &p.inv.Spec.Output, &p.print
-	labels := slices.DeleteFunc([]arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a arg) bool { return a.from == "" })
+	labels := slices.DeleteFunc([]arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a arg) bool {
+		return a.from == ""
+	})
 	switch {
 	case given.xml.from != "" && len(labels) > 0:
-		p.problem(fmt.Errorf("%s contradicts %s, which says whose line it is and of which stream", labels[0].from, given.xml.from))
+		p.problem(fmt.Errorf("%s contradicts %s, which says whose line it is and of which stream", labels[0].from,
+			given.xml.from))
 	case given.xml.from != "":
 		labels, out.Style = []arg{given.xml}, job.StyleXML
 	case len(labels) > 0:

@@ -34,23 +34,43 @@ func TestLabels(t *testing.T) {
 		require.Equal(t, job.LabelAlways, out.Label, line)
 		require.Equal(t, strings.Contains(line, "merge"), out.Merge)
 	}
-	require.Equal(t, job.OutputWish{Label: job.LabelAlways}, mustParse(t, "gorun -l x").Spec.Output, "gorun's own label has colours on a terminal")
-	require.Equal(t, job.OutputWish{Label: job.LabelAlways, Style: job.StyleXML}, mustParse(t, "mpirun -xml x").Spec.Output)
+	require.Equal(t, job.OutputWish{Label: job.LabelAlways}, mustParse(t, "gorun -l x").Spec.Output,
+		"gorun's own label has colours on a terminal")
+	require.Equal(t, job.OutputWish{Label: job.LabelAlways, Style: job.StyleXML},
+		mustParse(t, "mpirun -xml x").Spec.Output)
 }
 
 // TestFileNames: which streams go to which files, and whether they are shown, too.
 func TestFileNames(t *testing.T) {
-	both, one := job.StreamMap{All: job.Stdout | job.Stderr, Present: true}, func(s job.Streams) job.StreamMap { return job.StreamMap{All: s, Present: true} }
+	both, one := job.StreamMap{All: job.Stdout | job.Stderr, Present: true}, func(s job.Streams) job.StreamMap {
+		return job.StreamMap{All: s, Present: true}
+	}
 	for line, want := range map[string]job.OutputWish{
-		"mpirun --output-filename 5% x":                      {StdoutFile: "5%%/1/rank.%R/stdout", StderrFile: "5%%/1/rank.%R/stderr", Tee: both},
-		"mpirun --output-filename d:NOCOPY x":                {StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both},
-		"mpirun --output-filename d:nojobid,nocopy x":        {StdoutFile: "d/rank.%R/stdout", StderrFile: "d/rank.%R/stderr", Redirect: both},
-		"mpirun --output-filename d:nojobid x":               {StdoutFile: "d/rank.%R/stdout", StderrFile: "d/rank.%R/stderr", Tee: both},
-		"mpirun --output dir=d:nocopy x":                     {StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both},
-		"mpirun --output file=n x":                           {StdoutFile: "n.1.%r.out", StderrFile: "n.1.%r.err", Redirect: both},
-		"prterun --output dir=d x":                           {StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both},
-		"mpirun --output file=n:copy x":                      {StdoutFile: "n.1.%r.out", StderrFile: "n.1.%r.err", Tee: both},
-		"mpirun --output-directory n:tee x":                  {StdoutFile: "n/1/rank.%R/stdout", StderrFile: "n/1/rank.%R/stderr", Tee: both},
+		"mpirun --output-filename 5% x": {
+			StdoutFile: "5%%/1/rank.%R/stdout", StderrFile: "5%%/1/rank.%R/stderr", Tee: both,
+		},
+		"mpirun --output-filename d:NOCOPY x": {
+			StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both,
+		},
+		"mpirun --output-filename d:nojobid,nocopy x": {
+			StdoutFile: "d/rank.%R/stdout", StderrFile: "d/rank.%R/stderr", Redirect: both,
+		},
+		"mpirun --output-filename d:nojobid x": {
+			StdoutFile: "d/rank.%R/stdout", StderrFile: "d/rank.%R/stderr", Tee: both,
+		},
+		"mpirun --output dir=d:nocopy x": {
+			StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both,
+		},
+		"mpirun --output file=n x": {
+			StdoutFile: "n.1.%r.out", StderrFile: "n.1.%r.err", Redirect: both,
+		},
+		"prterun --output dir=d x": {
+			StdoutFile: "d/1/rank.%R/stdout", StderrFile: "d/1/rank.%R/stderr", Redirect: both,
+		},
+		"mpirun --output file=n:copy x": {StdoutFile: "n.1.%r.out", StderrFile: "n.1.%r.err", Tee: both},
+		"mpirun --output-directory n:tee x": {
+			StdoutFile: "n/1/rank.%R/stdout", StderrFile: "n/1/rank.%R/stderr", Tee: both,
+		},
 		"gorun --output file=n x":                            {StdoutFile: "n.1.%r.out", StderrFile: "n.1.%r.err", Tee: both},
 		"mpiexec -outfile-pattern o.%r x":                    {StdoutFile: "o.%r", Redirect: one(job.Stdout)},
 		"mpiexec -errfile-pattern e.%r.%h x":                 {StderrFile: "e.%r.%h", Redirect: one(job.Stderr)},
@@ -70,7 +90,8 @@ func TestDisplays(t *testing.T) {
 	require.Equal(t, Display{Map: true, RankMap: true, Hosts: true}, inv.Display)
 	require.True(t, inv.Spec.Place.Report)
 	require.True(t, inv.Spec.Place.Machine)
-	for _, line := range []string{"mpirun --report-bindings x", "orterun --mca hwloc_base_report_bindings 1 x", "mpirun --display bindings x"} {
+	for _, line := range []string{"mpirun --report-bindings x", "orterun --mca hwloc_base_report_bindings 1 x",
+		"mpirun --display bindings x"} {
 		place := mustParse(t, line).Spec.Place
 		require.True(t, place.ReportOpenMPI, line)
 		require.False(t, place.Report, line)

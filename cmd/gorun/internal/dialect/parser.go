@@ -143,7 +143,8 @@ func (p *parser) parse(args []string) {
 func (p *parser) program(r rewritten, first bool) {
 	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
 	p.given, p.now, p.level, p.later = slices.Clone(p.whole), nil, levelFlags, !first
-	p.appHosts, p.appFiles, p.mpi.prefixes = append(p.appHosts, nil), append(p.appFiles, arg{}), append(p.mpi.prefixes, arg{})
+	p.appHosts, p.appFiles, p.mpi.prefixes = append(p.appHosts, nil), append(p.appFiles, arg{}),
+		append(p.mpi.prefixes, arg{})
 	for _, err := range r.problems {
 		p.problem(err)
 	}

@@ -18,13 +18,17 @@ func TestInstallPrefixes(t *testing.T) {
 		}
 	}
 	for line, want := range map[string][]job.Export{
-		"mpirun --prefix /o/ -n 1 x":               prefixed("--prefix /o/", "/o/bin:/bin", "/o/lib:/mine"),
-		"gorun --prefix=/o -n 1 x":                 prefixed("--prefix=/o", "/o/bin:/bin", "/o/lib:/mine"),
-		"mpirun --prefix /a --prefix /o -n 1 x":    prefixed("--prefix /o", "/o/bin:/bin", "/o/lib:/mine"),
-		"mpiexec -genvnone -n 1 --prefix /o x":     prefixed("--prefix /o", "/o/bin", "/o/lib"),
-		"mpirun --prefix /o -unset-env PATH -n1 x": append([]job.Export{{Name: "PATH", Remove: true, From: "-unset-env PATH"}}, prefixed("--prefix /o", "/o/bin", "/o/lib:/mine")...),
-		"mpirun --prefix /o -x PATH=/p -n 1 x":     append([]job.Export{{Name: "PATH", Value: "/p", HasValue: true}}, prefixed("--prefix /o", "/o/bin:/p", "/o/lib:/mine")...),
-		"mpirun --prefix /o -x LD_* -n 1 x":        append([]job.Export{{Name: "LD_*"}}, prefixed("--prefix /o", "/o/bin:/bin", "/o/lib:/mine")...),
+		"mpirun --prefix /o/ -n 1 x":            prefixed("--prefix /o/", "/o/bin:/bin", "/o/lib:/mine"),
+		"gorun --prefix=/o -n 1 x":              prefixed("--prefix=/o", "/o/bin:/bin", "/o/lib:/mine"),
+		"mpirun --prefix /a --prefix /o -n 1 x": prefixed("--prefix /o", "/o/bin:/bin", "/o/lib:/mine"),
+		"mpiexec -genvnone -n 1 --prefix /o x":  prefixed("--prefix /o", "/o/bin", "/o/lib"),
+		"mpirun --prefix /o -unset-env PATH -n1 x": append(
+			[]job.Export{{Name: "PATH", Remove: true, From: "-unset-env PATH"}},
+			prefixed("--prefix /o", "/o/bin", "/o/lib:/mine")...),
+		"mpirun --prefix /o -x PATH=/p -n 1 x": append([]job.Export{{Name: "PATH", Value: "/p", HasValue: true}},
+			prefixed("--prefix /o", "/o/bin:/p", "/o/lib:/mine")...),
+		"mpirun --prefix /o -x LD_* -n 1 x": append([]job.Export{{Name: "LD_*"}},
+			prefixed("--prefix /o", "/o/bin:/bin", "/o/lib:/mine")...),
 	} {
 		require.Equal(t, want, mustParse(t, line, "PATH=/bin", "LD_LIBRARY_PATH=/mine").Spec.Exports, line)
 	}
@@ -41,5 +45,6 @@ func TestInstallPrefixes(t *testing.T) {
 func TestSearchPaths(t *testing.T) {
 	apps := mustParse(t, "mpirun -gpath /g -n 1 --path /a:/b x : -n 1 y : -n 1 -path /c z").Spec.Apps
 	require.Equal(t, []string{"/a:/b", "/g", "/c"}, []string{apps[0].Path, apps[1].Path, apps[2].Path})
-	require.Equal(t, []string{"-gpath /g counts for the whole job: put it before the first program"}, problems(t, "mpirun -n 1 x : -n 1 -gpath /g y"))
+	require.Equal(t, []string{"-gpath /g counts for the whole job: put it before the first program"},
+		problems(t, "mpirun -n 1 x : -n 1 -gpath /g y"))
 }

@@ -24,7 +24,9 @@ func (p *parser) ownHostFiles() bool {
 
 // ownHosts reports whether a later program names hosts.
 func (p *parser) ownHosts() bool {
-	return p.ownHostFiles() || slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []arg) bool { return len(lists) > 0 })
+	return p.ownHostFiles() || slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []arg) bool {
+		return len(lists) > 0
+	})
 }
 
 // hostsOfPrograms are the hosts of all programs, where some have host files of their own.
@@ -59,7 +61,8 @@ func widened(all, more []hosts.Host) []hosts.Host {
 			continue
 		}
 		of := &all[at]
-		of.Slots, of.MaxSlots, of.CoreSlots = max(of.Slots, h.Slots), max(of.MaxSlots, h.MaxSlots), of.CoreSlots || h.CoreSlots
+		of.Slots, of.MaxSlots, of.CoreSlots = max(of.Slots, h.Slots), max(of.MaxSlots, h.MaxSlots), of.CoreSlots ||
+			h.CoreSlots
 	}
 	return all
 }

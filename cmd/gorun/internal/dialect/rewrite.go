@@ -23,7 +23,8 @@ func (o occurrence) swallowed() string {
 	took := strings.Join(o.typed[1:], " ")
 	last := o.typed[len(o.typed)-1]
 	isFile := strings.Contains(last, "/") || strings.HasSuffix(last, ".py")
-	if variable := strings.HasPrefix(o.option.Value, "NAME") || o.option.words == 2; !isFile && (!variable || strings.Contains(took, "=")) {
+	if variable := strings.HasPrefix(o.option.Value, "NAME") || o.option.words == 2; !isFile &&
+		(!variable || strings.Contains(took, "=")) {
 		return ""
 	}
 	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], took, o.option.Value)
@@ -56,7 +57,8 @@ func (d *Dialect) rewrite(args []string) rewritten {
 	var r rewritten
 	for len(args) > 0 {
 		if meant := pastedOption(args[0]); meant != "" {
-			r.problems = append(r.problems, fmt.Errorf("%s begins with a dash that texts have and commands have not: write %s", args[0], meant))
+			r.problems = append(r.problems,
+				fmt.Errorf("%s begins with a dash that texts have and commands have not: write %s", args[0], meant))
 			args = slices.Concat([]string{meant}, args[1:])
 		}
 		if !isOption(args[0]) {
@@ -106,7 +108,9 @@ func (r *rewritten) split(d *Dialect) {
 			return
 		}
 		if known {
-			r.problems = append(r.problems, fmt.Errorf("%s after a lone colon: another program needs its number of ranks: write %s", r.program[i+1], writeColon))
+			r.problems = append(r.problems,
+				fmt.Errorf("%s after a lone colon: another program needs its number of ranks: write %s", r.program[i+1],
+					writeColon))
 		}
 	}
 }
@@ -148,7 +152,8 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 	default:
 		words := d.values(option, args[1:])
 		if words == nil {
-			r.problems = append(r.problems, fmt.Errorf("%s needs a value: %s", args[0], strings.TrimSpace(args[0]+" "+option.Value)))
+			r.problems = append(r.problems,
+				fmt.Errorf("%s needs a value: %s", args[0], strings.TrimSpace(args[0]+" "+option.Value)))
 			return 1
 		}
 		value, used = strings.Join(words, "="), 1+len(words)
@@ -181,7 +186,8 @@ func (d *Dialect) values(option *Option, args []string) []string {
 			return nil
 		}
 	}
-	if n == 2 && isOption(args[1]) && !strings.Contains(args[1], "=") { // -mca KEY -n 2 ./prog; a flag may well be a value: -mca plm_rsh_args -v
+	// -mca KEY -n 2 ./prog; a flag may well be a value: -mca plm_rsh_args -v
+	if n == 2 && isOption(args[1]) && !strings.Contains(args[1], "=") {
 		if other, _, _ := d.match(args[1]); other != nil && other.TakesValue() {
 			return nil
 		}

@@ -27,8 +27,8 @@ type BatchWish struct {
 	RanksDir string
 }
 
-// perNode is gorun's count for each node. Beside a number of all ranks it is the most that Slurm may place on a node, and Slurm's own
-// count of tasks says to gorun how many each has.
+// perNode is gorun's count for each node. Beside a number of all ranks it is the most that Slurm may place on a node,
+// and Slurm's own count of tasks says to gorun how many each has.
 const perNode = "nproc-per-node"
 
 // stays are the options that gorun sbatch itself obeys, beside Slurm's.
@@ -95,8 +95,8 @@ func (p *parser) finishBatch() (Invocation, error) {
 	return p.inv, nil
 }
 
-// batchCounts tells Slurm how many ranks there will be. -n is Slurm's tasks, which gorun finds in the allocation; --nproc-per-node is
-// gorun's, and Slurm's tasks per node unless the user counts those.
+// batchCounts tells Slurm how many ranks there will be. -n is Slurm's tasks, which gorun finds in the allocation;
+// --nproc-per-node is gorun's, and Slurm's tasks per node unless the user counts those.
 func (p *parser) batchCounts() {
 	total := 0
 	for _, app := range p.inv.Spec.Apps {
@@ -126,8 +126,8 @@ func (p *parser) batchCounts() {
 	}
 }
 
-// countOnLine says the number of ranks on gorun's line, too: one task on each node may be meant for a launcher with a rank per GPU, but not
-// where somebody has counted the ranks.
+// countOnLine says the number of ranks on gorun's line, too: one task on each node may be meant for a launcher with a
+// rank per GPU, but not where somebody has counted the ranks.
 func (p *parser) countOnLine(total, nodes int) {
 	switch {
 	case len(p.inv.Spec.Apps) > 1: // each has its own there
@@ -141,7 +141,8 @@ func (p *parser) countOnLine(total, nodes int) {
 // noteCPUs: Slurm cannot know how many ranks a count by GPUs or CPUs will be.
 func (p *parser) noteCPUs(each job.Count) {
 	if !p.asksFor("ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus", "exclusive") {
-		p.note(each.From + ": Slurm does not know how many ranks that will be, and gives each node the CPUs of one task: add --cpus-per-gpu N, -c N or --exclusive")
+		p.note(each.From + ": Slurm does not know how many ranks that will be, and gives each node the CPUs of one task: " +
+			"add --cpus-per-gpu N, -c N or --exclusive")
 	}
 }
 
@@ -159,8 +160,8 @@ func (p *parser) batchDefaults() {
 	}
 }
 
-// checkBatchLine has gorun's own dialect read its line, so that mistakes are known now and not when the job begins. What
-// belongs to the host where it is submitted, and to an allocation that may be around it, does not count.
+// checkBatchLine has gorun's own dialect read its line, so that mistakes are known now and not when the job begins.
+// What belongs to the host where it is submitted, and to an allocation that may be around it, does not count.
 func (p *parser) checkBatchLine() {
 	around := p.around
 	around.Lookup = func(name string) (string, bool) {
@@ -186,7 +187,8 @@ func (p *parser) checkBatchLine() {
 
 // isWish reports whether a variable is the default of an option, which the job inherits.
 func isWish(name string) bool {
-	return (strings.HasPrefix(name, "GORUN_") && !strings.HasPrefix(name, "GORUN_JOB")) || strings.HasPrefix(name, "PET_") || name == "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
+	return (strings.HasPrefix(name, "GORUN_") && !strings.HasPrefix(name, "GORUN_JOB")) ||
+		strings.HasPrefix(name, "PET_") || name == "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 }
 
 // withoutEngine leaves out --engine: there is no such job yet.

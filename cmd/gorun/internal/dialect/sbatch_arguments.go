@@ -9,7 +9,8 @@ import (
 // slurmVariable is one of Slurm's variables as a shell would replace it.
 var slurmVariable = onDemand(`\$\{?(SLURM_[A-Z0-9_]+)`)
 
-// noteSlurmVariables says that arguments are passed as they are: no shell replaces variables in them, as one does in a script.
+// noteSlurmVariables says that arguments are passed as they are: no shell replaces variables in them, as one does in a
+// script.
 func (p *parser) noteSlurmVariables() {
 	for _, app := range p.inv.Spec.Apps {
 		for i, word := range app.Args {
@@ -17,7 +18,8 @@ func (p *parser) noteSlurmVariables() {
 			if found == nil || slices.ContainsFunc(append([]string{app.Program}, app.Args[:i]...), isShell) {
 				continue
 			}
-			p.note(fmt.Sprintf("%s is passed as it is, and no shell replaces variables in it: the program finds %s in its environment; or start a shell: bash -c '%s ... %s'",
+			p.note(fmt.Sprintf("%s is passed as it is, and no shell replaces variables in it: the program finds %s in its "+
+				"environment; or start a shell: bash -c '%s ... %s'",
 				word, found[1], app.Program, word))
 			return
 		}

@@ -13,8 +13,10 @@ func TestSbatchExcludesNoVariable(t *testing.T) {
 		require.Len(t, line, 1)
 		require.Contains(t, line[0], "--exclude ", nodes)
 	}
-	require.Contains(t, problems(t, "gorun sbatch -x n1 x")[0], "-x n1: -x gives ranks a variable, and none of that name is set here; to leave out nodes, as Slurm's own -x does: --exclude n1")
-	require.Equal(t, []string{"-x FOO: the variable is not set here, so ranks get it only where the job has it"}, mustParse(t, "gorun sbatch -x FOO x").Notes)
+	require.Contains(t, problems(t, "gorun sbatch -x n1 x")[0], "-x n1: -x gives ranks a variable, and none of that "+
+		"name is set here; to leave out nodes, as Slurm's own -x does: --exclude n1")
+	require.Equal(t, []string{"-x FOO: the variable is not set here, so ranks get it only where the job has it"},
+		mustParse(t, "gorun sbatch -x FOO x").Notes)
 	for _, variable := range []string{"n1", "FOO", "my-var"} {
 		require.Empty(t, mustParse(t, "gorun sbatch -x "+variable+" x", variable+"=").Notes, variable)
 	}
@@ -23,9 +25,11 @@ func TestSbatchExcludesNoVariable(t *testing.T) {
 
 // Slurm's -m is a distribution of tasks, gorun's a Python module.
 func TestSbatchDistributesNoModule(t *testing.T) {
-	for _, how := range []string{"cyclic", "block", "arbitrary", "plane", "plane=4", "block:cyclic", "cyclic:block:fcyclic", "block,NoPack"} {
+	for _, how := range []string{"cyclic", "block", "arbitrary", "plane", "plane=4", "block:cyclic",
+		"cyclic:block:fcyclic", "block,NoPack"} {
 		require.Equal(t, []string{
-			"-m " + how + ": -m starts a Python module; for Slurm's distribution write --distribution=" + how + ", and --module " + how + " for a module of that name",
+			"-m " + how + ": -m starts a Python module; for Slurm's distribution write --distribution=" + how +
+				", and --module " + how + " for a module of that name",
 		}, problems(t, "gorun sbatch -m "+how+" ./trainer"))
 	}
 	for _, line := range []string{"--module cyclic", "-m cyclic.train", "-m blocks", "cyclic"} {

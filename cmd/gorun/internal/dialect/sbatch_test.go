@@ -10,22 +10,37 @@ import (
 // What is typed, what Slurm is asked for, and gorun's line.
 func TestSbatch(t *testing.T) {
 	for typed, want := range map[string][2]string{
-		"gorun sbatch x":                                                   {"", "x"},
-		"gorun sbatch -n 8 x a b":                                          {"--ntasks=8", "-n 8 x a b"},
-		"gorun sbatch -np 8 x":                                             {"--ntasks=8", "-n 8 x"},
-		"gorun sbatch -N2 --nproc-per-node 4 x":                            {"--nodes=2 --ntasks-per-node=4", "--nproc-per-node 4 x"},
-		"gorun sbatch --nnodes 2:2 --nproc_per_node=4 x":                   {"--nodes=2 --ntasks-per-node=4", "--nproc-per-node 4 x"},
-		"gorun sbatch --nodes 2-4 x":                                       {"--nodes=2-4", "x"},
-		"gorun sbatch -n 8 --nproc-per-node 4 x":                           {"--nodes=2 --ntasks=8 --ntasks-per-node=4", "-n 8 x"},
-		"gorun sbatch -n 10 --nproc-per-node 4 x":                          {"--nodes=3 --ntasks=10 --ntasks-per-node=4", "-n 10 x"},
-		"gorun sbatch -N 2 --ntasks-per-node 1 -c 32 --nproc-per-node 4 x": {"--nodes=2 --ntasks-per-node=1 --cpus-per-task=32", "--nproc-per-node 4 x"},
-		"gorun sbatch --nproc-per-node gpu --gpus-per-node 8 -c 64 x":      {"--gpus-per-node=8 --cpus-per-task=64", "--nproc-per-node gpu x"},
-		"gorun sbatch -N 2 -n 2 --gpus-per-node 4 x":                       {"--nodes=2 --gpus-per-node=4 --ntasks=2", "--nproc-per-node 1 x"},
-		"gorun sbatch -t 5 -t 10 x":                                        {"--time=10", "x"},
-		"gorun sbatch -G 2 --gpus a100:4 x":                                {"--gpus=a100:4", "x"},
-		"gorun sbatch --exclusive x":                                       {"--exclusive", "x"},
-		"gorun sbatch --exclusive=user --nice=5 x":                         {"--exclusive=user --nice=5", "x"},
-		"gorun sbatch -p a -A b -q c -J d -o e -e f -w g -C h -D i -d j -a 0-3 x": {"--partition=a --account=b --qos=c --job-name=d --output=e --error=f " +
+		"gorun sbatch x":          {"", "x"},
+		"gorun sbatch -n 8 x a b": {"--ntasks=8", "-n 8 x a b"},
+		"gorun sbatch -np 8 x":    {"--ntasks=8", "-n 8 x"},
+		"gorun sbatch -N2 --nproc-per-node 4 x": {
+			"--nodes=2 --ntasks-per-node=4", "--nproc-per-node 4 x",
+		},
+		"gorun sbatch --nnodes 2:2 --nproc_per_node=4 x": {
+			"--nodes=2 --ntasks-per-node=4", "--nproc-per-node 4 x",
+		},
+		"gorun sbatch --nodes 2-4 x": {"--nodes=2-4", "x"},
+		"gorun sbatch -n 8 --nproc-per-node 4 x": {
+			"--nodes=2 --ntasks=8 --ntasks-per-node=4", "-n 8 x",
+		},
+		"gorun sbatch -n 10 --nproc-per-node 4 x": {
+			"--nodes=3 --ntasks=10 --ntasks-per-node=4", "-n 10 x",
+		},
+		"gorun sbatch -N 2 --ntasks-per-node 1 -c 32 --nproc-per-node 4 x": {
+			"--nodes=2 --ntasks-per-node=1 --cpus-per-task=32", "--nproc-per-node 4 x",
+		},
+		"gorun sbatch --nproc-per-node gpu --gpus-per-node 8 -c 64 x": {
+			"--gpus-per-node=8 --cpus-per-task=64", "--nproc-per-node gpu x",
+		},
+		"gorun sbatch -N 2 -n 2 --gpus-per-node 4 x": {
+			"--nodes=2 --gpus-per-node=4 --ntasks=2", "--nproc-per-node 1 x",
+		},
+		"gorun sbatch -t 5 -t 10 x":                {"--time=10", "x"},
+		"gorun sbatch -G 2 --gpus a100:4 x":        {"--gpus=a100:4", "x"},
+		"gorun sbatch --exclusive x":               {"--exclusive", "x"},
+		"gorun sbatch --exclusive=user --nice=5 x": {"--exclusive=user --nice=5", "x"},
+		"gorun sbatch -p a -A b -q c -J d -o e -e f -w g -C h -D i -d j -a 0-3 x": {"--partition=a --account=b --qos=c " +
+			"--job-name=d --output=e --error=f " +
 			"--nodelist=g --constraint=h --chdir=i --dependency=j --array=0-3", "x"},
 		"gorun sbatch -O --foo=bar --sbatch-option --baz x": {"--foo=bar --baz", "x"},
 		"gorun sbatch -x A=b --timeout 30m --wdir d -vv x":  {"", "-x A=b --timeout 30m --wdir d --verbose --verbose x"},
@@ -57,15 +72,18 @@ func TestSbatchSubmission(t *testing.T) {
 	require.Equal(t, DryRun, mustParse(t, "gorun sbatch --dry-run x").Action)
 }
 
-// Variables are defaults of gorun's own options, which the job inherits: they stand in no script, but ranks are counted.
+// Variables are defaults of gorun's own options, which the job inherits: they stand in no script, but ranks are
+// counted.
 func TestSbatchVariables(t *testing.T) {
-	b := mustParse(t, "gorun sbatch -N 2 x", "GORUN_NPROC_PER_NODE=4", "GORUN_TIMEOUT=30m", "SLURM_JOB_ID=1", "GORUN_JOB=1").Batch
+	b := mustParse(t, "gorun sbatch -N 2 x", "GORUN_NPROC_PER_NODE=4", "GORUN_TIMEOUT=30m", "SLURM_JOB_ID=1",
+		"GORUN_JOB=1").Batch
 	require.Equal(t, []string{"--nodes=2", "--ntasks-per-node=4"}, b.Asked)
 	require.Equal(t, []string{"x"}, b.Line)
 }
 
 func TestSbatchRemarks(t *testing.T) {
-	require.Contains(t, mustParse(t, "gorun sbatch -N 2 --nproc-per-node gpu x").Notes[0], "add --cpus-per-gpu N, -c N or --exclusive")
+	require.Contains(t, mustParse(t, "gorun sbatch -N 2 --nproc-per-node gpu x").Notes[0],
+		"add --cpus-per-gpu N, -c N or --exclusive")
 	require.Empty(t, mustParse(t, "gorun sbatch -N 2 --nproc-per-node gpu --exclusive x").Notes)
 }
 
@@ -74,7 +92,8 @@ func TestSbatchArgumentsAreNotReplaced(t *testing.T) {
 	for _, word := range []string{"$SLURM_ARRAY_TASK_ID", "in-${SLURM_ARRAY_TASK_ID}.txt"} {
 		notes := mustParse(t, "gorun sbatch -a 0-3 ./p "+word).Notes
 		require.Equal(t, []string{
-			word + " is passed as it is, and no shell replaces variables in it: the program finds SLURM_ARRAY_TASK_ID in its environment; or start a shell: bash -c './p ... " + word + "'",
+			word + " is passed as it is, and no shell replaces variables in it: the program finds SLURM_ARRAY_TASK_ID in its " +
+				"environment; or start a shell: bash -c './p ... " + word + "'",
 		}, notes)
 	}
 	require.Empty(t, mustParse(t, "gorun sbatch -a 0-3 bash -c $SLURM_ARRAY_TASK_ID").Notes)

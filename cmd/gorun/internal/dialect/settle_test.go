@@ -16,13 +16,20 @@ import (
 
 // otherwiseSaid are values of variables that differ from those of sample.
 var otherwiseSaid = map[string]string{
-	"np": "5", "nproc-per-node": "5", "host": "here:5", "hostfile": "odd.txt", "chdir": "/other", "store": "rank0", "stdin": "none", "label": "never", "log-dir": "/other",
-	"timeout": "7", "grace": "7", "shutdown-timeout": "7", "on-failure": "stop", "bind-mem": "interleave", "ssh": "other", "ssh-timeout": "7", "ssh-config": "other", "bind-to": "core", "map-by": "core",
-	"rank-by": "node", "numa-binding": "socket", "cpus-per-rank": "5", "gpus-per-rank": "5", "gpus": "5", "mpi": "pmi1", "world": "job", "engine": "none",
-	"binding": "hwthread", "membind": "interleave", "launcher-exec": "other", "iface": "eth7", "export-all": "0", "dry-run": "0", "oversubscribe": "0", "isolate-gpus": "0", "quiet": "0", "verbose": "2",
-	"hwloc_base_binding_policy": "hwthread", "rmaps_base_mapping_policy": "core", "rmaps_base_ranking_policy": "node", "rmaps_base_pattern": "3:node", "rmaps_base_n_persocket": "3",
-	"rmaps_base_n_pernode": "3", "rmaps_base_cpus_per_rank": "3", "orte_rankfile": "ranks.txt", "orte_default_hostfile": "odd.txt", "orte_default_dash_host": "here:5", "plm_rsh_agent": "other",
-	"plm_rsh_args": "-p 7", "orte_abort_on_non_zero_status": "1", "orte_output_filename": "other", "mca_base_env_list": "A=9;B", "mca_base_env_list_delimiter": "+", "hwloc_base_cpu_list": "0",
+	"np": "5", "nproc-per-node": "5", "host": "here:5", "hostfile": "odd.txt", "chdir": "/other", "store": "rank0",
+	"stdin": "none", "label": "never", "log-dir": "/other",
+	"timeout": "7", "grace": "7", "shutdown-timeout": "7", "on-failure": "stop", "bind-mem": "interleave",
+	"ssh": "other", "ssh-timeout": "7", "ssh-config": "other", "bind-to": "core", "map-by": "core",
+	"rank-by": "node", "numa-binding": "socket", "cpus-per-rank": "5", "gpus-per-rank": "5", "gpus": "5", "mpi": "pmi1",
+	"world": "job", "engine": "none",
+	"binding": "hwthread", "membind": "interleave", "launcher-exec": "other", "iface": "eth7", "export-all": "0",
+	"dry-run": "0", "oversubscribe": "0", "isolate-gpus": "0", "quiet": "0", "verbose": "2",
+	"hwloc_base_binding_policy": "hwthread", "rmaps_base_mapping_policy": "core", "rmaps_base_ranking_policy": "node",
+	"rmaps_base_pattern": "3:node", "rmaps_base_n_persocket": "3",
+	"rmaps_base_n_pernode": "3", "rmaps_base_cpus_per_rank": "3", "orte_rankfile": "ranks.txt",
+	"orte_default_hostfile": "odd.txt", "orte_default_dash_host": "here:5", "plm_rsh_agent": "other",
+	"plm_rsh_args": "-p 7", "orte_abort_on_non_zero_status": "1", "orte_output_filename": "other",
+	"mca_base_env_list": "A=9;B", "mca_base_env_list_delimiter": "+", "hwloc_base_cpu_list": "0",
 	"HYDRA_LAUNCHER_EXTRA_ARGS": "-p 7", "HYDRA_ENV": "all", "I_MPI_PERHOST": "7", "HYDRA_CONFIG_FILE": "f",
 }
 
@@ -91,7 +98,9 @@ func leavesOf(inv Invocation) map[string]any {
 	found := map[string]any{}
 	inv.Dialect = nil // the whole table
 	leaves(found, "", reflect.ValueOf(inv))
-	maps.DeleteFunc(found, func(at string, _ any) bool { return strings.Contains(at, "From") || strings.HasPrefix(at, ".Notes") })
+	maps.DeleteFunc(found, func(at string, _ any) bool {
+		return strings.Contains(at, "From") || strings.HasPrefix(at, ".Notes")
+	})
 	return found
 }
 
@@ -119,7 +128,8 @@ type group struct {
 
 // grouped puts variables together as far as each is still heard, so that not every pair of an
 // option and a variable needs a command line of its own.
-func grouped(all []setting, parsed func(line []string, variables ...string) (Invocation, error), plain map[string]any) (groups []*group) {
+func grouped(all []setting, parsed func(line []string, variables ...string) (Invocation, error),
+	plain map[string]any) (groups []*group) {
 	for _, s := range all {
 		alone, err := parsed(nil, s.entry)
 		if err != nil {
@@ -128,7 +138,10 @@ func grouped(all []setting, parsed func(line []string, variables ...string) (Inv
 		said := differs(alone, plain)
 		at := slices.IndexFunc(groups, func(g *group) bool {
 			both, err := parsed(nil, append(slices.Clone(g.entries), s.entry)...)
-			return err == nil && contains(leavesOf(both), said) && contains(leavesOf(both), g.said) && !slices.ContainsFunc(slices.Collect(maps.Keys(said)), func(at string) bool { return g.said[at] != nil })
+			return err == nil && contains(leavesOf(both), said) && contains(leavesOf(both), g.said) &&
+				!slices.ContainsFunc(slices.Collect(maps.Keys(said)), func(at string) bool {
+					return g.said[at] != nil
+				})
 		})
 		if at < 0 {
 			at, groups = len(groups), append(groups, &group{said: map[string]any{}})
@@ -168,7 +181,8 @@ func TestTypedBeatsVariables(t *testing.T) {
 			typed := differs(alone, plain)
 			maps.DeleteFunc(typed, func(at string, value any) bool { // defaults, which make room where somebody says more
 				counts := strings.HasPrefix(at, ".Spec.PerNode")
-				return counts && (o.family != familyCount || value == "0") || o.family == familyPE && at == ".Spec.Place.MapBy.Object"
+				return counts && (o.family != familyCount || value == "0") || o.family == familyPE &&
+					at == ".Spec.Place.MapBy.Object"
 			})
 			if len(typed) == 0 {
 				continue
@@ -194,16 +208,21 @@ func TestTypedBeatsVariables(t *testing.T) {
 // beside what was typed; with it nobody could start the job.
 func TestPlacesAreSaidInOneWay(t *testing.T) {
 	ways := map[string]string{
-		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt", "GORUN_MAP_BY=core": "-bycore", "GORUN_BIND_TO=core": "-bind-to-core",
-		"GORUN_CPUS_PER_RANK=2": "--cpus-per-rank 2", "OMPI_MCA_rmaps_base_cpus_per_rank=2": "-cpus-per-proc 2", "OMPI_MCA_rmaps_base_mapping_policy=core": "--map-by socket",
-		"OMPI_MCA_hwloc_base_binding_policy=none": "--bind-to socket", "OMPI_MCA_orte_rankfile=ranks.txt": "--map-by rankfile:file=ranks.txt", "PRTE_MCA_rmaps_default_mapping_policy=slot:pe=2": "--map-by slot:pe=3",
+		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt",
+		"GORUN_MAP_BY=core": "-bycore", "GORUN_BIND_TO=core": "-bind-to-core",
+		"GORUN_CPUS_PER_RANK=2": "--cpus-per-rank 2", "OMPI_MCA_rmaps_base_cpus_per_rank=2": "-cpus-per-proc 2",
+		"OMPI_MCA_rmaps_base_mapping_policy=core":         "--map-by socket",
+		"OMPI_MCA_hwloc_base_binding_policy=none":         "--bind-to socket",
+		"OMPI_MCA_orte_rankfile=ranks.txt":                "--map-by rankfile:file=ranks.txt",
+		"PRTE_MCA_rmaps_default_mapping_policy=slot:pe=2": "--map-by slot:pe=3",
 	}
 	compared := 0
 	for variable := range ways {
 		for _, typed := range ways {
 			alone := mustParse(t, "mpirun "+typed+" x").Spec.Place
 			with := mustParse(t, "mpirun "+typed+" x", variable).Spec.Place
-			numa, file, mapped := alone.NUMABinding != "", alone.RankFile != nil, alone.MapBy.Object != 0 || alone.BindTo.Given || alone.CPUsPerRank > 0
+			numa, file, mapped := alone.NUMABinding != "", alone.RankFile != nil, alone.MapBy.Object != 0 ||
+				alone.BindTo.Given || alone.CPUsPerRank > 0
 			if numa || file {
 				require.Equal(t, alone, with, "%s beside %s", variable, typed)
 				compared++
@@ -229,7 +248,10 @@ func TestPlacesAreSaidInOneWay(t *testing.T) {
 		require.False(t, with.MapBy.NoOversubscribe, line)
 	}
 	// What has no room for the cores that were typed is left out, all else stays.
-	require.Equal(t, placement.ByNUMA, mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
-	require.Equal(t, placement.ByPackage, mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=socket").Spec.Place.MapBy.Object)
-	require.Equal(t, placement.ByCore, mustParse(t, "mpirun --oversubscribe x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
+	require.Equal(t, placement.ByNUMA,
+		mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
+	require.Equal(t, placement.ByPackage,
+		mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=socket").Spec.Place.MapBy.Object)
+	require.Equal(t, placement.ByCore,
+		mustParse(t, "mpirun --oversubscribe x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
 }

@@ -82,7 +82,8 @@ func (p *parser) finishSlots() {
 	}
 	p.limitPerNode()
 	p.openSlots()
-	counted := spec.PerNode.Kind != job.CountUnset || spec.Place.MapBy.PPR > 0 || spec.Place.RankFile != nil || len(spec.Apps) > 1 || spec.Apps[0].NumRanks > 0
+	counted := spec.PerNode.Kind != job.CountUnset || spec.Place.MapBy.PPR > 0 || spec.Place.RankFile != nil ||
+		len(spec.Apps) > 1 || spec.Apps[0].NumRanks > 0
 	if counted || len(spec.Hosts) > 0 || p.joins() {
 		return
 	}

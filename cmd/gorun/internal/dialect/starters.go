@@ -9,7 +9,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// rankStarters are commands that start ranks themselves: as the program of a job each of its N ranks would start N more.
+// rankStarters are commands that start ranks themselves: as the program of a job each of its N ranks would start N
+// more.
 var rankStarters = []string{
 	"srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "gorun", "torchrun",
 	"mpirun.openmpi", "mpiexec.openmpi", "orterun.openmpi", "mpirun.mpich", "mpiexec.mpich",
@@ -39,7 +40,8 @@ func (p *parser) refuseRankStarters() {
 	}
 }
 
-// noteRankStarters says so in an allocation, where scripts have srun before every program. One rank may well be a launcher.
+// noteRankStarters says so in an allocation, where scripts have srun before every program. One rank may well be a
+// launcher.
 func (p *parser) noteRankStarters() {
 	if !p.isAllocation() {
 		return
@@ -53,7 +55,10 @@ func (p *parser) noteRankStarters() {
 
 func startsTwice(word string) string {
 	if path.Base(word) == "torchrun" || slices.Contains(torchrunModules, word) {
-		return fmt.Sprintf("%s as the program: gorun takes its place, and each of gorun's ranks would start ranks again: leave %s out (gorun knows its options)", word, word)
+		return fmt.Sprintf("%s as the program: gorun takes its place, and each of gorun's ranks would start ranks again: "+
+			"leave %s out (gorun knows its options)", word, word)
 	}
-	return fmt.Sprintf("%s as the program: gorun starts the ranks itself, and each of them would start all of them again: leave %s out", word, word)
+	return fmt.Sprintf(
+		"%s as the program: gorun starts the ranks itself, and each of them would start all of them again: leave %s out",
+		word, word)
 }

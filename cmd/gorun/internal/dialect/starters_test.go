@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher as the program would start every rank once for each rank: in a batch job that is refused, in an allocation remarked.
+// A launcher as the program would start every rank once for each rank: in a batch job that is refused, in an allocation
+// remarked.
 func TestLaunchersAsPrograms(t *testing.T) {
 	for program, ends := range map[string]string{
 		"srun x":                   "leave srun out",

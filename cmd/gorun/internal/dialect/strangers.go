@@ -12,7 +12,8 @@ import (
 // tests and measurements.
 // A star stands for the rest of a name.
 var ownVariables = []string{
-	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_JOB_WORLD", "GORUN_PYTHON", "GORUN_TOKEN", "GORUN_RUNTIME_DIR",
+	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_JOB_WORLD", "GORUN_PYTHON",
+	"GORUN_TOKEN", "GORUN_RUNTIME_DIR",
 	"GORUN_TEST_*", "GORUN_BENCH_*", "GORUN_SOAK",
 }
 
@@ -22,7 +23,9 @@ var ownVariables = []string{
 func (p *parser) noteStrangers() {
 	var strange []string
 	for _, name := range p.around.Names() {
-		if strings.HasPrefix(name, "GORUN_") && !slices.ContainsFunc(ownVariables, func(own string) bool { return covers(own, name) }) {
+		if strings.HasPrefix(name, "GORUN_") && !slices.ContainsFunc(ownVariables, func(own string) bool {
+			return covers(own, name)
+		}) {
 			strange = append(strange, name)
 		}
 	}

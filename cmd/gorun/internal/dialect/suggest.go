@@ -41,7 +41,8 @@ func (d *Dialect) otherDashes(typed string) *Option {
 // elsewhere says who has an option that this dialect lacks.
 func (d *Dialect) elsewhere(typed string) (meant *Option, problem error) {
 	if o := Launch.exact(typed); o != nil && !o.Refused() && Gorun.exact(typed) == nil {
-		return o, fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's arguments", typed)
+		return o, fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's "+
+			"arguments", typed)
 	}
 	if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {
 		return o, fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o))
@@ -120,7 +121,9 @@ func (d *Dialect) begun(typed string) (meant *Option, names []string) {
 
 // alike returns the first of several options where all take a value or none does.
 func alike(options []*Option) *Option {
-	if len(options) == 0 || slices.ContainsFunc(options, func(o *Option) bool { return o.TakesValue() != options[0].TakesValue() }) {
+	if len(options) == 0 || slices.ContainsFunc(options, func(o *Option) bool {
+		return o.TakesValue() != options[0].TakesValue()
+	}) {
 		return nil
 	}
 	return options[0]
@@ -146,7 +149,8 @@ func (d *Dialect) nearest(typed string) (name string, option *Option) {
 	return name, option
 }
 
-// CommandFor is the command of gorun that a word was probably meant to be which names no program: "gorun ps"; "" for none.
+// CommandFor is the command of gorun that a word was probably meant to be which names no program: "gorun ps"; "" for
+// none.
 func CommandFor(word string) string {
 	switch word {
 	case "status", "jobs", "list":

@@ -13,8 +13,9 @@ import (
 
 // Bench is the command line of gorun bench, whose program is gorun itself.
 var Bench = &Dialect{
-	Name:  "gorun bench",
-	About: "gorun bench measures collectives between ranks as nccl-tests does: time, algbw and busbw for each size, out of place and in place. The operations: " + strings.Join(benchOperations, ", ") + ".",
+	Name: "gorun bench",
+	About: "gorun bench measures collectives between ranks as nccl-tests does: time, algbw and busbw for each size, out " +
+		"of place and in place. The operations: " + strings.Join(benchOperations, ", ") + ".",
 	examples: []example{
 		{"gorun bench allreduce -np 4", "8 bytes to 64 MiB between four ranks"},
 		{"gorun bench alltoall -np 2 -b 4K -e 1G -f 4", "other sizes, each four times the last"},
@@ -24,8 +25,10 @@ var Bench = &Dialect{
 		{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
-	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable},
-		"np", "json", "dry-run", "version", "help", "module", "no-python", "run-path", "print-completion", "f", "w", "redirects", "tee"),
+	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable,
+		torchrunTable, foreignTable},
+		"np", "json", "dry-run", "version", "help", "module", "no-python", "run-path", "print-completion", "f", "w",
+		"redirects", "tee"),
 		longNames(torchrunTable, "redirects", "tee")...),
 	benches: true,
 	codes: []example{
@@ -35,7 +38,8 @@ var Bench = &Dialect{
 		{"125", "no program with collectives (gorun-gpu), none of its back ends, or no way to make the file of --svg"},
 		{"others", "as gorun --help has them"},
 	},
-	last: "gorun's own options on where and how ranks run are taken, too (gorun --help): -H, --map-by, --bind-to, --gpus, -x, --timeout and others. More: docs/bench.md.",
+	last: "gorun's own options on where and how ranks run are taken, too (gorun --help): -H, --map-by, --bind-to, " +
+		"--gpus, -x, --timeout and others. More: docs/bench.md.",
 }
 
 // without is tables without some rows, each other row as a table.
@@ -90,11 +94,13 @@ type BenchWish struct {
 // The names that gorun bench knows, the first of each is the default.
 var (
 	benchOperations = []string{
-		"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "gather", "scatter", "alltoall", "sendrecv", "p2p", "barrier",
+		"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "gather", "scatter", "alltoall", "sendrecv",
+		"p2p", "barrier",
 	}
-	benchReduced    = []string{"allreduce", "reduce", "reducescatter"}
-	benchRooted     = []string{"reduce", "broadcast", "gather", "scatter"}
-	benchDTypes     = []string{"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "uint32", "int64", "uint64"}
+	benchReduced = []string{"allreduce", "reduce", "reducescatter"}
+	benchRooted  = []string{"reduce", "broadcast", "gather", "scatter"}
+	benchDTypes  = []string{"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "uint32", "int64",
+		"uint64"}
 	benchReductions = []string{"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"}
 	benchBackends   = []string{"auto", "cpu", "nccl"}
 )
@@ -106,7 +112,8 @@ func BenchNames() [4][]string {
 
 // benchDTypeNames are other names of element types: nccl-tests', NumPy's and PyTorch's.
 var benchDTypeNames = map[string]string{
-	"float": "float32", "fp32": "float32", "f32": "float32", "double": "float64", "fp64": "float64", "f64": "float64", "half": "float16", "fp16": "float16",
+	"float": "float32", "fp32": "float32", "f32": "float32", "double": "float64", "fp64": "float64", "f64": "float64",
+	"half": "float16", "fp16": "float16",
 	"f16": "float16", "bf16": "bfloat16", "char": "int8", "byte": "uint8", "int": "int32", "long": "int64",
 }
 
@@ -119,13 +126,15 @@ var benchTable = []Option{
 	},
 	{
 		Names: []string{"ngpus", "g"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount, from: varNone,
-		Help: "GPUs for each of these: so many times more ranks, each a process with one GPU of its own; asks for --backend nccl",
-		set:  func(p *parser, a arg) (err error) { p.bench.gpus, err = parseRanks(a.value); return err },
+		Help: "GPUs for each of these: so many times more ranks, each a process with one GPU of its own; asks for " +
+			"--backend nccl",
+		set: func(p *parser, a arg) (err error) { p.bench.gpus, err = parseRanks(a.value); return err },
 	},
 	{
 		Names: []string{"operation"}, Group: GroupMeasured, Value: "NAME", Choices: benchOperations, from: varNone,
-		Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood (all_reduce_perf, MPI_Allreduce)",
-		set:  (*parser).setOperation,
+		Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood " +
+			"(all_reduce_perf, MPI_Allreduce)",
+		set: (*parser).setOperation,
 	},
 	{
 		Names: []string{"minbytes", "b", "min-size"}, Group: GroupMeasured, Value: "SIZE", attached: true, from: varNone,
@@ -215,7 +224,8 @@ var benchTable = []Option{
 	},
 	{
 		Names: []string{"link-bandwidth"}, Group: GroupShown, Value: "RATE", from: varNone,
-		Help: "what goes from rank to rank in a second, for the bound beside each size: 25GB/s (10^9 bytes) or 200Gb/s (10^9 bits) (default: what follows from copying in memory)",
+		Help: "what goes from rank to rank in a second, for the bound beside each size: 25GB/s (10^9 bytes) or 200Gb/s " +
+			"(10^9 bits) (default: what follows from copying in memory)",
 		set: func(p *parser, a arg) (err error) {
 			p.bench.linkFrom = a.from
 			p.bench.Link, err = parseLink(a.value)
@@ -224,13 +234,15 @@ var benchTable = []Option{
 	},
 	{
 		Names: []string{"compute"}, Group: GroupShown, Value: "D", from: varNone,
-		Help: "say how much of a step communication takes that computes for D (12ms) and makes one call; more than 30 % is a warning",
-		set:  (*parser).setCompute,
+		Help: "say how much of a step communication takes that computes for D (12ms) and makes one call; more than 30 % is " +
+			"a warning",
+		set: (*parser).setCompute,
 	},
 	{
 		Names: []string{"predict"}, Group: GroupShown, Value: "SIZE", from: varNone,
-		Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is as above, or with a fraction: 1.3G (default: the largest)",
-		set:  (*parser).setPredicted,
+		Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is as above, or with a " +
+			"fraction: 1.3G (default: the largest)",
+		set: (*parser).setPredicted,
 	},
 	{
 		Names: []string{"json"}, Group: GroupShown, from: varNone,
@@ -317,7 +329,9 @@ func (p *parser) finishBench() (Invocation, error) {
 
 // engineCounts reports whether a resource manager says how many ranks each host has.
 func (p *parser) engineCounts() bool {
-	return p.isAllocation() && !p.hostsGiven() && !slices.ContainsFunc(p.engine.found.Hosts, func(h hosts.Host) bool { return h.Slots == 0 })
+	return p.isAllocation() && !p.hostsGiven() && !slices.ContainsFunc(p.engine.found.Hosts, func(h hosts.Host) bool {
+		return h.Slots == 0
+	})
 }
 
 // benchDefault is where the number of ranks comes from that nobody gave.
@@ -401,7 +415,9 @@ func (p *parser) benchDefaults() {
 // benchRankCommand takes what gorun bench gives its ranks: JSON.
 func benchRankCommand(args []string, _ Surroundings) (Invocation, error) {
 	if len(args) != 1 {
-		return Invocation{}, usage(Gorun, errors.New("gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a program of that name"))
+		return Invocation{},
+			usage(Gorun, errors.New("gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a program of that "+
+				"name"))
 	}
 	return Invocation{Action: BenchRank, Dialect: Gorun, Wished: args[0]}, nil
 }

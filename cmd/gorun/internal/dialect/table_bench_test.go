@@ -12,37 +12,60 @@ import (
 // plainBench is what gorun bench allreduce wishes for.
 func plainBench() BenchWish {
 	return BenchWish{
-		Operation: "allreduce", DType: "float32", Op: "sum", Backend: "auto", Begin: 8, End: 64 << 20, Factor: 2, Warmup: 5, PerSize: 100 * time.Millisecond,
+		Operation: "allreduce", DType: "float32", Op: "sum", Backend: "auto", Begin: 8, End: 64 << 20, Factor: 2,
+		Warmup: 5, PerSize: 100 * time.Millisecond,
 	}
 }
 
 func TestBench(t *testing.T) {
 	for line, change := range map[string]func(*BenchWish){
-		"gorun bench allreduce":                                      func(*BenchWish) {},
-		"gorun bench -np 2 all_reduce_perf -b 8 -e 64M -f 2":         func(*BenchWish) {},
-		"gorun bench --operation AllReduce --world-size 2":           func(*BenchWish) {},
-		"gorun bench allreduce -np 2 --operation all-reduce":         func(*BenchWish) {},
-		"gorun bench allreduce -b 4K -e 1G -f 4":                     func(w *BenchWish) { w.Begin, w.End, w.Factor = 4<<10, 1<<30, 4 },
-		"gorun bench allreduce --minbytes 1K --maxbytes 4K -i 512":   func(w *BenchWish) { w.Begin, w.End, w.Factor, w.Step = 1<<10, 4<<10, 0, 512 },
-		"gorun bench allreduce --max-size 4":                         func(w *BenchWish) { w.Begin, w.End = 4, 4 },
-		"gorun bench allreduce -b 1G":                                func(w *BenchWish) { w.Begin, w.End = 1<<30, 1<<30 },
-		"gorun bench allreduce -d half -o max --trials 7 -w 0 -c 1":  func(w *BenchWish) { w.DType, w.Op, w.Trials, w.Warmup, w.Check = "float16", "max", 7, 0, true },
-		"gorun bench allreduce --dtype torch.bfloat16 --check":       func(w *BenchWish) { w.DType, w.Check = "bfloat16", true },
-		"gorun bench allreduce --dtype int32 --op bxor -np 2":        func(w *BenchWish) { w.DType, w.Op = "int32", "bxor" },
-		"gorun bench bcast --root 1":                                 func(w *BenchWish) { w.Operation, w.Op, w.Root = "broadcast", "", 1 },
-		"gorun bench barrier":                                        func(w *BenchWish) { w.Operation, w.Op = "barrier", "" },
-		"gorun bench allreduce --compute 12ms --predict 1.3GB --csv": func(w *BenchWish) { w.Compute, w.Predict, w.CSV = 12*time.Millisecond, 1_395_864_371, true },
-		"gorun bench allreduce --predict 25M --svg - --json=false":   func(w *BenchWish) { w.Predict, w.SVG = 25<<20, "-" },
-		"gorun bench allreduce --link-bandwidth 25GB/s --json":       func(w *BenchWish) { w.Link, w.JSON = 25e9, true },
-		"gorun bench MPI_Allreduce -np2 -b8 -e64M -f2 -w5 -c0":       func(*BenchWish) {},
-		"gorun bench allreduce -b 64KB -e 64KiB --predict 64K":       func(w *BenchWish) { w.Begin, w.End, w.Predict = 64<<10, 64<<10, 64<<10 },
-		"gorun bench allreduce --link-bandwidth 200Gbit/s":           func(w *BenchWish) { w.Link = 25e9 },
-		"gorun bench MPI_Bcast -np 2 --root 1":                       func(w *BenchWish) { w.Operation, w.Op, w.Root = "broadcast", "", 1 },
-		"gorun bench MPI_Reduce_scatter_block":                       func(w *BenchWish) { w.Operation = "reducescatter" },
-		"gorun bench barrier --compute 1ms -c 0":                     func(w *BenchWish) { w.Operation, w.Op, w.Compute = "barrier", "", time.Millisecond },
-		"gorun bench allreduce --json --dry-run":                     func(*BenchWish) {},
-		"gorun bench allreduce --backend cpu --time-per-size 1":      func(w *BenchWish) { w.Backend, w.PerSize = "cpu", time.Second },
-		"gorun bench allreduce -g 8":                                 func(w *BenchWish) { w.Backend = "nccl" },
+		"gorun bench allreduce":                              func(*BenchWish) {},
+		"gorun bench -np 2 all_reduce_perf -b 8 -e 64M -f 2": func(*BenchWish) {},
+		"gorun bench --operation AllReduce --world-size 2":   func(*BenchWish) {},
+		"gorun bench allreduce -np 2 --operation all-reduce": func(*BenchWish) {},
+		"gorun bench allreduce -b 4K -e 1G -f 4": func(w *BenchWish) {
+			w.Begin, w.End, w.Factor = 4<<10, 1<<30, 4
+		},
+		"gorun bench allreduce --minbytes 1K --maxbytes 4K -i 512": func(w *BenchWish) {
+			w.Begin, w.End, w.Factor, w.Step = 1<<10, 4<<10, 0, 512
+		},
+		"gorun bench allreduce --max-size 4": func(w *BenchWish) { w.Begin, w.End = 4, 4 },
+		"gorun bench allreduce -b 1G":        func(w *BenchWish) { w.Begin, w.End = 1<<30, 1<<30 },
+		"gorun bench allreduce -d half -o max --trials 7 -w 0 -c 1": func(w *BenchWish) {
+			w.DType, w.Op, w.Trials, w.Warmup, w.Check = "float16", "max", 7, 0, true
+		},
+		"gorun bench allreduce --dtype torch.bfloat16 --check": func(w *BenchWish) {
+			w.DType, w.Check = "bfloat16", true
+		},
+		"gorun bench allreduce --dtype int32 --op bxor -np 2": func(w *BenchWish) { w.DType, w.Op = "int32", "bxor" },
+		"gorun bench bcast --root 1": func(w *BenchWish) {
+			w.Operation, w.Op, w.Root = "broadcast", "", 1
+		},
+		"gorun bench barrier": func(w *BenchWish) {
+			w.Operation, w.Op = "barrier", ""
+		},
+		"gorun bench allreduce --compute 12ms --predict 1.3GB --csv": func(w *BenchWish) {
+			w.Compute, w.Predict, w.CSV = 12*time.Millisecond, 1_395_864_371, true
+		},
+		"gorun bench allreduce --predict 25M --svg - --json=false": func(w *BenchWish) { w.Predict, w.SVG = 25<<20, "-" },
+		"gorun bench allreduce --link-bandwidth 25GB/s --json":     func(w *BenchWish) { w.Link, w.JSON = 25e9, true },
+		"gorun bench MPI_Allreduce -np2 -b8 -e64M -f2 -w5 -c0":     func(*BenchWish) {},
+		"gorun bench allreduce -b 64KB -e 64KiB --predict 64K": func(w *BenchWish) {
+			w.Begin, w.End, w.Predict = 64<<10, 64<<10, 64<<10
+		},
+		"gorun bench allreduce --link-bandwidth 200Gbit/s": func(w *BenchWish) { w.Link = 25e9 },
+		"gorun bench MPI_Bcast -np 2 --root 1": func(w *BenchWish) {
+			w.Operation, w.Op, w.Root = "broadcast", "", 1
+		},
+		"gorun bench MPI_Reduce_scatter_block": func(w *BenchWish) { w.Operation = "reducescatter" },
+		"gorun bench barrier --compute 1ms -c 0": func(w *BenchWish) {
+			w.Operation, w.Op, w.Compute = "barrier", "", time.Millisecond
+		},
+		"gorun bench allreduce --json --dry-run": func(*BenchWish) {},
+		"gorun bench allreduce --backend cpu --time-per-size 1": func(w *BenchWish) {
+			w.Backend, w.PerSize = "cpu", time.Second
+		},
+		"gorun bench allreduce -g 8": func(w *BenchWish) { w.Backend = "nccl" },
 	} {
 		t.Run(line, func(t *testing.T) {
 			want, got := plainBench(), mustParse(t, line)
@@ -93,61 +116,86 @@ func TestBenchIsAJob(t *testing.T) {
 func TestBenchProblems(t *testing.T) {
 	const size = "not a size from 1 on; write 8 (bytes), 64K, 64M or 4G"
 	for line, want := range map[string][]string{
-		"gorun bench":                            {"which operation? Write gorun bench allreduce, or one of reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
-		"gorun bench frob":                       {"frob: not an operation; there are allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
+		"gorun bench": {"which operation? Write gorun bench allreduce, or one of reduce, " +
+			"broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
+		"gorun bench frob": {"frob: not an operation; there are allreduce, reduce, broadcast, " +
+			"allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
 		"gorun bench allreduce barrier":          {"barrier: one operation at a time: there is allreduce already"},
 		"gorun bench allreduce -b 8M -e 4K":      {"-b 8M is more than -e 4K: the smallest size comes first"},
 		"gorun bench allreduce -b x -e 1.5 -f 1": {"-b x: " + size, "-e 1.5: " + size, "-f 1: not a number from 2 on"},
-		"gorun bench allreduce -f 2 -i 4":        {"--stepfactor and --stepbytes contradict each other: keep one", "--stepbytes 4: from 8 to 67108864 these are 16777215 sizes, more than 10000: take a larger step, or --stepfactor"},
-		"gorun bench allreduce --dtype complex":  {"--dtype complex: not one of float32, float64, float16, bfloat16, int8, uint8, int32, uint32, int64, uint64"},
-		"gorun bench allreduce --op xor":         {"--op xor: not one of sum, prod, max, min, avg, band, bor, bxor"},
-		"gorun bench allreduce --op band":        {"--op band works on the bits of integers, not on float32: add --dtype int32, for instance"},
-		"gorun bench allreduce --root 1":         {"--root 1: allreduce has no root; leave it out"},
-		"gorun bench broadcast --op sum":         {"--op sum: broadcast reduces nothing; leave it out"},
-		"gorun bench allreduce --backend gloo":   {"--backend gloo: not one of auto, cpu, nccl"},
+		"gorun bench allreduce -f 2 -i 4": {
+			"--stepfactor and --stepbytes contradict each other: keep one",
+			"--stepbytes 4: from 8 to 67108864 these are 16777215 sizes, more than 10000: take a larger step, or --stepfactor",
+		},
+		"gorun bench allreduce --dtype complex": {"--dtype complex: not one of float32, float64, float16, bfloat16, int8, " +
+			"uint8, int32, uint32, int64, uint64"},
+		"gorun bench allreduce --op xor": {"--op xor: not one of sum, prod, max, min, avg, band, bor, bxor"},
+		"gorun bench allreduce --op band": {"--op band works on the bits of integers, not on float32: add --dtype " +
+			"int32, for instance"},
+		"gorun bench allreduce --root 1":       {"--root 1: allreduce has no root; leave it out"},
+		"gorun bench broadcast --op sum":       {"--op sum: broadcast reduces nothing; leave it out"},
+		"gorun bench allreduce --backend gloo": {"--backend gloo: not one of auto, cpu, nccl"},
 		"gorun bench allreduce -g 2 --backend cpu": {
 			"-g 2 counts GPUs, which --backend cpu has none of: use -np",
 		},
-		"gorun bench allreduce -g 2 --nproc-per-node auto": {"-g 2 does not go with --nproc-per-node auto: give the number of ranks"},
-		"gorun bench allreduce --trials 0":                 {"--trials 0: not a number from 1 on"},
-		"gorun bench allreduce -c 2":                       {"-c 2: not one of 0, 1"},
-		"gorun bench allreduce --compute 0":                {"--compute 0: a step needs some time to compute; write 12ms or 0.5 (seconds)"},
-		"gorun bench allreduce --json --csv":               {"--json and --csv contradict each other: both want standard output"},
-		"gorun bench allreduce --csv --svg -":              {"--csv and --svg - contradict each other: both want standard output"},
-		"gorun bench barrier --svg x --predict 5":          {"--predict 5: a barrier has no size; leave it out", "--svg: a barrier moves nothing whose bandwidth could be drawn"},
+		"gorun bench allreduce -g 2 --nproc-per-node auto": {"-g 2 does not go with --nproc-per-node auto: give the number " +
+			"of ranks"},
+		"gorun bench allreduce --trials 0": {"--trials 0: not a number from 1 on"},
+		"gorun bench allreduce -c 2":       {"-c 2: not one of 0, 1"},
+		"gorun bench allreduce --compute 0": {"--compute 0: a step needs some time to compute; write 12ms " +
+			"or 0.5 (seconds)"},
+		"gorun bench allreduce --json --csv": {"--json and --csv contradict each other: both want standard " +
+			"output"},
+		"gorun bench allreduce --csv --svg -": {"--csv and --svg - contradict each other: both want standard " +
+			"output"},
+		"gorun bench barrier --svg x --predict 5": {
+			"--predict 5: a barrier has no size; leave it out", "--svg: a barrier moves nothing whose bandwidth could be drawn",
+		},
 		"gorun bench barrier -e 8 -f 2 --check": {
-			"-e 8: a barrier has no size; leave it out", "-f 2: a barrier has no size; leave it out", "--check: a barrier has no result to check; leave it out",
+			"-e 8: a barrier has no size; leave it out", "-f 2: a barrier has no size; leave it out",
+			"--check: a barrier has no result to check; leave it out",
 		},
 		"gorun bench allreduce -b 16M -e 16M --predict 25MiB": {
 			"--predict 25MiB: one size, 16777216 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart",
 		},
-		"gorun bench allreduce -b 8 -e 15 --predict 25M": {"--predict 25M: one size, 8 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart"},
+		"gorun bench allreduce -b 8 -e 15 --predict 25M": {"--predict 25M: one size, 8 bytes, makes no model: give a " +
+			"smallest and a largest, -b and -e, that are apart"},
 		"gorun bench allreduce -b 8 -e 9 -i 2 --predict 25M": {
 			"--predict 25M: one size, 8 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart",
 		},
-		"gorun bench allreduce -np 1 --predict 25M": {"--predict 25M: one rank sends nothing of which a model could be made: add -np 2 or more"},
-		"gorun bench allreduce --predict x":         {"--predict x: not a size; write 25M or 1.3G (2^20, 2^30 bytes, as --maxbytes has them) or a number of bytes"},
-		"gorun bench broadcast -r 1":                {"-r 1: use --root 1; gorun's own option for files of output is --redirects"},
-		"gorun bench broadcast -r 0":                {"-r 0: use --root 0; gorun's own option for files of output is --redirects"},
-		"gorun bench broadcast -t 2":                {"-t 2: use -np 2, as ranks are processes here; gorun's own option for files of output is --tee"},
-		"gorun bench all_reduce_perf -np 2 -n 20":   {"-n 20: contradicts -np 2; both are numbers of ranks: nccl-tests' iterations are --iters 20"},
-		"gorun bench all_reduce_perf -n20 -np 2":    {"-np 2: contradicts -n20; both are numbers of ranks: nccl-tests' iterations are --iters 20"},
-		"gorun bench broadcast -np 2 --root 5":      {"--root 5: the last of 2 ranks is rank 1"},
-		"gorun bench p2p -np 1":                     {"p2p goes between two ranks, and there is one: add -np 2"},
-		"gorun bench allreduce --json /x.json":      {"--json takes no file: write --json > /x.json"},
-		"gorun bench allreduce -m 2":                {"unknown option -m: gorun has it, gorun bench does not; call gorun for it"},
-		"gorun bench allreduce -z 0 --check":        {"unknown option -z"},
-		"gorun bench allreduce --check 1":           {"1: not an operation; there are allreduce, reduce, broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
-		"gorun bench allreduce -b 0":                {"-b 0: " + size},
-		"gorun bench allreduce --time-per-size 0":   {"--time-per-size 0: not a time above 0; write 100ms or 0.1 (seconds)"},
-		"gorun bench allreduce --time-per-size 1x":  {"--time-per-size 1x: not a time above 0; write 100ms or 0.1 (seconds)"},
-		"gorun bench allreduce --compute 1x":        {"--compute 1x: not a time; write 12ms or 0.5 (seconds)"},
+		"gorun bench allreduce -np 1 --predict 25M": {"--predict 25M: one rank sends nothing of which a model could be " +
+			"made: add -np 2 or more"},
+		"gorun bench allreduce --predict x": {"--predict x: not a size; write 25M or 1.3G (2^20, 2^30 bytes, as " +
+			"--maxbytes has them) or a number of bytes"},
+		"gorun bench broadcast -r 1": {"-r 1: use --root 1; gorun's own option for files of output is " +
+			"--redirects"},
+		"gorun bench broadcast -r 0": {"-r 0: use --root 0; gorun's own option for files of output is " +
+			"--redirects"},
+		"gorun bench broadcast -t 2": {"-t 2: use -np 2, as ranks are processes here; gorun's own option " +
+			"for files of output is --tee"},
+		"gorun bench all_reduce_perf -np 2 -n 20": {"-n 20: contradicts -np 2; both are numbers of ranks: nccl-tests' " +
+			"iterations are --iters 20"},
+		"gorun bench all_reduce_perf -n20 -np 2": {"-np 2: contradicts -n20; both are numbers of ranks: nccl-tests' " +
+			"iterations are --iters 20"},
+		"gorun bench broadcast -np 2 --root 5": {"--root 5: the last of 2 ranks is rank 1"},
+		"gorun bench p2p -np 1":                {"p2p goes between two ranks, and there is one: add -np 2"},
+		"gorun bench allreduce --json /x.json": {"--json takes no file: write --json > /x.json"},
+		"gorun bench allreduce -m 2": {"unknown option -m: gorun has it, gorun bench does not; call gorun " +
+			"for it"},
+		"gorun bench allreduce -z 0 --check": {"unknown option -z"},
+		"gorun bench allreduce --check 1": {"1: not an operation; there are allreduce, reduce, broadcast, " +
+			"allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
+		"gorun bench allreduce -b 0":               {"-b 0: " + size},
+		"gorun bench allreduce --time-per-size 0":  {"--time-per-size 0: not a time above 0; write 100ms or 0.1 (seconds)"},
+		"gorun bench allreduce --time-per-size 1x": {"--time-per-size 1x: not a time above 0; write 100ms or 0.1 (seconds)"},
+		"gorun bench allreduce --compute 1x":       {"--compute 1x: not a time; write 12ms or 0.5 (seconds)"},
 		"gorun bench allreduce --link-bandwidth 25G": {
 			"--link-bandwidth 25G: bytes or bits a second, and how many? Write 25GB/s (10^9 bytes) or 25Gb/s (10^9 bits)",
 		},
 		"gorun bench allreduce --module":  {"unknown option --module: gorun has it, gorun bench does not; call gorun for it"},
 		"gorun bench allreduce --maxbyte": {"unknown option --maxbyte: did you mean --maxbytes?"},
-		"gorun bench-rank":                {"gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a program of that name"},
+		"gorun bench-rank": {"gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a " +
+			"program of that name"},
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
 	}
@@ -156,8 +204,10 @@ func TestBenchProblems(t *testing.T) {
 // A small b is bits. Prefixes are decimal, but for those with an i.
 func TestLinkBandwidths(t *testing.T) {
 	for value, want := range map[string]float64{
-		"25GB": 25e9, "25 GB/s": 25e9, "25GBps": 25e9, "1GiB": 1 << 30, "1.5TiB/s": 1.5 * (1 << 40), "500kB/s": 500e3, "1e3MB/s": 1e9, "8B": 8,
-		"200Gb": 25e9, "200Gbit": 25e9, "200Gbps": 25e9, "200Gbit/s": 25e9, "200gbps": 25e9, "200Gbits/s": 25e9, "8Gib": 1 << 30, "8b": 1,
+		"25GB": 25e9, "25 GB/s": 25e9, "25GBps": 25e9, "1GiB": 1 << 30, "1.5TiB/s": 1.5 * (1 << 40), "500kB/s": 500e3,
+		"1e3MB/s": 1e9, "8B": 8,
+		"200Gb": 25e9, "200Gbit": 25e9, "200Gbps": 25e9, "200Gbit/s": 25e9, "200gbps": 25e9, "200Gbits/s": 25e9,
+		"8Gib": 1 << 30, "8b": 1,
 	} {
 		got, err := parseLink(value)
 		require.NoError(t, err, value)
@@ -172,8 +222,10 @@ func TestLinkBandwidths(t *testing.T) {
 // MPI's, NCCL's and nccl-tests' names mean the same operations.
 func TestOperationNames(t *testing.T) {
 	for typed, want := range map[string]string{
-		"MPI_Allreduce": "allreduce", "mpi_allreduce": "allreduce", "MPI_Bcast": "broadcast", "MPI_Allgather": "allgather", "MPI_Alltoall": "alltoall",
-		"MPI_Reduce_scatter_block": "reducescatter", "reduce_scatter_block": "reducescatter", "Reduce_Scatter": "reducescatter", "MPI_Sendrecv": "sendrecv",
+		"MPI_Allreduce": "allreduce", "mpi_allreduce": "allreduce", "MPI_Bcast": "broadcast", "MPI_Allgather": "allgather",
+		"MPI_Alltoall":             "alltoall",
+		"MPI_Reduce_scatter_block": "reducescatter", "reduce_scatter_block": "reducescatter",
+		"Reduce_Scatter": "reducescatter", "MPI_Sendrecv": "sendrecv",
 		"MPI_Barrier": "barrier", "alltoall_perf": "alltoall", "all_gather_perf": "allgather", "bcast": "broadcast",
 	} {
 		require.Equal(t, want, mustParse(t, "gorun bench "+typed).Bench.Operation)
@@ -182,7 +234,8 @@ func TestOperationNames(t *testing.T) {
 
 // Who writes nccl-tests' -n for iterations hears what it is here.
 func TestIterations(t *testing.T) {
-	require.Equal(t, []string{"-n 20 is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters 20"},
+	require.Equal(t,
+		[]string{"-n 20 is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters 20"},
 		mustParse(t, "gorun bench all_reduce_perf -n 20").Notes)
 	require.Empty(t, mustParse(t, "gorun bench all_reduce_perf -np 20").Notes)
 	require.Empty(t, mustParse(t, "gorun bench allreduce -n 20").Notes)
@@ -191,7 +244,9 @@ func TestIterations(t *testing.T) {
 // p2p over several hosts has one rank on each unless the number is given.
 func TestBenchP2PHasOneRankPerHost(t *testing.T) {
 	for line, want := range map[string]job.Count{
-		"gorun bench p2p -H h1,h2":           {Kind: job.CountFixed, N: 1, From: "gorun bench p2p's default on several hosts"},
+		"gorun bench p2p -H h1,h2": {
+			Kind: job.CountFixed, N: 1, From: "gorun bench p2p's default on several hosts",
+		},
 		"gorun bench p2p":                    {Kind: job.CountAuto, From: benchDefault},
 		"gorun bench allreduce -H h1,h2":     {Kind: job.CountAuto, From: benchDefault},
 		"gorun bench p2p -H h1:2,h2:2 -np 4": {},

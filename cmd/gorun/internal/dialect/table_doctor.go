@@ -9,14 +9,16 @@ import (
 
 // Doctors is the command line of gorun doctor, which starts no rank.
 var Doctors = &Dialect{
-	Name:  "gorun doctor",
-	About: "gorun doctor looks for what keeps jobs from running, slows them down, or has them fail later: limits, memory, names, clocks, versions, GPUs, adapters, leftovers. It reads, and changes nothing.",
+	Name: "gorun doctor",
+	About: "gorun doctor looks for what keeps jobs from running, slows them down, or has them fail later: limits, " +
+		"memory, names, clocks, versions, GPUs, adapters, leftovers. It reads, and changes nothing.",
 	examples: []example{
 		{"gorun doctor", "this host, or the nodes of a resource manager's job"},
 		{"gorun doctor -H node[1-4] ./trainer", "four hosts, and whether each has the program"},
 		{"gorun doctor --explain shm", "what a check looks at, and why"},
 	},
-	tables: slices.Concat([][]Option{doctorTable}, rows(mpiTable, "host", "hostfile"), [][]Option{reachTable, {engineOption}}, rows(ownTable, "chdir", "verbose", "version", "help")),
+	tables: slices.Concat([][]Option{doctorTable}, rows(mpiTable, "host", "hostfile"),
+		[][]Option{reachTable, {engineOption}}, rows(ownTable, "chdir", "verbose", "version", "help")),
 	checks: true, examines: true,
 	codes: []example{
 		{"0", "nothing was found; notes (-v shows them) are nothing"},
@@ -42,13 +44,15 @@ var doctorTable = []Option{
 	},
 	{
 		Names: []string{"explain"}, Group: GroupLook, Value: "CHECK", from: varNone,
-		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found, and more may follow",
-		set:  func(p *parser, a arg) error { p.inv.Checks.Explain = append(p.inv.Checks.Explain, a.value); return nil },
+		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found, " +
+			"and more may follow",
+		set: func(p *parser, a arg) error { p.inv.Checks.Explain = append(p.inv.Checks.Explain, a.value); return nil },
 	},
 	{
 		Names: []string{"json"}, Group: GroupLook, from: varNone,
-		Help: "print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the checks",
-		set:  func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
+		Help: "print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the " +
+			"checks",
+		set: func(p *parser, a arg) error { p.inv.JSON = a.on; return nil },
 	},
 }
 
@@ -61,9 +65,11 @@ func (p *parser) finishDoctor() (Invocation, error) {
 	}
 	switch {
 	case wish.List && wish.Explain != nil:
-		p.problem(errors.New("--list and --explain contradict each other: the one tells of all checks, the other of those that are named"))
+		p.problem(errors.New("--list and --explain contradict each other: the one tells of all checks, the other of those " +
+			"that are named"))
 	case wish.List && words != nil:
-		p.problem(fmt.Errorf("--list names all checks: gorun doctor --explain %s tells of single ones", strings.Join(words, " ")))
+		p.problem(fmt.Errorf("--list names all checks: gorun doctor --explain %s tells of single ones",
+			strings.Join(words, " ")))
 	}
 	if wish.List || wish.Explain != nil {
 		if wish.Explain != nil {

@@ -11,8 +11,10 @@ import (
 // endTable is what gorun has of its own on the end of ranks and of jobs.
 var endTable = []Option{
 	{
-		Names: []string{"on-failure"}, Group: GroupEnd, Value: "stop|continue", Choices: []string{"stop", "continue"}, family: familyFailure,
-		Help: "what the failure of a rank means for the others: stop ends the job, with continue they go on and the job ends with the first one's exit code (default: stop)",
+		Names: []string{"on-failure"}, Group: GroupEnd, Value: "stop|continue", Choices: []string{"stop", "continue"},
+		family: familyFailure,
+		Help: "what the failure of a rank means for the others: stop ends the job, with continue they go on and the job " +
+			"ends with the first one's exit code (default: stop)",
 		set: func(p *parser, a arg) error {
 			p.inv.Spec.Policy.Continue = a.value == "continue"
 			return oneOf(a.value, "stop", "continue")
@@ -28,17 +30,20 @@ var endTable = []Option{
 	},
 	{
 		Names: []string{"early-exit"}, Group: GroupEnd, Value: "allow|warn|fail", Choices: []string{"allow", "warn", "fail"},
-		Help: "when a rank has ended with exit code 0 and others still run 10 s later: nothing, a remark, or the end of the job with exit code 1 (default: allow)",
-		set:  (*parser).setEarlyExit,
+		Help: "when a rank has ended with exit code 0 and others still run 10 s later: nothing, a remark, or the end of " +
+			"the job with exit code 1 (default: allow)",
+		set: (*parser).setEarlyExit,
 	},
 	{
 		Names: []string{"hang-timeout"}, Group: GroupEnd, Value: "D",
-		Help: "when for D no rank has printed anything and nothing has come further in the store: say what each rank is doing (default: never)",
-		set:  func(p *parser, a arg) (err error) { p.inv.Spec.HangTimeout, err = parseDuration(a.value); return err },
+		Help: "when for D no rank has printed anything and nothing has come further in the store: say what each rank is " +
+			"doing (default: never)",
+		set: func(p *parser, a arg) (err error) { p.inv.Spec.HangTimeout, err = parseDuration(a.value); return err },
 	},
 	{
 		Names: []string{"on-hang"}, Group: GroupEnd, Value: "stop|report", Choices: []string{"stop", "report"},
-		Help: "and then: stop has Go and Python ranks print their stacks (SIGQUIT, faulthandler) and ends the job with exit code 124, report only looks and lets it go on (default: stop)",
+		Help: "and then: stop has Go and Python ranks print their stacks (SIGQUIT, faulthandler) and ends the job with " +
+			"exit code 124, report only looks and lets it go on (default: stop)",
 		set: func(p *parser, a arg) error {
 			if a.value == "report" {
 				p.inv.Spec.OnHang = job.HangReport
@@ -56,7 +61,8 @@ var endTable = []Option{
 	},
 	{
 		Names: []string{"cgroup"}, Group: GroupEnd, Value: "auto|off", Choices: []string{"auto", "off"},
-		Help: "keep the job's processes together in a cgroup of their own: auto where one can be made and outside of Slurm, or off (default: auto)",
+		Help: "keep the job's processes together in a cgroup of their own: auto where one can be made and outside of " +
+			"Slurm, or off (default: auto)",
 		set: func(p *parser, a arg) error {
 			p.inv.Spec.NoCgroup = a.value == "off"
 			return oneOf(a.value, "auto", "off")

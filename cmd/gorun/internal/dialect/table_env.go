@@ -10,8 +10,9 @@ import (
 	"gorun/launcher/job"
 )
 
-// Env is the command line of gorun env: gorun's own options for a job whose ranks' environment is shown, and what is asked of single
-// variables. Its rows are made when they are asked for: every start of a job would pay for them otherwise.
+// Env is the command line of gorun env: gorun's own options for a job whose ranks' environment is shown, and what is
+// asked of single variables. Its rows are made when they are asked for: every start of a job would pay for them
+// otherwise.
 func Env() *Dialect {
 	envOnce.Do(func() { envDialect = makeEnv() })
 	return envDialect
@@ -25,7 +26,8 @@ var (
 func makeEnv() *Dialect {
 	return &Dialect{
 		Name: "gorun env",
-		About: "gorun env shows what the ranks of a job would find in their environment, and why; explains variables of NCCL, RCCL, PyTorch and others; and finds settings " +
+		About: "gorun env shows what the ranks of a job would find in their environment, and why; explains variables of " +
+			"NCCL, RCCL, PyTorch and others; and finds settings " +
 			"that are wrong, dead or of no use. It starts no rank.",
 		examples: []example{
 			{"gorun env", "what gorun would set here"},
@@ -36,9 +38,12 @@ func makeEnv() *Dialect {
 			{"gorun env --lint", "what is wrong with this environment and its nccl.conf"},
 			{"gorun env --lint job.sbatch Dockerfile", "and with what these files set"},
 		},
-		tables: slices.Concat([][]Option{envTable()}, rows(mpiTable, "np", "host", "hostfile"), rows(torchrunTable, "nproc-per-node"), rows(ownTable, "quiet", "verbose", "version", "help")),
-		taken: without([][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
-			"np", "host", "hostfile", "nproc-per-node", "json", "quiet", "verbose", "version", "help", "print-completion", "report"),
+		tables: slices.Concat([][]Option{envTable()}, rows(mpiTable, "np", "host", "hostfile"),
+			rows(torchrunTable, "nproc-per-node"), rows(ownTable, "quiet", "verbose", "version", "help")),
+		taken: without([][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
+			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+			"np", "host", "hostfile", "nproc-per-node", "json", "quiet", "verbose", "version", "help", "print-completion",
+			"report"),
 		interpreters: gorunInterpreters, mpmd: true, environs: true,
 		codes: []example{
 			{"0", "it was shown; with --lint: nothing is wrong"},
@@ -47,7 +52,8 @@ func makeEnv() *Dialect {
 			{"125", "gorun's own error"},
 			{"126, 127", "PROGRAM cannot be executed, or was not found"},
 		},
-		last: "gorun's own options for jobs are taken, too (gorun --help): -n, -H, --nproc-per-node, --gpus, -x and others; without PROGRAM any will do. More: docs/nccl.md.",
+		last: "gorun's own options for jobs are taken, too (gorun --help): -n, -H, --nproc-per-node, --gpus, -x and " +
+			"others; without PROGRAM any will do. More: docs/nccl.md.",
 	}
 }
 
@@ -65,18 +71,21 @@ func envTable() []Option {
 	return []Option{
 		{
 			Names: []string{"explain"}, Group: GroupShown, Value: "NAME", from: varNone,
-			Help: "what a variable means: default, values, versions, when it helps and when it hurts; NAME may be a pattern ('NCCL_IB_*'), and more may follow",
-			set:  func(p *parser, a arg) error { p.env.Explain = append(p.env.Explain, a.value); return nil },
+			Help: "what a variable means: default, values, versions, when it helps and when it hurts; NAME may be a pattern " +
+				"('NCCL_IB_*'), and more may follow",
+			set: func(p *parser, a arg) error { p.env.Explain = append(p.env.Explain, a.value); return nil },
 		},
 		{
 			Names: []string{"lint"}, Group: GroupShown, from: varNone,
-			Help: "what is wrong with settings: of the files that follow (scripts, Dockerfiles, Python programs, batch scripts, nccl.conf; - is standard input), or of this environment and the nccl.conf of user and host",
-			set:  func(p *parser, a arg) error { p.env.Lint = a.on; return nil },
+			Help: "what is wrong with settings: of the files that follow (scripts, Dockerfiles, Python programs, batch " +
+				"scripts, nccl.conf; - is standard input), or of this environment and the nccl.conf of user and host",
+			set: func(p *parser, a arg) error { p.env.Lint = a.on; return nil },
 		},
 		{
 			Names: []string{"library"}, Group: GroupShown, Value: "FILE", from: varNone,
-			Help: "with --lint: the libnccl.so or librccl.so that is meant, in place of the one that would be loaded; none for none",
-			set:  func(p *parser, a arg) error { return text(&p.env.Library, a) },
+			Help: "with --lint: the libnccl.so or librccl.so that is meant, in place of the one that would be loaded; none " +
+				"for none",
+			set: func(p *parser, a arg) error { return text(&p.env.Library, a) },
 		},
 		{
 			Names: []string{"shell"}, Group: GroupShown, from: varNone,

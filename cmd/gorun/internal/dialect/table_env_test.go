@@ -17,7 +17,8 @@ func TestEnv(t *testing.T) {
 	require.Equal(t, job.StartExec, inv.Spec.Apps[0].Start)
 
 	// The job is the one that gorun would run.
-	for _, line := range []string{"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train", "-n 1 a : -n 2 b"} {
+	for _, line := range []string{"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train",
+		"-n 1 a : -n 2 b"} {
 		job, env := mustParse(t, "gorun "+line), mustParse(t, "gorun env "+line)
 		require.Equal(t, job.Spec, env.Spec, line)
 		require.Equal(t, job.Notes, env.Notes, line)
@@ -34,7 +35,8 @@ func TestEnv(t *testing.T) {
 	require.True(t, inv.JSON)
 	inv = mustParse(t, "gorun env --lint -- a.sh --json")
 	require.Equal(t, []string{"a.sh", "--json"}, inv.Env.Files)
-	require.Equal(t, []string{"--json stands behind the program prog and is taken for its argument: put it before"}, mustParse(t, "gorun env prog --json").Notes)
+	require.Equal(t, []string{"--json stands behind the program prog and is taken for its argument: put it before"},
+		mustParse(t, "gorun env prog --json").Notes)
 	inv = mustParse(t, "gorun env --json --lint")
 	require.True(t, inv.JSON && inv.Env.Lint && inv.Env.Files == nil)
 	require.True(t, mustParse(t, "gorun env --shell -n 2").Env.Shell)
@@ -73,7 +75,9 @@ func TestDoctorAsked(t *testing.T) {
 	require.True(t, inv.JSON)
 	inv = mustParse(t, "gorun doctor ./trainer --json")
 	require.False(t, inv.JSON)
-	require.Equal(t, []string{"--json stands behind the program ./trainer and is taken for its argument: put it before"}, inv.Notes)
-	require.Equal(t, []string{"--list names all checks: gorun doctor --explain shm tells of single ones"}, problems(t, "gorun doctor --list shm"))
+	require.Equal(t,
+		[]string{"--json stands behind the program ./trainer and is taken for its argument: put it before"}, inv.Notes)
+	require.Equal(t, []string{"--list names all checks: gorun doctor --explain shm tells of single ones"},
+		problems(t, "gorun doctor --list shm"))
 	require.Contains(t, strings.Join(problems(t, "gorun doctor --explain shm --jsno"), ""), "unknown option --jsno")
 }

@@ -11,7 +11,8 @@ import (
 // Explain is the command line of gorun explain, which has no program.
 var Explain = &Dialect{
 	Name: "gorun explain",
-	About: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why it comes, how to check that and what to do. " +
+	About: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why it comes, " +
+		"how to check that and what to do. " +
 		"It reads one text, a whole log, or an exit code, and starts no rank.",
 	examples: []example{
 		{"gorun explain 'ibv_create_qp failed'", "one error"},
@@ -29,7 +30,8 @@ var Explain = &Dialect{
 		{"2", "a mistake on the command line, or a file that cannot be read"},
 		{"125", "gorun's own error"},
 	},
-	last: "A word that is an id, or else a file, is taken for it; ./WORD is a file. Options may stand behind the words; behind -- nothing is one. More: docs/errors.md.",
+	last: "A word that is an id, or else a file, is taken for it; ./WORD is a file. Options may stand behind the words; " +
+		"behind -- nothing is one. More: docs/errors.md.",
 }
 
 // ExplainWish is what gorun explain is asked.
@@ -66,7 +68,8 @@ func (p *parser) finishExplain() (Invocation, error) {
 	case wish.Words != nil && strings.TrimSpace(strings.Join(wish.Words, "")) == "":
 		p.problem(errors.New("the text to explain is empty: an unset variable? gorun explain --list lists what is known"))
 	case !wish.List && len(wish.Words) == 0 && p.problems == nil:
-		p.problem(errors.New("nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what is known"))
+		p.problem(errors.New("nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what " +
+			"is known"))
 	}
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}

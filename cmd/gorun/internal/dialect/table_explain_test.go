@@ -33,7 +33,8 @@ func TestExplainProblems(t *testing.T) {
 	_, err := Parse("gorun", []string{"explain", ""}, Surroundings{})
 	require.ErrorContains(t, err, "the text to explain is empty: an unset variable?")
 	for line, want := range map[string][]string{
-		"gorun explain":             {"nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what is known"},
+		"gorun explain": {"nothing to explain: add a text in quotes, a file, or - for standard input; --list " +
+			"lists what is known"},
 		"gorun explain --list a b":  {"b: --list takes one family, such as nccl"},
 		"gorun explain --svg x":     {"unknown option --svg"},
 		"gorun explain --timeout 5": {"unknown option --timeout: gorun has it, gorun explain does not; call gorun for it"},

@@ -6,13 +6,16 @@ import (
 
 // Hosts is the command line of gorun hosts check, which starts no rank.
 var Hosts = &Dialect{
-	Name:  "gorun hosts",
-	About: "gorun hosts check looks at hosts as a job on them would find them: whether each is reached, what runs there, its clock, disk, limits and GPUs, PROGRAM where one is named, who reaches whom, and what those ways carry and lose.",
+	Name: "gorun hosts",
+	About: "gorun hosts check looks at hosts as a job on them would find them: whether each is reached, what runs " +
+		"there, its clock, disk, limits and GPUs, PROGRAM where one is named, who reaches whom, and what those ways carry " +
+		"and lose.",
 	examples: []example{
 		{"gorun hosts check -H node[1-4]", "four hosts"},
 		{"gorun hosts check -H n1,n2 ./trainer", "and whether each has the program"},
 	},
-	tables: append(append(rows(mpiTable, "host", "hostfile"), reachTable), append([][]Option{{engineOption}, checkTable}, rows(ownTable, "chdir", "verbose", "version", "help")...)...),
+	tables: append(append(rows(mpiTable, "host", "hostfile"), reachTable),
+		append([][]Option{{engineOption}, checkTable}, rows(ownTable, "chdir", "verbose", "version", "help")...)...),
 	checks: true,
 	codes: []example{
 		{"0", "nothing is wrong"},
@@ -43,7 +46,9 @@ func hostsCommand(args []string, around Surroundings) (Invocation, error) {
 		return Invocation{Action: Help, Dialect: Hosts}, nil
 	}
 	if len(args) == 0 || args[0] != "check" {
-		return Invocation{}, usage(Hosts, errors.New("gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name"))
+		return Invocation{},
+			usage(Hosts, errors.New("gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a "+
+				"program of that name"))
 	}
 	return Hosts.parse(args[1:], around)
 }
@@ -77,7 +82,9 @@ func agentCommand(args []string, _ Surroundings) (Invocation, error) {
 	case 1:
 		inv.Wished = args[0]
 	default:
-		return Invocation{}, usage(Gorun, errors.New("gorun agent is what gorun starts on other hosts; gorun ./agent starts a program of that name"))
+		return Invocation{},
+			usage(Gorun, errors.New("gorun agent is what gorun starts on other hosts; gorun ./agent starts a program of that "+
+				"name"))
 	}
 	return inv, nil
 }

@@ -53,14 +53,17 @@ func jobDialect(name string) *Dialect {
 	switch name {
 	case "ps":
 		d.About = "gorun ps lists the jobs of this user that were started on this host; of one job it lists the ranks."
-		d.examples = []example{{"gorun ps", "the jobs"}, {"gorun ps 7f3a", "the ranks of one"}, {"gorun ps --nccl 7f3a", "what NCCL says of it"}, {"gorun ps --json", "everything, for programs"}}
+		d.examples = []example{{"gorun ps", "the jobs"}, {"gorun ps 7f3a", "the ranks of one"},
+			{"gorun ps --nccl 7f3a", "what NCCL says of it"}, {"gorun ps --json", "everything, for programs"}}
 		options = []string{"nccl", "json"}
 		none = "there is no such job, it has ended meanwhile, or its NCCL says nothing"
 	case "top":
-		d.About = "gorun top shows what each rank of a job uses, second by second; q leaves. Where standard output is no terminal it prints that once."
+		d.About = "gorun top shows what each rank of a job uses, second by second; q leaves. Where standard output is no " +
+			"terminal it prints that once."
 		d.examples = []example{{"gorun top", "the only job there is"}, {"gorun top 7f3a", "one of several"}}
 	case "stop":
-		d.About, d.operands, done = "gorun stop ends jobs as SIGTERM to their gorun does, and waits until they are gone.", "JOB...", "the jobs have ended"
+		d.About, d.operands, done = "gorun stop ends jobs as SIGTERM to their gorun does, and waits until they are gone.",
+			"JOB...", "the jobs have ended"
 		d.examples = []example{
 			{"gorun stop 7f3a", "ends a job in order"},
 			{"gorun stop --grace 0 7f3a", "kills it"},
@@ -68,12 +71,16 @@ func jobDialect(name string) *Dialect {
 		}
 		options = []string{"all", "signal", "grace"}
 	case "stacks":
-		d.About = "gorun stacks says what each rank of a job does right now, ranks that do the same in one line. The ranks go on; Python's frames are shown where py-spy is installed."
+		d.About = "gorun stacks says what each rank of a job does right now, ranks that do the same in one line. The ranks " +
+			"go on; Python's frames are shown where py-spy is installed."
 		d.examples = []example{{"gorun stacks", "the only job there is"}, {"gorun stacks 7f3a --rank 3", "one rank of a job"}}
 		options = []string{"rank"}
 	case "logs":
-		d.About = "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun remembers."
-		d.examples = []example{{"gorun logs", "the only job there is"}, {"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"}, {"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"}}
+		d.About = "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun " +
+			"remembers."
+		d.examples = []example{{"gorun logs", "the only job there is"},
+			{"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"},
+			{"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"}}
 		options = []string{"follow", "rank", "tail", "stream"}
 	}
 	d.examples = append(d.examples, example{"gorun ./" + name + ", gorun -- " + name, "start a program of that name"})
@@ -91,13 +98,15 @@ var jobsTable = []Option{
 	},
 	{
 		Names: []string{"nccl"}, Group: GroupShown, from: varNone,
-		Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or report an error",
-		set:  func(p *parser, a arg) error { p.inv.Jobs.NCCL = a.on; return nil },
+		Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or " +
+			"report an error",
+		set: func(p *parser, a arg) error { p.inv.Jobs.NCCL = a.on; return nil },
 	},
 	{
 		Names: []string{"follow", "f"}, Group: GroupShown, from: varNone,
-		Help: "go on with what ranks print from now on, until the job has ended; whoever reads too slowly is dropped, the job never waits",
-		set:  func(p *parser, a arg) error { p.inv.Jobs.Follow = a.on; return nil },
+		Help: "go on with what ranks print from now on, until the job has ended; whoever reads too slowly is dropped, the " +
+			"job never waits",
+		set: func(p *parser, a arg) error { p.inv.Jobs.Follow = a.on; return nil },
 	},
 	{
 		Names: []string{"rank"}, Group: GroupShown, Value: "N", from: varNone,
@@ -134,7 +143,8 @@ var jobsTable = []Option{
 		set:  func(p *parser, a arg) error { p.inv.Jobs.All = a.on; return nil },
 	},
 	{
-		Names: []string{"signal"}, Group: GroupEnd, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"}, from: varNone,
+		Names: []string{"signal"}, Group: GroupEnd, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
+		from: varNone,
 		Help: "ask ranks to end by SIGINT or SIGHUP in place of SIGTERM; KILL: kill them",
 		set:  (*parser).setStopSignal,
 	},
@@ -203,7 +213,8 @@ func (p *parser) finishJobs() (Invocation, error) {
 	case stops && !wish.All && len(wish.Names) == 0:
 		p.problem(errors.New("no job given: gorun stop JOB..., or --all; gorun ps lists them"))
 	case !stops && len(wish.Names) > 1:
-		p.problem(fmt.Errorf("%s: one job at a time; gorun ./%s starts a program of that name", typed(wish.Names[1:]), wish.Command))
+		p.problem(fmt.Errorf("%s: one job at a time; gorun ./%s starts a program of that name", typed(wish.Names[1:]),
+			wish.Command))
 	}
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}

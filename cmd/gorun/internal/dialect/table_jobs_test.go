@@ -27,9 +27,13 @@ func TestJobCommands(t *testing.T) {
 		"gorun stop a b c":                     {Command: "stop", Names: []string{"a", "b", "c"}},
 		"gorun stop a --signal INT b":          {Command: "stop", Names: []string{"a", "b"}, Signal: syscall.SIGINT},
 		"gorun stop --signal sighup a":         {Command: "stop", Names: []string{"a"}, Signal: syscall.SIGHUP},
-		"gorun stop --signal KILL a":           {Command: "stop", Names: []string{"a"}, Signal: syscall.SIGTERM, Grace: new(time.Duration)},
-		"gorun stop --all --grace 1.5":         {Command: "stop", All: true, Grace: new(1500 * time.Millisecond)},
-		"gorun stop --grace 0 --signal=TERM a": {Command: "stop", Names: []string{"a"}, Signal: syscall.SIGTERM, Grace: new(time.Duration)},
+		"gorun stop --signal KILL a": {
+			Command: "stop", Names: []string{"a"}, Signal: syscall.SIGTERM, Grace: new(time.Duration),
+		},
+		"gorun stop --all --grace 1.5": {Command: "stop", All: true, Grace: new(1500 * time.Millisecond)},
+		"gorun stop --grace 0 --signal=TERM a": {
+			Command: "stop", Names: []string{"a"}, Signal: syscall.SIGTERM, Grace: new(time.Duration),
+		},
 	} {
 		t.Run(line, func(t *testing.T) {
 			got := mustParse(t, line)
@@ -45,7 +49,8 @@ func TestJobCommands(t *testing.T) {
 // They are commands as the first word alone; programs may have the same names.
 func TestJobCommandsAreOnlyTheFirstWord(t *testing.T) {
 	for _, name := range jobCommands {
-		for _, line := range []string{"gorun -n 2 " + name + " -f", "gorun -n2 -- " + name + " -f", "mpirun -n 2 " + name + " -f"} {
+		for _, line := range []string{"gorun -n 2 " + name + " -f", "gorun -n2 -- " + name + " -f", "mpirun -n 2 " + name +
+			" -f"} {
 			got := mustParse(t, line)
 			require.Equal(t, Run, got.Action, line)
 			require.Equal(t, job.App{Program: name, Args: []string{"-f"}, NumRanks: 2}, got.Spec.Apps[0], line)
@@ -63,10 +68,11 @@ func TestJobCommandProblems(t *testing.T) {
 		"gorun stop":               "no job given: gorun stop JOB..., or --all; gorun ps lists them",
 		"gorun stop --all a":       "--all and a contradict each other",
 		"gorun stop a --grace -1":  "--grace -1: a time cannot be negative",
-		"gorun stop --signal USR1": "--signal USR1: not one of TERM, INT, HUP, KILL; kill -SIGNAL PID of a job's gorun passes others on to its ranks",
-		"gorun stop --signal x a":  "--signal x: not one of TERM, INT, HUP, KILL",
-		"gorun logs --rank -1":     "--rank -1: not a number from 0 on",
-		"gorun logs --rank":        "--rank needs a value: --rank N",
+		"gorun stop --signal USR1": "--signal USR1: not one of TERM, INT, HUP, KILL; kill -SIGNAL PID of a job's gorun " +
+			"passes others on to its ranks",
+		"gorun stop --signal x a": "--signal x: not one of TERM, INT, HUP, KILL",
+		"gorun logs --rank -1":    "--rank -1: not a number from 0 on",
+		"gorun logs --rank":       "--rank needs a value: --rank N",
 	} {
 		_, err := parse(line)
 		require.Error(t, err, line)

@@ -17,7 +17,8 @@ var mpiTable = []Option{
 		set:  (*parser).setRanks,
 	},
 	{
-		Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts, Value: "[USER@]HOST[[:PORT]:N],...", family: familyHosts, block: true,
+		Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts,
+		Value: "[USER@]HOST[[:PORT]:N],...", family: familyHosts, block: true,
 		Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
 		set:  (*parser).setHosts,
 	},

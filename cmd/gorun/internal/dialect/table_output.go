@@ -1,6 +1,7 @@
 package dialect
 
-// outputTable holds what options of mpirun and mpiexec say about the ranks' output, and about what is shown of the plan.
+// outputTable holds what options of mpirun and mpiexec say about the ranks' output, and about what is shown of the
+// plan.
 var outputTable = []Option{
 	{
 		Names: []string{"l", "prepend-rank"}, Group: GroupOutput, from: varNone, family: familyLabel,
@@ -14,8 +15,9 @@ var outputTable = []Option{
 	},
 	{
 		Names: []string{"prepend-pattern"}, Group: GroupMPI, Value: "PATTERN", from: varNone, family: familyLabel,
-		Help: "what lines begin with: %r is the rank, %h the host, %p the node's number, %g which of MPI's worlds, %s the stream, %t the time, %% a percent sign",
-		set:  (*parser).setPrependPattern,
+		Help: "what lines begin with: %r is the rank, %h the host, %p the node's number, %g which of MPI's worlds, %s the " +
+			"stream, %t the time, %% a percent sign",
+		set: (*parser).setPrependPattern,
 	},
 	{
 		Names: []string{"timestamp-output"}, Group: GroupMPI, from: varNone, family: familyLabel,
@@ -29,8 +31,10 @@ var outputTable = []Option{
 	},
 	{
 		Names: []string{"output"}, Group: GroupMPI, Value: "WORD,...", from: varNone, family: familyLabel,
-		Help: "as Open MPI 5: tag, rank, timestamp and xml are labels in its form; merge is --merge-stderr-to-stdout; dir=DIR writes DIR/1/rank.N/stdout and stderr, file=NAME writes NAME.1.N.out and .err, with :nocopy behind it to show nothing; called mpirun nothing is shown but with :copy",
-		set:  (*parser).setOutput,
+		Help: "as Open MPI 5: tag, rank, timestamp and xml are labels in its form; merge is --merge-stderr-to-stdout; " +
+			"dir=DIR writes DIR/1/rank.N/stdout and stderr, file=NAME writes NAME.1.N.out and .err, with :nocopy behind it to " +
+			"show nothing; called mpirun nothing is shown but with :copy",
+		set: (*parser).setOutput,
 	},
 	{
 		Names: []string{"output-directory"}, Group: GroupMPI, Value: "DIR[:copy]", dirs: true,
@@ -49,14 +53,16 @@ var outputTable = []Option{
 		set:  func(p *parser, a arg) error { p.inv.Spec.Output.Merge = a.on; return nil },
 	},
 	{
-		Names: []string{"output-filename"}, Group: GroupMPI, Value: "DIR[:nocopy]", dirs: true, from: varNone, family: familyFiles,
-		Help: "write both streams to DIR/1/rank.N/stdout and stderr, too; with :nocopy to these files alone",
-		set:  func(p *parser, a arg) error { return p.setOutputDir(a, a.value) },
+		Names: []string{"output-filename"}, Group: GroupMPI, Value: "DIR[:nocopy]", dirs: true, from: varNone,
+		family: familyFiles,
+		Help:   "write both streams to DIR/1/rank.N/stdout and stderr, too; with :nocopy to these files alone",
+		set:    func(p *parser, a arg) error { return p.setOutputDir(a, a.value) },
 	},
 	{
 		Names: []string{"outfile-pattern", "outfile"}, Group: GroupMPI, Value: "PATTERN", from: varNone, family: familyFiles,
-		Help: "write standard output to files of that name alone; places as in --prepend-pattern, and %R is the rank with leading zeros",
-		set:  func(p *parser, a arg) error { return p.setFilePattern(a, &p.inv.Spec.Output.StdoutFile) },
+		Help: "write standard output to files of that name alone; places as in --prepend-pattern, and %R is the rank with " +
+			"leading zeros",
+		set: func(p *parser, a arg) error { return p.setFilePattern(a, &p.inv.Spec.Output.StdoutFile) },
 	},
 	{
 		Names: []string{"errfile-pattern", "errfile"}, Group: GroupMPI, Value: "PATTERN", from: varNone, family: familyFiles,
@@ -79,7 +85,8 @@ var outputTable = []Option{
 		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Machine = a.on; return nil },
 	},
 	{
-		Names: []string{"display"}, Group: GroupMPI, Value: "WHAT,...", Choices: []string{"map", "allocation", "bindings", "topo"}, from: varNone,
+		Names: []string{"display"}, Group: GroupMPI, Value: "WHAT,...",
+		Choices: []string{"map", "allocation", "bindings", "topo"}, from: varNone,
 		Help: "the same as --display-map, --display-allocation, --report-bindings, --display-topo",
 		set:  (*parser).setDisplay,
 	},

@@ -17,13 +17,15 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"store"}, Group: GroupMeeting, Value: "auto|gorun|rank0", Choices: []string{"auto", "gorun", "rank0"},
-		Help: "who serves the store at MASTER_ADDR:MASTER_PORT: gorun, or rank 0 for scripts that set both themselves (default: auto, which looks into a Python program's text)",
-		set:  (*parser).setStore,
+		Help: "who serves the store at MASTER_ADDR:MASTER_PORT: gorun, or rank 0 for scripts that set both themselves " +
+			"(default: auto, which looks into a Python program's text)",
+		set: (*parser).setStore,
 	},
 	{
 		Names: []string{"allow-from"}, Group: GroupMeeting, Value: "CIDR",
-		Help: "peers on other hosts whose connections gorun's store accepts: a network such as 10.0.0.0/8, or an address; may be repeated (default: this host alone)",
-		set:  (*parser).setAllow,
+		Help: "peers on other hosts whose connections gorun's store accepts: a network such as 10.0.0.0/8, or an address; " +
+			"may be repeated (default: this host alone)",
+		set: (*parser).setAllow,
 	},
 	{
 		Names: []string{"allow-local-users"}, Group: GroupMeeting,
@@ -32,18 +34,22 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"store-report"}, Group: GroupMeeting, Value: "D",
-		Help: "say once who waits in the store, or in MPI_Init, and who is missing when nothing has come further for D; 0: never (default: 30)",
-		set:  (*parser).setStoreReport,
+		Help: "say once who waits in the store, or in MPI_Init, and who is missing when nothing has come further for D; 0: " +
+			"never (default: 30)",
+		set: (*parser).setStoreReport,
 	},
 	{
-		Names: []string{"mpi"}, Group: GroupMeeting, Value: "auto|pmi1|pmi2|pmix|none", Choices: []string{"auto", "pmi1", "pmi2", "pmix", "none"},
-		Help: "by which protocols MPI programs find their peers: auto is all of them, none leaves MPI alone (default: auto, called torchrun none)",
-		set:  (*parser).setMPI,
+		Names: []string{"mpi"}, Group: GroupMeeting, Value: "auto|pmi1|pmi2|pmix|none",
+		Choices: []string{"auto", "pmi1", "pmi2", "pmix", "none"},
+		Help: "by which protocols MPI programs find their peers: auto is all of them, none leaves MPI alone (default: " +
+			"auto, called torchrun none)",
+		set: (*parser).setMPI,
 	},
 	{
 		Names: []string{"pmi-port"}, Group: GroupMeeting,
-		Help: "ranks of MPICH's family come to a port of 127.0.0.1 (PMI_PORT) instead of inheriting a descriptor: for wrappers that close those, as Python's subprocess does",
-		set:  func(p *parser, a arg) error { p.inv.Spec.PMIPort = a.on; return nil },
+		Help: "ranks of MPICH's family come to a port of 127.0.0.1 (PMI_PORT) instead of inheriting a descriptor: for " +
+			"wrappers that close those, as Python's subprocess does",
+		set: func(p *parser, a arg) error { p.inv.Spec.PMIPort = a.on; return nil },
 	},
 	{
 		Names: []string{"world"}, Group: GroupMeeting, Value: "job|app", Choices: []string{"job", "app"},
@@ -51,12 +57,14 @@ var ownTable = []Option{
 		set:  (*parser).setWorld,
 	},
 	{
-		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANKS", Choices: []string{"all", "none"}, family: familyStdin,
-		Help: "which ranks read standard input: one, or several such as 1,3 or 0-3 (default: 0)",
-		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
+		Names: []string{"stdin"}, Group: GroupOutput, Value: "all|none|RANKS", Choices: []string{"all", "none"},
+		family: familyStdin,
+		Help:   "which ranks read standard input: one, or several such as 1,3 or 0-3 (default: 0)",
+		set:    func(p *parser, a arg) (err error) { p.inv.Spec.Stdin, err = parseStdin(a.value); return err },
 	},
 	{
-		Names: []string{"label"}, Group: GroupOutput, Value: "auto|always|never", Choices: []string{"auto", "always", "never"}, family: familyLabel,
+		Names: []string{"label"}, Group: GroupOutput, Value: "auto|always|never",
+		Choices: []string{"auto", "always", "never"}, family: familyLabel,
 		Help: "put [rank] before each line (default: on a terminal, with more than one rank)",
 		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Output.Label, err = parseLabel(a.value); return err },
 	},
@@ -67,8 +75,9 @@ var ownTable = []Option{
 	},
 	{
 		Names: []string{"timeout"}, Group: GroupEnd, Value: "D",
-		Help: "end the job with exit code 124 (called mpirun 110, prterun 241, mpiexec 255) when it has run that long; D is 90 (seconds), 1.5, 30m, 2h45m",
-		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Timeout, err = parseDuration(a.value); return err },
+		Help: "end the job with exit code 124 (called mpirun 110, prterun 241, mpiexec 255) when it has run that long; D " +
+			"is 90 (seconds), 1.5, 30m, 2h45m",
+		set: func(p *parser, a arg) (err error) { p.inv.Spec.Timeout, err = parseDuration(a.value); return err },
 	},
 	{
 		Names: []string{"grace"}, Group: GroupEnd, Value: "D", family: familyGrace,
@@ -157,7 +166,8 @@ func (p *parser) setStore(a arg) error {
 
 // setMPI takes srun's words, too: pmix_v3 and the like are versions of PMIx.
 func (p *parser) setMPI(a arg) error {
-	modes := map[string]job.MPIMode{"auto": job.MPIAuto, "pmi1": job.MPIPMI1, "pmi2": job.MPIPMI2, "pmix": job.MPIPMIx, "none": job.MPINone}
+	modes := map[string]job.MPIMode{"auto": job.MPIAuto, "pmi1": job.MPIPMI1, "pmi2": job.MPIPMI2, "pmix": job.MPIPMIx,
+		"none": job.MPINone}
 	word := a.value
 	if strings.HasPrefix(word, "pmix_v") {
 		word = "pmix"

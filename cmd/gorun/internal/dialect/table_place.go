@@ -14,14 +14,17 @@ import (
 // mpirun, Hydra and torchrun spell them; gorun topo shows what they come to.
 var placeTable = append(placeOptions(varGorun), []Option{
 	{
-		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"}, family: familyMemory,
-		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
-		set:  (*parser).setMemory,
+		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY",
+		Choices: []string{"preferred", "bind", "interleave", "none"}, family: familyMemory,
+		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are " +
+			"too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
+		set: (*parser).setMemory,
 	},
 	{
 		Names: []string{"isolate-gpus"}, Group: GroupPlaces, family: familyIsolate,
-		Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever LOCAL_RANK is",
-		set:  func(p *parser, a arg) error { p.inv.Spec.Place.Isolate = a.on; return nil },
+		Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever " +
+			"LOCAL_RANK is",
+		set: func(p *parser, a arg) error { p.inv.Spec.Place.Isolate = a.on; return nil },
 	},
 	{
 		Names: []string{"report-bindings"}, Group: GroupPlaces, from: varNone,
@@ -54,8 +57,9 @@ func placeOptions(from variables) []Option {
 	return []Option{
 		{
 			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true, family: familyMap,
-			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
-			set:  func(p *parser, a arg) error { return p.setMapBy(a, a.value) },
+			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, " +
+				"ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
+			set: func(p *parser, a arg) error { return p.setMapBy(a, a.value) },
 		},
 		{
 			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", from: from, block: true, family: familyBind,
@@ -68,8 +72,10 @@ func placeOptions(from variables) []Option {
 			set:  (*parser).setRankBy,
 		},
 		{
-			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from), block: true, family: familyNUMA,
-			Help: "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
+			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE",
+			Choices: []string{"node", "socket", "exclusive", "core-complex"}, from: numaBindingFrom(from), block: true,
+			family: familyNUMA,
+			Help:   "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
 			set: func(p *parser, a arg) (err error) {
 				p.place().NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
 				return err

@@ -33,8 +33,9 @@ var reachTable = []Option{
 	},
 	{
 		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", family: familySSH,
-		Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, {port} filled in",
-		set:  (*parser).setSSH,
+		Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, " +
+			"{port} filled in",
+		set: (*parser).setSSH,
 	},
 	{
 		Names: []string{"ssh-accept-new"}, Group: GroupReach,
@@ -77,8 +78,9 @@ var reachTable = []Option{
 	},
 	{
 		Names: []string{"export-all", "genvall"}, Group: GroupReach, family: familyExport,
-		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in docs/environment.md, and -x)",
-		set:  (*parser).setExportAll,
+		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in " +
+			"docs/environment.md, and -x)",
+		set: (*parser).setExportAll,
 	},
 }
 
@@ -87,8 +89,9 @@ var nodesTable = []Option{
 	engineOption,
 	{
 		Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE",
-		Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else what gorun token --save made)",
-		set:  func(p *parser, a arg) error { p.tokenFile = a; return text(new(string), a) },
+		Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else " +
+			"what gorun token --save made)",
+		set: func(p *parser, a arg) error { p.tokenFile = a; return text(new(string), a) },
 	},
 	{
 		Names: []string{"insecure-join"}, Group: GroupMeeting,
@@ -102,7 +105,9 @@ var nodesTable = []Option{
 	},
 	{
 		Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
-		Help: fmt.Sprintf("nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)", job.DefaultHeartbeat.Seconds()),
+		Help: fmt.Sprintf(
+			"nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)",
+			job.DefaultHeartbeat.Seconds()),
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.Heartbeat, err = parseWithin(a.value, minHeartbeat, maxHeartbeat)
 			return err
@@ -162,11 +167,13 @@ func (p *parser) setExportAll(a arg) error {
 // settleReach: of gorun's own SSH and a program in its place what was typed counts.
 func (p *parser) settleReach() {
 	given, reach := &p.reach, &p.inv.Spec.Reach
-	if rsh := p.mpi.rsh; rsh.from != "" && (given.command == "" || strings.HasPrefix(given.command, "GORUN_") && !isVariable(rsh.from)) {
+	if rsh := p.mpi.rsh; rsh.from != "" && (given.command == "" || strings.HasPrefix(given.command, "GORUN_") &&
+		!isVariable(rsh.from)) {
 		given.command, reach.Command = rsh.from, []string{rsh.value}
 	}
 	own := joinWords(given.config, given.acceptNew)
-	weakOwn := own != "" && (given.config == "" || isVariable(given.config)) && (given.acceptNew == "" || isVariable(given.acceptNew))
+	weakOwn := own != "" && (given.config == "" || isVariable(given.config)) &&
+		(given.acceptNew == "" || isVariable(given.acceptNew))
 	args := p.mpi.sshArgs.from
 	typed := given.command != "" && !isVariable(given.command) || args != "" && !isVariable(args)
 	switch {
@@ -190,7 +197,8 @@ func (p *parser) addSSHArgs() {
 	case byEngine:
 		p.remark(args.from + " has nothing to do: " + reach.Engine.Job + " starts the agents")
 	case slices.ContainsFunc(reach.Command, func(word string) bool { return strings.Contains(word, "{host}") }):
-		p.problem(fmt.Errorf("%s: %s says itself where the host stands: write the arguments into it", args.from, p.reach.command))
+		p.problem(fmt.Errorf("%s: %s says itself where the host stands: write the arguments into it", args.from,
+			p.reach.command))
 	case p.reach.command != "":
 		reach.Command = slices.Concat(reach.Command, args.words)
 	default:
@@ -208,7 +216,8 @@ func (p *parser) finishReach() {
 		{p.reach.config, "--ssh 'ssh -F FILE'"}, {p.reach.acceptNew, "--ssh 'ssh -o StrictHostKeyChecking=accept-new'"},
 	} {
 		if o.option != "" {
-			p.problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such as %s", o.option, p.reach.command, o.instead))
+			p.problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such "+
+				"as %s", o.option, p.reach.command, o.instead))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Sbatch is the command line of gorun sbatch: Slurm's options for the job, gorun's for its ranks. Its many rows are made when they are
-// asked for: every start of a job would pay for them otherwise.
+// Sbatch is the command line of gorun sbatch: Slurm's options for the job, gorun's for its ranks. Its many rows are
+// made when they are asked for: every start of a job would pay for them otherwise.
 func Sbatch() *Dialect {
 	sbatchOnce.Do(makeSbatch)
 	return sbatch
@@ -28,17 +28,24 @@ func makeSbatch() {
 
 func sbatchDialect() *Dialect {
 	return &Dialect{
-		Name:  "gorun sbatch",
-		About: "gorun sbatch writes a batch script that starts PROGRAM by gorun in an allocation of Slurm's, and submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
+		Name: "gorun sbatch",
+		About: "gorun sbatch writes a batch script that starts PROGRAM by gorun in an allocation of Slurm's, and submits " +
+			"it by sbatch. The script goes to sbatch's standard input: no file is left.",
 		examples: []example{
 			{"gorun sbatch -N 2 --nproc-per-node 4 -t 1:00:00 ./trainer", "four ranks on each of two nodes, for an hour"},
-			{"gorun sbatch -N 2 --gpus-per-node 4 --nproc-per-node 4 -c 8 train.py", "a rank of a PyTorch script for each of four GPUs a node, with 8 CPUs each"},
-			{"gorun sbatch --dry-run -n 64 ./simulate >job.sh", "64 ranks on as many nodes as it takes; the script, to change and submit"},
+			{"gorun sbatch -N 2 --gpus-per-node 4 --nproc-per-node 4 -c 8 train.py",
+				"a rank of a PyTorch script for each of four GPUs a node, with 8 CPUs each"},
+			{"gorun sbatch --dry-run -n 64 ./simulate >job.sh",
+				"64 ranks on as many nodes as it takes; the script, to change and submit"},
 		},
-		often:  []string{"nodes", "ntasks", "nproc-per-node", "gpus-per-node", "cpus-per-task", "time", "partition", "account", "output", "dry-run"},
-		tables: append(append([][]Option{sbatchTable}, rows(torchrunTable, "nproc-per-node")...), rows(ownTable, "version", "help")...),
-		taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable},
-			"chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe", "exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output"),
+		often: []string{"nodes", "ntasks", "nproc-per-node", "gpus-per-node", "cpus-per-task", "time", "partition",
+			"account", "output", "dry-run"},
+		tables: append(append([][]Option{sbatchTable}, rows(torchrunTable, "nproc-per-node")...),
+			rows(ownTable, "version", "help")...),
+		taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable,
+			torchrunTable, foreignTable},
+			"chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe", "exclude", "np", "host", "hostfile",
+			"nnodes", "nproc-per-node", "print-completion", "output"),
 			gorunsChdir()),
 		batches: true, mpmd: true,
 		codes: []example{
@@ -47,8 +54,10 @@ func sbatchDialect() *Dialect {
 			{"125", "sbatch was not found, or could not be started"},
 			{"others", "sbatch's own; with --wait those of the job"},
 		},
-		last: "Where Slurm and gorun share a name it means Slurm's (-c, -q, -t, --gpus, --exclude), but for -m, -x, -v and -H: Slurm's are --distribution, --exclude and --hold. " +
-			"gorun's other options (gorun --help) go onto its line in the script: --timeout, --map-by, --max-restarts. More: docs/slurm.md.",
+		last: "Where Slurm and gorun share a name it means Slurm's (-c, -q, -t, --gpus, --exclude), but for -m, -x, -v and " +
+			"-H: Slurm's are --distribution, --exclude and --hold. " +
+			"gorun's other options (gorun --help) go onto its line in the script: --timeout, --map-by, --max-restarts. More: " +
+			"docs/slurm.md.",
 	}
 }
 
@@ -63,11 +72,13 @@ func gorunsChdir() []Option {
 func sbatchCounts() []Option {
 	return []Option{
 		{
-			Names: []string{"ntasks", "n", "np"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount, block: true, from: varNone,
+			Names: []string{"ntasks", "n", "np"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount,
+			block: true, from: varNone,
 			Help: "number of ranks: Slurm's tasks",
 			set:  (*parser).setRanks,
 		},
-		asked(GroupRanks, "", "ntasks-per-node", "N", "ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone"),
+		asked(GroupRanks, "", "ntasks-per-node", "N",
+			"ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone"),
 		{
 			Names: []string{"nodes", "N", "nnodes"}, Group: GroupHosts, Value: "N", attached: true, from: varNone,
 			Help: "number of nodes, or Slurm's MIN-MAX",
@@ -169,7 +180,8 @@ func slurmHandling() []Option {
 		askedFlag(GroupHandled, "", "hold", "keep it until it is released"),
 		askedOptional(GroupHandled, "", "nice", "less priority; =N by that much"),
 		asked(GroupHandled, "", "priority", "N", "priority"),
-		asked(GroupHandled, "", "signal", "[B:]SIG[@S]", "signal before the end; B: for gorun, which passes it to every rank"),
+		asked(GroupHandled, "", "signal", "[B:]SIG[@S]",
+			"signal before the end; B: for gorun, which passes it to every rank"),
 		askedFlag(GroupHandled, "", "requeue", "put it back after a preemption or a node's failure"),
 		askedFlag(GroupHandled, "", "no-requeue", "never"),
 		askedOptional(GroupHandled, "k", "no-kill", "go on when a node fails; =off: end"),
@@ -226,22 +238,24 @@ func askedFlag(g Group, letter, name, help string) Option {
 
 // askedOptional is one that may have a value behind "=".
 func askedOptional(g Group, letter, name, help string) Option {
-	return Option{Names: named(name, letter), Group: g, Help: help, optional: true, from: varNone, set: func(p *parser, a arg) error {
-		if a.value == "true" {
-			return p.askSlurm("--"+name, "")
-		}
-		return p.askSlurm("--"+name, "="+a.value)
-	}}
+	return Option{Names: named(name, letter), Group: g, Help: help, optional: true, from: varNone,
+		set: func(p *parser, a arg) error {
+			if a.value == "true" {
+				return p.askSlurm("--"+name, "")
+			}
+			return p.askSlurm("--"+name, "="+a.value)
+		}}
 }
 
 // submitted is a flag for sbatch itself.
 func submitted(name, letter, help string) Option {
-	return Option{Names: named(name, letter), Group: GroupSubmitted, Help: help, from: varNone, set: func(p *parser, a arg) error {
-		if a.on {
-			p.batch.Submission = append(p.batch.Submission, "--"+name)
-		}
-		return nil
-	}}
+	return Option{Names: named(name, letter), Group: GroupSubmitted, Help: help, from: varNone,
+		set: func(p *parser, a arg) error {
+			if a.on {
+				p.batch.Submission = append(p.batch.Submission, "--"+name)
+			}
+			return nil
+		}}
 }
 
 func named(name, letter string) []string {

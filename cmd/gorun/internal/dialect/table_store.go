@@ -14,8 +14,9 @@ import (
 
 // Store is the command line of gorun store, which has no program.
 var Store = &Dialect{
-	Name:  "gorun store",
-	About: "gorun store serves a TCPStore alone, for scripts and other launchers. It prints its address as soon as it serves, and ends on SIGTERM with a summary.",
+	Name: "gorun store",
+	About: "gorun store serves a TCPStore alone, for scripts and other launchers. It prints its address as soon as it " +
+		"serves, and ends on SIGTERM with a summary.",
 	examples: []example{
 		{"gorun store", "on a free port of 127.0.0.1"},
 		{"gorun store --listen [::]:29500 --allow-from 10.0.0.0/8", "everywhere, for the hosts of a network"},
@@ -29,8 +30,9 @@ var Store = &Dialect{
 var storeTable = []Option{
 	{
 		Names: []string{"listen"}, Group: GroupServing, Value: "ADDR",
-		Help: "IP address and port: HOST:PORT, [::1]:PORT, :PORT for every address, HOST for a free port, PORT for loopback (default: 127.0.0.1:0, a free port)",
-		set:  (*parser).setListen,
+		Help: "IP address and port: HOST:PORT, [::1]:PORT, :PORT for every address, HOST for a free port, PORT for " +
+			"loopback (default: 127.0.0.1:0, a free port)",
+		set: (*parser).setListen,
 	},
 	{
 		Names: []string{"max-connections"}, Group: GroupLimits, Value: "N",
@@ -81,7 +83,8 @@ func rows(table []Option, names ...string) [][]Option {
 // finishServe makes an Invocation of the options of gorun store.
 func (p *parser) finishServe() (Invocation, error) {
 	if app := p.inv.Spec.Apps[0]; app.Args != nil {
-		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./store starts a program of that name", typed([]string{app.Program}), p.dialect.Name))
+		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./store starts a program of that name",
+			typed([]string{app.Program}), p.dialect.Name))
 	}
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}
@@ -102,8 +105,9 @@ func (p *parser) setListen(a arg) error {
 	return nil
 }
 
-// parseListen reads HOST:PORT, HOST, :PORT, or PORT. HOST is an IP address, in brackets before a port where it has colons, or
-// localhost; other names would have to be looked up, which may take for ever. host is "" for loopback, port 0 for a free one.
+// parseListen reads HOST:PORT, HOST, :PORT, or PORT. HOST is an IP address, in brackets before a port where it has
+// colons, or localhost; other names would have to be looked up, which may take for ever. host is "" for loopback, port
+// 0 for a free one.
 func parseListen(value string) (host string, port int, err error) {
 	if n, err := strconv.ParseUint(value, 10, 16); err == nil {
 		return "", int(n), nil
@@ -133,8 +137,8 @@ func (p *parser) setAllow(a arg) error {
 	return nil
 }
 
-// parseNetwork reads a network in CIDR notation or a single address. Bits behind the network's are dropped, and IPv4 in IPv6's notation
-// becomes IPv4, which is how peers are compared.
+// parseNetwork reads a network in CIDR notation or a single address. Bits behind the network's are dropped, and IPv4 in
+// IPv6's notation becomes IPv4, which is how peers are compared.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(text); err == nil && ip.Zone() == "" {
 		return netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()), nil

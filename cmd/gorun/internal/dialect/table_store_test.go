@@ -58,11 +58,14 @@ func TestStoreServerProblems(t *testing.T) {
 	const form = "; write HOST:PORT, such as 127.0.0.1:29500, [::1]:29500 or :29500"
 	const size = "not a size; write 1000000 (bytes), 64K, 64M or 4G"
 	for line, want := range map[string][]string{
-		"gorun store --listen node1:1":          {"--listen node1:1: node1 is no IP address without a zone; names are not looked up"},
-		"gorun store --listen fe80::1%eth0":     {"--listen fe80::1%eth0: fe80::1%eth0 is no IP address without a zone; names are not looked up"},
-		"gorun store --listen 127.0.0.1:x":      {"--listen 127.0.0.1:x: not a port from 0 to 65535" + form},
-		"gorun store --listen :65536":           {"--listen :65536: not a port from 0 to 65535"},
-		"gorun store --listen 65536":            {"--listen 65536: 65536 is no IP address without a zone; names are not looked up"},
+		"gorun store --listen node1:1": {"--listen node1:1: node1 is no IP address without a zone; names are not " +
+			"looked up"},
+		"gorun store --listen fe80::1%eth0": {"--listen fe80::1%eth0: fe80::1%eth0 is no IP address without a zone; " +
+			"names are not looked up"},
+		"gorun store --listen 127.0.0.1:x": {"--listen 127.0.0.1:x: not a port from 0 to 65535" + form},
+		"gorun store --listen :65536":      {"--listen :65536: not a port from 0 to 65535"},
+		"gorun store --listen 65536": {"--listen 65536: 65536 is no IP address without a zone; names are not " +
+			"looked up"},
 		"gorun store --listen [::1":             {"--listen [::1: a bracket is not closed" + form},
 		"gorun store --listen=":                 {"--listen=: not an address or a name of a host" + form},
 		"gorun store --max-key-size 0":          {"--max-key-size 0: " + size},

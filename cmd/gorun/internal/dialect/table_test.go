@@ -24,7 +24,8 @@ import (
 // dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun, Launch}
 
-// allDialects are those, and those of gorun hosts, gorun doctor, gorun store, gorun topo, gorun env, gorun bench and gorun explain.
+// allDialects are those, and those of gorun hosts, gorun doctor, gorun store, gorun topo, gorun env, gorun bench and
+// gorun explain.
 var allDialects = append(slices.Clone(dialects), Hosts, Doctors, Store, Topo, Env(), Bench, Explain)
 
 func TestRowsAreComplete(t *testing.T) {
@@ -53,8 +54,9 @@ func TestRowsAreComplete(t *testing.T) {
 	}
 }
 
-// The variables of a family's options may not depend on the order of rows. What
-// gorun topo, gorun doctor, gorun env and gorun hosts check show in place of doing it, and what gorun bench has from nccl-tests, has rows of its own, with the same values.
+// The variables of a family's options may not depend on the order of rows. What gorun topo, gorun doctor, gorun env and
+// gorun hosts check show in place of doing it, and what gorun bench has from nccl-tests, has rows of its own, with the
+// same values.
 func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
 	for _, d := range allDialects {
@@ -96,20 +98,34 @@ func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 
 // sample has one good value per option that takes one and is not refused.
 var sample = map[string]string{
-	"np": "3", "nproc-per-node": "3", "nnodes": "1", "node-rank": "0", "host": "localhost:3", "hostfile": "here.txt", "x": "A=1",
-	"chdir": "/d", "role": "r", "store": "gorun", "rdzv-backend": "c10d", "rdzv-endpoint": "a:1", "rdzv-id": "j", "rdzv-conf": "timeout=5",
-	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l", "redirects": "1", "tee": "2",
-	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a", "duplicate-stderr-filters": "a",
-	"allow-from": "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r", "max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
-	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "env-check": "off", "bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
-	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a", "copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
-	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null", "logs-specs": "default", "bind-to": "none", "map-by": "slot",
-	"mca": "pml=ob1", "prtemca": "K=V", "pmixmca": "K=V", "am": "tune.conf", "tune": "off", "model-size": "7GB", "network": "ib", "set-env": "A=1", "unset-env": "A", "append-env": "A[:]=1", "prepend-env": "A[:]=1",
-	"default-hostfile": "here.txt", "ppr": "2:node", "launch-agent": "/a", "preload-files": "a,b", "stream-buffering": "1", "genv": "A=1", "env": "A=1",
-	"genvlist": "A", "envlist": "A", "genvexcl": "A", "envexcl": "A", "machine": "localhost:3", "binding": "none", "membind": "bind", "gpus-per-proc": "2", "usize": "5",
-	"iface": "eth0", "launcher": "rsh", "launcher-exec": "ssh", "rmk": "user", "gwdir": "/d", "f": "here.txt", "s": "all", "cpus-per-proc": "2", "npersocket": "2", "ppn": "2", "N": "2",
-	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2", "rankfile": "ranks.txt", "mpi": "pmix", "world": "app",
-	"prepend-pattern": "%r ", "output": "tag", "output-filename": "d", "outfile-pattern": "o.%r", "errfile-pattern": "e.%r", "display": "map",
+	"np": "3", "nproc-per-node": "3", "nnodes": "1", "node-rank": "0", "host": "localhost:3", "hostfile": "here.txt",
+	"x":     "A=1",
+	"chdir": "/d", "role": "r", "store": "gorun", "rdzv-backend": "c10d", "rdzv-endpoint": "a:1", "rdzv-id": "j",
+	"rdzv-conf":   "timeout=5",
+	"master-addr": "a", "master-port": "7", "local-addr": "a", "stdin": "all", "label": "always", "log-dir": "/l",
+	"redirects": "1", "tee": "2",
+	"log-line-prefix-template": "t", "local-ranks-filter": "0", "duplicate-stdout-filters": "a",
+	"duplicate-stderr-filters": "a",
+	"allow-from":               "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r",
+	"max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
+	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "env-check": "off",
+	"bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
+	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a",
+	"copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
+	"print-completion": "bash", "monitor-interval": "1", "start-method": "fork", "event-log-handler": "null",
+	"logs-specs": "default", "bind-to": "none", "map-by": "slot",
+	"mca": "pml=ob1", "prtemca": "K=V", "pmixmca": "K=V", "am": "tune.conf", "tune": "off", "model-size": "7GB",
+	"network": "ib", "set-env": "A=1", "unset-env": "A", "append-env": "A[:]=1", "prepend-env": "A[:]=1",
+	"default-hostfile": "here.txt", "ppr": "2:node", "launch-agent": "/a", "preload-files": "a,b",
+	"stream-buffering": "1", "genv": "A=1", "env": "A=1",
+	"genvlist": "A", "envlist": "A", "genvexcl": "A", "envexcl": "A", "machine": "localhost:3", "binding": "none",
+	"membind": "bind", "gpus-per-proc": "2", "usize": "5",
+	"iface": "eth0", "launcher": "rsh", "launcher-exec": "ssh", "rmk": "user", "gwdir": "/d", "f": "here.txt",
+	"s": "all", "cpus-per-proc": "2", "npersocket": "2", "ppn": "2", "N": "2",
+	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2",
+	"rankfile": "ranks.txt", "mpi": "pmix", "world": "app",
+	"prepend-pattern": "%r ", "output": "tag", "output-filename": "d", "outfile-pattern": "o.%r",
+	"errfile-pattern": "e.%r", "display": "map",
 }
 
 // satisfied are options beside those of GroupAccepted whose good value asks for
@@ -120,7 +136,8 @@ var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone",
 var unhosted = []string{"rmk"}
 
 // files name programs, and a job on this host alone cannot do without it.
-var needsOther = map[string]string{"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile", "nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs"}
+var needsOther = map[string]string{"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile",
+	"nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs"}
 
 // TestNoOptionIsSilentlyIgnored: in each of its spellings an option changes what
 // is done, or says why not, or is on one of the two lists of those that have
@@ -277,9 +294,12 @@ func TestStoredListIsTorchruns(t *testing.T) {
 
 func TestByName(t *testing.T) {
 	for name, want := range map[string]*Dialect{
-		"gorun": Gorun, "./gorun": Gorun, "/opt/bin/gorun-2": Gorun, "": Gorun, "torchrun": Torchrun, "/venv/bin/torchrun": Torchrun,
-		"mpirun": Mpirun, "mpiexec": Mpiexec, "orterun": Mpirun, "mpiexec.hydra": Mpiexec, "torch.distributed.launch": Launch,
-		"prterun": Prterun, "mpirun.openmpi": Mpirun, "mpiexec.openmpi": Mpirun, "orterun.openmpi": Mpirun, "/usr/bin/mpiexec.mpich": Mpiexec, "mpirun.mpich": Mpiexec,
+		"gorun": Gorun, "./gorun": Gorun, "/opt/bin/gorun-2": Gorun, "": Gorun, "torchrun": Torchrun,
+		"/venv/bin/torchrun": Torchrun,
+		"mpirun":             Mpirun, "mpiexec": Mpiexec, "orterun": Mpirun, "mpiexec.hydra": Mpiexec,
+		"torch.distributed.launch": Launch,
+		"prterun":                  Prterun, "mpirun.openmpi": Mpirun, "mpiexec.openmpi": Mpirun, "orterun.openmpi": Mpirun,
+		"/usr/bin/mpiexec.mpich": Mpiexec, "mpirun.mpich": Mpiexec,
 	} {
 		require.Same(t, want, ByName(name), name)
 		if base := path.Base(name); want.colons {

@@ -9,8 +9,9 @@ import (
 
 // Token is the command line of gorun token, which has no program.
 var Token = &Dialect{
-	Name:  "gorun token",
-	About: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started one by one know each other.",
+	Name: "gorun token",
+	About: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started one by " +
+		"one know each other.",
 	examples: []example{
 		{"gorun token --save", "once, where nodes share your home directory: nodes that join find it"},
 		{"gorun token --out job.token", "in a file that only you can read"},
@@ -40,7 +41,8 @@ var tokenTable = []Option{{
 // finishToken makes an Invocation of the options of gorun token.
 func (p *parser) finishToken() (Invocation, error) {
 	if app := p.inv.Spec.Apps[0]; app.Args != nil {
-		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./token starts a program of that name", typed([]string{app.Program}), p.dialect.Name))
+		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./token starts a program of that name",
+			typed([]string{app.Program}), p.dialect.Name))
 	}
 	if own := ownTokenFile(p.around); p.inv.Saved {
 		switch {

@@ -13,8 +13,9 @@ import (
 
 // Topo is the command line of gorun topo, which has no program.
 var Topo = &Dialect{
-	Name:  "gorun topo",
-	About: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and how near they are to each other. It starts no rank.",
+	Name: "gorun topo",
+	About: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and how near " +
+		"they are to each other. It starts no rank.",
 	examples: []example{
 		{"gorun topo", "this machine"},
 		{"gorun topo -n 8 --map-by numa", "and where 8 ranks would sit on it"},
@@ -29,7 +30,8 @@ var Topo = &Dialect{
 		{"2", "a mistake on the command line"},
 		{"125", "a machine or a mapping that cannot be, or a file that cannot be read or written"},
 	},
-	last: "The picture is drawn with other characters than ASCII where LC_ALL, LC_CTYPE or LANG names UTF-8. More: docs/topo.md.",
+	last: "The picture is drawn with other characters than ASCII where LC_ALL, LC_CTYPE or LANG names UTF-8. More: " +
+		"docs/topo.md.",
 }
 
 // TopoWish is what gorun topo is to show.
@@ -70,8 +72,9 @@ var topoTable = []Option{
 		},
 	},
 	{
-		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu", Choices: []string{"auto", "gpu", "cpu"},
-		Help: "the same: a number, one per GPU, one per CPU, or auto (one per GPU, else per CPU)",
+		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu",
+		Choices: []string{"auto", "gpu", "cpu"},
+		Help:    "the same: a number, one per GPU, one per CPU, or auto (one per GPU, else per CPU)",
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Topo.PerNode, err = parseCount(a.value)
 			p.inv.Topo.PerNode.From = a.from
@@ -90,8 +93,9 @@ var topoTable = []Option{
 	},
 	{
 		Names: []string{"save"}, Group: GroupMachine, Value: "DIR", dirs: true, from: varNone,
-		Help: "write the files from which gorun knows this machine to a new DIR, without serial numbers and MAC addresses, and show nothing: for a bug report",
-		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.Save, a) },
+		Help: "write the files from which gorun knows this machine to a new DIR, without serial numbers and MAC addresses, " +
+			"and show nothing: for a bug report",
+		set: func(p *parser, a arg) error { return text(&p.inv.Topo.Save, a) },
 	},
 	{
 		Names: []string{"svg"}, Group: GroupShown, Value: "FILE", from: varNone,
@@ -100,8 +104,9 @@ var topoTable = []Option{
 	},
 	{
 		Names: []string{"write-rankfile"}, Group: GroupShown, Value: "FILE", from: varNone,
-		Help: "write where the ranks would sit as a rank file, which --rankfile and mpirun read, to FILE and print no picture; - is standard output",
-		set:  func(p *parser, a arg) error { return text(&p.inv.Topo.WriteRankFile, a) },
+		Help: "write where the ranks would sit as a rank file, which --rankfile and mpirun read, to FILE and print no " +
+			"picture; - is standard output",
+		set: func(p *parser, a arg) error { return text(&p.inv.Topo.WriteRankFile, a) },
 	},
 	{
 		Names: []string{"json"}, Group: GroupShown, from: varNone,
@@ -110,12 +115,14 @@ var topoTable = []Option{
 	},
 	{
 		Names: []string{"impact"}, Group: GroupShown, from: varNone,
-		Help: "predict how long an all-reduce of --model-size takes over the GPUs' slowest link, with the formula and what is assumed",
-		set:  func(p *parser, a arg) error { p.inv.Topo.Impact = a.on; return nil },
+		Help: "predict how long an all-reduce of --model-size takes over the GPUs' slowest link, with the formula and what " +
+			"is assumed",
+		set: func(p *parser, a arg) error { p.inv.Topo.Impact = a.on; return nil },
 	},
 	{
 		Names: []string{"model-size"}, Group: GroupShown, Value: "SIZE", from: varNone,
-		Help: "bytes that each GPU has, for --impact, which this asks for, too; SIZE is 7.5GB (10^9), 7GiB (2^30), 500MB, 1000000",
+		Help: "bytes that each GPU has, for --impact, which this asks for, too; SIZE is 7.5GB (10^9), 7GiB (2^30), 500MB, " +
+			"1000000",
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Topo.Impact = true
 			p.inv.Topo.ModelSize, err = parseModelSize(a.value)
@@ -128,7 +135,8 @@ var topoTable = []Option{
 func (p *parser) finishShow() (Invocation, error) {
 	wish := &p.inv.Topo
 	if app := p.inv.Spec.Apps[0]; app.Args != nil {
-		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./topo starts a program of that name", typed([]string{app.Program}), p.dialect.Name))
+		p.problem(fmt.Errorf("%s: %s takes no arguments; gorun ./topo starts a program of that name",
+			typed([]string{app.Program}), p.dialect.Name))
 	}
 	if wish.From != "" && wish.Example != "" {
 		p.problem(errors.New("--from and --example contradict each other: both name the machine"))
@@ -144,7 +152,8 @@ func (p *parser) finishShow() (Invocation, error) {
 		p.problem(errors.New("--impact needs to know how much is reduced: add --model-size, such as --model-size 7.5GB"))
 	}
 	if wish.Ranks > 0 && wish.PerNode.Kind == job.CountFixed && wish.PerNode.N != wish.Ranks {
-		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on one host", wish.RanksFrom, wish.PerNode.From, wish.PerNode.N))
+		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on one host", wish.RanksFrom, wish.PerNode.From,
+			wish.PerNode.N))
 	}
 	if p.problems != nil {
 		return Invocation{}, &UsageError{p.problems, p.dialect}

@@ -11,31 +11,37 @@ import (
 var torchrunTable = []Option{
 	{
 		Names: []string{"nnodes"}, Group: GroupHosts, Value: "N", from: varBoth,
-		Help: "number of nodes; with -H or --hostfile, or in a resource manager's job, the first N of the hosts, else this is one of N, each started by itself",
-		set:  (*parser).setNodes,
+		Help: "number of nodes; with -H or --hostfile, or in a resource manager's job, the first N of the hosts, else this " +
+			"is one of N, each started by itself",
+		set: (*parser).setNodes,
 	},
 	{
-		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu", Choices: []string{"auto", "gpu", "cpu", "xpu"}, from: varBoth, family: familyCount,
-		Help: "ranks on each node: a number, one per GPU, CPU or other device of PyTorch's, or auto: per GPU where there are any, else per CPU",
+		Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu",
+		Choices: []string{"auto", "gpu", "cpu", "xpu"}, from: varBoth, family: familyCount,
+		Help: "ranks on each node: a number, one per GPU, CPU or other device of PyTorch's, or auto: per GPU where there " +
+			"are any, else per CPU",
 		set: func(p *parser, a arg) (err error) {
 			was := p.inv.Spec.PerNode
 			p.inv.Spec.PerNode, err = parsePerNode(a.value)
 			p.inv.Spec.PerNode.From = a.from
-			if p.mpi.perNode.from != "" && p.level == levelFlags && (was.Kind != p.inv.Spec.PerNode.Kind || was.N != p.inv.Spec.PerNode.N) {
+			if p.mpi.perNode.from != "" && p.level == levelFlags &&
+				(was.Kind != p.inv.Spec.PerNode.Kind || was.N != p.inv.Spec.PerNode.N) {
 				return fmt.Errorf("contradicts %s", was.From)
 			}
 			return err
 		},
 	},
 	{
-		Names: []string{"rdzv-backend"}, Group: GroupMeeting, Value: "static|c10d", Choices: []string{"static", "c10d"}, from: varBoth,
+		Names: []string{"rdzv-backend"}, Group: GroupMeeting, Value: "static|c10d", Choices: []string{"static", "c10d"},
+		from: varBoth,
 		Help: "accepted as torchrun has it; gorun serves the rendezvous either way",
 		set:  func(p *parser, a arg) error { p.backend = a.value; return checkBackend(a.value) },
 	},
 	{
 		Names: []string{"rdzv-endpoint"}, Group: GroupMeeting, Value: "HOST[:PORT]", from: varBoth,
-		Help: "where the store listens, and several nodes meet (port: 29400 with c10d, else 29500; on one node a free one); stronger than the two below",
-		set:  (*parser).setEndpoint,
+		Help: "where the store listens, and several nodes meet (port: 29400 with c10d, else 29500; on one node a free " +
+			"one); stronger than the two below",
+		set: (*parser).setEndpoint,
 	},
 	{
 		Names: []string{"rdzv-id"}, Group: GroupMeeting, Value: "ID", from: varBoth,
@@ -44,8 +50,9 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"rdzv-conf"}, Group: GroupMeeting, Value: "KEY=VALUE,...", from: varBoth,
-		Help: "timeout or join_timeout: seconds for all nodes to arrive (default: 900); is_host=1: this is node 0, 0: another is; other keys have no effect",
-		set:  (*parser).setRdzvConf,
+		Help: "timeout or join_timeout: seconds for all nodes to arrive (default: 900); is_host=1: this is node 0, 0: " +
+			"another is; other keys have no effect",
+		set: (*parser).setRdzvConf,
 	},
 	{
 		Names: []string{"standalone"}, Group: GroupMeeting, from: varBoth,
@@ -66,7 +73,8 @@ var torchrunTable = []Option{
 		set:  func(_ *parser, a arg) error { _, err := parseDuration(a.value); return err },
 	},
 	{
-		Names: []string{"start-method"}, Group: GroupAccepted, Value: "spawn|fork|forkserver", Choices: []string{"spawn", "fork", "forkserver"}, from: varBoth,
+		Names: []string{"start-method"}, Group: GroupAccepted, Value: "spawn|fork|forkserver",
+		Choices: []string{"spawn", "fork", "forkserver"}, from: varBoth,
 		Help: "gorun starts ranks by fork and exec",
 		set:  func(_ *parser, a arg) error { return oneOf(a.value, "spawn", "fork", "forkserver") },
 	},
@@ -152,12 +160,14 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"node-rank"}, Group: GroupHosts, Value: "N", from: varBoth,
-		Help: "number of this node among those that join each other, from 0 on (default: JOB_COMPLETION_INDEX of Kubernetes, else who owns the address is node 0, and the others are numbered)",
-		set:  (*parser).setNodeRank,
+		Help: "number of this node among those that join each other, from 0 on (default: JOB_COMPLETION_INDEX of " +
+			"Kubernetes, else who owns the address is node 0, and the others are numbered)",
+		set: (*parser).setNodeRank,
 	},
 	{
 		Names: []string{"master-addr"}, Group: GroupMeeting, Value: "ADDR", from: varBoth,
-		Help: "address or name where the store listens, and several nodes meet: one of node 0 (default: 127.0.0.1 on one node)",
+		Help: "address or name where the store listens, and several nodes meet: one of node 0 (default: 127.0.0.1 on one " +
+			"node)",
 		set: func(p *parser, a arg) (err error) {
 			p.master.addr, err = parseAddr(a.value)
 			p.master.addrFrom = a.from
@@ -176,7 +186,8 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"local-addr"}, Group: GroupHosts, Value: "ADDR", from: varBoth,
-		Help: "address of this node for others: of one that joins; on one node the store listens there, unless an option names another place",
+		Help: "address of this node for others: of one that joins; on one node the store listens there, unless an option " +
+			"names another place",
 		set: func(p *parser, a arg) (err error) {
 			p.local.addr, err = parseAddr(a.value)
 			p.local.addrFrom = a.from
@@ -195,7 +206,8 @@ var torchrunTable = []Option{
 	},
 	{
 		Names: []string{"signals-to-handle"}, Group: GroupEnd, Value: "SIG,...", from: varBoth,
-		Help: "signals that end the job in order, beside SIGTERM, SIGINT, SIGHUP, which always do (default: called torchrun SIGQUIT); others are passed on",
+		Help: "signals that end the job in order, beside SIGTERM, SIGINT, SIGHUP, which always do (default: called " +
+			"torchrun SIGQUIT); others are passed on",
 		set: func(p *parser, a arg) (err error) {
 			p.inv.Spec.SignalsToHandle, err = parseSignals(a.value)
 			return err
@@ -212,7 +224,8 @@ var torchrunTable = []Option{
 		set:  func(p *parser, a arg) error { p.inv.Spec.VirtualLocalRank = a.on; return nil },
 	},
 	{
-		Names: []string{"print-completion"}, Group: GroupLook, Value: "bash|zsh|fish", Choices: []string{"bash", "zsh", "fish"}, from: varNone,
+		Names: []string{"print-completion"}, Group: GroupLook, Value: "bash|zsh|fish",
+		Choices: []string{"bash", "zsh", "fish"}, from: varNone,
 		Help: "print a script that completes options in your shell",
 		set:  (*parser).setCompletion,
 	},

@@ -13,10 +13,12 @@ import (
 var tuneTable = []Option{
 	{
 		Names: []string{"tune"}, Group: GroupMeeting, Value: strings.Join(tunes, "|"), Choices: tunes,
-		Help: "which settings of NCCL's and Gloo's ranks get beside yours: what the hosts ask for, none, or, for study, what teaching texts recommend; see gorun env (default: auto)",
+		Help: "which settings of NCCL's and Gloo's ranks get beside yours: what the hosts ask for, none, or, for study, " +
+			"what teaching texts recommend; see gorun env (default: auto)",
 		set: func(p *parser, a arg) error {
 			if !p.tuned(a) {
-				return errors.New("not one of " + strings.Join(tunes, ", ") + "; mpirun's file of parameters is --am FILE, Intel MPI's tuning data -x I_MPI_TUNING_BIN=FILE")
+				return errors.New("not one of " + strings.Join(tunes, ", ") +
+					"; mpirun's file of parameters is --am FILE, Intel MPI's tuning data -x I_MPI_TUNING_BIN=FILE")
 			}
 			return nil
 		},
@@ -34,7 +36,8 @@ var studyTable = []Option{
 		},
 	},
 	{
-		Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"), Choices: job.StudyNetworks(), from: varNone,
+		Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"),
+		Choices: job.StudyNetworks(), from: varNone,
 		Help: "between GPUs or hosts, for --tune textbook (default: ethernet with several hosts, else nvlink)",
 		set: func(p *parser, a arg) error {
 			p.inv.Spec.Study.Network = a.value

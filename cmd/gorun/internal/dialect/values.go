@@ -173,7 +173,8 @@ func parseStreams(value string) (job.StreamMap, error) {
 		n, err := strconv.ParseUint(rank, 10, 31)
 		s, ok := parseStream(stream)
 		if !found || err != nil || !ok {
-			return job.StreamMap{}, errors.New("not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2")
+			return job.StreamMap{},
+				errors.New("not 0, 1 (stdout), 2 (stderr), 3 (both), nor local ranks with one of these: 0:3,1:2")
 		}
 		m.Ranks[int(n)] = s
 	}

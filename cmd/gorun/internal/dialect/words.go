@@ -74,7 +74,8 @@ func (s *commandSplitter) step() error {
 }
 
 func needsShell(c byte) error {
-	return fmt.Errorf("%q is a shell's, and no shell reads this command: put it in single quotes, or the command into a script", c)
+	return fmt.Errorf(
+		"%q is a shell's, and no shell reads this command: put it in single quotes, or the command into a script", c)
 }
 
 // single takes what stands in '...', as it is.

@@ -91,5 +91,6 @@ func Until(ch chan<- os.Signal) {
 
 // sigaction cannot fail but for SIGKILL and SIGSTOP, which nobody keeps.
 func sigaction(n syscall.Signal, act, old *action) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(act)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(act)),
+		uintptr(unsafe.Pointer(old)), 8, 0, 0)
 }

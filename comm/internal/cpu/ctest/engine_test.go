@@ -12,7 +12,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// raceless finds races between ranks. ThreadSanitizer does not know fences by themselves; the engine's only order what is atomic anyway.
+// raceless finds races between ranks. ThreadSanitizer does not know fences by themselves; the engine's only order what
+// is atomic anyway.
 var raceless = []string{"-O1", "-g1", "-fsanitize=thread", "-Wno-tsan"}
 
 // nearWrap is a sequence number a few calls before 2^32, of which lines carry the lower half.
@@ -33,7 +34,8 @@ func TestEngineAsCgoCompilesIt(t *testing.T) {
 	engine(t, testneeds.Count(400, 20_000), optimised...)
 }
 
-// engine runs random calls among ranks that are threads of one process: few and many, from the first call on and over the wrap of their numbers.
+// engine runs random calls among ranks that are threads of one process: few and many, from the first call on and over
+// the wrap of their numbers.
 func engine(t *testing.T, calls int, flags ...string) {
 	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
 	program := buildOf(t, gcc, engineSources(t), "engine_test.c", flags...)
@@ -41,7 +43,8 @@ func engine(t *testing.T, calls int, flags ...string) {
 	for _, ranks := range []int{1, 2, 3, 4, 7, 16} {
 		for _, first := range []uint64{0, nearWrap} {
 			const largest = 1 << 18 // bytes of the largest buffers
-			argv := []string{fmt.Sprint(ranks), fmt.Sprint(calls * 4 / (ranks + 3)), fmt.Sprint(r.Uint64()), fmt.Sprint(first), fmt.Sprint(largest)}
+			argv := []string{fmt.Sprint(ranks), fmt.Sprint(calls * 4 / (ranks + 3)), fmt.Sprint(r.Uint64()),
+				fmt.Sprint(first), fmt.Sprint(largest)}
 			said, err := exec.Command(program, argv...).CombinedOutput()
 			require.NoError(t, err, "engine_test %s\n%s", strings.Join(argv, " "), said)
 			t.Logf("%s", said)

@@ -17,8 +17,8 @@ import (
 // layouts say on which host each rank is: a digit each.
 var layouts = []string{"01", "0011", "0001", "0101", "012", "01201", "011222"}
 
-// TestHosts makes random calls on every layout, with what finds wrong accesses and with what finds races. The kernels have sanitized tests of their
-// own; to compile them so takes a minute, and here they are compiled plainly.
+// TestHosts makes random calls on every layout, with what finds wrong accesses and with what finds races. The kernels
+// have sanitized tests of their own; to compile them so takes a minute, and here they are compiled plainly.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
@@ -73,7 +73,8 @@ func hostObjects(t *testing.T, gcc string, files []string, flags ...string) []st
 func callsOver(t *testing.T, program, layout string, most, count int) {
 	t.Helper()
 	seed := testneeds.Rand(t).Uint64()
-	said, err := exec.Command(program, fmt.Sprint(len(layout)), fmt.Sprint(count), fmt.Sprint(seed), "4294967280", fmt.Sprint(most),
+	said, err := exec.Command(program, fmt.Sprint(len(layout)), fmt.Sprint(count), fmt.Sprint(seed), "4294967280",
+		fmt.Sprint(most),
 		layout).CombinedOutput()
 	require.NoError(t, err, "hosts %s: %s", layout, said)
 }

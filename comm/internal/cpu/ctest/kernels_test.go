@@ -24,10 +24,12 @@ var warnings = []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror"}
 // optimised is what cgo compiles the package with, beside the warnings.
 var optimised = []string{"-O3"}
 
-// sanitized finds accesses out of bounds and undefined behaviour. What is left out takes most of the compiler's time and finds nothing that
-// the address sanitizer doesn't: the kernels reach memory by memcpy alone. Calls instead of inline checks halve the time, too.
+// sanitized finds accesses out of bounds and undefined behaviour. What is left out takes most of the compiler's time
+// and finds nothing that the address sanitizer doesn't: the kernels reach memory by memcpy alone. Calls instead of
+// inline checks halve the time, too.
 var sanitized = []string{
-	"-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=null,object-size,pointer-overflow,alignment",
+	"-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+	"-fno-sanitize=null,object-size,pointer-overflow,alignment",
 	"--param", "asan-instrumentation-with-call-threshold=0",
 }
 
@@ -47,7 +49,8 @@ func TestKernelsOnARM64(t *testing.T) {
 	t.Parallel()
 	gcc := testneeds.Program(t, layerARM64, "aarch64-linux-gnu-gcc")
 	emulator := testneeds.Program(t, layerARM64, "qemu-aarch64-static")
-	check(t, testneeds.Count(3, 0), emulator, build(t, gcc, "kernels_test.c", append([]string{"-static"}, optimised...)...))
+	check(t, testneeds.Count(3, 0), emulator,
+		build(t, gcc, "kernels_test.c", append([]string{"-static"}, optimised...)...))
 }
 
 // BenchmarkKernels prints what every instruction set moves; see csrc/kernels_bench.c.
@@ -67,7 +70,8 @@ func check(t *testing.T, places int, argv ...string) {
 	t.Logf("%s", said)
 }
 
-// build makes a program of the kernels and one file of csrc; buildOf of other code, each file by a compiler of its own, all at once.
+// build makes a program of the kernels and one file of csrc; buildOf of other code, each file by a compiler of its own,
+// all at once.
 func build(t testing.TB, gcc, source string, flags ...string) (program string) {
 	t.Helper()
 	kernels, err := filepath.Glob("../kernels*.c")
@@ -97,7 +101,8 @@ func buildOf(t testing.TB, gcc string, code []string, source string, flags ...st
 	return program
 }
 
-// objects are the files that were compiled before, by command line: the kernels take a compiler seconds, and several tests use them.
+// objects are the files that were compiled before, by command line: the kernels take a compiler seconds, and several
+// tests use them.
 var objects sync.Map
 
 func object(gcc string, flags []string, source string) (path string, err error) {

@@ -1,5 +1,5 @@
-// Package fake builds the stand-ins for libnccl and the CUDA runtime (librccl and HIP's with a flag) with which tests run what needs a GPU. A process
-// builds each variant once.
+// Package fake builds the stand-ins for libnccl and the CUDA runtime (librccl and HIP's with a flag) with which tests
+// run what needs a GPU. A process builds each variant once.
 package fake
 
 import (
@@ -19,8 +19,8 @@ var built struct {
 	folders map[string]string // by the compiler's flags
 }
 
-// Build compiles the two libraries with more flags of gcc, such as -DNAME, and returns their folder. It stays until [Remove]. Without gcc the test is
-// skipped.
+// Build compiles the two libraries with more flags of gcc, such as -DNAME, and returns their folder. It stays until
+// [Remove]. Without gcc the test is skipped.
 func Build(t testing.TB, flags ...string) (folder string) {
 	t.Helper()
 	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")

@@ -75,7 +75,8 @@ func memoryPolicy() (string, error) {
 	return words[1], nil
 }
 
-// touch writes to new pages and returns the NUMA nodes on which they lie, by move_pages(2), which moves none if it is not told whither.
+// touch writes to new pages and returns the NUMA nodes on which they lie, by move_pages(2), which moves none if it is
+// not told whither.
 func touch() ([]int, error) {
 	size := os.Getpagesize()
 	memory, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -92,7 +93,8 @@ func touch() ([]int, error) {
 		memory[i*size] = 1
 		addresses[i] = unsafe.Pointer(&memory[i*size])
 	}
-	_, _, e := unix.Syscall6(unix.SYS_MOVE_PAGES, 0, pages, uintptr(unsafe.Pointer(&addresses)), 0, uintptr(unsafe.Pointer(&nodes)), 0)
+	_, _, e := unix.Syscall6(unix.SYS_MOVE_PAGES, 0, pages, uintptr(unsafe.Pointer(&addresses)), 0,
+		uintptr(unsafe.Pointer(&nodes)), 0)
 	if e != 0 {
 		return nil, fmt.Errorf("move_pages: %w", e)
 	}

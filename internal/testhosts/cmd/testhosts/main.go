@@ -1,4 +1,5 @@
-// Command testhosts makes hosts h1 to hN and head on this machine, and does to them what happens to hosts; see package testhosts.
+// Command testhosts makes hosts h1 to hN and head on this machine, and does to them what happens to hosts; see package
+// testhosts.
 //
 //	go build -o bin/testhosts ./internal/testhosts/cmd/testhosts
 //	testhosts up 4
@@ -121,7 +122,8 @@ func up(args []string) error {
 		return err
 	}
 	config := testhosts.Config{Hosts: hosts, Detached: true}
-	flags := map[string]*bool{"private-tmp": &config.PrivateTmp, "private-home": &config.PrivateHome, "no-names": &config.NoNames}
+	flags := map[string]*bool{"private-tmp": &config.PrivateTmp, "private-home": &config.PrivateHome,
+		"no-names": &config.NoNames}
 	for name := range strings.SplitSeq(os.Getenv("TESTHOSTS_OPTIONS"), ",") {
 		if flag := flags[name]; flag != nil {
 			*flag = true

@@ -1,5 +1,6 @@
-// Command testslurm starts a Slurm of its own on this host, says how commands find it, and ends it with Ctrl-C or SIGTERM;
-// see package testslurm. Then it kills every process that has the cluster's SLURM_CONF in its environment: shells, too.
+// Command testslurm starts a Slurm of its own on this host, says how commands find it, and ends it with Ctrl-C or
+// SIGTERM; see package testslurm. Then it kills every process that has the cluster's SLURM_CONF in its environment:
+// shells, too.
 //
 //	go run ./internal/testslurm/cmd/testslurm -nodes 4 -gpus 2
 //	export SLURM_CONF=…                  # in another terminal: what it printed
@@ -32,7 +33,8 @@ func main() {
 	flag.IntVar(&config.CPUs, "cpus", 4, "CPUs that each node claims to have")
 	flag.IntVar(&config.GPUs, "gpus", 0, "fake GPUs of each node")
 	flag.IntVar(&config.KillWait, "kill-wait", 5, "seconds from SIGTERM to SIGKILL when a job ends")
-	flag.BoolVar(&config.Names, "names", false, "n1 to nN resolve, to 127.0.0.1, in jobs; needs a mount namespace, as root has")
+	flag.BoolVar(&config.Names, "names", false,
+		"n1 to nN resolve, to 127.0.0.1, in jobs; needs a mount namespace, as root has")
 	flag.Func("line", "`KEY=VALUE` of slurm.conf; may be given again", func(line string) error {
 		config.Lines = append(config.Lines, line)
 		return nil

@@ -170,7 +170,8 @@ func TestNameOfAnotherGroupThatBeginsLikeOurs(t *testing.T) {
 func TestTidyRemovesWhatIsOldAndEmpty(t *testing.T) {
 	eachVersion(t, func(t *testing.T, g *Group) {
 		parent := filepath.Dir(g.Dir())
-		old, young, strange := filepath.Join(parent, Prefix+rand.Text()), filepath.Join(parent, Prefix+rand.Text()), filepath.Join(parent, "x"+rand.Text())
+		old, young, strange := filepath.Join(parent, Prefix+rand.Text()), filepath.Join(parent, Prefix+rand.Text()),
+			filepath.Join(parent, "x"+rand.Text())
 		before := time.Now().Add(-time.Hour)
 		for _, dir := range []string{old, young, strange} {
 			require.NoError(t, os.Mkdir(dir, 0o755))

@@ -38,7 +38,8 @@ type Bound struct{ CPUs, Nodes syscall.Errno }
 //go:nocheckptr
 func (c *Child) bind() {
 	if n := len(c.Binding.CPUs); n > 0 {
-		_, _, c.Bound.CPUs = syscall.RawSyscall6(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(n)*8, uintptr(unsafe.Pointer(unsafe.SliceData(c.Binding.CPUs))), 0, 0, 0)
+		_, _, c.Bound.CPUs = syscall.RawSyscall6(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(n)*8,
+			uintptr(unsafe.Pointer(unsafe.SliceData(c.Binding.CPUs))), 0, 0, 0)
 	}
 	if n := len(c.Binding.Nodes); n > 0 {
 		c.Bound.Nodes = c.remember(c.Binding.Policy)

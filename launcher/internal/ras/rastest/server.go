@@ -1,5 +1,5 @@
-// Package rastest is a stand-in for NCCL's RAS port: a server that was written from the protocol's description, for tests where
-// no library is. What it answers is given to it.
+// Package rastest is a stand-in for NCCL's RAS port: a server that was written from the protocol's description, for
+// tests where no library is. What it answers is given to it.
 package rastest
 
 import (
@@ -14,7 +14,8 @@ import (
 
 // Server says how it answers.
 type Server struct {
-	// JSON and Text are what STATUS gives in either form. Without JSON it does as versions before 2.28.7 do, which know no other form.
+	// JSON and Text are what STATUS gives in either form. Without JSON it does as versions before 2.28.7 do, which know
+	// no other form.
 	JSON, Text string
 	// Silent is how many connections it accepts without a word first, as stopped processes do.
 	Silent int

@@ -165,8 +165,8 @@ func (p *process) Close() error {
 	return p.out.Close()
 }
 
-// agent is a small program that says its arguments and then echoes. The test program itself would be ten times as long, and a race
-// detector starts slowly.
+// agent is a small program that says its arguments and then echoes. The test program itself would be ten times as long,
+// and a race detector starts slowly.
 var agent = sync.OnceValues(func() (Program, error) {
 	path := filepath.Join(folder, "agent")
 	build := exec.Command("go", "build", "-o", path, "./testdata/agent")

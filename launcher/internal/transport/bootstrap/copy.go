@@ -31,7 +31,8 @@ type Copied struct {
 func Copy(ctx context.Context, host remote.Host, b *Bundle, progress func(State)) (*Copied, error) {
 	c := &copying{talk: newTalk(host, progress), bundle: b}
 	var none words
-	line := c.fill(copyScript, &none, "@BYTES@", strconv.FormatInt(b.size, 10), "@ROOM@", strconv.FormatInt(b.room(), 10), "@LAST@", lastName)
+	line := c.fill(copyScript, &none, "@BYTES@", strconv.FormatInt(b.size, 10), "@ROOM@",
+		strconv.FormatInt(b.room(), 10), "@LAST@", lastName)
 	if err := c.hold(ctx, line, c.answer); err != nil {
 		return nil, err
 	}

@@ -47,7 +47,8 @@ func TestCopy(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 		for name, text := range map[string]string{
-			"trainer": "#!/bin/sh\n", "latest": "#!/bin/sh\n", "data/a": strings.Repeat("a", 1000), "data/link": strings.Repeat("a", 1000),
+			"trainer": "#!/bin/sh\n", "latest": "#!/bin/sh\n", "data/a": strings.Repeat("a", 1000),
+			"data/link":            strings.Repeat("a", 1000),
 			"data/-x it's $(b)\n!": "odd", "data/" + strings.Repeat("long/", 40) + "end": "deep", "data/sealed/c": "",
 		} {
 			there, ok := c.Find(name)
@@ -140,6 +141,8 @@ func TestWhereCopiesGo(t *testing.T) {
 			require.NoError(t, c.Remove(context.Background()))
 		})
 	}
-	_, err = Copy(deadline(t), apartFrom(t, "mount -o remount,size=64k /tmp && mount -o remount,ro /mnt && mount -o remount,noexec /dev/shm"), b, nil)
+	_, err = Copy(deadline(t),
+		apartFrom(t, "mount -o remount,size=64k /tmp && mount -o remount,ro /mnt && mount -o remount,noexec /dev/shm"), b,
+		nil)
 	hasStep(t, err, remote.StepCopy, "there is no room for 1", "Read-only", "noexec")
 }

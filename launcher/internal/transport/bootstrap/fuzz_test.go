@@ -36,12 +36,15 @@ func (saying) Stderr() string              { return "" }
 func (saying) Wait() error                 { return nil }
 func (saying) Close() error                { return nil }
 
-// Whatever a host answers: the agent's bytes are those behind its word, a copy lies where it was to, and what the user is told of
-// anything else is short and printable.
+// Whatever a host answers: the agent's bytes are those behind its word, a copy lies where it was to, and what the user
+// is told of anything else is short and printable.
 func FuzzAnswers(f *testing.F) {
 	for _, text := range []string{
-		"", "motd\nM run\nframes", "M place /x: full\nM place /y: full\n", "M need files\nM landed 7 /tmp/gorun-job-N\n", "M landed 7 /tmp/x-", "M landed 7 /tmp/../gorun-job-N\n", "M landed 0 /gorun-job-N\n", "M landed -1 ../x\n", "M landed 7 /tmp/\x1b[2J\n",
-		"M bad 1 \x1b]0;t\a\n", "M arch Darwin arm64\n", "M missing\n", "M broken\u009b2J\n", "MM run\n", strings.Repeat("M place /x: no\n", 40), "M \x00\n", "mmM run\nM run\n",
+		"", "motd\nM run\nframes", "M place /x: full\nM place /y: full\n", "M need files\nM landed 7 /tmp/gorun-job-N\n",
+		"M landed 7 /tmp/x-", "M landed 7 /tmp/../gorun-job-N\n", "M landed 0 /gorun-job-N\n", "M landed -1 ../x\n",
+		"M landed 7 /tmp/\x1b[2J\n",
+		"M bad 1 \x1b]0;t\a\n", "M arch Darwin arm64\n", "M missing\n", "M broken\u009b2J\n", "MM run\n",
+		strings.Repeat("M place /x: no\n", 40), "M \x00\n", "mmM run\nM run\n",
 	} {
 		f.Add(text)
 	}

@@ -70,7 +70,8 @@ func (w *words) add(text string) string {
 	}
 	w.count++
 	name := fmt.Sprintf("gr_%d", w.count)
-	fmt.Fprintf(&w.assign, `%s=$(printf "%s."); %s=${%s%%.}; `, name, octal(text), name, name) // $() would drop newlines at the end
+	// $() would drop newlines at the end
+	fmt.Fprintf(&w.assign, `%s=$(printf "%s."); %s=${%s%%.}; `, name, octal(text), name, name)
 	return `"$` + name + `"`
 }
 

@@ -14,7 +14,8 @@ import (
 
 // apart are commands that give a mount namespace a home in /mnt, and a /tmp and a
 // /dev/shm of its own, so that nothing of the machine's is touched.
-const apart = "mount --make-rprivate / && mount -t tmpfs -o mode=755 home /mnt && mount -t tmpfs -o mode=1777 tmp /tmp && mount -t tmpfs -o mode=1777 shm /dev/shm && "
+const apart = "mount --make-rprivate / && mount -t tmpfs -o mode=755 home /mnt && mount -t tmpfs -o mode=1777 tmp " +
+	"/tmp && mount -t tmpfs -o mode=1777 shm /dev/shm && "
 
 // apartFrom is a host with mounts of its own, on which the commands of setup ran
 // before the line; what they put on file systems is gone afterwards.
@@ -39,8 +40,10 @@ func TestWhereTheCopyGoes(t *testing.T) {
 		{"the cache is somebody else's", "mkdir -p /mnt/.cache/gorun && chown 12345 /mnt/.cache/gorun", "/tmp/gorun-0/"},
 		{"no home", "unset HOME", "/tmp/gorun-0/"},
 		{"a temporary directory", "mkdir /mnt/t && unset HOME && export TMPDIR=/mnt/t", "/mnt/t/gorun-0/"},
-		{"somebody made the name in /tmp", "unset HOME && mkdir -m 700 /tmp/gorun-0 && chown 12345 /tmp/gorun-0", "/dev/shm/gorun-0/"},
-		{"somebody made a link in /tmp", "unset HOME && mkdir -m 700 /mnt/mine && ln -s /mnt/mine /tmp/gorun-0", "/dev/shm/gorun-0/"},
+		{"somebody made the name in /tmp", "unset HOME && mkdir -m 700 /tmp/gorun-0 && chown 12345 /tmp/gorun-0",
+			"/dev/shm/gorun-0/"},
+		{"somebody made a link in /tmp", "unset HOME && mkdir -m 700 /mnt/mine && ln -s /mnt/mine /tmp/gorun-0",
+			"/dev/shm/gorun-0/"},
 		{"a dangling link in /tmp", "unset HOME && ln -s /mnt/none /tmp/gorun-0", "/dev/shm/gorun-0/"},
 		{"others may write to it", "unset HOME && mkdir -m 700 /tmp/gorun-0 && chmod 777 /tmp/gorun-0", "/dev/shm/gorun-0/"},
 		{"everybody may rename in /tmp", "unset HOME && chmod 777 /tmp && chown 12345 /tmp", "/dev/shm/gorun-0/"},
@@ -60,7 +63,9 @@ func TestCopyOfSomebodyElseIsNotUsed(t *testing.T) {
 	c := config(t, "where")
 	parcel := pack(c.Program.Version, c.Program.Builds[0].Arch, []file{{"gorun", c.Program.Builds[0]}})
 	dir := "/tmp/gorun-0/" + parcel.key
-	s, err := Start(deadline(t), apartFrom(t, "unset HOME && mkdir -p "+dir+" && chown -R 12345 /tmp/gorun-0 && chmod 700 /tmp/gorun-0 && ln -s /bin/echo "+dir+"/gorun"), c)
+	s, err := Start(deadline(t),
+		apartFrom(t, "unset HOME && mkdir -p "+dir+
+			" && chown -R 12345 /tmp/gorun-0 && chmod 700 /tmp/gorun-0 && ln -s /bin/echo "+dir+"/gorun"), c)
 	require.NoError(t, err)
 	got, err := io.ReadAll(s)
 	require.NoError(t, err)
@@ -68,8 +73,11 @@ func TestCopyOfSomebodyElseIsNotUsed(t *testing.T) {
 }
 
 func TestNoPlaceAtAll(t *testing.T) {
-	_, err := Start(deadline(t), apartFrom(t, "mount -o remount,ro /mnt && mount -o remount,size=64k /tmp && mount -o remount,noexec /dev/shm"), config(t))
-	hasStep(t, err, remote.StepCopy, "/mnt/.cache/gorun: ", "Read-only file system", "/tmp/gorun-0: ", "No space left on device", "/dev/shm/gorun-0: ", "noexec")
+	_, err := Start(deadline(t),
+		apartFrom(t, "mount -o remount,ro /mnt && mount -o remount,size=64k /tmp && mount -o remount,noexec /dev/shm"),
+		config(t))
+	hasStep(t, err, remote.StepCopy, "/mnt/.cache/gorun: ", "Read-only file system", "/tmp/gorun-0: ",
+		"No space left on device", "/dev/shm/gorun-0: ", "noexec")
 	require.NotContains(t, err.Error(), ".new-")
 }
 
@@ -114,9 +122,11 @@ func TestOtherKindsOfSh(t *testing.T) {
 			require.NoError(t, err)
 			echoes(t, s, odd...)
 
-			m = apartFrom(t, setup+" && mount -o remount,ro /mnt && mount -o remount,size=64k /tmp && mount -o remount,noexec /dev/shm && mount --bind "+shell+` "$(readlink -f /bin/sh)"`)
+			m = apartFrom(t, setup+" && mount -o remount,ro /mnt && mount -o remount,size=64k /tmp && mount -o remount,noexec "+
+				"/dev/shm && mount --bind "+shell+` "$(readlink -f /bin/sh)"`)
 			_, err = Start(deadline(t), m, config(t))
-			hasStep(t, err, remote.StepCopy, "/mnt/.cache/gorun: ", "Read-only file system", "/tmp/gorun-0: ", "there is no room for ", "/dev/shm/gorun-0: ", "noexec")
+			hasStep(t, err, remote.StepCopy, "/mnt/.cache/gorun: ", "Read-only file system", "/tmp/gorun-0: ",
+				"there is no room for ", "/dev/shm/gorun-0: ", "noexec")
 		})
 	}
 }

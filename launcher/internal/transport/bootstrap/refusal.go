@@ -38,11 +38,13 @@ func (s *starting) foreign(name string) error {
 	}
 	for arch, kernel := range kernelArch {
 		if kernel == machine {
-			return s.fail(remote.StepCopy, fmt.Sprintf("its processors are %s (%s), and there is no gorun-linux-%s beside gorun", arch, machine, arch),
+			return s.fail(remote.StepCopy,
+				fmt.Sprintf("its processors are %s (%s), and there is no gorun-linux-%s beside gorun", arch, machine, arch),
 				"make static, and copy build/gorun-linux-"+arch+" beside gorun", nil)
 		}
 	}
-	return s.fail(remote.StepStart, fmt.Sprintf("its processors are %q; gorun is made for amd64 and arm64", machine), "", nil)
+	return s.fail(remote.StepStart, fmt.Sprintf("its processors are %q; gorun is made for amd64 and arm64", machine),
+		"", nil)
 }
 
 // unfit is a copy that arrived whole and does not run there: the exit code and the
@@ -55,7 +57,8 @@ func (s *starting) unfit(text string) error {
 	}
 	for _, b := range s.config.Program.Builds {
 		if b.Loader != "" {
-			return s.fail(remote.StepStart, fmt.Sprintf("%s (%s is not static: it needs %s and the C library it was built with)", why, b.Path, b.Loader),
+			return s.fail(remote.StepStart,
+				fmt.Sprintf("%s (%s is not static: it needs %s and the C library it was built with)", why, b.Path, b.Loader),
 				"make static, and copy build/gorun-linux-"+b.Arch+" beside gorun", nil)
 		}
 	}

@@ -15,13 +15,14 @@ const (
 	mallory = "setpriv --reuid 12346 --regid 12346 --groups 777 "
 )
 
-// annsFrom is a host on which ann's home is /mnt/ann and her umask 002, and setup ran as root before. Programs named PLANTED are
-// somebody else's: they say so.
+// annsFrom is a host on which ann's home is /mnt/ann and her umask 002, and setup ran as root before. Programs named
+// PLANTED are somebody else's: they say so.
 func annsFrom(t *testing.T, setup string) *machine {
 	testneeds.Program(t, layerShells, "setpriv")
 	const home = `printf "#\041/bin/sh\necho planted\n" >/mnt/PLANTED && chmod 755 /mnt/PLANTED && mkdir /mnt/ann && chown 12345:12345 /mnt/ann`
 	m := apartFrom(t, setup)
-	m.shell = []string{"unshare", "-m", "sh", "-c", apart + home + " && umask 002 && " + setup + " && exec " + ann + `/bin/sh -c "$0"`}
+	m.shell = []string{"unshare", "-m", "sh", "-c", apart + home + " && umask 002 && " + setup + " && exec " + ann +
+		`/bin/sh -c "$0"`}
 	m.environ = []string{"HOME=/mnt/ann", "TMPDIR="}
 	return m
 }
@@ -35,20 +36,28 @@ func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 		return mallory + "sh -c 'mkdir -p " + dir + key + " && cp /mnt/PLANTED " + dir + key + "/gorun'"
 	}
 	annMakes := func(modeOfCache, modeOfOwn string) string {
-		return ann + "mkdir -m " + modeOfCache + " " + cache + " && " + ann + "mkdir -m " + modeOfOwn + " " + own + " && chown :777 " + cache + " " + own
+		return ann + "mkdir -m " + modeOfCache + " " + cache + " && " + ann + "mkdir -m " + modeOfOwn + " " + own +
+			" && chown :777 " + cache + " " + own
 	}
 	for _, test := range []struct{ name, setup, place, change string }{
 		{"a new home", "true", own, ""},
 		{"a new cache", ann + "mkdir -m 755 " + cache, own, ""},
 		{"others may read", annMakes("755", "755"), own, ""},
 		{"the group may write to the copies", annMakes("755", "775") + " && " + plant(own), sticky, ""},
-		{"the group could write to the copies", annMakes("755", "775") + " && " + plant(own) + " && chmod 700 " + own, "", own + key},
+		{"the group could write to the copies", annMakes("755", "775") + " && " + plant(own) + " && chmod 700 " + own, "",
+			own + key},
 		{"the group may write to the cache", annMakes("775", "700"), sticky, ""},
-		{"the group may write to the home", "chmod 775 /mnt/ann && chown :777 /mnt/ann && " + annMakes("755", "700"), sticky, ""},
-		{"the group may write above the home", "mkdir /mnt/g && mv /mnt/ann /mnt/g/ann && chown :777 /mnt/g && chmod 775 /mnt/g && ln -s g/ann /mnt/ann && " + annMakes("755", "700"), sticky, ""},
-		{"a link in the cache", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/mnt/x/") + "; " + mallory + "ln -s /tmp " + cache + "/gorun", sticky, ""},
-		{"a name in /tmp", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/tmp/gorun-12345/"), "/dev/shm/gorun-12345/", ""},
-		{"names in /tmp and /dev/shm", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/tmp/gorun-12345/") + " && " + plant("/dev/shm/gorun-12345/"), "", "/dev/shm/gorun-12345 or"},
+		{"the group may write to the home", "chmod 775 /mnt/ann && chown :777 /mnt/ann && " + annMakes("755", "700"),
+			sticky, ""},
+		{"the group may write above the home",
+			"mkdir /mnt/g && mv /mnt/ann /mnt/g/ann && chown :777 /mnt/g && chmod 775 /mnt/g && ln -s g/ann /mnt/ann && " +
+				annMakes("755", "700"), sticky, ""},
+		{"a link in the cache", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/mnt/x/") +
+			"; " + mallory + "ln -s /tmp " + cache + "/gorun", sticky, ""},
+		{"a name in /tmp", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/tmp/gorun-12345/"),
+			"/dev/shm/gorun-12345/", ""},
+		{"names in /tmp and /dev/shm", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " +
+			plant("/tmp/gorun-12345/") + " && " + plant("/dev/shm/gorun-12345/"), "", "/dev/shm/gorun-12345 or"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := Start(deadline(t), annsFrom(t, test.setup), c)

@@ -85,7 +85,8 @@ func fill(word string, target Target) (string, error) {
 	if strings.Contains(word, "{port}") && target.Port == 0 {
 		return "", fmt.Errorf("%s: no port is named for %s", word, target.Name)
 	}
-	return strings.NewReplacer("{host}", target.Name, "{user}", target.User, "{port}", strconv.Itoa(target.Port)).Replace(word), nil
+	return strings.NewReplacer("{host}", target.Name, "{user}", target.User, "{port}",
+		strconv.Itoa(target.Port)).Replace(word), nil
 }
 
 // insertHost adds user, port and host as ssh takes them, in front of the line if that
@@ -111,7 +112,8 @@ func insertHost(words []string, at int, target Target) []string {
 // the user says otherwise; 0 leaves it to ssh.
 func Dial(words []string, target Target, environ []string, connect time.Duration) (remote.Host, error) {
 	if _, err := Words(words, target, ""); err != nil {
-		return nil, &remote.Error{Host: printable.Text(target.Name), Step: remote.StepConfig, Text: printable.Text("--ssh: " + err.Error()), Err: err}
+		return nil, &remote.Error{Host: printable.Text(target.Name), Step: remote.StepConfig,
+			Text: printable.Text("--ssh: " + err.Error()), Err: err}
 	}
 	h := &host{words: words, target: target, environ: environ, running: map[*process]bool{}}
 	h.openSSH = sync.OnceValue(func() openSSH { return h.askOpenSSH(connect) })
@@ -153,7 +155,8 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	began := time.Now()
 	p, err := h.start(ctx, line)
 	if err != nil {
-		failure := &remote.Error{Host: printable.Text(h.target.Name), Step: remote.StepConnect, After: time.Since(began), Text: printable.Text(err.Error()), Err: err}
+		failure := &remote.Error{Host: printable.Text(h.target.Name), Step: remote.StepConnect, After: time.Since(began),
+			Text: printable.Text(err.Error()), Err: err}
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			failure.Text = printable.Text("--ssh: " + h.words[0] + " is not installed here")
 		}

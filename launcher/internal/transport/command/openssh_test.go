@@ -25,13 +25,16 @@ func TestConnectTimeoutOfOpenSSH(t *testing.T) {
 	}{
 		"default":         {plain, 8 * time.Second, "-o ConnectTimeout=8 node1 LINE", "host 10.0.0.1 port 22"},
 		"by the launcher": {plain, 0, "node1 LINE", "host 10.0.0.1 port 22"},
-		"by the user":     {"hostname 10.0.0.1\nport 22\nconnecttimeout 60\n", 8 * time.Second, "node1 LINE", "host 10.0.0.1 port 22"},
-		"a jump host":     {plain + "proxyjump gate\n", 8 * time.Second, "node1 LINE", "host 10.0.0.1 port 22"},
-		"another ssh":     {"", 8 * time.Second, "node1 LINE", ""},
+		"by the user": {
+			"hostname 10.0.0.1\nport 22\nconnecttimeout 60\n", 8 * time.Second, "node1 LINE", "host 10.0.0.1 port 22",
+		},
+		"a jump host": {plain + "proxyjump gate\n", 8 * time.Second, "node1 LINE", "host 10.0.0.1 port 22"},
+		"another ssh": {"", 8 * time.Second, "node1 LINE", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "ssh")
-			script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = -G ] || { echo \"$@\"; exit; }\nprintf '%s'\n[ %d != 0 ]\n", row.dump, len(row.dump))
+			script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = -G ] || { echo \"$@\"; exit; }\nprintf '%s'\n[ %d != 0 ]\n",
+				row.dump, len(row.dump))
 			require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
 			h, err := command.Dial([]string{program}, command.Target{Name: "node1"}, os.Environ(), row.limit)
 			require.NoError(t, err)

@@ -226,7 +226,8 @@ func (a *attempt) take(conn *tls.Conn, said hello) {
 	switch {
 	case said.Version != a.cfg.Version:
 		a.refuse(conn, &Error{
-			Text: fmt.Sprintf("gorun on %s is version %s, this one is %s", name, printable.Text(printable.Short(said.Version)), a.cfg.Version), again: true,
+			Text: fmt.Sprintf("gorun on %s is version %s, this one is %s", name,
+				printable.Text(printable.Short(said.Version)), a.cfg.Version), again: true,
 			Hint: "put the same gorun at the same place on all hosts",
 		})
 		return

@@ -28,7 +28,8 @@ const (
 // Come takes an agent to its head and returns the stream between them, once all agents
 // have come. lookup returns a variable of the agent's environment. Once gone is closed,
 // as the head may be gone, it is not tried again.
-func Come(ctx context.Context, i *Invitation, gone <-chan struct{}, lookup func(name string) (string, bool)) (net.Conn, error) {
+func Come(ctx context.Context, i *Invitation, gone <-chan struct{},
+	lookup func(name string) (string, bool)) (net.Conn, error) {
 	secure, err := join.TLS(i.Token, forAgent, forHead)
 	if err != nil {
 		return nil, err

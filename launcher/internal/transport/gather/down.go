@@ -21,9 +21,11 @@ func hintNodes(cfg *Config) string {
 	list := hosts.Fold(cfg.Nodes)
 	if down := downNodes(cfg); len(down) > 0 {
 		names := hosts.Fold(down)
-		return fmt.Sprintf("%s of the allocation %s down: gorun --exclude %s … does without", names, isOrAre(len(down)), names)
+		return fmt.Sprintf("%s of the allocation %s down: gorun --exclude %s … does without", names, isOrAre(len(down)),
+			names)
 	}
-	return fmt.Sprintf("a node may be down (sinfo -N -n %s says which; gorun --exclude NODE … does without it), or not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)", list)
+	return fmt.Sprintf("a node may be down (sinfo -N -n %s says which; gorun --exclude NODE … does without it), or "+
+		"not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)", list)
 }
 
 func isOrAre(n int) string {

@@ -91,7 +91,9 @@ func (g *Gathering) gather(ctx context.Context) ([]net.Conn, error) {
 	var failed *Error
 	if errors.As(err, &failed) && failed.older && slices.Contains(g.cfg.Start.Once, overlap) {
 		g.cfg.Detail(g.cfg.Start.Command() + " is older than " + overlap + ": once more without it")
-		g.cfg.Start.Once = slices.DeleteFunc(slices.Clone(g.cfg.Start.Once), func(word string) bool { return word == overlap })
+		g.cfg.Start.Once = slices.DeleteFunc(slices.Clone(g.cfg.Start.Once), func(word string) bool {
+			return word == overlap
+		})
 		failed = nil
 		conns, err = g.try(ctx, false)
 	}

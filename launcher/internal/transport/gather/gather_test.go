@@ -31,9 +31,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
 	t.Helper()
 	cfg := Config{
-		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}}, // until standard input ends
-		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute, Version: "v",
-		Came: func(int, bool) {}, Detail: func(string) {},
+		// until standard input ends
+		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}},
+		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
+		Version: "v",
+		Came:    func(int, bool) {}, Detail: func(string) {},
 	}
 	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
 	a, err := newAttempt(&g.cfg, false, func(Word) {})
@@ -43,7 +45,8 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
 		defer close(g.settled)
 		g.conns, g.err = a.wait(context.Background())
 	}()
-	i := &Invitation{Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute, NodeIDs: []string{"NODE"}}
+	i := &Invitation{Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute,
+		NodeIDs: []string{"NODE"}}
 	t.Cleanup(func() {
 		_ = a.command.in.Close()
 		g.Close()
@@ -188,7 +191,8 @@ func TestInvitationsThatCannotBeRead(t *testing.T) {
 func TestNodesAreFoundByName(t *testing.T) {
 	nodes := []string{"n1", "n2.example.org", "n3", "10.0.0.1", "n4.a", "n4.b"}
 	for name, want := range map[string]int{
-		"n1": 0, "n1.example.org": 0, "n2": 1, "n2.example.org": 1, "n2.other.org": -1, "10.0.0.1": 3, "10.0.0.2": -1, "n4": -1, "n4.b": 5, "": -1, "n": -1,
+		"n1": 0, "n1.example.org": 0, "n2": 1, "n2.example.org": 1, "n2.other.org": -1, "10.0.0.1": 3, "10.0.0.2": -1,
+		"n4": -1, "n4.b": 5, "": -1, "n": -1,
 	} {
 		assert.Equal(t, want, find(nodes, name), name)
 	}
@@ -197,23 +201,35 @@ func TestNodesAreFoundByName(t *testing.T) {
 // What srun 22.05 says, by the day.
 func TestWords(t *testing.T) {
 	for line, want := range map[string]Word{
-		"srun: error: Unable to create step for job 274: Requested nodes are busy":                         {Kind: NoStep},
-		"srun: error: Unable to create step for job 272: Requested node configuration is not available":    {Kind: NoNodes},
-		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified":                {Kind: NoJob},
-		"srun: error: Slurm job 276 has expired":                                                           {Kind: NoJob},
-		"srun: Required node not available (down, drained or reserved)":                                    {Kind: NoNode},
-		"srun: error: Task launch for StepId=5.0 failed on node n3: Communication connection failure":      {Kind: NoNode, Node: "n3"},
-		"slurmstepd-n2: error: execve(): /opt/gorun: No such file or directory":                            {Kind: NoProgram, Node: "n2"},
-		"slurmstepd: error: execve(): /opt/gorun: Permission denied":                                       {Kind: NoProgram},
-		"srun: error: n4: task 3: Exited with exit code 2":                                                 {Kind: AgentEnds, Node: "n4"},
-		"srun: error: n4: tasks 3-4: Exited with exit code 2":                                              {Kind: AgentEnds, Node: "n4"},
-		"slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***": {Kind: TimeLimit, Node: "n1"},
+		"srun: error: Unable to create step for job 274: Requested nodes are busy":                      {Kind: NoStep},
+		"srun: error: Unable to create step for job 272: Requested node configuration is not available": {Kind: NoNodes},
+		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified":             {Kind: NoJob},
+		"srun: error: Slurm job 276 has expired":                                                        {Kind: NoJob},
+		"srun: Required node not available (down, drained or reserved)":                                 {Kind: NoNode},
+		"srun: error: Task launch for StepId=5.0 failed on node n3: Communication connection failure": {
+			Kind: NoNode, Node: "n3",
+		},
+		"slurmstepd-n2: error: execve(): /opt/gorun: No such file or directory": {
+			Kind: NoProgram, Node: "n2",
+		},
+		"slurmstepd: error: execve(): /opt/gorun: Permission denied": {Kind: NoProgram},
+		"srun: error: n4: task 3: Exited with exit code 2": {
+			Kind: AgentEnds, Node: "n4",
+		},
+		"srun: error: n4: tasks 3-4: Exited with exit code 2": {
+			Kind: AgentEnds, Node: "n4",
+		},
+		"slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***": {
+			Kind: TimeLimit, Node: "n1",
+		},
 		"0: slurmstepd: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***": {Kind: Preempted},
 		"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***":                         {Kind: Cancelled},
-		"srun: error: Node failure on n3":                                                                  {Kind: NodeFails, Node: "n3"},
-		"srun: unrecognized option '--overlap'":                                                            {Kind: NoOverlap},
-		"srun: got SIGCONT":                                                                                {},
-		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused":                                 {},
+		"srun: error: Node failure on n3": {
+			Kind: NodeFails, Node: "n3",
+		},
+		"srun: unrecognized option '--overlap'":                            {Kind: NoOverlap},
+		"srun: got SIGCONT":                                                {},
+		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused": {},
 	} {
 		got := understand(line + "\r\n")
 		assert.Equal(t, want.Kind, got.Kind, line)
@@ -229,12 +245,14 @@ echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n
 	var details []string
 	g := Begin(t.Context(), Config{
 		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
-		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
-		Came: func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
+		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+		Timeout: time.Minute,
+		Came:    func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
 	})
 	_, err := g.Wait(0)
 	g.Close()
-	require.EqualError(t, err, "srun ended before all agents had come (exit code 7): gorun: n1: no way; srun: error: n1: task 0: Exited with exit code 125")
+	require.EqualError(t, err, "srun ended before all agents had come (exit code 7): gorun: n1: no way; srun: error: "+
+		"n1: task 0: Exited with exit code 125")
 	require.Equal(t, []string{
 		"srun: /usr/bin/srun: unrecognized option '--overlap'", "srun is older than --overlap: once more without it",
 		"srun: gorun: n1: no way", "srun: error: n1: task 0: Exited with exit code 125",
@@ -253,7 +271,8 @@ func TestWhatTells(t *testing.T) {
 // What scontrol of Slurm 22.05 says of nodes, cut.
 func TestDownNodes(t *testing.T) {
 	require.Equal(t, []string{"n2", "n4"}, readDown("NodeName=n1 Arch=x86_64 State=MIXED ThreadsPerCore=1\n"+
-		"NodeName=n2 Arch=x86_64 State=DOWN ThreadsPerCore=1 Reason=x\nNodeName=n3 State=ALLOCATED+DRAIN\nNodeName=n4 State=DOWN*+DRAIN"))
+		"NodeName=n2 Arch=x86_64 State=DOWN ThreadsPerCore=1 Reason=x\nNodeName=n3 State=ALLOCATED+DRAIN\n"+
+		"NodeName=n4 State=DOWN*+DRAIN"))
 	require.Empty(t, readDown("Node n9 not found\n"))
 }
 
@@ -263,7 +282,8 @@ func TestHintOfNodes(t *testing.T) {
 	t.Setenv("PATH", bin)
 	cfg := &Config{Nodes: []string{"n1", "n2", "n3"}}
 	w := understand("srun: error: Unable to create step for job 29: Requested node configuration is not available")
-	both := "a node may be down (sinfo -N -n n[1-3] says which; gorun --exclude NODE … does without it), or not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)"
+	both := "a node may be down (sinfo -N -n n[1-3] says which; gorun --exclude NODE … does without it), or not of " +
+		"this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)"
 	require.Equal(t, both, hint(w, cfg, "srun"))
 
 	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
@@ -273,13 +293,20 @@ func TestHintOfNodes(t *testing.T) {
 
 func TestEndings(t *testing.T) {
 	for want, lines := range map[string][]string{
-		"":                     {"srun: got SIGCONT"},
-		"time limit":           {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
-		"cancelled (scancel)":  {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
-		"preempted":            {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***", "*** JOB 1 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***"},
-		"requeued":             {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO JOB REQUEUE ***"},
-		"node failure: n3, n4": {"srun: error: Node failure on n3", "srun: error: Node failure on n4", "*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
-		"node failure":         {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"},
+		"":                    {"srun: got SIGCONT"},
+		"time limit":          {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
+		"cancelled (scancel)": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
+		"preempted": {
+			"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***",
+			"*** JOB 1 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***",
+		},
+		"requeued": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO JOB REQUEUE ***"},
+		"node failure: n3, n4": {
+			"srun: error: Node failure on n3", "srun: error: Node failure on n4",
+			"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***",
+		},
+		"node failure": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD " +
+			"LOG FOR DETAILS ***"},
 	} {
 		var e Ending
 		for _, line := range lines {
@@ -342,7 +369,8 @@ func FuzzMessage(f *testing.F) {
 		}
 		require.Less(t, len(got.name()), maxMessage)
 
-		own := hello{Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"), Host: strings.ToValidUTF8(host, "?")}
+		own := hello{Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"),
+			Host: strings.ToValidUTF8(host, "?")}
 		var out bytes.Buffer
 		if err := writeMessage(&out, own); err != nil {
 			require.Greater(t, 6*len(version+node+host), maxMessage/2)

@@ -58,7 +58,8 @@ func ReadInvitation(r io.Reader) (*Invitation, error) {
 		return nil, fmt.Errorf("what standard input says of the head cannot be read: %w", err)
 	}
 	if i.Protocol != protocol {
-		return nil, fmt.Errorf("the head speaks version %d of gathering (gorun %s), this gorun %d", i.Protocol, i.Version, protocol)
+		return nil, fmt.Errorf("the head speaks version %d of gathering (gorun %s), this gorun %d", i.Protocol, i.Version,
+			protocol)
 	}
 	if len(i.Addrs) == 0 || i.Port <= 0 || i.Port > 65535 {
 		return nil, errors.New("the head did not say where it is")
@@ -78,7 +79,8 @@ func ReadInvitationFile(name string) (*Invitation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := info.Sys().(*syscall.Stat_t); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || int(s.Uid) != os.Geteuid() {
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 ||
+		int(s.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("%s is not a file that only its user can read", name)
 	}
 	i, err := ReadInvitation(f)

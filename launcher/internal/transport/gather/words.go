@@ -105,7 +105,8 @@ var meanings = []struct {
 
 // noise are beginnings of lines that say nothing that another line has not said.
 var noise = []string{
-	"Job step aborted", "Terminating StepId", "Terminating task", "got SIGCONT", "forcing job termination", "launch/slurm:", "Waiting up to",
+	"Job step aborted", "Terminating StepId", "Terminating task", "got SIGCONT", "forcing job termination",
+	"launch/slurm:", "Waiting up to",
 }
 
 // needless are pieces of lines that tell nobody anything: srun warns of what gorun asks
@@ -329,7 +330,8 @@ func (c *command) state() string {
 func hint(w Word, cfg *Config, command string) string {
 	switch w.Kind {
 	case NoProgram:
-		return fmt.Sprintf("%s is not on %s as it is here: install it where all nodes see it", cfg.Agent[0], nodeOr(w.Node, "a node"))
+		return fmt.Sprintf("%s is not on %s as it is here: install it where all nodes see it", cfg.Agent[0],
+			nodeOr(w.Node, "a node"))
 	case NoNode:
 		if w.Node != "" {
 			return fmt.Sprintf("gorun --exclude %s … does without that node", w.Node)

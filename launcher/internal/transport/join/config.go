@@ -25,8 +25,8 @@ type Config struct {
 	// Addr is the address or the name of node 0; Port its TCP port.
 	Addr string
 	Port int
-	// Ports are others than Port: node 0 takes the first of all that is free, and nodes
-	// look at all of them. Whoever else is at one, another job of gorun's too, is passed by. Nodes that do not know their rank have Port alone.
+	// Ports are others than Port: node 0 takes the first of all that is free, and nodes look at all of them. Whoever
+	// else is at one, another job of gorun's too, is passed by. Nodes that do not know their rank have Port alone.
 	Ports []int
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
@@ -55,8 +55,9 @@ type Config struct {
 	// its name, if no resolver knows it, is not waited for as long as Timeout.
 	HostsExist bool
 
-	lastJob  time.Duration // how long a job that has started may take to make room; 0: startedWithin
-	patience time.Duration // how long a connection may take to show who it is, and then once more to say its hello; 0: firstWithin
+	lastJob time.Duration // how long a job that has started may take to make room; 0: startedWithin
+	// how long a connection may take to show who it is, and then once more to say its hello; 0: firstWithin
+	patience time.Duration
 }
 
 // DefaultTimeout is torchrun's.
@@ -80,7 +81,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("join: %w", err)
 	}
 	if c.Self.NodeRank >= c.Self.NumNodes {
-		return c, fmt.Errorf("join: node rank %d, but the job has %d nodes: 0 to %d", c.Self.NodeRank, c.Self.NumNodes, c.Self.NumNodes-1)
+		return c, fmt.Errorf("join: node rank %d, but the job has %d nodes: 0 to %d", c.Self.NodeRank, c.Self.NumNodes,
+			c.Self.NumNodes-1)
 	}
 	for _, port := range c.ports() {
 		if port < 0 || port > 65535 {
@@ -141,7 +143,8 @@ func lookup(ctx context.Context, addr string) ([]netip.Addr, error) {
 
 // nonlocalBind says that the kernel binds sockets to any address, so that binding
 // proves nothing.
-var nonlocalBind = map[bool]string{true: "/proc/sys/net/ipv4/ip_nonlocal_bind", false: "/proc/sys/net/ipv6/ip_nonlocal_bind"}
+var nonlocalBind = map[bool]string{true: "/proc/sys/net/ipv4/ip_nonlocal_bind",
+	false: "/proc/sys/net/ipv6/ip_nonlocal_bind"}
 
 func isHere(ctx context.Context, ip netip.Addr) bool {
 	if setting, err := os.ReadFile(nonlocalBind[ip.Is4()]); err == nil && strings.TrimSpace(string(setting)) != "0" {
@@ -197,7 +200,9 @@ type PortTakenError struct {
 
 func (e *PortTakenError) Error() string {
 	if n := len(e.Ports); n > 0 {
-		return fmt.Sprintf("node 0 cannot listen: all %d ports of this job are taken, and --master-port names another; port %d is taken", n+1, e.Port)
+		return fmt.Sprintf(
+			"node 0 cannot listen: all %d ports of this job are taken, and --master-port names another; port %d is taken",
+			n+1, e.Port)
 	}
 	return fmt.Sprintf("node 0 cannot listen: port %d is taken", e.Port)
 }

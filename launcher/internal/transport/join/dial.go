@@ -141,7 +141,8 @@ type ending struct {
 }
 
 // settle waits for the port that decides, and then until all others are left alone.
-func (d *dialer) settle(parent context.Context, cancel context.CancelFunc, endings <-chan ending, n int) (*Joined, error) {
+func (d *dialer) settle(parent context.Context, cancel context.CancelFunc, endings <-chan ending, n int) (*Joined,
+	error) {
 	var total ending
 	for range n {
 		e := <-endings
@@ -188,7 +189,8 @@ func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) 
 		tells := port == d.cfg.Port || isRefused(err) // that nobody is at another port says nothing
 		if tells && time.Since(begun) >= remarkAfter/2 && ctx.Err() == nil {
 			d.told.Do(func() {
-				d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v", d.cfg.endpoint(), reason(err), d.cfg.Timeout))
+				d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v",
+					d.cfg.endpoint(), reason(err), d.cfg.Timeout))
 			})
 		}
 		if !sleep(ctx, wait/2+rand.N(wait/2)) { // #nosec G404 -- a pause is no secret
@@ -220,7 +222,9 @@ func (d *dialer) final(err error, s *spells) error {
 	var refused *RefusedError
 	if isUnknown(err) {
 		if d.cfg.HostsExist && s.unknown.lasts(nameWithin) {
-			return fmt.Errorf("no resolver of this host has known node 0's name %s for %v: %s; name an address of node 0 by --master-addr ADDR", printable.Text(d.cfg.Addr), nameWithin, reason(err))
+			return fmt.Errorf(
+				"no resolver of this host has known node 0's name %s for %v: %s; name an address of node 0 by --master-addr ADDR",
+				printable.Text(d.cfg.Addr), nameWithin, reason(err))
 		}
 		return nil
 	}
@@ -321,7 +325,8 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn, keys *tls.Config, por
 	case tokenTrouble(err):
 		return nil, d.stranger(port, "its token is not that of this node (--token-file, GORUN_TOKEN)")
 	case answeredPlain(err):
-		return nil, d.stranger(port, "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
+		return nil, d.stranger(port, "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), "+
+			"or start this one without")
 	}
 	return nil, err
 }
@@ -349,7 +354,8 @@ func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
 		return nil, errWaits // it is our time that is over
 	case err != nil:
 		return nil, err
-	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 && w.NodeRank != d.cfg.Self.NodeRank:
+	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || d.cfg.Self.NodeRank >= 0 &&
+		w.NodeRank != d.cfg.Self.NodeRank:
 		return nil, d.refused(port, w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
 	}
 	if err := d.checkOwn(c); err != nil { // now that it has answered: before, nobody may have accepted the connection
@@ -374,10 +380,12 @@ func (d *dialer) notOwn(port int, err error) error {
 // tellWaits: node 0 says for whom it waits, once, on its own host.
 func (d *dialer) tellWaits() {
 	if len(d.cfg.Ports) > 0 { // who has taken it may be no gorun
-		d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, or for other nodes, which it names there; giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
+		d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, or for other nodes, which it names there; giving up after %v",
+			d.cfg.endpoint(), d.cfg.Timeout))
 		return
 	}
-	d.cfg.Tell(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
+	d.cfg.Tell(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; giving up "+
+		"after %v", d.cfg.endpoint(), d.cfg.Timeout))
 }
 
 // stranger is a refusal by whoever is at a port before he says which job is his.
@@ -388,7 +396,8 @@ func (d *dialer) stranger(port int, why string) error {
 }
 
 func (d *dialer) refused(port int, host, why string) *RefusedError {
-	return &RefusedError{Endpoint: d.cfg.at(port), Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(why))}
+	return &RefusedError{Endpoint: d.cfg.at(port), Host: printable.Text(printable.Short(host)),
+		Why: printable.Text(printable.Short(why))}
 }
 
 // endOfStream reports whether the other end closed, or the kernel says that it is gone.

@@ -12,7 +12,8 @@ import (
 
 func FuzzHello(f *testing.F) {
 	var b bytes.Buffer
-	require.NoError(f, writeMessage(&b, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "h", Wish: []byte{0, 1}}))
+	require.NoError(f,
+		writeMessage(&b, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "h", Wish: []byte{0, 1}}))
 	f.Add(b.Bytes())
 	f.Add([]byte(message(`{"nnodes":-1}`)))
 	f.Add([]byte("gorun\x01\xff\xff\xff\xff"))

@@ -247,7 +247,8 @@ func (h *Head) receive(g *guest) {
 	case plainNode:
 		h.receivePlain(g, first)
 	default:
-		h.seen.once(g.peer.Addr(), "a stranger dialled node 0's port from %v and was turned away: it began with %q", g.peer.Addr(), first)
+		h.seen.once(g.peer.Addr(), "a stranger dialled node 0's port from %v and was turned away: it began with %q",
+			g.peer.Addr(), first)
 		g.Close()
 	}
 }
@@ -259,7 +260,8 @@ func (h *Head) serveStore(g *guest, first []byte) {
 	h.mu.Unlock()
 	switch {
 	case attempt == 0:
-		h.seen.once(g.peer.Addr(), "a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, or a script without a launcher; start gorun there instead, as on this node", g.peer.Addr())
+		h.seen.once(g.peer.Addr(), "a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, "+
+			"or a script without a launcher; start gorun there instead, as on this node", g.peer.Addr())
 	case store != nil && attempt == g.attempt:
 		_ = g.SetDeadline(time.Time{})
 		_ = store(g.TCPConn, first) // the store is gone: so is the connection
@@ -271,7 +273,8 @@ func (h *Head) serveStore(g *guest, first []byte) {
 // receiveSecure lets a node prove that it has the token before it may say anything.
 func (h *Head) receiveSecure(g *guest, first []byte) {
 	if h.tls == nil {
-		h.turnAway(g, "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
+		h.turnAway(g,
+			"node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
 		return
 	}
 	c := tls.Server(&rewound{g.TCPConn, first}, h.tls)
@@ -336,7 +339,11 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	if err != nil {
 		var other *versionError
 		if errors.As(err, &other) {
-			_ = writeMessage(c, &Welcome{Host: h.cfg.Self.Host, Other: true, Refusal: fmt.Sprintf("this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes", other.theirs, Protocol, h.cfg.Self.Version)})
+			_ = writeMessage(c,
+				&Welcome{Host: h.cfg.Self.Host, Other: true,
+					Refusal: fmt.Sprintf(
+						"this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes",
+						other.theirs, Protocol, h.cfg.Self.Version)})
 			linger(g.TCPConn)
 		}
 		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)

@@ -72,7 +72,8 @@ type Welcome struct {
 
 // check refuses what no gorun says.
 func (h *Hello) check() error {
-	for name, text := range map[string]string{"version": h.Version, "id": h.ID, "host": h.Host, "node_id": h.NodeID, "addr": h.Addr} {
+	for name, text := range map[string]string{"version": h.Version, "id": h.ID, "host": h.Host, "node_id": h.NodeID,
+		"addr": h.Addr} {
 		if len(text) > maxText {
 			return fmt.Errorf("%s has %d bytes: at most %d are allowed", name, len(text), maxText)
 		}
@@ -90,7 +91,8 @@ func (h *Hello) check() error {
 type versionError struct{ theirs byte }
 
 func (e *versionError) Error() string {
-	return fmt.Sprintf("it speaks version %d of joining, this gorun speaks %d: the same gorun is needed on all nodes", e.theirs, Protocol)
+	return fmt.Sprintf("it speaks version %d of joining, this gorun speaks %d: the same gorun is needed on all nodes",
+		e.theirs, Protocol)
 }
 
 // writeMessage sends m, in one Write.

@@ -83,12 +83,16 @@ func TestRefusals(t *testing.T) {
 			change func(*Config)
 			says   string
 		}{
-			"version":        {func(c *Config) { c.Self.Version = "v2" }, "it is gorun v2, node 0 is gorun v1"},
-			"id":             {func(c *Config) { c.Self.ID = "other" }, `it belongs to job "other", node 0 to job "job"`},
-			"nodes":          {func(c *Config) { c.Self.NumNodes = 4 }, "it expects 4 nodes, node 0 expects 3"},
-			"too large":      {func(c *Config) { c.Self.NumNodes, c.Self.NodeRank = 9, 7 }, "expects 9 nodes"},
-			"zero":           {func(c *Config) { c.Self.NodeRank = 0 }, "node rank 0 is here twice: hostb listens at the endpoint, and hostc"},
-			"same":           {func(c *Config) { c.Self.Host = "evil\x1b[2J" }, `node rank 1 is here twice: hostc (127.0.0.1) came first, then evil^[[2J (127.0.0.1)`},
+			"version":   {func(c *Config) { c.Self.Version = "v2" }, "it is gorun v2, node 0 is gorun v1"},
+			"id":        {func(c *Config) { c.Self.ID = "other" }, `it belongs to job "other", node 0 to job "job"`},
+			"nodes":     {func(c *Config) { c.Self.NumNodes = 4 }, "it expects 4 nodes, node 0 expects 3"},
+			"too large": {func(c *Config) { c.Self.NumNodes, c.Self.NodeRank = 9, 7 }, "expects 9 nodes"},
+			"zero": {func(c *Config) {
+				c.Self.NodeRank = 0
+			}, "node rank 0 is here twice: hostb listens at the endpoint, and hostc"},
+			"same": {func(c *Config) {
+				c.Self.Host = "evil\x1b[2J"
+			}, `node rank 1 is here twice: hostc (127.0.0.1) came first, then evil^[[2J (127.0.0.1)`},
 			"without number": {func(c *Config) { c.Self.NodeRank, c.Self.Host = -1, "x" }, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -153,7 +157,8 @@ func TestDeadline(t *testing.T) {
 		node := come(t, t.Context(), settings(port(h), 5, 2, key))
 		awaitMembers(t, h, 1)
 		_, err = h.Wait(t.Context())
-		says := "not all nodes came within 300ms: 2 of 5 nodes are here (node 0 hostb, node 2 hostd (127.0.0.1)); missing: node rank [1,3-4]"
+		says := "not all nodes came within 300ms: 2 of 5 nodes are here (node 0 hostb, node 2 hostd (127.0.0.1)); missing: " +
+			"node rank [1,3-4]"
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "127.0.0.1 is each host's own address")
 		<-node.done
@@ -169,7 +174,8 @@ func TestNobodyListens(t *testing.T) {
 	cfg := settings(where, 2, 1, nil)
 	cfg.Timeout = 200 * time.Millisecond
 	_, err = Dial(t.Context(), cfg)
-	require.ErrorContains(t, err, fmt.Sprintf("node 0 at 127.0.0.1:%d did not take this node within 200ms: connection refused", where))
+	require.ErrorContains(t, err,
+		fmt.Sprintf("node 0 at 127.0.0.1:%d did not take this node within 200ms: connection refused", where))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Dial(ctx, cfg)

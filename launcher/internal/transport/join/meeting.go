@@ -83,13 +83,16 @@ func (h *Head) refusal(m *Member) *Welcome {
 	case said.Version != own.Version:
 		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", said.Version, own.Version)
 	case said.Nonce != nil:
-		return refuse("MUNGE vouches for it, and does not answer at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
+		return refuse(
+			"MUNGE vouches for it, and does not answer at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
 	case said.NumNodes != own.NumNodes:
 		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", said.NumNodes, own.NumNodes)
 	case said.NodeRank >= own.NumNodes:
-		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", said.NodeRank, own.NumNodes, own.NumNodes-1)
+		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", said.NodeRank, own.NumNodes,
+			own.NumNodes-1)
 	case said.NodeRank == 0:
-		return refuse("node rank 0 is here twice: %s listens at the endpoint, and %s dials it (--node-rank)", own.name(), m.who())
+		return refuse("node rank 0 is here twice: %s listens at the endpoint, and %s dials it (--node-rank)", own.name(),
+			m.who())
 	case h.meeting.ended != "":
 		return refuse("%s", h.meeting.ended)
 	}
@@ -102,7 +105,8 @@ func (h *Head) noPlace(m *Member, refuse func(string, ...any) *Welcome) *Welcome
 	if m.NodeRank > 0 {
 		same := slices.IndexFunc(members, func(o *Member) bool { return o.NodeRank == m.NodeRank })
 		if same >= 0 && !h.meeting.complete {
-			return refuse("node rank %d is here twice: %s came first, then %s (--node-rank)", m.NodeRank, members[same].who(), m.who())
+			return refuse("node rank %d is here twice: %s came first, then %s (--node-rank)", m.NodeRank, members[same].who(),
+				m.who())
 		}
 	}
 	switch {
@@ -230,7 +234,8 @@ func (h *Head) waiting() string {
 func (h *Head) whoCame() string {
 	n, members := h.cfg.Self.NumNodes, h.meeting.members
 	if h.cfg.Seats {
-		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) + strings.Replace(missing(members, n), "node rank", "rank", 1)
+		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) +
+			strings.Replace(missing(members, n), "node rank", "rank", 1)
 	}
 	text := fmt.Sprintf("%d of %d nodes are here (node 0 %s", len(members)+1, n, h.cfg.Self.name())
 	if len(members) > 0 {

@@ -35,7 +35,8 @@ func number(members []*Member, numNodes int) {
 }
 
 func before(a, b *Member, byID bool) int {
-	byHost := cmp.Or(natural(a.Hello.Host, b.Hello.Host), natural(a.Hello.Addr, b.Hello.Addr), comparePeers(a.Peer, b.Peer))
+	byHost := cmp.Or(natural(a.Hello.Host, b.Hello.Host), natural(a.Hello.Addr, b.Hello.Addr),
+		comparePeers(a.Peer, b.Peer))
 	if byID {
 		return cmp.Or(natural(a.Hello.NodeID, b.Hello.NodeID), byHost)
 	}

@@ -137,7 +137,8 @@ func TestTorchrunAgentDials(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			args := append([]string{"-m", "torch.distributed.run", "--nnodes", "2"}, append(args, where, "--no-python", "true")...)
+			args := append([]string{"-m", "torch.distributed.run", "--nnodes", "2"},
+				append(args, where, "--no-python", "true")...)
 			agent := python(t, ctx, args...)
 			require.NoError(t, agent.Start())
 			log.await(t, "a torchrun, or a script without a launcher; start gorun there instead")

@@ -298,7 +298,8 @@ func TestReflection(t *testing.T) {
 	cfg.Timeout = 300 * time.Millisecond
 	_, err = Dial(t.Context(), cfg)
 	require.Error(t, err)
-	d := &dialer{cfg: settings(port(h), 2, 1, secret), tls: own, dial: (&net.Dialer{}).DialContext} // a node with node 0's key
+	// a node with node 0's key
+	d := &dialer{cfg: settings(port(h), 2, 1, secret), tls: own, dial: (&net.Dialer{}).DialContext}
 	d.cfg.Tell = func(string) {}
 	d.tls.VerifyConnection = nil
 	_, err = d.come(t.Context())

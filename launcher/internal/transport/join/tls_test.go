@@ -34,7 +34,8 @@ func keyOf(t *testing.T, of string) tls.Certificate {
 // signed is a certificate of any key.
 func signed(t *testing.T, key crypto.Signer) tls.Certificate {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
@@ -55,7 +56,8 @@ var impostors = []impostor{
 		other := map[string]string{forHead: forNode, forNode: forHead}[own]
 		c.Certificates = []tls.Certificate{keyOf(t, other)}
 	}},
-	{"replayed", func(t *testing.T, own string, c *tls.Config) { // the right certificate, of which it does not have the key
+	// the right certificate, of which it does not have the key
+	{"replayed", func(t *testing.T, own string, c *tls.Config) {
 		right := keyOf(t, own)
 		_, private, err := ed25519.GenerateKey(rand.Reader)
 		require.NoError(t, err)
@@ -97,7 +99,8 @@ var impostors = []impostor{
 
 // careless is the configuration of somebody who takes any peer.
 func careless(t *testing.T, own string) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert, Certificates: []tls.Certificate{keyOf(t, own)}}
+	return &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert,
+		Certificates: []tls.Certificate{keyOf(t, own)}}
 }
 
 // Node 0 lets nobody say a hello who does not have the key of nodes that dial.

@@ -86,9 +86,11 @@ func (h *Head) giveSecret(g *guest, first []byte) {
 func (h *Head) secretFor(hello *Hello) *Welcome {
 	switch {
 	case hello.ID != h.cfg.Self.ID:
-		return &Welcome{Other: true, Refusal: fmt.Sprintf("it belongs to job %q, node 0 to job %q (--rdzv-id)", hello.ID, h.cfg.Self.ID)}
+		return &Welcome{Other: true, Refusal: fmt.Sprintf("it belongs to job %q, node 0 to job %q (--rdzv-id)", hello.ID,
+			h.cfg.Self.ID)}
 	case len(hello.Nonce) != nonceSize:
-		return &Welcome{Refusal: "MUNGE vouches for node 0, and does not answer on this node: give all nodes a token (--token-file, GORUN_TOKEN)"}
+		return &Welcome{Refusal: "MUNGE vouches for node 0, and does not answer on this node: give all nodes a token " +
+			"(--token-file, GORUN_TOKEN)"}
 	}
 	// #nosec G117 -- MUNGE seals it
 	text, err := json.Marshal(sealedSecret{ID: hello.ID, Nonce: hello.Nonce, Secret: h.cfg.Secret})
@@ -163,7 +165,8 @@ func (d *dialer) openSecret(ctx context.Context, port int, hello *Hello, w *Welc
 		return nil, d.stranger(port, "MUNGE does not vouch for who listens there: "+err.Error())
 	}
 	var s sealedSecret
-	if err := json.Unmarshal(text, &s); err != nil || s.ID != hello.ID || string(s.Nonce) != string(hello.Nonce) || len(s.Secret) < minSecret {
+	if err := json.Unmarshal(text, &s); err != nil || s.ID != hello.ID || string(s.Nonce) != string(hello.Nonce) ||
+		len(s.Secret) < minSecret {
 		return nil, d.stranger(port, "what it sealed is meant for somebody else")
 	}
 	return s.Secret, nil

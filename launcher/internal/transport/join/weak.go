@@ -35,9 +35,11 @@ func (c *Config) warn() {
 	if !c.isWeak() || c.Seats && c.Self.NodeRank > 0 {
 		return
 	}
-	c.Tell(fmt.Sprintf("nodes join at %s without a token%s: anybody who reaches that port can take a node's place, and anybody on "+
-		"the way can read and change what nodes say to each other; run `gorun token --save` once where nodes share your home "+
-		"directory, or give all nodes the same --token-file FILE",
+	c.Tell(fmt.Sprintf(
+		"nodes join at %s without a token%s: anybody who reaches that port can take a node's place, and anybody on "+
+			"the way can read and change what nodes say to each other; run `gorun token --save` once where nodes share your "+
+			"home "+
+			"directory, or give all nodes the same --token-file FILE",
 		c.endpoint(), inBrackets(c.Unvouched)))
 }
 

@@ -50,7 +50,8 @@ func TestOtherUsersDoNotJoin(t *testing.T) {
 		require.NoError(t, err)
 	})
 	defer theirs.Close()
-	require.Contains(t, ask(t, theirs).Refusal, "node 0 has no token, and takes processes of its own user on its own host alone (the other end of the connection belongs to uid 65534)")
+	require.Contains(t, ask(t, theirs).Refusal, "node 0 has no token, and takes processes of its own user on its own "+
+		"host alone (the other end of the connection belongs to uid 65534)")
 	log.await(t, "uid 65534")
 	stillWorks(t, h, nil)
 }
@@ -165,11 +166,13 @@ func TestNoSecret(t *testing.T) {
 			_, _, err := Come(t.Context(), cfg)
 			var none *NoSecretError
 			require.ErrorAs(t, err, &none)
-			require.Equal(t, "join nodes at "+addr+":1: no token: anybody who reaches that port could take a node's place", err.Error())
+			require.Equal(t, "join nodes at "+addr+":1: no token: anybody who reaches that port could take a node's place",
+				err.Error())
 		}
 	}
 	cfg := vouched(0, 2, 0, user{"alice", errors.New("did you start munged?")})
 	cfg.Addr = "192.0.2.1"
 	_, err := Listen(t.Context(), cfg)
-	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (nobody vouches for nodes here: did you start munged?): anybody who reaches that port could take a node's place")
+	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (nobody vouches for nodes here: did you start "+
+		"munged?): anybody who reaches that port could take a node's place")
 }

@@ -183,7 +183,8 @@ func (c *Client) login(clock *clock, s *settings, chain []Target) (*login, error
 			return l, err
 		}
 		if try == dropRetries {
-			return nil, fail(remote.StepKeys, dropped.cause, "%s closed the connection %d times before it said who it is", s, try+1).
+			return nil, fail(remote.StepKeys, dropped.cause, "%s closed the connection %d times before it said who it is", s,
+				try+1).
 				hint("its MaxStartups or a firewall may bound connections; ssh -v %s shows more", s.arguments())
 		}
 		if err := clock.pause(jitter(pause)); err != nil {

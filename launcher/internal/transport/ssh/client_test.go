@@ -42,7 +42,9 @@ func dial(t testing.TB, config ssh.Config) remote.Host {
 func TestContract(t *testing.T) {
 	server := remotetest.NewServer(t)
 	config := server.Config()
-	remotetest.Contract(t, remotetest.Ways{Dial: func(t *testing.T) remote.Host { return dial(t, ssh.Config{ConfigFile: config}) }})
+	remotetest.Contract(t, remotetest.Ways{Dial: func(t *testing.T) remote.Host {
+		return dial(t, ssh.Config{ConfigFile: config})
+	}})
 }
 
 // How long a test waits for something that is about to happen, and how often it looks.
@@ -78,7 +80,9 @@ func TestContractWithOtherShells(t *testing.T) {
 			}
 			server := remotetest.NewServer(t, "ForceCommand "+line)
 			config := server.Config()
-			remotetest.Contract(t, remotetest.Ways{Noise: noise, Dial: func(t *testing.T) remote.Host { return dial(t, ssh.Config{ConfigFile: config}) }})
+			remotetest.Contract(t, remotetest.Ways{Noise: noise, Dial: func(t *testing.T) remote.Host {
+				return dial(t, ssh.Config{ConfigFile: config})
+			}})
 		})
 	}
 }

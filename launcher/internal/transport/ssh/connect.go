@@ -60,7 +60,8 @@ func (s *settings) noteAddress(err error) {
 // dialTCP connects to the host itself; with several addresses to the one that
 // answers first.
 func dialTCP(ctx context.Context, s *settings) (net.Conn, error) {
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 6}}
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
+		Interval: 5 * time.Second, Count: 6}}
 	if s.bindAddress != "" {
 		addr, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(s.bindAddress, "0"))
 		if err != nil {
@@ -166,7 +167,8 @@ func (d *droppedError) Unwrap() error { return d.cause }
 
 // isDrop tells whether the other side closed the connection.
 func isDrop(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }
 
 // handshake turns a connection into one that is logged in.
@@ -184,7 +186,8 @@ func (c *Client) handshake(clock *clock, s *settings, conn net.Conn) (*ssh.Clien
 			done <- result{nil, err}
 			return
 		}
-		sshConn, channels, requests, err := ssh.NewClientConn(conn, net.JoinHostPort(s.hostName, strconv.Itoa(s.port)), config)
+		sshConn, channels, requests, err := ssh.NewClientConn(conn, net.JoinHostPort(s.hostName, strconv.Itoa(s.port)),
+			config)
 		if err != nil {
 			done <- result{nil, err}
 			return

@@ -26,14 +26,18 @@ func TestPeerThatTalksForEver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := filepath.Join(t.TempDir(), "config")
-			require.NoError(t, os.WriteFile(config, []byte("Host node\n  HostName 127.0.0.1\n  ProxyCommand "+command+"\n"), 0o600))
+			require.NoError(t, os.WriteFile(config, []byte("Host node\n  HostName 127.0.0.1\n  ProxyCommand "+command+"\n"),
+				0o600))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := client(t, ssh.Config{ConfigFile: config, Timeout: 2 * time.Second}).Dial(t.Context(), ssh.Target{Name: "node"})
+			_, err := client(t, ssh.Config{ConfigFile: config, Timeout: 2 * time.Second}).Dial(t.Context(),
+				ssh.Target{Name: "node"})
 			runtime.ReadMemStats(&after)
 			require.Error(t, err)
 			require.Less(t, len(err.Error()), 16<<10)
-			require.Negative(t, strings.IndexFunc(err.Error(), func(r rune) bool { return unicode.IsControl(r) && r != '\t' }), "%q", err)
+			require.Negative(t, strings.IndexFunc(err.Error(), func(r rune) bool {
+				return unicode.IsControl(r) && r != '\t'
+			}), "%q", err)
 			require.Less(t, int64(after.HeapInuse)-int64(before.HeapInuse), int64(64<<20))
 		})
 	}

@@ -44,14 +44,16 @@ func FuzzDump(f *testing.F) {
 
 // The shell that runs a proxy command takes each name for one word, the name itself, or gets none of them.
 func FuzzProxyCommand(f *testing.F) {
-	for _, name := range []string{"n1", "::1", "fe80::1%eth0", "a;touch x", "$(id)", "`id`", "a b", "-oProxyCommand=x", "a\nid", "*", "grün", "=ls", "~root", "#", "a'b", ""} {
+	for _, name := range []string{"n1", "::1", "fe80::1%eth0", "a;touch x", "$(id)", "`id`", "a b", "-oProxyCommand=x",
+		"a\nid", "*", "grün", "=ls", "~root", "#", "a'b", ""} {
 		f.Add(name, "ann", "%h")
 		f.Add("n1", name, name)
 	}
 	c := NewClient(Config{Environ: []string{"HOME=/home/ann", "USER=ann"}})
 	f.Cleanup(c.Close)
 	f.Fuzz(func(t *testing.T, host, user, text string) {
-		s, err := c.fromOptions(Target{Name: host}, map[string][]string{"user": {user}, "port": {"7"}, "proxycommand": {`printf "%%s\n" %h %n %r %p`}})
+		s, err := c.fromOptions(Target{Name: host},
+			map[string][]string{"user": {user}, "port": {"7"}, "proxycommand": {`printf "%%s\n" %h %n %r %p`}})
 		if err == nil && s.user != "" && host != "" && !strings.Contains(host+s.user, `\`) {
 			said, err := exec.Command("/bin/sh", "-c", "exec "+s.proxyCommand).CombinedOutput()
 			require.NoError(t, err, string(said))
@@ -76,7 +78,8 @@ func FuzzJumps(f *testing.F) {
 		for _, jump := range jumpsOf(&settings{proxyJump: text}) {
 			require.NotContains(t, jump.Name+jump.User, ",")
 		}
-		if strings.ContainsAny(user+host, ",@[]/ \t\n\v\f\r\u0085\u00a0") || strings.TrimSpace(user+host) != user+host || host == "" || port < 1 || port > 65535 {
+		if strings.ContainsAny(user+host, ",@[]/ \t\n\v\f\r\u0085\u00a0") || strings.TrimSpace(user+host) != user+host ||
+			host == "" || port < 1 || port > 65535 {
 			return
 		}
 		written := net.JoinHostPort(host, strconv.Itoa(port))

@@ -31,7 +31,8 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 		}
 		problem, foreign := db.certificateProblem(s, cert)
 		if !foreign && problem != nil {
-			return fail(remote.StepHostKey, problem, "the certificate of %s is not good: %s", s, strings.TrimPrefix(problem.Error(), "ssh: "))
+			return fail(remote.StepHostKey, problem, "the certificate of %s is not good: %s", s,
+				strings.TrimPrefix(problem.Error(), "ssh: "))
 		}
 		key = cert.Key // by itself where nobody known signed it, as OpenSSH does
 		if !foreign {
@@ -51,7 +52,8 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 		return changed(s, key, filed)
 	case c.config.AcceptNew || s.strict == "accept-new":
 	case s.strict == "no":
-		c.tell("StrictHostKeyChecking no is taken as accept-new: keys of unknown hosts are added to the known ones, changed keys are refused")
+		c.tell("StrictHostKeyChecking no is taken as accept-new: keys of unknown hosts are added to the known ones, " +
+			"changed keys are refused")
 	default:
 		return unknown(s, key)
 	}
@@ -62,7 +64,8 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 func (k known) revokedKey(s *settings, key ssh.PublicKey) error {
 	for _, line := range k {
 		if line.marker == "@revoked" && sameKey(line.key, key) {
-			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s shows the key %s, which %s revokes", s, fingerprint(key), line.where()).
+			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s shows the key %s, which %s revokes", s,
+				fingerprint(key), line.where()).
 				hint("the host needs a new key; ask who runs it")
 		}
 	}
@@ -84,9 +87,11 @@ func changed(s *settings, key ssh.PublicKey, filed []knownLine) error {
 		}
 	}
 	name := s.filedName()
-	return fail(remote.StepHostKey, nil, "THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Somebody may be listening in, or the host was set up anew",
+	return fail(remote.StepHostKey, nil,
+		"THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Somebody may be listening in, or the host was set up anew",
 		s, fingerprint(key), at.where(), fingerprint(at.key)).
-		hint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", shellwords.Quote(name), shellwords.Quote(at.file))
+		hint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", shellwords.Quote(name),
+			shellwords.Quote(at.file))
 }
 
 // unknown is a host without an entry.
@@ -99,7 +104,8 @@ func unknown(s *settings, key ssh.PublicKey) error {
 	if s.hashKnown {
 		hash = "-H "
 	}
-	return f.hint("compare the fingerprint with the host's own, then: ssh-keyscan %s-t %s -p %d %s >> %s, or --ssh-accept-new",
+	return f.hint(
+		"compare the fingerprint with the host's own, then: ssh-keyscan %s-t %s -p %d %s >> %s, or --ssh-accept-new",
 		hash, scanType(key), s.port, shellwords.Quote(s.hostName), shellwords.Quote(s.userKnown[0]))
 }
 
@@ -116,7 +122,8 @@ func scanType(key ssh.PublicKey) string {
 // addKey files the key of a host that nobody knows.
 func (c *Client) addKey(s *settings, key ssh.PublicKey) error {
 	if len(s.userKnown) == 0 {
-		return fail(remote.StepHostKey, nil, "the host key of %s is not known (%s), and UserKnownHostsFile none leaves no place to add it", s, fingerprint(key))
+		return fail(remote.StepHostKey, nil,
+			"the host key of %s is not known (%s), and UserKnownHostsFile none leaves no place to add it", s, fingerprint(key))
 	}
 	file, name := s.userKnown[0], s.filedName()
 	if s.hashKnown {
@@ -124,7 +131,8 @@ func (c *Client) addKey(s *settings, key ssh.PublicKey) error {
 	}
 	line := name + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 	if err := appendLine(file, line); err != nil {
-		return fail(remote.StepHostKey, err, "the host key of %s (%s) cannot be added to the known ones: %v", s, fingerprint(key), err)
+		return fail(remote.StepHostKey, err, "the host key of %s (%s) cannot be added to the known ones: %v", s,
+			fingerprint(key), err)
 	}
 	c.known.files[file] = append(c.known.files[file], knownLine{hosts: []string{name}, key: key, file: file})
 	c.tell(fmt.Sprintf("added the host key of %s to %s: %s", s.filedName(), file, fingerprint(key)))

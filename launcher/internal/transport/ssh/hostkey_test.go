@@ -146,11 +146,14 @@ func TestFormsOfKnownHosts(t *testing.T) {
 	other := remotetest.PublicKey(t, stranger(t, "ed25519"))
 	port := fmt.Sprint(server.Port)
 	for name, lines := range map[string][]string{
-		"a pattern":              {"[127.0.0.*]:" + port + " " + key},
-		"a list":                 {"other,[127.0.0.1]:" + port + ",third " + key + " with a comment"},
-		"without a port":         {"127.0.0.1 " + key},
-		"several keys":           {server.KnownName() + " " + other, server.KnownLine()},
-		"among what is no entry": {"garbage", "a b c", "@unknown * " + key, server.KnownName() + " ssh-future AAAA", "* ssh-rsa AAAA", server.KnownLine()},
+		"a pattern":      {"[127.0.0.*]:" + port + " " + key},
+		"a list":         {"other,[127.0.0.1]:" + port + ",third " + key + " with a comment"},
+		"without a port": {"127.0.0.1 " + key},
+		"several keys":   {server.KnownName() + " " + other, server.KnownLine()},
+		"among what is no entry": {
+			"garbage", "a b c", "@unknown * " + key, server.KnownName() + " ssh-future AAAA", "* ssh-rsa AAAA",
+			server.KnownLine(),
+		},
 		"an exception elsewhere": {"*,!" + "[127.0.0.1]:" + port + " " + other, server.KnownLine()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +172,9 @@ func TestFormsOfKnownHosts(t *testing.T) {
 	})
 	t.Run("another file", func(t *testing.T) {
 		know(t, server, server.KnownLine())
-		works(t, dial(t, ssh.Config{ConfigFile: server.Config("UserKnownHostsFile /dev/null", "GlobalKnownHostsFile /no/such "+server.Known)}))
+		works(t, dial(t,
+			ssh.Config{ConfigFile: server.Config("UserKnownHostsFile /dev/null", "GlobalKnownHostsFile /no/such "+
+				server.Known)}))
 		works(t, dial(t, ssh.Config{ConfigFile: server.Config("UserKnownHostsFile /dev/null " + server.Known)}))
 	})
 	t.Run("an exception", func(t *testing.T) {
@@ -228,6 +233,7 @@ func TestHostCertificate(t *testing.T) {
 	bad := certify("elsewhere")
 	server = remotetest.NewServer(t, "HostKey "+bad, "HostCertificate "+bad+"-cert.pub", "HostKey "+key)
 	know(t, server, trusted)
-	f := refuse(t, ssh.Config{ConfigFile: server.Config("HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com")}, remote.StepHostKey)
+	f := refuse(t, ssh.Config{ConfigFile: server.Config("HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com")},
+		remote.StepHostKey)
 	require.Contains(t, f.Text, "the certificate of")
 }

@@ -106,7 +106,8 @@ func TestUsersAndTheirShells(t *testing.T) {
 		require.Equal(t, []string{name + "@h1: " + name + " h1", "h2: root h2"}, login(t, set, name+"@h1", "h2"))
 	}
 	// One host, many at once: the server drops some, who come again.
-	require.Equal(t, []string{"h2: root h2", "h2: root h2", "h2: root h2", "h2: root h2"}, login(t, set, "h2", "h2", "h2", "h2"))
+	require.Equal(t, []string{"h2: root h2", "h2: root h2", "h2: root h2", "h2: root h2"},
+		login(t, set, "h2", "h2", "h2", "h2"))
 
 	lines := login(t, set, "nobody-known@h1", "h1")
 	require.Contains(t, lines[0], "h1: authentication: nobody-known@")

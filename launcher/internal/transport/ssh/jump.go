@@ -62,12 +62,14 @@ func (c *Client) through(clock *clock, s *settings, chain []Target) (net.Conn, i
 	}
 	dialing := c.connecting(clock, s)
 	defer dialing.stop()
-	conn, err := share.jump.login.client.DialContext(dialing.ctx, "tcp", net.JoinHostPort(s.hostName, strconv.Itoa(s.port)))
+	conn, err := share.jump.login.client.DialContext(dialing.ctx, "tcp",
+		net.JoinHostPort(s.hostName, strconv.Itoa(s.port)))
 	if err != nil {
 		_ = share.Close()
 		var refused *ssh.OpenChannelError
 		if errors.As(err, &refused) {
-			return nil, nil, fail(remote.StepConnect, err, "jump host %s cannot connect to %s: %s (%s)", last.Name, s, refused.Message, refused.Reason)
+			return nil, nil, fail(remote.StepConnect, err, "jump host %s cannot connect to %s: %s (%s)", last.Name, s,
+				refused.Message, refused.Reason)
 		}
 		if dialing.ctx.Err() != nil {
 			return nil, nil, timedOut(remote.StepConnect, s, dialing)
@@ -143,7 +145,8 @@ func (c *Client) share(clock *clock, chain []Target) (*share, error) {
 	s := &share{client: c, key: key, jump: one}
 	if fresh {
 		go func() {
-			own := newClock(remote.Unwatched(context.WithoutCancel(clock.ctx)), clock.outermost().limit) // others may wait for it, too
+			// others may wait for it, too
+			own := newClock(remote.Unwatched(context.WithoutCancel(clock.ctx)), clock.outermost().limit)
 			own.above = append(slices.Clone(above), key)
 			defer own.stop()
 			one.login, one.err = c.reachJump(own, chain)

@@ -189,7 +189,9 @@ func (k known) algorithms(s *settings) []string {
 	all := slices.Concat(ssh.SupportedAlgorithms().HostKeys)
 	if len(s.hostKeyAlgorithms) > 0 {
 		may := slices.Concat(all, ssh.InsecureAlgorithms().HostKeys)
-		wished := slices.DeleteFunc(slices.Clone(s.hostKeyAlgorithms), func(name string) bool { return !slices.Contains(may, name) })
+		wished := slices.DeleteFunc(slices.Clone(s.hostKeyAlgorithms), func(name string) bool {
+			return !slices.Contains(may, name)
+		})
 		if len(wished) > 0 {
 			all = wished
 		}

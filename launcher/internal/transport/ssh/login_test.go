@@ -73,7 +73,8 @@ func startAgent(t *testing.T, keys ...string) (socket string) {
 
 func TestKeysOfEveryType(t *testing.T) {
 	server := remotetest.NewServer(t)
-	for name, more := range map[string][]string{"ed25519": nil, "ecdsa": {"-b", "384"}, "rsa": {"-b", "2048"}, "rsa in PEM": {"-b", "2048", "-m", "PEM"}} {
+	for name, more := range map[string][]string{"ed25519": nil, "ecdsa": {"-b", "384"}, "rsa": {"-b", "2048"},
+		"rsa in PEM": {"-b", "2048", "-m", "PEM"}} {
 		t.Run(name, func(t *testing.T) {
 			kind, _, _ := strings.Cut(name, " ")
 			key := remotetest.Keygen(t, filepath.Join(t.TempDir(), "key"), kind, "", more...)
@@ -98,9 +99,11 @@ func TestAgentOnlyKey(t *testing.T) {
 
 	f := refuse(t, ssh.Config{ConfigFile: server.Config(), Environ: with}, remote.StepAuth)
 	require.Contains(t, f.Text, "no key was there to offer")
-	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentityAgent none", "IdentitiesOnly no"), Environ: with}, remote.StepAuth)
+	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentityAgent none", "IdentitiesOnly no"), Environ: with},
+		remote.StepAuth)
 	require.Contains(t, f.Text, "it takes publickey")
-	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentitiesOnly no"), Environ: environ(t, "SSH_AUTH_SOCK=/no/agent")}, remote.StepAuth)
+	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentitiesOnly no"),
+		Environ: environ(t, "SSH_AUTH_SOCK=/no/agent")}, remote.StepAuth)
 	require.Contains(t, f.Text, "the agent at /no/agent: connect: no such file or directory")
 }
 
@@ -148,7 +151,9 @@ func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	f := refuse(t, ssh.Config{ConfigFile: config}, remote.StepAuth)
 	require.Contains(t, f.Text, key+" needs a passphrase, and there is no terminal to ask for it")
 	require.Equal(t, "ssh-add "+key, f.Hint)
-	f = refuse(t, ssh.Config{ConfigFile: config, Ask: func(string) (string, error) { return "", errors.New("interrupted") }}, remote.StepAuth)
+	f = refuse(t, ssh.Config{ConfigFile: config, Ask: func(string) (string, error) {
+		return "", errors.New("interrupted")
+	}}, remote.StepAuth)
 	require.Contains(t, f.Text, "is not unlocked: interrupted")
 }
 
@@ -169,8 +174,10 @@ func TestCertificate(t *testing.T) {
 
 func TestWrongUserAndKey(t *testing.T) {
 	server := remotetest.NewServer(t)
-	f := refuseTarget(t, ssh.Config{ConfigFile: server.Config()}, ssh.Target{Name: "node", User: "no-such-user"}, remote.StepAuth)
-	require.Contains(t, f.Text, fmt.Sprintf("no-such-user@127.0.0.1:%d does not let us in; offered: %s SHA256:", server.Port, server.ClientKey))
+	f := refuseTarget(t, ssh.Config{ConfigFile: server.Config()}, ssh.Target{Name: "node", User: "no-such-user"},
+		remote.StepAuth)
+	require.Contains(t, f.Text, fmt.Sprintf("no-such-user@127.0.0.1:%d does not let us in; offered: %s SHA256:",
+		server.Port, server.ClientKey))
 	require.Equal(t, fmt.Sprintf("ssh-copy-id -p %d no-such-user@node", server.Port), f.Hint)
 }
 
@@ -188,7 +195,8 @@ func TestPort(t *testing.T) {
 
 // jumpConfig reaches "node" through "gate", which is another server.
 func jumpConfig(t *testing.T, server, gate *remotetest.Server) string {
-	config := server.Config("Host node", "ProxyJump gate", "Host gate", "HostName 127.0.0.1", fmt.Sprint("Port ", gate.Port), "User "+gate.User,
+	config := server.Config("Host node", "ProxyJump gate", "Host gate", "HostName 127.0.0.1",
+		fmt.Sprint("Port ", gate.Port), "User "+gate.User,
 		"IdentityFile "+gate.ClientKey, "IdentitiesOnly yes", "UserKnownHostsFile "+gate.Known, "Host node")
 	return config
 }
@@ -214,13 +222,16 @@ func TestJumpHost(t *testing.T) {
 
 func TestJumpHostCannotConnect(t *testing.T) {
 	server, gate := remotetest.NewServer(t), remotetest.NewServer(t)
-	f := refuseTarget(t, ssh.Config{ConfigFile: jumpConfig(t, server, gate)}, ssh.Target{Name: "node", Port: 1}, remote.StepConnect)
+	f := refuseTarget(t, ssh.Config{ConfigFile: jumpConfig(t, server, gate)}, ssh.Target{Name: "node", Port: 1},
+		remote.StepConnect)
 	require.Contains(t, f.Text, "jump host gate cannot connect to")
 }
 
 func TestJumpInACircle(t *testing.T) {
 	server := remotetest.NewServer(t)
-	f := refuse(t, ssh.Config{ConfigFile: server.Config("Host a", "ProxyJump b", "Host b", "ProxyJump a", "Host node", "ProxyJump a")}, remote.StepConnect)
+	f := refuse(t,
+		ssh.Config{ConfigFile: server.Config("Host a", "ProxyJump b", "Host b", "ProxyJump a", "Host node",
+			"ProxyJump a")}, remote.StepConnect)
 	require.Contains(t, f.Text, "circle")
 }
 
@@ -233,7 +244,8 @@ func TestProxyCommand(t *testing.T) {
 	require.NoError(t, h.Close())
 	require.EqualValues(t, 2, server.Connections.Load())
 
-	f := refuse(t, ssh.Config{ConfigFile: server.Config("ProxyCommand echo no way for %r >&2; exit 3")}, remote.StepConnect)
+	f := refuse(t, ssh.Config{ConfigFile: server.Config("ProxyCommand echo no way for %r >&2; exit 3")},
+		remote.StepConnect)
 	require.Contains(t, f.Text, "ended the connection: no way for "+server.User)
 }
 
@@ -276,7 +288,8 @@ func listen(t *testing.T, serve func(net.Conn)) (config string) {
 		serving.Wait()
 	})
 	config = filepath.Join(t.TempDir(), "config")
-	text := fmt.Sprintf("Host node\nHostName 127.0.0.1\nPort %d\nConnectTimeout 1\nUserKnownHostsFile /dev/null\n", listener.Addr().(*net.TCPAddr).Port)
+	text := fmt.Sprintf("Host node\nHostName 127.0.0.1\nPort %d\nConnectTimeout 1\nUserKnownHostsFile /dev/null\n",
+		listener.Addr().(*net.TCPAddr).Port)
 	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	return config
 }

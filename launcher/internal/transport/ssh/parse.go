@@ -40,8 +40,10 @@ var manyTimes = []string{"identityfile", "certificatefile"}
 
 // firstOnly are the others that settings look at.
 var firstOnly = []string{
-	"hostname", "user", "port", "addressfamily", "bindaddress", "connecttimeout", "identitiesonly", "identityagent", "proxyjump", "proxycommand",
-	"proxyusefdpass", "userknownhostsfile", "globalknownhostsfile", "hostkeyalias", "hostkeyalgorithms", "stricthostkeychecking", "hashknownhosts",
+	"hostname", "user", "port", "addressfamily", "bindaddress", "connecttimeout", "identitiesonly", "identityagent",
+	"proxyjump", "proxycommand",
+	"proxyusefdpass", "userknownhostsfile", "globalknownhostsfile", "hostkeyalias", "hostkeyalgorithms",
+	"stricthostkeychecking", "hashknownhosts",
 }
 
 // parseFile adds what one file says of a host.
@@ -99,7 +101,8 @@ func (c *Client) withDefaults(target Target, options map[string][]string) {
 		delete(options, "hostkeyalgorithms") // changes to a default that is OpenSSH's
 	}
 	set("user", cmp.Or(c.environ["USER"], c.environ["LOGNAME"], "root"))
-	set("identityfile", "~/.ssh/id_rsa", defaultIdentity, "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk")
+	set("identityfile", "~/.ssh/id_rsa", defaultIdentity, "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519",
+		"~/.ssh/id_ed25519_sk")
 	set("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
 	set("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
 }

@@ -84,7 +84,8 @@ func (p *proxy) end() error {
 		select {
 		case <-p.ended:
 		default:
-			// Not waited for yet, or about to be: the process group is the session's, whose number nobody else has while a member lives.
+			// Not waited for yet, or about to be: the process group is the session's, whose number nobody else has
+			// while a member lives.
 			_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 			<-p.ended
 		}

@@ -62,7 +62,8 @@ Host *
 			require.Equal(t, 7*time.Second, s.connectTimeout)
 			require.Equal(t, "/known2", s.userKnown[1])
 			require.Equal(t, "alias", s.filedName())
-			require.Equal(t, []string{"no", "inet6", "true true"}, []string{s.strict, s.family, strings.TrimSpace(word(s.hashKnown) + " " + word(s.identitiesOnly))})
+			require.Equal(t, []string{"no", "inet6", "true true"},
+				[]string{s.strict, s.family, strings.TrimSpace(word(s.hashKnown) + " " + word(s.identitiesOnly))})
 
 			s, err = read(t, text, Target{Name: "proxy", User: "dora", Port: 24}, openSSH)
 			require.NoError(t, err)
@@ -122,7 +123,8 @@ func TestGlob(t *testing.T) {
 }
 
 func FuzzKnownHosts(f *testing.F) {
-	f.Add("@cert-authority *.a,!b.a ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBzD1D0L1cdBoCcIBsKZfUAvJXp8IBYyNM7JsDpHVQ3e comment\n|1|a|b ssh-rsa x", "b.a")
+	f.Add("@cert-authority *.a,!b.a ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBzD1D0L1cdBoCcIBsKZfUAvJXp8IBYyNM7JsDpHVQ3e "+
+		"comment\n|1|a|b ssh-rsa x", "b.a")
 	f.Add("@revoked", "[a]:22")
 	f.Fuzz(func(t *testing.T, text, name string) {
 		for _, line := range parseKnown("file", []byte(text)) {

@@ -59,7 +59,8 @@ func NewServer(t testing.TB, more ...string) *Server {
 	s.Authorized = filepath.Join(s.Dir, "authorized_keys")
 	s.Authorize(s.ClientKey)
 	s.config = filepath.Join(s.Dir, "sshd_config")
-	lines := append(more, "HostKey "+s.HostKey, "AuthorizedKeysFile "+s.Authorized, "StrictModes no", "UsePAM no", "PidFile none",
+	lines := append(more, "HostKey "+s.HostKey, "AuthorizedKeysFile "+s.Authorized, "StrictModes no", "UsePAM no",
+		"PidFile none",
 		"PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxSessions 64", "LogLevel VERBOSE", "PrintMotd no")
 	require.NoError(t, os.WriteFile(s.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +147,8 @@ func (s *Server) Log() string {
 // Keygen makes a key pair.
 func Keygen(t testing.TB, path, kind, passphrase string, more ...string) string {
 	t.Helper()
-	Run(t, "ssh-keygen", append([]string{"-q", "-t", kind, "-N", passphrase, "-C", filepath.Base(path), "-f", path}, more...)...)
+	Run(t, "ssh-keygen", append([]string{"-q", "-t", kind, "-N", passphrase, "-C", filepath.Base(path), "-f", path},
+		more...)...)
 	return path
 }
 

@@ -1,0 +1,141 @@
+package launcher
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"gorun/env/plan"
+	"gorun/internal/printable"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// storeAddr is where the store should listen: at the address that all nodes reach, and
+// with one node on loopback unless the user named an address.
+func (s *session) storeAddr() string {
+	switch {
+	case s.master != "":
+		return s.master
+	case s.spec.Store.Addr != "":
+		return s.spec.Store.Addr
+	}
+	return "127.0.0.1"
+}
+
+// openStore hears the facts and has the node bind the store's sockets, without
+// waiting for the facts where they can change nothing about it: gorun's own store
+// at a free port is wanted in every mode, and stays when it turns out from the
+// program's text that rank 0 needs a port as well.
+func (s *session) openStore() (opened job.Opened, err error) {
+	wish := s.spec.Store
+	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0) &&
+		s.spec.PerNode.Kind != job.CountDevice // with which facts come late
+	if early {
+		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
+			return opened, err
+		}
+	}
+	if err := s.takeFacts(); err != nil {
+		return opened, err
+	}
+	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
+	s.adoptPort()
+	if early {
+		opened, err = s.takeOpened()
+	}
+	if rank0 := mode == job.StoreRank0; err == nil && (!early || rank0 && wish.Mode != job.StoreRank0) {
+		if err := s.sendOpen(rank0); err != nil {
+			return opened, err
+		}
+		return s.takeOpened()
+	}
+	return opened, err
+}
+
+// adoptPort makes the port that a script assigns itself the one that is kept for
+// its rank 0, so that somebody who has it is found before the ranks start.
+func (s *session) adoptPort() {
+	store := &s.spec.Store
+	if store.Mode != job.StoreAuto || store.Port != 0 {
+		return
+	}
+	for _, p := range s.nodes[s.first].facts.Programs {
+		if p.Port != 0 {
+			store.Port, store.From, s.scriptsPort = p.Port, p.AssignsPort, true
+			return
+		}
+	}
+}
+
+func (s *session) sendOpen(rank0 bool) error {
+	return s.atFirst(s.nodes[s.first].send(&wire.Open{
+		Rank0: rank0, RAS: s.namesRAS(), Addr: s.storeAddr(), Port: s.spec.Store.Port,
+		Allow:           slices.Concat(s.spec.Store.Allow, s.peers),
+		AllowLocalUsers: s.spec.Store.AllowLocalUsers,
+	}))
+}
+
+// namesRAS reports whether ranks are given a port for NCCL's RAS, which node 0 has to find.
+func (s *session) namesRAS() bool {
+	return cmp.Or(s.spec.Tune, plan.TuneAuto) == plan.TuneAuto
+}
+
+// atFirst is an error of the node that has rank 0, with its name if there are others.
+func (s *session) atFirst(err error) error {
+	if err == nil || len(s.nodes) == 1 {
+		return err
+	}
+	errs := make([]error, len(s.nodes))
+	errs[s.first] = err
+	return s.join(errs)
+}
+
+// takeOpened hears where the store is.
+func (s *session) takeOpened() (job.Opened, error) {
+	var opened wire.Opened
+	if err := s.nodes[s.first].receive(&opened); err != nil {
+		return job.Opened{}, s.atFirst(err)
+	}
+	if opened.Error != "" {
+		text := "open the store"
+		if s.spec.Store.From != "" {
+			text += " as " + s.spec.Store.From + " says"
+		}
+		if s.scriptsPort {
+			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; --store=rank0 starts it all the same`
+		}
+		return job.Opened{},
+			s.atFirst(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})
+	}
+	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() &&
+		len(s.spec.Store.Allow) > 0 {
+		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store +
+			", where no other host comes; name an address of this host by --master-addr")
+	}
+	if err := s.checkOpened(&opened); err != nil {
+		return job.Opened{}, s.atFirst(err)
+	}
+	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store, RAS: opened.RAS}, nil
+}
+
+// checkOpened refuses a store that is not on the node which was asked to open it: ranks would go
+// there.
+func (s *session) checkOpened(o *wire.Opened) error {
+	n := s.nodes[s.first]
+	addr, err := netip.ParseAddr(o.Addr)
+	store, storeErr := netip.ParseAddrPort(o.Store)
+	isOwn := func(a netip.Addr) bool {
+		asked := o.Addr == s.storeAddr() && a == addr || len(s.nodes) == 1 && a.IsLoopback()
+		return n.served != nil || asked || n.hasAddress(a.Unmap().WithZone("").String())
+	}
+	if err != nil || storeErr != nil || !isOwn(addr) || !isOwn(store.Addr()) || !isPort(o.Port) || !isPort(o.RAS) {
+		text := fmt.Sprintf("open the store: the agent says %s:%d and %s, which is not where it is", o.Addr, o.Port, o.Store)
+		return &Error{Code: job.ExitLauncher, Text: printable.Text(text)}
+	}
+	return nil
+}
+
+// isPort reports whether a number can be a port's, or none (0).
+func isPort(port int) bool { return port >= 0 && port <= 1<<16-1 }
