@@ -211,6 +211,7 @@ var twins = []struct{ command, want string }{
 	{"dist_allreduce.py --backend gloo --data-size 100003",
 		`all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`},
 	{"bottleneck.py --width 64", `(compute|communication)-bound: `},
+	{"dataparallel.py --layers 2 --steps 5", `one process takes [0-9.]+ times as long as DDP`}, // the last: it sets float64
 }
 
 // inTurn runs twins in one job of two ranks, and returns what they said.
@@ -238,6 +239,10 @@ func TestTwins(t *testing.T) {
 	for _, twin := range twins {
 		require.Regexp(t, twin.want, said, twin.command)
 	}
+	losses := regexp.MustCompile(`loss ([0-9.]+) to ([0-9.]+)`).FindAllStringSubmatch(said, -1)
+	require.Len(t, losses, 2, "dataparallel.py prints those of both ways")
+	require.NotEqual(t, losses[0][1], losses[0][2], "it learns")
+	require.Equal(t, losses[0][1:], losses[1][1:], "both ways learn the same")
 }
 
 // Both print the same boxes: comm and PyTorch mean the same by these words.
