@@ -36,8 +36,8 @@ func (s *Server) fence(q *request) error {
 // timeoutOf is how long a request may take; 0: as long as it likes.
 func timeoutOf(infos []info) time.Duration { return secondsOf(infos, keyTimeout) }
 
-// maxSeconds is the longest time that a request may name.
-const maxSeconds = (1 << 31) * time.Second
+// maxTimeout is the longest time that a request may name.
+const maxTimeout = (1 << 31) * time.Second
 
 // secondsOf is the time that an attribute names; 0: none.
 func secondsOf(infos []info, key string) time.Duration {
@@ -46,7 +46,7 @@ func secondsOf(infos []info, key string) time.Duration {
 		return 0
 	}
 	seconds, _ := v.integer()
-	return time.Duration(max(0, min(seconds, int64(maxSeconds/time.Second)))) * time.Second
+	return time.Duration(max(0, min(seconds, int64(maxTimeout/time.Second)))) * time.Second
 }
 
 // collect is what this node's members of a fence have committed for other hosts. A fence of

@@ -127,7 +127,7 @@ func (s *Server) startMonitor(c *conn, what info, infos []info) status {
 	case len(c.monitors) >= maxMonitors:
 		return statusOutOfResource
 	}
-	m.limit = time.Duration(min(int64(maxSeconds/m.period), m.drops)) * m.period
+	m.limit = time.Duration(min(int64(maxTimeout/m.period), m.drops)) * m.period
 	c.monitors = append(c.monitors, m)
 	m.timer = time.AfterFunc(m.wait(), func() { s.checkMonitor(c, m) })
 	return statusSuccess
