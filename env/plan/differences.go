@@ -50,7 +50,7 @@ var differences = [...]Difference{
 	{"GORUN_*", "passed on", "removed, except GORUN_PYTHON and what -x names",
 		"defaults of options are meant for one gorun, not for another inside its ranks"},
 	{
-		"PMI_*, PMIX_*, OMPI_COMM_* and others of the table", "passed on", "removed",
+		"PMI_*, PMIX_RANK, PMIX_SERVER_*, OMPI_COMM_* and others of the table", "passed on", "removed",
 		"a rank that reads them would be the same rank of an outer job as all others",
 	},
 	{

@@ -61,13 +61,15 @@ func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 	inherited := []string{
 		"PMI_RANK=7", "PMI_SIZE=9", "PMI_SPAWNED=1", "PMI_ID=7", "PMI_PORT=a:1", "PMIX_NAMESPACE=other",
 		"PMIX_SERVER_URI41=x", "PMIX_SYSTEM_TMPDIR=/tmp", "PMIX_DSTORE_21_BASE_PATH=/x",
+		"PMIX_SERVER_TMPDIR=/tmp", "PMIX_SERVER_RANK=1", "PMIX_KEEPALIVE_PIPE=9", "PMIX_LAUNCHER_RNDZ_URI=x",
 		"OMPI_COMM_WORLD_RANK=7", "OMPI_UNIVERSE_SIZE=9", "OMPI_MCA_ess=^singleton", "OMPI_MCA_pmix=^s1",
 		"OMPI_MCA_orte_local_daemon_uri=0.0;tcp://10.0.0.1:5",
 		"OMPI_MCA_orte_precondition_transports=1-2", "OMPI_VERSION=5.0.11", "PRTE_LAUNCHED=1", "HYDI_CONTROL_FD=7",
 		"I_MPI_PIN_MAPPING=1:0 0", "I_MPI_INFO_NP=1", "HYDRA_BSTRAP_PGID=0", "GORUN_JOB_WORLD=7/9",
 	}
 	settings := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0",
-		"PMIX_MCA_psec=native", "I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
+		"PMIX_MCA_psec=native", "PMIX_DEBUG=1", "PMIX_OF_THE_PROGRAM=1",
+		"I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
 	e := build(t, mpiJob(2, append(inherited, settings...)...))
 	got := make(map[string]string)
 	for _, v := range e.all(0, 1) {

@@ -270,9 +270,9 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	own := []string{
 		"RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_ERROR_FILE", "GORUN_JOB_KEY", "GORUN_TOKEN",
-		"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "PMIX_SERVER_URI2",
+		"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_GDS_MODULE", "PMIX_DSTORE_ESH_BASE_PATH",
 	}
-	app := world.SpawnApp{Program: "./c", NumRanks: 1, Env: []string{"LD_PRELOAD=/ours"}}
+	app := world.SpawnApp{Program: "./c", NumRanks: 1, Env: []string{"LD_PRELOAD=/ours", "PMIX_ENV_VALUE=3"}}
 	for _, name := range own {
 		app.Env = append(app.Env, name+"=/theirs")
 	}
@@ -288,6 +288,7 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 		require.NotContains(t, environ, name+"=/theirs")
 	}
 	require.Contains(t, environ, "LD_PRELOAD=/ours", "it may run anything")
+	require.Contains(t, environ, "PMIX_ENV_VALUE=3", "a child of OpenPMIx's examples knows by it that it is one")
 }
 
 // A job without MPI has no worlds that a wish could be about.
