@@ -207,12 +207,17 @@ func (t *tree) fillNearest(j, each int, places []place) int {
 	return t.fillNearest(j%room, each, places)
 }
 
+// objectOf is the kind of objects over which ranks are counted.
+func (r RankBy) objectOf(m MapBy) Object {
+	if r.Object == AnyObject && r.Order == RoundRobin && (m.PPR > 0 || m.Object == ByDistance) {
+		return BySlot
+	}
+	return cmp.Or(r.Object, m.Object)
+}
+
 // order returns the ranks of the job as positions (node, seat) of the mapped nodes.
 func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
-	object := cmp.Or(r.Object, m.Object)
-	if r.Object == AnyObject && r.Order == RoundRobin && (m.PPR > 0 || m.Object == ByDistance) {
-		object = BySlot
-	}
+	object := r.objectOf(m)
 	var stops []stop
 	ofNode := make([][]stop, len(nodes))
 	for node := range nodes {

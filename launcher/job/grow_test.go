@@ -124,6 +124,7 @@ func TestSpawn(t *testing.T) {
 	w := more.World
 	require.Equal(t, p.Worlds[0].Name+"-s1", w.Name)
 	require.Equal(t, wish.By, w.Parent)
+	require.Equal(t, "BYSLOT SLOT NONE", w.MapBy+" "+w.RankBy+" "+w.BindTo)
 	require.Equal(t, []string{
 		"6: app 0 on b by 1, 0, 2", "7: app 0 on b by 1, 1, 3", "8: app 0 on a by 0, 0, 4", "9: app 0 on b by 1, 2, 4",
 		"10: app 1 on a by 0, 1, 5",

@@ -138,8 +138,25 @@ func (b *builder) world(h mpiHosts, apps []int) world.World {
 		used[host], w.Ranks = true, append(w.Ranks, m)
 		locals[host]++
 	}
+	b.namePolicies(&w, apps)
 	keepHosts(&w, h.names, slices.Sorted(maps.Keys(used)))
 	return w
+}
+
+// namePolicies says how the ranks of some programs were placed, where it is one way. Spawned ranks take
+// slots in turn.
+func (b *builder) namePolicies(w *world.World, apps []int) {
+	var r placement.Request
+	if b.earlier == 0 {
+		wish := b.spec.placeOf(apps[0])
+		if slices.ContainsFunc(apps, func(app int) bool { return b.spec.placeOf(app) != wish }) {
+			return
+		}
+		wish.apply(&r)
+		r.Oversubscribe = b.spec.Oversubscribe
+	}
+	bound := slices.ContainsFunc(w.Ranks, func(m world.Rank) bool { return m.CPUs != "" })
+	w.MapBy, w.RankBy, w.BindTo = r.PolicyNames(bound)
 }
 
 // keepHosts gives a world the hosts that it uses and numbers them in it.

@@ -103,6 +103,28 @@ func TestWorldOfBoundRanks(t *testing.T) {
 	require.NotEmpty(t, w.Ranks[1].CPUs)
 }
 
+// A world says in prterun's words how its ranks were placed, where that is one way.
+func TestPoliciesOfAWorld(t *testing.T) {
+	machine, err := placement.Example("two-socket-intel")
+	require.NoError(t, err)
+	policies := func(change func(s *Spec), facts ...Facts) (all []string) {
+		for _, w := range worldsOf(t, change, facts, 2, 2) {
+			all = append(all, w.MapBy+" "+w.RankBy+" "+w.BindTo)
+		}
+		return all
+	}
+	byNUMA := mapBy(t, "numa:span")
+	job := func(s *Spec) { s.Place.MapBy, s.Oversubscribe = byNUMA, true }
+	require.Equal(t, []string{"BYNUMA:OVERSUBSCRIBE:SPAN NUMA NUMA:IF-SUPPORTED"},
+		policies(job, Facts{Host: "a", Machine: machine}))
+	require.Equal(t, []string{"BYSLOT SLOT NONE"}, policies(func(*Spec) {}, Facts{Host: "a"}), "no topology is known")
+	app := func(s *Spec) { s.Apps[1].Place = &PlaceWish{MapBy: byNUMA} }
+	require.Equal(t, []string{"  "}, policies(app, Facts{Host: "a", Machine: machine}))
+	app = func(s *Spec) { s.WorldPerApp, s.Apps[1].Place = true, &PlaceWish{MapBy: byNUMA} }
+	require.Equal(t, []string{"BYSLOT SLOT CORE:IF-SUPPORTED", "BYNUMA:SPAN NUMA NUMA:IF-SUPPORTED"},
+		policies(app, Facts{Host: "a", Machine: machine}))
+}
+
 // Programs that cannot talk to each other are not one world.
 func TestTwoFamiliesInOneWorld(t *testing.T) {
 	plan := func(change func(s *Spec), families ...string) error {

@@ -139,6 +139,13 @@ func (n *namespace) jobInfos() []info {
 	if len(w.Ranks) > 0 {
 		infos = append(infos, info{key: "pmix.offset", value: rankValue(uint32(w.Ranks[0].Job))})
 	}
+	for _, policy := range []kval{
+		{"pmix.mapby", stringValue(w.MapBy)}, {"pmix.rankby", stringValue(w.RankBy)}, {"pmix.bindto", stringValue(w.BindTo)},
+	} {
+		if text, _ := policy.value.string(); text != "" {
+			infos = append(infos, info{key: policy.key, value: policy.value})
+		}
+	}
 	return append(infos, n.parentInfos()...)
 }
 

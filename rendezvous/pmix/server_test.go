@@ -44,7 +44,7 @@ func (c *client) jobInfo(w *world.World) (map[string]string, []map[string]string
 
 func TestWhatARankKnows(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
-	w.Universe = 9
+	w.Universe, w.MapBy, w.RankBy, w.BindTo = 9, "BYNUMA:SPAN", "FILL", "CORE"
 	w.Apps = []world.App{{NumRanks: 1, Argv: []string{"./a"}}, {NumRanks: 3, Argv: []string{"./b", "-v"}, Dir: "/tmp"}}
 	for rank := 1; rank < 4; rank++ {
 		w.Ranks[rank].App = 1
@@ -58,6 +58,7 @@ func TestWhatARankKnows(t *testing.T) {
 		"pmix.jobid": "gorun-1", "pmix.nlist": "host0,host1", "pmix.offset": "0",
 		"pmix.local.size": "2", "pmix.node.size": "2", "pmix.lpeers": "2,3", "pmix.lldr": "2",
 		"OMPI_APP_SIZES": "1 3", "OMPI_FIRST_RANKS": "0 1",
+		"pmix.mapby": "BYNUMA:SPAN", "pmix.rankby": "FILL", "pmix.bindto": "CORE",
 	} {
 		require.Equal(t, text, job[key], key)
 	}
@@ -170,6 +171,8 @@ func TestReservedKeys(t *testing.T) {
 	require.Equal(t, statusNotFound, code)
 	text, _ := b.get(proc{w.Name, rankWildcard}, "pmix.job.size")
 	require.Equal(t, "2", text)
+	_, code = b.get(proc{w.Name, rankWildcard}, "pmix.mapby")
+	require.Equal(t, statusNotFound, code, "its programs were placed in several ways")
 	text, _ = b.get(proc{w.Name, 0}, "pmix.hname")
 	require.Equal(t, "host0", text)
 	a.commit(scopeGlobal, "pmix.arch", "amd64")

@@ -25,6 +25,9 @@ type World struct {
 	// users start as many ranks as they like.
 	Universe    int
 	UniverseSet bool
+	// MapBy, RankBy and BindTo say how its ranks were placed, as prterun names it ("BYNUMA", "SPAN",
+	// "CORE:IF-SUPPORTED"); "": not known.
+	MapBy, RankBy, BindTo string
 	// Parent is the rank that spawned it; the zero value: none did.
 	Parent Proc
 	// Preput is in its key-value space from the beginning: what PMI's spawn passes on.

@@ -31,6 +31,9 @@ func (w *worldPart) fields(c *coder) {
 	c.part(6, (*procPart)(&w.Parent))
 	foreign(c, 7, &w.Preput, asPair)
 	c.flag(9, &w.UniverseSet)
+	text(c, 10, &w.MapBy)
+	text(c, 11, &w.RankBy)
+	text(c, 12, &w.BindTo)
 }
 
 func (a *worldApp) fields(c *coder) {

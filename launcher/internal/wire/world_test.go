@@ -13,7 +13,7 @@ import (
 
 // largeWorld has 10,000 ranks on 1,250 nodes, each bound to some CPUs.
 func largeWorld() world.World {
-	w := world.World{Name: "large"}
+	w := world.World{Name: "large", MapBy: "BYNUMA", RankBy: "SPAN", BindTo: "CORE"}
 	for rank := range 10_000 {
 		local := rank % 8
 		w.Ranks = append(w.Ranks, world.Rank{
